@@ -1,0 +1,50 @@
+# Everything here needs Python 3.10 or newer and make; the rest is fetched into .venv.
+
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCE ?=
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench matrix clean
+
+help: ## say what can be made (this text)
+	@echo "make TARGET, where TARGET is"
+	@awk -F ':[^#]*## ' '/^[a-z]+:[^#]*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "Variables"
+	@echo "  PYTHON=python3.13   the interpreter that .venv is made with (make clean first)"
+	@echo "  SOURCE=path         make demo: analyse the Python files below this path"
+	@echo "  ARGS='-k pop -x'    make test, bench, matrix: passed on to pytest or the benchmarks"
+	@echo "  COMBINATIONS='py3.10 py3.13'   make matrix: only those whose name begins so"
+	@echo "  STRICT=1            make test, check: fail if anything was left out"
+
+demo: .venv/embedded,hiredis.stamp ## see real work done: the standard library's source, analysed
+	@$(BIN)/python example_project/demo.py $(SOURCE)
+
+test: .venv/test.stamp ## run all tests, then those of the checks whose tool is there
+	@$(BIN)/python -m tests.run all $(ARGS)
+
+check: .venv/dev.stamp ## run the checks: format, lint, types, layers, Lua, the built core
+	@$(BIN)/python -m tests.run checks
+
+format: .venv/dev.stamp ## put Python and Lua into the format that the checks want
+	@$(BIN)/python -m tests.run format
+
+bench: .venv/test.stamp ## measure, beside the floor: the figures of the README
+	@$(BIN)/python -m benchmarks.run $(ARGS)
+
+matrix: ## run the tests with each named combination of Python, Django and redis-py
+	@$(PYTHON) -m tests.matrix $(ARGS)
+
+clean: ## remove environments, tools, caches and builds; data in .qless stay
+	rm -rf .venv .matrix .tools build dist .pytest_cache .mypy_cache .ruff_cache \
+	  .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# An environment with the extras that the stamp's name lists, made again when they change.
+.venv/%.stamp: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "Installing django_qless[$*] into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch '$@'

@@ -1,0 +1,237 @@
+-- Arguments: numbers, JSON texts, names and option pairs, checked once and in one wording.
+local Errors, scope = Qless.Errors, Qless.scope
+
+local Arguments = {}
+Qless.Arguments = Arguments
+
+local find, gsub, floor = string.find, string.gsub, math.floor
+local HUGE = math.huge
+
+Arguments.most = 1000 -- items one call may name
+Arguments.data_bytes = 512 * 1024
+Arguments.text_bytes = 64 * 1024
+Arguments.tags = 32
+
+local function refuse(command, what, value, wanted)
+  Errors.argument(command, what .. ' ' .. wanted .. ', not ' .. Errors.name(value))
+end
+
+-- A required argument as it came.
+function Arguments.given(command, what, value)
+  if value == nil then
+    Errors.argument(command, 'Arg "' .. what .. '" missing')
+  end
+  return value
+end
+
+-- A finite decimal number. tonumber alone takes 0x10, nan, inf and blanks.
+function Arguments.number(command, what, value)
+  Arguments.given(command, what, value)
+  local number = not find(value, '[^%d.eE+-]') and tonumber(value)
+  if not number or number ~= number or number == HUGE or number == -HUGE then
+    refuse(command, what, value, 'must be a finite decimal number')
+  end
+  return number
+end
+
+function Arguments.whole(command, what, value, least)
+  local number = Arguments.number(command, what, value)
+  if number ~= floor(number) or number < (least or -HUGE) or number > 2 ^ 53 then
+    local wanted = 'must be a whole number'
+    if least then
+      wanted = wanted .. ' of at least ' .. least
+    end
+    refuse(command, what, value, wanted)
+  end
+  return number
+end
+
+-- How many items are wanted: never more than a call may handle.
+function Arguments.count(command, value, default)
+  if value == nil then
+    return default
+  end
+  return math.min(floor(Arguments.number(command, 'count', value)), Arguments.most)
+end
+
+function Arguments.offset(command, value)
+  if value == nil then
+    return 0
+  end
+  return floor(Arguments.number(command, 'offset', value))
+end
+
+-- A number of items named by the caller.
+function Arguments.bounded(command, number)
+  if number > Arguments.most then
+    Errors.raise(
+      'TOOBIG',
+      command .. '(): ' .. number .. ' items in one call, at most ' .. Arguments.most
+    )
+  end
+end
+
+Arguments.bytes = 1024 * 1024
+
+-- What one call may carry in all.
+function Arguments.weigh(command, args)
+  local bytes = 0
+  for n = 1, #args do
+    bytes = bytes + #args[n]
+  end
+  if bytes > Arguments.bytes then
+    Errors.raise(
+      'TOOBIG',
+      command .. '(): ' .. bytes .. ' bytes of arguments in one call, at most ' .. Arguments.bytes
+    )
+  end
+end
+
+-- A decoder that takes neither NaN nor 0x10 nor 01, as cjson's own would.
+local decoder
+local function decode(text)
+  if not decoder then
+    decoder = cjson.new()
+    decoder.decode_invalid_numbers(false)
+  end
+  return decoder.decode(text)
+end
+
+-- RFC 8259 is stricter than the decoder in four things: '1.', '-.5', control characters
+-- inside strings, bytes that are not UTF-8. Each is looked for outside the fast path only.
+local function lax(text)
+  if find(text, '[%z\1-\8\11\12\14-\31]') then
+    return 'a control character'
+  end
+  if find(text, '%.%D') or find(text, '%.$') or find(text, '-%.') or find(text, '[\t\n\r]') then
+    local bare = gsub(text, '\\.', '')
+    for inside in string.gmatch(bare, '"([^"]*)"') do
+      if find(inside, '[\t\n\r]') then
+        return 'a control character'
+      end
+    end
+    bare = gsub(bare, '"[^"]*"', '0')
+    if find(bare, '%.%D') or find(bare, '%.$') or find(bare, '-%.') then
+      return 'a number without digits beside its point'
+    end
+  end
+  if find(text, '[\128-\255]') then
+    local rest = gsub(text, '[\194-\223][\128-\191]', ' ')
+    rest = gsub(rest, '\224[\160-\191][\128-\191]', ' ')
+    rest = gsub(rest, '\237[\128-\159][\128-\191]', ' ')
+    rest = gsub(rest, '[\225-\236\238\239][\128-\191][\128-\191]', ' ')
+    rest = gsub(rest, '\240[\144-\191][\128-\191][\128-\191]', ' ')
+    rest = gsub(rest, '[\241-\243][\128-\191][\128-\191][\128-\191]', ' ')
+    rest = gsub(rest, '\244[\128-\143][\128-\191][\128-\191]', ' ')
+    if find(rest, '[\128-\255]') then
+      return 'bytes that are not UTF-8'
+    end
+  end
+end
+
+-- The value of a JSON text (RFC 8259).
+function Arguments.json(command, what, text, bytes)
+  Arguments.given(command, what, text)
+  if #text > (bytes or Arguments.data_bytes) then
+    Errors.raise(
+      'TOOBIG',
+      command .. '(): ' .. what .. ' has ' .. #text .. ' bytes, at most ' .. (bytes or Arguments.data_bytes)
+    )
+  end
+  local fine, value = pcall(decode, text)
+  if not fine then
+    Errors.argument(command, what .. ' is not JSON: ' .. Errors.name(text))
+  end
+  local wrong = lax(text)
+  if wrong then
+    Errors.argument(command, what .. ' is not JSON, it has ' .. wrong)
+  end
+  return value
+end
+
+function Arguments.object(command, what, text)
+  local value = Arguments.json(command, what, text, Arguments.text_bytes)
+  if type(value) ~= 'table' or find(text, '^%s*%[') then
+    Errors.argument(command, what .. ' must be a JSON object')
+  end
+  return value
+end
+
+-- A JSON list of names, in order and without repetition.
+function Arguments.names(command, what, text)
+  local list, seen, names = Arguments.json(command, what, text), {}, {}
+  if type(list) ~= 'table' or (#list == 0 and next(list) ~= nil) then
+    Errors.argument(command, what .. ' must be a JSON list')
+  end
+  for _, name in ipairs(list) do
+    if type(name) == 'number' then
+      name = string.format('%.14g', name)
+    end
+    if type(name) ~= 'string' then
+      Errors.argument(command, what .. ' must be a JSON list of strings')
+    end
+    if not seen[name] then
+      seen[name] = true
+      names[#names + 1] = name
+    end
+  end
+  return names
+end
+
+function Arguments.tag_list(command, text)
+  local tags = Arguments.names(command, 'tags', text)
+  return Arguments.few_tags(command, tags)
+end
+
+function Arguments.few_tags(command, tags)
+  if scope.keyed and #tags > Arguments.tags then
+    Errors.raise('TOOBIG', command .. '(): ' .. #tags .. ' tags, at most ' .. Arguments.tags)
+  end
+  return tags
+end
+
+-- These endings would make a job's record collide with another job's lists.
+local RESERVED = { 'history', 'dependencies', 'dependents' }
+
+function Arguments.jid(command, jid)
+  Arguments.given(command, 'jid', jid)
+  if find(jid, '-', 1, true) then
+    for _, ending in ipairs(RESERVED) do
+      if string.sub(jid, -#ending - 1) == '-' .. ending then
+        Errors.argument(command, 'jid must not end in -' .. ending .. ': ' .. Errors.name(jid))
+      end
+    end
+  end
+  if scope.keyed and (jid == '' or #jid > 255) then
+    Errors.argument(command, 'jid must have 1 to 255 bytes')
+  end
+  return jid
+end
+
+function Arguments.queue(command, queue)
+  Arguments.given(command, 'queue', queue)
+  if scope.keyed and (queue == '' or #queue > 255 or find(queue, '[*?]')) then
+    Errors.argument(
+      command,
+      'queue must have 1 to 255 bytes and neither * nor ?, not ' .. Errors.name(queue)
+    )
+  end
+  return queue
+end
+
+-- name, value, name, value … as a table. Calls with KEYS may only use known names.
+function Arguments.options(command, args, first, known)
+  local options = {}
+  if (#args - first + 1) % 2 ~= 0 then
+    Errors.argument(command, 'Odd number of additional args')
+  end
+  for i = first, #args, 2 do
+    local name = args[i]
+    if known[name] then
+      options[name] = args[i + 1]
+    elseif scope.keyed then
+      Errors.argument(command, 'Unknown option ' .. Errors.name(name))
+    end
+  end
+  return options
+end

@@ -1,0 +1,32 @@
+-- How a call is refused: a plain Lua error without KEYS, a reply 'CODE text' with them.
+local scope = Qless.scope
+
+local Errors = {}
+Qless.Errors = Errors
+
+local MOST = 200
+
+-- Names in messages are cut, so that a hostile jid cannot fill a log.
+function Errors.name(value)
+  value = tostring(value)
+  if #value > MOST then
+    return string.sub(value, 1, MOST) .. '…'
+  end
+  return value
+end
+
+-- Text begins with a word character: old clients look for that.
+function Errors.raise(code, text)
+  if scope.keyed then
+    error({ code = code, text = text })
+  end
+  error(text, 2)
+end
+
+function Errors.argument(command, text)
+  Errors.raise('BADARG', command .. '(): ' .. text)
+end
+
+function Errors.no_job(command, jid)
+  Errors.raise('NOJOB', command .. '(): Job ' .. Errors.name(jid) .. ' does not exist')
+end

@@ -1,0 +1,67 @@
+-- Failed jobs by group: the set of groups, a list of jids for each.
+local Arguments, Stats, Minutes, scope, key =
+  Qless.Arguments, Qless.Stats, Qless.Minutes, Qless.scope, Qless.key
+
+local Failures = {}
+Qless.Failures = Failures
+
+local call = redis.call
+
+Failures.groups = 1000
+
+-- Where calls with KEYS are made the number of groups is bounded: further ones share a list.
+local function list_of(group)
+  if scope.live and call('SISMEMBER', key.failures(), group) == 0 then
+    if call('SCARD', key.failures()) >= Failures.groups then
+      return 'other'
+    end
+  end
+  return group
+end
+
+-- Files a failed job under its group and counts it.
+function Failures.add(jid, queue, group)
+  local list = list_of(group)
+  call('SADD', key.failures(), list)
+  call('LPUSH', key.group(list), jid)
+  Stats.count(queue, 'failures', 1)
+  Stats.count(queue, 'failed', 1)
+  Minutes.count(queue, 'failed', 1)
+end
+
+local function take(jid, list)
+  local found = call('LREM', key.group(list), 1, jid)
+  if call('LLEN', key.group(list)) == 0 then
+    call('SREM', key.failures(), list)
+  end
+  return found > 0
+end
+
+-- A job that was failed is so no longer.
+function Failures.remove(jid, queue, failure)
+  local known = cjson.decode(failure or '{}')
+  if not known.group then
+    return
+  end
+  if not take(jid, known.group) then
+    take(jid, 'other')
+  end
+  Stats.mended(queue, tonumber(known.when) or 0)
+end
+
+-- failed [group [start limit]]
+function Failures.show(args, i)
+  local group = args[i]
+  if not group then
+    local counts = {}
+    for _, name in ipairs(call('SMEMBERS', key.failures())) do
+      counts[name] = call('LLEN', key.group(name))
+    end
+    return cjson.encode(counts)
+  end
+  local start, limit = Arguments.offset('failed', args[i + 1]), Arguments.count('failed', args[i + 2], 25)
+  return cjson.encode({
+    total = call('LLEN', key.group(group)),
+    jobs = call('LRANGE', key.group(group), start, start + limit - 1),
+  })
+end

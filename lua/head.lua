@@ -1,0 +1,146 @@
+-- The namespace table, the state of the present call, and THE KEY GLOSSARY.
+--
+-- A job queue whose every change of state is one atomic call of this script. Called
+-- without KEYS it speaks the wire protocol of qless-core; called with KEYS it has the
+-- server's clock, fencing tokens, repeatable requests and batches.
+local Qless = {}
+
+-- What every module needs to know of the call that is being served; reset by main.lua.
+--   prefix   of every key ('ql:' without KEYS)
+--   now      seconds since the epoch, the only clock there is
+--   keyed    the call came with KEYS
+--   live     the namespace has seen a call with KEYS, so tokens and wake-ups are kept
+--   reading  the call must not write
+local scope = { prefix = 'ql:', now = 0, keyed = false, live = false, reading = false }
+Qless.scope = scope
+
+local key = {}
+Qless.key = key
+
+local function fixed(name)
+  key[name] = function()
+    return scope.prefix .. name
+  end
+end
+
+-- config          hash   option -> value, only what was set
+-- queues          zset   queue -> when it was first seen
+-- paused_queues   set    names of paused queues
+-- workers         zset   worker -> last pop or heartbeat
+-- failures        set    failure groups that are not empty
+-- tracked         zset   jid -> when tracking began
+-- tags            zset   tag -> number of jobs that carry it
+-- completed       zset   jid -> when it was completed
+for _, name in ipairs({
+  'config',
+  'queues',
+  'paused_queues',
+  'workers',
+  'failures',
+  'tracked',
+  'tags',
+  'completed',
+}) do
+  fixed(name)
+end
+
+-- Ours: they exist only where calls with KEYS are made.
+-- meta            hash   clock (the last time given out), token (the last one drawn), skews
+-- releasing       zset   completed jid with dependents still to be released -> when
+-- idle            zset   client waiting for queues it has not seen yet -> until when
+-- wake            list   one element for each such client to be woken
+for _, name in ipairs({ 'meta', 'releasing', 'idle', 'wake' }) do
+  fixed(name)
+end
+
+-- q:<queue>-<place>     zset   the jids of a queue:
+--   work       waiting      priority - time / 10^10, highest first
+--   locks      running      when the lock expires
+--   scheduled  delayed      when it becomes ready
+--   depends    dependent    when it was put there
+--   recur      templates    when the next job is due
+function key.place(queue, place)
+  return scope.prefix .. 'q:' .. queue .. '-' .. place
+end
+
+-- j:<jid>               hash   the job's record
+function key.job(jid)
+  return scope.prefix .. 'j:' .. jid
+end
+
+-- j:<jid>-history       list   JSON triples [when, what, more], oldest first
+function key.history(jid)
+  return scope.prefix .. 'j:' .. jid .. '-history'
+end
+
+-- j:<jid>-dependencies  set    jids this job still waits for
+function key.dependencies(jid)
+  return scope.prefix .. 'j:' .. jid .. '-dependencies'
+end
+
+-- j:<jid>-dependents    set    jids that wait for this job
+function key.dependents(jid)
+  return scope.prefix .. 'j:' .. jid .. '-dependents'
+end
+
+-- r:<jid>               hash   a recurring job's template
+function key.template(jid)
+  return scope.prefix .. 'r:' .. jid
+end
+
+-- w:<worker>:jobs       zset   jids the worker holds -> when the lock expires
+function key.held(worker)
+  return scope.prefix .. 'w:' .. worker .. ':jobs'
+end
+
+-- f:<group>             list   jids failed in the group, newest first
+function key.group(group)
+  return scope.prefix .. 'f:' .. group
+end
+
+-- t:<tag>               zset   jids that carry the tag -> when it was given
+function key.tag(tag)
+  return scope.prefix .. 't:' .. tag
+end
+
+-- s:<kind>:<day>:<queue>  hash  kind wait, run: total, mean, vk and a histogram;
+--                               kind stats: retries, failures, failed
+function key.stat(kind, day, queue)
+  return scope.prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
+end
+
+-- Ours again.
+-- result:<jid>          string what the job returned, JSON; expires by itself
+function key.result(jid)
+  return scope.prefix .. 'result:' .. jid
+end
+
+-- reply:<client>        string the last request of a client and its reply; expires by itself
+function key.reply(client)
+  return scope.prefix .. 'reply:' .. client
+end
+
+-- worker:<worker>       string what a worker says of itself, JSON; expires by itself
+function key.worker(worker)
+  return scope.prefix .. 'worker:' .. worker
+end
+
+-- m:<queue>:<hour>:<kind>  hash  minute of the hour -> jobs put, started, completed or failed
+function key.minutes(queue, hour, kind)
+  return scope.prefix .. 'm:' .. queue .. ':' .. string.format('%.0f', hour) .. ':' .. kind
+end
+
+-- idle:<queue>          zset   client that waits for a job of this queue -> until when
+function key.idle_at(queue)
+  return scope.prefix .. 'idle:' .. queue
+end
+
+-- wake:<queue>          list   one element for each waiting client to be woken
+function key.wake_at(queue)
+  return scope.prefix .. 'wake:' .. queue
+end
+
+-- timer:<queue>         string '<due> <client>': who wakes by itself for what falls due next
+function key.timer(queue)
+  return scope.prefix .. 'timer:' .. queue
+end

@@ -1,0 +1,101 @@
+-- What happened to a job: a list of [when, what, more], the first and the newest kept.
+local Config, Arguments, Errors, Events, scope, key =
+  Qless.Config, Qless.Arguments, Qless.Errors, Qless.Events, Qless.scope, Qless.key
+
+local History = {}
+Qless.History = History
+
+local call, quote, format, floor = redis.call, Events.quote, string.format, math.floor
+
+-- Appends an entry; `more` is the text of a JSON object, `when` defaults to now.
+function History.add(jid, what, more, when)
+  local name = key.history(jid)
+  local text = '[' .. format('%.0f', floor(when or scope.now)) .. ',' .. quote(what)
+  local length = call('RPUSH', name, text .. (more and ',' .. more or '') .. ']')
+  if length < 3 then
+    if length == 1 and what ~= 'put' then
+      History.modernise_late(jid)
+    end
+    return
+  end
+  local limit = Config.number('max-job-history')
+  if limit > 0 and limit ~= 2 and length > limit then
+    local first = call('LPOP', name)
+    call('LTRIM', name, -math.max(limit - 1, 1), -1)
+    call('LPUSH', name, first)
+  end
+end
+
+function History.put(jid, queue, when)
+  History.add(jid, 'put', '{"q":' .. quote(queue) .. '}', when)
+end
+
+function History.popped(jid, worker)
+  History.add(jid, 'popped', '{"worker":' .. quote(worker) .. '}')
+end
+
+function History.failed(jid, group, worker)
+  if worker then
+    History.add(jid, 'failed', '{"worker":' .. quote(worker) .. ',"group":' .. quote(group) .. '}')
+  else
+    History.add(jid, 'failed', '{"group":' .. quote(group) .. '}')
+  end
+end
+
+-- The entries as objects with when, what and the members of their third part.
+function History.read(jid)
+  local entries = {}
+  for n, text in ipairs(call('LRANGE', key.history(jid), 0, -1)) do
+    local triple = cjson.decode(text)
+    local entry = triple[3] or {}
+    entry.when, entry.what = triple[1], triple[2]
+    entries[n] = entry
+  end
+  return entries
+end
+
+-- Records of the earliest versions carry their history in a field of the hash.
+function History.modernise(jid, text)
+  for _, old in ipairs(cjson.decode(text)) do
+    if old.put then
+      History.put(jid, old.q, tonumber(old.put))
+    end
+    if old.popped then
+      History.add(jid, 'popped', '{"worker":' .. quote(old.worker or '') .. '}', tonumber(old.popped))
+    end
+    if old.failed then
+      History.add(jid, 'failed', nil, tonumber(old.failed))
+    end
+    if old.done then
+      History.add(jid, 'done', nil, tonumber(old.done))
+    end
+  end
+  call('HDEL', key.job(jid), 'history')
+end
+
+-- The first entry of a list was not a put: the record may be of the earliest versions.
+function History.modernise_late(jid)
+  local text = call('HGET', key.job(jid), 'history')
+  if text then
+    local newest = call('LPOP', key.history(jid))
+    History.modernise(jid, text)
+    call('RPUSH', key.history(jid), newest)
+  end
+end
+
+-- log jid message [data]
+function History.log(args, i)
+  local jid = Arguments.given('log', 'jid', args[i])
+  local message = Arguments.given('log', 'message', args[i + 1])
+  local data = args[i + 2]
+  if data then
+    Arguments.object('log', 'data', data)
+  end
+  if scope.keyed and #message > Arguments.text_bytes then
+    Errors.raise('TOOBIG', 'log(): message has ' .. #message .. ' bytes, at most ' .. Arguments.text_bytes)
+  end
+  if call('EXISTS', key.job(jid)) == 0 then
+    Errors.no_job('log', jid)
+  end
+  History.add(jid, message, data)
+end

@@ -1,0 +1,298 @@
+-- A job's record: reading it, showing it, and the commands on a single job.
+local Errors, Arguments, Events, History, Place, Tags, Failures, Dependencies, scope, key =
+  Qless.Errors,
+  Qless.Arguments,
+  Qless.Events,
+  Qless.History,
+  Qless.Place,
+  Qless.Tags,
+  Qless.Failures,
+  Qless.Dependencies,
+  Qless.scope,
+  Qless.key
+
+local Job = {}
+Qless.Job = Job
+
+local call = redis.call
+
+local FIELDS = {
+  'jid',
+  'klass',
+  'state',
+  'queue',
+  'worker',
+  'priority',
+  'expires',
+  'retries',
+  'remaining',
+  'data',
+  'tags',
+  'failure',
+  'spawned_from_jid',
+  'time',
+  'grace',
+  'scheduled',
+  'token',
+  'context',
+  'progress',
+  'crashes',
+  'open',
+  'history',
+}
+
+-- The whole record as a table, or nil.
+function Job.read(jid)
+  local values = call('HMGET', key.job(jid), unpack(FIELDS))
+  if not values[1] then
+    return nil
+  end
+  local record = {}
+  for n, field in ipairs(FIELDS) do
+    record[field] = values[n] or nil
+  end
+  if record.history and not scope.reading then
+    History.modernise(jid, record.history)
+  end
+  return record
+end
+
+function Job.must(command, jid)
+  local record = Job.read(Arguments.given(command, 'jid', jid))
+  if not record then
+    Errors.no_job(command, jid)
+  end
+  return record
+end
+
+function Job.is_tracked(jid)
+  return call('ZSCORE', key.tracked(), jid) and true or false
+end
+
+-- The jobs of a batch that are tracked; mostly there are none at all.
+function Job.tracked_among(jids)
+  local tracked = {}
+  if call('EXISTS', key.tracked()) == 1 then
+    for _, jid in ipairs(jids) do
+      tracked[jid] = Job.is_tracked(jid)
+    end
+  end
+  return tracked
+end
+
+-- The object that get, pop and peek show, or nil.
+function Job.show(jid)
+  local record = Job.read(jid)
+  if not record then
+    return nil
+  end
+  local shown = {
+    jid = record.jid,
+    klass = record.klass,
+    state = record.state,
+    queue = record.queue,
+    worker = record.worker or '',
+    tracked = Job.is_tracked(jid),
+    priority = tonumber(record.priority),
+    expires = tonumber(record.expires) or 0,
+    retries = tonumber(record.retries),
+    remaining = math.floor(tonumber(record.remaining) or 0),
+    data = record.data,
+    tags = cjson.decode(record.tags or '{}'),
+    history = History.read(jid),
+    failure = cjson.decode(record.failure or '{}'),
+    spawned_from_jid = record.spawned_from_jid or false,
+    dependents = call('SMEMBERS', key.dependents(jid)),
+    dependencies = call('SMEMBERS', key.dependencies(jid)),
+  }
+  if scope.keyed then
+    shown.token = record.state == 'running' and record.token or ''
+    shown.context = record.context and cjson.decode(record.context) or cjson.null
+    shown.progress = record.progress and cjson.decode(record.progress) or cjson.null
+    shown.crashes = tonumber(record.crashes) or 0
+    shown.open = record.open == '1'
+  end
+  return shown
+end
+
+function Job.show_all(jids)
+  local shown = {}
+  for _, jid in ipairs(jids) do
+    shown[#shown + 1] = Job.show(jid)
+  end
+  return cjson.encode(shown)
+end
+
+-- get jid
+function Job.get(args, i)
+  local shown = Job.show(Arguments.given('get', 'jid', args[i]))
+  return shown and cjson.encode(shown)
+end
+
+-- multiget jid...
+function Job.multiget(args, i)
+  local jids = Tags.rest(args, i)
+  Arguments.bounded('multiget', #jids)
+  return Job.show_all(jids)
+end
+
+-- Takes a job out of its worker's hands, in the books.
+function Job.unhold(jid, worker)
+  if worker and worker ~= '' then
+    call('ZREM', key.held(worker), jid)
+  end
+end
+
+-- Deletes all that is kept of a job that is in no place any longer.
+function Job.erase(jid, tags)
+  Tags.unindex(jid, tags)
+  call('DEL', key.job(jid), key.history(jid), key.dependencies(jid), key.dependents(jid))
+  if scope.live then
+    call('DEL', key.result(jid))
+  end
+end
+
+-- priority jid p
+function Job.priority(args, i)
+  local jid = Arguments.given('priority', 'jid', args[i])
+  local priority = Arguments.number('priority', 'priority', args[i + 1])
+  local record = call('HMGET', key.job(jid), 'queue', 'priority', 'state')
+  if not record[3] then
+    Errors.no_job('priority', jid)
+  end
+  local work = key.place(record[1] or '', 'work')
+  local score = call('ZSCORE', work, jid)
+  if score and record[3] == 'waiting' then
+    call('ZADD', work, priority + (tonumber(score) - tonumber(record[2])), jid)
+  end
+  call('HSET', key.job(jid), 'priority', priority)
+  return priority
+end
+
+-- track [track|untrack jid]
+function Job.track(args, i)
+  if args[i] == nil then
+    local jobs, expired = {}, {}
+    for _, jid in ipairs(call('ZRANGE', key.tracked(), 0, Arguments.most - 1)) do
+      local shown = Job.show(jid)
+      if shown then
+        jobs[#jobs + 1] = shown
+      else
+        expired[#expired + 1] = jid
+      end
+    end
+    return cjson.encode({ jobs = jobs, expired = expired })
+  end
+  local word = string.lower(args[i])
+  if word ~= 'track' and word ~= 'untrack' then
+    Errors.argument('track', 'Unknown word ' .. Errors.name(args[i]) .. ', it must be track or untrack')
+  end
+  local jid = Arguments.given('track', 'jid', args[i + 1])
+  if call('EXISTS', key.job(jid)) == 0 then
+    Errors.no_job('track', jid)
+  end
+  Events.tracked(word, jid)
+  if word == 'track' then
+    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
+  end
+  return cjson.encode(call('ZREM', key.tracked(), jid))
+end
+
+-- Would canceling these strand a job that is not canceled with them?
+local function no_dependents_left(jids)
+  local named = {}
+  for _, jid in ipairs(jids) do
+    named[jid] = true
+  end
+  for _, jid in ipairs(jids) do
+    -- More than this call may name: some of them show it as well as all.
+    for _, dependent in ipairs(call('SRANDMEMBER', key.dependents(jid), Arguments.most + 1)) do
+      if not named[dependent] then
+        Errors.raise(
+          'DEPENDENTS',
+          'cancel(): ' .. Errors.name(jid) .. ' is a dependency of ' .. Errors.name(dependent) .. ', which is not canceled'
+        )
+      end
+    end
+  end
+end
+
+local function cancel(jid)
+  local record = Job.read(jid)
+  if not record then
+    if not scope.keyed then
+      Events.canceled(jid, false, false)
+    end
+    return
+  end
+  if record.state == 'complete' then
+    return
+  end
+  local queue, worker = record.queue, record.worker or ''
+  Events.canceled(jid, queue, worker)
+  Job.unhold(jid, worker)
+  Place.leave(jid, queue)
+  Dependencies.unlink_all(jid)
+  if record.state == 'failed' then
+    Failures.remove(jid, queue, record.failure)
+  end
+  if Job.is_tracked(jid) then
+    Events.tracked('canceled', jid)
+  end
+  Job.erase(jid, cjson.decode(record.tags or '{}'))
+end
+
+-- cancel jid...
+function Job.cancel(args, i)
+  local jids = Tags.rest(args, i)
+  Arguments.bounded('cancel', #jids)
+  no_dependents_left(jids)
+  for _, jid in ipairs(jids) do
+    cancel(jid)
+  end
+  return jids
+end
+
+-- timeout jid...: takes the job from its worker and puts it before all others.
+function Job.timeout(args, i)
+  local jids = Tags.rest(args, i)
+  Arguments.bounded('timeout', #jids)
+  local records = {}
+  for n, jid in ipairs(jids) do
+    records[n] = Job.must('timeout', jid)
+    if records[n].state ~= 'running' then
+      Errors.raise('STATE', 'timeout(): Job ' .. Errors.name(jid) .. ' not running but ' .. records[n].state)
+    end
+  end
+  for n, jid in ipairs(jids) do
+    local record = records[n]
+    if call('HGET', key.job(jid), 'state') == 'running' then
+      History.add(jid, 'timed-out')
+      call('ZREM', key.place(record.queue, 'locks'), jid)
+      call('ZADD', key.place(record.queue, 'work'), '+inf', jid)
+      Qless.Wake.ready(record.queue, 1)
+      Job.unhold(jid, record.worker)
+      call('HSET', key.job(jid), 'state', 'stalled', 'expires', 0)
+      call('HDEL', key.job(jid), 'grace')
+      Events.lock_lost(jid, record.worker)
+    end
+  end
+end
+
+-- progress jid token json
+function Job.progress(args, i)
+  local jid = Arguments.given('progress', 'jid', args[i])
+  local text = args[i + 2]
+  Arguments.json('progress', 'progress', text, Arguments.text_bytes)
+  if not string.find(text, '^%s*%[') then
+    Errors.argument('progress', 'progress must be a JSON list, [fraction, text]')
+  end
+  Qless.Outcome.holder('progress', jid, args[i + 1])
+  call('HSET', key.job(jid), 'progress', text)
+  return 1
+end
+
+-- result jid
+function Job.result(args, i)
+  return call('GET', key.result(Arguments.given('result', 'jid', args[i])))
+end

@@ -1,0 +1,305 @@
+-- Putting jobs: new ones, and old ones again (which moves or revives them).
+local Errors, Arguments, Events, History, Place, Tags, Failures, Dependencies, Job, Minutes, scope, key =
+  Qless.Errors,
+  Qless.Arguments,
+  Qless.Events,
+  Qless.History,
+  Qless.Place,
+  Qless.Tags,
+  Qless.Failures,
+  Qless.Dependencies,
+  Qless.Job,
+  Qless.Minutes,
+  Qless.scope,
+  Qless.key
+
+local Put = {}
+Qless.Put = Put
+
+local call, format = redis.call, string.format
+
+local OPTIONS = { priority = true, tags = true, retries = true, depends = true }
+local KEYED_OPTIONS = {
+  priority = true,
+  tags = true,
+  retries = true,
+  depends = true,
+  context = true,
+  absent = true,
+  open = true,
+}
+
+-- What of an old record a put needs.
+local function read_old(jid)
+  local old = call(
+    'HMGET',
+    key.job(jid),
+    'state',
+    'queue',
+    'worker',
+    'priority',
+    'tags',
+    'retries',
+    'failure',
+    'history',
+    'scheduled',
+    'open'
+  )
+  return old[1] and old
+end
+
+-- Checks one job's arguments from args[i] on; options stand at args[from .. to].
+local function parse(command, args, i, from, to)
+  local job = {
+    queue = Arguments.queue(command, args[i]),
+    jid = Arguments.jid(command, args[i + 1]),
+    klass = Arguments.given(command, 'klass', args[i + 2]),
+    data = Arguments.given(command, 'data', args[i + 3]),
+  }
+  Arguments.json(command, 'data', job.data)
+  job.delay = Arguments.number(command, 'delay', args[i + 4])
+  if from > to then
+    return job
+  end
+  local known = scope.keyed and KEYED_OPTIONS or OPTIONS
+  for n = from, to, 2 do
+    local name, value = args[n], args[n + 1]
+    if known[name] then
+      job[name] = value
+    elseif scope.keyed then
+      Errors.argument(command, 'Unknown option ' .. Errors.name(name))
+    end
+  end
+  if job.priority then
+    job.priority = Arguments.number(command, 'priority', job.priority)
+  end
+  if job.retries then
+    job.retries = Arguments.whole(command, 'retries', job.retries, 0)
+  end
+  job.tags = job.tags and Arguments.tag_list(command, job.tags)
+  job.depends = job.depends and Arguments.names(command, 'depends', job.depends)
+  if job.depends then
+    Arguments.bounded(command, #job.depends)
+  end
+  if job.context then
+    Arguments.object(command, 'context', job.context)
+  end
+  return job
+end
+
+-- Reads the old record and settles what may still be refused.
+local function prepare(command, job, coming, planned)
+  job.old = read_old(job.jid)
+  if job.absent == '1' and job.old then
+    job.left_alone = true
+    return
+  end
+  if job.depends and #job.depends > 0 then
+    job.depends = Dependencies.open(command, job.depends, coming)
+    if job.old or planned then
+      Dependencies.no_circle(command, job.jid, job.depends, planned)
+    else
+      for _, other in ipairs(job.depends) do
+        if other == job.jid then
+          Dependencies.no_circle(command, job.jid, job.depends)
+        end
+      end
+    end
+    job.replacing = true
+  end
+end
+
+-- Undoes what the old record did elsewhere. -> whether old dependencies still hold it back
+local function clear_old(job, old, asking)
+  local jid, queue, worker = job.jid, old[2], old[3]
+  Tags.unindex(jid, cjson.decode(old[5] or '{}'))
+  if queue and queue ~= '' then
+    Place.leave(jid, queue)
+  end
+  if worker and worker ~= '' then
+    Job.unhold(jid, worker)
+    if worker ~= asking then
+      Events.lock_lost(jid, worker)
+    end
+  end
+  if old[1] == 'complete' then
+    call('ZREM', key.completed(), jid)
+    call('ZREM', key.releasing(), jid)
+  elseif old[1] == 'failed' then
+    Failures.remove(jid, queue, old[7])
+  end
+  if job.replacing then
+    Dependencies.unlink_all(jid)
+  end
+  call('HDEL', key.job(jid), 'grace', 'scheduled', 'token', 'progress', 'crashes', 'unknown', 'open', 'context')
+  if scope.live then
+    call('DEL', key.result(jid))
+  end
+end
+
+-- The record of a new job, in one command. Fields that change at every step come first.
+local function write(job, state)
+  local fields = {
+    'HSET',
+    key.job(job.jid),
+    'state',
+    state,
+    'worker',
+    '',
+    'expires',
+    0,
+    'time',
+    format('%.20f', scope.now),
+    'remaining',
+    job.retries,
+    'jid',
+    job.jid,
+    'klass',
+    job.klass,
+    'data',
+    job.data,
+    'priority',
+    job.priority,
+    'tags',
+    job.tags_text,
+    'queue',
+    job.queue,
+    'retries',
+    job.retries,
+  }
+  if job.context then
+    fields[#fields + 1] = 'context'
+    fields[#fields + 1] = job.context
+  end
+  if job.open == '1' then
+    fields[#fields + 1] = 'open'
+    fields[#fields + 1] = '1'
+  end
+  if state == 'depends' and job.delay > 0 then
+    fields[#fields + 1] = 'scheduled'
+    fields[#fields + 1] = format('%.17g', scope.now + job.delay)
+  end
+  call(unpack(fields))
+end
+
+-- Puts a prepared job. -> nothing; writes only, and none of it can fail.
+local function store(job, asking, tracked)
+  local jid, queue, old = job.jid, job.queue, job.old
+  Events.put(jid, queue)
+  if old and old[8] then
+    History.modernise(jid, old[8])
+  end
+  History.put(jid, queue)
+  job.priority = job.priority or (old and tonumber(old[4])) or 0
+  job.retries = job.retries or (old and tonumber(old[6])) or 5
+  if not job.tags and old then
+    job.tags = cjson.decode(old[5] or '{}')
+  end
+  job.tags_text = job.tags and #job.tags > 0 and Tags.text(job.tags) or '{}'
+  local held_back = job.open == '1'
+  if old then
+    clear_old(job, old, asking)
+    held_back = held_back or call('SCARD', key.dependencies(jid)) > 0
+  end
+  if job.tags then
+    Tags.index(jid, job.tags)
+  end
+  if job.replacing then
+    Dependencies.link(jid, job.depends)
+    held_back = held_back or #job.depends > 0
+  end
+  if held_back then
+    write(job, 'depends')
+    Place.depends(jid, queue)
+  elseif job.delay > 0 then
+    write(job, 'scheduled')
+    Place.scheduled(jid, queue, scope.now + job.delay)
+  else
+    write(job, 'waiting')
+    Place.work(jid, queue, job.priority)
+  end
+  if tracked then
+    Events.tracked('put', jid)
+  end
+  Minutes.count(queue, 'put', 1)
+end
+
+local function one(command, args, i)
+  Arguments.given(command, 'worker', args[i])
+  if (#args - i - 5) % 2 ~= 0 and #args > i + 5 then
+    Errors.argument(command, 'Odd number of additional args')
+  end
+  local job = parse(command, args, i + 1, i + 6, #args)
+  prepare(command, job)
+  return job
+end
+
+-- put worker queue jid klass data delay [pairs]
+function Put.put(args, i)
+  local job = one('put', args, i)
+  if job.left_alone then
+    return false
+  end
+  store(job, args[i], Job.is_tracked(job.jid))
+  Place.register(job.queue)
+  return job.jid
+end
+
+-- requeue worker queue jid klass data delay [pairs]
+function Put.requeue(args, i)
+  local job = one('requeue', args, i)
+  if not job.old then
+    Errors.no_job('requeue', job.jid)
+  end
+  store(job, args[i], Job.is_tracked(job.jid))
+  Place.register(job.queue)
+  return job.jid
+end
+
+-- The jobs of a batch: jid queue klass data delay k (name value)*k each.
+local function parse_many(args, i)
+  local jobs, jids, coming, planned = {}, {}, {}, nil
+  while i <= #args do
+    local pairs_given = Arguments.whole('put.many', 'number of options', args[i + 5], 0)
+    local last = i + 5 + 2 * pairs_given
+    if last > #args then
+      Errors.argument('put.many', 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')
+    end
+    args[i], args[i + 1] = args[i + 1], args[i] -- a single put names the queue first
+    local job = parse('put.many', args, i, i + 6, last)
+    if coming[job.jid] then
+      Errors.argument('put.many', 'jid ' .. Errors.name(job.jid) .. ' twice in one batch')
+    end
+    coming[job.jid] = job
+    if job.depends then
+      planned = planned or {}
+      planned[job.jid] = job.depends
+    end
+    jobs[#jobs + 1], jids[#jids + 1] = job, job.jid
+    Arguments.bounded('put.many', #jobs)
+    i = last + 1
+  end
+  return jobs, jids, coming, planned
+end
+
+-- put.many worker (jid queue klass data delay k (name value)*k)... -> the jids left alone
+function Put.many(args, i)
+  local worker = Arguments.given('put.many', 'worker', args[i])
+  local jobs, jids, coming, planned = parse_many(args, i + 1)
+  for _, job in ipairs(jobs) do
+    prepare('put.many', job, coming, planned)
+  end
+  local tracked, left, queues = Job.tracked_among(jids), {}, {}
+  for _, job in ipairs(jobs) do
+    if job.left_alone then
+      left[#left + 1] = job.jid
+    else
+      store(job, worker, tracked[job.jid])
+      if not queues[job.queue] then
+        queues[job.queue] = true
+        Place.register(job.queue)
+      end
+    end
+  end
+  return left
+end

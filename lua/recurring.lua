@@ -1,0 +1,303 @@
+-- Recurring jobs: templates, and the jobs they spawn when their time comes.
+local Errors, Arguments, Place, Tags, History, Minutes, scope, key =
+  Qless.Errors,
+  Qless.Arguments,
+  Qless.Place,
+  Qless.Tags,
+  Qless.History,
+  Qless.Minutes,
+  Qless.scope,
+  Qless.key
+
+local Recurring = {}
+Qless.Recurring = Recurring
+
+local call, format, floor = redis.call, string.format, math.floor
+
+local OPTIONS = { priority = true, tags = true, retries = true, backlog = true }
+
+local function interval_of(command, value)
+  local interval = Arguments.number(command, 'interval', value)
+  if interval <= 0 then
+    Errors.argument(command, 'interval must be greater than 0, not ' .. Errors.name(value))
+  end
+  return interval
+end
+
+-- The last number a template of this jid may have given away: children are never overwritten.
+local function last_child(jid)
+  local last = 0
+  while call('EXISTS', key.job(jid .. '-' .. format('%.0f', last + 1))) == 1 and last < 2 ^ 30 do
+    last = last == 0 and 1 or last * 2
+  end
+  return last
+end
+
+-- recur queue jid klass data interval <interval> <offset> [pairs]
+function Recurring.recur(args, i)
+  local queue = Arguments.queue('recur', args[i])
+  local jid = Arguments.jid('recur', args[i + 1])
+  local klass = Arguments.given('recur', 'klass', args[i + 2])
+  local data = args[i + 3]
+  Arguments.json('recur', 'data', data)
+  if args[i + 4] ~= 'interval' then
+    Errors.argument('recur', 'schedule type "interval" wanted, not ' .. Errors.name(args[i + 4]))
+  end
+  local interval = interval_of('recur', args[i + 5])
+  local offset = Arguments.number('recur', 'offset', args[i + 6])
+  local options = Arguments.options('recur', args, i + 7, OPTIONS)
+  local priority = Arguments.number('recur', 'priority', options.priority or '0')
+  local tags = Arguments.tag_list('recur', options.tags or '[]')
+  local retries = Arguments.whole('recur', 'retries', options.retries or '0', 0)
+  local backlog = Arguments.number('recur', 'backlog', options.backlog or '0')
+
+  local old = call('HMGET', key.template(jid), 'queue', 'count')
+  if old[1] then
+    call('ZREM', key.place(old[1], 'recur'), jid)
+  end
+  call(
+    'HSET',
+    key.template(jid),
+    'jid',
+    jid,
+    'klass',
+    klass,
+    'data',
+    data,
+    'priority',
+    priority,
+    'tags',
+    Tags.text(tags),
+    'state',
+    'recur',
+    'queue',
+    queue,
+    'type',
+    'interval',
+    'count',
+    old[2] or last_child(jid),
+    'interval',
+    interval,
+    'retries',
+    retries,
+    'backlog',
+    backlog
+  )
+  local due = scope.now + offset
+  call('ZADD', key.place(queue, 'recur'), due, jid)
+  Qless.Wake.due(queue, due)
+  Place.register(queue)
+  return jid
+end
+
+local function load(command, jid)
+  Arguments.given(command, 'jid', jid)
+  local record, fields = {}, call('HGETALL', key.template(jid))
+  if #fields == 0 then
+    Errors.raise('NOJOB', command .. '(): Recurring job ' .. Errors.name(jid) .. ' does not exist')
+  end
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  return record
+end
+
+-- recur.get jid
+function Recurring.get(args, i)
+  local jid = Arguments.given('recur.get', 'jid', args[i])
+  if call('EXISTS', key.template(jid)) == 0 then
+    return nil
+  end
+  local record = load('recur.get', jid)
+  return cjson.encode({
+    jid = record.jid,
+    klass = record.klass,
+    state = record.state,
+    queue = record.queue,
+    priority = tonumber(record.priority),
+    interval = tonumber(record.interval),
+    retries = tonumber(record.retries),
+    count = tonumber(record.count),
+    data = record.data,
+    tags = cjson.decode(record.tags),
+    backlog = tonumber(record.backlog or '0'),
+  })
+end
+
+-- What recur.update may change, and how a value is checked.
+local CHANGES = {
+  priority = function(value)
+    return Arguments.number('recur.update', 'priority', value)
+  end,
+  interval = function(value)
+    return interval_of('recur.update', value)
+  end,
+  retries = function(value)
+    return Arguments.whole('recur.update', 'retries', value, 0)
+  end,
+  backlog = function(value)
+    return Arguments.number('recur.update', 'backlog', value)
+  end,
+  data = function(value)
+    Arguments.json('recur.update', 'data', value)
+    return value
+  end,
+  klass = function(value)
+    return value
+  end,
+  queue = function(value)
+    return Arguments.queue('recur.update', value)
+  end,
+}
+
+local function move(record, jid, queue)
+  local due = call('ZSCORE', key.place(record.queue, 'recur'), jid)
+  call('ZREM', key.place(record.queue, 'recur'), jid)
+  call('ZADD', key.place(queue, 'recur'), due or scope.now, jid)
+  Qless.Wake.due(queue, tonumber(due) or scope.now)
+  Place.register(queue)
+  record.queue = queue
+end
+
+-- recur.update jid key value ...
+function Recurring.update(args, i)
+  local jid = args[i]
+  local record = load('recur.update', jid)
+  local changes = {}
+  for n = i + 1, #args, 2 do
+    local name, value = args[n], args[n + 1]
+    if not CHANGES[name] then
+      Errors.argument('recur.update', 'Unrecognized option ' .. Errors.name(name))
+    end
+    changes[#changes + 1] = { name, CHANGES[name](Arguments.given('recur.update', name, value)) }
+  end
+  for _, change in ipairs(changes) do
+    local name, value = change[1], change[2]
+    if name == 'queue' then
+      move(record, jid, value)
+    elseif name == 'interval' then
+      local due = call('ZINCRBY', key.place(record.queue, 'recur'), value - tonumber(record.interval), jid)
+      record.interval = value
+      Qless.Wake.due(record.queue, tonumber(due))
+    end
+    call('HSET', key.template(jid), name, value)
+  end
+  return 1
+end
+
+local function retag(command, args, i, combine)
+  local jid = args[i]
+  local record = load(command, jid)
+  local tags = Arguments.few_tags(command, combine(cjson.decode(record.tags), Tags.rest(args, i + 1)))
+  local text = Tags.text(tags)
+  call('HSET', key.template(jid), 'tags', text)
+  return text
+end
+
+-- recur.tag jid tag...
+function Recurring.tag(args, i)
+  return retag('recur.tag', args, i, Tags.with)
+end
+
+-- recur.untag jid tag...
+function Recurring.untag(args, i)
+  return retag('recur.untag', args, i, Tags.without)
+end
+
+-- unrecur jid
+function Recurring.unrecur(args, i)
+  local jid = Arguments.given('unrecur', 'jid', args[i])
+  local queue = call('HGET', key.template(jid), 'queue')
+  if queue then
+    call('ZREM', key.place(queue, 'recur'), jid)
+    call('DEL', key.template(jid))
+  end
+  return 1
+end
+
+-- The jid of the next child: a number that no job bears.
+local function next_child(jid, count)
+  repeat
+    count = count + 1
+  until call('EXISTS', key.job(jid .. '-' .. format('%.0f', count))) == 0
+  return jid .. '-' .. format('%.0f', count), count
+end
+
+local function spawn_one(record, jid, time)
+  local child, count = next_child(jid, tonumber(record.count))
+  record.count = count
+  local tags = cjson.decode(record.tags)
+  call(
+    'HSET',
+    key.job(child),
+    'state',
+    'waiting',
+    'worker',
+    '',
+    'expires',
+    0,
+    'time',
+    format('%.20f', time),
+    'remaining',
+    record.retries,
+    'jid',
+    child,
+    'klass',
+    record.klass,
+    'data',
+    record.data,
+    'priority',
+    record.priority,
+    'tags',
+    record.tags,
+    'queue',
+    record.queue,
+    'retries',
+    record.retries,
+    'spawned_from_jid',
+    jid
+  )
+  if #tags > 0 then
+    Tags.index(child, tags)
+  end
+  History.put(child, record.queue, time)
+  Place.work(child, record.queue, tonumber(record.priority), time)
+  Minutes.count(record.queue, 'put', 1)
+end
+
+-- Spawns what is due of one template, at most `wanted` jobs. -> how many
+local function spawn(queue, jid, due, wanted)
+  local record = load('pop', jid)
+  local interval, backlog = tonumber(record.interval), tonumber(record.backlog) or 0
+  local time, spawned = floor(due), 0
+  if backlog > 0 then
+    local missed = (scope.now - time) / interval
+    if missed > backlog then
+      time = time + math.ceil(missed - backlog) * interval
+    end
+  end
+  while time <= scope.now and spawned < wanted do
+    spawn_one(record, jid, time)
+    spawned = spawned + 1
+    time = time + interval
+  end
+  call('HSET', key.template(jid), 'count', record.count)
+  call('ZADD', key.place(queue, 'recur'), time, jid)
+  return spawned
+end
+
+-- Puts the jobs of a queue's templates that are due into its work, at most `wanted`.
+function Recurring.spawn_due(queue, wanted)
+  local name = key.place(queue, 'recur')
+  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
+  for n = 1, #due, 2 do
+    if wanted <= 0 then
+      return
+    end
+    if call('EXISTS', key.template(due[n])) == 1 then
+      wanted = wanted - spawn(queue, due[n], tonumber(due[n + 1]), wanted)
+    else
+      call('ZREM', name, due[n])
+    end
+  end
+end

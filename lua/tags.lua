@@ -1,0 +1,127 @@
+-- Tags: which jobs carry one, and how many do.
+local Errors, Arguments, scope, key = Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
+
+local Tags = {}
+Qless.Tags = Tags
+
+local call = redis.call
+
+-- Counted only when the job did not carry it, so that counts stay equal to members.
+function Tags.index(jid, tags)
+  for _, tag in ipairs(tags) do
+    if call('ZADD', key.tag(tag), scope.now, jid) == 1 then
+      call('ZINCRBY', key.tags(), 1, tag)
+    end
+  end
+end
+
+function Tags.unindex(jid, tags)
+  for _, tag in ipairs(tags) do
+    if call('ZREM', key.tag(tag), jid) == 1 then
+      if tonumber(call('ZINCRBY', key.tags(), -1, tag)) <= 0 then
+        call('ZREM', key.tags(), tag)
+      end
+    end
+  end
+end
+
+-- The stored text of a list; an empty one is {} as cjson writes it.
+function Tags.text(tags)
+  return cjson.encode(tags)
+end
+
+-- The tags after adding or removing some, in order of application.
+function Tags.with(tags, more)
+  local all, seen = {}, {}
+  for _, list in ipairs({ tags, more }) do
+    for _, tag in ipairs(list) do
+      if not seen[tag] then
+        seen[tag] = true
+        all[#all + 1] = tag
+      end
+    end
+  end
+  return all
+end
+
+function Tags.without(tags, less)
+  local gone, left = {}, {}
+  for _, tag in ipairs(less) do
+    gone[tag] = true
+  end
+  for _, tag in ipairs(tags) do
+    if not gone[tag] then
+      left[#left + 1] = tag
+    end
+  end
+  return left
+end
+
+function Tags.rest(args, i)
+  local tags = {}
+  for n = i, #args do
+    tags[#tags + 1] = args[n]
+  end
+  return tags
+end
+
+local function load(jid)
+  jid = Arguments.given('tag', 'jid', jid)
+  local record = call('HMGET', key.job(jid), 'jid', 'tags')
+  if not record[1] then
+    Errors.no_job('tag', jid)
+  end
+  return cjson.decode(record[2] or '{}')
+end
+
+local function store(jid, tags)
+  local text = Tags.text(tags)
+  call('HSET', key.job(jid), 'tags', text)
+  return text
+end
+
+local function page(args, i)
+  local offset, count = Arguments.offset('tag', args[i]), Arguments.count('tag', args[i + 1], 25)
+  return offset, count
+end
+
+local commands = {
+  add = function(args, i)
+    local jid = args[i]
+    local tags = load(jid)
+    local more = Tags.rest(args, i + 1)
+    Arguments.bounded('tag', #more)
+    local all = Arguments.few_tags('tag', Tags.with(tags, more))
+    Tags.index(jid, more)
+    return store(jid, all)
+  end,
+  remove = function(args, i)
+    local jid = args[i]
+    local tags = load(jid)
+    local less = Tags.rest(args, i + 1)
+    Arguments.bounded('tag', #less)
+    Tags.unindex(jid, less)
+    return store(jid, Tags.without(tags, less))
+  end,
+  get = function(args, i)
+    local tag = Arguments.given('tag', 'tag', args[i])
+    local offset, count = page(args, i + 1)
+    return cjson.encode({
+      total = call('ZCARD', key.tag(tag)),
+      jobs = call('ZRANGE', key.tag(tag), offset, offset + count - 1),
+    })
+  end,
+  top = function(args, i)
+    local offset, count = page(args, i)
+    return cjson.encode(call('ZREVRANGEBYSCORE', key.tags(), '+inf', 2, 'LIMIT', offset, count))
+  end,
+}
+
+-- tag add|remove jid tag...   tag get tag [offset count]   tag top [offset count]
+function Tags.command(args, i)
+  local command = commands[args[i]]
+  if not command then
+    Errors.argument('tag', 'First argument must be add, remove, get or top')
+  end
+  return command(args, i + 1)
+end

@@ -1,0 +1,159 @@
+-- Wake-ups: idle workers block on lists, and whoever makes work ready feeds the lists.
+local scope, key = Qless.scope, Qless.key
+
+local Wake = {}
+Qless.Wake = Wake
+
+local call, match, format = redis.call, string.match, string.format
+
+-- An unused wake-up must not outlive the workers it was meant for by long.
+local KEPT = 60
+
+local ready, due, seen
+
+function Wake.reset()
+  ready, due, seen = nil, nil, nil
+end
+
+-- n jobs of the queue became ready.
+function Wake.ready(queue, n)
+  if scope.live then
+    ready = ready or {}
+    ready[queue] = (ready[queue] or 0) + n
+  end
+end
+
+-- Something of the queue falls due at that time.
+function Wake.due(queue, time)
+  if scope.live then
+    due = due or {}
+    due[queue] = math.min(due[queue] or time, time)
+  end
+end
+
+-- A queue was seen for the first time.
+function Wake.seen()
+  seen = scope.live
+end
+
+-- How many clients wait there; those whose time is over have gone away without a word.
+local function waiting_at(name)
+  return call('ZCOUNT', name, scope.now, '+inf')
+end
+
+-- Feeds a list with up to n elements, never more than there are idle clients.
+local function feed(list, idle, n)
+  if idle == 0 then
+    return
+  end
+  local missing = math.min(n, idle - call('LLEN', list))
+  if missing > 0 then
+    local elements = {}
+    for i = 1, math.min(missing, 1000) do
+      elements[i] = '1'
+    end
+    call('RPUSH', list, unpack(elements))
+    call('EXPIRE', list, KEPT)
+  end
+end
+
+local function timer_of(queue)
+  local text = call('GET', key.timer(queue))
+  if text then
+    local time, client = match(text, '^(%S+) (.*)$')
+    return tonumber(time), client
+  end
+end
+
+function Wake.flush()
+  if ready then
+    for queue, n in pairs(ready) do
+      feed(key.wake_at(queue), waiting_at(key.idle_at(queue)), n)
+    end
+  end
+  if due then
+    for queue, time in pairs(due) do
+      local idle = waiting_at(key.idle_at(queue))
+      if idle > 0 and time < (timer_of(queue) or math.huge) then
+        feed(key.wake_at(queue), idle, 1)
+      end
+    end
+  end
+  if seen then
+    feed(key.wake(), waiting_at(key.idle()), Qless.Arguments.most)
+  end
+end
+
+-- Takes back what a pop has made pointless: no more wake-ups than jobs are left.
+function Wake.taken(queue)
+  local list = key.wake_at(queue)
+  local waiting = call('LLEN', list)
+  if waiting > 0 then
+    local left = call('ZCARD', key.place(queue, 'work'))
+    if left == 0 then
+      call('DEL', list)
+    elseif left < waiting then
+      call('LTRIM', list, 0, left - 1)
+    end
+  end
+end
+
+-- When the next thing of the queue falls due, or nil.
+local function next_due(queue)
+  local first
+  for _, place in ipairs({ 'scheduled', 'recur', 'locks' }) do
+    local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
+    if head[2] then
+      first = math.min(first or math.huge, tonumber(head[2]))
+    end
+  end
+  return first
+end
+
+-- The caller has asked and is idle no longer. If it held the timer of the queue and goes to
+-- work, somebody else has to look after what falls due.
+function Wake.busy(client, queues, globbing, working)
+  if globbing then
+    call('ZREM', key.idle(), client)
+  end
+  for _, queue in ipairs(queues) do
+    if call('ZREM', key.idle_at(queue), client) == 1 and working then
+      local _, holder = timer_of(queue)
+      if holder == client then
+        call('DEL', key.timer(queue))
+        feed(key.wake_at(queue), waiting_at(key.idle_at(queue)), 1)
+      end
+    end
+  end
+end
+
+local function register(name, client, seconds)
+  call('ZREMRANGEBYSCORE', name, '-inf', scope.now)
+  call('ZADD', name, scope.now + seconds + 1, client)
+  call('EXPIRE', name, math.ceil(seconds) + KEPT)
+end
+
+-- Registers an idle client. -> the seconds it may block and the keys to block on.
+-- Only one client per queue holds the timer for what falls due; the others sleep on.
+function Wake.wait(client, queues, seconds, globbing)
+  local rest = { seconds }
+  for _, queue in ipairs(queues) do
+    register(key.idle_at(queue), client, seconds)
+    rest[#rest + 1] = key.wake_at(queue)
+    local time = next_due(queue)
+    if time and time < scope.now + seconds then
+      local taken, holder = timer_of(queue)
+      if not taken or holder == client or time < taken or taken <= scope.now then
+        local left = math.max(time - scope.now, 0.001)
+        call('SET', key.timer(queue), format('%.6f', time) .. ' ' .. client, 'PX', math.ceil(left * 1000) + 1000)
+        rest[1] = math.min(rest[1], left)
+      end
+    end
+  end
+  if globbing or #queues == 0 then
+    register(key.idle(), client, seconds)
+    rest[#rest + 1] = key.wake()
+  end
+  rest[1] = format('%.3f', rest[1] + 0.0005)
+  return rest
+end

@@ -1,0 +1,218 @@
+"""Calls the Lua core by hand, as a stranger would: no client library in between.
+
+``Core.old`` speaks qless-core's protocol (no KEYS), ``Core.ours`` the calls with KEYS.
+The time is always an argument, so that no test has to sleep.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import redis
+
+SOURCE = Path(__file__).parents[2] / "django_qless" / "core" / "qless.lua"
+
+READS = frozenset(
+    "get multiget peek queues jobs stats workers failed length config.get recur.get "
+    "result lag minutes meta audit".split()
+)
+DRAINS = frozenset(
+    "settle beat complete fail retry heartbeat release progress cancel "
+    "worker.deregister log".split()
+)
+HEADERS = {
+    "read": "#!lua flags=no-writes\n",
+    "write": "#!lua\n",
+    "drain": "#!lua flags=allow-oom\n",
+}
+END_OF_LISTENING = "test:end"
+
+
+def call_class(command: str, args: tuple[Any, ...]) -> str:
+    """Return the class (read, write or drain) that a command with KEYS belongs to."""
+    if command in READS or (command == "track" and not args):
+        return "read"
+    if command == "tag" and args[:1] in (("get",), ("top",)):
+        return "read"
+    return "drain" if command in DRAINS else "write"
+
+
+class Library:
+    """The built Lua file, as each engine wants to have it loaded."""
+
+    def __init__(self, source: Path | None = None) -> None:
+        self.body = (source or SOURCE).read_text(encoding="utf-8")
+        self.name = "qless_" + hashlib.sha1(self.body.encode()).hexdigest()[:12]
+        self.scripts = {"old": self.body}
+        for kind, header in HEADERS.items():
+            self.scripts[kind] = header + self.body
+        self.shas = {
+            kind: hashlib.sha1(text.encode()).hexdigest()
+            for kind, text in self.scripts.items()
+        }
+
+    def load(self, server: redis.Redis, engine: str) -> None:
+        """Load the library unless the server has it already."""
+        if engine == "script":
+            for kind, known in zip(
+                self.shas, server.script_exists(*self.shas.values()), strict=True
+            ):
+                if not known:
+                    assert server.script_load(self.scripts[kind]) == self.shas[kind]
+        elif not server.function_list(library=self.name):
+            server.function_load(
+                f"#!lua name={self.name}\n{self.body}\nQless.register('{self.name}')\n"
+            )
+
+
+class Core:
+    """The Lua core of one namespace on one server, called through one engine."""
+
+    def __init__(
+        self, server: redis.Redis, engine: str, library: Library, prefix: str = "ql:"
+    ) -> None:
+        self.server = server
+        self.engine = engine
+        self.library = library
+        self.prefix = prefix
+
+    def with_prefix(self, prefix: str) -> Core:
+        """Return a caller of another namespace on the same server."""
+        return Core(self.server, self.engine, self.library, prefix)
+
+    def call(self, kind: str, keys: tuple[str, ...], *argv: Any) -> Any:
+        """Send the keys and arguments as they are to the function or script of a class."""
+        if self.engine == "function":
+            name = f"{self.library.name}_{'write' if kind == 'old' else kind}"
+            return self.server.fcall(name, len(keys), *keys, *argv)
+        return self.server.evalsha(self.library.shas[kind], len(keys), *keys, *argv)
+
+    def old(self, command: str, now: Any, *args: Any) -> Any:
+        """Call without KEYS: qless-core's protocol, the caller's clock."""
+        return self.call("old", (), command, now, *args)
+
+    def ours(self, command: str, *args: Any, now: Any = "*", request: str = "") -> Any:
+        """Call with KEYS, in the command's class."""
+        keys = (self.prefix + "!", self.prefix + "meta")
+        return self.call(call_class(command, args), keys, command, now, request, *args)
+
+    def put(
+        self,
+        jid: str,
+        now: float = 0,
+        *,
+        queue: str = "queue",
+        worker: str = "worker",
+        klass: str = "klass",
+        data: str = "{}",
+        delay: Any = 0,
+        **pairs: Any,
+    ) -> Any:
+        """Put a job without KEYS; structured options are given as Python values."""
+        return self.old(
+            "put", now, worker, queue, jid, klass, data, delay, *flat(pairs)
+        )
+
+    def pop(
+        self,
+        now: float = 0,
+        count: Any = 10,
+        *,
+        queue: str = "queue",
+        worker: str = "worker",
+    ) -> list[dict[str, Any]]:
+        """Pop without KEYS and return the decoded jobs."""
+        return listed(json.loads(self.old("pop", now, queue, worker, count)))
+
+    def popped(self, now: float = 0, count: int = 10, **names: str) -> list[str]:
+        """Pop without KEYS and return only the jids."""
+        return [job["jid"] for job in self.pop(now, count, **names)]
+
+    def complete(
+        self,
+        jid: str,
+        now: float = 0,
+        *,
+        queue: str = "queue",
+        worker: str = "worker",
+        data: str = "{}",
+        **pairs: Any,
+    ) -> Any:
+        """Complete a job without KEYS."""
+        return self.old("complete", now, jid, worker, queue, data, *flat(pairs))
+
+    def job(self, jid: str, now: float = 0) -> dict[str, Any]:
+        """Return the decoded record of a job that must exist."""
+        text = self.old("get", now, jid)
+        assert text is not None, f"job {jid} does not exist"
+        job: dict[str, Any] = json.loads(text)
+        return job
+
+    def state(self, jid: str) -> str:
+        """Return a job's state word."""
+        state: str = self.job(jid)["state"]
+        return state
+
+    def json(self, command: str, now: Any, *args: Any) -> Any:
+        """Call without KEYS and decode the JSON reply."""
+        return json.loads(self.old(command, now, *args))
+
+    def error(self, command: str, now: Any, *args: Any) -> str:
+        """Call without KEYS, expect an error, return its text."""
+        try:
+            reply = self.old(command, now, *args)
+        except redis.ResponseError as error:
+            return str(error)
+        raise AssertionError(f"{command} {args} answered {reply!r} instead of an error")
+
+    def refusal(
+        self, command: str, *args: Any, now: Any = "*", request: str = ""
+    ) -> str:
+        """Call with KEYS, expect an error, return its text (the code comes first)."""
+        try:
+            reply = self.ours(command, *args, now=now, request=request)
+        except redis.ResponseError as error:
+            return raw_text(error)
+        raise AssertionError(f"{command} {args} answered {reply!r} instead of an error")
+
+    @contextmanager
+    def listening(self) -> Iterator[list[tuple[str, str]]]:
+        """Collect what is published meanwhile, as (channel without prefix, text)."""
+        heard: list[tuple[str, str]] = []
+        with self.server.pubsub() as ear:
+            ear.psubscribe("*")
+            assert ear.get_message(timeout=5)["type"] == "psubscribe"
+            yield heard
+            # Messages arrive in order: after this one there are no more to wait for.
+            self.server.publish(END_OF_LISTENING, "")
+            while message := ear.get_message(timeout=5):
+                if message["channel"] == END_OF_LISTENING:
+                    return
+                heard.append(
+                    (message["channel"].removeprefix(self.prefix), message["data"])
+                )
+            raise AssertionError("the server did not deliver the last message")
+
+
+def raw_text(error: redis.ResponseError) -> str:
+    """Return an error reply's text; redis-py takes the server's own `ERR ` off."""
+    return str(error)
+
+
+def flat(pairs: dict[str, Any]) -> list[Any]:
+    """Turn options into the protocol's flat names and values; lists become JSON."""
+    arguments: list[Any] = []
+    for name, value in pairs.items():
+        structured = isinstance(value, (list, dict))
+        arguments += [name, json.dumps(value) if structured else value]
+    return arguments
+
+
+def listed(reply: Any) -> list[Any]:
+    """Turn the server's `{}` for an empty list into a list."""
+    return [] if reply == {} else reply

@@ -1,0 +1,78 @@
+"""Reads a whole server, to see what a call has changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+
+Snapshot = dict[str, tuple[str, Any, int]]
+
+
+def snapshot(server: redis.Redis) -> Snapshot:
+    """Return every key with its type, its content and when it expires (-1: never).
+
+    The contents are compared as values, not as DUMPs: a read may move entries within
+    a hash table, which changes the DUMP but not the data.
+    """
+    names = sorted(server.scan_iter(count=10_000))
+    pipe = server.pipeline(transaction=False)
+    for name in names:
+        pipe.type(name)
+    types = pipe.execute()
+    for name, kind in zip(names, types, strict=True):
+        READERS[kind](pipe, name)
+        pipe.execute_command("PEXPIRETIME", name)
+    replies = pipe.execute()
+    return {
+        name: (kind, comparable(kind, replies[2 * i]), replies[2 * i + 1])
+        for i, (name, kind) in enumerate(zip(names, types, strict=True))
+    }
+
+
+READERS: dict[str, Any] = {
+    "string": lambda pipe, name: pipe.get(name),
+    "hash": lambda pipe, name: pipe.hgetall(name),
+    "list": lambda pipe, name: pipe.lrange(name, 0, -1),
+    "set": lambda pipe, name: pipe.smembers(name),
+    "zset": lambda pipe, name: pipe.zrange(name, 0, -1, withscores=True),
+}
+
+
+def comparable(kind: str, content: Any) -> Any:
+    """Return a value that is equal for equal contents."""
+    if kind == "set":
+        return sorted(content)
+    if kind == "zset":
+        return [tuple(pair) for pair in content]
+    return content
+
+
+def difference(before: Snapshot, after: Snapshot) -> dict[str, tuple[Any, Any]]:
+    """Return the keys whose type, content or expiry differ, with both values."""
+    return {
+        name: (before.get(name), after.get(name))
+        for name in before.keys() | after.keys()
+        if before.get(name) != after.get(name)
+    }
+
+
+def scores(server: redis.Redis, key: str) -> list[tuple[str, float]]:
+    """Return a sorted set's members with their scores, lowest first."""
+    return [(member, score) for member, score in server.zrange(key, 0, -1, withscores=True)]
+
+
+DIGEST = """
+local names, texts = redis.call('KEYS', '*'), {}
+table.sort(names)
+for _, name in ipairs(names) do
+  texts[#texts + 1] = name .. ' ' .. redis.sha1hex(redis.call('DUMP', name))
+end
+return redis.sha1hex(table.concat(texts, '\\n'))
+"""
+
+
+def digest(server: redis.Redis) -> str:
+    """Return a digest of all keys and their DUMPs: quick, for small keyspaces only."""
+    text: str = server.eval(DIGEST, 0)
+    return text

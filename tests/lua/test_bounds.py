@@ -1,0 +1,204 @@
+"""No call handles more than 1,000 items or 1 MiB of arguments; the caller repeats."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from tests.lua.caller import Core, listed
+from tests.lua.keyed import Keyed, settlement
+from tests.lua.keyspace import snapshot
+
+MANY = [f"j{n:04}" for n in range(1001)]
+
+
+def fill(keyed: Keyed, total: int, **options: object) -> None:
+    """Put many jobs, all at 0."""
+    for start in range(0, total, 1000):
+        stop = min(start + 1000, total)
+        keyed.put_many([{"jid": f"n{n:05}", **options} for n in range(start, stop)])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("multiget", *MANY),
+        ("cancel", *MANY),
+        ("timeout", *MANY),
+        ("depends", "open", "on", *MANY),
+        ("depends", "open", "off", *MANY),
+        ("tag", "add", "open", *MANY),
+        ("tag", "remove", "open", *MANY),
+        ("pause", *MANY),
+        ("unpause", *MANY),
+        ("queue.forget", *MANY),
+        ("worker.deregister", *MANY),
+        ("lag", *MANY),
+        ("put.many", "w", *(part for jid in MANY for part in (jid, "q", "k", "{}", 0, 0))),
+        ("beat", "w", "", 1001, *(part for jid in MANY for part in (jid, "1"))),
+        ("settle", "w", 0, 1, 1001, *MANY),
+        ("put", "w", "q", "new", "k", "{}", 0, "depends", json.dumps(MANY)),
+    ],
+    ids=lambda call: " ".join(call[:2])[:30],
+)
+def test_more_than_a_thousand_items_are_refused(
+    keyed: Keyed, call: tuple[object, ...]
+) -> None:
+    keyed.put("open", open="1")
+    before = snapshot(keyed.server)
+    assert keyed.refusal(*call, now=1).startswith("TOOBIG ")  # type: ignore[arg-type]
+    assert snapshot(keyed.server) == before
+
+
+def test_a_batch_has_at_most_a_mebibyte(keyed: Keyed) -> None:
+    data = '"' + "x" * 400_000 + '"'
+    parts = [part for n in range(3) for part in (f"j{n}", "q", "k", data, 0, 0)]
+    assert keyed.refusal("put.many", "w", *parts, now=0).startswith("TOOBIG ")
+    assert keyed.server.dbsize() == 0
+    keyed.call("put.many", "w", *parts[:12], now=0)
+    assert keyed.call("length", "q", now=0) == 2
+
+
+@pytest.mark.parametrize("count", [1001, 10**6, 10**9, "1e15"])
+def test_listings_are_bounded(keyed: Keyed, count: object) -> None:
+    core = keyed.core
+    fill(keyed, 1500, tags=["tag"])
+    assert len(core.json("peek", 1, "queue", count)) <= 1000
+    assert len(core.json("tag", 1, "get", "tag", 0, count)["jobs"]) <= 1000
+    assert len(core.json("pop", 1, "queue", "worker", count)) <= 1000
+    core.json("pop", 1, "queue", "worker", count)
+    assert 0 < len(core.old("jobs", 1, "running", "queue", 0, count)) <= 1000
+    assert 0 < len(core.ours("jobs", "running", "queue", 0, -1, now=1)) <= 1000
+    assert len(listed(core.json("peek", 100, "queue", count))) <= 1000
+
+
+def test_unfail_is_bounded(keyed: Keyed) -> None:
+    fill(keyed, 1200)
+    for _ in range(5):
+        taken = keyed.take(240, now=1)
+        ends = [settlement(job["jid"], job["token"], "fail", "g", "m") for job in taken]
+        assert keyed.settle(ends, now=2).refused == []
+    assert keyed.json("failed") == {"g": 1200}
+    assert len(keyed.json("failed", "g", 0, 5000)["jobs"]) <= 1000
+    assert keyed.call("unfail", "queue", "g", 10**6, now=3) == 1000
+    assert keyed.call("unfail", "queue", "g", 10**6, now=3) == 200
+    assert keyed.violations() == []
+
+
+def test_dependents_are_released_by_and_by(keyed: Keyed) -> None:
+    """One completion with 2,500 dependents: later calls carry the release on."""
+    keyed.put("root", queue="side")
+    fill(keyed, 2500, depends=["root"])
+    [job] = keyed.take(queue="side")
+    keyed.settle([settlement("root", job["token"], "complete")], now=1)
+    released = keyed.server.zcard("ql:q:queue-work")
+    assert 0 < released <= 1000
+    assert keyed.violations() == []
+    for turn in range(20):
+        keyed.settle([], 0, now=2 + turn)
+        now_released = keyed.server.zcard("ql:q:queue-work")
+        assert now_released - released <= 1000
+        released = now_released
+    assert released == 2500
+    assert not keyed.server.exists("ql:q:queue-depends", "ql:j:root-dependents")
+    assert keyed.violations() == []
+
+
+def test_dependents_of_a_job_completed_without_keys_are_all_released(core: Core) -> None:
+    keyed = Keyed(core)
+    core.put("root", queue="side")
+    fill(keyed, 2500, depends=["root"])
+    core.pop(0, queue="side")
+    core.complete("root", 1, queue="side")
+    assert core.server.zcard("ql:q:queue-work") <= 1000
+    for turn in range(40):
+        core.put(f"other-{turn}", 2, queue="side")
+        core.pop(2, 1, queue="side")
+        core.complete(f"other-{turn}", 3, queue="side")
+    assert core.server.zcard("ql:q:queue-work") == 2500
+    assert keyed.violations() == []
+
+
+def test_an_open_job_may_gain_many_dependencies_over_calls(keyed: Keyed) -> None:
+    total = 3000
+    keyed.put("end", queue="side", open="1")
+    fill(keyed, total)
+    for start in range(0, total, 1000):
+        names = [f"n{n:05}" for n in range(start, start + 1000)]
+        keyed.call("depends", "end", "on", *names, now=1)
+    keyed.call("seal", "end", now=1)
+    assert keyed.server.scard("ql:j:end-dependencies") == total
+    done = 0
+    while taken := keyed.take(125, now=2):
+        ends = [settlement(job["jid"], job["token"], "complete") for job in taken]
+        keyed.settle(ends, now=3)
+        done += len(taken)
+        assert keyed.job("end")["state"] == ("waiting" if done == total else "depends")
+    assert done == total
+    assert keyed.violations() == []
+
+
+def test_a_recurring_job_with_a_tiny_interval_does_not_flood(core: Core) -> None:
+    core.old("recur", 0, "queue", "cron", "klass", "{}", "interval", 0.001, 0)
+    started = time.monotonic()
+    assert len(core.pop(10**9, 10)) == 10
+    core.json("queues", 10**9)
+    core.old("recur.update", 10**9, "cron", "backlog", 3)
+    assert len(core.pop(10**9, 10)) <= 10
+    assert time.monotonic() - started < 5
+    assert len([k for k in core.server.scan_iter("ql:j:cron-*", count=1000)]) < 200
+
+
+def test_a_thousand_failure_groups_then_other(keyed: Keyed) -> None:
+    fill(keyed, 1002)
+    ends, number = [], 0
+    while taken := keyed.take(125, now=1):
+        ends = [
+            settlement(job["jid"], job["token"], "fail", f"group-{number + n:04}", "m")
+            for n, job in enumerate(taken)
+        ]
+        number += len(taken)
+        keyed.settle(ends, now=2)
+    groups = keyed.json("failed")
+    assert len(groups) == 1001
+    assert groups["other"] == 2
+    for jid in keyed.json("failed", "other")["jobs"]:
+        assert keyed.job(jid)["failure"]["group"].startswith("group-")
+        keyed.call("cancel", jid, now=3)
+    assert "other" not in keyed.json("failed")
+    assert keyed.violations() == []
+
+
+def test_expired_records_go_by_and_by(keyed: Keyed) -> None:
+    keyed.call("config.set", "jobs-history-count", 10**6, now=0)
+    fill(keyed, 1500)
+    while taken := keyed.take(125, now=1):
+        ends = [settlement(job["jid"], job["token"], "complete") for job in taken]
+        keyed.settle(ends, now=2)
+    assert keyed.server.zcard("ql:completed") == 1500
+    keyed.call("config.set", "jobs-history-count", 10, now=3)
+    left = 1500
+    for turn in range(200):
+        keyed.put(f"more-{turn}", 4)
+        [job] = keyed.take(now=4)
+        keyed.settle([settlement(job["jid"], job["token"], "complete")], now=5)
+        now_left = keyed.server.zcard("ql:completed")
+        assert left - now_left <= 1000
+        left = now_left
+        if left <= 10:
+            break
+    assert left == 10
+    assert keyed.violations() == []
+
+
+def test_names_are_bounded(keyed: Keyed) -> None:
+    long = "x" * 100_000
+    for call in (
+        ("put", "w", long, "jid", "k", "{}", 0),
+        ("put", "w", "q", long, "k", "{}", 0),
+    ):
+        assert keyed.refusal(*call, now=0).split()[0] in ("BADARG", "TOOBIG")
+    assert len(keyed.refusal("priority", long, 1, now=0)) < 1000
+    assert keyed.server.dbsize() == 0

@@ -1,0 +1,259 @@
+"""put with the options of ours, and put.many: many jobs in one call."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+from tests.lua.keyed import Keyed
+from tests.lua.keyspace import snapshot
+
+FALLING = [f"j{n:04}" for n in range(999, -1, -1)]  # as the client's jids: later is lower
+
+
+@pytest.mark.parametrize("priority", [-100, 0, 10, 100])
+def test_a_batch_is_popped_in_the_order_given(keyed: Keyed, priority: int) -> None:
+    items = [{"jid": jid, "priority": priority} for jid in FALLING[:200]]
+    assert keyed.put_many(items, now="*") == []
+    assert [job["jid"] for job in keyed.take(200, now="*")] == FALLING[:200]
+
+
+def test_priorities_in_a_batch_come_first(keyed: Keyed) -> None:
+    priorities = [-100, 0, 10, 100]
+    items = [
+        {"jid": jid, "priority": priorities[n % 4]} for n, jid in enumerate(FALLING[:200])
+    ]
+    keyed.put_many(items, now=1700000000.123456)
+    expected = [
+        item["jid"]
+        for priority in sorted(priorities, reverse=True)
+        for item in items
+        if item["priority"] == priority
+    ]
+    got = [job["jid"] for job in keyed.take(200, now=1700000001)]
+    assert got == expected
+
+
+def test_batches_at_one_time_come_one_after_the_other(keyed: Keyed) -> None:
+    for start in range(0, 300, 100):
+        batch = FALLING[start : start + 100]
+        keyed.put_many([{"jid": jid, "priority": 100} for jid in batch], now=1700000000.5)
+    assert [job["jid"] for job in keyed.take(250, now=1700000001)] == FALLING[:250]
+
+
+def test_a_job_of_a_batch_is_as_a_job_put_alone(keyed: Keyed) -> None:
+    options = {
+        "queue": "q", "klass": "K", "data": "[1]", "priority": 3, "retries": 1,
+        "tags": ["a", "b"], "context": {"x": 1},
+    }  # fmt: skip
+    keyed.put_many([{"jid": "many", **options}], now=5)
+    keyed.put("alone", 5, **options)  # type: ignore[arg-type]
+    many, alone = keyed.job("many"), keyed.job("alone")
+    assert many.pop("jid") == "many"
+    assert alone.pop("jid") == "alone"
+    assert many == alone
+    first, second = (keyed.server.hgetall(f"ql:j:{jid}") for jid in ("many", "alone"))
+    first.pop("jid"), second.pop("jid")
+    assert first == second
+
+
+def test_a_batch_may_hold_every_kind_of_job(keyed: Keyed) -> None:
+    keyed.put("root", queue="side")
+    keyed.put("moved", queue="side")
+    keyed.put_many(
+        [
+            {"jid": "plain"},
+            {"jid": "later", "delay": 10},
+            {"jid": "waits", "depends": ["root"]},
+            {"jid": "both", "depends": ["root"], "delay": 10},
+            {"jid": "elsewhere", "queue": "other"},
+            {"jid": "moved"},
+        ],
+        now=1,
+    )
+    states = {
+        jid: keyed.job(jid)["state"]
+        for jid in ("plain", "later", "waits", "both", "elsewhere", "moved")
+    }
+    assert states == {
+        "plain": "waiting", "later": "scheduled", "waits": "depends",
+        "both": "depends", "elsewhere": "waiting", "moved": "waiting",
+    }  # fmt: skip
+    assert keyed.json("queues", "side")["waiting"] == 1
+    assert keyed.violations() == []
+
+
+def test_jobs_of_a_batch_may_depend_on_earlier_ones(keyed: Keyed) -> None:
+    keyed.put_many(
+        [
+            {"jid": "a"},
+            {"jid": "b", "depends": ["a"]},
+            {"jid": "c", "depends": ["a", "b"]},
+        ]
+    )
+    assert sorted(keyed.job("c")["dependencies"]) == ["a", "b"]
+    for jid in "abc":
+        [job] = keyed.take()
+        assert job["jid"] == jid
+        keyed.call("complete", jid, job["token"], "queue", "{}", now=1)
+    assert keyed.violations() == []
+
+
+@pytest.mark.parametrize("depends", [["nosuch"], ["jid"], ["root", "nosuch"]])
+def test_an_unknown_dependency_refuses_the_whole_batch(
+    keyed: Keyed, depends: list[str]
+) -> None:
+    keyed.put("root", queue="side")
+    before = snapshot(keyed.server)
+    arguments = ("first", "queue", "k", "{}", 0, 0,
+                 "jid", "queue", "k", "{}", 0, 1, "depends",
+                 str(depends).replace("'", '"'))  # fmt: skip
+    text = keyed.refusal("put.many", "worker", *arguments, now=0)
+    assert text.split()[0] in ("NOJOB", "CYCLE")
+    assert snapshot(keyed.server) == before
+
+
+def test_a_complete_dependency_is_satisfied(keyed: Keyed) -> None:
+    keyed.put("done")
+    keyed.call("complete", "done", keyed.token("done"), "queue", "{}", now=1)
+    keyed.put("jid", depends=["done"])
+    assert keyed.job("jid")["state"] == "waiting"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"jid": "bad", "data": "{"}, {"jid": "bad", "delay": "nan"},
+        {"jid": "bad", "priority": "high"}, {"jid": "bad", "retries": "1.5"},
+        {"jid": "bad", "tags": "word"}, {"jid": "bad", "context": "[1]"},
+        {"jid": "bad-history"}, {"jid": ""}, {"jid": "bad", "queue": ""},
+        {"jid": "bad", "tags": [f"t{n}" for n in range(33)]},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("position", [0, 3])
+def test_one_bad_item_refuses_the_whole_batch(
+    keyed: Keyed, bad: dict[str, object], position: int
+) -> None:
+    items: list[dict[str, object]] = [{"jid": f"j{n}"} for n in range(3)]
+    items.insert(position, bad)
+    with pytest.raises(redis.ResponseError, match="^(BADARG|TOOBIG) "):
+        keyed.put_many(items)
+    assert keyed.server.dbsize() == 0
+
+
+def test_a_jid_may_not_be_twice_in_a_batch(keyed: Keyed) -> None:
+    with pytest.raises(redis.ResponseError, match=r"^BADARG .*\ba\b"):
+        keyed.put_many([{"jid": "a"}, {"jid": "b"}, {"jid": "a", "absent": "1"}])
+    assert keyed.server.dbsize() == 0
+
+
+def test_an_empty_batch_is_nothing(keyed: Keyed) -> None:
+    assert keyed.put_many([]) == []
+
+
+def test_absent_leaves_an_existing_job_alone(keyed: Keyed) -> None:
+    assert keyed.put("a", 1, data="[1]", absent="1") == "a"
+    before = snapshot(keyed.server)
+    with keyed.core.listening() as heard:
+        assert keyed.put("a", 2, data="[2]", queue="new", absent="1") is None
+    assert heard == []
+    assert snapshot(keyed.server) == before
+
+
+@pytest.mark.parametrize("state", ["running", "complete", "failed", "scheduled"])
+def test_absent_respects_a_job_in_any_state(keyed: Keyed, state: str) -> None:
+    keyed.put("a", delay=50 if state == "scheduled" else 0)
+    if state != "scheduled":
+        token = keyed.token("a")
+        if state == "complete":
+            keyed.call("complete", "a", token, "queue", "{}", now=1)
+        elif state == "failed":
+            keyed.call("fail", "a", token, "group", "message", now=1)
+    assert keyed.put("a", 2, data="[2]", absent="1") is None
+    assert keyed.job("a")["state"] == state
+
+
+def test_a_cancelled_job_is_absent(keyed: Keyed) -> None:
+    keyed.put("a")
+    keyed.call("cancel", "a", now=1)
+    assert keyed.put("a", 2, absent="1") == "a"
+
+
+def test_a_batch_tells_which_jobs_it_left_alone(keyed: Keyed) -> None:
+    keyed.put("b", data="[1]")
+    left = keyed.put_many(
+        [
+            {"jid": "a", "absent": "1"},
+            {"jid": "b", "absent": "1", "data": "[2]"},
+            {"jid": "c"},
+        ]
+    )
+    assert left == ["b"]
+    assert keyed.job("b")["data"] == "[1]"
+
+
+def test_an_open_job_waits_until_it_is_sealed(keyed: Keyed) -> None:
+    keyed.put("jid", 1, open="1", priority=3)
+    job = keyed.job("jid")
+    assert (job["state"], job["open"]) == ("depends", True)
+    assert keyed.take(now=5) == []
+    keyed.call("seal", "jid", now=6)
+    job = keyed.job("jid")
+    assert (job["state"], job["open"]) == ("waiting", False)
+    assert [job["jid"] for job in keyed.take(now=7)] == ["jid"]
+    assert keyed.violations() == []
+
+
+def test_an_open_job_gains_dependencies(keyed: Keyed) -> None:
+    for jid in "abc":
+        keyed.put(jid, queue="side")
+    keyed.put("jid", open="1", depends=["a"])
+    keyed.call("depends", "jid", "on", "b", "c", now=0)
+    for job in keyed.take(2, queue="side"):
+        keyed.call("complete", job["jid"], job["token"], "side", "{}", now=1)
+    keyed.call("seal", "jid", now=2)
+    assert keyed.job("jid")["state"] == "depends"
+    for job in keyed.take(queue="side", now=3):
+        keyed.call("complete", job["jid"], job["token"], "side", "{}", now=4)
+    assert keyed.job("jid")["state"] == "waiting"
+
+
+def test_an_open_job_is_not_released_when_its_last_dependency_ends(keyed: Keyed) -> None:
+    keyed.put("a", queue="side")
+    keyed.put("jid", open="1", depends=["a"])
+    [job] = keyed.take(queue="side")
+    keyed.call("complete", "a", job["token"], "side", "{}", now=1)
+    assert keyed.job("jid")["state"] == "depends"
+    assert keyed.violations() == []
+    keyed.call("seal", "jid", now=2)
+    assert keyed.job("jid")["state"] == "waiting"
+
+
+def test_a_sealed_job_with_a_delay_is_scheduled(keyed: Keyed) -> None:
+    keyed.put("jid", 10, open="1", delay=100)
+    keyed.call("seal", "jid", now=20)
+    assert keyed.job("jid")["state"] == "scheduled"
+    assert keyed.server.zscore("ql:q:queue-scheduled", "jid") == 110
+
+
+def test_a_seal_may_be_repeated(keyed: Keyed) -> None:
+    keyed.put("jid", open="1")
+    keyed.call("seal", "jid", now=1)
+    before = keyed.job("jid")
+    keyed.call("seal", "jid", now=2)
+    assert keyed.job("jid") == before
+
+
+def test_an_open_job_may_be_cancelled(keyed: Keyed) -> None:
+    keyed.put("a", queue="side")
+    keyed.put("jid", open="1", depends=["a"])
+    keyed.call("cancel", "jid", now=1)
+    keyed.call("cancel", "a", now=1)
+    assert [k for k in keyed.server.scan_iter() if ":j:" in k] == []
+
+
+def test_depends_on_something_unknown_is_an_error(keyed: Keyed) -> None:
+    keyed.put("jid", open="1")
+    before = snapshot(keyed.server)
+    assert keyed.refusal("depends", "jid", "on", "nosuch", now=1).startswith("NOJOB ")
+    assert snapshot(keyed.server) == before

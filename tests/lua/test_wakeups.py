@@ -1,0 +1,261 @@
+"""Idle workers: what they block on, who feeds it, and who watches the clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lua.keyed import Keyed, settlement
+
+
+def wait(
+    keyed: Keyed, worker: str, *, now: float = 0, seconds: float = 60,
+    queues: tuple[str, ...] = ("queue",), count: int = 1,
+) -> tuple[float, list[str]]:  # fmt: skip
+    """Ask for work in vain, and return for how long and on what to block."""
+    settled = keyed.settle([], count, queues, worker=worker, now=now, wait=seconds)
+    assert settled.jobs == []
+    first, *names = settled.rest
+    assert names, "nothing to block on"
+    assert all(name.startswith("ql:") for name in names)
+    return float(first), names
+
+
+def woken(keyed: Keyed, *names: str) -> int:
+    """Return how many workers blocked on these keys would wake up."""
+    return sum(keyed.server.llen(name) for name in set(names))
+
+
+def is_woken(keyed: Keyed, names: list[str]) -> bool:
+    """Block as a worker does, but not for long: whatever wakes it is there or not."""
+    return keyed.server.blpop(names, timeout=0.02) is not None
+
+
+def all_tokens(keyed: Keyed) -> int:
+    return sum(keyed.server.llen(name) for name in keyed.server.scan_iter("*wake*"))
+
+
+def test_without_wait_nobody_is_registered(keyed: Keyed) -> None:
+    assert keyed.settle([], 1).rest == []
+    keyed.put("jid")
+    assert all_tokens(keyed) == 0
+
+
+def test_whoever_gets_a_job_does_not_wait(keyed: Keyed) -> None:
+    keyed.put("jid")
+    settled = keyed.settle([], 1, wait=60)
+    assert (settled.jids, settled.rest) == (["jid"], [])
+
+
+def test_an_idle_worker_blocks_for_as_long_as_it_wants(keyed: Keyed) -> None:
+    seconds, _ = wait(keyed, "w", seconds=42)
+    assert seconds == pytest.approx(42, abs=0.01)
+
+
+@pytest.mark.parametrize("way", ["put", "put.many", "old put", "unfail", "move", "retry",
+                                 "release", "depends", "off", "seal"])  # fmt: skip
+def test_whatever_makes_work_ready_wakes_an_idle_worker(keyed: Keyed, way: str) -> None:
+    keyed.put("held", queue="side", retries=9)
+    [job] = keyed.take(queue="side")
+    keyed.put("failed", queue="side")
+    if way == "unfail":
+        [other] = keyed.take(queue="side")
+        keyed.call("fail", "failed", other["token"], "group", "message", now=0)
+    keyed.put("waits", depends=["held"])
+    keyed.put("opened", open="1")
+    _, names = wait(keyed, "w")
+    assert not is_woken(keyed, names)
+    if way == "put":
+        keyed.put("jid", 1)
+    elif way == "put.many":
+        keyed.put_many([{"jid": "jid"}], now=1)
+    elif way == "old put":
+        keyed.core.put("jid", 1)
+    elif way == "unfail":
+        keyed.call("unfail", "queue", "group", now=1)
+    elif way == "move":
+        keyed.settle([settlement("held", job["token"], "move", "queue", 0)], now=1)
+    elif way == "retry":
+        keyed.call("retry", "held", "queue", job["token"], now=1)
+    elif way == "release":
+        keyed.call("requeue", "w", "queue", "held", "k", "{}", 0, now=1)
+    elif way == "depends":
+        keyed.settle([settlement("held", job["token"], "complete")], now=1)
+    elif way == "off":
+        keyed.call("depends", "waits", "off", "all", now=1)
+    else:
+        keyed.call("seal", "opened", now=1)
+    assert is_woken(keyed, names)
+    assert len(keyed.take(1, now=2)) == 1
+
+
+def test_work_elsewhere_wakes_nobody(keyed: Keyed) -> None:
+    _, names = wait(keyed, "w")
+    keyed.put("jid", 1, queue="side")
+    assert not is_woken(keyed, names)
+
+
+@pytest.mark.parametrize("idle", [0, 1, 3])
+def test_no_more_wake_ups_than_idle_workers(keyed: Keyed, idle: int) -> None:
+    for number in range(idle):
+        wait(keyed, f"w{number}")
+    for number in range(20):
+        keyed.put(f"j{number}", 1)
+    keyed.put_many([{"jid": f"m{n}"} for n in range(100)], now=1)
+    assert all_tokens(keyed) == idle
+
+
+def test_no_more_wake_ups_than_jobs(keyed: Keyed) -> None:
+    for number in range(10):
+        wait(keyed, f"w{number}")
+    keyed.put("a", 1)
+    keyed.put("b", 1)
+    assert all_tokens(keyed) == 2
+
+
+def test_a_hundred_thousand_puts_without_a_worker_leave_nothing(keyed: Keyed) -> None:
+    wait(keyed, "w")
+    keyed.take(now=1)
+    for start in range(0, 3000, 1000):
+        keyed.put_many([{"jid": f"j{start + n}"} for n in range(1000)], now=1)
+    assert all_tokens(keyed) <= 1
+
+
+def test_a_pop_takes_back_the_wake_ups_of_what_it_took(keyed: Keyed) -> None:
+    for number in range(3):
+        wait(keyed, f"w{number}")
+    for number in range(3):
+        keyed.put(f"j{number}", 1)
+    assert all_tokens(keyed) == 3
+    assert len(keyed.take(2, worker="quick", now=2)) == 2
+    assert all_tokens(keyed) == 1
+    assert len(keyed.take(2, worker="quick", now=2)) == 1
+    assert all_tokens(keyed) == 0
+
+
+def test_a_cancelled_job_wakes_at_most_in_vain(keyed: Keyed) -> None:
+    _, names = wait(keyed, "w")
+    keyed.put("jid", 1)
+    keyed.call("cancel", "jid", now=1)
+    wait(keyed, "w", now=2)
+    assert woken(keyed, *names) <= 1
+
+
+def test_a_worker_that_got_a_job_is_idle_no_longer(keyed: Keyed) -> None:
+    _, names = wait(keyed, "w")
+    keyed.put("a", 1)
+    assert is_woken(keyed, names)
+    assert keyed.settle([], 1, worker="w", now=1, wait=60).jids == ["a"]
+    keyed.put("b", 2)
+    assert all_tokens(keyed) == 0
+
+
+def test_workers_whose_time_is_over_are_not_counted(keyed: Keyed) -> None:
+    wait(keyed, "dead", now=0, seconds=5)
+    keyed.put("jid", 100)
+    assert all_tokens(keyed) == 0
+
+
+def test_one_worker_holds_the_timer(keyed: Keyed) -> None:
+    keyed.put("jid", 0, delay=20)
+    seconds = [wait(keyed, f"w{number}")[0] for number in range(5)]
+    assert seconds[0] == pytest.approx(20, abs=0.01)
+    assert seconds[1:] == pytest.approx([60] * 4, abs=0.01)
+
+
+@pytest.mark.parametrize("what", ["scheduled", "recurring", "lock", "grace"])
+def test_whatever_falls_due_is_watched(keyed: Keyed, what: str) -> None:
+    if what == "scheduled":
+        keyed.put("jid", 0, delay=20)
+    elif what == "recurring":
+        keyed.call("recur", "queue", "cron", "k", "{}", "interval", 60, 20, now=0)
+    else:
+        keyed.call("config.set", "heartbeat", 20, now=0)
+        keyed.put("jid")
+        keyed.take(worker="lost")
+    now, expected = 0.0, 20.0
+    if what == "grace":
+        assert keyed.take(now=25) == []
+        now, expected = 26, 9
+    seconds, _ = wait(keyed, "w", now=now)
+    assert seconds == pytest.approx(expected, abs=0.01)
+
+
+def test_the_holder_of_the_timer_is_asked_again_for_something_sooner(
+    keyed: Keyed,
+) -> None:
+    keyed.put("later", 0, delay=50)
+    _, names = wait(keyed, "w0")
+    wait(keyed, "w1")
+    keyed.put("sooner", 1, delay=10)
+    assert woken(keyed, *names) == 1
+    assert is_woken(keyed, names)
+    seconds, _ = wait(keyed, "w1", now=1)
+    assert seconds == pytest.approx(10, abs=0.01)
+
+
+def test_something_later_wakes_nobody(keyed: Keyed) -> None:
+    keyed.put("sooner", 0, delay=10)
+    wait(keyed, "w0")
+    keyed.put("later", 1, delay=50)
+    assert all_tokens(keyed) == 0
+
+
+def test_a_delayed_job_wakes_an_idle_worker_without_a_timer(keyed: Keyed) -> None:
+    _, names = wait(keyed, "w")
+    keyed.put("jid", 1, delay=10)
+    assert is_woken(keyed, names)
+    assert wait(keyed, "w", now=1)[0] == pytest.approx(10, abs=0.01)
+
+
+def test_the_timer_goes_to_another_when_its_holder_works(keyed: Keyed) -> None:
+    keyed.put("later", 0, delay=50)
+    assert wait(keyed, "holder")[0] == pytest.approx(50, abs=0.01)
+    _, names = wait(keyed, "other")
+    keyed.put("now", 1, priority=1)
+    keyed.server.delete(*names)  # the wake-up for `now` goes to the holder
+    assert keyed.settle([], 1, worker="holder", now=1, wait=60).jids == ["now"]
+    assert is_woken(keyed, names)
+    assert wait(keyed, "other", now=1)[0] == pytest.approx(49, abs=0.01)
+
+
+def test_the_timer_of_a_dead_holder_is_taken_over(keyed: Keyed) -> None:
+    keyed.put("jid", 0, delay=20)
+    wait(keyed, "dead", seconds=60)
+    assert keyed.take(now=19, worker="w") == []
+    assert [job["jid"] for job in keyed.take(now=30, worker="w")] == ["jid"]
+
+
+def test_a_worker_of_several_queues_wakes_for_each(keyed: Keyed) -> None:
+    queues = ("a", "b", "c")
+    for number, queue in enumerate(queues):
+        _, names = wait(keyed, "w", queues=queues, now=number)
+        keyed.put(f"in-{queue}", number, queue=queue)
+        assert is_woken(keyed, names)
+        settled = keyed.settle([], 1, queues, worker="w", now=number, wait=60)
+        assert settled.jids == [f"in-{queue}"]
+
+
+def test_a_glob_wakes_for_a_queue_that_is_seen_for_the_first_time(keyed: Keyed) -> None:
+    for globs in (("*",), ("known", "m*")):
+        _, names = wait(keyed, "w", queues=globs)
+        queue = f"mail-{len(globs)}"
+        keyed.put(f"jid-{queue}", 1, queue=queue)
+        assert is_woken(keyed, names)
+        settled = keyed.settle([], 1, globs, worker="w", now=2, wait=60)
+        assert settled.jids == [f"jid-{queue}"]
+
+
+def test_a_glob_wakes_for_a_queue_that_it_knows(keyed: Keyed) -> None:
+    keyed.put("first", queue="mail")
+    keyed.take(queue="mail")
+    _, names = wait(keyed, "w", queues=("m*",), now=1)
+    keyed.put("second", 2, queue="mail")
+    assert is_woken(keyed, names)
+
+
+def test_nothing_is_left_when_all_have_waited(keyed: Keyed) -> None:
+    """The records of idle workers expire by themselves."""
+    wait(keyed, "w", queues=("a", "b*"))
+    for name in keyed.server.scan_iter():
+        if any(word in name for word in ("idle", "wake", "timer")):
+            assert 0 < keyed.server.ttl(name) <= 300, name

@@ -1,0 +1,110 @@
+"""Runs the tests and the checks, and says at the end what was left out.
+
+    python -m tests.run all [pytest's arguments]     tests, then checks   (make test)
+    python -m tests.run checks                       checks alone         (make check)
+    python -m tests.run format                       rewrites Python and Lua (make format)
+
+What has no tool on this machine is left out and listed. With STRICT=1 in the
+environment a list that is not empty is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests import servers
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENT = Path(sys.executable).parent
+NODE_TOOLS = ROOT / ".tools" / "node_modules" / ".bin"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One command line that has nothing to say about good code."""
+
+    command: tuple[str, ...]
+    where: str
+
+    def path(self) -> str | None:
+        """Return the tool's path, or None if it is not here."""
+        tool = self.command[0]
+        beside = shutil.which(tool, path=os.pathsep.join(map(str, self.folders())))
+        return beside or shutil.which(tool)
+
+    def folders(self) -> list[Path]:
+        """Return where make and CI put tools."""
+        return [ENVIRONMENT, NODE_TOOLS]
+
+    def run(self) -> bool:
+        """Run the command; return whether all is well."""
+        path = self.path()
+        assert path is not None
+        return run(path, *self.command[1:], name=" ".join(self.command))
+
+
+PIP = "pip install -e '.[dev]'"
+NPM = "npm install --prefix .tools @johnnymorganz/stylua-bin"
+
+CHECKS = [
+    Check(("python", "lua/build.py", "--check"), "Python"),
+    Check(("ruff", "check", "."), PIP),
+    Check(("ruff", "format", "--check", "."), PIP),
+    Check(("mypy",), PIP),
+    Check(("lint-imports",), PIP),
+    Check(("luacheck", "--quiet", "--no-color", "lua"), "apt-get install lua-check"),
+    Check(("stylua", "--check", "lua"), NPM),
+]
+FORMATS = [
+    Check(("ruff", "check", "--fix", "--quiet", "."), PIP),
+    Check(("ruff", "format", "."), PIP),
+    Check(("stylua", "lua"), NPM),
+    Check(("python", "lua/build.py"), "Python"),
+]
+
+
+def run(*command: str, name: str) -> bool:
+    """Run one command at the project's root under its name."""
+    print(f"\n== {name}", flush=True)
+    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+
+
+def run_tests(arguments: list[str]) -> bool:
+    """Run pytest on all processors."""
+    pytest = [sys.executable, "-m", "pytest", "-n", "auto", "--quiet", *arguments]
+    return run(*pytest, name="pytest")
+
+
+def main() -> int:
+    """Run what the command line asks for; return the exit code."""
+    what, arguments = sys.argv[1], sys.argv[2:]
+    left_out: list[str] = []
+    failed: list[str] = []
+    if what == "all":
+        left_out += servers.missing()
+        if not run_tests(arguments):
+            failed.append("pytest")
+    for check in FORMATS if what == "format" else CHECKS:
+        name = " ".join(check.command)
+        if check.path() is None:
+            left_out.append(f"{name} (to have it: {check.where})")
+        elif not check.run():
+            failed.append(name)
+    print()
+    for words in left_out:
+        print(f"Left out: {words}")
+    if not left_out:
+        print("Left out: nothing")
+    for name in failed:
+        print(f"FAILED: {name}")
+    strict = os.environ.get("STRICT", "") not in {"", "0"}
+    return 1 if failed or (strict and left_out) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
