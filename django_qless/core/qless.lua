@@ -892,7 +892,12 @@ end
 function Wake.flush()
   if ready then
     for queue, n in pairs(ready) do
-      feed(key.wake_at(queue), waiting_at(key.idle_at(queue)), n)
+      local idle = waiting_at(key.idle_at(queue))
+      if idle > 0 then
+        -- Some of what became ready may have been taken by this very call.
+        n = math.min(n, call('ZCARD', key.place(queue, 'work')))
+        feed(key.wake_at(queue), idle, n)
+      end
     end
   end
   if due then
@@ -965,7 +970,8 @@ function Wake.wait(client, queues, seconds, globbing)
     register(key.idle_at(queue), client, seconds)
     rest[#rest + 1] = key.wake_at(queue)
     local time = next_due(queue)
-    if time and time < scope.now + seconds then
+    -- What is due already could not be taken: the queue is paused, or full.
+    if time and time > scope.now and time < scope.now + seconds then
       local taken, holder = timer_of(queue)
       if not taken or holder == client or time < taken or taken <= scope.now then
         local left = math.max(time - scope.now, 0.001)
