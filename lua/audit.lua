@@ -37,7 +37,8 @@ local function check_running(report, jid, record)
   if score and math.abs(tonumber(score) - expires) > 1e-4 then
     complain(report, 'job ' .. jid .. ' expires at ' .. expires .. ', its lock at ' .. score)
   end
-  if not held then
+  -- A worker that was silent for too long has been forgotten, and its list with it.
+  if not held and expires > scope.now and call('ZSCORE', key.workers(), record.worker) then
     complain(report, 'job ' .. jid .. ' is running but not on the list of worker ' .. record.worker)
   end
 end
@@ -80,7 +81,7 @@ end
 local function check_places(report, jid, record)
   local wanted = PLACE[record.state]
   for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends' }) do
-    local there = record.queue ~= '' and call('ZSCORE', key.place(record.queue, place), jid)
+    local there = call('ZSCORE', key.place(record.queue, place), jid)
     if there and place ~= wanted then
       complain(report, 'job ' .. jid .. ' is ' .. record.state .. ' and in ' .. place .. ' of ' .. record.queue)
     elseif not there and place == wanted then

@@ -24,6 +24,7 @@ ARTEFACT = FOLDER.parent / "django_qless" / "core" / "qless.lua"
 MODULES = [
     "head",
     "errors",
+    "json",
     "arguments",
     "events",
     "config",

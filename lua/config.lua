@@ -43,18 +43,33 @@ function Config.get(option)
   return value or DEFAULTS[option]
 end
 
+-- Beyond that neither days nor milliseconds can be counted.
+local MOST = 2 ^ 40
+
+-- A foreign script may have set anything.
+local function decimal(text)
+  local number = tonumber(text)
+  if number and number == number then
+    return math.max(-MOST, math.min(number, MOST))
+  end
+end
+
 function Config.number(option)
-  return tonumber(Config.get(option)) or DEFAULTS[option] or UNLISTED[option]
+  return decimal(Config.get(option)) or DEFAULTS[option] or UNLISTED[option]
+end
+
+function Config.whole(option)
+  return math.floor(Config.number(option))
 end
 
 -- How long a lock of the queue lasts, in seconds.
 function Config.heartbeat(queue)
-  return tonumber(Config.get(queue .. '-heartbeat')) or Config.number('heartbeat')
+  return decimal(Config.get(queue .. '-heartbeat')) or Config.number('heartbeat')
 end
 
 -- How many locks the queue may have at once; 0 for no limit.
 function Config.concurrency(queue)
-  return tonumber(Config.get(queue .. '-max-concurrency')) or 0
+  return math.ceil(decimal(Config.get(queue .. '-max-concurrency')) or 0)
 end
 
 local function numeric(option)

@@ -1,14 +1,19 @@
 -- What is published, byte for byte: members in a fixed order, no spaces.
-local scope = Qless.scope
+local scope, texts = Qless.scope, Qless.texts
 
 local Events = {}
 Qless.Events = Events
 
 local call, find = redis.call, string.find
 
--- A JSON string. Most names need no escaping, and then no encoder.
+-- Most names need no escaping, and then no encoder.
+local function plain(text)
+  return type(text) == 'string' and find(text, '^[%w_~.:-]*$')
+end
+
+-- A JSON string.
 function Events.quote(text)
-  if type(text) == 'string' and not find(text, '[^%w_~.:-]') then
+  if plain(text) then
     return '"' .. text .. '"'
   end
   return cjson.encode(text)
@@ -17,7 +22,20 @@ end
 local quote = Events.quote
 
 local function log(text)
-  call('PUBLISH', scope.prefix .. 'log', text)
+  local channel = texts.log
+  if not channel then
+    channel = scope.prefix .. 'log'
+    texts.log = channel
+  end
+  call('PUBLISH', channel, text)
+end
+
+-- {"jid":…} and what stands behind the jid.
+local function of_job(jid, rest)
+  if plain(jid) then
+    return '{"jid":"' .. jid .. '"' .. rest
+  end
+  return '{"jid":' .. quote(jid) .. rest
 end
 
 local function tell(worker, text)
@@ -29,12 +47,23 @@ function Events.tracked(what, jid)
   call('PUBLISH', scope.prefix .. what, jid)
 end
 
+-- What stands behind the jid, the same for all jobs of a call.
+local function tail(event, queue)
+  local id = event .. queue
+  local text = texts[id]
+  if not text then
+    text = ',"event":"' .. event .. '","queue":' .. quote(queue) .. '}'
+    texts[id] = text
+  end
+  return text
+end
+
 function Events.put(jid, queue)
-  log('{"jid":' .. quote(jid) .. ',"event":"put","queue":' .. quote(queue) .. '}')
+  log(of_job(jid, tail('put', queue)))
 end
 
 function Events.completed(jid, queue)
-  log('{"jid":' .. quote(jid) .. ',"event":"completed","queue":' .. quote(queue) .. '}')
+  log(of_job(jid, tail('completed', queue)))
 end
 
 function Events.advanced(jid, queue, to)

@@ -14,6 +14,26 @@ local Qless = {}
 local scope = { prefix = 'ql:', now = 0, keyed = false, live = false, reading = false }
 Qless.scope = scope
 
+-- Texts that are the same for all that one call does, made when first wanted.
+local texts = {}
+Qless.texts = texts
+
+function Qless.forget_texts()
+  for name in pairs(texts) do
+    texts[name] = nil
+  end
+end
+
+-- The present time as job records keep it.
+function Qless.time()
+  local text = texts.time
+  if not text then
+    text = string.format('%.20f', scope.now)
+    texts.time = text
+  end
+  return text
+end
+
 local key = {}
 Qless.key = key
 

@@ -1,24 +1,40 @@
 -- What happened to a job: a list of [when, what, more], the first and the newest kept.
 local Config, Arguments, Errors, Events, scope, key =
   Qless.Config, Qless.Arguments, Qless.Errors, Qless.Events, Qless.scope, Qless.key
+local texts = Qless.texts
 
 local History = {}
 Qless.History = History
 
 local call, quote, format, floor = redis.call, Events.quote, string.format, math.floor
 
--- Appends an entry; `more` is the text of a JSON object, `when` defaults to now.
-function History.add(jid, what, more, when)
-  local name = key.history(jid)
+-- An entry; `more` is the text of a JSON object, `when` defaults to now.
+local function entry(what, more, when)
   local text = '[' .. format('%.0f', floor(when or scope.now)) .. ',' .. quote(what)
-  local length = call('RPUSH', name, text .. (more and ',' .. more or '') .. ']')
+  return text .. (more and ',' .. more or '') .. ']'
+end
+
+-- An entry that many jobs of a call share: `about` is what its third part depends on.
+local function shared(what, about, more)
+  local id = what .. '\n' .. about
+  local text = texts[id]
+  if not text then
+    text = entry(what, more and more(about))
+    texts[id] = text
+  end
+  return text
+end
+
+local function append(jid, text, putting)
+  local name = key.history(jid)
+  local length = call('RPUSH', name, text)
   if length < 3 then
-    if length == 1 and what ~= 'put' then
+    if length == 1 and not putting then
       History.modernise_late(jid)
     end
     return
   end
-  local limit = Config.number('max-job-history')
+  local limit = Config.whole('max-job-history')
   if limit > 0 and limit ~= 2 and length > limit then
     local first = call('LPOP', name)
     call('LTRIM', name, -math.max(limit - 1, 1), -1)
@@ -26,12 +42,32 @@ function History.add(jid, what, more, when)
   end
 end
 
+function History.add(jid, what, more, when)
+  append(jid, entry(what, more, when))
+end
+
+local function in_queue(queue)
+  return '{"q":' .. quote(queue) .. '}'
+end
+
+local function by_worker(worker)
+  return '{"worker":' .. quote(worker) .. '}'
+end
+
 function History.put(jid, queue, when)
-  History.add(jid, 'put', '{"q":' .. quote(queue) .. '}', when)
+  if when then
+    append(jid, entry('put', in_queue(queue), when), true)
+  else
+    append(jid, shared('put', queue, in_queue), true)
+  end
 end
 
 function History.popped(jid, worker)
-  History.add(jid, 'popped', '{"worker":' .. quote(worker) .. '}')
+  append(jid, shared('popped', worker, by_worker))
+end
+
+function History.done(jid)
+  append(jid, shared('done', ''))
 end
 
 function History.failed(jid, group, worker)

@@ -1,6 +1,7 @@
 -- A job's record: reading it, showing it, and the commands on a single job.
-local Errors, Arguments, Events, History, Place, Tags, Failures, Dependencies, scope, key =
+local Errors, Json, Arguments, Events, History, Place, Tags, Failures, Dependencies, scope, key =
   Qless.Errors,
+  Qless.Json,
   Qless.Arguments,
   Qless.Events,
   Qless.History,
@@ -80,7 +81,7 @@ function Job.tracked_among(jids)
   return tracked
 end
 
--- The object that get, pop and peek show, or nil.
+-- The object that get, pop and peek show, as JSON, or nil.
 function Job.show(jid)
   local record = Job.read(jid)
   if not record then
@@ -105,14 +106,14 @@ function Job.show(jid)
     dependents = call('SMEMBERS', key.dependents(jid)),
     dependencies = call('SMEMBERS', key.dependencies(jid)),
   }
-  if scope.keyed then
-    shown.token = record.state == 'running' and record.token or ''
-    shown.context = record.context and cjson.decode(record.context) or cjson.null
-    shown.progress = record.progress and cjson.decode(record.progress) or cjson.null
-    shown.crashes = tonumber(record.crashes) or 0
-    shown.open = record.open == '1'
+  if not scope.keyed then
+    return cjson.encode(shown)
   end
-  return shown
+  shown.token = record.state == 'running' and record.token or ''
+  shown.crashes = tonumber(record.crashes) or 0
+  shown.open = record.open == '1'
+  local context, progress = record.context or 'null', record.progress or 'null'
+  return Json.with(cjson.encode(shown), 'context', context, 'progress', progress)
 end
 
 function Job.show_all(jids)
@@ -120,13 +121,12 @@ function Job.show_all(jids)
   for _, jid in ipairs(jids) do
     shown[#shown + 1] = Job.show(jid)
   end
-  return cjson.encode(shown)
+  return Json.list(shown)
 end
 
 -- get jid
 function Job.get(args, i)
-  local shown = Job.show(Arguments.given('get', 'jid', args[i]))
-  return shown and cjson.encode(shown)
+  return Job.show(Arguments.given('get', 'jid', args[i]))
 end
 
 -- multiget jid...
@@ -181,7 +181,7 @@ function Job.track(args, i)
         expired[#expired + 1] = jid
       end
     end
-    return cjson.encode({ jobs = jobs, expired = expired })
+    return Json.with(cjson.encode({ expired = expired }), 'jobs', Json.list(jobs))
   end
   local word = string.lower(args[i])
   if word ~= 'track' and word ~= 'untrack' then

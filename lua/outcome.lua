@@ -23,54 +23,75 @@ local call, format, floor = redis.call, string.format, math.floor
 -- Completed jobs expired by one call beyond those it completes.
 local EXPIRED = 100
 
--- The running job's record as far as its end needs it, if `proof` shows that the caller holds
--- it: the worker's name without KEYS, the token of the pop with them.
-function Outcome.holder(command, jid, proof)
-  Arguments.given(command, 'jid', jid)
-  Arguments.given(command, scope.keyed and 'token' or 'worker', proof)
-  local values = call(
-    'HMGET',
-    key.job(jid),
-    'worker',
-    'state',
-    'queue',
-    'token',
-    'time',
-    'retries',
-    'remaining',
-    'priority',
-    'crashes',
-    'grace',
-    'progress'
-  )
+-- What ends a run: the fields that every end needs, then those that only a completion can spare.
+local ENDING = { 'worker', 'state', 'queue', 'token', 'time', 'retries', 'grace', 'progress' }
+local ENDING_OTHERWISE = {
+  'worker',
+  'state',
+  'queue',
+  'token',
+  'time',
+  'retries',
+  'grace',
+  'progress',
+  'remaining',
+  'priority',
+  'crashes',
+}
+
+-- Reads the running job's record, if `proof` shows that the caller holds it: the worker's name
+-- without KEYS, the token of the pop with them. -> its key, the values, or code and text
+function Outcome.read(command, jid, proof, completing)
+  local name = key.job(jid)
+  local values = call('HMGET', name, unpack(completing and ENDING or ENDING_OTHERWISE))
   local worker, state = values[1], values[2]
   if not worker then
-    Errors.no_job(command, jid)
+    return nil, nil, 'NOJOB', command .. '(): Job ' .. Errors.name(jid) .. ' does not exist'
   end
   if state ~= 'running' then
-    Errors.raise('LOCKLOST', command .. '(): Job ' .. Errors.name(jid) .. ' is not currently running: ' .. state)
+    return nil, nil, 'LOCKLOST', command .. '(): Job ' .. Errors.name(jid) .. ' is not currently running: ' .. state
   end
   if scope.keyed then
     if proof ~= values[4] then
-      Errors.raise('LOCKLOST', command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker')
+      return nil, nil, 'LOCKLOST', command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker'
     end
   elseif proof ~= worker then
-    Errors.raise(
+    return nil,
+      nil,
       'LOCKLOST',
       command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker: ' .. Errors.name(worker)
-    )
+  end
+  return name, values
+end
+
+-- The same as a table by name. -> nil, code, text if refused
+function Outcome.claim(command, jid, proof)
+  local name, values, code, text = Outcome.read(command, jid, proof)
+  if code then
+    return nil, code, text
   end
   return {
     jid = jid,
-    worker = worker,
+    key = name,
+    worker = values[1],
     queue = values[3],
     time = tonumber(values[5]) or scope.now,
-    retries = tonumber(values[6]) or 0,
-    remaining = tonumber(values[7]) or 0,
-    priority = tonumber(values[8]) or 0,
-    crashes = tonumber(values[9]) or 0,
-    marked = values[10] or values[11],
+    retries = values[6] or '0',
+    marked = values[7] or values[8],
+    remaining = tonumber(values[9]) or 0,
+    priority = tonumber(values[10]) or 0,
+    crashes = tonumber(values[11]) or 0,
   }
+end
+
+function Outcome.holder(command, jid, proof)
+  Arguments.given(command, 'jid', jid)
+  Arguments.given(command, scope.keyed and 'token' or 'worker', proof)
+  local job, code, text = Outcome.claim(command, jid, proof)
+  if not job then
+    Errors.raise(code, text)
+  end
+  return job
 end
 
 -- Takes the job out of the hands of its worker and out of the running ones.
@@ -101,7 +122,7 @@ function Outcome.expire_completed(just_completed)
   local completed = key.completed()
   local before = scope.now - Config.number('jobs-history')
   local old = call('ZRANGEBYSCORE', completed, '-inf', before, 'LIMIT', 0, most)
-  local surplus = call('ZCARD', completed) - #old - Config.number('jobs-history-count')
+  local surplus = call('ZCARD', completed) - #old - Config.whole('jobs-history-count')
   if surplus > 0 and #old < most then
     local rest = call('ZRANGE', completed, #old, #old + math.min(surplus, most - #old) - 1)
     for _, jid in ipairs(rest) do
@@ -115,37 +136,39 @@ function Outcome.expire_completed(just_completed)
 end
 
 -- The record of a completed job.
-function Outcome.write_complete(job, data)
-  local fields = {
+function Outcome.write_complete(name, retries, data)
+  call(
     'HSET',
-    key.job(job.jid),
+    name,
     'state',
     'complete',
     'worker',
     '',
     'expires',
-    0,
+    '0',
     'time',
-    format('%.20f', scope.now),
+    Qless.time(),
     'remaining',
-    job.retries,
+    retries,
     'queue',
     '',
     'failure',
-    '{}',
-  }
+    '{}'
+  )
   if data then
-    fields[#fields + 1] = 'data'
-    fields[#fields + 1] = data
+    call('HSET', name, 'data', data)
   end
-  call(unpack(fields))
 end
 
 -- Forgets what belongs to a run that was completed. (Its token is stale by the job's new state.)
 function Outcome.forget_run(job)
   if job.marked then
-    call('HDEL', key.job(job.jid), 'grace', 'progress')
+    Outcome.forget_marks(key.job(job.jid))
   end
+end
+
+function Outcome.forget_marks(name)
+  call('HDEL', name, 'grace', 'progress')
 end
 
 -- The same for a run that was not. `unknown` stays only from one unknown name to the next.
@@ -158,7 +181,7 @@ local function forget_all(job)
 end
 
 local function finish(job, data)
-  Outcome.write_complete(job, data)
+  Outcome.write_complete(job.key, job.retries, data)
   call('ZADD', key.completed(), scope.now, job.jid)
   Outcome.expire_completed(1)
   Dependencies.release({ job.jid })
@@ -187,7 +210,7 @@ function Outcome.advance(job, to, delay, depends, data)
     'remaining',
     job.retries,
     'time',
-    format('%.20f', scope.now)
+    Qless.time()
   )
   if data then
     call('HSET', key.job(jid), 'data', data)
@@ -209,9 +232,12 @@ end
 
 local COMPLETE_OPTIONS = { next = true, delay = true, depends = true, result = true, result_ttl = true }
 
+-- Seconds; the server refuses times to live that it cannot count in milliseconds.
+local LONGEST_TTL = 2 ^ 31
+
 function Outcome.keep_result(jid, result, ttl)
   if result and result ~= '' then
-    call('SET', key.result(jid), result, 'EX', ttl)
+    call('SET', key.result(jid), result, 'EX', math.min(ttl, LONGEST_TTL))
   end
 end
 
@@ -243,7 +269,7 @@ function Outcome.complete(args, i)
     Dependencies.no_circle('complete', jid, depends)
   end
 
-  History.add(jid, 'done')
+  History.done(jid)
   Outcome.unlock(job)
   Stats.sample('run', job.queue, scope.now - job.time)
   Minutes.count(job.queue, 'completed', 1)
@@ -334,7 +360,7 @@ function Outcome.back(job, queue, delay, failure)
   if scope.keyed then
     -- Old clients see the last worker, its lock and its start on a waiting job.
     fields[#fields + 1] = 'time'
-    fields[#fields + 1] = format('%.20f', scope.now)
+    fields[#fields + 1] = Qless.time()
     fields[#fields + 1] = 'worker'
     fields[#fields + 1] = ''
     fields[#fields + 1] = 'expires'

@@ -1,5 +1,5 @@
 -- The places of a queue: work, locks, scheduled, depends. A job is in exactly one.
-local Wake, scope, key = Qless.Wake, Qless.scope, Qless.key
+local Wake, scope, key, texts = Qless.Wake, Qless.scope, Qless.key, Qless.texts
 
 local Place = {}
 Qless.Place = Place
@@ -14,6 +14,25 @@ end
 function Place.work(jid, queue, priority, time)
   call('ZADD', key.place(queue, 'work'), Place.score(priority, time or scope.now), jid)
   Wake.ready(queue, 1)
+end
+
+-- The score of a job that becomes ready now, as text.
+function Place.score_text(priority)
+  local text = texts[priority]
+  if not text then
+    text = string.format('%.17g', Place.score(priority, scope.now))
+    texts[priority] = text
+  end
+  return text
+end
+
+-- Many jobs at once: score, jid, score, jid …
+function Place.work_many(queue, list)
+  local name = key.place(queue, 'work')
+  for first = 1, #list, 1000 do
+    call('ZADD', name, unpack(list, first, math.min(first + 999, #list)))
+  end
+  Wake.ready(queue, #list / 2)
 end
 
 function Place.scheduled(jid, queue, time)

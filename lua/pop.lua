@@ -84,73 +84,53 @@ local function expired(queue, count)
   return freed
 end
 
--- Reads the records of jids. Those without one, or elsewhere by their state, are dropped.
-local function read(queue, jids, jobs, dropped)
-  for _, jid in ipairs(jids) do
-    local values = call('HMGET', key.job(jid), unpack(FIELDS))
-    if values[9] == 'waiting' or values[9] == 'stalled' or values[9] == 'running' then
-      values.jid, values.queue = jid, queue
-      jobs[#jobs + 1] = values
-    else
-      dropped[#dropped + 1] = jid
+local RUNNABLE = { waiting = true, stalled = true, running = true }
+
+-- Hands over the jids whose records say that they may run; others are dropped. `visit` sees
+-- each: its jid, the values of FIELDS, its token, when its lock expires. -> how many
+local function hand_over(queue, worker, jids, visit)
+  local now, time, expires = scope.now, Qless.time(), scope.now + Config.heartbeat(queue)
+  local expires_text = format('%.17g', expires)
+  local tracked, taken = Job.tracked_among(jids), {}
+  for n = 1, #jids do
+    local jid = jids[n]
+    local name = key.job(jid)
+    local values = call('HMGET', name, unpack(FIELDS))
+    if RUNNABLE[values[9]] then
+      local token = ''
+      History.popped(jid, worker)
+      Stats.sample('wait', queue, now - (tonumber(values[8]) or now))
+      if scope.live then
+        token = Clock.draw()
+        call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires_text, 'time', time, 'token', token)
+      else
+        call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires_text, 'time', time)
+      end
+      if tracked[jid] then
+        Events.tracked('popped', jid)
+      end
+      taken[#taken + 1] = jid
+      visit(jid, values, token, expires)
     end
   end
+  SortedSet.add(key.held(worker), expires, taken)
+  SortedSet.add(key.place(queue, 'locks'), expires, taken)
+  Minutes.count(queue, 'started', #taken)
+  return #taken
 end
 
--- Takes up to `count` jobs off the top of the work.
-local function take_work(queue, count, jobs)
-  local work = key.place(queue, 'work')
-  while count > 0 do
-    local jids, before, dropped = call('ZREVRANGE', work, 0, count - 1), #jobs, {}
+-- Takes up to `count` jobs off the top of the work. -> how many
+local function take_work(queue, worker, count, visit)
+  local work, taken = key.place(queue, 'work'), 0
+  while taken < count do
+    local jids = call('ZREVRANGE', work, 0, count - taken - 1)
     if #jids == 0 then
-      return
+      break
     end
-    read(queue, jids, jobs, dropped)
+    taken = taken + hand_over(queue, worker, jids, visit)
     SortedSet.remove(work, jids)
-    count = #dropped > 0 and count - (#jobs - before) or 0
   end
-end
-
-local function hand_over(queue, worker, jobs)
-  local expires = scope.now + Config.heartbeat(queue)
-  local time, jids = format('%.20f', scope.now), {}
-  local tracked
-  for n, job in ipairs(jobs) do
-    jids[n] = job.jid
-  end
-  tracked = Job.tracked_among(jids)
-  local popped = '{"worker":' .. Events.quote(worker) .. '}'
-  for _, job in ipairs(jobs) do
-    local jid = job.jid
-    History.add(jid, 'popped', popped)
-    Stats.sample('wait', queue, scope.now - (tonumber(job[8]) or scope.now))
-    job.expires = expires
-    if scope.live then
-      job.token = Clock.draw()
-      call(
-        'HSET',
-        key.job(jid),
-        'state',
-        'running',
-        'worker',
-        worker,
-        'expires',
-        expires,
-        'time',
-        time,
-        'token',
-        job.token
-      )
-    else
-      call('HSET', key.job(jid), 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
-    end
-    if tracked[jid] then
-      Events.tracked('popped', jid)
-    end
-  end
-  SortedSet.add(key.held(worker), expires, jids)
-  SortedSet.add(key.place(queue, 'locks'), expires, jids)
-  Minutes.count(queue, 'started', #jobs)
+  return taken
 end
 
 -- How many of `count` jobs the queue may still hand out.
@@ -163,29 +143,26 @@ local function allowed(queue, count)
   return count
 end
 
--- Hands up to `count` jobs of a queue to a worker. -> their records
-function Pop.take(queue, worker, count)
+-- Hands up to `count` jobs of a queue to a worker; `visit` sees each. -> how many
+function Pop.take(queue, worker, count, visit)
   count = allowed(queue, count)
   if count <= 0 then
-    return {}
+    return 0
   end
-  local jobs, dropped = {}, {}
+  local taken = 0
   local freed = expired(queue, count)
   if #freed > 0 then
-    read(queue, freed, jobs, dropped)
+    taken = hand_over(queue, worker, freed, visit)
   end
-  if #jobs < count then
-    Recurring.spawn_due(queue, count - #jobs)
-    Queue.move_due(queue, count - #jobs)
-    take_work(queue, count - #jobs, jobs)
+  if taken < count then
+    Recurring.spawn_due(queue, count - taken)
+    Queue.move_due(queue, count - taken)
+    taken = taken + take_work(queue, worker, count - taken, visit)
   end
-  if #jobs > 0 then
-    hand_over(queue, worker, jobs)
-    if scope.live then
-      Wake.taken(queue)
-    end
+  if taken > 0 and scope.live then
+    Wake.taken(queue)
   end
-  return jobs
+  return taken
 end
 
 function Pop.is_paused(queue)
@@ -203,9 +180,9 @@ function Pop.pop(args, i)
   call('ZADD', key.workers(), scope.now, worker)
   Dependencies.carry_on()
   local jids = {}
-  for n, job in ipairs(Pop.take(queue, worker, count)) do
-    jids[n] = job.jid
-  end
+  Pop.take(queue, worker, count, function(jid)
+    jids[#jids + 1] = jid
+  end)
   Qless.Replies.shorten('pop', jids)
   return Job.show_all(jids)
 end

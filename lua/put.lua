@@ -29,6 +29,16 @@ local KEYED_OPTIONS = {
   open = true,
 }
 
+-- redis.call prints a number with 17 digits each time; most are small and whole.
+local SMALL = {}
+for number = 0, 100 do
+  SMALL[number] = tostring(number)
+end
+
+local function text_of(number)
+  return SMALL[number] or format('%.17g', number)
+end
+
 -- What of an old record a put needs.
 local function read_old(jid)
   local old = call(
@@ -54,10 +64,13 @@ local function parse(command, args, i, from, to)
     queue = Arguments.queue(command, args[i]),
     jid = Arguments.jid(command, args[i + 1]),
     klass = Arguments.given(command, 'klass', args[i + 2]),
-    data = Arguments.given(command, 'data', args[i + 3]),
+    data = args[i + 3],
+    delay = Arguments.number(command, 'delay', args[i + 4]),
+    priority = nil,
+    retries = nil,
+    tags_text = '{}',
   }
   Arguments.json(command, 'data', job.data)
-  job.delay = Arguments.number(command, 'delay', args[i + 4])
   if from > to then
     return job
   end
@@ -89,7 +102,9 @@ end
 
 -- Reads the old record and settles what may still be refused.
 local function prepare(command, job, coming, planned)
-  job.old = read_old(job.jid)
+  if job.old == nil then
+    job.old = read_old(job.jid)
+  end
   if job.absent == '1' and job.old then
     job.left_alone = true
     return
@@ -139,51 +154,49 @@ end
 
 -- The record of a new job, in one command. Fields that change at every step come first.
 local function write(job, state)
-  local fields = {
+  local jid, retries = job.jid, text_of(job.retries)
+  local name = key.job(jid)
+  call(
     'HSET',
-    key.job(job.jid),
+    name,
     'state',
     state,
     'worker',
     '',
     'expires',
-    0,
+    '0',
     'time',
-    format('%.20f', scope.now),
+    Qless.time(),
     'remaining',
-    job.retries,
+    retries,
     'jid',
-    job.jid,
+    jid,
     'klass',
     job.klass,
     'data',
     job.data,
     'priority',
-    job.priority,
+    text_of(job.priority),
     'tags',
     job.tags_text,
     'queue',
     job.queue,
     'retries',
-    job.retries,
-  }
+    retries
+  )
   if job.context then
-    fields[#fields + 1] = 'context'
-    fields[#fields + 1] = job.context
+    call('HSET', name, 'context', job.context)
   end
   if job.open == '1' then
-    fields[#fields + 1] = 'open'
-    fields[#fields + 1] = '1'
+    call('HSET', name, 'open', '1')
   end
   if state == 'depends' and job.delay > 0 then
-    fields[#fields + 1] = 'scheduled'
-    fields[#fields + 1] = format('%.17g', scope.now + job.delay)
+    call('HSET', name, 'scheduled', format('%.17g', scope.now + job.delay))
   end
-  call(unpack(fields))
 end
 
 -- Puts a prepared job. -> nothing; writes only, and none of it can fail.
-local function store(job, asking, tracked)
+local function store(job, asking, tracked, batch)
   local jid, queue, old = job.jid, job.queue, job.old
   Events.put(jid, queue)
   if old and old[8] then
@@ -216,12 +229,15 @@ local function store(job, asking, tracked)
     Place.scheduled(jid, queue, scope.now + job.delay)
   else
     write(job, 'waiting')
-    Place.work(jid, queue, job.priority)
+    if batch then
+      batch(job)
+    else
+      Place.work(jid, queue, job.priority)
+    end
   end
   if tracked then
     Events.tracked('put', jid)
   end
-  Minutes.count(queue, 'put', 1)
 end
 
 local function one(command, args, i)
@@ -241,6 +257,7 @@ function Put.put(args, i)
     return false
   end
   store(job, args[i], Job.is_tracked(job.jid))
+  Minutes.count(job.queue, 'put', 1)
   Place.register(job.queue)
   return job.jid
 end
@@ -252,6 +269,7 @@ function Put.requeue(args, i)
     Errors.no_job('requeue', job.jid)
   end
   store(job, args[i], Job.is_tracked(job.jid))
+  Minutes.count(job.queue, 'put', 1)
   Place.register(job.queue)
   return job.jid
 end
@@ -259,10 +277,11 @@ end
 -- The jobs of a batch: jid queue klass data delay k (name value)*k each.
 local function parse_many(args, i)
   local jobs, jids, coming, planned = {}, {}, {}, nil
-  while i <= #args do
+  local total, n = #args, 0
+  while i <= total do
     local pairs_given = Arguments.whole('put.many', 'number of options', args[i + 5], 0)
     local last = i + 5 + 2 * pairs_given
-    if last > #args then
+    if last > total then
       Errors.argument('put.many', 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')
     end
     args[i], args[i + 1] = args[i + 1], args[i] -- a single put names the queue first
@@ -275,31 +294,60 @@ local function parse_many(args, i)
       planned = planned or {}
       planned[job.jid] = job.depends
     end
-    jobs[#jobs + 1], jids[#jids + 1] = job, job.jid
-    Arguments.bounded('put.many', #jobs)
+    n = n + 1
+    jobs[n], jids[n] = job, job.jid
     i = last + 1
   end
+  Arguments.bounded('put.many', n)
   return jobs, jids, coming, planned
+end
+
+-- Is none of the jobs there yet? Mostly so, and then one question answers for all.
+local function all_new(jids)
+  local names = {}
+  for n, jid in ipairs(jids) do
+    names[n] = key.job(jid)
+  end
+  return #names == 0 or call('EXISTS', unpack(names)) == 0
 end
 
 -- put.many worker (jid queue klass data delay k (name value)*k)... -> the jids left alone
 function Put.many(args, i)
   local worker = Arguments.given('put.many', 'worker', args[i])
   local jobs, jids, coming, planned = parse_many(args, i + 1)
+  local fresh = all_new(jids)
   for _, job in ipairs(jobs) do
+    if fresh then
+      job.old = false
+    end
     prepare('put.many', job, coming, planned)
   end
-  local tracked, left, queues = Job.tracked_among(jids), {}, {}
-  for _, job in ipairs(jobs) do
+  local tracked, left, counts, ready = Job.tracked_among(jids), {}, {}, {}
+  local function batch(job)
+    local queue, priority = job.queue, job.priority
+    local list = ready[queue]
+    if not list then
+      list = {}
+      ready[queue] = list
+    end
+    local n = #list
+    list[n + 1], list[n + 2] = Place.score_text(priority), job.jid
+  end
+  for n = 1, #jobs do
+    local job = jobs[n]
     if job.left_alone then
       left[#left + 1] = job.jid
     else
-      store(job, worker, tracked[job.jid])
-      if not queues[job.queue] then
-        queues[job.queue] = true
-        Place.register(job.queue)
-      end
+      store(job, worker, tracked[job.jid], batch)
+      counts[job.queue] = (counts[job.queue] or 0) + 1
     end
+  end
+  for queue, list in pairs(ready) do
+    Place.work_many(queue, list)
+  end
+  for queue, count in pairs(counts) do
+    Minutes.count(queue, 'put', count)
+    Place.register(queue)
   end
   return left
 end

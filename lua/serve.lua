@@ -15,6 +15,7 @@ local call = redis.call
 -- Functions keep their state from call to call.
 local function reset(prefix, keyed)
   scope.prefix, scope.now, scope.keyed, scope.live, scope.reading = prefix, 0, keyed, keyed, false
+  Qless.forget_texts()
   Clock.reset()
   Config.reset()
   Replies.reset()

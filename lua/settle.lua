@@ -23,62 +23,81 @@ Qless.Settle = Settle
 
 local call = redis.call
 
+local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
 Settle.most = 250 -- jobs settled and reserved by one call
 
 -- What the completed jobs of a call have in common is written once, at the end.
-local function finish_completed(jobs)
-  if #jobs == 0 then
+local function finish_completed(completed)
+  if #completed.jids == 0 then
     return
   end
-  local locks, held, jids = {}, {}, {}
-  for n, job in ipairs(jobs) do
-    jids[n] = job.jid
-    locks[job.queue] = locks[job.queue] or {}
-    table.insert(locks[job.queue], job.jid)
-    held[job.worker] = held[job.worker] or {}
-    table.insert(held[job.worker], job.jid)
-  end
-  for queue, list in pairs(locks) do
+  for queue, list in pairs(completed.queues) do
     SortedSet.remove(key.place(queue, 'locks'), list)
     Minutes.count(queue, 'completed', #list)
   end
-  for worker, list in pairs(held) do
+  for worker, list in pairs(completed.workers) do
     SortedSet.remove(key.held(worker), list)
   end
-  SortedSet.add(key.completed(), scope.now, jids)
-  Outcome.expire_completed(#jids)
-  Dependencies.release(jids)
+  SortedSet.add(key.completed(), scope.now, completed.jids)
+  Outcome.expire_completed(#completed.jids)
+  Dependencies.release(completed.jids)
 end
 
--- How each verb checks its arguments (before anything is written) and what it then does.
+local function append(lists, name, jid)
+  local list = lists[name]
+  if list then
+    list[#list + 1] = jid
+  else
+    lists[name] = { jid }
+  end
+end
+
+-- How each verb checks its `n` arguments from args[a] on (before anything is written), and
+-- what it then does. -> code, text if the settlement is refused
 local VERBS = {}
 
 VERBS.complete = {
-  check = function(s)
-    if s[1] and s[1] ~= '' then
-      Arguments.json('settle', 'result', s[1], Arguments.text_bytes)
-      Arguments.whole('settle', 'result_ttl', s[2], 1)
+  check = function(args, a, n)
+    if n == 0 then
+      return
     end
-    if s[3] then
-      Arguments.json('settle', 'data', s[3])
+    if args[a] ~= '' then
+      Arguments.json('settle', 'result', args[a], Arguments.text_bytes)
+      args[a + 1] = Arguments.whole('settle', 'result_ttl', n > 1 and args[a + 1] or nil, 1)
+    end
+    if n > 2 then
+      Arguments.json('settle', 'data', args[a + 2])
     end
   end,
-  act = function(job, s, completed, tracked)
-    local jid = job.jid
-    History.add(jid, 'done')
-    Stats.sample('run', job.queue, scope.now - job.time)
-    Outcome.keep_result(jid, s[1], s[2])
+  act = function(jid, token, args, a, n, completed, tracked)
+    local name, values, code, text = Outcome.read('settle', jid, token, true)
+    if code then
+      return code, text
+    end
+    local worker, queue = values[1], values[3]
+    History.done(jid)
+    Stats.sample('run', queue, scope.now - (tonumber(values[5]) or scope.now))
+    if n > 1 then
+      Outcome.keep_result(jid, args[a], args[a + 1])
+    end
     if tracked[jid] then
       Events.tracked('completed', jid)
     end
-    Events.completed(jid, job.queue)
-    Outcome.write_complete(job, s[3])
-    Outcome.forget_run(job)
-    completed[#completed + 1] = job
+    Events.completed(jid, queue)
+    Outcome.write_complete(name, values[6] or '0', n > 2 and args[a + 2])
+    if values[7] or values[8] then
+      Outcome.forget_marks(name)
+    end
+    append(completed.queues, queue, jid)
+    append(completed.workers, worker, jid)
+    completed.jids[#completed.jids + 1] = jid
   end,
 }
 
-VERBS.fail = {
+-- The other verbs take their arguments as a list of their own, and the whole record.
+local RARE = {}
+
+RARE.fail = {
   check = function(s)
     Arguments.given('settle', 'group', s[1])
     Outcome.message('settle', s[2])
@@ -88,7 +107,7 @@ VERBS.fail = {
   end,
 }
 
-VERBS.retry = {
+RARE.retry = {
   check = function(s)
     s[1] = Arguments.number('settle', 'delay', s[1])
     Outcome.message('settle', s[3])
@@ -99,7 +118,7 @@ VERBS.retry = {
   end,
 }
 
-VERBS.release = {
+RARE.release = {
   check = function(s)
     s[1] = Arguments.number('settle', 'delay', s[1])
   end,
@@ -111,7 +130,7 @@ VERBS.release = {
 
 -- No worker knows the job's name: perhaps a deployment is under way. It comes back after as long
 -- as it has been unknown already (at least a second, at most a minute), until patience ends.
-VERBS.unknown = {
+RARE.unknown = {
   check = function(s)
     s[1] = Arguments.number('settle', 'patience', s[1])
   end,
@@ -133,7 +152,7 @@ VERBS.unknown = {
 }
 
 -- The process died under the job: counted apart from its retries.
-VERBS.crash = {
+RARE.crash = {
   check = function(s)
     s[1] = Arguments.whole('settle', 'limit', s[1], 0)
     Arguments.given('settle', 'group', s[2])
@@ -152,7 +171,7 @@ VERBS.crash = {
   end,
 }
 
-VERBS.move = {
+RARE.move = {
   check = function(s, jid)
     Arguments.queue('settle', s[1])
     s[2] = Arguments.number('settle', 'delay', s[2] or '0')
@@ -163,7 +182,7 @@ VERBS.move = {
   end,
   act = function(job, s, _, tracked)
     local jid = job.jid
-    History.add(jid, 'done')
+    History.done(jid)
     Outcome.unlock(job)
     Stats.sample('run', job.queue, scope.now - job.time)
     Minutes.count(job.queue, 'completed', 1)
@@ -175,55 +194,57 @@ VERBS.move = {
   end,
 }
 
--- jid token verb k arg*k, `count` times from args[i] on. -> settlements, where the rest begins
+for name, verb in pairs(RARE) do
+  VERBS[name] = {
+    check = function(args, a, n, jid)
+      local list = {}
+      for k = 1, n do
+        list[k] = args[a + k - 1]
+      end
+      verb.check(list, jid)
+      args['list' .. a] = list
+    end,
+    act = function(jid, token, args, a, _, completed, tracked)
+      local job, code, text = Outcome.claim('settle', jid, token)
+      if not job then
+        return code, text
+      end
+      verb.act(job, args['list' .. a], completed, tracked)
+    end,
+  }
+end
+
+-- jid token verb k arg*k, `count` times from args[i] on.
+-- -> where each begins, their jids, where the rest begins
 local function parse(args, i, count)
-  local settlements = {}
+  local starts, jids = {}, {}
   for n = 1, count do
-    local jid, token, name = args[i], args[i + 1], args[i + 2]
-    local verb = VERBS[name]
+    local verb, given = VERBS[args[i + 2]], Arguments.whole('settle', 'number of arguments', args[i + 3], 0)
     if not verb then
-      Errors.argument('settle', 'Unknown verb ' .. Errors.name(name) .. ' for job ' .. Errors.name(jid))
+      Errors.argument('settle', 'Unknown verb ' .. Errors.name(args[i + 2]) .. ' for job ' .. Errors.name(args[i]))
     end
-    local given = Arguments.whole('settle', 'number of arguments', args[i + 3], 0)
     if i + 3 + given > #args then
-      Errors.argument('settle', 'Arguments of job ' .. Errors.name(jid) .. ' are incomplete')
+      Errors.argument('settle', 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')
     end
-    local settlement = { jid = jid, token = token, verb = verb }
-    for k = 1, given do
-      settlement[k] = args[i + 3 + k]
-    end
-    verb.check(settlement, jid)
-    settlements[n] = settlement
+    args[i + 3] = given
+    verb.check(args, i + 4, given, args[i])
+    starts[n], jids[n] = i, args[i]
     i = i + 4 + given
   end
-  return settlements, i
+  return starts, jids, i
 end
 
 -- A settlement whose lock is lost changes nothing and stops no other.
-local function holder(settlement)
-  local fine, job = pcall(Outcome.holder, 'settle', settlement.jid, settlement.token)
-  if fine then
-    return job
-  elseif type(job) == 'table' and job.code then
-    return nil, job
-  end
-  error(job)
-end
-
-local function settle(settlements)
-  local refused, completed, jids = {}, {}, {}
-  for n, settlement in ipairs(settlements) do
-    jids[n] = settlement.jid
-  end
+local function settle(args, starts, jids)
+  local refused, completed = {}, { jids = {}, queues = {}, workers = {} }
   local tracked = Job.tracked_among(jids)
-  for _, settlement in ipairs(settlements) do
-    local job, refusal = holder(settlement)
-    if job then
-      settlement.verb.act(job, settlement, completed, tracked)
-    else
-      refused[#refused + 1] = settlement.jid
-      refused[#refused + 1] = refusal.code
-      refused[#refused + 1] = refusal.text
+  for n = 1, #starts do
+    local i = starts[n]
+    local code, text = VERBS[args[i + 2]].act(args[i], args[i + 1], args, i + 4, args[i + 3], completed, tracked)
+    if code then
+      refused[#refused + 1] = args[i]
+      refused[#refused + 1] = code
+      refused[#refused + 1] = text
     end
   end
   finish_completed(completed)
@@ -275,18 +296,11 @@ local function expand(names, excluded)
   return queues, globbing
 end
 
-local function flatten(job, flat)
-  local n = #flat
-  flat[n + 1], flat[n + 2] = job.jid, job.queue
-  for k = 1, 2 do
-    flat[n + 2 + k] = job[k] or ''
-  end
-  flat[n + 5] = job.token
-  for k = 3, 6 do
-    flat[n + 3 + k] = job[k] or ''
-  end
-  flat[n + 10] = job[7] or ''
-  flat[n + 11] = string.format('%.6f', job.expires)
+-- A job as the reply holds it: 11 texts behind flat[n].
+local function flatten(flat, n, jid, queue, values, token, expires)
+  flat[n + 1], flat[n + 2], flat[n + 3], flat[n + 4] = jid, queue, values[1] or '', values[2] or ''
+  flat[n + 5], flat[n + 6], flat[n + 7], flat[n + 8] = token, values[3] or '', values[4] or '', values[5] or ''
+  flat[n + 9], flat[n + 10], flat[n + 11] = values[6] or '', values[7] or '', expires
 end
 
 local function load_config(queues)
@@ -299,16 +313,19 @@ local function load_config(queues)
 end
 
 local function reserve(queues, worker, count)
-  local flat, taken = {}, 0
-  for _, queue in ipairs(queues) do
+  local flat, taken, queue, expires_text = {}, 0, nil, nil
+  local function visit(jid, values, token, expires)
+    expires_text = expires_text or string.format('%.6f', expires)
+    flatten(flat, 11 * taken, jid, queue, values, token, expires_text)
+    taken = taken + 1
+  end
+  for n = 1, #queues do
+    queue, expires_text = queues[n], nil
     if taken >= count then
       break
     end
     if not Pop.is_paused(queue) then
-      for _, job in ipairs(Pop.take(queue, worker, count - taken)) do
-        flatten(job, flat)
-        taken = taken + 1
-      end
+      Pop.take(queue, worker, count - taken, visit)
     end
   end
   if taken > 0 then
@@ -333,7 +350,7 @@ local function parse_wish(args, i)
     if args[n] == 'exclude' and args[n + 1] then
       wish.excluded[#wish.excluded + 1] = args[n + 1]
     elseif args[n] == 'wait' then
-      wish.wait = Arguments.number('settle', 'wait', args[n + 1])
+      wish.wait = math.max(0, math.min(Arguments.number('settle', 'wait', args[n + 1]), LONGEST_WAIT))
     else
       Errors.argument('settle', 'Unknown option ' .. Errors.name(args[n]))
     end
@@ -345,7 +362,7 @@ end
 function Settle.settle(args, i, request)
   local worker = Arguments.given('settle', 'worker', args[i])
   local count = Arguments.whole('settle', 'number of settlements', args[i + 1], 0)
-  local settlements, rest_at = parse(args, i + 2, math.min(count, Settle.most + 1))
+  local starts, jids, rest_at = parse(args, i + 2, math.min(count, Settle.most + 1))
   local wish = parse_wish(args, rest_at)
   if count + wish.count > Settle.most then
     Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
@@ -354,7 +371,7 @@ function Settle.settle(args, i, request)
 
   local queues, globbing = expand(wish.names, wish.excluded)
   load_config(queues)
-  local refused = settle(settlements)
+  local refused = settle(args, starts, jids)
   Dependencies.carry_on()
   local jobs, rest = {}, {}
   if wish.count > 0 then
@@ -396,8 +413,7 @@ function Settle.rebuild(short)
       'expires'
     )
     if values[9] == 'running' and values[10] == token then
-      values.jid, values.queue, values.token, values.expires = jid, values[8], token, tonumber(values[11])
-      flatten(values, flat)
+      flatten(flat, #flat, jid, values[8], values, token, string.format('%.6f', values[11]))
     end
   end
   return { short[1], flat, short[3] }

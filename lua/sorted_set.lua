@@ -23,8 +23,9 @@ function SortedSet.remove(name, members)
   in_pieces('ZREM', name, members)
 end
 
--- All members with one score.
+-- All members with one score. It is printed once: as a number it would be for each member.
 function SortedSet.add(name, score, members)
+  score = string.format('%.17g', score)
   local values = {}
   for i = 1, #members do
     values[2 * i - 1] = score

@@ -21,12 +21,16 @@ end
 -- kind wait: from ready to popped; kind run: from popped to complete; in seconds.
 function Stats.sample(kind, queue, seconds)
   samples = samples or { wait = {}, run = {} }
-  local list = samples[kind][queue]
-  if not list then
-    list = {}
-    samples[kind][queue] = list
+  local values = samples[kind][queue]
+  if not values then
+    values = {}
+    samples[kind][queue] = values
   end
-  list[#list + 1] = math.max(floor(seconds), 0)
+  local value = floor(seconds)
+  if value < 0 then
+    value = 0
+  end
+  values[value] = (values[value] or 0) + 1
 end
 
 function Stats.count(queue, field, n)
@@ -60,10 +64,11 @@ end
 
 -- Days looked back when a day begins, for days on which the queue did nothing.
 local LOOKED_BACK = 10
+local LONGEST = 36500 -- days a time to live may have
 
 -- Days end: summaries are kept stats-history days, histograms histogram-history days.
 local function begin_day(kind, day, queue)
-  local kept = Config.number('stats-history')
+  local kept = Config.whole('stats-history')
   local gone = {}
   for n = 1, LOOKED_BACK do
     gone[n] = key.stat(kind, day - (kept + n - 1) * DAY, queue)
@@ -72,12 +77,12 @@ local function begin_day(kind, day, queue)
     call('DEL', unpack(gone))
   end
   if scope.live then
-    call('EXPIRE', key.stat(kind, day, queue), (kept + 1) * DAY)
+    call('EXPIRE', key.stat(kind, day, queue), (math.max(0, math.min(kept, LONGEST)) + 1) * DAY)
   end
   if kind == 'stats' then
     return
   end
-  local old = key.stat(kind, day - Config.number('histogram-history') * DAY, queue)
+  local old = key.stat(kind, day - Config.whole('histogram-history') * DAY, queue)
   local summary = call('HMGET', old, 'total', 'mean', 'vk')
   if summary[1] then
     local rest = call('TTL', old)
@@ -89,33 +94,32 @@ local function begin_day(kind, day, queue)
   end
 end
 
-local function write_samples(kind, queue, list)
+-- values: value -> how often it was sampled in this call (a batch has few different ones).
+local function write_samples(kind, queue, values)
   local day = Stats.day(scope.now)
   local name = key.stat(kind, day, queue)
-  local fields, place = { 'total', 'mean', 'vk' }, {}
-  local added = {}
-  for _, value in ipairs(list) do
+  local fields, added = { 'total', 'mean', 'vk' }, {}
+  for value, n in pairs(values) do
     local field = bin(value)
-    if not place[field] then
+    if not added[field] then
       fields[#fields + 1] = field
-      place[field] = #fields
     end
-    added[field] = (added[field] or 0) + 1
+    added[field] = (added[field] or 0) + n
   end
   local old = call('HMGET', name, unpack(fields))
   local count, mean, vk = tonumber(old[1]) or 0, tonumber(old[2]) or 0, tonumber(old[3]) or 0
-  for _, value in ipairs(list) do
-    count = count + 1
-    local before = mean
-    mean = mean + (value - mean) / count
-    vk = vk + (value - mean) * (value - before)
+  for value, n in pairs(values) do
+    local away, before = value - mean, count
+    count = count + n
+    mean = mean + away * n / count
+    vk = vk + away * away * before * n / count
   end
-  local values = { 'total', count, 'mean', mean, 'vk', vk }
-  for field, n in pairs(added) do
-    values[#values + 1] = field
-    values[#values + 1] = (tonumber(old[place[field]]) or 0) + n
+  local written = { 'total', count, 'mean', mean, 'vk', vk }
+  for k = 4, #fields do
+    written[#written + 1] = fields[k]
+    written[#written + 1] = (tonumber(old[k]) or 0) + added[fields[k]]
   end
-  call('HSET', name, unpack(values))
+  call('HSET', name, unpack(written))
   if not old[1] then
     begin_day(kind, day, queue)
   end

@@ -1,6 +1,13 @@
 -- Workers: what they say of themselves, what they hold, and one heartbeat for all of it.
-local Errors, Arguments, Config, SortedSet, Tags, scope, key =
-  Qless.Errors, Qless.Arguments, Qless.Config, Qless.SortedSet, Qless.Tags, Qless.scope, Qless.key
+local Errors, Json, Arguments, Config, SortedSet, Tags, scope, key =
+  Qless.Errors,
+  Qless.Json,
+  Qless.Arguments,
+  Qless.Config,
+  Qless.SortedSet,
+  Qless.Tags,
+  Qless.scope,
+  Qless.key
 
 local Worker = {}
 Qless.Worker = Worker
@@ -19,9 +26,13 @@ local function forget_silent()
   SortedSet.remove(key.workers(), silent)
 end
 
-local function info(worker)
-  local text = call('GET', key.worker(worker))
-  return text and cjson.decode(text) or cjson.null
+-- With KEYS a worker is shown with what it says of itself.
+local function with_info(shown, worker, seen)
+  if not scope.keyed then
+    return cjson.encode(shown)
+  end
+  shown.beat = tonumber(seen)
+  return Json.with(cjson.encode(shown), 'info', call('GET', key.worker(worker)) or 'null')
 end
 
 local function overview()
@@ -34,12 +45,9 @@ local function overview()
       jobs = call('ZCOUNT', key.held(worker), scope.now, scope.now + FAR),
       stalled = call('ZCOUNT', key.held(worker), 0, scope.now),
     }
-    if scope.keyed then
-      shown.beat, shown.info = tonumber(seen[n + 1]), info(worker)
-    end
-    all[#all + 1] = shown
+    all[#all + 1] = with_info(shown, worker, seen[n + 1])
   end
-  return cjson.encode(all)
+  return Json.list(all)
 end
 
 -- workers [worker]
@@ -55,10 +63,7 @@ function Worker.show(args, i)
     jobs = call('ZREVRANGEBYSCORE', key.held(worker), scope.now + FAR, scope.now),
     stalled = call('ZREVRANGEBYSCORE', key.held(worker), scope.now, 0),
   }
-  if scope.keyed then
-    shown.beat, shown.info = tonumber(call('ZSCORE', key.workers(), worker) or nil), info(worker)
-  end
-  return cjson.encode(shown)
+  return with_info(shown, worker, call('ZSCORE', key.workers(), worker) or nil)
 end
 
 -- worker.deregister worker...

@@ -17,6 +17,26 @@ local Qless = {}
 local scope = { prefix = 'ql:', now = 0, keyed = false, live = false, reading = false }
 Qless.scope = scope
 
+-- Texts that are the same for all that one call does, made when first wanted.
+local texts = {}
+Qless.texts = texts
+
+function Qless.forget_texts()
+  for name in pairs(texts) do
+    texts[name] = nil
+  end
+end
+
+-- The present time as job records keep it.
+function Qless.time()
+  local text = texts.time
+  if not text then
+    text = string.format('%.20f', scope.now)
+    texts.time = text
+  end
+  return text
+end
+
 local key = {}
 Qless.key = key
 
@@ -184,6 +204,30 @@ function Errors.no_job(command, jid)
 end
 end
 
+-- json.lua
+do
+-- JSON texts that are shown as they came: decoding and encoding would change [] and long numbers.
+local Json = {}
+Qless.Json = Json
+
+-- An object's text with members added whose values are JSON texts already: name, text, …
+function Json.with(object, ...)
+  local parts, more = { string.sub(object, 1, -2) }, { ... }
+  for n = 1, #more, 2 do
+    parts[#parts + 1] = ',"' .. more[n] .. '":' .. more[n + 1]
+  end
+  return table.concat(parts) .. '}'
+end
+
+-- A list of texts.
+function Json.list(texts)
+  if #texts == 0 then
+    return '{}' -- as cjson writes it, and as old clients expect it
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+end
+
 -- arguments.lua
 do
 -- Arguments: numbers, JSON texts, names and option pairs, checked once and in one wording.
@@ -212,17 +256,31 @@ function Arguments.given(command, what, value)
   return value
 end
 
+-- Most numbers are small and whole: these need no second look.
+local SMALL = {}
+for number = 0, 100 do
+  SMALL[tostring(number)] = number
+end
+
 -- A finite decimal number. tonumber alone takes 0x10, nan, inf and blanks.
 function Arguments.number(command, what, value)
+  local small = SMALL[value]
+  if small then
+    return small
+  end
   Arguments.given(command, what, value)
   local number = not find(value, '[^%d.eE+-]') and tonumber(value)
   if not number or number ~= number or number == HUGE or number == -HUGE then
     refuse(command, what, value, 'must be a finite decimal number')
   end
-  return number
+  return number + 0 -- no command takes -0
 end
 
 function Arguments.whole(command, what, value, least)
+  local small = SMALL[value]
+  if small and small >= (least or 0) then
+    return small
+  end
   local number = Arguments.number(command, what, value)
   if number ~= floor(number) or number < (least or -HUGE) or number > 2 ^ 53 then
     local wanted = 'must be a whole number'
@@ -239,14 +297,14 @@ function Arguments.count(command, value, default)
   if value == nil then
     return default
   end
-  return math.min(floor(Arguments.number(command, 'count', value)), Arguments.most)
+  return math.max(math.min(floor(Arguments.number(command, 'count', value)), Arguments.most), -Arguments.most)
 end
 
 function Arguments.offset(command, value)
   if value == nil then
     return 0
   end
-  return floor(Arguments.number(command, 'offset', value))
+  return math.max(math.min(floor(Arguments.number(command, 'offset', value)), 2 ^ 40), -2 ^ 40)
 end
 
 -- A number of items named by the caller.
@@ -276,18 +334,16 @@ function Arguments.weigh(command, args)
 end
 
 -- A decoder that takes neither NaN nor 0x10 nor 01, as cjson's own would.
-local decoder
-local function decode(text)
-  if not decoder then
-    decoder = cjson.new()
-    decoder.decode_invalid_numbers(false)
-  end
-  return decoder.decode(text)
-end
+local decoder = cjson.new()
+decoder.decode_invalid_numbers(false)
+local decode = decoder.decode
 
 -- RFC 8259 is stricter than the decoder in four things: '1.', '-.5', control characters
 -- inside strings, bytes that are not UTF-8. Each is looked for outside the fast path only.
 local function lax(text)
+  if find(text, '^[/-~ --]*$') then
+    return
+  end
   if find(text, '[%z\1-\8\11\12\14-\31]') then
     return 'a control character'
   end
@@ -428,16 +484,21 @@ end
 -- events.lua
 do
 -- What is published, byte for byte: members in a fixed order, no spaces.
-local scope = Qless.scope
+local scope, texts = Qless.scope, Qless.texts
 
 local Events = {}
 Qless.Events = Events
 
 local call, find = redis.call, string.find
 
--- A JSON string. Most names need no escaping, and then no encoder.
+-- Most names need no escaping, and then no encoder.
+local function plain(text)
+  return type(text) == 'string' and find(text, '^[%w_~.:-]*$')
+end
+
+-- A JSON string.
 function Events.quote(text)
-  if type(text) == 'string' and not find(text, '[^%w_~.:-]') then
+  if plain(text) then
     return '"' .. text .. '"'
   end
   return cjson.encode(text)
@@ -446,7 +507,20 @@ end
 local quote = Events.quote
 
 local function log(text)
-  call('PUBLISH', scope.prefix .. 'log', text)
+  local channel = texts.log
+  if not channel then
+    channel = scope.prefix .. 'log'
+    texts.log = channel
+  end
+  call('PUBLISH', channel, text)
+end
+
+-- {"jid":…} and what stands behind the jid.
+local function of_job(jid, rest)
+  if plain(jid) then
+    return '{"jid":"' .. jid .. '"' .. rest
+  end
+  return '{"jid":' .. quote(jid) .. rest
 end
 
 local function tell(worker, text)
@@ -458,12 +532,23 @@ function Events.tracked(what, jid)
   call('PUBLISH', scope.prefix .. what, jid)
 end
 
+-- What stands behind the jid, the same for all jobs of a call.
+local function tail(event, queue)
+  local id = event .. queue
+  local text = texts[id]
+  if not text then
+    text = ',"event":"' .. event .. '","queue":' .. quote(queue) .. '}'
+    texts[id] = text
+  end
+  return text
+end
+
 function Events.put(jid, queue)
-  log('{"jid":' .. quote(jid) .. ',"event":"put","queue":' .. quote(queue) .. '}')
+  log(of_job(jid, tail('put', queue)))
 end
 
 function Events.completed(jid, queue)
-  log('{"jid":' .. quote(jid) .. ',"event":"completed","queue":' .. quote(queue) .. '}')
+  log(of_job(jid, tail('completed', queue)))
 end
 
 function Events.advanced(jid, queue, to)
@@ -573,18 +658,33 @@ function Config.get(option)
   return value or DEFAULTS[option]
 end
 
+-- Beyond that neither days nor milliseconds can be counted.
+local MOST = 2 ^ 40
+
+-- A foreign script may have set anything.
+local function decimal(text)
+  local number = tonumber(text)
+  if number and number == number then
+    return math.max(-MOST, math.min(number, MOST))
+  end
+end
+
 function Config.number(option)
-  return tonumber(Config.get(option)) or DEFAULTS[option] or UNLISTED[option]
+  return decimal(Config.get(option)) or DEFAULTS[option] or UNLISTED[option]
+end
+
+function Config.whole(option)
+  return math.floor(Config.number(option))
 end
 
 -- How long a lock of the queue lasts, in seconds.
 function Config.heartbeat(queue)
-  return tonumber(Config.get(queue .. '-heartbeat')) or Config.number('heartbeat')
+  return decimal(Config.get(queue .. '-heartbeat')) or Config.number('heartbeat')
 end
 
 -- How many locks the queue may have at once; 0 for no limit.
 function Config.concurrency(queue)
-  return tonumber(Config.get(queue .. '-max-concurrency')) or 0
+  return math.ceil(decimal(Config.get(queue .. '-max-concurrency')) or 0)
 end
 
 local function numeric(option)
@@ -660,8 +760,9 @@ function SortedSet.remove(name, members)
   in_pieces('ZREM', name, members)
 end
 
--- All members with one score.
+-- All members with one score. It is printed once: as a number it would be for each member.
 function SortedSet.add(name, score, members)
+  score = string.format('%.17g', score)
   local values = {}
   for i = 1, #members do
     values[2 * i - 1] = score
@@ -1087,12 +1188,16 @@ end
 -- kind wait: from ready to popped; kind run: from popped to complete; in seconds.
 function Stats.sample(kind, queue, seconds)
   samples = samples or { wait = {}, run = {} }
-  local list = samples[kind][queue]
-  if not list then
-    list = {}
-    samples[kind][queue] = list
+  local values = samples[kind][queue]
+  if not values then
+    values = {}
+    samples[kind][queue] = values
   end
-  list[#list + 1] = math.max(floor(seconds), 0)
+  local value = floor(seconds)
+  if value < 0 then
+    value = 0
+  end
+  values[value] = (values[value] or 0) + 1
 end
 
 function Stats.count(queue, field, n)
@@ -1126,10 +1231,11 @@ end
 
 -- Days looked back when a day begins, for days on which the queue did nothing.
 local LOOKED_BACK = 10
+local LONGEST = 36500 -- days a time to live may have
 
 -- Days end: summaries are kept stats-history days, histograms histogram-history days.
 local function begin_day(kind, day, queue)
-  local kept = Config.number('stats-history')
+  local kept = Config.whole('stats-history')
   local gone = {}
   for n = 1, LOOKED_BACK do
     gone[n] = key.stat(kind, day - (kept + n - 1) * DAY, queue)
@@ -1138,12 +1244,12 @@ local function begin_day(kind, day, queue)
     call('DEL', unpack(gone))
   end
   if scope.live then
-    call('EXPIRE', key.stat(kind, day, queue), (kept + 1) * DAY)
+    call('EXPIRE', key.stat(kind, day, queue), (math.max(0, math.min(kept, LONGEST)) + 1) * DAY)
   end
   if kind == 'stats' then
     return
   end
-  local old = key.stat(kind, day - Config.number('histogram-history') * DAY, queue)
+  local old = key.stat(kind, day - Config.whole('histogram-history') * DAY, queue)
   local summary = call('HMGET', old, 'total', 'mean', 'vk')
   if summary[1] then
     local rest = call('TTL', old)
@@ -1155,33 +1261,32 @@ local function begin_day(kind, day, queue)
   end
 end
 
-local function write_samples(kind, queue, list)
+-- values: value -> how often it was sampled in this call (a batch has few different ones).
+local function write_samples(kind, queue, values)
   local day = Stats.day(scope.now)
   local name = key.stat(kind, day, queue)
-  local fields, place = { 'total', 'mean', 'vk' }, {}
-  local added = {}
-  for _, value in ipairs(list) do
+  local fields, added = { 'total', 'mean', 'vk' }, {}
+  for value, n in pairs(values) do
     local field = bin(value)
-    if not place[field] then
+    if not added[field] then
       fields[#fields + 1] = field
-      place[field] = #fields
     end
-    added[field] = (added[field] or 0) + 1
+    added[field] = (added[field] or 0) + n
   end
   local old = call('HMGET', name, unpack(fields))
   local count, mean, vk = tonumber(old[1]) or 0, tonumber(old[2]) or 0, tonumber(old[3]) or 0
-  for _, value in ipairs(list) do
-    count = count + 1
-    local before = mean
-    mean = mean + (value - mean) / count
-    vk = vk + (value - mean) * (value - before)
+  for value, n in pairs(values) do
+    local away, before = value - mean, count
+    count = count + n
+    mean = mean + away * n / count
+    vk = vk + away * away * before * n / count
   end
-  local values = { 'total', count, 'mean', mean, 'vk', vk }
-  for field, n in pairs(added) do
-    values[#values + 1] = field
-    values[#values + 1] = (tonumber(old[place[field]]) or 0) + n
+  local written = { 'total', count, 'mean', mean, 'vk', vk }
+  for k = 4, #fields do
+    written[#written + 1] = fields[k]
+    written[#written + 1] = (tonumber(old[k]) or 0) + added[fields[k]]
   end
-  call('HSET', name, unpack(values))
+  call('HSET', name, unpack(written))
   if not old[1] then
     begin_day(kind, day, queue)
   end
@@ -1453,24 +1558,40 @@ do
 -- What happened to a job: a list of [when, what, more], the first and the newest kept.
 local Config, Arguments, Errors, Events, scope, key =
   Qless.Config, Qless.Arguments, Qless.Errors, Qless.Events, Qless.scope, Qless.key
+local texts = Qless.texts
 
 local History = {}
 Qless.History = History
 
 local call, quote, format, floor = redis.call, Events.quote, string.format, math.floor
 
--- Appends an entry; `more` is the text of a JSON object, `when` defaults to now.
-function History.add(jid, what, more, when)
-  local name = key.history(jid)
+-- An entry; `more` is the text of a JSON object, `when` defaults to now.
+local function entry(what, more, when)
   local text = '[' .. format('%.0f', floor(when or scope.now)) .. ',' .. quote(what)
-  local length = call('RPUSH', name, text .. (more and ',' .. more or '') .. ']')
+  return text .. (more and ',' .. more or '') .. ']'
+end
+
+-- An entry that many jobs of a call share: `about` is what its third part depends on.
+local function shared(what, about, more)
+  local id = what .. '\n' .. about
+  local text = texts[id]
+  if not text then
+    text = entry(what, more and more(about))
+    texts[id] = text
+  end
+  return text
+end
+
+local function append(jid, text, putting)
+  local name = key.history(jid)
+  local length = call('RPUSH', name, text)
   if length < 3 then
-    if length == 1 and what ~= 'put' then
+    if length == 1 and not putting then
       History.modernise_late(jid)
     end
     return
   end
-  local limit = Config.number('max-job-history')
+  local limit = Config.whole('max-job-history')
   if limit > 0 and limit ~= 2 and length > limit then
     local first = call('LPOP', name)
     call('LTRIM', name, -math.max(limit - 1, 1), -1)
@@ -1478,12 +1599,32 @@ function History.add(jid, what, more, when)
   end
 end
 
+function History.add(jid, what, more, when)
+  append(jid, entry(what, more, when))
+end
+
+local function in_queue(queue)
+  return '{"q":' .. quote(queue) .. '}'
+end
+
+local function by_worker(worker)
+  return '{"worker":' .. quote(worker) .. '}'
+end
+
 function History.put(jid, queue, when)
-  History.add(jid, 'put', '{"q":' .. quote(queue) .. '}', when)
+  if when then
+    append(jid, entry('put', in_queue(queue), when), true)
+  else
+    append(jid, shared('put', queue, in_queue), true)
+  end
 end
 
 function History.popped(jid, worker)
-  History.add(jid, 'popped', '{"worker":' .. quote(worker) .. '}')
+  append(jid, shared('popped', worker, by_worker))
+end
+
+function History.done(jid)
+  append(jid, shared('done', ''))
 end
 
 function History.failed(jid, group, worker)
@@ -1556,7 +1697,7 @@ end
 -- place.lua
 do
 -- The places of a queue: work, locks, scheduled, depends. A job is in exactly one.
-local Wake, scope, key = Qless.Wake, Qless.scope, Qless.key
+local Wake, scope, key, texts = Qless.Wake, Qless.scope, Qless.key, Qless.texts
 
 local Place = {}
 Qless.Place = Place
@@ -1571,6 +1712,25 @@ end
 function Place.work(jid, queue, priority, time)
   call('ZADD', key.place(queue, 'work'), Place.score(priority, time or scope.now), jid)
   Wake.ready(queue, 1)
+end
+
+-- The score of a job that becomes ready now, as text.
+function Place.score_text(priority)
+  local text = texts[priority]
+  if not text then
+    text = string.format('%.17g', Place.score(priority, scope.now))
+    texts[priority] = text
+  end
+  return text
+end
+
+-- Many jobs at once: score, jid, score, jid …
+function Place.work_many(queue, list)
+  local name = key.place(queue, 'work')
+  for first = 1, #list, 1000 do
+    call('ZADD', name, unpack(list, first, math.min(first + 999, #list)))
+  end
+  Wake.ready(queue, #list / 2)
 end
 
 function Place.scheduled(jid, queue, time)
@@ -1821,8 +1981,9 @@ end
 -- job.lua
 do
 -- A job's record: reading it, showing it, and the commands on a single job.
-local Errors, Arguments, Events, History, Place, Tags, Failures, Dependencies, scope, key =
+local Errors, Json, Arguments, Events, History, Place, Tags, Failures, Dependencies, scope, key =
   Qless.Errors,
+  Qless.Json,
   Qless.Arguments,
   Qless.Events,
   Qless.History,
@@ -1902,7 +2063,7 @@ function Job.tracked_among(jids)
   return tracked
 end
 
--- The object that get, pop and peek show, or nil.
+-- The object that get, pop and peek show, as JSON, or nil.
 function Job.show(jid)
   local record = Job.read(jid)
   if not record then
@@ -1927,14 +2088,14 @@ function Job.show(jid)
     dependents = call('SMEMBERS', key.dependents(jid)),
     dependencies = call('SMEMBERS', key.dependencies(jid)),
   }
-  if scope.keyed then
-    shown.token = record.state == 'running' and record.token or ''
-    shown.context = record.context and cjson.decode(record.context) or cjson.null
-    shown.progress = record.progress and cjson.decode(record.progress) or cjson.null
-    shown.crashes = tonumber(record.crashes) or 0
-    shown.open = record.open == '1'
+  if not scope.keyed then
+    return cjson.encode(shown)
   end
-  return shown
+  shown.token = record.state == 'running' and record.token or ''
+  shown.crashes = tonumber(record.crashes) or 0
+  shown.open = record.open == '1'
+  local context, progress = record.context or 'null', record.progress or 'null'
+  return Json.with(cjson.encode(shown), 'context', context, 'progress', progress)
 end
 
 function Job.show_all(jids)
@@ -1942,13 +2103,12 @@ function Job.show_all(jids)
   for _, jid in ipairs(jids) do
     shown[#shown + 1] = Job.show(jid)
   end
-  return cjson.encode(shown)
+  return Json.list(shown)
 end
 
 -- get jid
 function Job.get(args, i)
-  local shown = Job.show(Arguments.given('get', 'jid', args[i]))
-  return shown and cjson.encode(shown)
+  return Job.show(Arguments.given('get', 'jid', args[i]))
 end
 
 -- multiget jid...
@@ -2003,7 +2163,7 @@ function Job.track(args, i)
         expired[#expired + 1] = jid
       end
     end
-    return cjson.encode({ jobs = jobs, expired = expired })
+    return Json.with(cjson.encode({ expired = expired }), 'jobs', Json.list(jobs))
   end
   local word = string.lower(args[i])
   if word ~= 'track' and word ~= 'untrack' then
@@ -2153,6 +2313,16 @@ local KEYED_OPTIONS = {
   open = true,
 }
 
+-- redis.call prints a number with 17 digits each time; most are small and whole.
+local SMALL = {}
+for number = 0, 100 do
+  SMALL[number] = tostring(number)
+end
+
+local function text_of(number)
+  return SMALL[number] or format('%.17g', number)
+end
+
 -- What of an old record a put needs.
 local function read_old(jid)
   local old = call(
@@ -2178,10 +2348,13 @@ local function parse(command, args, i, from, to)
     queue = Arguments.queue(command, args[i]),
     jid = Arguments.jid(command, args[i + 1]),
     klass = Arguments.given(command, 'klass', args[i + 2]),
-    data = Arguments.given(command, 'data', args[i + 3]),
+    data = args[i + 3],
+    delay = Arguments.number(command, 'delay', args[i + 4]),
+    priority = nil,
+    retries = nil,
+    tags_text = '{}',
   }
   Arguments.json(command, 'data', job.data)
-  job.delay = Arguments.number(command, 'delay', args[i + 4])
   if from > to then
     return job
   end
@@ -2213,7 +2386,9 @@ end
 
 -- Reads the old record and settles what may still be refused.
 local function prepare(command, job, coming, planned)
-  job.old = read_old(job.jid)
+  if job.old == nil then
+    job.old = read_old(job.jid)
+  end
   if job.absent == '1' and job.old then
     job.left_alone = true
     return
@@ -2263,51 +2438,49 @@ end
 
 -- The record of a new job, in one command. Fields that change at every step come first.
 local function write(job, state)
-  local fields = {
+  local jid, retries = job.jid, text_of(job.retries)
+  local name = key.job(jid)
+  call(
     'HSET',
-    key.job(job.jid),
+    name,
     'state',
     state,
     'worker',
     '',
     'expires',
-    0,
+    '0',
     'time',
-    format('%.20f', scope.now),
+    Qless.time(),
     'remaining',
-    job.retries,
+    retries,
     'jid',
-    job.jid,
+    jid,
     'klass',
     job.klass,
     'data',
     job.data,
     'priority',
-    job.priority,
+    text_of(job.priority),
     'tags',
     job.tags_text,
     'queue',
     job.queue,
     'retries',
-    job.retries,
-  }
+    retries
+  )
   if job.context then
-    fields[#fields + 1] = 'context'
-    fields[#fields + 1] = job.context
+    call('HSET', name, 'context', job.context)
   end
   if job.open == '1' then
-    fields[#fields + 1] = 'open'
-    fields[#fields + 1] = '1'
+    call('HSET', name, 'open', '1')
   end
   if state == 'depends' and job.delay > 0 then
-    fields[#fields + 1] = 'scheduled'
-    fields[#fields + 1] = format('%.17g', scope.now + job.delay)
+    call('HSET', name, 'scheduled', format('%.17g', scope.now + job.delay))
   end
-  call(unpack(fields))
 end
 
 -- Puts a prepared job. -> nothing; writes only, and none of it can fail.
-local function store(job, asking, tracked)
+local function store(job, asking, tracked, batch)
   local jid, queue, old = job.jid, job.queue, job.old
   Events.put(jid, queue)
   if old and old[8] then
@@ -2340,12 +2513,15 @@ local function store(job, asking, tracked)
     Place.scheduled(jid, queue, scope.now + job.delay)
   else
     write(job, 'waiting')
-    Place.work(jid, queue, job.priority)
+    if batch then
+      batch(job)
+    else
+      Place.work(jid, queue, job.priority)
+    end
   end
   if tracked then
     Events.tracked('put', jid)
   end
-  Minutes.count(queue, 'put', 1)
 end
 
 local function one(command, args, i)
@@ -2365,6 +2541,7 @@ function Put.put(args, i)
     return false
   end
   store(job, args[i], Job.is_tracked(job.jid))
+  Minutes.count(job.queue, 'put', 1)
   Place.register(job.queue)
   return job.jid
 end
@@ -2376,6 +2553,7 @@ function Put.requeue(args, i)
     Errors.no_job('requeue', job.jid)
   end
   store(job, args[i], Job.is_tracked(job.jid))
+  Minutes.count(job.queue, 'put', 1)
   Place.register(job.queue)
   return job.jid
 end
@@ -2383,10 +2561,11 @@ end
 -- The jobs of a batch: jid queue klass data delay k (name value)*k each.
 local function parse_many(args, i)
   local jobs, jids, coming, planned = {}, {}, {}, nil
-  while i <= #args do
+  local total, n = #args, 0
+  while i <= total do
     local pairs_given = Arguments.whole('put.many', 'number of options', args[i + 5], 0)
     local last = i + 5 + 2 * pairs_given
-    if last > #args then
+    if last > total then
       Errors.argument('put.many', 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')
     end
     args[i], args[i + 1] = args[i + 1], args[i] -- a single put names the queue first
@@ -2399,31 +2578,60 @@ local function parse_many(args, i)
       planned = planned or {}
       planned[job.jid] = job.depends
     end
-    jobs[#jobs + 1], jids[#jids + 1] = job, job.jid
-    Arguments.bounded('put.many', #jobs)
+    n = n + 1
+    jobs[n], jids[n] = job, job.jid
     i = last + 1
   end
+  Arguments.bounded('put.many', n)
   return jobs, jids, coming, planned
+end
+
+-- Is none of the jobs there yet? Mostly so, and then one question answers for all.
+local function all_new(jids)
+  local names = {}
+  for n, jid in ipairs(jids) do
+    names[n] = key.job(jid)
+  end
+  return #names == 0 or call('EXISTS', unpack(names)) == 0
 end
 
 -- put.many worker (jid queue klass data delay k (name value)*k)... -> the jids left alone
 function Put.many(args, i)
   local worker = Arguments.given('put.many', 'worker', args[i])
   local jobs, jids, coming, planned = parse_many(args, i + 1)
+  local fresh = all_new(jids)
   for _, job in ipairs(jobs) do
+    if fresh then
+      job.old = false
+    end
     prepare('put.many', job, coming, planned)
   end
-  local tracked, left, queues = Job.tracked_among(jids), {}, {}
-  for _, job in ipairs(jobs) do
+  local tracked, left, counts, ready = Job.tracked_among(jids), {}, {}, {}
+  local function batch(job)
+    local queue, priority = job.queue, job.priority
+    local list = ready[queue]
+    if not list then
+      list = {}
+      ready[queue] = list
+    end
+    local n = #list
+    list[n + 1], list[n + 2] = Place.score_text(priority), job.jid
+  end
+  for n = 1, #jobs do
+    local job = jobs[n]
     if job.left_alone then
       left[#left + 1] = job.jid
     else
-      store(job, worker, tracked[job.jid])
-      if not queues[job.queue] then
-        queues[job.queue] = true
-        Place.register(job.queue)
-      end
+      store(job, worker, tracked[job.jid], batch)
+      counts[job.queue] = (counts[job.queue] or 0) + 1
     end
+  end
+  for queue, list in pairs(ready) do
+    Place.work_many(queue, list)
+  end
+  for queue, count in pairs(counts) do
+    Minutes.count(queue, 'put', count)
+    Place.register(queue)
   end
   return left
 end
@@ -2456,54 +2664,75 @@ local call, format, floor = redis.call, string.format, math.floor
 -- Completed jobs expired by one call beyond those it completes.
 local EXPIRED = 100
 
--- The running job's record as far as its end needs it, if `proof` shows that the caller holds
--- it: the worker's name without KEYS, the token of the pop with them.
-function Outcome.holder(command, jid, proof)
-  Arguments.given(command, 'jid', jid)
-  Arguments.given(command, scope.keyed and 'token' or 'worker', proof)
-  local values = call(
-    'HMGET',
-    key.job(jid),
-    'worker',
-    'state',
-    'queue',
-    'token',
-    'time',
-    'retries',
-    'remaining',
-    'priority',
-    'crashes',
-    'grace',
-    'progress'
-  )
+-- What ends a run: the fields that every end needs, then those that only a completion can spare.
+local ENDING = { 'worker', 'state', 'queue', 'token', 'time', 'retries', 'grace', 'progress' }
+local ENDING_OTHERWISE = {
+  'worker',
+  'state',
+  'queue',
+  'token',
+  'time',
+  'retries',
+  'grace',
+  'progress',
+  'remaining',
+  'priority',
+  'crashes',
+}
+
+-- Reads the running job's record, if `proof` shows that the caller holds it: the worker's name
+-- without KEYS, the token of the pop with them. -> its key, the values, or code and text
+function Outcome.read(command, jid, proof, completing)
+  local name = key.job(jid)
+  local values = call('HMGET', name, unpack(completing and ENDING or ENDING_OTHERWISE))
   local worker, state = values[1], values[2]
   if not worker then
-    Errors.no_job(command, jid)
+    return nil, nil, 'NOJOB', command .. '(): Job ' .. Errors.name(jid) .. ' does not exist'
   end
   if state ~= 'running' then
-    Errors.raise('LOCKLOST', command .. '(): Job ' .. Errors.name(jid) .. ' is not currently running: ' .. state)
+    return nil, nil, 'LOCKLOST', command .. '(): Job ' .. Errors.name(jid) .. ' is not currently running: ' .. state
   end
   if scope.keyed then
     if proof ~= values[4] then
-      Errors.raise('LOCKLOST', command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker')
+      return nil, nil, 'LOCKLOST', command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker'
     end
   elseif proof ~= worker then
-    Errors.raise(
+    return nil,
+      nil,
       'LOCKLOST',
       command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker: ' .. Errors.name(worker)
-    )
+  end
+  return name, values
+end
+
+-- The same as a table by name. -> nil, code, text if refused
+function Outcome.claim(command, jid, proof)
+  local name, values, code, text = Outcome.read(command, jid, proof)
+  if code then
+    return nil, code, text
   end
   return {
     jid = jid,
-    worker = worker,
+    key = name,
+    worker = values[1],
     queue = values[3],
     time = tonumber(values[5]) or scope.now,
-    retries = tonumber(values[6]) or 0,
-    remaining = tonumber(values[7]) or 0,
-    priority = tonumber(values[8]) or 0,
-    crashes = tonumber(values[9]) or 0,
-    marked = values[10] or values[11],
+    retries = values[6] or '0',
+    marked = values[7] or values[8],
+    remaining = tonumber(values[9]) or 0,
+    priority = tonumber(values[10]) or 0,
+    crashes = tonumber(values[11]) or 0,
   }
+end
+
+function Outcome.holder(command, jid, proof)
+  Arguments.given(command, 'jid', jid)
+  Arguments.given(command, scope.keyed and 'token' or 'worker', proof)
+  local job, code, text = Outcome.claim(command, jid, proof)
+  if not job then
+    Errors.raise(code, text)
+  end
+  return job
 end
 
 -- Takes the job out of the hands of its worker and out of the running ones.
@@ -2534,7 +2763,7 @@ function Outcome.expire_completed(just_completed)
   local completed = key.completed()
   local before = scope.now - Config.number('jobs-history')
   local old = call('ZRANGEBYSCORE', completed, '-inf', before, 'LIMIT', 0, most)
-  local surplus = call('ZCARD', completed) - #old - Config.number('jobs-history-count')
+  local surplus = call('ZCARD', completed) - #old - Config.whole('jobs-history-count')
   if surplus > 0 and #old < most then
     local rest = call('ZRANGE', completed, #old, #old + math.min(surplus, most - #old) - 1)
     for _, jid in ipairs(rest) do
@@ -2548,37 +2777,39 @@ function Outcome.expire_completed(just_completed)
 end
 
 -- The record of a completed job.
-function Outcome.write_complete(job, data)
-  local fields = {
+function Outcome.write_complete(name, retries, data)
+  call(
     'HSET',
-    key.job(job.jid),
+    name,
     'state',
     'complete',
     'worker',
     '',
     'expires',
-    0,
+    '0',
     'time',
-    format('%.20f', scope.now),
+    Qless.time(),
     'remaining',
-    job.retries,
+    retries,
     'queue',
     '',
     'failure',
-    '{}',
-  }
+    '{}'
+  )
   if data then
-    fields[#fields + 1] = 'data'
-    fields[#fields + 1] = data
+    call('HSET', name, 'data', data)
   end
-  call(unpack(fields))
 end
 
 -- Forgets what belongs to a run that was completed. (Its token is stale by the job's new state.)
 function Outcome.forget_run(job)
   if job.marked then
-    call('HDEL', key.job(job.jid), 'grace', 'progress')
+    Outcome.forget_marks(key.job(job.jid))
   end
+end
+
+function Outcome.forget_marks(name)
+  call('HDEL', name, 'grace', 'progress')
 end
 
 -- The same for a run that was not. `unknown` stays only from one unknown name to the next.
@@ -2591,7 +2822,7 @@ local function forget_all(job)
 end
 
 local function finish(job, data)
-  Outcome.write_complete(job, data)
+  Outcome.write_complete(job.key, job.retries, data)
   call('ZADD', key.completed(), scope.now, job.jid)
   Outcome.expire_completed(1)
   Dependencies.release({ job.jid })
@@ -2620,7 +2851,7 @@ function Outcome.advance(job, to, delay, depends, data)
     'remaining',
     job.retries,
     'time',
-    format('%.20f', scope.now)
+    Qless.time()
   )
   if data then
     call('HSET', key.job(jid), 'data', data)
@@ -2642,9 +2873,12 @@ end
 
 local COMPLETE_OPTIONS = { next = true, delay = true, depends = true, result = true, result_ttl = true }
 
+-- Seconds; the server refuses times to live that it cannot count in milliseconds.
+local LONGEST_TTL = 2 ^ 31
+
 function Outcome.keep_result(jid, result, ttl)
   if result and result ~= '' then
-    call('SET', key.result(jid), result, 'EX', ttl)
+    call('SET', key.result(jid), result, 'EX', math.min(ttl, LONGEST_TTL))
   end
 end
 
@@ -2676,7 +2910,7 @@ function Outcome.complete(args, i)
     Dependencies.no_circle('complete', jid, depends)
   end
 
-  History.add(jid, 'done')
+  History.done(jid)
   Outcome.unlock(job)
   Stats.sample('run', job.queue, scope.now - job.time)
   Minutes.count(job.queue, 'completed', 1)
@@ -2767,7 +3001,7 @@ function Outcome.back(job, queue, delay, failure)
   if scope.keyed then
     -- Old clients see the last worker, its lock and its start on a waiting job.
     fields[#fields + 1] = 'time'
-    fields[#fields + 1] = format('%.20f', scope.now)
+    fields[#fields + 1] = Qless.time()
     fields[#fields + 1] = 'worker'
     fields[#fields + 1] = ''
     fields[#fields + 1] = 'expires'
@@ -3532,73 +3766,53 @@ local function expired(queue, count)
   return freed
 end
 
--- Reads the records of jids. Those without one, or elsewhere by their state, are dropped.
-local function read(queue, jids, jobs, dropped)
-  for _, jid in ipairs(jids) do
-    local values = call('HMGET', key.job(jid), unpack(FIELDS))
-    if values[9] == 'waiting' or values[9] == 'stalled' or values[9] == 'running' then
-      values.jid, values.queue = jid, queue
-      jobs[#jobs + 1] = values
-    else
-      dropped[#dropped + 1] = jid
+local RUNNABLE = { waiting = true, stalled = true, running = true }
+
+-- Hands over the jids whose records say that they may run; others are dropped. `visit` sees
+-- each: its jid, the values of FIELDS, its token, when its lock expires. -> how many
+local function hand_over(queue, worker, jids, visit)
+  local now, time, expires = scope.now, Qless.time(), scope.now + Config.heartbeat(queue)
+  local expires_text = format('%.17g', expires)
+  local tracked, taken = Job.tracked_among(jids), {}
+  for n = 1, #jids do
+    local jid = jids[n]
+    local name = key.job(jid)
+    local values = call('HMGET', name, unpack(FIELDS))
+    if RUNNABLE[values[9]] then
+      local token = ''
+      History.popped(jid, worker)
+      Stats.sample('wait', queue, now - (tonumber(values[8]) or now))
+      if scope.live then
+        token = Clock.draw()
+        call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires_text, 'time', time, 'token', token)
+      else
+        call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires_text, 'time', time)
+      end
+      if tracked[jid] then
+        Events.tracked('popped', jid)
+      end
+      taken[#taken + 1] = jid
+      visit(jid, values, token, expires)
     end
   end
+  SortedSet.add(key.held(worker), expires, taken)
+  SortedSet.add(key.place(queue, 'locks'), expires, taken)
+  Minutes.count(queue, 'started', #taken)
+  return #taken
 end
 
--- Takes up to `count` jobs off the top of the work.
-local function take_work(queue, count, jobs)
-  local work = key.place(queue, 'work')
-  while count > 0 do
-    local jids, before, dropped = call('ZREVRANGE', work, 0, count - 1), #jobs, {}
+-- Takes up to `count` jobs off the top of the work. -> how many
+local function take_work(queue, worker, count, visit)
+  local work, taken = key.place(queue, 'work'), 0
+  while taken < count do
+    local jids = call('ZREVRANGE', work, 0, count - taken - 1)
     if #jids == 0 then
-      return
+      break
     end
-    read(queue, jids, jobs, dropped)
+    taken = taken + hand_over(queue, worker, jids, visit)
     SortedSet.remove(work, jids)
-    count = #dropped > 0 and count - (#jobs - before) or 0
   end
-end
-
-local function hand_over(queue, worker, jobs)
-  local expires = scope.now + Config.heartbeat(queue)
-  local time, jids = format('%.20f', scope.now), {}
-  local tracked
-  for n, job in ipairs(jobs) do
-    jids[n] = job.jid
-  end
-  tracked = Job.tracked_among(jids)
-  local popped = '{"worker":' .. Events.quote(worker) .. '}'
-  for _, job in ipairs(jobs) do
-    local jid = job.jid
-    History.add(jid, 'popped', popped)
-    Stats.sample('wait', queue, scope.now - (tonumber(job[8]) or scope.now))
-    job.expires = expires
-    if scope.live then
-      job.token = Clock.draw()
-      call(
-        'HSET',
-        key.job(jid),
-        'state',
-        'running',
-        'worker',
-        worker,
-        'expires',
-        expires,
-        'time',
-        time,
-        'token',
-        job.token
-      )
-    else
-      call('HSET', key.job(jid), 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
-    end
-    if tracked[jid] then
-      Events.tracked('popped', jid)
-    end
-  end
-  SortedSet.add(key.held(worker), expires, jids)
-  SortedSet.add(key.place(queue, 'locks'), expires, jids)
-  Minutes.count(queue, 'started', #jobs)
+  return taken
 end
 
 -- How many of `count` jobs the queue may still hand out.
@@ -3611,29 +3825,26 @@ local function allowed(queue, count)
   return count
 end
 
--- Hands up to `count` jobs of a queue to a worker. -> their records
-function Pop.take(queue, worker, count)
+-- Hands up to `count` jobs of a queue to a worker; `visit` sees each. -> how many
+function Pop.take(queue, worker, count, visit)
   count = allowed(queue, count)
   if count <= 0 then
-    return {}
+    return 0
   end
-  local jobs, dropped = {}, {}
+  local taken = 0
   local freed = expired(queue, count)
   if #freed > 0 then
-    read(queue, freed, jobs, dropped)
+    taken = hand_over(queue, worker, freed, visit)
   end
-  if #jobs < count then
-    Recurring.spawn_due(queue, count - #jobs)
-    Queue.move_due(queue, count - #jobs)
-    take_work(queue, count - #jobs, jobs)
+  if taken < count then
+    Recurring.spawn_due(queue, count - taken)
+    Queue.move_due(queue, count - taken)
+    taken = taken + take_work(queue, worker, count - taken, visit)
   end
-  if #jobs > 0 then
-    hand_over(queue, worker, jobs)
-    if scope.live then
-      Wake.taken(queue)
-    end
+  if taken > 0 and scope.live then
+    Wake.taken(queue)
   end
-  return jobs
+  return taken
 end
 
 function Pop.is_paused(queue)
@@ -3651,9 +3862,9 @@ function Pop.pop(args, i)
   call('ZADD', key.workers(), scope.now, worker)
   Dependencies.carry_on()
   local jids = {}
-  for n, job in ipairs(Pop.take(queue, worker, count)) do
-    jids[n] = job.jid
-  end
+  Pop.take(queue, worker, count, function(jid)
+    jids[#jids + 1] = jid
+  end)
   Qless.Replies.shorten('pop', jids)
   return Job.show_all(jids)
 end
@@ -3686,62 +3897,81 @@ Qless.Settle = Settle
 
 local call = redis.call
 
+local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
 Settle.most = 250 -- jobs settled and reserved by one call
 
 -- What the completed jobs of a call have in common is written once, at the end.
-local function finish_completed(jobs)
-  if #jobs == 0 then
+local function finish_completed(completed)
+  if #completed.jids == 0 then
     return
   end
-  local locks, held, jids = {}, {}, {}
-  for n, job in ipairs(jobs) do
-    jids[n] = job.jid
-    locks[job.queue] = locks[job.queue] or {}
-    table.insert(locks[job.queue], job.jid)
-    held[job.worker] = held[job.worker] or {}
-    table.insert(held[job.worker], job.jid)
-  end
-  for queue, list in pairs(locks) do
+  for queue, list in pairs(completed.queues) do
     SortedSet.remove(key.place(queue, 'locks'), list)
     Minutes.count(queue, 'completed', #list)
   end
-  for worker, list in pairs(held) do
+  for worker, list in pairs(completed.workers) do
     SortedSet.remove(key.held(worker), list)
   end
-  SortedSet.add(key.completed(), scope.now, jids)
-  Outcome.expire_completed(#jids)
-  Dependencies.release(jids)
+  SortedSet.add(key.completed(), scope.now, completed.jids)
+  Outcome.expire_completed(#completed.jids)
+  Dependencies.release(completed.jids)
 end
 
--- How each verb checks its arguments (before anything is written) and what it then does.
+local function append(lists, name, jid)
+  local list = lists[name]
+  if list then
+    list[#list + 1] = jid
+  else
+    lists[name] = { jid }
+  end
+end
+
+-- How each verb checks its `n` arguments from args[a] on (before anything is written), and
+-- what it then does. -> code, text if the settlement is refused
 local VERBS = {}
 
 VERBS.complete = {
-  check = function(s)
-    if s[1] and s[1] ~= '' then
-      Arguments.json('settle', 'result', s[1], Arguments.text_bytes)
-      Arguments.whole('settle', 'result_ttl', s[2], 1)
+  check = function(args, a, n)
+    if n == 0 then
+      return
     end
-    if s[3] then
-      Arguments.json('settle', 'data', s[3])
+    if args[a] ~= '' then
+      Arguments.json('settle', 'result', args[a], Arguments.text_bytes)
+      args[a + 1] = Arguments.whole('settle', 'result_ttl', n > 1 and args[a + 1] or nil, 1)
+    end
+    if n > 2 then
+      Arguments.json('settle', 'data', args[a + 2])
     end
   end,
-  act = function(job, s, completed, tracked)
-    local jid = job.jid
-    History.add(jid, 'done')
-    Stats.sample('run', job.queue, scope.now - job.time)
-    Outcome.keep_result(jid, s[1], s[2])
+  act = function(jid, token, args, a, n, completed, tracked)
+    local name, values, code, text = Outcome.read('settle', jid, token, true)
+    if code then
+      return code, text
+    end
+    local worker, queue = values[1], values[3]
+    History.done(jid)
+    Stats.sample('run', queue, scope.now - (tonumber(values[5]) or scope.now))
+    if n > 1 then
+      Outcome.keep_result(jid, args[a], args[a + 1])
+    end
     if tracked[jid] then
       Events.tracked('completed', jid)
     end
-    Events.completed(jid, job.queue)
-    Outcome.write_complete(job, s[3])
-    Outcome.forget_run(job)
-    completed[#completed + 1] = job
+    Events.completed(jid, queue)
+    Outcome.write_complete(name, values[6] or '0', n > 2 and args[a + 2])
+    if values[7] or values[8] then
+      Outcome.forget_marks(name)
+    end
+    append(completed.queues, queue, jid)
+    append(completed.workers, worker, jid)
+    completed.jids[#completed.jids + 1] = jid
   end,
 }
 
-VERBS.fail = {
+-- The other verbs take their arguments as a list of their own, and the whole record.
+local RARE = {}
+
+RARE.fail = {
   check = function(s)
     Arguments.given('settle', 'group', s[1])
     Outcome.message('settle', s[2])
@@ -3751,7 +3981,7 @@ VERBS.fail = {
   end,
 }
 
-VERBS.retry = {
+RARE.retry = {
   check = function(s)
     s[1] = Arguments.number('settle', 'delay', s[1])
     Outcome.message('settle', s[3])
@@ -3762,7 +3992,7 @@ VERBS.retry = {
   end,
 }
 
-VERBS.release = {
+RARE.release = {
   check = function(s)
     s[1] = Arguments.number('settle', 'delay', s[1])
   end,
@@ -3774,7 +4004,7 @@ VERBS.release = {
 
 -- No worker knows the job's name: perhaps a deployment is under way. It comes back after as long
 -- as it has been unknown already (at least a second, at most a minute), until patience ends.
-VERBS.unknown = {
+RARE.unknown = {
   check = function(s)
     s[1] = Arguments.number('settle', 'patience', s[1])
   end,
@@ -3796,7 +4026,7 @@ VERBS.unknown = {
 }
 
 -- The process died under the job: counted apart from its retries.
-VERBS.crash = {
+RARE.crash = {
   check = function(s)
     s[1] = Arguments.whole('settle', 'limit', s[1], 0)
     Arguments.given('settle', 'group', s[2])
@@ -3815,7 +4045,7 @@ VERBS.crash = {
   end,
 }
 
-VERBS.move = {
+RARE.move = {
   check = function(s, jid)
     Arguments.queue('settle', s[1])
     s[2] = Arguments.number('settle', 'delay', s[2] or '0')
@@ -3826,7 +4056,7 @@ VERBS.move = {
   end,
   act = function(job, s, _, tracked)
     local jid = job.jid
-    History.add(jid, 'done')
+    History.done(jid)
     Outcome.unlock(job)
     Stats.sample('run', job.queue, scope.now - job.time)
     Minutes.count(job.queue, 'completed', 1)
@@ -3838,55 +4068,57 @@ VERBS.move = {
   end,
 }
 
--- jid token verb k arg*k, `count` times from args[i] on. -> settlements, where the rest begins
+for name, verb in pairs(RARE) do
+  VERBS[name] = {
+    check = function(args, a, n, jid)
+      local list = {}
+      for k = 1, n do
+        list[k] = args[a + k - 1]
+      end
+      verb.check(list, jid)
+      args['list' .. a] = list
+    end,
+    act = function(jid, token, args, a, _, completed, tracked)
+      local job, code, text = Outcome.claim('settle', jid, token)
+      if not job then
+        return code, text
+      end
+      verb.act(job, args['list' .. a], completed, tracked)
+    end,
+  }
+end
+
+-- jid token verb k arg*k, `count` times from args[i] on.
+-- -> where each begins, their jids, where the rest begins
 local function parse(args, i, count)
-  local settlements = {}
+  local starts, jids = {}, {}
   for n = 1, count do
-    local jid, token, name = args[i], args[i + 1], args[i + 2]
-    local verb = VERBS[name]
+    local verb, given = VERBS[args[i + 2]], Arguments.whole('settle', 'number of arguments', args[i + 3], 0)
     if not verb then
-      Errors.argument('settle', 'Unknown verb ' .. Errors.name(name) .. ' for job ' .. Errors.name(jid))
+      Errors.argument('settle', 'Unknown verb ' .. Errors.name(args[i + 2]) .. ' for job ' .. Errors.name(args[i]))
     end
-    local given = Arguments.whole('settle', 'number of arguments', args[i + 3], 0)
     if i + 3 + given > #args then
-      Errors.argument('settle', 'Arguments of job ' .. Errors.name(jid) .. ' are incomplete')
+      Errors.argument('settle', 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')
     end
-    local settlement = { jid = jid, token = token, verb = verb }
-    for k = 1, given do
-      settlement[k] = args[i + 3 + k]
-    end
-    verb.check(settlement, jid)
-    settlements[n] = settlement
+    args[i + 3] = given
+    verb.check(args, i + 4, given, args[i])
+    starts[n], jids[n] = i, args[i]
     i = i + 4 + given
   end
-  return settlements, i
+  return starts, jids, i
 end
 
 -- A settlement whose lock is lost changes nothing and stops no other.
-local function holder(settlement)
-  local fine, job = pcall(Outcome.holder, 'settle', settlement.jid, settlement.token)
-  if fine then
-    return job
-  elseif type(job) == 'table' and job.code then
-    return nil, job
-  end
-  error(job)
-end
-
-local function settle(settlements)
-  local refused, completed, jids = {}, {}, {}
-  for n, settlement in ipairs(settlements) do
-    jids[n] = settlement.jid
-  end
+local function settle(args, starts, jids)
+  local refused, completed = {}, { jids = {}, queues = {}, workers = {} }
   local tracked = Job.tracked_among(jids)
-  for _, settlement in ipairs(settlements) do
-    local job, refusal = holder(settlement)
-    if job then
-      settlement.verb.act(job, settlement, completed, tracked)
-    else
-      refused[#refused + 1] = settlement.jid
-      refused[#refused + 1] = refusal.code
-      refused[#refused + 1] = refusal.text
+  for n = 1, #starts do
+    local i = starts[n]
+    local code, text = VERBS[args[i + 2]].act(args[i], args[i + 1], args, i + 4, args[i + 3], completed, tracked)
+    if code then
+      refused[#refused + 1] = args[i]
+      refused[#refused + 1] = code
+      refused[#refused + 1] = text
     end
   end
   finish_completed(completed)
@@ -3938,18 +4170,11 @@ local function expand(names, excluded)
   return queues, globbing
 end
 
-local function flatten(job, flat)
-  local n = #flat
-  flat[n + 1], flat[n + 2] = job.jid, job.queue
-  for k = 1, 2 do
-    flat[n + 2 + k] = job[k] or ''
-  end
-  flat[n + 5] = job.token
-  for k = 3, 6 do
-    flat[n + 3 + k] = job[k] or ''
-  end
-  flat[n + 10] = job[7] or ''
-  flat[n + 11] = string.format('%.6f', job.expires)
+-- A job as the reply holds it: 11 texts behind flat[n].
+local function flatten(flat, n, jid, queue, values, token, expires)
+  flat[n + 1], flat[n + 2], flat[n + 3], flat[n + 4] = jid, queue, values[1] or '', values[2] or ''
+  flat[n + 5], flat[n + 6], flat[n + 7], flat[n + 8] = token, values[3] or '', values[4] or '', values[5] or ''
+  flat[n + 9], flat[n + 10], flat[n + 11] = values[6] or '', values[7] or '', expires
 end
 
 local function load_config(queues)
@@ -3962,16 +4187,19 @@ local function load_config(queues)
 end
 
 local function reserve(queues, worker, count)
-  local flat, taken = {}, 0
-  for _, queue in ipairs(queues) do
+  local flat, taken, queue, expires_text = {}, 0, nil, nil
+  local function visit(jid, values, token, expires)
+    expires_text = expires_text or string.format('%.6f', expires)
+    flatten(flat, 11 * taken, jid, queue, values, token, expires_text)
+    taken = taken + 1
+  end
+  for n = 1, #queues do
+    queue, expires_text = queues[n], nil
     if taken >= count then
       break
     end
     if not Pop.is_paused(queue) then
-      for _, job in ipairs(Pop.take(queue, worker, count - taken)) do
-        flatten(job, flat)
-        taken = taken + 1
-      end
+      Pop.take(queue, worker, count - taken, visit)
     end
   end
   if taken > 0 then
@@ -3996,7 +4224,7 @@ local function parse_wish(args, i)
     if args[n] == 'exclude' and args[n + 1] then
       wish.excluded[#wish.excluded + 1] = args[n + 1]
     elseif args[n] == 'wait' then
-      wish.wait = Arguments.number('settle', 'wait', args[n + 1])
+      wish.wait = math.max(0, math.min(Arguments.number('settle', 'wait', args[n + 1]), LONGEST_WAIT))
     else
       Errors.argument('settle', 'Unknown option ' .. Errors.name(args[n]))
     end
@@ -4008,7 +4236,7 @@ end
 function Settle.settle(args, i, request)
   local worker = Arguments.given('settle', 'worker', args[i])
   local count = Arguments.whole('settle', 'number of settlements', args[i + 1], 0)
-  local settlements, rest_at = parse(args, i + 2, math.min(count, Settle.most + 1))
+  local starts, jids, rest_at = parse(args, i + 2, math.min(count, Settle.most + 1))
   local wish = parse_wish(args, rest_at)
   if count + wish.count > Settle.most then
     Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
@@ -4017,7 +4245,7 @@ function Settle.settle(args, i, request)
 
   local queues, globbing = expand(wish.names, wish.excluded)
   load_config(queues)
-  local refused = settle(settlements)
+  local refused = settle(args, starts, jids)
   Dependencies.carry_on()
   local jobs, rest = {}, {}
   if wish.count > 0 then
@@ -4059,8 +4287,7 @@ function Settle.rebuild(short)
       'expires'
     )
     if values[9] == 'running' and values[10] == token then
-      values.jid, values.queue, values.token, values.expires = jid, values[8], token, tonumber(values[11])
-      flatten(values, flat)
+      flatten(flat, #flat, jid, values[8], values, token, string.format('%.6f', values[11]))
     end
   end
   return { short[1], flat, short[3] }
@@ -4072,8 +4299,15 @@ end
 -- worker.lua
 do
 -- Workers: what they say of themselves, what they hold, and one heartbeat for all of it.
-local Errors, Arguments, Config, SortedSet, Tags, scope, key =
-  Qless.Errors, Qless.Arguments, Qless.Config, Qless.SortedSet, Qless.Tags, Qless.scope, Qless.key
+local Errors, Json, Arguments, Config, SortedSet, Tags, scope, key =
+  Qless.Errors,
+  Qless.Json,
+  Qless.Arguments,
+  Qless.Config,
+  Qless.SortedSet,
+  Qless.Tags,
+  Qless.scope,
+  Qless.key
 
 local Worker = {}
 Qless.Worker = Worker
@@ -4092,9 +4326,13 @@ local function forget_silent()
   SortedSet.remove(key.workers(), silent)
 end
 
-local function info(worker)
-  local text = call('GET', key.worker(worker))
-  return text and cjson.decode(text) or cjson.null
+-- With KEYS a worker is shown with what it says of itself.
+local function with_info(shown, worker, seen)
+  if not scope.keyed then
+    return cjson.encode(shown)
+  end
+  shown.beat = tonumber(seen)
+  return Json.with(cjson.encode(shown), 'info', call('GET', key.worker(worker)) or 'null')
 end
 
 local function overview()
@@ -4107,12 +4345,9 @@ local function overview()
       jobs = call('ZCOUNT', key.held(worker), scope.now, scope.now + FAR),
       stalled = call('ZCOUNT', key.held(worker), 0, scope.now),
     }
-    if scope.keyed then
-      shown.beat, shown.info = tonumber(seen[n + 1]), info(worker)
-    end
-    all[#all + 1] = shown
+    all[#all + 1] = with_info(shown, worker, seen[n + 1])
   end
-  return cjson.encode(all)
+  return Json.list(all)
 end
 
 -- workers [worker]
@@ -4128,10 +4363,7 @@ function Worker.show(args, i)
     jobs = call('ZREVRANGEBYSCORE', key.held(worker), scope.now + FAR, scope.now),
     stalled = call('ZREVRANGEBYSCORE', key.held(worker), scope.now, 0),
   }
-  if scope.keyed then
-    shown.beat, shown.info = tonumber(call('ZSCORE', key.workers(), worker) or nil), info(worker)
-  end
-  return cjson.encode(shown)
+  return with_info(shown, worker, call('ZSCORE', key.workers(), worker) or nil)
 end
 
 -- worker.deregister worker...
@@ -4234,7 +4466,8 @@ local function check_running(report, jid, record)
   if score and math.abs(tonumber(score) - expires) > 1e-4 then
     complain(report, 'job ' .. jid .. ' expires at ' .. expires .. ', its lock at ' .. score)
   end
-  if not held then
+  -- A worker that was silent for too long has been forgotten, and its list with it.
+  if not held and expires > scope.now and call('ZSCORE', key.workers(), record.worker) then
     complain(report, 'job ' .. jid .. ' is running but not on the list of worker ' .. record.worker)
   end
 end
@@ -4277,7 +4510,7 @@ end
 local function check_places(report, jid, record)
   local wanted = PLACE[record.state]
   for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends' }) do
-    local there = record.queue ~= '' and call('ZSCORE', key.place(record.queue, place), jid)
+    local there = call('ZSCORE', key.place(record.queue, place), jid)
     if there and place ~= wanted then
       complain(report, 'job ' .. jid .. ' is ' .. record.state .. ' and in ' .. place .. ' of ' .. record.queue)
     elseif not there and place == wanted then
@@ -4661,6 +4894,7 @@ local call = redis.call
 -- Functions keep their state from call to call.
 local function reset(prefix, keyed)
   scope.prefix, scope.now, scope.keyed, scope.live, scope.reading = prefix, 0, keyed, keyed, false
+  Qless.forget_texts()
   Clock.reset()
   Config.reset()
   Replies.reset()

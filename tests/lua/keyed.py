@@ -129,12 +129,12 @@ class Keyed:
         """Call and decode the JSON reply."""
         return json.loads(self.call(command, *args, now=now))
 
-    def violations(self) -> list[str]:
+    def violations(self, now: Any = 0) -> list[str]:
         """Run the audit to its end and return what it found."""
         found: list[str] = []
         cursor = "0"
         while True:
-            step = self.json("audit", cursor, 1000, now="*")
+            step = self.json("audit", cursor, 1000, now=now)
             found += step["violations"]
             cursor = str(step["cursor"])
             if cursor == "0":

@@ -1,0 +1,255 @@
+"""The invariants of a namespace, judged from all its keys: a second opinion on `audit`.
+
+Written apart from the Lua core, from the description of the keys only. It wants a
+namespace at rest: nobody may write while it reads.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from tests.lua.keyspace import Snapshot
+
+PLACES = {
+    "waiting": "work",
+    "stalled": "work",
+    "running": "locks",
+    "scheduled": "scheduled",
+    "depends": "depends",
+}
+ORIGINAL_FIELDS = set(
+    "jid klass data priority tags state worker expires queue retries remaining time "
+    "failure spawned_from_jid grace scheduled".split()
+)
+OUR_FIELDS = set("token context progress crashes open unknown since".split())
+KNOWN_KEYS = re.compile(
+    r"config|queues|paused_queues|workers|failures|tracked|tags|completed|"
+    r"q:.+-(work|locks|scheduled|depends|recur)|j:.+|r:.+|w:.+:jobs|f:.*|t:.*|"
+    r"s:(wait|run|stats):\d+:.+"
+)
+OUR_KEYS = re.compile(
+    r"meta|releasing|idle|wake|(result|reply|worker|m|idle|wake|timer):.+"
+)
+DAY = 86400
+
+
+class Namespace:
+    """All keys of a namespace without its prefix, sorted by what they hold."""
+
+    def __init__(self, keys: Snapshot, prefix: str = "ql:") -> None:
+        self.foreign = [name for name in keys if not name.startswith(prefix)]
+        self.expiry: dict[str, int] = {}
+        self.content: dict[str, Any] = {}
+        for name, (_, content, expires) in keys.items():
+            if name.startswith(prefix):
+                self.content[name[len(prefix) :]] = content
+                self.expiry[name[len(prefix) :]] = expires
+        self.jobs: dict[str, dict[str, str]] = {
+            name[2:]: content
+            for name, content in self.content.items()
+            if name.startswith("j:") and isinstance(content, dict)
+        }
+        self.live = "meta" in self.content
+
+    def scores(self, name: str) -> dict[str, float]:
+        """Return a sorted set as a dictionary."""
+        return dict(self.content.get(name, ()))
+
+    def family(self, start: str, end: str = "") -> Iterator[tuple[str, Any]]:
+        """Return the keys between start and end: (name in between, content)."""
+        for name, content in self.content.items():
+            if name.startswith(start) and name.endswith(end):
+                yield name[len(start) : len(name) - len(end)], content
+
+    def job(self, jid: str) -> dict[str, str]:
+        """Return a record, or an empty one."""
+        return self.jobs.get(jid, {})
+
+
+def violations(keys: Snapshot, prefix: str = "ql:") -> list[str]:
+    """Return what is wrong, in words; an empty list if all is well."""
+    space = Namespace(keys, prefix)
+    found = [f"key {name} is outside the prefix" for name in space.foreign]
+    for check in (
+        known_keys, places, records, running, worker_lists, dependencies, dependents,
+        tags, failures, failed_counts, completed, templates,
+    ):  # fmt: skip
+        found += check(space)
+    return found
+
+
+def known_keys(space: Namespace) -> Iterator[str]:
+    for name in space.content:
+        ours = bool(OUR_KEYS.fullmatch(name))
+        if not KNOWN_KEYS.fullmatch(name) and not (space.live and ours):
+            yield f"key {name} is unknown"
+        may_expire = ours or (space.live and name.startswith("s:"))
+        if space.expiry[name] != -1 and not may_expire:
+            yield f"key {name} expires"
+    for part in ("history", "dependencies", "dependents"):
+        for jid, _ in space.family("j:", f"-{part}"):
+            if jid not in space.jobs:
+                yield f"{part} of {jid}, which does not exist"
+
+
+def places(space: Namespace) -> Iterator[str]:
+    seen: Counter[str] = Counter()
+    for state_place in set(PLACES.values()):
+        for queue, members in space.family("q:", f"-{state_place}"):
+            for jid, _ in members:
+                seen[jid] += 1
+                job = space.job(jid)
+                if PLACES.get(job.get("state", "")) != state_place:
+                    yield f"{jid} is in {state_place} of {queue} but {job.get('state')}"
+                elif job["queue"] != queue:
+                    yield f"{jid} is in {queue} but its record says {job['queue']}"
+    for jid, job in space.jobs.items():
+        expected = 1 if job.get("state") in PLACES else 0
+        if seen[jid] != expected:
+            yield f"{jid} ({job.get('state')}) is in {seen[jid]} places"
+
+
+def records(space: Namespace) -> Iterator[str]:
+    last = int(space.content.get("meta", {}).get("token", 0))
+    known = ORIGINAL_FIELDS | (OUR_FIELDS if space.live else set())
+    for jid, job in space.jobs.items():
+        if job.get("jid") != jid:
+            yield f"record of {jid} says {job.get('jid')}"
+        if extra := set(job) - known:
+            yield f"{jid} has unknown fields {extra}"
+        if job.get("state") not in {*PLACES, "failed", "complete"}:
+            yield f"{jid} is in no state: {job.get('state')}"
+        remaining, retries = job.get("remaining", ""), job.get("retries", "")
+        if not re.fullmatch(r"-1|\d+", remaining) or not re.fullmatch(r"\d+", retries):
+            yield f"{jid} has {remaining} of {retries} retries"
+        elif int(remaining) > int(retries):
+            yield f"{jid} has {remaining} of {retries} retries"
+        if int(job.get("token") or 0) > last:
+            yield f"token {job['token']} of {jid} was never drawn"
+        history = space.content.get(f"j:{jid}-history", [])
+        if not history or not all(isinstance(json.loads(h), list) for h in history):
+            yield f"{jid} has no history"
+
+
+def running(space: Namespace) -> Iterator[str]:
+    workers = space.scores("workers")
+    for jid, job in space.jobs.items():
+        if job.get("state") != "running":
+            continue
+        worker, expires = job["worker"], float(job["expires"] or 0)
+        lock = space.scores(f"q:{job['queue']}-locks").get(jid)
+        held = space.scores(f"w:{worker}:jobs").get(jid)
+        if not worker or expires <= 0:
+            yield f"{jid} runs nowhere, or for ever"
+        if job.get("grace") == "1":
+            if held is not None:
+                yield f"{jid} has lost its lock but {worker} has it on its list"
+        elif lock != expires:
+            yield f"{jid} expires at {expires}, its lock at {lock}"
+        elif held != expires and (held is not None or worker in workers):
+            yield f"{jid} expires at {expires}, on the list of {worker} at {held}"
+
+
+def worker_lists(space: Namespace) -> Iterator[str]:
+    for worker, members in space.family("w:", ":jobs"):
+        for jid, _ in members:
+            job = space.job(jid)
+            if (job.get("state"), job.get("worker")) != ("running", worker):
+                yield f"{worker} holds {jid}, which is {job.get('state')}"
+
+
+def dependencies(space: Namespace) -> Iterator[str]:
+    releasing = space.scores("releasing")
+    for jid, job in space.jobs.items():
+        others = space.content.get(f"j:{jid}-dependencies", [])
+        if job.get("state") == "depends":
+            if not others and job.get("open") != "1":
+                yield f"{jid} depends on nothing"
+        elif others:
+            yield f"{jid} is {job.get('state')} and depends on {others}"
+        for other in others:
+            state = space.job(other).get("state")
+            if state in (None, "complete") and other not in releasing:
+                yield f"{jid} depends on {other}, which is {state}"
+            if jid not in space.content.get(f"j:{other}-dependents", []):
+                yield f"{jid} depends on {other}, which does not know it"
+
+
+def dependents(space: Namespace) -> Iterator[str]:
+    for jid, members in space.family("j:", "-dependents"):
+        for other in members:
+            if jid not in space.content.get(f"j:{other}-dependencies", []):
+                yield f"{other} is a dependent of {jid} and does not know it"
+
+
+def tags(space: Namespace) -> Iterator[str]:
+    carried: Counter[str] = Counter()
+    for jid, job in space.jobs.items():
+        names = json.loads(job.get("tags") or "[]") or []
+        if len(names) != len(set(names)):
+            yield f"{jid} has a tag twice"
+        carried.update(names)
+        for tag in names:
+            if jid not in space.scores(f"t:{tag}"):
+                yield f"{jid} carries {tag}, which does not know it"
+    members = {tag: len(content) for tag, content in space.family("t:")}
+    counted = space.scores("tags")
+    if not carried == members == counted:
+        yield f"tags are carried {dict(carried)}, listed {members}, counted {counted}"
+
+
+def failures(space: Namespace) -> Iterator[str]:
+    listed: Counter[str] = Counter()
+    groups = set(space.content.get("failures", []))
+    if groups != {group for group, _ in space.family("f:")}:
+        yield f"failure groups {groups} are not those that have jobs"
+    for group, jids in space.family("f:"):
+        listed.update(jids)
+        for jid in jids:
+            job = space.job(jid)
+            own = json.loads(job.get("failure") or "{}").get("group")
+            if job.get("state") != "failed" or group not in (own, "other"):
+                yield f"{jid} is in group {group}, but {job.get('state')} in {own}"
+    failed = Counter(j for j, job in space.jobs.items() if job.get("state") == "failed")
+    if failed != listed:
+        yield f"failed are {dict(failed)}, listed {dict(listed)}"
+
+
+def failed_counts(space: Namespace) -> Iterator[str]:
+    expected: Counter[tuple[int, str]] = Counter()
+    for job in space.jobs.values():
+        if job.get("state") == "failed":
+            when = json.loads(job["failure"])["when"]
+            expected[int(when // DAY * DAY), job["queue"]] += 1
+    for name, counts in space.family("s:stats:"):
+        day, _, queue = name.partition(":")
+        if int(counts.get("failed", 0)) != expected[int(day), queue]:
+            yield (
+                f"{counts.get('failed')} jobs of {queue} are counted as failed on day "
+                f"{day}, but {expected[int(day), queue]} are"
+            )
+
+
+def completed(space: Namespace) -> Iterator[str]:
+    done = {jid for jid, job in space.jobs.items() if job.get("state") == "complete"}
+    if done != set(space.scores("completed")):
+        yield f"complete are {done}, listed {set(space.scores('completed'))}"
+    for jid in done:
+        job = space.job(jid)
+        if (job["queue"], job["worker"], job["expires"]) != ("", "", "0"):
+            yield f"{jid} is complete and still somewhere"
+
+
+def templates(space: Namespace) -> Iterator[str]:
+    placed = sorted(
+        (jid, queue)
+        for queue, members in space.family("q:", "-recur")
+        for jid, _ in members
+    )
+    known = sorted((jid, content["queue"]) for jid, content in space.family("r:"))
+    if placed != known:
+        yield f"templates are {known}, placed {placed}"
