@@ -1,0 +1,223 @@
+"""Commands of those who hold jobs: take them, keep them, end them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .. import arguments
+from ..calls import Call, Calls, command
+from ..exceptions import BadArgument
+from ..reserved import (
+    Beat,
+    Settled,
+    Settlement,
+    add_beats,
+    add_settled,
+    packed_settlements,
+    read_beat,
+    read_settled,
+)
+from ..wire import Argument, Packed
+from .shared import HandsOutJobs, J, nothing
+
+
+class Holding(HandsOutJobs[J]):
+    """Commands of those who hold jobs; the token of a job proves that they do.
+
+    Each of those that name a token raises LockLost if it is not the one of the present
+    holder, and JobNotFound if the job is gone.
+    """
+
+    @command
+    def pop(self, queue: str, worker: str, count: int = 1) -> Call[list[J]]:
+        """Take up to `count` (at most 250) jobs of a queue and return them, locked."""
+        args = (arguments.queue(queue), arguments.name("worker", worker), _count(count))
+        return Call("pop", args, "write", self._read_jobs)
+
+    @command
+    def settle(
+        self,
+        worker: str,
+        settlements: Iterable[Settlement],
+        count: int,
+        queues: Sequence[str],
+        exclude: Sequence[str] = (),
+        wait: int | float | None = None,
+    ) -> Calls[Settled]:
+        """Settle jobs that are done, and take up to `count` (at most 250) new ones.
+
+        The queues are asked in the order given; `*` and `?` stand for the known queues
+        that match, in order of name, except those that match `exclude`. With `wait`, a
+        worker that gets nothing is told on which keys to block, for at most so many
+        seconds. A settlement that is refused (`Settled.refused`) does not stop the
+        others. Works on a full server.
+        """
+        names = arguments.all_known("queues", queues)
+        reserve: list[Argument] = [_count(count), len(names), *names]
+        for pattern in arguments.all_known("exclude", exclude):
+            reserve += "exclude", pattern
+        if wait is not None:
+            reserve += "wait", arguments.number("wait", wait)
+        parts = list(packed_settlements(settlements))
+        if not parts or parts[-1][0] + count > arguments.MOST_JOBS:
+            parts.append((0, Packed(0, b"")))
+        last = len(parts) - 1
+        arguments.name("worker", worker)
+        return Calls(
+            tuple(
+                Call(
+                    "settle",
+                    (worker, number, part, *(reserve if at == last else (0, 0))),
+                    "drain",
+                    read_settled,
+                )
+                for at, (number, part) in enumerate(parts)
+            ),
+            tuple(number for number, _ in parts),
+            add_settled,
+        )
+
+    @command
+    def beat(
+        self, worker: str, info: str, held: Sequence[tuple[str, str]]
+    ) -> Calls[Beat]:
+        """Prolong the locks of all jobs that a worker holds, given as (jid, token).
+
+        `info` is the JSON text of an object that describes the worker, or "". Returns
+        which locks are lost, and what the worker is asked to do.
+        """
+        head = (
+            arguments.name("worker", worker),
+            arguments.json_object("info", info) if info else "",
+        )
+        most = arguments.MOST_ITEMS
+        parts = [held[at : at + most] for at in range(0, len(held), most)] or [()]
+        return Calls(
+            tuple(
+                Call(
+                    "beat",
+                    (*head, len(part), *(word for pair in part for word in pair)),
+                    "drain",
+                    read_beat,
+                )
+                for part in parts
+            ),
+            tuple(map(len, parts)),
+            add_beats,
+        )
+
+    @command
+    def heartbeat(self, jid: str, token: str, data: str | None = None) -> Call[int]:
+        """Prolong the lock, and store new data if given; return when it ends now."""
+        more = () if data is None else (arguments.data(data),)
+        return Call("heartbeat", (*_held(jid, token), *more), "drain")
+
+    @command
+    def complete(
+        self,
+        jid: str,
+        token: str,
+        queue: str,
+        data: str,
+        *,
+        next: str | None = None,  # noqa: A002 (the option's name)
+        delay: int | float | None = None,
+        depends: Sequence[str] = (),
+        result: str | None = None,
+        result_ttl: int | float | None = None,
+    ) -> Call[str]:
+        """Complete a job, or this step of it: with `next` it goes on in that queue.
+
+        `queue` is where it was taken from, `data` replaces its data, `result` is JSON
+        text kept for `result_ttl` seconds. Returns the job's new state.
+        """
+        pairs: list[Argument] = []
+        if next is not None:
+            pairs += "next", arguments.queue(next)
+        if delay is not None:
+            pairs += "delay", arguments.number("delay", delay)
+        if depends:
+            jids = arguments.all_known("depends", depends)
+            pairs += "depends", arguments.to_json(jids)
+        if result is not None:
+            pairs += "result", arguments.text("result", result)
+        if result_ttl is not None:
+            pairs += "result_ttl", arguments.number("result_ttl", result_ttl)
+        args = (
+            *_held(jid, token),
+            arguments.known("queue", queue),
+            arguments.data(data),
+            *pairs,
+        )
+        return Call("complete", args, "drain")
+
+    @command
+    def fail(
+        self, jid: str, token: str, group: str, message: str, data: str | None = None
+    ) -> Call[str]:
+        """Fail a job for good: into a failure group, with a message. Returns the jid."""
+        args = (
+            *_held(jid, token),
+            arguments.name("group", group),
+            arguments.text("message", message),
+        )
+        more = () if data is None else (arguments.data(data),)
+        return Call("fail", (*args, *more), "drain")
+
+    @command
+    def retry(
+        self,
+        jid: str,
+        queue: str,
+        token: str,
+        delay: int | float = 0,
+        group: str = "",
+        message: str = "",
+    ) -> Call[int]:
+        """Give a job back to be tried again in `queue` after `delay` seconds.
+
+        Returns how many retries remain; -1 says that there were none, and that it has
+        failed, in `group` or in failed-retries-<queue>.
+        """
+        args: tuple[Argument, ...] = (
+            arguments.known("jid", jid),
+            arguments.queue(queue),
+            _token(token),
+            arguments.number("delay", delay),
+        )
+        if group or message:
+            args += (group, arguments.text("message", message))
+        return Call("retry", args, "drain")
+
+    @command
+    def release(self, jid: str, token: str, delay: int | float = 0) -> Call[None]:
+        """Give a job back to its queue as if it had not been taken."""
+        args = (*_held(jid, token), arguments.number("delay", delay))
+        return Call("release", args, "drain", nothing)
+
+    @command
+    def progress(
+        self, jid: str, token: str, fraction: int | float, text: str = ""
+    ) -> Call[None]:
+        """Say how far a job is: a fraction from 0 to 1, and a text for people."""
+        if not 0 <= arguments.number("fraction", fraction) <= 1:
+            raise BadArgument(f"fraction must be 0 to 1, not {fraction}")
+        note = arguments.to_json([fraction, arguments.text("text", text)])
+        return Call("progress", (*_held(jid, token), note), "drain", nothing)
+
+
+def _held(jid: str, token: str) -> tuple[str, str]:
+    return arguments.known("jid", jid), _token(token)
+
+
+def _token(token: str) -> str:
+    if not isinstance(token, str):
+        raise BadArgument(
+            f"token must be the text that came with the job, not "
+            f"{arguments.shown(token)}"
+        )
+    return token
+
+
+def _count(count: int) -> int:
+    return min(arguments.whole("count", count, 0), arguments.MOST_JOBS)

@@ -1,0 +1,128 @@
+"""Commands about workers, options and the namespace."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .. import arguments
+from ..calls import Call, command
+from .shared import nothing
+
+
+class WorkerCounts(NamedTuple):
+    """A worker, and how many jobs it holds."""
+
+    name: str
+    #: Held with a valid lock.
+    jobs: int
+    #: Held, but the lock has expired.
+    stalled: int
+    #: When the worker gave its last sign of life, seconds of the epoch.
+    beat: float
+    #: What the worker says of itself, if it does.
+    info: dict[str, Any] | None
+
+
+class WorkerJobs(NamedTuple):
+    """The ids of the jobs that a worker holds."""
+
+    jobs: list[str]
+    stalled: list[str]
+
+
+class Audit(NamedTuple):
+    """One step of an audit."""
+
+    #: Where to go on; "0" when all is checked.
+    cursor: str
+    #: How many jobs were checked.
+    checked: int
+    #: What is not as it must be, in words.
+    violations: list[str]
+
+
+class Operations:
+    """Commands about workers, options and the namespace."""
+
+    @command
+    def workers(self) -> Call[list[WorkerCounts]]:
+        """Return the workers that gave a sign of life lately, the latest first."""
+        return Call("workers", (), "read", _read_workers)
+
+    @command
+    def worker_jobs(self, worker: str) -> Call[WorkerJobs]:
+        """Return the jobs that a worker holds, the last to expire first."""
+        args = (arguments.known("worker", worker),)
+        return Call("workers", args, "read", _read_worker_jobs)
+
+    @command
+    def deregister(self, workers: str | Sequence[str]) -> Call[None]:
+        """Take workers off the list; what they hold stays theirs until it expires."""
+        names = arguments.one_or_more("workers", workers)
+        return Call("worker.deregister", tuple(names), "drain", nothing)
+
+    @command
+    def config_all(self) -> Call[dict[str, Any]]:
+        """Return all options that have a value, set or by default; set ones are text."""
+        return Call("config.get", (), "read", json.loads)
+
+    @command
+    def config_get(self, option: str) -> Call[Any]:
+        """Return an option: text if it is set, else its default, else None."""
+        return Call("config.get", (_option(option),), "read")
+
+    @command
+    def config_set(self, option: str, value: str | int | float) -> Call[None]:
+        """Set an option."""
+        args = (_option(option), value)
+        return Call("config.set", args, "write", nothing)
+
+    @command
+    def config_unset(self, option: str) -> Call[None]:
+        """Return an option to its default."""
+        args = (_option(option),)
+        return Call("config.unset", args, "write", nothing)
+
+    @command
+    def meta(self) -> Call[dict[str, Any]]:
+        """Return the namespace's record: its clock, its last token, its skews."""
+        return Call("meta", (), "read", json.loads)
+
+    @command
+    def audit(self, cursor: str = "0", count: int | None = None) -> Call[Audit]:
+        """Check up to `count` (at most 1,000) jobs of the namespace; begin at "0"."""
+        more = () if count is None else (arguments.whole("count", count, 1),)
+        args = (arguments.text("cursor", cursor), *more)
+        return Call("audit", args, "read", _read_audit)
+
+
+def _option(option: str) -> str:
+    """Return an option's name; it may hold a queue's name, which may be long."""
+    return arguments.name("option", option, 2 * arguments.NAME_BYTES)
+
+
+def _read_workers(reply: str) -> list[WorkerCounts]:
+    return [
+        WorkerCounts(
+            members["name"],
+            members["jobs"],
+            members["stalled"],
+            float(members.get("beat") or 0),
+            members.get("info") or None,
+        )
+        for members in json.loads(reply)
+    ]
+
+
+def _read_worker_jobs(reply: str) -> WorkerJobs:
+    members = json.loads(reply)
+    return WorkerJobs(members["jobs"] or [], members["stalled"] or [])
+
+
+def _read_audit(reply: str) -> Audit:
+    members = json.loads(reply)
+    return Audit(
+        str(members["cursor"]), members["checked"], members["violations"] or []
+    )

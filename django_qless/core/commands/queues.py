@@ -1,0 +1,189 @@
+"""Commands about queues."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from .. import arguments
+from ..calls import Call, Calls, command
+from ..exceptions import BadArgument
+from .shared import HandsOutJobs, J, nothing, split
+
+QueueState = Literal["running", "stalled", "scheduled", "depends", "recurring"]
+STATES = ("running", "stalled", "scheduled", "depends", "recurring")
+
+
+class QueueCounts(NamedTuple):
+    """How many jobs a queue has in each state."""
+
+    name: str
+    waiting: int
+    running: int
+    #: Running, but the lock has expired.
+    stalled: int
+    scheduled: int
+    depends: int
+    recurring: int
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """How long something took, in seconds."""
+
+    count: int
+    mean: float
+    std: float
+    #: 148 numbers: by second, minute, hour and day.
+    histogram: list[int]
+
+
+class DayStats(NamedTuple):
+    """What happened in a queue on one day."""
+
+    retries: int
+    failed: int
+    failures: int
+    wait: Distribution
+    run: Distribution
+
+
+class Minutes(NamedTuple):
+    """How many jobs were put, started, completed and failed, by minute of the epoch."""
+
+    put: dict[int, int]
+    started: dict[int, int]
+    completed: dict[int, int]
+    failed: dict[int, int]
+
+
+class Queues(HandsOutJobs[J]):
+    """Commands about queues."""
+
+    @command
+    def queues(self) -> Call[list[QueueCounts]]:
+        """Return the counts of all known queues, in the order they were first seen."""
+        return Call("queues", (), "read", _read_counts)
+
+    @command
+    def queue_counts(self, queue: str) -> Call[QueueCounts]:
+        """Return the counts of one queue."""
+        return Call("queues", (arguments.known("queue", queue),), "read", _read_count)
+
+    @command
+    def peek(self, queue: str, count: int = 1) -> Call[list[J]]:
+        """Return up to `count` (at most 250) jobs that would be popped next."""
+        count = min(arguments.whole("count", count, 0), arguments.MOST_JOBS)
+        return Call(
+            "peek", (arguments.known("queue", queue), count), "read", self._read_jobs
+        )
+
+    @command
+    def jobs(
+        self, state: QueueState, queue: str, offset: int = 0, count: int = 25
+    ) -> Call[list[str]]:
+        """Return the ids of a queue's jobs in a state.
+
+        running and stalled: the next to expire first. scheduled and recurring: the next
+        to fall due first. depends: the first put first.
+        """
+        if state not in STATES:
+            raise BadArgument(
+                f"state must be one of {', '.join(STATES)}, not "
+                f"{arguments.shown(state)}"
+            )
+        args = (state, arguments.known("queue", queue), *arguments.part(offset, count))
+        return Call("jobs", args, "read")
+
+    @command
+    def completed(self, offset: int = 0, count: int = 25) -> Call[list[str]]:
+        """Return the ids of completed jobs, the last completed first."""
+        return Call("jobs", ("complete", *arguments.part(offset, count)), "read")
+
+    @command
+    def length(self, queue: str) -> Call[int]:
+        """Return how many jobs of a queue are waiting, running or scheduled."""
+        return Call("length", (arguments.known("queue", queue),), "read")
+
+    @command
+    def lag(self, queues: Sequence[str]) -> Calls[list[float]]:
+        """Return for each queue how long its oldest ready job has waited, in seconds;
+        0 if there is none."""
+        names = arguments.all_known("queues", queues, most=len(queues))
+        return split("lag", names, "read", _read_floats, most=arguments.MOST_ITEMS)
+
+    @command
+    def stats(self, queue: str, date: int | float) -> Call[DayStats]:
+        """Return what happened in a queue on the day (UTC) that contains `date`,
+        seconds of the epoch."""
+        args = (arguments.known("queue", queue), arguments.number("date", date))
+        return Call("stats", args, "read", _read_stats)
+
+    @command
+    def minutes(self, queue: str, first: int, last: int) -> Call[Minutes]:
+        """Return a queue's counters for these minutes of the epoch (seconds / 60)."""
+        args = (
+            arguments.known("queue", queue),
+            arguments.whole("first", first, 0),
+            arguments.whole("last", last, 0),
+        )
+        return Call("minutes", args, "read", _read_minutes)
+
+    @command
+    def pause(self, queues: str | Sequence[str]) -> Call[None]:
+        """Hand out no more jobs of these queues until unpause."""
+        return Call(
+            "pause", tuple(arguments.one_or_more("queues", queues)), "write", nothing
+        )
+
+    @command
+    def unpause(self, queues: str | Sequence[str]) -> Call[None]:
+        """Hand out jobs of these queues again."""
+        return Call(
+            "unpause", tuple(arguments.one_or_more("queues", queues)), "write", nothing
+        )
+
+    @command
+    def forget_queue(self, queues: str | Sequence[str]) -> Call[None]:
+        """Take queues off the list of known ones; their jobs stay."""
+        return Call(
+            "queue.forget",
+            tuple(arguments.one_or_more("queues", queues)),
+            "write",
+            nothing,
+        )
+
+
+def _read_count(reply: str) -> QueueCounts:
+    return QueueCounts(**json.loads(reply))
+
+
+def _read_counts(reply: str) -> list[QueueCounts]:
+    return [QueueCounts(**members) for members in json.loads(reply)]
+
+
+def _read_floats(reply: list[Any]) -> list[float]:
+    return [float(text) for text in reply]
+
+
+def _read_stats(reply: str) -> DayStats:
+    members = json.loads(reply)
+    return DayStats(
+        members["retries"],
+        members["failed"],
+        members["failures"],
+        Distribution(**members["wait"]),
+        Distribution(**members["run"]),
+    )
+
+
+def _read_minutes(reply: str) -> Minutes:
+    return Minutes(
+        **{
+            what: {int(minute): count for minute, count in counts.items()}
+            for what, counts in json.loads(reply).items()
+        }
+    )

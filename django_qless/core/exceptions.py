@@ -1,0 +1,156 @@
+"""What can go wrong: one class for each thing that a caller may want to handle.
+
+    QlessError
+    ├── BadArgument                 a value that no call may have
+    │   └── TooBig                  a value or a batch above a limit
+    ├── JobNotFound                 no job has this id
+    ├── LockLost                    somebody else may hold the job by now
+    ├── WrongState                  the job's state forbids it
+    ├── HasDependents               other jobs wait for this one
+    ├── DependencyCycle             the job would wait for itself
+    ├── StaleRequest                a repeat arrived after a newer request
+    ├── UnknownCommand              the Lua core on the server is another version
+    ├── CoreFailed                  the Lua core broke off: a defect
+    └── ServerError                 nothing is wrong with the call itself
+        ├── ConnectionLost          no answer, for as long as the client was patient
+        ├── ServerBusy              the server answers that it cannot answer yet
+        ├── ReadOnlyServer          the server is a replica
+        ├── ServerFull              the server is out of memory
+        ├── CannotPersist           the server cannot write to its disk
+        ├── NotAuthenticated        the user or the password is wrong
+        ├── NotPermitted            the user may not do this
+        ├── ServerTooOld            the server lacks what is needed
+        ├── ClusterRefused          the server is one node of a cluster
+        └── PoolExhausted           all connections are in use
+
+A class's docstring is what its message explains: what it means, and the remedy.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+
+class QlessError(Exception):
+    """The call failed."""
+
+    def __init__(self, detail: str = "", *, done: int = 0) -> None:
+        super().__init__(detail)
+        #: What happened, in the words of the server or of the check that failed.
+        self.detail = detail
+        #: Of a call that was split into several: how many items were dealt with before.
+        self.done = done
+
+    def __str__(self) -> str:
+        sentences = [self.detail, self.explanation()]
+        if self.done:
+            sentences.append(f"The {self.done} items before were dealt with.")
+        return " ".join(_closed(text) for text in sentences if text)
+
+    @classmethod
+    def explanation(cls) -> str:
+        """Return what this class of error means, and the remedy."""
+        return " ".join(inspect.cleandoc(cls.__doc__ or "").split())
+
+
+def _closed(text: str) -> str:
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
+class BadArgument(QlessError, ValueError):
+    """Nothing was written."""
+
+
+class TooBig(BadArgument):
+    """Nothing was written. Split the call, or keep the value elsewhere and pass a
+    reference to it."""
+
+
+class JobNotFound(QlessError, LookupError):
+    """The job was cancelled, has expired after its completion, or was never put."""
+
+
+class LockLost(QlessError):
+    """The lock on the job has expired or was taken away, and another worker may hold it
+    by now: nothing was changed. Stop working on it; heartbeats keep a lock."""
+
+
+class WrongState(QlessError):
+    """The job's state does not allow this: nothing was changed. Look at the job again
+    before deciding what to do."""
+
+
+class HasDependents(QlessError):
+    """Other jobs wait for this one and would wait for ever: nothing was changed. Name
+    them in the same call, or free them with depends_off first."""
+
+
+class DependencyCycle(QlessError):
+    """The job would wait for itself, directly or through others: nothing was changed."""
+
+
+class StaleRequest(QlessError):
+    """A newer request with the same client id has been answered already. One client id
+    must have only one request under way."""
+
+
+class UnknownCommand(QlessError):
+    """The Lua core on the server does not know this command. Is it another version?"""
+
+
+class CoreFailed(QlessError):
+    """The Lua core broke off with an error of its own. This is a defect of django_qless:
+    please report it with this text."""
+
+
+class ServerError(QlessError):
+    """The server refused the call."""
+
+
+class ConnectionLost(ServerError):
+    """The server did not answer, so whether a change was made is unknown; it is made at
+    most once. Is the server running, and is its address right?"""
+
+
+class ServerBusy(ServerError):
+    """The server said for too long that it is loading, failing over or running a script.
+    Nothing was written; try again later."""
+
+
+class ReadOnlyServer(ServerError):
+    """The server is a read-only replica: nothing was written. Connect to the primary."""
+
+
+class ServerFull(ServerError):
+    """The server is out of memory: nothing was written. Raise its maxmemory, or let
+    workers finish jobs, which is possible on a full server."""
+
+
+class CannotPersist(ServerError):
+    """The server cannot save its data and refuses writes: nothing was written. Look at
+    its disk and its log."""
+
+
+class NotAuthenticated(ServerError):
+    """The server does not accept the user name or the password of the connection. Correct
+    them in the server's address or in its options."""
+
+
+class NotPermitted(ServerError):
+    """The server's ACL does not permit this user what a queue needs: FCALL, FUNCTION LOAD
+    (or EVALSHA, SCRIPT LOAD), BLPOP, SUBSCRIBE, and all keys and channels that begin with
+    the prefix."""
+
+
+class ServerTooOld(ServerError):
+    """Redis 7.0, Valkey 8 or newer is needed; Redis 6.2 works with the engine "script"."""
+
+
+class ClusterRefused(ServerError):
+    """The server belongs to a cluster and another node holds these keys. Connect to a
+    server that is not part of a cluster."""
+
+
+class PoolExhausted(ServerError):
+    """All connections are in use and none became free. Raise max_connections, or make
+    fewer calls at the same time."""

@@ -1,0 +1,129 @@
+"""One queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, cast
+
+from .calls import OfAsyncClient, OfClient, Request, command
+from .commands import Commands
+from .commands.queues import DayStats, Minutes, QueueCounts, QueueState
+from .job import AsyncJob, J, Job
+
+
+@dataclass(frozen=True)
+class QueueActions(Generic[J]):
+    """What can be done with a queue; its methods return what the client returns."""
+
+    client: Any = field(repr=False)
+    name: str
+
+    @command
+    def put(
+        self,
+        jid: str,
+        klass: str,
+        data: str,
+        delay: int | float = 0,
+        *,
+        worker: str = "",
+        priority: int | float | None = None,
+        retries: int | None = None,
+        tags: Sequence[str] | None = None,
+        depends: Sequence[str] = (),
+        context: str | None = None,
+        absent: bool = False,
+        open: bool = False,  # noqa: A002 (the option's name)
+    ) -> Request[str | None]:
+        """Put a job; see the client's put."""
+        return Commands.put.build(
+            self.client,
+            worker,
+            self.name,
+            jid,
+            klass,
+            data,
+            delay,
+            priority=priority,
+            retries=retries,
+            tags=tags,
+            depends=depends,
+            context=context,
+            absent=absent,
+            open=open,
+        )
+
+    @command
+    def pop(self, worker: str, count: int = 1) -> Request[list[J]]:
+        """Take up to `count` jobs and return them, locked."""
+        jobs = Commands.pop.build(self.client, self.name, worker, count)
+        return cast("Request[list[J]]", jobs)
+
+    @command
+    def peek(self, count: int = 1) -> Request[list[J]]:
+        """Return up to `count` jobs that would be popped next."""
+        jobs = Commands.peek.build(self.client, self.name, count)
+        return cast("Request[list[J]]", jobs)
+
+    @command
+    def counts(self) -> Request[QueueCounts]:
+        """Return how many jobs the queue has in each state."""
+        return Commands.queue_counts.build(self.client, self.name)
+
+    @command
+    def jobs(
+        self, state: QueueState, offset: int = 0, count: int = 25
+    ) -> Request[list[str]]:
+        """Return the ids of the jobs in a state."""
+        return Commands.jobs.build(self.client, state, self.name, offset, count)
+
+    @command
+    def length(self) -> Request[int]:
+        """Return how many jobs are waiting, running or scheduled."""
+        return Commands.length.build(self.client, self.name)
+
+    @command
+    def stats(self, date: int | float) -> Request[DayStats]:
+        """Return what happened on the day (UTC) that contains `date`."""
+        return Commands.stats.build(self.client, self.name, date)
+
+    @command
+    def minutes(self, first: int, last: int) -> Request[Minutes]:
+        """Return the counters for these minutes of the epoch."""
+        return Commands.minutes.build(self.client, self.name, first, last)
+
+    @command
+    def pause(self) -> Request[None]:
+        """Hand out no more jobs until unpause."""
+        return Commands.pause.build(self.client, self.name)
+
+    @command
+    def unpause(self) -> Request[None]:
+        """Hand out jobs again."""
+        return Commands.unpause.build(self.client, self.name)
+
+    @command
+    def forget(self) -> Request[None]:
+        """Take the queue off the list of known ones; its jobs stay."""
+        return Commands.forget_queue.build(self.client, self.name)
+
+    @command
+    def set_heartbeat(self, seconds: int | float) -> Request[None]:
+        """Set how long a lock lasts in this queue."""
+        option = f"{self.name}-heartbeat"
+        return Commands.config_set.build(self.client, option, seconds)
+
+    @command
+    def set_max_concurrency(self, jobs: int) -> Request[None]:
+        """Set how many jobs of this queue may run at the same time; 0: any number."""
+        option = f"{self.name}-max-concurrency"
+        return Commands.config_set.build(self.client, option, jobs)
+
+
+class Queue(QueueActions[Job], OfClient):
+    """A queue of a Client."""
+
+
+class AsyncQueue(QueueActions[AsyncJob], OfAsyncClient):
+    """A queue of an AsyncClient."""

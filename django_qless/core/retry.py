@@ -1,0 +1,193 @@
+"""What follows from an error: the one table, and the patience to act on it.
+
+An error of any redis-py version is first reduced to one word, its code. The table says
+for each code what may help, and what is raised when nothing does.
+
+Every call that writes carries a request id, and the core answers a repeat of the last
+request of a client with the reply it gave before. So after a lost connection the same
+request is sent again, whatever it was; nothing is done twice.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator
+from enum import Enum
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from redis import exceptions as redis_exceptions
+
+from . import exceptions
+
+if TYPE_CHECKING:
+    from .calls import Call
+    from .script import Script
+
+#: What redis-py may raise when a request is sent and its reply is read.
+FAILURES = (redis_exceptions.RedisError, OSError)
+
+
+class Remedy(Enum):
+    """What may help."""
+
+    NONE = "raise"
+    RELOAD = "load the core, then repeat"
+    WAIT = "wait, then repeat"
+    RECONNECT = "wait, then repeat on a new connection"
+
+
+class HangUp(Enum):
+    """A step: close the connection, so that the next request opens a new one."""
+
+    STEP = 1
+
+
+#: What a conversation asks of the client: send this and return the reply; sleep so long;
+#: hang up.
+Step: TypeAlias = bytes | float | HangUp
+Steps: TypeAlias = Generator[Step, Any, Any]
+
+TABLE: dict[str, tuple[Remedy, type[exceptions.QlessError]]] = {
+    # The core's own refusals.
+    "BADARG": (Remedy.NONE, exceptions.BadArgument),
+    "TOOBIG": (Remedy.NONE, exceptions.TooBig),
+    "NOJOB": (Remedy.NONE, exceptions.JobNotFound),
+    "LOCKLOST": (Remedy.NONE, exceptions.LockLost),
+    "STATE": (Remedy.NONE, exceptions.WrongState),
+    "DEPENDENTS": (Remedy.NONE, exceptions.HasDependents),
+    "CYCLE": (Remedy.NONE, exceptions.DependencyCycle),
+    "STALE": (Remedy.NONE, exceptions.StaleRequest),
+    "NOCOMMAND": (Remedy.NONE, exceptions.UnknownCommand),
+    "COREFAILED": (Remedy.NONE, exceptions.CoreFailed),
+    # The server does not know the core (yet), or not this way of calling it.
+    "NOSCRIPT": (Remedy.RELOAD, exceptions.ServerError),
+    "NOFUNCTION": (Remedy.RELOAD, exceptions.ServerError),
+    "UNKNOWN": (Remedy.RELOAD, exceptions.ServerTooOld),
+    "NOPERM": (Remedy.RELOAD, exceptions.NotPermitted),
+    # Nothing was executed, and it may be different in a moment.
+    "BUSY": (Remedy.WAIT, exceptions.ServerBusy),
+    "TRYAGAIN": (Remedy.WAIT, exceptions.ServerBusy),
+    "CLUSTERDOWN": (Remedy.WAIT, exceptions.ServerBusy),
+    "NOREPLICAS": (Remedy.WAIT, exceptions.ServerBusy),
+    # The same, but after a failover the way may lead to another server.
+    "LOADING": (Remedy.RECONNECT, exceptions.ServerBusy),
+    "MASTERDOWN": (Remedy.RECONNECT, exceptions.ServerBusy),
+    "READONLY": (Remedy.RECONNECT, exceptions.ReadOnlyServer),
+    # No reply: executed or not, the same request may be sent again.
+    "LOST": (Remedy.RECONNECT, exceptions.ConnectionLost),
+    "TIMEOUT": (Remedy.RECONNECT, exceptions.ConnectionLost),
+    # It would be the same next time.
+    "OOM": (Remedy.NONE, exceptions.ServerFull),
+    "MISCONF": (Remedy.NONE, exceptions.CannotPersist),
+    "NOAUTH": (Remedy.NONE, exceptions.NotAuthenticated),
+    "WRONGPASS": (Remedy.NONE, exceptions.NotAuthenticated),
+    "MOVED": (Remedy.NONE, exceptions.ClusterRefused),
+    "ASK": (Remedy.NONE, exceptions.ClusterRefused),
+    "CROSSSLOT": (Remedy.NONE, exceptions.ClusterRefused),
+    "ERR": (Remedy.NONE, exceptions.ServerError),
+}
+
+# redis-py takes the code off the text of these. Subclasses come before their parents.
+CODES: tuple[tuple[type[Exception], str], ...] = (
+    (redis_exceptions.NoScriptError, "NOSCRIPT"),
+    (redis_exceptions.ReadOnlyError, "READONLY"),
+    (redis_exceptions.OutOfMemoryError, "OOM"),
+    (redis_exceptions.NoPermissionError, "NOPERM"),
+    (redis_exceptions.BusyLoadingError, "LOADING"),
+    (redis_exceptions.MasterDownError, "MASTERDOWN"),
+    (redis_exceptions.ClusterDownError, "CLUSTERDOWN"),
+    (redis_exceptions.TryAgainError, "TRYAGAIN"),
+    (redis_exceptions.ClusterCrossSlotError, "CROSSSLOT"),
+    (redis_exceptions.MovedError, "MOVED"),
+    (redis_exceptions.AskError, "ASK"),
+    (redis_exceptions.AuthenticationError, "NOAUTH"),
+    (redis_exceptions.AuthenticationWrongNumberOfArgsError, "NOAUTH"),
+    (redis_exceptions.TimeoutError, "TIMEOUT"),
+    (redis_exceptions.ConnectionError, "LOST"),
+)
+
+# Errors whose text does not begin with a code, told apart by their words. Servers before
+# 7 put the place in the script before the code of a command that failed there.
+PHRASES = (
+    ("-OOM ", "OOM"),
+    ("-READONLY ", "READONLY"),
+    ("-MISCONF ", "MISCONF"),
+    ("-NOREPLICAS ", "NOREPLICAS"),
+    ("Function not found", "NOFUNCTION"),
+    ("unknown command", "UNKNOWN"),
+    ("already exists", "EXISTS"),
+    ("Error compiling script", "NOTCOMPILED"),
+    ("user_script", "COREFAILED"),
+    ("user_function", "COREFAILED"),
+)
+
+
+def code_of(error: BaseException) -> str:
+    """Return the one word that tells what kind of error this is."""
+    for kind, code in CODES:
+        if isinstance(error, kind):
+            return code
+    if not isinstance(error, redis_exceptions.ResponseError):
+        return "LOST"
+    text = str(error)
+    word = text.split(" ", 1)[0]
+    if word in TABLE and word != "ERR":
+        return word
+    for phrase, code in PHRASES:
+        if phrase in text:
+            return code
+    return "ERR"
+
+
+def translated(error: BaseException, code: str | None = None) -> exceptions.QlessError:
+    """Return what is raised for an error of redis-py."""
+    code = code or code_of(error)
+    text = str(error).removeprefix(f"{code} ")
+    return TABLE.get(code, TABLE["ERR"])[1](text)
+
+
+def insist(
+    error: BaseException,
+    script: Script,
+    call: Call[Any],
+    request_id: str,
+    seconds: float,
+) -> Steps:
+    """Repeat a request that failed until it is answered, refused, or time is up.
+
+    A conversation in steps, so that it is the same for a blocking and an asyncio client.
+    Returns the reply, raises a QlessError.
+    """
+    deadline = monotonic() + seconds
+    waits = pauses()
+    loaded = False
+    while True:
+        code = code_of(error)
+        remedy, _ = TABLE.get(code, TABLE["ERR"])
+        if remedy is Remedy.NONE:
+            raise translated(error, code) from error
+        if remedy is not Remedy.RELOAD or loaded:
+            # A core that was loaded and is gone again is no reason to hurry either.
+            pause = next(waits)
+            if monotonic() + pause > deadline:
+                raise translated(error, code) from error
+            if remedy is Remedy.RECONNECT:
+                yield HangUp.STEP
+            yield pause
+        try:
+            if remedy is Remedy.RELOAD:
+                loaded = True
+                yield from script.mend(error, call.kind)
+            return (yield script.request(call, request_id))
+        except FAILURES as failure:
+            error = failure
+
+
+def pauses() -> Generator[float, None, None]:
+    """At once, then longer and longer up to a second, never all clients together."""
+    yield 0.0
+    most = 0.01
+    while True:
+        yield most * random.uniform(0.5, 1)
+        most = min(most * 2, 1.0)

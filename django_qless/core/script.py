@@ -1,0 +1,166 @@
+"""The Lua core on a server: as a library of functions, or as scripts.
+
+Functions (Redis 7 and newer, Valkey) are compiled once and kept by the server; scripts are
+for servers and users that have no functions. Both carry the hash of the Lua text in their
+name, so that two versions live side by side on one server. Nothing is loaded before a call
+has failed for want of it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import sha1
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from . import exceptions
+from .arguments import shown
+from .retry import FAILURES, Steps, code_of, translated
+from .wire import Packed, command, pack
+
+if TYPE_CHECKING:
+    from .calls import Call, Kind
+
+
+#: How the core is called; auto: as functions if possible, else as scripts.
+Engine = Literal["auto", "function", "script"]
+
+KINDS: tuple[Kind, ...] = ("read", "write", "drain")
+HEADERS: dict[Kind, str] = {
+    "read": "#!lua flags=no-writes\n",
+    "write": "#!lua\n",
+    "drain": "#!lua flags=allow-oom\n",
+}
+
+# Scripts without a header need at least this.
+OLDEST = (6, 2)
+
+
+class Library:
+    """The built Lua text, and the names that follow from it."""
+
+    def __init__(self, body: str) -> None:
+        self.body = body
+        self.name = f"qless_{sha1(body.encode()).hexdigest()[:12]}"
+
+    @staticmethod
+    @cache
+    def default() -> Library:
+        """Return the library that this package brings along."""
+        path = Path(__file__).with_name("qless.lua")
+        return Library(path.read_text(encoding="utf-8"))
+
+    def functions(self) -> str:
+        """Return the text for FUNCTION LOAD."""
+        head = f"#!lua name={self.name}\n"
+        return f"{head}{self.body}\nQless.register('{self.name}')\n"
+
+    def script(self, kind: Kind, *, header: bool = True) -> str:
+        """Return the text for SCRIPT LOAD."""
+        return HEADERS[kind] + self.body if header else self.body
+
+
+class Script:
+    """How one client calls the core on its server.
+
+    With the engine "auto" functions are tried first; where the server or the user's
+    permissions do not have them, scripts follow.
+    """
+
+    def __init__(self, prefix: str, engine: Engine, library: Library) -> None:
+        if engine not in ("auto", "function", "script"):
+            raise exceptions.BadArgument(
+                f'engine must be "auto", "function" or "script", not {shown(engine)}'
+            )
+        self.library = library
+        #: The clock of each call: "*" is the server's, a number is for tests.
+        self.now: str | float = "*"
+        self._keys = pack((2, f"{prefix}!", f"{prefix}meta"))
+        self._may_fall_back = engine == "auto"
+        self._has_header = True
+        self._heads: dict[Kind, Packed]
+        if engine == "script":
+            self._call_scripts()
+        else:
+            self._call_functions()
+
+    def request(self, call: Call[Any], request_id: str) -> bytes:
+        """Return the whole command for a call."""
+        number, head = self._heads[call.kind]
+        more, rest = pack((call.command, self.now, request_id, *call.args))
+        return b"*%d\r\n%b%b" % (number + more, head, rest)
+
+    def mend(self, error: BaseException, kind: Kind) -> Steps:
+        """Do what the error asks for: load the core, or turn to scripts."""
+        if self.engine == "script":
+            yield from self._load_script(error, kind)
+        elif code_of(error) in ("UNKNOWN", "NOPERM"):
+            self._fall_back(error)
+        else:
+            yield from self._load_functions()
+
+    def _call_functions(self) -> None:
+        self.engine: Literal["function", "script"] = "function"
+        self._heads = {
+            kind: self._head("FCALL", f"{self.library.name}_{kind}") for kind in KINDS
+        }
+
+    def _call_scripts(self) -> None:
+        self.engine = "script"
+        texts = {
+            kind: self.library.script(kind, header=self._has_header) for kind in KINDS
+        }
+        self._heads = {
+            kind: self._head("EVALSHA", sha1(text.encode()).hexdigest())
+            for kind, text in texts.items()
+        }
+
+    def _head(self, *words: str) -> Packed:
+        number, data = pack(words)
+        return Packed(number + self._keys.number, data + self._keys.data)
+
+    def _fall_back(self, error: BaseException) -> None:
+        if not self._may_fall_back:
+            raise translated(error) from error
+        self._call_scripts()
+
+    def _load_functions(self) -> Steps:
+        try:
+            yield command("FUNCTION", "LOAD", self.library.functions())
+        except FAILURES as error:
+            code = code_of(error)
+            # FUNCTION LOAD is refused on a full server, SCRIPT LOAD is not: without the
+            # scripts a full server could not be drained.
+            if code in ("UNKNOWN", "NOPERM", "OOM"):
+                self._fall_back(error)
+            elif code != "EXISTS":
+                raise
+
+    def _load_script(self, error: BaseException, kind: Kind) -> Steps:
+        if code_of(error) in ("UNKNOWN", "NOPERM"):
+            raise translated(error) from error
+        try:
+            yield command(
+                "SCRIPT", "LOAD", self.library.script(kind, header=self._has_header)
+            )
+        except FAILURES as refusal:
+            if code_of(refusal) != "NOTCOMPILED" or not self._has_header:
+                raise
+            yield from self._drop_header()
+
+    def _drop_header(self) -> Steps:
+        """Turn to scripts without a header, for servers older than 7."""
+        reply = yield command("INFO", "server")
+        version = _version(str(reply))
+        if version < OLDEST:
+            found = ".".join(map(str, version))
+            raise exceptions.ServerTooOld(f"The server is version {found}")
+        self._has_header = False
+        self._call_scripts()
+
+
+def _version(info: str) -> tuple[int, ...]:
+    for line in info.splitlines():
+        if line.startswith("redis_version:"):
+            return tuple(int(part) for part in line.partition(":")[2].split(".")[:2])
+    return OLDEST

@@ -1,0 +1,40 @@
+"""The workers of a namespace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .calls import OfAsyncClient, OfClient, Request, command
+from .commands import Commands
+from .commands.operations import WorkerCounts, WorkerJobs
+
+
+@dataclass(frozen=True)
+class WorkerActions:
+    """What can be asked about workers; returns what the client returns."""
+
+    client: Any = field(repr=False)
+
+    @command
+    def counts(self) -> Request[list[WorkerCounts]]:
+        """Return the workers that gave a sign of life lately, the latest first."""
+        return Commands.workers.build(self.client)
+
+    @command
+    def jobs(self, worker: str) -> Request[WorkerJobs]:
+        """Return the ids of the jobs that a worker holds."""
+        return Commands.worker_jobs.build(self.client, worker)
+
+    @command
+    def deregister(self, *workers: str) -> Request[None]:
+        """Take workers off the list."""
+        return Commands.deregister.build(self.client, workers)
+
+
+class Workers(WorkerActions, OfClient):
+    """The workers, by a Client."""
+
+
+class AsyncWorkers(WorkerActions, OfAsyncClient):
+    """The workers, by an AsyncClient."""

@@ -1,0 +1,266 @@
+"""The subscriber hears what happens, and finds its way back after a loss."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from django_qless.core import (
+    AsyncClient,
+    BadArgument,
+    Client,
+    ConnectionLost,
+    Event,
+    NotPermitted,
+)
+from django_qless.core import events as module
+from tests.servers import poll
+
+if TYPE_CHECKING:
+    from tests.servers import Server
+
+Make = Callable[..., Client]
+
+
+def hang_up_subscribers(server: Server) -> int:
+    """Cut the connections of all subscribers; return how many there were."""
+    with server.client() as other:
+        cut: int = other.client_kill_filter(_type="pubsub")
+        return cut
+
+
+def subscribers(server: Server) -> int:
+    """Return how many connections listen to the log."""
+    with server.client() as other:
+        ((_, count),) = other.pubsub_numsub("ql:log")
+        return int(count)
+
+
+def test_events_of_the_log(valkey: Make) -> None:
+    client = valkey()
+    with client.events("log") as events:
+        client.put("", "quäue", "a", "k", "{}")
+        client.put("", "quäue", "b", "k", "{}")
+        client.cancel("a")
+        client.config_set("heartbeat", 5)
+        first = events.next(5)
+        assert first == Event(
+            "put", "log", "a", {"jid": "a", "event": "put", "queue": "quäue"}
+        )
+        heard = [events.next(5) for _ in range(3)]
+        assert [(event.event, event.jid) for event in heard if event] == [
+            ("put", "b"),
+            ("canceled", "a"),
+            ("config_set", ""),
+        ]
+        assert events.next(0) is None
+
+
+def test_events_of_a_worker_and_of_tracked_jobs(valkey: Make) -> None:
+    client = valkey()
+    client.put("", "q", "a", "k", "{}")
+    client.track("a")
+    with client.events("w:worker", "popped", "completed") as events:
+        (job,) = client.settle("worker", [], 1, ["q"]).jobs
+        assert events.next(5) == Event("popped", "popped", "a", {"jid": "a"})
+        client.timeout("a")
+        lost = events.next(5)
+        assert lost is not None
+        assert (lost.event, lost.channel, lost.jid) == ("lock_lost", "w:worker", "a")
+        assert job.jid == "a"
+
+
+def test_iterating_until_it_is_closed_by_another_thread(
+    valkey: Make, server: Server
+) -> None:
+    client = valkey()
+    heard: list[str] = []
+    with client.events() as events:
+        thread = threading.Thread(
+            target=lambda: heard.extend(event.jid for event in events)
+        )
+        thread.start()
+        client.put("", "q", "a", "k", "{}")
+        poll(lambda: heard, what="the event is heard")
+        events.close()
+        thread.join(5)
+        assert not thread.is_alive()
+    assert heard == ["a"]
+    poll(lambda: subscribers(server) == 0, what="the subscriber is gone")
+
+
+def test_after_a_loss_it_reconnects_and_says_so(valkey: Make, server: Server) -> None:
+    client = valkey()
+    with client.events() as events:
+        for jid in ("a", "b"):
+            assert hang_up_subscribers(server) == 1
+            reconnected = events.next(10)
+            assert reconnected is not None
+            assert reconnected.event == "reconnected"
+            client.put("", "q", jid, "k", "{}")
+            event = events.next(5)
+            assert event is not None
+            assert event.jid == jid
+
+
+def test_it_waits_for_a_server_that_restarts(valkey: Make, server: Server) -> None:
+    client = valkey()
+    with client.events() as events:
+        server.stop()
+        assert events.next(0.1) is None
+        server.start()
+        event = events.next(20)
+        assert event is not None
+        assert event.event == "reconnected"
+
+
+def test_a_silent_connection_is_given_up(
+    valkey: Make, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SILENCE", 0.05)
+    client = valkey(options={"socket_timeout": 0.05})
+    with client.events() as events, server.client() as other:
+        # The server answers the question whether it is there.
+        assert events.next(0.4) is None
+        connection = events._connection
+        # It does not answer any more.
+        monkeypatch.setattr(module, "PING", b"*1\r\n$6\r\nnobody")
+        event = events.next(10)
+        assert event is not None
+        assert event.event == "reconnected"
+        assert events._connection is connection
+        assert other.ping()
+
+
+def test_messages_of_others_are_passed_over(valkey: Make, server: Server) -> None:
+    client = valkey()
+    with client.events() as events, server.client() as other:
+        for text in ("", "[]", "{", b"\xff", "7"):
+            other.publish("ql:log", text)
+        client.put("", "q", "a", "k", "{}")
+        event = events.next(5)
+        assert event is not None
+        assert event.jid == "a"
+
+
+def test_a_user_who_may_not_subscribe_is_told(server: Server) -> None:
+    with server.client() as admin:
+        admin.execute_command("ACL", "SETUSER", "u", "reset", "on", ">p", "+@all", "~*")
+        with (
+            Client(server.client(username="u", password="p")) as client,
+            pytest.raises(NotPermitted, match="SUBSCRIBE"),
+        ):
+            client.events().next(5)
+        admin.execute_command("ACL", "DELUSER", "u")
+
+
+def test_a_server_that_is_not_there(valkey: Make) -> None:
+    with pytest.raises(ConnectionLost, match="No subscription"):
+        valkey("/nowhere/server.sock").events().open(0.05)
+
+
+def test_channels_are_checked(valkey: Make) -> None:
+    for channels in ([3], [""]):
+        with pytest.raises(BadArgument, match="channels must"):
+            valkey().events(*channels)
+
+
+def in_loop(server: Server, body: Callable[[AsyncClient], Any]) -> None:
+    """Run a coroutine function with an asyncio client."""
+
+    async def run() -> None:
+        async with AsyncClient(server.async_client()) as client:
+            await asyncio.wait_for(body(client), 30)
+
+    asyncio.run(run())
+
+
+def test_asyncio_hears_the_same(server: Server) -> None:
+    async def body(client: AsyncClient) -> None:
+        await client.put("", "q", "a", "k", "{}")
+        await client.track("a")
+        async with client.events("log", "canceled") as events:
+            assert await events.next(0.05) is None
+            await client.put("", "q", "b", "k", "{}")
+            event = await events.next(5)
+            assert event is not None
+            assert (event.event, event.jid) == ("put", "b")
+            await client.cancel("a")
+            heard = [await events.next(5) for _ in range(2)]
+            assert {event.channel for event in heard if event} == {"log", "canceled"}
+            assert await events.next(0) is None
+
+    in_loop(server, body)
+
+
+def test_asyncio_reconnects(server: Server) -> None:
+    async def body(client: AsyncClient) -> None:
+        async with client.events() as events:
+            waiting = asyncio.create_task(events.next())
+            await asyncio.sleep(0)
+            assert await asyncio.to_thread(hang_up_subscribers, server) == 1
+            event = await waiting
+            assert event is not None
+            assert event.event == "reconnected"
+            await client.put("", "q", "a", "k", "{}")
+            event = await events.next(5)
+            assert event is not None
+            assert event.jid == "a"
+
+    in_loop(server, body)
+
+
+def test_asyncio_iterates_until_it_is_closed(server: Server) -> None:
+    async def body(client: AsyncClient) -> None:
+        heard: list[str] = []
+        first = asyncio.Event()
+
+        async def listen() -> None:
+            async for event in events:
+                heard.append(event.jid)
+                first.set()
+
+        async with client.events() as events:
+            task = asyncio.create_task(listen())
+            await client.put("", "q", "a", "k", "{}")
+            await first.wait()
+            await events.close()
+            await task
+        assert heard == ["a"]
+        assert await events.next() is None
+
+    in_loop(server, body)
+
+
+def test_asyncio_gives_up_a_silent_connection(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SILENCE", 0.05)
+
+    async def body(client: AsyncClient) -> None:
+        async with client.events() as events:
+            assert await events.next(0.4) is None
+            monkeypatch.setattr(module, "PING", b"*1\r\n$6\r\nnobody")
+            event = await events.next(10)
+            assert event is not None
+            assert event.event == "reconnected"
+
+    in_loop(server, body)
+
+
+def test_asyncio_can_be_cancelled(server: Server) -> None:
+    async def body(client: AsyncClient) -> None:
+        async with client.events() as events:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(events.next(), 0.05)
+            await client.put("", "q", "a", "k", "{}")
+            # The connection was given up: what is published meanwhile is lost, and said.
+            event = await events.next(5)
+            assert event is not None
+            assert event.event == "reconnected"
+
+    in_loop(server, body)

@@ -1,0 +1,295 @@
+"""Lanes: one request at a time each, whatever threads, forks and signals do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+
+from django_qless.core import Client, PoolExhausted, Put, new_jid
+from django_qless.core.lanes import Lane
+from tests.servers import poll
+
+if TYPE_CHECKING:
+    from tests.servers import Server
+
+Make = Callable[..., Client]
+
+
+def lanes_made(client: Client) -> int:
+    """Return how many lanes a client has made."""
+    return client._lanes._made
+
+
+def test_threads_share_lanes_and_never_a_request_id(
+    valkey: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = valkey()
+    ids: list[str] = []
+    draw = Lane.next_request
+
+    def noted(lane: Lane) -> str:
+        request_id = draw(lane)
+        ids.append(request_id)
+        return request_id
+
+    monkeypatch.setattr(Lane, "next_request", noted)
+    threads = [
+        threading.Thread(
+            target=lambda: [
+                client.put("", "q", new_jid(), "k", "{}") for _ in range(50)
+            ]
+        )
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert client.length("q") == 400
+    assert len(set(ids)) == len(ids) == 400
+    assert len({request_id.split(":")[0] for request_id in ids}) == lanes_made(client)
+    assert lanes_made(client) <= 8
+
+
+def test_one_caller_needs_one_lane(valkey: Make) -> None:
+    client = valkey()
+    for _ in range(5):
+        client.put("", "q", new_jid(), "k", "{}")
+        client.queues()
+    assert lanes_made(client) == 1
+
+
+def test_a_lane_is_waited_for_and_then_refused(valkey: Make) -> None:
+    client = valkey(options={"max_connections": 2}, patience=0.05)
+    taken = [client._lanes.take(), client._lanes.take()]
+    with pytest.raises(PoolExhausted, match=r"All 2 connections .* Raise max_conn"):
+        client.queues()
+    thread = threading.Timer(0.01, client._lanes.give, taken[:1])
+    client.patience = client._lanes._seconds = 10
+    thread.start()
+    assert client.queues() == []
+    thread.join()
+
+
+def test_a_fork_begins_with_lanes_of_its_own(valkey: Make, server: Server) -> None:
+    client = valkey()
+    client.put("", "q", "before", "k", "{}")
+    lane = client._lanes.take()
+    client._lanes.give(lane)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            mine = client._lanes.take()
+            client._lanes.give(mine)
+            assert mine is not lane
+            client.put("", "q", "child", "k", "{}")
+            os.write(writer, mine.next_request().encode())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writer)
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+    with os.fdopen(reader) as pipe:
+        assert pipe.read().split(":")[0] != lane.next_request().split(":")[0]
+    # The child has not closed, or read from, the parent's connection.
+    client.put("", "q", "parent", "k", "{}")
+    assert lanes_made(client) == 1
+    assert client.length("q") == 3
+
+
+def test_a_fork_while_another_thread_holds_the_lock(valkey: Make) -> None:
+    client = valkey()
+    with client._lanes._lock:
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                client.put("", "q", "child", "k", "{}")
+                status = 0
+            finally:
+                os._exit(status)
+        _, status = os.waitpid(child, 0)
+    assert status == 0
+
+
+def test_an_interruption_never_shifts_replies(valkey: Make, server: Server) -> None:
+    """A signal's exception between request and reply must not leave the reply behind."""
+    client = valkey()
+    client.put("", "q", "a", "k", "{}")
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    def send_signal() -> None:
+        with server.client() as other:
+            poll(
+                lambda: other.info("clients")["blocked_clients"],
+                what="the request is on its way and not answered",
+            )
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    previous = signal.signal(signal.SIGUSR1, interrupt)
+    thread = threading.Thread(target=send_signal)
+    try:
+        with server.client() as other:
+            other.execute_command("CLIENT", "PAUSE", 60_000, "WRITE")
+            with pytest.raises(KeyboardInterrupt):
+                thread.start()
+                client.put("", "q", "b", "k", "{}")
+            thread.join()
+            other.execute_command("CLIENT", "UNPAUSE")
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
+    job = client.get("a")
+    assert job is not None
+    assert job.jid == "a"
+    assert client.put("", "q", "c", "k", "{}") == "c"
+    assert lanes_made(client) == 1
+
+
+def test_closing_ends_connections_and_the_next_call_makes_new_ones(
+    valkey: Make, server: Server
+) -> None:
+    client = valkey(options={"client_name": "closing"})
+    with server.client() as probe:
+
+        def connections() -> int:
+            return sum(each["name"] == "closing" for each in probe.client_list())
+
+        client.queues()
+        assert connections() == 1
+        client.close()
+        poll(lambda: connections() == 0, what="the connection is closed")
+        assert client.queues() == []
+        assert connections() == 1
+
+
+def test_a_connection_that_the_server_closed_is_made_again(
+    valkey: Make, server: Server
+) -> None:
+    client = valkey(patience=1)
+    client.put("", "q", "a", "k", "{}")
+    with server.client() as other:
+        other.client_kill_filter(_type="normal", skipme=True)
+    assert client.put("", "q", "b", "k", "{}") == "b"
+
+
+def test_blpop_outlasts_the_socket_timeout(valkey: Make, server: Server) -> None:
+    client = valkey(options={"socket_timeout": 0.1})
+    assert client.blpop(["nothing", "either"], 0.4) is None
+    with server.client() as other:
+        timer = threading.Timer(0.3, other.rpush, ("list", "element"))
+        timer.start()
+        assert client.blpop(["nothing", "list"], 10) == ("list", "element")
+        timer.join()
+    # One lane does for all.
+    assert client.queues() == []
+    assert lanes_made(client) == 1
+
+
+def test_blpop_ends_when_the_connection_is_lost(valkey: Make, server: Server) -> None:
+    client = valkey()
+
+    def cut() -> None:
+        with server.client() as other:
+            poll(
+                lambda: other.client_kill_filter(_type="normal", skipme=True),
+                what="the blocked client is there",
+            )
+
+    thread = threading.Thread(target=cut)
+    thread.start()
+    assert client.blpop(["nothing"], 30) is None
+    thread.join()
+    assert client.queues() == []
+
+
+def test_a_silent_server_is_noticed(valkey: Make, server: Server) -> None:
+    client = valkey(options={"socket_timeout": 0.05}, patience=30)
+    client.put("", "q", "a", "k", "{}")
+    with server.client() as other:
+        other.execute_command("CLIENT", "PAUSE", 200, "WRITE")
+        # Sent again and again; executed once.
+        assert client.put("", "q", "b", "k", "{}") == "b"
+    assert client.length("q") == 2
+    assert len(client.get("b").history) == 1
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"decode_responses": True},
+    {"protocol": 2},
+    {"protocol": 3},
+    {"protocol": 3, "decode_responses": True},
+    {"encoding": "latin-1"},
+    {"encoding": "utf-16", "decode_responses": True},
+    {"health_check_interval": 1, "socket_timeout": 3, "socket_connect_timeout": 3},
+    {"single_connection_client": True},
+    {"client_name": "somebody"},
+    {"db": 5},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_all_options_of_a_user_work(valkey: Make, options: dict[str, Any]) -> None:
+    client = valkey(options=options)
+    text = '{"to":"ä🎉"}'
+    client.put_many("", [Put("a", "quäue", "k", text, context='{"x":"ü"}')])
+    (job,) = client.settle("w", [], 5, ["qu*"]).jobs
+    assert (job.queue, job.data, job.context_object) == ("quäue", text, {"x": "ü"})
+    assert client.get("a").data == text
+    assert client.get("nobody") is None
+    assert client.blpop(["nothing"], 0.01) is None
+
+
+def test_a_database_of_its_own(valkey: Make) -> None:
+    valkey(options={"db": 5}).put("", "q", "a", "k", "{}")
+    assert valkey().queues() == []
+    assert len(valkey(options={"db": 5}).queues()) == 1
+
+
+def test_pools_of_any_kind_work(server: Server) -> None:
+    pools = [
+        redis.ConnectionPool.from_url(server.url),
+        redis.BlockingConnectionPool.from_url(server.url, max_connections=1, timeout=1),
+    ]
+    for pool in pools:
+        user = redis.Redis(connection_pool=pool)
+        with Client(user) as client:
+            client.put("", "q", "a", "k", "{}")
+            # Our connections are not taken from the user's pool.
+            assert user.ping()
+            assert client.length("q") == 1
+        user.close()
+        pool.disconnect()
+
+
+def test_the_tcp_port_works_as_well() -> None:
+    from tests.servers import Server
+
+    with Server("valkey", tcp=True) as server:
+        user = redis.Redis.from_url(server.tcp_url)
+        with Client(user) as client:
+            assert client.put("", "q", "a", "k", "{}") == "a"
+            assert repr(client) == f"<Client 127.0.0.1:{server.port}/0 ql:>"
+        user.close()
+
+
+def test_bytes_that_are_not_text_survive(valkey: Make, server: Server) -> None:
+    """Old clients may have put anything."""
+    client = valkey()
+    client.put("", "q", "a", "k", '"x"')
+    with server.client() as other:
+        other.hset("ql:j:a", "data", b'"\xff\xfe"')
+    (job,) = client.settle("w", [], 1, ["q"]).jobs
+    assert job.data.encode("utf-8", "surrogateescape") == b'"\xff\xfe"'
+    assert client.length("q") == 1

@@ -1,0 +1,154 @@
+"""Jobs, queues and the other thin objects do what their client does."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from django_qless.core import (
+    Client,
+    Config,
+    Failures,
+    HasDependents,
+    JobNotFound,
+    LockLost,
+    Reserved,
+    Tags,
+    Tracked,
+    Workers,
+)
+
+
+def test_a_job_is_a_frozen_snapshot(client: Client) -> None:
+    client.put("", "q", "a", "k", "{}")
+    job = client.get("a")
+    assert job is not None
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        job.state = "running"
+    client.priority("a", 4)
+    assert job.priority == 0
+    assert job.refresh().priority == 4
+    assert job == client.get("a").refresh() or job.priority == 0
+
+
+def test_what_its_holder_does_with_a_job(client: Client) -> None:
+    queue = client.queue("q")
+    queue.put("a", "k", '{"a":1}')
+    (job,) = queue.pop("w")
+    assert job.heartbeat() > 0
+    assert job.heartbeat('"kept"') > 0
+    job.set_progress(0.5, "half")
+    job.log("message", '{"a":1}')
+    job.release()
+    with pytest.raises(LockLost):
+        job.complete()
+    (job,) = queue.pop("w")
+    assert job.data == '"kept"'
+    assert job.retry(0, "group", "message") == 4
+    (job,) = queue.pop("w")
+    assert job.complete(next="r") == "waiting"
+    (job,) = client.queue("r").pop("w")
+    assert job.complete('"done"', result="[1]", result_ttl=60) == "complete"
+    assert job.result() == [1]
+    assert job.refresh().data == '"done"'
+    queue.put("b", "k", "{}")
+    (job,) = queue.pop("w")
+    assert job.fail("group", "message", '"why"') == "b"
+    assert job.refresh().failure.message == "message"
+
+
+def test_what_others_do_with_a_job(client: Client) -> None:
+    for jid in ("a", "b", "c"):
+        client.put("", "q", jid, "k", "{}")
+    client.put("", "q", "d", "k", "{}", depends=["a"], open=True)
+    job, dependent = client.multiget(["a", "d"])
+    with pytest.raises(HasDependents):
+        job.cancel()
+    dependent.depends_on("b", "c")
+    dependent.depends_off("a", "b")
+    dependent.depends_off()
+    dependent.seal()
+    assert dependent.refresh().state == "waiting"
+    assert job.tag("x", "y") == ["x", "y"]
+    assert job.untag("x") == ["y"]
+    assert job.track()
+    assert job.untrack()
+    assert job.set_priority(9) == 9
+    assert job.move("r", 60) == "a"
+    assert job.refresh().state == "scheduled"
+    assert job.refresh().queue == "r"
+    job.move("q")
+    assert client.pop("q", "w")[0].jid == "a"
+    job.timeout()
+    assert job.refresh().state == "stalled"
+    assert job.cancel() == ["a"]
+    assert job.refresh() is None
+    with pytest.raises(JobNotFound):
+        job.move("q")
+
+
+def test_a_queue(client: Client) -> None:
+    queue = client.queue("q")
+    queue.put("a", "k", "{}", 60, priority=2, retries=1, tags=["t"], context='{"a":1}')
+    assert queue.put("a", "k", "{}", absent=True) is None
+    assert queue.jobs("scheduled") == ["a"]
+    assert queue.length() == 1
+    assert queue.peek() == []
+    assert queue.counts().scheduled == 1
+    queue.pause()
+    assert queue.counts().paused
+    queue.unpause()
+    queue.set_heartbeat(5)
+    queue.set_max_concurrency(1)
+    assert client.config_get("q-heartbeat") == "5"
+    for jid in ("b", "c"):
+        queue.put(jid, "k", "{}")
+    assert len(queue.pop("w", 2)) == 1
+    assert queue.stats(0).wait.count == 0
+    assert queue.minutes(0, 1).put == {}
+    queue.forget()
+    assert client.queues() == []
+
+
+def test_failures_workers_tags_tracked_and_options(client: Client) -> None:
+    for jid in ("a", "b"):
+        client.put("", "q", jid, "k", "{}", tags=["t"])
+    assert Tags(client).top() == ["t"]
+    assert Tags(client).jobs("t", 1) == (2, ["b"])
+    assert Tracked(client).add("a")
+    assert [job.jid for job in Tracked(client).jobs().jobs] == ["a"]
+    assert Tracked(client).remove("a")
+    (job,) = client.pop("q", "w")
+    assert Workers(client).jobs("w").jobs == [job.jid]
+    assert [worker.jobs for worker in Workers(client).counts()] == [1]
+    job.fail("group", "message")
+    assert Failures(client).groups() == {"group": 1}
+    assert Failures(client).jobs("group").jids == [job.jid]
+    assert Failures(client).unfail("group", "q") == 1
+    Workers(client).deregister("w")
+    assert Workers(client).counts() == []
+    Config(client).set("application", "shop")
+    assert Config(client).get("application") == "shop"
+    assert Config(client).all()["application"] == "shop"
+    Config(client).unset("application")
+    assert Config(client).get("application") == "qless"
+
+
+def test_a_recurring_job(client: Client) -> None:
+    client.recur("q", "tick", "k", "{}", 60, 60)
+    tick = client.recur_get("tick")
+    assert tick is not None
+    tick.update(interval=30, priority=1)
+    assert tick.tag("t") == ["t"]
+    assert tick.untag("t") == []
+    assert tick.refresh().interval == 30
+    tick.cancel()
+    assert tick.refresh() is None
+
+
+def test_reserved_reads_its_texts_when_asked() -> None:
+    job = Reserved("j", "q", "k", "{}", "1", 5, 5, 0, "{}", "", 0.0)
+    assert (job.tag_list, job.context_object) == ([], {})
+    job = job._replace(tags='["a"]', context='{"a":1}')
+    assert (job.tag_list, job.context_object) == (["a"], {"a": 1})

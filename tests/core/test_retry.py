@@ -1,0 +1,260 @@
+"""What follows from each error, without a server: the conversation is driven by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from redis import exceptions as theirs
+
+from django_qless.core import exceptions as ours
+from django_qless.core.calls import Call
+from django_qless.core.retry import HangUp, Steps, code_of, insist, translated
+from django_qless.core.script import Library, Script
+from django_qless.core.wire import command
+
+CALL: Call[Any] = Call("put", ("x",), "write")
+LIBRARY = Library("return 1")
+
+
+def conversation(
+    error: Exception, engine: Any = "auto", seconds: float = 10
+) -> tuple[Script, Steps]:
+    """Return a conversation that begins with this error."""
+    script = Script("ql:", engine, LIBRARY)
+    return script, insist(error, script, CALL, "me:7", seconds)
+
+
+def finish(steps: Steps, reply: Any) -> Any:
+    """Give the last step its reply and return the conversation's result."""
+    with pytest.raises(StopIteration) as end:
+        steps.send(reply)
+    return end.value.value
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "raised"),
+    [
+        (theirs.ResponseError("BADARG put(): no"), "BADARG", ours.BadArgument),
+        (theirs.ResponseError("NOJOB get(): x"), "NOJOB", ours.JobNotFound),
+        (theirs.ResponseError("LOCKLOST x"), "LOCKLOST", ours.LockLost),
+        (theirs.ResponseError("STATE x"), "STATE", ours.WrongState),
+        (theirs.ResponseError("DEPENDENTS x"), "DEPENDENTS", ours.HasDependents),
+        (theirs.ResponseError("CYCLE x"), "CYCLE", ours.DependencyCycle),
+        (theirs.ResponseError("TOOBIG x"), "TOOBIG", ours.TooBig),
+        (theirs.ResponseError("STALE x"), "STALE", ours.StaleRequest),
+        (theirs.ResponseError("NOCOMMAND x"), "NOCOMMAND", ours.UnknownCommand),
+        (theirs.OutOfMemoryError("command not allowed"), "OOM", ours.ServerFull),
+        (theirs.AuthenticationError("x"), "NOAUTH", ours.NotAuthenticated),
+        (theirs.ResponseError("MISCONF disk"), "MISCONF", ours.CannotPersist),
+        (theirs.ResponseError("WRONGPASS x"), "WRONGPASS", ours.NotAuthenticated),
+        (theirs.MovedError("1 127.0.0.1:7000"), "MOVED", ours.ClusterRefused),
+        (theirs.ClusterCrossSlotError("x"), "CROSSSLOT", ours.ClusterRefused),
+        (theirs.ResponseError("user_script:3: boom"), "COREFAILED", ours.CoreFailed),
+        (theirs.ResponseError("@user_script: 9: -OOM full"), "OOM", ours.ServerFull),
+        (theirs.ResponseError("DB index is out of range"), "ERR", ours.ServerError),
+    ],
+)
+def test_errors_that_would_be_the_same_next_time_are_raised(
+    error: Exception, code: str, raised: type[ours.QlessError]
+) -> None:
+    assert code_of(error) == code
+    _, steps = conversation(error)
+    with pytest.raises(raised) as caught:
+        next(steps)
+    assert type(caught.value) is raised
+    assert caught.value.__cause__ is error
+    assert raised.explanation() in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        theirs.ConnectionError("Connection closed by server."),
+        theirs.TimeoutError("Timeout reading from socket"),
+        theirs.BusyLoadingError("Redis is loading the dataset in memory"),
+        theirs.ReadOnlyError("You can't write against a read only replica."),
+        theirs.MasterDownError("Link with MASTER is down"),
+        ConnectionResetError("reset"),
+    ],
+)
+def test_a_lost_server_is_called_again_with_the_same_request(error: Exception) -> None:
+    script, steps = conversation(error)
+    assert next(steps) is HangUp.STEP
+    assert steps.send(None) == 0.0
+    request = steps.send(None)
+    assert request == script.request(CALL, "me:7")
+    assert b"me:7" in request
+    # The second failure is answered with a pause.
+    assert steps.throw(error) is HangUp.STEP
+    assert 0 < steps.send(None) < 0.02
+    assert steps.send(None) == request
+    assert finish(steps, "reply") == "reply"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        theirs.ResponseError("BUSY Redis is busy running a script."),
+        theirs.TryAgainError("Multiple keys request during rehashing"),
+        theirs.ClusterDownError("The cluster is down"),
+        theirs.ResponseError("NOREPLICAS Not enough good replicas to write."),
+    ],
+)
+def test_a_server_that_is_not_ready_is_called_again(error: Exception) -> None:
+    script, steps = conversation(error)
+    assert next(steps) == 0.0
+    assert steps.send(None) == script.request(CALL, "me:7")
+    assert finish(steps, "reply") == "reply"
+
+
+def test_pauses_grow_up_to_a_second_and_never_repeat_in_step() -> None:
+    _, steps = conversation(theirs.ResponseError("BUSY x"), seconds=1e9)
+    pauses = [next(steps)]
+    for _ in range(12):
+        steps.send(None)
+        pauses.append(steps.throw(theirs.ResponseError("BUSY x")))
+    assert pauses[0] == 0.0
+    assert 0.5 <= pauses[-1] <= 1
+    assert max(pauses) <= 1
+    assert len(set(pauses[-4:])) == 4
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (theirs.ConnectionError("gone"), ours.ConnectionLost),
+        (theirs.TimeoutError("slow"), ours.ConnectionLost),
+        (theirs.BusyLoadingError("loading"), ours.ServerBusy),
+        (theirs.ReadOnlyError("replica"), ours.ReadOnlyServer),
+        (theirs.ResponseError("BUSY script"), ours.ServerBusy),
+    ],
+)
+def test_when_patience_ends_the_last_error_is_raised(
+    error: Exception, raised: type[ours.QlessError]
+) -> None:
+    _, steps = conversation(error, seconds=-1)
+    with pytest.raises(raised):
+        next(steps)
+
+
+@pytest.mark.parametrize(
+    "error", [theirs.ResponseError("Function not found"), theirs.NoScriptError("x")]
+)
+def test_a_missing_library_is_loaded_and_the_request_repeated(error: Exception) -> None:
+    script, steps = conversation(error)
+    assert next(steps) == command("FUNCTION", "LOAD", LIBRARY.functions())
+    assert steps.send(LIBRARY.name) == script.request(CALL, "me:7")
+    assert finish(steps, "reply") == "reply"
+
+
+def test_a_library_that_somebody_else_has_loaded_is_as_good() -> None:
+    script, steps = conversation(theirs.ResponseError("Function not found"))
+    next(steps)
+    there = theirs.ResponseError(f"Library '{LIBRARY.name}' already exists")
+    assert steps.throw(there) == script.request(CALL, "me:7")
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        theirs.NoPermissionError("User x has no permissions to run 'function|load'"),
+        theirs.ResponseError("unknown command 'FUNCTION', with args beginning with"),
+        theirs.OutOfMemoryError("command not allowed when used memory > 'maxmemory'."),
+    ],
+)
+def test_where_functions_cannot_be_loaded_scripts_follow(refusal: Exception) -> None:
+    script, steps = conversation(theirs.ResponseError("Function not found"))
+    next(steps)
+    request = steps.throw(refusal)
+    assert script.engine == "script"
+    assert request == script.request(CALL, "me:7")
+    assert b"EVALSHA" in request
+    # They are not there yet either; the second loading does not hurry.
+    assert steps.throw(theirs.NoScriptError("No matching script.")) == 0.0
+    assert steps.send(None) == command("SCRIPT", "LOAD", LIBRARY.script("write"))
+    assert steps.send("sha") == request
+
+
+@pytest.mark.parametrize(
+    ("refusal", "raised"),
+    [
+        (theirs.NoPermissionError("User x has no permissions"), ours.NotPermitted),
+        (theirs.ResponseError("unknown command 'FCALL'"), ours.ServerTooOld),
+    ],
+)
+def test_who_insists_on_functions_is_told_what_stands_in_the_way(
+    refusal: Exception, raised: type[ours.QlessError]
+) -> None:
+    _, steps = conversation(refusal, engine="function")
+    with pytest.raises(raised):
+        next(steps)
+
+
+def test_who_may_use_neither_is_told_so() -> None:
+    refusal = theirs.NoPermissionError("User x has no permissions")
+    script, steps = conversation(refusal)
+    assert next(steps) == script.request(CALL, "me:7")
+    assert script.engine == "script"
+    assert steps.throw(refusal) == 0.0
+    with pytest.raises(ours.NotPermitted):
+        steps.send(None)
+
+
+def old_server(version: str) -> tuple[Script, Steps]:
+    """Return a conversation with a server that has neither functions nor headers."""
+    script, steps = conversation(theirs.ResponseError("unknown command `FCALL`"))
+    assert b"EVALSHA" in next(steps)
+    steps.throw(theirs.NoScriptError("x"))
+    assert b"SCRIPT" in steps.send(None)
+    text = "Error compiling script (new function): user_script:1: unexpected symbol"
+    assert steps.throw(theirs.ResponseError(text)) == command("INFO", "server")
+    return script, steps
+
+
+def test_servers_before_seven_get_scripts_without_header() -> None:
+    script, steps = old_server("6.2.14")
+    request = steps.send("# Server\r\nredis_version:6.2.14\r\n")
+    assert request == script.request(CALL, "me:7")
+    assert len(set(script._heads.values())) == 1
+    assert steps.throw(theirs.NoScriptError("x")) > 0
+    assert steps.send(None) == command("SCRIPT", "LOAD", LIBRARY.body)
+    assert steps.send("sha") == request
+    assert finish(steps, "reply") == "reply"
+
+
+def test_servers_before_six_two_are_too_old() -> None:
+    _, steps = old_server("5.0.6")
+    with pytest.raises(ours.ServerTooOld, match=r"version 5\.0\."):
+        steps.send("# Server\r\nredis_version:5.0.6\r\n")
+
+
+def test_a_core_that_vanishes_again_and_again_is_loaded_until_patience_ends() -> None:
+    missing = theirs.ResponseError("Function not found")
+    script, steps = conversation(missing)
+    load = command("FUNCTION", "LOAD", LIBRARY.functions())
+    assert next(steps) == load
+    steps.send(LIBRARY.name)
+    for _ in range(5):
+        assert isinstance(steps.throw(missing), float)
+        assert steps.send(None) == load
+        assert steps.send(LIBRARY.name) == script.request(CALL, "me:7")
+    assert finish(steps, "reply") == "reply"
+
+
+def test_an_error_during_loading_is_judged_like_any_other() -> None:
+    script, steps = conversation(theirs.ResponseError("Function not found"))
+    next(steps)
+    assert steps.throw(theirs.ConnectionError("gone")) is HangUp.STEP
+    steps.send(None)
+    assert steps.send(None) == script.request(CALL, "me:7")
+
+
+def test_messages_name_what_happened_and_the_remedy() -> None:
+    error = translated(theirs.ResponseError("NOJOB fail(): Job x does not exist"))
+    assert error.detail == "fail(): Job x does not exist"
+    assert str(error).startswith("fail(): Job x does not exist. The job was cancelled")
+    assert str(ours.TooBig()) == ours.TooBig.explanation()
+    assert str(ours.ServerFull("OOM", done=2)).endswith(
+        "The 2 items before were dealt with."
+    )
