@@ -1,0 +1,163 @@
+"""What `django_qless` raises, and what a job may raise to say how it ended.
+
+    QlessError                        everything that went wrong around a job
+    ├── InvalidJob                    @job on something that cannot be a job
+    ├── InvalidOption                 a value that an option does not take
+    │   └── UnknownOption             an option that does not exist
+    ├── UnserialisableArgument        an argument that JSON cannot carry
+    ├── NotPut                        the handle's job waits for a commit
+    └── NoResult                      result() or wait() without a result
+        ├── ResultNotReady            not yet
+        ├── JobFailed                 never: the job failed
+        └── JobGone                   nothing is known of the job
+
+    Retry, Fail                       raised inside a job: how this run ends
+    └── RowGone                       (of Fail) the row that the job needs is gone
+    JobTimeout                        raised inside a job that ran too long
+
+What the client for the Lua core raises is in `django_qless.core.exceptions`.
+Nothing here needs Django.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django_qless.core.exceptions import QlessError
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+__all__ = [
+    "Fail",
+    "InvalidJob",
+    "InvalidOption",
+    "JobFailed",
+    "JobGone",
+    "JobTimeout",
+    "NoResult",
+    "NotPut",
+    "QlessError",
+    "ResultNotReady",
+    "Retry",
+    "RowGone",
+    "UnknownOption",
+    "UnserialisableArgument",
+]
+
+
+class InvalidJob(QlessError, TypeError):
+    """A worker could not run such a job."""
+
+
+class InvalidOption(QlessError, ValueError):
+    """Nothing was put."""
+
+
+class UnknownOption(InvalidOption, TypeError):
+    """Nothing was put."""
+
+
+class UnserialisableArgument(QlessError, TypeError):
+    """Nothing was put."""
+
+
+class NotPut(QlessError):
+    """The job is put when its transaction commits, and not at all if that is rolled
+    back. Ask again after the commit, or put it with on_commit=False."""
+
+
+class NoResult(QlessError):
+    """The job has no result to give."""
+
+
+class ResultNotReady(NoResult, TimeoutError):
+    """Is a worker serving its queue? result(timeout) waits that many seconds, and
+    result(None) for ever."""
+
+
+class JobFailed(NoResult):
+    """It has no result; handle.retry() puts it again."""
+
+    def __init__(self, jid: str, group: str, message: str) -> None:
+        super().__init__(f"Job {jid} failed in group {group!r}: {message}")
+        self.jid = jid
+        self.group = group
+        self.message = message
+
+    def __reduce__(self) -> tuple[type[JobFailed], tuple[str, str, str]]:
+        return type(self), (self.jid, self.group, self.message)
+
+
+class JobGone(NoResult):
+    """It was cancelled, it has expired from the history of completed jobs, or it was
+    never put: its transaction was rolled back, say."""
+
+
+class Retry(Exception):
+    """Raised inside a job: run it again, after `delay` seconds or a timedelta.
+
+    Uses up one of the job's retries; without a delay the job's backoff decides. When
+    none is left the job fails in `group`.
+    """
+
+    def __init__(
+        self,
+        delay: float | timedelta | None = None,
+        *,
+        message: str = "",
+        group: str = "",
+    ) -> None:
+        super().__init__(delay, message, group)
+        seconds = getattr(delay, "total_seconds", None)
+        self.delay: float | None = seconds() if seconds else delay  # type: ignore[assignment]
+        self.message = message
+        self.group = group
+
+    def __str__(self) -> str:
+        return self.message or "the job asked to be run again"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), message=self.message, group=self.group), (
+            self.delay,
+        )
+
+
+class Fail(Exception):
+    """Raised inside a job: it fails for good in `group`, retries or not."""
+
+    def __init__(self, group: str, message: str = "") -> None:
+        super().__init__(group, message)
+        self.group = group
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message or self.group
+
+
+class RowGone(Fail):
+    """The row that the job needs is not in the database any more."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("row-gone", message)
+
+    def __reduce__(self) -> tuple[type[RowGone], tuple[str]]:
+        return type(self), (self.message,)
+
+
+class JobTimeout(Exception):
+    """Raised inside a job that has run longer than its `timeout`.
+
+    The job may catch it to tidy up. If it does not, the run ends in the failure group
+    `timeout`, after its retries.
+    """
+
+    group = "timeout"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"the job ran longer than its timeout of {self.seconds:g} s"
