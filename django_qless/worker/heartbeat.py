@@ -1,0 +1,103 @@
+"""Keeping the locks of running jobs, and showing that the worker lives."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import time
+from typing import TYPE_CHECKING
+
+from django_qless.core.exceptions import QlessError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from django_qless.core import Client, Reserved
+
+logger = logging.getLogger("django_qless.worker")
+
+LONGEST_PACE = 10.0
+"""Seconds: a worker gives a sign of life at least as often, jobs or not."""
+SHORTEST_PACE = 0.05
+BEATS_PER_LOCK = 3
+AFTER_TROUBLE = 1.0
+"""Seconds until the next try, when a beat did not reach the server."""
+
+
+def pace_for(lock: float) -> float:
+    """Return the longest time between two beats for a lock of this many seconds."""
+    return min(LONGEST_PACE, max(SHORTEST_PACE, lock / BEATS_PER_LOCK))
+
+
+class Heartbeat:
+    """Says when to beat, and beats for all jobs of a worker in one call."""
+
+    def __init__(self, client: Client, worker: str, info: str) -> None:
+        self._client = client
+        self._worker = worker
+        self._info = info
+        self.pace = LONGEST_PACE
+        self.due = time.monotonic()
+
+    def hurry(self, lock: float) -> None:
+        """Beat more often if a lock of this length asks for it."""
+        pace = pace_for(lock)
+        if pace < self.pace:
+            self.pace = pace
+            self.due = min(self.due, time.monotonic() + pace)
+
+    def relax(self, locks: Iterable[float]) -> None:
+        """Choose the pace anew for these locks."""
+        self.pace = min((pace_for(lock) for lock in locks), default=LONGEST_PACE)
+
+    def beat(self, held: Sequence[tuple[str, str]]) -> set[str]:
+        """Renew the locks on these (jid, token); return the jids whose lock is lost.
+
+        Raises nothing: a beat that fails is tried again soon.
+        """
+        try:
+            answer = self._client.beat(self._worker, self._info, held)
+        except Exception as error:  # noqa: BLE001  whatever it is, the next may succeed
+            pause = min(AFTER_TROUBLE, self.pace)
+            logger.warning("heartbeat failed, again in %.1f s: %s", pause, error)
+            self.due = time.monotonic() + pause
+            return set()
+        # Jitter, so that workers started together do not beat together.
+        self.due = time.monotonic() + self.pace * random.uniform(0.8, 1.0)
+        return set(answer.lost)
+
+
+class LockLength:
+    """Learns from reserved jobs how long the server's locks last.
+
+    A job says when its lock expires by the server's clock, which need not be ours: the
+    difference of the two is asked for once in a while, and when a length surprises.
+    """
+
+    KEPT, PAUSE = 60.0, 1.0
+    """Seconds for which the answer is good, and between two questions."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._difference = 0.0
+        self._asked = float("-inf")
+        self._last = 0.0
+
+    def shortest(self, jobs: Sequence[Reserved]) -> float:
+        """Return the length in seconds of the shortest lock on these new jobs."""
+        expires = min([job.expires for job in jobs])
+        length = expires - time.time() - self._difference
+        age = time.monotonic() - self._asked
+        surprising = abs(length - self._last) > 0.1 * self._last + 0.1
+        if age > self.KEPT or (surprising and age > self.PAUSE):
+            self._ask()
+            length = expires - time.time() - self._difference
+        self._last = length
+        return length
+
+    def _ask(self) -> None:
+        self._asked = time.monotonic()
+        # Without an answer the difference of a minute ago is good enough.
+        with contextlib.suppress(QlessError):
+            self._difference = float(self._client.meta()["now"]) - time.time()

@@ -1,0 +1,155 @@
+"""The jobs that a child holds, and the thread that does not let them wait.
+
+While batches are quick, finished jobs are settled together with the next reservation. A
+slow job in a batch would keep the finished ones unsettled and the others from being run
+elsewhere; a thread steps in then. It sleeps as long as there is no batch of several
+jobs, and wakes once per deadline otherwise: it costs a batch nothing and a job nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from django_qless.core import Settlement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from django_qless.core import Reserved
+
+# Seconds that a finished job waits to be settled, or a held one to be started. The rest
+# up to 20 ms is for getting hold of the interpreter and for the round trip.
+LIMIT = 0.012
+
+# Seconds until the next try when the server could not be reached.
+AFTER_TROUBLE = 0.2
+
+
+def hand_back(job: Reserved) -> Settlement:
+    """Return the job to its queue at once; the attempt does not count."""
+    return Settlement(job.jid, job.token, "release", (0,))
+
+
+class Batch:
+    """Jobs waiting for their turn, and outcomes that the server does not know yet.
+
+    A deque's append and popleft are atomic, so the two threads need no lock for single
+    jobs: each job is either run or handed back, each outcome sent by one of them.
+    """
+
+    def __init__(
+        self,
+        settle: Callable[[Sequence[Settlement]], bool],
+        alone: Callable[[], None],
+    ) -> None:
+        """Settle with this function what must not wait.
+
+        It raises nothing, and returns False if it has to be tried again. `alone` is told
+        when nothing is held any more beside the running job.
+        """
+        self.waiting: deque[tuple[int, Reserved]] = deque()
+        self.outcomes: deque[Settlement] = deque()
+        #: How often the other thread has stepped in, twice: odd while it is at it.
+        self.early_steps = 0
+        self._settle = settle
+        self._alone = alone
+        self._lock = threading.Lock()
+        self._settling = threading.Lock()
+        self._since = 0.0
+        self._called = threading.Event()
+        self._watching = False
+        self._leaving = False
+        self._thread: threading.Thread | None = None
+
+    def load(self, jobs: Iterable[Reserved], now: float) -> None:
+        """Hold these jobs from `now` (monotonic) on."""
+        with self._lock:
+            self.waiting.extend(enumerate(jobs, 1))
+            self._since = now if len(self.waiting) > 1 or self.outcomes else 0.0
+        if self._since and not self._watching:
+            self._call_watchman()
+
+    def done(self) -> None:
+        """Take in that all jobs of the batch have been run or handed back."""
+        self._since = 0.0
+
+    def take_outcomes(self, most: int) -> list[Settlement]:
+        """Return and forget up to `most` outcomes, the oldest first."""
+        taken: list[Settlement] = []
+        try:
+            while len(taken) < most:
+                taken.append(self.outcomes.popleft())
+        except IndexError:
+            pass
+        return taken
+
+    def put_back(self, outcomes: Sequence[Settlement]) -> None:
+        """Keep outcomes that could not be sent."""
+        self.outcomes.extendleft(reversed(outcomes))
+
+    def drop(self, tokens: set[str]) -> None:
+        """Do not start jobs whose locks are lost."""
+        with self._lock:
+            kept = [entry for entry in self.waiting if entry[1].token not in tokens]
+            self.waiting.clear()
+            self.waiting.extend(kept)
+
+    def give_up_waiting(self) -> None:
+        """Hand back what has not been started."""
+        try:
+            while True:
+                self.outcomes.append(hand_back(self.waiting.popleft()[1]))
+        except IndexError:
+            pass
+
+    def wait_for_early(self) -> None:
+        """Return when the other thread has done what it is at."""
+        self._since = 0.0
+        self._leaving = True
+        with self._settling:
+            pass
+
+    def _call_watchman(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._watch, name="early settling", daemon=True
+            )
+            self._thread.start()
+        self._called.set()
+
+    def _watch(self) -> None:
+        while self._called.wait():
+            self._called.clear()
+            self._watching = True
+            while since := self._since:
+                if (pause := since + LIMIT - time.monotonic()) > 0:
+                    time.sleep(pause)
+                else:
+                    self._step_in(since)
+            self._watching = False
+            # A batch may have begun before it could see that nobody watches.
+            if self._since:
+                self._called.set()
+
+    def _step_in(self, since: float) -> None:
+        """Settle what is finished and hand back what waits, unless it is over."""
+        with self._settling:
+            with self._lock:
+                if self._since != since:
+                    return
+                self._since = 0.0
+                self.early_steps += 1
+                self.give_up_waiting()
+                self._alone()
+            self._settle_outcomes()
+            self.early_steps += 1
+
+    def _settle_outcomes(self) -> None:
+        while outcomes := self.take_outcomes(most=200):
+            if not self._settle(outcomes):
+                if self._leaving:
+                    return
+                time.sleep(AFTER_TROUBLE)

@@ -1,0 +1,173 @@
+"""A child's calls to the server: outcomes one way, jobs the other."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from django_qless.core import Settlement
+from django_qless.core.exceptions import QlessError, ServerError
+from django_qless.worker import failures
+from django_qless.worker.heartbeat import LockLength, pace_for
+from django_qless.worker.log import event
+from django_qless.worker.pools import board as boards
+from django_qless.worker.pools.batch import Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from django_qless.core import Reserved, Settled
+    from django_qless.worker.pools.board import Board
+    from django_qless.worker.worker import Worker
+
+# Seconds an idle child blocks at most before it asks again. It is woken when a job comes:
+# this bounds the harm of a wake-up that got lost with another worker.
+WAIT = 5.0
+
+# Seconds for which a call is repeated before the child looks around again.
+PATIENCE = 5.0
+
+# One call settles and reserves at most 250 jobs.
+MOST_OUTCOMES = 150
+
+# Refusals that say: the job is no longer ours, so there is nothing left to do.
+GONE = ("LOCKLOST", "NOJOB", "STATE")
+
+
+class Exchange:
+    """Settles jobs and reserves new ones, and shows on the board what is held.
+
+    An outcome is kept until the server has taken or refused it.
+    """
+
+    def __init__(self, worker: Worker, board: Board, ring: Callable[[], None]) -> None:
+        """`ring` is called when the parent has to look at the board."""
+        self.worker = worker
+        self.board = board
+        self.ring = ring
+        self.client = worker.client(PATIENCE)
+        # The thread that settles early must not take the other's place in the line of
+        # idle clients.
+        self.early_client = worker.client(PATIENCE)
+        self.reserver = worker.reserver()
+        self.lock_length = LockLength(self.client)
+        self.batch = Batch(self.settle_early, self.show_alone)
+
+    def reserve(self, count: int) -> Settled | None:
+        """Settle what is finished and reserve up to `count` jobs, in one call.
+
+        Returns None if it has to be asked again. Raises what the call raises.
+        """
+        words, batch = self.board.words, self.batch
+        early_steps = batch.early_steps
+        words[boards.DRY] = 0
+        words[boards.CALLS] += 1
+        try:
+            settled = self.send(count)
+            if settled and settled.jobs:
+                self.show(settled.jobs)
+        finally:
+            words[boards.CALLS] += 1
+        words[boards.READY] = 1
+        if settled and not settled.jobs:
+            # Jobs may be on their way back into the queues, and what follows from a
+            # refusal must not wait: this is no moment to rest.
+            if early_steps % 2 or early_steps != batch.early_steps or batch.outcomes:
+                return None
+        return settled
+
+    def settle(self) -> None:
+        """Settle what is finished. Raises what the call raises."""
+        self.send(0)
+
+    def send(self, count: int) -> Settled | None:
+        """Make the call; on an error keep the outcomes that the server did not take."""
+        outcomes = self.batch.take_outcomes(MOST_OUTCOMES)
+        try:
+            settled = self.client.settle(
+                self.worker.name,
+                outcomes,
+                count=count,
+                queues=self.reserver.order() if count else (),
+                exclude=self.worker.options.exclude if count else (),
+                wait=WAIT if count else None,
+            )
+        except BaseException as error:
+            # A call that is split may have settled some before it failed.
+            left = outcomes[getattr(error, "done", 0) :]
+            if left and is_about_the_call(error):
+                self.settle_singly(left)
+                return None
+            self.batch.put_back(left)
+            raise
+        if settled.refused:
+            self.take_refusals(settled, outcomes)
+        return settled
+
+    def show(self, jobs: Sequence[Reserved]) -> None:
+        """Publish the jobs, so that the parent beats for them, and often enough."""
+        fitting = self.board.publish(jobs)
+        if fitting < len(jobs):
+            event(logging.WARNING, "no heartbeats", jid=jobs[fitting].jid[:100])
+        lock = self.lock_length.shortest(jobs)
+        self.board.seconds[boards.LOCK] = lock
+        if pace_for(lock) < self.board.seconds[boards.PACE]:
+            self.ring()
+
+    def show_alone(self) -> None:
+        """Publish that nothing is held any more beside the running job."""
+        self.board.words[boards.ALONE] = 1
+
+    def settle_early(self, outcomes: Sequence[Settlement]) -> bool:
+        """Settle while a job runs; return whether that was possible."""
+        try:
+            settled = self.early_client.settle(
+                self.worker.name, outcomes, count=0, queues=()
+            )
+        except Exception as error:  # noqa: BLE001  whatever it is, nothing is forgotten
+            left = outcomes[getattr(error, "done", 0) :]
+            self.batch.put_back(left)
+            event(logging.DEBUG, "settling early failed", error=error)
+            return False
+        self.take_refusals(settled, outcomes)
+        return True
+
+    def settle_singly(self, outcomes: Sequence[Settlement]) -> None:
+        """Settle one by one, since one of them spoils the call for all."""
+        for at, outcome in enumerate(outcomes):
+            try:
+                settled = self.client.settle(
+                    self.worker.name, [outcome], count=0, queues=()
+                )
+            except BaseException as error:
+                if not is_about_the_call(error):
+                    self.batch.put_back(outcomes[at:])
+                    raise
+                self.refuse(outcome, type(error).__name__, str(error))
+            else:
+                self.take_refusals(settled, [outcome])
+
+    def take_refusals(self, settled: Settled, outcomes: Sequence[Settlement]) -> None:
+        """Look at the outcomes that the server did not take."""
+        sent = {outcome.jid: outcome for outcome in outcomes}
+        for refused in settled.refused:
+            self.refuse(sent[refused.jid], refused.code, refused.text)
+
+    def refuse(self, outcome: Settlement, code: str, text: str) -> None:
+        """Log that an outcome was refused; if the job is still ours, it fails."""
+        level = logging.DEBUG if outcome.verb == "release" else logging.WARNING
+        event(level, "refused", jid=outcome.jid, verb=outcome.verb, why=code, text=text)
+        if code not in GONE and outcome.args[:1] != (failures.REFUSED,):
+            words = failures.fitting(f"The server refused {outcome.verb}: {text}")
+            args = (failures.REFUSED, words)
+            self.batch.outcomes.append(
+                Settlement(outcome.jid, outcome.token, "fail", args)
+            )
+
+
+def is_about_the_call(error: BaseException) -> bool:
+    """Return whether the server, or its client, objects to what the call says.
+
+    It would do so again, unlike after trouble with the server or with the connection.
+    """
+    return isinstance(error, QlessError) and not isinstance(error, ServerError)

@@ -1,0 +1,261 @@
+"""The prefork pool: a parent that supervises, and children that run jobs.
+
+The parent has one thread and runs no jobs. It sees children die and starts new ones,
+beats for the jobs of all in one call, passes on orders, and decides when to end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import os
+import selectors
+import time
+from typing import TYPE_CHECKING
+
+from django_qless.worker.heartbeat import Heartbeat
+from django_qless.worker.log import event, logger
+from django_qless.worker.pools import board as boards
+from django_qless.worker.pools.aftermath import Aftermath
+from django_qless.worker.pools.board import Board
+from django_qless.worker.pools.child import Child
+from django_qless.worker.pools.process import Process
+from django_qless.worker.shutdown import SIGNALS, Signals, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from django_qless.worker.pools.board import Held
+    from django_qless.worker.worker import Worker
+
+# Seconds to wait after the first child that died before it reached the server; doubled
+# for each more in a row, up to the longest.
+BACKOFF, LONGEST_BACKOFF = 0.1, 30.0
+
+# Seconds for which the parent insists on a call: it has other things to do, and tries
+# again by itself.
+PATIENCE = 1.0
+
+# Seconds after which a child that sleeps on is told again.
+DEAF = 0.02
+
+# Seconds that the end waits for the server to take back the jobs of killed children.
+LAST_WORDS = 5.0
+
+
+class Prefork:
+    """Runs up to `concurrency` jobs at once, each in a process of its own."""
+
+    name = "prefork"
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.shutdown = worker.shutdown
+        self.children: list[Process] = []
+        client = worker.client(PATIENCE)
+        self.heartbeat = Heartbeat(client, worker.name, worker.info)
+        self.aftermath = Aftermath(client, worker.name)
+        self.signals = Signals()
+        self.bell, self.bell_button = os.pipe()
+        for end in (self.bell, self.bell_button):
+            os.set_blocking(end, False)
+        self.failed_starts = 0
+        self.start_due = 0.0
+        self.last_words: float | None = None
+
+    def run(self) -> bool:
+        """Supervise until the worker has ended; return whether all jobs are settled."""
+        # What exists now will not change: the children's collections leave it alone, so
+        # that its memory stays shared.
+        gc.collect()
+        gc.freeze()
+        with self.signals, selectors.DefaultSelector() as selector:
+            selector.register(self.signals.reader, selectors.EVENT_READ)
+            selector.register(self.bell, selectors.EVENT_READ)
+            while True:
+                self.take_steps()
+                if self.ended:
+                    return self.aftermath.due is None
+                selector.select(self.until_next())
+
+    def take_steps(self) -> None:
+        """Do all there is to do now; an error in one step does not stop the others."""
+        for step in (
+            self.hear_signals,
+            self.bury_the_dead,
+            self.settle_aftermath,
+            self.hear_the_bell,
+            self.beat,
+            self.end_burst,
+            self.shut_down,
+            self.start_children,
+        ):
+            try:
+                step()
+            except Exception:  # noqa: BLE001  locks must be kept, whatever happens
+                logger.exception("%s failed; the worker goes on", step.__name__)
+                self.start_due = time.monotonic() + BACKOFF
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is left to be done, or to be waited for."""
+        if self.shutdown.stage is Stage.RUNNING or self.children:
+            return False
+        now = time.monotonic()
+        self.last_words = self.last_words or now + LAST_WORDS
+        return self.aftermath.due is None or now > self.last_words
+
+    def until_next(self) -> float:
+        """Return the seconds until something has to be done without an event."""
+        times = [self.heartbeat.due]
+        if self.missing:
+            times.append(self.start_due)
+        for due in (self.aftermath.due, self.shutdown.deadline):
+            if due is not None:
+                times.append(due)
+        if any(child.is_deaf for child in self.children):
+            times.append(time.monotonic() + DEAF)
+        return max(0.0, min(times) - time.monotonic())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all children are there, and nobody's jobs are still to be settled."""
+        return (
+            self.shutdown.stage is Stage.RUNNING
+            and self.aftermath.due is None
+            and len(self.children) == self.worker.options.concurrency
+        )
+
+    @property
+    def missing(self) -> int:
+        """How many children are to be started now, or at `start_due`."""
+        if self.shutdown.stage is not Stage.RUNNING:
+            return 0
+        options = self.worker.options
+        if options.burst and self.aftermath.due is not None:
+            # A new child's look into the queues is to see what comes back to them.
+            return 0
+        return options.concurrency - len(self.children)
+
+    # The steps of a round, in their order.
+
+    def hear_signals(self) -> None:
+        """Take in what the operator wants."""
+        for received in self.signals.received():
+            if received in SIGNALS:
+                event(logging.INFO, "signal", name=received.name)
+                self.shutdown.signalled()
+
+    def bury_the_dead(self) -> None:
+        """See which children have ended, and take over the jobs that they held."""
+        for child in [child for child in self.children if child.watch()]:
+            self.children.remove(child)
+            self.aftermath.take_over(child)
+            self.plan_the_next(child)
+            child.close()
+
+    def plan_the_next(self, dead: Process) -> None:
+        """Decide when to replace a child: at once, unless it could not even start."""
+        if dead.status == 0 or dead.doomed is not None:
+            return
+        event(logging.ERROR, "child died", pid=dead.pid, status=dead.status)
+        if dead.board.words[boards.READY]:
+            self.failed_starts = 0
+            return
+        pause = min(BACKOFF * 2**self.failed_starts, LONGEST_BACKOFF)
+        self.failed_starts = min(self.failed_starts + 1, 16)
+        self.start_due = time.monotonic() + pause
+
+    def settle_aftermath(self) -> None:
+        """Settle what dead children held."""
+        due = self.aftermath.due
+        if due is not None and time.monotonic() >= due:
+            self.aftermath.settle(self.children)
+
+    def hear_the_bell(self) -> None:
+        """See what the children want noticed: a short lock, or a dry queue."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.bell, 4096)
+        for lock in self.locks():
+            self.heartbeat.hurry(lock)
+        self.show_pace()
+
+    def locks(self) -> list[float]:
+        """Return the lengths of the locks on what the children hold."""
+        return [
+            child.board.seconds[boards.LOCK]
+            for child in self.children
+            if child.board.holdings().locked
+        ]
+
+    def show_pace(self) -> None:
+        """Tell the children how often their locks are renewed."""
+        for child in self.children:
+            child.board.seconds[boards.PACE] = self.heartbeat.pace
+
+    def beat(self) -> None:
+        """Renew the locks of all children's jobs, if it is time."""
+        if time.monotonic() < self.heartbeat.due:
+            return
+        newest: dict[str, Held] = {}
+        for child in self.children:
+            # A suspended child does not work, so its locks may pass to others.
+            for held in () if child.suspended else child.board.holdings().locked:
+                known = newest.setdefault(held.jid, held)
+                if int(held.token) > int(known.token):
+                    newest[held.jid] = held
+        lost = self.heartbeat.beat(list(newest.values()))
+        if lost:
+            self.take_losses({newest[jid].token for jid in lost if jid in newest})
+        self.heartbeat.relax(self.locks())
+        self.show_pace()
+        # A child that was given a short lock meanwhile has seen the old pace.
+        self.hear_the_bell()
+
+    def take_losses(self, tokens: Collection[str]) -> None:
+        """Stop the work on jobs whose locks are lost."""
+        for child in self.children:
+            holdings = child.board.holdings()
+            lost = {held.token for held in holdings.locked if held.token in tokens}
+            if holdings.running and holdings.running.token in lost:
+                jid = holdings.running.jid
+                event(logging.WARNING, "lock lost, killing", jid=jid, pid=child.pid)
+                child.kill(lost)
+            elif lost:
+                child.board.order_drop(lost)
+
+    def end_burst(self) -> None:
+        """Begin to end when all queues are empty and nothing runs."""
+        if self.worker.options.burst and self.is_complete:
+            # Two equal looks: between them, all children were dry at the same time.
+            looks = [child.dry_look() for child in self.children]
+            if None not in looks and looks == [
+                child.dry_look() for child in self.children
+            ]:
+                self.shutdown.drain()
+
+    def shut_down(self) -> None:
+        """Pass on that the end has come, until every child has heard it."""
+        self.shutdown.check_time()
+        if self.shutdown.stage is Stage.DRAINING:
+            for child in self.children:
+                child.order_stop()
+        elif self.shutdown.stage is Stage.STOPPING:
+            for child in self.children:
+                child.kill()
+
+    def start_children(self) -> None:
+        """Start the children that are missing, unless it is too early."""
+        while self.missing and time.monotonic() >= self.start_due:
+            self.worker.environment.before_fork()
+            board = Board()
+            board.seconds[boards.PACE] = self.heartbeat.pace
+            self.children.append(Process(self.live, board, self.children))
+
+    def live(self, board: Board) -> None:
+        """Be a child."""
+        self.signals.close()
+        os.close(self.bell)
+        self.worker.environment.after_fork()
+        Child(self.worker, board, self.bell_button).run()

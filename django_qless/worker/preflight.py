@@ -1,0 +1,74 @@
+"""Is the server fit to keep jobs? Looked at once, before the first job."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from redis.exceptions import RedisError
+
+from django_qless.core import exceptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from django_qless.core import Client
+
+EVICTING = (
+    "maxmemory-policy is {policy}: a full server would throw away jobs. "
+    "Set it to noeviction."
+)
+FORGETTING = (
+    "there is no append-only file: after a crash the server has lost jobs. "
+    "Set appendonly to yes."
+)
+
+
+class CannotWork(Exception):
+    """The worker cannot begin; `code` is the exit code, one of sysexits.h."""
+
+    def __init__(self, words: str, code: int) -> None:
+        super().__init__(words)
+        self.code = code
+
+
+# What keeps a worker from working, and how its process ends then. A supervisor may try
+# again after EX_UNAVAILABLE; the others need a person.
+CODES: tuple[tuple[type[exceptions.QlessError], int], ...] = (
+    (exceptions.NotAuthenticated, os.EX_NOPERM),
+    (exceptions.NotPermitted, os.EX_NOPERM),
+    (exceptions.ServerTooOld, os.EX_CONFIG),
+    (exceptions.ClusterRefused, os.EX_CONFIG),
+    (exceptions.ServerError, os.EX_UNAVAILABLE),
+    (exceptions.QlessError, os.EX_SOFTWARE),
+)
+
+
+def inspect_server(client: Client) -> list[str]:
+    """Return warnings about the server; raise CannotWork if it cannot be used."""
+    try:
+        client.meta()
+    except exceptions.QlessError as error:
+        code = next(code for kind, code in CODES if isinstance(error, kind))
+        raise CannotWork(str(error), code) from error
+    return list(warnings(server_info(client)))
+
+
+def server_info(client: Client) -> dict[str, object]:
+    """Return what INFO says of memory and persistence; nothing if it is forbidden."""
+    info: dict[str, object] = {}
+    with contextlib.suppress(RedisError, OSError):
+        for section in ("memory", "persistence"):
+            info |= client.redis.info(section)
+    client.redis.connection_pool.disconnect()
+    return info
+
+
+def warnings(info: Mapping[str, object]) -> Iterator[str]:
+    """Say what may lose jobs on a server with this INFO."""
+    policy = info.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        yield EVICTING.format(policy=policy)
+    if info.get("aof_enabled") == 0:
+        yield FORGETTING

@@ -1,0 +1,17 @@
+"""The tests' settings, for workers that run as processes of their own."""
+
+from __future__ import annotations
+
+import os
+
+from tests.settings import *  # noqa: F403
+from tests.settings import INSTALLED_APPS
+
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.worker.shop"]
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": os.environ.get("DATABASE", ":memory:"),
+    }
+}
+QLESS = {"default": {"LOCATION": os.environ.get("LOCATION", "redis://localhost:1")}}

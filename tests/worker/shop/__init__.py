@@ -1,0 +1,3 @@
+"""An app whose jobs the worker of the tests runs."""
+
+from __future__ import annotations

@@ -1,0 +1,149 @@
+"""The jobs that a child holds, and the thread that does not let them wait."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from django_qless.core import Reserved, Settlement
+from django_qless.worker.pools.batch import Batch, hand_back
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def reserved(name: str) -> Reserved:
+    return Reserved(name, "q", "klass", "{}", f"t-{name}", 3, 3, 0, "[]", "", 0.0)
+
+
+def done(name: str) -> Settlement:
+    return Settlement(name, f"t-{name}", "complete", ())
+
+
+A, B, C = map(reserved, "abc")
+
+
+class Settler:
+    """Remembers what was settled early."""
+
+    def __init__(self) -> None:
+        self.settled: list[Settlement] = []
+        self.called = threading.Event()
+        self.told_alone = threading.Event()
+        self.batch = Batch(self.settle, self.told_alone.set)
+
+    def settle(self, outcomes: Sequence[Settlement]) -> bool:
+        self.settled += outcomes
+        self.called.set()
+        return True
+
+
+# The thread must not step in before a test is ready for it, however slow the machine.
+SLACK = 0.3
+
+
+def test_a_batch_that_lasts_is_settled_and_handed_back() -> None:
+    settler = Settler()
+    batch = settler.batch
+    batch.load([A, B, C], time.monotonic() + SLACK)
+    assert batch.waiting.popleft() == (1, A)
+    batch.outcomes.append(done("a"))
+    assert batch.waiting.popleft() == (2, B)
+    assert settler.called.wait(30)
+    assert settler.told_alone.is_set()
+    assert settler.settled == [done("a"), hand_back(C)]
+    assert not batch.waiting
+    assert not batch.outcomes
+
+
+def test_the_thread_looks_after_one_batch_after_the_other() -> None:
+    settler = Settler()
+    batch = settler.batch
+    for round_ in range(3):
+        batch.load([A, B], time.monotonic())
+        assert settler.called.wait(30), f"round {round_}"
+        settler.called.clear()
+        batch.done()
+    assert settler.settled == [hand_back(A), hand_back(B)] * 3
+
+
+def test_a_batch_that_is_over_is_left_alone() -> None:
+    settler = Settler()
+    batch = settler.batch
+    batch.waiting.append((1, A))
+    batch._since = 2.0
+    batch._step_in(1.0)
+    batch.done()
+    batch._step_in(2.0)
+    assert list(batch.waiting) == [(1, A)]
+    assert not settler.settled
+
+
+def test_what_could_not_be_settled_is_tried_again() -> None:
+    """Even while the next job runs on and on."""
+    tries: list[list[Settlement]] = []
+    settled = threading.Event()
+
+    def settle(outcomes: Sequence[Settlement]) -> bool:
+        tries.append(list(outcomes))
+        if len(tries) < 3:
+            batch.put_back(outcomes)
+            return False
+        settled.set()
+        return True
+
+    batch = Batch(settle, lambda: None)
+    batch.outcomes.append(done("z"))
+    batch.load([A], time.monotonic() + SLACK)
+    batch.waiting.popleft()
+    assert settled.wait(30)
+    assert tries == [[done("z")]] * 3
+
+
+def test_a_single_job_needs_no_thread() -> None:
+    before = threading.active_count()
+    batch = Settler().batch
+    batch.load([A], 0.0)
+    assert threading.active_count() == before
+
+
+def test_jobs_whose_locks_are_lost_are_dropped() -> None:
+    batch = Settler().batch
+    batch.waiting.extend([(1, A), (2, B), (3, C)])
+    batch.drop({"t-b", "t-z"})
+    assert list(batch.waiting) == [(1, A), (3, C)]
+
+
+def test_outcomes_that_could_not_be_sent_come_first_again() -> None:
+    batch = Settler().batch
+    batch.outcomes.extend(map(done, "abc"))
+    taken = batch.take_outcomes(2)
+    assert taken == [done("a"), done("b")]
+    batch.put_back(taken)
+    assert batch.take_outcomes(9) == [done("a"), done("b"), done("c")]
+
+
+def test_leaving_waits_for_the_thread() -> None:
+    began, go_on = threading.Event(), threading.Event()
+    settled: list[Settlement] = []
+    seen: list[list[Settlement]] = []
+
+    def settle(outcomes: Sequence[Settlement]) -> bool:
+        began.set()
+        go_on.wait(30)
+        settled.extend(outcomes)
+        return True
+
+    def leave() -> None:
+        batch.wait_for_early()
+        seen.append(list(settled))
+
+    batch = Batch(settle, lambda: None)
+    batch.load([A, B], time.monotonic())
+    assert began.wait(30)
+    leaving = threading.Thread(target=leave)
+    leaving.start()
+    go_on.set()
+    leaving.join(30)
+    assert seen == [[hand_back(A), hand_back(B)]]

@@ -1,0 +1,256 @@
+"""Processes that die, hang or are suspended under a job."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.servers import poll
+from tests.worker.conftest import is_alive, no_new_connections
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from django_qless.core import Client, Job
+    from tests.worker.conftest import WorkerProcess
+    from tests.worker.ledger import Gate, Ledger
+
+    Put = Callable[..., str]
+    StartWorker = Callable[..., WorkerProcess]
+    JobWhen = Callable[[str, str], Job]
+
+
+def running(ledger: Ledger, name: str, times: int = 1) -> int:
+    """Return the process that runs this job for the nth time, when it does."""
+
+    def pids() -> list[int]:
+        lines = [line.split() for line in ledger.all()]
+        return [int(line[2]) for line in lines if line[:2] == ["running", name]]
+
+    poll(lambda: len(pids()) >= times, what=f"{name} runs ({ledger.lines})")
+    return pids()[times - 1]
+
+
+def test_a_killed_job_runs_again_and_ends_in_worker_crash(
+    start_worker: StartWorker, put: Put, ledger: Ledger, gate: Gate, job_when: JobWhen
+) -> None:
+    jid = put("stay", ledger.path, gate.path, "victim", retries=0)
+    worker = start_worker(queues=["q"])
+    pids = []
+    for times in range(1, 5):
+        pids.append(running(ledger, "victim", times))
+        os.kill(pids[-1], signal.SIGKILL)
+    job = job_when(jid, "failed")
+    assert job.failure is not None
+    assert job.failure.group == "worker-crash"
+    assert "SIGKILL" in job.failure.message
+    assert job.remaining == 0
+    assert len(set(pids)) == 4
+    # The worker goes on.
+    other = put("give", 1)
+    job_when(other, "complete")
+    assert worker.process.poll() is None
+
+
+def test_a_crash_does_not_touch_the_jobs_of_others(
+    start_worker: StartWorker, put: Put, ledger: Ledger, gate: Gate, job_when: JobWhen
+) -> None:
+    put("stay", ledger.path, gate.path, "bystander")
+    start_worker(queues=["q"], concurrency=2)
+    bystander = running(ledger, "bystander")
+    jid = put("exit_at_once", ledger.path, 7)
+    job = job_when(jid, "failed")
+    assert job.failure is not None
+    assert "code 7" in job.failure.message
+    assert is_alive(bystander)
+    gate.open()
+    ledger.wait_for("over bystander")
+    assert ledger.lines.count(f"running {jid}") == 4
+
+
+@pytest.mark.parametrize(
+    ("klass", "args", "words"),
+    [("exit_at_once", (0,), "code 0"), ("segfault", (), "SIGSEGV")],
+)
+def test_every_way_to_die_is_a_crash(
+    start_worker: StartWorker,
+    put: Put,
+    ledger: Ledger,
+    job_when: JobWhen,
+    klass: str,
+    args: tuple[object, ...],
+    words: str,
+) -> None:
+    jid = put(klass, ledger.path, *args)
+    start_worker(queues=["q"])
+    job = job_when(jid, "failed")
+    assert job.failure is not None
+    assert job.failure.group == "worker-crash"
+    assert words in job.failure.message
+
+
+def test_a_crash_in_a_batch_gives_the_others_back(
+    start_worker: StartWorker, put: Put, ledger: Ledger, job_when: JobWhen
+) -> None:
+    """The ledger, outside Redis, shows that nothing is lost and little is repeated."""
+    before = [put("say", ledger.path, "before", n, retries=0) for n in range(200)]
+    bad = put("exit_at_once", ledger.path, 1)
+    after = [put("say", ledger.path, "after", n, retries=0) for n in range(200)]
+    start_worker(queues=["q"])
+    job_when(bad, "failed")
+    for jid in before + after:
+        assert job_when(jid, "complete").remaining == 0
+    assert ledger.all().count(f"running {bad}") == 4
+    for word in ("before", "after"):
+        told = ledger.starting_with(word)
+        assert set(told) == {str(n) for n in range(200)}
+        # At most what one batch had finished and not settled, per crash.
+        assert len(told) <= 200 + 4 * 100
+
+
+def test_a_crash_while_the_server_is_away_is_settled_afterwards(
+    start_worker: StartWorker,
+    put: Put,
+    ledger: Ledger,
+    gate: Gate,
+    job_when: JobWhen,
+    client: Client,
+) -> None:
+    client.config_set("heartbeat", 3600)
+    jid = put("stay", ledger.path, gate.path, "job", retries=0)
+    worker = start_worker(queues=["q"])
+    first = running(ledger, "job")
+    with no_new_connections(client):
+        os.kill(first, signal.SIGKILL)
+        worker.wait_for_log("not settled yet")
+    assert running(ledger, "job", times=2) != first
+    gate.open()
+    assert job_when(jid, "complete").crashes == 1
+
+
+def test_killed_at_any_moment_no_job_is_lost(
+    start_worker: StartWorker, put: Put, ledger: Ledger, client: Client
+) -> None:
+    """Locks last for an hour here: they are not what brings the jobs back."""
+    client.config_set("heartbeat", 3600)
+    jids = [put("say", ledger.path, "job", n, retries=0) for n in range(4000)]
+    worker = start_worker(queues=["q"], concurrency=2, verbosity=1)
+    kills = 20
+    for n in range(kills):
+        ledger.wait_until(min(4000, (n + 1) * 100))
+        children = poll(lambda: children_of(worker.pid), what="there are children")
+        os.kill(children[n % len(children)], signal.SIGKILL)
+    poll(lambda: not client.length("q"), what="the queue is empty", seconds=30)
+    assert {job.state for job in client.multiget(jids)} == {"complete"}
+    told = ledger.starting_with("job")
+    assert set(told) == {str(n) for n in range(4000)}
+    assert len(told) <= 4000 + kills * 100
+
+
+def test_what_a_job_started_dies_with_it(
+    start_worker: StartWorker, put: Put, ledger: Ledger, gate: Gate
+) -> None:
+    put("have_child", ledger.path, gate.path)
+    start_worker(queues=["q"])
+    (line,) = ledger.wait_until(1)
+    grandchild, child = map(int, line.split()[1:])
+    os.kill(child, signal.SIGKILL)
+    poll(lambda: not is_alive(grandchild), what="the grandchild is gone")
+
+
+def test_everything_dies_with_the_parent(
+    start_worker: StartWorker, put: Put, ledger: Ledger, gate: Gate
+) -> None:
+    put("have_child", ledger.path, gate.path)
+    put("hold_gil", 1000)
+    worker = start_worker(queues=["q"], concurrency=2)
+    (line,) = ledger.wait_until(1)
+    grandchild, child = map(int, line.split()[1:])
+    children = poll(
+        lambda: len(children_of(worker.pid)) == 2 and children_of(worker.pid),
+        what="two children",
+    )
+    assert child in children
+    worker.signal("KILL")
+    for pid in (grandchild, *children):
+        poll(lambda pid=pid: not is_alive(pid), what=f"{pid} is gone")
+
+
+def test_a_job_that_forks_does_not_become_two_workers(
+    start_worker: StartWorker, put: Put, ledger: Ledger, job_when: JobWhen
+) -> None:
+    jid = put("fork_and_return", ledger.path)
+    start_worker(queues=["q"], burst=True).wait()
+    assert job_when(jid, "complete")
+    assert ledger.all() == ["returned"]
+
+
+def test_a_suspended_child_loses_its_lock_and_cannot_settle(
+    start_worker: StartWorker,
+    put: Put,
+    ledger: Ledger,
+    gate: Gate,
+    job_when: JobWhen,
+    client: Client,
+) -> None:
+    client.config_set("heartbeat", 1)
+    client.config_set("grace-period", 0)
+    jid = put("stay", ledger.path, gate.path, "job", retries=3)
+    worker = start_worker(queues=["q"])
+    first = running(ledger, "job")
+    os.kill(first, signal.SIGSTOP)
+    start_worker(queues=["q"])
+    second = running(ledger, "job", times=2)
+    os.kill(first, signal.SIGCONT)
+    # Its parent beats for it again, hears that the lock is lost, and kills it.
+    poll(lambda: not is_alive(first), what="the first is gone")
+    worker.wait_for_log("lock lost")
+    assert is_alive(second)
+    # A lost lock uses up a retry, a crash would not have.
+    assert job_when(jid, "running").remaining == 2
+    gate.open()
+    job_when(jid, "complete")
+    assert ledger.all().count("over job") == 1
+
+
+def test_locks_outlast_a_job_that_holds_the_interpreter(
+    start_worker: StartWorker, put: Put, job_when: JobWhen, client: Client
+) -> None:
+    """Five heartbeats long; nobody else gets the job meanwhile."""
+    client.config_set("heartbeat", 0.6)
+    client.config_set("grace-period", 0)
+    jid = put("hold_gil", 3)
+    start_worker(queues=["q"])
+    start_worker(queues=["q"])
+    job = job_when(jid, "complete")
+    assert job.remaining == job.retries
+    assert [entry["what"] for entry in job.history] == ["put", "popped", "done"]
+
+
+def test_a_cancelled_job_is_killed(
+    start_worker: StartWorker,
+    put: Put,
+    ledger: Ledger,
+    gate: Gate,
+    job_when: JobWhen,
+    client: Client,
+) -> None:
+    client.config_set("heartbeat", 1)
+    jid = put("stay", ledger.path, gate.path, "job")
+    start_worker(queues=["q"])
+    pid = running(ledger, "job")
+    client.cancel(jid)
+    poll(lambda: not is_alive(pid), what="the job's process is gone")
+    other = put("give", 1)
+    job_when(other, "complete")
+    assert client.get(jid) is None
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the processes that this one has started and that still run."""
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(word) for word in text.split()]
