@@ -1,0 +1,123 @@
+"""The setting QLESS as typed values: read when first needed, again when it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+
+from django_qless import rules
+from django_qless.core.script import Engine
+
+DEFAULT_ALIAS = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """What QLESS says of one alias, in order."""
+
+    name: str
+    location: str | None = None
+    cache: str | None = None
+    db: int | None = None
+    embedded: Path | None = None
+    implied: bool = False
+    """Whether it is embedded because nothing at all was said."""
+    prefix: str = "ql:"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    engine: Engine = "auto"
+    queues: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    middleware: tuple[str, ...] = ()
+
+    @property
+    def declared(self) -> dict[str, str]:
+        """The options of the Lua core that QUEUES and CONFIG declare, as it has them."""
+        declared = {name: str(value) for name, value in self.config.items()}
+        for queue, options in self.queues.items():
+            for name in ("heartbeat", "max_concurrency"):
+                if name in options:
+                    declared[f"{queue}-{name.replace('_', '-')}"] = str(options[name])
+        return declared
+
+
+def names() -> list[str]:
+    """Return the names of all aliases."""
+    return list(written())
+
+
+def written() -> Mapping[str, Mapping[str, Any]]:
+    """Return QLESS as the project wrote it; without one there is an empty default."""
+    value = getattr(settings, "QLESS", None)
+    if value is None:
+        return {DEFAULT_ALIAS: {}}
+    for problem in rules.whole_setting(value):
+        raise ImproperlyConfigured(f"{problem.text} {problem.hint}")
+    return value  # type: ignore[no-any-return]
+
+
+def alias(name: str = DEFAULT_ALIAS) -> Alias:
+    """Return the settings of one alias.
+
+    Raises ImproperlyConfigured if something is wrong with them, or if there is no such
+    alias.
+    """
+    found = _read.get(name)
+    if found is None:
+        aliases = written()
+        if name not in aliases:
+            raise ImproperlyConfigured(
+                f"QLESS has no alias {name!r}; there are: {', '.join(sorted(aliases))}."
+            )
+        for problem in rules.one_alias(name, aliases[name]):
+            raise ImproperlyConfigured(f"{problem.text} {problem.hint}")
+        found = _read[name] = _parsed(name, aliases[name])
+    return found
+
+
+def embedded_folder(value: bool | str | Path | None) -> Path | None:
+    """Return the folder that EMBEDDED means, or None for no embedded server."""
+    if value is True:
+        base = getattr(settings, "BASE_DIR", None)
+        return Path(base) / ".qless" if base else None
+    return Path(value) if value else None
+
+
+def on_change(forget: Callable[[], None]) -> None:
+    """Call this function whenever QLESS, or what it rests on, changes."""
+    _forgetters.append(forget)
+
+
+def _parsed(name: str, options: Mapping[str, Any]) -> Alias:
+    implied = not any(options.get(way) for way in rules.WAYS)
+    return Alias(
+        name=name,
+        location=options.get("LOCATION"),
+        cache=options.get("CACHE"),
+        db=options.get("DB"),
+        embedded=embedded_folder(implied or options.get("EMBEDDED")),
+        implied=implied,
+        prefix=options.get("PREFIX", "ql:"),
+        options=options.get("OPTIONS", {}),
+        engine=options.get("ENGINE", "auto"),
+        queues=options.get("QUEUES", {}),
+        config=options.get("CONFIG", {}),
+        middleware=tuple(options.get("MIDDLEWARE", ())),
+    )
+
+
+def _forget(*, setting: str, **kwargs: Any) -> None:
+    if setting in ("QLESS", "CACHES", "DEBUG", "BASE_DIR"):
+        _read.clear()
+        for forget in _forgetters:
+            forget()
+
+
+_read: dict[str, Alias] = {}
+_forgetters: list[Callable[[], None]] = []
+setting_changed.connect(_forget, dispatch_uid="django_qless.conf")

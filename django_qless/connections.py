@@ -1,0 +1,91 @@
+"""Clients of the Lua core by alias: one per alias and process, made when first needed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+
+from django_qless import conf
+from django_qless.core import AsyncClient, Client
+from django_qless.sources import source_of
+
+
+class Connections:
+    """`connections["default"]` is the client of that alias.
+
+    Clients are safe for threads and stay good after a fork. They connect when the first
+    call is made, not before.
+    """
+
+    def __init__(self) -> None:
+        self._clients: dict[str, Client] = {}
+        self._async_clients: dict[str, AsyncClient] = {}
+        self._separate()
+
+    def _separate(self) -> None:
+        # Another thread may have held the lock at the moment of a fork.
+        self._lock = threading.Lock()
+
+    def __getitem__(self, alias: str) -> Client:
+        client = self._clients.get(alias)
+        return self._made(alias) if client is None else client
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(conf.names())
+
+    def __contains__(self, alias: str) -> bool:
+        return alias in conf.names()
+
+    def aclient(self, alias: str = conf.DEFAULT_ALIAS) -> AsyncClient:
+        """Return the client for asyncio, good in any event loop."""
+        client = self._async_clients.get(alias)
+        return self._made_async(alias) if client is None else client
+
+    def all(self) -> list[Client]:
+        """Return the clients that have been made."""
+        return list(self._clients.values())
+
+    def close_all(self) -> None:
+        """Close what is open; clients open it again when they are used again."""
+        for client in self.all():
+            client.close()
+
+    async def aclose(self) -> None:
+        """Close what is open in this event loop: it is about to end."""
+        for client in list(self._async_clients.values()):
+            await client.aclose()
+
+    def forget(self) -> None:
+        """Close and drop all clients: the settings have changed."""
+        with self._lock:
+            self.close_all()
+            self._clients.clear()
+            self._async_clients.clear()
+
+    def _made(self, alias: str) -> Client:
+        with self._lock:
+            if alias not in self._clients:
+                settings = conf.alias(alias)
+                self._clients[alias] = Client(
+                    source_of(settings).client(),
+                    prefix=settings.prefix,
+                    engine=settings.engine,
+                )
+            return self._clients[alias]
+
+    def _made_async(self, alias: str) -> AsyncClient:
+        with self._lock:
+            if alias not in self._async_clients:
+                settings = conf.alias(alias)
+                self._async_clients[alias] = AsyncClient(
+                    source_of(settings).async_client(),
+                    prefix=settings.prefix,
+                    engine=settings.engine,
+                )
+            return self._async_clients[alias]
+
+
+connections = Connections()
+conf.on_change(connections.forget)
+os.register_at_fork(after_in_child=connections._separate)

@@ -1,0 +1,121 @@
+"""The job that is being run: what `current_job()` gives inside one. Needs no Django."""
+
+from __future__ import annotations
+
+import json
+from contextvars import ContextVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from django_qless.core import Client, Reserved
+
+
+class CurrentJob:
+    """The job that runs here and now. Properties cost nothing, methods ask the server.
+
+    Methods raise LockLost when the job has been taken away in the meantime: then stop.
+    """
+
+    def __init__(self, reserved: Reserved, client: Client, worker: str) -> None:
+        self.reserved = reserved
+        self.client = client
+        self.worker = worker
+        #: Queue, delay and, as JSON, dependencies: set by `move_to`, settled as said.
+        self.moved_to: tuple[str | float, ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} {self.jid}>"
+
+    @property
+    def jid(self) -> str:
+        """The job's id."""
+        return self.reserved.jid
+
+    @property
+    def queue(self) -> str:
+        """The queue it was taken from."""
+        return self.reserved.queue
+
+    @property
+    def name(self) -> str:
+        """The name of the job type, as in the registry."""
+        return self.reserved.klass
+
+    @property
+    def data(self) -> Any:
+        """The data it was put with: the envelope of its arguments, or a class job's."""
+        return json.loads(self.reserved.data)
+
+    @property
+    def attempt(self) -> int:
+        """Which run this is: 1 for the first, one more after each retry."""
+        return self.reserved.retries - self.reserved.remaining + 1
+
+    @property
+    def retries_left(self) -> int:
+        """How often it will be run again if this run fails."""
+        return self.reserved.remaining
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags it carries."""
+        return self.reserved.tag_list
+
+    @property
+    def priority(self) -> int | float:
+        """Its priority; higher goes first."""
+        return self.reserved.priority
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """What it carries beside its data: options given by the call, for one."""
+        return self.reserved.context_object
+
+    def progress(self, fraction: float, text: str = "") -> None:
+        """Tell how far the job is: a number from 0 to 1, and a text for people.
+
+        It is shown until the run ends.
+        """
+        self.client.progress(self.jid, self.reserved.token, fraction, text)
+
+    def log(self, message: str, **details: Any) -> None:
+        """Add an entry to the job's history, with these members."""
+        text = json.dumps(details, default=str, ensure_ascii=False)
+        self.client.log(self.jid, message, text if details else None)
+
+    def heartbeat(self) -> int:
+        """Prolong the lock now; return when it expires, in seconds of the epoch.
+
+        The worker does this by itself; a job calls it to learn that its lock is lost.
+        """
+        return self.client.heartbeat(self.jid, self.reserved.token)
+
+    def move_to(
+        self,
+        queue: str,
+        *,
+        delay: float | timedelta = 0,
+        depends: Sequence[str] = (),
+    ) -> None:
+        """Go on in another queue when this run has ended well, instead of completing.
+
+        Takes effect when the function returns. `depends` are jids to wait for there.
+        """
+        if not queue or type(queue) is not str:
+            raise ValueError(f"move_to: the name of a queue, not {queue!r}")
+        seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
+        self.moved_to = (queue, seconds)
+        if depends:
+            self.moved_to += (json.dumps(list(depends)),)
+
+
+#: Whoever runs a job sets this around it.
+running: ContextVar[CurrentJob | None] = ContextVar("qless_job", default=None)
+
+
+def current_job() -> CurrentJob | None:
+    """Return the job that is being run, or None outside of any job."""
+    return running.get()

@@ -1,0 +1,64 @@
+"""What QUEUES and CONFIG declare, brought to the server: defaults that an operator may
+change.
+
+The option `declared` remembers, as JSON, what was applied last. An option that still has
+that value is ours to change; one that an operator has set otherwise is left alone, until
+it is unset.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from django_qless import conf
+from django_qless.connections import connections
+
+MARKER = "declared"
+
+
+class Applied(NamedTuple):
+    """What `apply_declared` did."""
+
+    set: dict[str, str]
+    unset: list[str]
+    kept: dict[str, str]
+    """Options that an operator has set otherwise than declared, and their values."""
+
+
+def apply_declared(alias: str = conf.DEFAULT_ALIAS) -> Applied:
+    """Set the options that are declared and that no operator has changed.
+
+    A worker calls it at its start. Repeating it changes nothing, and neither does
+    another process that does the same at the same time.
+    """
+    client = connections[alias]
+    declared = conf.alias(alias).declared
+    before: dict[str, str] = json.loads(client.config_get(MARKER) or "{}")
+    if not declared and not before:
+        return Applied({}, [], {})
+    # What is set is text; defaults are numbers.
+    present = {
+        option: value
+        for option, value in client.config_all().items()
+        if isinstance(value, str)
+    }
+    done = Applied({}, [], {})
+    after: dict[str, str] = {}
+    for option, value in declared.items():
+        now = present.get(option)
+        if now in (None, before.get(option)) or now == value:
+            after[option] = value
+            if now != value:
+                client.config_set(option, value)
+                done.set[option] = value
+        else:
+            done.kept[option] = str(now)
+    for option, value in before.items():
+        if option not in declared and present.get(option) == value:
+            client.config_unset(option)
+            done.unset.append(option)
+    if after != before:
+        # Last, so that a crash before it is made good by the next start.
+        client.config_set(MARKER, json.dumps(after, separators=(",", ":")))
+    return done

@@ -1,0 +1,339 @@
+"""The handle of a job: what was known of it at one moment, and what can be done."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from django_qless.connections import connections
+from django_qless.core.commands import Commands
+from django_qless.core.exceptions import WrongState
+from django_qless.exceptions import JobFailed, JobGone, NotPut, ResultNotReady
+from django_qless.values import revive, to_json
+
+if TYPE_CHECKING:
+    from django_qless.core import AsyncClient, AsyncJob, Client, Job, Put
+    from django_qless.core.calls import Request
+    from django_qless.core.job import Failure
+
+R = TypeVar("R", covariant=True)
+
+ENDED = ("complete", "failed")
+
+
+class JobHandle(Generic[R]):
+    """A job as it was when it was put, or when `refresh()` looked.
+
+    Properties do no I/O. Methods ask the server and do not change the handle; each has
+    a twin for asyncio that begins with `a` (that of `wait` is `await_`).
+    """
+
+    __slots__ = ("_job", "_put", "alias", "data", "jid", "pending")
+
+    alias: str
+    """The alias of QLESS where the job is."""
+    jid: str
+    """The job's id, known before it is put."""
+    data: str
+    """What it carries, as JSON text."""
+    pending: bool
+    """Whether it waits for the commit of a transaction; then it is not put yet."""
+
+    def __init__(self, alias: str, job: Job | AsyncJob) -> None:
+        self.alias = alias
+        self.jid = job.jid
+        self.data = job.data
+        self.pending = False
+        self._job: Job | AsyncJob | None = job
+        self._put: Put | None = None
+
+    @classmethod
+    def of_put(
+        cls, alias: str, jid: str, shape: Put, data: str, *, pending: bool
+    ) -> JobHandle[Any]:
+        """Return the handle of a job that is put now or, if pending, at the commit.
+
+        `shape` is a Put that says everything but the jid and the data.
+        """
+        handle: JobHandle[Any] = object.__new__(cls)
+        handle.alias = alias
+        handle.jid = jid
+        handle.data = data
+        handle.pending = pending
+        handle._job = None
+        handle._put = shape
+        return handle
+
+    def __repr__(self) -> str:
+        return f"<JobHandle {self.jid} {self.name} {self.state}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, JobHandle):
+            return NotImplemented
+        return (self.alias, self.jid) == (other.alias, other.jid)
+
+    def __hash__(self) -> int:
+        return hash((self.alias, self.jid))
+
+    @property
+    def _known(self) -> Any:
+        return self._job or self._put
+
+    @property
+    def name(self) -> str:
+        """The name of the job type."""
+        return str(self._known.klass)
+
+    @property
+    def state(self) -> str:
+        """pending, waiting, scheduled, depends, running, stalled, failed, complete."""
+        if self._job:
+            return self._job.state
+        if self.pending:
+            return "pending"
+        if self._known.depends:
+            return "depends"
+        return "scheduled" if self._known.delay > 0 else "waiting"
+
+    @property
+    def queue(self) -> str:
+        """The queue it is in; "" once it is complete."""
+        return str(self._known.queue)
+
+    @property
+    def priority(self) -> int | float:
+        """Higher goes first."""
+        return self._known.priority or 0
+
+    @property
+    def retries(self) -> int:
+        """How often it may be run again."""
+        return int(self._known.retries)
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags it carries."""
+        return list(self._known.tags or ())
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """What has happened to it, the oldest first; empty before a refresh."""
+        return list(self._job.history) if self._job else []
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why and when it failed last: group, message, when, worker."""
+        return self._job.failure if self._job else None
+
+    @property
+    def dependencies(self) -> list[str]:
+        """The jids that it still waits for."""
+        return list(self._job.dependencies if self._job else self._known.depends)
+
+    @property
+    def dependents(self) -> list[str]:
+        """The jids that wait for it."""
+        return list(self._job.dependents) if self._job else []
+
+    @property
+    def progress(self) -> tuple[float, str] | None:
+        """How far it is: a number from 0 to 1 and a text; None if it did not say."""
+        return self._job.progress if self._job else None
+
+    @property
+    def worker(self) -> str:
+        """The worker that runs it, or ""."""
+        return self._job.worker if self._job else ""
+
+    def refresh(self) -> JobHandle[R]:
+        """Return the job as it is now. Raises JobGone."""
+        return self._refreshed(self._client().get(self.jid))
+
+    async def arefresh(self) -> JobHandle[R]:
+        """Return the job as it is now, from asynchronous code."""
+        return self._refreshed(await self._aclient().get(self.jid))
+
+    def wait(self, timeout: float | None = None) -> JobHandle[R]:
+        """Wait until the job is complete or has failed, and return it as it is then.
+
+        Raises ResultNotReady after `timeout` seconds; None: wait for ever.
+        """
+        client = self._client()
+        for pause in _pauses(timeout):
+            now = self._refreshed(client.get(self.jid))
+            if now.state in ENDED:
+                return now
+            if pause:
+                time.sleep(pause)
+        raise self._not_ready(now, timeout)
+
+    async def await_(self, timeout: float | None = None) -> JobHandle[R]:
+        """Wait as `wait` does, from asynchronous code."""
+        client = self._aclient()
+        for pause in _pauses(timeout):
+            now = self._refreshed(await client.get(self.jid))
+            if now.state in ENDED:
+                return now
+            if pause:
+                await asyncio.sleep(pause)
+        raise self._not_ready(now, timeout)
+
+    def result(self, timeout: float | None = 0) -> R:
+        """Return what the job returned, after at most `timeout` seconds.
+
+        0: now or not at all; None: wait for ever. Raises ResultNotReady, JobFailed, and
+        JobGone when the job has expired or was cancelled. It is None, too, if the
+        `result_ttl` of the job has passed.
+        """
+        try:
+            now = self.wait(timeout)
+        except JobGone:
+            found = self._client().result(self.jid)
+            if found is None:
+                raise
+            return revive(found)  # type: ignore[no-any-return]
+        return revive(self._client().result(now._completed()))  # type: ignore[no-any-return]
+
+    async def aresult(self, timeout: float | None = 0) -> R:
+        """Return what `result` returns, from asynchronous code."""
+        try:
+            now = await self.await_(timeout)
+        except JobGone:
+            found = await self._aclient().result(self.jid)
+            if found is None:
+                raise
+        else:
+            found = await self._aclient().result(now._completed())
+        return await asyncio.to_thread(revive, found)
+
+    def cancel(self) -> None:
+        """Remove the job, also while it runs. Raises HasDependents."""
+        self._client().cancel(self.jid)
+
+    async def acancel(self) -> None:
+        """Remove the job, from asynchronous code."""
+        await self._aclient().cancel(self.jid)
+
+    def retry(self) -> None:
+        """Put the job again after it has failed. Raises WrongState if it has not."""
+        failed = self.refresh()._failed()
+        self._client().run(failed._again(failed.queue))
+
+    async def aretry(self) -> None:
+        """Put the job again after it has failed, from asynchronous code."""
+        failed = (await self.arefresh())._failed()
+        await self._aclient().run(failed._again(failed.queue))
+
+    def move(self, queue: str, *, delay: float = 0) -> None:
+        """Put the job into another queue, where it begins anew, whatever its state."""
+        self._client().run(self.refresh()._again(queue, delay))
+
+    async def amove(self, queue: str, *, delay: float = 0) -> None:
+        """Put the job into another queue, from asynchronous code."""
+        await self._aclient().run((await self.arefresh())._again(queue, delay))
+
+    def set_priority(self, priority: int) -> None:
+        """Change the priority, and with it the place in the queue."""
+        self._client().priority(self.jid, priority)
+
+    async def aset_priority(self, priority: int) -> None:
+        """Change the priority, from asynchronous code."""
+        await self._aclient().priority(self.jid, priority)
+
+    def tag(self, *tags: str) -> list[str]:
+        """Add tags; return all its tags."""
+        return self._client().tag(self.jid, tags)
+
+    async def atag(self, *tags: str) -> list[str]:
+        """Add tags, from asynchronous code; return all its tags."""
+        return await self._aclient().tag(self.jid, tags)
+
+    def untag(self, *tags: str) -> list[str]:
+        """Remove tags; return those that are left."""
+        return self._client().untag(self.jid, tags)
+
+    async def auntag(self, *tags: str) -> list[str]:
+        """Remove tags, from asynchronous code; return those that are left."""
+        return await self._aclient().untag(self.jid, tags)
+
+    def track(self) -> None:
+        """Follow the job: its events are published."""
+        self._client().track(self.jid)
+
+    async def atrack(self) -> None:
+        """Follow the job, from asynchronous code."""
+        await self._aclient().track(self.jid)
+
+    def untrack(self) -> None:
+        """Follow the job no longer."""
+        self._client().untrack(self.jid)
+
+    async def auntrack(self) -> None:
+        """Follow the job no longer, from asynchronous code."""
+        await self._aclient().untrack(self.jid)
+
+    def _client(self) -> Client:
+        self._must_be_put()
+        return connections[self.alias]
+
+    def _aclient(self) -> AsyncClient:
+        self._must_be_put()
+        return connections.aclient(self.alias)
+
+    def _must_be_put(self) -> None:
+        if self.pending:
+            raise NotPut(f"Job {self.jid} ({self.name}) is not put yet")
+
+    def _refreshed(self, job: Job | AsyncJob | None) -> JobHandle[R]:
+        if job is None:
+            raise JobGone(f"There is no job {self.jid} ({self.name})")
+        return JobHandle(self.alias, job)
+
+    def _completed(self) -> str:
+        """Return the jid if the job is complete; else raise JobFailed."""
+        failure = self.failure
+        if self.state == "failed" and failure:
+            raise JobFailed(self.jid, failure.group, failure.message)
+        return self.jid
+
+    def _failed(self) -> JobHandle[R]:
+        if self.state != "failed":
+            raise WrongState(f"Job {self.jid} is {self.state}, not failed")
+        return self
+
+    def _again(self, queue: str, delay: float = 0) -> Request[str]:
+        """Return what puts the job again, with all that it has."""
+        context = getattr(self._job, "context", None)
+        return Commands.requeue.build(
+            None,
+            *("", queue, self.jid, self.name, self.data, delay),
+            context=to_json(context) if context else None,
+        )
+
+    def _not_ready(self, now: JobHandle[Any], timeout: float | None) -> ResultNotReady:
+        waited = f" after {timeout:g} s" if timeout else ""
+        return ResultNotReady(
+            f"Job {self.jid} ({self.name}) in queue {now.queue!r} is still "
+            f"{now.state}{waited}"
+        )
+
+
+def _pauses(timeout: float | None) -> Iterator[float]:
+    """Yield how long to sleep after each look, until time is up; 0 after the last.
+
+    From 2 ms, half as long again each time, up to half a second, so that short jobs
+    are seen at once and long ones are not asked about all the time.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    pause = 0.002
+    while True:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            yield 0
+            return
+        sleep = pause * random.uniform(0.8, 1.2)
+        yield sleep if left is None else min(sleep, left)
+        pause = min(pause * 1.5, 0.5)

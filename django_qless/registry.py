@@ -1,0 +1,124 @@
+"""The jobs that this process knows, by name. A worker runs nothing else."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from django_qless.exceptions import InvalidJob
+from django_qless.options import Options
+
+# What a job carries in its context when a call gave it: the rest is in its record.
+CARRIED = ("timeout", "hard_timeout", "backoff", "result_ttl")
+
+
+class Binding(enum.Enum):
+    """What the function of a job is called on."""
+
+    FUNCTION = "function"
+    """Nothing: a function or a static method."""
+    ROW = "row"
+    """A model instance, loaded when the job runs."""
+    MODEL = "model"
+    """A model class."""
+    CLASS = "class"
+    """A class job as in qless-py: the queue names the static method."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobType:
+    """A declared job: its name and everything needed to put and to run it."""
+
+    name: str
+    function: Callable[..., Any]
+    options: Options = field(default_factory=Options)
+    binding: Binding = Binding.FUNCTION
+    owner: type | None = None
+    """The model, or the class of a class job."""
+    aliases: tuple[str, ...] = ()
+    """Names under which it was known before."""
+    is_async: bool = False
+    """Whether the function is a coroutine function."""
+
+    @property
+    def origin(self) -> str:
+        """Where the function is written, and on which model it runs."""
+        written = f"{self.function.__module__}.{self.function.__qualname__}"
+        if self.owner is None or self.owner is self.function:
+            return written
+        return f"{written} on {self.owner.__module__}.{self.owner.__qualname__}"
+
+    def options_for(self, context: str) -> Options:
+        """Return the options of one job: those declared, changed by its context."""
+        if not context:
+            return self.options
+        carried = json.loads(context).get("options")
+        if not carried:
+            return self.options
+        known = {name: carried[name] for name in CARRIED if name in carried}
+        return self.options.changed(self.name, **known)
+
+
+class Registry:
+    """Job types by name and by the names they had before."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, JobType] = {}
+        self._aliases: dict[str, JobType] = {}
+        self._deferred: dict[str, Callable[[], JobType | None]] = {}
+
+    def register(self, job_type: JobType) -> JobType:
+        """Add a job type. Raises InvalidJob if another one has one of its names."""
+        for name in (job_type.name, *job_type.aliases):
+            other = self._types.get(name) or self._aliases.get(name)
+            # A module that is loaded again declares the same jobs again.
+            if other and other.origin != job_type.origin:
+                raise InvalidJob(
+                    f"Two jobs are called {name!r}: {other.origin} and "
+                    f"{job_type.origin}. Give one of them another name=."
+                )
+        self._types[job_type.name] = job_type
+        for alias in job_type.aliases:
+            self._aliases[alias] = job_type
+        return job_type
+
+    def defer(self, name: str, resolve: Callable[[], JobType | None]) -> None:
+        """Add a job whose kind is not known before its class has been made."""
+        self._deferred[name] = resolve
+
+    def get(self, name: str) -> JobType | None:
+        """Return the job type of this name or former name, or None."""
+        found = self._types.get(name) or self._aliases.get(name)
+        if found is None and self._deferred:
+            self._settle()
+            found = self._types.get(name) or self._aliases.get(name)
+        return found
+
+    def names(self) -> list[str]:
+        """Return the names of all job types, sorted."""
+        self._settle()
+        return sorted(self._types)
+
+    def __iter__(self) -> Iterator[JobType]:
+        self._settle()
+        return iter(list(self._types.values()))
+
+    def __contains__(self, name: str) -> bool:
+        return self.get(name) is not None
+
+    def __len__(self) -> int:
+        self._settle()
+        return len(self._types)
+
+    def _settle(self) -> None:
+        while self._deferred:
+            _, resolve = self._deferred.popitem()
+            job_type = resolve()
+            if job_type is not None:
+                self.register(job_type)
+
+
+registry = Registry()

@@ -1,0 +1,237 @@
+"""Values as JSON, and back: the rich types that arguments and results may have.
+
+What JSON has no word for travels as an object with one marker:
+
+    {"$datetime": "2030-01-31T12:00:00+00:00"}      $date, $time likewise
+    {"$timedelta": "P1DT00H00M00S"}                 as django.utils.duration writes it
+    {"$decimal": "1.10"}  {"$uuid": "…"}
+    {"$model": "shop.Order", "pk": 5}               and "db" if not the default one
+    {"$dict": {…}}                                  a user's dict with a key in $
+
+Nothing is pickled, and nothing that is read here names code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.apps import apps
+from django.db import DEFAULT_DB_ALIAS
+from django.db.models import Model, QuerySet
+from django.utils.dateparse import parse_duration
+from django.utils.duration import duration_iso_string
+from django.utils.functional import Promise
+
+from django_qless.exceptions import Fail, RowGone, UnserialisableArgument
+
+MOST_DEPTH = 100
+
+to_json = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
+).encode
+
+from_json = json.JSONDecoder().decode
+
+PLAIN = frozenset({str, int, float, bool, type(None)})
+only_plain = PLAIN.issuperset
+_only_strings = frozenset({str}).issuperset
+
+
+class NotJSON(Exception):
+    """Says why a value cannot travel, and where in the whole it is."""
+
+    def __init__(self, reason: str, place: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.place = place
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.reason}" if self.place else self.reason
+
+
+def encode_value(value: Any, what: str) -> str:
+    """Return the value as JSON text. Raises UnserialisableArgument, naming `what`."""
+    try:
+        return text_at(what, prepare_at(what, value))
+    except NotJSON as error:
+        raise UnserialisableArgument(str(error)) from None
+
+
+def decode_value(text: str) -> Any:
+    """Return the value that `encode_value` wrote, model instances loaded anew."""
+    value = from_json(text)
+    return revive(value) if '"$' in text else value
+
+
+def prepare_at(place: str, value: Any, depth: int = 0) -> Any:
+    """Return the value in types that JSON has; the same object if it is fine as it is.
+
+    Raises NotJSON, whose place begins with this one.
+    """
+    if type(value) in PLAIN:
+        return value
+    try:
+        return _prepare(value, depth)
+    except NotJSON as error:
+        error.place = place + error.place
+        raise
+
+
+def text_at(place: str, prepared: Any) -> str:
+    """Return what `prepare_at` made as JSON text. Raises NotJSON for nan."""
+    try:
+        return to_json(prepared)
+    except ValueError as error:
+        if "float" not in str(error):
+            raise NotJSON(str(error), place) from None
+        raise NotJSON(
+            "JSON has no word for nan and infinity: pass None, or a string, instead",
+            place,
+        ) from None
+
+
+def revive(value: Any) -> Any:
+    """Return a JSON value with its markers turned into what they stand for.
+
+    Raises RowGone for a model instance that is not in the database any more, and Fail
+    (group `bad-arguments`) for a marker of a later version.
+    """
+    if isinstance(value, list):
+        return [revive(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    for marker in value:
+        if marker[:1] == "$":
+            read = _READERS.get(marker)
+            if read is not None:
+                return read(value)
+            raise Fail(
+                "bad-arguments",
+                f"This django_qless cannot read a {marker!r}; a newer one has put it.",
+            )
+    return {key: revive(each) for key, each in value.items()}
+
+
+def row_of(instance: Model) -> tuple[Any, str]:
+    """Return the primary key and the database of a saved instance. Raises NotJSON."""
+    label = instance._meta.label
+    if instance._state.adding or instance.pk is None:
+        raise NotJSON(f"this {label} is not in the database: save it first")
+    return instance.pk, instance._state.db or DEFAULT_DB_ALIAS
+
+
+def load_row(model: type[Model], pk: Any, database: str) -> Model:
+    """Return the row as it is in the database now. Raises RowGone."""
+    row: Model | None = model._base_manager.using(database).filter(pk=pk).first()
+    if row is None:
+        raise RowGone(f"{model._meta.label} {pk} is gone")
+    return row
+
+
+def _prepare(value: Any, depth: int) -> Any:
+    if depth > MOST_DEPTH:
+        raise NotJSON(f"it is nested deeper than {MOST_DEPTH} levels, or within itself")
+    if isinstance(value, Mapping):
+        return _prepare_mapping(value, depth)
+    if isinstance(value, (list, tuple)):
+        if only_plain(map(type, value)):
+            return value
+        return [prepare_at(f"[{i}]", each, depth + 1) for i, each in enumerate(value)]
+    for rich, write in _WRITERS:
+        if isinstance(value, rich):
+            return write(value)
+    raise NotJSON(_why_not(value))
+
+
+def _prepare_mapping(value: Mapping[Any, Any], depth: int) -> Mapping[str, Any]:
+    if not _only_strings(map(type, value)):
+        for key in value:
+            if not isinstance(key, str):
+                raise NotJSON(
+                    f"the key {key!r} is of type {_type_name(key)}, and JSON's keys are "
+                    "strings: convert it, or pass a list of pairs"
+                )
+    if type(value) is not dict or not only_plain(map(type, value.values())):
+        value = {
+            key: prepare_at(f"[{key!r}]", each, depth + 1)
+            for key, each in value.items()
+        }
+    if any(key[:1] == "$" for key in value):
+        return {"$dict": value}
+    return value
+
+
+def _type_name(value: object) -> str:
+    kind = type(value)
+    if kind.__module__ == "builtins":
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _why_not(value: object) -> str:
+    if isinstance(value, QuerySet):
+        remedy = "pass list(queryset), or the primary keys"
+    elif isinstance(value, Promise):
+        remedy = "it is a lazy text, so pass str(text), or translate inside the job"
+    elif isinstance(value, (bytes, bytearray, memoryview)):
+        remedy = "pass base64.b64encode(value).decode()"
+    elif isinstance(value, (set, frozenset)):
+        remedy = "pass a list"
+    elif hasattr(value, "jid"):
+        remedy = "pass its jid"
+    else:
+        remedy = (
+            "possible is what JSON has, datetime, date, time, timedelta, Decimal, "
+            "UUID and model instances"
+        )
+    return f"a value of type {_type_name(value)} cannot travel as JSON: {remedy}"
+
+
+def _write_model(instance: Model) -> dict[str, Any]:
+    pk, database = row_of(instance)
+    marked = {"$model": instance._meta.label, "pk": prepare_at(".pk", pk)}
+    if database != DEFAULT_DB_ALIAS:
+        marked["db"] = database
+    return marked
+
+
+def _read_model(marked: dict[str, Any]) -> Model:
+    label = marked["$model"]
+    try:
+        model = apps.get_model(label)
+    except (LookupError, ValueError):
+        raise RowGone(f"{label} is not a model of this project any more") from None
+    return load_row(model, revive(marked["pk"]), marked.get("db", DEFAULT_DB_ALIAS))
+
+
+def _read_dict(marked: dict[str, Any]) -> dict[str, Any]:
+    return {key: revive(each) for key, each in marked["$dict"].items()}
+
+
+# In this order: a datetime is a date. Subclasses of the plain types need nothing.
+_WRITERS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
+    ((str, int, float), lambda value: value),
+    (datetime, lambda value: {"$datetime": value.isoformat()}),
+    (date, lambda value: {"$date": value.isoformat()}),
+    (time, lambda value: {"$time": value.isoformat()}),
+    (timedelta, lambda value: {"$timedelta": duration_iso_string(value)}),
+    (Decimal, lambda value: {"$decimal": str(value)}),
+    (UUID, lambda value: {"$uuid": str(value)}),
+    (Model, _write_model),
+)
+
+_READERS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "$datetime": lambda marked: datetime.fromisoformat(marked["$datetime"]),
+    "$date": lambda marked: date.fromisoformat(marked["$date"]),
+    "$time": lambda marked: time.fromisoformat(marked["$time"]),
+    "$timedelta": lambda marked: parse_duration(marked["$timedelta"]),
+    "$decimal": lambda marked: Decimal(marked["$decimal"]),
+    "$uuid": lambda marked: UUID(marked["$uuid"]),
+    "$model": _read_model,
+    "$dict": _read_dict,
+}

@@ -1,0 +1,229 @@
+"""`make demo` as a user meets it: real files, real processes, a real server.
+
+Runs on a copy of the example project, so that its data are its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "example_project"
+
+# More than one call may name as dependencies.
+GENERATED = 1_010
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A copy of the example project, and how to run it."""
+
+    directory: Path
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a Python program of the project to its end."""
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name != "DJANGO_SETTINGS_MODULE"
+        }
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=self.directory,
+            env=environment | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    def rows(self, query: str) -> list[dict[str, Any]]:
+        """Ask the project's database, without Django."""
+        with sqlite3.connect(self.directory / "db.sqlite3") as database:
+            database.row_factory = sqlite3.Row
+            return [dict(row) for row in database.execute(query)]
+
+    def status(self) -> dict[str, Any]:
+        """What `qless_status` tells."""
+        shown = self.run("manage.py", "qless_status", "--json")
+        assert shown.returncode == 0, shown.stderr
+        return dict(json.loads(shown.stdout))
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Demo]:
+    """The demo in a folder of its own; its server is stopped in the end."""
+    leftovers = shutil.ignore_patterns(
+        ".qless", "db.sqlite3*", "worker.log", "passing_by.py", "__pycache__"
+    )
+    copy = Demo(tmp_path / "example_project")
+    shutil.copytree(EXAMPLE, copy.directory, ignore=leftovers)
+    yield copy
+    copy.run("manage.py", "qless_embedded", "stop")
+    assert "not running" in copy.run("manage.py", "qless_embedded", "status").stdout
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A directory whose figures are known, because they are made up here.
+
+    File n has n % 5 functions of complexity 3 and 5 lines, and as many blank lines.
+    """
+    root = tmp_path / "some source"
+    for number in range(GENERATED):
+        file = root / f"part{number % 7}" / f"module{number}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(function(each) for each in range(number % 5)))
+    (root / "broken.py").write_text("def broken(:\n")
+    (root / "notes.txt").write_text("def nothing(): pass\n")
+    return root
+
+
+def function(number: int) -> str:
+    return (
+        f"def function{number}(argument):\n"
+        "    # a comment\n"
+        "    if argument or not argument:\n"
+        "        return 1\n"
+        "    return 2\n"
+        "\n"
+    )
+
+
+def test_demo_measures_everything_and_can_be_run_again(
+    demo: Demo, source: Path
+) -> None:
+    first = demo.run("demo.py", str(source))
+    assert first.returncode == 0, first.stderr
+    functions = sum(number % 5 for number in range(GENERATED))
+    the_package_is_summarised(demo, "some source", GENERATED, functions)
+    the_package_is_summarised(demo, "samples", files=1, functions=4)
+    each_file_has_one_row(demo, GENERATED + 1 + 4)
+    failures_are_in_their_groups(demo)
+    the_report_says_so(first.stdout, jobs=GENERATED + 1 + 4 + 2 + 1, rescans=1)
+    assert f"{GENERATED + 1:,} files in {source}" in first.stderr
+    assert f"{GENERATED + 1 + 4 + 2:,} of" in first.stderr
+
+    (source / "part0" / "module0.py").write_text(function(1))
+    (source / "part1" / "module1.py").unlink()
+    second = demo.run("demo.py", str(source))
+    assert second.returncode == 0, second.stderr
+    the_package_is_summarised(demo, "some source", GENERATED - 1, functions)
+    each_file_has_one_row(demo, GENERATED + 4)
+    failures_are_in_their_groups(demo)
+    the_report_says_so(second.stdout, jobs=GENERATED + 4 + 2 + 1, rescans=2)
+    the_admin_shows_it(demo)
+
+
+def the_package_is_summarised(
+    demo: Demo, name: str, files: int, functions: int
+) -> None:
+    (package,) = demo.rows(f"SELECT * FROM codebase_package WHERE name = '{name}'")
+    assert (package["files"], package["functions"]) == (files, functions)
+    modules = demo.rows(
+        f"SELECT * FROM codebase_module WHERE package_id = {package['id']}"
+        " AND measured_at IS NOT NULL"
+    )
+    assert len(modules) == files
+    assert all(module["seconds"] > 0 for module in modules)
+    for column in ("lines", "classes", "complexity"):
+        assert package[column] == sum(module[column] for module in modules)
+    assert package["summarised_at"] > max(module["measured_at"] for module in modules)
+    if name == "some source":
+        # Counted by how the files were made, not by what the example computes.
+        assert package["classes"] == 0
+        assert package["lines"] == 6 * functions
+        assert package["complexity"] == 3 * functions + files
+        assert sum(module["blank_lines"] for module in modules) == functions
+        assert sum(module["comment_lines"] for module in modules) == functions
+
+
+def each_file_has_one_row(demo: Demo, files: int) -> None:
+    rows = demo.rows("SELECT DISTINCT package_id, path FROM codebase_module")
+    assert len(rows) == files
+    (count,) = demo.rows("SELECT count(*) AS n FROM codebase_module")
+    assert count["n"] == files
+
+
+def failures_are_in_their_groups(demo: Demo) -> None:
+    status = demo.status()
+    assert status["failures"] == {
+        "SyntaxError": 2,
+        "UnicodeDecodeError": 1,
+        "FileNotFoundError": 1,
+    }
+    assert status["workers"] == []
+    for queue in status["queues"]:
+        for state in ("waiting", "running", "stalled", "scheduled", "depends"):
+            assert queue[state] == 0, queue
+        assert queue["recurring"] == (queue["name"] == "rescans")
+
+
+def the_report_says_so(report: str, jobs: int, rescans: int) -> None:
+    lines = [" ".join(line.split()) for line in report.splitlines()]
+    assert f"{jobs - 4:,} completed, 4 failed, 1 of them after a retry" in lines
+    assert (
+        f"rescan, every 1:00:00: put {rescans} times up to now, "
+        "the last one is complete" in lines
+    )
+    assert "SyntaxError: 2" in lines
+    assert "syntax_error.py: invalid syntax (<unknown>, line 5)" in lines
+    assert any(
+        "wrong_encoding.py: 'utf-8' codec can't decode" in line for line in lines
+    )
+    (missing,) = (line for line in lines if "No such file" in line)
+    assert missing.endswith("passing_by.py' (tried 2 times)")
+
+
+def the_admin_shows_it(demo: Demo) -> None:
+    look = demo.run(
+        "manage.py",
+        "shell",
+        "--verbosity=0",
+        "--command",
+        "from django.conf import settings\n"
+        "from django.test import Client\n"
+        "settings.ALLOWED_HOSTS = ['testserver']\n"
+        "client = Client()\n"
+        "assert client.login(username='demo', password='demo')\n"
+        "for page in ('', 'package/', 'module/', 'module/?q=broken'):\n"
+        "    response = client.get(f'/admin/codebase/{page}')\n"
+        "    assert response.status_code == 200, page\n"
+        "    print(response.content.decode())\n",
+    )
+    assert look.returncode == 0, look.stderr
+    assert "some source" in look.stdout
+    assert "broken.py" in look.stdout
+
+
+def test_a_source_that_is_not_there_is_refused(demo: Demo, tmp_path: Path) -> None:
+    refused = demo.run("demo.py", str(tmp_path / "nowhere"))
+    assert refused.returncode == 2
+    assert f"{tmp_path / 'nowhere'} is nothing" in refused.stderr
+    assert not (demo.directory / "db.sqlite3").exists()
+
+
+def test_a_source_that_is_a_file_is_refused(demo: Demo, tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("pass\n")
+    refused = demo.run("demo.py", str(tmp_path / "one.py"))
+    assert refused.returncode == 2
+    assert f"{tmp_path / 'one.py'} is a file" in refused.stderr
+
+
+def test_a_source_without_python_is_refused(demo: Demo, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    refused = demo.run("demo.py", str(tmp_path / "empty"))
+    assert refused.returncode == 2
+    assert f"no Python files below {tmp_path / 'empty'}" in refused.stderr
+    assert not (demo.directory / "db.sqlite3").exists()

@@ -1,0 +1,1 @@
+"""An app with jobs of every kind, for the tests of the Django layer and the worker."""

@@ -1,0 +1,220 @@
+"""Makes random operations, audits the namespace after each, and shortens what failed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+import redis
+
+from tests.lua.caller import READS, Core
+from tests.lua.invariants import violations
+from tests.lua.keyed import Keyed, settlement
+from tests.lua.keyspace import digest, snapshot
+from tests.lua.operations import FIELD, QUEUES, Generator, Operation
+
+CODES = set("NOJOB LOCKLOST STATE DEPENDENTS CYCLE STALE BADARG TOOBIG".split())
+SECOND_OPINION = 40  # operations between two looks at all keys from outside
+MOST_REPLAYS = 150
+LEFT_OVER = re.compile(r"ql:(meta|(s|m|result|reply|worker|idle|wake|timer):.*|idle|wake)")
+
+
+class Violation(Exception):
+    """An operation after which something was wrong."""
+
+
+class RandomRun:
+    """One run on an empty server: reproducible from its seed."""
+
+    def __init__(self, core: Core, seed: int) -> None:
+        self.keyed = Keyed(core)
+        self.core = core
+        self.server = core.server
+        self.generator = Generator(seed)
+        self.made: list[Operation] = []
+        self.last_token = 0
+
+    def run(self, count: int) -> None:
+        """Make `count` operations, then drain; a failure tells how to repeat it."""
+        self.server.flushall()
+        try:
+            for number in range(count):
+                operation = self.generator.draw(self.running())
+                self.made.append(operation)
+                self.perform(operation, curious=number % 20 == 0)
+                self.audit(operation.now)
+                if number % SECOND_OPINION == 0 or number == count - 1:
+                    self.second_opinion()
+        except Violation as violation:
+            text = str(violation)
+            raise AssertionError(f"{text}\n{self.story(text)}") from None
+        self.drain()
+
+    def running(self) -> list[str]:
+        """Return the jids that hold a lock, in an order that depends on nothing else."""
+        pipe = self.server.pipeline(transaction=False)
+        for queue in QUEUES:
+            pipe.zrange(f"ql:q:{queue}-locks", 0, -1)
+        return sorted(jid for jids in pipe.execute() for jid in jids)
+
+    def resolve(self, part: object) -> object:
+        """Put what it stands for in the place of a name."""
+        field = FIELD.get(type(part))  # type: ignore[call-overload]
+        if field is None:
+            return part
+        return self.server.hget(f"ql:j:{part.jid}", field) or ""  # type: ignore[attr-defined]
+
+    def perform(self, operation: Operation, *, curious: bool = False) -> None:
+        """Make one operation; sometimes look whether a refusal has changed something."""
+        command, args = operation.command, [self.resolve(p) for p in operation.args]
+        before = digest(self.server) if curious else ""
+        try:
+            if operation.keyed:
+                reply = self.core.ours(
+                    command, *args, now=operation.now, request=operation.request
+                )
+            else:
+                reply = self.core.old(command, operation.now, *args)
+        except redis.ResponseError as error:
+            self.judge(operation, str(error))
+            if curious and digest(self.server) != before:
+                raise Violation(f"a refused call has changed something: {error}") from None
+            return
+        if operation.request and command not in READS:
+            self.repeat(operation, args, reply)
+
+    def judge(self, operation: Operation, text: str) -> None:
+        """Only errors that are meant may come."""
+        if operation.keyed:
+            fine = text.split(" ", 1)[0] in CODES and "user_" not in text
+        else:
+            fine = bool(re.search(r"user_\w+:\d+: \w", text))
+        if not fine or "attempt to" in text:
+            raise Violation(f"no error for people: {text}")
+
+    def repeat(self, operation: Operation, args: list[object], reply: object) -> None:
+        """Send a request again: the same reply, and no effect."""
+        before = digest(self.server)
+        again = self.core.ours(
+            operation.command, *args, now=operation.now + 1, request=operation.request
+        )
+        if again != reply:
+            raise Violation(f"repeated, the reply was {again!r} instead of {reply!r}")
+        if digest(self.server) != before:
+            raise Violation("a repeated request has changed something")
+
+    def audit(self, now: float) -> None:
+        """Ask the core's own audit, and see that tokens never fall."""
+        if found := self.keyed.violations(now):
+            raise Violation("audit: " + "; ".join(found[:5]))
+        token = int(self.server.hget("ql:meta", "token") or 0)
+        if token < self.last_token:
+            raise Violation(f"the token fell from {self.last_token} to {token}")
+        self.last_token = token
+
+    def second_opinion(self) -> None:
+        """Judge the keys without the core's help."""
+        if found := violations(snapshot(self.server)):
+            raise Violation("invariants: " + "; ".join(found[:5]))
+
+    # At the end: everything is brought to its end, and nothing may be left.
+
+    def drain(self) -> None:
+        """Finish, expire and forget everything; only what expires by itself may stay."""
+        now = self.generator.now
+        call = self.core.ours
+        for option in json.loads(call("config.get", now=now)):
+            call("config.unset", option, now=now)
+        call("unpause", *QUEUES, now=now)
+        for name in list(self.server.scan_iter("ql:r:*")):
+            call("unrecur", name.removeprefix("ql:r:"), now=now)
+        for _ in range(500):
+            now += 5000
+            if not self.finish_some(now):
+                break
+        else:
+            raise AssertionError(f"jobs are left: {self.unfinished()}")
+        self.forget(now)
+        self.second_opinion()
+        left = [name for name in self.server.scan_iter() if not LEFT_OVER.fullmatch(name)]
+        assert left == [], f"left over: {left}"
+
+    def finish_some(self, now: float) -> bool:
+        """Take the next jobs a step further; return whether any were left."""
+        call = self.core.ours
+        jobs = self.keyed.settle([], 50, QUEUES, worker="drain", now=now).jobs
+        ends = [settlement(job["jid"], job["token"], "complete") for job in jobs]
+        assert self.keyed.settle(ends, now=now).refused == []
+        for group in json.loads(call("failed", now=now)):
+            call("unfail", "a", group, 1000, now=now)
+        for jid, state, is_open in self.unfinished():
+            if state == "depends" and is_open:
+                call("seal", jid, now=now)
+        self.audit(now)
+        return bool(self.unfinished())
+
+    def unfinished(self) -> list[tuple[str, str, bool]]:
+        """Return the jobs that are not complete: jid, state, whether open."""
+        jobs = []
+        for name in sorted(self.server.scan_iter("ql:j:*", count=1000)):
+            if self.server.type(name) == "hash":
+                state, is_open = self.server.hmget(name, "state", "open")
+                if state != "complete":
+                    jobs.append((name.removeprefix("ql:j:"), state, is_open == "1"))
+        return jobs
+
+    def forget(self, now: float) -> None:
+        """Let all records expire, and forget the names of queues and workers."""
+        call = self.core.ours
+        call("config.set", "jobs-history", -1, now=now)
+        for number in range(20):
+            self.keyed.put(f"last-{number}", now, queue="a")
+            [job] = self.keyed.take(1, queue="a", now=now)
+            self.keyed.settle([settlement(job["jid"], job["token"], "complete")], now=now)
+        call("config.unset", "jobs-history", now=now)
+        tracked = self.server.zrange("ql:tracked", 0, -1)
+        for jid in tracked:
+            self.keyed.put(jid, now, queue="a")
+            call("track", "untrack", jid, now=now)
+            call("cancel", jid, now=now)
+        call("queue.forget", *QUEUES, now=now)
+        workers = self.server.zrange("ql:workers", 0, -1)
+        if workers:
+            call("worker.deregister", *workers, now=now)
+
+    # After a failure: the shortest sequence that still shows it.
+
+    def story(self, text: str) -> str:
+        """Return the operations that lead to the failure, as few as can be found."""
+        kind = text.split(":", 1)[0]
+        made, replays, size = list(self.made), 0, max(len(self.made) // 2, 1)
+        while size >= 1 and replays < MOST_REPLAYS:
+            start = 0
+            while start < len(made) - 1 and replays < MOST_REPLAYS:
+                fewer = made[:start] + made[start + size :]
+                replays += 1
+                if fewer and self.still_fails(fewer, kind):
+                    made = fewer
+                else:
+                    start += size
+            size //= 2
+        shown = "\n".join(f"  {operation}" for operation in made[-60:])
+        return f"{len(made)} of {len(self.made)} operations are enough:\n{shown}"
+
+    def still_fails(self, made: Sequence[Operation], kind: str) -> bool:
+        """Make these operations anew, and say whether the same kind of failure comes."""
+        self.server.flushall()
+        self.last_token = 0
+        try:
+            for operation in made[:-1]:
+                try:
+                    self.perform(operation)
+                except Violation as early:
+                    return str(early).split(":", 1)[0] == kind
+            self.perform(made[-1], curious=True)
+            self.audit(made[-1].now)
+            self.second_opinion()
+        except Violation as violation:
+            return str(violation).split(":", 1)[0] == kind
+        return False
