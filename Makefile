@@ -20,7 +20,7 @@ help: ## say what can be made (this text)
 	@echo "  STRICT=1            make test, check: fail if anything was left out"
 
 demo: .venv/embedded,hiredis.stamp ## see real work done: the standard library's source, analysed
-	@$(BIN)/python example_project/demo.py $(SOURCE)
+	@$(BIN)/python example_project/demo.py $(if $(SOURCE),"$(SOURCE)")
 
 test: .venv/test.stamp ## run all tests, then those of the checks whose tool is there
 	@$(BIN)/python -m tests.run all $(ARGS)

@@ -1,0 +1,1 @@
+"""What the README's figures are measured with: `python -m benchmarks.run --help`."""

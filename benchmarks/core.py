@@ -1,0 +1,178 @@
+"""Server time and Redis commands of a job in the Lua core, beside the floor's.
+
+The core is called with its raw arguments through redis-py, so that nothing but the
+server's own work is in the figures: CPU time from INFO, commands from INFO commandstats.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import redis
+
+from .floor import Floor
+from .report import Counts, Figure, Goal
+from .server import Server, Usage
+
+ARTEFACT = Path(__file__).parents[1] / "django_qless" / "core" / "qless.lua"
+DATA = '{"v":1,"args":[123456]}'
+KLASS = "app.jobs.noop"
+BATCH = 50
+HISTORY = 1000  # completed jobs kept in the steady state
+
+TABLE = "Server time of a job: put, pop, complete (µs)"
+COMMANDS = "Redis commands per job, in batches of 50"
+
+
+class Core:
+    """The Lua core under one engine, called as django_qless calls it."""
+
+    def __init__(self, client: redis.Redis, engine: str) -> None:
+        self._client = client
+        self._request = 0
+        self._me = uuid.uuid4().hex[:12]
+        self._heads = {"function": self._load_library, "script": self._load_scripts}[
+            engine
+        ]()
+
+    def _load_library(self) -> dict[str, tuple[Any, ...]]:
+        body = ARTEFACT.read_text()
+        name = f"qless_{hashlib.sha1(body.encode()).hexdigest()[:12]}"
+        library = f"#!lua name={name}\n{body}\nQless.register('{name}')\n"
+        self._client.execute_command("FUNCTION", "LOAD", "REPLACE", library)
+        return {
+            kind: ("FCALL", f"{name}_{kind}", 2) for kind in ("read", "write", "drain")
+        }
+
+    def _load_scripts(self) -> dict[str, tuple[Any, ...]]:
+        body = ARTEFACT.read_text()
+        headers = {
+            "read": "#!lua flags=no-writes\n",
+            "write": "#!lua\n",
+            "drain": "#!lua flags=allow-oom\n",
+        }
+        return {
+            kind: ("EVALSHA", self._client.script_load(header + body), 2)
+            for kind, header in headers.items()
+        }
+
+    def call(self, kind: str, command: str, *arguments: Any) -> Any:
+        """One call with the server's clock and, if it writes, a request id."""
+        request = ""
+        if kind != "read":
+            self._request += 1
+            request = f"{self._me}:{self._request}"
+        return self._client.execute_command(
+            *self._heads[kind], "ql:!", "ql:meta", command, "*", request, *arguments
+        )
+
+    def keep_completed(self, count: int) -> None:
+        self.call("write", "config.set", "jobs-history-count", count)
+
+    def fill(self, count: int, batch: int) -> None:
+        """Put `count` jobs, `batch` to a call."""
+        if batch == 1:
+            for _ in range(count):
+                self.call(
+                    "write", "put", "", "bench", _jid(), KLASS, DATA, 0, "retries", 3
+                )
+        else:
+            for _ in range(count // batch):
+                items: list[Any] = []
+                for _ in range(batch):
+                    items += (_jid(), "bench", KLASS, DATA, 0, 1, "retries", 3)
+                self.call("write", "put.many", "", *items)
+
+    def work_off(self, count: int, batch: int) -> None:
+        """Pop and complete `count` jobs, `batch` to a call."""
+        if batch == 1:
+            for _ in range(count):
+                (job,) = json.loads(self.call("write", "pop", "bench", "worker", 1))
+                self.call(
+                    "drain", "complete", job["jid"], job["token"], "bench", job["data"]
+                )
+        else:
+            self.settle(count, batch)
+
+    def settle(self, count: int, batch: int) -> None:
+        """Work off as a worker does: settle what is done and reserve the next."""
+        settlements: list[Any] = []
+        while count > 0 or settlements:
+            wanted = min(batch, count)
+            done = len(settlements) // 4
+            _, jobs, _ = self.call(
+                "drain", "settle", "worker", done, *settlements, wanted, 1, "bench"
+            )
+            settlements = []
+            for i in range(0, len(jobs), 11):
+                settlements += (jobs[i], jobs[i + 4], "complete", 0)
+            count -= wanted
+
+
+def _jid() -> str:
+    """As long as the ids of django_qless."""
+    return uuid.uuid4().hex[:20]
+
+
+class Queue(Protocol):
+    """What the floor and the core have in common here."""
+
+    def fill(self, count: int, batch: int) -> None: ...
+    def work_off(self, count: int, batch: int) -> None: ...
+
+
+def measure(server: Server, *, quick: bool) -> Iterator[Figure | Counts]:
+    """Server CPU per job in every form, each beside the floor in the same form."""
+    singles, batched = (1000, 5000) if quick else (4000, 20000)
+    with server.placement.measured():
+        for form, count, batch, limit in (
+            ("one call each", singles, 1, 1.30),
+            (f"batches of {BATCH}", batched, BATCH, 1.75),
+        ):
+            floor, commands = _cost(server, Floor, count, batch)
+            if batch > 1:
+                yield Counts(COMMANDS, "floor", commands)
+            goal = Goal(at_most=limit, of_floor=True)
+            for engine in ("function", "script"):
+                for state in ("", f", {HISTORY:,} completed kept"):
+                    used, commands = _cost(
+                        server, _core(engine, bool(state)), count, batch
+                    )
+                    yield Figure(TABLE, f"{form}, {engine}{state}", used, floor, goal)
+                    if batch > 1 and engine == "function":
+                        yield Counts(COMMANDS, f"django_qless{state}", commands)
+
+
+def _core(engine: str, steady: bool) -> Callable[[redis.Redis], Core]:
+    """A maker of cores; a steady one has its history of completed jobs full."""
+
+    def make(client: redis.Redis) -> Core:
+        core = Core(client, engine)
+        if steady:
+            core.keep_completed(HISTORY)
+            core.fill(HISTORY + 2 * BATCH, BATCH)
+            core.settle(HISTORY + 2 * BATCH, BATCH)
+        return core
+
+    return make
+
+
+def _cost(
+    server: Server, make: Callable[[redis.Redis], Queue], count: int, batch: int
+) -> tuple[float, dict[str, float]]:
+    """Server CPU in µs, and commands, of one job that is put, popped and completed."""
+    server.empty()
+    queue = make(server.client)
+    queue.fill(batch, batch)
+    queue.work_off(batch, batch)
+    before = server.usage()
+    queue.fill(count, batch)
+    queue.work_off(count, batch)
+    used: Usage = server.usage() - before
+    per_job = {name: calls / count for name, calls in used.commands.items()}
+    return used.cpu / count * 1e6, per_job

@@ -1,0 +1,1 @@
+"""A small Django project: what is measured when Django is part of it."""

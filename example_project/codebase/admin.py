@@ -1,0 +1,40 @@
+"""What the jobs have measured, in Django's admin."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from codebase.models import Module, Package
+
+
+@admin.register(Package)
+class PackageAdmin(admin.ModelAdmin):
+    list_display = ["name", "root", "files", "lines", "complexity", "summarised_at"]
+    actions = ["scan_again"]
+
+    @admin.action(description="Scan again")
+    def scan_again(self, request: HttpRequest, packages: QuerySet[Package]) -> None:
+        for package in packages:
+            package.scan.delay()
+        self.message_user(request, "Queued: a worker scans them as soon as one runs.")
+
+
+@admin.register(Module)
+class ModuleAdmin(admin.ModelAdmin):
+    list_display = [
+        "path",
+        "package",
+        "lines",
+        "functions",
+        "classes",
+        "complexity",
+        "hardest",
+        "hardest_complexity",
+        "seconds",
+        "measured_at",
+    ]
+    list_filter = ["package", "measured_at"]
+    search_fields = ["path", "hardest"]
+    ordering = ["-hardest_complexity"]

@@ -1,0 +1,76 @@
+"""How the jobs of one run fared, as the server tells it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from codebase.models import Package
+from codebase.schedule import rescan_schedule
+from django_qless import failures, jobs, queues
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many jobs have been completed and have failed until now."""
+
+    completed: int
+    failed: int
+
+    def __sub__(self, before: Tally) -> Tally:
+        return Tally(self.completed - before.completed, self.failed - before.failed)
+
+
+def tally() -> Tally:
+    """Adds up the server's counters of the last day, which it keeps by minute."""
+    now = int(time.time()) // 60
+    minutes = [queues[name].minutes(now - 24 * 60, now + 1) for name in queues]
+    return Tally(
+        completed=sum(sum(queue.completed.values()) for queue in minutes),
+        failed=sum(sum(queue.failed.values()) for queue in minutes),
+    )
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A job that has failed: why, and how often it was tried."""
+
+    message: str
+    attempts: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the jobs of one run fared."""
+
+    completed: int
+    failed: int
+    seconds: float
+    failures: dict[str, list[Failed]]
+    rescans: int
+    last_rescan: str
+
+    @classmethod
+    def since(cls, before: Tally, seconds: float) -> Outcome:
+        """What has happened since a tally was made, this many seconds ago."""
+        run, rescans = tally() - before, rescan_schedule().count
+        return cls(
+            completed=run.completed,
+            failed=run.failed,
+            seconds=seconds,
+            failures={group: failed_in(group) for group in sorted(failures.groups())},
+            rescans=rescans,
+            last_rescan=jobs[f"{Package.rescan.name}-{rescans}"].state,
+        )
+
+
+def failed_in(group: str) -> list[Failed]:
+    """The jobs of a failure group, the newest first."""
+    return [
+        Failed(
+            message=job.failure.message,
+            # -1 remain of a job that has used up its retries and failed again.
+            attempts=job.retries - max(job.remaining, 0) + 1,
+        )
+        for job in jobs.client.multiget(failures.jobs(group, limit=1000).jids)
+    ]

@@ -1,0 +1,104 @@
+"""The demo's last word, for people: what was measured, and how the jobs fared."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from django.db.models import QuerySet
+
+from codebase.models import Module, Package
+from codebase.schedule import EVERY
+from demonstration.outcome import Outcome
+
+MOST_SHOWN = 5
+WIDTH = 120
+
+
+def report(packages: list[Package], outcome: Outcome) -> str:
+    """Returns the report as text."""
+    pks = [package.pk for package in packages]
+    measured = Module.objects.filter(package__in=pks, measured_at__isnull=False)
+    sections = {
+        "Packages": totals(Package.objects.filter(pk__in=pks).order_by("-files")),
+        "The most complex functions": most_complex(measured),
+        "The slowest to measure": slowest(measured),
+        f"Failures by group ({outcome.failed:,})": failures(outcome),
+        "Jobs": figures(outcome),
+        "Look at it": hints(),
+    }
+    return "\n\n".join(
+        "\n".join([title, *(f"  {line}" for line in lines)])
+        for title, lines in sections.items()
+    )
+
+
+def totals(packages: Iterable[Package]) -> Iterator[str]:
+    columns = ["files", "lines", "classes", "functions", "complexity"]
+    yield " " * 20 + "".join(f"{column:>12}" for column in columns)
+    for package in packages:
+        sums = [getattr(package, column) for column in columns]
+        cells = ["-" if value is None else f"{value:,}" for value in sums]
+        yield f"{package.name:<20}" + "".join(f"{cell:>12}" for cell in cells)
+
+
+def most_complex(measured: QuerySet[Module]) -> Iterator[str]:
+    for module in measured.order_by("-hardest_complexity", "path")[:MOST_SHOWN]:
+        yield f"{module.hardest_complexity:>4}  {module.hardest} in {module.path}"
+
+
+def slowest(measured: QuerySet[Module]) -> Iterator[str]:
+    for module in measured.order_by("-seconds")[:MOST_SHOWN]:
+        yield f"{module.seconds:.2f} s  {module.path}, {module.lines:,} lines"
+
+
+def failures(outcome: Outcome) -> Iterator[str]:
+    for group, failed in outcome.failures.items():
+        yield f"{group}: {len(failed):,}"
+        for job in failed[:MOST_SHOWN]:
+            tried = f" (tried {job.attempts} times)" if job.attempts > 1 else ""
+            yield f"  {shortened(job.message)}{tried}"
+        if len(failed) > MOST_SHOWN:
+            yield f"  and {len(failed) - MOST_SHOWN:,} more"
+
+
+def figures(outcome: Outcome) -> Iterator[str]:
+    ended = outcome.completed + outcome.failed
+    retried = sum(
+        job.attempts > 1 for group in outcome.failures.values() for job in group
+    )
+    yield (
+        f"{outcome.completed:,} completed, {outcome.failed:,} failed, "
+        f"{retried:,} of them after a retry"
+    )
+    yield (
+        f"{outcome.seconds:.1f} s, {ended / outcome.seconds:,.0f} jobs/s, "
+        "the start of the worker included"
+    )
+    yield (
+        f"rescan, every {EVERY}: put {outcome.rescans:,} times up to now, "
+        f"the last one is {outcome.last_rescan}"
+    )
+
+
+def shortened(message: str) -> str:
+    """Returns one line of a failure's message: what a job said, or its exception.
+
+    A job that raises Fail says in the first line why; that of another exception is a
+    traceback, which comes to the point in its last line.
+    """
+    lines = message.strip().splitlines()
+    line = lines[-1] if lines[0].startswith("Traceback") else lines[0]
+    half = WIDTH // 2  # what is said stands at the beginning, paths end in what matters
+    return line if len(line) <= WIDTH else f"{line[:half]}…{line[-half:]}"
+
+
+def hints() -> Iterator[str]:
+    here = Path(__file__).resolve().parent.parent
+    yield f"cd {here}"
+    yield f"{sys.executable} manage.py qless_status"
+    yield "    shows the queues, the failure groups and the workers"
+    yield f"{sys.executable} manage.py runserver"
+    yield "    shows packages and modules at http://127.0.0.1:8000/admin/codebase/"
+    yield "    (log in as demo with the password demo)"
