@@ -6,6 +6,8 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from types import MethodType
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
@@ -55,6 +57,8 @@ class Arguments(NamedTuple):
 
     job_type: JobType
     data: str
+    options: Options | None
+    """Those of the `using()` that it was made with, if there was one."""
 
 
 class JobFunction(Generic[P, R]):
@@ -113,21 +117,26 @@ class JobFunction(Generic[P, R]):
     def args(self, *args: P.args, **kwargs: P.kwargs) -> Arguments:
         """Return the arguments of one job, for `enqueue_many`."""
         plan = self._plan or self._bound_plan()
-        return Arguments(plan.job_type, self._data(args, kwargs))
+        options = None if self.options is self.declaration.options else self.options
+        return Arguments(plan.job_type, self._data(args, kwargs), options)
 
     def enqueue_many(self, arguments: Iterable[Arguments]) -> list[JobHandle[R]]:
         """Put one job for each of these, which `.args()` made, in as few calls as can be.
 
         At one priority they are run in this order. More than a thousand take several
-        calls, each all or nothing.
+        calls, each all or nothing, and so do neighbours made with different `using()`.
         """
-        plan = self._plan or self._bound_plan()
-        return plan.put_many(self._all_data(arguments))
+        handles: list[JobHandle[R]] = []
+        for plan, data in self._planned(arguments):
+            handles += plan.put_many(data)
+        return handles
 
     async def aenqueue_many(self, arguments: Iterable[Arguments]) -> list[JobHandle[R]]:
         """Put one job for each of these, from asynchronous code."""
-        plan = self._plan or self._bound_plan()
-        return await plan.aput_many(self._all_data(arguments))
+        handles: list[JobHandle[R]] = []
+        for plan, data in self._planned(arguments):
+            handles += await plan.aput_many(data)
+        return handles
 
     def using(self, **options: Any) -> JobFunction[P, R]:
         """Return a copy that puts its jobs with these options."""
@@ -198,16 +207,28 @@ class JobFunction(Generic[P, R]):
             )
         return args[0], args[1:]
 
-    def _all_data(self, all_arguments: Iterable[Arguments]) -> list[str]:
-        data = []
-        for each in all_arguments:
-            if getattr(each, "job_type", None) is not self.job_type:
-                raise TypeError(
-                    f"{self.name}: enqueue_many takes what {self.__name__}.args(…) "  # type: ignore[attr-defined]
-                    f"returns, not {each!r}"
-                )
-            data.append(each.data)
-        return data
+    def _planned(
+        self, all_arguments: Iterable[Arguments]
+    ) -> list[tuple[Plan, list[str]]]:
+        """Return the data of the jobs to be put, with the plan of each run of them."""
+        own = self._plan or self._bound_plan()
+        # All is looked at before anything is put.
+        checked = [self._checked(each) for each in all_arguments]
+        return [
+            (
+                Plan(own.job_type, options) if options else own,
+                [each.data for each in run],
+            )
+            for options, run in groupby(checked, attrgetter("options"))
+        ]
+
+    def _checked(self, arguments: Arguments) -> Arguments:
+        if getattr(arguments, "job_type", None) is not self.job_type:
+            raise TypeError(
+                f"{self.name}: enqueue_many takes what {self.__name__}.args(…) "  # type: ignore[attr-defined]
+                f"returns, not {arguments!r}"
+            )
+        return arguments
 
     def _bound_plan(self) -> Plan:
         """Make the plan of a method whose class was not known to `@job`."""

@@ -34,8 +34,14 @@ local function check_running(report, jid, record)
     end
     return
   end
+  if expires <= 0 then
+    complain(report, 'job ' .. jid .. ' is running and never expires')
+  end
   if score and math.abs(tonumber(score) - expires) > 1e-4 then
     complain(report, 'job ' .. jid .. ' expires at ' .. expires .. ', its lock at ' .. score)
+  end
+  if held and math.abs(tonumber(held) - expires) > 1e-4 then
+    complain(report, 'job ' .. jid .. ' expires at ' .. expires .. ', on the list of its worker at ' .. held)
   end
   -- A worker that was silent for too long has been forgotten, and its list with it.
   if not held and expires > scope.now and call('ZSCORE', key.workers(), record.worker) then
@@ -69,12 +75,20 @@ local function check_dependents(report, jid)
   end
 end
 
+-- Finding a job in a failure group is linear: done in short ones only.
+local SEARCHED = 200
+
 local function check_failed(report, jid, record)
   local group = cjson.decode(record.failure or '{}').group
   if not group then
     complain(report, 'job ' .. jid .. ' failed without a group')
   elseif call('SISMEMBER', key.failures(), group) == 0 and call('SISMEMBER', key.failures(), 'other') == 0 then
     complain(report, 'failure group ' .. group .. ' of job ' .. jid .. ' is not listed')
+  elseif call('LLEN', key.group(group)) <= SEARCHED then
+    local times = #call('LPOS', key.group(group), jid, 'COUNT', 0)
+    if times ~= 1 and call('SISMEMBER', key.failures(), 'other') == 0 then
+      complain(report, 'job ' .. jid .. ' is ' .. times .. ' times in its failure group ' .. group)
+    end
   end
 end
 
@@ -107,7 +121,7 @@ local function check_numbers(report, jid, record)
     complain(report, 'token ' .. record.token .. ' of job ' .. jid .. ' is above the last one drawn')
   end
   local remaining = tonumber(record.remaining)
-  if not remaining or remaining < -1 or remaining > (tonumber(record.retries) or -1) then
+  if not remaining or remaining < -1 or remaining ~= math.floor(remaining) or remaining > (tonumber(record.retries) or -1) then
     complain(report, 'job ' .. jid .. ' has ' .. tostring(record.remaining) .. ' of ' .. tostring(record.retries) .. ' retries left')
   end
 end
@@ -120,6 +134,9 @@ local function check_job(report, jid)
   if record.jid ~= jid or not record.state or not record.queue or not record.worker then
     complain(report, 'record of job ' .. jid .. ' is damaged')
     return
+  end
+  if call('EXISTS', key.history(jid)) == 0 then
+    complain(report, 'job ' .. jid .. ' has no history')
   end
   check_places(report, jid, record)
   check_numbers(report, jid, record)
@@ -199,7 +216,7 @@ local FAMILY = {
   { 'f:', check_group },
   { 't:', check_tag },
 }
-for _, start in ipairs({ 'q:', 'w:', 's:', 'm:', 'result:', 'reply:', 'worker:', 'idle:', 'wake:', 'timer:' }) do
+for _, start in ipairs({ 's:', 'm:', 'result:', 'reply:', 'worker:', 'idle:', 'wake:', 'timer:' }) do
   FAMILY[#FAMILY + 1] = { start }
 end
 
@@ -243,6 +260,31 @@ local function member_of_worker(report, jid, worker)
     complain(report, 'job ' .. jid .. ' is on the list of worker ' .. worker .. ', which does not run it')
   end
 end
+
+-- Lists whose owner is not listed (any more) are checked when their key is met, as far as
+-- one step goes; those of listed owners in the second part.
+local function check_place_key(report, name)
+  local queue, place = match(name, '^(.*)%-(%a+)$')
+  if not queue or call('ZSCORE', key.queues(), queue) then
+    return
+  end
+  local check = place == 'recur' and member_of_recur or member_of_place(place)
+  for _, jid in ipairs(call('ZRANGE', key.place(queue, place), 0, Arguments.most - 1)) do
+    check(report, jid, queue)
+  end
+end
+
+local function check_held_key(report, name)
+  local worker = match(name, '^(.*):jobs$')
+  if worker and not call('ZSCORE', key.workers(), worker) then
+    for _, jid in ipairs(call('ZRANGE', key.held(worker), 0, Arguments.most - 1)) do
+      member_of_worker(report, jid, worker)
+    end
+  end
+end
+
+FAMILY[#FAMILY + 1] = { 'q:', check_place_key }
+FAMILY[#FAMILY + 1] = { 'w:', check_held_key }
 
 local function member_of_group(report, jid, group)
   local record = call('HMGET', key.job(jid), 'state', 'failure')
@@ -305,8 +347,8 @@ local function check_lists(report, at, offset, count)
     local name, owner, check = list[1], list[2], list[3]
     local members = list[4] and call('LRANGE', name, offset, offset + count - 1)
       or range(name, offset, offset + count - 1)
-    if list[4] and offset == 0 and #members == 0 then
-      complain(report, 'failure group ' .. owner .. ' is listed but empty')
+    if offset == 0 and #members == 0 and (list[4] or check == member_of_tag) then
+      complain(report, (list[4] and 'failure group ' or 'tag ') .. owner .. ' is listed but empty')
     end
     for _, jid in ipairs(members) do
       check(report, jid, owner)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import asdict
-from itertools import groupby
 from pathlib import Path
 
 from django.db import models
@@ -43,10 +42,10 @@ class Package(models.Model):
         if changed_only:
             found = [file for file in found if before.get(file.path) != file.modified]
         modules = self._remember(found, forget_others=not changed_only)
-        measurements = []
-        for urgency, equals in groupby(sorted(modules, key=urgency_of), urgency_of):
-            measure = Module.measure.using(priority=urgency, tags=[self.name])
-            measurements += measure.enqueue_many(m.measure.args() for m in equals)
+        measurements = Module.measure.enqueue_many(
+            module.measure.using(priority=urgency_of(module), tags=[self.name]).args()
+            for module in sorted(modules, key=urgency_of)
+        )
         if measurements:
             self.summarise.using(jid=self.summary_jid, after=measurements).delay()
         return len(measurements)

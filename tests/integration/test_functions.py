@@ -113,6 +113,20 @@ def test_enqueue_many_keeps_the_order(qless, work) -> None:
     assert jobs.add.enqueue_many([]) == []
 
 
+def test_arguments_keep_the_options_that_they_were_made_with(qless) -> None:
+    urgent, plain = jobs.add.using(priority=9, tags=["x"]), jobs.add
+    handles = plain.enqueue_many(
+        [plain.args(1), urgent.args(2), urgent.args(3), plain.args(4)]
+    )
+    seen = [(h.refresh().priority, h.refresh().tags) for h in handles]
+    assert [(p, list(t)) for p, t in seen] == [(0, []), (9, ["x"]), (9, ["x"]), (0, [])]
+
+
+def test_a_plain_argument_takes_the_options_of_the_call(qless) -> None:
+    [handle] = jobs.add.using(queue="bulk").enqueue_many([jobs.add.args(1)])
+    assert handle.refresh().queue == "bulk"
+
+
 def test_aenqueue_many(qless) -> None:
     async def put():
         many = [jobs.add.args(1), jobs.add.args(2)]

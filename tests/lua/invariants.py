@@ -196,6 +196,10 @@ def tags(space: Namespace) -> Iterator[str]:
         for tag in names:
             if jid not in space.scores(f"t:{tag}"):
                 yield f"{jid} carries {tag}, which does not know it"
+    for tag, content in space.family("t:"):
+        for jid, _ in content:
+            if tag not in json.loads(space.job(jid).get("tags") or "[]"):
+                yield f"{jid} is listed under {tag}, which it does not carry"
     members = {tag: len(content) for tag, content in space.family("t:")}
     counted = space.scores("tags")
     if not carried == members == counted:
@@ -214,9 +218,9 @@ def failures(space: Namespace) -> Iterator[str]:
             own = json.loads(job.get("failure") or "{}").get("group")
             if job.get("state") != "failed" or group not in (own, "other"):
                 yield f"{jid} is in group {group}, but {job.get('state')} in {own}"
-    failed = Counter(j for j, job in space.jobs.items() if job.get("state") == "failed")
-    if failed != listed:
-        yield f"failed are {dict(failed)}, listed {dict(listed)}"
+    for jid, job in space.jobs.items():
+        if job.get("state") == "failed" and listed[jid] != 1:
+            yield f"job {jid} failed and is listed {listed[jid]} times"
 
 
 def failed_counts(space: Namespace) -> Iterator[str]:

@@ -69,12 +69,12 @@ class Exchange:
         finally:
             words[boards.CALLS] += 1
         words[boards.READY] = 1
-        if settled and not settled.jobs:
-            # Jobs may be on their way back into the queues, and what follows from a
-            # refusal must not wait: this is no moment to rest.
-            if early_steps % 2 or early_steps != batch.early_steps or batch.outcomes:
-                return None
-        return settled
+        if settled is None or settled.jobs:
+            return settled
+        # Jobs may be on their way back into the queues, and what follows from a refusal
+        # must not wait: then this is no moment to rest.
+        at_work = early_steps % 2 or early_steps != batch.early_steps
+        return None if at_work or batch.outcomes else settled
 
     def settle(self) -> None:
         """Settle what is finished. Raises what the call raises."""
