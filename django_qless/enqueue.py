@@ -62,7 +62,7 @@ class Plan:
             # A new job has 0 without being told, one that is put again keeps its own.
             priority=options.priority if options.jid else options.priority or None,
             retries=options.retries,
-            tags=options.tags or None,
+            tags=options.tags or (() if options.jid else None),
             depends=depends[:MOST_DEPENDENCIES],
             context=_context(job_type, options),
             open=bool(self._staged),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
+from . import arguments
 from .calls import OfAsyncClient, OfClient, Request, command
 from .commands import Commands
 
@@ -106,7 +107,9 @@ class Snapshot(Generic[J]):
     ) -> Request[str]:
         """Move the job to another queue (or back to its own), where it begins anew."""
         return Commands.requeue.build(
-            self.client, worker, queue, self.jid, self.klass, self.data, delay
+            self.client,
+            *(worker, queue, self.jid, self.klass, self.data, delay),
+            context=arguments.to_json(self.context) if self.context else None,
         )
 
     @command

@@ -19,7 +19,7 @@ _SHORT_DATA = arguments.DATA_BYTES // 4
 
 
 class Put(NamedTuple):
-    """A job to be put. What is None or empty is left to the core: a new job gets
+    """A job to be put. What is None is left to the core: a new job gets
     priority 0, 5 retries, no tags; an existing one keeps what it has."""
 
     jid: str
@@ -60,7 +60,7 @@ def options(
         pairs += "priority", arguments.number("priority", priority)
     if retries is not None:
         pairs += "retries", arguments.whole("retries", retries, 0)
-    if tags:
+    if tags is not None:
         pairs += "tags", arguments.to_json(arguments.tags(tags))
     if depends:
         jids = arguments.all_known("depends", depends)

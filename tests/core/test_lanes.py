@@ -142,8 +142,8 @@ def test_an_interruption_never_shifts_replies(valkey: Make, server: Server) -> N
     try:
         with server.client() as other:
             other.execute_command("CLIENT", "PAUSE", 60_000, "WRITE")
+            thread.start()
             with pytest.raises(KeyboardInterrupt):
-                thread.start()
                 client.put("", "q", "b", "k", "{}")
             thread.join()
             other.execute_command("CLIENT", "UNPAUSE")

@@ -88,6 +88,14 @@ def test_what_others_do_with_a_job(client: Client) -> None:
         job.move("q")
 
 
+def test_a_moved_job_keeps_what_it_carries(client: Client) -> None:
+    client.put("", "q", "a", "k", "{}", tags=["t"], context='{"options":{"timeout":5}}')
+    client.get("a").move("r")
+    moved = client.get("a")
+    assert moved.context == {"options": {"timeout": 5}}
+    assert moved.tags == ("t",)
+
+
 def test_a_queue(client: Client) -> None:
     queue = client.queue("q")
     queue.put("a", "k", "{}", 60, priority=2, retries=1, tags=["t"], context='{"a":1}')

@@ -391,3 +391,9 @@ def test_a_job_that_puts_jobs(qless, work) -> None:
     assert work() == 4
     assert len(handle.result()) == 3
     assert time.time() - handle.refresh().history[-1]["when"] < 60
+
+
+def test_a_jid_that_is_put_again_has_what_the_second_put_says(qless) -> None:
+    jobs.add.using(jid="one", tags=["old"], priority=5).delay(1)
+    handle = jobs.add.using(jid="one").delay(1).refresh()
+    assert (list(handle.tags), handle.priority) == ([], 0)
