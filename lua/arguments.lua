@@ -24,10 +24,17 @@ function Arguments.given(command, what, value)
   return value
 end
 
--- Most numbers are small and whole: these need no second look.
-local SMALL = {}
-for number = 0, 100 do
-  SMALL[tostring(number)] = number
+-- Most numbers are small and whole: these need no second look, and no printing (redis.call
+-- prints a number with 17 digits each time).
+local SMALL, TEXTS = {}, {}
+for number = 0, 60 do
+  local text = tostring(number)
+  SMALL[text], TEXTS[number] = number, text
+end
+
+-- A number as redis.call would print it.
+function Arguments.text_of(number)
+  return TEXTS[number] or string.format('%.17g', number)
 end
 
 -- A finite decimal number. tonumber alone takes 0x10, nan, inf and blanks.

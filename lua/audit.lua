@@ -34,7 +34,7 @@ local function check_running(report, jid, record)
     end
     return
   end
-  if expires <= 0 then
+  if expires == 0 then
     complain(report, 'job ' .. jid .. ' is running and never expires')
   end
   if score and math.abs(tonumber(score) - expires) > 1e-4 then
@@ -59,7 +59,7 @@ local function check_depends(report, jid, record)
   end
   for _, other in ipairs(others) do
     local state = call('HGET', key.job(other), 'state')
-    if not state or (state == 'complete' and not call('ZSCORE', key.releasing(), other)) then
+    if (state or 'complete') == 'complete' and not call('ZSCORE', key.releasing(), other) then
       complain(report, 'job ' .. jid .. ' waits for ' .. other .. ', which is ' .. (state or 'gone'))
     elseif call('SISMEMBER', key.dependents(other), jid) == 0 then
       complain(report, 'job ' .. other .. ' does not know its dependent ' .. jid)
@@ -165,7 +165,7 @@ local function check_job_key(report, name)
   end
   if not jid then
     check_job(report, name)
-  elseif call('EXISTS', key.job(jid)) == 0 then
+  elseif call('EXISTS', key.job(jid)) == 0 and not (part == 'dependents' and call('ZSCORE', key.releasing(), jid)) then
     complain(report, 'there is a ' .. part .. ' of job ' .. jid .. ', but no record')
   elseif part == 'dependencies' and call('HGET', key.job(jid), 'state') ~= 'depends' then
     complain(report, 'job ' .. jid .. ' has dependencies but does not wait for them')

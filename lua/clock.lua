@@ -9,10 +9,10 @@ local call, format = redis.call, string.format
 -- A kept time this far ahead of the server is not drift but a failover to a skewed replica.
 local TOO_FAR = 60
 
-local kept, token, drawn, server
+local kept, token, drawn, server, skewed
 
 function Clock.reset()
-  kept, token, drawn, server = nil, nil, 0, false
+  kept, token, drawn, server, skewed = nil, nil, 0, false, false
 end
 
 local function server_time()
@@ -33,8 +33,8 @@ function Clock.set(text)
   if kept and kept > now then
     if kept - now <= TOO_FAR then
       now = kept
-    elseif not scope.reading then
-      call('HINCRBY', key.meta(), 'skews', 1)
+    else
+      skewed = true
     end
   end
   scope.now = now
@@ -51,10 +51,15 @@ end
 
 -- Written only when the call has succeeded: a refused call does not advance the clock.
 function Clock.keep()
+  local name = key.meta()
   if server then
-    call('HSET', key.meta(), 'clock', format('%.6f', scope.now), 'token', format('%.0f', token + drawn))
-  elseif drawn > 0 or not kept then
-    call('HSET', key.meta(), 'token', format('%.0f', token + drawn))
+    call('HSET', name, 'clock', format('%.6f', scope.now))
+  end
+  if drawn > 0 or not kept then
+    call('HSET', name, 'token', format('%.0f', token + drawn))
+  end
+  if skewed then
+    call('HINCRBY', name, 'skews', 1)
   end
 end
 

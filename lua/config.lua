@@ -19,24 +19,45 @@ local DEFAULTS = {
 -- Used when unset, but not listed among the options.
 local UNLISTED = { ['max-worker-age'] = 86400, ['max-job-history'] = 100 }
 
--- Values read in this call, so that a batch asks once. Reset by main.lua.
-local known = {}
+-- Options are read together when the first is wanted, unless very many are set.
+local FEW = 100
+local NONE = {}
+
+-- What is set, as far as this call has read it; `all` if it has read everything.
+local known, all
 
 function Config.reset()
-  known = {}
+  known, all = nil, false
 end
 
--- Reads several options in one command; Config.number then finds them.
-function Config.load(names)
-  local values = call('HMGET', key.config(), unpack(names))
-  for i, name in ipairs(names) do
-    known[name] = values[i]
+local function read()
+  local count = call('HLEN', key.config())
+  known, all = NONE, true
+  if count > FEW then
+    known, all = {}, false
+  elseif count > 0 then
+    known = {}
+    local set = call('HGETALL', key.config())
+    for n = 1, #set, 2 do
+      known[set[n]] = set[n + 1]
+    end
   end
 end
 
+-- Is nothing set at all? Then queues have no options of their own either.
+local function untouched()
+  if not known then
+    read()
+  end
+  return known == NONE
+end
+
 function Config.get(option)
+  if not known then
+    read()
+  end
   local value = known[option]
-  if value == nil then
+  if value == nil and not all then
     value = call('HGET', key.config(), option)
     known[option] = value
   end
@@ -55,6 +76,9 @@ local function decimal(text)
 end
 
 function Config.number(option)
+  if untouched() then
+    return DEFAULTS[option] or UNLISTED[option]
+  end
   return decimal(Config.get(option)) or DEFAULTS[option] or UNLISTED[option]
 end
 
@@ -64,11 +88,17 @@ end
 
 -- How long a lock of the queue lasts, in seconds.
 function Config.heartbeat(queue)
+  if untouched() then
+    return DEFAULTS.heartbeat
+  end
   return decimal(Config.get(queue .. '-heartbeat')) or Config.number('heartbeat')
 end
 
 -- How many locks the queue may have at once; 0 for no limit.
 function Config.concurrency(queue)
+  if untouched() then
+    return 0
+  end
   return math.ceil(decimal(Config.get(queue .. '-max-concurrency')) or 0)
 end
 
@@ -85,15 +115,15 @@ function Config.show(args, i)
   if option then
     return Config.get(option)
   end
-  local all = {}
+  local shown = {}
   for name, value in pairs(DEFAULTS) do
-    all[name] = value
+    shown[name] = value
   end
   local set = call('HGETALL', key.config())
   for n = 1, #set, 2 do
-    all[set[n]] = set[n + 1]
+    shown[set[n]] = set[n + 1]
   end
-  return cjson.encode(all)
+  return cjson.encode(shown)
 end
 
 -- config.set option value

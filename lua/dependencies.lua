@@ -147,11 +147,13 @@ end
 
 -- Carries on with what earlier calls had to leave.
 function Dependencies.carry_on()
-  if budget <= 0 or call('EXISTS', key.releasing()) == 0 then
+  local releasing = key.releasing()
+  if budget <= 0 or Qless.is_absent(releasing) or call('EXISTS', releasing) == 0 then
     return
   end
   local jid = call('ZRANGE', key.releasing(), 0, 0)[1]
-  if call('HGET', key.job(jid), 'state') == 'complete' then
+  -- Its record may have expired meanwhile; if it was put again, the rest waits for its new run.
+  if (call('HGET', key.job(jid), 'state') or 'complete') == 'complete' then
     release_some(jid)
   else
     call('ZREM', key.releasing(), jid)

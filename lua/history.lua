@@ -6,11 +6,11 @@ local texts = Qless.texts
 local History = {}
 Qless.History = History
 
-local call, quote, format, floor = redis.call, Events.quote, string.format, math.floor
+local call, quote, floor = redis.call, Events.quote, math.floor
 
 -- An entry; `more` is the text of a JSON object, `when` defaults to now.
 local function entry(what, more, when)
-  local text = '[' .. format('%.0f', floor(when or scope.now)) .. ',' .. quote(what)
+  local text = '[' .. Qless.whole(floor(when or scope.now)) .. ',' .. quote(what)
   return text .. (more and ',' .. more or '') .. ']'
 end
 

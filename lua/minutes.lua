@@ -4,42 +4,43 @@ local Arguments, Errors, scope, key = Qless.Arguments, Qless.Errors, Qless.scope
 local Minutes = {}
 Qless.Minutes = Minutes
 
-local call, floor = redis.call, math.floor
+local call, floor, text_of = redis.call, math.floor, Arguments.text_of
 
 local KINDS = { 'put', 'started', 'completed', 'failed' }
 local KEPT = 26 * 3600 -- an hour's counters are kept until its last minute is 25 hours old
 local LONGEST = 25 * 60
 
-local counted
+-- What this call counted: queues, kinds and numbers side by side, as a call counts few.
+local counted, queues, kinds, numbers = 0, {}, {}, {}
 
 function Minutes.reset()
-  counted = nil
+  counted = 0
 end
 
 function Minutes.count(queue, kind, n)
   if not scope.live then
     return
   end
-  counted = counted or {}
-  local kinds = counted[queue]
-  if not kinds then
-    kinds = {}
-    counted[queue] = kinds
+  for place = 1, counted do
+    if queues[place] == queue and kinds[place] == kind then
+      numbers[place] = numbers[place] + n
+      return
+    end
   end
-  kinds[kind] = (kinds[kind] or 0) + n
+  counted = counted + 1
+  queues[counted], kinds[counted], numbers[counted] = queue, kind, n
 end
 
 function Minutes.flush()
-  if not counted then
+  if counted == 0 then
     return
   end
   local minute = floor(scope.now / 60)
-  for queue, kinds in pairs(counted) do
-    for kind, n in pairs(kinds) do
-      local name = key.minutes(queue, floor(minute / 60), kind)
-      if call('HINCRBY', name, minute % 60, n) == n then
-        call('EXPIRE', name, KEPT)
-      end
+  local hour, field = floor(minute / 60), text_of(minute % 60)
+  for place = 1, counted do
+    local name, n = key.minutes(queues[place], hour, kinds[place]), numbers[place]
+    if call('HINCRBY', name, field, text_of(n)) == n then
+      call('EXPIRE', name, KEPT)
     end
   end
 end

@@ -101,9 +101,9 @@ function Outcome.unlock(job)
 end
 
 local function expire(jids)
-  local names = {}
+  local names, tagged = {}, call('EXISTS', key.tags()) == 1
   for _, jid in ipairs(jids) do
-    local tags = call('HGET', key.job(jid), 'tags')
+    local tags = tagged and call('HGET', key.job(jid), 'tags')
     if tags and tags ~= '{}' then
       Tags.unindex(jid, cjson.decode(tags))
     end
@@ -130,7 +130,7 @@ function Outcome.expire_completed(just_completed)
     end
   end
   if #old > 0 then
-    Qless.SortedSet.remove(completed, old)
+    call('ZREMRANGEBYRANK', completed, 0, #old - 1) -- the oldest are the first
     expire(old)
   end
 end

@@ -56,7 +56,7 @@ end
 -- Looks at up to `count` expired locks. -> the jids that may be handed out again
 local function expired(queue, count)
   local locks, freed = key.place(queue, 'locks'), {}
-  local jids = call('ZRANGEBYSCORE', locks, '-inf', scope.now, 'LIMIT', 0, count)
+  local jids = call('ZRANGEBYSCORE', locks, '-inf', Qless.printed(scope.now), 'LIMIT', '0', count)
   local grace = #jids > 0 and Config.number('grace-period')
   for _, jid in ipairs(jids) do
     local record = call('HMGET', key.job(jid), 'worker', 'grace', 'remaining', 'state')
@@ -90,7 +90,7 @@ local RUNNABLE = { waiting = true, stalled = true, running = true }
 -- each: its jid, the values of FIELDS, its token, when its lock expires. -> how many
 local function hand_over(queue, worker, jids, visit)
   local now, time, expires = scope.now, Qless.time(), scope.now + Config.heartbeat(queue)
-  local expires_text = format('%.17g', expires)
+  local expires_text = Qless.printed(expires)
   local tracked, taken = Job.tracked_among(jids), {}
   for n = 1, #jids do
     local jid = jids[n]
@@ -166,7 +166,8 @@ function Pop.take(queue, worker, count, visit)
 end
 
 function Pop.is_paused(queue)
-  return call('SISMEMBER', key.paused_queues(), queue) == 1
+  local name = key.paused_queues()
+  return not Qless.is_absent(name) and call('SISMEMBER', name, queue) == 1
 end
 
 -- pop queue worker count

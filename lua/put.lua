@@ -16,7 +16,7 @@ local Errors, Arguments, Events, History, Place, Tags, Failures, Dependencies, J
 local Put = {}
 Qless.Put = Put
 
-local call, format = redis.call, string.format
+local call, format, text_of = redis.call, string.format, Arguments.text_of
 
 local OPTIONS = { priority = true, tags = true, retries = true, depends = true }
 local KEYED_OPTIONS = {
@@ -28,16 +28,6 @@ local KEYED_OPTIONS = {
   absent = true,
   open = true,
 }
-
--- redis.call prints a number with 17 digits each time; most are small and whole.
-local SMALL = {}
-for number = 0, 100 do
-  SMALL[number] = tostring(number)
-end
-
-local function text_of(number)
-  return SMALL[number] or format('%.17g', number)
-end
 
 -- What of an old record a put needs.
 local function read_old(jid)
@@ -100,13 +90,18 @@ local function parse(command, args, i, from, to)
   return job
 end
 
--- Reads the old record and settles what may still be refused.
-local function prepare(command, job, coming, planned)
+-- Reads the old record: an existing job may be left alone.
+local function look(job)
   if job.old == nil then
-    job.old = read_old(job.jid)
+    -- Mostly there is none, and that is quickly asked.
+    job.old = call('EXISTS', key.job(job.jid)) == 1 and read_old(job.jid)
   end
-  if job.absent == '1' and job.old then
-    job.left_alone = true
+  job.left_alone = job.absent == '1' and job.old and true
+end
+
+-- Settles what may still be refused.
+local function prepare(command, job, coming, planned)
+  if job.left_alone then
     return
   end
   if job.depends and #job.depends > 0 then
@@ -246,6 +241,7 @@ local function one(command, args, i)
     Errors.argument(command, 'Odd number of additional args')
   end
   local job = parse(command, args, i + 1, i + 6, #args)
+  look(job)
   prepare(command, job)
   return job
 end
@@ -276,7 +272,7 @@ end
 
 -- The jobs of a batch: jid queue klass data delay k (name value)*k each.
 local function parse_many(args, i)
-  local jobs, jids, coming, planned = {}, {}, {}, nil
+  local jobs, jids, coming = {}, {}, {}
   local total, n = #args, 0
   while i <= total do
     local pairs_given = Arguments.whole('put.many', 'number of options', args[i + 5], 0)
@@ -290,16 +286,12 @@ local function parse_many(args, i)
       Errors.argument('put.many', 'jid ' .. Errors.name(job.jid) .. ' twice in one batch')
     end
     coming[job.jid] = job
-    if job.depends then
-      planned = planned or {}
-      planned[job.jid] = job.depends
-    end
     n = n + 1
     jobs[n], jids[n] = job, job.jid
     i = last + 1
   end
   Arguments.bounded('put.many', n)
-  return jobs, jids, coming, planned
+  return jobs, jids, coming
 end
 
 -- Is none of the jobs there yet? Mostly so, and then one question answers for all.
@@ -314,12 +306,21 @@ end
 -- put.many worker (jid queue klass data delay k (name value)*k)... -> the jids left alone
 function Put.many(args, i)
   local worker = Arguments.given('put.many', 'worker', args[i])
-  local jobs, jids, coming, planned = parse_many(args, i + 1)
-  local fresh = all_new(jids)
+  local jobs, jids, coming = parse_many(args, i + 1)
+  local fresh, planned = all_new(jids), nil
   for _, job in ipairs(jobs) do
     if fresh then
       job.old = false
     end
+    look(job)
+    if job.left_alone then
+      coming[job.jid] = nil
+    elseif job.depends and #job.depends > 0 then
+      planned = planned or {}
+      planned[job.jid] = job.depends
+    end
+  end
+  for _, job in ipairs(jobs) do
     prepare('put.many', job, coming, planned)
   end
   local tracked, left, counts, ready = Job.tracked_among(jids), {}, {}, {}

@@ -18,7 +18,8 @@ local call = redis.call
 -- Moves jobs whose time has come into work, at most `wanted`.
 function Queue.move_due(queue, wanted)
   local name = key.place(queue, 'scheduled')
-  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
+  local due = Qless.is_absent(name) and {}
+    or call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
   if #due == 0 then
     return
   end

@@ -172,13 +172,14 @@ RARE.crash = {
 }
 
 RARE.move = {
-  check = function(s, jid)
+  check = function(s, jid, planned)
     Arguments.queue('settle', s[1])
     s[2] = Arguments.number('settle', 'delay', s[2] or '0')
     s[3] = s[3] and Arguments.names('settle', 'depends', s[3]) or {}
     Arguments.bounded('settle', #s[3])
     s[3] = Dependencies.open('settle', s[3])
-    Dependencies.no_circle('settle', jid, s[3])
+    planned[jid] = s[3] -- the moves of one call must not wait for each other
+    Dependencies.no_circle('settle', jid, s[3], planned)
   end,
   act = function(job, s, _, tracked)
     local jid = job.jid
@@ -196,12 +197,12 @@ RARE.move = {
 
 for name, verb in pairs(RARE) do
   VERBS[name] = {
-    check = function(args, a, n, jid)
+    check = function(args, a, n, jid, planned)
       local list = {}
       for k = 1, n do
         list[k] = args[a + k - 1]
       end
-      verb.check(list, jid)
+      verb.check(list, jid, planned)
       args['list' .. a] = list
     end,
     act = function(jid, token, args, a, _, completed, tracked)
@@ -217,7 +218,7 @@ end
 -- jid token verb k arg*k, `count` times from args[i] on.
 -- -> where each begins, their jids, where the rest begins
 local function parse(args, i, count)
-  local starts, jids = {}, {}
+  local starts, jids, planned = {}, {}, {}
   for n = 1, count do
     local verb, given = VERBS[args[i + 2]], Arguments.whole('settle', 'number of arguments', args[i + 3], 0)
     if not verb then
@@ -227,7 +228,7 @@ local function parse(args, i, count)
       Errors.argument('settle', 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')
     end
     args[i + 3] = given
-    verb.check(args, i + 4, given, args[i])
+    verb.check(args, i + 4, given, args[i], planned)
     starts[n], jids[n] = i, args[i]
     i = i + 4 + given
   end
@@ -268,6 +269,9 @@ end
 
 -- The queues that names and globs stand for, in the order given. -> queues, whether there are globs
 local function expand(names, excluded)
+  if #names == 1 and #excluded == 0 and not string.find(names[1], '[*?]') then
+    return names, false
+  end
   local queues, seen, globbing = {}, {}, false
   local function add(queue)
     if not seen[queue] and not is_excluded(queue, excluded) then
@@ -303,13 +307,18 @@ local function flatten(flat, n, jid, queue, values, token, expires)
   flat[n + 9], flat[n + 10], flat[n + 11] = values[6] or '', values[7] or '', expires
 end
 
-local function load_config(queues)
-  local names = { 'heartbeat', 'max-job-history', 'jobs-history', 'jobs-history-count', 'grace-period' }
-  for n = 1, math.min(#queues, 200) do
-    names[#names + 1] = queues[n] .. '-heartbeat'
-    names[#names + 1] = queues[n] .. '-max-concurrency'
+-- Options, and what mostly does not exist, asked for once for all jobs of the call.
+local function look_around(queues, wanted)
+  local places = {}
+  if wanted > 0 then
+    for n = 1, math.min(#queues, 8) do
+      places[2 * n - 1], places[2 * n] = key.place(queues[n], 'scheduled'), key.place(queues[n], 'recur')
+    end
   end
-  Config.load(names)
+  Qless.look_for({ key.releasing(), key.tracked(), key.paused_queues() })
+  if #places > 0 and #queues <= 8 then
+    Qless.look_for(places)
+  end
 end
 
 local function reserve(queues, worker, count)
@@ -329,7 +338,7 @@ local function reserve(queues, worker, count)
     end
   end
   if taken > 0 then
-    call('ZADD', key.workers(), scope.now, worker)
+    call('ZADD', key.workers(), Qless.printed(scope.now), worker)
   end
   return flat, taken
 end
@@ -358,8 +367,20 @@ local function parse_wish(args, i)
   return wish
 end
 
+-- What a repeat of the request needs: jids and tokens, and the rest if there is any.
+local function remember(refused, jobs, rest)
+  local held, n = {}, 0
+  for place = 1, #jobs, 11 do
+    held[n + 1], held[n + 2] = jobs[place], jobs[place + 4]
+    n = n + 2
+  end
+  held.refused = #refused > 0 and refused or nil
+  held.rest = #rest > 0 and rest or nil
+  Replies.shorten('settle', held)
+end
+
 -- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest }
-function Settle.settle(args, i, request)
+function Settle.settle(args, i)
   local worker = Arguments.given('settle', 'worker', args[i])
   local count = Arguments.whole('settle', 'number of settlements', args[i + 1], 0)
   local starts, jids, rest_at = parse(args, i + 2, math.min(count, Settle.most + 1))
@@ -367,34 +388,28 @@ function Settle.settle(args, i, request)
   if count + wish.count > Settle.most then
     Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
   end
-  local client = string.match(request, '^(.+):%d+$') or worker
-
   local queues, globbing = expand(wish.names, wish.excluded)
-  load_config(queues)
+  look_around(queues, wish.count)
   local refused = settle(args, starts, jids)
   Dependencies.carry_on()
   local jobs, rest = {}, {}
   if wish.count > 0 then
     local taken
     jobs, taken = reserve(queues, worker, wish.count)
+    local client = Replies.client() or worker
     Wake.busy(client, queues, globbing, taken > 0)
     if taken == 0 and wish.wait then
       rest = Wake.wait(client, queues, wish.wait, globbing)
     end
   end
 
-  local held = {}
-  for n = 1, #jobs, 11 do
-    held[#held + 1] = jobs[n]
-    held[#held + 1] = jobs[n + 4]
-  end
-  Replies.shorten('settle', { refused, held, rest })
+  remember(refused, jobs, rest)
   return { refused, jobs, rest }
 end
 
 -- The reply again: of the jobs handed out, those that their worker still holds.
-function Settle.rebuild(short)
-  local held, flat = short[2], {}
+function Settle.rebuild(held)
+  local flat = {}
   for n = 1, #held, 2 do
     local jid, token = held[n], held[n + 1]
     local values = call(
@@ -416,7 +431,7 @@ function Settle.rebuild(short)
       flatten(flat, #flat, jid, values[8], values, token, string.format('%.6f', values[11]))
     end
   end
-  return { short[1], flat, short[3] }
+  return { held.refused or {}, flat, held.rest or {} }
 end
 
 Replies.builders({ settle = Settle.rebuild, pop = Job.show_all })

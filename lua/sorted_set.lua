@@ -25,7 +25,7 @@ end
 
 -- All members with one score. It is printed once: as a number it would be for each member.
 function SortedSet.add(name, score, members)
-  score = string.format('%.17g', score)
+  score = Qless.printed(score)
   local values = {}
   for i = 1, #members do
     values[2 * i - 1] = score

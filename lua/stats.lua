@@ -114,10 +114,10 @@ local function write_samples(kind, queue, values)
     mean = mean + away * n / count
     vk = vk + away * away * before * n / count
   end
-  local written = { 'total', count, 'mean', mean, 'vk', vk }
+  local written = { 'total', Qless.whole(count), 'mean', mean, 'vk', vk }
   for k = 4, #fields do
     written[#written + 1] = fields[k]
-    written[#written + 1] = (tonumber(old[k]) or 0) + added[fields[k]]
+    written[#written + 1] = Qless.whole((tonumber(old[k]) or 0) + added[fields[k]])
   end
   call('HSET', name, unpack(written))
   if not old[1] then

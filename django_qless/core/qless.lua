@@ -17,14 +17,20 @@ local Qless = {}
 local scope = { prefix = 'ql:', now = 0, keyed = false, live = false, reading = false }
 Qless.scope = scope
 
--- Texts that are the same for all that one call does, made when first wanted.
-local texts = {}
+-- Texts that are the same for all that one call does, made when first wanted; numbers as they
+-- are printed; keys that do not exist.
+local texts, printed, absent = {}, {}, {}
 Qless.texts = texts
 
 function Qless.forget_texts()
-  for name in pairs(texts) do
-    texts[name] = nil
+  texts, printed, absent = Qless.emptied(texts), Qless.emptied(printed), Qless.emptied(absent)
+end
+
+function Qless.emptied(list)
+  for name in pairs(list) do
+    list[name] = nil
   end
+  return list
 end
 
 -- The present time as job records keep it.
@@ -35,6 +41,38 @@ function Qless.time()
     texts.time = text
   end
   return text
+end
+
+-- A number as redis.call would print it, printed only once in a call.
+function Qless.printed(number)
+  local text = printed[number]
+  if not text then
+    text = string.format('%.17g', number)
+    printed[number] = text
+  end
+  return text
+end
+
+-- A whole number as text: much cheaper than with a fraction.
+function Qless.whole(number)
+  if number > -2 ^ 53 and number < 2 ^ 53 then
+    return string.format('%d', number)
+  end
+  return string.format('%.0f', number)
+end
+
+-- One question for several keys that mostly do not exist.
+function Qless.look_for(names)
+  if redis.call('EXISTS', unpack(names)) == 0 then
+    for n = 1, #names do
+      absent[names[n]] = true
+    end
+  end
+end
+
+-- Is the key known not to exist? Only of keys that this call does not make itself.
+function Qless.is_absent(name)
+  return absent[name]
 end
 
 local key = {}
@@ -129,7 +167,7 @@ end
 -- s:<kind>:<day>:<queue>  hash  kind wait, run: total, mean, vk and a histogram;
 --                               kind stats: retries, failures, failed
 function key.stat(kind, day, queue)
-  return scope.prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
+  return scope.prefix .. 's:' .. kind .. ':' .. Qless.whole(day) .. ':' .. queue
 end
 
 -- Ours again.
@@ -150,7 +188,7 @@ end
 
 -- m:<queue>:<hour>:<kind>  hash  minute of the hour -> jobs put, started, completed or failed
 function key.minutes(queue, hour, kind)
-  return scope.prefix .. 'm:' .. queue .. ':' .. string.format('%.0f', hour) .. ':' .. kind
+  return scope.prefix .. 'm:' .. queue .. ':' .. Qless.whole(hour) .. ':' .. kind
 end
 
 -- idle:<queue>          zset   client that waits for a job of this queue -> until when
@@ -256,10 +294,17 @@ function Arguments.given(command, what, value)
   return value
 end
 
--- Most numbers are small and whole: these need no second look.
-local SMALL = {}
-for number = 0, 100 do
-  SMALL[tostring(number)] = number
+-- Most numbers are small and whole: these need no second look, and no printing (redis.call
+-- prints a number with 17 digits each time).
+local SMALL, TEXTS = {}, {}
+for number = 0, 60 do
+  local text = tostring(number)
+  SMALL[text], TEXTS[number] = number, text
+end
+
+-- A number as redis.call would print it.
+function Arguments.text_of(number)
+  return TEXTS[number] or string.format('%.17g', number)
 end
 
 -- A finite decimal number. tonumber alone takes 0x10, nan, inf and blanks.
@@ -634,24 +679,45 @@ local DEFAULTS = {
 -- Used when unset, but not listed among the options.
 local UNLISTED = { ['max-worker-age'] = 86400, ['max-job-history'] = 100 }
 
--- Values read in this call, so that a batch asks once. Reset by main.lua.
-local known = {}
+-- Options are read together when the first is wanted, unless very many are set.
+local FEW = 100
+local NONE = {}
+
+-- What is set, as far as this call has read it; `all` if it has read everything.
+local known, all
 
 function Config.reset()
-  known = {}
+  known, all = nil, false
 end
 
--- Reads several options in one command; Config.number then finds them.
-function Config.load(names)
-  local values = call('HMGET', key.config(), unpack(names))
-  for i, name in ipairs(names) do
-    known[name] = values[i]
+local function read()
+  local count = call('HLEN', key.config())
+  known, all = NONE, true
+  if count > FEW then
+    known, all = {}, false
+  elseif count > 0 then
+    known = {}
+    local set = call('HGETALL', key.config())
+    for n = 1, #set, 2 do
+      known[set[n]] = set[n + 1]
+    end
   end
 end
 
+-- Is nothing set at all? Then queues have no options of their own either.
+local function untouched()
+  if not known then
+    read()
+  end
+  return known == NONE
+end
+
 function Config.get(option)
+  if not known then
+    read()
+  end
   local value = known[option]
-  if value == nil then
+  if value == nil and not all then
     value = call('HGET', key.config(), option)
     known[option] = value
   end
@@ -670,6 +736,9 @@ local function decimal(text)
 end
 
 function Config.number(option)
+  if untouched() then
+    return DEFAULTS[option] or UNLISTED[option]
+  end
   return decimal(Config.get(option)) or DEFAULTS[option] or UNLISTED[option]
 end
 
@@ -679,11 +748,17 @@ end
 
 -- How long a lock of the queue lasts, in seconds.
 function Config.heartbeat(queue)
+  if untouched() then
+    return DEFAULTS.heartbeat
+  end
   return decimal(Config.get(queue .. '-heartbeat')) or Config.number('heartbeat')
 end
 
 -- How many locks the queue may have at once; 0 for no limit.
 function Config.concurrency(queue)
+  if untouched() then
+    return 0
+  end
   return math.ceil(decimal(Config.get(queue .. '-max-concurrency')) or 0)
 end
 
@@ -700,15 +775,15 @@ function Config.show(args, i)
   if option then
     return Config.get(option)
   end
-  local all = {}
+  local shown = {}
   for name, value in pairs(DEFAULTS) do
-    all[name] = value
+    shown[name] = value
   end
   local set = call('HGETALL', key.config())
   for n = 1, #set, 2 do
-    all[set[n]] = set[n + 1]
+    shown[set[n]] = set[n + 1]
   end
-  return cjson.encode(all)
+  return cjson.encode(shown)
 end
 
 -- config.set option value
@@ -762,7 +837,7 @@ end
 
 -- All members with one score. It is printed once: as a number it would be for each member.
 function SortedSet.add(name, score, members)
-  score = string.format('%.17g', score)
+  score = Qless.printed(score)
   local values = {}
   for i = 1, #members do
     values[2 * i - 1] = score
@@ -794,10 +869,10 @@ local call, format = redis.call, string.format
 -- A kept time this far ahead of the server is not drift but a failover to a skewed replica.
 local TOO_FAR = 60
 
-local kept, token, drawn, server
+local kept, token, drawn, server, skewed
 
 function Clock.reset()
-  kept, token, drawn, server = nil, nil, 0, false
+  kept, token, drawn, server, skewed = nil, nil, 0, false, false
 end
 
 local function server_time()
@@ -818,8 +893,8 @@ function Clock.set(text)
   if kept and kept > now then
     if kept - now <= TOO_FAR then
       now = kept
-    elseif not scope.reading then
-      call('HINCRBY', key.meta(), 'skews', 1)
+    else
+      skewed = true
     end
   end
   scope.now = now
@@ -836,10 +911,15 @@ end
 
 -- Written only when the call has succeeded: a refused call does not advance the clock.
 function Clock.keep()
+  local name = key.meta()
   if server then
-    call('HSET', key.meta(), 'clock', format('%.6f', scope.now), 'token', format('%.0f', token + drawn))
-  elseif drawn > 0 or not kept then
-    call('HSET', key.meta(), 'token', format('%.0f', token + drawn))
+    call('HSET', name, 'clock', format('%.6f', scope.now))
+  end
+  if drawn > 0 or not kept then
+    call('HSET', name, 'token', format('%.0f', token + drawn))
+  end
+  if skewed then
+    call('HINCRBY', name, 'skews', 1)
   end
 end
 
@@ -856,20 +936,23 @@ end
 -- replies.lua
 do
 -- Repeatable requests: a call whose reply was lost is sent again and gets the same reply.
-local Errors, scope, key = Qless.Errors, Qless.scope, Qless.key
+local Errors, key = Qless.Errors, Qless.key
 
 local Replies = {}
 Qless.Replies = Replies
 
-local call, match = redis.call, string.match
+local call, match, sub = redis.call, string.match, string.sub
 
-Replies.seconds = 600
+Replies.seconds = '600'
+
+-- The request that is being served.
+local client, number
 
 -- What a repeat needs in place of a long reply: commands put it here and name who rebuilds.
 local short, rebuild
 
 function Replies.reset()
-  short = nil
+  short, client = nil, nil
 end
 
 -- The reply is rebuilt from `value` by the function registered under `name`.
@@ -877,8 +960,38 @@ function Replies.shorten(name, value)
   short = { name, value }
 end
 
+-- Who sends the request, or nil.
+function Replies.client()
+  return client
+end
+
 function Replies.builders(builders)
   rebuild = builders
+end
+
+-- Most replies are a jid or nothing; only the others need to be packed.
+local function packed_reply(reply)
+  if short then
+    return 'b' .. cmsgpack.pack(short)
+  elseif type(reply) == 'string' then
+    return 's' .. reply
+  elseif not reply then
+    return 'n'
+  end
+  return 'm' .. cmsgpack.pack(reply)
+end
+
+local function unpacked(text)
+  local kind, rest = sub(text, 1, 1), sub(text, 2)
+  if kind == 'b' then
+    local built = cmsgpack.unpack(rest)
+    return rebuild[built[1]](built[2])
+  elseif kind == 's' then
+    return rest
+  elseif kind == 'm' then
+    return cmsgpack.unpack(rest)
+  end
+  return false
 end
 
 -- -> true and the earlier reply if this request was served before.
@@ -886,7 +999,7 @@ function Replies.recall(request)
   if request == '' then
     return false
   end
-  local client, number = match(request, '^([%w_.~-]+):(%d+)$')
+  client, number = match(request, '^([%w_.~-]+):(%d+)$')
   if not client or #client > 128 then
     Errors.raise('BADARG', 'request must be <client>:<number>, not ' .. Errors.name(request))
   end
@@ -904,20 +1017,14 @@ function Replies.recall(request)
       'request ' .. request .. ' is older than the last one of its client, ' .. last
     )
   end
-  local kind, value = unpack(cmsgpack.unpack(packed))
-  if kind ~= '' then
-    return true, rebuild[kind](value)
-  end
-  return true, value
+  return true, unpacked(packed)
 end
 
 function Replies.keep(request, reply)
   if request == '' then
     return
   end
-  local client, number = match(request, '^(.+):(%d+)$')
-  local packed = cmsgpack.pack(short or { '', reply == nil and false or reply })
-  call('SET', key.reply(client), number .. ' ' .. packed, 'EX', Replies.seconds)
+  call('SET', key.reply(client), number .. ' ' .. packed_reply(reply), 'EX', Replies.seconds)
 end
 end
 
@@ -963,6 +1070,9 @@ end
 
 -- How many clients wait there; those whose time is over have gone away without a word.
 local function waiting_at(name)
+  if call('ZCARD', name) == 0 then
+    return 0 -- mostly, and cheaper to ask
+  end
   return call('ZCOUNT', name, scope.now, '+inf')
 end
 
@@ -1098,42 +1208,43 @@ local Arguments, Errors, scope, key = Qless.Arguments, Qless.Errors, Qless.scope
 local Minutes = {}
 Qless.Minutes = Minutes
 
-local call, floor = redis.call, math.floor
+local call, floor, text_of = redis.call, math.floor, Arguments.text_of
 
 local KINDS = { 'put', 'started', 'completed', 'failed' }
 local KEPT = 26 * 3600 -- an hour's counters are kept until its last minute is 25 hours old
 local LONGEST = 25 * 60
 
-local counted
+-- What this call counted: queues, kinds and numbers side by side, as a call counts few.
+local counted, queues, kinds, numbers = 0, {}, {}, {}
 
 function Minutes.reset()
-  counted = nil
+  counted = 0
 end
 
 function Minutes.count(queue, kind, n)
   if not scope.live then
     return
   end
-  counted = counted or {}
-  local kinds = counted[queue]
-  if not kinds then
-    kinds = {}
-    counted[queue] = kinds
+  for place = 1, counted do
+    if queues[place] == queue and kinds[place] == kind then
+      numbers[place] = numbers[place] + n
+      return
+    end
   end
-  kinds[kind] = (kinds[kind] or 0) + n
+  counted = counted + 1
+  queues[counted], kinds[counted], numbers[counted] = queue, kind, n
 end
 
 function Minutes.flush()
-  if not counted then
+  if counted == 0 then
     return
   end
   local minute = floor(scope.now / 60)
-  for queue, kinds in pairs(counted) do
-    for kind, n in pairs(kinds) do
-      local name = key.minutes(queue, floor(minute / 60), kind)
-      if call('HINCRBY', name, minute % 60, n) == n then
-        call('EXPIRE', name, KEPT)
-      end
+  local hour, field = floor(minute / 60), text_of(minute % 60)
+  for place = 1, counted do
+    local name, n = key.minutes(queues[place], hour, kinds[place]), numbers[place]
+    if call('HINCRBY', name, field, text_of(n)) == n then
+      call('EXPIRE', name, KEPT)
     end
   end
 end
@@ -1281,10 +1392,10 @@ local function write_samples(kind, queue, values)
     mean = mean + away * n / count
     vk = vk + away * away * before * n / count
   end
-  local written = { 'total', count, 'mean', mean, 'vk', vk }
+  local written = { 'total', Qless.whole(count), 'mean', mean, 'vk', vk }
   for k = 4, #fields do
     written[#written + 1] = fields[k]
-    written[#written + 1] = (tonumber(old[k]) or 0) + added[fields[k]]
+    written[#written + 1] = Qless.whole((tonumber(old[k]) or 0) + added[fields[k]])
   end
   call('HSET', name, unpack(written))
   if not old[1] then
@@ -1563,11 +1674,11 @@ local texts = Qless.texts
 local History = {}
 Qless.History = History
 
-local call, quote, format, floor = redis.call, Events.quote, string.format, math.floor
+local call, quote, floor = redis.call, Events.quote, math.floor
 
 -- An entry; `more` is the text of a JSON object, `when` defaults to now.
 local function entry(what, more, when)
-  local text = '[' .. format('%.0f', floor(when or scope.now)) .. ',' .. quote(what)
+  local text = '[' .. Qless.whole(floor(when or scope.now)) .. ',' .. quote(what)
   return text .. (more and ',' .. more or '') .. ']'
 end
 
@@ -1915,11 +2026,13 @@ end
 
 -- Carries on with what earlier calls had to leave.
 function Dependencies.carry_on()
-  if budget <= 0 or call('EXISTS', key.releasing()) == 0 then
+  local releasing = key.releasing()
+  if budget <= 0 or Qless.is_absent(releasing) or call('EXISTS', releasing) == 0 then
     return
   end
   local jid = call('ZRANGE', key.releasing(), 0, 0)[1]
-  if call('HGET', key.job(jid), 'state') == 'complete' then
+  -- Its record may have expired meanwhile; if it was put again, the rest waits for its new run.
+  if (call('HGET', key.job(jid), 'state') or 'complete') == 'complete' then
     release_some(jid)
   else
     call('ZREM', key.releasing(), jid)
@@ -2054,8 +2167,8 @@ end
 
 -- The jobs of a batch that are tracked; mostly there are none at all.
 function Job.tracked_among(jids)
-  local tracked = {}
-  if call('EXISTS', key.tracked()) == 1 then
+  local tracked, name = {}, key.tracked()
+  if not Qless.is_absent(name) and call('EXISTS', name) == 1 then
     for _, jid in ipairs(jids) do
       tracked[jid] = Job.is_tracked(jid)
     end
@@ -2300,7 +2413,7 @@ local Errors, Arguments, Events, History, Place, Tags, Failures, Dependencies, J
 local Put = {}
 Qless.Put = Put
 
-local call, format = redis.call, string.format
+local call, format, text_of = redis.call, string.format, Arguments.text_of
 
 local OPTIONS = { priority = true, tags = true, retries = true, depends = true }
 local KEYED_OPTIONS = {
@@ -2312,16 +2425,6 @@ local KEYED_OPTIONS = {
   absent = true,
   open = true,
 }
-
--- redis.call prints a number with 17 digits each time; most are small and whole.
-local SMALL = {}
-for number = 0, 100 do
-  SMALL[number] = tostring(number)
-end
-
-local function text_of(number)
-  return SMALL[number] or format('%.17g', number)
-end
 
 -- What of an old record a put needs.
 local function read_old(jid)
@@ -2384,13 +2487,18 @@ local function parse(command, args, i, from, to)
   return job
 end
 
--- Reads the old record and settles what may still be refused.
-local function prepare(command, job, coming, planned)
+-- Reads the old record: an existing job may be left alone.
+local function look(job)
   if job.old == nil then
-    job.old = read_old(job.jid)
+    -- Mostly there is none, and that is quickly asked.
+    job.old = call('EXISTS', key.job(job.jid)) == 1 and read_old(job.jid)
   end
-  if job.absent == '1' and job.old then
-    job.left_alone = true
+  job.left_alone = job.absent == '1' and job.old and true
+end
+
+-- Settles what may still be refused.
+local function prepare(command, job, coming, planned)
+  if job.left_alone then
     return
   end
   if job.depends and #job.depends > 0 then
@@ -2530,6 +2638,7 @@ local function one(command, args, i)
     Errors.argument(command, 'Odd number of additional args')
   end
   local job = parse(command, args, i + 1, i + 6, #args)
+  look(job)
   prepare(command, job)
   return job
 end
@@ -2560,7 +2669,7 @@ end
 
 -- The jobs of a batch: jid queue klass data delay k (name value)*k each.
 local function parse_many(args, i)
-  local jobs, jids, coming, planned = {}, {}, {}, nil
+  local jobs, jids, coming = {}, {}, {}
   local total, n = #args, 0
   while i <= total do
     local pairs_given = Arguments.whole('put.many', 'number of options', args[i + 5], 0)
@@ -2574,16 +2683,12 @@ local function parse_many(args, i)
       Errors.argument('put.many', 'jid ' .. Errors.name(job.jid) .. ' twice in one batch')
     end
     coming[job.jid] = job
-    if job.depends then
-      planned = planned or {}
-      planned[job.jid] = job.depends
-    end
     n = n + 1
     jobs[n], jids[n] = job, job.jid
     i = last + 1
   end
   Arguments.bounded('put.many', n)
-  return jobs, jids, coming, planned
+  return jobs, jids, coming
 end
 
 -- Is none of the jobs there yet? Mostly so, and then one question answers for all.
@@ -2598,12 +2703,21 @@ end
 -- put.many worker (jid queue klass data delay k (name value)*k)... -> the jids left alone
 function Put.many(args, i)
   local worker = Arguments.given('put.many', 'worker', args[i])
-  local jobs, jids, coming, planned = parse_many(args, i + 1)
-  local fresh = all_new(jids)
+  local jobs, jids, coming = parse_many(args, i + 1)
+  local fresh, planned = all_new(jids), nil
   for _, job in ipairs(jobs) do
     if fresh then
       job.old = false
     end
+    look(job)
+    if job.left_alone then
+      coming[job.jid] = nil
+    elseif job.depends and #job.depends > 0 then
+      planned = planned or {}
+      planned[job.jid] = job.depends
+    end
+  end
+  for _, job in ipairs(jobs) do
     prepare('put.many', job, coming, planned)
   end
   local tracked, left, counts, ready = Job.tracked_among(jids), {}, {}, {}
@@ -2742,9 +2856,9 @@ function Outcome.unlock(job)
 end
 
 local function expire(jids)
-  local names = {}
+  local names, tagged = {}, call('EXISTS', key.tags()) == 1
   for _, jid in ipairs(jids) do
-    local tags = call('HGET', key.job(jid), 'tags')
+    local tags = tagged and call('HGET', key.job(jid), 'tags')
     if tags and tags ~= '{}' then
       Tags.unindex(jid, cjson.decode(tags))
     end
@@ -2771,7 +2885,7 @@ function Outcome.expire_completed(just_completed)
     end
   end
   if #old > 0 then
-    Qless.SortedSet.remove(completed, old)
+    call('ZREMRANGEBYRANK', completed, 0, #old - 1) -- the oldest are the first
     expire(old)
   end
 end
@@ -3389,6 +3503,9 @@ end
 -- Puts the jobs of a queue's templates that are due into its work, at most `wanted`.
 function Recurring.spawn_due(queue, wanted)
   local name = key.place(queue, 'recur')
+  if Qless.is_absent(name) then
+    return
+  end
   local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
   for n = 1, #due, 2 do
     if wanted <= 0 then
@@ -3425,7 +3542,8 @@ local call = redis.call
 -- Moves jobs whose time has come into work, at most `wanted`.
 function Queue.move_due(queue, wanted)
   local name = key.place(queue, 'scheduled')
-  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
+  local due = Qless.is_absent(name) and {}
+    or call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
   if #due == 0 then
     return
   end
@@ -3738,7 +3856,7 @@ end
 -- Looks at up to `count` expired locks. -> the jids that may be handed out again
 local function expired(queue, count)
   local locks, freed = key.place(queue, 'locks'), {}
-  local jids = call('ZRANGEBYSCORE', locks, '-inf', scope.now, 'LIMIT', 0, count)
+  local jids = call('ZRANGEBYSCORE', locks, '-inf', Qless.printed(scope.now), 'LIMIT', '0', count)
   local grace = #jids > 0 and Config.number('grace-period')
   for _, jid in ipairs(jids) do
     local record = call('HMGET', key.job(jid), 'worker', 'grace', 'remaining', 'state')
@@ -3772,7 +3890,7 @@ local RUNNABLE = { waiting = true, stalled = true, running = true }
 -- each: its jid, the values of FIELDS, its token, when its lock expires. -> how many
 local function hand_over(queue, worker, jids, visit)
   local now, time, expires = scope.now, Qless.time(), scope.now + Config.heartbeat(queue)
-  local expires_text = format('%.17g', expires)
+  local expires_text = Qless.printed(expires)
   local tracked, taken = Job.tracked_among(jids), {}
   for n = 1, #jids do
     local jid = jids[n]
@@ -3848,7 +3966,8 @@ function Pop.take(queue, worker, count, visit)
 end
 
 function Pop.is_paused(queue)
-  return call('SISMEMBER', key.paused_queues(), queue) == 1
+  local name = key.paused_queues()
+  return not Qless.is_absent(name) and call('SISMEMBER', name, queue) == 1
 end
 
 -- pop queue worker count
@@ -4046,13 +4165,14 @@ RARE.crash = {
 }
 
 RARE.move = {
-  check = function(s, jid)
+  check = function(s, jid, planned)
     Arguments.queue('settle', s[1])
     s[2] = Arguments.number('settle', 'delay', s[2] or '0')
     s[3] = s[3] and Arguments.names('settle', 'depends', s[3]) or {}
     Arguments.bounded('settle', #s[3])
     s[3] = Dependencies.open('settle', s[3])
-    Dependencies.no_circle('settle', jid, s[3])
+    planned[jid] = s[3] -- the moves of one call must not wait for each other
+    Dependencies.no_circle('settle', jid, s[3], planned)
   end,
   act = function(job, s, _, tracked)
     local jid = job.jid
@@ -4070,12 +4190,12 @@ RARE.move = {
 
 for name, verb in pairs(RARE) do
   VERBS[name] = {
-    check = function(args, a, n, jid)
+    check = function(args, a, n, jid, planned)
       local list = {}
       for k = 1, n do
         list[k] = args[a + k - 1]
       end
-      verb.check(list, jid)
+      verb.check(list, jid, planned)
       args['list' .. a] = list
     end,
     act = function(jid, token, args, a, _, completed, tracked)
@@ -4091,7 +4211,7 @@ end
 -- jid token verb k arg*k, `count` times from args[i] on.
 -- -> where each begins, their jids, where the rest begins
 local function parse(args, i, count)
-  local starts, jids = {}, {}
+  local starts, jids, planned = {}, {}, {}
   for n = 1, count do
     local verb, given = VERBS[args[i + 2]], Arguments.whole('settle', 'number of arguments', args[i + 3], 0)
     if not verb then
@@ -4101,7 +4221,7 @@ local function parse(args, i, count)
       Errors.argument('settle', 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')
     end
     args[i + 3] = given
-    verb.check(args, i + 4, given, args[i])
+    verb.check(args, i + 4, given, args[i], planned)
     starts[n], jids[n] = i, args[i]
     i = i + 4 + given
   end
@@ -4142,6 +4262,9 @@ end
 
 -- The queues that names and globs stand for, in the order given. -> queues, whether there are globs
 local function expand(names, excluded)
+  if #names == 1 and #excluded == 0 and not string.find(names[1], '[*?]') then
+    return names, false
+  end
   local queues, seen, globbing = {}, {}, false
   local function add(queue)
     if not seen[queue] and not is_excluded(queue, excluded) then
@@ -4177,13 +4300,18 @@ local function flatten(flat, n, jid, queue, values, token, expires)
   flat[n + 9], flat[n + 10], flat[n + 11] = values[6] or '', values[7] or '', expires
 end
 
-local function load_config(queues)
-  local names = { 'heartbeat', 'max-job-history', 'jobs-history', 'jobs-history-count', 'grace-period' }
-  for n = 1, math.min(#queues, 200) do
-    names[#names + 1] = queues[n] .. '-heartbeat'
-    names[#names + 1] = queues[n] .. '-max-concurrency'
+-- Options, and what mostly does not exist, asked for once for all jobs of the call.
+local function look_around(queues, wanted)
+  local places = {}
+  if wanted > 0 then
+    for n = 1, math.min(#queues, 8) do
+      places[2 * n - 1], places[2 * n] = key.place(queues[n], 'scheduled'), key.place(queues[n], 'recur')
+    end
   end
-  Config.load(names)
+  Qless.look_for({ key.releasing(), key.tracked(), key.paused_queues() })
+  if #places > 0 and #queues <= 8 then
+    Qless.look_for(places)
+  end
 end
 
 local function reserve(queues, worker, count)
@@ -4203,7 +4331,7 @@ local function reserve(queues, worker, count)
     end
   end
   if taken > 0 then
-    call('ZADD', key.workers(), scope.now, worker)
+    call('ZADD', key.workers(), Qless.printed(scope.now), worker)
   end
   return flat, taken
 end
@@ -4232,8 +4360,20 @@ local function parse_wish(args, i)
   return wish
 end
 
+-- What a repeat of the request needs: jids and tokens, and the rest if there is any.
+local function remember(refused, jobs, rest)
+  local held, n = {}, 0
+  for place = 1, #jobs, 11 do
+    held[n + 1], held[n + 2] = jobs[place], jobs[place + 4]
+    n = n + 2
+  end
+  held.refused = #refused > 0 and refused or nil
+  held.rest = #rest > 0 and rest or nil
+  Replies.shorten('settle', held)
+end
+
 -- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest }
-function Settle.settle(args, i, request)
+function Settle.settle(args, i)
   local worker = Arguments.given('settle', 'worker', args[i])
   local count = Arguments.whole('settle', 'number of settlements', args[i + 1], 0)
   local starts, jids, rest_at = parse(args, i + 2, math.min(count, Settle.most + 1))
@@ -4241,34 +4381,28 @@ function Settle.settle(args, i, request)
   if count + wish.count > Settle.most then
     Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
   end
-  local client = string.match(request, '^(.+):%d+$') or worker
-
   local queues, globbing = expand(wish.names, wish.excluded)
-  load_config(queues)
+  look_around(queues, wish.count)
   local refused = settle(args, starts, jids)
   Dependencies.carry_on()
   local jobs, rest = {}, {}
   if wish.count > 0 then
     local taken
     jobs, taken = reserve(queues, worker, wish.count)
+    local client = Replies.client() or worker
     Wake.busy(client, queues, globbing, taken > 0)
     if taken == 0 and wish.wait then
       rest = Wake.wait(client, queues, wish.wait, globbing)
     end
   end
 
-  local held = {}
-  for n = 1, #jobs, 11 do
-    held[#held + 1] = jobs[n]
-    held[#held + 1] = jobs[n + 4]
-  end
-  Replies.shorten('settle', { refused, held, rest })
+  remember(refused, jobs, rest)
   return { refused, jobs, rest }
 end
 
 -- The reply again: of the jobs handed out, those that their worker still holds.
-function Settle.rebuild(short)
-  local held, flat = short[2], {}
+function Settle.rebuild(held)
+  local flat = {}
   for n = 1, #held, 2 do
     local jid, token = held[n], held[n + 1]
     local values = call(
@@ -4290,7 +4424,7 @@ function Settle.rebuild(short)
       flatten(flat, #flat, jid, values[8], values, token, string.format('%.6f', values[11]))
     end
   end
-  return { short[1], flat, short[3] }
+  return { held.refused or {}, flat, held.rest or {} }
 end
 
 Replies.builders({ settle = Settle.rebuild, pop = Job.show_all })
@@ -4463,7 +4597,7 @@ local function check_running(report, jid, record)
     end
     return
   end
-  if expires <= 0 then
+  if expires == 0 then
     complain(report, 'job ' .. jid .. ' is running and never expires')
   end
   if score and math.abs(tonumber(score) - expires) > 1e-4 then
@@ -4488,7 +4622,7 @@ local function check_depends(report, jid, record)
   end
   for _, other in ipairs(others) do
     local state = call('HGET', key.job(other), 'state')
-    if not state or (state == 'complete' and not call('ZSCORE', key.releasing(), other)) then
+    if (state or 'complete') == 'complete' and not call('ZSCORE', key.releasing(), other) then
       complain(report, 'job ' .. jid .. ' waits for ' .. other .. ', which is ' .. (state or 'gone'))
     elseif call('SISMEMBER', key.dependents(other), jid) == 0 then
       complain(report, 'job ' .. other .. ' does not know its dependent ' .. jid)
@@ -4594,7 +4728,7 @@ local function check_job_key(report, name)
   end
   if not jid then
     check_job(report, name)
-  elseif call('EXISTS', key.job(jid)) == 0 then
+  elseif call('EXISTS', key.job(jid)) == 0 and not (part == 'dependents' and call('ZSCORE', key.releasing(), jid)) then
     complain(report, 'there is a ' .. part .. ' of job ' .. jid .. ', but no record')
   elseif part == 'dependencies' and call('HGET', key.job(jid), 'state') ~= 'depends' then
     complain(report, 'job ' .. jid .. ' has dependencies but does not wait for them')
@@ -4967,11 +5101,18 @@ local function without_keys(args)
   return reply
 end
 
+-- The keys of the last call: mostly those of this one as well.
+local known_keys, known_prefix = {}, nil
+
 local function prefix_of(keys)
+  if keys[1] == known_keys[1] and keys[2] == known_keys[2] and #keys == 2 then
+    return known_prefix
+  end
   local prefix = string.match(keys[1], '^(.*)!$')
   if not prefix or #keys ~= 2 or keys[2] ~= prefix .. 'meta' then
     Errors.raise('BADARG', 'KEYS must be <prefix>! and <prefix>meta')
   end
+  known_keys, known_prefix = { keys[1], keys[2] }, prefix
   return prefix
 end
 

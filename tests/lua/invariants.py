@@ -75,8 +75,8 @@ def violations(keys: Snapshot, prefix: str = "ql:") -> list[str]:
     space = Namespace(keys, prefix)
     found = [f"key {name} is outside the prefix" for name in space.foreign]
     for check in (
-        known_keys, places, records, running, worker_lists, dependencies, dependents,
-        tags, failures, failed_counts, completed, templates,
+        known_keys, places, records, running, worker_lists, dependencies, circles,
+        dependents, tags, failures, failed_counts, completed, templates,
     ):  # fmt: skip
         found += check(space)
     return found
@@ -90,9 +90,10 @@ def known_keys(space: Namespace) -> Iterator[str]:
         may_expire = ours or (space.live and name.startswith("s:"))
         if space.expiry[name] != -1 and not may_expire:
             yield f"key {name} expires"
+    releasing = {("dependents", jid) for jid in space.scores("releasing")}
     for part in ("history", "dependencies", "dependents"):
         for jid, _ in space.family("j:", f"-{part}"):
-            if jid not in space.jobs:
+            if jid not in space.jobs and (part, jid) not in releasing:
                 yield f"{part} of {jid}, which does not exist"
 
 
@@ -124,9 +125,11 @@ def records(space: Namespace) -> Iterator[str]:
         if job.get("state") not in {*PLACES, "failed", "complete"}:
             yield f"{jid} is in no state: {job.get('state')}"
         remaining, retries = job.get("remaining", ""), job.get("retries", "")
-        if not re.fullmatch(r"-1|\d+", remaining) or not re.fullmatch(r"\d+", retries):
-            yield f"{jid} has {remaining} of {retries} retries"
-        elif int(remaining) > int(retries):
+        if (
+            not re.fullmatch(r"-1|\d+", remaining)
+            or not re.fullmatch(r"\d+", retries)
+            or int(remaining) > int(retries)
+        ):
             yield f"{jid} has {remaining} of {retries} retries"
         if int(job.get("token") or 0) > last:
             yield f"token {job['token']} of {jid} was never drawn"
@@ -177,6 +180,17 @@ def dependencies(space: Namespace) -> Iterator[str]:
                 yield f"{jid} depends on {other}, which is {state}"
             if jid not in space.content.get(f"j:{other}-dependents", []):
                 yield f"{jid} depends on {other}, which does not know it"
+
+
+def circles(space: Namespace) -> Iterator[str]:
+    """Take away, again and again, the jobs that wait for nobody: none may be left."""
+    waits = {
+        jid: set(space.content.get(f"j:{jid}-dependencies", [])) for jid in space.jobs
+    }
+    while free := {jid for jid, others in waits.items() if not others & waits.keys()}:
+        waits = {jid: others for jid, others in waits.items() if jid not in free}
+    if waits:
+        yield f"jobs wait in a circle: {waits}"
 
 
 def dependents(space: Namespace) -> Iterator[str]:

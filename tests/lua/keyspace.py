@@ -59,7 +59,27 @@ def difference(before: Snapshot, after: Snapshot) -> dict[str, tuple[Any, Any]]:
 
 def scores(server: redis.Redis, key: str) -> list[tuple[str, float]]:
     """Return a sorted set's members with their scores, lowest first."""
-    return [(member, score) for member, score in server.zrange(key, 0, -1, withscores=True)]
+    return [
+        (member, score) for member, score in server.zrange(key, 0, -1, withscores=True)
+    ]
+
+
+def dumped(server: redis.Redis) -> dict[str, str]:
+    """Return every key's DUMP, for `restore`."""
+    names = sorted(server.scan_iter(count=10_000))
+    pipe = server.pipeline(transaction=False)
+    for name in names:
+        pipe.dump(name)
+    return dict(zip(names, pipe.execute(), strict=True))
+
+
+def restore(server: redis.Redis, dumps: dict[str, str]) -> None:
+    """Make the server hold exactly these keys."""
+    pipe = server.pipeline(transaction=False)
+    pipe.flushall()
+    for name, dump in dumps.items():
+        pipe.restore(name, 0, dump)
+    pipe.execute()
 
 
 DIGEST = """

@@ -102,7 +102,7 @@ class Generator:
     def ours(self, command: str, *args: Any) -> Operation:
         """With KEYS, often as a repeatable request."""
         self.requests += 1
-        request = f"client:{self.requests}" if self.random.random() < 0.4 else ""
+        request = f"client:{self.requests}" if self.random.random() < 0.2 else ""
         return Operation(True, self.now, command, args, request)
 
     def either(self, command: str, *args: Any) -> Operation:
@@ -178,7 +178,9 @@ class Generator:
         return self.ours("pop", self.queue(), self.random.choice(OUR_WORKERS), 2)
 
     def settle(self) -> Operation:
-        ends = [self.settlement() for _ in range(self.random.choice([0, 0, 1, 1, 2, 3]))]
+        ends = [
+            self.settlement() for _ in range(self.random.choice([0, 0, 1, 1, 2, 3]))
+        ]
         queues = self.random.choice([["a"], ["b", "a"], ["*"], ["c", "?"]])
         args = [len(ends), *(part for end in ends for part in end)]
         args += [self.random.choice([0, 1, 2, 4]), len(queues), *queues]

@@ -17,7 +17,9 @@ from tests.lua.operations import FIELD, QUEUES, Generator, Operation
 CODES = set("NOJOB LOCKLOST STATE DEPENDENTS CYCLE STALE BADARG TOOBIG".split())
 SECOND_OPINION = 40  # operations between two looks at all keys from outside
 MOST_REPLAYS = 150
-LEFT_OVER = re.compile(r"ql:(meta|(s|m|result|reply|worker|idle|wake|timer):.*|idle|wake)")
+LEFT_OVER = re.compile(
+    r"ql:(meta|(s|m|result|reply|worker|idle|wake|timer):.*|idle|wake)"
+)
 
 
 class Violation(Exception):
@@ -79,7 +81,9 @@ class RandomRun:
         except redis.ResponseError as error:
             self.judge(operation, str(error))
             if curious and digest(self.server) != before:
-                raise Violation(f"a refused call has changed something: {error}") from None
+                raise Violation(
+                    f"a refused call has changed something: {error}"
+                ) from None
             return
         if operation.request and command not in READS:
             self.repeat(operation, args, reply)
@@ -137,7 +141,9 @@ class RandomRun:
             raise AssertionError(f"jobs are left: {self.unfinished()}")
         self.forget(now)
         self.second_opinion()
-        left = [name for name in self.server.scan_iter() if not LEFT_OVER.fullmatch(name)]
+        left = [
+            name for name in self.server.scan_iter() if not LEFT_OVER.fullmatch(name)
+        ]
         assert left == [], f"left over: {left}"
 
     def finish_some(self, now: float) -> bool:
@@ -171,7 +177,9 @@ class RandomRun:
         for number in range(20):
             self.keyed.put(f"last-{number}", now, queue="a")
             [job] = self.keyed.take(1, queue="a", now=now)
-            self.keyed.settle([settlement(job["jid"], job["token"], "complete")], now=now)
+            self.keyed.settle(
+                [settlement(job["jid"], job["token"], "complete")], now=now
+            )
         call("config.unset", "jobs-history", now=now)
         tracked = self.server.zrange("ql:tracked", 0, -1)
         for jid in tracked:

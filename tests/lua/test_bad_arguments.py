@@ -12,7 +12,7 @@ import redis
 
 from tests.lua.caller import Core
 from tests.lua.keyed import Keyed, settlement
-from tests.lua.keyspace import digest
+from tests.lua.keyspace import digest, dumped, restore
 from tests.servers import available_kinds
 
 Call = tuple[Any, ...]
@@ -119,7 +119,7 @@ def check(
 ) -> None:  # fmt: skip
     """Send each call to the same scene; judge the texts of errors."""
     scene(keyed)
-    before = digest(keyed.server)
+    before, dumps = digest(keyed.server), dumped(keyed.server)
     for call in calls:
         shown = [str(part)[:60] for part in call]
         try:
@@ -133,8 +133,7 @@ def check(
             continue
         assert keyed.violations() == [], shown
         if digest(keyed.server) != before:
-            keyed.server.flushall()
-            scene(keyed)
+            restore(keyed.server, dumps)
             assert digest(keyed.server) == before
 
 
@@ -166,7 +165,9 @@ def test_nonsense_without_keys_changes_nothing_or_leaves_a_sound_namespace(
     def with_a_position(text: str) -> bool:
         return bool(re.search(r"user_\w+:\d+: \w", text))
 
-    by_name = tuple("w" if part == "1" and n < 4 else part for n, part in enumerate(good))
+    by_name = tuple(
+        "w" if part == "1" and n < 4 else part for n, part in enumerate(good)
+    )
     calls = variants(by_name, request.node.callspec.id)
     check(Keyed(core), calls, lambda c: core.old(c[0], 10, *c[1:]), with_a_position)
 
@@ -182,7 +183,15 @@ def test_nonsense_for_the_clock(keyed: Keyed, now: str) -> None:
 
 def test_commands_are_no_members_of_tables(keyed: Keyed) -> None:
     """Names that Lua tables or their metatables know must not be called."""
-    for command in ("__index", "__newindex", "constructor", "1", "nil", "\0", "a" * 10**6):
+    for command in (
+        "__index",
+        "__newindex",
+        "constructor",
+        "1",
+        "nil",
+        "\0",
+        "a" * 10**6,
+    ):
         assert keyed.refusal(command).startswith("NOCOMMAND ")
         keyed.core.error(command, 0)
     assert keyed.server.dbsize() == 0
@@ -195,15 +204,12 @@ jobs-history-count max-worker-age max-job-history stats-history histogram-histor
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-@pytest.mark.parametrize("value", ["1e300", "-1e300", "1e15", "0.5", "-1", "0", "1e-300"])
+@pytest.mark.parametrize(
+    "value", ["1e300", "-1e300", "1e15", "0.5", "-1", "0", "1e-300"]
+)
 def test_extreme_options_break_nothing(keyed: Keyed, option: str, value: str) -> None:
-    """Whatever option is accepted, jobs go their way and the namespace stays sound."""
-    try:
-        keyed.call("config.set", option, value, now=0)
-    except redis.ResponseError as error:
-        assert str(error).startswith("BADARG ")
-        assert keyed.server.dbsize() == 0
-        return
+    """Jobs go their way, and the namespace stays sound."""
+    keyed.call("config.set", option, value, now=0)
     for jid in ("a", "b", "c"):
         keyed.put(jid, 1)
     jobs = keyed.take(now=2)

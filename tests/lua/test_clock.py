@@ -61,7 +61,9 @@ def test_a_client_without_keys_does_not_move_the_clock(keyed: Keyed) -> None:
 
 
 @pytest.mark.parametrize("ahead", [0.5, 5, 59])
-def test_a_clock_that_goes_back_a_little_stands_still(keyed: Keyed, ahead: float) -> None:
+def test_a_clock_that_goes_back_a_little_stands_still(
+    keyed: Keyed, ahead: float
+) -> None:
     """The kept time is set ahead: as if the server's clock had been set back since."""
     keyed.put("first", "*")
     future = server_time(keyed) + ahead

@@ -124,6 +124,6 @@ def test_old_clients_are_refused_before_anything_is_written(core: Core) -> None:
             ("pop", 1, "queue", "worker", 1),
             ("recur", 1, "queue", "r", "k", "{}", "interval", 60, 0),
         ):
-            with pytest.raises(redis.exceptions.ResponseError, match="OOM|maxmemory"):
+            with pytest.raises(redis.exceptions.ResponseError, match=r"OOM|maxmemory"):
                 core.old(*call)
             assert snapshot(core.server) == before, call

@@ -105,7 +105,11 @@ def test_bytes_that_are_no_text_are_refused(held: Keyed, data: bytes) -> None:
 def test_great_depth_is_refused_and_does_no_harm(
     held: Keyed, depth: int, shape: str
 ) -> None:
-    data = "[" * depth + "]" * depth if shape == "[]" else '{"a":' * depth + "1" + "}" * depth
+    data = (
+        "[" * depth + "]" * depth
+        if shape == "[]"
+        else '{"a":' * depth + "1" + "}" * depth
+    )
     for call in sources(held, data):
         assert held.refusal(*call, now=1).split()[0] in ("BADARG", "TOOBIG"), call[0]  # type: ignore[arg-type]
     assert held.job("jid")["data"] == "{}"
@@ -121,7 +125,9 @@ def test_the_largest_data(keyed: Keyed) -> None:
     assert keyed.take(now=2)[0]["data"] == data
 
 
-@pytest.mark.parametrize("command", ["put", "put.many", "complete", "heartbeat", "fail"])
+@pytest.mark.parametrize(
+    "command", ["put", "put.many", "complete", "heartbeat", "fail"]
+)
 def test_more_data_is_too_big(held: Keyed, command: str) -> None:
     data = '"' + "x" * (512 * 1024 - 1) + '"'
     call = next(c for c in sources(held, data) if c[0] == command)
@@ -147,7 +153,9 @@ def test_results_and_messages_are_limited(held: Keyed) -> None:
     assert held.call("result", "jid", now=3) == fits
 
 
-@pytest.mark.parametrize("tags", ['{"a":1}', '"a"', "1", "null", '[["a"]]', "[true]", "[null]"])
+@pytest.mark.parametrize(
+    "tags", ['{"a":1}', '"a"', "1", "null", '[["a"]]', "[true]", "[null]"]
+)
 def test_tags_are_a_list_of_texts(keyed: Keyed, tags: str) -> None:
     for call in (
         ("put", "w", "queue", "new", "klass", "{}", 0, "tags", tags),
@@ -169,7 +177,7 @@ def test_a_job_has_at_most_32_tags(keyed: Keyed) -> None:
 
 @pytest.mark.parametrize("context", ["[]", "1", '"a"', "null", "{", ""])
 def test_context_is_an_object(keyed: Keyed, context: str) -> None:
-    with pytest.raises(redis.ResponseError, match="^BADARG "):
+    with pytest.raises(redis.ResponseError, match=r"^BADARG "):
         keyed.put("jid", context=context)
     assert keyed.server.dbsize() == 0
 

@@ -28,7 +28,7 @@ def test_only_the_two_keys_of_a_namespace_are_accepted(
     core: Core, keys: tuple[str, ...], kind: str
 ) -> None:
     for command in ("queues", "put"):
-        with pytest.raises(redis.ResponseError, match="^BADARG "):
+        with pytest.raises(redis.ResponseError, match=r"^BADARG "):
             core.call(kind, keys, command, "*", "", "w", "q", "j", "k", "{}", 0)
     assert core.server.dbsize() == 0
 
@@ -41,7 +41,7 @@ def test_an_unknown_command_has_its_code(keyed: Keyed, command: str) -> None:
 
 @pytest.mark.parametrize("arguments", [("queues",), ("queues", "*")])
 def test_now_and_request_are_wanted(core: Core, arguments: tuple[str, ...]) -> None:
-    with pytest.raises(redis.ResponseError, match="^BADARG "):
+    with pytest.raises(redis.ResponseError, match=r"^BADARG "):
         core.call("read", KEYS, *arguments)
 
 

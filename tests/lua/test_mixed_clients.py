@@ -27,7 +27,9 @@ def test_ours_takes_what_old_clients_put_and_the_other_way_round(keyed: Keyed) -
     [popped] = core.pop(3)
     assert (popped["jid"], popped["data"]) == ("new", '{"b": 2}')
     assert core.complete("new", 4) == "complete"
-    assert keyed.settle([settlement("old", job["token"], "complete")], now=4).refused == []
+    assert (
+        keyed.settle([settlement("old", job["token"], "complete")], now=4).refused == []
+    )
     assert keyed.violations() == []
 
 
@@ -97,7 +99,9 @@ def foreign_pop(core: Core, jid: str, now: float, worker: str = "foreign") -> No
     assert server.zrem("ql:q:queue-work", jid) == 1
     server.hset(f"ql:j:{jid}", mapping={"worker": worker, "expires": expires,
                 "state": "running", "time": f"{now:.20f}"})  # fmt: skip
-    server.rpush(f"ql:j:{jid}-history", json.dumps([int(now), "popped", {"worker": worker}]))
+    server.rpush(
+        f"ql:j:{jid}-history", json.dumps([int(now), "popped", {"worker": worker}])
+    )
     server.zadd("ql:q:queue-locks", {jid: expires})
     server.zadd(f"ql:w:{worker}:jobs", {jid: expires})
     server.zadd("ql:workers", {worker: now})

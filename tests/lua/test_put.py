@@ -65,7 +65,9 @@ def test_unknown_options_are_ignored(core: Core) -> None:
     assert core.old("put", 0, "w", "queue", "jid", "k", "{}", 0, "colour", "red")
 
 
-@pytest.mark.parametrize("data", ["[]", "{}", '""', "0", "null", ' {"a" : [ ] } ', "1e3"])
+@pytest.mark.parametrize(
+    "data", ["[]", "{}", '""', "0", "null", ' {"a" : [ ] } ', "1e3"]
+)
 def test_data_comes_back_as_it_was_given(core: Core, data: str) -> None:
     core.put("jid", data=data)
     assert core.job("jid")["data"] == data
@@ -240,3 +242,30 @@ def test_requeue_takes_the_options_of_put(core: Core) -> None:
     job = core.job("jid")
     assert (job["state"], job["priority"], job["tags"]) == ("scheduled", 2, ["t"])
     core.error("requeue", 1, "w", "queue", "jid", "k", "{}", 9, "priority")
+
+
+def test_the_order_of_all_events_of_a_put(core: Core) -> None:
+    core.put("jid")
+    core.pop()
+    core.old("track", 0, "track", "jid")
+    with core.listening() as heard:
+        core.put("jid", 1, queue="other", worker="stranger")
+    text = '{"jid":"jid","event":"lock_lost","worker":"worker"}'
+    assert heard == [
+        ("log", '{"jid":"jid","event":"put","queue":"other"}'),
+        ("w:worker", text),
+        ("log", text),
+        ("put", "jid"),
+    ]
+
+
+def test_names_in_events_are_escaped_as_json(core: Core) -> None:
+    """As cjson does it: a slash and a DEL are escaped, other letters are not."""
+    with core.listening() as heard:
+        core.put('a"b\\c/d\x01\x7fé', queue="q\n")
+    assert heard == [
+        (
+            "log",
+            '{"jid":"a\\"b\\\\c\\/d\\u0001\\u007fé","event":"put","queue":"q\\n"}',
+        )
+    ]

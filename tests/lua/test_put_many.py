@@ -8,7 +8,9 @@ import redis
 from tests.lua.keyed import Keyed
 from tests.lua.keyspace import snapshot
 
-FALLING = [f"j{n:04}" for n in range(999, -1, -1)]  # as the client's jids: later is lower
+FALLING = [
+    f"j{n:04}" for n in range(999, -1, -1)
+]  # as the client's jids: later is lower
 
 
 @pytest.mark.parametrize("priority", [-100, 0, 10, 100])
@@ -21,7 +23,8 @@ def test_a_batch_is_popped_in_the_order_given(keyed: Keyed, priority: int) -> No
 def test_priorities_in_a_batch_come_first(keyed: Keyed) -> None:
     priorities = [-100, 0, 10, 100]
     items = [
-        {"jid": jid, "priority": priorities[n % 4]} for n, jid in enumerate(FALLING[:200])
+        {"jid": jid, "priority": priorities[n % 4]}
+        for n, jid in enumerate(FALLING[:200])
     ]
     keyed.put_many(items, now=1700000000.123456)
     expected = [
@@ -37,7 +40,9 @@ def test_priorities_in_a_batch_come_first(keyed: Keyed) -> None:
 def test_batches_at_one_time_come_one_after_the_other(keyed: Keyed) -> None:
     for start in range(0, 300, 100):
         batch = FALLING[start : start + 100]
-        keyed.put_many([{"jid": jid, "priority": 100} for jid in batch], now=1700000000.5)
+        keyed.put_many(
+            [{"jid": jid, "priority": 100} for jid in batch], now=1700000000.5
+        )
     assert [job["jid"] for job in keyed.take(250, now=1700000001)] == FALLING[:250]
 
 
@@ -136,7 +141,7 @@ def test_one_bad_item_refuses_the_whole_batch(
 ) -> None:
     items: list[dict[str, object]] = [{"jid": f"j{n}"} for n in range(3)]
     items.insert(position, bad)
-    with pytest.raises(redis.ResponseError, match="^(BADARG|TOOBIG) "):
+    with pytest.raises(redis.ResponseError, match=r"^(BADARG|TOOBIG) "):
         keyed.put_many(items)
     assert keyed.server.dbsize() == 0
 
@@ -218,7 +223,9 @@ def test_an_open_job_gains_dependencies(keyed: Keyed) -> None:
     assert keyed.job("jid")["state"] == "waiting"
 
 
-def test_an_open_job_is_not_released_when_its_last_dependency_ends(keyed: Keyed) -> None:
+def test_an_open_job_is_not_released_when_its_last_dependency_ends(
+    keyed: Keyed,
+) -> None:
     keyed.put("a", queue="side")
     keyed.put("jid", open="1", depends=["a"])
     [job] = keyed.take(queue="side")
@@ -257,3 +264,52 @@ def test_depends_on_something_unknown_is_an_error(keyed: Keyed) -> None:
     before = snapshot(keyed.server)
     assert keyed.refusal("depends", "jid", "on", "nosuch", now=1).startswith("NOJOB ")
     assert snapshot(keyed.server) == before
+
+
+def test_a_job_that_was_left_alone_is_what_it_was(keyed: Keyed) -> None:
+    """Its own dependencies and its state count, not those that the batch would give."""
+    keyed.put("done")
+    keyed.call("complete", "done", keyed.token("done"), "queue", "{}", now=1)
+    keyed.put("a", 2, open="1")
+    keyed.put("b", 2, depends=["a"])
+    left = keyed.put_many(
+        [{"jid": "done", "absent": "1"}, {"jid": "c", "depends": ["done"]}], now=3
+    )
+    assert left == ["done"]
+    assert keyed.job("c")["state"] == "waiting"
+    before = snapshot(keyed.server)
+    for depends in ([], ["c"]):
+        with pytest.raises(redis.ResponseError, match=r"^CYCLE "):
+            keyed.put_many(
+                [
+                    {"jid": "b", "absent": "1", "depends": depends},
+                    {"jid": "a", "depends": ["b"]},
+                ],
+                now=4,
+            )
+    with pytest.raises(redis.ResponseError, match=r"^CYCLE "):
+        keyed.put_many(
+            [{"jid": "b", "depends": []}, {"jid": "a", "depends": ["b"]}], now=4
+        )
+    assert snapshot(keyed.server) == before
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 50])
+def test_a_batch_may_not_hold_a_circle(keyed: Keyed, length: int) -> None:
+    items = [
+        {"jid": f"j{n}", "depends": [f"j{(n + 1) % length}"]} for n in range(length)
+    ]
+    with pytest.raises(redis.ResponseError, match=r"^CYCLE "):
+        keyed.put_many(items)
+    assert keyed.server.dbsize() == 0
+
+
+def test_a_batch_may_turn_a_dependency_round(keyed: Keyed) -> None:
+    keyed.put("a")
+    keyed.put("b", depends=["a"])
+    keyed.put("root", queue="side")
+    keyed.put_many(
+        [{"jid": "b", "depends": ["root"]}, {"jid": "a", "depends": ["b"]}], now=1
+    )
+    assert keyed.job("a")["dependencies"] == ["b"]
+    assert keyed.violations() == []

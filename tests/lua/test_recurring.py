@@ -171,7 +171,11 @@ def test_a_template_put_again_keeps_its_count(core: Core) -> None:
     recur(core, now=100, queue="other", priority=2, interval=30, data="[2]")
     template = core.json("recur.get", 100, "cron")
     assert (template["count"], template["priority"], template["interval"]) == (1, 2, 30)
-    assert (template["queue"], template["tags"], template["data"]) == ("other", {}, "[2]")
+    assert (template["queue"], template["tags"], template["data"]) == (
+        "other",
+        {},
+        "[2]",
+    )
     assert not core.server.exists("ql:q:queue-recur")
     assert core.popped(100, queue="other") == ["cron-2"]
 

@@ -171,7 +171,9 @@ def test_a_repeated_settle_completes_once(keyed: Keyed) -> None:
     keyed.put("a")
     token = keyed.token("a")
     for now in (10, 11, 12):
-        settled = keyed.settle([settlement("a", token, "complete")], now=now, request="c:9")
+        settled = keyed.settle(
+            [settlement("a", token, "complete")], now=now, request="c:9"
+        )
         assert settled.refused == []
     assert len(keyed.job("a")["history"]) == 3
     assert keyed.json("stats", "queue", 10)["run"]["count"] == 1

@@ -133,7 +133,9 @@ def test_the_command_release(held: Keyed) -> None:
     assert held.server.zscore("ql:q:queue-scheduled", "jid") == 52
 
 
-def test_unknown_comes_back_with_growing_delays_until_patience_ends(held: Keyed) -> None:
+def test_unknown_comes_back_with_growing_delays_until_patience_ends(
+    held: Keyed,
+) -> None:
     token, now, delays = "1", 20.0, []
     while True:
         end(held, "unknown", 600, now=now, token=token)
@@ -170,7 +172,11 @@ def test_crashes_are_counted_apart_from_retries(held: Keyed) -> None:
     for crashes in (1, 2, 3):
         end(held, "crash", 3, "worker-crash", "signal 9", now=20, token=token)
         job = held.job("jid")
-        assert (job["state"], job["crashes"], job["remaining"]) == ("waiting", crashes, 2)
+        assert (job["state"], job["crashes"], job["remaining"]) == (
+            "waiting",
+            crashes,
+            2,
+        )
         token = held.take(now=20)[0]["token"]
     end(held, "crash", 3, "worker-crash", "signal 9", now=20, token=token)
     job = held.job("jid")
@@ -214,7 +220,9 @@ def test_move_with_dependencies(held: Keyed) -> None:
     assert held.job("jid")["state"] == "waiting"
 
 
-@pytest.mark.parametrize(("depends", "code"), [(["nosuch"], "NOJOB"), (["jid"], "CYCLE")])
+@pytest.mark.parametrize(
+    ("depends", "code"), [(["nosuch"], "NOJOB"), (["jid"], "CYCLE")]
+)
 def test_move_to_bad_dependencies_is_refused(
     held: Keyed, depends: list[str], code: str
 ) -> None:
@@ -325,3 +333,16 @@ def test_a_beat_clears_the_notice(held: Keyed) -> None:
     assert held.call("beat", "worker", "", 1, "jid", "1", now=90) == [[], []]
     assert held.take(now=150, worker="second") == []
     assert held.take(now=160, worker="second")[0]["jid"] == "jid"
+
+
+def test_two_moves_of_one_call_may_not_wait_for_each_other(keyed: Keyed) -> None:
+    keyed.put("a")
+    keyed.put("b")
+    tokens = {job["jid"]: job["token"] for job in keyed.take()}
+    parts = [
+        *settlement("a", tokens["a"], "move", "next", 0, '["b"]'),
+        *settlement("b", tokens["b"], "move", "next", 0, '["a"]'),
+    ]
+    text = keyed.refusal("settle", "worker", 2, *parts, 0, 0, now=1)
+    assert text.startswith("CYCLE ")
+    assert keyed.job("a")["state"] == keyed.job("b")["state"] == "running"
