@@ -1,6 +1,6 @@
 -- The Lua of Redis and Valkey: 5.1, with a few libraries of the server's own.
 std = 'lua51'
-max_line_length = 120
+max_line_length = 140
 
 read_globals = { 'redis', 'cjson', 'cmsgpack', 'bit', 'struct', 'KEYS', 'ARGV' }
 

@@ -4,6 +4,8 @@ Copy this file into the harness as `contenders/django_qless_.py`. It is the adap
 settings module and the app of a Django project in one, so that nothing else is needed.
 """
 
+from __future__ import annotations
+
 import os
 
 from contenders import ROLE, URL
@@ -31,9 +33,9 @@ if ROLE:
         name = "contenders"
 
         def ready(self):
-            from django_qless import job
-
             import jobs
+
+            from django_qless import job
 
             self.noop, self.stamp = job(jobs.noop), job(jobs.stamp)
 

@@ -7,7 +7,6 @@ server's own work is in the figures: CPU time from INFO, commands from INFO comm
 from __future__ import annotations
 
 import hashlib
-import json
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -89,25 +88,24 @@ class Core:
                 self.call("write", "put.many", "", *items)
 
     def work_off(self, count: int, batch: int) -> None:
-        """Pop and complete `count` jobs, `batch` to a call."""
+        """Reserve and complete `count` jobs, `batch` to a call, as a worker does."""
         if batch == 1:
             for _ in range(count):
-                (job,) = json.loads(self.call("write", "pop", "bench", "worker", 1))
-                self.call(
-                    "drain", "complete", job["jid"], job["token"], "bench", job["data"]
-                )
+                _, job, _ = self.settle("worker", 0, 1, 1, "bench")
+                self.settle("worker", 1, job[0], job[4], "complete", 0, 0, 0)
         else:
-            self.settle(count, batch)
+            self._settle_and_reserve(count, batch)
 
-    def settle(self, count: int, batch: int) -> None:
-        """Work off as a worker does: settle what is done and reserve the next."""
+    def settle(self, *arguments: Any) -> Any:
+        return self.call("drain", "settle", *arguments)
+
+    def _settle_and_reserve(self, count: int, batch: int) -> None:
+        """One round trip settles what is done and reserves the next."""
         settlements: list[Any] = []
         while count > 0 or settlements:
             wanted = min(batch, count)
             done = len(settlements) // 4
-            _, jobs, _ = self.call(
-                "drain", "settle", "worker", done, *settlements, wanted, 1, "bench"
-            )
+            _, jobs, _ = self.settle("worker", done, *settlements, wanted, 1, "bench")
             settlements = []
             for i in range(0, len(jobs), 11):
                 settlements += (jobs[i], jobs[i + 4], "complete", 0)
@@ -156,7 +154,7 @@ def _core(engine: str, steady: bool) -> Callable[[redis.Redis], Core]:
         if steady:
             core.keep_completed(HISTORY)
             core.fill(HISTORY + 2 * BATCH, BATCH)
-            core.settle(HISTORY + 2 * BATCH, BATCH)
+            core.work_off(HISTORY + 2 * BATCH, BATCH)
         return core
 
     return make

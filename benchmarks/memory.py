@@ -17,7 +17,8 @@ def measure(server: Server, *, quick: bool) -> Iterator[Figure]:
     floor = _floor(server, count)
     for line, what, limit in (
         ("function with one argument, data up to 60 bytes", "fill", 850),
-        ("method of a model: a row, two tags, a priority", "measure-modules", 1600),
+        ("method of a model: a row, two tags, a priority", "modules", 1600),
+        ("the same, and another job waits for it", "awaited-modules", 1600),
     ):
         with site(server) as project:
             # One batch first: the core itself, and what exists once, do not count.

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import django
@@ -86,13 +87,21 @@ def fill(count: int) -> None:
         noop.enqueue_many([noop.args(number) for number in numbers])
 
 
-def measure_modules(count: int) -> None:
-    """Queue jobs of a model's method: one row, two tags and a priority each."""
+def measure_modules(count: int, *, awaited: bool = False) -> None:
+    """Queue jobs of a model's method: one row, two tags and a priority each.
+
+    `awaited`: another job for each thousand waits for all of these.
+    """
     from .project.codebase.models import Module
+    from .project.jobs import noop
 
     for start in range(0, count, BATCH):
-        rows = [Module(pk=pk) for pk in range(start, min(start + BATCH, count))]
-        Module.measure.enqueue_many([row.measure.args() for row in rows])
+        stop = min(start + BATCH, count)
+        # As if read from the database: a job is not enqueued for a row that was never saved.
+        rows = [Module.from_db("default", ["id"], [pk]) for pk in range(start, stop)]
+        queued = Module.measure.enqueue_many([row.measure.args() for row in rows])
+        if awaited:
+            noop.using(after=queued).delay(0)
 
 
 def stamps(count: int) -> None:
@@ -120,7 +129,8 @@ TASKS: dict[str, Callable[[int], Any]] = {
     "single": single,
     "many": many,
     "fill": fill,
-    "measure-modules": measure_modules,
+    "modules": measure_modules,
+    "awaited-modules": partial(measure_modules, awaited=True),
     "stamps": stamps,
     "floor-stamps": floor_stamps,
 }

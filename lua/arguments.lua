@@ -85,10 +85,7 @@ end
 -- A number of items named by the caller.
 function Arguments.bounded(command, number)
   if number > Arguments.most then
-    Errors.raise(
-      'TOOBIG',
-      command .. '(): ' .. number .. ' items in one call, at most ' .. Arguments.most
-    )
+    Errors.raise('TOOBIG', command .. '(): ' .. number .. ' items in one call, at most ' .. Arguments.most)
   end
 end
 
@@ -96,10 +93,7 @@ Arguments.bytes = 1024 * 1024
 
 -- What one call may carry in all.
 function Arguments.weigh(command, args)
-  local bytes = 0
-  for n = 1, #args do
-    bytes = bytes + #args[n]
-  end
+  local bytes = #table.concat(args)
   if bytes > Arguments.bytes then
     Errors.raise(
       'TOOBIG',
@@ -230,10 +224,7 @@ end
 function Arguments.queue(command, queue)
   Arguments.given(command, 'queue', queue)
   if scope.keyed and (queue == '' or #queue > 255 or find(queue, '[*?]')) then
-    Errors.argument(
-      command,
-      'queue must have 1 to 255 bytes and neither * nor ?, not ' .. Errors.name(queue)
-    )
+    Errors.argument(command, 'queue must have 1 to 255 bytes and neither * nor ?, not ' .. Errors.name(queue))
   end
   return queue
 end

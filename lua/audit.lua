@@ -82,7 +82,9 @@ local function check_failed(report, jid, record)
   local group = cjson.decode(record.failure or '{}').group
   if not group then
     complain(report, 'job ' .. jid .. ' failed without a group')
-  elseif call('SISMEMBER', key.failures(), group) == 0 and call('SISMEMBER', key.failures(), 'other') == 0 then
+  elseif
+    call('SISMEMBER', key.failures(), group) == 0 and call('SISMEMBER', key.failures(), 'other') == 0
+  then
     complain(report, 'failure group ' .. group .. ' of job ' .. jid .. ' is not listed')
   elseif call('LLEN', key.group(group)) <= SEARCHED then
     local times = #call('LPOS', key.group(group), jid, 'COUNT', 0)
@@ -97,9 +99,15 @@ local function check_places(report, jid, record)
   for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends' }) do
     local there = call('ZSCORE', key.place(record.queue, place), jid)
     if there and place ~= wanted then
-      complain(report, 'job ' .. jid .. ' is ' .. record.state .. ' and in ' .. place .. ' of ' .. record.queue)
+      complain(
+        report,
+        'job ' .. jid .. ' is ' .. record.state .. ' and in ' .. place .. ' of ' .. record.queue
+      )
     elseif not there and place == wanted then
-      complain(report, 'job ' .. jid .. ' is ' .. record.state .. ' but not in ' .. place .. ' of ' .. record.queue)
+      complain(
+        report,
+        'job ' .. jid .. ' is ' .. record.state .. ' but not in ' .. place .. ' of ' .. record.queue
+      )
     end
   end
   local completed = call('ZSCORE', key.completed(), jid)
@@ -112,8 +120,20 @@ local function check_places(report, jid, record)
   end
 end
 
-local FIELDS =
-  { 'jid', 'state', 'queue', 'worker', 'expires', 'grace', 'failure', 'tags', 'open', 'token', 'remaining', 'retries' }
+local FIELDS = {
+  'jid',
+  'state',
+  'queue',
+  'worker',
+  'expires',
+  'grace',
+  'failure',
+  'tags',
+  'open',
+  'token',
+  'remaining',
+  'retries',
+}
 
 local function check_numbers(report, jid, record)
   local last = tonumber(call('HGET', key.meta(), 'token')) or 0
@@ -121,8 +141,22 @@ local function check_numbers(report, jid, record)
     complain(report, 'token ' .. record.token .. ' of job ' .. jid .. ' is above the last one drawn')
   end
   local remaining = tonumber(record.remaining)
-  if not remaining or remaining < -1 or remaining ~= math.floor(remaining) or remaining > (tonumber(record.retries) or -1) then
-    complain(report, 'job ' .. jid .. ' has ' .. tostring(record.remaining) .. ' of ' .. tostring(record.retries) .. ' retries left')
+  if
+    not remaining
+    or remaining < -1
+    or remaining ~= math.floor(remaining)
+    or remaining > (tonumber(record.retries) or -1)
+  then
+    complain(
+      report,
+      'job '
+        .. jid
+        .. ' has '
+        .. tostring(record.remaining)
+        .. ' of '
+        .. tostring(record.retries)
+        .. ' retries left'
+    )
   end
 end
 
@@ -165,7 +199,9 @@ local function check_job_key(report, name)
   end
   if not jid then
     check_job(report, name)
-  elseif call('EXISTS', key.job(jid)) == 0 and not (part == 'dependents' and call('ZSCORE', key.releasing(), jid)) then
+  elseif
+    call('EXISTS', key.job(jid)) == 0 and not (part == 'dependents' and call('ZSCORE', key.releasing(), jid))
+  then
     complain(report, 'there is a ' .. part .. ' of job ' .. jid .. ', but no record')
   elseif part == 'dependencies' and call('HGET', key.job(jid), 'state') ~= 'depends' then
     complain(report, 'job ' .. jid .. ' has dependencies but does not wait for them')
@@ -243,7 +279,10 @@ local function member_of_place(place)
     if not record[1] then
       complain(report, 'job ' .. jid .. ' is in ' .. place .. ' of ' .. queue .. ', but has no record')
     elseif PLACE[record[1]] ~= place or record[2] ~= queue then
-      complain(report, 'job ' .. jid .. ' is in ' .. place .. ' of ' .. queue .. ', but ' .. record[1] .. ' in ' .. record[2])
+      complain(
+        report,
+        'job ' .. jid .. ' is in ' .. place .. ' of ' .. queue .. ', but ' .. record[1] .. ' in ' .. record[2]
+      )
     end
   end
 end

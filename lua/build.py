@@ -45,6 +45,7 @@ MODULES = [
     "recurring",
     "queue",
     "pop",
+    "verbs",
     "settle",
     "worker",
     "audit",

@@ -52,10 +52,12 @@ end
 -- Written only when the call has succeeded: a refused call does not advance the clock.
 function Clock.keep()
   local name = key.meta()
-  if server then
+  local drew = drawn > 0 or not kept
+  if server and drew then
+    call('HSET', name, 'clock', format('%.6f', scope.now), 'token', format('%.0f', token + drawn))
+  elseif server then
     call('HSET', name, 'clock', format('%.6f', scope.now))
-  end
-  if drawn > 0 or not kept then
+  elseif drew then
     call('HSET', name, 'token', format('%.0f', token + drawn))
   end
   if skewed then

@@ -41,7 +41,11 @@ function Dependencies.no_circle(command, jid, jids, planned)
       path[#path + 1] = Errors.name(current)
       Errors.raise(
         'CYCLE',
-        command .. '(): Job ' .. Errors.name(jid) .. ' would wait for itself: ' .. table.concat(path, ' waits for ')
+        command
+          .. '(): Job '
+          .. Errors.name(jid)
+          .. ' would wait for itself: '
+          .. table.concat(path, ' waits for ')
       )
     end
     if seen[current] then
@@ -50,7 +54,10 @@ function Dependencies.no_circle(command, jid, jids, planned)
     seen[current] = true
     visited = visited + 1
     if visited > MOST then
-      Errors.raise('TOOBIG', command .. '(): more than ' .. MOST .. ' jobs behind the dependencies of ' .. Errors.name(jid))
+      Errors.raise(
+        'TOOBIG',
+        command .. '(): more than ' .. MOST .. ' jobs behind the dependencies of ' .. Errors.name(jid)
+      )
     end
     path[#path + 1] = Errors.name(current)
     for _, further in ipairs(planned and planned[current] or call('SMEMBERS', key.dependencies(current))) do

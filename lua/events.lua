@@ -68,13 +68,7 @@ end
 
 function Events.advanced(jid, queue, to)
   log(
-    '{"jid":'
-      .. quote(jid)
-      .. ',"to":'
-      .. quote(to)
-      .. ',"event":"advanced","queue":'
-      .. quote(queue)
-      .. '}'
+    '{"jid":' .. quote(jid) .. ',"to":' .. quote(to) .. ',"event":"advanced","queue":' .. quote(queue) .. '}'
   )
 end
 

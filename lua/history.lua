@@ -83,9 +83,9 @@ function History.read(jid)
   local entries = {}
   for n, text in ipairs(call('LRANGE', key.history(jid), 0, -1)) do
     local triple = cjson.decode(text)
-    local entry = triple[3] or {}
-    entry.when, entry.what = triple[1], triple[2]
-    entries[n] = entry
+    local shown = triple[3] or {}
+    shown.when, shown.what = triple[1], triple[2]
+    entries[n] = shown
   end
   return entries
 end

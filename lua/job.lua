@@ -210,7 +210,11 @@ local function no_dependents_left(jids)
       if not named[dependent] then
         Errors.raise(
           'DEPENDENTS',
-          'cancel(): ' .. Errors.name(jid) .. ' is a dependency of ' .. Errors.name(dependent) .. ', which is not canceled'
+          'cancel(): '
+            .. Errors.name(jid)
+            .. ' is a dependency of '
+            .. Errors.name(dependent)
+            .. ', which is not canceled'
         )
       end
     end

@@ -18,7 +18,7 @@ local Errors, Arguments, Config, Events, History, Place, Tags, Failures, Depende
 local Outcome = {}
 Qless.Outcome = Outcome
 
-local call, format, floor = redis.call, string.format, math.floor
+local call, floor = redis.call, math.floor
 
 -- Completed jobs expired by one call beyond those it completes.
 local EXPIRED = 100
@@ -49,11 +49,17 @@ function Outcome.read(command, jid, proof, completing)
     return nil, nil, 'NOJOB', command .. '(): Job ' .. Errors.name(jid) .. ' does not exist'
   end
   if state ~= 'running' then
-    return nil, nil, 'LOCKLOST', command .. '(): Job ' .. Errors.name(jid) .. ' is not currently running: ' .. state
+    return nil,
+      nil,
+      'LOCKLOST',
+      command .. '(): Job ' .. Errors.name(jid) .. ' is not currently running: ' .. state
   end
   if scope.keyed then
     if proof ~= values[4] then
-      return nil, nil, 'LOCKLOST', command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker'
+      return nil,
+        nil,
+        'LOCKLOST',
+        command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker'
     end
   elseif proof ~= worker then
     return nil,
@@ -102,14 +108,13 @@ end
 
 local function expire(jids)
   local names, tagged = {}, call('EXISTS', key.tags()) == 1
-  for _, jid in ipairs(jids) do
+  for n, jid in ipairs(jids) do
     local tags = tagged and call('HGET', key.job(jid), 'tags')
     if tags and tags ~= '{}' then
       Tags.unindex(jid, cjson.decode(tags))
     end
-    names[#names + 1] = key.job(jid)
-    names[#names + 1] = key.history(jid)
-    names[#names + 1] = key.dependencies(jid)
+    names[3 * n - 2], names[3 * n - 1] = key.job(jid), key.history(jid)
+    names[3 * n] = key.dependencies(jid)
   end
   if #names > 0 then
     call('DEL', unpack(names))
@@ -261,7 +266,10 @@ function Outcome.complete(args, i)
   end
   local job = Outcome.holder('complete', jid, proof)
   if job.queue ~= queue then
-    Errors.raise('STATE', 'complete(): Job ' .. Errors.name(jid) .. ' is running in another queue: ' .. Errors.name(job.queue))
+    Errors.raise(
+      'STATE',
+      'complete(): Job ' .. Errors.name(jid) .. ' is running in another queue: ' .. Errors.name(job.queue)
+    )
   end
   if to then
     Arguments.queue('complete', to)
@@ -290,18 +298,7 @@ end
 -- Files a job as failed. `failing` is the worker whose run failed it, or nil.
 function Outcome.write_failed(job, group, message, when, failing)
   local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
-  call(
-    'HSET',
-    key.job(job.jid),
-    'state',
-    'failed',
-    'worker',
-    '',
-    'expires',
-    '',
-    'failure',
-    failure
-  )
+  call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   forget_all(job)
   Failures.add(job.jid, job.queue, group)
 end
@@ -310,7 +307,10 @@ end
 function Outcome.message(command, message)
   Arguments.given(command, 'message', message)
   if #message > Arguments.text_bytes and scope.keyed then
-    Errors.raise('TOOBIG', command .. '(): message has ' .. #message .. ' bytes, at most ' .. Arguments.text_bytes)
+    Errors.raise(
+      'TOOBIG',
+      command .. '(): message has ' .. #message .. ' bytes, at most ' .. Arguments.text_bytes
+    )
   end
   return message
 end
@@ -389,7 +389,12 @@ function Outcome.retry_now(job, queue, delay, group, message)
   Outcome.unlock(job)
   if job.remaining >= 0 then
     local failure = message
-      and cjson.encode({ group = group or '', message = message, when = floor(scope.now), worker = job.worker })
+      and cjson.encode({
+        group = group or '',
+        message = message,
+        when = floor(scope.now),
+        worker = job.worker,
+      })
     Outcome.back(job, queue, delay, failure)
     return job.remaining
   end

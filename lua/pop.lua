@@ -20,7 +20,7 @@ local Arguments, Config, Events, History, Job, Outcome, Stats, Minutes, SortedSe
 local Pop = {}
 Qless.Pop = Pop
 
-local call, format = redis.call, string.format
+local call = redis.call
 
 -- What a worker is told of a job, after its jid and queue; `time` and `state` are for us.
 local FIELDS = { 'klass', 'data', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'state' }
@@ -102,7 +102,20 @@ local function hand_over(queue, worker, jids, visit)
       Stats.sample('wait', queue, now - (tonumber(values[8]) or now))
       if scope.live then
         token = Clock.draw()
-        call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires_text, 'time', time, 'token', token)
+        call(
+          'HSET',
+          name,
+          'state',
+          'running',
+          'worker',
+          worker,
+          'expires',
+          expires_text,
+          'time',
+          time,
+          'token',
+          token
+        )
       else
         call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires_text, 'time', time)
       end
@@ -128,7 +141,7 @@ local function take_work(queue, worker, count, visit)
       break
     end
     taken = taken + hand_over(queue, worker, jids, visit)
-    SortedSet.remove(work, jids)
+    call('ZREMRANGEBYRANK', work, -#jids, -1) -- the first to go are the last by score
   end
   return taken
 end

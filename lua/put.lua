@@ -141,7 +141,18 @@ local function clear_old(job, old, asking)
   if job.replacing then
     Dependencies.unlink_all(jid)
   end
-  call('HDEL', key.job(jid), 'grace', 'scheduled', 'token', 'progress', 'crashes', 'unknown', 'open', 'context')
+  call(
+    'HDEL',
+    key.job(jid),
+    'grace',
+    'scheduled',
+    'token',
+    'progress',
+    'crashes',
+    'unknown',
+    'open',
+    'context'
+  )
   if scope.live then
     call('DEL', key.result(jid))
   end

@@ -114,7 +114,13 @@ function Queue.jobs(args, i)
     if not scope.reading then
       Queue.move_due(queue, Arguments.most)
     end
-    return page(name, scope.reading and '(' .. string.format('%.17g', scope.now) or '-inf', '+inf', offset, count)
+    return page(
+      name,
+      scope.reading and '(' .. string.format('%.17g', scope.now) or '-inf',
+      '+inf',
+      offset,
+      count
+    )
   end
   return page(name, '-inf', '+inf', offset, count)
 end

@@ -1,13 +1,6 @@
 -- Recurring jobs: templates, and the jobs they spawn when their time comes.
 local Errors, Arguments, Place, Tags, History, Minutes, scope, key =
-  Qless.Errors,
-  Qless.Arguments,
-  Qless.Place,
-  Qless.Tags,
-  Qless.History,
-  Qless.Minutes,
-  Qless.scope,
-  Qless.key
+  Qless.Errors, Qless.Arguments, Qless.Place, Qless.Tags, Qless.History, Qless.Minutes, Qless.scope, Qless.key
 
 local Recurring = {}
 Qless.Recurring = Recurring

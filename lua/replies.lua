@@ -75,10 +75,7 @@ function Replies.recall(request)
     return false
   end
   if tonumber(number) < tonumber(last) then
-    Errors.raise(
-      'STALE',
-      'request ' .. request .. ' is older than the last one of its client, ' .. last
-    )
+    Errors.raise('STALE', 'request ' .. request .. ' is older than the last one of its client, ' .. last)
   end
   return true, unpacked(packed)
 end

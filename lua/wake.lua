@@ -154,7 +154,13 @@ function Wake.wait(client, queues, seconds, globbing)
       local taken, holder = timer_of(queue)
       if not taken or holder == client or time < taken or taken <= scope.now then
         local left = math.max(time - scope.now, 0.001)
-        call('SET', key.timer(queue), format('%.6f', time) .. ' ' .. client, 'PX', math.ceil(left * 1000) + 1000)
+        call(
+          'SET',
+          key.timer(queue),
+          format('%.6f', time) .. ' ' .. client,
+          'PX',
+          math.ceil(left * 1000) + 1000
+        )
         rest[1] = math.min(rest[1], left)
       end
     end

@@ -1,13 +1,6 @@
 -- Workers: what they say of themselves, what they hold, and one heartbeat for all of it.
 local Errors, Json, Arguments, Config, SortedSet, Tags, scope, key =
-  Qless.Errors,
-  Qless.Json,
-  Qless.Arguments,
-  Qless.Config,
-  Qless.SortedSet,
-  Qless.Tags,
-  Qless.scope,
-  Qless.key
+  Qless.Errors, Qless.Json, Qless.Arguments, Qless.Config, Qless.SortedSet, Qless.Tags, Qless.scope, Qless.key
 
 local Worker = {}
 Qless.Worker = Worker

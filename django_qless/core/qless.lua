@@ -355,10 +355,7 @@ end
 -- A number of items named by the caller.
 function Arguments.bounded(command, number)
   if number > Arguments.most then
-    Errors.raise(
-      'TOOBIG',
-      command .. '(): ' .. number .. ' items in one call, at most ' .. Arguments.most
-    )
+    Errors.raise('TOOBIG', command .. '(): ' .. number .. ' items in one call, at most ' .. Arguments.most)
   end
 end
 
@@ -366,10 +363,7 @@ Arguments.bytes = 1024 * 1024
 
 -- What one call may carry in all.
 function Arguments.weigh(command, args)
-  local bytes = 0
-  for n = 1, #args do
-    bytes = bytes + #args[n]
-  end
+  local bytes = #table.concat(args)
   if bytes > Arguments.bytes then
     Errors.raise(
       'TOOBIG',
@@ -500,10 +494,7 @@ end
 function Arguments.queue(command, queue)
   Arguments.given(command, 'queue', queue)
   if scope.keyed and (queue == '' or #queue > 255 or find(queue, '[*?]')) then
-    Errors.argument(
-      command,
-      'queue must have 1 to 255 bytes and neither * nor ?, not ' .. Errors.name(queue)
-    )
+    Errors.argument(command, 'queue must have 1 to 255 bytes and neither * nor ?, not ' .. Errors.name(queue))
   end
   return queue
 end
@@ -598,13 +589,7 @@ end
 
 function Events.advanced(jid, queue, to)
   log(
-    '{"jid":'
-      .. quote(jid)
-      .. ',"to":'
-      .. quote(to)
-      .. ',"event":"advanced","queue":'
-      .. quote(queue)
-      .. '}'
+    '{"jid":' .. quote(jid) .. ',"to":' .. quote(to) .. ',"event":"advanced","queue":' .. quote(queue) .. '}'
   )
 end
 
@@ -912,10 +897,12 @@ end
 -- Written only when the call has succeeded: a refused call does not advance the clock.
 function Clock.keep()
   local name = key.meta()
-  if server then
+  local drew = drawn > 0 or not kept
+  if server and drew then
+    call('HSET', name, 'clock', format('%.6f', scope.now), 'token', format('%.0f', token + drawn))
+  elseif server then
     call('HSET', name, 'clock', format('%.6f', scope.now))
-  end
-  if drawn > 0 or not kept then
+  elseif drew then
     call('HSET', name, 'token', format('%.0f', token + drawn))
   end
   if skewed then
@@ -1012,10 +999,7 @@ function Replies.recall(request)
     return false
   end
   if tonumber(number) < tonumber(last) then
-    Errors.raise(
-      'STALE',
-      'request ' .. request .. ' is older than the last one of its client, ' .. last
-    )
+    Errors.raise('STALE', 'request ' .. request .. ' is older than the last one of its client, ' .. last)
   end
   return true, unpacked(packed)
 end
@@ -1186,7 +1170,13 @@ function Wake.wait(client, queues, seconds, globbing)
       local taken, holder = timer_of(queue)
       if not taken or holder == client or time < taken or taken <= scope.now then
         local left = math.max(time - scope.now, 0.001)
-        call('SET', key.timer(queue), format('%.6f', time) .. ' ' .. client, 'PX', math.ceil(left * 1000) + 1000)
+        call(
+          'SET',
+          key.timer(queue),
+          format('%.6f', time) .. ' ' .. client,
+          'PX',
+          math.ceil(left * 1000) + 1000
+        )
         rest[1] = math.min(rest[1], left)
       end
     end
@@ -1751,9 +1741,9 @@ function History.read(jid)
   local entries = {}
   for n, text in ipairs(call('LRANGE', key.history(jid), 0, -1)) do
     local triple = cjson.decode(text)
-    local entry = triple[3] or {}
-    entry.when, entry.what = triple[1], triple[2]
-    entries[n] = entry
+    local shown = triple[3] or {}
+    shown.when, shown.what = triple[1], triple[2]
+    entries[n] = shown
   end
   return entries
 end
@@ -1920,7 +1910,11 @@ function Dependencies.no_circle(command, jid, jids, planned)
       path[#path + 1] = Errors.name(current)
       Errors.raise(
         'CYCLE',
-        command .. '(): Job ' .. Errors.name(jid) .. ' would wait for itself: ' .. table.concat(path, ' waits for ')
+        command
+          .. '(): Job '
+          .. Errors.name(jid)
+          .. ' would wait for itself: '
+          .. table.concat(path, ' waits for ')
       )
     end
     if seen[current] then
@@ -1929,7 +1923,10 @@ function Dependencies.no_circle(command, jid, jids, planned)
     seen[current] = true
     visited = visited + 1
     if visited > MOST then
-      Errors.raise('TOOBIG', command .. '(): more than ' .. MOST .. ' jobs behind the dependencies of ' .. Errors.name(jid))
+      Errors.raise(
+        'TOOBIG',
+        command .. '(): more than ' .. MOST .. ' jobs behind the dependencies of ' .. Errors.name(jid)
+      )
     end
     path[#path + 1] = Errors.name(current)
     for _, further in ipairs(planned and planned[current] or call('SMEMBERS', key.dependencies(current))) do
@@ -2305,7 +2302,11 @@ local function no_dependents_left(jids)
       if not named[dependent] then
         Errors.raise(
           'DEPENDENTS',
-          'cancel(): ' .. Errors.name(jid) .. ' is a dependency of ' .. Errors.name(dependent) .. ', which is not canceled'
+          'cancel(): '
+            .. Errors.name(jid)
+            .. ' is a dependency of '
+            .. Errors.name(dependent)
+            .. ', which is not canceled'
         )
       end
     end
@@ -2538,7 +2539,18 @@ local function clear_old(job, old, asking)
   if job.replacing then
     Dependencies.unlink_all(jid)
   end
-  call('HDEL', key.job(jid), 'grace', 'scheduled', 'token', 'progress', 'crashes', 'unknown', 'open', 'context')
+  call(
+    'HDEL',
+    key.job(jid),
+    'grace',
+    'scheduled',
+    'token',
+    'progress',
+    'crashes',
+    'unknown',
+    'open',
+    'context'
+  )
   if scope.live then
     call('DEL', key.result(jid))
   end
@@ -2773,7 +2785,7 @@ local Errors, Arguments, Config, Events, History, Place, Tags, Failures, Depende
 local Outcome = {}
 Qless.Outcome = Outcome
 
-local call, format, floor = redis.call, string.format, math.floor
+local call, floor = redis.call, math.floor
 
 -- Completed jobs expired by one call beyond those it completes.
 local EXPIRED = 100
@@ -2804,11 +2816,17 @@ function Outcome.read(command, jid, proof, completing)
     return nil, nil, 'NOJOB', command .. '(): Job ' .. Errors.name(jid) .. ' does not exist'
   end
   if state ~= 'running' then
-    return nil, nil, 'LOCKLOST', command .. '(): Job ' .. Errors.name(jid) .. ' is not currently running: ' .. state
+    return nil,
+      nil,
+      'LOCKLOST',
+      command .. '(): Job ' .. Errors.name(jid) .. ' is not currently running: ' .. state
   end
   if scope.keyed then
     if proof ~= values[4] then
-      return nil, nil, 'LOCKLOST', command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker'
+      return nil,
+        nil,
+        'LOCKLOST',
+        command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker'
     end
   elseif proof ~= worker then
     return nil,
@@ -2857,14 +2875,13 @@ end
 
 local function expire(jids)
   local names, tagged = {}, call('EXISTS', key.tags()) == 1
-  for _, jid in ipairs(jids) do
+  for n, jid in ipairs(jids) do
     local tags = tagged and call('HGET', key.job(jid), 'tags')
     if tags and tags ~= '{}' then
       Tags.unindex(jid, cjson.decode(tags))
     end
-    names[#names + 1] = key.job(jid)
-    names[#names + 1] = key.history(jid)
-    names[#names + 1] = key.dependencies(jid)
+    names[3 * n - 2], names[3 * n - 1] = key.job(jid), key.history(jid)
+    names[3 * n] = key.dependencies(jid)
   end
   if #names > 0 then
     call('DEL', unpack(names))
@@ -3016,7 +3033,10 @@ function Outcome.complete(args, i)
   end
   local job = Outcome.holder('complete', jid, proof)
   if job.queue ~= queue then
-    Errors.raise('STATE', 'complete(): Job ' .. Errors.name(jid) .. ' is running in another queue: ' .. Errors.name(job.queue))
+    Errors.raise(
+      'STATE',
+      'complete(): Job ' .. Errors.name(jid) .. ' is running in another queue: ' .. Errors.name(job.queue)
+    )
   end
   if to then
     Arguments.queue('complete', to)
@@ -3045,18 +3065,7 @@ end
 -- Files a job as failed. `failing` is the worker whose run failed it, or nil.
 function Outcome.write_failed(job, group, message, when, failing)
   local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
-  call(
-    'HSET',
-    key.job(job.jid),
-    'state',
-    'failed',
-    'worker',
-    '',
-    'expires',
-    '',
-    'failure',
-    failure
-  )
+  call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   forget_all(job)
   Failures.add(job.jid, job.queue, group)
 end
@@ -3065,7 +3074,10 @@ end
 function Outcome.message(command, message)
   Arguments.given(command, 'message', message)
   if #message > Arguments.text_bytes and scope.keyed then
-    Errors.raise('TOOBIG', command .. '(): message has ' .. #message .. ' bytes, at most ' .. Arguments.text_bytes)
+    Errors.raise(
+      'TOOBIG',
+      command .. '(): message has ' .. #message .. ' bytes, at most ' .. Arguments.text_bytes
+    )
   end
   return message
 end
@@ -3144,7 +3156,12 @@ function Outcome.retry_now(job, queue, delay, group, message)
   Outcome.unlock(job)
   if job.remaining >= 0 then
     local failure = message
-      and cjson.encode({ group = group or '', message = message, when = floor(scope.now), worker = job.worker })
+      and cjson.encode({
+        group = group or '',
+        message = message,
+        when = floor(scope.now),
+        worker = job.worker,
+      })
     Outcome.back(job, queue, delay, failure)
     return job.remaining
   end
@@ -3214,14 +3231,7 @@ end
 do
 -- Recurring jobs: templates, and the jobs they spawn when their time comes.
 local Errors, Arguments, Place, Tags, History, Minutes, scope, key =
-  Qless.Errors,
-  Qless.Arguments,
-  Qless.Place,
-  Qless.Tags,
-  Qless.History,
-  Qless.Minutes,
-  Qless.scope,
-  Qless.key
+  Qless.Errors, Qless.Arguments, Qless.Place, Qless.Tags, Qless.History, Qless.Minutes, Qless.scope, Qless.key
 
 local Recurring = {}
 Qless.Recurring = Recurring
@@ -3638,7 +3648,13 @@ function Queue.jobs(args, i)
     if not scope.reading then
       Queue.move_due(queue, Arguments.most)
     end
-    return page(name, scope.reading and '(' .. string.format('%.17g', scope.now) or '-inf', '+inf', offset, count)
+    return page(
+      name,
+      scope.reading and '(' .. string.format('%.17g', scope.now) or '-inf',
+      '+inf',
+      offset,
+      count
+    )
   end
   return page(name, '-inf', '+inf', offset, count)
 end
@@ -3820,7 +3836,7 @@ local Arguments, Config, Events, History, Job, Outcome, Stats, Minutes, SortedSe
 local Pop = {}
 Qless.Pop = Pop
 
-local call, format = redis.call, string.format
+local call = redis.call
 
 -- What a worker is told of a job, after its jid and queue; `time` and `state` are for us.
 local FIELDS = { 'klass', 'data', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'state' }
@@ -3902,7 +3918,20 @@ local function hand_over(queue, worker, jids, visit)
       Stats.sample('wait', queue, now - (tonumber(values[8]) or now))
       if scope.live then
         token = Clock.draw()
-        call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires_text, 'time', time, 'token', token)
+        call(
+          'HSET',
+          name,
+          'state',
+          'running',
+          'worker',
+          worker,
+          'expires',
+          expires_text,
+          'time',
+          time,
+          'token',
+          token
+        )
       else
         call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires_text, 'time', time)
       end
@@ -3928,7 +3957,7 @@ local function take_work(queue, worker, count, visit)
       break
     end
     taken = taken + hand_over(queue, worker, jids, visit)
-    SortedSet.remove(work, jids)
+    call('ZREMRANGEBYRANK', work, -#jids, -1) -- the first to go are the last by score
   end
   return taken
 end
@@ -3989,38 +4018,28 @@ function Pop.pop(args, i)
 end
 end
 
--- settle.lua
+-- verbs.lua
 do
--- One round trip of a worker: the jobs it has finished, then the next ones to run.
-local Errors, Arguments, Config, Events, History, Dependencies, Job, Outcome, Stats, Minutes, SortedSet, Wake, Queue, Pop, Replies, scope, key =
-  Qless.Errors,
+-- What may become of a job that a worker held: each verb of settle, its arguments and its effect.
+local Arguments, Events, History, Dependencies, Outcome, Stats, Minutes, SortedSet, scope, key =
   Qless.Arguments,
-  Qless.Config,
   Qless.Events,
   Qless.History,
   Qless.Dependencies,
-  Qless.Job,
   Qless.Outcome,
   Qless.Stats,
   Qless.Minutes,
   Qless.SortedSet,
-  Qless.Wake,
-  Qless.Queue,
-  Qless.Pop,
-  Qless.Replies,
   Qless.scope,
   Qless.key
 
-local Settle = {}
-Qless.Settle = Settle
+local Verbs = {}
+Qless.Verbs = Verbs
 
 local call = redis.call
 
-local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
-Settle.most = 250 -- jobs settled and reserved by one call
-
 -- What the completed jobs of a call have in common is written once, at the end.
-local function finish_completed(completed)
+function Verbs.finish(completed)
   if #completed.jids == 0 then
     return
   end
@@ -4048,6 +4067,7 @@ end
 -- How each verb checks its `n` arguments from args[a] on (before anything is written), and
 -- what it then does. -> code, text if the settlement is refused
 local VERBS = {}
+Verbs.by_name = VERBS
 
 VERBS.complete = {
   check = function(args, a, n)
@@ -4207,6 +4227,31 @@ for name, verb in pairs(RARE) do
     end,
   }
 end
+end
+
+-- settle.lua
+do
+-- One round trip of a worker: the jobs it has finished, then the next ones to run.
+local Errors, Arguments, Dependencies, Job, Verbs, Wake, Queue, Pop, Replies, scope, key =
+  Qless.Errors,
+  Qless.Arguments,
+  Qless.Dependencies,
+  Qless.Job,
+  Qless.Verbs,
+  Qless.Wake,
+  Qless.Queue,
+  Qless.Pop,
+  Qless.Replies,
+  Qless.scope,
+  Qless.key
+
+local Settle = {}
+Qless.Settle = Settle
+
+local call, VERBS = redis.call, Verbs.by_name
+
+local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
+Settle.most = 250 -- jobs settled and reserved by one call
 
 -- jid token verb k arg*k, `count` times from args[i] on.
 -- -> where each begins, their jids, where the rest begins
@@ -4215,7 +4260,10 @@ local function parse(args, i, count)
   for n = 1, count do
     local verb, given = VERBS[args[i + 2]], Arguments.whole('settle', 'number of arguments', args[i + 3], 0)
     if not verb then
-      Errors.argument('settle', 'Unknown verb ' .. Errors.name(args[i + 2]) .. ' for job ' .. Errors.name(args[i]))
+      Errors.argument(
+        'settle',
+        'Unknown verb ' .. Errors.name(args[i + 2]) .. ' for job ' .. Errors.name(args[i])
+      )
     end
     if i + 3 + given > #args then
       Errors.argument('settle', 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')
@@ -4234,14 +4282,15 @@ local function settle(args, starts, jids)
   local tracked = Job.tracked_among(jids)
   for n = 1, #starts do
     local i = starts[n]
-    local code, text = VERBS[args[i + 2]].act(args[i], args[i + 1], args, i + 4, args[i + 3], completed, tracked)
+    local code, text =
+      VERBS[args[i + 2]].act(args[i], args[i + 1], args, i + 4, args[i + 3], completed, tracked)
     if code then
       refused[#refused + 1] = args[i]
       refused[#refused + 1] = code
       refused[#refused + 1] = text
     end
   end
-  finish_completed(completed)
+  Verbs.finish(completed)
   return refused
 end
 
@@ -4296,7 +4345,8 @@ end
 -- A job as the reply holds it: 11 texts behind flat[n].
 local function flatten(flat, n, jid, queue, values, token, expires)
   flat[n + 1], flat[n + 2], flat[n + 3], flat[n + 4] = jid, queue, values[1] or '', values[2] or ''
-  flat[n + 5], flat[n + 6], flat[n + 7], flat[n + 8] = token, values[3] or '', values[4] or '', values[5] or ''
+  flat[n + 5], flat[n + 6], flat[n + 7], flat[n + 8] =
+    token, values[3] or '', values[4] or '', values[5] or ''
   flat[n + 9], flat[n + 10], flat[n + 11] = values[6] or '', values[7] or '', expires
 end
 
@@ -4434,14 +4484,7 @@ end
 do
 -- Workers: what they say of themselves, what they hold, and one heartbeat for all of it.
 local Errors, Json, Arguments, Config, SortedSet, Tags, scope, key =
-  Qless.Errors,
-  Qless.Json,
-  Qless.Arguments,
-  Qless.Config,
-  Qless.SortedSet,
-  Qless.Tags,
-  Qless.scope,
-  Qless.key
+  Qless.Errors, Qless.Json, Qless.Arguments, Qless.Config, Qless.SortedSet, Qless.Tags, Qless.scope, Qless.key
 
 local Worker = {}
 Qless.Worker = Worker
@@ -4645,7 +4688,9 @@ local function check_failed(report, jid, record)
   local group = cjson.decode(record.failure or '{}').group
   if not group then
     complain(report, 'job ' .. jid .. ' failed without a group')
-  elseif call('SISMEMBER', key.failures(), group) == 0 and call('SISMEMBER', key.failures(), 'other') == 0 then
+  elseif
+    call('SISMEMBER', key.failures(), group) == 0 and call('SISMEMBER', key.failures(), 'other') == 0
+  then
     complain(report, 'failure group ' .. group .. ' of job ' .. jid .. ' is not listed')
   elseif call('LLEN', key.group(group)) <= SEARCHED then
     local times = #call('LPOS', key.group(group), jid, 'COUNT', 0)
@@ -4660,9 +4705,15 @@ local function check_places(report, jid, record)
   for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends' }) do
     local there = call('ZSCORE', key.place(record.queue, place), jid)
     if there and place ~= wanted then
-      complain(report, 'job ' .. jid .. ' is ' .. record.state .. ' and in ' .. place .. ' of ' .. record.queue)
+      complain(
+        report,
+        'job ' .. jid .. ' is ' .. record.state .. ' and in ' .. place .. ' of ' .. record.queue
+      )
     elseif not there and place == wanted then
-      complain(report, 'job ' .. jid .. ' is ' .. record.state .. ' but not in ' .. place .. ' of ' .. record.queue)
+      complain(
+        report,
+        'job ' .. jid .. ' is ' .. record.state .. ' but not in ' .. place .. ' of ' .. record.queue
+      )
     end
   end
   local completed = call('ZSCORE', key.completed(), jid)
@@ -4675,8 +4726,20 @@ local function check_places(report, jid, record)
   end
 end
 
-local FIELDS =
-  { 'jid', 'state', 'queue', 'worker', 'expires', 'grace', 'failure', 'tags', 'open', 'token', 'remaining', 'retries' }
+local FIELDS = {
+  'jid',
+  'state',
+  'queue',
+  'worker',
+  'expires',
+  'grace',
+  'failure',
+  'tags',
+  'open',
+  'token',
+  'remaining',
+  'retries',
+}
 
 local function check_numbers(report, jid, record)
   local last = tonumber(call('HGET', key.meta(), 'token')) or 0
@@ -4684,8 +4747,22 @@ local function check_numbers(report, jid, record)
     complain(report, 'token ' .. record.token .. ' of job ' .. jid .. ' is above the last one drawn')
   end
   local remaining = tonumber(record.remaining)
-  if not remaining or remaining < -1 or remaining ~= math.floor(remaining) or remaining > (tonumber(record.retries) or -1) then
-    complain(report, 'job ' .. jid .. ' has ' .. tostring(record.remaining) .. ' of ' .. tostring(record.retries) .. ' retries left')
+  if
+    not remaining
+    or remaining < -1
+    or remaining ~= math.floor(remaining)
+    or remaining > (tonumber(record.retries) or -1)
+  then
+    complain(
+      report,
+      'job '
+        .. jid
+        .. ' has '
+        .. tostring(record.remaining)
+        .. ' of '
+        .. tostring(record.retries)
+        .. ' retries left'
+    )
   end
 end
 
@@ -4728,7 +4805,9 @@ local function check_job_key(report, name)
   end
   if not jid then
     check_job(report, name)
-  elseif call('EXISTS', key.job(jid)) == 0 and not (part == 'dependents' and call('ZSCORE', key.releasing(), jid)) then
+  elseif
+    call('EXISTS', key.job(jid)) == 0 and not (part == 'dependents' and call('ZSCORE', key.releasing(), jid))
+  then
     complain(report, 'there is a ' .. part .. ' of job ' .. jid .. ', but no record')
   elseif part == 'dependencies' and call('HGET', key.job(jid), 'state') ~= 'depends' then
     complain(report, 'job ' .. jid .. ' has dependencies but does not wait for them')
@@ -4806,7 +4885,10 @@ local function member_of_place(place)
     if not record[1] then
       complain(report, 'job ' .. jid .. ' is in ' .. place .. ' of ' .. queue .. ', but has no record')
     elseif PLACE[record[1]] ~= place or record[2] ~= queue then
-      complain(report, 'job ' .. jid .. ' is in ' .. place .. ' of ' .. queue .. ', but ' .. record[1] .. ' in ' .. record[2])
+      complain(
+        report,
+        'job ' .. jid .. ' is in ' .. place .. ' of ' .. queue .. ', but ' .. record[1] .. ' in ' .. record[2]
+      )
     end
   end
 end
