@@ -24,6 +24,7 @@ from django_qless.connections import connections
 from django_qless.core import Client, Reserved
 from django_qless.current import CurrentJob, running
 from django_qless.deadline import awaited_within, within
+from django_qless.declared import apply_declared
 from django_qless.registry import Binding, JobType, registry
 from django_qless.values import encode_value, load_row
 
@@ -40,6 +41,10 @@ class DjangoEnvironment:
         self.alias = alias
         self._chain: Run | None = None
         self._fresh_until = 0.0
+
+    def at_start(self) -> None:
+        """Bring to the server what the setting QLESS declares of queues and options."""
+        apply_declared(self.alias)
 
     def resolve(self, klass: str) -> JobType | None:
         """Return the job type of this name, or of one that had this name before."""

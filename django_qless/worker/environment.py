@@ -17,6 +17,9 @@ class Environment(Protocol):
     stands for, how its arguments are read, and what has to be tidy around it.
     """
 
+    def at_start(self) -> None:
+        """Prepare the namespace for the worker that begins; the server has answered."""
+
     def resolve(self, klass: str) -> JobType | None:
         """Return the job type of this name, or None if it is unknown here."""
 

@@ -44,7 +44,11 @@ class Execution:
             return self.as_wished(reserved, retry)
         except BaseException as error:  # noqa: BLE001  SystemExit is a failure, too
             return self.again(reserved, error)
-        return self.done(job_type, reserved, current, result)
+        try:
+            return self.done(job_type, reserved, current, result)
+        except Exception as error:  # noqa: BLE001  the result is the user's, too
+            # Another attempt would do the work again and return the same.
+            return failed(reserved, failures.BAD_RESULT, failures.message_of(error))
 
     def done(
         self, job_type: JobType, reserved: Reserved, current: CurrentJob, result: object
@@ -52,25 +56,18 @@ class Execution:
         """Settle a job that returned: it is complete, or goes on in another queue."""
         if current.moved_to is not None:
             return settled(reserved, "move", *current.moved_to)
-        if result is None:
+        ttl = 0
+        if result is not None:
+            ttl = job_type.options_for(reserved.context).result_ttl
+        if not ttl:
             return settled(reserved, "complete")
-        try:
-            text = self.environment.encode_result(result)
-        except (TypeError, ValueError, RecursionError) as error:
-            # Another attempt would do the work again and return the same.
-            return failed(reserved, failures.BAD_RESULT, failures.message_of(error))
-        if len(text.encode()) > failures.MOST_BYTES:
-            words = (
-                f"The result takes {len(text.encode())} bytes, more than "
-                f"{failures.MOST_BYTES}. Keep it elsewhere and return a reference."
+        text = self.environment.encode_result(result)
+        if (size := len(text.encode())) > failures.MOST_BYTES:
+            raise ValueError(
+                f"The result takes {size} bytes, more than {failures.MOST_BYTES}. "
+                "Keep it elsewhere and return a reference."
             )
-            return failed(reserved, failures.BAD_RESULT, words)
-        ttl = job_type.options_for(reserved.context).result_ttl
-        return (
-            settled(reserved, "complete", text, ttl)
-            if ttl
-            else settled(reserved, "complete")
-        )
+        return settled(reserved, "complete", text, ttl)
 
     def again(self, reserved: Reserved, error: BaseException) -> Settlement:
         """Give the job another attempt if it has one left; the server counts."""

@@ -44,6 +44,7 @@ class Worker:
         client = self.client(START_PATIENCE)
         for warning in inspect_server(client):
             event(logging.WARNING, "warning", text=warning)
+        self.environment.at_start()
         queues = ",".join(self.options.queues)
         event(logging.INFO, "started", worker=self.name, queues=queues)
         settled = self.pool.run()

@@ -8,6 +8,7 @@ from django.test import override_settings
 
 from django_qless.connections import connections
 from django_qless.declared import apply_declared
+from django_qless.environment import DjangoEnvironment
 
 
 @contextmanager
@@ -87,3 +88,9 @@ def test_a_start_that_was_cut_short_is_made_good(server) -> None:
         assert apply_declared().set == {"mail-max-concurrency": "4"}
     with declaring(server, {"mail": {"heartbeat": 31}}) as client:
         assert apply_declared().set == {"mail-heartbeat": "31"}
+
+
+def test_a_worker_applies_it_at_its_start(server) -> None:
+    with declaring(server, MAIL) as client:
+        DjangoEnvironment().at_start()
+        assert client.config_get("mail-heartbeat") == "30"

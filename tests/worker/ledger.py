@@ -50,7 +50,8 @@ class Ledger:
         deadline = time.monotonic() + PATIENCE
         while len(self.lines) < count:
             if not self._read(deadline - time.monotonic()):
-                raise AssertionError(f"waited for {count} lines, came: {self.lines}")
+                came = f"{len(self.lines)}: {self.lines[:100]}"
+                raise AssertionError(f"waited for {count} lines, came {came}")
         return self.lines
 
     def all(self) -> list[str]:

@@ -38,6 +38,9 @@ class PlainEnvironment:
         self.engine = engine
         self._client: Client | None = None
 
+    def at_start(self) -> None:
+        pass
+
     def resolve(self, klass: str) -> JobType | None:
         return JOBS.get(klass)
 
@@ -49,7 +52,7 @@ class PlainEnvironment:
             running.reset(token)
 
     def encode_result(self, value: object) -> str:
-        return "" if value is None else json.dumps(value)
+        return "" if value is None else json.dumps(value, ensure_ascii=False)
 
     def client(self, alias: str) -> Client:
         if self._client is None:
@@ -96,6 +99,16 @@ def give(value: Any) -> Any:
 @job()
 def give_a_set() -> Any:
     return {1, 2}
+
+
+@job()
+def give_half_a_pair() -> Any:
+    return "\udce9"
+
+
+@job(result_ttl=0)
+def give_for_nobody() -> Any:
+    return {"a set": {1}}
 
 
 @job()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from django_qless.core import Reserved, Settlement
 from django_qless.worker.pools.batch import Batch, hand_back
+from django_qless.worker.pools.board import Board
+from tests.servers import poll
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +32,8 @@ class Settler:
     def __init__(self) -> None:
         self.settled: list[Settlement] = []
         self.called = threading.Event()
-        self.told_alone = threading.Event()
-        self.batch = Batch(self.settle, self.told_alone.set)
+        self.board = Board()
+        self.batch = Batch(self.board, self.settle)
 
     def settle(self, outcomes: Sequence[Settlement]) -> bool:
         self.settled += outcomes
@@ -51,10 +53,55 @@ def test_a_batch_that_lasts_is_settled_and_handed_back() -> None:
     batch.outcomes.append(done("a"))
     assert batch.waiting.popleft() == (2, B)
     assert settler.called.wait(30)
-    assert settler.told_alone.is_set()
     assert settler.settled == [done("a"), hand_back(C)]
     assert not batch.waiting
     assert not batch.outcomes
+
+
+def test_a_job_is_alone_only_when_the_others_have_been_handed_back() -> None:
+    """Whoever clears up after a death must know of all that the server takes for held."""
+    held_meanwhile = []
+
+    def settle(outcomes: Sequence[Settlement]) -> bool:
+        held_meanwhile.append(board.holdings().waiting)
+        return True
+
+    board = Board()
+    batch = Batch(board, settle)
+    batch.show([A, B])
+    batch.load([A, B], time.monotonic() + SLACK)
+    batch.waiting.popleft()
+    board.run(1, 0.0)
+    poll(lambda: batch.early_steps == 2, what="it has stepped in")
+    batch.wait_for_early()
+    assert held_meanwhile == [[("b", "t-b")]]
+    assert board.holdings() == ([], ("a", "t-a"), [])
+    # What comes next is another matter.
+    batch.show([C])
+    assert board.holdings().waiting == [("c", "t-c")]
+
+
+def test_what_is_not_settled_yet_stays_on_the_board() -> None:
+    """In the hands of the other thread, or kept for the next call."""
+    began, go_on = threading.Event(), threading.Event()
+
+    def settle(outcomes: Sequence[Settlement]) -> bool:
+        began.set()
+        return go_on.wait(30)
+
+    board = Board()
+    batch = Batch(board, settle)
+    batch.outcomes.append(done("a"))
+    batch.load([], time.monotonic())
+    assert began.wait(30)
+    batch.outcomes.append(done("b"))
+    batch.show([C])
+    batch.load([C], time.monotonic() + SLACK)
+    place, job = batch.waiting.popleft()
+    assert job == C
+    board.run(place, 0.0)
+    assert board.holdings() == ([("a", "t-a"), ("b", "t-b")], ("c", "t-c"), [])
+    go_on.set()
 
 
 def test_the_thread_looks_after_one_batch_after_the_other() -> None:
@@ -93,7 +140,7 @@ def test_what_could_not_be_settled_is_tried_again() -> None:
         settled.set()
         return True
 
-    batch = Batch(settle, lambda: None)
+    batch = Batch(Board(), settle)
     batch.outcomes.append(done("z"))
     batch.load([A], time.monotonic() + SLACK)
     batch.waiting.popleft()
@@ -139,7 +186,7 @@ def test_leaving_waits_for_the_thread() -> None:
         batch.wait_for_early()
         seen.append(list(settled))
 
-    batch = Batch(settle, lambda: None)
+    batch = Batch(Board(), settle)
     batch.load([A, B], time.monotonic())
     assert began.wait(30)
     leaving = threading.Thread(target=leave)

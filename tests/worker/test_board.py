@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+# pytest-xdist has threads, which the children here do not touch.
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+
+
 def reserved(jid: str, token: str) -> Reserved:
     return Reserved(jid, "q", "klass", "{}", token, 3, 3, 0, "[]", "", 0.0)
 
@@ -60,7 +64,7 @@ def test_what_a_child_publishes_its_parent_sees(board: Board) -> None:
 def test_a_running_job_may_be_the_only_one_left(board: Board) -> None:
     board.publish(JOBS)
     board.run(1, 0.0)
-    board.words[boards.ALONE] = 1
+    board.show_alone(board.turn)
     assert board.holdings() == ([], A, [])
     board.publish(JOBS)
     assert board.holdings() == ([], None, [A, B, C])

@@ -180,6 +180,28 @@ def test_everything_dies_with_the_parent(
         poll(lambda pid=pid: not is_alive(pid), what=f"{pid} is gone")
 
 
+def test_the_jobs_of_a_killed_worker_are_run_by_another(
+    start_worker: StartWorker,
+    put: Put,
+    ledger: Ledger,
+    gate: Gate,
+    job_when: JobWhen,
+    client: Client,
+) -> None:
+    client.config_set("heartbeat", 1)
+    client.config_set("grace-period", 0)
+    jid = put("stay", ledger.path, gate.path, "job")
+    worker = start_worker(queues=["q"])
+    running(ledger, "job")
+    # The other one is idle: nobody but the expiry of the lock can wake it.
+    start_worker(queues=["q"])
+    worker.signal("KILL")
+    running(ledger, "job", times=2)
+    gate.open()
+    job_when(jid, "complete")
+    assert ledger.all().count("over job") == 1
+
+
 def test_a_job_that_forks_does_not_become_two_workers(
     start_worker: StartWorker, put: Put, ledger: Ledger, job_when: JobWhen
 ) -> None:
@@ -220,10 +242,10 @@ def test_a_suspended_child_loses_its_lock_and_cannot_settle(
 def test_locks_outlast_a_job_that_holds_the_interpreter(
     start_worker: StartWorker, put: Put, job_when: JobWhen, client: Client
 ) -> None:
-    """Five heartbeats long; nobody else gets the job meanwhile."""
-    client.config_set("heartbeat", 0.6)
+    """Nobody else gets the job, though nothing else in its process can run."""
+    client.config_set("heartbeat", 2)
     client.config_set("grace-period", 0)
-    jid = put("hold_gil", 3)
+    jid = put("hold_gil", 6)
     start_worker(queues=["q"])
     start_worker(queues=["q"])
     job = job_when(jid, "complete")

@@ -2,52 +2,71 @@
 
 from __future__ import annotations
 
-import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from django_qless.worker.pools.lifeline import Lifeline
 from tests.servers import poll
 from tests.worker.conftest import is_alive
 
+ROOT = Path(__file__).parents[2]
+
+FAMILY = """
+import os, signal
+from django_qless.worker.pools.lifeline import Lifeline
+
+if not {kernel_helps}:
+    Lifeline._ask_kernel = lambda self: False
+lifeline = Lifeline()
+child = os.fork()
+if child == 0:
+    os.setpgid(0, 0)
+    lifeline.tie()
+    grandchild = os.fork()
+    if grandchild:
+        print(os.getpid(), grandchild, flush=True)
+while True:
+    signal.pause()
+"""
+
+BORN_LATE = """
+import os
+from django_qless.worker.pools.lifeline import Lifeline
+
+told, tell = os.pipe()
+lifeline = Lifeline()
+child = os.fork()
+if child == 0:
+    os.setpgid(0, 0)
+    os.read(told, 1)
+    lifeline.tie()
+    os._exit(0)
+# Its parent's end is closed before it could tie itself to it.
+lifeline.cut()
+os.write(tell, b"!")
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
 
 @pytest.mark.parametrize("kernel_helps", [True, False])
-def test_the_end_of_the_parent_ends_the_group(
-    monkeypatch: pytest.MonkeyPatch, kernel_helps: bool
-) -> None:
-    if not kernel_helps:
-        monkeypatch.setattr(Lifeline, "_ask_kernel", lambda self: False)
-    told, tell = os.pipe()
-    parent = os.fork()
-    if parent == 0:
-        lifeline = Lifeline()
-        child = os.fork()
-        if child == 0:
-            os.setpgid(0, 0)
-            lifeline.tie()
-            grandchild = os.fork()
-            if grandchild:
-                os.write(tell, f"{os.getpid()} {grandchild}\n".encode())
-        while True:
-            signal.pause()
-    pids = [int(word) for word in os.read(told, 100).split()]
-    assert all(map(is_alive, pids))
-    os.kill(parent, signal.SIGKILL)
-    os.waitpid(parent, 0)
+def test_the_end_of_the_parent_ends_the_group(kernel_helps: bool) -> None:
+    script = FAMILY.format(kernel_helps=kernel_helps)
+    with subprocess.Popen(
+        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout is not None
+        pids = [int(word) for word in parent.stdout.readline().split()]
+        assert all(map(is_alive, pids))
+        parent.send_signal(signal.SIGKILL)
     for pid in pids:
         poll(lambda pid=pid: not is_alive(pid), what=f"{pid} is gone")
 
 
 def test_a_parent_that_is_gone_already_ends_the_child() -> None:
-    lifeline = Lifeline()
-    child = os.fork()
-    if child == 0:
-        os.setpgid(0, 0)
-        lifeline.tie()
-        while True:
-            signal.pause()
-    # Nobody but this process holds the other end.
-    lifeline.cut()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    lifeline.forget()
+    told = subprocess.run(
+        [sys.executable, "-c", BORN_LATE], cwd=ROOT, capture_output=True, check=True
+    )
+    assert int(told.stdout) == -signal.SIGKILL

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ from django_qless.exceptions import JobTimeout
 from django_qless.worker import failures
 from django_qless.worker.backoff import delay_after
 from django_qless.worker.heartbeat import LONGEST_PACE, Heartbeat, pace_for
+from django_qless.worker.pools import board as boards
+from django_qless.worker.pools.board import Board
+from django_qless.worker.pools.nursery import Nursery
 from django_qless.worker.pools.pace import BUDGET, MOST, Pace
 from django_qless.worker.reservers import RESERVERS
 from django_qless.worker.shutdown import SIGNALS, Shutdown, Stage, described
@@ -167,6 +171,50 @@ class TestShutdown:
     def test_the_table_is_shown(self) -> None:
         for known in SIGNALS:
             assert known.name.removeprefix("SIG") in described()
+
+
+NOW = 1000.0
+
+
+class DeadChild:
+    """What a nursery looks at."""
+
+    def __init__(self, *, was_ready: bool, age: float) -> None:
+        self.board = Board()
+        self.board.words[boards.READY] = was_ready
+        self.began = NOW - age
+
+
+class TestNursery:
+    def pauses(self, *deaths: DeadChild) -> list[float]:
+        """Return how long each of these deaths in a row has the next child wait."""
+        nursery, pauses = Nursery(), []
+        for dead in deaths:
+            nursery.due = NOW
+            nursery.note(dead, NOW)  # type: ignore[arg-type]
+            pauses.append(nursery.due - NOW)
+        return pauses
+
+    def test_what_cannot_start_waits_longer_and_longer(self) -> None:
+        dead = DeadChild(was_ready=False, age=0.0)
+        pauses = self.pauses(*[dead] * 20)
+        assert pauses[0] == pytest.approx(0.1)
+        assert all(before < after for before, after in pairwise(pauses[:8]))
+        assert pauses[-1] == 30
+
+    def test_what_a_job_killed_is_replaced_at_once(self) -> None:
+        dead = DeadChild(was_ready=True, age=0.0)
+        assert self.pauses(*[dead] * 5) == [0] * 5
+
+    def test_very_many_in_a_row_are_slowed_down_a_little(self) -> None:
+        dead = DeadChild(was_ready=True, age=0.0)
+        assert self.pauses(*[dead] * 20)[-1] == 0.5
+
+    def test_a_start_that_works_forgives_the_others(self) -> None:
+        bad, good = (DeadChild(was_ready=ready, age=9) for ready in (False, True))
+        pauses = self.pauses(*[bad] * 6, good, bad)
+        assert pauses[6] == 0
+        assert pauses[7] == pytest.approx(0.1)
 
 
 class TestReservers:

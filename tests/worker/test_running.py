@@ -76,7 +76,12 @@ def test_results_are_kept(start_worker: StartWorker, put: Put, client: Client) -
 
 
 @pytest.mark.parametrize(
-    ("klass", "words"), [("give_a_set", "set"), ("give_much", "70002 bytes")]
+    ("klass", "words"),
+    [
+        ("give_a_set", "set"),
+        ("give_much", "70002 bytes"),
+        ("give_half_a_pair", "surrogates"),
+    ],
 )
 def test_a_result_that_cannot_be_kept_fails_the_job_at_once(
     start_worker: StartWorker, put: Put, client: Client, klass: str, words: str
@@ -88,6 +93,15 @@ def test_a_result_that_cannot_be_kept_fails_the_job_at_once(
     assert job.failure is not None
     assert (job.state, job.failure.group) == ("failed", "bad-result")
     assert words in job.failure.message
+
+
+def test_a_result_that_nobody_wants_is_not_looked_at(
+    start_worker: StartWorker, put: Put, job_when: JobWhen, client: Client
+) -> None:
+    jid = put("give_for_nobody")
+    start_worker(burst=True).wait()
+    assert job_when(jid, "complete")
+    assert client.result(jid) is None
 
 
 def test_an_exception_is_tried_again_and_then_failed_in_its_group(

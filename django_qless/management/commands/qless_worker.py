@@ -63,7 +63,10 @@ class Command(BaseCommand):
             help="leave out this queue or glob (may be repeated)",
         )
         add("--alias", default="default", help="which alias of the setting QLESS")
-        add("--name", help="the worker's name (default: host, process, chance)")
+        add(
+            "--name",
+            help="a name that no other worker has (default: host, process, chance)",
+        )
         add(
             "--concurrency",
             type=_positive,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from django_qless.core import Reserved
+    from django_qless.worker.pools.board import Board
 
 # Seconds that a finished job waits to be settled, or a held one to be started. The rest
 # up to 20 ms is for getting hold of the interpreter and for the round trip.
@@ -42,32 +43,44 @@ class Batch:
 
     def __init__(
         self,
+        board: Board,
         settle: Callable[[Sequence[Settlement]], bool],
-        alone: Callable[[], None],
     ) -> None:
         """Settle with this function what must not wait.
 
-        It raises nothing, and returns False if it has to be tried again. `alone` is told
-        when nothing is held any more beside the running job.
+        It raises nothing, and returns False if it has to be tried again.
         """
         self.waiting: deque[tuple[int, Reserved]] = deque()
         self.outcomes: deque[Settlement] = deque()
         #: How often the other thread has stepped in, twice: odd while it is at it.
         self.early_steps = 0
         self._settle = settle
-        self._alone = alone
+        self._board = board
         self._lock = threading.Lock()
         self._settling = threading.Lock()
         self._since = 0.0
+        self._shown_before = 0
+        self._in_hand: list[Settlement] = []
         self._called = threading.Event()
         self._watching = False
         self._leaving = False
         self._thread: threading.Thread | None = None
 
-    def load(self, jobs: Iterable[Reserved], now: float) -> None:
-        """Hold these jobs from `now` (monotonic) on."""
+    def show(self, jobs: Sequence[Reserved]) -> int:
+        """Publish these jobs as held; return how many fitted.
+
+        Before them come those whose outcomes the server does not have yet: for it, they
+        are held as well, and whoever clears up after a death must know.
+        """
         with self._lock:
-            self.waiting.extend(enumerate(jobs, 1))
+            unsettled = [*self._in_hand, *self.outcomes]
+        self._shown_before = len(unsettled)
+        return self._board.publish([*unsettled, *jobs]) - len(unsettled)
+
+    def load(self, jobs: Iterable[Reserved], now: float) -> None:
+        """Hold these jobs, which have been shown, from `now` (monotonic) on."""
+        with self._lock:
+            self.waiting.extend(enumerate(jobs, self._shown_before + 1))
             self._since = now if len(self.waiting) > 1 or self.outcomes else 0.0
         if self._since and not self._watching:
             self._call_watchman()
@@ -141,15 +154,24 @@ class Batch:
                 if self._since != since:
                     return
                 self._since = 0.0
+                turn = self._board.turn
                 self.early_steps += 1
                 self.give_up_waiting()
-                self._alone()
             self._settle_outcomes()
             self.early_steps += 1
+            # Until now the others were held, as far as the server knew.
+            self._board.show_alone(turn)
 
     def _settle_outcomes(self) -> None:
-        while outcomes := self.take_outcomes(most=200):
-            if not self._settle(outcomes):
+        while True:
+            with self._lock:
+                self._in_hand = self.take_outcomes(most=200)
+            if not self._in_hand:
+                return
+            is_settled = self._settle(self._in_hand)
+            with self._lock:
+                self._in_hand = []
+            if not is_settled:
                 if self._leaving:
                     return
                 time.sleep(AFTER_TROUBLE)

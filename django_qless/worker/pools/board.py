@@ -7,7 +7,7 @@ call, and a board is as readable after its child's death as before.
     word         written by    meaning
     RUNNING      child         which of the held jobs runs: its place from 1; 0: none yet
     STARTED      child         since when, on the monotonic clock
-    ALONE        child         1: of the held jobs only the running one is left
+    ALONE        child         the turn of `held` of which only the running job is left
     CALLS        child         odd while a call that reserves jobs is under way
     IDLE         child         1: it waits for jobs and may be woken by a signal
     DRY          child         1: its queues were empty when it last asked
@@ -16,7 +16,8 @@ call, and a board is as readable after its child's death as before.
     ATTENTION    parent        rises with each order: a stop, or jobs lost
     STOP         parent        1: start no more jobs
     PACE         parent        seconds from one heartbeat to the next
-    held         child         [jid, token, jid, token…] in the order of their running
+    held         child         [jid, token, jid, token…]: what the server takes for held,
+                               in the order of running
     lost         parent        [token…] of held jobs whose locks are lost
 """
 
@@ -31,7 +32,7 @@ from django_qless.worker.pools.letter import Letter
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from django_qless.core import Reserved
+    from django_qless.core import Reserved, Settlement
 
 (
     RUNNING,
@@ -94,10 +95,10 @@ class Board:
 
     # The child's side.
 
-    def publish(self, jobs: Sequence[Reserved]) -> int:
+    def publish(self, jobs: Sequence[Reserved | Settlement]) -> int:
         """Show these jobs as held and none as running; return how many fitted."""
         fitting = len(jobs)
-        self.words[RUNNING] = self.words[ALONE] = 0
+        self.words[RUNNING] = 0
         while not self._held.write(
             [text for job in jobs[:fitting] for text in (job.jid, job.token)]
         ):
@@ -108,6 +109,15 @@ class Board:
         """Show the job at this place, from 1, as the running one since `now`."""
         self.seconds[STARTED] = now
         self.words[RUNNING] = place
+
+    @property
+    def turn(self) -> int:
+        """Which publication of held jobs is the present one."""
+        return self._held.turns
+
+    def show_alone(self, turn: int) -> None:
+        """Show that of this publication only the running job is still held."""
+        self.words[ALONE] = turn
 
     def rest(self) -> None:
         """Show that all held jobs have been run."""
@@ -126,8 +136,8 @@ class Board:
     def holdings(self) -> Holdings:
         """Return what the child holds: one consistent look."""
         while True:
-            turns = self._held.turns
-            place, alone = self.words[RUNNING], self.words[ALONE]
+            turns, place = self._held.turns, self.words[RUNNING]
+            alone = self.words[ALONE] == turns
             flat = self._held.read() or []
             if (self._held.turns, self.words[RUNNING]) == (turns, place):
                 break

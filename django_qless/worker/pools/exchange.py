@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from django_qless.core import Settlement
+from django_qless.core import Client, Settlement
 from django_qless.core.exceptions import QlessError, ServerError
 from django_qless.worker import failures
 from django_qless.worker.heartbeat import LockLength, pace_for
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from django_qless.core import Reserved, Settled
+    from django_qless.core.calls import Request
     from django_qless.worker.pools.board import Board
     from django_qless.worker.worker import Worker
 
@@ -29,6 +30,9 @@ PATIENCE = 5.0
 
 # One call settles and reserves at most 250 jobs.
 MOST_OUTCOMES = 150
+
+# Calls without outcomes that are kept ready; reservers may shuffle the queues.
+MOST_QUESTIONS = 100
 
 # Refusals that say: the job is no longer ours, so there is nothing left to do.
 GONE = ("LOCKLOST", "NOJOB", "STATE")
@@ -50,8 +54,9 @@ class Exchange:
         # idle clients.
         self.early_client = worker.client(PATIENCE)
         self.reserver = worker.reserver()
+        self.questions: dict[tuple[tuple[str, ...], int], Request[Settled]] = {}
         self.lock_length = LockLength(self.client)
-        self.batch = Batch(self.settle_early, self.show_alone)
+        self.batch = Batch(board, self.settle_early)
 
     def reserve(self, count: int) -> Settled | None:
         """Settle what is finished and reserve up to `count` jobs, in one call.
@@ -84,14 +89,7 @@ class Exchange:
         """Make the call; on an error keep the outcomes that the server did not take."""
         outcomes = self.batch.take_outcomes(MOST_OUTCOMES)
         try:
-            settled = self.client.settle(
-                self.worker.name,
-                outcomes,
-                count=count,
-                queues=self.reserver.order() if count else (),
-                exclude=self.worker.options.exclude if count else (),
-                wait=WAIT if count else None,
-            )
+            settled = self.client.run(self.request(outcomes, count))
         except BaseException as error:
             # A call that is split may have settled some before it failed.
             left = outcomes[getattr(error, "done", 0) :]
@@ -104,19 +102,33 @@ class Exchange:
             self.take_refusals(settled, outcomes)
         return settled
 
+    def request(self, outcomes: Sequence[Settlement], count: int) -> Request[Settled]:
+        """Return the call; what an idle child asks is made once, not while a job waits."""
+        queues = tuple(self.reserver.order()) if count else ()
+        if not outcomes and (known := self.questions.get((queues, count))):
+            return known
+        request = Client.settle.build(
+            self.client,
+            self.worker.name,
+            outcomes,
+            count=count,
+            queues=queues,
+            exclude=self.worker.options.exclude if count else (),
+            wait=WAIT if count else None,
+        )
+        if not outcomes and len(self.questions) < MOST_QUESTIONS:
+            self.questions[queues, count] = request
+        return request
+
     def show(self, jobs: Sequence[Reserved]) -> None:
         """Publish the jobs, so that the parent beats for them, and often enough."""
-        fitting = self.board.publish(jobs)
+        fitting = self.batch.show(jobs)
         if fitting < len(jobs):
-            event(logging.WARNING, "no heartbeats", jid=jobs[fitting].jid[:100])
+            event(logging.WARNING, "no heartbeats", jid=jobs[-1].jid[:100])
         lock = self.lock_length.shortest(jobs)
         self.board.seconds[boards.LOCK] = lock
         if pace_for(lock) < self.board.seconds[boards.PACE]:
             self.ring()
-
-    def show_alone(self) -> None:
-        """Publish that nothing is held any more beside the running job."""
-        self.board.words[boards.ALONE] = 1
 
     def settle_early(self, outcomes: Sequence[Settlement]) -> bool:
         """Settle while a job runs; return whether that was possible."""

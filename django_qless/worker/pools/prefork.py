@@ -20,6 +20,7 @@ from django_qless.worker.pools import board as boards
 from django_qless.worker.pools.aftermath import Aftermath
 from django_qless.worker.pools.board import Board
 from django_qless.worker.pools.child import Child
+from django_qless.worker.pools.nursery import Nursery
 from django_qless.worker.pools.process import Process
 from django_qless.worker.shutdown import SIGNALS, Signals, Stage
 
@@ -29,9 +30,8 @@ if TYPE_CHECKING:
     from django_qless.worker.pools.board import Held
     from django_qless.worker.worker import Worker
 
-# Seconds to wait after the first child that died before it reached the server; doubled
-# for each more in a row, up to the longest.
-BACKOFF, LONGEST_BACKOFF = 0.1, 30.0
+# Seconds without new children after an error of the parent's own.
+ERROR_PAUSE = 1.0
 
 # Seconds for which the parent insists on a call: it has other things to do, and tries
 # again by itself.
@@ -60,8 +60,7 @@ class Prefork:
         self.bell, self.bell_button = os.pipe()
         for end in (self.bell, self.bell_button):
             os.set_blocking(end, False)
-        self.failed_starts = 0
-        self.start_due = 0.0
+        self.nursery = Nursery()
         self.last_words: float | None = None
 
     def run(self) -> bool:
@@ -95,7 +94,7 @@ class Prefork:
                 step()
             except Exception:  # noqa: BLE001  locks must be kept, whatever happens
                 logger.exception("%s failed; the worker goes on", step.__name__)
-                self.start_due = time.monotonic() + BACKOFF
+                self.nursery.wait(ERROR_PAUSE, time.monotonic())
 
     @property
     def ended(self) -> bool:
@@ -110,7 +109,7 @@ class Prefork:
         """Return the seconds until something has to be done without an event."""
         times = [self.heartbeat.due]
         if self.missing:
-            times.append(self.start_due)
+            times.append(self.nursery.due)
         for due in (self.aftermath.due, self.shutdown.deadline):
             if due is not None:
                 times.append(due)
@@ -129,7 +128,7 @@ class Prefork:
 
     @property
     def missing(self) -> int:
-        """How many children are to be started now, or at `start_due`."""
+        """How many children are to be started now, or soon."""
         if self.shutdown.stage is not Stage.RUNNING:
             return 0
         options = self.worker.options
@@ -144,7 +143,9 @@ class Prefork:
         """Take in what the operator wants."""
         for received in self.signals.received():
             if received in SIGNALS:
-                event(logging.INFO, "signal", name=received.name)
+                event(
+                    logging.INFO, "signal", worker=self.worker.name, name=received.name
+                )
                 self.shutdown.signalled()
 
     def bury_the_dead(self) -> None:
@@ -152,20 +153,13 @@ class Prefork:
         for child in [child for child in self.children if child.watch()]:
             self.children.remove(child)
             self.aftermath.take_over(child)
-            self.plan_the_next(child)
+            if child.doomed is None:
+                self.nursery.note(child, time.monotonic())
+                if child.status != 0:
+                    event(
+                        logging.ERROR, "child died", pid=child.pid, status=child.status
+                    )
             child.close()
-
-    def plan_the_next(self, dead: Process) -> None:
-        """Decide when to replace a child: at once, unless it could not even start."""
-        if dead.status == 0 or dead.doomed is not None:
-            return
-        event(logging.ERROR, "child died", pid=dead.pid, status=dead.status)
-        if dead.board.words[boards.READY]:
-            self.failed_starts = 0
-            return
-        pause = min(BACKOFF * 2**self.failed_starts, LONGEST_BACKOFF)
-        self.failed_starts = min(self.failed_starts + 1, 16)
-        self.start_due = time.monotonic() + pause
 
     def settle_aftermath(self) -> None:
         """Settle what dead children held."""
@@ -247,7 +241,7 @@ class Prefork:
 
     def start_children(self) -> None:
         """Start the children that are missing, unless it is too early."""
-        while self.missing and time.monotonic() >= self.start_due:
+        while self.missing and time.monotonic() >= self.nursery.due:
             self.worker.environment.before_fork()
             board = Board()
             board.seconds[boards.PACE] = self.heartbeat.pace
