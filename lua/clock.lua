@@ -44,7 +44,7 @@ end
 function Clock.draw()
   if scope.keyed then
     drawn = drawn + 1
-    return format('%.0f', token + drawn)
+    return Qless.whole(token + drawn)
   end
   return call('HINCRBY', key.meta(), 'token', 1)
 end

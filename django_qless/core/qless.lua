@@ -889,7 +889,7 @@ end
 function Clock.draw()
   if scope.keyed then
     drawn = drawn + 1
-    return format('%.0f', token + drawn)
+    return Qless.whole(token + drawn)
   end
   return call('HINCRBY', key.meta(), 'token', 1)
 end
@@ -1025,10 +1025,10 @@ local call, match, format = redis.call, string.match, string.format
 -- An unused wake-up must not outlive the workers it was meant for by long.
 local KEPT = 60
 
-local ready, due, seen
+local ready, due, seen, popped
 
 function Wake.reset()
-  ready, due, seen = nil, nil, nil
+  ready, due, seen, popped = nil, nil, nil, false
 end
 
 -- n jobs of the queue became ready.
@@ -1053,11 +1053,12 @@ function Wake.seen()
 end
 
 -- How many clients wait there; those whose time is over have gone away without a word.
+-- (An old client's clock says nothing about that.)
 local function waiting_at(name)
   if call('ZCARD', name) == 0 then
     return 0 -- mostly, and cheaper to ask
   end
-  return call('ZCOUNT', name, scope.now, '+inf')
+  return call('ZCOUNT', name, scope.keyed and Qless.printed(scope.now) or '-inf', '+inf')
 end
 
 -- Feeds a list with up to n elements, never more than there are idle clients.
@@ -1071,8 +1072,9 @@ local function feed(list, idle, n)
     for i = 1, math.min(missing, 1000) do
       elements[i] = '1'
     end
-    call('RPUSH', list, unpack(elements))
-    call('EXPIRE', list, KEPT)
+    if call('RPUSH', list, unpack(elements)) == #elements then
+      call('EXPIRE', list, KEPT)
+    end
   end
 end
 
@@ -1089,8 +1091,10 @@ function Wake.flush()
     for queue, n in pairs(ready) do
       local idle = waiting_at(key.idle_at(queue))
       if idle > 0 then
-        -- Some of what became ready may have been taken by this very call.
-        n = math.min(n, call('ZCARD', key.place(queue, 'work')))
+        if popped then
+          -- Some of what became ready may have been taken by this very call.
+          n = math.min(n, call('ZCARD', key.place(queue, 'work')))
+        end
         feed(key.wake_at(queue), idle, n)
       end
     end
@@ -1110,6 +1114,7 @@ end
 
 -- Takes back what a pop has made pointless: no more wake-ups than jobs are left.
 function Wake.taken(queue)
+  popped = true
   local list = key.wake_at(queue)
   local waiting = call('LLEN', list)
   if waiting > 0 then

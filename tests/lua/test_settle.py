@@ -250,3 +250,62 @@ def test_a_call_is_bounded(keyed: Keyed) -> None:
     assert (settled.refused, len(settled.jobs)) == ([], 50)
     assert keyed.settle(settlements[200:], 0, now=2).refused == []
     assert keyed.violations() == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "expected"),
+    [
+        (
+            ("complete",),
+            [
+                ("completed", "jid"),
+                ("log", '{"jid":"jid","event":"completed","queue":"queue"}'),
+            ],
+        ),
+        (
+            ("move", "next", 0),
+            [
+                ("completed", "jid"),
+                (
+                    "log",
+                    '{"jid":"jid","to":"next","event":"advanced","queue":"queue"}',
+                ),
+            ],
+        ),
+        (
+            ("fail", "group", "message"),
+            [
+                (
+                    "log",
+                    '{"message":"message","jid":"jid","group":"group",'
+                    '"event":"failed","worker":"worker"}',
+                ),
+                ("failed", "jid"),
+            ],
+        ),
+        (("retry", 0, "group", "message"), []),
+        (("release", 0), []),
+        (("unknown", 600), []),
+        (("crash", 3, "group", "message"), []),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_the_events_of_a_settlement_of_a_tracked_job(
+    keyed: Keyed, verb: tuple[object, ...], expected: list[tuple[str, str]]
+) -> None:
+    keyed.put("jid")
+    keyed.call("track", "track", "jid", now=0)
+    token = keyed.token("jid")
+    with keyed.core.listening() as heard:
+        settled = keyed.settle([settlement("jid", token, *verb)], now=1)  # type: ignore[arg-type]
+    assert settled.refused == []
+    assert heard == expected
+
+
+def test_reserving_announces_a_tracked_job(keyed: Keyed) -> None:
+    keyed.put("jid")
+    keyed.put("other")
+    keyed.call("track", "track", "jid", now=0)
+    with keyed.core.listening() as heard:
+        assert len(keyed.take()) == 2
+    assert heard == [("popped", "jid")]

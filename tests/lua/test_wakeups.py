@@ -259,3 +259,12 @@ def test_nothing_is_left_when_all_have_waited(keyed: Keyed) -> None:
     for name in keyed.server.scan_iter():
         if any(word in name for word in ("idle", "wake", "timer")):
             assert 0 < keyed.server.ttl(name) <= 300, name
+
+
+def test_a_worker_with_globs_that_got_a_job_is_idle_no_longer(keyed: Keyed) -> None:
+    _, names = wait(keyed, "w", queues=("*",))
+    keyed.put("first", 1, queue="mail")
+    assert is_woken(keyed, names)
+    assert keyed.settle([], 1, ["*"], worker="w", now=1, wait=60).jids == ["first"]
+    keyed.put("second", 2, queue="new")
+    assert all_tokens(keyed) == 0
