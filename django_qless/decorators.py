@@ -35,7 +35,6 @@ def job(
     retries: int = 3,
     backoff: Backoff = None,
     timeout: float | timedelta | None = None,
-    hard_timeout: float | timedelta | None = None,
     tags: Sequence[str] = (),
     on_commit: bool | str | None = None,
     result_ttl: int = 86400,

@@ -45,8 +45,6 @@ class Options:
     exception), or None for exponential."""
     timeout: float | None = None
     """Seconds until JobTimeout is raised in the job."""
-    hard_timeout: float | None = None
-    """Seconds until the process that runs the job is killed."""
     tags: tuple[str, ...] = ()
     after: tuple[Any, ...] = ()
     """Handles of the jobs that must be complete first."""
@@ -73,12 +71,6 @@ class Options:
                 replace(options, delay=0)
                 if "run_at" in given
                 else replace(options, run_at=None)
-            )
-        soft, hard = options.timeout, options.hard_timeout
-        if soft is not None and hard is not None and hard <= soft:
-            raise InvalidOption(
-                f"{whose}: hard_timeout={hard:g} must be longer than timeout={soft:g}, "
-                "or the job is killed before it can tidy up."
             )
         return options
 
@@ -242,7 +234,6 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "retries": lambda value: _whole(value, 0, MOST_RETRIES),
     "backoff": _backoff,
     "timeout": _timeout,
-    "hard_timeout": _timeout,
     "tags": _tags,
     "after": _after,
     "after_jids": lambda value: _strings(value, "job ids"),

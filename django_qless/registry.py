@@ -12,7 +12,7 @@ from django_qless.exceptions import InvalidJob
 from django_qless.options import Options
 
 # What a job carries in its context when a call gave it: the rest is in its record.
-CARRIED = ("timeout", "hard_timeout", "backoff", "result_ttl")
+CARRIED = ("timeout", "backoff", "result_ttl")
 
 
 class Binding(enum.Enum):

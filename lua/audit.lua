@@ -1,193 +1,14 @@
 -- The invariants of a namespace, checked in steps; each step judges only what one call saw.
 -- First every key is visited (SCAN), then every list of jids, so that links are seen from both ends.
-local Errors, Arguments, scope, key = Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
+local Errors, Arguments, AuditJobs, scope, key =
+  Qless.Errors, Qless.Arguments, Qless.AuditJobs, Qless.scope, Qless.key
 
 local Audit = {}
 Qless.Audit = Audit
 
 local call, match, sub = redis.call, string.match, string.sub
 
--- Violations told in one step: the first of them say what is wrong.
-local TOLD = 100
-
-local function complain(report, text)
-  if #report.violations < TOLD then
-    report.violations[#report.violations + 1] = Errors.name(text)
-  end
-end
-
--- Where a job must be, by its state.
-local PLACE = {
-  waiting = 'work',
-  stalled = 'work',
-  running = 'locks',
-  scheduled = 'scheduled',
-  depends = 'depends',
-}
-
-local function check_running(report, jid, record)
-  local expires, score = tonumber(record.expires) or 0, call('ZSCORE', key.place(record.queue, 'locks'), jid)
-  local held = call('ZSCORE', key.held(record.worker), jid)
-  if record.grace == '1' then
-    if held then
-      complain(report, 'job ' .. jid .. ' has lost its lock and is on the list of worker ' .. record.worker)
-    end
-    return
-  end
-  if expires == 0 then
-    complain(report, 'job ' .. jid .. ' is running and never expires')
-  end
-  if score and math.abs(tonumber(score) - expires) > 1e-4 then
-    complain(report, 'job ' .. jid .. ' expires at ' .. expires .. ', its lock at ' .. score)
-  end
-  if held and math.abs(tonumber(held) - expires) > 1e-4 then
-    complain(report, 'job ' .. jid .. ' expires at ' .. expires .. ', on the list of its worker at ' .. held)
-  end
-  -- A worker that was silent for too long has been forgotten, and its list with it.
-  if not held and expires > scope.now and call('ZSCORE', key.workers(), record.worker) then
-    complain(report, 'job ' .. jid .. ' is running but not on the list of worker ' .. record.worker)
-  end
-end
-
-local function check_depends(report, jid, record)
-  if record.open == '1' then
-    return
-  end
-  local others = call('SRANDMEMBER', key.dependencies(jid), Arguments.most)
-  if #others == 0 then
-    complain(report, 'job ' .. jid .. ' depends on nothing')
-  end
-  for _, other in ipairs(others) do
-    local state = call('HGET', key.job(other), 'state')
-    if (state or 'complete') == 'complete' and not call('ZSCORE', key.releasing(), other) then
-      complain(report, 'job ' .. jid .. ' waits for ' .. other .. ', which is ' .. (state or 'gone'))
-    elseif call('SISMEMBER', key.dependents(other), jid) == 0 then
-      complain(report, 'job ' .. other .. ' does not know its dependent ' .. jid)
-    end
-  end
-end
-
-local function check_dependents(report, jid)
-  for _, other in ipairs(call('SRANDMEMBER', key.dependents(jid), Arguments.most)) do
-    if call('SISMEMBER', key.dependencies(other), jid) == 0 then
-      complain(report, 'job ' .. other .. ' does not know that it waits for ' .. jid)
-    end
-  end
-end
-
--- Finding a job in a failure group is linear: done in short ones only.
-local SEARCHED = 200
-
-local function check_failed(report, jid, record)
-  local group = cjson.decode(record.failure or '{}').group
-  if not group then
-    complain(report, 'job ' .. jid .. ' failed without a group')
-  elseif
-    call('SISMEMBER', key.failures(), group) == 0 and call('SISMEMBER', key.failures(), 'other') == 0
-  then
-    complain(report, 'failure group ' .. group .. ' of job ' .. jid .. ' is not listed')
-  elseif call('LLEN', key.group(group)) <= SEARCHED then
-    local times = #call('LPOS', key.group(group), jid, 'COUNT', 0)
-    if times ~= 1 and call('SISMEMBER', key.failures(), 'other') == 0 then
-      complain(report, 'job ' .. jid .. ' is ' .. times .. ' times in its failure group ' .. group)
-    end
-  end
-end
-
-local function check_places(report, jid, record)
-  local wanted = PLACE[record.state]
-  for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends' }) do
-    local there = call('ZSCORE', key.place(record.queue, place), jid)
-    if there and place ~= wanted then
-      complain(
-        report,
-        'job ' .. jid .. ' is ' .. record.state .. ' and in ' .. place .. ' of ' .. record.queue
-      )
-    elseif not there and place == wanted then
-      complain(
-        report,
-        'job ' .. jid .. ' is ' .. record.state .. ' but not in ' .. place .. ' of ' .. record.queue
-      )
-    end
-  end
-  local completed = call('ZSCORE', key.completed(), jid)
-  if record.state == 'complete' and not completed then
-    complain(report, 'job ' .. jid .. ' is complete but not among the completed')
-  elseif completed and record.state ~= 'complete' then
-    complain(report, 'job ' .. jid .. ' is ' .. record.state .. ' and among the completed')
-  elseif not wanted and record.state ~= 'complete' and record.state ~= 'failed' then
-    complain(report, 'job ' .. jid .. ' has no such state: ' .. tostring(record.state))
-  end
-end
-
-local FIELDS = {
-  'jid',
-  'state',
-  'queue',
-  'worker',
-  'expires',
-  'grace',
-  'failure',
-  'tags',
-  'open',
-  'token',
-  'remaining',
-  'retries',
-}
-
-local function check_numbers(report, jid, record)
-  local last = tonumber(call('HGET', key.meta(), 'token')) or 0
-  if record.token and tonumber(record.token) > last then
-    complain(report, 'token ' .. record.token .. ' of job ' .. jid .. ' is above the last one drawn')
-  end
-  local remaining = tonumber(record.remaining)
-  if
-    not remaining
-    or remaining < -1
-    or remaining ~= math.floor(remaining)
-    or remaining > (tonumber(record.retries) or -1)
-  then
-    complain(
-      report,
-      'job '
-        .. jid
-        .. ' has '
-        .. tostring(record.remaining)
-        .. ' of '
-        .. tostring(record.retries)
-        .. ' retries left'
-    )
-  end
-end
-
-local function check_job(report, jid)
-  local values, record = call('HMGET', key.job(jid), unpack(FIELDS)), {}
-  for n, field in ipairs(FIELDS) do
-    record[field] = values[n] or nil
-  end
-  if record.jid ~= jid or not record.state or not record.queue or not record.worker then
-    complain(report, 'record of job ' .. jid .. ' is damaged')
-    return
-  end
-  if call('EXISTS', key.history(jid)) == 0 then
-    complain(report, 'job ' .. jid .. ' has no history')
-  end
-  check_places(report, jid, record)
-  check_numbers(report, jid, record)
-  check_dependents(report, jid)
-  for _, tag in ipairs(cjson.decode(record.tags or '{}')) do
-    if not call('ZSCORE', key.tag(tag), jid) then
-      complain(report, 'tag ' .. tag .. ' does not know job ' .. jid)
-    end
-  end
-  if record.state == 'running' then
-    check_running(report, jid, record)
-  elseif record.state == 'depends' then
-    check_depends(report, jid, record)
-  elseif record.state == 'failed' then
-    check_failed(report, jid, record)
-  end
-end
+local complain = AuditJobs.complain
 
 local function check_job_key(report, name)
   local jid, part = match(name, '^(.*)%-(history)$')
@@ -198,7 +19,7 @@ local function check_job_key(report, name)
     jid, part = match(name, '^(.*)%-(dependents)$')
   end
   if not jid then
-    check_job(report, name)
+    AuditJobs.check(report, name)
   elseif
     call('EXISTS', key.job(jid)) == 0 and not (part == 'dependents' and call('ZSCORE', key.releasing(), jid))
   then
@@ -278,7 +99,7 @@ local function member_of_place(place)
     local record = call('HMGET', key.job(jid), 'state', 'queue')
     if not record[1] then
       complain(report, 'job ' .. jid .. ' is in ' .. place .. ' of ' .. queue .. ', but has no record')
-    elseif PLACE[record[1]] ~= place or record[2] ~= queue then
+    elseif AuditJobs.place[record[1]] ~= place or record[2] ~= queue then
       complain(
         report,
         'job ' .. jid .. ' is in ' .. place .. ' of ' .. queue .. ', but ' .. record[1] .. ' in ' .. record[2]

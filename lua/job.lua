@@ -291,7 +291,7 @@ function Job.progress(args, i)
   if not string.find(text, '^%s*%[') then
     Errors.argument('progress', 'progress must be a JSON list, [fraction, text]')
   end
-  Qless.Outcome.holder('progress', jid, args[i + 1])
+  Qless.Lock.holder('progress', jid, args[i + 1])
   call('HSET', key.job(jid), 'progress', text)
   return 1
 end

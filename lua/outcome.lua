@@ -1,17 +1,17 @@
--- How a run ends: complete, advance, fail, retry, give back, and the lock that proves the right to it.
-local Errors, Arguments, Config, Events, History, Place, Tags, Failures, Dependencies, Job, Stats, Minutes, scope, key =
+-- How a run ends: complete, advance, fail, retry, give back.
+local Errors, Arguments, Events, Minutes, Stats, Failures, History, Place, Dependencies, Job, Lock, Expiry, scope, key =
   Qless.Errors,
   Qless.Arguments,
-  Qless.Config,
   Qless.Events,
+  Qless.Minutes,
+  Qless.Stats,
+  Qless.Failures,
   Qless.History,
   Qless.Place,
-  Qless.Tags,
-  Qless.Failures,
   Qless.Dependencies,
   Qless.Job,
-  Qless.Stats,
-  Qless.Minutes,
+  Qless.Lock,
+  Qless.Expiry,
   Qless.scope,
   Qless.key
 
@@ -19,126 +19,6 @@ local Outcome = {}
 Qless.Outcome = Outcome
 
 local call, floor = redis.call, math.floor
-
--- Completed jobs expired by one call beyond those it completes.
-local EXPIRED = 100
-
--- What ends a run: the fields that every end needs, then those that only a completion can spare.
-local ENDING = { 'worker', 'state', 'queue', 'token', 'time', 'retries', 'grace', 'progress' }
-local ENDING_OTHERWISE = {
-  'worker',
-  'state',
-  'queue',
-  'token',
-  'time',
-  'retries',
-  'grace',
-  'progress',
-  'remaining',
-  'priority',
-  'crashes',
-}
-
--- Reads the running job's record, if `proof` shows that the caller holds it: the worker's name
--- without KEYS, the token of the pop with them. -> its key, the values, or code and text
-function Outcome.read(command, jid, proof, completing)
-  local name = key.job(jid)
-  local values = call('HMGET', name, unpack(completing and ENDING or ENDING_OTHERWISE))
-  local worker, state = values[1], values[2]
-  if not worker then
-    return nil, nil, 'NOJOB', command .. '(): Job ' .. Errors.name(jid) .. ' does not exist'
-  end
-  if state ~= 'running' then
-    return nil,
-      nil,
-      'LOCKLOST',
-      command .. '(): Job ' .. Errors.name(jid) .. ' is not currently running: ' .. state
-  end
-  if scope.keyed then
-    if proof ~= values[4] then
-      return nil,
-        nil,
-        'LOCKLOST',
-        command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker'
-    end
-  elseif proof ~= worker then
-    return nil,
-      nil,
-      'LOCKLOST',
-      command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker: ' .. Errors.name(worker)
-  end
-  return name, values
-end
-
--- The same as a table by name. -> nil, code, text if refused
-function Outcome.claim(command, jid, proof)
-  local name, values, code, text = Outcome.read(command, jid, proof)
-  if code then
-    return nil, code, text
-  end
-  return {
-    jid = jid,
-    key = name,
-    worker = values[1],
-    queue = values[3],
-    time = tonumber(values[5]) or scope.now,
-    retries = values[6] or '0',
-    marked = values[7] or values[8],
-    remaining = tonumber(values[9]) or 0,
-    priority = tonumber(values[10]) or 0,
-    crashes = tonumber(values[11]) or 0,
-  }
-end
-
-function Outcome.holder(command, jid, proof)
-  Arguments.given(command, 'jid', jid)
-  Arguments.given(command, scope.keyed and 'token' or 'worker', proof)
-  local job, code, text = Outcome.claim(command, jid, proof)
-  if not job then
-    Errors.raise(code, text)
-  end
-  return job
-end
-
--- Takes the job out of the hands of its worker and out of the running ones.
-function Outcome.unlock(job)
-  call('ZREM', key.place(job.queue, 'locks'), job.jid)
-  Job.unhold(job.jid, job.worker)
-end
-
-local function expire(jids)
-  local names, tagged = {}, call('EXISTS', key.tags()) == 1
-  for n, jid in ipairs(jids) do
-    local tags = tagged and call('HGET', key.job(jid), 'tags')
-    if tags and tags ~= '{}' then
-      Tags.unindex(jid, cjson.decode(tags))
-    end
-    names[3 * n - 2], names[3 * n - 1] = key.job(jid), key.history(jid)
-    names[3 * n] = key.dependencies(jid)
-  end
-  if #names > 0 then
-    call('DEL', unpack(names))
-  end
-end
-
--- Forgets completed jobs that are too old or too many, a bounded number per call.
-function Outcome.expire_completed(just_completed)
-  local most = EXPIRED + 2 * just_completed
-  local completed = key.completed()
-  local before = scope.now - Config.number('jobs-history')
-  local old = call('ZRANGEBYSCORE', completed, '-inf', before, 'LIMIT', 0, most)
-  local surplus = call('ZCARD', completed) - #old - Config.whole('jobs-history-count')
-  if surplus > 0 and #old < most then
-    local rest = call('ZRANGE', completed, #old, #old + math.min(surplus, most - #old) - 1)
-    for _, jid in ipairs(rest) do
-      old[#old + 1] = jid
-    end
-  end
-  if #old > 0 then
-    call('ZREMRANGEBYRANK', completed, 0, #old - 1) -- the oldest are the first
-    expire(old)
-  end
-end
 
 -- The record of a completed job.
 function Outcome.write_complete(name, retries, data)
@@ -188,7 +68,7 @@ end
 local function finish(job, data)
   Outcome.write_complete(job.key, job.retries, data)
   call('ZADD', key.completed(), scope.now, job.jid)
-  Outcome.expire_completed(1)
+  Expiry.after(1)
   Dependencies.release({ job.jid })
 end
 
@@ -264,7 +144,7 @@ function Outcome.complete(args, i)
     Arguments.json('complete', 'result', result, Arguments.text_bytes)
     ttl = Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
   end
-  local job = Outcome.holder('complete', jid, proof)
+  local job = Lock.holder('complete', jid, proof)
   if job.queue ~= queue then
     Errors.raise(
       'STATE',
@@ -278,7 +158,7 @@ function Outcome.complete(args, i)
   end
 
   History.done(jid)
-  Outcome.unlock(job)
+  Lock.release(job)
   Stats.sample('run', job.queue, scope.now - job.time)
   Minutes.count(job.queue, 'completed', 1)
   Outcome.keep_result(jid, result, ttl)
@@ -321,7 +201,7 @@ function Outcome.fail_now(job, group, message)
   if Job.is_tracked(jid) then
     Events.tracked('failed', jid)
   end
-  Outcome.unlock(job)
+  Lock.release(job)
   History.failed(jid, group, job.worker)
   Outcome.write_failed(job, group, message, floor(scope.now), job.worker)
 end
@@ -335,7 +215,7 @@ function Outcome.fail(args, i)
   if data then
     Arguments.json('fail', 'data', data)
   end
-  local job = Outcome.holder('fail', jid, proof)
+  local job = Lock.holder('fail', jid, proof)
   Outcome.fail_now(job, group, message)
   if data then
     call('HSET', key.job(jid), 'data', data)
@@ -386,7 +266,7 @@ end
 function Outcome.retry_now(job, queue, delay, group, message)
   local jid = job.jid
   job.remaining = job.remaining - 1
-  Outcome.unlock(job)
+  Lock.release(job)
   if job.remaining >= 0 then
     local failure = message
       and cjson.encode({
@@ -422,39 +302,15 @@ function Outcome.retry(args, i)
   if message then
     Outcome.message('retry', message)
   end
-  local job = Outcome.holder('retry', jid, proof)
+  local job = Lock.holder('retry', jid, proof)
   return Outcome.retry_now(job, queue, delay, group, message)
 end
 
 -- release jid token [delay]: back into its queue, no retry used up
 function Outcome.release(args, i)
   local delay = Arguments.number('release', 'delay', args[i + 2] or '0')
-  local job = Outcome.holder('release', args[i], args[i + 1])
-  Outcome.unlock(job)
+  local job = Lock.holder('release', args[i], args[i + 1])
+  Lock.release(job)
   Outcome.back(job, job.queue, delay)
   return 1
-end
-
--- heartbeat jid worker [data] -> the new expiry
-function Outcome.heartbeat(args, i)
-  local jid, proof, data = args[i], args[i + 1], args[i + 2]
-  if data then
-    Arguments.json('heartbeat', 'data', data)
-  end
-  local job = Outcome.holder('heartbeat', jid, proof)
-  local expires = scope.now + Config.heartbeat(job.queue)
-  if data then
-    call('HSET', key.job(jid), 'data', data)
-  end
-  Outcome.extend(job, expires)
-  call('ZADD', key.workers(), scope.now, job.worker)
-  return expires
-end
-
--- Renews a lock. The next loss of it gets a notice of its own.
-function Outcome.extend(job, expires)
-  call('HSET', key.job(job.jid), 'expires', expires)
-  call('HDEL', key.job(job.jid), 'grace')
-  call('ZADD', key.held(job.worker), expires, job.jid)
-  call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
 end

@@ -1,13 +1,15 @@
 -- What may become of a job that a worker held: each verb of settle, its arguments and its effect.
-local Arguments, Events, History, Dependencies, Outcome, Stats, Minutes, SortedSet, scope, key =
+local Arguments, Events, SortedSet, Minutes, Stats, History, Dependencies, Lock, Expiry, Outcome, scope, key =
   Qless.Arguments,
   Qless.Events,
+  Qless.SortedSet,
+  Qless.Minutes,
+  Qless.Stats,
   Qless.History,
   Qless.Dependencies,
+  Qless.Lock,
+  Qless.Expiry,
   Qless.Outcome,
-  Qless.Stats,
-  Qless.Minutes,
-  Qless.SortedSet,
   Qless.scope,
   Qless.key
 
@@ -29,7 +31,7 @@ function Verbs.finish(completed)
     SortedSet.remove(key.held(worker), list)
   end
   SortedSet.add(key.completed(), scope.now, completed.jids)
-  Outcome.expire_completed(#completed.jids)
+  Expiry.after(#completed.jids)
   Dependencies.release(completed.jids)
 end
 
@@ -61,7 +63,7 @@ VERBS.complete = {
     end
   end,
   act = function(jid, token, args, a, n, completed, tracked)
-    local name, values, code, text = Outcome.read('settle', jid, token, true)
+    local name, values, code, text = Lock.read('settle', jid, token, true)
     if code then
       return code, text
     end
@@ -114,7 +116,7 @@ RARE.release = {
     s[1] = Arguments.number('settle', 'delay', s[1])
   end,
   act = function(job, s)
-    Outcome.unlock(job)
+    Lock.release(job)
     Outcome.back(job, job.queue, s[1])
   end,
 }
@@ -137,7 +139,7 @@ RARE.unknown = {
       call('HSET', key.job(job.jid), 'unknown', string.format('%.6f', since))
     end
     job.unknown = true
-    Outcome.unlock(job)
+    Lock.release(job)
     Outcome.back(job, job.queue, math.max(1, math.min(60, scope.now - since)))
   end,
 }
@@ -157,7 +159,7 @@ RARE.crash = {
       return
     end
     History.add(job.jid, 'crashed', '{"worker":' .. Events.quote(job.worker) .. '}')
-    Outcome.unlock(job)
+    Lock.release(job)
     Outcome.back(job, job.queue, 0)
   end,
 }
@@ -175,7 +177,7 @@ RARE.move = {
   act = function(job, s, _, tracked)
     local jid = job.jid
     History.done(jid)
-    Outcome.unlock(job)
+    Lock.release(job)
     Stats.sample('run', job.queue, scope.now - job.time)
     Minutes.count(job.queue, 'completed', 1)
     if tracked[jid] then
@@ -197,7 +199,7 @@ for name, verb in pairs(RARE) do
       args['list' .. a] = list
     end,
     act = function(jid, token, args, a, _, completed, tracked)
-      local job, code, text = Outcome.claim('settle', jid, token)
+      local job, code, text = Lock.claim('settle', jid, token)
       if not job then
         return code, text
       end

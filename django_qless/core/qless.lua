@@ -2388,7 +2388,7 @@ function Job.progress(args, i)
   if not string.find(text, '^%s*%[') then
     Errors.argument('progress', 'progress must be a JSON list, [fraction, text]')
   end
-  Qless.Outcome.holder('progress', jid, args[i + 1])
+  Qless.Lock.holder('progress', jid, args[i + 1])
   call('HSET', key.job(jid), 'progress', text)
   return 1
 end
@@ -2768,32 +2768,16 @@ function Put.many(args, i)
 end
 end
 
--- outcome.lua
+-- lock.lua
 do
--- How a run ends: complete, advance, fail, retry, give back, and the lock that proves the right to it.
-local Errors, Arguments, Config, Events, History, Place, Tags, Failures, Dependencies, Job, Stats, Minutes, scope, key =
-  Qless.Errors,
-  Qless.Arguments,
-  Qless.Config,
-  Qless.Events,
-  Qless.History,
-  Qless.Place,
-  Qless.Tags,
-  Qless.Failures,
-  Qless.Dependencies,
-  Qless.Job,
-  Qless.Stats,
-  Qless.Minutes,
-  Qless.scope,
-  Qless.key
+-- The lock of a running job: who holds it, renewing it, taking it away.
+local Errors, Arguments, Config, Job, scope, key =
+  Qless.Errors, Qless.Arguments, Qless.Config, Qless.Job, Qless.scope, Qless.key
 
-local Outcome = {}
-Qless.Outcome = Outcome
+local Lock = {}
+Qless.Lock = Lock
 
-local call, floor = redis.call, math.floor
-
--- Completed jobs expired by one call beyond those it completes.
-local EXPIRED = 100
+local call = redis.call
 
 -- What ends a run: the fields that every end needs, then those that only a completion can spare.
 local ENDING = { 'worker', 'state', 'queue', 'token', 'time', 'retries', 'grace', 'progress' }
@@ -2813,7 +2797,7 @@ local ENDING_OTHERWISE = {
 
 -- Reads the running job's record, if `proof` shows that the caller holds it: the worker's name
 -- without KEYS, the token of the pop with them. -> its key, the values, or code and text
-function Outcome.read(command, jid, proof, completing)
+function Lock.read(command, jid, proof, completing)
   local name = key.job(jid)
   local values = call('HMGET', name, unpack(completing and ENDING or ENDING_OTHERWISE))
   local worker, state = values[1], values[2]
@@ -2843,8 +2827,8 @@ function Outcome.read(command, jid, proof, completing)
 end
 
 -- The same as a table by name. -> nil, code, text if refused
-function Outcome.claim(command, jid, proof)
-  local name, values, code, text = Outcome.read(command, jid, proof)
+function Lock.claim(command, jid, proof)
+  local name, values, code, text = Lock.read(command, jid, proof)
   if code then
     return nil, code, text
   end
@@ -2862,10 +2846,10 @@ function Outcome.claim(command, jid, proof)
   }
 end
 
-function Outcome.holder(command, jid, proof)
+function Lock.holder(command, jid, proof)
   Arguments.given(command, 'jid', jid)
   Arguments.given(command, scope.keyed and 'token' or 'worker', proof)
-  local job, code, text = Outcome.claim(command, jid, proof)
+  local job, code, text = Lock.claim(command, jid, proof)
   if not job then
     Errors.raise(code, text)
   end
@@ -2873,10 +2857,48 @@ function Outcome.holder(command, jid, proof)
 end
 
 -- Takes the job out of the hands of its worker and out of the running ones.
-function Outcome.unlock(job)
+function Lock.release(job)
   call('ZREM', key.place(job.queue, 'locks'), job.jid)
   Job.unhold(job.jid, job.worker)
 end
+
+-- heartbeat jid worker [data] -> the new expiry
+function Lock.heartbeat(args, i)
+  local jid, proof, data = args[i], args[i + 1], args[i + 2]
+  if data then
+    Arguments.json('heartbeat', 'data', data)
+  end
+  local job = Lock.holder('heartbeat', jid, proof)
+  local expires = scope.now + Config.heartbeat(job.queue)
+  if data then
+    call('HSET', key.job(jid), 'data', data)
+  end
+  Lock.extend(job, expires)
+  call('ZADD', key.workers(), scope.now, job.worker)
+  return expires
+end
+
+-- Renews a lock. The next loss of it gets a notice of its own.
+function Lock.extend(job, expires)
+  call('HSET', key.job(job.jid), 'expires', expires)
+  call('HDEL', key.job(job.jid), 'grace')
+  call('ZADD', key.held(job.worker), expires, job.jid)
+  call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
+end
+end
+
+-- expiry.lua
+do
+-- Completed jobs are forgotten when they are too old or too many.
+local Config, Tags, scope, key = Qless.Config, Qless.Tags, Qless.scope, Qless.key
+
+local Expiry = {}
+Qless.Expiry = Expiry
+
+local call = redis.call
+
+-- Completed jobs expired by one call beyond those it completes.
+local EXPIRED = 100
 
 local function expire(jids)
   local names, tagged = {}, call('EXISTS', key.tags()) == 1
@@ -2894,7 +2916,7 @@ local function expire(jids)
 end
 
 -- Forgets completed jobs that are too old or too many, a bounded number per call.
-function Outcome.expire_completed(just_completed)
+function Expiry.after(just_completed)
   local most = EXPIRED + 2 * just_completed
   local completed = key.completed()
   local before = scope.now - Config.number('jobs-history')
@@ -2911,6 +2933,31 @@ function Outcome.expire_completed(just_completed)
     expire(old)
   end
 end
+end
+
+-- outcome.lua
+do
+-- How a run ends: complete, advance, fail, retry, give back.
+local Errors, Arguments, Events, Minutes, Stats, Failures, History, Place, Dependencies, Job, Lock, Expiry, scope, key =
+  Qless.Errors,
+  Qless.Arguments,
+  Qless.Events,
+  Qless.Minutes,
+  Qless.Stats,
+  Qless.Failures,
+  Qless.History,
+  Qless.Place,
+  Qless.Dependencies,
+  Qless.Job,
+  Qless.Lock,
+  Qless.Expiry,
+  Qless.scope,
+  Qless.key
+
+local Outcome = {}
+Qless.Outcome = Outcome
+
+local call, floor = redis.call, math.floor
 
 -- The record of a completed job.
 function Outcome.write_complete(name, retries, data)
@@ -2960,7 +3007,7 @@ end
 local function finish(job, data)
   Outcome.write_complete(job.key, job.retries, data)
   call('ZADD', key.completed(), scope.now, job.jid)
-  Outcome.expire_completed(1)
+  Expiry.after(1)
   Dependencies.release({ job.jid })
 end
 
@@ -3036,7 +3083,7 @@ function Outcome.complete(args, i)
     Arguments.json('complete', 'result', result, Arguments.text_bytes)
     ttl = Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
   end
-  local job = Outcome.holder('complete', jid, proof)
+  local job = Lock.holder('complete', jid, proof)
   if job.queue ~= queue then
     Errors.raise(
       'STATE',
@@ -3050,7 +3097,7 @@ function Outcome.complete(args, i)
   end
 
   History.done(jid)
-  Outcome.unlock(job)
+  Lock.release(job)
   Stats.sample('run', job.queue, scope.now - job.time)
   Minutes.count(job.queue, 'completed', 1)
   Outcome.keep_result(jid, result, ttl)
@@ -3093,7 +3140,7 @@ function Outcome.fail_now(job, group, message)
   if Job.is_tracked(jid) then
     Events.tracked('failed', jid)
   end
-  Outcome.unlock(job)
+  Lock.release(job)
   History.failed(jid, group, job.worker)
   Outcome.write_failed(job, group, message, floor(scope.now), job.worker)
 end
@@ -3107,7 +3154,7 @@ function Outcome.fail(args, i)
   if data then
     Arguments.json('fail', 'data', data)
   end
-  local job = Outcome.holder('fail', jid, proof)
+  local job = Lock.holder('fail', jid, proof)
   Outcome.fail_now(job, group, message)
   if data then
     call('HSET', key.job(jid), 'data', data)
@@ -3158,7 +3205,7 @@ end
 function Outcome.retry_now(job, queue, delay, group, message)
   local jid = job.jid
   job.remaining = job.remaining - 1
-  Outcome.unlock(job)
+  Lock.release(job)
   if job.remaining >= 0 then
     local failure = message
       and cjson.encode({
@@ -3194,41 +3241,17 @@ function Outcome.retry(args, i)
   if message then
     Outcome.message('retry', message)
   end
-  local job = Outcome.holder('retry', jid, proof)
+  local job = Lock.holder('retry', jid, proof)
   return Outcome.retry_now(job, queue, delay, group, message)
 end
 
 -- release jid token [delay]: back into its queue, no retry used up
 function Outcome.release(args, i)
   local delay = Arguments.number('release', 'delay', args[i + 2] or '0')
-  local job = Outcome.holder('release', args[i], args[i + 1])
-  Outcome.unlock(job)
+  local job = Lock.holder('release', args[i], args[i + 1])
+  Lock.release(job)
   Outcome.back(job, job.queue, delay)
   return 1
-end
-
--- heartbeat jid worker [data] -> the new expiry
-function Outcome.heartbeat(args, i)
-  local jid, proof, data = args[i], args[i + 1], args[i + 2]
-  if data then
-    Arguments.json('heartbeat', 'data', data)
-  end
-  local job = Outcome.holder('heartbeat', jid, proof)
-  local expires = scope.now + Config.heartbeat(job.queue)
-  if data then
-    call('HSET', key.job(jid), 'data', data)
-  end
-  Outcome.extend(job, expires)
-  call('ZADD', key.workers(), scope.now, job.worker)
-  return expires
-end
-
--- Renews a lock. The next loss of it gets a notice of its own.
-function Outcome.extend(job, expires)
-  call('HSET', key.job(job.jid), 'expires', expires)
-  call('HDEL', key.job(job.jid), 'grace')
-  call('ZADD', key.held(job.worker), expires, job.jid)
-  call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
 end
 end
 
@@ -4026,15 +4049,17 @@ end
 -- verbs.lua
 do
 -- What may become of a job that a worker held: each verb of settle, its arguments and its effect.
-local Arguments, Events, History, Dependencies, Outcome, Stats, Minutes, SortedSet, scope, key =
+local Arguments, Events, SortedSet, Minutes, Stats, History, Dependencies, Lock, Expiry, Outcome, scope, key =
   Qless.Arguments,
   Qless.Events,
+  Qless.SortedSet,
+  Qless.Minutes,
+  Qless.Stats,
   Qless.History,
   Qless.Dependencies,
+  Qless.Lock,
+  Qless.Expiry,
   Qless.Outcome,
-  Qless.Stats,
-  Qless.Minutes,
-  Qless.SortedSet,
   Qless.scope,
   Qless.key
 
@@ -4056,7 +4081,7 @@ function Verbs.finish(completed)
     SortedSet.remove(key.held(worker), list)
   end
   SortedSet.add(key.completed(), scope.now, completed.jids)
-  Outcome.expire_completed(#completed.jids)
+  Expiry.after(#completed.jids)
   Dependencies.release(completed.jids)
 end
 
@@ -4088,7 +4113,7 @@ VERBS.complete = {
     end
   end,
   act = function(jid, token, args, a, n, completed, tracked)
-    local name, values, code, text = Outcome.read('settle', jid, token, true)
+    local name, values, code, text = Lock.read('settle', jid, token, true)
     if code then
       return code, text
     end
@@ -4141,7 +4166,7 @@ RARE.release = {
     s[1] = Arguments.number('settle', 'delay', s[1])
   end,
   act = function(job, s)
-    Outcome.unlock(job)
+    Lock.release(job)
     Outcome.back(job, job.queue, s[1])
   end,
 }
@@ -4164,7 +4189,7 @@ RARE.unknown = {
       call('HSET', key.job(job.jid), 'unknown', string.format('%.6f', since))
     end
     job.unknown = true
-    Outcome.unlock(job)
+    Lock.release(job)
     Outcome.back(job, job.queue, math.max(1, math.min(60, scope.now - since)))
   end,
 }
@@ -4184,7 +4209,7 @@ RARE.crash = {
       return
     end
     History.add(job.jid, 'crashed', '{"worker":' .. Events.quote(job.worker) .. '}')
-    Outcome.unlock(job)
+    Lock.release(job)
     Outcome.back(job, job.queue, 0)
   end,
 }
@@ -4202,7 +4227,7 @@ RARE.move = {
   act = function(job, s, _, tracked)
     local jid = job.jid
     History.done(jid)
-    Outcome.unlock(job)
+    Lock.release(job)
     Stats.sample('run', job.queue, scope.now - job.time)
     Minutes.count(job.queue, 'completed', 1)
     if tracked[jid] then
@@ -4224,7 +4249,7 @@ for name, verb in pairs(RARE) do
       args['list' .. a] = list
     end,
     act = function(jid, token, args, a, _, completed, tracked)
-      local job, code, text = Outcome.claim('settle', jid, token)
+      local job, code, text = Lock.claim('settle', jid, token)
       if not job then
         return code, text
       end
@@ -4607,28 +4632,27 @@ function Worker.beat(args, i)
 end
 end
 
--- audit.lua
+-- audit_jobs.lua
 do
--- The invariants of a namespace, checked in steps; each step judges only what one call saw.
--- First every key is visited (SCAN), then every list of jids, so that links are seen from both ends.
+-- The invariants of a job's record: what an audit asks of each.
 local Errors, Arguments, scope, key = Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
 
-local Audit = {}
-Qless.Audit = Audit
+local AuditJobs = {}
+Qless.AuditJobs = AuditJobs
 
-local call, match, sub = redis.call, string.match, string.sub
+local call = redis.call
 
 -- Violations told in one step: the first of them say what is wrong.
 local TOLD = 100
 
-local function complain(report, text)
+function AuditJobs.complain(report, text)
   if #report.violations < TOLD then
     report.violations[#report.violations + 1] = Errors.name(text)
   end
 end
 
 -- Where a job must be, by its state.
-local PLACE = {
+AuditJobs.place = {
   waiting = 'work',
   stalled = 'work',
   running = 'locks',
@@ -4641,22 +4665,28 @@ local function check_running(report, jid, record)
   local held = call('ZSCORE', key.held(record.worker), jid)
   if record.grace == '1' then
     if held then
-      complain(report, 'job ' .. jid .. ' has lost its lock and is on the list of worker ' .. record.worker)
+      AuditJobs.complain(
+        report,
+        'job ' .. jid .. ' has lost its lock and is on the list of worker ' .. record.worker
+      )
     end
     return
   end
   if expires == 0 then
-    complain(report, 'job ' .. jid .. ' is running and never expires')
+    AuditJobs.complain(report, 'job ' .. jid .. ' is running and never expires')
   end
   if score and math.abs(tonumber(score) - expires) > 1e-4 then
-    complain(report, 'job ' .. jid .. ' expires at ' .. expires .. ', its lock at ' .. score)
+    AuditJobs.complain(report, 'job ' .. jid .. ' expires at ' .. expires .. ', its lock at ' .. score)
   end
   if held and math.abs(tonumber(held) - expires) > 1e-4 then
-    complain(report, 'job ' .. jid .. ' expires at ' .. expires .. ', on the list of its worker at ' .. held)
+    AuditJobs.complain(
+      report,
+      'job ' .. jid .. ' expires at ' .. expires .. ', on the list of its worker at ' .. held
+    )
   end
   -- A worker that was silent for too long has been forgotten, and its list with it.
   if not held and expires > scope.now and call('ZSCORE', key.workers(), record.worker) then
-    complain(report, 'job ' .. jid .. ' is running but not on the list of worker ' .. record.worker)
+    AuditJobs.complain(report, 'job ' .. jid .. ' is running but not on the list of worker ' .. record.worker)
   end
 end
 
@@ -4666,14 +4696,17 @@ local function check_depends(report, jid, record)
   end
   local others = call('SRANDMEMBER', key.dependencies(jid), Arguments.most)
   if #others == 0 then
-    complain(report, 'job ' .. jid .. ' depends on nothing')
+    AuditJobs.complain(report, 'job ' .. jid .. ' depends on nothing')
   end
   for _, other in ipairs(others) do
     local state = call('HGET', key.job(other), 'state')
     if (state or 'complete') == 'complete' and not call('ZSCORE', key.releasing(), other) then
-      complain(report, 'job ' .. jid .. ' waits for ' .. other .. ', which is ' .. (state or 'gone'))
+      AuditJobs.complain(
+        report,
+        'job ' .. jid .. ' waits for ' .. other .. ', which is ' .. (state or 'gone')
+      )
     elseif call('SISMEMBER', key.dependents(other), jid) == 0 then
-      complain(report, 'job ' .. other .. ' does not know its dependent ' .. jid)
+      AuditJobs.complain(report, 'job ' .. other .. ' does not know its dependent ' .. jid)
     end
   end
 end
@@ -4681,7 +4714,7 @@ end
 local function check_dependents(report, jid)
   for _, other in ipairs(call('SRANDMEMBER', key.dependents(jid), Arguments.most)) do
     if call('SISMEMBER', key.dependencies(other), jid) == 0 then
-      complain(report, 'job ' .. other .. ' does not know that it waits for ' .. jid)
+      AuditJobs.complain(report, 'job ' .. other .. ' does not know that it waits for ' .. jid)
     end
   end
 end
@@ -4692,30 +4725,30 @@ local SEARCHED = 200
 local function check_failed(report, jid, record)
   local group = cjson.decode(record.failure or '{}').group
   if not group then
-    complain(report, 'job ' .. jid .. ' failed without a group')
+    AuditJobs.complain(report, 'job ' .. jid .. ' failed without a group')
   elseif
     call('SISMEMBER', key.failures(), group) == 0 and call('SISMEMBER', key.failures(), 'other') == 0
   then
-    complain(report, 'failure group ' .. group .. ' of job ' .. jid .. ' is not listed')
+    AuditJobs.complain(report, 'failure group ' .. group .. ' of job ' .. jid .. ' is not listed')
   elseif call('LLEN', key.group(group)) <= SEARCHED then
     local times = #call('LPOS', key.group(group), jid, 'COUNT', 0)
     if times ~= 1 and call('SISMEMBER', key.failures(), 'other') == 0 then
-      complain(report, 'job ' .. jid .. ' is ' .. times .. ' times in its failure group ' .. group)
+      AuditJobs.complain(report, 'job ' .. jid .. ' is ' .. times .. ' times in its failure group ' .. group)
     end
   end
 end
 
 local function check_places(report, jid, record)
-  local wanted = PLACE[record.state]
+  local wanted = AuditJobs.place[record.state]
   for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends' }) do
     local there = call('ZSCORE', key.place(record.queue, place), jid)
     if there and place ~= wanted then
-      complain(
+      AuditJobs.complain(
         report,
         'job ' .. jid .. ' is ' .. record.state .. ' and in ' .. place .. ' of ' .. record.queue
       )
     elseif not there and place == wanted then
-      complain(
+      AuditJobs.complain(
         report,
         'job ' .. jid .. ' is ' .. record.state .. ' but not in ' .. place .. ' of ' .. record.queue
       )
@@ -4723,11 +4756,11 @@ local function check_places(report, jid, record)
   end
   local completed = call('ZSCORE', key.completed(), jid)
   if record.state == 'complete' and not completed then
-    complain(report, 'job ' .. jid .. ' is complete but not among the completed')
+    AuditJobs.complain(report, 'job ' .. jid .. ' is complete but not among the completed')
   elseif completed and record.state ~= 'complete' then
-    complain(report, 'job ' .. jid .. ' is ' .. record.state .. ' and among the completed')
+    AuditJobs.complain(report, 'job ' .. jid .. ' is ' .. record.state .. ' and among the completed')
   elseif not wanted and record.state ~= 'complete' and record.state ~= 'failed' then
-    complain(report, 'job ' .. jid .. ' has no such state: ' .. tostring(record.state))
+    AuditJobs.complain(report, 'job ' .. jid .. ' has no such state: ' .. tostring(record.state))
   end
 end
 
@@ -4749,7 +4782,10 @@ local FIELDS = {
 local function check_numbers(report, jid, record)
   local last = tonumber(call('HGET', key.meta(), 'token')) or 0
   if record.token and tonumber(record.token) > last then
-    complain(report, 'token ' .. record.token .. ' of job ' .. jid .. ' is above the last one drawn')
+    AuditJobs.complain(
+      report,
+      'token ' .. record.token .. ' of job ' .. jid .. ' is above the last one drawn'
+    )
   end
   local remaining = tonumber(record.remaining)
   if
@@ -4758,7 +4794,7 @@ local function check_numbers(report, jid, record)
     or remaining ~= math.floor(remaining)
     or remaining > (tonumber(record.retries) or -1)
   then
-    complain(
+    AuditJobs.complain(
       report,
       'job '
         .. jid
@@ -4771,24 +4807,24 @@ local function check_numbers(report, jid, record)
   end
 end
 
-local function check_job(report, jid)
+function AuditJobs.check(report, jid)
   local values, record = call('HMGET', key.job(jid), unpack(FIELDS)), {}
   for n, field in ipairs(FIELDS) do
     record[field] = values[n] or nil
   end
   if record.jid ~= jid or not record.state or not record.queue or not record.worker then
-    complain(report, 'record of job ' .. jid .. ' is damaged')
+    AuditJobs.complain(report, 'record of job ' .. jid .. ' is damaged')
     return
   end
   if call('EXISTS', key.history(jid)) == 0 then
-    complain(report, 'job ' .. jid .. ' has no history')
+    AuditJobs.complain(report, 'job ' .. jid .. ' has no history')
   end
   check_places(report, jid, record)
   check_numbers(report, jid, record)
   check_dependents(report, jid)
   for _, tag in ipairs(cjson.decode(record.tags or '{}')) do
     if not call('ZSCORE', key.tag(tag), jid) then
-      complain(report, 'tag ' .. tag .. ' does not know job ' .. jid)
+      AuditJobs.complain(report, 'tag ' .. tag .. ' does not know job ' .. jid)
     end
   end
   if record.state == 'running' then
@@ -4799,6 +4835,21 @@ local function check_job(report, jid)
     check_failed(report, jid, record)
   end
 end
+end
+
+-- audit.lua
+do
+-- The invariants of a namespace, checked in steps; each step judges only what one call saw.
+-- First every key is visited (SCAN), then every list of jids, so that links are seen from both ends.
+local Errors, Arguments, AuditJobs, scope, key =
+  Qless.Errors, Qless.Arguments, Qless.AuditJobs, Qless.scope, Qless.key
+
+local Audit = {}
+Qless.Audit = Audit
+
+local call, match, sub = redis.call, string.match, string.sub
+
+local complain = AuditJobs.complain
 
 local function check_job_key(report, name)
   local jid, part = match(name, '^(.*)%-(history)$')
@@ -4809,7 +4860,7 @@ local function check_job_key(report, name)
     jid, part = match(name, '^(.*)%-(dependents)$')
   end
   if not jid then
-    check_job(report, name)
+    AuditJobs.check(report, name)
   elseif
     call('EXISTS', key.job(jid)) == 0 and not (part == 'dependents' and call('ZSCORE', key.releasing(), jid))
   then
@@ -4889,7 +4940,7 @@ local function member_of_place(place)
     local record = call('HMGET', key.job(jid), 'state', 'queue')
     if not record[1] then
       complain(report, 'job ' .. jid .. ' is in ' .. place .. ' of ' .. queue .. ', but has no record')
-    elseif PLACE[record[1]] ~= place or record[2] ~= queue then
+    elseif AuditJobs.place[record[1]] ~= place or record[2] ~= queue then
       complain(
         report,
         'job ' .. jid .. ' is in ' .. place .. ' of ' .. queue .. ', but ' .. record[1] .. ' in ' .. record[2]
@@ -5057,7 +5108,7 @@ Api['peek'] = Q.Queue.peek
 Api['complete'] = Q.Outcome.complete
 Api['fail'] = Q.Outcome.fail
 Api['retry'] = Q.Outcome.retry
-Api['heartbeat'] = Q.Outcome.heartbeat
+Api['heartbeat'] = Q.Lock.heartbeat
 Api['get'] = Q.Job.get
 Api['multiget'] = Q.Job.multiget
 Api['cancel'] = Q.Job.cancel

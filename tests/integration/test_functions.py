@@ -247,7 +247,6 @@ def test_what_cannot_be_a_job() -> None:
         ({"delay": float("nan")}, "delay must be a finite number"),
         ({"delay": "1"}, "delay must be a number of seconds or a timedelta, not '1'"),
         ({"timeout": 0}, "timeout must be above 0"),
-        ({"timeout": 9, "hard_timeout": 9}, "hard_timeout=9 must be longer"),
         ({"tags": "mail"}, "tags must be a list of tags, not 'mail'"),
         ({"tags": [1]}, "tags must be a list of tags, each a string"),
         ({"tags": [str(i) for i in range(33)]}, "at most 32 tags"),
@@ -304,12 +303,11 @@ def test_some_options_are_for_calls_only() -> None:
 
 
 def test_what_a_call_changes_travels_with_the_job(qless) -> None:
-    put = jobs.send_welcome.using(timeout=5, hard_timeout=6.5, backoff=[1, 2])
+    put = jobs.send_welcome.using(timeout=5, backoff=[1, 2])
     stored = qless.get(put.using(result_ttl=60, retries=1).delay("ann").jid)
     assert stored.context == {
         "options": {
             "timeout": 5,
-            "hard_timeout": 6.5,
             "backoff": [1, 2],
             "result_ttl": 60,
         }

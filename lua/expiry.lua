@@ -1,0 +1,44 @@
+-- Completed jobs are forgotten when they are too old or too many.
+local Config, Tags, scope, key = Qless.Config, Qless.Tags, Qless.scope, Qless.key
+
+local Expiry = {}
+Qless.Expiry = Expiry
+
+local call = redis.call
+
+-- Completed jobs expired by one call beyond those it completes.
+local EXPIRED = 100
+
+local function expire(jids)
+  local names, tagged = {}, call('EXISTS', key.tags()) == 1
+  for n, jid in ipairs(jids) do
+    local tags = tagged and call('HGET', key.job(jid), 'tags')
+    if tags and tags ~= '{}' then
+      Tags.unindex(jid, cjson.decode(tags))
+    end
+    names[3 * n - 2], names[3 * n - 1] = key.job(jid), key.history(jid)
+    names[3 * n] = key.dependencies(jid)
+  end
+  if #names > 0 then
+    call('DEL', unpack(names))
+  end
+end
+
+-- Forgets completed jobs that are too old or too many, a bounded number per call.
+function Expiry.after(just_completed)
+  local most = EXPIRED + 2 * just_completed
+  local completed = key.completed()
+  local before = scope.now - Config.number('jobs-history')
+  local old = call('ZRANGEBYSCORE', completed, '-inf', before, 'LIMIT', 0, most)
+  local surplus = call('ZCARD', completed) - #old - Config.whole('jobs-history-count')
+  if surplus > 0 and #old < most then
+    local rest = call('ZRANGE', completed, #old, #old + math.min(surplus, most - #old) - 1)
+    for _, jid in ipairs(rest) do
+      old[#old + 1] = jid
+    end
+  end
+  if #old > 0 then
+    call('ZREMRANGEBYRANK', completed, 0, #old - 1) -- the oldest are the first
+    expire(old)
+  end
+end
