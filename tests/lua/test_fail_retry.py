@@ -233,3 +233,8 @@ def test_the_stored_failure_is_json(held: Core) -> None:
     held.old("fail", 20, "jid", "worker", "gr\u00fcp\u2028", "tab\t\x01")
     stored = json.loads(held.server.hget("ql:j:jid", "failure"))
     assert (stored["group"], stored["message"]) == ("gr\u00fcp\u2028", "tab\t\x01")
+
+
+def test_retry_into_a_new_queue_registers_it(held: Core) -> None:
+    held.old("retry", 20, "jid", "other", "worker")
+    assert "other" in dict(scores(held.server, "ql:queues"))

@@ -269,3 +269,9 @@ def test_names_in_events_are_escaped_as_json(core: Core) -> None:
             '{"jid":"a\\"b\\\\c\\/d\\u0001\\u007fé","event":"put","queue":"q\\n"}',
         )
     ]
+
+
+def test_requeue_registers_the_queue(core: Core) -> None:
+    core.put("jid")
+    core.old("requeue", 7, "worker", "other", "jid", "klass", "{}", 0)
+    assert scores(core.server, "ql:queues") == [("queue", 0), ("other", 7)]

@@ -160,8 +160,8 @@ def test_spawning_says_nothing(core: Core) -> None:
     ("backlog", "expected"), [(0, 11), (1, 2), (2, 3), (5, 6), (10, 11), (20, 11)]
 )
 def test_the_backlog_is_limited(core: Core, backlog: int, expected: int) -> None:
-    recur(core, backlog=backlog)
-    jids = core.popped(600, 50)
+    recur(core, now=1000, backlog=backlog)
+    jids = core.popped(1600, 50)
     assert jids == [f"cron-{n}" for n in range(1, expected + 1)]
 
 
