@@ -16,8 +16,8 @@ local function expire(jids)
     if tags and tags ~= '{}' then
       Tags.unindex(jid, cjson.decode(tags))
     end
-    names[3 * n - 2], names[3 * n - 1] = key.job(jid), key.history(jid)
-    names[3 * n] = key.dependencies(jid)
+    -- A job that was completed has no links any more.
+    names[2 * n - 1], names[2 * n] = key.job(jid), key.history(jid)
   end
   if #names > 0 then
     call('DEL', unpack(names))

@@ -34,7 +34,8 @@ local function append(jid, text, putting)
     end
     return
   end
-  local limit = Config.whole('max-job-history')
+  local limit = texts.history or Config.whole('max-job-history')
+  texts.history = limit
   if limit > 0 and limit ~= 2 and length > limit then
     local first = call('LPOP', name)
     call('LTRIM', name, -math.max(limit - 1, 1), -1)

@@ -1697,7 +1697,8 @@ local function append(jid, text, putting)
     end
     return
   end
-  local limit = Config.whole('max-job-history')
+  local limit = texts.history or Config.whole('max-job-history')
+  texts.history = limit
   if limit > 0 and limit ~= 2 and length > limit then
     local first = call('LPOP', name)
     call('LTRIM', name, -math.max(limit - 1, 1), -1)
@@ -2907,8 +2908,8 @@ local function expire(jids)
     if tags and tags ~= '{}' then
       Tags.unindex(jid, cjson.decode(tags))
     end
-    names[3 * n - 2], names[3 * n - 1] = key.job(jid), key.history(jid)
-    names[3 * n] = key.dependencies(jid)
+    -- A job that was completed has no links any more.
+    names[2 * n - 1], names[2 * n] = key.job(jid), key.history(jid)
   end
   if #names > 0 then
     call('DEL', unpack(names))
