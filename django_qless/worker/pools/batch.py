@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Seconds that a finished job waits to be settled, or a held one to be started. The rest
 # up to 20 ms is for getting hold of the interpreter and for the round trip.
-LIMIT = 0.012
+LIMIT = 0.010
 
 # Seconds until the next try when the server could not be reached.
 AFTER_TROUBLE = 0.2

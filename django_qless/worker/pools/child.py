@@ -7,6 +7,7 @@ import logging
 import os
 import random
 import signal
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,9 @@ TOLD = {
     "fail": (logging.WARNING, "failed"),
     "unknown": (logging.WARNING, "unknown job name"),
 }
+
+# Seconds after which a running thread lets another one run.
+SWITCH = 0.001
 
 
 class Woken(Exception):
@@ -69,6 +73,9 @@ class Child:
         """Work until told to stop; return when everything is settled."""
         signal.signal(signal.SIGTERM, self.on_term)
         os.register_at_fork(after_in_child=self.on_fork)
+        # The thread that settles early waits as long as this for a job that computes,
+        # several times: with Python's own 5 ms it would come too late.
+        sys.setswitchinterval(SWITCH)
         while not self.stopping:
             try:
                 self.round()
