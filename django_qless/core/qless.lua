@@ -831,11 +831,6 @@ function SortedSet.add(name, score, members)
   in_pieces('ZADD', name, values)
 end
 
--- Members of the set that a list is.
-function SortedSet.push(name, values)
-  in_pieces('RPUSH', name, values)
-end
-
 function SortedSet.add_to_set(name, members)
   in_pieces('SADD', name, members)
 end
