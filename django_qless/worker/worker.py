@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from django_qless.core import Client
 from django_qless.core.exceptions import QlessError
 from django_qless.worker.log import event
-from django_qless.worker.pools import POOLS
+from django_qless.worker.pools.kinds import KINDS
+from django_qless.worker.pools.supervisor import Supervisor
 from django_qless.worker.preflight import inspect_server
 from django_qless.worker.reservers import RESERVERS
 from django_qless.worker.shutdown import Shutdown
@@ -34,7 +35,7 @@ class Worker:
         self.options = options
         self.name = options.name
         self.shutdown = Shutdown(options.shutdown_timeout)
-        self.pool = POOLS[options.pool](self)
+        self.pool = Supervisor(self, KINDS[options.pool])
 
     def run(self) -> int:
         """Work to the end; return the exit code.

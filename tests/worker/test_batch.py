@@ -14,28 +14,35 @@ from tests.servers import poll
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from django_qless.worker.pools.batch import Outcome
+
 
 def reserved(name: str) -> Reserved:
     return Reserved(name, "q", "klass", "{}", f"t-{name}", 3, 3, 0, "[]", "", 0.0)
 
 
-def done(name: str) -> Settlement:
-    return Settlement(name, f"t-{name}", "complete", ())
+def done(name: str) -> tuple[int, Settlement]:
+    return "abcdef".find(name), Settlement(name, f"t-{name}", "complete", ())
 
 
-A, B, C = map(reserved, "abc")
+def back(held: tuple[int, Reserved]) -> tuple[int, Settlement]:
+    return held[0], hand_back(held[1])
+
+
+# Jobs with their slots.
+A, B, C = enumerate(map(reserved, "abc"))
 
 
 class Settler:
     """Remembers what was settled early."""
 
     def __init__(self) -> None:
-        self.settled: list[Settlement] = []
+        self.settled: list[Outcome] = []
         self.called = threading.Event()
         self.board = Board()
         self.batch = Batch(self.board, self.settle)
 
-    def settle(self, outcomes: Sequence[Settlement]) -> bool:
+    def settle(self, outcomes: Sequence[Outcome]) -> bool:
         self.settled += outcomes
         self.called.set()
         return True
@@ -49,59 +56,13 @@ def test_a_batch_that_lasts_is_settled_and_handed_back() -> None:
     settler = Settler()
     batch = settler.batch
     batch.load([A, B, C], time.monotonic() + SLACK)
-    assert batch.waiting.popleft() == (1, A)
+    assert batch.waiting.popleft() == A
     batch.outcomes.append(done("a"))
-    assert batch.waiting.popleft() == (2, B)
+    assert batch.waiting.popleft() == B
     assert settler.called.wait(30)
-    assert settler.settled == [done("a"), hand_back(C)]
+    assert settler.settled == [done("a"), back(C)]
     assert not batch.waiting
     assert not batch.outcomes
-
-
-def test_a_job_is_alone_only_when_the_others_have_been_handed_back() -> None:
-    """Whoever clears up after a death must know of all that the server takes for held."""
-    held_meanwhile = []
-
-    def settle(outcomes: Sequence[Settlement]) -> bool:
-        held_meanwhile.append(board.holdings().waiting)
-        return True
-
-    board = Board()
-    batch = Batch(board, settle)
-    batch.show([A, B])
-    batch.load([A, B], time.monotonic() + SLACK)
-    batch.waiting.popleft()
-    board.run(1, 0.0)
-    poll(lambda: batch.early_steps == 2, what="it has stepped in")
-    batch.wait_for_early()
-    assert held_meanwhile == [[("b", "t-b")]]
-    assert board.holdings() == ([], ("a", "t-a"), [])
-    # What comes next is another matter.
-    batch.show([C])
-    assert board.holdings().waiting == [("c", "t-c")]
-
-
-def test_what_is_not_settled_yet_stays_on_the_board() -> None:
-    """In the hands of the other thread, or kept for the next call."""
-    began, go_on = threading.Event(), threading.Event()
-
-    def settle(outcomes: Sequence[Settlement]) -> bool:
-        began.set()
-        return go_on.wait(30)
-
-    board = Board()
-    batch = Batch(board, settle)
-    batch.outcomes.append(done("a"))
-    batch.load([], time.monotonic())
-    assert began.wait(30)
-    batch.outcomes.append(done("b"))
-    batch.show([C])
-    batch.load([C], time.monotonic() + SLACK)
-    place, job = batch.waiting.popleft()
-    assert job == C
-    board.run(place, 0.0)
-    assert board.holdings() == ([("a", "t-a"), ("b", "t-b")], ("c", "t-c"), [])
-    go_on.set()
 
 
 def test_the_thread_looks_after_one_batch_after_the_other() -> None:
@@ -112,27 +73,27 @@ def test_the_thread_looks_after_one_batch_after_the_other() -> None:
         assert settler.called.wait(30), f"round {round_}"
         settler.called.clear()
         batch.done()
-    assert settler.settled == [hand_back(A), hand_back(B)] * 3
+    assert settler.settled == [back(A), back(B)] * 3
 
 
 def test_a_batch_that_is_over_is_left_alone() -> None:
     settler = Settler()
     batch = settler.batch
-    batch.waiting.append((1, A))
+    batch.waiting.append(A)
     batch._since = 2.0
     batch._step_in(1.0)
     batch.done()
     batch._step_in(2.0)
-    assert list(batch.waiting) == [(1, A)]
+    assert list(batch.waiting) == [A]
     assert not settler.settled
 
 
 def test_what_could_not_be_settled_is_tried_again() -> None:
     """Even while the next job runs on and on."""
-    tries: list[list[Settlement]] = []
+    tries: list[list[Outcome]] = []
     settled = threading.Event()
 
-    def settle(outcomes: Sequence[Settlement]) -> bool:
+    def settle(outcomes: Sequence[Outcome]) -> bool:
         tries.append(list(outcomes))
         if len(tries) < 3:
             batch.put_back(outcomes)
@@ -156,10 +117,14 @@ def test_a_single_job_needs_no_thread() -> None:
 
 
 def test_jobs_whose_locks_are_lost_are_dropped() -> None:
-    batch = Settler().batch
-    batch.waiting.extend([(1, A), (2, B), (3, C)])
+    settler = Settler()
+    batch, board = settler.batch, settler.board
+    for slot, job in (A, B, C):
+        assert board.take(job.jid, job.token) == slot
+    batch.waiting.extend([A, B, C])
     batch.drop({"t-b", "t-z"})
-    assert list(batch.waiting) == [(1, A), (3, C)]
+    assert list(batch.waiting) == [A, C]
+    assert [held.jid for held in board.holdings().waiting] == ["a", "c"]
 
 
 def test_outcomes_that_could_not_be_sent_come_first_again() -> None:
@@ -173,10 +138,10 @@ def test_outcomes_that_could_not_be_sent_come_first_again() -> None:
 
 def test_leaving_waits_for_the_thread() -> None:
     began, go_on = threading.Event(), threading.Event()
-    settled: list[Settlement] = []
-    seen: list[list[Settlement]] = []
+    settled: list[Outcome] = []
+    seen: list[list[Outcome]] = []
 
-    def settle(outcomes: Sequence[Settlement]) -> bool:
+    def settle(outcomes: Sequence[Outcome]) -> bool:
         began.set()
         go_on.wait(30)
         settled.extend(outcomes)
@@ -193,4 +158,4 @@ def test_leaving_waits_for_the_thread() -> None:
     leaving.start()
     go_on.set()
     leaving.join(30)
-    assert seen == [[hand_back(A), hand_back(B)]]
+    assert seen == [[back(A), back(B)]]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from django_qless.core import Reserved
 from django_qless.worker.pools import board as boards
 from django_qless.worker.pools.board import Board, Held
 from django_qless.worker.pools.letter import Letter
@@ -18,10 +17,6 @@ if TYPE_CHECKING:
 
 # pytest-xdist has threads, which the children here do not touch.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-
-
-def reserved(jid: str, token: str) -> Reserved:
-    return Reserved(jid, "q", "klass", "{}", token, 3, 3, 0, "[]", "", 0.0)
 
 
 def in_a_child(work: Callable[[], None]) -> None:
@@ -41,33 +36,47 @@ def board() -> Iterator[Board]:
     board.close()
 
 
-A, B, C = (Held(jid, token) for jid, token in (("a", "1"), ("b", "2"), ("c", "3")))
-JOBS = [reserved(*held) for held in (A, B, C)]
+def states(board: Board) -> list[list[str]]:
+    """Return the jids that are finished, running, waiting."""
+    return [[held.jid for held in part] for part in board.holdings()]
 
 
 def test_an_empty_board_holds_nothing(board: Board) -> None:
-    assert board.holdings() == ([], None, [])
+    assert board.holdings() == ([], [], [])
 
 
-def test_what_a_child_publishes_its_parent_sees(board: Board) -> None:
-    in_a_child(lambda: board.publish(JOBS) and None)
-    assert board.holdings() == ([], None, [A, B, C])
-    in_a_child(lambda: board.run(2, 0.0))
-    assert board.holdings() == ([A], B, [C])
-    assert board.holdings().locked == [B, C]
-    in_a_child(board.rest)
-    assert board.holdings() == ([A, B, C], None, [])
-    in_a_child(board.clear)
-    assert board.holdings() == ([], None, [])
+def test_what_a_child_does_its_parent_sees(board: Board) -> None:
+    def take() -> None:
+        assert [board.take(jid, jid + "1") for jid in "abc"] == [0, 1, 2]
+        board.begin(0, 5.0)
+        board.finish(0)
+        board.limit(1, 30.0, 2.0)
+        board.begin(1, 7.0)
+
+    in_a_child(take)
+    finished, running, waiting = board.holdings()
+    assert finished == [Held(0, boards.FINISHED, "a", "a1", 5.0, 0.0, 0.0)]
+    assert running == [Held(1, boards.RUNNING, "b", "b1", 7.0, 30.0, 2.0)]
+    assert waiting == [Held(2, boards.WAITING, "c", "c1", 0.0, 0.0, 0.0)]
+    assert board.words[boards.RUNS] == 2
+    assert [held.jid for held in board.holdings().locked] == ["b", "c"]
+    in_a_child(lambda: board.free(0))
+    assert states(board) == [[], ["b"], ["c"]]
 
 
-def test_a_running_job_may_be_the_only_one_left(board: Board) -> None:
-    board.publish(JOBS)
-    board.run(1, 0.0)
-    board.show_alone(board.turn)
-    assert board.holdings() == ([], A, [])
-    board.publish(JOBS)
-    assert board.holdings() == ([], None, [A, B, C])
+def test_slots_are_used_again(board: Board) -> None:
+    for turn in range(3):
+        slots = [board.take(jid, str(turn)) for jid in "abc"]
+        assert sorted(slots) == [0, 1, 2]
+        board.begin(slots[0], 1.0)
+        board.finish(slots[0])
+        board.begin(slots[1], 1.0)
+        assert states(board) == [["a"], ["b"], ["c"]]
+        assert {held.token for held in board.holdings().all} == {str(turn)}
+        # Settled, abandoned, handed back.
+        for slot in slots:
+            board.free(slot)
+        assert states(board) == [[], [], []]
 
 
 def test_orders_reach_the_child(board: Board) -> None:
@@ -83,22 +92,48 @@ def test_orders_reach_the_child(board: Board) -> None:
 
 
 def test_ids_of_any_text_survive(board: Board) -> None:
-    odd = [('\x00,"]\udce9 é\U0001f40c', "7"), ("x" * 255, "8")]
-    board.publish([reserved(*pair) for pair in odd])
-    assert board.holdings().waiting == odd
+    odd = [('\x00,"]\udce9 \né\U0001f40c', "7"), ("x" * 255, "8")]
+    for pair in odd:
+        board.take(*pair)
+    assert [(held.jid, held.token) for held in board.holdings().waiting] == odd
 
 
-def test_a_full_batch_of_long_ids_fits(board: Board) -> None:
-    jobs = [reserved("\udcff" * 255, str(10**15 + n)) for n in range(100)]
-    assert board.publish(jobs) == 100
-    assert len(board.holdings().waiting) == 100
+def test_what_does_not_fit_is_not_held() -> None:
+    board = Board(slots=2)
+    slots = [board.take(jid, "1") for jid in ("x" * 500, "a", "b", "c")]
+    assert slots == [board.nowhere, 0, 1, board.nowhere]
+    for slot in slots:
+        board.begin(slot, 1.0)
+        board.finish(slot)
+        board.free(slot)
+    assert states(board) == [[], [], []]
+    # What was nowhere has not been added to the slots.
+    assert [board.take("a", "1") for _ in range(3)].count(board.nowhere) == 1
 
 
-def test_what_does_not_fit_is_not_held(board: Board) -> None:
-    jobs = [reserved("x" * 100_000, str(n)) for n in range(8)]
-    fitting = board.publish(jobs)
-    assert 0 < fitting < 8
-    assert len(board.holdings().waiting) == fitting
+def test_a_reader_never_sees_half_a_job(board: Board) -> None:
+    def work() -> None:
+        turn = 0
+        while True:
+            turn += 1
+            slot = board.take(str(turn) * 9, str(turn))
+            board.begin(slot, float(turn))
+            board.finish(slot)
+            board.free(slot)
+
+    writer = os.fork()
+    if writer == 0:
+        work()
+    try:
+        seen = set()
+        while len(seen) < 1000:
+            for held in board.holdings().all:
+                assert held.jid == held.token * 9
+                assert held.state == boards.WAITING or held.started == float(held.token)
+                seen.add(held.token)
+    finally:
+        os.kill(writer, 9)
+        os.waitpid(writer, 0)
 
 
 class TestLetter:

@@ -20,7 +20,7 @@ from django_qless.embedded import EmbeddedError
 from django_qless.environment import DjangoEnvironment
 from django_qless.worker.log import show
 from django_qless.worker.options import SHUTDOWN_TIMEOUT, WorkerOptions, new_name
-from django_qless.worker.pools import POOLS
+from django_qless.worker.pools.kinds import KINDS
 from django_qless.worker.preflight import CannotWork
 from django_qless.worker.reservers import RESERVERS
 from django_qless.worker.shutdown import described
@@ -74,7 +74,7 @@ class Command(BaseCommand):
             metavar="N",
             help="how many jobs at once (default: 1)",
         )
-        add("--pool", choices=sorted(POOLS), default="prefork", help="who runs them")
+        add("--pool", choices=sorted(KINDS), default="prefork", help="who runs them")
         add(
             "--reserver",
             choices=sorted(RESERVERS),

@@ -41,12 +41,12 @@ class Aftermath:
         holdings = dead.board.holdings()
         # Finished ones may not have been settled: if they were, the server refuses.
         released = [*holdings.finished, *holdings.waiting]
-        if running := holdings.running:
+        for running in holdings.running:
             if dead.doomed is None:
-                self._owed.append(crash(*running, dead))
+                self._owed.append(crash(running.jid, running.token, dead))
             elif running.token not in dead.doomed:
                 released.append(running)
-        self._owed.extend(release(*held) for held in released)
+        self._owed.extend(release(held.jid, held.token) for held in released)
         if self._owed:
             self.due = time.monotonic()
         if dead.board.words[boards.CALLS] % 2:

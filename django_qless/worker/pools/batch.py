@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from django_qless.core import Reserved
     from django_qless.worker.pools.board import Board
 
+    # How a job ended, with its slot on the board.
+    Outcome = tuple[int, Settlement]
+
 # Seconds that a finished job waits to be settled, or a held one to be started. The rest
 # up to 20 ms is for getting hold of the interpreter and for the round trip.
 LIMIT = 0.010
@@ -44,14 +47,14 @@ class Batch:
     def __init__(
         self,
         board: Board,
-        settle: Callable[[Sequence[Settlement]], bool],
+        settle: Callable[[Sequence[Outcome]], bool],
     ) -> None:
         """Settle with this function what must not wait.
 
         It raises nothing, and returns False if it has to be tried again.
         """
         self.waiting: deque[tuple[int, Reserved]] = deque()
-        self.outcomes: deque[Settlement] = deque()
+        self.outcomes: deque[Outcome] = deque()
         #: How often the other thread has stepped in, twice: odd while it is at it.
         self.early_steps = 0
         self._settle = settle
@@ -59,28 +62,15 @@ class Batch:
         self._lock = threading.Lock()
         self._settling = threading.Lock()
         self._since = 0.0
-        self._shown_before = 0
-        self._in_hand: list[Settlement] = []
         self._called = threading.Event()
         self._watching = False
         self._leaving = False
         self._thread: threading.Thread | None = None
 
-    def show(self, jobs: Sequence[Reserved]) -> int:
-        """Publish these jobs as held; return how many fitted.
-
-        Before them come those whose outcomes the server does not have yet: for it, they
-        are held as well, and whoever clears up after a death must know.
-        """
+    def load(self, held: Iterable[tuple[int, Reserved]], now: float) -> None:
+        """Hold these jobs, shown in these slots, from `now` (monotonic) on."""
         with self._lock:
-            unsettled = [*self._in_hand, *self.outcomes]
-        self._shown_before = len(unsettled)
-        return self._board.publish([*unsettled, *jobs]) - len(unsettled)
-
-    def load(self, jobs: Iterable[Reserved], now: float) -> None:
-        """Hold these jobs, which have been shown, from `now` (monotonic) on."""
-        with self._lock:
-            self.waiting.extend(enumerate(jobs, self._shown_before + 1))
+            self.waiting.extend(held)
             self._since = now if len(self.waiting) > 1 or self.outcomes else 0.0
         if self._since and not self._watching:
             self._call_watchman()
@@ -89,9 +79,9 @@ class Batch:
         """Take in that all jobs of the batch have been run or handed back."""
         self._since = 0.0
 
-    def take_outcomes(self, most: int) -> list[Settlement]:
+    def take_outcomes(self, most: int) -> list[Outcome]:
         """Return and forget up to `most` outcomes, the oldest first."""
-        taken: list[Settlement] = []
+        taken: list[Outcome] = []
         try:
             while len(taken) < most:
                 taken.append(self.outcomes.popleft())
@@ -99,22 +89,27 @@ class Batch:
             pass
         return taken
 
-    def put_back(self, outcomes: Sequence[Settlement]) -> None:
+    def put_back(self, outcomes: Sequence[Outcome]) -> None:
         """Keep outcomes that could not be sent."""
         self.outcomes.extendleft(reversed(outcomes))
 
     def drop(self, tokens: set[str]) -> None:
         """Do not start jobs whose locks are lost."""
         with self._lock:
-            kept = [entry for entry in self.waiting if entry[1].token not in tokens]
+            entries = list(self.waiting)
             self.waiting.clear()
-            self.waiting.extend(kept)
+            for entry in entries:
+                if entry[1].token in tokens:
+                    self._board.free(entry[0])
+                else:
+                    self.waiting.append(entry)
 
     def give_up_waiting(self) -> None:
         """Hand back what has not been started."""
         try:
             while True:
-                self.outcomes.append(hand_back(self.waiting.popleft()[1]))
+                slot, job = self.waiting.popleft()
+                self.outcomes.append((slot, hand_back(job)))
         except IndexError:
             pass
 
@@ -154,24 +149,14 @@ class Batch:
                 if self._since != since:
                     return
                 self._since = 0.0
-                turn = self._board.turn
                 self.early_steps += 1
                 self.give_up_waiting()
             self._settle_outcomes()
             self.early_steps += 1
-            # Until now the others were held, as far as the server knew.
-            self._board.show_alone(turn)
 
     def _settle_outcomes(self) -> None:
-        while True:
-            with self._lock:
-                self._in_hand = self.take_outcomes(most=200)
-            if not self._in_hand:
-                return
-            is_settled = self._settle(self._in_hand)
-            with self._lock:
-                self._in_hand = []
-            if not is_settled:
+        while outcomes := self.take_outcomes(most=200):
+            if not self._settle(outcomes):
                 if self._leaving:
                     return
                 time.sleep(AFTER_TROUBLE)

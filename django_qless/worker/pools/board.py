@@ -5,127 +5,171 @@ after its death; the parent writes orders. Neither waits for the other or makes 
 call, and a board is as readable after its child's death as before.
 
     word         written by    meaning
-    RUNNING      child         which of the held jobs runs: its place from 1; 0: none yet
-    STARTED      child         since when, on the monotonic clock
-    ALONE        child         the turn of `held` of which only the running job is left
     CALLS        child         odd while a call that reserves jobs is under way
     IDLE         child         1: it waits for jobs and may be woken by a signal
-    DRY          child         1: its queues were empty when it last asked
+    DRY          child         1: its queues were empty when it last asked, and nothing runs
     READY        child         1: it has reached the server once
     LOCK         child         the shortest lock it was given of late, in seconds
-    ATTENTION    parent        rises with each order: a stop, or jobs lost
-    STOP         parent        1: start no more jobs
+    HIGH         child         slots from here on have never been used
+    RUNS         child         how many runs it has begun
+    LEAVING      child         1: it takes no more jobs, and ends when it holds none
+    TURNED       child         when its event loop last turned (monotonic), 0.0 without one
+    CULPRIT      child         1 + the slot of the job that blocks its event loop; 0: none
+    ASKED        child         when a reserving call last went well (monotonic)
+    ATTENTION    parent        rises with each order
+    STOP         parent        1: start no more jobs, and end
+    QUIET        parent        1: reserve no jobs for now
+    INTERRUPT    parent        1: raise ShuttingDown in the jobs that run
     PACE         parent        seconds from one heartbeat to the next
-    held         child         [jid, token, jid, token…]: what the server takes for held,
-                               in the order of running
+    ROOM         parent        how many jobs it may run at once
     lost         parent        [token…] of held jobs whose locks are lost
+    slots        child         the jobs that the server takes for held, one per slot
+
+A slot begins with a word that counts its uses times four, plus a state: FREE, WAITING for
+its turn, RUNNING, or FINISHED but not yet settled. Whoever reads a slot looks at this
+word before and after.
 """
 
 from __future__ import annotations
 
 import mmap
-import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from django_qless.worker.pools.letter import Letter
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from django_qless.core import Reserved, Settlement
+    from collections.abc import Collection
 
 (
-    RUNNING,
-    STARTED,
-    ALONE,
     CALLS,
     IDLE,
     DRY,
     READY,
     LOCK,
+    HIGH,
+    RUNS,
+    LEAVING,
+    TURNED,
+    CULPRIT,
+    ASKED,
     ATTENTION,
     STOP,
+    QUIET,
+    INTERRUPT,
     PACE,
+    ROOM,
     WORDS,
-) = range(12)
+) = range(18)
+
+FREE, WAITING, RUNNING, FINISHED = range(4)
+
+# The words of a slot: its state, when it began to run (monotonic), the seconds after which
+# the process is killed (0.0: never), the seconds until the next attempt then, the length
+# of its text.
+STATE, STARTED, HARD, DELAY, LENGTH, TEXT = range(6)
 
 WORD = 8
-DONE = 1 << 32  # a place behind the last one
-# Pages that are never touched take no memory. A hundred ids of 255 bytes fit.
-HELD_BYTES = 512 * 1024
+SLOT_WORDS = 64
+TEXT_BYTES = (SLOT_WORDS - TEXT) * WORD
 LOST_BYTES = 16 * 1024
+SLOTS = 512
 
 
 class Held(NamedTuple):
-    """A job that a child holds: the name of the job and of the lock on it."""
+    """A job that a child holds."""
 
+    slot: int
+    state: int
     jid: str
+    #: Names the lock on the job.
     token: str
+    #: When its run began, on the monotonic clock; 0.0: not yet.
+    started: float
+    #: Seconds after which the process that runs it is killed; 0.0: never.
+    hard: float
+    #: Seconds until the next attempt, if it is.
+    delay: float
 
 
 class Holdings(NamedTuple):
     """What a child holds at a moment."""
 
     finished: list[Held]
-    running: Held | None
+    running: list[Held]
     waiting: list[Held]
 
     @property
     def all(self) -> list[Held]:
-        """All jobs of the batch."""
+        """All jobs that the server takes for held."""
         return [*self.finished, *self.locked]
 
     @property
     def locked(self) -> list[Held]:
-        """The jobs whose locks the child needs: the running one and those to come."""
-        return [*([self.running] if self.running else []), *self.waiting]
+        """The jobs whose locks the child needs: the running ones and those to come."""
+        return [*self.running, *self.waiting]
 
 
 class Board:
     """What the parent and one child know of each other; see the table above."""
 
-    def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, WORDS * WORD + HELD_BYTES + LOST_BYTES)
+    def __init__(self, slots: int = SLOTS) -> None:
+        """Make a board for up to `slots` held jobs. Untouched pages take no memory."""
+        head = WORDS * WORD
+        first = head + LOST_BYTES
+        # One more slot, which nobody reads, for jobs that fit into none.
+        self._memory = mmap.mmap(-1, first + (slots + 1) * SLOT_WORDS * WORD)
         view = memoryview(self._memory)
-        held, lost = WORDS * WORD, WORDS * WORD + HELD_BYTES
-        self.words = view[:held].cast("Q")
-        self.seconds = view[:held].cast("d")
-        self._held = Letter(view[held:lost])
-        self._lost = Letter(view[lost:])
+        self.words = view.cast("Q")
+        self.seconds = view.cast("d")
+        self._bytes = view
+        self._lost = Letter(view[head:first])
+        self._first = first // WORD
+        self.nowhere = slots
+        self._unused = list(range(slots - 1, -1, -1))
 
-    # The child's side.
+    # The child's side. Each slot is touched by one thread at a time.
 
-    def publish(self, jobs: Sequence[Reserved | Settlement]) -> int:
-        """Show these jobs as held and none as running; return how many fitted."""
-        fitting = len(jobs)
-        self.words[RUNNING] = 0
-        while not self._held.write(
-            [text for job in jobs[:fitting] for text in (job.jid, job.token)]
-        ):
-            fitting //= 2
-        return fitting
+    def take(self, jid: str, token: str) -> int:
+        """Show a job as held and waiting; return its slot, `nowhere` if it fits in none."""
+        text = f"{jid}\n{token}".encode("utf-8", "surrogateescape")
+        size = len(text)
+        if size > TEXT_BYTES or not self._unused:
+            return self.nowhere
+        slot = self._unused.pop()
+        at = self._first + slot * SLOT_WORDS
+        begin = (at + TEXT) * WORD
+        self._bytes[begin : begin + size] = text
+        words, seconds = self.words, self.seconds
+        words[at + LENGTH] = size
+        seconds[at + STARTED] = seconds[at + HARD] = 0.0
+        words[at] += WAITING
+        if slot >= words[HIGH]:
+            words[HIGH] = slot + 1
+        return slot
 
-    def run(self, place: int, now: float) -> None:
-        """Show the job at this place, from 1, as the running one since `now`."""
-        self.seconds[STARTED] = now
-        self.words[RUNNING] = place
+    def limit(self, slot: int, hard: float, delay: float) -> None:
+        """Show after how many seconds the run is to be killed; call it before `begin`."""
+        at = self._first + slot * SLOT_WORDS
+        self.seconds[at + HARD] = hard
+        self.seconds[at + DELAY] = delay
 
-    @property
-    def turn(self) -> int:
-        """Which publication of held jobs is the present one."""
-        return self._held.turns
+    def begin(self, slot: int, now: float) -> None:
+        """Show a waiting job as running since `now`."""
+        at = self._first + slot * SLOT_WORDS
+        self.seconds[at + STARTED] = now
+        self.words[at] += 1
+        self.words[RUNS] += 1
 
-    def show_alone(self, turn: int) -> None:
-        """Show that of this publication only the running job is still held."""
-        self.words[ALONE] = turn
+    def finish(self, slot: int) -> None:
+        """Show a running job as finished: its outcome is not settled yet."""
+        self.words[self._first + slot * SLOT_WORDS] += 1
 
-    def rest(self) -> None:
-        """Show that all held jobs have been run."""
-        self.words[RUNNING] = DONE
-
-    def clear(self) -> None:
-        """Show that nothing is held any more."""
-        self.publish(())
+    def free(self, slot: int) -> None:
+        """Show a job as held no more: it is settled, handed back, or lost."""
+        if slot != self.nowhere:
+            at = self._first + slot * SLOT_WORDS
+            self.words[at] = (self.words[at] | FINISHED) + 1
+            self._unused.append(slot)
 
     def lost_tokens(self) -> set[str]:
         """Return the locks that the parent has been told are lost."""
@@ -134,39 +178,43 @@ class Board:
     # The parent's side.
 
     def holdings(self) -> Holdings:
-        """Return what the child holds: one consistent look."""
-        while True:
-            turns, place = self._held.turns, self.words[RUNNING]
-            alone = self.words[ALONE] == turns
-            flat = self._held.read() or []
-            if (self._held.turns, self.words[RUNNING]) == (turns, place):
-                break
-        jobs = [Held(*pair) for pair in zip(flat[::2], flat[1::2], strict=True)]
-        if not place:
-            return Holdings([], None, jobs)
-        if place > len(jobs):
-            return Holdings(jobs, None, [])
-        waiting = [] if alone else jobs[place:]
-        return Holdings(jobs[: place - 1], jobs[place - 1], waiting)
+        """Return what the child holds, by state."""
+        found = Holdings([], [], [])
+        lists = (None, found.waiting, found.running, found.finished)
+        for slot in range(self.words[HIGH]):
+            held = self._read(slot)
+            if held:
+                lists[held.state].append(held)  # type: ignore[union-attr]
+        return found
 
     def order_stop(self) -> None:
-        """Have the child start no more jobs."""
+        """Have the child start no more jobs, and end."""
         self.words[STOP] = 1
         self.words[ATTENTION] += 1
 
     def order_drop(self, tokens: Collection[str]) -> None:
-        """Have the child drop these jobs if it has not started them."""
+        """Have the child drop these jobs: their locks are lost."""
         known = self._lost.read() or []
-        # Only what a child holds now matters; it never holds more than this.
+        # Only what a child holds now matters.
         self._lost.write([*known, *sorted(tokens)][-256:])
         self.words[ATTENTION] += 1
 
-    def running_for(self) -> float:
-        """Return for how many seconds the running job has been running."""
-        return time.monotonic() - self.seconds[STARTED] if self.words[RUNNING] else 0.0
-
     def close(self) -> None:
         """Give the memory back."""
-        for part in (self.words, self.seconds, self._held, self._lost):
-            part.release()
+        self._lost.release()
+        for view in (self.words, self.seconds, self._bytes):
+            view.release()
         self._memory.close()
+
+    def _read(self, slot: int) -> Held | None:
+        words, seconds = self.words, self.seconds
+        at = self._first + slot * SLOT_WORDS
+        begin = (at + TEXT) * WORD
+        while state := (word := words[at]) & 3:
+            size = min(words[at + LENGTH], TEXT_BYTES)
+            text = bytes(self._bytes[begin : begin + size])
+            times = [seconds[at + n] for n in (STARTED, HARD, DELAY)]
+            if words[at] == word:
+                jid, _, token = text.decode("utf-8", "surrogateescape").rpartition("\n")
+                return Held(slot, state, jid, token, *times)
+        return None

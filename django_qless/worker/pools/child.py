@@ -18,7 +18,7 @@ from django_qless.worker.pools.exchange import Exchange
 from django_qless.worker.pools.pace import Pace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from types import FrameType
 
     from django_qless.core import Reserved, Settled, Settlement
@@ -95,7 +95,7 @@ class Child:
             event(logging.INFO, "all is well again", pid=os.getpid())
             self.troubles = 0
         if settled and settled.jobs:
-            self.run_batch(settled.jobs)
+            self.run_batch()
         elif settled:
             self.rest(settled)
 
@@ -107,37 +107,36 @@ class Child:
                 self.exchange.settle()
             except Exception as error:  # noqa: BLE001
                 self.pause(error)
-        self.board.clear()
 
     # Running.
 
-    def run_batch(self, jobs: Sequence[Reserved]) -> None:
-        """Run the jobs one after the other, as far as they may be run."""
+    def run_batch(self) -> None:
+        """Run the jobs just taken one after the other, as far as they may be run."""
         board, batch = self.board, self.batch
         words, waiting = board.words, batch.waiting
         perform, keep = self.execution.perform, batch.outcomes.append
         chatty = logger.isEnabledFor(logging.DEBUG)
         ran = 0
         began = now = time.monotonic()
-        batch.load(jobs, now)
+        batch.load(self.exchange.taken, now)
         while True:
             if words[boards.ATTENTION] != self.obeyed or self.stopped:
                 self.obey()
             try:
-                place, job = waiting.popleft()
+                slot, job = waiting.popleft()
             except IndexError:
                 break
-            board.run(place, now)
+            board.begin(slot, now)
             outcome = perform(job)
             if self.is_copy:
                 os._exit(0)
-            keep(outcome)
+            board.finish(slot)
+            keep((slot, outcome))
             ran += 1
             then, now = now, time.monotonic()
             if chatty or outcome.verb != "complete":
                 self.tell(job, outcome, now - then)
         batch.done()
-        board.rest()
         self.pace.learn(ran, now - began)
 
     def obey(self) -> None:
@@ -170,7 +169,6 @@ class Child:
     def rest(self, settled: Settled) -> None:
         """Sleep until a job may have come, or there is an order."""
         self.pace.rest()
-        self.board.clear()
         if self.worker.options.burst:
             self.board.words[boards.DRY] = 1
             self.ring()

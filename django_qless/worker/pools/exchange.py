@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING
 
 from django_qless.core import Client, Settlement
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from django_qless.core import Reserved, Settled
     from django_qless.core.calls import Request
+    from django_qless.worker.pools.batch import Outcome
     from django_qless.worker.pools.board import Board
     from django_qless.worker.worker import Worker
 
@@ -57,6 +59,8 @@ class Exchange:
         self.questions: dict[tuple[tuple[str, ...], int], Request[Settled]] = {}
         self.lock_length = LockLength(self.client)
         self.batch = Batch(board, self.settle_early)
+        #: The jobs of the last call with their slots on the board.
+        self.taken: list[tuple[int, Reserved]] = []
 
     def reserve(self, count: int) -> Settled | None:
         """Settle what is finished and reserve up to `count` jobs, in one call.
@@ -74,6 +78,7 @@ class Exchange:
         finally:
             words[boards.CALLS] += 1
         words[boards.READY] = 1
+        self.board.seconds[boards.ASKED] = time.monotonic()
         if settled is None or settled.jobs:
             return settled
         # Jobs may be on their way back into the queues, and what follows from a refusal
@@ -91,18 +96,16 @@ class Exchange:
         try:
             settled = self.client.run(self.request(outcomes, count))
         except BaseException as error:
-            # A call that is split may have settled some before it failed.
-            left = outcomes[getattr(error, "done", 0) :]
+            left = self.keep_unsettled(outcomes, error)
             if left and is_about_the_call(error):
                 self.settle_singly(left)
                 return None
             self.batch.put_back(left)
             raise
-        if settled.refused:
-            self.take_refusals(settled, outcomes)
+        self.free(outcomes, settled)
         return settled
 
-    def request(self, outcomes: Sequence[Settlement], count: int) -> Request[Settled]:
+    def request(self, outcomes: Sequence[Outcome], count: int) -> Request[Settled]:
         """Return the call; what an idle child asks is made once, not while a job waits."""
         queues = tuple(self.reserver.order()) if count else ()
         if not outcomes and (known := self.questions.get((queues, count))):
@@ -110,7 +113,7 @@ class Exchange:
         request = Client.settle.build(
             self.client,
             self.worker.name,
-            outcomes,
+            [settlement for _, settlement in outcomes],
             count=count,
             queues=queues,
             exclude=self.worker.options.exclude if count else (),
@@ -122,59 +125,86 @@ class Exchange:
 
     def show(self, jobs: Sequence[Reserved]) -> None:
         """Publish the jobs, so that the parent beats for them, and often enough."""
-        fitting = self.batch.show(jobs)
-        if fitting < len(jobs):
-            event(logging.WARNING, "no heartbeats", jid=jobs[-1].jid[:100])
+        board = self.board
+        self.taken = [(board.take(job.jid, job.token), job) for job in jobs]
+        for slot, job in self.taken:
+            if slot == board.nowhere:
+                event(logging.WARNING, "no heartbeats", jid=job.jid[:100])
         lock = self.lock_length.shortest(jobs)
-        self.board.seconds[boards.LOCK] = lock
-        if pace_for(lock) < self.board.seconds[boards.PACE]:
+        board.seconds[boards.LOCK] = lock
+        if pace_for(lock) < board.seconds[boards.PACE]:
             self.ring()
 
-    def settle_early(self, outcomes: Sequence[Settlement]) -> bool:
+    def settle_early(self, outcomes: Sequence[Outcome]) -> bool:
         """Settle while a job runs; return whether that was possible."""
+        settlements = [settlement for _, settlement in outcomes]
         try:
             settled = self.early_client.settle(
-                self.worker.name, outcomes, count=0, queues=()
+                self.worker.name, settlements, count=0, queues=()
             )
         except Exception as error:  # noqa: BLE001  whatever it is, nothing is forgotten
-            left = outcomes[getattr(error, "done", 0) :]
-            self.batch.put_back(left)
+            self.batch.put_back(self.keep_unsettled(outcomes, error))
             event(logging.DEBUG, "settling early failed", error=error)
             return False
-        self.take_refusals(settled, outcomes)
+        self.free(outcomes, settled)
         return True
 
-    def settle_singly(self, outcomes: Sequence[Settlement]) -> None:
+    def settle_singly(self, outcomes: Sequence[Outcome]) -> None:
         """Settle one by one, since one of them spoils the call for all."""
         for at, outcome in enumerate(outcomes):
             try:
                 settled = self.client.settle(
-                    self.worker.name, [outcome], count=0, queues=()
+                    self.worker.name, [outcome[1]], count=0, queues=()
                 )
             except BaseException as error:
                 if not is_about_the_call(error):
                     self.batch.put_back(outcomes[at:])
                     raise
-                self.refuse(outcome, type(error).__name__, str(error))
+                if not self.refuse(*outcome, type(error).__name__, str(error)):
+                    self.board.free(outcome[0])
             else:
-                self.take_refusals(settled, [outcome])
+                self.free([outcome], settled)
 
-    def take_refusals(self, settled: Settled, outcomes: Sequence[Settlement]) -> None:
-        """Look at the outcomes that the server did not take."""
-        sent = {outcome.jid: outcome for outcome in outcomes}
-        for refused in settled.refused:
-            self.refuse(sent[refused.jid], refused.code, refused.text)
+    def keep_unsettled(
+        self, outcomes: Sequence[Outcome], error: BaseException
+    ) -> Sequence[Outcome]:
+        """Return the outcomes that a call which failed so has left unsettled.
 
-    def refuse(self, outcome: Settlement, code: str, text: str) -> None:
-        """Log that an outcome was refused; if the job is still ours, it fails."""
+        A call that is split may have settled some before.
+        """
+        done = getattr(error, "done", 0)
+        for slot, _ in outcomes[:done]:
+            self.board.free(slot)
+        return outcomes[done:]
+
+    def free(self, outcomes: Sequence[Outcome], settled: Settled) -> None:
+        """Take in how a call has answered: what is settled is held no longer."""
+        kept: set[int] = set()
+        if settled.refused:
+            sent = {outcome[1].jid: outcome for outcome in outcomes}
+            for refused in settled.refused:
+                slot, settlement = sent[refused.jid]
+                if self.refuse(slot, settlement, refused.code, refused.text):
+                    kept.add(slot)
+        for slot, _ in outcomes:
+            if slot not in kept:
+                self.board.free(slot)
+
+    def refuse(self, slot: int, outcome: Settlement, code: str, text: str) -> bool:
+        """Log that an outcome was refused; if the job is still ours, it fails.
+
+        Returns whether it is.
+        """
         level = logging.DEBUG if outcome.verb == "release" else logging.WARNING
         event(level, "refused", jid=outcome.jid, verb=outcome.verb, why=code, text=text)
-        if code not in GONE and outcome.args[:1] != (failures.REFUSED,):
-            words = failures.fitting(f"The server refused {outcome.verb}: {text}")
-            args = (failures.REFUSED, words)
-            self.batch.outcomes.append(
-                Settlement(outcome.jid, outcome.token, "fail", args)
-            )
+        if code in GONE or outcome.args[:1] == (failures.REFUSED,):
+            return False
+        words = failures.fitting(f"The server refused {outcome.verb}: {text}")
+        failure = Settlement(
+            outcome.jid, outcome.token, "fail", (failures.REFUSED, words)
+        )
+        self.batch.outcomes.append((slot, failure))
+        return True
 
 
 def is_about_the_call(error: BaseException) -> bool:

@@ -101,6 +101,15 @@ class Process:
         if not self.board.words[boards.STOP]:
             self.board.order_stop()
         # Only a wait needs a signal; a job is not to be disturbed by one.
+        self.nudge()
+
+    def drop(self, lost: Iterable[str]) -> None:
+        """Have it give up the jobs whose locks, named by these tokens, are lost."""
+        self.board.order_drop(set(lost))
+        self.nudge()
+
+    def nudge(self) -> None:
+        """Have it look at the board, if it sleeps or its main thread runs no jobs."""
         if self.board.words[boards.IDLE]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGTERM)

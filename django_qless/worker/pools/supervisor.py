@@ -1,6 +1,6 @@
-"""The prefork pool: a parent that supervises, and children that run jobs.
+"""The parent of a pool: it supervises children, which run the jobs.
 
-The parent has one thread and runs no jobs. It sees children die and starts new ones,
+It is the same for all kinds of pools. It has one thread and runs no jobs. It sees children die and starts new ones,
 beats for the jobs of all in one call, passes on orders, and decides when to end.
 """
 
@@ -18,8 +18,7 @@ from django_qless.worker.heartbeat import Heartbeat
 from django_qless.worker.log import event, logger
 from django_qless.worker.pools import board as boards
 from django_qless.worker.pools.aftermath import Aftermath
-from django_qless.worker.pools.board import Board
-from django_qless.worker.pools.child import Child
+from django_qless.worker.pools.board import SLOTS, Board
 from django_qless.worker.pools.nursery import Nursery
 from django_qless.worker.pools.process import Process
 from django_qless.worker.shutdown import SIGNALS, Signals, Stage
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from django_qless.worker.pools.board import Held
+    from django_qless.worker.pools.kinds import Kind
     from django_qless.worker.worker import Worker
 
 # Seconds without new children after an error of the parent's own.
@@ -44,13 +44,13 @@ DEAF = 0.02
 LAST_WORDS = 5.0
 
 
-class Prefork:
-    """Runs up to `concurrency` jobs at once, each in a process of its own."""
+class Supervisor:
+    """Keeps the children of a pool at work until the worker ends."""
 
-    name = "prefork"
-
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, kind: Kind) -> None:
         self.worker = worker
+        self.kind = kind
+        self.wanted = worker.options.concurrency if kind.many else 1
         self.shutdown = worker.shutdown
         self.children: list[Process] = []
         client = worker.client(PATIENCE)
@@ -123,7 +123,7 @@ class Prefork:
         return (
             self.shutdown.stage is Stage.RUNNING
             and self.aftermath.due is None
-            and len(self.children) == self.worker.options.concurrency
+            and len(self.children) == self.wanted
         )
 
     @property
@@ -131,11 +131,10 @@ class Prefork:
         """How many children are to be started now, or soon."""
         if self.shutdown.stage is not Stage.RUNNING:
             return 0
-        options = self.worker.options
-        if options.burst and self.aftermath.due is not None:
+        if self.worker.options.burst and self.aftermath.due is not None:
             # A new child's look into the queues is to see what comes back to them.
             return 0
-        return options.concurrency - len(self.children)
+        return self.wanted - len(self.children)
 
     # The steps of a round, in their order.
 
@@ -199,7 +198,9 @@ class Prefork:
                 known = newest.setdefault(held.jid, held)
                 if int(held.token) > int(known.token):
                     newest[held.jid] = held
-        lost = self.heartbeat.beat(list(newest.values()))
+        lost = self.heartbeat.beat(
+            [(held.jid, held.token) for held in newest.values()]
+        )
         if lost:
             self.take_losses({newest[jid].token for jid in lost if jid in newest})
         self.heartbeat.relax(self.locks())
@@ -212,12 +213,13 @@ class Prefork:
         for child in self.children:
             holdings = child.board.holdings()
             lost = {held.token for held in holdings.locked if held.token in tokens}
-            if holdings.running and holdings.running.token in lost:
-                jid = holdings.running.jid
+            running = [held for held in holdings.running if held.token in lost]
+            if running and self.kind.kills:
+                jid = running[0].jid
                 event(logging.WARNING, "lock lost, killing", jid=jid, pid=child.pid)
                 child.kill(lost)
             elif lost:
-                child.board.order_drop(lost)
+                child.drop(lost)
 
     def end_burst(self) -> None:
         """Begin to end when all queues are empty and nothing runs."""
@@ -243,8 +245,10 @@ class Prefork:
         """Start the children that are missing, unless it is too early."""
         while self.missing and time.monotonic() >= self.nursery.due:
             self.worker.environment.before_fork()
-            board = Board()
+            options = self.worker.options
+            board = Board(slots=max(SLOTS, 4 * options.concurrency))
             board.seconds[boards.PACE] = self.heartbeat.pace
+            board.words[boards.ROOM] = 1 if self.kind.many else options.concurrency
             self.children.append(Process(self.live, board, self.children))
 
     def live(self, board: Board) -> None:
@@ -252,4 +256,4 @@ class Prefork:
         self.signals.close()
         os.close(self.bell)
         self.worker.environment.after_fork()
-        Child(self.worker, board, self.bell_button).run()
+        self.kind.live(self.worker, board, self.bell_button)
