@@ -64,6 +64,7 @@ for _, name in ipairs({
   'releasing',
   'idle',
   'wake',
+  'journal',
 }) do
   ALONE[name] = true
 end
@@ -73,7 +74,18 @@ local FAMILY = {
   { 'f:', check_group },
   { 't:', check_tag },
 }
-for _, start in ipairs({ 's:', 'm:', 'result:', 'reply:', 'worker:', 'idle:', 'wake:', 'timer:' }) do
+for _, start in ipairs({
+  's:',
+  'm:',
+  'result:',
+  'reply:',
+  'worker:',
+  'orders:',
+  'stacks:',
+  'idle:',
+  'wake:',
+  'timer:',
+}) do
   FAMILY[#FAMILY + 1] = { start }
 end
 

@@ -23,6 +23,8 @@ ARTEFACT = FOLDER.parent / "django_qless" / "core" / "qless.lua"
 
 MODULES = [
     "head",
+    "texts",
+    "absence",
     "errors",
     "json",
     "arguments",
@@ -32,8 +34,10 @@ MODULES = [
     "clock",
     "replies",
     "wake",
+    "journal",
     "minutes",
     "stats",
+    "samples",
     "tags",
     "failures",
     "history",
@@ -49,6 +53,8 @@ MODULES = [
     "pop",
     "verbs",
     "settle",
+    "survey",
+    "orders",
     "worker",
     "audit_jobs",
     "audit",

@@ -1,23 +1,34 @@
 -- The server's clock, and the record of the namespace that keeps it: meta.
-local Arguments, scope, key = Qless.Arguments, Qless.scope, Qless.key
+local Texts, Arguments, scope, key = Qless.Texts, Qless.Arguments, Qless.scope, Qless.key
 
 local Clock = {}
 Qless.Clock = Clock
 
-local call, format = redis.call, string.format
+local call, format, rep, floor = redis.call, string.format, string.rep, math.floor
 
 -- A kept time this far ahead of the server is not drift but a failover to a skewed replica.
 local TOO_FAR = 60
 
-local kept, token, drawn, server, skewed
+local EVERY = 64
+
+-- kept and token as meta has them; last: the last token drawn, as text
+local kept, token, drawn, last, server, skewed
 
 function Clock.reset()
-  kept, token, drawn, server, skewed = nil, nil, 0, false, false
+  kept, token, drawn, last, server, skewed = nil, nil, 0, nil, false, false
 end
 
-local function server_time()
+-- What stands before the microseconds, by how many digits they have.
+local BEFORE = {}
+for digits = 1, 6 do
+  BEFORE[digits] = '.' .. rep('0', 6 - digits)
+end
+
+local function take_server_time()
   local time = call('TIME')
-  return tonumber(time[1]) + tonumber(time[2]) / 1e6
+  local second, rest = time[1], BEFORE[#time[2]] .. time[2]
+  scope.now = tonumber(second .. rest)
+  Texts.begin(second, rest)
 end
 
 -- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back.
@@ -29,36 +40,44 @@ function Clock.set(text)
     return
   end
   server = true
-  local now = server_time()
-  if kept and kept > now then
-    if kept - now <= TOO_FAR then
-      now = kept
-    else
-      skewed = true
-    end
+  take_server_time()
+  local ahead = kept and kept - scope.now or 0
+  if ahead > TOO_FAR then
+    skewed = true
+  elseif ahead > 0 then
+    scope.now = kept
+    Texts.begin()
   end
-  scope.now = now
 end
 
 -- A new fencing token: rises for ever, whatever becomes of the jobs.
 function Clock.draw()
   if scope.keyed then
     drawn = drawn + 1
-    return Qless.whole(token + drawn)
+    last = Texts.whole(token + drawn)
+    return last
   end
   return call('HINCRBY', key.meta(), 'token', 1)
+end
+
+-- Is it time for what has to be looked after, but not at each call? So in the first call of a
+-- second, and for one in EVERY tokens.
+function Clock.is_round()
+  return token % EVERY == 0 or not kept or floor(kept) ~= floor(scope.now)
 end
 
 -- Written only when the call has succeeded: a refused call does not advance the clock.
 function Clock.keep()
   local name = key.meta()
-  local drew = drawn > 0 or not kept
-  if server and drew then
-    call('HSET', name, 'clock', format('%.6f', scope.now), 'token', format('%.0f', token + drawn))
+  if not last and not kept then
+    last = Texts.whole(token)
+  end
+  if server and last then
+    call('HSET', name, 'clock', Texts.now(), 'token', last)
   elseif server then
-    call('HSET', name, 'clock', format('%.6f', scope.now))
-  elseif drew then
-    call('HSET', name, 'token', format('%.0f', token + drawn))
+    call('HSET', name, 'clock', Texts.now())
+  elseif last then
+    call('HSET', name, 'token', last)
   end
   if skewed then
     call('HINCRBY', name, 'skews', 1)

@@ -1,5 +1,6 @@
 -- Options of the namespace: defaults, values, and what a value may be.
-local Errors, Arguments, Events, key = Qless.Errors, Qless.Arguments, Qless.Events, Qless.key
+local Errors, Arguments, Events, scope, key =
+  Qless.Errors, Qless.Arguments, Qless.Events, Qless.scope, Qless.key
 
 local Config = {}
 Qless.Config = Config
@@ -102,9 +103,27 @@ function Config.concurrency(queue)
   return math.ceil(decimal(Config.get(queue .. '-max-concurrency')) or 0)
 end
 
+-- How often a lottery draws the queue, beside the others; 0 for never.
+function Config.weight(queue)
+  if untouched() then
+    return 1
+  end
+  return math.max(0, decimal(Config.get(queue .. '-weight')) or 1)
+end
+
+-- Seconds after which a silent worker is forgotten, as times to live want them.
+function Config.worker_age()
+  return math.max(1, math.ceil(Config.number('max-worker-age')))
+end
+
+local function is_weight(option)
+  return scope.keyed and find(option, '%-weight$')
+end
+
 local function numeric(option)
   return type(DEFAULTS[option]) == 'number'
     or UNLISTED[option]
+    or is_weight(option)
     or find(option, '%-heartbeat$')
     or find(option, '%-max%-concurrency$')
 end
@@ -131,7 +150,10 @@ function Config.set(args, i)
   local option = Arguments.given('config.set', 'option', args[i])
   local value = Arguments.given('config.set', 'value', args[i + 1])
   if numeric(option) then
-    Arguments.number('config.set', option, value)
+    local number = Arguments.number('config.set', option, value)
+    if number < 0 and is_weight(option) then
+      Errors.argument('config.set', option .. ' must not be below 0, as ' .. value .. ' is')
+    end
   end
   if #option > 512 or #value > Arguments.text_bytes then
     Errors.raise('TOOBIG', 'config.set(): Option or value is too long')

@@ -1,6 +1,6 @@
 -- Dependencies: symmetric links between jobs, and the release of those that waited.
-local Errors, Arguments, Place, SortedSet, scope, key =
-  Qless.Errors, Qless.Arguments, Qless.Place, Qless.SortedSet, Qless.scope, Qless.key
+local Absence, Errors, Arguments, Place, SortedSet, scope, key =
+  Qless.Absence, Qless.Errors, Qless.Arguments, Qless.Place, Qless.SortedSet, Qless.scope, Qless.key
 
 local Dependencies = {}
 Qless.Dependencies = Dependencies
@@ -73,7 +73,9 @@ end
 
 function Dependencies.link(jid, jids)
   for _, other in ipairs(jids) do
-    call('SADD', key.dependents(other), jid)
+    local name = key.dependents(other)
+    Absence.forget(name)
+    call('SADD', name, jid)
   end
   SortedSet.add_to_set(key.dependencies(jid), jids)
 end
@@ -134,6 +136,9 @@ end
 
 -- After the jobs were completed: frees what waited for them, a bounded number at a time.
 function Dependencies.release(jids)
+  if #jids == 1 and Absence.is_absent(key.dependents(jids[1])) then
+    return
+  end
   local names = {}
   for n, jid in ipairs(jids) do
     names[n] = key.dependents(jid)
@@ -155,7 +160,7 @@ end
 -- Carries on with what earlier calls had to leave.
 function Dependencies.carry_on()
   local releasing = key.releasing()
-  if budget <= 0 or Qless.is_absent(releasing) or call('EXISTS', releasing) == 0 then
+  if budget <= 0 or Absence.is_absent(releasing) or call('EXISTS', releasing) == 0 then
     return
   end
   local jid = call('ZRANGE', key.releasing(), 0, 0)[1]

@@ -1,41 +1,13 @@
 -- What is published, byte for byte: members in a fixed order, no spaces.
-local scope, texts = Qless.scope, Qless.texts
+local Texts, scope = Qless.Texts, Qless.scope
 
 local Events = {}
 Qless.Events = Events
 
-local call, find = redis.call, string.find
-
--- Most names need no escaping, and then no encoder.
-local function plain(text)
-  return type(text) == 'string' and find(text, '^[%w_~.:-]*$')
-end
-
--- A JSON string.
-function Events.quote(text)
-  if plain(text) then
-    return '"' .. text .. '"'
-  end
-  return cjson.encode(text)
-end
-
-local quote = Events.quote
+local call, quote = redis.call, cjson.encode
 
 local function log(text)
-  local channel = texts.log
-  if not channel then
-    channel = scope.prefix .. 'log'
-    texts.log = channel
-  end
-  call('PUBLISH', channel, text)
-end
-
--- {"jid":…} and what stands behind the jid.
-local function of_job(jid, rest)
-  if plain(jid) then
-    return '{"jid":"' .. jid .. '"' .. rest
-  end
-  return '{"jid":' .. quote(jid) .. rest
+  call('PUBLISH', scope.prefix .. 'log', text)
 end
 
 local function tell(worker, text)
@@ -47,23 +19,21 @@ function Events.tracked(what, jid)
   call('PUBLISH', scope.prefix .. what, jid)
 end
 
--- What stands behind the jid, the same for all jobs of a call.
-local function tail(event, queue)
-  local id = event .. queue
-  local text = texts[id]
-  if not text then
-    text = ',"event":"' .. event .. '","queue":' .. quote(queue) .. '}'
-    texts[id] = text
-  end
-  return text
-end
+-- What stands behind the jid, the same for all jobs of a queue.
+local put_into = Texts.remembered(function(queue)
+  return ',"event":"put","queue":' .. quote(queue) .. '}'
+end)
+
+local completed_in = Texts.remembered(function(queue)
+  return ',"event":"completed","queue":' .. quote(queue) .. '}'
+end)
 
 function Events.put(jid, queue)
-  log(of_job(jid, tail('put', queue)))
+  log('{"jid":' .. quote(jid) .. put_into(queue))
 end
 
 function Events.completed(jid, queue)
-  log(of_job(jid, tail('completed', queue)))
+  log('{"jid":' .. quote(jid) .. completed_in(queue))
 end
 
 function Events.advanced(jid, queue, to)
@@ -109,6 +79,10 @@ function Events.lock_lost(jid, worker)
   local text = lock_lost(jid, worker)
   tell(worker, text)
   log(text)
+end
+
+function Events.order(worker, order)
+  tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
 end
 
 function Events.config_set(option, value)

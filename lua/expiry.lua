@@ -1,13 +1,16 @@
 -- Completed jobs are forgotten when they are too old or too many.
-local Config, Tags, scope, key = Qless.Config, Qless.Tags, Qless.scope, Qless.key
+local Clock, Config, Tags, scope, key = Qless.Clock, Qless.Config, Qless.Tags, Qless.scope, Qless.key
 
 local Expiry = {}
 Qless.Expiry = Expiry
 
 local call = redis.call
 
--- Completed jobs expired by one call beyond those it completes.
-local EXPIRED = 100
+-- Completed jobs expired by one call beyond twice those it completes.
+local EXPIRED = 200
+
+-- Where so many jobs, or for so many seconds, are kept, single completions leave it to later ones.
+local MANY, LONG, FEW = 1000, 60, 8
 
 local function expire(jids)
   local names, tagged = {}, call('EXISTS', key.tags()) == 1
@@ -26,11 +29,15 @@ end
 
 -- Forgets completed jobs that are too old or too many, a bounded number per call.
 function Expiry.after(just_completed)
+  local age, count = Config.number('jobs-history'), Config.whole('jobs-history-count')
+  local can_wait = scope.keyed and just_completed <= FEW and count >= MANY and age >= LONG
+  if can_wait and not Clock.is_round() then
+    return
+  end
   local most = EXPIRED + 2 * just_completed
   local completed = key.completed()
-  local before = scope.now - Config.number('jobs-history')
-  local old = call('ZRANGEBYSCORE', completed, '-inf', before, 'LIMIT', 0, most)
-  local surplus = call('ZCARD', completed) - #old - Config.whole('jobs-history-count')
+  local old = call('ZRANGEBYSCORE', completed, '-inf', scope.now - age, 'LIMIT', 0, most)
+  local surplus = call('ZCARD', completed) - #old - count
   if surplus > 0 and #old < most then
     local rest = call('ZRANGE', completed, #old, #old + math.min(surplus, most - #old) - 1)
     for _, jid in ipairs(rest) do

@@ -10,21 +10,26 @@ Extensions['release'] = Q.Outcome.release
 Extensions['progress'] = Q.Job.progress
 Extensions['seal'] = Q.Dependencies.seal
 Extensions['result'] = Q.Job.result
-Extensions['lag'] = Q.Queue.lag
+Extensions['order'] = Q.Orders.order
+Extensions['stacks'] = Q.Orders.stacks
+Extensions['lag'] = Q.Survey.lag
+Extensions['survey'] = Q.Survey.survey
 Extensions['minutes'] = Q.Minutes.show
 Extensions['meta'] = Q.Clock.show
 Extensions['audit'] = Q.Audit.audit
 
-for _, name in ipairs({ 'result', 'lag', 'minutes', 'meta', 'audit' }) do
+for _, name in ipairs({ 'result', 'lag', 'survey', 'minutes', 'meta', 'audit' }) do
   Q.READS[name] = true
 end
 
--- Some words of a command read, others write.
-function Q.is_read(command, word)
+-- Some words of a command read, others write; its arguments stand at args[4] and behind.
+function Q.is_read(command, args)
   if command == 'tag' then
-    return word == 'get' or word == 'top'
+    return args[4] == 'get' or args[4] == 'top'
   elseif command == 'track' then
-    return word == nil
+    return args[4] == nil
+  elseif command == 'stacks' then
+    return args[5] == nil
   end
   return Q.READS[command] or false
 end

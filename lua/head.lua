@@ -14,64 +14,6 @@ local Qless = {}
 local scope = { prefix = 'ql:', now = 0, keyed = false, live = false, reading = false }
 Qless.scope = scope
 
--- Texts that are the same for all that one call does, made when first wanted; numbers as they
--- are printed; keys that do not exist.
-local texts, printed, absent = {}, {}, {}
-Qless.texts = texts
-
-function Qless.forget_texts()
-  texts, printed, absent = Qless.emptied(texts), Qless.emptied(printed), Qless.emptied(absent)
-end
-
-function Qless.emptied(list)
-  for name in pairs(list) do
-    list[name] = nil
-  end
-  return list
-end
-
--- The present time as job records keep it.
-function Qless.time()
-  local text = texts.time
-  if not text then
-    text = string.format('%.20f', scope.now)
-    texts.time = text
-  end
-  return text
-end
-
--- A number as redis.call would print it, printed only once in a call.
-function Qless.printed(number)
-  local text = printed[number]
-  if not text then
-    text = string.format('%.17g', number)
-    printed[number] = text
-  end
-  return text
-end
-
--- A whole number as text: much cheaper than with a fraction.
-function Qless.whole(number)
-  if number > -2 ^ 53 and number < 2 ^ 53 then
-    return string.format('%d', number)
-  end
-  return string.format('%.0f', number)
-end
-
--- One question for several keys that mostly do not exist.
-function Qless.look_for(names)
-  if redis.call('EXISTS', unpack(names)) == 0 then
-    for n = 1, #names do
-      absent[names[n]] = true
-    end
-  end
-end
-
--- Is the key known not to exist? Only of keys that this call does not make itself.
-function Qless.is_absent(name)
-  return absent[name]
-end
-
 local key = {}
 Qless.key = key
 
@@ -107,7 +49,8 @@ end
 -- releasing       zset   completed jid with dependents still to be released -> when
 -- idle            zset   client waiting for queues it has not seen yet -> until when
 -- wake            list   one element for each such client to be woken
-for _, name in ipairs({ 'meta', 'releasing', 'idle', 'wake' }) do
+-- journal         list   samples that the statistics do not have yet
+for _, name in ipairs({ 'meta', 'releasing', 'idle', 'wake', 'journal' }) do
   fixed(name)
 end
 
@@ -164,7 +107,7 @@ end
 -- s:<kind>:<day>:<queue>  hash  kind wait, run: total, mean, vk and a histogram;
 --                               kind stats: retries, failures, failed
 function key.stat(kind, day, queue)
-  return scope.prefix .. 's:' .. kind .. ':' .. Qless.whole(day) .. ':' .. queue
+  return scope.prefix .. 's:' .. kind .. ':' .. Qless.Texts.whole(day) .. ':' .. queue
 end
 
 -- Ours again.
@@ -183,9 +126,20 @@ function key.worker(worker)
   return scope.prefix .. 'worker:' .. worker
 end
 
+-- orders:<worker>       list   what is asked of a worker and not yet told to it, the oldest first;
+--                              expires by itself
+function key.orders(worker)
+  return scope.prefix .. 'orders:' .. worker
+end
+
+-- stacks:<worker>       string the last stack dump of a worker; expires by itself
+function key.stacks(worker)
+  return scope.prefix .. 'stacks:' .. worker
+end
+
 -- m:<queue>:<hour>:<kind>  hash  minute of the hour -> jobs put, started, completed or failed
 function key.minutes(queue, hour, kind)
-  return scope.prefix .. 'm:' .. queue .. ':' .. Qless.whole(hour) .. ':' .. kind
+  return scope.prefix .. 'm:' .. queue .. ':' .. Qless.Texts.whole(hour) .. ':' .. kind
 end
 
 -- idle:<queue>          zset   client that waits for a job of this queue -> until when

@@ -1,28 +1,16 @@
 -- What happened to a job: a list of [when, what, more], the first and the newest kept.
-local Config, Arguments, Errors, Events, scope, key =
-  Qless.Config, Qless.Arguments, Qless.Errors, Qless.Events, Qless.scope, Qless.key
-local texts = Qless.texts
+local Texts, Config, Arguments, Errors, scope, key =
+  Qless.Texts, Qless.Config, Qless.Arguments, Qless.Errors, Qless.scope, Qless.key
 
 local History = {}
 Qless.History = History
 
-local call, quote, floor = redis.call, Events.quote, math.floor
+local call, quote, floor = redis.call, cjson.encode, math.floor
 
 -- An entry; `more` is the text of a JSON object, `when` defaults to now.
 local function entry(what, more, when)
-  local text = '[' .. Qless.whole(floor(when or scope.now)) .. ',' .. quote(what)
-  return text .. (more and ',' .. more or '') .. ']'
-end
-
--- An entry that many jobs of a call share: `about` is what its third part depends on.
-local function shared(what, about, more)
-  local id = what .. '\n' .. about
-  local text = texts[id]
-  if not text then
-    text = entry(what, more and more(about))
-    texts[id] = text
-  end
-  return text
+  local second = when and Texts.whole(floor(when)) or Texts.second()
+  return '[' .. second .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
 end
 
 local function append(jid, text, putting)
@@ -34,8 +22,7 @@ local function append(jid, text, putting)
     end
     return
   end
-  local limit = texts.history or Config.whole('max-job-history')
-  texts.history = limit
+  local limit = Config.whole('max-job-history')
   if limit > 0 and limit ~= 2 and length > limit then
     local first = call('LPOP', name)
     call('LTRIM', name, -math.max(limit - 1, 1), -1)
@@ -47,28 +34,26 @@ function History.add(jid, what, more, when)
   append(jid, entry(what, more, when))
 end
 
-local function in_queue(queue)
-  return '{"q":' .. quote(queue) .. '}'
-end
+-- What stands behind the time, the same for all jobs of a queue or a worker.
+local put_into = Texts.remembered(function(queue)
+  return ',"put",{"q":' .. quote(queue) .. '}]'
+end)
 
-local function by_worker(worker)
-  return '{"worker":' .. quote(worker) .. '}'
-end
+local popped_by = Texts.remembered(function(worker)
+  return ',"popped",{"worker":' .. quote(worker) .. '}]'
+end)
 
 function History.put(jid, queue, when)
-  if when then
-    append(jid, entry('put', in_queue(queue), when), true)
-  else
-    append(jid, shared('put', queue, in_queue), true)
-  end
+  local second = when and Texts.whole(floor(when)) or Texts.second()
+  append(jid, '[' .. second .. put_into(queue), true)
 end
 
 function History.popped(jid, worker)
-  append(jid, shared('popped', worker, by_worker))
+  append(jid, '[' .. Texts.second() .. popped_by(worker))
 end
 
 function History.done(jid)
-  append(jid, shared('done', ''))
+  append(jid, '[' .. Texts.second() .. ',"done"]')
 end
 
 function History.failed(jid, group, worker)

@@ -73,7 +73,7 @@ end
 -- The jobs of a batch that are tracked; mostly there are none at all.
 function Job.tracked_among(jids)
   local tracked, name = {}, key.tracked()
-  if not Qless.is_absent(name) and call('EXISTS', name) == 1 then
+  if not Qless.Absence.is_absent(name) and call('EXISTS', name) == 1 then
     for _, jid in ipairs(jids) do
       tracked[jid] = Job.is_tracked(jid)
     end

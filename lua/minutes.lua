@@ -1,5 +1,6 @@
 -- Counters per queue and minute of what was put, started, completed and failed.
-local Arguments, Errors, scope, key = Qless.Arguments, Qless.Errors, Qless.scope, Qless.key
+local Arguments, Errors, Journal, scope, key =
+  Qless.Arguments, Qless.Errors, Qless.Journal, Qless.scope, Qless.key
 
 local Minutes = {}
 Qless.Minutes = Minutes
@@ -31,18 +32,33 @@ function Minutes.count(queue, kind, n)
   queues[counted], kinds[counted], numbers[counted] = queue, kind, n
 end
 
-function Minutes.flush()
-  if counted == 0 then
-    return
-  end
-  local minute = floor(scope.now / 60)
-  local hour, field = floor(minute / 60), text_of(minute % 60)
-  for place = 1, counted do
-    local name, n = key.minutes(queues[place], hour, kinds[place]), numbers[place]
-    if call('HINCRBY', name, field, text_of(n)) == n then
+-- Adds to the counter of one minute of the epoch.
+function Minutes.write(queue, kind, minute, n)
+  if scope.live then
+    local name = key.minutes(queue, floor(minute / 60), kind)
+    if call('HINCRBY', name, text_of(minute % 60), text_of(n)) == n then
       call('EXPIRE', name, KEPT)
     end
   end
+end
+
+function Minutes.flush()
+  for place = 1, counted do
+    Minutes.write(queues[place], kinds[place], floor(scope.now / 60), numbers[place])
+  end
+end
+
+local JOURNALLED = { wait = 'started', run = 'completed' }
+
+-- Adds what the statistics do not have yet.
+local function count_journal(shown, wanted_queue, from, to)
+  Journal.read(function(second, kind, _, n, queue)
+    local minute = floor(second / 60)
+    if queue == wanted_queue and minute >= from and minute <= to then
+      local list, field = shown[JOURNALLED[kind]], string.format('%.0f', minute)
+      list[field] = (list[field] or 0) + n
+    end
+  end)
 end
 
 -- minutes queue from to
@@ -66,5 +82,6 @@ function Minutes.show(args, i)
       end
     end
   end
+  count_journal(shown, queue, from, to)
   return cjson.encode(shown)
 end

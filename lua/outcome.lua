@@ -1,10 +1,9 @@
 -- How a run ends: complete, advance, fail, retry, give back.
-local Errors, Arguments, Events, Minutes, Stats, Failures, History, Place, Dependencies, Job, Lock, Expiry, scope, key =
+local Errors, Arguments, Events, Samples, Failures, History, Place, Dependencies, Job, Lock, Expiry, scope, key =
   Qless.Errors,
   Qless.Arguments,
   Qless.Events,
-  Qless.Minutes,
-  Qless.Stats,
+  Qless.Samples,
   Qless.Failures,
   Qless.History,
   Qless.Place,
@@ -32,7 +31,7 @@ function Outcome.write_complete(name, retries, data)
     'expires',
     '0',
     'time',
-    Qless.time(),
+    Qless.Texts.time(),
     'remaining',
     retries,
     'queue',
@@ -95,7 +94,7 @@ function Outcome.advance(job, to, delay, depends, data)
     'remaining',
     job.retries,
     'time',
-    Qless.time()
+    Qless.Texts.time()
   )
   if data then
     call('HSET', key.job(jid), 'data', data)
@@ -159,8 +158,7 @@ function Outcome.complete(args, i)
 
   History.done(jid)
   Lock.release(job)
-  Stats.sample('run', job.queue, scope.now - job.time)
-  Minutes.count(job.queue, 'completed', 1)
+  Samples.add('run', job.queue, scope.now - job.time)
   Outcome.keep_result(jid, result, ttl)
   if Job.is_tracked(jid) then
     Events.tracked('completed', jid)
@@ -223,8 +221,9 @@ function Outcome.fail(args, i)
   return jid
 end
 
--- Puts a job that was running back into a queue, at once or after a delay.
-function Outcome.back(job, queue, delay, failure)
+-- Puts a job that was running back into a queue, at once or after a delay; with `again` it keeps
+-- its place before its equals.
+function Outcome.back(job, queue, delay, failure, again)
   local jid = job.jid
   local state = delay > 0 and 'scheduled' or 'waiting'
   local fields = {
@@ -240,7 +239,7 @@ function Outcome.back(job, queue, delay, failure)
   if scope.keyed then
     -- Old clients see the last worker, its lock and its start on a waiting job.
     fields[#fields + 1] = 'time'
-    fields[#fields + 1] = Qless.time()
+    fields[#fields + 1] = Qless.Texts.time()
     fields[#fields + 1] = 'worker'
     fields[#fields + 1] = ''
     fields[#fields + 1] = 'expires'
@@ -254,6 +253,8 @@ function Outcome.back(job, queue, delay, failure)
   forget_all(job)
   if state == 'scheduled' then
     Place.scheduled(jid, queue, scope.now + delay)
+  elseif again then
+    Place.work_again(jid, queue, job.priority)
   else
     Place.work(jid, queue, job.priority)
   end
@@ -306,11 +307,11 @@ function Outcome.retry(args, i)
   return Outcome.retry_now(job, queue, delay, group, message)
 end
 
--- release jid token [delay]: back into its queue, no retry used up
+-- release jid token [delay]: back into its queue and its place there, no retry used up
 function Outcome.release(args, i)
   local delay = Arguments.number('release', 'delay', args[i + 2] or '0')
   local job = Lock.holder('release', args[i], args[i + 1])
   Lock.release(job)
-  Outcome.back(job, job.queue, delay)
+  Outcome.back(job, job.queue, delay, nil, true)
   return 1
 end

@@ -1,5 +1,5 @@
 -- The places of a queue: work, locks, scheduled, depends. A job is in exactly one.
-local Wake, scope, key, texts = Qless.Wake, Qless.scope, Qless.key, Qless.texts
+local Wake, scope, key = Qless.Wake, Qless.scope, Qless.key
 
 local Place = {}
 Qless.Place = Place
@@ -16,14 +16,24 @@ function Place.work(jid, queue, priority, time)
   Wake.ready(queue, 1)
 end
 
--- The score of a job that becomes ready now, as text.
-function Place.score_text(priority)
-  local text = texts[priority]
-  if not text then
-    text = string.format('%.17g', Place.score(priority, scope.now))
-    texts[priority] = text
-  end
-  return text
+-- Back to where a job was taken from: the head of its priority. Its equals there have the same
+-- score, and of those the one with the higher jid comes first; ours fall with time.
+function Place.work_again(jid, queue, priority)
+  local work, score = key.place(queue, 'work'), Place.score(priority, scope.now)
+  local head = call('ZREVRANGEBYSCORE', work, priority, score, 'WITHSCORES', 'LIMIT', '0', '1')
+  call('ZADD', work, head[2] or score, jid)
+  Wake.ready(queue, 1)
+end
+
+-- The scores of jobs that become ready now, as texts by priority: a batch has few different ones.
+function Place.scores()
+  return setmetatable({}, {
+    __index = function(texts, priority)
+      local text = string.format('%.17g', Place.score(priority, scope.now))
+      texts[priority] = text
+      return text
+    end,
+  })
 end
 
 -- Many jobs at once: score, jid, score, jid …

@@ -1,5 +1,7 @@
 -- Handing out jobs: expired locks first, then what fell due, then the top of the work.
-local Arguments, Config, Events, History, Job, Outcome, Stats, Minutes, SortedSet, Clock, Wake, Dependencies, Queue, Recurring, scope, key =
+local Texts, Absence, Arguments, Config, Events, History, Job, Outcome, Stats, Samples =
+  Qless.Texts,
+  Qless.Absence,
   Qless.Arguments,
   Qless.Config,
   Qless.Events,
@@ -7,7 +9,8 @@ local Arguments, Config, Events, History, Job, Outcome, Stats, Minutes, SortedSe
   Qless.Job,
   Qless.Outcome,
   Qless.Stats,
-  Qless.Minutes,
+  Qless.Samples
+local SortedSet, Clock, Wake, Dependencies, Queue, Recurring, scope, key =
   Qless.SortedSet,
   Qless.Clock,
   Qless.Wake,
@@ -20,7 +23,7 @@ local Arguments, Config, Events, History, Job, Outcome, Stats, Minutes, SortedSe
 local Pop = {}
 Qless.Pop = Pop
 
-local call = redis.call
+local call, text_of = redis.call, Arguments.text_of
 
 -- What a worker is told of a job, after its jid and queue; `time` and `state` are for us.
 local FIELDS = { 'klass', 'data', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'state' }
@@ -53,32 +56,50 @@ local function exhausted(jid, queue, worker)
   Events.failed(jid, group, message, worker)
 end
 
--- Looks at up to `count` expired locks. -> the jids that may be handed out again
+-- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
+local LOOKED = 250
+
+-- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
+local function expire(jid, queue, locks, grace)
+  local record = call('HMGET', key.job(jid), 'worker', 'grace', 'remaining', 'state')
+  local worker = record[1] or ''
+  if record[4] ~= 'running' then
+    call('ZREM', locks, jid)
+    return false
+  end
+  Job.unhold(jid, worker)
+  local noticed = record[2] == '1'
+  if not noticed then
+    notice(jid, queue, worker, grace)
+    if grace > 0 then
+      return false
+    end
+  end
+  local remaining = (tonumber(record[3]) or 0) - 1
+  if remaining < 0 then
+    exhausted(jid, queue, worker)
+    return false
+  end
+  call('HSET', key.job(jid), 'remaining', remaining)
+  call('HDEL', key.job(jid), 'grace', 'progress')
+  return true
+end
+
+-- -> up to `count` jids whose locks have expired and that may be handed out again
 local function expired(queue, count)
   local locks, freed = key.place(queue, 'locks'), {}
-  local jids = call('ZRANGEBYSCORE', locks, '-inf', Qless.printed(scope.now), 'LIMIT', '0', count)
-  local grace = #jids > 0 and Config.number('grace-period')
+  if call('ZCOUNT', locks, '-inf', Texts.now()) == 0 then
+    return freed -- mostly, and cheaper to ask
+  end
+  local jids =
+    call('ZRANGEBYSCORE', locks, '-inf', Texts.now(), 'LIMIT', '0', count + (scope.live and LOOKED or 0))
+  local grace = Config.number('grace-period')
   for _, jid in ipairs(jids) do
-    local record = call('HMGET', key.job(jid), 'worker', 'grace', 'remaining', 'state')
-    local worker = record[1] or ''
-    if record[4] ~= 'running' then
-      call('ZREM', locks, jid)
-    else
-      Job.unhold(jid, worker)
-      local noticed = record[2] == '1'
-      if not noticed then
-        notice(jid, queue, worker, grace)
-      end
-      if noticed or grace <= 0 then
-        local remaining = (tonumber(record[3]) or 0) - 1
-        if remaining < 0 then
-          exhausted(jid, queue, worker)
-        else
-          call('HSET', key.job(jid), 'remaining', remaining)
-          call('HDEL', key.job(jid), 'grace', 'progress')
-          freed[#freed + 1] = jid
-        end
-      end
+    if #freed == count then
+      break
+    end
+    if expire(jid, queue, locks, grace) then
+      freed[#freed + 1] = jid
     end
   end
   return freed
@@ -87,10 +108,9 @@ end
 local RUNNABLE = { waiting = true, stalled = true, running = true }
 
 -- Hands over the jids whose records say that they may run; others are dropped. `visit` sees
--- each: its jid, the values of FIELDS, its token, when its lock expires. -> how many
+-- each: its jid, the values of FIELDS, its token, when its lock expires (as text). -> how many
 local function hand_over(queue, worker, jids, visit)
-  local now, time, expires = scope.now, Qless.time(), scope.now + Config.heartbeat(queue)
-  local expires_text = Qless.printed(expires)
+  local now, time, expires = scope.now, Texts.time(), Texts.later(Config.heartbeat(queue))
   local tracked, taken = Job.tracked_among(jids), {}
   for n = 1, #jids do
     local jid = jids[n]
@@ -99,7 +119,7 @@ local function hand_over(queue, worker, jids, visit)
     if RUNNABLE[values[9]] then
       local token = ''
       History.popped(jid, worker)
-      Stats.sample('wait', queue, now - (tonumber(values[8]) or now))
+      Samples.add('wait', queue, now - (tonumber(values[8]) or now))
       if scope.live then
         token = Clock.draw()
         call(
@@ -110,14 +130,14 @@ local function hand_over(queue, worker, jids, visit)
           'worker',
           worker,
           'expires',
-          expires_text,
+          expires,
           'time',
           time,
           'token',
           token
         )
       else
-        call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires_text, 'time', time)
+        call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
       end
       if tracked[jid] then
         Events.tracked('popped', jid)
@@ -128,7 +148,6 @@ local function hand_over(queue, worker, jids, visit)
   end
   SortedSet.add(key.held(worker), expires, taken)
   SortedSet.add(key.place(queue, 'locks'), expires, taken)
-  Minutes.count(queue, 'started', #taken)
   return #taken
 end
 
@@ -136,12 +155,12 @@ end
 local function take_work(queue, worker, count, visit)
   local work, taken = key.place(queue, 'work'), 0
   while taken < count do
-    local jids = call('ZREVRANGE', work, 0, count - taken - 1)
+    local jids = call('ZREVRANGE', work, '0', text_of(count - taken - 1))
     if #jids == 0 then
       break
     end
     taken = taken + hand_over(queue, worker, jids, visit)
-    call('ZREMRANGEBYRANK', work, -#jids, -1) -- the first to go are the last by score
+    call('ZREMRANGEBYRANK', work, '-' .. text_of(#jids), '-1') -- the first to go are the last by score
   end
   return taken
 end
@@ -150,7 +169,7 @@ end
 local function allowed(queue, count)
   local limit = Config.concurrency(queue)
   if limit > 0 then
-    local running = call('ZCOUNT', key.place(queue, 'locks'), scope.now, '+inf')
+    local running = call('ZCOUNT', key.place(queue, 'locks'), Texts.now(), '+inf')
     return math.min(count, math.max(0, limit - running))
   end
   return count
@@ -180,7 +199,7 @@ end
 
 function Pop.is_paused(queue)
   local name = key.paused_queues()
-  return not Qless.is_absent(name) and call('SISMEMBER', name, queue) == 1
+  return not Absence.is_absent(name) and call('SISMEMBER', name, queue) == 1
 end
 
 -- pop queue worker count

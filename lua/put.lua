@@ -1,5 +1,6 @@
 -- Putting jobs: new ones, and old ones again (which moves or revives them).
-local Errors, Arguments, Events, History, Place, Tags, Failures, Dependencies, Job, Minutes, scope, key =
+local Texts, Errors, Arguments, Events, History, Place, Tags, Failures, Dependencies, Job, Minutes, scope, key =
+  Qless.Texts,
   Qless.Errors,
   Qless.Arguments,
   Qless.Events,
@@ -172,7 +173,7 @@ local function write(job, state)
     'expires',
     '0',
     'time',
-    Qless.time(),
+    Texts.time(),
     'remaining',
     retries,
     'jid',
@@ -335,6 +336,7 @@ function Put.many(args, i)
     prepare('put.many', job, coming, planned)
   end
   local tracked, left, counts, ready = Job.tracked_among(jids), {}, {}, {}
+  local scores = Place.scores()
   local function batch(job)
     local queue, priority = job.queue, job.priority
     local list = ready[queue]
@@ -343,7 +345,7 @@ function Put.many(args, i)
       ready[queue] = list
     end
     local n = #list
-    list[n + 1], list[n + 2] = Place.score_text(priority), job.jid
+    list[n + 1], list[n + 2] = scores[priority], job.jid
   end
   for n = 1, #jobs do
     local job = jobs[n]

@@ -18,7 +18,7 @@ local call = redis.call
 -- Moves jobs whose time has come into work, at most `wanted`.
 function Queue.move_due(queue, wanted)
   local name = key.place(queue, 'scheduled')
-  local due = Qless.is_absent(name) and {}
+  local due = Qless.Absence.is_absent(name) and {}
     or call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
   if #due == 0 then
     return
@@ -59,8 +59,9 @@ local function counts(queue)
   }
 end
 
-function Queue.names()
-  return call('ZRANGE', key.queues(), 0, -1)
+-- In the order first seen; at most so many, if a number is given.
+function Queue.names(most)
+  return call('ZRANGE', key.queues(), 0, most and most - 1 or -1)
 end
 
 -- queues [queue]
@@ -189,46 +190,6 @@ function Queue.peek(args, i)
     end
   end
   return Job.show_all(jids)
-end
-
--- Levels of priority looked at by lag.
-local LEVELS = 32
-
--- The age of the oldest ready job in seconds, at a cost that does not grow with the queue: the
--- first of each level of priority is the oldest of it.
-local function lag(queue)
-  local oldest = scope.now
-  local due = call('ZRANGE', key.place(queue, 'scheduled'), 0, 0, 'WITHSCORES')
-  if due[2] then
-    oldest = math.min(oldest, tonumber(due[2]))
-  end
-  due = call('ZRANGE', key.place(queue, 'recur'), 0, 0, 'WITHSCORES')
-  if due[2] then
-    oldest = math.min(oldest, tonumber(due[2]))
-  end
-  local highest = '+inf'
-  for _ = 1, LEVELS do
-    local jid = call('ZREVRANGEBYSCORE', key.place(queue, 'work'), highest, '-inf', 'LIMIT', 0, 1)[1]
-    local record = jid and call('HMGET', key.job(jid), 'time', 'priority')
-    if not record or not record[1] then
-      break
-    end
-    oldest = math.min(oldest, tonumber(record[1]))
-    -- Below all that could have been put at this priority until a day from now.
-    highest = '(' .. string.format('%.17g', Place.score(tonumber(record[2]), scope.now + 86400))
-  end
-  return string.format('%.6f', scope.now - oldest)
-end
-
--- lag queue... -> seconds, as text, for each
-function Queue.lag(args, i)
-  Arguments.given('lag', 'queue', args[i])
-  Arguments.bounded('lag', #args - i + 1)
-  local lags = {}
-  for n = i, #args do
-    lags[#lags + 1] = lag(args[n])
-  end
-  return lags
 end
 
 -- unfail queue group [count] -> how many

@@ -282,7 +282,7 @@ end
 -- Puts the jobs of a queue's templates that are due into its work, at most `wanted`.
 function Recurring.spawn_due(queue, wanted)
   local name = key.place(queue, 'recur')
-  if Qless.is_absent(name) then
+  if Qless.Absence.is_absent(name) then
     return
   end
   local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)

@@ -1,5 +1,7 @@
 -- Dispatch: qless-core's protocol without KEYS, ours with them.
-local Errors, Arguments, Clock, Config, Replies, Wake, Minutes, Stats, scope =
+local Texts, Absence, Errors, Arguments, Clock, Config, Replies, Wake, Minutes, Stats, Samples, scope =
+  Qless.Texts,
+  Qless.Absence,
   Qless.Errors,
   Qless.Arguments,
   Qless.Clock,
@@ -8,6 +10,7 @@ local Errors, Arguments, Clock, Config, Replies, Wake, Minutes, Stats, scope =
   Qless.Wake,
   Qless.Minutes,
   Qless.Stats,
+  Qless.Samples,
   Qless.scope
 
 local call = redis.call
@@ -15,7 +18,8 @@ local call = redis.call
 -- Functions keep their state from call to call.
 local function reset(prefix, keyed)
   scope.prefix, scope.now, scope.keyed, scope.live, scope.reading = prefix, 0, keyed, keyed, false
-  Qless.forget_texts()
+  Texts.begin()
+  Absence.reset()
   Clock.reset()
   Config.reset()
   Replies.reset()
@@ -23,9 +27,11 @@ local function reset(prefix, keyed)
   Wake.reset()
   Minutes.reset()
   Stats.reset()
+  Samples.reset()
 end
 
 local function flush()
+  Samples.flush()
   Stats.flush()
   Minutes.flush()
   Wake.flush()
@@ -73,7 +79,7 @@ local function with_keys(keys, args, class)
   if not now or not request then
     Errors.raise('BADARG', command .. '(): now and request wanted')
   end
-  scope.reading = Qless.is_read(command, args[4])
+  scope.reading = Qless.is_read(command, args)
   if class == 'read' and not scope.reading then
     Errors.raise('BADARG', command .. '() writes: call it in the write or the drain class')
   end

@@ -1,5 +1,7 @@
 -- One round trip of a worker: the jobs it has finished, then the next ones to run.
-local Errors, Arguments, Dependencies, Job, Verbs, Wake, Queue, Pop, Replies, scope, key =
+local Texts, Absence, Errors, Arguments, Dependencies, Job, Verbs, Wake, Queue, Pop, Replies, key =
+  Qless.Texts,
+  Qless.Absence,
   Qless.Errors,
   Qless.Arguments,
   Qless.Dependencies,
@@ -9,13 +11,14 @@ local Errors, Arguments, Dependencies, Job, Verbs, Wake, Queue, Pop, Replies, sc
   Qless.Queue,
   Qless.Pop,
   Qless.Replies,
-  Qless.scope,
   Qless.key
 
 local Settle = {}
 Qless.Settle = Settle
 
 local call, VERBS = redis.call, Verbs.by_name
+
+local MANY = 8 -- queues
 
 local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
 Settle.most = 250 -- jobs settled and reserved by one call
@@ -117,43 +120,75 @@ local function flatten(flat, n, jid, queue, values, token, expires)
   flat[n + 9], flat[n + 10], flat[n + 11] = values[6] or '', values[7] or '', expires
 end
 
--- Options, and what mostly does not exist, asked for once for all jobs of the call.
-local function look_around(queues, wanted)
-  local places = {}
-  if wanted > 0 then
-    for n = 1, math.min(#queues, 8) do
-      places[2 * n - 1], places[2 * n] = key.place(queues[n], 'scheduled'), key.place(queues[n], 'recur')
-    end
+-- What mostly does not exist, asked for once for all jobs of the call.
+local function look_around(jids, queues, wanted)
+  local names = { key.releasing(), key.tracked(), key.paused_queues() }
+  if #jids == 1 then
+    names[4] = key.dependents(jids[1])
   end
-  Qless.look_for({ key.releasing(), key.tracked(), key.paused_queues() })
-  if #places > 0 and #queues <= 8 then
-    Qless.look_for(places)
+  Absence.look_for(names)
+  if wanted == 0 or #queues > MANY then
+    return
+  end
+  names = {}
+  for n = 1, #queues do
+    local queue, at = queues[n], 4 * n
+    names[at - 3], names[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
+    names[at - 1], names[at] = key.idle_at(queue), key.wake_at(queue)
+  end
+  if #names > 0 then
+    Absence.look_for(names)
   end
 end
 
-local function reserve(queues, worker, count)
-  local flat, taken, queue, expires_text = {}, 0, nil, nil
+-- One queue after the other, until there are `count` jobs.
+local function one_by_one(queues, count, take)
+  for n = 1, #queues do
+    if count <= 0 then
+      return
+    end
+    count = count - take(queues[n], count)
+  end
+end
+
+-- As if single jobs were taken from each queue in turn: in each round an equal part from each
+-- that has not shown to be empty.
+local function in_turns(queues, count, take)
+  while count > 0 and #queues > 0 do
+    local part, going_on = math.max(1, math.floor(count / #queues)), {}
+    for n = 1, #queues do
+      local taken = take(queues[n], part)
+      count = count - taken
+      if taken == part then
+        going_on[#going_on + 1] = queues[n]
+      end
+      if count == 0 then
+        return
+      end
+    end
+    queues = going_on
+  end
+end
+
+local function reserve(queues, worker, wish)
+  local flat, taken, queue = {}, 0, nil
   local function visit(jid, values, token, expires)
-    expires_text = expires_text or string.format('%.6f', expires)
-    flatten(flat, 11 * taken, jid, queue, values, token, expires_text)
+    flatten(flat, 11 * taken, jid, queue, values, token, expires)
     taken = taken + 1
   end
-  for n = 1, #queues do
-    queue, expires_text = queues[n], nil
-    if taken >= count then
-      break
-    end
-    if not Pop.is_paused(queue) then
-      Pop.take(queue, worker, count - taken, visit)
-    end
+  local function take(name, count)
+    queue = name
+    return Pop.is_paused(name) and 0 or Pop.take(name, worker, count, visit)
   end
+  local serve = wish.turns and in_turns or one_by_one
+  serve(queues, wish.count, take)
   if taken > 0 then
-    call('ZADD', key.workers(), Qless.printed(scope.now), worker)
+    call('ZADD', key.workers(), Texts.now(), worker)
   end
   return flat, taken
 end
 
--- count q queue*q [exclude glob | wait seconds]...
+-- count q queue*q [exclude glob | wait seconds | turns 1]...
 local function parse_wish(args, i)
   local wish = { names = {}, excluded = {} }
   wish.count = Arguments.whole('settle', 'count', args[i], 0)
@@ -170,6 +205,8 @@ local function parse_wish(args, i)
       wish.excluded[#wish.excluded + 1] = args[n + 1]
     elseif args[n] == 'wait' then
       wish.wait = math.max(0, math.min(Arguments.number('settle', 'wait', args[n + 1]), LONGEST_WAIT))
+    elseif args[n] == 'turns' and args[n + 1] == '1' then
+      wish.turns = true
     else
       Errors.argument('settle', 'Unknown option ' .. Errors.name(args[n]))
     end
@@ -199,13 +236,13 @@ function Settle.settle(args, i)
     Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
   end
   local queues, globbing = expand(wish.names, wish.excluded)
-  look_around(queues, wish.count)
+  look_around(jids, queues, wish.count)
   local refused = settle(args, starts, jids)
   Dependencies.carry_on()
   local jobs, rest = {}, {}
   if wish.count > 0 then
     local taken
-    jobs, taken = reserve(queues, worker, wish.count)
+    jobs, taken = reserve(queues, worker, wish)
     local client = Replies.client() or worker
     Wake.busy(client, queues, globbing, taken > 0)
     if taken == 0 and wish.wait then
@@ -238,7 +275,7 @@ function Settle.rebuild(held)
       'expires'
     )
     if values[9] == 'running' and values[10] == token then
-      flatten(flat, #flat, jid, values[8], values, token, string.format('%.6f', values[11]))
+      flatten(flat, #flat, jid, values[8], values, token, values[11])
     end
   end
   return { held.refused or {}, flat, held.rest or {} }

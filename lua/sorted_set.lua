@@ -20,12 +20,19 @@ local function in_pieces(command, name, values)
 end
 
 function SortedSet.remove(name, members)
+  if #members == 1 then
+    call('ZREM', name, members[1])
+    return
+  end
   in_pieces('ZREM', name, members)
 end
 
--- All members with one score. It is printed once: as a number it would be for each member.
+-- All members with one score, as text: as a number it would be printed for each member.
 function SortedSet.add(name, score, members)
-  score = Qless.printed(score)
+  if #members == 1 then
+    call('ZADD', name, score, members[1])
+    return
+  end
   local values = {}
   for i = 1, #members do
     values[2 * i - 1] = score

@@ -1,5 +1,6 @@
 -- Statistics of a queue and day: running mean and variance (Welford 1962), a histogram.
-local Config, Arguments, scope, key = Qless.Config, Qless.Arguments, Qless.scope, Qless.key
+local Texts, Config, Arguments, Journal, scope, key =
+  Qless.Texts, Qless.Config, Qless.Arguments, Qless.Journal, Qless.scope, Qless.key
 
 local Stats = {}
 Qless.Stats = Stats
@@ -7,30 +8,15 @@ Qless.Stats = Stats
 local call, floor = redis.call, math.floor
 local DAY = 86400
 
--- Samples and counts of this call: written once, at its end.
-local samples, counts
+-- Counts of this call: written once, at its end.
+local counts
 
 function Stats.reset()
-  samples, counts = nil, nil
+  counts = nil
 end
 
 function Stats.day(time)
   return time - time % DAY
-end
-
--- kind wait: from ready to popped; kind run: from popped to complete; in seconds.
-function Stats.sample(kind, queue, seconds)
-  samples = samples or { wait = {}, run = {} }
-  local values = samples[kind][queue]
-  if not values then
-    values = {}
-    samples[kind][queue] = values
-  end
-  local value = floor(seconds)
-  if value < 0 then
-    value = 0
-  end
-  values[value] = (values[value] or 0) + 1
 end
 
 function Stats.count(queue, field, n)
@@ -94,30 +80,38 @@ local function begin_day(kind, day, queue)
   end
 end
 
--- values: value -> how often it was sampled in this call (a batch has few different ones).
-local function write_samples(kind, queue, values)
-  local day = Stats.day(scope.now)
-  local name = key.stat(kind, day, queue)
-  local fields, added = { 'total', 'mean', 'vk' }, {}
-  for value, n in pairs(values) do
-    local field = bin(value)
-    if not added[field] then
-      fields[#fields + 1] = field
-    end
-    added[field] = (added[field] or 0) + n
-  end
-  local old = call('HMGET', name, unpack(fields))
-  local count, mean, vk = tonumber(old[1]) or 0, tonumber(old[2]) or 0, tonumber(old[3]) or 0
+-- Mean and variance with more values: whole seconds -> how often.
+local function with(count, mean, vk, values)
   for value, n in pairs(values) do
     local away, before = value - mean, count
     count = count + n
     mean = mean + away * n / count
     vk = vk + away * away * before * n / count
   end
-  local written = { 'total', Qless.whole(count), 'mean', mean, 'vk', vk }
+  return count, mean, vk
+end
+
+local function by_bin(values)
+  local bins = {}
+  for value, n in pairs(values) do
+    local field = bin(value)
+    bins[field] = (bins[field] or 0) + n
+  end
+  return bins
+end
+
+-- Adds samples to a day's statistics: whole seconds -> how often.
+function Stats.write(kind, day, queue, values)
+  local name, bins, fields = key.stat(kind, day, queue), by_bin(values), { 'total', 'mean', 'vk' }
+  for field in pairs(bins) do
+    fields[#fields + 1] = field
+  end
+  local old = call('HMGET', name, unpack(fields))
+  local count, mean, vk = with(tonumber(old[1]) or 0, tonumber(old[2]) or 0, tonumber(old[3]) or 0, values)
+  local written = { 'total', Texts.whole(count), 'mean', mean, 'vk', vk }
   for k = 4, #fields do
     written[#written + 1] = fields[k]
-    written[#written + 1] = Qless.whole((tonumber(old[k]) or 0) + added[fields[k]])
+    written[#written + 1] = Texts.whole((tonumber(old[k]) or 0) + bins[fields[k]])
   end
   call('HSET', name, unpack(written))
   if not old[1] then
@@ -126,13 +120,6 @@ local function write_samples(kind, queue, values)
 end
 
 function Stats.flush()
-  if samples then
-    for kind, queues in pairs(samples) do
-      for queue, list in pairs(queues) do
-        write_samples(kind, queue, list)
-      end
-    end
-  end
   if counts then
     local day = Stats.day(scope.now)
     for queue, fields in pairs(counts) do
@@ -153,18 +140,32 @@ for _, part in ipairs({ { 's', 0, 59 }, { 'm', 1, 59 }, { 'h', 1, 23 }, { 'd', 1
   end
 end
 
-local function summary(kind, day, queue)
+-- What the journal has of a queue and day: kind -> whole seconds -> how often.
+local function not_yet_written(wanted_day, wanted_queue)
+  local found = { wait = {}, run = {} }
+  if scope.live then
+    Journal.read(function(second, kind, seconds, n, queue)
+      if queue == wanted_queue and Stats.day(second) == wanted_day then
+        found[kind][seconds] = (found[kind][seconds] or 0) + n
+      end
+    end)
+  end
+  return found
+end
+
+local function summary(kind, day, queue, more)
   local name = key.stat(kind, day, queue)
   local head = call('HMGET', name, 'total', 'mean', 'vk')
-  local count = tonumber(head[1]) or 0
+  local count, mean, vk = with(tonumber(head[1]) or 0, tonumber(head[2]) or 0, tonumber(head[3]) or 0, more)
   local shown = {
     count = count,
-    mean = tonumber(head[2]) or 0,
-    std = count > 1 and math.sqrt((tonumber(head[3]) or 0) / (count - 1)) or 0,
+    mean = mean,
+    std = count > 1 and math.sqrt(vk / (count - 1)) or 0,
     histogram = {},
   }
+  local bins = by_bin(more)
   for n, value in ipairs(call('HMGET', name, unpack(BINS))) do
-    shown.histogram[n] = tonumber(value) or 0
+    shown.histogram[n] = (tonumber(value) or 0) + (bins[BINS[n]] or 0)
   end
   return shown
 end
@@ -174,11 +175,12 @@ function Stats.show(args, i)
   local queue = Arguments.given('stats', 'queue', args[i])
   local day = Stats.day(Arguments.number('stats', 'date', args[i + 1]))
   local head = call('HMGET', key.stat('stats', day, queue), 'retries', 'failed', 'failures')
+  local more = not_yet_written(day, queue)
   return cjson.encode({
     retries = tonumber(head[1]) or 0,
     failed = tonumber(head[2]) or 0,
     failures = tonumber(head[3]) or 0,
-    wait = summary('wait', day, queue),
-    run = summary('run', day, queue),
+    wait = summary('wait', day, queue, more.wait),
+    run = summary('run', day, queue, more.run),
   })
 end

@@ -1,10 +1,9 @@
 -- What may become of a job that a worker held: each verb of settle, its arguments and its effect.
-local Arguments, Events, SortedSet, Minutes, Stats, History, Dependencies, Lock, Expiry, Outcome, scope, key =
+local Arguments, Events, SortedSet, Samples, History, Dependencies, Lock, Expiry, Outcome, scope, key =
   Qless.Arguments,
   Qless.Events,
   Qless.SortedSet,
-  Qless.Minutes,
-  Qless.Stats,
+  Qless.Samples,
   Qless.History,
   Qless.Dependencies,
   Qless.Lock,
@@ -25,12 +24,11 @@ function Verbs.finish(completed)
   end
   for queue, list in pairs(completed.queues) do
     SortedSet.remove(key.place(queue, 'locks'), list)
-    Minutes.count(queue, 'completed', #list)
   end
   for worker, list in pairs(completed.workers) do
     SortedSet.remove(key.held(worker), list)
   end
-  SortedSet.add(key.completed(), scope.now, completed.jids)
+  SortedSet.add(key.completed(), Qless.Texts.now(), completed.jids)
   Expiry.after(#completed.jids)
   Dependencies.release(completed.jids)
 end
@@ -69,7 +67,7 @@ VERBS.complete = {
     end
     local worker, queue = values[1], values[3]
     History.done(jid)
-    Stats.sample('run', queue, scope.now - (tonumber(values[5]) or scope.now))
+    Samples.add('run', queue, scope.now - (tonumber(values[5]) or scope.now))
     if n > 1 then
       Outcome.keep_result(jid, args[a], args[a + 1])
     end
@@ -117,7 +115,7 @@ RARE.release = {
   end,
   act = function(job, s)
     Lock.release(job)
-    Outcome.back(job, job.queue, s[1])
+    Outcome.back(job, job.queue, s[1], nil, true)
   end,
 }
 
@@ -158,7 +156,7 @@ RARE.crash = {
       Outcome.fail_now(job, s[2], s[3])
       return
     end
-    History.add(job.jid, 'crashed', '{"worker":' .. Events.quote(job.worker) .. '}')
+    History.add(job.jid, 'crashed', '{"worker":' .. cjson.encode(job.worker) .. '}')
     Lock.release(job)
     Outcome.back(job, job.queue, 0)
   end,
@@ -178,8 +176,7 @@ RARE.move = {
     local jid = job.jid
     History.done(jid)
     Lock.release(job)
-    Stats.sample('run', job.queue, scope.now - job.time)
-    Minutes.count(job.queue, 'completed', 1)
+    Samples.add('run', job.queue, scope.now - job.time)
     if tracked[jid] then
       Events.tracked('completed', jid)
     end

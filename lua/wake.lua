@@ -1,5 +1,5 @@
 -- Wake-ups: idle workers block on lists, and whoever makes work ready feeds the lists.
-local scope, key = Qless.scope, Qless.key
+local Texts, Absence, scope, key = Qless.Texts, Qless.Absence, Qless.scope, Qless.key
 
 local Wake = {}
 Qless.Wake = Wake
@@ -42,7 +42,7 @@ local function waiting_at(name)
   if call('ZCARD', name) == 0 then
     return 0 -- mostly, and cheaper to ask
   end
-  return call('ZCOUNT', name, scope.keyed and Qless.printed(scope.now) or '-inf', '+inf')
+  return call('ZCOUNT', name, scope.keyed and Texts.now() or '-inf', '+inf')
 end
 
 -- Feeds a list with up to n elements, never more than there are idle clients.
@@ -96,13 +96,19 @@ function Wake.flush()
   end
 end
 
+-- How many jobs of the queue are ready without having been announced: their time has come.
+local function ripe(queue)
+  return call('ZCOUNT', key.place(queue, 'locks'), '-inf', Texts.now())
+    + call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', Texts.now())
+end
+
 -- Takes back what a pop has made pointless: no more wake-ups than jobs are left.
 function Wake.taken(queue)
   popped = true
   local list = key.wake_at(queue)
-  local waiting = call('LLEN', list)
+  local waiting = Absence.is_absent(list) and 0 or call('LLEN', list)
   if waiting > 0 then
-    local left = call('ZCARD', key.place(queue, 'work'))
+    local left = call('ZCARD', key.place(queue, 'work')) + ripe(queue)
     if left == 0 then
       call('DEL', list)
     elseif left < waiting then
@@ -123,19 +129,28 @@ local function next_due(queue)
   return first
 end
 
--- The caller has asked and is idle no longer. If it held the timer of the queue and goes to
--- work, somebody else has to look after what falls due.
+-- A client goes to work that was idle at the queue. If it held the timer, somebody else has to look
+-- after what falls due; and if several jobs fell due at once, for each of them somebody.
+local function hand_on(client, queue)
+  local wanted, _, holder = ripe(queue), timer_of(queue)
+  if holder == client then
+    call('DEL', key.timer(queue))
+    wanted = math.max(wanted, 1)
+  end
+  if wanted > 0 then
+    feed(key.wake_at(queue), waiting_at(key.idle_at(queue)), wanted)
+  end
+end
+
+-- The caller has asked and is idle no longer.
 function Wake.busy(client, queues, globbing, working)
   if globbing then
     call('ZREM', key.idle(), client)
   end
-  for _, queue in ipairs(queues) do
-    if call('ZREM', key.idle_at(queue), client) == 1 and working then
-      local _, holder = timer_of(queue)
-      if holder == client then
-        call('DEL', key.timer(queue))
-        feed(key.wake_at(queue), waiting_at(key.idle_at(queue)), 1)
-      end
+  for n = 1, #queues do
+    local idle = key.idle_at(queues[n])
+    if not Absence.is_absent(idle) and call('ZREM', idle, client) == 1 and working then
+      hand_on(client, queues[n])
     end
   end
 end

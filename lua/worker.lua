@@ -1,6 +1,15 @@
 -- Workers: what they say of themselves, what they hold, and one heartbeat for all of it.
-local Errors, Json, Arguments, Config, SortedSet, Tags, scope, key =
-  Qless.Errors, Qless.Json, Qless.Arguments, Qless.Config, Qless.SortedSet, Qless.Tags, Qless.scope, Qless.key
+local Errors, Json, Arguments, Config, SortedSet, Tags, Orders, Samples, scope, key =
+  Qless.Errors,
+  Qless.Json,
+  Qless.Arguments,
+  Qless.Config,
+  Qless.SortedSet,
+  Qless.Tags,
+  Qless.Orders,
+  Qless.Samples,
+  Qless.scope,
+  Qless.key
 
 local Worker = {}
 Qless.Worker = Worker
@@ -67,6 +76,7 @@ function Worker.deregister(args, i)
   if scope.live then
     for _, worker in ipairs(workers) do
       call('DEL', key.worker(worker))
+      Orders.forget(worker)
     end
   end
 end
@@ -91,6 +101,7 @@ local function sort_out(worker, args, i, count)
 end
 
 -- beat worker info n (jid token)*n -> { jids of lost jobs, orders }
+-- It also writes the samples of all workers, so that statistics are never much older.
 function Worker.beat(args, i)
   local worker, said = Arguments.given('beat', 'worker', args[i]), args[i + 1]
   if Arguments.given('beat', 'info', said) ~= '' then
@@ -103,7 +114,7 @@ function Worker.beat(args, i)
   end
   local queues, lost = sort_out(worker, args, i + 3, count)
   for queue, jids in pairs(queues) do
-    local expires = scope.now + Config.heartbeat(queue)
+    local expires = Qless.Texts.later(Config.heartbeat(queue))
     for _, jid in ipairs(jids) do
       call('HSET', key.job(jid), 'expires', expires)
     end
@@ -112,7 +123,8 @@ function Worker.beat(args, i)
   end
   call('ZADD', key.workers(), scope.now, worker)
   if said ~= '' then
-    call('SET', key.worker(worker), said, 'EX', math.max(1, math.ceil(Config.number('max-worker-age'))))
+    call('SET', key.worker(worker), said, 'EX', Config.worker_age())
   end
-  return { lost, {} }
+  Samples.settle()
+  return { lost, Orders.take(worker) }
 end

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from .client import AsyncClient, Client
+from .commands.operations import ORDERS, Order
+from .commands.queues import QueueSurvey
 from .config import AsyncConfig, Config
 from .events import AsyncSubscriber, Event, Subscriber
 from .exceptions import (
@@ -27,6 +29,7 @@ from .exceptions import (
     StaleRequest,
     TooBig,
     UnknownCommand,
+    WorkerNotFound,
     WrongState,
 )
 from .failures import AsyncFailures, Failures
@@ -39,9 +42,13 @@ from .recurring import AsyncRecurringJob, RecurringJob
 from .reserved import Beat, Refused, Reserved, Settled, Settlement
 from .tags import AsyncTags, Tags
 from .tracked import AsyncTracked, Tracked
+from .waiting import After, AsyncAfter
 from .workers import AsyncWorkers, Workers
 
 __all__ = [
+    "ORDERS",
+    "After",
+    "AsyncAfter",
     "AsyncClient",
     "AsyncConfig",
     "AsyncFailures",
@@ -70,11 +77,13 @@ __all__ = [
     "LockLost",
     "NotAuthenticated",
     "NotPermitted",
+    "Order",
     "PoolExhausted",
     "PreparedPut",
     "Put",
     "QlessError",
     "Queue",
+    "QueueSurvey",
     "ReadOnlyServer",
     "RecurringJob",
     "Refused",
@@ -91,6 +100,7 @@ __all__ = [
     "TooBig",
     "Tracked",
     "UnknownCommand",
+    "WorkerNotFound",
     "Workers",
     "WrongState",
     "new_jid",

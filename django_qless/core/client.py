@@ -14,14 +14,16 @@ from redis.asyncio import Redis as AsyncRedis
 from . import arguments
 from .calls import Awaiting, Blocking, Call, Calls, Request
 from .commands import Commands
+from .connecting import address, connecting, limit
 from .events import AsyncSubscriber, Subscriber
 from .exceptions import BadArgument, ConnectionLost, QlessError
 from .job import AsyncJob, Job
-from .lanes import AsyncLane, AsyncLanes, Lane, Lanes, address, connecting, limit
+from .lanes import AsyncLane, AsyncLanes, Lane, Lanes
 from .queue import AsyncQueue, Queue
 from .recurring import AsyncRecurringJob, RecurringJob
 from .retry import FAILURES, HangUp, Steps, insist, translated
 from .script import Engine, Library, Script
+from .waiting import After, AsyncAfter, block_seconds
 from .wire import command
 
 T = TypeVar("T")
@@ -41,6 +43,7 @@ class _Namespace:
         *,
         patience: float = PATIENCE,
         library: Library | None = None,
+        timeout: float | None = None,
     ) -> None:
         #: The redis-py client as it was given; it is asked where to connect, no more.
         self.redis = redis
@@ -49,7 +52,7 @@ class _Namespace:
         #: Seconds in which a call is repeated while the server does not answer.
         self.patience = arguments.number("patience", patience)
         self.script = Script(prefix, engine, library or Library.default())
-        self._connect = connecting(redis)
+        self._connect = connecting(redis, timeout)
         self._most = limit(redis)
 
     def __repr__(self) -> str:
@@ -63,7 +66,8 @@ class Client(_Namespace, Commands[Job, RecurringJob], Blocking):
     """The commands of one namespace on one server, for any number of threads.
 
     `redis` is a redis.Redis of redis-py 5 to 8, whatever its options: connections are
-    made like its own. `engine` is "function", "script", or "auto": functions if possible.
+    made like its own, unless `timeout` gives other seconds for connecting and for each
+    answer. `engine` is "function", "script", or "auto": functions if possible.
     Safe to use after a fork.
     """
 
@@ -77,10 +81,13 @@ class Client(_Namespace, Commands[Job, RecurringJob], Blocking):
         *,
         patience: float = PATIENCE,
         library: Library | None = None,
+        timeout: float | None = None,
     ) -> None:
         if not isinstance(redis, Redis):
             raise BadArgument(f"Client needs a redis.Redis, not {_kind(redis)}")
-        super().__init__(redis, prefix, engine, patience=patience, library=library)
+        super().__init__(
+            redis, prefix, engine, patience=patience, library=library, timeout=timeout
+        )
         self._lanes = Lanes(self._connect, self._most, self.patience)
 
     def __enter__(self) -> Client:
@@ -117,7 +124,7 @@ class Client(_Namespace, Commands[Job, RecurringJob], Blocking):
         For a worker without jobs, with what settle told it. A lost connection ends the
         wait: ask again. Waits longer than the connection's socket_timeout if need be.
         """
-        seconds = _block_seconds(seconds)
+        seconds = block_seconds(seconds)
         lane = self._lanes.take()
         try:
             request = command(
@@ -129,6 +136,16 @@ class Client(_Namespace, Commands[Job, RecurringJob], Blocking):
         finally:
             self._lanes.give(lane)
         return (reply[0], reply[1]) if reply else None
+
+    def after(
+        self, keys: Sequence[str], seconds: float, request: Request[T]
+    ) -> After[T]:
+        """Return a wait as blpop's, with a call behind it that is made at its end.
+
+        Its `run()` waits and returns the call's result: one round trip. The request must
+        write, and fit into one call.
+        """
+        return After(self, keys, seconds, request)
 
     def events(self, *channels: str) -> Subscriber:
         """Return a subscriber to channels: "log" (all events), "w:<worker>", or an event
@@ -200,12 +217,15 @@ class AsyncClient(_Namespace, Commands[AsyncJob, AsyncRecurringJob], Awaiting):
         *,
         patience: float = PATIENCE,
         library: Library | None = None,
+        timeout: float | None = None,
     ) -> None:
         if not isinstance(redis, AsyncRedis):
             raise BadArgument(
                 f"AsyncClient needs a redis.asyncio.Redis, not {_kind(redis)}"
             )
-        super().__init__(redis, prefix, engine, patience=patience, library=library)
+        super().__init__(
+            redis, prefix, engine, patience=patience, library=library, timeout=timeout
+        )
         self._lanes_of: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncLanes] = (
             WeakKeyDictionary()
         )
@@ -245,7 +265,7 @@ class AsyncClient(_Namespace, Commands[AsyncJob, AsyncRecurringJob], Awaiting):
 
         See Client.blpop.
         """
-        seconds = _block_seconds(seconds)
+        seconds = block_seconds(seconds)
         lanes = self._lanes()
         lane = await lanes.take()
         try:
@@ -258,6 +278,12 @@ class AsyncClient(_Namespace, Commands[AsyncJob, AsyncRecurringJob], Awaiting):
         finally:
             lanes.give(lane)
         return (reply[0], reply[1]) if reply else None
+
+    def after(
+        self, keys: Sequence[str], seconds: float, request: Request[T]
+    ) -> AsyncAfter[T]:
+        """Return a wait with a call behind it: see Client.after."""
+        return AsyncAfter(self, keys, seconds, request)
 
     def events(self, *channels: str) -> AsyncSubscriber:
         """Return a subscriber to channels; see Client.events."""
@@ -322,14 +348,6 @@ class AsyncClient(_Namespace, Commands[AsyncJob, AsyncRecurringJob], Awaiting):
 
 def _kind(value: object) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}"
-
-
-def _block_seconds(seconds: object) -> int | float:
-    if arguments.number("seconds", seconds) <= 0:
-        raise BadArgument(
-            f"seconds must be above 0, not {seconds}: 0 would be for ever"
-        )
-    return arguments.number("seconds", seconds)
 
 
 def _no_element(error: BaseException) -> list[str]:

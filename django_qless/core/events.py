@@ -77,10 +77,14 @@ class _Conversation:
         """Whether the server has confirmed all channels on this connection."""
         return self.connected and self._confirmed == len(self._channels)
 
+    @property
+    def due(self) -> float:
+        """When the silence will have lasted so long that something has to be done."""
+        return self._heard + (2 if self._asked else 1) * SILENCE
+
     def patience(self, seconds: float) -> float:
         """Return how long to wait for a message when the caller would wait so long."""
-        limit = self._heard + (2 if self._asked else 1) * SILENCE
-        return max(0.0, min(seconds, limit - time.monotonic()))
+        return max(0.0, min(seconds, self.due - time.monotonic()))
 
     def silence(self) -> bytes | None:
         """Return what to send because no message came; raise if that was done before."""
@@ -137,6 +141,7 @@ class Subscriber:
         self._talk = _Conversation(prefix, channels)
         self._connection = connect()
         self._waits = pauses()
+        self._retry_at = 0.0
         self._closed = threading.Event()
         self._reading = threading.Lock()
 
@@ -174,6 +179,48 @@ class Subscriber:
             if event is not None or left <= 0:
                 return event
         return None
+
+    # For a loop that watches several things and must not be held up by one of them.
+
+    def fileno(self) -> int | None:
+        """Return what to watch for reading; None while there is no connection."""
+        sock = self._connection._sock if self._talk.connected else None
+        number: int = sock.fileno() if sock else -1
+        return number if number >= 0 else None
+
+    @property
+    def due(self) -> float:
+        """When to call `look` though there is nothing to read (monotonic seconds)."""
+        return self._talk.due if self._talk.connected else self._retry_at
+
+    def look(self) -> list[Event]:
+        """Return the events that are there; wait for none.
+
+        Makes a lost connection again when its time has come, which takes as long as
+        connecting does. Raises what `next` raises.
+        """
+        events: list[Event] = []
+        with self._reading:
+            try:
+                if not self._talk.connected:
+                    if time.monotonic() < self._retry_at:
+                        return events
+                    self._subscribe()
+                while self._connection.can_read(timeout=0):
+                    event = self._talk.read(self._connection.read_response())
+                    if event is not None:
+                        events.append(event)
+                    if self._talk.subscribed:
+                        self._waits = pauses()
+                request = self._talk.silence()
+                if request:
+                    self._connection.send_packed_command((request,))
+            except FAILURES as error:
+                self._hang_up()
+                self._retry_at = time.monotonic() + next(self._waits)
+                if _lasting(error):
+                    raise translated(error) from error
+        return events
 
     def close(self) -> None:
         """End the subscription; a `next` under way in another thread returns None."""

@@ -4,6 +4,7 @@
     ├── BadArgument                 a value that no call may have
     │   └── TooBig                  a value or a batch above a limit
     ├── JobNotFound                 no job has this id
+    ├── WorkerNotFound              no worker of this name gave a sign of life lately
     ├── LockLost                    somebody else may hold the job by now
     ├── WrongState                  the job's state forbids it
     ├── HasDependents               other jobs wait for this one
@@ -68,6 +69,11 @@ class TooBig(BadArgument):
 
 class JobNotFound(QlessError, LookupError):
     """The job was cancelled, has expired after its completion, or was never put."""
+
+
+class WorkerNotFound(QlessError, LookupError):
+    """No worker of this name has given a sign of life lately: nothing was changed. Is the
+    name spelled as in the list of workers?"""
 
 
 class LockLost(QlessError):

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from binascii import b2a_base64
+from collections.abc import Callable
 from random import Random
 
 # Sixty-four characters in the order of their codes, so that text sorts as numbers do.
@@ -28,9 +29,16 @@ class Generator:
         self.separate()
 
     def separate(self) -> None:
-        """Begin anew in a forked process, which would draw what its parent draws."""
+        """Begin anew in a forked process, which would draw what its parent draws.
+
+        It may never want an id, so the new seed waits until it does.
+        """
         self._lock = threading.Lock()
+        self._random: Callable[[int], int] = self._first
+
+    def _first(self, bits: int) -> int:
         self._random = Random(os.urandom(32)).getrandbits
+        return self._random(bits)
 
     def draw(self) -> str:
         """Return a new id."""

@@ -3,14 +3,6 @@
 One client id must have only one request under way, and so must one connection. A client
 has as many lanes as it ever made calls at the same time, and they keep their connection:
 taking one costs a tenth of what redis-py's pool needs to hand out a connection.
-
-The connections are made as the user's pool would make its own, with its address, password
-and certificates, but apart from it, because some things must be so and not otherwise:
-
-- redis-py must not send a command twice by itself: we do that (`retry.py`).
-- Replies come back as text under RESP2, whatever the pool says. Bytes that are not UTF-8
-  survive as surrogates.
-- There is always a time limit, so that a silent server is noticed.
 """
 
 from __future__ import annotations
@@ -19,85 +11,19 @@ import asyncio
 import os
 import secrets
 import threading
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Awaitable, Callable
 from queue import Empty, SimpleQueue
 from typing import Any
 from weakref import WeakSet
 
-import redis
-import redis.asyncio
-from redis.asyncio.retry import Retry as AsyncRetry
-from redis.backoff import NoBackoff
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
-from redis.retry import Retry
 
 from .exceptions import PoolExhausted
+from .lines import Line, line_of
 
-#: Seconds for the answer to a call, unless the user's client has a socket_timeout.
-ANSWER_SECONDS = 5.0
 #: Seconds that the answer to a blocking command may come too late.
 LATE_SECONDS = 5.0
-#: Lanes of one client, unless the user's pool has less connections.
-MOST_LANES = 100
-
-# What a pool hands its connections that ours must have differently, or not at all.
-_DROPPED = (
-    "retry_on_error",
-    "retry_on_timeout",
-    "health_check_interval",
-    "legacy_responses",
-    "maint_notifications_config",
-    "maint_notifications_pool_handler",
-    "oss_cluster_maint_notifications_handler",
-    "orig_host_address",
-    "orig_socket_timeout",
-    "orig_socket_connect_timeout",
-    "himport_registry",
-    "cache",
-    "cache_config",
-)
-
-
-def connecting(
-    client: redis.Redis | redis.asyncio.Redis,
-) -> Callable[[], Any]:
-    """Return what makes connections like those of a redis-py client, but ours."""
-    retry = Retry if isinstance(client, redis.Redis) else AsyncRetry
-    pool: Any = client.connection_pool
-    options = {
-        option: value
-        for option, value in pool.connection_kwargs.items()
-        if option not in _DROPPED
-    }
-    options |= {
-        "retry": retry(NoBackoff(), 0),
-        "protocol": 2,
-        "decode_responses": True,
-        "encoding": "utf-8",
-        "encoding_errors": "surrogateescape",
-        "socket_timeout": options.get("socket_timeout") or ANSWER_SECONDS,
-    }
-    return partial(pool.connection_class, **options)
-
-
-def limit(client: Any) -> int:
-    """Return how many lanes a client with this redis-py client may have."""
-    most: int = client.connection_pool.max_connections
-    return min(MOST_LANES, most)
-
-
-def address(client: Any) -> str:
-    """Return where a redis-py client connects to, for messages."""
-    options = client.connection_pool.connection_kwargs
-    service = getattr(client.connection_pool, "service_name", None)
-    if service:
-        return f"sentinel service {service}"
-    if "path" in options:
-        return f"unix://{options['path']}?db={options.get('db') or 0}"
-    host, port = options.get("host") or "localhost", options.get("port") or 6379
-    return f"{host}:{port}/{options.get('db') or 0}"
 
 
 class _Name:
@@ -118,12 +44,12 @@ class _Name:
 class Lane(_Name):
     """One request at a time on a connection of its own."""
 
-    __slots__ = ("_connected", "_connection")
+    __slots__ = ("_connection", "_line")
 
     def __init__(self, connection: Any) -> None:
         super().__init__()
         self._connection = connection
-        self._connected = False
+        self._line: Line | None = None
 
     def exchange(self, request: bytes, blocking: float | None = None) -> Any:
         """Send a request and return its reply, which may take `blocking` seconds more.
@@ -131,27 +57,56 @@ class Lane(_Name):
         Any interruption closes the connection: the reply to one request must never be
         taken for that to the next.
         """
-        connection = self._connection
         try:
-            if not self._connected:
-                connection.connect()
-                self._connected = True
-            connection.send_packed_command((request,))
-            if blocking is not None and not connection.can_read(
-                timeout=blocking + LATE_SECONDS
-            ):
-                raise RedisTimeoutError(f"no answer {LATE_SECONDS} s after the block")
-            return connection.read_response()
+            line = self._line or self._open()
+            line.send(request)
+            if blocking is not None:
+                _outlast(line, blocking)
+            return line.read()
         except ResponseError:
             raise
         except BaseException:
             self.hang_up()
             raise
 
+    def exchange_two(
+        self, wait: bytes, request: bytes, blocking: float
+    ) -> tuple[Any, Any]:
+        """Send a command that blocks and a request behind it at once; return both replies.
+
+        A reply that is a refusal is returned as its ResponseError: the other one counts
+        all the same. Any interruption closes the connection.
+        """
+        try:
+            line = self._line or self._open()
+            line.send(wait + request)
+            _outlast(line, blocking)
+            return _reply_or_refusal(line), _reply_or_refusal(line)
+        except BaseException:
+            self.hang_up()
+            raise
+
     def hang_up(self) -> None:
         """Close the connection; the next request opens it again."""
-        self._connected = False
+        self._line = None
         self._connection.disconnect()
+
+    def _open(self) -> Line:
+        self._connection.connect()
+        self._line = line_of(self._connection)
+        return self._line
+
+
+def _outlast(line: Line, blocking: float) -> None:
+    if not line.wait(blocking + LATE_SECONDS):
+        raise RedisTimeoutError(f"no answer {LATE_SECONDS} s after the block")
+
+
+def _reply_or_refusal(line: Line) -> Any:
+    try:
+        return line.read()
+    except ResponseError as refusal:
+        return refusal
 
 
 class Lanes:
@@ -180,6 +135,11 @@ class Lanes:
     def give(self, lane: Lane) -> None:
         """Return a lane."""
         self._idle.put(lane)
+
+    def giver(self) -> Callable[[Lane], None]:
+        """Return what returns a lane later; in a process forked meanwhile it does nothing
+        to the new lanes."""
+        return self._idle.put
 
     def close(self) -> None:
         """Close the connections that are not in use."""
@@ -236,25 +196,54 @@ class AsyncLane(_Name):
             await connection.send_packed_command((request,))
             if blocking is None:
                 return await connection.read_response()
-            # redis-py's own limit would return None as if that were the reply.
-            limit = blocking + LATE_SECONDS
-            read = connection.read_response(timeout=limit + LATE_SECONDS)
-            return await asyncio.wait_for(read, limit)
+            return await self._outlast(blocking)
         except ResponseError:
             raise
-        except asyncio.TimeoutError as error:
-            await self.hang_up()
-            raise RedisTimeoutError(
-                f"no answer {LATE_SECONDS} s after the block"
-            ) from error
         except BaseException:
             await self.hang_up()
             raise
+
+    async def exchange_two(
+        self, wait: bytes, request: bytes, blocking: float
+    ) -> tuple[Any, Any]:
+        """Send a command that blocks and a request behind it at once; return both replies.
+
+        See Lane.exchange_two.
+        """
+        connection = self._connection
+        try:
+            if not self._connected:
+                await connection.connect()
+                self._connected = True
+            await connection.send_packed_command((wait + request,))
+            waited = await _awaited_or_refusal(self._outlast(blocking))
+            return waited, await _awaited_or_refusal(connection.read_response())
+        except BaseException:
+            await self.hang_up()
+            raise
+
+    async def _outlast(self, blocking: float) -> Any:
+        # redis-py's own limit would return None as if that were the reply.
+        limit = blocking + LATE_SECONDS
+        read = self._connection.read_response(timeout=limit + LATE_SECONDS)
+        try:
+            return await asyncio.wait_for(read, limit)
+        except asyncio.TimeoutError as error:
+            raise RedisTimeoutError(
+                f"no answer {LATE_SECONDS} s after the block"
+            ) from error
 
     async def hang_up(self) -> None:
         """Close the connection; the next request opens it again."""
         self._connected = False
         await self._connection.disconnect(nowait=True)
+
+
+async def _awaited_or_refusal(reading: Awaitable[Any]) -> Any:
+    try:
+        return await reading
+    except ResponseError as refusal:
+        return refusal
 
 
 class AsyncLanes:

@@ -17,64 +17,6 @@ local Qless = {}
 local scope = { prefix = 'ql:', now = 0, keyed = false, live = false, reading = false }
 Qless.scope = scope
 
--- Texts that are the same for all that one call does, made when first wanted; numbers as they
--- are printed; keys that do not exist.
-local texts, printed, absent = {}, {}, {}
-Qless.texts = texts
-
-function Qless.forget_texts()
-  texts, printed, absent = Qless.emptied(texts), Qless.emptied(printed), Qless.emptied(absent)
-end
-
-function Qless.emptied(list)
-  for name in pairs(list) do
-    list[name] = nil
-  end
-  return list
-end
-
--- The present time as job records keep it.
-function Qless.time()
-  local text = texts.time
-  if not text then
-    text = string.format('%.20f', scope.now)
-    texts.time = text
-  end
-  return text
-end
-
--- A number as redis.call would print it, printed only once in a call.
-function Qless.printed(number)
-  local text = printed[number]
-  if not text then
-    text = string.format('%.17g', number)
-    printed[number] = text
-  end
-  return text
-end
-
--- A whole number as text: much cheaper than with a fraction.
-function Qless.whole(number)
-  if number > -2 ^ 53 and number < 2 ^ 53 then
-    return string.format('%d', number)
-  end
-  return string.format('%.0f', number)
-end
-
--- One question for several keys that mostly do not exist.
-function Qless.look_for(names)
-  if redis.call('EXISTS', unpack(names)) == 0 then
-    for n = 1, #names do
-      absent[names[n]] = true
-    end
-  end
-end
-
--- Is the key known not to exist? Only of keys that this call does not make itself.
-function Qless.is_absent(name)
-  return absent[name]
-end
-
 local key = {}
 Qless.key = key
 
@@ -110,7 +52,8 @@ end
 -- releasing       zset   completed jid with dependents still to be released -> when
 -- idle            zset   client waiting for queues it has not seen yet -> until when
 -- wake            list   one element for each such client to be woken
-for _, name in ipairs({ 'meta', 'releasing', 'idle', 'wake' }) do
+-- journal         list   samples that the statistics do not have yet
+for _, name in ipairs({ 'meta', 'releasing', 'idle', 'wake', 'journal' }) do
   fixed(name)
 end
 
@@ -167,7 +110,7 @@ end
 -- s:<kind>:<day>:<queue>  hash  kind wait, run: total, mean, vk and a histogram;
 --                               kind stats: retries, failures, failed
 function key.stat(kind, day, queue)
-  return scope.prefix .. 's:' .. kind .. ':' .. Qless.whole(day) .. ':' .. queue
+  return scope.prefix .. 's:' .. kind .. ':' .. Qless.Texts.whole(day) .. ':' .. queue
 end
 
 -- Ours again.
@@ -186,9 +129,20 @@ function key.worker(worker)
   return scope.prefix .. 'worker:' .. worker
 end
 
+-- orders:<worker>       list   what is asked of a worker and not yet told to it, the oldest first;
+--                              expires by itself
+function key.orders(worker)
+  return scope.prefix .. 'orders:' .. worker
+end
+
+-- stacks:<worker>       string the last stack dump of a worker; expires by itself
+function key.stacks(worker)
+  return scope.prefix .. 'stacks:' .. worker
+end
+
 -- m:<queue>:<hour>:<kind>  hash  minute of the hour -> jobs put, started, completed or failed
 function key.minutes(queue, hour, kind)
-  return scope.prefix .. 'm:' .. queue .. ':' .. Qless.whole(hour) .. ':' .. kind
+  return scope.prefix .. 'm:' .. queue .. ':' .. Qless.Texts.whole(hour) .. ':' .. kind
 end
 
 -- idle:<queue>          zset   client that waits for a job of this queue -> until when
@@ -204,6 +158,124 @@ end
 -- timer:<queue>         string '<due> <client>': who wakes by itself for what falls due next
 function key.timer(queue)
   return scope.prefix .. 'timer:' .. queue
+end
+
+-- texts.lua
+do
+-- Texts that are made once: of the present time, and of names that come again and again.
+-- (Printing a number costs as much as a small Redis command, and so does looking at a text.)
+local scope = Qless.scope
+
+local Texts = {}
+Qless.Texts = Texts
+
+local format, floor = string.format, math.floor
+
+local KEPT = 500 -- texts of one kind
+
+-- Remembers from call to call what `make` makes of a name; of what else it depends on, nothing.
+function Texts.remembered(make)
+  local made, count = {}, 0
+  return function(name)
+    local text = made[name]
+    if text == nil then
+      if count == KEPT then
+        made, count = {}, 0
+      end
+      text = make(name)
+      made[name], count = text, count + 1
+    end
+    return text
+  end
+end
+
+-- A whole number: much cheaper than with a fraction.
+function Texts.whole(number)
+  if number > -2 ^ 53 and number < 2 ^ 53 then
+    return format('%d', number)
+  end
+  return format('%.0f', number)
+end
+
+-- The present time: its whole seconds and their fraction as the server told them, if it did.
+local second, fraction, now, time
+
+-- A new call: the time is scope.now, in the server's words `seconds` and `rest` ('.123456').
+function Texts.begin(seconds, rest)
+  second, fraction, now, time = seconds, rest, nil, nil
+end
+
+-- The present time, at least as exact as redis.call would print it.
+function Texts.now()
+  if not now then
+    now = fraction and second .. fraction or format('%.17g', scope.now)
+  end
+  return now
+end
+
+-- The same as job records keep it.
+function Texts.time()
+  if not time then
+    time = fraction and Texts.now() .. '00000000000000' or format('%.20f', scope.now)
+  end
+  return time
+end
+
+function Texts.second()
+  if not second then
+    second = Texts.whole(floor(scope.now))
+  end
+  return second
+end
+
+-- The time so many seconds from now.
+function Texts.later(seconds)
+  if fraction and seconds == floor(seconds) then
+    return Texts.whole(floor(scope.now) + seconds) .. fraction
+  end
+  return format('%.17g', scope.now + seconds)
+end
+end
+
+-- absence.lua
+do
+-- What mostly is not there, asked for once: one question for many keys.
+local Absence = {}
+Qless.Absence = Absence
+
+local call = redis.call
+
+local MOST = 200 -- keys remembered
+
+-- key -> the call that saw that it did not exist
+local seen, count, present = {}, 0, 0
+
+function Absence.reset()
+  present = present + 1
+  if count > MOST then
+    seen, count = {}, 0
+  end
+end
+
+-- Asks for keys. If none exists, is_absent says so of each.
+function Absence.look_for(names)
+  if call('EXISTS', unpack(names)) == 0 then
+    count = count + #names
+    for n = 1, #names do
+      seen[names[n]] = present
+    end
+  end
+end
+
+-- The call has made the key, or is about to.
+function Absence.forget(name)
+  seen[name] = nil
+end
+
+-- Is the key known not to exist? (What makes one has to say so: forget.)
+function Absence.is_absent(name)
+  return seen[name] == present
+end
 end
 
 -- errors.lua
@@ -520,43 +592,15 @@ end
 -- events.lua
 do
 -- What is published, byte for byte: members in a fixed order, no spaces.
-local scope, texts = Qless.scope, Qless.texts
+local Texts, scope = Qless.Texts, Qless.scope
 
 local Events = {}
 Qless.Events = Events
 
-local call, find = redis.call, string.find
-
--- Most names need no escaping, and then no encoder.
-local function plain(text)
-  return type(text) == 'string' and find(text, '^[%w_~.:-]*$')
-end
-
--- A JSON string.
-function Events.quote(text)
-  if plain(text) then
-    return '"' .. text .. '"'
-  end
-  return cjson.encode(text)
-end
-
-local quote = Events.quote
+local call, quote = redis.call, cjson.encode
 
 local function log(text)
-  local channel = texts.log
-  if not channel then
-    channel = scope.prefix .. 'log'
-    texts.log = channel
-  end
-  call('PUBLISH', channel, text)
-end
-
--- {"jid":…} and what stands behind the jid.
-local function of_job(jid, rest)
-  if plain(jid) then
-    return '{"jid":"' .. jid .. '"' .. rest
-  end
-  return '{"jid":' .. quote(jid) .. rest
+  call('PUBLISH', scope.prefix .. 'log', text)
 end
 
 local function tell(worker, text)
@@ -568,23 +612,21 @@ function Events.tracked(what, jid)
   call('PUBLISH', scope.prefix .. what, jid)
 end
 
--- What stands behind the jid, the same for all jobs of a call.
-local function tail(event, queue)
-  local id = event .. queue
-  local text = texts[id]
-  if not text then
-    text = ',"event":"' .. event .. '","queue":' .. quote(queue) .. '}'
-    texts[id] = text
-  end
-  return text
-end
+-- What stands behind the jid, the same for all jobs of a queue.
+local put_into = Texts.remembered(function(queue)
+  return ',"event":"put","queue":' .. quote(queue) .. '}'
+end)
+
+local completed_in = Texts.remembered(function(queue)
+  return ',"event":"completed","queue":' .. quote(queue) .. '}'
+end)
 
 function Events.put(jid, queue)
-  log(of_job(jid, tail('put', queue)))
+  log('{"jid":' .. quote(jid) .. put_into(queue))
 end
 
 function Events.completed(jid, queue)
-  log(of_job(jid, tail('completed', queue)))
+  log('{"jid":' .. quote(jid) .. completed_in(queue))
 end
 
 function Events.advanced(jid, queue, to)
@@ -632,6 +674,10 @@ function Events.lock_lost(jid, worker)
   log(text)
 end
 
+function Events.order(worker, order)
+  tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
+end
+
 function Events.config_set(option, value)
   log('{"option":' .. quote(option) .. ',"event":"config_set","value":' .. quote(value) .. '}')
 end
@@ -644,7 +690,8 @@ end
 -- config.lua
 do
 -- Options of the namespace: defaults, values, and what a value may be.
-local Errors, Arguments, Events, key = Qless.Errors, Qless.Arguments, Qless.Events, Qless.key
+local Errors, Arguments, Events, scope, key =
+  Qless.Errors, Qless.Arguments, Qless.Events, Qless.scope, Qless.key
 
 local Config = {}
 Qless.Config = Config
@@ -747,9 +794,27 @@ function Config.concurrency(queue)
   return math.ceil(decimal(Config.get(queue .. '-max-concurrency')) or 0)
 end
 
+-- How often a lottery draws the queue, beside the others; 0 for never.
+function Config.weight(queue)
+  if untouched() then
+    return 1
+  end
+  return math.max(0, decimal(Config.get(queue .. '-weight')) or 1)
+end
+
+-- Seconds after which a silent worker is forgotten, as times to live want them.
+function Config.worker_age()
+  return math.max(1, math.ceil(Config.number('max-worker-age')))
+end
+
+local function is_weight(option)
+  return scope.keyed and find(option, '%-weight$')
+end
+
 local function numeric(option)
   return type(DEFAULTS[option]) == 'number'
     or UNLISTED[option]
+    or is_weight(option)
     or find(option, '%-heartbeat$')
     or find(option, '%-max%-concurrency$')
 end
@@ -776,7 +841,10 @@ function Config.set(args, i)
   local option = Arguments.given('config.set', 'option', args[i])
   local value = Arguments.given('config.set', 'value', args[i + 1])
   if numeric(option) then
-    Arguments.number('config.set', option, value)
+    local number = Arguments.number('config.set', option, value)
+    if number < 0 and is_weight(option) then
+      Errors.argument('config.set', option .. ' must not be below 0, as ' .. value .. ' is')
+    end
   end
   if #option > 512 or #value > Arguments.text_bytes then
     Errors.raise('TOOBIG', 'config.set(): Option or value is too long')
@@ -817,12 +885,19 @@ local function in_pieces(command, name, values)
 end
 
 function SortedSet.remove(name, members)
+  if #members == 1 then
+    call('ZREM', name, members[1])
+    return
+  end
   in_pieces('ZREM', name, members)
 end
 
--- All members with one score. It is printed once: as a number it would be for each member.
+-- All members with one score, as text: as a number it would be printed for each member.
 function SortedSet.add(name, score, members)
-  score = Qless.printed(score)
+  if #members == 1 then
+    call('ZADD', name, score, members[1])
+    return
+  end
   local values = {}
   for i = 1, #members do
     values[2 * i - 1] = score
@@ -839,25 +914,36 @@ end
 -- clock.lua
 do
 -- The server's clock, and the record of the namespace that keeps it: meta.
-local Arguments, scope, key = Qless.Arguments, Qless.scope, Qless.key
+local Texts, Arguments, scope, key = Qless.Texts, Qless.Arguments, Qless.scope, Qless.key
 
 local Clock = {}
 Qless.Clock = Clock
 
-local call, format = redis.call, string.format
+local call, format, rep, floor = redis.call, string.format, string.rep, math.floor
 
 -- A kept time this far ahead of the server is not drift but a failover to a skewed replica.
 local TOO_FAR = 60
 
-local kept, token, drawn, server, skewed
+local EVERY = 64
+
+-- kept and token as meta has them; last: the last token drawn, as text
+local kept, token, drawn, last, server, skewed
 
 function Clock.reset()
-  kept, token, drawn, server, skewed = nil, nil, 0, false, false
+  kept, token, drawn, last, server, skewed = nil, nil, 0, nil, false, false
 end
 
-local function server_time()
+-- What stands before the microseconds, by how many digits they have.
+local BEFORE = {}
+for digits = 1, 6 do
+  BEFORE[digits] = '.' .. rep('0', 6 - digits)
+end
+
+local function take_server_time()
   local time = call('TIME')
-  return tonumber(time[1]) + tonumber(time[2]) / 1e6
+  local second, rest = time[1], BEFORE[#time[2]] .. time[2]
+  scope.now = tonumber(second .. rest)
+  Texts.begin(second, rest)
 end
 
 -- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back.
@@ -869,36 +955,44 @@ function Clock.set(text)
     return
   end
   server = true
-  local now = server_time()
-  if kept and kept > now then
-    if kept - now <= TOO_FAR then
-      now = kept
-    else
-      skewed = true
-    end
+  take_server_time()
+  local ahead = kept and kept - scope.now or 0
+  if ahead > TOO_FAR then
+    skewed = true
+  elseif ahead > 0 then
+    scope.now = kept
+    Texts.begin()
   end
-  scope.now = now
 end
 
 -- A new fencing token: rises for ever, whatever becomes of the jobs.
 function Clock.draw()
   if scope.keyed then
     drawn = drawn + 1
-    return Qless.whole(token + drawn)
+    last = Texts.whole(token + drawn)
+    return last
   end
   return call('HINCRBY', key.meta(), 'token', 1)
+end
+
+-- Is it time for what has to be looked after, but not at each call? So in the first call of a
+-- second, and for one in EVERY tokens.
+function Clock.is_round()
+  return token % EVERY == 0 or not kept or floor(kept) ~= floor(scope.now)
 end
 
 -- Written only when the call has succeeded: a refused call does not advance the clock.
 function Clock.keep()
   local name = key.meta()
-  local drew = drawn > 0 or not kept
-  if server and drew then
-    call('HSET', name, 'clock', format('%.6f', scope.now), 'token', format('%.0f', token + drawn))
+  if not last and not kept then
+    last = Texts.whole(token)
+  end
+  if server and last then
+    call('HSET', name, 'clock', Texts.now(), 'token', last)
   elseif server then
-    call('HSET', name, 'clock', format('%.6f', scope.now))
-  elseif drew then
-    call('HSET', name, 'token', format('%.0f', token + drawn))
+    call('HSET', name, 'clock', Texts.now())
+  elseif last then
+    call('HSET', name, 'token', last)
   end
   if skewed then
     call('HINCRBY', name, 'skews', 1)
@@ -1010,7 +1104,7 @@ end
 -- wake.lua
 do
 -- Wake-ups: idle workers block on lists, and whoever makes work ready feeds the lists.
-local scope, key = Qless.scope, Qless.key
+local Texts, Absence, scope, key = Qless.Texts, Qless.Absence, Qless.scope, Qless.key
 
 local Wake = {}
 Qless.Wake = Wake
@@ -1053,7 +1147,7 @@ local function waiting_at(name)
   if call('ZCARD', name) == 0 then
     return 0 -- mostly, and cheaper to ask
   end
-  return call('ZCOUNT', name, scope.keyed and Qless.printed(scope.now) or '-inf', '+inf')
+  return call('ZCOUNT', name, scope.keyed and Texts.now() or '-inf', '+inf')
 end
 
 -- Feeds a list with up to n elements, never more than there are idle clients.
@@ -1107,13 +1201,19 @@ function Wake.flush()
   end
 end
 
+-- How many jobs of the queue are ready without having been announced: their time has come.
+local function ripe(queue)
+  return call('ZCOUNT', key.place(queue, 'locks'), '-inf', Texts.now())
+    + call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', Texts.now())
+end
+
 -- Takes back what a pop has made pointless: no more wake-ups than jobs are left.
 function Wake.taken(queue)
   popped = true
   local list = key.wake_at(queue)
-  local waiting = call('LLEN', list)
+  local waiting = Absence.is_absent(list) and 0 or call('LLEN', list)
   if waiting > 0 then
-    local left = call('ZCARD', key.place(queue, 'work'))
+    local left = call('ZCARD', key.place(queue, 'work')) + ripe(queue)
     if left == 0 then
       call('DEL', list)
     elseif left < waiting then
@@ -1134,19 +1234,28 @@ local function next_due(queue)
   return first
 end
 
--- The caller has asked and is idle no longer. If it held the timer of the queue and goes to
--- work, somebody else has to look after what falls due.
+-- A client goes to work that was idle at the queue. If it held the timer, somebody else has to look
+-- after what falls due; and if several jobs fell due at once, for each of them somebody.
+local function hand_on(client, queue)
+  local wanted, _, holder = ripe(queue), timer_of(queue)
+  if holder == client then
+    call('DEL', key.timer(queue))
+    wanted = math.max(wanted, 1)
+  end
+  if wanted > 0 then
+    feed(key.wake_at(queue), waiting_at(key.idle_at(queue)), wanted)
+  end
+end
+
+-- The caller has asked and is idle no longer.
 function Wake.busy(client, queues, globbing, working)
   if globbing then
     call('ZREM', key.idle(), client)
   end
-  for _, queue in ipairs(queues) do
-    if call('ZREM', key.idle_at(queue), client) == 1 and working then
-      local _, holder = timer_of(queue)
-      if holder == client then
-        call('DEL', key.timer(queue))
-        feed(key.wake_at(queue), waiting_at(key.idle_at(queue)), 1)
-      end
+  for n = 1, #queues do
+    local idle = key.idle_at(queues[n])
+    if not Absence.is_absent(idle) and call('ZREM', idle, client) == 1 and working then
+      hand_on(client, queues[n])
     end
   end
 end
@@ -1190,10 +1299,58 @@ function Wake.wait(client, queues, seconds, globbing)
 end
 end
 
+-- journal.lua
+do
+-- Samples that the statistics do not have yet: few at a time are only appended here.
+local Texts, Arguments, key = Qless.Texts, Qless.Arguments, Qless.key
+
+local Journal = {}
+Qless.Journal = Journal
+
+local call, match, text_of = redis.call, string.match, Arguments.text_of
+
+-- An entry: when (in whole seconds), wait or run, how many seconds, how often, the queue.
+function Journal.entry(kind, seconds, n, queue)
+  return Texts.second() .. ' ' .. kind .. ' ' .. text_of(seconds) .. ' ' .. text_of(n) .. ' ' .. queue
+end
+
+-- -> how many entries there are now
+function Journal.append(...)
+  return call('RPUSH', key.journal(), ...)
+end
+
+-- Shows all entries to `visit(second, kind, seconds, n, queue)`. Jobs that come quickly one after
+-- the other leave the same entry many times: those come as one.
+local function show(texts, visit)
+  local times = {}
+  for n = 1, #texts do
+    times[texts[n]] = (times[texts[n]] or 0) + 1
+  end
+  for text, often in pairs(times) do
+    local second, kind, seconds, n, queue = match(text, '^(%S+) (%a+) (%S+) (%S+) (.*)$')
+    visit(tonumber(second), kind, tonumber(seconds), tonumber(n) * often, queue)
+  end
+end
+
+function Journal.read(visit)
+  show(call('LRANGE', key.journal(), '0', '-1'), visit)
+end
+
+-- The same, and forgets them.
+function Journal.take(visit)
+  local texts = call('LRANGE', key.journal(), '0', '-1')
+  if #texts > 0 then
+    call('DEL', key.journal())
+    show(texts, visit)
+  end
+end
+end
+
 -- minutes.lua
 do
 -- Counters per queue and minute of what was put, started, completed and failed.
-local Arguments, Errors, scope, key = Qless.Arguments, Qless.Errors, Qless.scope, Qless.key
+local Arguments, Errors, Journal, scope, key =
+  Qless.Arguments, Qless.Errors, Qless.Journal, Qless.scope, Qless.key
 
 local Minutes = {}
 Qless.Minutes = Minutes
@@ -1225,18 +1382,33 @@ function Minutes.count(queue, kind, n)
   queues[counted], kinds[counted], numbers[counted] = queue, kind, n
 end
 
-function Minutes.flush()
-  if counted == 0 then
-    return
-  end
-  local minute = floor(scope.now / 60)
-  local hour, field = floor(minute / 60), text_of(minute % 60)
-  for place = 1, counted do
-    local name, n = key.minutes(queues[place], hour, kinds[place]), numbers[place]
-    if call('HINCRBY', name, field, text_of(n)) == n then
+-- Adds to the counter of one minute of the epoch.
+function Minutes.write(queue, kind, minute, n)
+  if scope.live then
+    local name = key.minutes(queue, floor(minute / 60), kind)
+    if call('HINCRBY', name, text_of(minute % 60), text_of(n)) == n then
       call('EXPIRE', name, KEPT)
     end
   end
+end
+
+function Minutes.flush()
+  for place = 1, counted do
+    Minutes.write(queues[place], kinds[place], floor(scope.now / 60), numbers[place])
+  end
+end
+
+local JOURNALLED = { wait = 'started', run = 'completed' }
+
+-- Adds what the statistics do not have yet.
+local function count_journal(shown, wanted_queue, from, to)
+  Journal.read(function(second, kind, _, n, queue)
+    local minute = floor(second / 60)
+    if queue == wanted_queue and minute >= from and minute <= to then
+      local list, field = shown[JOURNALLED[kind]], string.format('%.0f', minute)
+      list[field] = (list[field] or 0) + n
+    end
+  end)
 end
 
 -- minutes queue from to
@@ -1260,6 +1432,7 @@ function Minutes.show(args, i)
       end
     end
   end
+  count_journal(shown, queue, from, to)
   return cjson.encode(shown)
 end
 end
@@ -1267,7 +1440,8 @@ end
 -- stats.lua
 do
 -- Statistics of a queue and day: running mean and variance (Welford 1962), a histogram.
-local Config, Arguments, scope, key = Qless.Config, Qless.Arguments, Qless.scope, Qless.key
+local Texts, Config, Arguments, Journal, scope, key =
+  Qless.Texts, Qless.Config, Qless.Arguments, Qless.Journal, Qless.scope, Qless.key
 
 local Stats = {}
 Qless.Stats = Stats
@@ -1275,30 +1449,15 @@ Qless.Stats = Stats
 local call, floor = redis.call, math.floor
 local DAY = 86400
 
--- Samples and counts of this call: written once, at its end.
-local samples, counts
+-- Counts of this call: written once, at its end.
+local counts
 
 function Stats.reset()
-  samples, counts = nil, nil
+  counts = nil
 end
 
 function Stats.day(time)
   return time - time % DAY
-end
-
--- kind wait: from ready to popped; kind run: from popped to complete; in seconds.
-function Stats.sample(kind, queue, seconds)
-  samples = samples or { wait = {}, run = {} }
-  local values = samples[kind][queue]
-  if not values then
-    values = {}
-    samples[kind][queue] = values
-  end
-  local value = floor(seconds)
-  if value < 0 then
-    value = 0
-  end
-  values[value] = (values[value] or 0) + 1
 end
 
 function Stats.count(queue, field, n)
@@ -1362,30 +1521,38 @@ local function begin_day(kind, day, queue)
   end
 end
 
--- values: value -> how often it was sampled in this call (a batch has few different ones).
-local function write_samples(kind, queue, values)
-  local day = Stats.day(scope.now)
-  local name = key.stat(kind, day, queue)
-  local fields, added = { 'total', 'mean', 'vk' }, {}
-  for value, n in pairs(values) do
-    local field = bin(value)
-    if not added[field] then
-      fields[#fields + 1] = field
-    end
-    added[field] = (added[field] or 0) + n
-  end
-  local old = call('HMGET', name, unpack(fields))
-  local count, mean, vk = tonumber(old[1]) or 0, tonumber(old[2]) or 0, tonumber(old[3]) or 0
+-- Mean and variance with more values: whole seconds -> how often.
+local function with(count, mean, vk, values)
   for value, n in pairs(values) do
     local away, before = value - mean, count
     count = count + n
     mean = mean + away * n / count
     vk = vk + away * away * before * n / count
   end
-  local written = { 'total', Qless.whole(count), 'mean', mean, 'vk', vk }
+  return count, mean, vk
+end
+
+local function by_bin(values)
+  local bins = {}
+  for value, n in pairs(values) do
+    local field = bin(value)
+    bins[field] = (bins[field] or 0) + n
+  end
+  return bins
+end
+
+-- Adds samples to a day's statistics: whole seconds -> how often.
+function Stats.write(kind, day, queue, values)
+  local name, bins, fields = key.stat(kind, day, queue), by_bin(values), { 'total', 'mean', 'vk' }
+  for field in pairs(bins) do
+    fields[#fields + 1] = field
+  end
+  local old = call('HMGET', name, unpack(fields))
+  local count, mean, vk = with(tonumber(old[1]) or 0, tonumber(old[2]) or 0, tonumber(old[3]) or 0, values)
+  local written = { 'total', Texts.whole(count), 'mean', mean, 'vk', vk }
   for k = 4, #fields do
     written[#written + 1] = fields[k]
-    written[#written + 1] = Qless.whole((tonumber(old[k]) or 0) + added[fields[k]])
+    written[#written + 1] = Texts.whole((tonumber(old[k]) or 0) + bins[fields[k]])
   end
   call('HSET', name, unpack(written))
   if not old[1] then
@@ -1394,13 +1561,6 @@ local function write_samples(kind, queue, values)
 end
 
 function Stats.flush()
-  if samples then
-    for kind, queues in pairs(samples) do
-      for queue, list in pairs(queues) do
-        write_samples(kind, queue, list)
-      end
-    end
-  end
   if counts then
     local day = Stats.day(scope.now)
     for queue, fields in pairs(counts) do
@@ -1421,18 +1581,32 @@ for _, part in ipairs({ { 's', 0, 59 }, { 'm', 1, 59 }, { 'h', 1, 23 }, { 'd', 1
   end
 end
 
-local function summary(kind, day, queue)
+-- What the journal has of a queue and day: kind -> whole seconds -> how often.
+local function not_yet_written(wanted_day, wanted_queue)
+  local found = { wait = {}, run = {} }
+  if scope.live then
+    Journal.read(function(second, kind, seconds, n, queue)
+      if queue == wanted_queue and Stats.day(second) == wanted_day then
+        found[kind][seconds] = (found[kind][seconds] or 0) + n
+      end
+    end)
+  end
+  return found
+end
+
+local function summary(kind, day, queue, more)
   local name = key.stat(kind, day, queue)
   local head = call('HMGET', name, 'total', 'mean', 'vk')
-  local count = tonumber(head[1]) or 0
+  local count, mean, vk = with(tonumber(head[1]) or 0, tonumber(head[2]) or 0, tonumber(head[3]) or 0, more)
   local shown = {
     count = count,
-    mean = tonumber(head[2]) or 0,
-    std = count > 1 and math.sqrt((tonumber(head[3]) or 0) / (count - 1)) or 0,
+    mean = mean,
+    std = count > 1 and math.sqrt(vk / (count - 1)) or 0,
     histogram = {},
   }
+  local bins = by_bin(more)
   for n, value in ipairs(call('HMGET', name, unpack(BINS))) do
-    shown.histogram[n] = tonumber(value) or 0
+    shown.histogram[n] = (tonumber(value) or 0) + (bins[BINS[n]] or 0)
   end
   return shown
 end
@@ -1442,13 +1616,124 @@ function Stats.show(args, i)
   local queue = Arguments.given('stats', 'queue', args[i])
   local day = Stats.day(Arguments.number('stats', 'date', args[i + 1]))
   local head = call('HMGET', key.stat('stats', day, queue), 'retries', 'failed', 'failures')
+  local more = not_yet_written(day, queue)
   return cjson.encode({
     retries = tonumber(head[1]) or 0,
     failed = tonumber(head[2]) or 0,
     failures = tonumber(head[3]) or 0,
-    wait = summary('wait', day, queue),
-    run = summary('run', day, queue),
+    wait = summary('wait', day, queue, more.wait),
+    run = summary('run', day, queue, more.run),
   })
+end
+end
+
+-- samples.lua
+do
+-- How long jobs waited and ran: the samples of a call, and their way into statistics and minutes.
+--
+-- To write the statistics for each single job would cost more than the job. A call with few
+-- samples leaves them in the journal; when that is long, and with each beat of a worker, all of
+-- it is written. Whoever reads statistics counts the journal in.
+local Journal, Minutes, Stats, scope = Qless.Journal, Qless.Minutes, Qless.Stats, Qless.scope
+
+local Samples = {}
+Qless.Samples = Samples
+
+local floor = math.floor
+
+local FEW = 4 -- samples of one call
+local MOST = 100 -- entries of the journal
+local LOOKED_BACK = 3
+
+-- The samples of this call side by side: kind, queue, whole seconds, how often.
+local count, kinds, queues, values, numbers = 0, {}, {}, {}, {}
+
+function Samples.reset()
+  count = 0
+end
+
+-- kind wait: from ready to popped; kind run: from popped to complete; in seconds.
+function Samples.add(kind, queue, seconds)
+  local value = seconds < 1 and 0 or floor(seconds)
+  -- The jobs of a batch mostly have the same: what is missed here is added up later.
+  for place = count, math.max(1, count - LOOKED_BACK), -1 do
+    if values[place] == value and queues[place] == queue and kinds[place] == kind then
+      numbers[place] = numbers[place] + 1
+      return
+    end
+  end
+  count = count + 1
+  kinds[count], queues[count], values[count], numbers[count] = kind, queue, value, 1
+end
+
+local COUNTED_AS = { wait = 'started', run = 'completed' }
+
+local function inside(list, name)
+  local inner = list[name]
+  if not inner then
+    inner = {}
+    list[name] = inner
+  end
+  return inner
+end
+
+-- Adds up samples by what has to be written: -> add(second, kind, seconds, n, queue), write()
+local function book()
+  local days, minutes = { wait = {}, run = {} }, { wait = {}, run = {} }
+  local function add(second, kind, seconds, n, queue)
+    local list = inside(inside(days[kind], Stats.day(second)), queue)
+    list[seconds] = (list[seconds] or 0) + n
+    list = inside(minutes[kind], floor(second / 60))
+    list[queue] = (list[queue] or 0) + n
+  end
+  local function write()
+    for kind, by_day in pairs(days) do
+      for day, by_queue in pairs(by_day) do
+        for queue, list in pairs(by_queue) do
+          Stats.write(kind, day, queue, list)
+        end
+      end
+    end
+    for kind, by_minute in pairs(minutes) do
+      for minute, by_queue in pairs(by_minute) do
+        for queue, n in pairs(by_queue) do
+          Minutes.write(queue, COUNTED_AS[kind], minute, n)
+        end
+      end
+    end
+  end
+  return add, write
+end
+
+-- Writes what the journal has.
+function Samples.settle()
+  local add, write = book()
+  Journal.take(add)
+  write()
+end
+
+local function leave_in_journal()
+  local entries = {}
+  for place = 1, count do
+    entries[place] = Journal.entry(kinds[place], values[place], numbers[place], queues[place])
+  end
+  if Journal.append(unpack(entries)) >= MOST then
+    Samples.settle()
+  end
+end
+
+function Samples.flush()
+  if count == 0 then
+    return
+  elseif scope.keyed and count <= FEW then
+    leave_in_journal()
+    return
+  end
+  local add, write = book()
+  for place = 1, count do
+    add(scope.now, kinds[place], values[place], numbers[place], queues[place])
+  end
+  write()
 end
 end
 
@@ -1657,30 +1942,18 @@ end
 -- history.lua
 do
 -- What happened to a job: a list of [when, what, more], the first and the newest kept.
-local Config, Arguments, Errors, Events, scope, key =
-  Qless.Config, Qless.Arguments, Qless.Errors, Qless.Events, Qless.scope, Qless.key
-local texts = Qless.texts
+local Texts, Config, Arguments, Errors, scope, key =
+  Qless.Texts, Qless.Config, Qless.Arguments, Qless.Errors, Qless.scope, Qless.key
 
 local History = {}
 Qless.History = History
 
-local call, quote, floor = redis.call, Events.quote, math.floor
+local call, quote, floor = redis.call, cjson.encode, math.floor
 
 -- An entry; `more` is the text of a JSON object, `when` defaults to now.
 local function entry(what, more, when)
-  local text = '[' .. Qless.whole(floor(when or scope.now)) .. ',' .. quote(what)
-  return text .. (more and ',' .. more or '') .. ']'
-end
-
--- An entry that many jobs of a call share: `about` is what its third part depends on.
-local function shared(what, about, more)
-  local id = what .. '\n' .. about
-  local text = texts[id]
-  if not text then
-    text = entry(what, more and more(about))
-    texts[id] = text
-  end
-  return text
+  local second = when and Texts.whole(floor(when)) or Texts.second()
+  return '[' .. second .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
 end
 
 local function append(jid, text, putting)
@@ -1692,8 +1965,7 @@ local function append(jid, text, putting)
     end
     return
   end
-  local limit = texts.history or Config.whole('max-job-history')
-  texts.history = limit
+  local limit = Config.whole('max-job-history')
   if limit > 0 and limit ~= 2 and length > limit then
     local first = call('LPOP', name)
     call('LTRIM', name, -math.max(limit - 1, 1), -1)
@@ -1705,28 +1977,26 @@ function History.add(jid, what, more, when)
   append(jid, entry(what, more, when))
 end
 
-local function in_queue(queue)
-  return '{"q":' .. quote(queue) .. '}'
-end
+-- What stands behind the time, the same for all jobs of a queue or a worker.
+local put_into = Texts.remembered(function(queue)
+  return ',"put",{"q":' .. quote(queue) .. '}]'
+end)
 
-local function by_worker(worker)
-  return '{"worker":' .. quote(worker) .. '}'
-end
+local popped_by = Texts.remembered(function(worker)
+  return ',"popped",{"worker":' .. quote(worker) .. '}]'
+end)
 
 function History.put(jid, queue, when)
-  if when then
-    append(jid, entry('put', in_queue(queue), when), true)
-  else
-    append(jid, shared('put', queue, in_queue), true)
-  end
+  local second = when and Texts.whole(floor(when)) or Texts.second()
+  append(jid, '[' .. second .. put_into(queue), true)
 end
 
 function History.popped(jid, worker)
-  append(jid, shared('popped', worker, by_worker))
+  append(jid, '[' .. Texts.second() .. popped_by(worker))
 end
 
 function History.done(jid)
-  append(jid, shared('done', ''))
+  append(jid, '[' .. Texts.second() .. ',"done"]')
 end
 
 function History.failed(jid, group, worker)
@@ -1799,7 +2069,7 @@ end
 -- place.lua
 do
 -- The places of a queue: work, locks, scheduled, depends. A job is in exactly one.
-local Wake, scope, key, texts = Qless.Wake, Qless.scope, Qless.key, Qless.texts
+local Wake, scope, key = Qless.Wake, Qless.scope, Qless.key
 
 local Place = {}
 Qless.Place = Place
@@ -1816,14 +2086,24 @@ function Place.work(jid, queue, priority, time)
   Wake.ready(queue, 1)
 end
 
--- The score of a job that becomes ready now, as text.
-function Place.score_text(priority)
-  local text = texts[priority]
-  if not text then
-    text = string.format('%.17g', Place.score(priority, scope.now))
-    texts[priority] = text
-  end
-  return text
+-- Back to where a job was taken from: the head of its priority. Its equals there have the same
+-- score, and of those the one with the higher jid comes first; ours fall with time.
+function Place.work_again(jid, queue, priority)
+  local work, score = key.place(queue, 'work'), Place.score(priority, scope.now)
+  local head = call('ZREVRANGEBYSCORE', work, priority, score, 'WITHSCORES', 'LIMIT', '0', '1')
+  call('ZADD', work, head[2] or score, jid)
+  Wake.ready(queue, 1)
+end
+
+-- The scores of jobs that become ready now, as texts by priority: a batch has few different ones.
+function Place.scores()
+  return setmetatable({}, {
+    __index = function(texts, priority)
+      local text = string.format('%.17g', Place.score(priority, scope.now))
+      texts[priority] = text
+      return text
+    end,
+  })
 end
 
 -- Many jobs at once: score, jid, score, jid …
@@ -1869,8 +2149,8 @@ end
 -- dependencies.lua
 do
 -- Dependencies: symmetric links between jobs, and the release of those that waited.
-local Errors, Arguments, Place, SortedSet, scope, key =
-  Qless.Errors, Qless.Arguments, Qless.Place, Qless.SortedSet, Qless.scope, Qless.key
+local Absence, Errors, Arguments, Place, SortedSet, scope, key =
+  Qless.Absence, Qless.Errors, Qless.Arguments, Qless.Place, Qless.SortedSet, Qless.scope, Qless.key
 
 local Dependencies = {}
 Qless.Dependencies = Dependencies
@@ -1943,7 +2223,9 @@ end
 
 function Dependencies.link(jid, jids)
   for _, other in ipairs(jids) do
-    call('SADD', key.dependents(other), jid)
+    local name = key.dependents(other)
+    Absence.forget(name)
+    call('SADD', name, jid)
   end
   SortedSet.add_to_set(key.dependencies(jid), jids)
 end
@@ -2004,6 +2286,9 @@ end
 
 -- After the jobs were completed: frees what waited for them, a bounded number at a time.
 function Dependencies.release(jids)
+  if #jids == 1 and Absence.is_absent(key.dependents(jids[1])) then
+    return
+  end
   local names = {}
   for n, jid in ipairs(jids) do
     names[n] = key.dependents(jid)
@@ -2025,7 +2310,7 @@ end
 -- Carries on with what earlier calls had to leave.
 function Dependencies.carry_on()
   local releasing = key.releasing()
-  if budget <= 0 or Qless.is_absent(releasing) or call('EXISTS', releasing) == 0 then
+  if budget <= 0 or Absence.is_absent(releasing) or call('EXISTS', releasing) == 0 then
     return
   end
   local jid = call('ZRANGE', key.releasing(), 0, 0)[1]
@@ -2166,7 +2451,7 @@ end
 -- The jobs of a batch that are tracked; mostly there are none at all.
 function Job.tracked_among(jids)
   local tracked, name = {}, key.tracked()
-  if not Qless.is_absent(name) and call('EXISTS', name) == 1 then
+  if not Qless.Absence.is_absent(name) and call('EXISTS', name) == 1 then
     for _, jid in ipairs(jids) do
       tracked[jid] = Job.is_tracked(jid)
     end
@@ -2398,7 +2683,8 @@ end
 -- put.lua
 do
 -- Putting jobs: new ones, and old ones again (which moves or revives them).
-local Errors, Arguments, Events, History, Place, Tags, Failures, Dependencies, Job, Minutes, scope, key =
+local Texts, Errors, Arguments, Events, History, Place, Tags, Failures, Dependencies, Job, Minutes, scope, key =
+  Qless.Texts,
   Qless.Errors,
   Qless.Arguments,
   Qless.Events,
@@ -2571,7 +2857,7 @@ local function write(job, state)
     'expires',
     '0',
     'time',
-    Qless.time(),
+    Texts.time(),
     'remaining',
     retries,
     'jid',
@@ -2734,6 +3020,7 @@ function Put.many(args, i)
     prepare('put.many', job, coming, planned)
   end
   local tracked, left, counts, ready = Job.tracked_among(jids), {}, {}, {}
+  local scores = Place.scores()
   local function batch(job)
     local queue, priority = job.queue, job.priority
     local list = ready[queue]
@@ -2742,7 +3029,7 @@ function Put.many(args, i)
       ready[queue] = list
     end
     local n = #list
-    list[n + 1], list[n + 2] = Place.score_text(priority), job.jid
+    list[n + 1], list[n + 2] = scores[priority], job.jid
   end
   for n = 1, #jobs do
     local job = jobs[n]
@@ -2886,15 +3173,18 @@ end
 -- expiry.lua
 do
 -- Completed jobs are forgotten when they are too old or too many.
-local Config, Tags, scope, key = Qless.Config, Qless.Tags, Qless.scope, Qless.key
+local Clock, Config, Tags, scope, key = Qless.Clock, Qless.Config, Qless.Tags, Qless.scope, Qless.key
 
 local Expiry = {}
 Qless.Expiry = Expiry
 
 local call = redis.call
 
--- Completed jobs expired by one call beyond those it completes.
-local EXPIRED = 100
+-- Completed jobs expired by one call beyond twice those it completes.
+local EXPIRED = 200
+
+-- Where so many jobs, or for so many seconds, are kept, single completions leave it to later ones.
+local MANY, LONG, FEW = 1000, 60, 8
 
 local function expire(jids)
   local names, tagged = {}, call('EXISTS', key.tags()) == 1
@@ -2913,11 +3203,15 @@ end
 
 -- Forgets completed jobs that are too old or too many, a bounded number per call.
 function Expiry.after(just_completed)
+  local age, count = Config.number('jobs-history'), Config.whole('jobs-history-count')
+  local can_wait = scope.keyed and just_completed <= FEW and count >= MANY and age >= LONG
+  if can_wait and not Clock.is_round() then
+    return
+  end
   local most = EXPIRED + 2 * just_completed
   local completed = key.completed()
-  local before = scope.now - Config.number('jobs-history')
-  local old = call('ZRANGEBYSCORE', completed, '-inf', before, 'LIMIT', 0, most)
-  local surplus = call('ZCARD', completed) - #old - Config.whole('jobs-history-count')
+  local old = call('ZRANGEBYSCORE', completed, '-inf', scope.now - age, 'LIMIT', 0, most)
+  local surplus = call('ZCARD', completed) - #old - count
   if surplus > 0 and #old < most then
     local rest = call('ZRANGE', completed, #old, #old + math.min(surplus, most - #old) - 1)
     for _, jid in ipairs(rest) do
@@ -2934,12 +3228,11 @@ end
 -- outcome.lua
 do
 -- How a run ends: complete, advance, fail, retry, give back.
-local Errors, Arguments, Events, Minutes, Stats, Failures, History, Place, Dependencies, Job, Lock, Expiry, scope, key =
+local Errors, Arguments, Events, Samples, Failures, History, Place, Dependencies, Job, Lock, Expiry, scope, key =
   Qless.Errors,
   Qless.Arguments,
   Qless.Events,
-  Qless.Minutes,
-  Qless.Stats,
+  Qless.Samples,
   Qless.Failures,
   Qless.History,
   Qless.Place,
@@ -2967,7 +3260,7 @@ function Outcome.write_complete(name, retries, data)
     'expires',
     '0',
     'time',
-    Qless.time(),
+    Qless.Texts.time(),
     'remaining',
     retries,
     'queue',
@@ -3030,7 +3323,7 @@ function Outcome.advance(job, to, delay, depends, data)
     'remaining',
     job.retries,
     'time',
-    Qless.time()
+    Qless.Texts.time()
   )
   if data then
     call('HSET', key.job(jid), 'data', data)
@@ -3094,8 +3387,7 @@ function Outcome.complete(args, i)
 
   History.done(jid)
   Lock.release(job)
-  Stats.sample('run', job.queue, scope.now - job.time)
-  Minutes.count(job.queue, 'completed', 1)
+  Samples.add('run', job.queue, scope.now - job.time)
   Outcome.keep_result(jid, result, ttl)
   if Job.is_tracked(jid) then
     Events.tracked('completed', jid)
@@ -3158,8 +3450,9 @@ function Outcome.fail(args, i)
   return jid
 end
 
--- Puts a job that was running back into a queue, at once or after a delay.
-function Outcome.back(job, queue, delay, failure)
+-- Puts a job that was running back into a queue, at once or after a delay; with `again` it keeps
+-- its place before its equals.
+function Outcome.back(job, queue, delay, failure, again)
   local jid = job.jid
   local state = delay > 0 and 'scheduled' or 'waiting'
   local fields = {
@@ -3175,7 +3468,7 @@ function Outcome.back(job, queue, delay, failure)
   if scope.keyed then
     -- Old clients see the last worker, its lock and its start on a waiting job.
     fields[#fields + 1] = 'time'
-    fields[#fields + 1] = Qless.time()
+    fields[#fields + 1] = Qless.Texts.time()
     fields[#fields + 1] = 'worker'
     fields[#fields + 1] = ''
     fields[#fields + 1] = 'expires'
@@ -3189,6 +3482,8 @@ function Outcome.back(job, queue, delay, failure)
   forget_all(job)
   if state == 'scheduled' then
     Place.scheduled(jid, queue, scope.now + delay)
+  elseif again then
+    Place.work_again(jid, queue, job.priority)
   else
     Place.work(jid, queue, job.priority)
   end
@@ -3241,12 +3536,12 @@ function Outcome.retry(args, i)
   return Outcome.retry_now(job, queue, delay, group, message)
 end
 
--- release jid token [delay]: back into its queue, no retry used up
+-- release jid token [delay]: back into its queue and its place there, no retry used up
 function Outcome.release(args, i)
   local delay = Arguments.number('release', 'delay', args[i + 2] or '0')
   local job = Lock.holder('release', args[i], args[i + 1])
   Lock.release(job)
-  Outcome.back(job, job.queue, delay)
+  Outcome.back(job, job.queue, delay, nil, true)
   return 1
 end
 end
@@ -3537,7 +3832,7 @@ end
 -- Puts the jobs of a queue's templates that are due into its work, at most `wanted`.
 function Recurring.spawn_due(queue, wanted)
   local name = key.place(queue, 'recur')
-  if Qless.is_absent(name) then
+  if Qless.Absence.is_absent(name) then
     return
   end
   local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
@@ -3576,7 +3871,7 @@ local call = redis.call
 -- Moves jobs whose time has come into work, at most `wanted`.
 function Queue.move_due(queue, wanted)
   local name = key.place(queue, 'scheduled')
-  local due = Qless.is_absent(name) and {}
+  local due = Qless.Absence.is_absent(name) and {}
     or call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
   if #due == 0 then
     return
@@ -3617,8 +3912,9 @@ local function counts(queue)
   }
 end
 
-function Queue.names()
-  return call('ZRANGE', key.queues(), 0, -1)
+-- In the order first seen; at most so many, if a number is given.
+function Queue.names(most)
+  return call('ZRANGE', key.queues(), 0, most and most - 1 or -1)
 end
 
 -- queues [queue]
@@ -3749,46 +4045,6 @@ function Queue.peek(args, i)
   return Job.show_all(jids)
 end
 
--- Levels of priority looked at by lag.
-local LEVELS = 32
-
--- The age of the oldest ready job in seconds, at a cost that does not grow with the queue: the
--- first of each level of priority is the oldest of it.
-local function lag(queue)
-  local oldest = scope.now
-  local due = call('ZRANGE', key.place(queue, 'scheduled'), 0, 0, 'WITHSCORES')
-  if due[2] then
-    oldest = math.min(oldest, tonumber(due[2]))
-  end
-  due = call('ZRANGE', key.place(queue, 'recur'), 0, 0, 'WITHSCORES')
-  if due[2] then
-    oldest = math.min(oldest, tonumber(due[2]))
-  end
-  local highest = '+inf'
-  for _ = 1, LEVELS do
-    local jid = call('ZREVRANGEBYSCORE', key.place(queue, 'work'), highest, '-inf', 'LIMIT', 0, 1)[1]
-    local record = jid and call('HMGET', key.job(jid), 'time', 'priority')
-    if not record or not record[1] then
-      break
-    end
-    oldest = math.min(oldest, tonumber(record[1]))
-    -- Below all that could have been put at this priority until a day from now.
-    highest = '(' .. string.format('%.17g', Place.score(tonumber(record[2]), scope.now + 86400))
-  end
-  return string.format('%.6f', scope.now - oldest)
-end
-
--- lag queue... -> seconds, as text, for each
-function Queue.lag(args, i)
-  Arguments.given('lag', 'queue', args[i])
-  Arguments.bounded('lag', #args - i + 1)
-  local lags = {}
-  for n = i, #args do
-    lags[#lags + 1] = lag(args[n])
-  end
-  return lags
-end
-
 -- unfail queue group [count] -> how many
 function Queue.unfail(args, i)
   local queue = Arguments.queue('unfail', args[i])
@@ -3839,7 +4095,9 @@ end
 -- pop.lua
 do
 -- Handing out jobs: expired locks first, then what fell due, then the top of the work.
-local Arguments, Config, Events, History, Job, Outcome, Stats, Minutes, SortedSet, Clock, Wake, Dependencies, Queue, Recurring, scope, key =
+local Texts, Absence, Arguments, Config, Events, History, Job, Outcome, Stats, Samples =
+  Qless.Texts,
+  Qless.Absence,
   Qless.Arguments,
   Qless.Config,
   Qless.Events,
@@ -3847,7 +4105,8 @@ local Arguments, Config, Events, History, Job, Outcome, Stats, Minutes, SortedSe
   Qless.Job,
   Qless.Outcome,
   Qless.Stats,
-  Qless.Minutes,
+  Qless.Samples
+local SortedSet, Clock, Wake, Dependencies, Queue, Recurring, scope, key =
   Qless.SortedSet,
   Qless.Clock,
   Qless.Wake,
@@ -3860,7 +4119,7 @@ local Arguments, Config, Events, History, Job, Outcome, Stats, Minutes, SortedSe
 local Pop = {}
 Qless.Pop = Pop
 
-local call = redis.call
+local call, text_of = redis.call, Arguments.text_of
 
 -- What a worker is told of a job, after its jid and queue; `time` and `state` are for us.
 local FIELDS = { 'klass', 'data', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'state' }
@@ -3893,32 +4152,50 @@ local function exhausted(jid, queue, worker)
   Events.failed(jid, group, message, worker)
 end
 
--- Looks at up to `count` expired locks. -> the jids that may be handed out again
+-- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
+local LOOKED = 250
+
+-- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
+local function expire(jid, queue, locks, grace)
+  local record = call('HMGET', key.job(jid), 'worker', 'grace', 'remaining', 'state')
+  local worker = record[1] or ''
+  if record[4] ~= 'running' then
+    call('ZREM', locks, jid)
+    return false
+  end
+  Job.unhold(jid, worker)
+  local noticed = record[2] == '1'
+  if not noticed then
+    notice(jid, queue, worker, grace)
+    if grace > 0 then
+      return false
+    end
+  end
+  local remaining = (tonumber(record[3]) or 0) - 1
+  if remaining < 0 then
+    exhausted(jid, queue, worker)
+    return false
+  end
+  call('HSET', key.job(jid), 'remaining', remaining)
+  call('HDEL', key.job(jid), 'grace', 'progress')
+  return true
+end
+
+-- -> up to `count` jids whose locks have expired and that may be handed out again
 local function expired(queue, count)
   local locks, freed = key.place(queue, 'locks'), {}
-  local jids = call('ZRANGEBYSCORE', locks, '-inf', Qless.printed(scope.now), 'LIMIT', '0', count)
-  local grace = #jids > 0 and Config.number('grace-period')
+  if call('ZCOUNT', locks, '-inf', Texts.now()) == 0 then
+    return freed -- mostly, and cheaper to ask
+  end
+  local jids =
+    call('ZRANGEBYSCORE', locks, '-inf', Texts.now(), 'LIMIT', '0', count + (scope.live and LOOKED or 0))
+  local grace = Config.number('grace-period')
   for _, jid in ipairs(jids) do
-    local record = call('HMGET', key.job(jid), 'worker', 'grace', 'remaining', 'state')
-    local worker = record[1] or ''
-    if record[4] ~= 'running' then
-      call('ZREM', locks, jid)
-    else
-      Job.unhold(jid, worker)
-      local noticed = record[2] == '1'
-      if not noticed then
-        notice(jid, queue, worker, grace)
-      end
-      if noticed or grace <= 0 then
-        local remaining = (tonumber(record[3]) or 0) - 1
-        if remaining < 0 then
-          exhausted(jid, queue, worker)
-        else
-          call('HSET', key.job(jid), 'remaining', remaining)
-          call('HDEL', key.job(jid), 'grace', 'progress')
-          freed[#freed + 1] = jid
-        end
-      end
+    if #freed == count then
+      break
+    end
+    if expire(jid, queue, locks, grace) then
+      freed[#freed + 1] = jid
     end
   end
   return freed
@@ -3927,10 +4204,9 @@ end
 local RUNNABLE = { waiting = true, stalled = true, running = true }
 
 -- Hands over the jids whose records say that they may run; others are dropped. `visit` sees
--- each: its jid, the values of FIELDS, its token, when its lock expires. -> how many
+-- each: its jid, the values of FIELDS, its token, when its lock expires (as text). -> how many
 local function hand_over(queue, worker, jids, visit)
-  local now, time, expires = scope.now, Qless.time(), scope.now + Config.heartbeat(queue)
-  local expires_text = Qless.printed(expires)
+  local now, time, expires = scope.now, Texts.time(), Texts.later(Config.heartbeat(queue))
   local tracked, taken = Job.tracked_among(jids), {}
   for n = 1, #jids do
     local jid = jids[n]
@@ -3939,7 +4215,7 @@ local function hand_over(queue, worker, jids, visit)
     if RUNNABLE[values[9]] then
       local token = ''
       History.popped(jid, worker)
-      Stats.sample('wait', queue, now - (tonumber(values[8]) or now))
+      Samples.add('wait', queue, now - (tonumber(values[8]) or now))
       if scope.live then
         token = Clock.draw()
         call(
@@ -3950,14 +4226,14 @@ local function hand_over(queue, worker, jids, visit)
           'worker',
           worker,
           'expires',
-          expires_text,
+          expires,
           'time',
           time,
           'token',
           token
         )
       else
-        call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires_text, 'time', time)
+        call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
       end
       if tracked[jid] then
         Events.tracked('popped', jid)
@@ -3968,7 +4244,6 @@ local function hand_over(queue, worker, jids, visit)
   end
   SortedSet.add(key.held(worker), expires, taken)
   SortedSet.add(key.place(queue, 'locks'), expires, taken)
-  Minutes.count(queue, 'started', #taken)
   return #taken
 end
 
@@ -3976,12 +4251,12 @@ end
 local function take_work(queue, worker, count, visit)
   local work, taken = key.place(queue, 'work'), 0
   while taken < count do
-    local jids = call('ZREVRANGE', work, 0, count - taken - 1)
+    local jids = call('ZREVRANGE', work, '0', text_of(count - taken - 1))
     if #jids == 0 then
       break
     end
     taken = taken + hand_over(queue, worker, jids, visit)
-    call('ZREMRANGEBYRANK', work, -#jids, -1) -- the first to go are the last by score
+    call('ZREMRANGEBYRANK', work, '-' .. text_of(#jids), '-1') -- the first to go are the last by score
   end
   return taken
 end
@@ -3990,7 +4265,7 @@ end
 local function allowed(queue, count)
   local limit = Config.concurrency(queue)
   if limit > 0 then
-    local running = call('ZCOUNT', key.place(queue, 'locks'), scope.now, '+inf')
+    local running = call('ZCOUNT', key.place(queue, 'locks'), Texts.now(), '+inf')
     return math.min(count, math.max(0, limit - running))
   end
   return count
@@ -4020,7 +4295,7 @@ end
 
 function Pop.is_paused(queue)
   local name = key.paused_queues()
-  return not Qless.is_absent(name) and call('SISMEMBER', name, queue) == 1
+  return not Absence.is_absent(name) and call('SISMEMBER', name, queue) == 1
 end
 
 -- pop queue worker count
@@ -4045,12 +4320,11 @@ end
 -- verbs.lua
 do
 -- What may become of a job that a worker held: each verb of settle, its arguments and its effect.
-local Arguments, Events, SortedSet, Minutes, Stats, History, Dependencies, Lock, Expiry, Outcome, scope, key =
+local Arguments, Events, SortedSet, Samples, History, Dependencies, Lock, Expiry, Outcome, scope, key =
   Qless.Arguments,
   Qless.Events,
   Qless.SortedSet,
-  Qless.Minutes,
-  Qless.Stats,
+  Qless.Samples,
   Qless.History,
   Qless.Dependencies,
   Qless.Lock,
@@ -4071,12 +4345,11 @@ function Verbs.finish(completed)
   end
   for queue, list in pairs(completed.queues) do
     SortedSet.remove(key.place(queue, 'locks'), list)
-    Minutes.count(queue, 'completed', #list)
   end
   for worker, list in pairs(completed.workers) do
     SortedSet.remove(key.held(worker), list)
   end
-  SortedSet.add(key.completed(), scope.now, completed.jids)
+  SortedSet.add(key.completed(), Qless.Texts.now(), completed.jids)
   Expiry.after(#completed.jids)
   Dependencies.release(completed.jids)
 end
@@ -4115,7 +4388,7 @@ VERBS.complete = {
     end
     local worker, queue = values[1], values[3]
     History.done(jid)
-    Stats.sample('run', queue, scope.now - (tonumber(values[5]) or scope.now))
+    Samples.add('run', queue, scope.now - (tonumber(values[5]) or scope.now))
     if n > 1 then
       Outcome.keep_result(jid, args[a], args[a + 1])
     end
@@ -4163,7 +4436,7 @@ RARE.release = {
   end,
   act = function(job, s)
     Lock.release(job)
-    Outcome.back(job, job.queue, s[1])
+    Outcome.back(job, job.queue, s[1], nil, true)
   end,
 }
 
@@ -4204,7 +4477,7 @@ RARE.crash = {
       Outcome.fail_now(job, s[2], s[3])
       return
     end
-    History.add(job.jid, 'crashed', '{"worker":' .. Events.quote(job.worker) .. '}')
+    History.add(job.jid, 'crashed', '{"worker":' .. cjson.encode(job.worker) .. '}')
     Lock.release(job)
     Outcome.back(job, job.queue, 0)
   end,
@@ -4224,8 +4497,7 @@ RARE.move = {
     local jid = job.jid
     History.done(jid)
     Lock.release(job)
-    Stats.sample('run', job.queue, scope.now - job.time)
-    Minutes.count(job.queue, 'completed', 1)
+    Samples.add('run', job.queue, scope.now - job.time)
     if tracked[jid] then
       Events.tracked('completed', jid)
     end
@@ -4258,7 +4530,9 @@ end
 -- settle.lua
 do
 -- One round trip of a worker: the jobs it has finished, then the next ones to run.
-local Errors, Arguments, Dependencies, Job, Verbs, Wake, Queue, Pop, Replies, scope, key =
+local Texts, Absence, Errors, Arguments, Dependencies, Job, Verbs, Wake, Queue, Pop, Replies, key =
+  Qless.Texts,
+  Qless.Absence,
   Qless.Errors,
   Qless.Arguments,
   Qless.Dependencies,
@@ -4268,13 +4542,14 @@ local Errors, Arguments, Dependencies, Job, Verbs, Wake, Queue, Pop, Replies, sc
   Qless.Queue,
   Qless.Pop,
   Qless.Replies,
-  Qless.scope,
   Qless.key
 
 local Settle = {}
 Qless.Settle = Settle
 
 local call, VERBS = redis.call, Verbs.by_name
+
+local MANY = 8 -- queues
 
 local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
 Settle.most = 250 -- jobs settled and reserved by one call
@@ -4376,43 +4651,75 @@ local function flatten(flat, n, jid, queue, values, token, expires)
   flat[n + 9], flat[n + 10], flat[n + 11] = values[6] or '', values[7] or '', expires
 end
 
--- Options, and what mostly does not exist, asked for once for all jobs of the call.
-local function look_around(queues, wanted)
-  local places = {}
-  if wanted > 0 then
-    for n = 1, math.min(#queues, 8) do
-      places[2 * n - 1], places[2 * n] = key.place(queues[n], 'scheduled'), key.place(queues[n], 'recur')
-    end
+-- What mostly does not exist, asked for once for all jobs of the call.
+local function look_around(jids, queues, wanted)
+  local names = { key.releasing(), key.tracked(), key.paused_queues() }
+  if #jids == 1 then
+    names[4] = key.dependents(jids[1])
   end
-  Qless.look_for({ key.releasing(), key.tracked(), key.paused_queues() })
-  if #places > 0 and #queues <= 8 then
-    Qless.look_for(places)
+  Absence.look_for(names)
+  if wanted == 0 or #queues > MANY then
+    return
+  end
+  names = {}
+  for n = 1, #queues do
+    local queue, at = queues[n], 4 * n
+    names[at - 3], names[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
+    names[at - 1], names[at] = key.idle_at(queue), key.wake_at(queue)
+  end
+  if #names > 0 then
+    Absence.look_for(names)
   end
 end
 
-local function reserve(queues, worker, count)
-  local flat, taken, queue, expires_text = {}, 0, nil, nil
+-- One queue after the other, until there are `count` jobs.
+local function one_by_one(queues, count, take)
+  for n = 1, #queues do
+    if count <= 0 then
+      return
+    end
+    count = count - take(queues[n], count)
+  end
+end
+
+-- As if single jobs were taken from each queue in turn: in each round an equal part from each
+-- that has not shown to be empty.
+local function in_turns(queues, count, take)
+  while count > 0 and #queues > 0 do
+    local part, going_on = math.max(1, math.floor(count / #queues)), {}
+    for n = 1, #queues do
+      local taken = take(queues[n], part)
+      count = count - taken
+      if taken == part then
+        going_on[#going_on + 1] = queues[n]
+      end
+      if count == 0 then
+        return
+      end
+    end
+    queues = going_on
+  end
+end
+
+local function reserve(queues, worker, wish)
+  local flat, taken, queue = {}, 0, nil
   local function visit(jid, values, token, expires)
-    expires_text = expires_text or string.format('%.6f', expires)
-    flatten(flat, 11 * taken, jid, queue, values, token, expires_text)
+    flatten(flat, 11 * taken, jid, queue, values, token, expires)
     taken = taken + 1
   end
-  for n = 1, #queues do
-    queue, expires_text = queues[n], nil
-    if taken >= count then
-      break
-    end
-    if not Pop.is_paused(queue) then
-      Pop.take(queue, worker, count - taken, visit)
-    end
+  local function take(name, count)
+    queue = name
+    return Pop.is_paused(name) and 0 or Pop.take(name, worker, count, visit)
   end
+  local serve = wish.turns and in_turns or one_by_one
+  serve(queues, wish.count, take)
   if taken > 0 then
-    call('ZADD', key.workers(), Qless.printed(scope.now), worker)
+    call('ZADD', key.workers(), Texts.now(), worker)
   end
   return flat, taken
 end
 
--- count q queue*q [exclude glob | wait seconds]...
+-- count q queue*q [exclude glob | wait seconds | turns 1]...
 local function parse_wish(args, i)
   local wish = { names = {}, excluded = {} }
   wish.count = Arguments.whole('settle', 'count', args[i], 0)
@@ -4429,6 +4736,8 @@ local function parse_wish(args, i)
       wish.excluded[#wish.excluded + 1] = args[n + 1]
     elseif args[n] == 'wait' then
       wish.wait = math.max(0, math.min(Arguments.number('settle', 'wait', args[n + 1]), LONGEST_WAIT))
+    elseif args[n] == 'turns' and args[n + 1] == '1' then
+      wish.turns = true
     else
       Errors.argument('settle', 'Unknown option ' .. Errors.name(args[n]))
     end
@@ -4458,13 +4767,13 @@ function Settle.settle(args, i)
     Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
   end
   local queues, globbing = expand(wish.names, wish.excluded)
-  look_around(queues, wish.count)
+  look_around(jids, queues, wish.count)
   local refused = settle(args, starts, jids)
   Dependencies.carry_on()
   local jobs, rest = {}, {}
   if wish.count > 0 then
     local taken
-    jobs, taken = reserve(queues, worker, wish.count)
+    jobs, taken = reserve(queues, worker, wish)
     local client = Replies.client() or worker
     Wake.busy(client, queues, globbing, taken > 0)
     if taken == 0 and wish.wait then
@@ -4497,7 +4806,7 @@ function Settle.rebuild(held)
       'expires'
     )
     if values[9] == 'running' and values[10] == token then
-      flatten(flat, #flat, jid, values[8], values, token, string.format('%.6f', values[11]))
+      flatten(flat, #flat, jid, values[8], values, token, values[11])
     end
   end
   return { held.refused or {}, flat, held.rest or {} }
@@ -4506,11 +4815,182 @@ end
 Replies.builders({ settle = Settle.rebuild, pop = Job.show_all })
 end
 
+-- survey.lua
+do
+-- How long jobs have waited: the lag of queues, and the survey by which workers choose among them.
+local Arguments, Config, Place, Queue, scope, key =
+  Qless.Arguments, Qless.Config, Qless.Place, Qless.Queue, Qless.scope, Qless.key
+
+local Survey = {}
+Qless.Survey = Survey
+
+local call, format, min = redis.call, string.format, math.min
+
+-- Levels of priority looked at.
+local LEVELS = 32
+
+-- When the first thing in a place falls due, or `latest` if that is not before it.
+local function first_due(queue, place, latest)
+  local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
+  return head[2] and min(latest, tonumber(head[2])) or latest
+end
+
+-- Since when the oldest waiting job has been ready, at a cost that does not grow with the queue:
+-- the first of each level of priority is the oldest of it. -> the time, whether there is any
+local function oldest_waiting(queue)
+  local work, highest, oldest, found = key.place(queue, 'work'), '+inf', scope.now, false
+  for _ = 1, LEVELS do
+    local jid = call('ZREVRANGEBYSCORE', work, highest, '-inf', 'LIMIT', 0, 1)[1]
+    local record = jid and call('HMGET', key.job(jid), 'time', 'priority')
+    if not record or not record[1] then
+      break
+    end
+    found = true
+    oldest = min(oldest, tonumber(record[1]) or oldest)
+    -- Below all that could have been put at this priority until a day from now.
+    highest = '(' .. format('%.17g', Place.score(tonumber(record[2]), scope.now + 86400))
+  end
+  return oldest, found
+end
+
+-- -> the age of the oldest ready job in seconds, whether there is one
+local function lag(queue)
+  local oldest, found = oldest_waiting(queue)
+  local due = first_due(queue, 'recur', first_due(queue, 'scheduled', oldest))
+  return scope.now - due, found or due < oldest
+end
+
+-- lag queue... -> seconds, as text, for each
+function Survey.lag(args, i)
+  Arguments.given('lag', 'queue', args[i])
+  Arguments.bounded('lag', #args - i + 1)
+  local lags = {}
+  for n = i, #args do
+    lags[#lags + 1] = format('%.6f', (lag(args[n])))
+  end
+  return lags
+end
+
+local function is_empty(queue)
+  return call(
+    'EXISTS',
+    key.place(queue, 'work'),
+    key.place(queue, 'scheduled'),
+    key.place(queue, 'recur'),
+    key.place(queue, 'locks')
+  ) == 0
+end
+
+-- Is there anything that a pop would hand out, or has to look at? -> that, the lag
+local function look(queue)
+  if is_empty(queue) then
+    return false, 0
+  end
+  local seconds, found = lag(queue)
+  return found or first_due(queue, 'locks', scope.now + 1) <= scope.now, seconds
+end
+
+-- survey [queue...] -> name, ready (1 or 0), lag, weight, paused (1 or 0) of each, as texts;
+-- without names of all queues that are known, as far as one call may handle them
+function Survey.survey(args, i)
+  Arguments.bounded('survey', #args - i + 1)
+  local queues, paused, flat = {}, {}, {}
+  for n = i, #args do
+    queues[#queues + 1] = args[n]
+  end
+  if #queues == 0 then
+    queues = Queue.names(Arguments.most)
+  end
+  for _, queue in ipairs(call('SMEMBERS', key.paused_queues())) do
+    paused[queue] = true
+  end
+  for n, queue in ipairs(queues) do
+    local ready, seconds = look(queue)
+    local at = 5 * n - 4
+    flat[at], flat[at + 1] = queue, ready and '1' or '0'
+    flat[at + 2], flat[at + 3] = format('%.6f', seconds), format('%.17g', Config.weight(queue))
+    flat[at + 4] = paused[queue] and '1' or '0'
+  end
+  return flat
+end
+end
+
+-- orders.lua
+do
+-- What operators ask of a worker, and the stack dump that it leaves for them.
+local Errors, Arguments, Config, Events, key =
+  Qless.Errors, Qless.Arguments, Qless.Config, Qless.Events, Qless.key
+
+local Orders = {}
+Qless.Orders = Orders
+
+local call = redis.call
+
+local KNOWN = { quiet = true, resume = true, stop = true, dump = true }
+local MOST = 20 -- orders kept for a worker that does not fetch them; the latest are
+local STACKS_KEPT = 86400 -- seconds
+
+local function must_be_known(worker)
+  if not call('ZSCORE', key.workers(), worker) and call('EXISTS', key.worker(worker)) == 0 then
+    Errors.raise('NOWORKER', 'order(): Worker ' .. Errors.name(worker) .. ' is not known')
+  end
+end
+
+-- order worker quiet|resume|stop|dump: for the worker's next beat
+function Orders.order(args, i)
+  local worker, order = Arguments.given('order', 'worker', args[i]), args[i + 1]
+  if not KNOWN[Arguments.given('order', 'order', order)] then
+    Errors.argument('order', 'order must be quiet, resume, stop or dump, not ' .. Errors.name(order))
+  end
+  must_be_known(worker)
+  local name = key.orders(worker)
+  call('RPUSH', name, order)
+  call('LTRIM', name, -MOST, -1)
+  call('EXPIRE', name, Config.worker_age())
+  Events.order(worker, order)
+end
+
+-- The orders of a worker, the first first: each is given out once.
+function Orders.take(worker)
+  local name = key.orders(worker)
+  local orders = call('LRANGE', name, 0, -1)
+  if #orders > 0 then
+    call('DEL', name)
+  end
+  return orders
+end
+
+function Orders.forget(worker)
+  call('DEL', key.orders(worker))
+end
+
+-- stacks worker [text]: the last stack dump of a worker, or keeps a new one
+function Orders.stacks(args, i)
+  local worker, text = Arguments.given('stacks', 'worker', args[i]), args[i + 1]
+  if not text then
+    return call('GET', key.stacks(worker))
+  end
+  if #text > Arguments.text_bytes then
+    Errors.raise('TOOBIG', 'stacks(): text has ' .. #text .. ' bytes, at most ' .. Arguments.text_bytes)
+  end
+  call('SET', key.stacks(worker), text, 'EX', STACKS_KEPT)
+end
+end
+
 -- worker.lua
 do
 -- Workers: what they say of themselves, what they hold, and one heartbeat for all of it.
-local Errors, Json, Arguments, Config, SortedSet, Tags, scope, key =
-  Qless.Errors, Qless.Json, Qless.Arguments, Qless.Config, Qless.SortedSet, Qless.Tags, Qless.scope, Qless.key
+local Errors, Json, Arguments, Config, SortedSet, Tags, Orders, Samples, scope, key =
+  Qless.Errors,
+  Qless.Json,
+  Qless.Arguments,
+  Qless.Config,
+  Qless.SortedSet,
+  Qless.Tags,
+  Qless.Orders,
+  Qless.Samples,
+  Qless.scope,
+  Qless.key
 
 local Worker = {}
 Qless.Worker = Worker
@@ -4577,6 +5057,7 @@ function Worker.deregister(args, i)
   if scope.live then
     for _, worker in ipairs(workers) do
       call('DEL', key.worker(worker))
+      Orders.forget(worker)
     end
   end
 end
@@ -4601,6 +5082,7 @@ local function sort_out(worker, args, i, count)
 end
 
 -- beat worker info n (jid token)*n -> { jids of lost jobs, orders }
+-- It also writes the samples of all workers, so that statistics are never much older.
 function Worker.beat(args, i)
   local worker, said = Arguments.given('beat', 'worker', args[i]), args[i + 1]
   if Arguments.given('beat', 'info', said) ~= '' then
@@ -4613,7 +5095,7 @@ function Worker.beat(args, i)
   end
   local queues, lost = sort_out(worker, args, i + 3, count)
   for queue, jids in pairs(queues) do
-    local expires = scope.now + Config.heartbeat(queue)
+    local expires = Qless.Texts.later(Config.heartbeat(queue))
     for _, jid in ipairs(jids) do
       call('HSET', key.job(jid), 'expires', expires)
     end
@@ -4622,9 +5104,10 @@ function Worker.beat(args, i)
   end
   call('ZADD', key.workers(), scope.now, worker)
   if said ~= '' then
-    call('SET', key.worker(worker), said, 'EX', math.max(1, math.ceil(Config.number('max-worker-age'))))
+    call('SET', key.worker(worker), said, 'EX', Config.worker_age())
   end
-  return { lost, {} }
+  Samples.settle()
+  return { lost, Orders.take(worker) }
 end
 end
 
@@ -4901,6 +5384,7 @@ for _, name in ipairs({
   'releasing',
   'idle',
   'wake',
+  'journal',
 }) do
   ALONE[name] = true
 end
@@ -4910,7 +5394,18 @@ local FAMILY = {
   { 'f:', check_group },
   { 't:', check_tag },
 }
-for _, start in ipairs({ 's:', 'm:', 'result:', 'reply:', 'worker:', 'idle:', 'wake:', 'timer:' }) do
+for _, start in ipairs({
+  's:',
+  'm:',
+  'result:',
+  'reply:',
+  'worker:',
+  'orders:',
+  'stacks:',
+  'idle:',
+  'wake:',
+  'timer:',
+}) do
   FAMILY[#FAMILY + 1] = { start }
 end
 
@@ -5165,21 +5660,26 @@ Extensions['release'] = Q.Outcome.release
 Extensions['progress'] = Q.Job.progress
 Extensions['seal'] = Q.Dependencies.seal
 Extensions['result'] = Q.Job.result
-Extensions['lag'] = Q.Queue.lag
+Extensions['order'] = Q.Orders.order
+Extensions['stacks'] = Q.Orders.stacks
+Extensions['lag'] = Q.Survey.lag
+Extensions['survey'] = Q.Survey.survey
 Extensions['minutes'] = Q.Minutes.show
 Extensions['meta'] = Q.Clock.show
 Extensions['audit'] = Q.Audit.audit
 
-for _, name in ipairs({ 'result', 'lag', 'minutes', 'meta', 'audit' }) do
+for _, name in ipairs({ 'result', 'lag', 'survey', 'minutes', 'meta', 'audit' }) do
   Q.READS[name] = true
 end
 
--- Some words of a command read, others write.
-function Q.is_read(command, word)
+-- Some words of a command read, others write; its arguments stand at args[4] and behind.
+function Q.is_read(command, args)
   if command == 'tag' then
-    return word == 'get' or word == 'top'
+    return args[4] == 'get' or args[4] == 'top'
   elseif command == 'track' then
-    return word == nil
+    return args[4] == nil
+  elseif command == 'stacks' then
+    return args[5] == nil
   end
   return Q.READS[command] or false
 end
@@ -5188,7 +5688,9 @@ end
 -- serve.lua
 do
 -- Dispatch: qless-core's protocol without KEYS, ours with them.
-local Errors, Arguments, Clock, Config, Replies, Wake, Minutes, Stats, scope =
+local Texts, Absence, Errors, Arguments, Clock, Config, Replies, Wake, Minutes, Stats, Samples, scope =
+  Qless.Texts,
+  Qless.Absence,
   Qless.Errors,
   Qless.Arguments,
   Qless.Clock,
@@ -5197,6 +5699,7 @@ local Errors, Arguments, Clock, Config, Replies, Wake, Minutes, Stats, scope =
   Qless.Wake,
   Qless.Minutes,
   Qless.Stats,
+  Qless.Samples,
   Qless.scope
 
 local call = redis.call
@@ -5204,7 +5707,8 @@ local call = redis.call
 -- Functions keep their state from call to call.
 local function reset(prefix, keyed)
   scope.prefix, scope.now, scope.keyed, scope.live, scope.reading = prefix, 0, keyed, keyed, false
-  Qless.forget_texts()
+  Texts.begin()
+  Absence.reset()
   Clock.reset()
   Config.reset()
   Replies.reset()
@@ -5212,9 +5716,11 @@ local function reset(prefix, keyed)
   Wake.reset()
   Minutes.reset()
   Stats.reset()
+  Samples.reset()
 end
 
 local function flush()
+  Samples.flush()
   Stats.flush()
   Minutes.flush()
   Wake.flush()
@@ -5262,7 +5768,7 @@ local function with_keys(keys, args, class)
   if not now or not request then
     Errors.raise('BADARG', command .. '(): now and request wanted')
   end
-  scope.reading = Qless.is_read(command, args[4])
+  scope.reading = Qless.is_read(command, args)
   if class == 'read' and not scope.reading then
     Errors.raise('BADARG', command .. '() writes: call it in the write or the drain class')
   end

@@ -120,6 +120,12 @@ class QueueActions(Generic[J]):
         option = f"{self.name}-max-concurrency"
         return Commands.config_set.build(self.client, option, jobs)
 
+    @command
+    def set_weight(self, weight: int | float) -> Request[None]:
+        """Set how often a lottery draws this queue, beside the others; 0 for never."""
+        option = f"{self.name}-weight"
+        return Commands.config_set.build(self.client, option, weight)
+
 
 class Queue(QueueActions[Job], OfClient):
     """A queue of a Client."""

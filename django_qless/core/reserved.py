@@ -95,26 +95,27 @@ class Beat(NamedTuple):
 
     #: Jobs whose lock is lost.
     lost: list[str]
-    #: What the worker is asked to do.
-    orders: list[Any]
+    #: What the worker is asked to do: quiet, resume, stop or dump, the oldest first. Each is
+    #: told once.
+    orders: list[str]
 
 
 def read_settled(reply: list[Any]) -> Settled:
     """Read the reply to settle."""
     refused, jobs, rest = reply
     refusals = [Refused(*fields) for fields in _grouped(refused, 3)] if refused else []
-    handed_out = [
-        Reserved(
-            *(jid, queue, klass, data, token, int(retries), int(remaining)),
-            *(read_number(priority), tags, context, float(expires)),
-        )
-        for jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires in _grouped(
-            jobs, 11
-        )
-    ]
+    handed_out = [_reserved(jobs[at : at + 11]) for at in range(0, len(jobs), 11)]
     if not rest:
         return Settled(refusals, handed_out)
     return Settled(refusals, handed_out, float(rest[0]), rest[1:])
+
+
+def _reserved(fields: list[Any]) -> Reserved:
+    fields[5] = int(fields[5])
+    fields[6] = int(fields[6])
+    fields[7] = read_number(fields[7])
+    fields[10] = float(fields[10])
+    return Reserved._make(fields)
 
 
 def add_settled(answers: list[Settled]) -> Settled:
@@ -137,11 +138,21 @@ def add_beats(answers: list[Beat]) -> Beat:
     )
 
 
+#: A part of a call that settles nothing.
+NO_SETTLEMENTS = (0, Packed(0, b""))
+
+
 def packed_settlements(
     settlements: Iterable[Settlement],
 ) -> Iterator[tuple[int, Packed]]:
     """Cut settlements into parts that one call may have: how many, and their bytes."""
-    return wire.batches(map(_packed, settlements), arguments.MOST_JOBS)
+    packed = list(map(_packed, settlements))
+    if len(packed) == 1:
+        return iter([(1, packed[0])])
+    return wire.batches(packed, arguments.MOST_JOBS)
+
+
+_COMPLETE = pack(("complete", 0))
 
 
 def _packed(settlement: Settlement) -> Packed:
@@ -152,6 +163,8 @@ def _packed(settlement: Settlement) -> Packed:
             f"a settlement has jid, token, verb and args, unlike "
             f"{arguments.shown(settlement)}"
         ) from None
+    if not args and verb == "complete":
+        return pack((jid, token, _COMPLETE))
     if len(args) not in VERBS.get(verb, ()):
         raise BadArgument(_bad_verb(verb, args))
     for position, arg in enumerate(args):

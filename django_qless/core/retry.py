@@ -53,6 +53,7 @@ TABLE: dict[str, tuple[Remedy, type[exceptions.QlessError]]] = {
     "BADARG": (Remedy.NONE, exceptions.BadArgument),
     "TOOBIG": (Remedy.NONE, exceptions.TooBig),
     "NOJOB": (Remedy.NONE, exceptions.JobNotFound),
+    "NOWORKER": (Remedy.NONE, exceptions.WorkerNotFound),
     "LOCKLOST": (Remedy.NONE, exceptions.LockLost),
     "STATE": (Remedy.NONE, exceptions.WrongState),
     "DEPENDENTS": (Remedy.NONE, exceptions.HasDependents),

@@ -79,6 +79,8 @@ class Script:
         self._may_fall_back = engine == "auto"
         self._has_header = True
         self._heads: dict[Kind, Packed]
+        # How calls begin: command, clock and kind → everything before the request id.
+        self._starts: dict[tuple[str, str | float, Kind], Packed] = {}
         if engine == "script":
             self._call_scripts()
         else:
@@ -86,8 +88,11 @@ class Script:
 
     def request(self, call: Call[Any], request_id: str) -> bytes:
         """Return the whole command for a call."""
-        number, head = self._heads[call.kind]
-        more, rest = pack((call.command, self.now, request_id, *call.args))
+        start = self._starts.get((call.command, self.now, call.kind))
+        if start is None:
+            start = self._start(call)
+        number, head = start
+        more, rest = pack((request_id, *call.args))
         return b"*%d\r\n%b%b" % (number + more, head, rest)
 
     def mend(self, error: BaseException, kind: Kind) -> Steps:
@@ -99,11 +104,23 @@ class Script:
         else:
             yield from self._load_functions()
 
+    def _start(self, call: Call[Any]) -> Packed:
+        """Return how each call of this command begins."""
+        starts = self._starts
+        head = self._heads[call.kind]
+        more = pack((call.command, self.now))
+        start = Packed(head.number + more.number, head.data + more.data)
+        if self.now == "*":
+            # If another thread has turned to scripts by now, nobody asks this any more.
+            starts[call.command, self.now, call.kind] = start
+        return start
+
     def _call_functions(self) -> None:
         self.engine: Literal["function", "script"] = "function"
         self._heads = {
             kind: self._head("FCALL", f"{self.library.name}_{kind}") for kind in KINDS
         }
+        self._starts = {}
 
     def _call_scripts(self) -> None:
         self.engine = "script"
@@ -114,6 +131,7 @@ class Script:
             kind: self._head("EVALSHA", sha1(text.encode()).hexdigest())
             for kind, text in texts.items()
         }
+        self._starts = {}
 
     def _head(self, *words: str) -> Packed:
         number, data = pack(words)

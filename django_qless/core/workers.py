@@ -7,7 +7,7 @@ from typing import Any
 
 from .calls import OfAsyncClient, OfClient, Request, command
 from .commands import Commands
-from .commands.operations import WorkerCounts, WorkerJobs
+from .commands.operations import Order, WorkerCounts, WorkerJobs
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,16 @@ class WorkerActions:
     def deregister(self, *workers: str) -> Request[None]:
         """Take workers off the list."""
         return Commands.deregister.build(self.client, workers)
+
+    @command
+    def order(self, worker: str, order: Order) -> Request[None]:
+        """Ask a worker to do something: quiet, resume, stop or dump (its stacks)."""
+        return Commands.order.build(self.client, worker, order)
+
+    @command
+    def stacks(self, worker: str) -> Request[str | None]:
+        """Return the last stack dump of a worker, or None if none is kept."""
+        return Commands.stacks.build(self.client, worker)
 
 
 class Workers(WorkerActions, OfClient):

@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 from django_qless.core import (
+    BadArgument,
     Client,
     JobNotFound,
     LockLost,
     Settlement,
+    TooBig,
+    WorkerNotFound,
+    Workers,
 )
 from tests.core.conftest import NOW
 from tests.core.jobs import Clock, pop, put
@@ -151,6 +155,52 @@ def test_beat_prolongs_all_locks(client: Client, at: Clock) -> None:
     (worker,) = client.workers()
     assert (worker.name, worker.beat, worker.info) == ("worker", NOW + 30, {"pid": 7})
     assert client.beat("worker", "", []).lost == []
+
+
+def test_orders_come_with_a_beat_and_once(client: Client) -> None:
+    client.beat("worker", "{}", [])
+    Workers(client).order("worker", "quiet")
+    client.order("worker", "dump")
+    assert client.beat("worker", "", []).orders == ["quiet", "dump"]
+    assert client.beat("worker", "", []).orders == []
+    with pytest.raises(WorkerNotFound, match="nobody"):
+        client.order("nobody", "stop")
+    with pytest.raises(BadArgument, match="one of quiet, resume, stop, dump, not 'go'"):
+        client.order("worker", "go")  # type: ignore[arg-type]
+
+
+def test_an_order_is_told_once_however_many_jobs_are_held(client: Client) -> None:
+    client.beat("worker", "", [])
+    client.order("worker", "stop")
+    held = [(str(number), "1") for number in range(2500)]
+    answer = client.beat("worker", "", held)
+    assert (len(answer.lost), answer.orders) == (2500, ["stop"])
+
+
+def test_an_order_is_heard_at_once(client: Client) -> None:
+    client.beat("worker", "", [])
+    with client.events("w:worker") as events:
+        client.order("worker", "quiet")
+        event = events.next(10)
+    assert event is not None
+    assert (event.event, event.channel) == ("order", "w:worker")
+    assert event.details["order"] == "quiet"
+
+
+def test_stack_dumps(client: Client) -> None:
+    assert client.stacks("worker") is None
+    client.keep_stacks("worker", "Thread 1 …")
+    assert Workers(client).stacks("worker") == "Thread 1 …"
+    with pytest.raises(TooBig):
+        client.keep_stacks("worker", "ä" * 40_000)
+
+
+def test_settle_serves_queues_in_turn(client: Client) -> None:
+    for number in range(3):
+        for queue in ("mail", "bulk"):
+            client.put("", queue, f"{queue}{number}", "app.send", "{}")
+    taken = client.settle("worker", [], 4, ["mail", "bulk"], turns=True).jobs
+    assert [job.queue for job in taken] == ["mail", "mail", "bulk", "bulk"]
 
 
 def test_heartbeat_complete_and_result(client: Client, at: Clock) -> None:

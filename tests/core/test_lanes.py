@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 
-from django_qless.core import Client, PoolExhausted, Put, new_jid
+from django_qless.core import Client, LockLost, PoolExhausted, Put, lines, new_jid
 from django_qless.core.lanes import Lane
 from tests.servers import poll
 
@@ -293,3 +293,18 @@ def test_bytes_that_are_not_text_survive(valkey: Make, server: Server) -> None:
     (job,) = client.settle("w", [], 1, ["q"]).jobs
     assert job.data.encode("utf-8", "surrogateescape") == b'"\xff\xfe"'
     assert client.length("q") == 1
+
+
+def test_without_hiredis_redis_py_reads(
+    valkey: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "hiredis", None)
+    client = valkey()
+    assert client.put("", "q", "a", "k", '"ä"') == "a"
+    assert [job.data for job in client.settle("w", [], 1, ["q"]).jobs] == ['"ä"']
+    with pytest.raises(LockLost):
+        client.heartbeat("a", "999")
+    keys = client.settle("w", [], 1, ["q"], wait=5).wait_keys
+    request = Client.settle.build(client, "w", [], 1, ["q"])
+    assert client.after(keys, 0.01, request).run().jobs == []
+    assert client.blpop(["nothing"], 0.01) is None

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from django_qless.core import (
     Client,
     Put,
+    TooBig,
     new_jid,
 )
 from django_qless.core.commands.queues import STATES
@@ -162,3 +165,21 @@ def test_what_other_clients_made_can_be_seen_and_cleared_away(
     client.deregister("w" * 300)
     client.forget_queue(queue)
     assert client.queues()[0].name == "q"
+
+
+def test_survey(client: Client, at: Clock) -> None:
+    at(0)
+    assert client.survey() == []
+    put(client, "a")
+    at(1)
+    client.put("", "bulk", "b", "app.send", "{}", 60)
+    client.queue("bulk").set_weight(2.5)
+    client.pause("bulk")
+    at(3)
+    mail, bulk = client.survey()
+    assert mail[:2] == ("mail", True)
+    assert mail[2:] == (pytest.approx(3, abs=0.01), 1.0, False)
+    assert bulk == ("bulk", False, 0.0, 2.5, True)
+    assert client.survey(["bulk"]) == [bulk]
+    with pytest.raises(TooBig):
+        client.survey([str(number) for number in range(1001)])

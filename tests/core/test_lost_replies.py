@@ -53,6 +53,8 @@ MUTATING: dict[str, Calling] = {
     "beat": lambda client: client.beat(
         "w", '{"pid":1}', [("held", TOKEN), ("no", "2")]
     ),
+    "order": lambda client: client.order("w", "quiet"),
+    "stacks": lambda client: client.keep_stacks("w", "text"),
     "heartbeat": lambda client: client.heartbeat("held", TOKEN, '"new"'),
     "complete": lambda client: client.complete("held", TOKEN, "q", "{}", result="1"),
     "complete next": lambda client: client.complete(
@@ -93,6 +95,8 @@ READING: dict[str, Calling] = {
     "queues": lambda client: client.queues(),
     "length": lambda client: client.length("q"),
     "result": lambda client: client.result("held"),
+    "survey": lambda client: client.survey(),
+    "stacks": lambda client: client.stacks("w"),
 }
 
 
@@ -113,6 +117,7 @@ def furnish(client: Client) -> None:
     client.put("", "q", "open", "k", "{}", open=True)
     client.put("", "paused", "scheduled", "k", "{}", 900)
     client.pause("paused")
+    client.order("w", "dump")
     client.recur("q", "tock", "k", "{}", 60, 60, tags=["red"])
     client.config_set("grace-period", 3)
     client.script.now = NOW + 10

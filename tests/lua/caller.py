@@ -19,11 +19,11 @@ SOURCE = Path(__file__).parents[2] / "django_qless" / "core" / "qless.lua"
 
 READS = frozenset(
     "get multiget peek queues jobs stats workers failed length config.get recur.get "
-    "result lag minutes meta audit".split()
+    "result lag survey minutes meta audit".split()
 )
 DRAINS = frozenset(
     "settle beat complete fail retry heartbeat release progress cancel "
-    "worker.deregister log".split()
+    "worker.deregister log order".split()
 )
 HEADERS = {
     "read": "#!lua flags=no-writes\n",
@@ -36,6 +36,8 @@ END_OF_LISTENING = "test:end"
 def call_class(command: str, args: tuple[Any, ...]) -> str:
     """Return the class (read, write or drain) that a command with KEYS belongs to."""
     if command in READS or (command == "track" and not args):
+        return "read"
+    if command == "stacks" and len(args) == 1:
         return "read"
     if command == "tag" and args[:1] in (("get",), ("top",)):
         return "read"

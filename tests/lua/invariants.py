@@ -32,7 +32,7 @@ KNOWN_KEYS = re.compile(
     r"s:(wait|run|stats):\d+:.+"
 )
 OUR_KEYS = re.compile(
-    r"meta|releasing|idle|wake|(result|reply|worker|m|idle|wake|timer):.+"
+    r"meta|releasing|idle|wake|journal|(result|reply|worker|orders|stacks|m|idle|wake|timer):.+"
 )
 DAY = 86400
 

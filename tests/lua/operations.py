@@ -186,6 +186,8 @@ class Generator:
         args += [self.random.choice([0, 1, 2, 4]), len(queues), *queues]
         if self.random.random() < 0.3:
             args += ["wait", 30]
+        if self.random.random() < 0.3:
+            args += ["turns", 1]
         return self.ours("settle", self.random.choice(OUR_WORKERS), *args)
 
     def settlement(self) -> list[Any]:
@@ -293,7 +295,7 @@ class Generator:
             ("heartbeat", [30, 60]), ("grace-period", [0, 10]), ("a-heartbeat", [5, 90]),
             ("b-max-concurrency", [0, 1, 3]), ("jobs-history", [-1, 60, 604800]),
             ("jobs-history-count", [0, 2, 50000]), ("max-job-history", [3, 100]),
-            ("max-worker-age", [100, 86400]),
+            ("max-worker-age", [100, 86400]), ("a-weight", [0, 2.5]),
         ])  # fmt: skip
         if self.random.random() < 0.3:
             return self.either("config.unset", option)
@@ -306,11 +308,19 @@ class Generator:
             ("worker.deregister", self.random.choice(OLD_WORKERS + OUR_WORKERS)),
         ]))  # fmt: skip
 
+    def ask(self) -> Operation:
+        worker = self.random.choice(OUR_WORKERS)
+        return self.ours(*self.random.choice([
+            ("order", worker, self.random.choice(["quiet", "resume", "stop", "dump"])),
+            ("stacks", worker), ("stacks", worker, "text"),
+            ("survey",), ("survey", *self.some(QUEUES)), ("lag", *self.some(QUEUES)),
+        ]))  # fmt: skip
+
 
 WEIGHTS = {
     "put": 20, "put_many": 4, "pop": 9, "pop_ours": 3, "settle": 18, "beat": 3,
     "finish_old": 10, "finish_ours": 7, "cancel": 3, "change": 12, "seal": 2,
-    "unfail": 2, "look": 4, "recur": 2, "configure": 1, "administer": 1,
+    "unfail": 2, "look": 4, "recur": 2, "configure": 1, "administer": 1, "ask": 1,
 }  # fmt: skip
 
 Draw = Callable[[list[str]], Operation]

@@ -14,11 +14,13 @@ from tests.lua.keyed import Keyed, settlement
 from tests.lua.keyspace import digest, snapshot
 from tests.lua.operations import FIELD, QUEUES, Generator, Operation
 
-CODES = set("NOJOB LOCKLOST STATE DEPENDENTS CYCLE STALE BADARG TOOBIG".split())
+CODES = set(
+    "NOJOB NOWORKER LOCKLOST STATE DEPENDENTS CYCLE STALE BADARG TOOBIG".split()
+)
 SECOND_OPINION = 40  # operations between two looks at all keys from outside
 MOST_REPLAYS = 150
 LEFT_OVER = re.compile(
-    r"ql:(meta|(s|m|result|reply|worker|idle|wake|timer):.*|idle|wake)"
+    r"ql:(meta|(s|m|result|reply|worker|orders|stacks|idle|wake|timer):.*|idle|wake|journal)"
 )
 
 

@@ -27,7 +27,7 @@ NONSENSE: list[Any] = [
 ]  # fmt: skip
 
 CODES = set(
-    "BADARG NOCOMMAND NOJOB LOCKLOST STATE DEPENDENTS CYCLE TOOBIG STALE".split()
+    "BADARG NOCOMMAND NOJOB NOWORKER LOCKLOST STATE DEPENDENTS CYCLE TOOBIG STALE".split()
 )
 
 # A good call of every command; each of its arguments is replaced in turn.
@@ -45,7 +45,9 @@ KEYED: list[Call] = [
     ("settle", "w", 1, "run", "1", "crash", 3, 3, "group", "message", 0, 0),
     ("settle", "w", 1, "run", "1", "move", 3, "other", 5, '["waiting"]', 0, 0),
     ("settle", "w", 0, 2, 2, "empty", "e*", "exclude", "x*", "wait", 5),
-    ("beat", "w", "{}", 1, "run", "1"),
+    ("settle", "w", 0, 2, 2, "queue", "side", "turns", 1),
+    ("beat", "w", "{}", 1, "run", "1"), ("order", "w", "quiet"),
+    ("stacks", "w", "text"), ("stacks", "w"), ("survey", "queue", "side"),
     ("pop", "queue", "w", 1),
     ("complete", "run", "1", "queue", "{}", "result", "[1]", "result_ttl", 9),
     ("complete", "run", "1", "queue", "{}", "next", "q", "delay", 5, "depends", "[]"),
@@ -60,6 +62,7 @@ KEYED: list[Call] = [
     ("tag", "add", "waiting", "t"), ("tag", "remove", "waiting", "t"),
     ("track", "track", "waiting"), ("log", "waiting", "message", "{}"),
     ("config.set", "heartbeat", 5), ("config.set", "queue-max-concurrency", 5),
+    ("config.set", "queue-weight", 5),
     ("config.unset", "heartbeat"), ("pause", "queue"), ("unpause", "queue"),
     ("queue.forget", "side"), ("worker.deregister", "w"),
     ("recur", "queue", "cron2", "k", "{}", "interval", 60, 0, "priority", 1, "tags",
@@ -74,7 +77,7 @@ KEYED: list[Call] = [
     ("lag", "queue"), ("minutes", "queue", 0, 5), ("meta",), ("audit", "0", 10),
 ]  # fmt: skip
 OURS = {"put.many", "settle", "beat", "release", "progress", "seal", "result", "lag",
-        "minutes", "meta", "audit"}  # fmt: skip
+        "order", "stacks", "survey", "minutes", "meta", "audit"}  # fmt: skip
 
 
 def scene(keyed: Keyed) -> None:

@@ -51,6 +51,7 @@ REFUSED = [
     ("depends", "opened", "on", "waiting"),
     ("config.set", "heartbeat", 5),
     ("pause", "queue"),
+    ("stacks", "worker", "text"),
 ]
 
 

@@ -25,6 +25,7 @@ CALLS: list[tuple[Any, ...]] = [
     ("config.get",), ("config.get", "heartbeat"), ("config.get", "nosuch"),
     ("recur.get", "cron"), ("recur.get", "nosuch"),
     ("result", "complete"), ("result", "nosuch"), ("lag", "queue", "nosuch"),
+    ("survey",), ("survey", "queue", "nosuch"), ("stacks", "worker"),
     ("minutes", "queue", 0, 10), ("meta",), ("audit", "0"), ("audit", "0", 10),
 ]  # fmt: skip
 
@@ -66,7 +67,7 @@ def test_a_read_changes_nothing_in_any_class(
 
 
 def test_every_read_is_in_the_list() -> None:
-    assert {call[0] for call in CALLS} == READS | {"tag", "track"}
+    assert {call[0] for call in CALLS} == READS | {"tag", "track", "stacks"}
 
 
 def test_the_scene(core: Core) -> None:

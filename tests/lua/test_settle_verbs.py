@@ -346,3 +346,31 @@ def test_two_moves_of_one_call_may_not_wait_for_each_other(keyed: Keyed) -> None
     text = keyed.refusal("settle", "worker", 2, *parts, 0, 0, now=1)
     assert text.startswith("CYCLE ")
     assert keyed.job("a")["state"] == keyed.job("b")["state"] == "running"
+
+
+@pytest.mark.parametrize("way", ["settle", "release"])
+def test_released_jobs_keep_their_place(keyed: Keyed, way: str) -> None:
+    """What was held and not run comes before its equals again, in the old order."""
+    for number in range(6):
+        # As our clients name them: later ones have the lower text.
+        keyed.put(f"j{9 - number}", 1700000000 + number)
+    keyed.put("urgent", 1700000010, priority=1)
+    keyed.put("idle", 1600000000, priority=-1)
+    held = keyed.take(5, now=1700000020)
+    assert [job["jid"] for job in held] == ["urgent", "j9", "j8", "j7", "j6"]
+    for job in held[1:]:
+        if way == "settle":
+            verb = settlement(job["jid"], job["token"], "release", 0)
+            keyed.settle([verb], now=1700000030)
+        else:
+            keyed.call("release", job["jid"], job["token"], now=1700000030)
+    taken = [job["jid"] for job in keyed.take(now=1700000040)]
+    assert taken == ["j9", "j8", "j7", "j6", "j5", "j4", "idle"]
+    assert keyed.violations(1700000040) == []
+
+
+def test_a_released_job_alone_in_its_queue(keyed: Keyed) -> None:
+    keyed.put("jid", 5, priority=3)
+    [job] = keyed.take(now=6)
+    keyed.settle([settlement("jid", job["token"], "release", 0)], now=7)
+    assert [job["jid"] for job in keyed.take(now=8)] == ["jid"]

@@ -218,6 +218,37 @@ def test_the_timer_goes_to_another_when_its_holder_works(keyed: Keyed) -> None:
     assert wait(keyed, "other", now=1)[0] == pytest.approx(49, abs=0.01)
 
 
+def test_several_that_fall_due_at_once_wake_as_many(keyed: Keyed) -> None:
+    for number in range(3):
+        keyed.put(f"j{number}", delay=10)
+    for number in range(5):
+        wait(keyed, f"w{number}")
+    # Only the holder of the timer knows that the time has come.
+    assert len(keyed.take(1, worker="w0", now=10.1)) == 1
+    assert all_tokens(keyed) == 2
+    assert len(keyed.take(1, worker="w1", now=10.2)) == 1
+    assert all_tokens(keyed) >= 1
+    assert len(keyed.take(1, worker="w2", now=10.3)) == 1
+    assert all_tokens(keyed) == 0
+
+
+def test_one_look_notices_the_loss_of_many_locks(keyed: Keyed) -> None:
+    """They all run again when one grace period is over, not one after the other."""
+    keyed.call("config.set", "heartbeat", 10, now=0)
+    keyed.call("config.set", "grace-period", 5, now=0)
+    for number in range(4):
+        keyed.put(f"j{number}", retries=9)
+    assert len(keyed.take(4, worker="dead", now=0)) == 4
+    seconds, _ = wait(keyed, "w0", now=10.5)
+    assert seconds == pytest.approx(5, abs=0.1)
+    for number in range(1, 4):
+        wait(keyed, f"w{number}", now=10.6)
+    assert len(keyed.take(1, worker="w0", now=15.6)) == 1
+    assert all_tokens(keyed) == 3
+    for number in range(1, 4):
+        assert len(keyed.take(1, worker=f"w{number}", now=15.7)) == 1
+
+
 def test_the_timer_of_a_dead_holder_is_taken_over(keyed: Keyed) -> None:
     keyed.put("jid", 0, delay=20)
     wait(keyed, "dead", seconds=60)

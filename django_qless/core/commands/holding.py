@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 from .. import arguments
 from ..calls import Call, Calls, command
 from ..exceptions import BadArgument
 from ..reserved import (
+    NO_SETTLEMENTS,
     Beat,
     Settled,
     Settlement,
@@ -17,7 +20,7 @@ from ..reserved import (
     read_beat,
     read_settled,
 )
-from ..wire import Argument, Packed
+from ..wire import Argument, Packed, pack
 from .shared import HandsOutJobs, J, nothing
 
 
@@ -43,39 +46,26 @@ class Holding(HandsOutJobs[J]):
         queues: Sequence[str],
         exclude: Sequence[str] = (),
         wait: int | float | None = None,
-    ) -> Calls[Settled]:
+        turns: bool = False,
+    ) -> Call[Settled] | Calls[Settled]:
         """Settle jobs that are done, and take up to `count` (at most 250) new ones.
 
         The queues are asked in the order given; `*` and `?` stand for the known queues
-        that match, in order of name, except those that match `exclude`. With `wait`, a
-        worker that gets nothing is told on which keys to block, for at most so many
-        seconds. A settlement that is refused (`Settled.refused`) does not stop the
-        others. Works on a full server.
+        that match, in order of name, except those that match `exclude`. The next is asked
+        when the one before is empty, or with `turns` when it has given its part of
+        `count`. With `wait`, a worker that gets nothing is told on which keys to block,
+        for at most so many seconds. A settlement that is refused (`Settled.refused`) does
+        not stop the others. Works on a full server.
         """
-        names = arguments.all_known("queues", queues)
-        reserve: list[Argument] = [_count(count), len(names), *names]
-        for pattern in arguments.all_known("exclude", exclude):
-            reserve += "exclude", pattern
-        if wait is not None:
-            reserve += "wait", arguments.number("wait", wait)
-        parts = list(packed_settlements(settlements))
-        if not parts or parts[-1][0] + count > arguments.MOST_JOBS:
-            parts.append((0, Packed(0, b"")))
-        last = len(parts) - 1
-        arguments.name("worker", worker)
-        return Calls(
-            tuple(
-                Call(
-                    "settle",
-                    (worker, number, part, *(reserve if at == last else (0, 0))),
-                    "drain",
-                    read_settled,
-                )
-                for at, (number, part) in enumerate(parts)
-            ),
-            tuple(number for number, _ in parts),
-            add_settled,
-        )
+        wish = _known_wish(worker, count, queues, exclude, wait, turns)
+        parts = list(packed_settlements(settlements)) or [NO_SETTLEMENTS]
+        if parts[-1][0] and parts[-1][0] + count > arguments.MOST_JOBS:
+            parts.append(NO_SETTLEMENTS)
+        last = wish.call(*parts[-1])
+        if len(parts) == 1:
+            return last
+        calls = [wish.call(*part, reserving=False) for part in parts[:-1]]
+        return Calls((*calls, last), tuple(part[0] for part in parts), add_settled)
 
     @command
     def beat(
@@ -204,6 +194,63 @@ class Holding(HandsOutJobs[J]):
             raise BadArgument(f"fraction must be 0 to 1, not {fraction}")
         note = arguments.to_json([fraction, arguments.text("text", text)])
         return Call("progress", (*_held(jid, token), note), "drain", nothing)
+
+
+class _Wish(NamedTuple):
+    """What one worker's calls of settle have in common, checked and packed once."""
+
+    worker: Packed
+    reserve: Packed
+
+    def call(
+        self, number: int, settlements: Packed, *, reserving: bool = True
+    ) -> Call[Settled]:
+        reserve = self.reserve if reserving else NOTHING_WANTED
+        args = (self.worker, number, settlements, reserve)
+        return Call("settle", args, "drain", read_settled)
+
+
+NOTHING_WANTED = pack((0, 0))
+
+
+def _known_wish(
+    worker: str,
+    count: int,
+    queues: Sequence[str],
+    exclude: Sequence[str],
+    wait: int | float | None,
+    turns: bool,
+) -> _Wish:
+    if type(queues) is not str and type(exclude) is not str:
+        try:
+            return _remembered_wish(
+                worker, count, tuple(queues), tuple(exclude), wait, turns
+            )
+        except TypeError:
+            pass  # What is no list, or cannot be remembered, is refused below.
+    return _wish(worker, count, queues, exclude, wait, turns)
+
+
+def _wish(
+    worker: str,
+    count: int,
+    queues: Sequence[str],
+    exclude: Sequence[str],
+    wait: int | float | None,
+    turns: bool,
+) -> _Wish:
+    names = arguments.all_known("queues", queues)
+    reserve: list[Argument] = [_count(count), len(names), *names]
+    for pattern in arguments.all_known("exclude", exclude):
+        reserve += "exclude", pattern
+    if wait is not None:
+        reserve += "wait", arguments.number("wait", wait)
+    if turns:
+        reserve += "turns", 1
+    return _Wish(pack((arguments.name("worker", worker),)), pack(reserve))
+
+
+_remembered_wish = lru_cache(maxsize=1000, typed=True)(_wish)
 
 
 def _held(jid: str, token: str) -> tuple[str, str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from .. import arguments
 from ..calls import Call, command
+from ..exceptions import BadArgument
 from .shared import nothing
 
 
@@ -43,6 +44,13 @@ class Audit(NamedTuple):
     violations: list[str]
 
 
+Order = Literal["quiet", "resume", "stop", "dump"]
+
+#: What a worker can be asked to do: take no more jobs, take jobs again, end, or keep a
+#: dump of its stacks.
+ORDERS: tuple[Order, ...] = ("quiet", "resume", "stop", "dump")
+
+
 class Operations:
     """Commands about workers, options and the namespace."""
 
@@ -62,6 +70,32 @@ class Operations:
         """Take workers off the list; what they hold stays theirs until it expires."""
         names = arguments.one_or_more("workers", workers)
         return Call("worker.deregister", tuple(names), "drain", nothing)
+
+    @command
+    def order(self, worker: str, order: Order) -> Call[None]:
+        """Ask a worker to do something: quiet, resume, stop or dump (its stacks).
+
+        It is told with the reply to its next beat, and at once if it hears events. At
+        most the last 20 orders are kept for it. Raises WorkerNotFound.
+        """
+        if order not in ORDERS:
+            raise BadArgument(
+                f"order must be one of {', '.join(ORDERS)}, not "
+                f"{arguments.shown(order)}"
+            )
+        args = (arguments.known("worker", worker), order)
+        return Call("order", args, "drain", nothing)
+
+    @command
+    def keep_stacks(self, worker: str, text: str) -> Call[None]:
+        """Keep a worker's stack dump (at most 64 KiB) for a day, instead of the last."""
+        args = (arguments.known("worker", worker), arguments.text("text", text))
+        return Call("stacks", args, "write", nothing)
+
+    @command
+    def stacks(self, worker: str) -> Call[str | None]:
+        """Return the last stack dump of a worker, or None if none is kept."""
+        return Call("stacks", (arguments.known("worker", worker),), "read")
 
     @command
     def config_all(self) -> Call[dict[str, Any]]:

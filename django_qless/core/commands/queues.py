@@ -60,6 +60,19 @@ class Minutes(NamedTuple):
     failed: dict[int, int]
 
 
+class QueueSurvey(NamedTuple):
+    """What a worker has to know of a queue to choose among several."""
+
+    name: str
+    #: Whether there is something to hand out, or a lock that has expired.
+    ready: bool
+    #: How long the oldest ready job has waited, in seconds; 0 if there is none.
+    lag: float
+    #: The option <queue>-weight: how often a lottery draws the queue, beside the others.
+    weight: float
+    paused: bool
+
+
 class Queues(HandsOutJobs[J]):
     """Commands about queues."""
 
@@ -116,6 +129,16 @@ class Queues(HandsOutJobs[J]):
         return split("lag", names, "read", _read_floats, most=arguments.MOST_ITEMS)
 
     @command
+    def survey(self, queues: Sequence[str] = ()) -> Call[list[QueueSurvey]]:
+        """Return what a worker has to know of these queues, at most 1,000.
+
+        Without names: of all known queues, in the order they were first seen. Cheap
+        enough to be asked each second.
+        """
+        names = arguments.all_known("queues", queues)
+        return Call("survey", tuple(names), "read", _read_survey)
+
+    @command
     def stats(self, queue: str, date: int | float) -> Call[DayStats]:
         """Return what happened in a queue on the day (UTC) that contains `date`,
         seconds of the epoch."""
@@ -167,6 +190,14 @@ def _read_counts(reply: str) -> list[QueueCounts]:
 
 def _read_floats(reply: list[Any]) -> list[float]:
     return [float(text) for text in reply]
+
+
+def _read_survey(reply: list[str]) -> list[QueueSurvey]:
+    texts = [iter(reply)] * 5
+    return [
+        QueueSurvey(name, ready == "1", float(lag), float(weight), paused == "1")
+        for name, ready, lag, weight, paused in zip(*texts, strict=True)
+    ]
 
 
 def _read_stats(reply: str) -> DayStats:
