@@ -6,7 +6,7 @@ SOURCE ?=
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench matrix clean
+.PHONY: help demo test check format bench chaos matrix clean
 
 help: ## say what can be made (this text)
 	@echo "make TARGET, where TARGET is"
@@ -15,7 +15,7 @@ help: ## say what can be made (this text)
 	@echo "Variables"
 	@echo "  PYTHON=python3.13   the interpreter that .venv is made with (make clean first)"
 	@echo "  SOURCE=path         make demo: analyse the Python files below this path"
-	@echo "  ARGS='-k pop -x'    make test, bench, matrix: passed on to pytest or the benchmarks"
+	@echo "  ARGS='-k pop -x'    make test, bench, chaos, matrix: passed on to the program"
 	@echo "  COMBINATIONS='py3.10 py3.13'   make matrix: only those whose name begins so"
 	@echo "  STRICT=1            make test, check: fail if anything was left out"
 
@@ -33,6 +33,9 @@ format: .venv/dev.stamp ## put Python and Lua into the format that the checks wa
 
 bench: .venv/test.stamp ## measure, beside the floor: the figures of the README
 	@$(BIN)/python -m benchmarks.run $(ARGS)
+
+chaos: .venv/test.stamp ## break things under workers, for an hour; counts in chaos-report.md
+	@$(BIN)/python -m tests.chaos.run $(ARGS)
 
 matrix: ## run the tests with each named combination of Python, Django and redis-py
 	@$(PYTHON) -m tests.matrix $(ARGS)

@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import os
 
-from contenders import ROLE, URL
+from contenders import MODE, ROLE, URL
 
 NAME = "django_qless"
 DISTS = ["django-qless", "Django", "redis", "hiredis"]
 ENQUEUE, BULK = 20000, 100000
-MODES = {"prefork, 1 child": 60000}
+# What the worker is asked to be, and the jobs of its drain.
+WORDS = {
+    "prefork, 1 child": ("--concurrency", "1"),
+    "prefork, 2 children": ("--concurrency", "2"),
+    "prefork, strictly one at a time": ("--concurrency", "1", "--batch", "1"),
+    "fork, 1 job at a time": ("--pool", "fork"),
+    "threads, 10": ("--pool", "threads", "--concurrency", "10"),
+    "coroutines, 100": ("--pool", "coroutines", "--concurrency", "100"),
+}
+MODES = dict(zip(WORDS, (60000, 60000, 30000, 2500, 30000, 40000), strict=True))
 
 ENV = {"DJANGO_SETTINGS_MODULE": "contenders.django_qless_"}
 
@@ -28,7 +37,7 @@ if ROLE:
     QLESS = {"default": {"LOCATION": URL}}
 
     class Harness(AppConfig):
-        """Makes the harness's two functions jobs, in producers and workers alike."""
+        """Makes the harness's functions jobs, in producers and workers alike."""
 
         name = "contenders"
 
@@ -38,6 +47,7 @@ if ROLE:
             from django_qless import job
 
             self.noop, self.stamp = job(jobs.noop), job(jobs.stamp)
+            self.anoop, self.astamp = job(jobs.anoop), job(jobs.astamp)
 
 
 def producer():
@@ -46,8 +56,10 @@ def producer():
     from django.apps import apps
 
     django.setup()
-    noop = apps.get_app_config("contenders").noop
-    stamp = apps.get_app_config("contenders").stamp
+    harness = apps.get_app_config("contenders")
+    noop, stamp = harness.noop, harness.stamp
+    if MODE.startswith("coroutines"):
+        noop, stamp = harness.anoop, harness.astamp
 
     def put_many(count):
         noop.enqueue_many([noop.args(number) for number in range(count)])
@@ -58,8 +70,7 @@ def producer():
 def worker(mode):
     import sys
 
-    words = ["qless_worker", "--concurrency", mode.split()[1]]
-    return [sys.executable, "-m", "django", *words], ENV
+    return [sys.executable, "-m", "django", "qless_worker", *WORDS[mode]], ENV
 
 
 def pending(r):

@@ -25,14 +25,19 @@ BATCH = 50
 HISTORY = 1000  # completed jobs kept in the steady state
 
 TABLE = "Server time of a job: put, pop, complete (µs)"
+JOINED = "one at a time, settled with the next reservation"
 COMMANDS = "Redis commands per job, in batches of 50"
 
 
 class Core:
     """The Lua core under one engine, called as django_qless calls it."""
 
-    def __init__(self, client: redis.Redis, engine: str) -> None:
+    def __init__(
+        self, client: redis.Redis, engine: str, *, joined: bool = False
+    ) -> None:
+        """`joined`: single jobs are settled in the call that reserves the next one."""
         self._client = client
+        self._joined = joined
         self._request = 0
         self._me = uuid.uuid4().hex[:12]
         self._heads = {"function": self._load_library, "script": self._load_scripts}[
@@ -89,7 +94,7 @@ class Core:
 
     def work_off(self, count: int, batch: int) -> None:
         """Reserve and complete `count` jobs, `batch` to a call, as a worker does."""
-        if batch == 1:
+        if batch == 1 and not self._joined:
             for _ in range(count):
                 _, job, _ = self.settle("worker", 0, 1, 1, "bench")
                 self.settle("worker", 1, job[0], job[4], "complete", 0, 0, 0)
@@ -130,6 +135,7 @@ def measure(server: Server, *, quick: bool) -> Iterator[Figure | Counts]:
     with server.placement.measured():
         for form, count, batch, limit in (
             ("one call each", singles, 1, 1.30),
+            (JOINED, singles, 1, 1.30),
             (f"batches of {BATCH}", batched, BATCH, 1.75),
         ):
             floor, commands = _cost(server, Floor, count, batch)
@@ -138,19 +144,18 @@ def measure(server: Server, *, quick: bool) -> Iterator[Figure | Counts]:
             goal = Goal(at_most=limit, of_floor=True)
             for engine in ("function", "script"):
                 for state in ("", f", {HISTORY:,} completed kept"):
-                    used, commands = _cost(
-                        server, _core(engine, bool(state)), count, batch
-                    )
+                    core = _core(engine, bool(state), joined=form == JOINED)
+                    used, commands = _cost(server, core, count, batch)
                     yield Figure(TABLE, f"{form}, {engine}{state}", used, floor, goal)
                     if batch > 1 and engine == "function":
                         yield Counts(COMMANDS, f"django_qless{state}", commands)
 
 
-def _core(engine: str, steady: bool) -> Callable[[redis.Redis], Core]:
+def _core(engine: str, steady: bool, *, joined: bool) -> Callable[[redis.Redis], Core]:
     """A maker of cores; a steady one has its history of completed jobs full."""
 
     def make(client: redis.Redis) -> Core:
-        core = Core(client, engine)
+        core = Core(client, engine, joined=joined)
         if steady:
             core.keep_completed(HISTORY)
             core.fill(HISTORY + 2 * BATCH, BATCH)

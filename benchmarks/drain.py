@@ -34,7 +34,10 @@ def measure(server: Server, *, quick: bool) -> Iterator[Figure]:
             rate, worker_cpu, pss = drain.rate(), family.cpu(), drain.pss
         used = server.usage() - before
         django = _django_start(project)
-    yield Figure(TABLE + ": jobs/s", "steady state", rate, floor, Goal(at_least=10000))
+    yield Figure(TABLE + ": jobs/s", "steady state", rate, floor, Goal(at_least=20000))
+    single, floor = _one_at_a_time(server, count // 2), _floor(server, count // 4, 1)
+    line = "strictly one job at a time (--batch 1)"
+    yield Figure(TABLE + ": jobs/s", line, single, floor, Goal(at_least=8000))
     costs = TABLE + ": what it costs"
     yield Figure(
         costs, "worker's CPU per job, with its start (µs)", worker_cpu / count * 1e6
@@ -105,16 +108,24 @@ class Drain:
             )
 
 
-def _floor(server: Server, count: int) -> float:
-    """Jobs per second of a bare loop: pop 50, run them, complete 50."""
+def _one_at_a_time(server: Server, count: int) -> float:
+    """Jobs per second of a worker that settles one and reserves the next in one call."""
+    with site(server) as project:
+        project.produce("fill", count)
+        with project.worker("--batch", "1") as family:
+            return Drain(project, family, count).rate()
+
+
+def _floor(server: Server, count: int, batch: int = 50) -> float:
+    """Jobs per second of a bare loop: pop `batch`, run them, complete them."""
     server.empty()
     floor = Floor(server.client)
     ticks = os.open(os.devnull, os.O_WRONLY)
     with server.placement.measured():
         floor.fill(count, 50)
         start = time.perf_counter()
-        for _ in range(count // 50):
-            jobs = floor.pop(50)
+        for _ in range(count // batch):
+            jobs = floor.pop(batch)
             for _id, _name, data in jobs:
                 json.loads(data)
                 os.write(ticks, b".")

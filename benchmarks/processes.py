@@ -69,9 +69,11 @@ class Site:
         finally:
             family.stop()
 
-    def worker(self) -> contextlib.AbstractContextManager[Family]:
-        """`manage.py qless_worker --concurrency 1`."""
-        return self.running("-m", "django", "qless_worker", "--concurrency", "1")
+    def worker(self, *options: str) -> contextlib.AbstractContextManager[Family]:
+        """`manage.py qless_worker --concurrency 1`, and more options."""
+        return self.running(
+            "-m", "django", "qless_worker", "--concurrency", "1", *options
+        )
 
 
 @contextlib.contextmanager

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from django_qless.current import current_job as current_job
     from django_qless.decorators import job as job
     from django_qless.exceptions import Fail as Fail
+    from django_qless.exceptions import Interrupted as Interrupted
+    from django_qless.exceptions import JobLost as JobLost
     from django_qless.exceptions import JobTimeout as JobTimeout
     from django_qless.exceptions import QlessError as QlessError
     from django_qless.exceptions import Retry as Retry
+    from django_qless.exceptions import ShuttingDown as ShuttingDown
     from django_qless.handle import JobHandle as JobHandle
     from django_qless.overview import config as config
     from django_qless.overview import failures as failures
@@ -37,7 +40,10 @@ _HOMES = {
     "CurrentJob": "current",
     "Retry": "exceptions",
     "Fail": "exceptions",
+    "Interrupted": "exceptions",
+    "JobLost": "exceptions",
     "JobTimeout": "exceptions",
+    "ShuttingDown": "exceptions",
     "QlessError": "exceptions",
     "JobHandle": "handle",
     "queues": "overview",

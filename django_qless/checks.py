@@ -19,6 +19,7 @@ None of them connects to a server; `qless_doctor` does.
     django_qless.E015   two aliases with one namespace
     django_qless.E016   a module of jobs that cannot be imported
     django_qless.E017   a release of redis-py that does not work
+    django_qless.E018   a middleware of a job that cannot be imported
     django_qless.W001   the queue shares its database with a cache
     django_qless.W002   no server is named, and DEBUG is off (--deploy)
     django_qless.W003   EMBEDDED, and DEBUG is off (--deploy)
@@ -37,6 +38,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from django_qless import conf, discovery, rules
+from django_qless.registry import registry
 from django_qless.sources import Source, of_cache, source_of
 
 TAG = "qless"
@@ -56,6 +58,16 @@ def check_modules(**kwargs: Any) -> list[CheckMessage]:
             id="django_qless.E016",
         )
         for failure in discovery.failures()
+    ]
+
+
+def check_jobs(**kwargs: Any) -> list[CheckMessage]:
+    """Import the middleware of jobs that name their own."""
+    return [
+        _error("E018", f"{job_type.name}: middleware: {trouble}", "Is it spelt so?")
+        for job_type in registry
+        for name in job_type.options.middleware
+        if isinstance(name, str) and (trouble := _trouble(name))
     ]
 
 
@@ -103,6 +115,7 @@ def register_checks() -> None:
     register(check_settings, TAG)
     register(check_redis_py, TAG)
     register(check_modules, TAG)
+    register(check_jobs, TAG)
     register(check_deployment, TAG, Tags.security, deploy=True)
 
 
@@ -143,16 +156,20 @@ def _error(number: str, text: str, hint: str | None) -> Error:
 
 def _middleware_messages(alias: conf.Alias) -> Iterator[CheckMessage]:
     for name in alias.middleware:
-        try:
-            found = import_string(name)
-        except ImportError as error:
-            yield _error(
-                "E013", f"QLESS[{alias.name!r}]: MIDDLEWARE: {error}", "Is it spelt so?"
-            )
-        else:
-            if not callable(found):
-                text = f"QLESS[{alias.name!r}]: MIDDLEWARE: {name} cannot be called."
-                yield _error("E013", text, "It takes what runs a job and returns that.")
+        if trouble := _trouble(name):
+            text = f"QLESS[{alias.name!r}]: MIDDLEWARE: {trouble}"
+            yield _error("E013", text, "Is it spelt so?")
+
+
+def _trouble(name: str) -> str:
+    """Say why this dotted name is no middleware, "" if it may be one."""
+    try:
+        found = import_string(name)
+    except ImportError as error:
+        return str(error)
+    if callable(found):
+        return ""
+    return f"{name} cannot be called: a middleware takes what runs a job."
 
 
 def _same_namespace(sources: Mapping[str, Source]) -> Iterator[CheckMessage]:

@@ -105,7 +105,9 @@ class ClassJob(CurrentJob):
     """The job as a method of a class job gets it, with the words of qless-py."""
 
     def __init__(self, current: CurrentJob) -> None:
-        super().__init__(current.reserved, current.client, current.worker)
+        super().__init__(
+            current.reserved, current.client, current.worker, current.rooms
+        )
         self._current = current
         self._data = json.loads(current.reserved.data)
         self._outcome: Fail | Retry | None = None

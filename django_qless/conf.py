@@ -34,13 +34,17 @@ class Alias:
     queues: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     middleware: tuple[str, ...] = ()
+    limits: Mapping[str, tuple[float | None, float | None]] = field(
+        default_factory=dict
+    )
+    """Soft and hard timeout by queue, for jobs that say nothing themselves."""
 
     @property
     def declared(self) -> dict[str, str]:
         """The options of the Lua core that QUEUES and CONFIG declare, as it has them."""
         declared = {name: str(value) for name, value in self.config.items()}
         for queue, options in self.queues.items():
-            for name in ("heartbeat", "max_concurrency"):
+            for name in ("heartbeat", "max_concurrency", "weight"):
                 if name in options:
                     declared[f"{queue}-{name.replace('_', '-')}"] = str(options[name])
         return declared
@@ -108,6 +112,11 @@ def _parsed(name: str, options: Mapping[str, Any]) -> Alias:
         queues=options.get("QUEUES", {}),
         config=options.get("CONFIG", {}),
         middleware=tuple(options.get("MIDDLEWARE", ())),
+        limits={
+            queue: (given.get("timeout"), given.get("hard_timeout"))
+            for queue, given in options.get("QUEUES", {}).items()
+            if "timeout" in given or "hard_timeout" in given
+        },
     )
 
 

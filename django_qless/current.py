@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 from contextvars import ContextVar
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from django_qless.core import Client, Reserved
+
+
+class Rooms(Protocol):
+    """Where the sandboxes of running jobs are."""
+
+    def path_for(self, reserved: Reserved) -> Path:
+        """Return the sandbox of this job; make it when asked for the first time."""
 
 
 class CurrentJob:
@@ -19,10 +27,17 @@ class CurrentJob:
     Methods raise LockLost when the job has been taken away in the meantime: then stop.
     """
 
-    def __init__(self, reserved: Reserved, client: Client, worker: str) -> None:
+    def __init__(
+        self,
+        reserved: Reserved,
+        client: Client,
+        worker: str,
+        rooms: Rooms | None = None,
+    ) -> None:
         self.reserved = reserved
         self.client = client
         self.worker = worker
+        self.rooms = rooms
         #: Queue, delay and, as JSON, dependencies: set by `move_to`, settled as said.
         self.moved_to: tuple[str | float, ...] | None = None
 
@@ -73,6 +88,18 @@ class CurrentJob:
     def context(self) -> dict[str, Any]:
         """What it carries beside its data: options given by the call, for one."""
         return self.reserved.context_object
+
+    @property
+    def sandbox(self) -> Path:
+        """A clean directory of this run's own: there only the job's own files are.
+
+        Made when first asked for, readable for this user alone, and removed with all
+        that is in it when the run has ended, however it ends. Raises OSError if there
+        is no place for one.
+        """
+        if self.rooms is None:
+            raise RuntimeError("only a job that a worker runs has a sandbox")
+        return self.rooms.path_for(self.reserved)
 
     def progress(self, fraction: float, text: str = "") -> None:
         """Tell how far the job is: a number from 0 to 1, and a text for people.

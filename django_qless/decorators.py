@@ -11,7 +11,7 @@ from django_qless.classjobs import declare_class
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.functions import Declaration, JobFunction
 from django_qless.methods import static_job_type
-from django_qless.options import ONLY_USING, Backoff, Options, check
+from django_qless.options import ONLY_USING, Backoff, Factory, Options, check
 from django_qless.registry import JobType, registry
 
 P = ParamSpec("P")
@@ -35,6 +35,8 @@ def job(
     retries: int = 3,
     backoff: Backoff = None,
     timeout: float | timedelta | None = None,
+    hard_timeout: float | timedelta | None = None,
+    middleware: Sequence[str | Factory] = (),
     tags: Sequence[str] = (),
     on_commit: bool | str | None = None,
     result_ttl: int = 86400,

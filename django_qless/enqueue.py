@@ -17,6 +17,7 @@ from django_qless.core.prepared import PreparedPut
 from django_qless.current import running
 from django_qless.exceptions import InvalidOption, NotPut, QlessError
 from django_qless.handle import JobHandle
+from django_qless.options import ONLY_DECLARED
 from django_qless.registry import CARRIED, JobType
 from django_qless.signals import job_enqueued
 from django_qless.values import to_json
@@ -235,6 +236,11 @@ def _context(job_type: JobType, options: Options) -> str | None:
     declared = job_type.options
     if options is declared:
         return None
+    for name in ONLY_DECLARED:
+        if getattr(options, name) != getattr(declared, name):
+            raise InvalidOption(
+                f"{job_type.name}: {name} belongs to the job's code: give it to @job"
+            )
     carried = {
         name: getattr(options, name)
         for name in CARRIED

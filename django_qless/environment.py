@@ -7,31 +7,47 @@ were. See `worker/environment.py` for what each method promises.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
-from time import monotonic
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
-from asgiref.sync import async_to_sync
+from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connections as databases
-from django.utils.module_loading import import_string
 
-from django_qless import conf
+from django_qless import conf, signals
 from django_qless.arguments import decode
 from django_qless.classjobs import ClassJob, method_of
 from django_qless.connections import connections
-from django_qless.core import Client, Reserved
+from django_qless.contexts import awaited_in
+from django_qless.core import AsyncClient, Client, Reserved
 from django_qless.current import CurrentJob, running
-from django_qless.deadline import awaited_within, within
 from django_qless.declared import apply_declared
+from django_qless.exceptions import Interrupted
+from django_qless.job_threads import JobThreads
+from django_qless.middleware import Chains
 from django_qless.registry import Binding, JobType, registry
+from django_qless.tidiness import after_job, before_job, leave_thread
 from django_qless.values import encode_value, load_row
+from django_qless.worker.environment import NO_LIMITS, Limits
+from django_qless.worker.interrupt import TaskRegion, ThreadRegion, reason_of
 
-Run = Callable[[CurrentJob], Any]
+logger = logging.getLogger("django_qless.worker")
 
-#: A connection that was good so long ago needs no new look.
-FRESH_SECONDS = 1.0
+SIGNALS = {
+    "started": signals.job_started,
+    "completed": signals.job_completed,
+    "failed": signals.job_failed,
+    "retried": signals.job_retried,
+    "lost": signals.job_lost,
+}
+WORKER_SIGNALS = {
+    "started": signals.worker_started,
+    "stopped": signals.worker_stopped,
+}
 
 
 class DjangoEnvironment:
@@ -39,8 +55,8 @@ class DjangoEnvironment:
 
     def __init__(self, alias: str = conf.DEFAULT_ALIAS) -> None:
         self.alias = alias
-        self._chain: Run | None = None
-        self._fresh_until = 0.0
+        self._chains = Chains(alias, self._call, self._acall)
+        self._threads = JobThreads()
 
     def at_start(self) -> None:
         """Bring to the server what the setting QLESS declares of queues and options."""
@@ -50,23 +66,103 @@ class DjangoEnvironment:
         """Return the job type of this name, or of one that had this name before."""
         return registry.get(klass)
 
+    def warm(self) -> None:
+        """Make the chains of middleware."""
+        try:
+            for job_type in registry:
+                self._chains.sync(job_type)
+        except Exception:
+            logger.exception("a middleware cannot be loaded")
+
+    def limits(self, job_type: JobType, reserved: Reserved) -> Limits:
+        """Return how long the job may run: as it says itself, else as its queue says."""
+        options = job_type.options_for(reserved.context)
+        soft, hard = options.timeout, options.hard_timeout
+        of_queue = conf.alias(self.alias).limits.get(reserved.queue)
+        if of_queue is not None:
+            soft = of_queue[0] if soft is None else soft
+            hard = of_queue[1] if hard is None else hard
+        return NO_LIMITS if soft is None and hard is None else Limits(soft, hard)
+
     def run(self, job_type: JobType, reserved: Reserved, current: CurrentJob) -> Any:
         """Run the job's function; return its result, raise what it raises.
 
         What the job sets in context variables (the current language, the time zone)
         ends with it.
         """
-        if self._chain is None:
-            self._chain = self._middleware()
-        return copy_context().run(self._tidily, self._chain, current)
+        return copy_context().run(self._tidily, job_type, reserved, current)
+
+    async def arun(
+        self, job_type: JobType, reserved: Reserved, current: CurrentJob
+    ) -> Any:
+        """Run it in the running event loop, or if it is no coroutine, in a thread."""
+        thread = self._threads.take()
+        try:
+            if not is_async(job_type, reserved):
+                return await thread.call(self.run, job_type, reserved, current)
+            context = copy_context()
+            context.run(running.set, current)
+            thread.attach(context)
+            chain = self._chains.asynchronous(job_type)
+            region = TaskRegion(reserved.token, self.limits(job_type, reserved).soft)
+            try:
+                running_chain = context.run(chain, current)
+                return await region.run(awaited_in(context, running_chain))
+            finally:
+                if thread.used:
+                    await thread.tidy(suspect=region.used)
+        finally:
+            self._threads.give_back(thread)
 
     def encode_result(self, value: object) -> str:
         """Return the result as JSON text, "" for None. Raises TypeError."""
         return "" if value is None else encode_value(value, "the job's result")
 
+    def hears(self, what: str) -> bool:
+        """Return whether the signal `job_<what>` has receivers."""
+        signal = SIGNALS.get(what)
+        return signal is not None and bool(signal.receivers)
+
+    def announce(self, what: str, current: CurrentJob, **details: object) -> None:
+        """Send the signal `job_<what>`; what its receivers raise is logged."""
+
+        def send() -> None:
+            depths = before_job()
+            try:
+                SIGNALS[what].send_robust(sender, job=current, **details)
+            finally:
+                after_job(depths)
+
+        sender = registry.get(current.name)
+        try:
+            copy_context().run(send)
+        except BaseException:  # SystemExit changes nothing, either
+            logger.exception("a receiver of job_%s failed", what)
+
+    async def aannounce(
+        self, what: str, current: CurrentJob, **details: object
+    ) -> None:
+        """Send it from a thread; the event loop goes on meanwhile."""
+        thread = self._threads.take()
+        try:
+            await thread.call(partial(self.announce, what, current, **details))
+        finally:
+            self._threads.give_back(thread)
+
+    def worker_event(self, what: str, worker: str) -> None:
+        """Send `worker_started` or `worker_stopped`, and leave no connection open."""
+        signal = WORKER_SIGNALS[what]
+        if signal.receivers:
+            signal.send_robust(type(self), worker=worker, alias=self.alias)
+            databases.close_all()
+
     def client(self, alias: str) -> Client:
         """Return this process's client of the alias."""
         return connections[alias]
+
+    def aclient(self, alias: str) -> AsyncClient:
+        """Return this process's client of the alias for asyncio."""
+        return connections.aclient(alias)
 
     def before_fork(self) -> None:
         """Close what two processes must not share."""
@@ -75,39 +171,97 @@ class DjangoEnvironment:
 
     def after_fork(self) -> None:
         """Forget what belongs to the parent; connections are opened when needed."""
-        self._chain = None
+        self._threads = JobThreads()
 
-    def _middleware(self) -> Run:
-        """Return what runs a job, with the MIDDLEWARE of the alias around it.
+    def leave_thread(self) -> None:
+        """Close this thread's database connections."""
+        leave_thread()
 
-        Each is called with what runs a job and returns its own, as Django's are.
-        """
-        run: Run = call
-        for name in reversed(conf.alias(self.alias).middleware):
-            run = import_string(name)(run)
-        return run
-
-    def _tidily(self, run: Run, current: CurrentJob) -> Any:
+    def _tidily(
+        self, job_type: JobType, reserved: Reserved, current: CurrentJob
+    ) -> Any:
         running.set(current)
-        # Transactions that are open before the job are not the job's: a test's, say.
-        depths = {}
-        for database in databases.all(initialized_only=True):
-            depths[database.alias] = len(database.atomic_blocks)
-            if monotonic() > self._fresh_until:
-                database.close_if_unusable_or_obsolete()
+        depths = before_job()
+        suspect = False
         try:
-            return run(current)
+            chain = self._chains.sync(job_type)
+            if is_async(job_type, reserved):
+                # It has a region of its own, where the coroutine is awaited.
+                return chain(current)
+            region = ThreadRegion(reserved.token, self.limits(job_type, reserved).soft)
+            try:
+                return region.run(chain, current)
+            finally:
+                suspect = region.used
+        except Interrupted:
+            suspect = True
+            raise
         finally:
-            tidy(depths)
-            self._fresh_until = monotonic() + FRESH_SECONDS
+            after_job(depths, suspect=suspect)
+
+    # The innermost link of the chains of middleware.
+
+    def _call(self, current: CurrentJob) -> Any:
+        """Call the function of a job with the arguments that it carries."""
+        call = prepared(current)
+        if call.is_async:
+            # On a loop of its own; what it calls through sync_to_async runs in this
+            # thread, with this thread's database connections.
+            result = async_to_sync(self._in_own_loop)(current, call)
+        else:
+            result = call.function(*call.args, **call.kwargs)
+        if call.job is not None:
+            return call.job.settle()
+        return result
+
+    async def _in_own_loop(self, current: CurrentJob, call: Call) -> Any:
+        reserved = current.reserved
+        job_type: JobType = registry.get(current.name)  # type: ignore[assignment]
+        region = TaskRegion(reserved.token, self.limits(job_type, reserved).soft)
+        try:
+            return await region.run(call.function(*call.args, **call.kwargs))
+        finally:
+            await connections.aclose()
+
+    async def _acall(self, current: CurrentJob) -> Any:
+        """Await the function of a job with the arguments that it carries."""
+        job_type: JobType = registry.get(current.name)  # type: ignore[assignment]
+        if job_type.binding is Binding.ROW or '"$model"' in current.reserved.data:
+            call = await sync_to_async(prepared)(current)
+        else:
+            call = prepared(current)
+        try:
+            result = await call.function(*call.args, **call.kwargs)
+        except asyncio.CancelledError as error:
+            # Middleware is to see the same exceptions around all kinds of jobs.
+            reason = reason_of(current.reserved.token)
+            if reason is None:
+                raise
+            raise reason.with_traceback(error.__traceback__) from None
+        if call.job is not None:
+            return await sync_to_async(call.job.settle)()
+        return result
 
 
-def call(current: CurrentJob) -> Any:
-    """Call the function of a job with the arguments that it carries."""
+class Call(NamedTuple):
+    """What is to be called for a job."""
+
+    function: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    is_async: bool
+    job: ClassJob | None = None
+    """Of a class job: it settles itself."""
+
+
+def prepared(current: CurrentJob) -> Call:
+    """Return what is to be called; rows among the arguments are loaded from databases."""
     job_type: JobType = registry.get(current.name)  # type: ignore[assignment]
-    timeout = job_type.options_for(current.reserved.context).timeout
     if job_type.binding is Binding.CLASS:
-        return _call_class(job_type, current, timeout)
+        job = ClassJob(current)
+        running.set(job)
+        method = method_of(job_type.function, job.queue)  # type: ignore[arg-type]
+        return Call(method, [job], {}, inspect.iscoroutinefunction(method), job)
     envelope = decode(current.reserved.data)
     args: list[Any] = envelope.args
     if job_type.binding is Binding.ROW:
@@ -115,58 +269,12 @@ def call(current: CurrentJob) -> Any:
         args = [row, *args]
     elif job_type.binding is Binding.MODEL:
         args = [job_type.owner, *args]
-    return _call(
-        job_type.function, args, envelope.kwargs, timeout, is_async=job_type.is_async
-    )
+    return Call(job_type.function, args, envelope.kwargs, job_type.is_async)
 
 
-def tidy(depths: Mapping[str, int]) -> None:
-    """Close database connections that are broken or too old.
-
-    Transactions that go deeper than they should are rolled back to that depth.
-    """
-    for database in databases.all(initialized_only=True):
-        depth = depths.get(database.alias, 0)
-        while len(database.atomic_blocks) > depth:
-            left_open = database.atomic_blocks[-1]
-            left_open.__exit__(LeftOpen, LeftOpen(), None)
-        database.queries_log.clear()
-        database.close_if_unusable_or_obsolete()
-
-
-class LeftOpen(Exception):
-    """Rolls back a transaction that a job has left open."""
-
-
-def _call_class(job_type: JobType, current: CurrentJob, timeout: float | None) -> None:
-    job = ClassJob(current)
-    running.set(job)
-    method = method_of(job_type.function, job.queue)  # type: ignore[arg-type]
-    is_async = inspect.iscoroutinefunction(method)
-    _call(method, [job], {}, timeout, is_async=is_async)
-    job.settle()
-
-
-def _call(
-    function: Callable[..., Any],
-    args: list[Any],
-    kwargs: dict[str, Any],
-    timeout: float | None,
-    *,
-    is_async: bool,
-) -> Any:
-    if is_async:
-        # On a loop of its own; what it calls through sync_to_async runs in this thread,
-        # with this thread's database connections.
-        return async_to_sync(_awaited)(function(*args, **kwargs), timeout)
-    if timeout is None:
-        return function(*args, **kwargs)
-    with within(timeout):
-        return function(*args, **kwargs)
-
-
-async def _awaited(coroutine: Any, timeout: float | None) -> Any:
-    try:
-        return await awaited_within(timeout, coroutine)
-    finally:
-        await connections.aclose()
+def is_async(job_type: JobType, reserved: Reserved) -> bool:
+    """Return whether what this job calls is a coroutine function."""
+    if job_type.binding is not Binding.CLASS:
+        return job_type.is_async
+    method = method_of(job_type.function, reserved.queue)  # type: ignore[arg-type]
+    return inspect.iscoroutinefunction(method)

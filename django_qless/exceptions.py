@@ -13,7 +13,10 @@
 
     Retry, Fail                       raised inside a job: how this run ends
     └── RowGone                       (of Fail) the row that the job needs is gone
-    JobTimeout                        raised inside a job that ran too long
+    Interrupted                       raised inside a job from outside: stop now
+    ├── JobTimeout                    it ran longer than its timeout
+    ├── ShuttingDown                  its worker has to end
+    └── JobLost                       it is no longer this worker's to run
 
 What the client for the Lua core raises is in `django_qless.core.exceptions`.
 Nothing here needs Django.
@@ -31,10 +34,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Fail",
+    "Interrupted",
     "InvalidJob",
     "InvalidOption",
     "JobFailed",
     "JobGone",
+    "JobLost",
     "JobTimeout",
     "NoResult",
     "NotPut",
@@ -42,6 +47,7 @@ __all__ = [
     "ResultNotReady",
     "Retry",
     "RowGone",
+    "ShuttingDown",
     "UnknownOption",
     "UnserialisableArgument",
 ]
@@ -146,11 +152,24 @@ class RowGone(Fail):
         return type(self), (self.message,)
 
 
-class JobTimeout(Exception):
-    """Raised inside a job that has run longer than its `timeout`.
+class Interrupted(Exception):
+    """Raised inside a job from outside, wherever it happens to be: stop now.
 
-    The job may catch it to tidy up. If it does not, the run ends in the failure group
-    `timeout`, after its retries.
+    A job may catch it to tidy up, and should raise it again; what it returns instead
+    counts as its result. Code in C is not disturbed: a query, a long computation of
+    numpy. Python raises the exception when that code returns. In the main thread of a
+    process (pools prefork and fork) waiting in a system call ends at once; in other
+    threads it ends when it ends by itself. In a coroutine the job sees
+    asyncio.CancelledError at its `await`, and this exception takes its place when it
+    leaves the job.
+    """
+
+
+class JobTimeout(Interrupted):
+    """The job has run longer than its `timeout`.
+
+    If it leaves the job, the run ends in the failure group `timeout`, after its
+    retries.
     """
 
     group = "timeout"
@@ -161,3 +180,26 @@ class JobTimeout(Exception):
 
     def __str__(self) -> str:
         return f"the job ran longer than its timeout of {self.seconds:g} s"
+
+
+class ShuttingDown(Interrupted):
+    """The worker has to end, and the time that it gives to running jobs is over.
+
+    If it leaves the job, the job is handed back: another worker runs it from its
+    beginning, and none of its retries is used up. A process that goes on instead is
+    killed a little later, and its job is handed back all the same.
+    """
+
+    def __str__(self) -> str:
+        return "the worker is shutting down"
+
+
+class JobLost(Interrupted):
+    """The job has been taken away from this worker: cancelled, or its lock was lost.
+
+    Another worker may run it already, and nothing that this run says about its end
+    will be taken.
+    """
+
+    def __str__(self) -> str:
+        return "the job is no longer held by this worker"

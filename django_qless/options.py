@@ -15,6 +15,9 @@ Backoff = (
     float | Sequence[float] | Callable[[int, BaseException], float | timedelta] | None
 )
 
+#: What makes a middleware: it takes what runs a job, and returns what does it instead.
+Factory = Callable[[Callable[[Any], Any]], Callable[[Any], Any]]
+
 # What Lua stores whole: a record's number is written with 14 digits.
 MOST_RETRIES = 2**31 - 1
 MOST_PRIORITY = 2**31 - 1
@@ -44,7 +47,12 @@ class Options:
     """Seconds between failure and retry: a number, a list, a function of (attempt,
     exception), or None for exponential."""
     timeout: float | None = None
-    """Seconds until JobTimeout is raised in the job."""
+    """Seconds until JobTimeout is raised in the job; None: as its queue has it."""
+    hard_timeout: float | None = None
+    """Seconds until the job's process is killed; None: as its queue has it."""
+    middleware: tuple[Any, ...] = ()
+    """Factories, or their dotted names, of what is called around the job's function,
+    inside of the alias's MIDDLEWARE; the first is the outermost."""
     tags: tuple[str, ...] = ()
     after: tuple[Any, ...] = ()
     """Handles of the jobs that must be complete first."""
@@ -61,8 +69,13 @@ class Options:
 
         `whose` names the job in messages. Raises UnknownOption or InvalidOption.
         """
-        checked = {name: check(whose, name, value) for name, value in given.items()}
-        options = replace(self, **checked)
+        options = self.with_checked(whose, **given)
+        soft, hard = options.timeout, options.hard_timeout
+        if soft is not None and hard is not None and soft > hard:
+            raise InvalidOption(
+                f"{whose}: timeout={soft:g} exceeds hard_timeout={hard:g}: the job's "
+                "process would be killed before the job could be told."
+            )
         if options.delay and options.run_at is not None:
             if "delay" in given and "run_at" in given:
                 raise InvalidOption(f"{whose}: delay and run_at exclude each other.")
@@ -74,11 +87,19 @@ class Options:
             )
         return options
 
+    def with_checked(self, whose: str, **given: Any) -> Options:
+        """Return a copy with these options, each checked by itself."""
+        checked = {name: check(whose, name, value) for name, value in given.items()}
+        return replace(self, **checked)
+
 
 KNOWN = frozenset(field.name for field in fields(Options))
 
 # What only a call can know, so not for the decorator.
 ONLY_USING = frozenset({"after", "after_jids", "jid", "run_at"})
+
+# What belongs to the job's code, so not to a call: workers run what they find there.
+ONLY_DECLARED = ("middleware",)
 
 
 def check(whose: str, name: str, value: Any) -> Any:
@@ -163,6 +184,18 @@ def _timeout(value: Any) -> float | None:
     return seconds
 
 
+def _middleware(value: Any) -> tuple[Any, ...]:
+    refused = _Refused("a list of callables and dotted names")
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise refused
+    factories = tuple(value)
+    for each in factories:
+        dotted = isinstance(each, str) and "." in each
+        if not dotted and not callable(each):
+            raise refused
+    return factories
+
+
 def _run_at(value: Any) -> datetime | None:
     if value is None:
         return None
@@ -234,6 +267,8 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "retries": lambda value: _whole(value, 0, MOST_RETRIES),
     "backoff": _backoff,
     "timeout": _timeout,
+    "hard_timeout": _timeout,
+    "middleware": _middleware,
     "tags": _tags,
     "after": _after,
     "after_jids": lambda value: _strings(value, "job ids"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from django_qless.exceptions import InvalidJob
 from django_qless.options import Options
 
 # What a job carries in its context when a call gave it: the rest is in its record.
-CARRIED = ("timeout", "backoff", "result_ttl")
+CARRIED = ("timeout", "hard_timeout", "backoff", "result_ttl")
 
 
 class Binding(enum.Enum):
@@ -53,13 +54,21 @@ class JobType:
 
     def options_for(self, context: str) -> Options:
         """Return the options of one job: those declared, changed by its context."""
-        if not context:
-            return self.options
-        carried = json.loads(context).get("options")
-        if not carried:
-            return self.options
-        known = {name: carried[name] for name in CARRIED if name in carried}
-        return self.options.changed(self.name, **known)
+        return _changed(self, context) if context else self.options
+
+
+@functools.lru_cache(maxsize=1000)
+def _changed(job_type: JobType, context: str) -> Options:
+    """Read the options that a context carries. Many jobs carry the same.
+
+    They were checked when the job was put. That they suit what is declared here is not
+    asked again: another version of the code may have put the job.
+    """
+    carried = json.loads(context).get("options")
+    if not carried:
+        return job_type.options
+    known = {name: carried[name] for name in CARRIED if name in carried}
+    return job_type.options.with_checked(job_type.name, **known)
 
 
 class Registry:

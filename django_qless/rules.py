@@ -28,14 +28,17 @@ QUEUE_OPTIONS = {
     "heartbeat": "seconds that a lock lasts",
     "max_concurrency": "jobs that run at once, 0 for no limit",
     "weight": "the queue's share when queues are drawn by lot",
+    "timeout": "seconds until an exception is raised in a job of this queue",
+    "hard_timeout": "seconds until the process of a job of this queue is killed",
 }
+QUEUE_LIMITS = ("timeout", "hard_timeout")
 CONFIG_NUMBERS = frozenset(
     {
         *("heartbeat", "grace-period", "jobs-history", "jobs-history-count"),
         *("stats-history", "histogram-history", "max-worker-age", "max-job-history"),
     }
 )
-CONFIG_ENDINGS = ("-heartbeat", "-max-concurrency")
+CONFIG_ENDINGS = ("-heartbeat", "-max-concurrency", "-weight")
 
 REMEDY = 'Set QLESS = {"default": {"LOCATION": "redis://localhost:6379/0"}}.'
 
@@ -227,6 +230,19 @@ def _one_queue(queue: str, options: Mapping[str, Any]) -> Iterator[Problem]:
                 f"QUEUES: {name} of queue {queue!r} must be a number, not {value!r}.",
                 f"It is {QUEUE_OPTIONS[name]}.",
             )
+        elif name in QUEUE_LIMITS and value == 0:
+            yield Problem(
+                "E011",
+                f"QUEUES: {name} of queue {queue!r} must be above 0.",
+                "Leave it away for no limit.",
+            )
+    soft, hard = (options.get(name, 0) for name in QUEUE_LIMITS)
+    if _number(soft) and _number(hard) and soft > hard > 0:
+        yield Problem(
+            "E011",
+            f"QUEUES: timeout of queue {queue!r} exceeds its hard_timeout.",
+            "A job is killed at the hard_timeout, so let the timeout come before it.",
+        )
 
 
 def _config(options: Mapping[str, Any]) -> Iterator[Problem]:

@@ -1,4 +1,15 @@
-"""What other apps may listen to. Nothing is sent, and nothing is paid, without a receiver."""
+"""What other apps may listen to. Nothing is sent, and nothing is paid, without a receiver.
+
+Those of jobs have the job's type (`django_qless.registry.JobType`) as their sender. They
+are sent in the process that runs the job, beside the run: what a receiver raises is
+logged and changes nothing, and its database connections are looked after as a job's are.
+Receivers may be coroutine functions; those have an event loop of their own.
+
+    job        the CurrentJob: jid, queue, name, attempt, tags, data …
+    exception  what the job raised, or None if its process was killed
+    group      the failure group
+    message    what is kept of the failure: mostly the traceback, as text
+"""
 
 from __future__ import annotations
 
@@ -7,3 +18,26 @@ from django.dispatch import Signal
 #: A job has been put, after the commit if it waited for one. Sender is the job's type
 #: (`django_qless.registry.JobType`), `handle` its JobHandle.
 job_enqueued = Signal()
+
+#: A run is about to begin. `job`.
+job_started = Signal()
+
+#: A run has ended well, a moment before the server is told. `job`, and `result`: what
+#: the function returned.
+job_completed = Signal()
+
+#: A run has failed, and there will be no other. `job`, `exception`, `group`, `message`.
+job_failed = Signal()
+
+#: A run has failed, and there will be another. `job`, `exception`, `group`, `message`,
+#: and `delay`: the seconds until then.
+job_retried = Signal()
+
+#: The job was taken away while it ran, or the server refused to take note of its end: it
+#: was cancelled, or its lock was lost and another worker may run it. `job`.
+job_lost = Signal()
+
+#: A worker begins, or has ended; sent in its parent process. Sender is the class of its
+#: environment; `worker` is its name, `alias` that of its namespace.
+worker_started = Signal()
+worker_stopped = Signal()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import postgres
 from tests import servers as machinery
 
 if TYPE_CHECKING:
@@ -71,5 +72,5 @@ def each_redis_client(each_server: Server) -> Iterator[redis.Redis]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say what was not tested because this machine lacks it."""
-    for words in machinery.missing():
+    for words in [*machinery.missing(), *postgres.missing()]:
         terminalreporter.write_line(f"Left out: {words}", yellow=True)

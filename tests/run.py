@@ -17,7 +17,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import servers
+from tests import postgres, servers
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = Path(sys.executable).parent
@@ -86,7 +86,7 @@ def main() -> int:
     left_out: list[str] = []
     failed: list[str] = []
     if what == "all":
-        left_out += servers.missing()
+        left_out += servers.missing() + postgres.missing()
         if not run_tests(arguments):
             failed.append("pytest")
     for check in FORMATS if what == "format" else CHECKS:

@@ -1,6 +1,6 @@
 """The worker. It has three parts, and any reserver works with any pool.
 
-    reservers.py    which job next?
+    reservers/    which job next?
     execution.py    how is one job run, and what becomes of it?
     pools/          how many at once, and how are they kept apart?
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
-from typing import TYPE_CHECKING
+import math
+import os
+from typing import TYPE_CHECKING, NamedTuple
 
-from django_qless.core import Settlement
+from django_qless.core import Reserved, Settlement
 from django_qless.current import CurrentJob
-from django_qless.exceptions import Fail, Retry
+from django_qless.exceptions import Fail, JobLost, JobTimeout, Retry, ShuttingDown
 from django_qless.worker import failures
 from django_qless.worker.backoff import delay_after, exponential
+from django_qless.worker.sandbox import Sandboxes
+from django_qless.worker.telling import is_final
 
 if TYPE_CHECKING:
-    from django_qless.core import Client, Reserved
+    from django_qless.core import Client
     from django_qless.registry import JobType
     from django_qless.worker.environment import Environment
 
@@ -21,56 +27,200 @@ logger = logging.getLogger("django_qless.worker")
 # Seconds for which a job of an unknown name is offered again: a deployment under way.
 UNKNOWN_PATIENCE = 600
 
+# What is announced of a run that ended with this verb. A job that is handed back, or
+# of which nothing is known here, has not ended.
+ANNOUNCED = {
+    "complete": "completed",
+    "move": "completed",
+    "fail": "failed",
+    "retry": "retried",
+}
+
+NO_LIMIT = (0.0, 0.0)
+
+
+class Obituary(NamedTuple):
+    """A run whose process was killed, as the parent knows it."""
+
+    jid: str
+    token: str
+    group: str
+    """The failure group it was settled with; "" if the job was lost to others."""
+    message: str
+    delay: float = 0.0
+    """Seconds before the next attempt, if there is one."""
+
 
 class Execution:
-    """Runs jobs in this process, one after the other."""
+    """Runs jobs in this process; several threads, or tasks, may share one."""
 
-    def __init__(self, environment: Environment, client: Client, worker: str) -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        client: Client,
+        worker: str,
+        sandboxes: Sandboxes | None = None,
+    ) -> None:
         self.environment = environment
         self.client = client
         self.worker = worker
+        self.sandboxes = sandboxes or Sandboxes(worker)
 
     def perform(self, reserved: Reserved) -> Settlement:
         """Run the job and return how it is to be settled. Raises nothing."""
+        environment, process = self.environment, os.getpid()
+        current = self.current(reserved)
+        result: object = None
+        error: BaseException | None = None
+        try:
+            job_type = environment.resolve(reserved.klass)
+            if job_type is None:
+                return settled(reserved, "unknown", UNKNOWN_PATIENCE)
+            if environment.hears("started"):
+                environment.announce("started", current)
+            result = environment.run(job_type, reserved, current)
+            outcome = self.returned(job_type, reserved, current, result)
+        except BaseException as raised:  # noqa: BLE001  SystemExit is a failure, too
+            error = raised
+            outcome = self.raised(reserved, raised)
+        what = announced(reserved, outcome)
+        if self.sandboxes.in_use or environment.hears(what):
+            if process != os.getpid():
+                return outcome  # the job has forked, and this is the copy
+            self.sandboxes.remove(reserved)
+            if environment.hears(what):
+                details = details_of(what, outcome, result, error)
+                environment.announce(what, current, **details)
+        error = None  # its traceback knows this frame
+        return outcome
+
+    async def aperform(self, reserved: Reserved) -> Settlement:
+        """Do the same in a running event loop, which goes on meanwhile."""
+        environment, process = self.environment, os.getpid()
+        current = self.current(reserved)
+        result: object = None
+        error: BaseException | None = None
+        try:
+            job_type = environment.resolve(reserved.klass)
+            if job_type is None:
+                return settled(reserved, "unknown", UNKNOWN_PATIENCE)
+            if environment.hears("started"):
+                await environment.aannounce("started", current)
+            result = await environment.arun(job_type, reserved, current)
+            outcome = self.returned(job_type, reserved, current, result)
+        except BaseException as raised:  # noqa: BLE001
+            error = raised
+            outcome = self.raised(reserved, raised)
+        what = announced(reserved, outcome)
+        if self.sandboxes.in_use or environment.hears(what):
+            if process != os.getpid():
+                return outcome
+            if reserved.token in self.sandboxes.in_use:
+                await asyncio.to_thread(self.sandboxes.remove, reserved)
+            if environment.hears(what):
+                details = details_of(what, outcome, result, error)
+                await environment.aannounce(what, current, **details)
+        error = None
+        return outcome
+
+    def limit(self, reserved: Reserved) -> tuple[float, float]:
+        """Return the seconds after which the job's process is to be killed, 0 for never.
+
+        And, for then, the seconds before its next attempt. Raises nothing.
+        """
         try:
             job_type = self.environment.resolve(reserved.klass)
             if job_type is None:
-                return settled(reserved, "unknown", UNKNOWN_PATIENCE)
-            current = CurrentJob(reserved, self.client, self.worker)
-            result = self.environment.run(job_type, reserved, current)
-        except Fail as fail:
-            return failed(reserved, fail.group, failures.wish_of(fail))
-        except Retry as retry:
-            return self.as_wished(reserved, retry)
-        except BaseException as error:  # noqa: BLE001  SystemExit is a failure, too
-            return self.again(reserved, error)
-        try:
-            return self.done(job_type, reserved, current, result)
-        except Exception as error:  # noqa: BLE001  the result is the user's, too
-            # Another attempt would do the work again and return the same.
-            return failed(reserved, failures.BAD_RESULT, failures.message_of(error))
+                return NO_LIMIT
+            hard = self.environment.limits(job_type, reserved).hard
+        except Exception:
+            logger.exception("no limits are known for %s", reserved.klass)
+            return NO_LIMIT
+        if hard is None:
+            return NO_LIMIT
+        return hard, self.backoff(reserved, JobTimeout(hard))
 
-    def done(
+    def lost(self, reserved: Reserved) -> None:
+        """Announce that the job was taken away, or that the server refused its end."""
+        if self.environment.hears("lost"):
+            self.environment.announce("lost", self.current(reserved))
+
+    def announce_end(self, obituary: Obituary) -> None:
+        """Announce what the process that ran the job cannot announce any more.
+
+        For a child, never for the parent: users' code listens. The server is asked what
+        became of the job, but only if anybody listens. Raises nothing.
+        """
+        hears = self.environment.hears
+        about = ("failed", "retried") if obituary.group else ("lost",)
+        if not any(map(hears, about)):
+            return
+        try:
+            job = self.client.get(obituary.jid)
+            if job is None:
+                return
+            what = about[0]
+            if obituary.group and job.state != "failed":
+                what = "retried"
+            reserved = Reserved(
+                *(job.jid, job.queue, job.klass, job.data, obituary.token),
+                *(job.retries, job.remaining, job.priority),
+                json.dumps(job.tags),
+                json.dumps(job.context) if job.context else "",
+                job.expires,
+            )
+        except Exception:
+            logger.exception("the end of job %s is not announced", obituary.jid)
+            return
+        if hears(what):
+            details: dict[str, object] = {}
+            if what != "lost":
+                details |= {"exception": None, "group": obituary.group}
+                details["message"] = obituary.message
+            if what == "retried":
+                details["delay"] = obituary.delay
+            self.environment.announce(what, self.current(reserved), **details)
+
+    def current(self, reserved: Reserved) -> CurrentJob:
+        """Return the job as its function, and who listens, gets to see it."""
+        return CurrentJob(reserved, self.client, self.worker, self.sandboxes)
+
+    def returned(
         self, job_type: JobType, reserved: Reserved, current: CurrentJob, result: object
     ) -> Settlement:
         """Settle a job that returned: it is complete, or goes on in another queue."""
         if current.moved_to is not None:
             return settled(reserved, "move", *current.moved_to)
-        ttl = 0
-        if result is not None:
-            ttl = job_type.options_for(reserved.context).result_ttl
-        if not ttl:
+        if result is None:
             return settled(reserved, "complete")
-        text = self.environment.encode_result(result)
-        if (size := len(text.encode())) > failures.MOST_BYTES:
-            raise ValueError(
-                f"The result takes {size} bytes, more than {failures.MOST_BYTES}. "
-                "Keep it elsewhere and return a reference."
-            )
+        try:
+            ttl = job_type.options_for(reserved.context).result_ttl
+            if not ttl:
+                return settled(reserved, "complete")
+            text = self.environment.encode_result(result)
+            if (size := len(text.encode())) > failures.MOST_BYTES:
+                raise ValueError(
+                    f"The result takes {size} bytes, more than {failures.MOST_BYTES}. "
+                    "Keep it elsewhere and return a reference."
+                )
+        except Exception as error:
+            # Another attempt would do the work again and return the same.
+            words = "The job has done its work, but its result cannot be kept."
+            raise Fail(failures.BAD_RESULT, words) from error
         return settled(reserved, "complete", text, ttl)
 
-    def again(self, reserved: Reserved, error: BaseException) -> Settlement:
-        """Give the job another attempt if it has one left; the server counts."""
+    def raised(self, reserved: Reserved, error: BaseException) -> Settlement:
+        """Settle a job that raised: what the exception says, or another attempt."""
+        if isinstance(error, Fail):
+            group, message = failures.group_of(error), failures.wish_of(error)
+            return settled(reserved, "fail", group, message)
+        if isinstance(error, Retry):
+            return self.as_wished(reserved, error)
+        if isinstance(error, (ShuttingDown, JobLost)):
+            # Not the job's fault. A job that is lost is not ours to settle, as the
+            # server will say.
+            return settled(reserved, "release", 0)
+        # The server counts: without a retry left the job fails.
         delay = self.backoff(reserved, error)
         group, message = failures.group_of(error), failures.message_of(error)
         return settled(reserved, "retry", delay, group, message)
@@ -78,6 +228,9 @@ class Execution:
     def as_wished(self, reserved: Reserved, retry: Retry) -> Settlement:
         """Give the job another attempt, when and why it says itself."""
         delay = retry.delay
+        if delay is not None and not is_delay(delay):
+            logger.error("%s raised Retry(delay=%r)", reserved.klass, delay)
+            delay = None
         if delay is None:
             delay = self.backoff(reserved, retry)
         group = retry.group
@@ -104,6 +257,29 @@ def settled(reserved: Reserved, verb: str, *args: str | float) -> Settlement:
     return Settlement(reserved.jid, reserved.token, verb, args)
 
 
-def failed(reserved: Reserved, group: str, message: str) -> Settlement:
-    """Return the settlement of a job that must not be tried again."""
-    return settled(reserved, "fail", group, failures.fitting(message))
+def is_delay(value: object) -> bool:
+    """Return whether this is a number of seconds that one can wait."""
+    return type(value) in (int, float) and 0 <= value < math.inf  # type: ignore[operator]
+
+
+def announced(reserved: Reserved, outcome: Settlement) -> str:
+    """Return what is announced of a run with this outcome, "" for nothing."""
+    what = ANNOUNCED.get(outcome.verb, "")
+    return "failed" if what == "retried" and is_final(reserved, outcome) else what
+
+
+def details_of(
+    what: str, outcome: Settlement, result: object, error: BaseException | None
+) -> dict[str, object]:
+    """Return what is announced of a run beside the job."""
+    if what == "completed":
+        return {"result": result}
+    group, message = outcome.args[-2:]
+    details: dict[str, object] = {
+        "exception": error,
+        "group": group,
+        "message": message,
+    }
+    if what == "retried":
+        details["delay"] = outcome.args[0]
+    return details

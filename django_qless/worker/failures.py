@@ -7,6 +7,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
     from django_qless.exceptions import Fail, Retry
@@ -15,6 +16,7 @@ UNKNOWN_JOB = "unknown-job"
 WORKER_CRASH = "worker-crash"
 BAD_RESULT = "bad-result"
 REFUSED = "settlement-refused"
+TIMEOUT = "timeout"
 
 MOST_BYTES = 64 * 1024
 CUT = "[the beginning is left out]\n"
@@ -39,20 +41,40 @@ def message_of(error: BaseException) -> str:
 
 def wish_of(wish: Fail | Retry) -> str:
     """Return what a job said that ended itself so, with the cause if it gave one."""
-    said = str(wish)
+    try:
+        said = str(wish)
+    except Exception as trouble:  # noqa: BLE001  Fail("group", 404), say
+        said = f"{type(wish).__name__}, which cannot be shown: {trouble!r}"
     if wish.__cause__ is not None:
         said = f"{said}\n\n{message_of(wish.__cause__)}"
     return fitting(said)
 
 
 def own_code(trace: TracebackType | None) -> TracebackType | None:
-    """Return the traceback without the frames of django_qless at its beginning."""
+    """Return the traceback from the job's own code on.
+
+    That begins after the frame in which jobs may be interrupted, without the frames of
+    django_qless that follow.
+    """
     inner = trace
-    while inner and inner.tb_frame.f_globals.get("__name__", "").startswith(
-        "django_qless."
-    ):
+    for frame in _frames(trace):
+        if _module(frame) == "django_qless.worker.interrupt":
+            inner = frame
+            break
+    while inner and _module(inner).startswith("django_qless."):
         inner = inner.tb_next
     return inner or trace
+
+
+def _frames(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace:
+        yield trace
+        trace = trace.tb_next
+
+
+def _module(frame: TracebackType) -> str:
+    name: str = frame.tb_frame.f_globals.get("__name__", "")
+    return name
 
 
 def fitting(message: str) -> str:
@@ -79,4 +101,12 @@ def death_of(process: int, status: int) -> str:
     return (
         f"The process {process} that ran the job was killed by signal {-status} "
         f"({name}).{hint}"
+    )
+
+
+def overrun(seconds: float) -> str:
+    """Say that a job was killed because of its hard timeout."""
+    return (
+        f"The job ran longer than its hard timeout of {seconds:g} s, and its process "
+        "was killed."
     )

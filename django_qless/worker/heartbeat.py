@@ -8,14 +8,14 @@ import random
 import time
 from typing import TYPE_CHECKING
 
+from django_qless.core import Beat
 from django_qless.core.exceptions import QlessError
+from django_qless.worker.log import event
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from django_qless.core import Client, Reserved
-
-logger = logging.getLogger("django_qless.worker")
 
 LONGEST_PACE = 10.0
 """Seconds: a worker gives a sign of life at least as often, jobs or not."""
@@ -23,6 +23,8 @@ SHORTEST_PACE = 0.05
 BEATS_PER_LOCK = 3
 AFTER_TROUBLE = 1.0
 """Seconds until the next try, when a beat did not reach the server."""
+AFTER_HINT = 0.05
+"""Seconds between two beats at least, however many hints come."""
 
 
 def pace_for(lock: float) -> float:
@@ -37,8 +39,16 @@ class Heartbeat:
         self._client = client
         self._worker = worker
         self._info = info
+        self._last = float("-inf")
+        self._failing = False
         self.pace = LONGEST_PACE
         self.due = time.monotonic()
+        #: When the server last answered (monotonic), 0.0 before it ever did.
+        self.good = 0.0
+
+    def hint(self) -> None:
+        """Beat as soon as is decent: the reply will say something new."""
+        self.due = min(self.due, max(time.monotonic(), self._last + AFTER_HINT))
 
     def hurry(self, lock: float) -> None:
         """Beat more often if a lock of this length asks for it."""
@@ -51,8 +61,8 @@ class Heartbeat:
         """Choose the pace anew for these locks."""
         self.pace = min((pace_for(lock) for lock in locks), default=LONGEST_PACE)
 
-    def beat(self, held: Sequence[tuple[str, str]]) -> set[str]:
-        """Renew the locks on these (jid, token); return the jids whose lock is lost.
+    def beat(self, held: Sequence[tuple[str, str]]) -> Beat:
+        """Renew the locks on these (jid, token); return what is lost, and orders.
 
         Raises nothing: a beat that fails is tried again soon.
         """
@@ -60,12 +70,19 @@ class Heartbeat:
             answer = self._client.beat(self._worker, self._info, held)
         except Exception as error:  # noqa: BLE001  whatever it is, the next may succeed
             pause = min(AFTER_TROUBLE, self.pace)
-            logger.warning("heartbeat failed, again in %.1f s: %s", pause, error)
-            self.due = time.monotonic() + pause
-            return set()
+            level = logging.DEBUG if self._failing else logging.WARNING
+            event(level, "heartbeat failed", again_in=pause, error=error)
+            self._failing = True
+            self._last = time.monotonic()
+            self.due = self._last + pause
+            return Beat([], [])
+        if self._failing:
+            event(logging.INFO, "the heart beats again")
+            self._failing = False
+        self.good = self._last = time.monotonic()
         # Jitter, so that workers started together do not beat together.
-        self.due = time.monotonic() + self.pace * random.uniform(0.8, 1.0)
-        return set(answer.lost)
+        self.due = self._last + self.pace * random.uniform(0.8, 1.0)
+        return answer
 
 
 class LockLength:

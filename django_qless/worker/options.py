@@ -8,6 +8,8 @@ import socket
 from dataclasses import dataclass, field
 
 SHUTDOWN_TIMEOUT = 30.0
+BATCH = 100
+BLOCK_LIMIT = 30.0
 
 
 def new_name() -> str:
@@ -20,7 +22,7 @@ def new_name() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """How a worker behaves. Times are in seconds."""
+    """How a worker behaves. Times are in seconds, sizes in bytes; None: no limit."""
 
     queues: tuple[str, ...] = ("*",)
     """Names and globs, the most urgent first."""
@@ -32,7 +34,32 @@ class WorkerOptions:
     """Jobs at once."""
     pool: str = "prefork"
     reserver: str = "ordered"
+    batch: int = BATCH
+    """The most jobs that a child is given in one round trip; 1: strictly one by one."""
     burst: bool = False
     """End when the queues are empty and nothing runs."""
+
+    max_jobs: int | None = None
+    """A child is replaced after about so many jobs, …"""
+    max_memory: int | None = None
+    """… when it has grown beyond so many bytes, …"""
+    max_age: float | None = None
+    """… when it is about so old."""
+    max_idle: float | None = None
+    """The worker ends when it has run nothing for so long."""
+
     shutdown_timeout: float = SHUTDOWN_TIMEOUT
     """How long running jobs may go on after a TERM."""
+    block_limit: float = BLOCK_LIMIT
+    """How long a job of the coroutines pool may block the event loop."""
+    sandbox: str | None = None
+    """The folder for the jobs' sandboxes; None: the system's temporary folder."""
+
+    resume: bool = False
+    """Take up the jobs that a worker of this name still holds."""
+    reload: bool = False
+    """Execute anew when the code changes."""
+    health_file: str | None = None
+    """Where to write, for others to see, that the worker lives."""
+    pidfile: str | None = None
+    """Where to write the process id."""

@@ -6,19 +6,26 @@ import contextlib
 import json
 import logging
 import os
-import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from django_qless.core import Client
 from django_qless.core.exceptions import QlessError
-from django_qless.worker.log import event
+from django_qless.worker.log import event, speak_for
+from django_qless.worker.pidfile import Pidfile
 from django_qless.worker.pools.kinds import KINDS
 from django_qless.worker.pools.supervisor import Supervisor
-from django_qless.worker.preflight import inspect_server
-from django_qless.worker.reservers import RESERVERS
+from django_qless.worker.preflight import CannotWork, inspect_server
+from django_qless.worker.reexec import ENDS, ORDERS, Program, hold_back
+from django_qless.worker.reservers import BOOK_PATIENCE, new_reserver
+from django_qless.worker.resume import refuse_twin, take_up, whereabouts
+from django_qless.worker.sandbox import Sandboxes
 from django_qless.worker.shutdown import Shutdown
+from django_qless.worker.titles import title
+from django_qless.worker.vitals import Vitals
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from django_qless.worker.environment import Environment
     from django_qless.worker.options import WorkerOptions
     from django_qless.worker.reservers import Reserver
@@ -27,34 +34,140 @@ if TYPE_CHECKING:
 START_PATIENCE = 5.0
 
 
+class Watcher(Protocol):
+    """Watches the code, and sends HUP when there is new code that works."""
+
+    @property
+    def doubts(self) -> bool:
+        """Whether the code has changed and is not known to work."""
+
+    def stop(self) -> None:
+        """End it."""
+
+
 class Worker:
     """Runs the jobs of some queues until it is told to stop."""
 
-    def __init__(self, environment: Environment, options: WorkerOptions) -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        options: WorkerOptions,
+        watch: Callable[[], Watcher] | None = None,
+    ) -> None:
+        """`watch` starts what watches the code, in a process of its own."""
         self.environment = environment
         self.options = options
         self.name = options.name
-        self.shutdown = Shutdown(options.shutdown_timeout)
-        self.pool = Supervisor(self, KINDS[options.pool])
+        self.program = Program()
+        self.pidfile = Pidfile(options.pidfile) if options.pidfile else None
+        self.sandboxes = Sandboxes(options.name, options.sandbox)
+        self._watch = watch
+        self._watcher: Watcher | None = None
+        self.shutdown = self.new_shutdown()
+        self.vitals = Vitals(options, self.shutdown)
+        speak_for(self.name)
+        title.worker = self.name
 
     def run(self) -> int:
         """Work to the end; return the exit code.
 
-        Raises CannotWork before the first job if the server is not fit for it.
+        Raises CannotWork before the first job if something is not fit for it. After a
+        HUP it does not return: the process executes its program anew.
         """
+        hold_back(ORDERS)
+        try:
+            client = self.begin()
+            settled = self.work()
+            self.end(client)
+            if self.shutdown.reexec and not self.program.has_lost_terminal:
+                self.execute_anew()
+            event(logging.INFO, "stopped")
+        finally:
+            self.vitals.close()
+            if self.pidfile:
+                self.pidfile.remove()
+        return 0 if settled else os.EX_TEMPFAIL
+
+    def begin(self) -> Client:
+        """Do all that comes before the first job; return a client for the end."""
+        if self.pidfile:
+            self.pidfile.write()
+        self.vitals.begin()
         client = self.client(START_PATIENCE)
         for warning in inspect_server(client):
             event(logging.WARNING, "warning", text=warning)
+        refuse_twin(client, self.name, resume=self.options.resume)
         self.environment.at_start()
-        queues = ",".join(self.options.queues)
-        event(logging.INFO, "started", worker=self.name, queues=queues)
-        settled = self.pool.run()
+        if self.options.resume:
+            take_up(client, self.name)
+        self.prepare_sandboxes()
+        self.environment.worker_event("started", self.name)
+        # Who reads that it has started may send any signal.
+        hold_back(ENDS)
+        event(logging.INFO, "started", queues=",".join(self.options.queues))
+        return client
+
+    def work(self) -> bool:
+        """Run jobs until the end; return whether all that was held has been settled."""
+        if self._watch:
+            self.environment.before_fork()
+            self._watcher = self._watch()
+        try:
+            while True:
+                settled = Supervisor(self, KINDS[self.options.pool]).run()
+                if not (self.shutdown.reexec and self.is_code_in_doubt):
+                    return settled
+                event(logging.WARNING, "the code is broken, going on with the old one")
+                self.shutdown = self.vitals.shutdown = self.new_shutdown()
+        finally:
+            if self._watcher:
+                self._watcher.stop()
+
+    def end(self, client: Client) -> None:
+        """Do all that comes after the last job."""
         with contextlib.suppress(QlessError):
             client.deregister(self.name)
-        event(logging.INFO, "stopped", worker=self.name)
-        return 0 if settled else os.EX_TEMPFAIL
+        client.close()
+        self.sandboxes.close()
+        self.environment.worker_event("stopped", self.name)
 
-    def client(self, patience: float) -> Client:
+    def execute_anew(self) -> NoReturn:
+        """Become a new worker in this process; raise CannotWork if that fails."""
+        self.vitals.reloading()
+        event(logging.INFO, "executing anew")
+        try:
+            self.program.execute()
+        except OSError as error:
+            command = self.program.command[0]
+            raise CannotWork(f"{command}: {error.strerror}", os.EX_OSERR) from error
+
+    def prepare_sandboxes(self) -> None:
+        """Take a place for the jobs' sandboxes, and clear away those of the dead.
+
+        Raises CannotWork if the folder that was asked for does not serve. Without one,
+        only jobs that want a sandbox will miss it.
+        """
+        try:
+            self.sandboxes.claim()
+            self.sandboxes.sweep_dead()
+        except OSError as error:
+            if self.options.sandbox:
+                raise CannotWork(f"--sandbox: {error}", os.EX_CANTCREAT) from error
+            event(
+                logging.WARNING, "warning", text=f"no job can have a sandbox: {error}"
+            )
+
+    @property
+    def is_code_in_doubt(self) -> bool:
+        """Whether the code has changed since it was last known to work."""
+        return self._watcher is not None and self._watcher.doubts
+
+    def new_shutdown(self) -> Shutdown:
+        """Return a shutdown that has not begun. A reload never ends a running job."""
+        timeout = self.options.shutdown_timeout
+        return Shutdown(timeout, None if self.options.reload else timeout)
+
+    def client(self, patience: float, timeout: float | None = None) -> Client:
         """Return a new client of the worker's namespace, with connections of its own.
 
         The server tells idle clients apart, so what waits for jobs shares with nobody.
@@ -66,11 +179,14 @@ class Worker:
             "script" if known.script.engine == "script" else "auto",
             patience=patience,
             library=known.script.library,
+            timeout=timeout,
         )
 
     def reserver(self) -> Reserver:
         """Return a new reserver: each process of a pool has its own."""
-        return RESERVERS[self.options.reserver](self.options.queues)
+        options = self.options
+        client = self.client(BOOK_PATIENCE)
+        return new_reserver(options.reserver, options.queues, options.exclude, client)
 
     @property
     def info(self) -> str:
@@ -78,8 +194,7 @@ class Worker:
         options = self.options
         return json.dumps(
             {
-                "host": socket.gethostname(),
-                "pid": os.getpid(),
+                **whereabouts(),
                 "pool": options.pool,
                 "concurrency": options.concurrency,
                 "reserver": options.reserver,

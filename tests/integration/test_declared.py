@@ -18,15 +18,17 @@ def declaring(server, queues=None, config=None):
         yield connections["default"]
 
 
-MAIL = {"mail": {"heartbeat": 30, "max_concurrency": 4, "weight": 3}}
+MAIL = {"mail": {"heartbeat": 30, "max_concurrency": 4}}
 
 
 def test_what_is_declared_is_applied_once(server) -> None:
-    with declaring(server, MAIL, {"jobs-history": 86400}) as client:
+    queues = {"mail": {**MAIL["mail"], "weight": 3}}
+    with declaring(server, queues, {"jobs-history": 86400}) as client:
         assert apply_declared().set == {
             "jobs-history": "86400",
             "mail-heartbeat": "30",
             "mail-max-concurrency": "4",
+            "mail-weight": "3",
         }
         assert client.config_get("mail-heartbeat") == "30"
         assert client.config_get("jobs-history") == "86400"

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import threading
 import time
+from threading import Barrier, Event
 from typing import Any
 
+from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import connection, connections, transaction
 from django.utils import timezone, translation
 
-from django_qless import Fail, Retry, current_job, job
+import django_qless
+from django_qless import Fail, JobTimeout, Retry, current_job, job
 
 from .models import Feed
+
+#: Set by jobs that wait, for who waits for that.
+begun = Event()
+
+#: The sandboxes that jobs have had.
+seen_sandboxes: list[str] = []
+
+#: Where jobs wait for each other; tests set it.
+meeting = Barrier(1)
 
 
 @job
@@ -50,6 +66,11 @@ def whoami() -> dict[str, Any]:
     }
 
 
+@job(retries=5)
+def returns_a_set() -> set[int]:
+    return {1}
+
+
 @job(retries=2, backoff=0)
 def broken(text: str) -> None:
     raise ValueError(text)
@@ -85,9 +106,191 @@ def surroundings() -> list[Any]:
     ]
 
 
+@job
+async def aleaves_a_mess() -> str:
+    """The same as a coroutine, which reaches the database in a thread."""
+
+    def leave_open() -> None:
+        transaction.atomic().__enter__()
+        Feed.objects.create(title="never")
+
+    translation.activate("de")
+    timezone.activate("Asia/Tokyo")
+    await sync_to_async(leave_open)()
+    return translation.get_language()
+
+
+@job
+def connects() -> str:
+    """Connect to a database that no other job uses."""
+    other = connections["other"]
+    other.close()
+    other.connection = None
+    other.ensure_connection()
+    return other.alias
+
+
+@job
+def query(sql: str) -> Any:
+    """Ask the database "postgres"."""
+    with connections["postgres"].cursor() as cursor:
+        cursor.execute(sql)
+        return cursor.fetchone()[0]
+
+
+@job
+async def aquery(sql: str) -> Any:
+    return await sync_to_async(query.declaration.function)(sql)
+
+
+@job
+def begins(sql: str) -> str:
+    """Do it in a transaction that is left open."""
+    transaction.atomic(using="postgres").__enter__()
+    with connections["postgres"].cursor() as cursor:
+        cursor.execute(sql)
+    return "begun"
+
+
+@job
+async def abegins(sql: str) -> str:
+    return await sync_to_async(begins.declaration.function)(sql)
+
+
+@job(timeout=0.02)
+def swallows() -> str:
+    """Do not mind being told to stop."""
+    with contextlib.suppress(JobTimeout):
+        spins.declaration.function()
+    return "swallowed"
+
+
+@job
+def meets() -> int:
+    """Wait for the others, and tell in which thread."""
+    meeting.wait(30)
+    return threading.get_ident()
+
+
+@job
+async def ameets() -> int:
+    return await sync_to_async(meets.declaration.function)()
+
+
+@job
+async def atranslates(code: str) -> str:
+    translation.activate(code)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    return translation.get_language()
+
+
+@job
+async def asurroundings() -> list[Any]:
+    return await sync_to_async(surroundings)()
+
+
 @job(timeout=0.05)
 def sleepy(seconds: float = 30) -> None:
     time.sleep(seconds)
+
+
+@job(timeout=0.05)
+def spins(seconds: float = 30) -> None:
+    """Wait in Python code, which any thread can be told to leave."""
+    begun.set()
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass
+
+
+@job(timeout=0.05)
+async def asleepy(seconds: float = 30) -> None:
+    begun.set()
+    await asyncio.sleep(seconds)
+
+
+@job(timeout=0.05)
+async def tidies_up() -> str:
+    try:
+        await asyncio.sleep(30)
+    except asyncio.CancelledError:
+        return "tidied up"
+    return "never"
+
+
+@job(hard_timeout=2)
+def briefly() -> None:
+    pass
+
+
+@job("limited")
+def whatever_the_queue_says() -> None:
+    spins.declaration.function()
+
+
+@job
+def raises(name: str, *args: Any) -> None:
+    """Raise one of the exceptions that jobs may raise."""
+    raise getattr(django_qless, name)(*args)
+
+
+@job
+def makes_files() -> list[str]:
+    """Fill a sandbox, go there, and tell where it is."""
+    running = current_job()
+    assert running is not None
+    sandbox = running.sandbox
+    (sandbox / "folder").mkdir()
+    (sandbox / "folder" / "file").write_text("x")
+    assert running.sandbox == sandbox
+    return [str(sandbox), *sorted(os.listdir(sandbox))]
+
+
+@job
+async def amakes_files() -> list[str]:
+    return makes_files()
+
+
+@job(timeout=0.05)
+def ends_in_sandbox(ending: str) -> None:
+    seen_sandboxes.append(makes_files.declaration.function()[0])
+    if ending == "times out":
+        spins.declaration.function()
+    if ending == "exits":
+        raise SystemExit(3)
+    if ending == "retries":
+        raise Retry
+    raise ValueError(ending)
+
+
+@job
+def forks_in_sandbox() -> str:
+    running = current_job()
+    assert running is not None
+    sandbox = running.sandbox
+    copy = os.fork()
+    if copy:
+        os.waitpid(copy, 0)
+    return "still there" if sandbox.exists() else "gone"
+
+
+@job
+class Digger:
+    @staticmethod
+    def process(job: Any) -> None:
+        seen_sandboxes.append(str(job.sandbox))
+        (job.sandbox / "hole").touch()
+
+
+@job(middleware=["tests.jobs_app.middleware.own"])
+def with_own_middleware() -> str:
+    return "done"
+
+
+@job(middleware=["tests.jobs_app.middleware.own"])
+async def awith_own_middleware() -> str:
+    return "done"
 
 
 @job

@@ -7,8 +7,10 @@ Jobs are the functions below, called with `data["args"]`.
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import dataclasses
+import inspect
 import json
 import os
 import signal
@@ -16,55 +18,130 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 import redis
+import redis.asyncio
 
-from django_qless.core import Client, Reserved
+from django_qless.contexts import awaited_in
+from django_qless.core import AsyncClient, Client, Reserved
 from django_qless.current import CurrentJob, running
 from django_qless.exceptions import Fail, Retry
 from django_qless.options import Options
 from django_qless.registry import JobType
+from django_qless.worker.environment import Limits
+from django_qless.worker.interrupt import TaskRegion, ThreadRegion
 from tests.worker.ledger import note, wait_at
 
 JOBS: dict[str, JobType] = {}
 
 
 class PlainEnvironment:
-    """Functions by name, arguments as JSON, nothing else."""
+    """Functions by name, arguments as JSON, nothing else.
 
-    def __init__(self, url: str, engine: str = "auto") -> None:
+    `limits`: soft and hard timeout of jobs that have none, by queue. `announcements`:
+    a ledger for what would be signals, a line each: what, klass, group.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        engine: str = "auto",
+        limits: dict[str, list[float | None]] | None = None,
+        announcements: str | None = None,
+    ) -> None:
         self.url = url
         self.engine = engine
+        self.queue_limits = limits or {}
+        self.announcements = announcements
         self._client: Client | None = None
+        self._aclient: AsyncClient | None = None
+        self._threads: ThreadPoolExecutor | None = None
 
     def at_start(self) -> None:
+        pass
+
+    def warm(self) -> None:
         pass
 
     def resolve(self, klass: str) -> JobType | None:
         return JOBS.get(klass)
 
+    def limits(self, job_type: JobType, reserved: Reserved) -> Limits:
+        options = job_type.options_for(reserved.context)
+        soft, hard = self.queue_limits.get(reserved.queue, (None, None))
+        return Limits(options.timeout or soft, options.hard_timeout or hard)
+
     def run(self, job_type: JobType, reserved: Reserved, current: CurrentJob) -> object:
-        token = running.set(current)
-        try:
-            return job_type.function(*json.loads(reserved.data).get("args", ()))
-        finally:
-            running.reset(token)
+        if job_type.is_async:
+            return asyncio.run(self.arun(job_type, reserved, current))
+        return copy_context().run(self._run, job_type, reserved, current)
+
+    def _run(
+        self, job_type: JobType, reserved: Reserved, current: CurrentJob
+    ) -> object:
+        running.set(current)
+        args = json.loads(reserved.data).get("args", ())
+        soft = self.limits(job_type, reserved).soft
+        return ThreadRegion(reserved.token, soft).run(job_type.function, *args)
+
+    async def arun(
+        self, job_type: JobType, reserved: Reserved, current: CurrentJob
+    ) -> object:
+        if not job_type.is_async:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(1000)
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(
+                self._threads, self.run, job_type, reserved, current
+            )
+        context = copy_context()
+        context.run(running.set, current)
+        args = json.loads(reserved.data).get("args", ())
+        region = TaskRegion(reserved.token, self.limits(job_type, reserved).soft)
+        return await region.run(awaited_in(context, job_type.function(*args)))
 
     def encode_result(self, value: object) -> str:
         return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+    def hears(self, what: str) -> bool:
+        return bool(what) and self.announcements is not None
+
+    def announce(self, what: str, current: CurrentJob, **details: object) -> None:
+        assert self.announcements is not None
+        note(self.announcements, what, current.name, details.get("group", "-"))
+
+    async def aannounce(
+        self, what: str, current: CurrentJob, **details: object
+    ) -> None:
+        self.announce(what, current, **details)
+
+    def worker_event(self, what: str, worker: str) -> None:
+        if self.announcements is not None:
+            note(self.announcements, "worker", what)
 
     def client(self, alias: str) -> Client:
         if self._client is None:
             self._client = Client(redis.Redis.from_url(self.url), engine=self.engine)
         return self._client
 
+    def aclient(self, alias: str) -> AsyncClient:
+        if self._aclient is None:
+            server = redis.asyncio.Redis.from_url(self.url)
+            self._aclient = AsyncClient(server, engine=self.engine)
+        return self._aclient
+
     def before_fork(self) -> None:
         if self._client:
             self._client.close()
 
     def after_fork(self) -> None:
-        self._client = None
+        self._client = self._aclient = self._threads = None
+
+    def leave_thread(self) -> None:
+        pass
 
 
 def job(**options: Any):
@@ -72,7 +149,12 @@ def job(**options: Any):
 
     def register(function):
         made = dataclasses.replace(Options(), **options)
-        JOBS[function.__name__] = JobType(function.__name__, function, made)
+        JOBS[function.__name__] = JobType(
+            function.__name__,
+            function,
+            made,
+            is_async=inspect.iscoroutinefunction(function),
+        )
         return function
 
     return register
@@ -189,11 +271,26 @@ def exit_at_once(ledger: str, code: int) -> None:
     os._exit(code)
 
 
+@job(backoff=0)
+def fill_sandbox_and_die(ledger: str) -> None:
+    sandbox = current().sandbox
+    (sandbox / "folder").mkdir()
+    (sandbox / "folder" / "file").write_text("left")
+    note(ledger, "sandbox", sandbox)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 @job()
 def segfault(ledger: str) -> None:
     note(ledger, "running", current().jid)
     signal.signal(signal.SIGSEGV, signal.SIG_DFL)
     ctypes.string_at(0)
+
+
+@job()
+def abort() -> None:
+    """Die of an error in C."""
+    os.abort()
 
 
 @job()
@@ -214,8 +311,10 @@ def fork_and_return(ledger: str) -> None:
 
 
 @job()
-def hold_gil(seconds: float) -> str:
+def hold_gil(seconds: float, ledger: str | None = None) -> str:
     """Keep every other thread of this process from running."""
+    if ledger:
+        note(ledger, "running")
     old = sys.getswitchinterval()
     sys.setswitchinterval(1000)
     try:
@@ -225,6 +324,13 @@ def hold_gil(seconds: float) -> str:
     finally:
         sys.setswitchinterval(old)
     return "held"
+
+
+@job()
+async def block_loop(ledger: str) -> None:
+    """Let no other coroutine of this event loop run."""
+    note(ledger, "blocked")
+    time.sleep(1000)
 
 
 def threads() -> list[str]:
@@ -239,7 +345,12 @@ def main() -> int:
 
     given = json.loads(sys.argv[1])
     show(given.pop("verbosity", 2))
-    environment = PlainEnvironment(given.pop("url"), given.pop("engine", "auto"))
+    environment = PlainEnvironment(
+        given.pop("url"),
+        given.pop("engine", "auto"),
+        given.pop("limits", None),
+        given.pop("announcements", None),
+    )
     for name in ("queues", "exclude"):
         given[name] = tuple(given.get(name, ("*",) if name == "queues" else ()))
     try:

@@ -7,9 +7,8 @@ import time
 from typing import TYPE_CHECKING
 
 from django_qless.core import Reserved, Settlement
-from django_qless.worker.pools.batch import Batch, hand_back
+from django_qless.worker.pools.batch import Batch, WatchedBatch, hand_back
 from django_qless.worker.pools.board import Board
-from tests.servers import poll
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,12 +20,13 @@ def reserved(name: str) -> Reserved:
     return Reserved(name, "q", "klass", "{}", f"t-{name}", 3, 3, 0, "[]", "", 0.0)
 
 
-def done(name: str) -> tuple[int, Settlement]:
-    return "abcdef".find(name), Settlement(name, f"t-{name}", "complete", ())
+def done(name: str) -> Outcome:
+    settlement = Settlement(name, f"t-{name}", "complete", ())
+    return "abcdef".find(name), settlement, reserved(name)
 
 
-def back(held: tuple[int, Reserved]) -> tuple[int, Settlement]:
-    return held[0], hand_back(held[1])
+def back(held: tuple[int, Reserved]) -> Outcome:
+    return held[0], hand_back(held[1]), held[1]
 
 
 # Jobs with their slots.
@@ -40,7 +40,7 @@ class Settler:
         self.settled: list[Outcome] = []
         self.called = threading.Event()
         self.board = Board()
-        self.batch = Batch(self.board, self.settle)
+        self.batch = WatchedBatch(self.board, self.settle)
 
     def settle(self, outcomes: Sequence[Outcome]) -> bool:
         self.settled += outcomes
@@ -80,10 +80,10 @@ def test_a_batch_that_is_over_is_left_alone() -> None:
     settler = Settler()
     batch = settler.batch
     batch.waiting.append(A)
-    batch._since = 2.0
-    batch._step_in(1.0)
+    batch.since = 2.0
+    assert batch.step_in(1.0)
     batch.done()
-    batch._step_in(2.0)
+    assert batch.step_in(2.0)
     assert list(batch.waiting) == [A]
     assert not settler.settled
 
@@ -101,7 +101,7 @@ def test_what_could_not_be_settled_is_tried_again() -> None:
         settled.set()
         return True
 
-    batch = Batch(Board(), settle)
+    batch = WatchedBatch(Board(), settle)
     batch.outcomes.append(done("z"))
     batch.load([A], time.monotonic() + SLACK)
     batch.waiting.popleft()
@@ -148,10 +148,10 @@ def test_leaving_waits_for_the_thread() -> None:
         return True
 
     def leave() -> None:
-        batch.wait_for_early()
+        batch.leave()
         seen.append(list(settled))
 
-    batch = Batch(Board(), settle)
+    batch = WatchedBatch(Board(), settle)
     batch.load([A, B], time.monotonic())
     assert began.wait(30)
     leaving = threading.Thread(target=leave)
@@ -159,3 +159,30 @@ def test_leaving_waits_for_the_thread() -> None:
     go_on.set()
     leaving.join(30)
     assert seen == [[back(A), back(B)]]
+
+
+def test_who_has_no_thread_steps_in_by_itself() -> None:
+    """And is told if that was not possible; nothing is forgotten."""
+    tries: list[list[Outcome]] = []
+
+    def settle(outcomes: Sequence[Outcome]) -> bool:
+        tries.append(list(outcomes))
+        if len(tries) == 1:
+            batch.put_back(outcomes)
+            return False
+        return True
+
+    before = threading.active_count()
+    batch = Batch(Board(), settle)
+    batch.load([A, B, C], 1.0)
+    assert batch.since == 1.0
+    batch.waiting.popleft()
+    batch.outcomes.append(done("a"))
+    assert not batch.step_in(1.0)
+    assert batch.early_steps == 2
+    batch.since = 2.0
+    assert batch.step_in(2.0)
+    assert tries == [[done("a"), back(B), back(C)]] * 2
+    assert not batch.outcomes
+    assert list(batch.given_back) == [B[1], C[1]]
+    assert threading.active_count() == before

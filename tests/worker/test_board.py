@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING
 
@@ -80,15 +81,40 @@ def test_slots_are_used_again(board: Board) -> None:
 
 
 def test_orders_reach_the_child(board: Board) -> None:
-    before = board.words[boards.ATTENTION]
+    assert not board.has_orders
     board.order_drop({"2"})
     board.order_drop({"3"})
-    seen: list[set[str]] = []
-    assert board.words[boards.ATTENTION] != before
-    seen.append(board.lost_tokens())
-    assert seen == [{"2", "3"}]
-    board.order_stop()
+    assert board.has_orders
+    board.heed()
+    assert not board.has_orders
+    assert board.lost_tokens() == {"2", "3"}
+    assert board.order(boards.STOP)
+    assert board.has_orders
     assert board.words[boards.STOP] == 1
+
+
+def test_an_order_that_is_no_news_calls_nobody(board: Board) -> None:
+    assert board.order(boards.ROOM, 3)
+    board.heed()
+    assert not board.order(boards.ROOM, 3)
+    assert not board.has_orders
+    assert board.order(boards.ROOM, 2)
+    assert board.has_orders
+
+
+def test_a_child_knows_its_parents_signals(board: Board) -> None:
+    assert not board.was_nudged(now=100.0)
+    board.seconds[boards.NUDGED] = 99.5
+    assert board.was_nudged(now=100.0)
+    assert not board.was_nudged(now=101.0)
+
+
+def test_a_child_knows_whether_its_parent_looks_in_time(board: Board) -> None:
+    board.seconds[boards.WAKES] = 100.0
+    assert not board.is_asleep(until=101.0)
+    assert board.is_asleep(until=99.0)
+    board.seconds[boards.WAKES] = math.inf
+    assert board.is_asleep(until=1e9)
 
 
 def test_ids_of_any_text_survive(board: Board) -> None:
@@ -107,6 +133,8 @@ def test_what_does_not_fit_is_not_held() -> None:
         board.finish(slot)
         board.free(slot)
     assert states(board) == [[], [], []]
+    assert not boards.fits("x" * 500, "1")
+    assert boards.fits("ä" * 127, "1" * 20)
     # What was nowhere has not been added to the slots.
     assert [board.take("a", "1") for _ in range(3)].count(board.nowhere) == 1
 

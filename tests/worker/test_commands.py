@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,13 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.test import override_settings
 
-from tests.servers import Server
+from django_qless.management.commands.qless_worker import Command
+from django_qless.worker.options import WorkerOptions
+from django_qless.worker.pools.kinds import KINDS
+from django_qless.worker.reservers import RESERVERS
+from tests.servers import poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from django_qless.core import Client
+    from tests.servers import Server
     from tests.worker.ledger import Gate, Ledger
 
     Manage = Callable[..., subprocess.CompletedProcess[str]]
@@ -134,19 +141,38 @@ class TestWorker:
         assert job is not None
         assert job.state == "complete"
 
-    def test_help_shows_the_signals(self, project: Project) -> None:
+    def test_help_shows_signals_pools_and_reservers(self, project: Project) -> None:
         code, output, _ = project.manage("qless_worker", "--help")
         assert code == 0
-        assert "TERM" in output
-        assert "INT" in output
+        for name in ("TERM", "INT", "QUIT", "TSTP", "CONT", "USR1", "HUP"):
+            assert name in output
+        for name, kind in KINDS.items():
+            assert re.search(rf"^  {name} +{re.escape(kind.words)}", output, re.M)
+        for name, reserver in RESERVERS.items():
+            assert re.search(rf"^  {name} +{re.escape(reserver.summary)}", output, re.M)
 
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            (["--concurrency", "0"], "0 is less than 1"),
-            (["--concurrency", "many"], "--concurrency"),
-            (["--shutdown-timeout", "-1"], "-1"),
+            (["--concurrency", "0"], "0 is less than 1: give a whole number from 1"),
+            (["--concurrency", "many"], "--concurrency: 'many' is no whole number"),
+            (["--batch", "0"], "--batch: 0 is less than 1"),
+            (["--batch", "251"], "--batch: 251 is more than 250: give a whole number"),
+            (["--shutdown-timeout", "-1"], "--shutdown-timeout: '-1' is no time: give"),
+            (["--shutdown-timeout", "inf"], "'inf' is no time: give seconds, from 0"),
+            (
+                ["--max-age", "0"],
+                "--max-age: '0' is no time: give seconds, more than 0",
+            ),
+            (["--max-idle", "nan"], "--max-idle: 'nan' is no time"),
+            (["--block-limit", "soon"], "--block-limit: 'soon' is no time"),
+            (["--max-memory", "0"], "--max-memory: '0' is no size: give megabytes"),
+            (["--max-memory", "64MB"], "--max-memory: '64MB' is no size"),
+            (["--max-jobs", "1.5"], "--max-jobs: '1.5' is no whole number"),
             (["--pool", "swimming"], "swimming"),
+            (["--reserver", "best"], "best"),
+            (["--sandbox", "/nowhere"], "there is no folder /nowhere: make it first"),
+            (["--resume"], "give its --name as well"),
         ],
     )
     def test_bad_options_are_named(
@@ -155,6 +181,16 @@ class TestWorker:
         code, _, errors = project.manage("qless_worker", *arguments)
         assert code == 2
         assert words in errors
+
+    def test_a_file_that_cannot_be_written_is_named(
+        self, project: Project, tmp_path: Path
+    ) -> None:
+        for option in ("--pidfile", "--health-file"):
+            path = str(tmp_path / "no" / "file")
+            code, _, errors = project.manage("qless_worker", option, path)
+            assert code == os.EX_CANTCREAT
+            assert path in errors
+            assert "Traceback" not in errors
 
     def test_an_unknown_alias_is_named(self, project: Project) -> None:
         code, _, errors = project.manage("qless_worker", "--alias", "nowhere")
@@ -174,6 +210,102 @@ class TestWorker:
         code, _, errors = project.manage("qless_worker")
         assert code == 1
         assert "LOCATION" in errors
+
+
+class TestAsked:
+    """What the command line becomes, for the worker."""
+
+    @staticmethod
+    def asked(*arguments: str, by: str = "command line") -> WorkerOptions:
+        command = Command()
+        command._called_from_command_line = by == "command line"
+        parser = command.create_parser("manage.py", "qless_worker")
+        return command.asked(vars(parser.parse_args(arguments)))
+
+    def test_by_default_there_are_no_limits(self) -> None:
+        asked = self.asked()
+        assert asked == WorkerOptions(name=asked.name)
+
+    def test_all_options_reach_the_worker(self, tmp_path: Path) -> None:
+        asked = self.asked(
+            *("b", "mail-*", "-x", "mail-2", "--alias", "other", "--name", "w1"),
+            *("--pool", "prefork", "--concurrency", "3", "--reserver", "round-robin"),
+            *("--batch", "1", "--max-jobs", "1000", "--max-memory", "0512"),
+            *("--max-age", "3600", "--max-idle", "1.5", "--shutdown-timeout", "0"),
+            *("--block-limit", "5", "--sandbox", str(tmp_path), "--resume", "--burst"),
+            *("--reload", "--health-file", "h", "--pidfile", "p"),
+        )
+        assert asked == WorkerOptions(
+            queues=("b", "mail-*"),
+            exclude=("mail-2",),
+            alias="other",
+            name="w1",
+            pool="prefork",
+            concurrency=3,
+            reserver="round-robin",
+            batch=1,
+            max_jobs=1000,
+            max_memory=512 * 1024 * 1024,
+            max_age=3600.0,
+            max_idle=1.5,
+            shutdown_timeout=0.0,
+            block_limit=5.0,
+            sandbox=str(tmp_path),
+            resume=True,
+            burst=True,
+            reload=True,
+            health_file="h",
+            pidfile="p",
+        )
+
+    def test_it_reloads_by_itself_only_in_development(self) -> None:
+        assert not self.asked().reload
+        with override_settings(DEBUG=True):
+            assert self.asked().reload
+            assert not self.asked("--no-reload").reload
+            assert not self.asked("--burst").reload
+            assert not self.asked(by="other code").reload
+        assert self.asked("--reload").reload
+
+    def test_a_trial_loads_everything_and_asks_no_server(self, tmp_path: Path) -> None:
+        project = Project(LOCATION=f"unix://{tmp_path}/nowhere.sock", LEDGER="unused")
+        assert project.manage("qless_worker", "--trial")[0] == 0
+        assert "--trial" not in project.manage("qless_worker", "--help")[1]
+
+
+class TestHealth:
+    def test_of_a_worker_that_runs(
+        self, project: Project, tmp_path: Path, ledger: Ledger, gate: Gate
+    ) -> None:
+        path = str(tmp_path / "health")
+        look = ("qless_health", "--health-file", path)
+        code, output, _ = project.manage(*look)
+        assert (code, output.count("\n")) == (1, 1)
+        assert "there is no file" in output
+        project.shell("from tests.worker.shop.jobs import *\nstay.delay('x')")
+        with project.start("qless_worker", "--health-file", path) as worker:
+            ledger.wait_until(1)
+            code, output, _ = project.manage(*look, "--ready")
+            assert (code, output.startswith("ready: worker ")) == (0, True)
+            worker.send_signal(signal.SIGTERM)
+            assert worker.stderr is not None
+            while "SIGTERM" not in worker.stderr.readline():
+                pass
+            poll(lambda: "draining" in Path(path).read_text(), what="it says it drains")
+            code, output, _ = project.manage(*look, "--ready")
+            assert (code, "is draining" in output) == (1, True)
+            assert project.manage(*look)[0] == 0
+            gate.open()
+            worker.communicate(timeout=30)
+        assert worker.returncode == 0
+        assert project.manage(*look)[0] == 1
+
+    def test_bad_options_are_named(self, project: Project) -> None:
+        code, _, errors = project.manage("qless_health")
+        assert (code, "--health-file" in errors) == (2, True)
+        look = ("qless_health", "--health-file", "x", "--max-age", "0")
+        code, _, errors = project.manage(*look)
+        assert (code, "give seconds, more than 0" in errors) == (2, True)
 
 
 class TestStatus:

@@ -93,6 +93,40 @@ def test_every_way_to_die_is_a_crash(
     assert words in job.failure.message
 
 
+def test_a_fatal_error_leaves_its_stack_in_the_failure(
+    start_worker: StartWorker, put: Put, job_when: JobWhen
+) -> None:
+    jid = put("abort")
+    start_worker(queues=["q"])
+    failure = job_when(jid, "failed").failure
+    assert failure is not None
+    assert "SIGABRT" in failure.message
+    assert "in abort" in failure.message
+
+
+def test_who_ran_beside_a_killer_goes_free(
+    start_worker: StartWorker, put: Put, ledger: Ledger, gate: Gate, job_when: JobWhen
+) -> None:
+    """In one process nobody knows who killed it; afterwards they run apart."""
+    bystander = put("stay", ledger.path, gate.path, "bystander", retries=0)
+    start_worker(queues=["q"], pool="threads", concurrency=3)
+    running(ledger, "bystander")
+    killer = put("exit_at_once", ledger.path, 3)
+    job = job_when(killer, "failed")
+    assert job.failure is not None
+    assert job.failure.group == "worker-crash"
+    running(ledger, "bystander", times=2)
+    # All at once again, when everybody is known.
+    two = [put("stay", ledger.path, gate.path, f"more-{n}") for n in range(2)]
+    for n in range(2):
+        running(ledger, f"more-{n}")
+    gate.open()
+    assert job_when(bystander, "complete").crashes <= 1
+    for jid in two:
+        assert job_when(jid, "complete")
+    assert ledger.all().count(f"running {killer}") == 4
+
+
 def test_a_crash_in_a_batch_gives_the_others_back(
     start_worker: StartWorker, put: Put, ledger: Ledger, job_when: JobWhen
 ) -> None:
@@ -272,7 +306,76 @@ def test_a_cancelled_job_is_killed(
     assert client.get(jid) is None
 
 
+def test_a_suspended_job_runs_into_its_hard_timeout(
+    start_worker: StartWorker, put: Put, ledger: Ledger, gate: Gate, job_when: JobWhen
+) -> None:
+    jid = put("stay", ledger.path, gate.path, "job", retries=0)
+    start_worker(queues=["q"], limits={"q": [None, 1.0]})
+    pid = running(ledger, "job")
+    os.kill(pid, signal.SIGSTOP)
+    job = job_when(jid, "failed")
+    assert job.failure is not None
+    assert job.failure.group == "timeout"
+    assert "hard timeout of 1 s" in job.failure.message
+    assert not is_alive(pid)
+
+
+def test_a_hard_timeout_uses_up_a_retry_and_tells_where_it_was(
+    start_worker: StartWorker, put: Put, ledger: Ledger, job_when: JobWhen
+) -> None:
+    jid = put("hold_gil", 1000, ledger.path, retries=1)
+    other = put("give", 1, queue="other")
+    worker = start_worker(queues=["q", "other"], limits={"q": [None, 0.3]})
+    # Long before the parent would wake for something else.
+    killed = "hard timeout, killing"
+    ledger.wait_for("running")
+    poll(lambda: killed in worker.output, what="it is killed in time", seconds=2)
+    job = job_when(jid, "failed")
+    assert (job.remaining, job.crashes) == (-1, 0)
+    assert job.failure is not None
+    assert "in hold_gil" in job.failure.message
+    # Whoever was killed has been replaced each time.
+    assert job_when(other, "complete")
+    assert worker.output.count(killed) == 2
+
+
+def test_a_blocked_event_loop_is_ended_and_only_its_culprit_blamed(
+    start_worker: StartWorker,
+    put: Put,
+    ledger: Ledger,
+    gate: Gate,
+    job_when: JobWhen,
+    client: Client,
+) -> None:
+    """Until then all locks are kept, though nothing else can run."""
+    client.config_set("heartbeat", 1)
+    client.config_set("grace-period", 0)
+    bystander = put("stay", ledger.path, gate.path, "bystander", retries=0)
+    options = {"pool": "coroutines", "concurrency": 2, "block_limit": 2.0}
+    worker = start_worker(queues=["q"], **options)
+    running(ledger, "bystander")
+    culprit = put("block_loop", ledger.path, retries=0)
+    ledger.wait_for("blocked")
+    first = {jid: job_when(jid, "running").expires for jid in (culprit, bystander)}
+
+    def is_kept(jid: str) -> bool:
+        job = client.get(jid)
+        assert job is not None
+        assert [entry["what"] for entry in job.history] == ["put", "popped"]
+        return job.expires > first[jid] + 0.5
+
+    for jid in first:
+        poll(lambda jid=jid: is_kept(jid), what="the lock is renewed")
+    worker.wait_for_log("event loop blocked, killing")
+    assert "in block_loop" in worker.output
+    running(ledger, "bystander", times=2)
+    ledger.wait_for("blocked", times=2)
+    for jid, crashes in ((culprit, 1), (bystander, 0)):
+        job = job_when(jid, "running")
+        assert (job.remaining, job.crashes) == (0, crashes)
+
+
 def children_of(pid: int) -> list[int]:
     """Return the processes that this one has started and that still run."""
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(word) for word in text.split()]
+    return [pid for pid in map(int, text.split()) if is_alive(pid)]

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.servers import Server, poll
 from tests.worker.conftest import is_alive
+from tests.worker.ledger import Gate, Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from django_qless.core import Client, Job
     from tests.worker.conftest import WorkerProcess
-    from tests.worker.ledger import Gate, Ledger
 
     Put = Callable[..., str]
     StartWorker = Callable[..., WorkerProcess]
@@ -230,7 +231,8 @@ def test_all_workers_consume_again_after_a_restart_of_the_server(
     from django_qless.core import Client as NewClient
     from django_qless.core import new_jid
 
-    with Server("valkey", "--appendonly", "yes") as server:
+    # Otherwise the server may answer before it has written, and forget a job's end.
+    with Server("valkey", "--appendonly", "yes", "--appendfsync", "always") as server:
         workers = [start_worker(url=server.url, queues=[f"q{n}"]) for n in range(2)]
         for worker in workers:
             worker.wait_for_log("started")
@@ -252,6 +254,107 @@ def test_all_workers_consume_again_after_a_restart_of_the_server(
             worker.signal("TERM")
             assert worker.wait() == 0
         assert len(ledger.all()) == 6
+
+
+def test_while_the_server_is_away_the_worker_hardly_works(
+    start_worker: StartWorker, ledger: Ledger
+) -> None:
+    from django_qless.core import Client as NewClient
+    from django_qless.core import new_jid
+
+    def cpu_seconds(pids: list[int]) -> float:
+        ticks = 0
+        for pid in pids:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    with Server("valkey", "--appendonly", "yes") as server:
+        worker = start_worker(url=server.url, queues=["q"], concurrency=4)
+        with NewClient(server.client()) as client:
+            poll(client.workers, what="the worker beats")
+            server.kill()
+            worker.wait_for_log("heartbeat failed")
+            # What sweeps the sandboxes of the dead may not be through.
+            poll(lambda: len(worker.family()) == 5, what="four children")
+            family = worker.family()
+            used, began = cpu_seconds(family), time.monotonic()
+            worker.wait_for_log("heartbeat failed", times=5)
+            used = cpu_seconds(family) - used
+            assert used < 0.05 * (time.monotonic() - began)
+            server.start()
+            data = f'{{"args": ["{ledger.path}", "again"]}}'
+            client.put("", "q", new_jid(), "say", data)
+            ledger.wait_for("again")
+            # Nobody had to be replaced.
+            assert worker.family() == family
+
+
+def test_the_end_of_a_run_is_told_though_its_process_is_dead(
+    start_worker: StartWorker,
+    put: Put,
+    ledger: Ledger,
+    gate: Gate,
+    client: Client,
+    tmp_path: Path,
+) -> None:
+    """By the next child: the parent runs nobody's code."""
+    told = Ledger(tmp_path / "told")
+    options = {"announcements": told.path, "limits": {"limited": [None, 0.2]}}
+    start_worker(queues=["q", "limited"], **options)
+    put("exit_at_once", ledger.path, 1)
+    told.wait_for("retried exit_at_once worker-crash", times=3)
+    told.wait_for("failed exit_at_once worker-crash")
+    put("hold_gil", 1000, queue="limited", retries=0)
+    told.wait_for("failed hold_gil timeout")
+    jid = put("stay", ledger.path, gate.path, "job")
+    ledger.wait_for(f"running job {ledger.wait_until(5)[4].split()[2]}")
+    client.put("", "elsewhere", jid, "stay", "{}")
+    told.wait_for("lost stay -")
+    told.close()
+
+
+class TestRecycling:
+    """The parent's side, where a process runs several jobs at once."""
+
+    def test_long_jobs_of_a_leaving_process_hold_nobody_up(
+        self, start_worker: StartWorker, put: Put, ledger: Ledger, tmp_path: Path
+    ) -> None:
+        gates = {name: Gate(tmp_path / name) for name in ("old", "new", "last")}
+
+        def stay(name: str) -> None:
+            put("stay", ledger.path, gates[name].path, name)
+
+        def pid_of(name: str) -> str:
+            def pids() -> list[str]:
+                lines = [line.split() for line in ledger.all()]
+                return [line[2] for line in lines if line[:2] == ["running", name]]
+
+            return poll(pids, what=f"{name} runs")[0]
+
+        stay("old")
+        options = {"pool": "threads", "concurrency": 2, "max_jobs": 3}
+        worker = start_worker(queues=["q"], **options)
+        old = pid_of("old")
+        for n in range(5):
+            put("say", ledger.path, n)
+        ledger.wait_for(*"01234")
+        # Its process leaves, but stays as long as the job does; another has begun.
+        stay("new")
+        assert pid_of("new") != old
+        assert len(worker.family()) == 3
+        # There is no room for a third: by the time of the dump it would run.
+        stay("last")
+        worker.signal("USR1")
+        worker.wait_for_log("stacks")
+        assert not any(line.startswith("running last") for line in ledger.all())
+        gates["new"].open()
+        pid_of("last")
+        gates["old"].open()
+        poll(lambda: not is_alive(int(old)), what="the old process has left")
+        gates["last"].open()
+        ledger.wait_for("over last")
+        assert "child died" not in worker.output
 
 
 def test_flushed_scripts_and_functions_do_no_harm(

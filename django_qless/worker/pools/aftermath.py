@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from typing import TYPE_CHECKING
 
-from django_qless.core import Settlement
-from django_qless.worker import failures
+from django_qless.worker.execution import Obituary
 from django_qless.worker.log import event
 from django_qless.worker.pools import board as boards
+from django_qless.worker.pools import verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from django_qless.core import Client
+    from django_qless.core import Client, Settlement
     from django_qless.worker.pools.process import Process
-
-CRASH_LIMIT = 3
-"""How many times a job may take its process with it and still be tried again."""
 
 AFTER_TROUBLE = 0.5
 SOON = 0.02
 MOST = 200
+MOST_OBITUARIES = 100
 
 
 class Aftermath:
@@ -33,40 +32,70 @@ class Aftermath:
         self._worker = worker
         self._owed: list[Settlement] = []
         self._searching = False
-        #: When there is something to do; None if there is nothing.
-        self.due: float | None = None
+        #: Runs of whose end nobody could be told, for the next child.
+        self.obituaries: list[Obituary] = []
+        #: When there is something to do (monotonic); infinity if there is nothing.
+        self.due = math.inf
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all that dead children held is settled."""
+        return self.due == math.inf
 
     def take_over(self, dead: Process) -> None:
         """Decide on all jobs of a child that has ended."""
         holdings = dead.board.holdings()
         # Finished ones may not have been settled: if they were, the server refuses.
         released = [*holdings.finished, *holdings.waiting]
+        stacks = dead.stacks() if dead.doomed is None else ""
         for running in holdings.running:
+            jid, token = running.jid, running.token
             if dead.doomed is None:
-                self._owed.append(crash(running.jid, running.token, dead))
-            elif running.token not in dead.doomed:
+                status = dead.status or 0
+                self._owe(verdicts.died(jid, token, dead.pid, status, stacks))
+            elif token not in dead.doomed:
                 released.append(running)
-        self._owed.extend(release(held.jid, held.token) for held in released)
-        if self._owed:
-            self.due = time.monotonic()
+            elif verdict := dead.doomed[token]:
+                self._owe(verdict)
+            else:
+                self._tell(Obituary(jid, token, "", "The lock was lost."))
+        for held in released:
+            self._owe(verdicts.release(held.jid, held.token))
         if dead.board.words[boards.CALLS] % 2:
             # It died while it asked for jobs, and never saw those that it was given.
             self._searching = True
-            self.due = self.due or time.monotonic() + SOON
+            self.due = min(self.due, time.monotonic() + SOON)
 
-    def settle(self, children: Sequence[Process]) -> None:
+    def settle(self, children: Iterable[Process]) -> None:
         """Settle what is owed; what the server does not hear stays owed."""
         try:
-            if self._searching and self._search(children):
+            if self._searching and self._search(list(children)):
                 self._searching = False
             while self._owed:
-                self._client.settle(self._worker, self._owed[:MOST], count=0, queues=())
-                del self._owed[:MOST]
+                self._settle_some()
         except Exception as error:  # noqa: BLE001  it stays owed
             event(logging.WARNING, "jobs of a dead child not settled yet", error=error)
             self.due = time.monotonic() + AFTER_TROUBLE
         else:
-            self.due = time.monotonic() + SOON if self._searching else None
+            self.due = time.monotonic() + SOON if self._searching else math.inf
+
+    def _owe(self, verdict: Settlement) -> None:
+        self._owed.append(verdict)
+        self.due = time.monotonic()
+
+    def _settle_some(self) -> None:
+        part = self._owed[:MOST]
+        settled = self._client.settle(self._worker, part, count=0, queues=())
+        del self._owed[: len(part)]
+        refused = {refusal.jid for refusal in settled.refused}
+        for jid, token, verb, args in part:
+            if verb != "release" and jid not in refused:
+                delay = float(args[0]) if verb == "retry" else 0.0
+                self._tell(Obituary(jid, token, str(args[1]), str(args[2]), delay))
+
+    def _tell(self, obituary: Obituary) -> None:
+        # They go by the memory of the next child.
+        self.obituaries = [*self.obituaries, obituary][-MOST_OBITUARIES:]
 
     def _search(self, children: Sequence[Process]) -> bool:
         """Look for jobs that this worker holds and no child knows of.
@@ -77,25 +106,21 @@ class Aftermath:
         before = [child.board.words[boards.CALLS] for child in children]
         jids = [jid for part in self._client.worker_jobs(self._worker) for jid in part]
         held = {job.jid: job.token for job in self._client.multiget(jids) if job.token}
-        for child, calls in zip(children, before, strict=True):
-            if calls % 2 and child.board.words[boards.CALLS] == calls:
-                return False
+        calling = [
+            child
+            for child, calls in zip(children, before, strict=True)
+            if calls % 2 and child.board.words[boards.CALLS] == calls
+        ]
+        for child in calling:
+            # It may wait in its call for a job to come.
+            child.have_it_look()
+        if calling:
+            return False
         known = {settlement.token for settlement in self._owed}
         for child in children:
             known.update(job.token for job in child.board.holdings().all)
-        lost = {jid: token for jid, token in held.items() if token not in known}
-        self._owed.extend(release(jid, token) for jid, token in lost.items())
+        for jid, token in held.items():
+            # What fits into no slot may be running.
+            if token not in known and boards.fits(jid, token):
+                self._owe(verdicts.release(jid, token))
         return True
-
-
-def crash(jid: str, token: str, dead: Process) -> Settlement:
-    """Return the settlement of a job that took its process with it."""
-    message = failures.death_of(dead.pid, dead.status or 0)
-    event(logging.ERROR, "crashed", jid=jid, why=message)
-    args = (CRASH_LIMIT, failures.WORKER_CRASH, message)
-    return Settlement(jid, token, "crash", args)
-
-
-def release(jid: str, token: str) -> Settlement:
-    """Return the settlement of a job that is not to blame: back, nothing used up."""
-    return Settlement(jid, token, "release", (0,))

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from django_qless.core import Reserved
     from django_qless.worker.pools.board import Board
 
-    # How a job ended, with its slot on the board.
-    Outcome = tuple[int, Settlement]
+    # A job with its slot on the board, and how it ended.
+    Outcome = tuple[int, Settlement, Reserved]
 
 # Seconds that a finished job waits to be settled, or a held one to be started. The rest
 # up to 20 ms is for getting hold of the interpreter and for the round trip.
@@ -30,6 +30,9 @@ LIMIT = 0.010
 
 # Seconds until the next try when the server could not be reached.
 AFTER_TROUBLE = 0.2
+
+# One call settles at most 250 jobs.
+MOST = 200
 
 
 def hand_back(job: Reserved) -> Settlement:
@@ -40,7 +43,7 @@ def hand_back(job: Reserved) -> Settlement:
 class Batch:
     """Jobs waiting for their turn, and outcomes that the server does not know yet.
 
-    A deque's append and popleft are atomic, so the two threads need no lock for single
+    A deque's append and popleft are atomic, so two threads need no lock for single
     jobs: each job is either run or handed back, each outcome sent by one of them.
     """
 
@@ -55,29 +58,26 @@ class Batch:
         """
         self.waiting: deque[tuple[int, Reserved]] = deque()
         self.outcomes: deque[Outcome] = deque()
-        #: How often the other thread has stepped in, twice: odd while it is at it.
+        #: Jobs handed back unstarted, which the reserver is to know of.
+        self.given_back: deque[Reserved] = deque()
+        #: How often somebody has stepped in, twice: odd while it is going on.
         self.early_steps = 0
+        #: Since when (monotonic) this batch may make somebody wait; 0.0: it does not.
+        self.since = 0.0
         self._settle = settle
         self._board = board
         self._lock = threading.Lock()
         self._settling = threading.Lock()
-        self._since = 0.0
-        self._called = threading.Event()
-        self._watching = False
-        self._leaving = False
-        self._thread: threading.Thread | None = None
 
     def load(self, held: Iterable[tuple[int, Reserved]], now: float) -> None:
         """Hold these jobs, shown in these slots, from `now` (monotonic) on."""
         with self._lock:
             self.waiting.extend(held)
-            self._since = now if len(self.waiting) > 1 or self.outcomes else 0.0
-        if self._since and not self._watching:
-            self._call_watchman()
+            self.since = now if len(self.waiting) > 1 or self.outcomes else 0.0
 
     def done(self) -> None:
         """Take in that all jobs of the batch have been run or handed back."""
-        self._since = 0.0
+        self.since = 0.0
 
     def take_outcomes(self, most: int) -> list[Outcome]:
         """Return and forget up to `most` outcomes, the oldest first."""
@@ -109,16 +109,73 @@ class Batch:
         try:
             while True:
                 slot, job = self.waiting.popleft()
-                self.outcomes.append((slot, hand_back(job)))
+                self.outcomes.append((slot, hand_back(job), job))
+                self.given_back.append(job)
         except IndexError:
             pass
 
-    def wait_for_early(self) -> None:
-        """Return when the other thread has done what it is at."""
-        self._since = 0.0
-        self._leaving = True
+    def step_in(self, since: float) -> bool:
+        """Settle what is finished and hand back what waits, unless it is over.
+
+        `since` is the batch's own: another one is left alone. Returns False if the
+        server could not be reached: what is owed is still here.
+        """
+        with self._settling:
+            with self._lock:
+                if self.since != since:
+                    return True
+                self.since = 0.0
+                self.early_steps += 1
+                self.give_up_waiting()
+            try:
+                return self.settle_now()
+            finally:
+                self.early_steps += 1
+
+    def settle_now(self) -> bool:
+        """Settle what is finished; return False if the server could not be reached."""
+        while outcomes := self.take_outcomes(MOST):
+            if not self._settle(outcomes):
+                return False
+        return True
+
+    def leave(self) -> None:
+        """Return when nobody steps in any more."""
+        self.since = 0.0
         with self._settling:
             pass
+
+
+class WatchedBatch(Batch):
+    """A batch with a thread that steps in by itself when a job takes too long."""
+
+    def __init__(
+        self, board: Board, settle: Callable[[Sequence[Outcome]], bool]
+    ) -> None:
+        super().__init__(board, settle)
+        self._called = threading.Event()
+        self._watching = False
+        self._leaving = False
+        self._thread: threading.Thread | None = None
+
+    def load(self, held: Iterable[tuple[int, Reserved]], now: float) -> None:
+        """Hold these jobs; see Batch.load."""
+        super().load(held, now)
+        if self.since and not self._watching:
+            self._call_watchman()
+
+    def leave(self) -> None:
+        """Return when the thread has done what it is at."""
+        self._leaving = True
+        super().leave()
+
+    def settle_now(self) -> bool:
+        """Settle what is finished, however long that takes, while the next job runs."""
+        while not super().settle_now():
+            if self._leaving:
+                return False
+            time.sleep(AFTER_TROUBLE)
+        return True
 
     def _call_watchman(self) -> None:
         if self._thread is None:
@@ -132,31 +189,12 @@ class Batch:
         while self._called.wait():
             self._called.clear()
             self._watching = True
-            while since := self._since:
+            while since := self.since:
                 if (pause := since + LIMIT - time.monotonic()) > 0:
                     time.sleep(pause)
                 else:
-                    self._step_in(since)
+                    self.step_in(since)
             self._watching = False
             # A batch may have begun before it could see that nobody watches.
-            if self._since:
+            if self.since:
                 self._called.set()
-
-    def _step_in(self, since: float) -> None:
-        """Settle what is finished and hand back what waits, unless it is over."""
-        with self._settling:
-            with self._lock:
-                if self._since != since:
-                    return
-                self._since = 0.0
-                self.early_steps += 1
-                self.give_up_waiting()
-            self._settle_outcomes()
-            self.early_steps += 1
-
-    def _settle_outcomes(self) -> None:
-        while outcomes := self.take_outcomes(most=200):
-            if not self._settle(outcomes):
-                if self._leaving:
-                    return
-                time.sleep(AFTER_TROUBLE)

@@ -6,7 +6,7 @@ call, and a board is as readable after its child's death as before.
 
     word         written by    meaning
     CALLS        child         odd while a call that reserves jobs is under way
-    IDLE         child         1: it waits for jobs and may be woken by a signal
+    IDLE         child         1: a TERM wakes it: it waits, or its main thread runs no jobs
     DRY          child         1: its queues were empty when it last asked, and nothing runs
     READY        child         1: it has reached the server once
     LOCK         child         the shortest lock it was given of late, in seconds
@@ -16,10 +16,14 @@ call, and a board is as readable after its child's death as before.
     TURNED       child         when its event loop last turned (monotonic), 0.0 without one
     CULPRIT      child         1 + the slot of the job that blocks its event loop; 0: none
     ASKED        child         when a reserving call last went well (monotonic)
+    SUSPENDED    child         1: the process apart that runs its job is suspended
+    HEARD        child         the ATTENTION that it has heeded
     ATTENTION    parent        rises with each order
+    NUDGED       parent        when it last sent a TERM, to have it look here (monotonic)
     STOP         parent        1: start no more jobs, and end
     QUIET        parent        1: reserve no jobs for now
     INTERRUPT    parent        1: raise ShuttingDown in the jobs that run
+    WAKES        parent        when it will look here at the latest (monotonic)
     PACE         parent        seconds from one heartbeat to the next
     ROOM         parent        how many jobs it may run at once
     lost         parent        [token…] of held jobs whose locks are lost
@@ -40,6 +44,8 @@ from django_qless.worker.pools.letter import Letter
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from django_qless.worker.execution import Obituary
+
 (
     CALLS,
     IDLE,
@@ -52,14 +58,18 @@ if TYPE_CHECKING:
     TURNED,
     CULPRIT,
     ASKED,
+    SUSPENDED,
+    HEARD,
     ATTENTION,
+    NUDGED,
     STOP,
     QUIET,
     INTERRUPT,
+    WAKES,
     PACE,
     ROOM,
     WORDS,
-) = range(18)
+) = range(22)
 
 FREE, WAITING, RUNNING, FINISHED = range(4)
 
@@ -73,6 +83,9 @@ SLOT_WORDS = 64
 TEXT_BYTES = (SLOT_WORDS - TEXT) * WORD
 LOST_BYTES = 16 * 1024
 SLOTS = 512
+
+# Seconds after a nudge in which a TERM is taken for the parent's.
+NUDGE_TIME = 1.0
 
 
 class Held(NamedTuple):
@@ -114,6 +127,8 @@ class Board:
 
     def __init__(self, slots: int = SLOTS) -> None:
         """Make a board for up to `slots` held jobs. Untouched pages take no memory."""
+        #: Runs that were ended from outside before the child began, for it to tell.
+        self.obituaries: list[Obituary] = []
         head = WORDS * WORD
         first = head + LOST_BYTES
         # One more slot, which nobody reads, for jobs that fit into none.
@@ -131,7 +146,7 @@ class Board:
 
     def take(self, jid: str, token: str) -> int:
         """Show a job as held and waiting; return its slot, `nowhere` if it fits in none."""
-        text = f"{jid}\n{token}".encode("utf-8", "surrogateescape")
+        text = text_of(jid, token)
         size = len(text)
         if size > TEXT_BYTES or not self._unused:
             return self.nowhere
@@ -153,6 +168,13 @@ class Board:
         self.seconds[at + HARD] = hard
         self.seconds[at + DELAY] = delay
 
+    def is_asleep(self, until: float) -> bool:
+        """Return whether the parent has to be woken to see something happen `until` then.
+
+        Ask it, and ring, after the beginning of a run that is to be killed then.
+        """
+        return self.seconds[WAKES] > until
+
     def begin(self, slot: int, now: float) -> None:
         """Show a waiting job as running since `now`."""
         at = self._first + slot * SLOT_WORDS
@@ -171,6 +193,22 @@ class Board:
             self.words[at] = (self.words[at] | FINISHED) + 1
             self._unused.append(slot)
 
+    @property
+    def has_orders(self) -> bool:
+        """Whether the parent wants something that the child has not heeded yet.
+
+        Look at it after setting IDLE, before waiting: such an order sent no signal.
+        """
+        return self.words[ATTENTION] != self.words[HEARD]
+
+    def heed(self) -> None:
+        """Note that the orders have been heard; then read them, all of them."""
+        self.words[HEARD] = self.words[ATTENTION]
+
+    def was_nudged(self, now: float) -> bool:
+        """Return whether a TERM that came just now is the parent's, or an operator's."""
+        return now - self.seconds[NUDGED] < NUDGE_TIME
+
     def lost_tokens(self) -> set[str]:
         """Return the locks that the parent has been told are lost."""
         return set(self._lost.read() or ())
@@ -187,9 +225,16 @@ class Board:
                 lists[held.state].append(held)  # type: ignore[union-attr]
         return found
 
-    def order_stop(self) -> None:
-        """Have the child start no more jobs, and end."""
-        self.words[STOP] = 1
+    def order(self, word: int, value: int = 1) -> bool:
+        """Give a word that is the parent's this value; return whether it is news."""
+        if self.words[word] == value:
+            return False
+        self.words[word] = value
+        self.call_attention()
+        return True
+
+    def call_attention(self) -> None:
+        """Have the child look here, though nothing has changed."""
         self.words[ATTENTION] += 1
 
     def order_drop(self, tokens: Collection[str]) -> None:
@@ -218,3 +263,13 @@ class Board:
                 jid, _, token = text.decode("utf-8", "surrogateescape").rpartition("\n")
                 return Held(slot, state, jid, token, *times)
         return None
+
+
+def fits(jid: str, token: str) -> bool:
+    """Return whether a job fits into a slot; all that our own clients put do."""
+    return len(text_of(jid, token)) <= TEXT_BYTES
+
+
+def text_of(jid: str, token: str) -> bytes:
+    """Return what a slot says of a job."""
+    return f"{jid}\n{token}".encode("utf-8", "surrogateescape")

@@ -6,79 +6,73 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from django_qless.core import Client, Settlement
-from django_qless.core.exceptions import QlessError, ServerError
-from django_qless.worker import failures
+from django_qless.core.exceptions import ConnectionLost, QlessError
 from django_qless.worker.heartbeat import LockLength, pace_for
 from django_qless.worker.log import event
 from django_qless.worker.pools import board as boards
-from django_qless.worker.pools.batch import Batch
+from django_qless.worker.pools.accounts import (
+    MOST_OUTCOMES,
+    PATIENCE,
+    Accounts,
+    check_wait,
+    is_about_the_call,
+)
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable, Sequence
 
-    from django_qless.core import Reserved, Settled
-    from django_qless.core.calls import Request
-    from django_qless.worker.pools.batch import Outcome
+    from django_qless.core import After, Client, Reserved, Settled, Settlement
+    from django_qless.worker.pools.batch import Batch, Outcome
     from django_qless.worker.pools.board import Board
     from django_qless.worker.worker import Worker
 
-# Seconds an idle child blocks at most before it asks again. It is woken when a job comes:
-# this bounds the harm of a wake-up that got lost with another worker.
-WAIT = 5.0
-
-# Seconds for which a call is repeated before the child looks around again.
-PATIENCE = 5.0
-
-# One call settles and reserves at most 250 jobs.
-MOST_OUTCOMES = 150
-
-# Calls without outcomes that are kept ready; reservers may shuffle the queues.
-MOST_QUESTIONS = 100
-
-# Refusals that say: the job is no longer ours, so there is nothing left to do.
-GONE = ("LOCKLOST", "NOJOB", "STATE")
+    # Does this, and returns what it returns; None if an order has ended it.
+    Sleep = Callable[[Callable[[], Settled]], Settled | None]
 
 
-class Exchange:
-    """Settles jobs and reserves new ones, and shows on the board what is held.
+class Exchange(Accounts["Outcome"]):
+    """Settles jobs and reserves new ones; each call is waited for."""
 
-    An outcome is kept until the server has taken or refused it.
-    """
+    client: Client
 
-    def __init__(self, worker: Worker, board: Board, ring: Callable[[], None]) -> None:
+    def __init__(
+        self, worker: Worker, board: Board, ring: Callable[[], None], batch: Batch
+    ) -> None:
         """`ring` is called when the parent has to look at the board."""
-        self.worker = worker
-        self.board = board
-        self.ring = ring
+        super().__init__(worker, board, ring)
+        self.batch = batch
         self.client = worker.client(PATIENCE)
-        # The thread that settles early must not take the other's place in the line of
-        # idle clients.
+        # Who settles early must not take the other's place in the line of idle clients.
         self.early_client = worker.client(PATIENCE)
-        self.reserver = worker.reserver()
-        self.questions: dict[tuple[tuple[str, ...], int], Request[Settled]] = {}
         self.lock_length = LockLength(self.client)
-        self.batch = Batch(board, self.settle_early)
         #: The jobs of the last call with their slots on the board.
         self.taken: list[tuple[int, Reserved]] = []
+        # A wait of which nobody knows whether it has brought jobs, and what it asked.
+        self._unanswered: tuple[After[Settled], tuple[str, ...]] | None = None
+
+    # Asking.
 
     def reserve(self, count: int) -> Settled | None:
         """Settle what is finished and reserve up to `count` jobs, in one call.
 
         Returns None if it has to be asked again. Raises what the call raises.
         """
+        if self._unanswered:
+            return self.find_out()
         words, batch = self.board.words, self.batch
         early_steps = batch.early_steps
+        if batch.given_back:
+            self.reserver.gave_back(drained(batch.given_back))
+        asked = tuple(self.reserver.order())
         words[boards.DRY] = 0
         words[boards.CALLS] += 1
         try:
-            settled = self.send(count)
-            if settled and settled.jobs:
-                self.show(settled.jobs)
+            settled = self.send(asked, count)
+            if settled:
+                self.take_in(asked, settled)
         finally:
             words[boards.CALLS] += 1
-        words[boards.READY] = 1
-        self.board.seconds[boards.ASKED] = time.monotonic()
         if settled is None or settled.jobs:
             return settled
         # Jobs may be on their way back into the queues, and what follows from a refusal
@@ -86,42 +80,67 @@ class Exchange:
         at_work = early_steps % 2 or early_steps != batch.early_steps
         return None if at_work or batch.outcomes else settled
 
-    def settle(self) -> None:
-        """Settle what is finished. Raises what the call raises."""
-        self.send(0)
+    def wait(self, known: Settled, sleep: Sleep) -> Settled | None:
+        """Block where the server said that jobs are announced, and reserve the first.
 
-    def send(self, count: int) -> Settled | None:
-        """Make the call; on an error keep the outcomes that the server did not take."""
-        outcomes = self.batch.take_outcomes(MOST_OUTCOMES)
+        Both in one round trip. An order may end the sleep: what was handed out in that
+        moment is here all the same. Returns None if it has to be asked again. Raises
+        what the call raises.
+        """
+        seconds = known.wait_seconds or 0.0
+        asked = tuple(self.reserver.order())
+        after = self.client.after(known.wait_keys, seconds, self.request(asked, (), 1))
+        began = time.monotonic()
+        self.board.words[boards.CALLS] += 1
+        self._unanswered = after, asked
         try:
-            settled = self.client.run(self.request(outcomes, count))
-        except BaseException as error:
-            left = self.keep_unsettled(outcomes, error)
-            if left and is_about_the_call(error):
-                self.settle_singly(left)
-                return None
-            self.batch.put_back(left)
+            settled = sleep(after.run)
+        except QlessError as error:
+            # If the server may have heard us, its answer is still due.
+            if not isinstance(error, ConnectionLost):
+                self.answered()
             raise
-        self.free(outcomes, settled)
+        if settled is None:
+            return self.find_out()
+        self.take_in(asked, settled)
+        self.answered()
+        if not settled.jobs:
+            check_wait(announced=after.announced, began=began, seconds=seconds)
+            if after.refusal:
+                raise after.refusal
         return settled
 
-    def request(self, outcomes: Sequence[Outcome], count: int) -> Request[Settled]:
-        """Return the call; what an idle child asks is made once, not while a job waits."""
-        queues = tuple(self.reserver.order()) if count else ()
-        if not outcomes and (known := self.questions.get((queues, count))):
-            return known
-        request = Client.settle.build(
-            self.client,
-            self.worker.name,
-            [settlement for _, settlement in outcomes],
-            count=count,
-            queues=queues,
-            exclude=self.worker.options.exclude if count else (),
-            wait=WAIT if count else None,
-        )
-        if not outcomes and len(self.questions) < MOST_QUESTIONS:
-            self.questions[queues, count] = request
-        return request
+    def wait_only(self, known: Settled) -> None:
+        """Block where the server said that jobs are announced."""
+        seconds = known.wait_seconds or 0.0
+        began = time.monotonic()
+        announced = self.client.blpop(known.wait_keys, seconds)
+        check_wait(announced=bool(announced), began=began, seconds=seconds)
+
+    def find_out(self) -> Settled:
+        """Return what a wait has brought that was broken off; it brings nothing more."""
+        assert self._unanswered is not None
+        after, asked = self._unanswered
+        try:
+            settled = after.run_instead(self.request((), (), 0))
+            self.take_in(asked, settled)
+        except ConnectionLost:
+            raise
+        except BaseException:
+            self.answered()
+            raise
+        self.answered()
+        return settled
+
+    @property
+    def is_waiting_for_answer(self) -> bool:
+        """Whether there may be jobs for us that we do not know of."""
+        return self._unanswered is not None
+
+    def answered(self) -> None:
+        """Note that no answer to a wait is due any more."""
+        self._unanswered = None
+        self.board.words[boards.CALLS] += 1
 
     def show(self, jobs: Sequence[Reserved]) -> None:
         """Publish the jobs, so that the parent beats for them, and often enough."""
@@ -129,15 +148,42 @@ class Exchange:
         self.taken = [(board.take(job.jid, job.token), job) for job in jobs]
         for slot, job in self.taken:
             if slot == board.nowhere:
-                event(logging.WARNING, "no heartbeats", jid=job.jid[:100])
+                fields = {"queue": job.queue, "klass": job.klass}
+                event(logging.WARNING, "no heartbeats", jid=job.jid[:100], **fields)
         lock = self.lock_length.shortest(jobs)
         board.seconds[boards.LOCK] = lock
         if pace_for(lock) < board.seconds[boards.PACE]:
             self.ring()
 
+    # Settling.
+
+    def settle(self) -> None:
+        """Settle what is finished. Raises what the call raises."""
+        self.send((), 0)
+
+    def send(self, asked: tuple[str, ...], count: int) -> Settled | None:
+        """Make the call; on an error keep the outcomes that the server did not take."""
+        outcomes = self.batch.take_outcomes(MOST_OUTCOMES)
+        began = time.monotonic() if self._tells else 0.0
+        try:
+            settled = self.client.run(self.request(asked, outcomes, count))
+        except BaseException as error:
+            left = self.keep_unsettled(outcomes, error)
+            if left and is_about_the_call(error):
+                self.settle_singly(left)
+                return None
+            self.batch.put_back(left)
+            raise
+        if outcomes:
+            self.free(outcomes, settled)
+        if self._tells:
+            self.tell(len(outcomes), len(settled.jobs), began)
+        return settled
+
     def settle_early(self, outcomes: Sequence[Outcome]) -> bool:
         """Settle while a job runs; return whether that was possible."""
-        settlements = [settlement for _, settlement in outcomes]
+        settlements = [outcome[1] for outcome in outcomes]
+        began = time.monotonic()
         try:
             settled = self.early_client.settle(
                 self.worker.name, settlements, count=0, queues=()
@@ -147,6 +193,8 @@ class Exchange:
             event(logging.DEBUG, "settling early failed", error=error)
             return False
         self.free(outcomes, settled)
+        if self._tells:
+            self.tell(len(outcomes), 0, began)
         return True
 
     def settle_singly(self, outcomes: Sequence[Outcome]) -> None:
@@ -160,56 +208,16 @@ class Exchange:
                 if not is_about_the_call(error):
                     self.batch.put_back(outcomes[at:])
                     raise
-                if not self.refuse(*outcome, type(error).__name__, str(error)):
+                if not self.refuse(outcome, type(error).__name__, str(error)):
                     self.board.free(outcome[0])
             else:
                 self.free([outcome], settled)
 
-    def keep_unsettled(
-        self, outcomes: Sequence[Outcome], error: BaseException
-    ) -> Sequence[Outcome]:
-        """Return the outcomes that a call which failed so has left unsettled.
-
-        A call that is split may have settled some before.
-        """
-        done = getattr(error, "done", 0)
-        for slot, _ in outcomes[:done]:
-            self.board.free(slot)
-        return outcomes[done:]
-
-    def free(self, outcomes: Sequence[Outcome], settled: Settled) -> None:
-        """Take in how a call has answered: what is settled is held no longer."""
-        kept: set[int] = set()
-        if settled.refused:
-            sent = {outcome[1].jid: outcome for outcome in outcomes}
-            for refused in settled.refused:
-                slot, settlement = sent[refused.jid]
-                if self.refuse(slot, settlement, refused.code, refused.text):
-                    kept.add(slot)
-        for slot, _ in outcomes:
-            if slot not in kept:
-                self.board.free(slot)
-
-    def refuse(self, slot: int, outcome: Settlement, code: str, text: str) -> bool:
-        """Log that an outcome was refused; if the job is still ours, it fails.
-
-        Returns whether it is.
-        """
-        level = logging.DEBUG if outcome.verb == "release" else logging.WARNING
-        event(level, "refused", jid=outcome.jid, verb=outcome.verb, why=code, text=text)
-        if code in GONE or outcome.args[:1] == (failures.REFUSED,):
-            return False
-        words = failures.fitting(f"The server refused {outcome.verb}: {text}")
-        failure = Settlement(
-            outcome.jid, outcome.token, "fail", (failures.REFUSED, words)
-        )
-        self.batch.outcomes.append((slot, failure))
-        return True
+    def settle_instead(self, outcome: Outcome, settlement: Settlement) -> None:
+        """Settle a job in this way, for how it ended the server does not take."""
+        self.batch.outcomes.append((outcome[0], settlement, outcome[2]))
 
 
-def is_about_the_call(error: BaseException) -> bool:
-    """Return whether the server, or its client, objects to what the call says.
-
-    It would do so again, unlike after trouble with the server or with the connection.
-    """
-    return isinstance(error, QlessError) and not isinstance(error, ServerError)
+def drained(jobs: deque[Reserved]) -> list[Reserved]:
+    """Return and forget what is in a deque that somebody else may fill."""
+    return [jobs.popleft() for _ in range(len(jobs))]

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from django_qless.worker.pools.child import Child
+from django_qless.worker.pools.coroutines import coroutines
+from django_qless.worker.pools.fork import Keeper
+from django_qless.worker.pools.threads import threads
 
 if TYPE_CHECKING:
     from django_qless.worker.pools.board import Board
@@ -31,6 +34,19 @@ def prefork(worker: Worker, board: Board, doorbell: int) -> None:
     Child(worker, board, doorbell).run()
 
 
+def fork(worker: Worker, board: Board, doorbell: int) -> None:
+    """Be a keeper, which has each job run by a process of its own."""
+    Keeper(worker, board, doorbell).run()
+
+
 KINDS = {
     "prefork": Kind("long-lived processes", prefork, many=True, kills=True),
+    "fork": Kind("one process per job", fork, many=True, kills=True),
+    "threads": Kind("threads of one process", threads, many=False, kills=False),
+    "coroutines": Kind(
+        "coroutines in the event loop of one process",
+        coroutines,
+        many=False,
+        kills=False,
+    ),
 }

@@ -4,25 +4,39 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import signal
 import sys
 import time
 from typing import TYPE_CHECKING
 
+from django_qless.worker import stacks
 from django_qless.worker.log import logger
 from django_qless.worker.pools import board as boards
 from django_qless.worker.pools.lifeline import Lifeline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
+    from django_qless.core import Settlement
     from django_qless.worker.pools.board import Board
 
 CRASHED = 70  # sysexits' EX_SOFTWARE
 
+# Seconds after which a child that waits on in spite of an order is told again, doubled
+# each time, up to the longest.
+DEAF, LONGEST_DEAF = 0.02, 1.0
+
+# How a child begins: what its parent is told is not for it.
+TO_DEFAULT = (
+    *(signal.SIGTERM, signal.SIGCHLD, signal.SIGQUIT),
+    *(signal.SIGTSTP, signal.SIGTTIN, signal.SIGCONT),
+)
+TO_IGNORE = (signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
+
 # Not to be handled by a child in the moment before its own handlers are in place.
-HELD_OFF = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
+HELD_OFF = {*TO_DEFAULT, *TO_IGNORE, stacks.SIGNAL}
 
 
 class Process:
@@ -37,10 +51,13 @@ class Process:
         """Fork; `work` runs in the child, with its board, until it returns."""
         self.board = board
         self.lifeline = Lifeline()
+        self._dump = stacks.DumpFile()
+        self._nudges = 0
         self.began = time.monotonic()
         self.suspended = False
-        #: Set when the parent kills it: the locks whose loss is the reason, if it is.
-        self.doomed: frozenset[str] | None = None
+        #: Set when the parent kills it: what becomes of which running jobs, by token;
+        #: None for nothing, as their locks are lost. The others are handed back.
+        self.doomed: dict[str, Settlement | None] | None = None
         #: How it ended: an exit code, or the number of a signal below zero.
         self.status: int | None = None
         for stream in (sys.stdout, sys.stderr):
@@ -54,7 +71,7 @@ class Process:
         except OSError:
             self.lifeline.cut()
             self.lifeline.forget()
-            self.board.close()
+            self.close()
             raise
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -87,20 +104,20 @@ class Process:
                 self.lifeline.cut()
         return True
 
-    def kill(self, lost: Iterable[str] = ()) -> None:
-        """End it at once, with all that it has started.
-
-        `lost` are the tokens of locks that are lost, if that is why.
-        """
+    def kill(self, verdicts: Mapping[str, Settlement | None] | None = None) -> None:
+        """End it at once, with all that it has started; see `doomed`."""
         if self.doomed is None:
-            self.doomed = frozenset(lost)
+            self.doomed = dict(verdicts or {})
         self._kill_group()
 
-    def order_stop(self) -> None:
-        """Have it end when its running job has ended."""
-        if not self.board.words[boards.STOP]:
-            self.board.order_stop()
-        # Only a wait needs a signal; a job is not to be disturbed by one.
+    def order(self, word: int, value: int = 1) -> None:
+        """Give this word of its board this value, and have it look there."""
+        if self.board.order(word, value):
+            self.nudge()
+
+    def have_it_look(self) -> None:
+        """Have it look at its board, whatever it waits for."""
+        self.board.call_attention()
         self.nudge()
 
     def drop(self, lost: Iterable[str]) -> None:
@@ -108,21 +125,59 @@ class Process:
         self.board.order_drop(set(lost))
         self.nudge()
 
-    def nudge(self) -> None:
-        """Have it look at the board, if it sleeps or its main thread runs no jobs."""
-        if self.board.words[boards.IDLE]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGTERM)
+    def interrupt(self) -> None:
+        """Have its running jobs end by ShuttingDown."""
+        if self.board.order(boards.INTERRUPT):
+            self._send(signal.SIGUSR2)
+            self.nudge()
+
+    def dump(self) -> None:
+        """Have it write its stacks, for `stacks`."""
+        self._send(stacks.SIGNAL)
+
+    def stacks(self) -> str:
+        """Return the stacks that it has written since the last time."""
+        return self._dump.take()
 
     @property
-    def is_deaf(self) -> bool:
-        """Whether it sleeps in spite of an order.
+    def has_answered(self) -> bool:
+        """Whether it has written stacks since the last time."""
+        return self._dump.has_text
 
-        A signal that comes just before the system call in which a process waits is
-        noticed only after it.
+    def nudge(self) -> None:
+        """Have it look at the board, if it waits or its main thread runs no jobs.
+
+        Only a wait needs a signal; a job is not to be disturbed by one.
         """
-        words = self.board.words
-        return bool(words[boards.STOP] and words[boards.IDLE])
+        if self.board.words[boards.IDLE]:
+            self.board.seconds[boards.NUDGED] = time.monotonic()
+            self._send(signal.SIGTERM)
+
+    @property
+    def deaf_until(self) -> float:
+        """When to nudge it again (monotonic), as it waits in spite of an order.
+
+        Infinity if it does not. A signal that comes just before the system call in which
+        a process waits is noticed only after it.
+        """
+        words, seconds = self.board.words, self.board.seconds
+        if not (words[boards.IDLE] and self.board.has_orders) or self.suspended:
+            self._nudges = 0
+            return math.inf
+        pause = min(DEAF * 2.0**self._nudges, LONGEST_DEAF)
+        return seconds[boards.NUDGED] + pause
+
+    def nudge_again(self, now: float) -> None:
+        """Nudge it again if it is time."""
+        if now >= self.deaf_until:
+            self._nudges = min(self._nudges + 1, 10)
+            self.nudge()
+
+    @property
+    def works(self) -> bool:
+        """Whether it may run jobs just now: it is neither suspended nor killed."""
+        is_suspended = self.suspended or self.board.words[boards.SUSPENDED]
+        return not is_suspended and self.doomed is None
 
     def dry_look(self) -> int | None:
         """Return which of its calls found its queues empty, if that was its last."""
@@ -131,8 +186,14 @@ class Process:
         return calls if dry else None
 
     def close(self) -> None:
-        """Give back the memory of one that has ended."""
+        """Give back the memory and the file of one that has ended."""
         self.board.close()
+        self._dump.close()
+
+    def _send(self, number: int) -> None:
+        if self.status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def _kill_group(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -156,10 +217,13 @@ class Process:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             for sibling in siblings:
                 sibling.lifeline.cut()
+                sibling.close()
             signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            for number in TO_DEFAULT:
+                signal.signal(number, signal.SIG_DFL)
+            for number in TO_IGNORE:
+                signal.signal(number, signal.SIG_IGN)
+            stacks.answer(self._dump.number)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             work(self.board)
             code = 0

@@ -1,0 +1,75 @@
+"""Keeping the locks on the jobs of all children, and stopping work where they are lost."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from django_qless.worker.log import event
+from django_qless.worker.pools import board as boards
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from django_qless.worker.heartbeat import Heartbeat
+    from django_qless.worker.pools.board import Held
+    from django_qless.worker.pools.roster import Roster
+
+
+class Renewal:
+    """Beats for all jobs in one call, as often as the shortest of their locks needs."""
+
+    def __init__(self, heartbeat: Heartbeat, children: Roster) -> None:
+        self.heartbeat = heartbeat
+        self.children = children
+
+    def beat(self) -> Sequence[str]:
+        """Renew the locks of all children's jobs, if it is time; return orders."""
+        if time.monotonic() < self.heartbeat.due:
+            return ()
+        newest: dict[str, Held] = {}
+        for child in self.children:
+            # Who does not work has no right to a lock.
+            for held in child.board.holdings().locked if child.works else ():
+                known = newest.setdefault(held.jid, held)
+                if int(held.token) > int(known.token):
+                    newest[held.jid] = held
+        answer = self.heartbeat.beat(
+            [(held.jid, held.token) for held in newest.values()]
+        )
+        if answer.lost:
+            lost = [newest[jid].token for jid in answer.lost if jid in newest]
+            self.take_losses(set(lost))
+        self.heartbeat.relax(self.locks())
+        # A child that was given a short lock meanwhile has seen the old pace.
+        self.hurry()
+        return answer.orders
+
+    def hurry(self) -> None:
+        """Beat more often if a short lock asks for it, and tell the children the pace."""
+        for lock in self.locks():
+            self.heartbeat.hurry(lock)
+        for child in self.children:
+            child.board.seconds[boards.PACE] = self.heartbeat.pace
+
+    def locks(self) -> list[float]:
+        """Return the lengths of the locks on what the children hold."""
+        return [
+            child.board.seconds[boards.LOCK]
+            for child in self.children
+            if child.board.holdings().locked
+        ]
+
+    def take_losses(self, tokens: Collection[str]) -> None:
+        """Stop the work on jobs whose locks are lost."""
+        for child in self.children:
+            holdings = child.board.holdings()
+            lost = {held.token for held in holdings.locked if held.token in tokens}
+            running = [held for held in holdings.running if held.token in lost]
+            if running and self.children.kind.kills:
+                jid = running[0].jid
+                event(logging.WARNING, "lock lost, killing", jid=jid, pid=child.pid)
+                child.kill(dict.fromkeys(lost))
+            elif lost:
+                child.drop(lost)

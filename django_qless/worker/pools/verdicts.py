@@ -1,0 +1,61 @@
+"""How a job is settled whose process has ended, or is ended, under it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from django_qless.core import Settlement
+from django_qless.worker import failures
+from django_qless.worker.log import event
+
+if TYPE_CHECKING:
+    from django_qless.worker.pools.board import Held
+
+CRASH_LIMIT = 3
+"""How many times a job may take its process with it and still be tried again."""
+
+
+def died(jid: str, token: str, pid: int, status: int, stacks: str = "") -> Settlement:
+    """Return the verdict on a job whose process died by itself: that was its crash.
+
+    `status` is an exit code, or the number of a signal below zero; `stacks` is what the
+    process has written at its end.
+    """
+    return crashed(jid, token, failures.death_of(pid, status), stacks)
+
+
+def blocked(
+    held: Held, pid: int, seconds: float, stacks: str, *, sure: bool
+) -> Settlement:
+    """Return the verdict on a job that has blocked an event loop for so many seconds."""
+    whose = f"the event loop of process {pid} for {seconds:.0f} s"
+    words = f"The job blocked {whose}: the process was killed."
+    if not sure:
+        words = f"The job, or another beside it, blocked {whose}, which was killed."
+    return crashed(held.jid, held.token, words, stacks)
+
+
+def overran(held: Held, pid: int, stacks: str) -> Settlement:
+    """Return the verdict on a job that ran longer than it may."""
+    words = failures.overrun(held.hard)
+    event(logging.WARNING, "hard timeout, killing", jid=held.jid, pid=pid)
+    args = (held.delay, failures.TIMEOUT, message_of(words, stacks))
+    return Settlement(held.jid, held.token, "retry", args)
+
+
+def crashed(jid: str, token: str, words: str, stacks: str) -> Settlement:
+    """Return the verdict on a job that has taken its process with it."""
+    event(logging.ERROR, "crashed", jid=jid, why=words)
+    args = (CRASH_LIMIT, failures.WORKER_CRASH, message_of(words, stacks))
+    return Settlement(jid, token, "crash", args)
+
+
+def release(jid: str, token: str) -> Settlement:
+    """Return the verdict on a job that is not to blame: back, nothing used up."""
+    return Settlement(jid, token, "release", (0,))
+
+
+def message_of(words: str, stacks: str) -> str:
+    """Return the message of the failure."""
+    return failures.fitting(f"{words}\n\n{stacks}" if stacks else words)

@@ -1,0 +1,25 @@
+"""A worker in the plain environment with the jobs of the contract.
+
+    python -m tests.worker.contract.process '{"url": …}'
+
+QLESS_TEST_CLOCK_OFF in the environment is by how many seconds its clock is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+if __name__ == "__main__":
+    off = float(os.environ.get("QLESS_TEST_CLOCK_OFF", "0"))
+    if off:
+        # Before anything can have taken hold of the right one.
+        right, right_ns = time.time, time.time_ns
+        time.time = lambda: right() + off
+        time.time_ns = lambda: right_ns() + int(off * 1e9)
+
+    import tests.worker.contract_jobs  # noqa: F401  the names of its jobs
+    from tests.worker import plain
+
+    sys.exit(plain.main())

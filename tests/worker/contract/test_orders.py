@@ -1,0 +1,66 @@
+"""What operators may ask of a running worker, by signal and through the server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.worker.stage import Stage
+
+
+@pytest.mark.parametrize("way", ["signals", "orders"])
+def test_quiet_and_resume(stage: Stage, way: str) -> None:
+    """The running job goes on, no other is begun, until the worker may go on."""
+    held = stage.put_hold("hold", "held")
+    worker = stage.start(name="w")
+    stage.run_of("held")
+    quiet: Callable[[], object]
+    if way == "signals":
+        quiet, resume = lambda: worker.signal("TSTP"), lambda: worker.signal("CONT")
+    else:
+        quiet = lambda: stage.client.order("w", "quiet")  # noqa: E731
+        resume = lambda: stage.client.order("w", "resume")  # noqa: E731
+    quiet()
+    worker.wait_for_log("quiet")
+    later = stage.put_run("arecord", "later")
+    stage.latch().open()
+    stage.job_when(held, "complete")
+    assert stage.job(later).state == "waiting"
+    assert not stage.runs.of("later")
+    resume()
+    stage.job_when(later, "complete")
+
+
+def test_the_order_to_stop(stage: Stage) -> None:
+    jid = stage.put_hold("ahold", "held")
+    worker = stage.start(concurrency=2, name="w")
+    stage.run_of("held")
+    stage.client.order("w", "stop")
+    worker.wait_for_log("stop")
+    stage.latch().open()
+    assert worker.wait() == 0
+    assert stage.job(jid).state == "complete"
+
+
+def test_the_order_to_tell_what_it_is_at(stage: Stage) -> None:
+    stage.put_hold("hold", "held")
+    stage.put_hold("ahold", "aheld")
+    stage.start(concurrency=2, name="w")
+    stage.run_of("held")
+    stage.run_of("aheld")
+    stage.client.order("w", "dump")
+    stage.wait(
+        lambda: (
+            (text := stage.client.stacks("w"))
+            and "in hold_on" in text
+            and "ahold" in text
+        ),
+        "the stacks are there",
+    )
+    stage.latch().open()
+    stage.end_of("held")
+    assert stage.end_of("aheld").end

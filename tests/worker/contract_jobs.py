@@ -1,0 +1,302 @@
+"""Jobs for all pools. Each of them is there twice: `hold`, and `ahold` as a coroutine."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from typing import Any
+
+from django_qless.exceptions import Fail, Retry
+from tests.worker.plain import current, job
+from tests.worker.runs import is_open, recorded, write
+
+# Seconds between two looks of a job that waits.
+PAUSE = 0.005
+
+
+@job()
+def record(path: str, name: str, seconds: float = 0) -> None:
+    """Be recorded, and take some time."""
+    with recorded(path, name):
+        if seconds:
+            time.sleep(seconds)
+
+
+@job()
+async def arecord(path: str, name: str, seconds: float = 0) -> None:
+    with recorded(path, name):
+        if seconds:
+            await asyncio.sleep(seconds)
+
+
+def hold_on(path: str, name: str, latch: str) -> str:
+    with recorded(path, name) as run:
+        while not is_open(latch):
+            time.sleep(PAUSE)
+    return run
+
+
+async def ahold_on(path: str, name: str, latch: str) -> str:
+    with recorded(path, name) as run:
+        while not is_open(latch):
+            await asyncio.sleep(PAUSE)
+    return run
+
+
+@job(backoff=0)
+def hold(path: str, name: str, latch: str) -> str:
+    """Wait for the latch; return the name of the run."""
+    return hold_on(path, name, latch)
+
+
+@job(backoff=0)
+async def ahold(path: str, name: str, latch: str) -> str:
+    return await ahold_on(path, name, latch)
+
+
+@job(backoff=0, timeout=0.2)
+def hold_briefly(path: str, name: str, latch: str) -> str:
+    """Have a timeout that comes as an exception."""
+    return hold_on(path, name, latch)
+
+
+@job(backoff=0, timeout=0.2)
+async def ahold_briefly(path: str, name: str, latch: str) -> str:
+    return await ahold_on(path, name, latch)
+
+
+def insist_on(path: str, name: str, latch: str) -> str:
+    with recorded(path, name) as run:
+        while not is_open(latch):
+            try:
+                time.sleep(PAUSE)
+            except Exception as error:  # noqa: BLE001
+                write(path, "told", name, run, 0, type(error).__name__)
+    return run
+
+
+async def ainsist_on(path: str, name: str, latch: str) -> str:
+    with recorded(path, name) as run:
+        while not is_open(latch):
+            try:
+                await asyncio.sleep(PAUSE)
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001
+                write(path, "told", name, run, 0, type(error).__name__)
+    return run
+
+
+@job(backoff=0)
+def insist(path: str, name: str, latch: str) -> str:
+    """Go on whatever is said."""
+    return insist_on(path, name, latch)
+
+
+@job(backoff=0)
+async def ainsist(path: str, name: str, latch: str) -> str:
+    return await ainsist_on(path, name, latch)
+
+
+@job(backoff=0, timeout=0.1, hard_timeout=1)
+def insist_briefly(path: str, name: str, latch: str) -> str:
+    """Go on whatever is said, until the process is killed."""
+    return insist_on(path, name, latch)
+
+
+@job(backoff=0, timeout=0.1, hard_timeout=1)
+async def ainsist_briefly(path: str, name: str, latch: str) -> str:
+    return await ainsist_on(path, name, latch)
+
+
+@job()
+def answer(value: Any) -> Any:
+    """Return what was given, and who one is."""
+    return [value, current().jid]
+
+
+@job()
+async def aanswer(value: Any) -> Any:
+    await asyncio.sleep(0)
+    return [value, current().jid]
+
+
+@job(backoff=0)
+def fall(path: str, name: str) -> None:
+    """Fail with an exception."""
+    with recorded(path, name):
+        raise LookupError("nothing there")
+
+
+@job(backoff=0)
+async def afall(path: str, name: str) -> None:
+    with recorded(path, name):
+        await asyncio.sleep(0)
+        raise LookupError("nothing there")
+
+
+@job()
+def resign() -> None:
+    """Fail for good."""
+    raise Fail("resigned", "of one's own free will")
+
+
+@job()
+async def aresign() -> None:
+    raise Fail("resigned", "of one's own free will")
+
+
+@job()
+def try_twice(path: str, name: str) -> int:
+    """Ask for another attempt once."""
+    attempt = current().attempt
+    with recorded(path, name):
+        if attempt == 1:
+            raise Retry(delay=0)
+    return attempt
+
+
+@job()
+async def atry_twice(path: str, name: str) -> int:
+    attempt = current().attempt
+    with recorded(path, name):
+        if attempt == 1:
+            raise Retry(delay=0)
+    return attempt
+
+
+@job()
+def move(queue: str) -> str:
+    """Go on in another queue; return where it ended."""
+    here = current().queue
+    if here != queue:
+        current().move_to(queue)
+    return here
+
+
+@job()
+async def amove(queue: str) -> str:
+    here = current().queue
+    if here != queue:
+        current().move_to(queue)
+    return here
+
+
+def die_of(cause: str) -> None:
+    if cause == "exit":
+        os._exit(7)
+    elif cause == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    else:
+        signal.signal(signal.SIGSEGV, signal.SIG_DFL) if in_main_thread() else None
+        ctypes.string_at(0)
+
+
+def in_main_thread() -> bool:
+    import threading
+
+    return threading.current_thread() is threading.main_thread()
+
+
+@job()
+def die(path: str, name: str, cause: str) -> None:
+    """Take the process along."""
+    with recorded(path, name):
+        die_of(cause)
+
+
+@job()
+async def adie(path: str, name: str, cause: str) -> None:
+    with recorded(path, name):
+        await asyncio.sleep(0)
+        die_of(cause)
+
+
+@job()
+def have_child(path: str, name: str, latch: str) -> None:
+    """Start a process that would live on; tell its id; wait."""
+    child = subprocess.Popen(["sleep", "1000"])
+    hold_on(path, f"{name}:{child.pid}", latch)
+
+
+@job()
+async def ahave_child(path: str, name: str, latch: str) -> None:
+    child = await asyncio.create_subprocess_exec("sleep", "1000")
+    await ahold_on(path, f"{name}:{child.pid}", latch)
+
+
+@job()
+def use_sandbox(path: str, name: str, cause: str = "") -> list[str]:
+    """Leave something in the sandbox; tell where it is, return what was there."""
+    folder = current().sandbox
+    with recorded(path, f"{name}:{folder}"):
+        found = os.listdir(folder)
+        with open(os.path.join(folder, "left"), "w") as file:
+            file.write(name)
+        if cause:
+            die_of(cause)
+    return found
+
+
+@job()
+async def ause_sandbox(path: str, name: str, cause: str = "") -> list[str]:
+    return use_sandbox(path, name, cause)
+
+
+_libc = ctypes.PyDLL(None)
+
+
+@job()
+def hold_interpreter(path: str, name: str, seconds: float) -> str:
+    """Stay inside a C function that does not let other threads run."""
+    with recorded(path, name) as run:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            _libc.poll(None, 0, max(1, int(left * 1000)))
+    return run
+
+
+@job()
+async def ahold_interpreter(path: str, name: str, seconds: float) -> str:
+    """The same: it holds the event loop as well."""
+    return hold_interpreter(path, name, seconds)
+
+
+@job()
+def wait_for_nothing(path: str, name: str, seconds: float) -> str:
+    """Wait where other threads run, but no event loop turns."""
+    with recorded(path, name) as run:
+        time.sleep(seconds)
+    return run
+
+
+@job()
+async def await_nothing(path: str, name: str, seconds: float) -> str:
+    """Wait where other threads run, but no event loop turns."""
+    return wait_for_nothing(path, name, seconds)
+
+
+@job(backoff=0)
+def relay(path: str, name: str, first: str, then: str) -> str:
+    """Wait for one latch at the first attempt, for another one later."""
+    return hold_on(path, name, first if current().attempt == 1 else then)
+
+
+@job(backoff=0)
+async def arelay(path: str, name: str, first: str, then: str) -> str:
+    return await ahold_on(path, name, first if current().attempt == 1 else then)
+
+
+@job()
+def record_self(path: str, seconds: float) -> None:
+    """Be recorded under one's own jid."""
+    with recorded(path, current().jid):
+        time.sleep(seconds)
+
+
+@job()
+async def arecord_self(path: str, seconds: float) -> None:
+    with recorded(path, current().jid):
+        await asyncio.sleep(seconds)

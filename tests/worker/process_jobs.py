@@ -1,0 +1,71 @@
+"""Jobs about the processes that run them, and a worker that knows them.
+
+python -m tests.worker.process_jobs '{"url": "unix://…", …}'
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+from django_qless.exceptions import ShuttingDown
+from tests.worker.ledger import note, wait_at
+from tests.worker.plain import current, job, main
+
+MODULE = "tests.worker.process_jobs"
+
+# What a job leaves in its process.
+REMAINS: list[bytes] = []
+
+
+@job()
+def tell_process(ledger: str, name: str) -> None:
+    """Tell which process runs this, and how many jobs have run in it before."""
+    note(ledger, "ran", name, os.getpid(), len(REMAINS))
+    REMAINS.append(b"")
+
+
+@job()
+def grow(ledger: str, megabytes: int) -> None:
+    """Take memory and keep it."""
+    REMAINS.append(b"x" * (megabytes << 20))
+    note(ledger, "grown", os.getpid())
+
+
+@job()
+def leave_behind(ledger: str) -> None:
+    """Return, while a process that was started goes on."""
+    child = subprocess.Popen(["sleep", "1000"])
+    note(ledger, "left", child.pid)
+
+
+@job()
+def leave_pipe_behind(ledger: str) -> None:
+    """Die, while a copy goes on that has everything open."""
+    copy = os.fork()
+    if copy == 0:
+        signal.pause()
+    note(ledger, "left", copy)
+    os._exit(3)
+
+
+@job()
+def abort_here() -> None:
+    os.abort()
+
+
+@job()
+def be_interrupted(ledger: str, gate: str) -> None:
+    """Tell if the worker has no more time."""
+    note(ledger, "running", current().jid, os.getpid())
+    try:
+        wait_at(gate)
+    except ShuttingDown:
+        note(ledger, "told")
+        raise
+
+
+if __name__ == "__main__":
+    sys.exit(main())

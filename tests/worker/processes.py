@@ -1,0 +1,142 @@
+"""Workers as processes of their own, and what can be seen of processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.servers import poll
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from django_qless.core import Client
+
+ROOT = Path(__file__).parents[2]
+
+
+class WorkerProcess:
+    """A worker in the plain environment, run by another Python."""
+
+    def __init__(
+        self,
+        url: str,
+        log: Path,
+        *,
+        module: str = "tests.worker.plain",
+        environment: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        """Start it with these options of a worker; its output goes to the log."""
+        self.log = log
+        arguments = json.dumps({"url": url, **options})
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", module, arguments],
+                cwd=ROOT,
+                env={**os.environ, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def signal(self, name: str) -> None:
+        self.process.send_signal(signal.Signals[f"SIG{name}"])
+
+    def wait(self, seconds: float = 30) -> int:
+        """Return the exit code, when it has ended."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the worker goes on: {self.output}") from None
+
+    def wait_for_log(self, text: str, times: int = 1) -> None:
+        """Return when the worker has logged this so many times."""
+        poll(
+            lambda: self.output.count(text) >= times,
+            what=f"{text!r} in the worker's log",
+        )
+
+    def family(self) -> list[int]:
+        """Return the ids of all its processes that run, its own first."""
+        return [self.pid, *descendants(self.pid)]
+
+    def close(self) -> None:
+        """End it for certain; its children end with it."""
+        self.process.kill()
+        self.process.wait()
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the processes that this one has started and that still run."""
+    found: list[int] = []
+    with suppress(OSError):
+        # The kernel keeps them by thread.
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            with suppress(OSError):
+                found += map(int, children.read_text().split())
+    return sorted(found)
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the children of a process, and theirs, and so on."""
+    children = children_of(pid)
+    return [*children, *(one for child in children for one in descendants(child))]
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether this process runs (a zombie does not)."""
+    return state_of(pid) not in "ZX"
+
+
+def is_suspended(pid: int) -> bool:
+    """Return whether this process has been stopped by a signal."""
+    return state_of(pid) == "T"
+
+
+def state_of(pid: int) -> str:
+    """Return the letter by which the kernel tells a process's state; X: it is gone."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except (ProcessLookupError, FileNotFoundError):
+        return "X"
+    return status.rpartition(")")[2].split()[0]
+
+
+def processor_seconds(pids: list[int]) -> float:
+    """Return for how long these processes have had a processor so far, in seconds."""
+    ticks = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def no_new_connections(client: Client) -> Iterator[None]:
+    """Break all connections but one's own, and refuse new ones, for a while."""
+    redis = client.redis
+    limit = redis.config_get("maxclients")["maxclients"]
+    redis.config_set("maxclients", 1)
+    try:
+        for known in redis.client_list():
+            if known["id"] != str(redis.client_id()):
+                redis.client_kill_filter(_id=known["id"])
+        yield
+    finally:
+        redis.config_set("maxclients", limit)

@@ -1,0 +1,218 @@
+"""One process that runs jobs in the tasks of an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+import pytest
+
+from django_qless.worker.execution import Execution
+from django_qless.worker.pools import board as boards
+from tests.servers import poll
+from tests.worker.crews import LoneCrew
+from tests.worker.plain import current, job
+from tests.worker.stage import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from django_qless.core import Reserved, Settlement
+    from tests.servers import Server
+
+    Start = Callable[..., LoneCrew]
+
+# pytest-xdist has threads, which the children here do not touch.
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+
+mark: ContextVar[str] = ContextVar("mark", default="")
+
+
+@job()
+async def leave_mark() -> str:
+    """Return what others have left; leave something oneself."""
+    seen = mark.get()
+    mark.set(current().jid)
+    await asyncio.sleep(0)
+    return seen + (mark.get() if mark.get() != current().jid else "")
+
+
+@job()
+async def block(seconds: float) -> None:
+    """Keep the loop from turning."""
+    time.sleep(seconds)
+
+
+@job(backoff=0)
+async def cancel_oneself() -> None:
+    asyncio.current_task().cancel()  # type: ignore[union-attr]
+    await asyncio.sleep(10)
+
+
+@job()
+async def leave_a_task(latch: str) -> None:
+    """Have something go on after one's end."""
+
+    async def go_on() -> None:
+        await asyncio.sleep(3600)
+
+    leave_a_task.task = asyncio.create_task(go_on())  # type: ignore[attr-defined]
+
+
+@job()
+async def name_thread_of_loop() -> str:
+    return threading.current_thread().name
+
+
+@job()
+async def wait_for_children() -> int | None:
+    """Run a process."""
+    process = await asyncio.create_subprocess_exec("true")
+    return await process.wait()
+
+
+@pytest.fixture
+def start(server: Server, tmp_path: Path) -> Iterator[Start]:
+    crews: list[LoneCrew] = []
+
+    def start(**options: object) -> LoneCrew:
+        crews.append(LoneCrew(server, tmp_path, "coroutines", **options))
+        return crews[-1]
+
+    yield start
+    for crew in crews:
+        crew.close()
+
+
+@pytest.fixture
+def stage(server: Server, tmp_path: Path) -> Iterator[Stage]:
+    with Stage(server, tmp_path, "coroutines") as stage:
+        yield stage
+
+
+def test_both_kinds_of_jobs_share_the_room(start: Start) -> None:
+    crew = start(concurrency=4)
+    jids = [
+        crew.put(klass, crew.latch)
+        for _ in range(4)
+        for klass in ("wait_for", "await_")
+    ]
+    crew.running(4)
+    assert crew.client.queue_counts("q").waiting == 4
+    crew.open()
+    for jid in jids:
+        crew.when(jid, "complete")
+    crew.holds_nothing()
+
+
+def test_context_variables_end_with_their_job(start: Start) -> None:
+    """Also if the next job is started by the end of the one before."""
+    crew = start(concurrency=2)
+    jids = [crew.put("leave_mark") for _ in range(100)]
+    for jid in jids:
+        crew.when(jid, "complete")
+    assert {crew.client.result(jid) for jid in jids} == {""}
+
+
+def test_a_job_that_cancels_its_own_task_has_failed(start: Start) -> None:
+    crew = start(concurrency=2)
+    jid = crew.put("cancel_oneself", retries=1)
+    failure = crew.when(jid, "failed").failure
+    assert failure is not None
+    assert failure.group == "CancelledError"
+    crew.when(crew.put("await_now"), "complete")
+
+
+def test_an_error_of_ones_own_is_a_failure_of_the_job(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that ended so would keep its job for ever."""
+
+    async def aperform(execution: Execution, reserved: Reserved) -> Settlement:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(Execution, "aperform", aperform)
+    crew = start(concurrency=2)
+    failure = crew.when(crew.put("await_now", retries=0), "failed").failure
+    assert failure is not None
+    assert failure.group == "CancelledError"
+    crew.holds_nothing()
+
+
+def test_what_a_job_leaves_behind_does_not_keep_the_crew(start: Start) -> None:
+    crew = start(concurrency=2)
+    crew.when(crew.put("leave_a_task", crew.latch), "complete")
+    crew.order(boards.STOP)
+    assert crew.wait() == 0
+
+
+def test_processes_can_be_waited_for(start: Start) -> None:
+    crew = start(concurrency=3)
+    for jid in [crew.put("wait_for_children") for _ in range(5)]:
+        crew.when(jid, "complete")
+        assert crew.client.result(jid) == 0
+
+
+@job()
+async def await_now() -> None:
+    """Return without having waited."""
+
+
+class TestBlockedLoop:
+    def test_the_loop_turns_while_nothing_blocks_it(self, start: Start) -> None:
+        crew = start(concurrency=2, block_limit=0.4)
+        seen = poll(lambda: crew.board.seconds[boards.TURNED], what="it turns")
+        # Idle, …
+        poll(lambda: crew.board.seconds[boards.TURNED] > seen, what="it turns")
+        for klass in ("wait_for", "await_"):
+            crew.put(klass, crew.latch)
+        crew.running(2)
+        # … at work, …
+        seen = crew.board.seconds[boards.TURNED]
+        poll(lambda: crew.board.seconds[boards.TURNED] > seen + 0.5, what="it turns")
+        # … and quiet.
+        crew.order(boards.QUIET)
+        seen = crew.board.seconds[boards.TURNED]
+        poll(lambda: crew.board.seconds[boards.TURNED] > seen + 0.5, what="it turns")
+        assert crew.word(boards.CULPRIT) == 0
+        assert "blocked" not in crew.output
+
+    def test_the_culprit_is_named(self, start: Start) -> None:
+        crew = start(concurrency=3, block_limit=0.6)
+        crew.put("await_", crew.latch)
+        crew.running(1)
+        jid = crew.put("block", 1.5)
+        culprit = poll(lambda: crew.word(boards.CULPRIT), what="it is found")
+        (held,) = [held for held in crew.running(2) if held.jid == jid]
+        assert culprit == held.slot + 1
+        poll(lambda: "the event loop is blocked" in crew.output, what="it is told")
+        (line,) = [line for line in crew.output.split("\n") if "blocked" in line]
+        assert jid in line
+        assert "time.sleep(seconds)" in line
+        # When the loop turns again, nobody is to blame.
+        crew.when(jid, "complete")
+        poll(lambda: not crew.word(boards.CULPRIT), what="it is forgotten")
+
+    def test_the_process_is_ended_and_the_others_go_on(self, stage: Stage) -> None:
+        blocking = stage.put_run("await_nothing", "blocking", 1000, retries=0)
+        stage.start(concurrency=2, block_limit=0.5)
+        stage.run_of("blocking")
+        other = stage.put_run("arecord", "other", retries=0)
+        stage.job_when(blocking, "failed")
+        stage.job_when(other, "complete")
+
+
+def test_orders_are_followed_beside_jobs_that_wait(start: Start) -> None:
+    crew = start(concurrency=2)
+    (held,) = (crew.put("await_", crew.latch), crew.running(1))[1]
+    crew.drop({held.token})
+    # Its lock is not lost in truth: handed back, it runs again.
+    poll(
+        lambda: (now := crew.board.holdings().running) and now[0].token != held.token,
+        what=f"it runs anew: {crew.board.holdings()} {crew.output}",
+    )
+    assert "interrupted" in crew.output

@@ -1,0 +1,246 @@
+"""How one job's run is judged, without a server, and what is said of it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from django_qless.core import Client, Reserved, Settlement
+from django_qless.core.reserved import packed_settlements
+from django_qless.exceptions import Fail, JobLost, JobTimeout, Retry, ShuttingDown
+from django_qless.options import Options
+from django_qless.registry import JobType
+from django_qless.worker.execution import UNKNOWN_PATIENCE, Execution
+from django_qless.worker.failures import overrun
+from django_qless.worker.telling import outcome_word, tell
+from tests.worker.plain import JOBS, PlainEnvironment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def reserved(klass: str = "it", *args: Any, **fields: Any) -> Reserved:
+    data = json.dumps({"args": args})
+    job = Reserved("jid", "q", klass, data, "7", 3, 3, 0, "[]", "", 0.0)
+    return job._replace(**fields)
+
+
+@pytest.fixture(params=["perform", "aperform", "aperform a coroutine"])
+def outcome_of(request: pytest.FixtureRequest) -> Iterator[Callable[..., Settlement]]:
+    """Runs a function as a job, blocking or in an event loop; returns the outcome."""
+    execution = Execution(PlainEnvironment("unix:///nowhere"), None, "w")  # type: ignore[arg-type]
+
+    def run(
+        function: Callable[..., Any], options: Options | None = None, **fields: Any
+    ) -> Settlement:
+        async def as_coroutine() -> Any:
+            return function()
+
+        is_async = request.param.endswith("coroutine")
+        body = as_coroutine if is_async else function
+        options = options or Options(backoff=5)
+        JOBS["it"] = JobType("it", body, options, is_async=is_async)
+        job = reserved(**fields)
+        if request.param == "perform":
+            return execution.perform(job)
+        return asyncio.run(execution.aperform(job))
+
+    yield run
+    JOBS.pop("it", None)
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    def function() -> None:
+        raise error
+
+    return function
+
+
+class Trouble(Exception):
+    pass
+
+
+class Hostile(Exception):
+    """Whatever is asked of it goes wrong."""
+
+    group = 5
+
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+    __repr__ = __str__
+
+
+class HostileFail(Fail):
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+class TestOutcomes:
+    def test_nothing_is_returned(self, outcome_of: Any) -> None:
+        assert outcome_of(lambda: None) == ("jid", "7", "complete", ())
+
+    def test_a_result(self, outcome_of: Any) -> None:
+        assert outcome_of(lambda: [1]).args == ("[1]", 86400)
+        assert outcome_of(lambda: [1], Options(result_ttl=0)).args == ()
+
+    def test_a_result_that_cannot_be_kept(self, outcome_of: Any) -> None:
+        outcome = outcome_of(lambda: {1})
+        assert (outcome.verb, outcome.args[0]) == ("fail", "bad-result")
+        assert "its result cannot be kept" in outcome.args[1]
+        assert "set is not JSON serializable" in outcome.args[1]
+
+    def test_an_exception(self, outcome_of: Any) -> None:
+        outcome = outcome_of(raising(KeyError("k")))
+        assert (outcome.verb, *outcome.args[:2]) == ("retry", 5, "KeyError")
+        assert outcome.args[2].endswith("KeyError: 'k'\n")
+        # It begins with the job's own code.
+        assert "in function" in outcome.args[2].splitlines()[1] or (
+            "in as_coroutine" in outcome.args[2].splitlines()[1]
+        )
+
+    @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+    def test_an_exception_that_should_end_the_process(
+        self, outcome_of: Any, error: BaseException, request: Any
+    ) -> None:
+        outcome = outcome_of(raising(error))
+        assert (outcome.verb, outcome.args[1]) == ("retry", type(error).__name__)
+
+    def test_a_cancellation_of_its_own(self, outcome_of: Any) -> None:
+        outcome = outcome_of(raising(asyncio.CancelledError()))
+        assert (outcome.verb, outcome.args[1]) == ("retry", "CancelledError")
+
+    def test_a_timeout(self, outcome_of: Any) -> None:
+        outcome = outcome_of(raising(JobTimeout(2)))
+        assert (outcome.verb, outcome.args[1]) == ("retry", "timeout")
+
+    @pytest.mark.parametrize("error", [ShuttingDown(), JobLost()])
+    def test_an_interruption(self, outcome_of: Any, error: Exception) -> None:
+        assert outcome_of(raising(error)) == ("jid", "7", "release", (0,))
+
+    def test_a_failure_because_of_an_interruption(self, outcome_of: Any) -> None:
+        """Only the interruption itself counts, not what the job makes of it."""
+
+        def function() -> None:
+            try:
+                raise ShuttingDown
+            except ShuttingDown:
+                raise ValueError("cannot stop now") from None
+
+        assert outcome_of(function).verb == "retry"
+
+    def test_fail(self, outcome_of: Any) -> None:
+        outcome = outcome_of(raising(Fail("bad-input", "no file")))
+        assert outcome[2:] == ("fail", ("bad-input", "no file"))
+
+    def test_retry(self, outcome_of: Any) -> None:
+        outcome = outcome_of(raising(Retry(7, message="soon", group="g")))
+        assert outcome[2:] == ("retry", (7, "g", "soon"))
+        assert outcome_of(raising(Retry())).args[0] == 5
+
+    @pytest.mark.parametrize("delay", ["soon", float("nan"), -1, [3], True])
+    def test_retry_at_no_time(self, outcome_of: Any, delay: Any, caplog: Any) -> None:
+        assert outcome_of(raising(Retry(delay))).args[0] == 5
+        assert "Retry(delay=" in caplog.text
+
+    def test_a_name_that_nobody_knows(self, outcome_of: Any) -> None:
+        outcome = outcome_of(lambda: 1, klass="nobody.knows")
+        assert outcome[2:] == ("unknown", (UNKNOWN_PATIENCE,))
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            *(Hostile(), HostileFail("g"), Fail("g", 404), Fail(404)),  # type: ignore[arg-type]
+            *(Retry(1, message=404), Fail("", "")),  # type: ignore[arg-type]
+        ],
+    )
+    def test_whatever_is_raised_can_be_settled(
+        self, outcome_of: Any, error: BaseException
+    ) -> None:
+        outcome = outcome_of(raising(error))
+        assert outcome.verb in ("retry", "fail")
+        assert list(packed_settlements([outcome]))
+        group, message = outcome.args[-2:]
+        assert isinstance(group, str)
+        assert isinstance(message, str)
+
+    def test_an_environment_that_fails(self, outcome_of: Any, monkeypatch: Any) -> None:
+        def fail(self: object, klass: str) -> None:
+            raise ImportError("half deployed")
+
+        monkeypatch.setattr(PlainEnvironment, "resolve", fail)
+        outcome = outcome_of(lambda: 1)
+        assert (outcome.verb, outcome.args[1]) == ("retry", "ImportError")
+
+    def test_the_exception_is_not_kept(self, outcome_of: Any) -> None:
+        """Its traceback holds all that the job had in its hands."""
+        watched: list[Any] = []
+
+        def trouble() -> Trouble:
+            made = Trouble()
+            watched.append(weakref.ref(made))
+            return made
+
+        def function() -> None:
+            raise trouble()
+
+        gc.disable()
+        try:
+            outcome_of(function)
+            assert watched[0]() is None
+        finally:
+            gc.enable()
+
+
+class TestTelling:
+    @pytest.mark.parametrize(
+        ("verb", "args", "remaining", "level", "word", "more"),
+        [
+            ("complete", (), 3, "DEBUG", "done", {}),
+            ("move", ("q2", 0), 3, "DEBUG", "moved", {}),
+            (
+                *("retry", (5, "g", "m"), 1, "WARNING", "failed, to be tried again"),
+                {"group": "g", "delay": 5},
+            ),
+            ("retry", (5, "g", "m"), 0, "WARNING", "failed", {"group": "g"}),
+            ("fail", ("g", "m"), 3, "WARNING", "failed", {"group": "g"}),
+            ("release", (0,), 3, "INFO", "handed back", {}),
+            ("unknown", (600,), 3, "WARNING", "unknown job name", {}),
+        ],
+    )
+    def test_what_is_said_of_an_outcome(
+        self, verb: str, args: Any, remaining: int, level: str, word: str, more: Any
+    ) -> None:
+        job = reserved(remaining=remaining)
+        said = outcome_word(job, Settlement("jid", "7", verb, args))
+        fields = {"queue": "q", "jid": "jid", "klass": "it", **more}
+        assert said == (getattr(logging, level), word, fields)
+
+    def test_the_last_attempt_is_the_servers_last_as_well(self, client: Client) -> None:
+        """What the log calls the last one is what the server takes for it."""
+        client.put("", "q", "x", "it", "{}", retries=1)
+        words = []
+        while jobs := client.settle("w", [], 1, ["q"]).jobs:
+            outcome = Settlement("x", jobs[0].token, "retry", (0, "g", "m"))
+            words.append(outcome_word(jobs[0], outcome)[1])
+            client.settle("w", [outcome], 0, ())
+        assert words == ["failed, to be tried again", "failed"]
+        job = client.get("x")
+        assert job is not None
+        assert job.state == "failed"
+
+    def test_the_line(self, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level(logging.DEBUG, "django_qless.worker"):
+            tell(reserved(), Settlement("jid", "7", "complete"), 0.25)
+        assert "done" in caplog.text
+        assert "jid=jid" in caplog.text
+        assert "seconds=0.25" in caplog.text
+
+    def test_a_hard_timeout(self) -> None:
+        assert "hard timeout of 1.5 s" in overrun(1.5)

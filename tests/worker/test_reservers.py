@@ -1,0 +1,378 @@
+"""Which queues are asked, in what order: each reserver against a real server."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+import redis
+
+from django_qless.core import Client, Settlement
+from django_qless.core.jid import new_jid
+from django_qless.worker.pools.kinds import KINDS
+from django_qless.worker.queue_book import QueueBook
+from django_qless.worker.reservers import RESERVERS, new_reserver
+from django_qless.worker.reservers.lag import Lag
+from django_qless.worker.reservers.lottery import LEFT_OUT, Lottery, PlainLottery
+from django_qless.worker.reservers.shuffled import Shuffled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from django_qless.worker.reservers import Reserver
+    from tests.worker.conftest import WorkerProcess
+    from tests.worker.ledger import Ledger
+
+    StartWorker = Callable[..., WorkerProcess]
+
+EVERY = sorted(RESERVERS)
+
+
+def fill(client: Client, **counts: int) -> None:
+    """Put so many jobs into each of these queues."""
+    for queue, count in counts.items():
+        for _ in range(count):
+            client.put("", queue, new_jid(), "klass", "{}")
+
+
+class Taker:
+    """Asks as a child of a pool does, and remembers from which queues the jobs came."""
+
+    def __init__(self, client: Client, reserver: Reserver) -> None:
+        self.client = client
+        self.reserver = reserver
+        self.done: list[Settlement] = []
+
+    def take(self, count: int = 1) -> list[str]:
+        """Settle what was taken, take the next; return their queues in running order."""
+        asked = self.reserver.order()
+        settled = self.client.settle(
+            "w",
+            self.done,
+            count=count,
+            queues=asked,
+            exclude=self.reserver.exclude,
+            turns=self.reserver.turns,
+        )
+        self.reserver.took(asked, settled.jobs)
+        jobs = self.reserver.arrange(settled.jobs)
+        self.done = [Settlement(job.jid, job.token, "complete", ()) for job in jobs]
+        return [job.queue for job in jobs]
+
+    def take_all(self, count: int = 1) -> list[str]:
+        """Take until there is nothing left."""
+        taken: list[str] = []
+        while more := self.take(count):
+            taken += more
+        return taken
+
+
+def taker(
+    client: Client, name: str, queues: Sequence[str], exclude: Sequence[str] = ()
+) -> Taker:
+    return Taker(client, new_reserver(name, queues, exclude, client))
+
+
+BATCHES = (1, 2, 3, 4, 7, 100)
+
+
+class TestOrdered:
+    @pytest.mark.parametrize("batch", BATCHES)
+    def test_the_second_queue_waits_for_the_first(
+        self, client: Client, batch: int
+    ) -> None:
+        fill(client, A=5, B=2, C=3)
+        taken = taker(client, "ordered", ["C", "B", "A"]).take_all(batch)
+        assert taken == "C C C B B A A A A A".split()
+
+    def test_it_looks_nothing_up(self, client: Client) -> None:
+        fill(client, a=1)
+        ordered = taker(client, "ordered", ["b", "*"])
+        before = reads(client)
+        ordered.take_all()
+        assert reads(client) == before
+
+
+class TestRoundRobin:
+    @pytest.mark.parametrize("batch", BATCHES)
+    def test_the_queues_take_turns(self, client: Client, batch: int) -> None:
+        fill(client, A=5, B=2, C=3)
+        taken = taker(client, "round-robin", ["C", "B", "A"]).take_all(batch)
+        assert taken == "C B A C B A C A A A".split()
+
+    @pytest.mark.parametrize("batch", BATCHES)
+    def test_who_has_few_jobs_gives_the_turn_on(
+        self, client: Client, batch: int
+    ) -> None:
+        fill(client, A=4, B=1, C=2, D=3)
+        taken = taker(client, "round-robin", ["A", "B", "C", "D"]).take_all(batch)
+        assert taken == "A B C D A C D A D A".split()
+
+    def test_without_names_nothing_is_looked_up(self, client: Client) -> None:
+        fill(client, a=1)
+        round_robin = taker(client, "round-robin", ["a", "b"])
+        before = reads(client)
+        round_robin.take_all()
+        assert reads(client) == before
+
+    def test_it_goes_on_with_what_went_back(self, client: Client) -> None:
+        """A batch that is slow is handed back but for the jobs that have run."""
+        fill(client, A=5, B=2, C=3)
+        asking = taker(client, "round-robin", ["C", "B", "A"])
+        assert asking.take(4) == "C B A C".split()
+        kept, back = asking.done[:2], asking.done[2:]
+        jobs = asking.client.multiget([settlement.jid for settlement in back])
+        asking.reserver.gave_back(jobs)  # type: ignore[arg-type]
+        release = [Settlement(s.jid, s.token, "release", (0,)) for s in back]
+        client.settle("w", [*kept, *release], count=0, queues=())
+        asking.done = []
+        assert asking.take_all() == "A C B A C A A A".split()
+
+
+class TestShuffled:
+    def test_each_process_has_an_order_of_its_own(self, client: Client) -> None:
+        names = [f"q{n}" for n in range(30)]
+        orders = {tuple(Shuffled(names).order()) for _ in range(3)}
+        assert len(orders) == 3
+        assert all(sorted(order) == sorted(names) for order in orders)
+
+    @pytest.mark.parametrize("batch", [1, 5])
+    def test_it_keeps_its_order_and_takes_turns(
+        self, client: Client, batch: int
+    ) -> None:
+        names = [f"q{n}" for n in range(5)]
+        fill(client, **dict.fromkeys(names, 3))
+        taken = taker(client, "shuffled", ["*"]).take_all(batch)
+        assert sorted(taken[:5]) == names
+        assert taken == 3 * taken[:5]
+
+
+class TestLottery:
+    @pytest.mark.parametrize("kind", [Lottery, PlainLottery])
+    def test_queues_are_drawn_by_their_weights(
+        self, client: Client, kind: type[PlainLottery]
+    ) -> None:
+        for queue, weight in (("one", 1), ("three", 3), ("none", 0)):
+            client.config_set(f"{queue}-weight", weight)
+        names = ["one", "two", "three", "none"]
+        lottery = kind(names, (), QueueBook(client, names))
+        client.config_set("two-weight", "2")
+        lottery.random.seed(20)
+        draws = 6000
+        first: Counter[str] = Counter()
+        for _ in range(draws):
+            order = lottery.order()
+            assert sorted(order[:3]) == ["one", "three", "two"]
+            assert order[3] == "none"
+            first[order[0]] += 1
+        for queue, part in (("one", 1 / 6), ("two", 2 / 6), ("three", 3 / 6)):
+            assert abs(first[queue] / draws - part) < 0.03, first
+
+    def test_jobs_run_in_proportion_to_the_weights(self, client: Client) -> None:
+        client.config_set("a-weight", 4)
+        fill(client, a=500, b=500)
+        asking = taker(client, "lottery", ["*"])
+        assert isinstance(asking.reserver, Lottery)
+        asking.reserver.random.seed(4)
+        taken = Counter(queue for _ in range(300) for queue in asking.take())
+        assert abs(taken["a"] / 300 - 0.8) < 0.1, taken
+
+    def test_an_empty_queue_is_left_out_until_all_are_empty(
+        self, client: Client
+    ) -> None:
+        client.config_set("empty-weight", 10**9)
+        fill(client, full=3)
+        lottery = taker(client, "lottery", ["empty", "full"])
+        assert lottery.take() == ["full"]
+        assert lottery.reserver.order() == ("full", "empty")
+        lottery.take_all()
+        assert lottery.reserver.order() == ("empty", "full")
+
+    def test_it_is_not_left_out_for_long(self, client: Client) -> None:
+        client.config_set("empty-weight", 10**9)
+        queues = ["empty", "full"]
+        lottery = Lottery(queues, (), QueueBook(client, queues))
+        lottery.left_out["empty"] = time.monotonic() + LEFT_OUT
+        assert lottery.order() == ("full", "empty")
+        lottery.left_out["empty"] -= LEFT_OUT
+        assert lottery.order() == ("empty", "full")
+
+    def test_the_plain_lottery_draws_empty_queues_again(self, client: Client) -> None:
+        client.config_set("empty-weight", 10**9)
+        fill(client, full=3)
+        lottery = taker(client, "plain-lottery", ["empty", "full"])
+        assert lottery.take() == ["full"]
+        assert lottery.reserver.order() == ("empty", "full")
+
+    @pytest.mark.parametrize("batch", BATCHES)
+    def test_nothing_is_left_behind(self, client: Client, batch: int) -> None:
+        fill(client, a=4, b=7, c=1)
+        client.config_set("b-weight", 0)
+        taken = taker(client, "lottery", ["*"]).take_all(batch)
+        assert Counter(taken) == {"a": 4, "b": 7, "c": 1}
+
+
+class TestHighestPriorityFirst:
+    @pytest.mark.parametrize("batch", BATCHES)
+    def test_the_greatest_weight_comes_first(self, client: Client, batch: int) -> None:
+        fill(client, a=2, b=2, c=2, d=1)
+        client.config_set("c-weight", 5)
+        client.config_set("b-weight", 2.5)
+        client.config_set("d-weight", 0)
+        taken = taker(client, "highest-priority-first", ["*"]).take_all(batch)
+        assert taken == "c c b b a a d".split()
+
+    def test_operators_may_change_it_at_any_time(self, client: Client) -> None:
+        fill(client, a=2, b=2)
+        book = QueueBook(client)
+        first = RESERVERS["highest-priority-first"](["a", "b"], (), book)
+        asking = Taker(client, first)
+        assert asking.take() == ["a"]
+        client.config_set("b-weight", 2)
+        book.refresh(0.0)
+        assert asking.take() == ["b"]
+
+
+class TestLag:
+    def test_who_has_waited_longest_comes_first(self, client: Client) -> None:
+        for queue in "bcaab":
+            fill(client, **{queue: 1})
+        lag = taker(client, "lag", ["a", "b", "c"])
+        taken = []
+        for _ in range(5):
+            taken += lag.take()
+            # As if the job had taken some time, in which the view has grown old.
+            assert lag.reserver.book is not None
+            lag.reserver.book.refresh(0)
+        assert taken == list("bcaab")
+
+    def test_what_waits_for_its_time_does_not_count(self, client: Client) -> None:
+        client.put("", "later", new_jid(), "klass", "{}", 3600)
+        fill(client, now=1)
+        lag = taker(client, "lag", ["later", "now"])
+        assert lag.reserver.order() == ("now", "later")
+
+    def test_without_jobs_the_order_is_as_given(self, client: Client) -> None:
+        lag = taker(client, "lag", ["c", "a", "b"])
+        assert lag.reserver.order() == ("c", "a", "b")
+
+    def test_it_looks_again_only_when_it_has_taken_something(
+        self, client: Client
+    ) -> None:
+        fill(client, a=1)
+        lag = Lag(["a", "b"], (), QueueBook(client))
+        lag.order()
+        before = reads(client)
+        for _ in range(50):
+            lag.took(lag.order(), [])
+        assert reads(client) == before
+
+
+class TestAllReservers:
+    @pytest.mark.parametrize("name", EVERY)
+    @pytest.mark.parametrize("batch", [1, 100])
+    def test_globs_exclusions_and_duplicates(
+        self, client: Client, name: str, batch: int
+    ) -> None:
+        fill(client, **{"mail-a": 2, "mail-b": 2, "mail-slow": 2, "mail": 2, "x": 2})
+        queues = ["mail-b", "mail-?", "mail-*", "x", "mail-b"]
+        asking = taker(client, name, queues, ["*-slow", "x"])
+        assert Counter(asking.take_all(batch)) == {"mail-a": 2, "mail-b": 2}
+
+    @pytest.mark.parametrize("name", EVERY)
+    def test_queues_that_appear_later(self, client: Client, name: str) -> None:
+        asking = taker(client, name, ["new-*", "named"])
+        assert asking.take_all() == []
+        # At once: before anything is looked up anew.
+        fill(client, **{"new-1": 1, "named": 1, "other": 1})
+        assert sorted(asking.take_all()) == ["named", "new-1"]
+        fill(client, **{"new-2": 1, "new-1": 1})
+        assert sorted(asking.take_all(5)) == ["new-1", "new-2"]
+
+    @pytest.mark.parametrize("name", EVERY)
+    @pytest.mark.parametrize("queues", [["*"], ["a", "b"]])
+    def test_paused_queues_are_passed_over(
+        self, client: Client, name: str, queues: list[str]
+    ) -> None:
+        fill(client, a=2, b=1)
+        asking = taker(client, name, queues)
+        client.pause("a")
+        assert asking.take_all() == ["b"]
+        client.unpause("a")
+        assert asking.take_all() == ["a", "a"]
+
+    @pytest.mark.parametrize("name", EVERY)
+    def test_a_server_that_is_away_spoils_nothing(
+        self, name: str, tmp_path: Path
+    ) -> None:
+        nowhere = redis.Redis(unix_socket_path=str(tmp_path / "nowhere"))
+        client = Client(nowhere, patience=0)
+        reserver = new_reserver(name, ["a", "b*"], (), client)
+        assert sorted(reserver.order()) == ["a", "b*"]
+
+    @pytest.mark.parametrize("name", EVERY)
+    def test_many_queues_are_not_all_named(self, client: Client, name: str) -> None:
+        fill(client, **{f"q{n}": 1 for n in range(700)})
+        asking = taker(client, name, ["*"])
+        assert len(asking.take_all(250)) == 700
+
+    def test_each_says_what_it_does(self) -> None:
+        assert all(len(known.summary.split()) > 3 for known in RESERVERS.values())
+
+
+class TestInAWorker:
+    @pytest.mark.parametrize(
+        ("name", "told"),
+        [("ordered", "CCCBBAAAAA"), ("round-robin", "CBACBACAAA")],
+    )
+    @pytest.mark.parametrize("batch", [1, 100])
+    @pytest.mark.parametrize("pool", sorted(KINDS))
+    def test_jobs_run_in_this_order(
+        self,
+        start_worker: StartWorker,
+        put: Callable[..., str],
+        ledger: Ledger,
+        name: str,
+        told: str,
+        batch: int,
+        pool: str,
+    ) -> None:
+        for queue, count in (("A", 5), ("B", 2), ("C", 3)):
+            for _ in range(count):
+                put("say", ledger.path, queue, queue=queue)
+        options = {"queues": ["C", "B", "A"], "reserver": name, "batch": batch}
+        assert start_worker(**options, pool=pool, burst=True).wait() == 0
+        assert "".join(ledger.all()) == told
+
+    @pytest.mark.parametrize("name", EVERY)
+    def test_all_jobs_of_all_queues_run(
+        self,
+        start_worker: StartWorker,
+        put: Callable[..., str],
+        ledger: Ledger,
+        client: Client,
+        name: str,
+    ) -> None:
+        for n in range(120):
+            put("say", ledger.path, n, queue=f"q{n % 6}")
+        options = {"queues": ["q5", "q*"], "exclude": ["q3"], "reserver": name}
+        worker = start_worker(**options, concurrency=2)
+        ledger.wait_until(100)
+        put("say", ledger.path, "late", queue="q-new")
+        ledger.wait_for("late")
+        assert len(set(ledger.all())) == len(ledger.all()) == 101
+        assert client.length("q3") == 20
+        worker.signal("TERM")
+        assert worker.wait() == 0
+
+
+def reads(client: Client) -> int:
+    """Return how many calls the server has had for anything but settling."""
+    stats = client.redis.info("commandstats")
+    return sum(
+        stats.get(f"cmdstat_{name}", {}).get("calls", 0)
+        for name in ("fcall_ro", "evalsha_ro", "evalsha")
+    )

@@ -1,0 +1,247 @@
+"""Idle children: woken with a job in their hands, or by an order, or by both at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from django_qless.core.exceptions import ConnectionLost
+from django_qless.worker.options import WorkerOptions
+from django_qless.worker.pools import board as boards
+from django_qless.worker.pools.batch import Batch
+from django_qless.worker.pools.board import Board
+from django_qless.worker.pools.exchange import Exchange
+from django_qless.worker.pools.pace import Pace
+from django_qless.worker.worker import Worker
+from tests.servers import poll
+from tests.worker.plain import PlainEnvironment
+from tests.worker.test_crashes import running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from django_qless.core import Client, Job, Settled
+    from tests.servers import Server
+    from tests.worker.conftest import WorkerProcess
+    from tests.worker.ledger import Gate, Ledger
+
+    Put = Callable[..., str]
+    StartWorker = Callable[..., WorkerProcess]
+    JobWhen = Callable[[str, str], Job]
+
+both_pools = pytest.mark.parametrize("pool", ["prefork", "fork"])
+
+
+@pytest.fixture
+def exchange(server: Server) -> Exchange:
+    """The calls of a child, without the child."""
+    worker = Worker(PlainEnvironment(server.url), WorkerOptions(queues=("q",)))
+    board = Board()
+    board.seconds[boards.PACE] = 10.0
+    batch = Batch(board, lambda outcomes: True)
+    return Exchange(worker, board, lambda: None, batch)
+
+
+class TestExchange:
+    def test_a_wait_brings_the_job(self, exchange: Exchange, put: Put) -> None:
+        known = exchange.reserve(1)
+        assert known is not None
+        jid = put("give", 1)
+        settled = exchange.wait(known, lambda wait: wait())
+        assert settled is not None
+        assert [job.jid for job in settled.jobs] == [jid]
+        assert [held.jid for held in exchange.board.holdings().waiting] == [jid]
+        assert exchange.board.words[boards.CALLS] % 2 == 0
+
+    def test_what_came_as_the_wait_was_ended_is_here(
+        self, exchange: Exchange, put: Put
+    ) -> None:
+        def forget(wait: Callable[[], Settled]) -> None:
+            assert exchange.board.words[boards.CALLS] % 2 == 1
+            wait()
+
+        known = exchange.reserve(1)
+        assert known is not None
+        jid = put("give", 1)
+        settled = exchange.wait(known, forget)
+        assert settled is not None
+        assert [job.jid for job in settled.jobs] == [jid]
+        assert [held.jid for held in exchange.board.holdings().waiting] == [jid]
+        assert exchange.board.words[boards.CALLS] % 2 == 0
+
+    def test_after_a_signal_nothing_comes_any_more(
+        self, exchange: Exchange, put: Put, client: Client
+    ) -> None:
+        class Ring(Exception):
+            pass
+
+        def ring(*args: object) -> None:
+            raise Ring
+
+        def be_woken(wait: Callable[[], Settled]) -> None:
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(Ring):
+                wait()
+
+        known = exchange.reserve(1)
+        assert known is not None
+        before = signal.signal(signal.SIGALRM, ring)
+        try:
+            settled = exchange.wait(known, be_woken)
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert settled is not None
+        assert settled.jobs == []
+        jid = put("give", 1)
+        assert client.get(jid).state == "waiting"  # type: ignore[union-attr]
+        assert [job.jid for job in exchange.reserve(1).jobs] == [jid]  # type: ignore[union-attr]
+
+    def test_a_lost_answer_is_asked_for(self, exchange: Exchange, put: Put) -> None:
+        def lose(wait: Callable[[], Settled]) -> None:
+            wait()
+            raise ConnectionLost("the reply is lost")
+
+        known = exchange.reserve(1)
+        assert known is not None
+        jid = put("give", 1)
+        with pytest.raises(ConnectionLost):
+            exchange.wait(known, lose)
+        # Whoever looks for lost jobs waits until this is known.
+        assert exchange.board.words[boards.CALLS] % 2 == 1
+        assert exchange.is_waiting_for_answer
+        settled = exchange.reserve(1)
+        assert settled is not None
+        assert [job.jid for job in settled.jobs] == [jid]
+        assert not exchange.is_waiting_for_answer
+        assert exchange.board.words[boards.CALLS] % 2 == 0
+
+
+@both_pools
+def test_orders_in_the_moment_of_the_hand_out_lose_nothing(
+    start_worker: StartWorker, put: Put, ledger: Ledger, client: Client, pool: str
+) -> None:
+    """Locks last for an hour here: they are not what brings the jobs back."""
+    client.config_set("heartbeat", 3600)
+    worker = start_worker(queues=["q"], pool=pool, verbosity=1)
+    put("say", ledger.path, "first")
+    ledger.wait_for("first")
+    for n in range(60):
+        put("say", ledger.path, n)
+        worker.signal("TSTP")
+        worker.signal("CONT")
+        if n % 10 == 9:
+            ledger.wait_until(n + 2)
+    ledger.wait_until(61)
+    poll(lambda: not client.length("q"), what="all are settled")
+    assert sorted(map(int, ledger.all()[1:])) == list(range(60))
+
+
+@both_pools
+def test_the_end_in_the_moment_of_the_hand_out_loses_nothing(
+    start_worker: StartWorker, put: Put, ledger: Ledger, client: Client, pool: str
+) -> None:
+    client.config_set("heartbeat", 3600)
+    jids = []
+    for n in range(6):
+        worker = start_worker(queues=["q"], pool=pool)
+        if n == 0:
+            put("say", ledger.path, "first")
+        # It has run what the one before has left, or been told to leave.
+        poll(lambda: not client.length("q"), what="the queue is empty")
+        poll(lambda: client.redis.info()["blocked_clients"], what="the worker waits")
+        jids.append(put("say", ledger.path, n))
+        worker.signal("TERM")
+        assert worker.wait() == 0
+        job = client.get(jids[-1])
+        assert job is not None
+        assert job.state in ("complete", "waiting")
+    told = ledger.all()
+    assert len(told) == len(set(told))
+
+
+def test_what_was_asked_of_a_server_that_went_away_is_found_out(
+    start_worker: StartWorker, put: Put, ledger: Ledger, client: Client
+) -> None:
+    """A wait is cut off again and again; each time the child asks what it has brought."""
+    client.config_set("heartbeat", 3600)
+    start_worker(queues=["q"]).wait_for_log("started")
+    for n in range(30):
+        put("say", ledger.path, n)
+        client.redis.client_kill_filter(_type="normal", skipme=True)
+    ledger.wait_until(30)
+    poll(lambda: not client.length("q"), what="all are settled")
+    assert sorted(map(int, ledger.all())) == list(range(30))
+
+
+@both_pools
+def test_a_job_that_was_taken_away_is_announced_as_lost(
+    start_worker: StartWorker,
+    put: Put,
+    ledger: Ledger,
+    gate: Gate,
+    client: Client,
+    pool: str,
+) -> None:
+    """The parent need not have noticed: the server refuses the settlement."""
+    client.config_set("heartbeat", 3600)
+    jid = put("stay", ledger.path, gate.path, "job")
+    worker = start_worker(queues=["q"], pool=pool, announcements=ledger.path)
+    pid = running(ledger, "job")
+    # While it is suspended, nobody hears of anything.
+    os.kill(worker.pid, signal.SIGSTOP)
+    client.cancel(jid)
+    gate.open()
+    ledger.wait_for("over job")
+    ledger.wait_for("lost stay -")
+    os.kill(worker.pid, signal.SIGCONT)
+    worker.wait_for_log("refused")
+    assert running(ledger, "job") == pid
+
+
+@both_pools
+def test_one_by_one_means_that_nothing_else_is_held(
+    start_worker: StartWorker,
+    put: Put,
+    ledger: Ledger,
+    gate: Gate,
+    client: Client,
+    job_when: JobWhen,
+    pool: str,
+) -> None:
+    for n in range(40):
+        put("give", n)
+    slow = put("stay", ledger.path, gate.path, "slow")
+    after = [put("give", n) for n in range(40)]
+    worker = start_worker(queues=["q"], pool=pool, batch=1, verbosity=3)
+    running(ledger, "slow")
+    assert {job.state for job in client.multiget(after)} == {"waiting"}
+    gate.open()
+    job_when(slow, "complete")
+    job_when(after[-1], "complete")
+    # Settled and reserved in one call each.
+    assert worker.output.count("settled=1 reserved=1") >= 78
+    assert "reserved=2" not in worker.output
+
+
+def test_a_pace_has_its_bound() -> None:
+    pace = Pace(most=5)
+    for _ in range(9):
+        assert pace.count <= 5
+        pace.learn(pace.count, pace.count * 1e-6)
+    assert pace.count == 5
+
+
+@both_pools
+def test_a_long_job_shows_in_the_list_of_processes(
+    start_worker: StartWorker, put: Put, ledger: Ledger, gate: Gate, pool: str
+) -> None:
+    jid = put("stay", ledger.path, gate.path, "job")
+    start_worker(queues=["q"], pool=pool)
+    pid = running(ledger, "job")
+    title = Path(f"/proc/{pid}/cmdline").read_text()
+    assert f"running stay {jid}" in title
+    gate.open()
