@@ -34,7 +34,7 @@ format: .venv/dev.stamp ## put Python and Lua into the format that the checks wa
 bench: .venv/test.stamp ## measure, beside the floor: the figures of the README
 	@$(BIN)/python -m benchmarks.run $(ARGS)
 
-chaos: .venv/test.stamp ## break things under workers, for an hour; counts in chaos-report.md
+chaos: .venv/test.stamp ## break things under workers, for half an hour; counts in chaos-report.md
 	@$(BIN)/python -m tests.chaos.run $(ARGS)
 
 matrix: ## run the tests with each named combination of Python, Django and redis-py

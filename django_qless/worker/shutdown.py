@@ -191,11 +191,16 @@ class Signals:
         os.close(self._writer)
 
     def received(self) -> list[signal.Signals]:
-        """Return the signals that came since the last call, in their order."""
+        """Return the signals that came since the last call, in their order.
+
+        Save that CONT comes last: one that interrupts the handler of the signal before
+        it writes its byte first, and quiet would be the last word.
+        """
         try:
-            return [signal.Signals(number) for number in os.read(self.reader, 4096)]
+            numbers = os.read(self.reader, 4096)
         except BlockingIOError:
             return []
+        return sorted(map(signal.Signals, numbers), key=signal.SIGCONT.__eq__)
 
 
 def _remember(number: int, frame: FrameType | None) -> None:

@@ -198,6 +198,10 @@ def test_before_a_fork_everything_is_closed(qless, monkeypatch) -> None:
     monkeypatch.setattr(connections, "close_all", lambda: closed.append("clients"))
     environment.before_fork()
     assert sorted(closed) == ["clients", "databases"]
+    monkeypatch.setattr(tidiness._opened, "databases", [])
+    environment.leave_thread()
+    assert closed[2:] == []
+    monkeypatch.setattr(tidiness._opened, "databases", [databases["default"]])
     environment.leave_thread()
     assert closed[2:] == ["databases"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import signal
 import time
@@ -35,6 +36,7 @@ from django_qless.worker.shutdown import (
     SIGNALS,
     Order,
     Shutdown,
+    Signals,
     Stage,
     described,
 )
@@ -261,6 +263,14 @@ class TestShutdown:
 
 
 NOW = 1000.0
+
+
+def test_a_resumption_that_overtakes_its_pause_still_comes_after_it() -> None:
+    signals = Signals()
+    os.write(signals._writer, bytes([signal.SIGCONT, signal.SIGTSTP, signal.SIGTERM]))
+    assert signals.received() == [signal.SIGTSTP, signal.SIGTERM, signal.SIGCONT]
+    assert signals.received() == []
+    signals.close()
 
 
 class DeadChild:

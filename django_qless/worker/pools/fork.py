@@ -26,6 +26,7 @@ from django_qless.worker.pools import board as boards
 from django_qless.worker.pools import verdicts
 from django_qless.worker.pools.batch import AFTER_TROUBLE, LIMIT, Batch, hand_back
 from django_qless.worker.pools.child import Child
+from django_qless.worker.pools.pace import Pace
 from django_qless.worker.pools.process import CRASHED
 from django_qless.worker.pools.zygote import Zygote
 from django_qless.worker.titles import title
@@ -54,6 +55,8 @@ class Keeper(Child):
         super().__init__(worker, board, doorbell)
         self.perform = self.have_performed
         self.limit = no_limit
+        # To make a process takes milliseconds: as many jobs as may wait for each other.
+        self.pace = Pace(worker.options.batch, budget=LIMIT)
         self.zygote: Zygote | None = None
 
     def prepare(self) -> None:

@@ -18,16 +18,17 @@ class Pace:
     what fits into the budget, which is 1 for every job that takes milliseconds.
     """
 
-    def __init__(self, most: int = MOST) -> None:
-        """`most`: never more at once than so many."""
+    def __init__(self, most: int = MOST, budget: float = BUDGET) -> None:
+        """`most`: never more at once than so many; `budget`: seconds of a batch."""
         self.most = max(1, min(most, MOST))
+        self.budget = budget
         self.count = 1
         #: Whether the next job may take its time, as far as one knows.
         self.is_slow = True
 
     def learn(self, ran: int, seconds: float) -> None:
         """Take in that a batch of `ran` jobs took this long."""
-        fitting = int(BUDGET * ran / seconds) if seconds > 0 else MOST
+        fitting = int(self.budget * ran / seconds) if seconds > 0 else MOST
         grown = self.count * 2 if ran >= self.count else self.count
         self.count = max(1, min(grown, fitting, self.most))
         self.is_slow = seconds > SLOW * ran

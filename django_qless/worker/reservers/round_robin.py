@@ -24,13 +24,15 @@ class RoundRobin(Reserver):
     turns = True
     reads_book = False
 
+    #: The queue that was served last; if `_missed`, the one whose turn it still is.
     _served: str | None = None
+    _missed = False
 
     def order(self) -> Sequence[str]:
         """Return the queues, beginning behind the one that was served last."""
         ring = self.ring()
         if self._served in ring:
-            first = ring.index(self._served) + 1
+            first = ring.index(self._served) + (not self._missed)
             ring = [*ring[first:], *ring[:first]]
         return self.question(ring)
 
@@ -41,7 +43,7 @@ class RoundRobin(Reserver):
     def took(self, asked: Sequence[str], jobs: Sequence[Reserved]) -> None:
         """Remember whose turn it was last."""
         if jobs:
-            self._served = self.arrange(jobs)[-1].queue
+            self._served, self._missed = self.arrange(jobs)[-1].queue, False
 
     def arrange(self, jobs: Sequence[Reserved]) -> Sequence[Reserved]:
         """Return the first job of each queue, then the second of each, and so on."""
@@ -60,8 +62,5 @@ class RoundRobin(Reserver):
 
     def gave_back(self, jobs: Sequence[Reserved]) -> None:
         """Go on with the queue of the first job that did not get its turn."""
-        if not jobs:
-            return
-        ring = self.ring()
-        if jobs[0].queue in ring:
-            self._served = ring[ring.index(jobs[0].queue) - 1]
+        if jobs:
+            self._served, self._missed = jobs[0].queue, True

@@ -58,6 +58,7 @@ def child_killed_under_load(stage: Stage, tally: Tally, times: int) -> None:
     each = 200
     jids = stage.put_records(range(times * each), retries=0)
     worker = stage.start(concurrency=2, verbosity=1)
+    kills = 0
     for n in range(times):
         stage.wait(
             lambda n=n: len(stage.runs.ended()) >= n * each, "some have run", LONG
@@ -65,8 +66,9 @@ def child_killed_under_load(stage: Stage, tally: Tally, times: int) -> None:
         children = stage.wait(lambda: worker.family()[1:], "there are children")
         with suppress(ProcessLookupError):
             os.kill(chance.choice(children), signal.SIGKILL)
+            kills += 1
     jobs = wait_for_all(stage, jids)
-    tally.note("kills", times)
+    tally.at_least("kills that found their process", kills, 0.8 * times)
     tally_complete(tally, jobs)
     # What one process had finished and the server did not know yet.
     tally_runs(stage, tally, range(times * each), repeated=times * BATCH)

@@ -34,6 +34,7 @@ class Producer(threading.Thread):
         self.queues = queues
         self.jids: list[str] = []
         self.names: list[str] = []
+        self.errors: list[QlessError] = []
         self.done = threading.Event()
 
     def run(self) -> None:
@@ -45,7 +46,8 @@ class Producer(threading.Thread):
             number += 1
             try:
                 jids = self.stage.put_records(names, queue=queue)
-            except QlessError:
+            except QlessError as error:
+                self.errors.append(error)
                 time.sleep(0.05)
                 continue
             self.jids += jids
@@ -133,6 +135,7 @@ def flushed(stage: Stage, tally: Tally, times: int) -> None:
     jobs = wait_for_all(stage, producer.jids)
     redis.close()
     tally.note("flushes of both", flushes)
+    tally.exactly("puts that failed", len(producer.errors), 0)
     errors = [
         line
         for worker in workers
