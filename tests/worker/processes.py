@@ -77,9 +77,14 @@ class WorkerProcess:
         return [self.pid, *descendants(self.pid)]
 
     def close(self) -> None:
-        """End it for certain; its children end with it."""
+        """End it for certain; return when its children have ended with it.
+
+        Until then the server may hand the next test's job to one of them.
+        """
+        family = self.family()
         self.process.kill()
         self.process.wait()
+        poll(lambda: not any(map(is_alive, family)), what=f"{family} have ended")
 
 
 def children_of(pid: int) -> list[int]:
