@@ -60,10 +60,13 @@ def measure(server: Server, *, quick: bool) -> Iterator[Figure]:
 class Drain:
     """Watches a worker from outside until it has executed and settled everything."""
 
-    def __init__(self, project: Site, family: Family, count: int) -> None:
+    def __init__(
+        self, project: Site, family: Family, count: int, *, weigh: bool = True
+    ) -> None:
         self._project = project
         self._family = family
         self._count = count
+        self._weigh = weigh  # whether to look at the memory
         self.first = 0.0  # when the first job was seen executed
         self.pss = 0.0  # largest memory seen, MB
 
@@ -80,7 +83,7 @@ class Drain:
                 self.first = now
             if executed >= self._count / 10 and not tenth[1]:
                 tenth = (now, executed)
-            if self.first and now > looked_at_memory + 0.5:
+            if self._weigh and self.first and now > looked_at_memory + 0.5:
                 looked_at_memory = now
                 self.pss = max(self.pss, self._family.pss())
             self._still_hopeful(deadline)
@@ -88,7 +91,8 @@ class Drain:
             time.sleep(SAMPLE / 2)
             self._still_hopeful(deadline)
         end = time.time()
-        self.pss = max(self.pss, self._family.pss())
+        if self._weigh:
+            self.pss = max(self.pss, self._family.pss())
         if (executed := self._project.size()) != self._count:
             raise RuntimeError(f"{executed} executions of {self._count} jobs")
         return (self._count - tenth[1]) / (end - tenth[0])

@@ -117,8 +117,8 @@ class Family:
         """The process and its living descendants."""
         found = [self._process.pid]
         for pid in found:
-            for children in Path(f"/proc/{pid}/task").glob("*/children"):
-                with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):
+                for children in Path(f"/proc/{pid}/task").glob("*/children"):
                     found += [int(child) for child in children.read_text().split()]
         return found
 

@@ -78,10 +78,11 @@ def _in_turn(
     return {name: count / seconds for name, seconds in took.items()}
 
 
-def fill(count: int) -> None:
-    """Queue `count` no-op jobs."""
-    from .project.jobs import noop
+def fill(count: int, *, coroutines: bool = False) -> None:
+    """Queue `count` no-op jobs, plain functions or coroutines."""
+    from .project import jobs
 
+    noop = jobs.anoop if coroutines else jobs.noop
     for start in range(0, count, BATCH):
         numbers = range(start, min(start + BATCH, count))
         noop.enqueue_many([noop.args(number) for number in numbers])
@@ -129,6 +130,7 @@ TASKS: dict[str, Callable[[int], Any]] = {
     "single": single,
     "many": many,
     "fill": fill,
+    "fill-coroutines": partial(fill, coroutines=True),
     "modules": measure_modules,
     "awaited-modules": partial(measure_modules, awaited=True),
     "stamps": stamps,

@@ -25,7 +25,7 @@ from typing import Any
 
 import redis
 
-from . import core, drain, enqueue, latency, memory
+from . import core, drain, enqueue, latency, memory, pools
 from .placement import Placement
 from .report import Counts, Figure, markdown
 from .server import Server, find_binary
@@ -35,6 +35,7 @@ SUBJECTS: dict[str, Subject] = {
     "core": core.measure,
     "enqueue": enqueue.measure,
     "drain": drain.measure,
+    "pools": pools.measure,
     "latency": latency.measure,
     "memory": memory.measure,
 }

@@ -113,7 +113,8 @@ class _Forwarding(_View, Generic[T]):
 
 
 class WorkersView(_Forwarding[Workers]):
-    """Workers: `counts()`, `jobs(worker)`, `deregister(worker)`."""
+    """Workers: `counts()`, `jobs(worker)`, `order(worker, order)`, `stacks(worker)`,
+    `deregister(worker)`."""
 
     of = Workers
 

@@ -24,6 +24,12 @@ def noop(number: int) -> None:
 
 
 @job
+async def anoop(number: int) -> None:
+    """The same as a coroutine."""
+    os.write(_ticks, b".")
+
+
+@job
 def stamp(enqueued: float) -> None:
     """How long it took from `.delay()` to here, in seconds, as a double."""
     os.write(_ticks, struct.pack("<d", time.time() - enqueued))

@@ -1,0 +1,58 @@
+"""How fast a worker of each pool drains a queue of jobs that do nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .drain import Drain
+from .processes import site
+from .report import Figure, Goal
+from .server import Server
+
+TABLE = "Draining no-op jobs, by pool: jobs/s"
+
+
+class Pool(NamedTuple):
+    """A worker, and the jobs that it is given."""
+
+    options: tuple[str, ...]
+    fill: str
+    count: int
+    goal: Goal | None = None
+
+
+POOLS = {
+    "prefork, 1 process": Pool((), "fill", 50000, Goal(at_least=20000)),
+    "prefork, 2 processes": Pool(("--concurrency", "2"), "fill", 50000),
+    "prefork, strictly one at a time": Pool(
+        ("--batch", "1"), "fill", 20000, Goal(at_least=8000)
+    ),
+    "fork, 1 process at a time": Pool(
+        ("--pool", "fork"), "fill", 2000, Goal(at_least=250)
+    ),
+    "threads, 10": Pool(
+        ("--pool", "threads", "--concurrency", "10"),
+        "fill",
+        40000,
+        Goal(at_least=8000),
+    ),
+    "coroutines, 100": Pool(
+        ("--pool", "coroutines", "--concurrency", "100"),
+        "fill-coroutines",
+        40000,
+        Goal(at_least=12000),
+    ),
+}
+
+
+def measure(server: Server, *, quick: bool) -> Iterator[Figure]:
+    """The rate of each pool."""
+    for line, pool in POOLS.items():
+        count = pool.count // 5 if quick else pool.count
+        with site(server) as project:
+            project.produce(pool.fill, count)
+            with project.worker(*pool.options) as family:
+                # Looking at the memory of processes holds up those that fork.
+                rate = Drain(project, family, count, weigh=False).rate()
+        yield Figure(TABLE, line, rate, goal=pool.goal)
