@@ -27,7 +27,8 @@ def awaited_in(context: Context, awaitable: Awaitable[T]) -> Generator[Any, Any,
         try:
             awaited = context.run(step, value)
         except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
+            result: T = stop.value
+            return result
         try:
             value = yield awaited
             step = coroutine.send

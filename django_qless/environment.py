@@ -216,7 +216,7 @@ class DjangoEnvironment:
 
     async def _in_own_loop(self, current: CurrentJob, call: Call) -> Any:
         reserved = current.reserved
-        job_type: JobType = registry.get(current.name)  # type: ignore[assignment]
+        job_type = type_of(current)
         region = TaskRegion(reserved.token, self.limits(job_type, reserved).soft)
         try:
             return await region.run(call.function(*call.args, **call.kwargs))
@@ -225,7 +225,7 @@ class DjangoEnvironment:
 
     async def _acall(self, current: CurrentJob) -> Any:
         """Await the function of a job with the arguments that it carries."""
-        job_type: JobType = registry.get(current.name)  # type: ignore[assignment]
+        job_type = type_of(current)
         if job_type.binding is Binding.ROW or '"$model"' in current.reserved.data:
             call = await sync_to_async(prepared)(current)
         else:
@@ -256,11 +256,11 @@ class Call(NamedTuple):
 
 def prepared(current: CurrentJob) -> Call:
     """Return what is to be called; rows among the arguments are loaded from databases."""
-    job_type: JobType = registry.get(current.name)  # type: ignore[assignment]
+    job_type = type_of(current)
     if job_type.binding is Binding.CLASS:
         job = ClassJob(current)
         running.set(job)
-        method = method_of(job_type.function, job.queue)  # type: ignore[arg-type]
+        method = step_of(job_type, job.queue)
         return Call(method, [job], {}, inspect.iscoroutinefunction(method), job)
     envelope = decode(current.reserved.data)
     args: list[Any] = envelope.args
@@ -276,5 +276,17 @@ def is_async(job_type: JobType, reserved: Reserved) -> bool:
     """Return whether what this job calls is a coroutine function."""
     if job_type.binding is not Binding.CLASS:
         return job_type.is_async
-    method = method_of(job_type.function, reserved.queue)  # type: ignore[arg-type]
-    return inspect.iscoroutinefunction(method)
+    return inspect.iscoroutinefunction(step_of(job_type, reserved.queue))
+
+
+def step_of(job_type: JobType, queue: str) -> Callable[..., Any]:
+    """Return the method of a class job that this queue names."""
+    # The function of a class job is the class.
+    method: Callable[..., Any] = method_of(job_type.function, queue)  # type: ignore[arg-type]
+    return method
+
+
+def type_of(current: CurrentJob) -> JobType:
+    """Return the type of a job that runs."""
+    # It runs, so the registry knew it a moment ago, and types are never removed.
+    return registry.get(current.name)  # type: ignore[return-value]

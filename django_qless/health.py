@@ -20,7 +20,7 @@ import time
 
 TYPE_CHECKING = False  # typing would double what this program imports
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeGuard
 
 MAX_AGE = 30.0
 """Seconds. The loop turns, and the server is called, at least every 10 s; a server that
@@ -78,10 +78,10 @@ def read(path: str) -> dict[str, Any]:
         told = None
     if not is_health(told):
         raise Unwell(f"unknown: {path} is not what a worker writes as --health-file")
-    return told  # type: ignore[no-any-return]
+    return told
 
 
-def is_health(told: Any) -> bool:
+def is_health(told: Any) -> TypeGuard[dict[str, Any]]:
     """Return whether this has all the members, of the right kinds."""
     return (
         isinstance(told, dict)

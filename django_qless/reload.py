@@ -182,6 +182,7 @@ class StatWatch(Reloading, StatReloader):
 
     def look_again_in(self, pause: float) -> None:
         """Sleep so long between two looks."""
+        # Django sleeps as long as it says; only its stubs want a whole number.
         self.SLEEP_TIME = pause  # type: ignore[assignment]
 
     def watched_files(self, include_globs: bool = True) -> Iterator[Path]:
@@ -239,6 +240,7 @@ def wait_until_it_works() -> None:
         if seen != tried and not failure_of_code():
             return
         tried = seen
+        # Nothing tells of a changed file but a look at it.
         time.sleep(IDLE_PAUSE)
 
 

@@ -108,7 +108,7 @@ class Execution:
                 await environment.aannounce("started", current)
             result = await environment.arun(job_type, reserved, current)
             outcome = self.returned(job_type, reserved, current, result)
-        except BaseException as raised:  # noqa: BLE001
+        except BaseException as raised:  # noqa: BLE001  CancelledError, too: it says why
             error = raised
             outcome = self.raised(reserved, raised)
         what = announced(reserved, outcome)
@@ -259,7 +259,9 @@ def settled(reserved: Reserved, verb: str, *args: str | float) -> Settlement:
 
 def is_delay(value: object) -> bool:
     """Return whether this is a number of seconds that one can wait."""
-    return type(value) in (int, float) and 0 <= value < math.inf  # type: ignore[operator]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return 0 <= value < math.inf
 
 
 def announced(reserved: Reserved, outcome: Settlement) -> str:

@@ -8,7 +8,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from django_qless.core import Client
+from django_qless.core import AsyncClient, Client
 from django_qless.core.exceptions import QlessError
 from django_qless.worker.log import event, speak_for
 from django_qless.worker.pidfile import Pidfile
@@ -26,6 +26,7 @@ from django_qless.worker.vitals import Vitals
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from django_qless.core.script import Engine
     from django_qless.worker.environment import Environment
     from django_qless.worker.options import WorkerOptions
     from django_qless.worker.reservers import Reserver
@@ -176,10 +177,21 @@ class Worker:
         return Client(
             known.redis,
             known.prefix,
-            "script" if known.script.engine == "script" else "auto",
+            engine_of(known),
             patience=patience,
             library=known.script.library,
             timeout=timeout,
+        )
+
+    def aclient(self, patience: float) -> AsyncClient:
+        """Return a new client for an event loop, with connections of its own."""
+        known = self.environment.aclient(self.options.alias)
+        return AsyncClient(
+            known.redis,
+            known.prefix,
+            engine_of(known),
+            patience=patience,
+            library=known.script.library,
         )
 
     def reserver(self) -> Reserver:
@@ -202,3 +214,11 @@ class Worker:
                 "exclude": options.exclude,
             }
         )
+
+
+def engine_of(known: Client | AsyncClient) -> Engine:
+    """Return the engine for a client like this one.
+
+    Functions were a choice, which another server may have to make anew.
+    """
+    return "script" if known.script.engine == "script" else "auto"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -49,7 +50,7 @@ MOST_QUESTIONS = 100
 GONE = ("LOCKLOST", "NOJOB", "STATE")
 
 
-class Accounts(Generic[Outcome]):
+class Accounts(ABC, Generic[Outcome]):
     """Says what to send to the server, and takes in what it answers.
 
     An outcome is kept until the server has taken or refused it; what is held is shown on
@@ -69,13 +70,13 @@ class Accounts(Generic[Outcome]):
         self.lost: deque[Reserved] = deque()
         self._tells = hears(CALLS)
 
+    @abstractmethod
     def show(self, jobs: Sequence[Reserved]) -> None:
         """Hold these new jobs, in the order in which to run them, and publish them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def settle_instead(self, outcome: Outcome, settlement: Settlement) -> None:
         """Settle a job in this way, for how it ended the server does not take."""
-        raise NotImplementedError
 
     # Asking.
 

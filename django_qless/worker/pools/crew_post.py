@@ -46,9 +46,9 @@ class Post(Accounts["Outcome"]):
         """`ring` is called when the parent has to look at the board."""
         super().__init__(worker, stock.board, ring)
         self.stock = stock
-        self.client = client_for(worker)
+        self.client = worker.aclient(PATIENCE)
         # What settles beside a wait must not take its place in the line of idle clients.
-        self.early_client = client_for(worker)
+        self.early_client = worker.aclient(PATIENCE)
         # Reservers may look up the queues, in blocking calls.
         self.clerk = ThreadPoolExecutor(1, "clerk")
         self.lock_length = AwaitedLockLength(self.client)
@@ -185,18 +185,6 @@ class Post(Accounts["Outcome"]):
         self.clerk.shutdown(wait=False, cancel_futures=True)
         for client in (self.client, self.early_client):
             await client.aclose()
-
-
-def client_for(worker: Worker) -> AsyncClient:
-    """Return a new asyncio client of the worker's namespace; see Worker.client."""
-    known = worker.environment.aclient(worker.options.alias)
-    return AsyncClient(
-        known.redis,
-        known.prefix,
-        "script" if known.script.engine == "script" else "auto",
-        patience=PATIENCE,
-        library=known.script.library,
-    )
 
 
 class AwaitedLockLength(LockLength):

@@ -52,6 +52,10 @@ class Reserver:
             for name in dict.fromkeys(self.queues)
             if not is_glob(name) and not matches_any(name, self.exclude)
         )
+        self.begin()
+
+    def begin(self) -> None:
+        """Make what the strategy remembers from one question to the next."""
 
     @property
     def looks_up(self) -> bool:
@@ -60,6 +64,7 @@ class Reserver:
 
     def order(self) -> Sequence[str]:
         """Return names and globs in the order in which to ask them now."""
+        # The one thing that each strategy has to say; the hooks around it may stay empty.
         raise NotImplementedError
 
     def took(self, asked: Sequence[str], jobs: Sequence[Reserved]) -> None:

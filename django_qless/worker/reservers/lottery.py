@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from django_qless.core import Reserved
-    from django_qless.worker.queue_book import QueueBook
 
 # Seconds after which a queue that was empty takes part again at the latest: it may have
 # been filled, while the others have enough to do to be asked for ever.
@@ -30,13 +29,8 @@ class PlainLottery(Reserver):
     name = "plain-lottery"
     summary = "drawn by the queues' weights"
 
-    def __init__(
-        self,
-        queues: Sequence[str],
-        exclude: Sequence[str] = (),
-        book: QueueBook | None = None,
-    ) -> None:
-        super().__init__(queues, exclude, book)
+    def begin(self) -> None:
+        """Have a source of chance of its own."""
         self.random = random.Random()
 
     def order(self) -> Sequence[str]:
@@ -62,13 +56,9 @@ class Lottery(PlainLottery):
     name = "lottery"
     summary = "drawn by the queues' weights, empty queues left out until all are empty"
 
-    def __init__(
-        self,
-        queues: Sequence[str],
-        exclude: Sequence[str] = (),
-        book: QueueBook | None = None,
-    ) -> None:
-        super().__init__(queues, exclude, book)
+    def begin(self) -> None:
+        """Begin with all queues in the draw."""
+        super().begin()
         #: Until when each empty queue is left out, on the monotonic clock.
         self.left_out: dict[str, float] = {}
 

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 from django_qless.worker.reservers.round_robin import RoundRobin
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from django_qless.worker.queue_book import QueueBook
+    pass
 
 
 class Shuffled(RoundRobin):
@@ -23,13 +21,8 @@ class Shuffled(RoundRobin):
     name = "shuffled"
     summary = "in turn, in an order that each process shuffles at its start"
 
-    def __init__(
-        self,
-        queues: Sequence[str],
-        exclude: Sequence[str] = (),
-        book: QueueBook | None = None,
-    ) -> None:
-        super().__init__(queues, exclude, book)
+    def begin(self) -> None:
+        """Begin without an order: each queue draws its place when it is first seen."""
         self._places: dict[str, float] = {}
 
     def ring(self) -> list[str]:
