@@ -71,7 +71,7 @@ async def name_thread_of_loop() -> str:
 @job()
 async def wait_for_children() -> int | None:
     """Run a process."""
-    process = await asyncio.create_subprocess_exec("true")
+    process = await asyncio.create_subprocess_exec("sleep", "0")
     return await process.wait()
 
 
