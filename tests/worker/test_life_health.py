@@ -41,7 +41,7 @@ def show(tmp_path: Path):
 
 
 def ended_pid() -> int:
-    process = subprocess.Popen(["true"])
+    process = subprocess.Popen(["sleep", "0"])
     process.wait()
     return process.pid
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -203,10 +204,9 @@ class TestDeployment:
         tmp_path: Path,
     ) -> None:
         for release in ("one", "two"):
-            (tmp_path / release).mkdir()
             site.save(release)
-            for name in ("shop", "site_settings.py"):
-                subprocess.run(["cp", "-r", name, release], cwd=tmp_path, check=True)
+            shutil.copytree(tmp_path / "shop", tmp_path / release / "shop")
+            shutil.copy(tmp_path / "site_settings.py", tmp_path / release)
         for name in ("shop/jobs.py", "site_settings.py"):
             (tmp_path / name).unlink()
         current = tmp_path / "current"

@@ -117,7 +117,7 @@ class TestTwins:
         refuse_twin(client, "w1", resume=resume)
 
     def test_a_process_that_is_gone_is_no_twin(self, client: Client) -> None:
-        process = subprocess.Popen(["true"])
+        process = subprocess.Popen(["sleep", "0"])
         process.wait()
         self.say(client, pid=process.pid, born="12345")
         refuse_twin(client, "w1", resume=True)
