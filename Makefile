@@ -3,10 +3,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCE ?=
+PORT ?= 8000
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench chaos matrix clean
+.PHONY: help demo admin test check format bench chaos matrix clean
 
 help: ## say what can be made (this text)
 	@echo "make TARGET, where TARGET is"
@@ -15,12 +16,16 @@ help: ## say what can be made (this text)
 	@echo "Variables"
 	@echo "  PYTHON=python3.13   the interpreter that .venv is made with (make clean first)"
 	@echo "  SOURCE=path         make demo: analyse the Python files below this path"
+	@echo "  PORT=8000           make admin: where it can be seen"
 	@echo "  ARGS='-k pop -x'    make test, bench, chaos, matrix: passed on to the program"
 	@echo "  COMBINATIONS='py3.10 py3.13'   make matrix: only those whose name begins so"
 	@echo "  STRICT=1            make test, check: fail if anything was left out"
 
 demo: .venv/embedded,hiredis.stamp ## see real work done: the standard library's source, analysed
 	@$(BIN)/python example_project/demo.py $(if $(SOURCE),"$(SOURCE)")
+
+admin: .venv/embedded,hiredis.stamp ## open the example in Django's admin, with a worker beside it
+	@$(BIN)/python example_project/open_admin.py --port $(PORT)
 
 test: .venv/test.stamp ## run all tests, then those of the checks whose tool is there
 	@$(BIN)/python -m tests.run all $(ARGS)

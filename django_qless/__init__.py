@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from django_qless.core.exceptions import DuplicateJob as DuplicateJob
     from django_qless.current import CurrentJob as CurrentJob
     from django_qless.current import current_job as current_job
     from django_qless.decorators import job as job
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from django_qless.exceptions import Retry as Retry
     from django_qless.exceptions import ShuttingDown as ShuttingDown
     from django_qless.handle import JobHandle as JobHandle
+    from django_qless.options.backoff import exponential as exponential
     from django_qless.overview import config as config
     from django_qless.overview import failures as failures
     from django_qless.overview import jobs as jobs
@@ -31,11 +33,18 @@ if TYPE_CHECKING:
     from django_qless.overview import tags as tags
     from django_qless.overview import tracked as tracked
     from django_qless.overview import workers as workers
+    from django_qless.workflows.building import batch as batch
+    from django_qless.workflows.building import workflow as workflow
+    from django_qless.workflows.handle import WorkflowHandle as WorkflowHandle
+    from django_qless.workflows.waits import await_all as await_all
+    from django_qless.workflows.waits import wait_all as wait_all
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "job": "decorators",
+    "exponential": "options.backoff",
+    "DuplicateJob": "core.exceptions",
     "current_job": "current",
     "CurrentJob": "current",
     "Retry": "exceptions",
@@ -46,6 +55,11 @@ _HOMES = {
     "ShuttingDown": "exceptions",
     "QlessError": "exceptions",
     "JobHandle": "handle",
+    "WorkflowHandle": "workflows.handle",
+    "workflow": "workflows.building",
+    "batch": "workflows.building",
+    "wait_all": "workflows.waits",
+    "await_all": "workflows.waits",
     "queues": "overview",
     "jobs": "overview",
     "workers": "overview",

@@ -16,5 +16,7 @@ class DjangoQlessConfig(AppConfig):
     def ready(self) -> None:
         """Register the system checks."""
         from django_qless.checks import register_checks
+        from django_qless.tasks import frameworks
 
         register_checks()
+        frameworks.register_checks()

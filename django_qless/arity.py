@@ -51,6 +51,19 @@ class Arity:
             not kwargs or self._keywords.issuperset(kwargs)
         )
 
+    def spread(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the same call as all others that mean the same spell it.
+
+        What may be positional is, and what was left away has its default.
+        """
+        if self._signature is None:
+            return args, kwargs
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.args, bound.kwargs
+
     def refuse(self, whose: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raise TypeError if the function does not take these arguments."""
         if self._signature is None:

@@ -19,12 +19,13 @@ import json
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from django_qless import arguments
 from django_qless.current import CurrentJob
 from django_qless.exceptions import Fail, InvalidJob, Retry, UnserialisableArgument
 from django_qless.functions import Declaration, JobFunction
 from django_qless.options import Options
+from django_qless.puts import arguments
 from django_qless.registry import Binding, JobType, registry
+from django_qless.schedules.timetable import DeclaredSchedule, must_fit
 from django_qless.values import to_json
 
 C = TypeVar("C", bound=type)
@@ -32,6 +33,7 @@ C = TypeVar("C", bound=type)
 VERBS = (
     *("delay", "enqueue", "aenqueue", "using"),
     *("enqueue_many", "aenqueue_many", "args"),
+    *("recur", "arecur", "unrecur", "aunrecur"),
 )
 
 
@@ -52,6 +54,9 @@ class ClassJobFunction(JobFunction[[Any], None]):
             raise UnserialisableArgument(f"{self.name}: data: {error}") from None
         return arguments.limited(self.name, text)
 
+    def _canonical(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        return self._data(args, kwargs)
+
 
 class Verb:
     """An attribute of a class job, such as `delay`; its subclasses do not have it."""
@@ -71,7 +76,11 @@ class Verb:
 
 
 def declare_class(
-    owner: C, options: Options, name: str | None, aliases: tuple[str, ...]
+    owner: C,
+    options: Options,
+    name: str | None,
+    aliases: tuple[str, ...],
+    schedule: DeclaredSchedule | None = None,
 ) -> C:
     """Make a class a job: register it, and give it `delay` and its siblings."""
     whose = f"{owner.__module__}.{owner.__qualname__}"
@@ -93,6 +102,7 @@ def declare_class(
         binding=Binding.CLASS,
         owner=owner,
         aliases=aliases,
+        schedule=must_fit(schedule, Binding.CLASS, owner),
     )
     registry.register(job_type)
     function = ClassJobFunction(Declaration(owner, options, name, aliases), job_type)
@@ -106,7 +116,11 @@ class ClassJob(CurrentJob):
 
     def __init__(self, current: CurrentJob) -> None:
         super().__init__(
-            current.reserved, current.client, current.worker, current.rooms
+            current.reserved,
+            current.client,
+            current.worker,
+            current.rooms,
+            current._surroundings,
         )
         self._current = current
         self._data = json.loads(current.reserved.data)

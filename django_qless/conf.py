@@ -13,6 +13,7 @@ from django.core.signals import setting_changed
 
 from django_qless import rules
 from django_qless.core.script import Engine
+from django_qless.servers import in_tests
 
 DEFAULT_ALIAS = "default"
 
@@ -28,12 +29,16 @@ class Alias:
     embedded: Path | None = None
     implied: bool = False
     """Whether it is embedded because nothing at all was said."""
+    throwaway: int | None = None
+    """Its database on the server of a process of tests, if it is there."""
     prefix: str = "ql:"
     options: Mapping[str, Any] = field(default_factory=dict)
     engine: Engine = "auto"
     queues: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     middleware: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
+    """Dotted names of what takes something along with each job, see `puts/carriers.py`."""
     limits: Mapping[str, tuple[float | None, float | None]] = field(
         default_factory=dict
     )
@@ -71,6 +76,7 @@ def alias(name: str = DEFAULT_ALIAS) -> Alias:
     Raises ImproperlyConfigured if something is wrong with them, or if there is no such
     alias.
     """
+    in_tests.begin()
     found = _read.get(name)
     if found is None:
         aliases = written()
@@ -92,12 +98,16 @@ def embedded_folder(value: bool | str | Path | None) -> Path | None:
     return Path(value) if value else None
 
 
-def on_change(forget: Callable[[], None]) -> None:
+def on_change(function: Callable[[], None]) -> None:
     """Call this function whenever QLESS, or what it rests on, changes."""
-    _forgetters.append(forget)
+    _forgetters.append(function)
 
 
-def _parsed(name: str, options: Mapping[str, Any]) -> Alias:
+def _parsed(name: str, given: Mapping[str, Any]) -> Alias:
+    options, throwaway = given, None
+    if in_tests.is_testing():
+        options, is_thrown_away = in_tests.options_of(given)
+        throwaway = in_tests.database_of(name) if is_thrown_away else None
     implied = not any(options.get(way) for way in rules.WAYS)
     return Alias(
         name=name,
@@ -106,12 +116,14 @@ def _parsed(name: str, options: Mapping[str, Any]) -> Alias:
         db=options.get("DB"),
         embedded=embedded_folder(implied or options.get("EMBEDDED")),
         implied=implied,
+        throwaway=throwaway,
         prefix=options.get("PREFIX", "ql:"),
         options=options.get("OPTIONS", {}),
         engine=options.get("ENGINE", "auto"),
         queues=options.get("QUEUES", {}),
         config=options.get("CONFIG", {}),
         middleware=tuple(options.get("MIDDLEWARE", ())),
+        context=tuple(options.get("CONTEXT", ())),
         limits={
             queue: (given.get("timeout"), given.get("hard_timeout"))
             for queue, given in options.get("QUEUES", {}).items()
@@ -120,13 +132,18 @@ def _parsed(name: str, options: Mapping[str, Any]) -> Alias:
     )
 
 
-def _forget(*, setting: str, **kwargs: Any) -> None:
+def forget() -> None:
+    """Read QLESS anew when it is needed next."""
+    _read.clear()
+    for each in _forgetters:
+        each()
+
+
+def _on_change(*, setting: str, **kwargs: Any) -> None:
     if setting in ("QLESS", "CACHES", "DEBUG", "BASE_DIR"):
-        _read.clear()
-        for forget in _forgetters:
-            forget()
+        forget()
 
 
 _read: dict[str, Alias] = {}
 _forgetters: list[Callable[[], None]] = []
-setting_changed.connect(_forget, dispatch_uid="django_qless.conf")
+setting_changed.connect(_on_change, dispatch_uid="django_qless.conf")

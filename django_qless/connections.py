@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 from django_qless import conf
 from django_qless.core import AsyncClient, Client
+from django_qless.servers import in_tests
 from django_qless.sources import source_of
 
 
@@ -20,6 +22,7 @@ class Connections:
 
     def __init__(self) -> None:
         self._clients: dict[str, Client] = {}
+        self._impatient: dict[str, Client] = {}
         self._async_clients: dict[str, AsyncClient] = {}
         self._separate()
 
@@ -28,8 +31,10 @@ class Connections:
         self._lock = threading.Lock()
 
     def __getitem__(self, alias: str) -> Client:
+        # A client that was made before the tests is one of the project's own server.
+        in_tests.begin()
         client = self._clients.get(alias)
-        return self._made(alias) if client is None else client
+        return self._made(alias, self._clients) if client is None else client
 
     def __iter__(self) -> Iterator[str]:
         return iter(conf.names())
@@ -37,14 +42,23 @@ class Connections:
     def __contains__(self, alias: str) -> bool:
         return alias in conf.names()
 
+    def impatient(self, alias: str) -> Client:
+        """Return a client for a page that somebody waits for: it gives up in seconds."""
+        in_tests.begin()
+        client = self._impatient.get(alias)
+        if client is None:
+            client = self._made(alias, self._impatient, patience=1.0, timeout=2.0)
+        return client
+
     def aclient(self, alias: str = conf.DEFAULT_ALIAS) -> AsyncClient:
         """Return the client for asyncio, good in any event loop."""
+        in_tests.begin()
         client = self._async_clients.get(alias)
         return self._made_async(alias) if client is None else client
 
     def all(self) -> list[Client]:
         """Return the clients that have been made."""
-        return list(self._clients.values())
+        return [*self._clients.values(), *self._impatient.values()]
 
     def close_all(self) -> None:
         """Close what is open; clients open it again when they are used again."""
@@ -61,23 +75,25 @@ class Connections:
         with self._lock:
             self.close_all()
             self._clients.clear()
+            self._impatient.clear()
             self._async_clients.clear()
 
-    def _made(self, alias: str) -> Client:
+    def _made(self, alias: str, kept: dict[str, Client], **options: Any) -> Client:
+        settings = conf.alias(alias)
         with self._lock:
-            if alias not in self._clients:
-                settings = conf.alias(alias)
-                self._clients[alias] = Client(
+            if alias not in kept:
+                kept[alias] = Client(
                     source_of(settings).client(),
                     prefix=settings.prefix,
                     engine=settings.engine,
+                    **options,
                 )
-            return self._clients[alias]
+            return kept[alias]
 
     def _made_async(self, alias: str) -> AsyncClient:
+        settings = conf.alias(alias)
         with self._lock:
             if alias not in self._async_clients:
-                settings = conf.alias(alias)
                 self._async_clients[alias] = AsyncClient(
                     source_of(settings).async_client(),
                     prefix=settings.prefix,

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from django_qless.core import Client, Reserved
@@ -19,6 +19,22 @@ class Rooms(Protocol):
 
     def path_for(self, reserved: Reserved) -> Path:
         """Return the sandbox of this job; make it when asked for the first time."""
+
+
+class Surroundings(Protocol):
+    """What a running job asks of the framework that it runs in."""
+
+    def spawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
+        """Put jobs for this one; return their handles."""
+
+    async def aspawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
+        """Do the same in a running event loop."""
+
+    def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
+        """Return what the jobs returned that this one had to wait for."""
+
+    async def adependency_results(self, current: CurrentJob) -> dict[str, Any]:
+        """Do the same in a running event loop."""
 
 
 class CurrentJob:
@@ -33,13 +49,19 @@ class CurrentJob:
         client: Client,
         worker: str,
         rooms: Rooms | None = None,
+        surroundings: Surroundings | None = None,
     ) -> None:
         self.reserved = reserved
         self.client = client
         self.worker = worker
         self.rooms = rooms
+        self._surroundings = surroundings
         #: Queue, delay and, as JSON, dependencies: set by `move_to`, settled as said.
         self.moved_to: tuple[str | float, ...] | None = None
+        #: The data that the job is to have when it is complete, if not the same.
+        self.data_left: str | None = None
+        #: What Django's Tasks know of this run, if the job is a Task.
+        self.task_run: Any = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} {self.jid}>"
@@ -90,6 +112,12 @@ class CurrentJob:
         return self.reserved.context_object
 
     @property
+    def app_data(self) -> dict[str, Any]:
+        """What its put gave it beside the arguments: `using(app_data={…})`."""
+        data: dict[str, Any] = self.context.get("app_data") or {}
+        return data
+
+    @property
     def sandbox(self) -> Path:
         """A clean directory of this run's own: there only the job's own files are.
 
@@ -137,6 +165,45 @@ class CurrentJob:
         self.moved_to = (queue, seconds)
         if depends:
             self.moved_to += (json.dumps(list(depends)),)
+
+    def spawn(self, jobs: Iterable[Any]) -> list[Any]:
+        """Put jobs, which `.args()` made, on behalf of this one; return their handles.
+
+        Whoever depends on this job waits for them as well, also those that are put later;
+        so do those that wait for its workflow. Only what one of them waits for itself does
+        not wait for that one. Inside a transaction they are put at its commit, as always,
+        which must come before the job's end.
+
+        A job that is run again, after a crash for instance, spawns again: give its jobs
+        ids of their own, such as `.using(jid=f"{job.jid}-{n}")`, and it puts the same ones
+        anew, those that have run by then as well, instead of further ones.
+        """
+        return self._around.spawn(self, jobs)
+
+    async def aspawn(self, jobs: Iterable[Any]) -> list[Any]:
+        """Put jobs on behalf of this one, from asynchronous code; see `spawn`."""
+        return await self._around.aspawn(self, jobs)
+
+    def dependency_results(self) -> dict[str, Any]:
+        """Return what the jobs returned that this one depends on, by jid.
+
+        In the order in which they were given, each followed by what it has spawned.
+        Those without a result are missing: they returned None, have failed, or their
+        `result_ttl` has passed.
+        """
+        return self._around.dependency_results(self)
+
+    async def adependency_results(self) -> dict[str, Any]:
+        """Return what `dependency_results` returns, from asynchronous code."""
+        return await self._around.adependency_results(self)
+
+    @property
+    def _around(self) -> Surroundings:
+        if self._surroundings is None:
+            raise RuntimeError(
+                "only a job that a worker runs can spawn others, or read their results"
+            )
+        return self._surroundings
 
 
 #: Whoever runs a job sets this around it.

@@ -9,10 +9,12 @@ it is unset.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from django_qless import conf
 from django_qless.connections import connections
+from django_qless.core.options import known
 
 MARKER = "declared"
 
@@ -62,3 +64,30 @@ def apply_declared(alias: str = conf.DEFAULT_ALIAS) -> Applied:
         # Last, so that a crash before it is made good by the next start.
         client.config_set(MARKER, json.dumps(after, separators=(",", ":")))
     return done
+
+
+def reset(options: Sequence[str], alias: str = conf.DEFAULT_ALIAS) -> None:
+    """Give options back the value that is declared, or without one, their default."""
+    client = connections[alias]
+    for option in options:
+        client.config_unset(option)
+    apply_declared(alias)
+
+
+def set_by_operators(alias: str = conf.DEFAULT_ALIAS) -> set[str]:
+    """Return the names of the options that were set otherwise than declared."""
+    client = connections[alias]
+    ours: dict[str, str] = json.loads(client.config_get(MARKER) or "{}")
+    return {
+        option
+        for option, value in client.config_all().items()
+        if isinstance(value, str)
+        and option != MARKER
+        and value not in (ours.get(option), default_of(option))
+    }
+
+
+def default_of(option: str) -> str | int | None:
+    """Return the core's default of an option, or None if it has none."""
+    known_option = known(option)
+    return known_option.default if known_option else None

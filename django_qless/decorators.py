@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from datetime import timedelta
-from typing import Any, ParamSpec, TypeVar, overload
+from datetime import datetime, timedelta, tzinfo
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from django_qless.classjobs import declare_class
-from django_qless.exceptions import InvalidJob, InvalidOption
+from django_qless.exceptions import InvalidOption
 from django_qless.functions import Declaration, JobFunction
-from django_qless.methods import static_job_type
-from django_qless.options import ONLY_USING, Backoff, Factory, Options, check
-from django_qless.registry import JobType, registry
+from django_qless.methods import declare_method
+from django_qless.options import (
+    ONLY_USING,
+    Backoff,
+    Exceptions,
+    Factory,
+    Options,
+    Unique,
+    check,
+)
+from django_qless.places import placed
+from django_qless.registry import Binding, JobType, registry
+from django_qless.schedules.timetable import DeclaredSchedule, must_fit
+from django_qless.sensitive import must_name_parameters
+from django_qless.subjects import called, must_be_possible
+
+if TYPE_CHECKING:
+    from django_qless.schedules.timetable import Rows
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,6 +56,24 @@ def job(
     tags: Sequence[str] = (),
     on_commit: bool | str | None = None,
     result_ttl: int = 86400,
+    expires: float | timedelta | None = None,
+    retry_on: Exceptions = (),
+    fail_on: Exceptions = (),
+    unique: Unique = None,
+    unique_for: Literal["waiting", "running"] | float | timedelta = "running",
+    on_conflict: Literal["keep", "replace", "refuse"] = "keep",
+    debounce: float | timedelta | None = None,
+    debounce_max: float | timedelta | None = None,
+    after: str | Sequence[str] = (),
+    on_failure: Literal["block", "cancel", "run"] = "block",
+    sensitive: bool | str | Sequence[str] = (),
+    missing: Literal["fail", "ignore"] = "fail",
+    every: float | timedelta | None = None,
+    cron: str | None = None,
+    timezone: str | tzinfo | None = None,
+    rows: Rows | None = None,
+    offset: float | timedelta | None = None,
+    missed: Literal["all", "last", "none"] | None = None,
 ) -> Callable[[Callable[P, R]], JobFunction[P, R]]: ...
 
 
@@ -48,87 +82,80 @@ def job(queue: Any = None, /, **options: Any) -> Any:
 
     Calling it still runs it here and now; `.delay(…)` puts it. `name` is the name under
     which workers know it (default: module and function, or app_label.Model.method),
-    `aliases` are names it had before. The other options are those of `Options`.
+    `aliases` are names it had before. With `every` (seconds or a timedelta) or `cron` (a
+    text, in a `timezone`) it is put by itself again and again; a method that runs on rows
+    says on which by `rows`, see `schedules/timetable.py`. The other options are those of `Options`.
 
     Raises InvalidJob, UnknownOption or InvalidOption at once.
     """
     if queue is not None and not isinstance(queue, str):
-        if options or (not callable(queue) and not _is_wrapped_method(queue)):
+        if options or not _may_be_a_job(queue):
             raise InvalidOption(f"@job: the queue must be a string, not {queue!r}")
-        return _declare(queue, {})
+        return _declared(queue, {})
     if queue is not None:
         if "queue" in options:
             raise InvalidOption("@job: the queue is given twice")
         options["queue"] = queue
 
     def declare(function: Any) -> Any:
-        return _declare(function, options)
+        return _declared(function, options)
 
     return declare
 
 
+def _declared(function: Any, given: dict[str, Any]) -> Any:
+    with placed(function):
+        return _declare(function, given)
+
+
 def _declare(function: Any, given: dict[str, Any]) -> Any:
-    whose = _called(function)
+    whose = called(function)
     given = dict(given)
     name, aliases = given.pop("name", None), given.pop("aliases", ())
     if name is not None:
-        check(f"{whose}: name", "alias", name)
-    aliases = check(f"{whose}: aliases", "after_jids", aliases)
+        check(whose, "name", name, rule="alias")
+    aliases = check(whose, "aliases", aliases, rule="aliases")
     for option in ONLY_USING & given.keys():
         raise InvalidOption(
             f"{whose}: {option} is known only when the job is put: write "
             f".using({option}=…).delay(…)"
         )
+    schedule = DeclaredSchedule.declared(whose, given)
     options = Options().changed(whose, **given)
+    _must_suit_the_code(options, whose)
+    must_be_possible(function, whose, name)
+    must_name_parameters(whose, options.sensitive, function)
     if inspect.isclass(function):
-        return declare_class(function, options, name, aliases)
-    _must_be_callable(function, whose)
-    declaration = Declaration(function, options, name, aliases)
+        return declare_class(function, options, name, aliases, schedule)
+    declaration = Declaration(function, options, name, aliases, schedule)
     if declaration.in_class:
-        # Which kind of method it is shows when its class has been made.
-        registry.defer(whose, lambda: static_job_type(declaration))
-        return JobFunction(declaration)
-    if "<locals>" in function.__qualname__ and name is None:
-        raise InvalidJob(
-            f"{whose} is defined inside a function, where a worker cannot find it. "
-            "Move it to the module, or give it a name= and make sure that the worker "
-            "runs the function around it"
-        )
+        return declare_method(declaration)
     job_type = JobType(
         name=name or whose,
         function=function,
         options=options,
         aliases=aliases,
         is_async=declaration.is_async,
+        schedule=must_fit(schedule, Binding.FUNCTION, function),
     )
     return JobFunction(declaration, registry.register(job_type))
 
 
-def _must_be_callable(function: Any, whose: str) -> None:
-    if isinstance(function, property):
-        raise InvalidJob(f"{whose}: a property cannot be a job")
-    for kind in (classmethod, staticmethod):
-        if isinstance(function, kind):
-            word = kind.__name__
-            raise InvalidJob(
-                f"{whose}: @{word} must stand above @job, not below it:\n\n"
-                f"    @{word}\n    @job\n    def {function.__func__.__name__}(…): …\n"
+def _must_suit_the_code(options: Options, whose: str) -> None:
+    """Refuse values that only a call can know."""
+    for option, remedy, is_wrong in (
+        ("after", "names of other jobs of the same row", bool(options.after)),
+        ("expires", "seconds from the put", isinstance(options.expires, datetime)),
+    ):
+        if is_wrong:
+            raise InvalidOption(
+                f"{whose}: {option}={getattr(options, option)!r} is known only when the "
+                f"job is put: give @job {remedy}, or write .using({option}=…).delay(…)"
             )
-    if isinstance(function, JobFunction):
-        raise InvalidJob(f"{whose} has @job twice")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidJob(f"{whose} yields; a job returns")
-    if not callable(function) or not hasattr(function, "__qualname__"):
-        raise InvalidJob(f"@job stands on {function!r}, which is no function")
 
 
-def _is_wrapped_method(value: object) -> bool:
-    return isinstance(value, (classmethod, staticmethod, property))
-
-
-def _called(function: Any) -> str:
-    """Return how messages call what `@job` stands on: module and name."""
-    inner = getattr(function, "__func__", None) or getattr(function, "fget", None)
-    inner = inner or function
-    module = getattr(inner, "__module__", "?")
-    return f"{module}.{getattr(inner, '__qualname__', repr(inner))}"
+def _may_be_a_job(value: object) -> bool:
+    # What is none is told so in clearer words than a queue that is no string.
+    return callable(value) or isinstance(
+        value, (classmethod, staticmethod, property, cached_property)
+    )

@@ -4,23 +4,41 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from types import MethodType
-from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    TypeVar,
+    overload,
+)
 
 from asgiref.sync import markcoroutinefunction
 from django.db.models import Model
 
-from django_qless import arguments
 from django_qless.arity import Arity
-from django_qless.enqueue import Plan
 from django_qless.exceptions import InvalidJob
 from django_qless.handle import JobHandle
-from django_qless.options import Options
+from django_qless.options import Options, must_suit_a_call
+from django_qless.places import module_of
+from django_qless.puts import arguments, outlet, uniqueness
+from django_qless.puts.ahead import NOTHING, Ahead, ahead_of, plain_key
+from django_qless.puts.enqueue import Plan
+from django_qless.puts.parcel import Parcel
+from django_qless.puts.predecessors import is_awaited
 from django_qless.registry import Binding, JobType, registry
+from django_qless.schedules.methods import Recurs
+from django_qless.sensitive import sensitive_of
+
+if TYPE_CHECKING:
+    from django_qless.schedules.timetable import DeclaredSchedule
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -35,11 +53,12 @@ class Declaration:
     options: Options
     name: str | None = None
     aliases: tuple[str, ...] = ()
+    schedule: DeclaredSchedule | None = None
 
     @property
     def origin(self) -> str:
         """Where the function is written, for messages."""
-        return f"{self.function.__module__}.{self.function.__qualname__}"
+        return f"{module_of(self.function)}.{self.function.__qualname__}"
 
     @property
     def is_async(self) -> bool:
@@ -59,9 +78,17 @@ class Arguments(NamedTuple):
     data: str
     options: Options | None
     """Those of the `using()` that it was made with, if there was one."""
+    key: str = ""
+    """What makes two puts the same job, by the option `unique`."""
+    databases: tuple[str, ...] = ()
+    """Where its rows are, apart from the default database."""
+    conflict: str = ""
+    """What is done about the key, if not what the options say."""
+    ahead: Ahead = NOTHING
+    """What is put before it, because the option `after` names it."""
 
 
-class JobFunction(Generic[P, R]):
+class JobFunction(Recurs, Generic[P, R]):
     """A function that is a job. Calling it runs it here and now, as without `@job`.
 
     Frozen in spirit: `using()` returns a copy.
@@ -81,6 +108,7 @@ class JobFunction(Generic[P, R]):
         self._target: Callable[..., Any] = declaration.function
         self._instance: Model | None = None
         self._arity = _arity(declaration, job_type)
+        self._sensitive = sensitive_of(job_type) if job_type else None
         self._plan = Plan(job_type, self.options) if job_type else None
         if job_type is not None and job_type.binding is Binding.MODEL:
             self._target = MethodType(declaration.function, job_type.owner)
@@ -95,51 +123,55 @@ class JobFunction(Generic[P, R]):
         """The name under which workers know it."""
         return self.job_type.name if self.job_type else self.declaration.origin
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function here and now."""
         return self._target(*args, **kwargs)  # type: ignore[no-any-return]
 
-    def delay(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+    def delay(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Put the job; a worker will call the function with these arguments."""
         plan = self._plan or self._bound_plan()
-        return plan.put(self._data(args, kwargs))
+        return plan.put(*self._subject(args, kwargs))
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Put the job; the same as `delay`."""
         plan = self._plan or self._bound_plan()
-        return plan.put(self._data(args, kwargs))
+        return plan.put(*self._subject(args, kwargs))
 
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+    async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Put the job, from asynchronous code."""
         plan = self._plan or self._bound_plan()
-        return await plan.aput(self._data(args, kwargs))
+        return await plan.aput(*self._subject(args, kwargs))
 
-    def args(self, *args: P.args, **kwargs: P.kwargs) -> Arguments:
+    def args(self, /, *args: P.args, **kwargs: P.kwargs) -> Arguments:
         """Return the arguments of one job, for `enqueue_many`."""
         plan = self._plan or self._bound_plan()
         options = None if self.options is self.declaration.options else self.options
-        return Arguments(plan.job_type, self._data(args, kwargs), options)
+        data, *rest = self._subject(args, kwargs)
+        return Arguments(plan.job_type, data, options, *rest)  # type: ignore[arg-type]
 
     def enqueue_many(self, arguments: Iterable[Arguments]) -> list[JobHandle[R]]:
         """Put one job for each of these, which `.args()` made, in as few calls as can be.
 
         At one priority they are run in this order. More than a thousand take several
-        calls, each all or nothing, and so do neighbours made with different `using()`.
+        calls, each all or nothing.
         """
         handles: list[JobHandle[R]] = []
-        for plan, data in self._planned(arguments):
-            handles += plan.put_many(data)
+        for parcel, waits in self._parcels(arguments):
+            outlet.ship(parcel, waits)
+            handles += [item.handle for item in parcel.items if not item.spare]
         return handles
 
     async def aenqueue_many(self, arguments: Iterable[Arguments]) -> list[JobHandle[R]]:
         """Put one job for each of these, from asynchronous code."""
         handles: list[JobHandle[R]] = []
-        for plan, data in self._planned(arguments):
-            handles += await plan.aput_many(data)
+        for parcel, waits in self._parcels(arguments):
+            await outlet.aship(parcel, waits)
+            handles += [item.handle for item in parcel.items if not item.spare]
         return handles
 
     def using(self, **options: Any) -> JobFunction[P, R]:
         """Return a copy that puts its jobs with these options."""
+        must_suit_a_call(self.name, options)
         return self._copy(options=self.options.changed(self.name, **options))
 
     @overload
@@ -185,17 +217,62 @@ class JobFunction(Generic[P, R]):
             copy._instance = instance
         return copy
 
-    def _data(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    def _subject(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[str, str, tuple[str, ...], str, Ahead]:
+        """Return a job's data, its unique key, the databases of its rows, what is done
+        about the key, and what is put before it."""
         job_type: JobType = self.job_type  # type: ignore[assignment]
-        row = ""
-        if job_type.binding is Binding.ROW:
-            instance = self._instance
-            if instance is None:
-                instance, args = self._first(args)
-            row = arguments.reference(job_type.name, instance)
+        data = self._data(args, kwargs)
+        key = self._key(args, kwargs) if self.options.unique is not None else ""
+        databases = arguments.databases_in(data)
+        names = self.options.after_names
+        if not names and not is_awaited(job_type):
+            return data, key, databases, "", NOTHING
+        _, row = self._on_row(args)
+        instance = self._instance
+        if job_type.binding is Binding.ROW and instance is None:
+            instance = args[0]
+        key, conflict = plain_key(job_type, key, row)
+        return data, key, databases, conflict, ahead_of(job_type, names, row, instance)
+
+    def _data(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        args, row = self._on_row(args)
         if not self._arity.takes(args, kwargs):
-            self._arity.refuse(job_type.name, args, kwargs)
-        return arguments.encode(job_type.name, args, kwargs, row)
+            self._arity.refuse(self.name, args, kwargs)
+        mark = self._sensitive.mark(args, kwargs) if self._sensitive else ""
+        return arguments.encode(self.name, args, kwargs, row, mark)
+
+    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """Return what the option `unique` makes of a job's arguments."""
+        unique = self.options.unique
+        if isinstance(unique, str):
+            return uniqueness.of_text(self.name, unique)
+        if unique is True:
+            return uniqueness.of_data(self.name, self._canonical(args, kwargs))
+        # A function of it is called as the job's own function will be.
+        on: Any = self._instance
+        if self.job_type.binding is Binding.MODEL:  # type: ignore[union-attr]
+            on = self.job_type.owner  # type: ignore[union-attr]
+        args = args if on is None else (on, *args)
+        return uniqueness.of_call(self.name, unique, args, kwargs)
+
+    def _canonical(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """Return the data of this call, however it is spelt."""
+        args, row = self._on_row(args)
+        args, kwargs = self._arity.spread(args, kwargs)
+        return arguments.encode(self.name, args, kwargs, row)
+
+    def _on_row(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], str]:
+        """Return the arguments without the row that the job runs on, and that row."""
+        job_type: JobType = self.job_type  # type: ignore[assignment]
+        if job_type.binding is not Binding.ROW:
+            return args, ""
+        instance = self._instance
+        if instance is None:
+            instance, args = self._first(args)
+        owner: Any = job_type.owner
+        return args, arguments.reference(job_type.name, instance, owner)
 
     def _first(self, args: tuple[Any, ...]) -> tuple[Model, tuple[Any, ...]]:
         """Take the row from the arguments: Feed.refresh.delay(feed)."""
@@ -207,26 +284,29 @@ class JobFunction(Generic[P, R]):
             )
         return args[0], args[1:]
 
-    def _planned(
+    def _parcels(
         self, all_arguments: Iterable[Arguments]
-    ) -> list[tuple[Plan, list[str]]]:
-        """Return the data of the jobs to be put, with the plan of each run of them."""
+    ) -> Iterator[tuple[Parcel, Sequence[str]]]:
+        """Yield what is put together, and the commits that it waits for."""
         own = self._plan or self._bound_plan()
         # All is looked at before anything is put.
         checked = [self._checked(each) for each in all_arguments]
-        return [
-            (
-                Plan(own.job_type, options) if options else own,
-                [each.data for each in run],
-            )
+        runs = [
+            (Plan(own.job_type, options) if options else own).items(list(run))
             for options, run in groupby(checked, attrgetter("options"))
         ]
+        for (_, waits), together in groupby(
+            runs, lambda run: (run[0][0].alias, run[1])
+        ):
+            yield Parcel([item for items, _ in together for item in items]), waits
 
     def _checked(self, arguments: Arguments) -> Arguments:
-        if getattr(arguments, "job_type", None) is not self.job_type:
+        job_type: JobType | None = getattr(arguments, "job_type", None)
+        if job_type is not self.job_type:
+            other = f"arguments of {job_type.name}" if job_type else repr(arguments)
             raise TypeError(
                 f"{self.name}: enqueue_many takes what {self.__name__}.args(…) "  # type: ignore[attr-defined]
-                f"returns, not {arguments!r}"
+                f"returns, not {other}"
             )
         return arguments
 
@@ -243,6 +323,7 @@ class JobFunction(Generic[P, R]):
             )
         self.job_type = job_type
         self._arity = _arity(self.declaration, job_type)
+        self._sensitive = sensitive_of(job_type)
         self._plan = Plan(job_type, self.options)
         return self._plan
 

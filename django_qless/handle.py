@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
-import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from asgiref.sync import sync_to_async
 
 from django_qless.connections import connections
 from django_qless.core.commands import Commands
+from django_qless.core.endings import time_left
 from django_qless.core.exceptions import WrongState
 from django_qless.exceptions import JobFailed, JobGone, NotPut, ResultNotReady
 from django_qless.values import revive, to_json
@@ -31,7 +31,7 @@ class JobHandle(Generic[R]):
     a twin for asyncio that begins with `a` (that of `wait` is `await_`).
     """
 
-    __slots__ = ("_job", "_put", "alias", "data", "jid", "pending")
+    __slots__ = ("_job", "_put", "alias", "created", "data", "jid", "pending")
 
     alias: str
     """The alias of QLESS where the job is."""
@@ -41,12 +41,16 @@ class JobHandle(Generic[R]):
     """What it carries, as JSON text."""
     pending: bool
     """Whether it waits for the commit of a transaction; then it is not put yet."""
+    created: bool | None
+    """Whether the put made the job: False if another one stands for it (`unique`), whose
+    jid the handle has then. None as long as that is not known, or nobody asked."""
 
     def __init__(self, alias: str, job: Job | AsyncJob) -> None:
         self.alias = alias
         self.jid = job.jid
         self.data = job.data
         self.pending = False
+        self.created = None
         self._job: Job | AsyncJob | None = job
         self._put: Put | None = None
 
@@ -63,9 +67,15 @@ class JobHandle(Generic[R]):
         handle.jid = jid
         handle.data = data
         handle.pending = pending
+        handle.created = None
         handle._job = None
         handle._put = shape
         return handle
+
+    def waits_for(self, jids: Sequence[str]) -> None:
+        """Take note of what the job was put to depend on."""
+        if self._put is not None:
+            self._put = self._put._replace(depends=jids)
 
     def __repr__(self) -> str:
         return f"<JobHandle {self.jid} {self.name} {self.state}>"
@@ -114,6 +124,25 @@ class JobHandle(Generic[R]):
         return int(self._known.retries)
 
     @property
+    def remaining(self) -> int:
+        """How often it may still be run again after a failure."""
+        # The server counts below 0 when a job has used all of its retries.
+        return max(self._job.remaining, 0) if self._job else self.retries
+
+    @property
+    def attempt(self) -> int:
+        """Which run it is in, or will be in next: 1 for the first.
+
+        The last one of a job that has failed.
+        """
+        return self.retries - self.remaining + 1
+
+    @property
+    def workflow(self) -> str | None:
+        """The id of the workflow that it belongs to, if it does."""
+        return self._known.workflow or None
+
+    @property
     def tags(self) -> list[str]:
         """The tags it carries."""
         return list(self._known.tags or ())
@@ -159,26 +188,27 @@ class JobHandle(Generic[R]):
     def wait(self, timeout: float | None = None) -> JobHandle[R]:
         """Wait until the job is complete or has failed, and return it as it is then.
 
-        Raises ResultNotReady after `timeout` seconds; None: wait for ever.
+        Blocks until the server tells of the end. Raises ResultNotReady after `timeout`
+        seconds (None: wait for ever), and JobGone if the job is cancelled meanwhile.
         """
         client = self._client()
-        for pause in _pauses(timeout):
+        for left in time_left(timeout):
+            if left != 0:
+                client.await_ended([self.jid], left)
             now = self._refreshed(client.get(self.jid))
             if now.state in ENDED:
                 return now
-            if pause:
-                time.sleep(pause)
         raise self._not_ready(now, timeout)
 
     async def await_(self, timeout: float | None = None) -> JobHandle[R]:
         """Wait as `wait` does, from asynchronous code."""
         client = self._aclient()
-        for pause in _pauses(timeout):
+        for left in time_left(timeout):
+            if left != 0:
+                await client.await_ended([self.jid], left)
             now = self._refreshed(await client.get(self.jid))
             if now.state in ENDED:
                 return now
-            if pause:
-                await asyncio.sleep(pause)
         raise self._not_ready(now, timeout)
 
     def result(self, timeout: float | None = 0) -> R:
@@ -207,7 +237,8 @@ class JobHandle(Generic[R]):
                 raise
         else:
             found = await self._aclient().result(now._completed())
-        return await asyncio.to_thread(revive, found)
+        # A row may be among it: its connection must be one that is looked after.
+        return await sync_to_async(revive)(found)  # type: ignore[no-any-return]
 
     def cancel(self) -> None:
         """Remove the job, also while it runs. Raises HasDependents."""
@@ -219,13 +250,13 @@ class JobHandle(Generic[R]):
 
     def retry(self) -> None:
         """Put the job again after it has failed. Raises WrongState if it has not."""
-        failed = self.refresh()._failed()
-        self._client().run(failed._again(failed.queue))
+        if not self._client().revive([self.jid]):
+            raise self.refresh()._has_not_failed()
 
     async def aretry(self) -> None:
         """Put the job again after it has failed, from asynchronous code."""
-        failed = (await self.arefresh())._failed()
-        await self._aclient().run(failed._again(failed.queue))
+        if not await self._aclient().revive([self.jid]):
+            raise (await self.arefresh())._has_not_failed()
 
     def move(self, queue: str, *, delay: float = 0) -> None:
         """Put the job into another queue, where it begins anew, whatever its state."""
@@ -299,10 +330,8 @@ class JobHandle(Generic[R]):
             raise JobFailed(self.jid, failure.group, failure.message)
         return self.jid
 
-    def _failed(self) -> JobHandle[R]:
-        if self.state != "failed":
-            raise WrongState(f"Job {self.jid} is {self.state}, not failed")
-        return self
+    def _has_not_failed(self) -> WrongState:
+        return WrongState(f"Job {self.jid} is {self.state}, not failed")
 
     def _again(self, queue: str, delay: float = 0) -> Request[str]:
         """Return what puts the job again, with all that it has."""
@@ -319,21 +348,3 @@ class JobHandle(Generic[R]):
             f"Job {self.jid} ({self.name}) in queue {now.queue!r} is still "
             f"{now.state}{waited}"
         )
-
-
-def _pauses(timeout: float | None) -> Iterator[float]:
-    """Yield how long to sleep after each look, until time is up; 0 after the last.
-
-    From 2 ms, half as long again each time, up to half a second, so that short jobs
-    are seen at once and long ones are not asked about all the time.
-    """
-    deadline = None if timeout is None else time.monotonic() + timeout
-    pause = 0.002
-    while True:
-        left = None if deadline is None else deadline - time.monotonic()
-        if left is not None and left <= 0:
-            yield 0
-            return
-        sleep = pause * random.uniform(0.8, 1.2)
-        yield sleep if left is None else min(sleep, left)
-        pause = min(pause * 1.5, 0.5)

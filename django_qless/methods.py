@@ -9,24 +9,75 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from django.apps import apps
 from django.db.models import Model
 from django.db.models.base import ModelBase
 from django.db.models.signals import class_prepared
 
+from django_qless.exceptions import InvalidJob
 from django_qless.functions import Declaration, JobFunction
+from django_qless.places import placed
+from django_qless.puts.predecessors import judge
 from django_qless.registry import Binding, JobType, registry
+from django_qless.schedules.timetable import must_fit
+from django_qless.subjects import must_fit_binding
+
+HIDDEN = (
+    "is hidden by a decorator above @job, so it cannot be put: let @job stand above all "
+    "others, except classmethod and staticmethod"
+)
+
+
+class Bound(NamedTuple):
+    """A job of a model, and the attribute under which the model has it."""
+
+    model: type[Model]
+    attribute: str
+    job_type: JobType
+
+
+#: All jobs of models, for checks that are made when everything is loaded.
+bound: list[Bound] = []
+
+#: All methods with `@job`, of whichever classes.
+declared: list[Declaration] = []
 
 
 def bind(sender: type[Model], **kwargs: Any) -> None:
     """Give a model that has just been made its own jobs."""
-    if sender._meta.apps is not apps:
+    # A model that another one takes the place of has no rows.
+    if sender._meta.apps is not apps or sender._meta.swapped:
         return
-    for attribute, declared, binding in _declared_on(sender):
-        job_type = _job_type(sender, attribute, declared.declaration, binding)
-        setattr(sender, attribute, declared.bound_to(registry.register(job_type)))
+    _must_spare_fields(sender)
+    found = []
+    for attribute, declared, binding in list(_declared_on(sender)):
+        declaration = declared.declaration
+        with placed(declaration.function):
+            must_fit_binding(declaration.function, declared.name, binding)
+            job_type = _job_type(sender, attribute, declaration, binding)
+            if attribute in vars(Model) or attribute == "objects":
+                raise InvalidJob(
+                    f"{job_type.name} takes the place of {attribute}, which Django itself "
+                    f"calls on models: give it another name, such as {attribute}_later"
+                )
+        setattr(sender, attribute, declared.bound_to(job_type))
+        found.append(Bound(sender, attribute, job_type))
+    for each in found:
+        judge(each.job_type, only_near=True)
+    for each in found:
+        with placed(each.job_type.function):
+            registry.register(each.job_type)
+    bound.extend(found)
+
+
+def declare_method(declaration: Declaration) -> JobFunction[..., Any]:
+    """Return the job of a method. Which kind it is shows when its class has been made."""
+    declared.append(declaration)
+    registry.defer(declaration.origin, lambda: static_job_type(declaration))
+    return JobFunction(declaration)
 
 
 def static_job_type(declaration: Declaration) -> JobType | None:
@@ -35,13 +86,10 @@ def static_job_type(declaration: Declaration) -> JobType | None:
     Other methods of such classes cannot be jobs: nothing says on what to call them.
     """
     function = declaration.function
-    owner: Any = sys.modules.get(function.__module__)
-    *path, attribute = function.__qualname__.split(".")
-    for part in path:
-        owner = getattr(owner, part, None)
-    if not isinstance(owner, type) or isinstance(owner, ModelBase):
+    owner = class_of(declaration)
+    if owner is None or isinstance(owner, ModelBase):
         return None
-    found = vars(owner).get(attribute)
+    found = vars(owner).get(function.__name__)
     if not isinstance(found, staticmethod):
         return None
     return JobType(
@@ -50,7 +98,33 @@ def static_job_type(declaration: Declaration) -> JobType | None:
         options=declaration.options,
         aliases=declaration.aliases,
         is_async=declaration.is_async,
+        # A system check tells whether it fits.
+        schedule=declaration.schedule,
     )
+
+
+def class_of(declaration: Declaration) -> type | None:
+    """Return the class in whose body a method is written, if it can be reached."""
+    function = declaration.function
+    owner: Any = sys.modules.get(function.__module__)
+    for part in function.__qualname__.split(".")[:-1]:
+        owner = getattr(owner, part, None)
+    return owner if isinstance(owner, type) else None
+
+
+def hidden_in(value: object) -> JobFunction[..., Any] | None:
+    """Return the job that another decorator, or a property, hides, or None."""
+    if isinstance(value, (classmethod, staticmethod)):
+        value = value.__func__
+    if isinstance(value, property):
+        value = value.fget
+    elif isinstance(value, cached_property):
+        value = value.func
+    elif isinstance(value, JobFunction):
+        return None
+    while value is not None and not isinstance(value, JobFunction):
+        value = getattr(value, "__wrapped__", None)
+    return value
 
 
 def _declared_on(
@@ -64,6 +138,11 @@ def _declared_on(
                 continue
             # The first definition counts: a child may override a job without `@job`.
             seen.add(attribute)
+            hidden = hidden_in(value)
+            # Under another name it is an addition, and the job is there as well.
+            if hidden and hidden.__name__ == attribute:  # type: ignore[attr-defined]
+                with placed(hidden.declaration.function):
+                    raise InvalidJob(f"{hidden.name} {HIDDEN}")
             found = _declared(value)
             if found and found[0].declaration.in_class:
                 yield attribute, *found
@@ -79,6 +158,26 @@ def _declared(value: object) -> tuple[JobFunction[..., Any], Binding] | None:
     if isinstance(value, staticmethod) and isinstance(value.__func__, JobFunction):
         return value.__func__, Binding.FUNCTION
     return None
+
+
+def _must_spare_fields(model: type[Model]) -> None:
+    """Refuse jobs that have the name of a field: one of them would be hidden."""
+    fields = [*model._meta.fields, *model._meta.many_to_many]
+    for parent in model.__mro__:
+        meta = getattr(parent, "_meta", None)
+        if meta is not None and meta.abstract:
+            # Django leaves a field away if its name is that of something else.
+            fields += [*meta.local_fields, *meta.local_many_to_many]
+    names = {name for each in fields for name in (each.name, each.attname)}
+    for parent in model.__mro__:
+        for name in names & vars(parent).keys():
+            found = _declared(vars(parent)[name])
+            if found is not None:
+                with placed(found[0].declaration.function):
+                    raise InvalidJob(
+                        f"{found[0].name} and a field of {model._meta.label} have the "
+                        "same name: call one of them otherwise"
+                    )
 
 
 def _job_type(
@@ -99,6 +198,10 @@ def _job_type(
         owner=model,
         aliases=() if inherited else declaration.aliases,
         is_async=declaration.is_async,
+        # The rows of a proxy or a child are rows of the model that has the job already.
+        schedule=None
+        if inherited
+        else must_fit(declaration.schedule, binding, declaration.function),
     )
 
 

@@ -1,39 +1,53 @@
 """The operator's view: queues, jobs, workers, failures, recurring jobs and options.
 
     from django_qless import queues, jobs
-    queues["mail"].pause()
-    jobs["0abc…"].cancel()
+    queues["mail"].pause()                 # await queues["mail"].apause()
+    jobs["0abc…"].cancel()                 # jobs.list(queue="mail", state="failed")
     queues.using_alias("other")["mail"].counts()
 
-Nothing here is connected before it is used.
+What asks the server has a twin for asynchronous code that begins with `a`. Nothing here
+is connected before it is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from django_qless.conf import DEFAULT_ALIAS
 from django_qless.connections import connections
 from django_qless.core import (
+    AsyncClient,
+    AsyncConfig,
+    AsyncFailures,
+    AsyncQueue,
+    AsyncTags,
+    AsyncTracked,
+    AsyncWorkers,
     Client,
     Config,
     Failures,
     JobNotFound,
     Queue,
-    RecurringJob,
     Tags,
     Tracked,
     Workers,
 )
 from django_qless.handle import JobHandle
+from django_qless.schedules.handle import RecurringHandle
+from django_qless.selection import SCANNED, Page, Selection
+from django_qless.twins import Twins
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from django_qless.core import Schedule, ScheduleListing
     from django_qless.core.commands.queues import QueueCounts
 
 T = TypeVar("T")
+
+MOST_SCHEDULES = 1000
 
 
 class _View:
@@ -54,12 +68,30 @@ class _View:
         """The client of the alias."""
         return connections[self.alias]
 
+    @property
+    def aclient(self) -> AsyncClient:
+        """The client of the alias for asynchronous code."""
+        return connections.aclient(self.alias)
+
+
+@dataclass(frozen=True)
+class QueueView(Twins, Queue):
+    """A queue: `counts()`, `jobs(state)`, `peek()`, `pause()`, `stats(date)`, …
+
+    Each has an asynchronous twin: `acounts()`, `ajobs(state)`, …
+    """
+
+    alias: str = DEFAULT_ALIAS
+
+    def _twin(self) -> AsyncQueue:
+        return AsyncQueue(connections.aclient(self.alias), self.name)
+
 
 class QueuesView(_View):
     """Queues by name."""
 
-    def __getitem__(self, name: str) -> Queue:
-        return self.client.queue(name)
+    def __getitem__(self, name: str) -> QueueView:
+        return QueueView(self.client, name, self.alias)
 
     def __iter__(self) -> Iterator[str]:
         return iter([counts.name for counts in self.counts()])
@@ -67,6 +99,22 @@ class QueuesView(_View):
     def counts(self) -> list[QueueCounts]:
         """Return the counts of all known queues."""
         return self.client.queues()
+
+    async def acounts(self) -> list[QueueCounts]:
+        """Return the counts of all known queues, from asynchronous code."""
+        return await self.aclient.queues()
+
+
+class Jobs(NamedTuple):
+    """A page of jobs, as `jobs.list()` returns it."""
+
+    handles: list[JobHandle[Any]]
+    #: How many jobs were looked at to find these.
+    scanned: int
+    #: How many there are to be looked at in all.
+    total: int
+    #: The offset of the next page, or None if this is the last.
+    following: int | None
 
 
 class JobsView(_View):
@@ -86,61 +134,178 @@ class JobsView(_View):
         job = self.client.get(jid)
         return None if job is None else JobHandle(self.alias, job)
 
-    def many(self, jids: Sequence[str]) -> list[JobHandle[Any]]:
+    def many(self, jids: Sequence[str]) -> Sequence[JobHandle[Any]]:
         """Return the handles of those jobs that exist, in the order given."""
         return [JobHandle(self.alias, job) for job in self.client.multiget(jids)]
 
+    def list(
+        self, *, offset: int = 0, count: int = 25, scan: int = SCANNED, **chosen: str
+    ) -> Jobs:
+        """Return a page of the jobs with this queue, state, tag, group, klass, worker, jid.
+
+        It looks at no more than `scan` jobs and says where the next page begins. klass
+        may have `*` and `?`; jid may be the beginning of one and a `*`. Raises BadArgument
+        for an unknown state.
+        """
+        selection = Selection(**chosen)
+        return self._page(
+            selection.page(self.client, offset=offset, count=count, scan=scan)
+        )
+
+    async def alist(
+        self, *, offset: int = 0, count: int = 25, scan: int = SCANNED, **chosen: str
+    ) -> Jobs:
+        """Return what `list` returns, from asynchronous code."""
+        selection = Selection(**chosen)
+        return self._page(
+            await selection.apage(self.aclient, offset=offset, count=count, scan=scan)
+        )
+
+    def revive(self, jids: Sequence[str]) -> int:
+        """Put failed jobs back into their queues with all of their retries; say how
+        many they were. What has not failed is left alone."""
+        return self.client.revive(jids)
+
+    async def arevive(self, jids: Sequence[str]) -> int:
+        """Do what `revive` does, from asynchronous code."""
+        return await self.aclient.revive(jids)
+
+    async def aget(self, jid: str) -> JobHandle[Any] | None:
+        """Return a job's handle, or None, from asynchronous code."""
+        job = await self.aclient.get(jid)
+        return None if job is None else JobHandle(self.alias, job)
+
+    async def amany(self, jids: Sequence[str]) -> Sequence[JobHandle[Any]]:
+        """Return the handles of those jobs that exist, from asynchronous code."""
+        found = await self.aclient.multiget(jids)
+        return [JobHandle(self.alias, job) for job in found]
+
+    def _page(self, page: Page) -> Jobs:
+        handles: list[JobHandle[Any]] = [
+            JobHandle(self.alias, job) for job in page.jobs
+        ]
+        return Jobs(handles, page.scanned, page.total, page.following)
+
 
 class RecurringView(_View):
-    """Recurring jobs by id."""
+    """Recurring jobs by id: those that the code declares, and those made by hand.
 
-    def __getitem__(self, jid: str) -> RecurringJob:
-        recurring = self.client.recur_get(jid)
-        if recurring is None:
-            raise JobNotFound(f"There is no recurring job {jid!r} in {self.alias!r}")
-        return recurring
+    What is done with one is done by its handle: `recurring["shop.jobs.report"].pause()`.
+    """
+
+    def __getitem__(self, schedule: str) -> RecurringHandle:
+        return RecurringHandle(self.alias, schedule).refresh()
+
+    def __contains__(self, schedule: str) -> bool:
+        return self.get(schedule) is not None
+
+    def __iter__(self) -> Iterator[RecurringHandle]:
+        """Yield all of them, read a thousand at a time."""
+        following: int | None = 0
+        while following is not None:
+            page = self.list(offset=following, count=MOST_SCHEDULES)
+            yield from page.handles
+            following = page.following
+
+    async def __aiter__(self) -> AsyncIterator[RecurringHandle]:
+        following: int | None = 0
+        while following is not None:
+            page = await self.alist(offset=following, count=MOST_SCHEDULES)
+            for handle in page.handles:
+                yield handle
+            following = page.following
+
+    def handle(self, schedule: str) -> RecurringHandle:
+        """Return a handle without a look whether there is such a schedule."""
+        return RecurringHandle(self.alias, schedule)
+
+    def get(self, schedule: str) -> RecurringHandle | None:
+        """Return the handle of a schedule, or None if there is no such schedule."""
+        return self._handle(self.client.schedule_get(schedule))
+
+    async def aget(self, schedule: str) -> RecurringHandle | None:
+        """Return the handle of a schedule, or None, from asynchronous code."""
+        return self._handle(await self.aclient.schedule_get(schedule))
+
+    def list(self, *, offset: int = 0, count: int = 25) -> Schedules:
+        """Return a page of the schedules."""
+        return self._page(self.client.schedule_list(offset, count), offset)
+
+    async def alist(self, *, offset: int = 0, count: int = 25) -> Schedules:
+        """Return a page of the schedules, from asynchronous code."""
+        return self._page(await self.aclient.schedule_list(offset, count), offset)
+
+    def _handle(self, found: Schedule | None) -> RecurringHandle | None:
+        return None if found is None else RecurringHandle(self.alias, found.id, found)
+
+    def _page(self, listing: ScheduleListing, offset: int) -> Schedules:
+        handles = [
+            RecurringHandle(self.alias, found.id, found) for found in listing.schedules
+        ]
+        end = offset + len(handles)
+        following = end if handles and end < listing.total else None
+        return Schedules(handles, listing.total, following)
 
 
-class _Forwarding(_View, Generic[T]):
+class Schedules(NamedTuple):
+    """A page of schedules, as `recurring.list()` returns it."""
+
+    handles: Sequence[RecurringHandle]
+    #: How many there are in all.
+    total: int
+    #: The offset of the next page, or None if this is the last.
+    following: int | None
+
+
+class _Forwarding(_View, Twins, Generic[T]):
     """Forwards to an object of the core that is made with the client."""
 
     of: Any
+    of_async: Any
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self.of(self.client), name)
+        if not name.startswith("_") and hasattr(self.of, name):
+            return getattr(self.of(self.client), name)
+        return super().__getattr__(name)
+
+    def _twin(self) -> Any:
+        return self.of_async(self.aclient)
 
 
 class WorkersView(_Forwarding[Workers]):
     """Workers: `counts()`, `jobs(worker)`, `order(worker, order)`, `stacks(worker)`,
-    `deregister(worker)`."""
+    `deregister(worker)`; `acounts()` and so on."""
 
     of = Workers
+    of_async = AsyncWorkers
 
 
 class FailuresView(_Forwarding[Failures]):
-    """Failure groups: `groups()`, `jobs(group)`, `unfail(group, queue)`."""
+    """Failure groups: `groups()`, `jobs(group)`, `unfail(group, queue)`; `agroups()`."""
 
     of = Failures
+    of_async = AsyncFailures
 
 
 class ConfigView(_Forwarding[Config]):
-    """Options: `all()`, `get(option)`, `set(option, value)`, `unset(option)`."""
+    """Options: `all()`, `get(option)`, `set(option, value)`, `unset(option)`; `aall()`."""
 
     of = Config
+    of_async = AsyncConfig
 
 
 class TagsView(_Forwarding[Tags]):
-    """Tags: `top()`, `jobs(tag)`."""
+    """Tags: `top()`, `jobs(tag)`; `atop()`, `ajobs(tag)`."""
 
     of = Tags
+    of_async = AsyncTags
 
 
 class TrackedView(_Forwarding[Tracked]):
-    """Followed jobs: `jobs()`, `add(jid)`, `remove(jid)`."""
+    """Followed jobs: `jobs()`, `add(jid)`, `remove(jid)`; `ajobs()`, `aadd(jid)`, …"""
 
     of = Tracked
+    of_async = AsyncTracked
 
 
 queues = QueuesView()

@@ -7,13 +7,17 @@ import functools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django_qless.exceptions import InvalidJob
 from django_qless.options import Options
+from django_qless.places import at, module_of
+
+if TYPE_CHECKING:
+    from django_qless.schedules.timetable import DeclaredSchedule
 
 # What a job carries in its context when a call gave it: the rest is in its record.
-CARRIED = ("timeout", "hard_timeout", "backoff", "result_ttl")
+CARRIED = ("timeout", "hard_timeout", "backoff", "result_ttl", "missing")
 
 
 class Binding(enum.Enum):
@@ -27,6 +31,8 @@ class Binding(enum.Enum):
     """A model class."""
     CLASS = "class"
     """A class job as in qless-py: the queue names the static method."""
+    TASK = "task"
+    """Nothing: a function declared by Django's `@task`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,18 +49,28 @@ class JobType:
     """Names under which it was known before."""
     is_async: bool = False
     """Whether the function is a coroutine function."""
+    schedule: DeclaredSchedule | None = None
+    """When it recurs by itself, if it was declared to."""
+    has_context: bool = False
+    """Whether the function's first argument is the context of a Task."""
+
+    @property
+    def on_something(self) -> bool:
+        """Whether the function's first argument is the row or the model it runs on."""
+        return self.binding in (Binding.ROW, Binding.MODEL)
 
     @property
     def origin(self) -> str:
         """Where the function is written, and on which model it runs."""
-        written = f"{self.function.__module__}.{self.function.__qualname__}"
+        written = f"{module_of(self.function)}.{self.function.__qualname__}"
         if self.owner is None or self.owner is self.function:
             return written
         return f"{written} on {self.owner.__module__}.{self.owner.__qualname__}"
 
     def options_for(self, context: str) -> Options:
         """Return the options of one job: those declared, changed by its context."""
-        return _changed(self, context) if context else self.options
+        # Most contexts hold other things, a trace id say: each is another text.
+        return _changed(self, context) if '"options"' in context else self.options
 
 
 @functools.lru_cache(maxsize=1000)
@@ -78,6 +94,10 @@ class Registry:
         self._types: dict[str, JobType] = {}
         self._aliases: dict[str, JobType] = {}
         self._deferred: dict[str, Callable[[], JobType | None]] = {}
+        self._makers: dict[str, Callable[[JobType], JobType]] = {}
+        self._derived: dict[str, tuple[JobType, JobType]] = {}
+        #: Grows with each job type that is added.
+        self.generation = 0
 
     def register(self, job_type: JobType) -> JobType:
         """Add a job type. Raises InvalidJob if another one has one of its names."""
@@ -86,9 +106,11 @@ class Registry:
             # A module that is loaded again declares the same jobs again.
             if other and other.origin != job_type.origin:
                 raise InvalidJob(
-                    f"Two jobs are called {name!r}: {other.origin} and "
-                    f"{job_type.origin}. Give one of them another name=."
+                    f"Two jobs are called {name!r}: {other.origin}{at(other.function)} "
+                    f"and {job_type.origin}{at(job_type.function)}. Give one of them "
+                    "another name=."
                 )
+        self.generation += 1
         self._types[job_type.name] = job_type
         for alias in job_type.aliases:
             self._aliases[alias] = job_type
@@ -104,7 +126,26 @@ class Registry:
         if found is None and self._deferred:
             self._settle()
             found = self._types.get(name) or self._aliases.get(name)
-        return found
+        return found or self._derive(name)
+
+    def derive(self, word: str, make: Callable[[JobType], JobType]) -> None:
+        """Let `<name>:<word>` be a job type of ours, made of the job type `<name>`.
+
+        It is found by its name only: it is none of the jobs that were declared.
+        """
+        self._makers[word] = make
+
+    def base_of(self, name: str) -> JobType | None:
+        """Return the job type of which the one of this name is derived, or None."""
+        base_name, colon, word = name.rpartition(":")
+        if not colon or word not in self._makers:
+            return None
+        declared = name in self._types or name in self._aliases
+        return None if declared else self.get(base_name)
+
+    def known(self) -> list[JobType]:
+        """Return the job types whose kind is known by now."""
+        return list(self._types.values())
 
     def names(self) -> list[str]:
         """Return the names of all job types, sorted."""
@@ -121,6 +162,17 @@ class Registry:
     def __len__(self) -> int:
         self._settle()
         return len(self._types)
+
+    def _derive(self, name: str) -> JobType | None:
+        base_name, colon, word = name.rpartition(":")
+        make = self._makers.get(word) if colon else None
+        base = self.get(base_name) if make else None
+        if make is None or base is None:
+            return None
+        known = self._derived.get(name)
+        if known is None or known[0] is not base:
+            known = self._derived[name] = base, make(base)
+        return known[1]
 
     def _settle(self) -> None:
         while self._deferred:

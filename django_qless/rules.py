@@ -20,7 +20,7 @@ KNOWN = frozenset(
     {
         *WAYS,
         *("DB", "SERVICE_NAME", "PREFIX", "OPTIONS", "ENGINE"),
-        *("QUEUES", "CONFIG", "MIDDLEWARE", "ON_OUTAGE"),
+        *("QUEUES", "CONFIG", "MIDDLEWARE", "CONTEXT", "ON_OUTAGE", "TEST"),
     }
 )
 ENGINES = ("auto", "function", "script")
@@ -271,17 +271,27 @@ def _config(options: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _middleware(options: Mapping[str, Any]) -> Iterator[Problem]:
-    names = options.get("MIDDLEWARE", ())
     hint = 'A list of dotted names: ["shop.middleware.trace"].'
+    for text in _not_dotted("MIDDLEWARE", options.get("MIDDLEWARE", ())):
+        yield Problem("E013", text, hint)
+
+
+def _context(options: Mapping[str, Any]) -> Iterator[Problem]:
+    hint = 'A list of dotted names of carriers: ["shop.context.Tenant"].'
+    for text in _not_dotted("CONTEXT", options.get("CONTEXT", ())):
+        yield Problem("E025", text, hint)
+
+
+def _not_dotted(option: str, names: Any) -> Iterator[str]:
     if not isinstance(names, (list, tuple)):
-        yield Problem("E013", "MIDDLEWARE must be a list.", hint)
+        yield f"{option} must be a list."
         return
     for name in names:
         dotted = isinstance(name, str) and all(
             part.isidentifier() for part in name.split(".")
         )
         if not dotted or "." not in name:
-            yield Problem("E013", f"MIDDLEWARE: {name!r} is no dotted name.", hint)
+            yield f"{option}: {name!r} is no dotted name."
 
 
 def _timeouts(options: Mapping[str, Any]) -> Iterator[Problem]:
@@ -296,6 +306,22 @@ def _timeouts(options: Mapping[str, Any]) -> Iterator[Problem]:
                 f"{name} must be a number of seconds above 0, not {timeout!r}.",
                 "Leave it away for 5 seconds.",
             )
+
+
+def _test(options: Mapping[str, Any]) -> Iterator[Problem]:
+    test = options.get("TEST")
+    if test is None or test is False:
+        return
+    if not isinstance(test, Mapping) or "TEST" in test:
+        yield Problem(
+            "E040",
+            "TEST must be False, or a dict of what the alias is in tests.",
+            'For example {"LOCATION": "redis://localhost:6379/9"}.',
+        )
+        return
+    for rule in _RULES:
+        for number, text, hint in rule(test):
+            yield Problem(number, f"TEST: {text}", hint)
 
 
 def _number(value: Any) -> bool:
@@ -323,5 +349,5 @@ _OURS = {
 
 _RULES = (
     *(_names, _ways, _location, _cache, _embedded, _prefix, _engine, _options),
-    *(_queues, _config, _middleware, _timeouts),
+    *(_queues, _config, _middleware, _context, _timeouts, _test),
 )

@@ -28,9 +28,9 @@ from redis.connection import (
     parse_url,
 )
 
-from django_qless import embedded
 from django_qless.conf import Alias
 from django_qless.rules import REMEDY
+from django_qless.servers import embedded, throwaway
 
 # What a cache's connections have and ours do not: ours are set by the client.
 _NOT_OURS = frozenset(
@@ -69,9 +69,26 @@ class AsyncEmbeddedConnection(AsyncUnixConnection):
         await super()._connect()  # type: ignore[no-untyped-call]
 
 
+class ThrowawayConnection(UnixDomainSocketConnection):
+    """A connection to the private server of a process of tests, which it starts."""
+
+    def _connect(self) -> Any:
+        self.path = throwaway.server().socket
+        return super()._connect()  # type: ignore[no-untyped-call]
+
+
+class AsyncThrowawayConnection(AsyncUnixConnection):
+    """The same for asyncio."""
+
+    async def _connect(self) -> None:
+        self.path = (await asyncio.to_thread(throwaway.server)).socket
+        await super()._connect()  # type: ignore[no-untyped-call]
+
+
 _ASYNC_CLASSES: dict[type, type] = {
     SSLConnection: AsyncSSLConnection,
     EmbeddedConnection: AsyncEmbeddedConnection,
+    ThrowawayConnection: AsyncThrowawayConnection,
     UnixDomainSocketConnection: AsyncUnixConnection,
 }
 
@@ -115,6 +132,10 @@ class Source:
 
 def source_of(alias: Alias) -> Source:
     """Return the way to connect that an alias names. Raises ImproperlyConfigured."""
+    if alias.throwaway is not None:
+        # The path is for messages: the real one is known when the server runs.
+        path = "the tests' own server"
+        return Source(ThrowawayConnection, {"path": path, "db": alias.throwaway})
     if alias.cache is not None:
         return of_cache(alias.cache, alias.db, **alias.options)
     if alias.location is not None:

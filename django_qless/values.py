@@ -5,7 +5,8 @@ What JSON has no word for travels as an object with one marker:
     {"$datetime": "2030-01-31T12:00:00+00:00"}      $date, $time likewise
     {"$timedelta": "P1DT00H00M00S"}                 as django.utils.duration writes it
     {"$decimal": "1.10"}  {"$uuid": "…"}
-    {"$model": "shop.Order", "pk": 5}               and "db" if not the default one
+    {"$model": "shop.Order", "pk": 5}               and "db" if not the default one;
+                                                    a list as pk if it has several parts
     {"$dict": {…}}                                  a user's dict with a key in $
 
 Nothing is pickled, and nothing that is read here names code.
@@ -14,20 +15,20 @@ Nothing is pickled, and nothing that is read here names code.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, ValuesView
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from django.apps import apps
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import Model, QuerySet
 from django.utils.dateparse import parse_duration
 from django.utils.duration import duration_iso_string
 from django.utils.functional import Promise
 
-from django_qless.exceptions import Fail, RowGone, UnserialisableArgument
+from django_qless.exceptions import Fail, UnserialisableArgument
+from django_qless.rows import Rows, database_of, is_saved, key_of
 
 MOST_DEPTH = 100
 
@@ -98,39 +99,72 @@ def text_at(place: str, prepared: Any) -> str:
 def revive(value: Any) -> Any:
     """Return a JSON value with its markers turned into what they stand for.
 
+    Rows are loaded with one query for each model and database.
+
     Raises RowGone for a model instance that is not in the database any more, and Fail
     (group `bad-arguments`) for a marker of a later version.
     """
+    return _revive(value, Rows(references(value)))
+
+
+def row_of(instance: Model, model: type[Model] | None = None) -> tuple[Any, str]:
+    """Return the primary key and the database of a saved instance. Raises NotJSON.
+
+    `model` may be a parent of the instance's model.
+    """
+    if not is_saved(instance):
+        label = instance._meta.label
+        raise NotJSON(f"this {label} is not in the database: save it first")
+    return key_of(instance, model), database_of(instance, model)
+
+
+def _revive(value: Any, rows: Rows) -> Any:
     if isinstance(value, list):
-        return [revive(each) for each in value]
+        return [_revive(each, rows) for each in value]
     if not isinstance(value, dict):
         return value
-    for marker in value:
-        if marker[:1] == "$":
-            read = _READERS.get(marker)
-            if read is not None:
-                return read(value)
-            raise Fail(
-                "bad-arguments",
-                f"This django_qless cannot read a {marker!r}; a newer one has put it.",
-            )
-    return {key: revive(each) for key, each in value.items()}
+    marker = _marker(value)
+    if marker is None:
+        return {key: _revive(each, rows) for key, each in value.items()}
+    if marker == "$model":
+        return rows.get(*_reference(value))
+    if marker == "$dict":
+        return {key: _revive(each, rows) for key, each in value["$dict"].items()}
+    read = _READERS.get(marker)
+    if read is None:
+        raise Fail(
+            "bad-arguments",
+            f"This django_qless cannot read a {marker!r}; a newer one has put it.",
+        )
+    return read(value[marker])
 
 
-def row_of(instance: Model) -> tuple[Any, str]:
-    """Return the primary key and the database of a saved instance. Raises NotJSON."""
-    label = instance._meta.label
-    if instance._state.adding or instance.pk is None:
-        raise NotJSON(f"this {label} is not in the database: save it first")
-    return instance.pk, instance._state.db or DEFAULT_DB_ALIAS
+def _marker(value: dict[str, Any]) -> str | None:
+    for key in value:
+        if key[:1] == "$":
+            return key
+    return None
 
 
-def load_row(model: type[Model], pk: Any, database: str) -> Model:
-    """Return the row as it is in the database now. Raises RowGone."""
-    row: Model | None = model._base_manager.using(database).filter(pk=pk).first()
-    if row is None:
-        raise RowGone(f"{model._meta.label} {pk} is gone")
-    return row
+def references(value: Any) -> Iterator[tuple[str, Any, str]]:
+    """Yield the model, the key and the database of each reference in a JSON value."""
+    if isinstance(value, dict):
+        marker = _marker(value)
+        if marker == "$model":
+            yield _reference(value)
+            return
+        inner = value["$dict"] if marker == "$dict" else value
+        value = inner.values()
+    if isinstance(value, (list, ValuesView)):
+        for each in value:
+            if isinstance(each, (list, dict)):
+                yield from references(each)
+
+
+def _reference(marked: dict[str, Any]) -> tuple[str, Any, str]:
+    # A key holds no references, so this looks for no rows.
+    key = revive(marked["pk"])
+    return marked["$model"], key, marked.get("db", DEFAULT_DB_ALIAS)
 
 
 def _prepare(value: Any, depth: int) -> Any:
@@ -200,19 +234,6 @@ def _write_model(instance: Model) -> dict[str, Any]:
     return marked
 
 
-def _read_model(marked: dict[str, Any]) -> Model:
-    label = marked["$model"]
-    try:
-        model = apps.get_model(label)
-    except (LookupError, ValueError):
-        raise RowGone(f"{label} is not a model of this project any more") from None
-    return load_row(model, revive(marked["pk"]), marked.get("db", DEFAULT_DB_ALIAS))
-
-
-def _read_dict(marked: dict[str, Any]) -> dict[str, Any]:
-    return {key: revive(each) for key, each in marked["$dict"].items()}
-
-
 # In this order: a datetime is a date. Subclasses of the plain types need nothing.
 _WRITERS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
     ((str, int, float), lambda value: value),
@@ -225,13 +246,11 @@ _WRITERS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
     (Model, _write_model),
 )
 
-_READERS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "$datetime": lambda marked: datetime.fromisoformat(marked["$datetime"]),
-    "$date": lambda marked: date.fromisoformat(marked["$date"]),
-    "$time": lambda marked: time.fromisoformat(marked["$time"]),
-    "$timedelta": lambda marked: parse_duration(marked["$timedelta"]),
-    "$decimal": lambda marked: Decimal(marked["$decimal"]),
-    "$uuid": lambda marked: UUID(marked["$uuid"]),
-    "$model": _read_model,
-    "$dict": _read_dict,
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "$datetime": datetime.fromisoformat,
+    "$date": date.fromisoformat,
+    "$time": time.fromisoformat,
+    "$timedelta": parse_duration,
+    "$decimal": Decimal,
+    "$uuid": UUID,
 }

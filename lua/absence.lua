@@ -16,14 +16,16 @@ function Absence.reset()
   end
 end
 
--- Asks for keys. If none exists, is_absent says so of each.
+-- Asks for keys. If none exists, is_absent says so of each. -> whether none exists
 function Absence.look_for(names)
-  if call('EXISTS', unpack(names)) == 0 then
-    count = count + #names
-    for n = 1, #names do
-      seen[names[n]] = present
-    end
+  if call('EXISTS', unpack(names)) > 0 then
+    return false
   end
+  count = count + #names
+  for n = 1, #names do
+    seen[names[n]] = present
+  end
+  return true
 end
 
 -- The call has made the key, or is about to.

@@ -1,7 +1,13 @@
 -- The invariants of a namespace, checked in steps; each step judges only what one call saw.
 -- First every key is visited (SCAN), then every list of jids, so that links are seen from both ends.
-local Errors, Arguments, AuditJobs, scope, key =
-  Qless.Errors, Qless.Arguments, Qless.AuditJobs, Qless.scope, Qless.key
+local Errors, Arguments, AuditJobs, AuditLinks, AuditWorkflows, scope, key =
+  Qless.Errors,
+  Qless.Arguments,
+  Qless.AuditJobs,
+  Qless.AuditLinks,
+  Qless.AuditWorkflows,
+  Qless.scope,
+  Qless.key
 
 local Audit = {}
 Qless.Audit = Audit
@@ -21,7 +27,8 @@ local function check_job_key(report, name)
   if not jid then
     AuditJobs.check(report, name)
   elseif
-    call('EXISTS', key.job(jid)) == 0 and not (part == 'dependents' and call('ZSCORE', key.releasing(), jid))
+    call('EXISTS', key.job(jid)) == 0
+    and not (part == 'dependents' and (AuditJobs.is_told_later(jid) or AuditWorkflows.is_gate(jid)))
   then
     complain(report, 'there is a ' .. part .. ' of job ' .. jid .. ', but no record')
   elseif part == 'dependencies' and call('HGET', key.job(jid), 'state') ~= 'depends' then
@@ -29,11 +36,32 @@ local function check_job_key(report, name)
   end
 end
 
-local function check_template(report, jid)
-  local queue = call('HGET', key.template(jid), 'queue')
-  if not queue or not call('ZSCORE', key.place(queue, 'recur'), jid) then
-    complain(report, 'recurring job ' .. jid .. ' is in no queue')
+-- A schedule of either kind goes on in its place, or it is paused and in no place.
+local function check_schedule(report, id, record, place)
+  local placed, paused = call('ZSCORE', place, id), call('ZSCORE', key.paused_schedules(), id)
+  if record.paused and (placed or not paused) then
+    complain(report, 'schedule ' .. id .. ' is paused, but goes on')
+  elseif not record.paused and (paused or not placed) then
+    complain(report, 'recurring job ' .. id .. ' is in no queue')
   end
+  local declared = call('HGET', key.declared_schedules(), id) or nil
+  if declared ~= record.declared then
+    complain(report, 'schedule ' .. id .. ' is declared otherwise than its record says')
+  end
+end
+
+local function check_template(report, jid)
+  local values = call('HMGET', key.template(jid), 'queue', 'paused', 'declared')
+  local record = { paused = values[2] or nil, declared = values[3] or nil }
+  check_schedule(report, jid, record, key.place(values[1] or '', 'recur'))
+end
+
+local function check_cron(report, id)
+  local values = call('HMGET', key.schedule(id), 'paused', 'declared', 'cron', 'queue')
+  if not values[3] or not values[4] then
+    complain(report, 'record of schedule ' .. id .. ' is damaged')
+  end
+  check_schedule(report, id, { paused = values[1] or nil, declared = values[2] or nil }, key.schedules())
 end
 
 local function check_group(report, group)
@@ -62,15 +90,29 @@ for _, name in ipairs({
   'completed',
   'meta',
   'releasing',
+  'cascading',
   'idle',
   'wake',
   'journal',
+  'workflows',
+  'paused_reasons',
+  'schedules',
+  'paused_schedules',
+  'declared_schedules',
+  'schedule_marks',
+  'ticker',
 }) do
   ALONE[name] = true
 end
 local FAMILY = {
   { 'j:', check_job_key },
   { 'r:', check_template },
+  { 'schedule:', check_cron },
+  { 'unique:', AuditLinks.check_unique },
+  { 'needs:', AuditLinks.check_needs },
+  { 'spawned:', AuditLinks.check_spawned },
+  { 'workflow:', AuditWorkflows.check },
+  { 'staged:', AuditWorkflows.check_staged },
   { 'f:', check_group },
   { 't:', check_tag },
 }
@@ -85,6 +127,9 @@ for _, start in ipairs({
   'idle:',
   'wake:',
   'timer:',
+  'offspring:',
+  'awaiting:',
+  'ended:',
 }) do
   FAMILY[#FAMILY + 1] = { start }
 end
@@ -123,6 +168,18 @@ end
 local function member_of_recur(report, jid, queue)
   if call('HGET', key.template(jid), 'queue') ~= queue then
     complain(report, 'recurring job ' .. jid .. ' in queue ' .. queue .. ' has no template there')
+  end
+end
+
+local function member_of_schedules(report, id)
+  if call('EXISTS', key.schedule(id)) == 0 then
+    complain(report, 'schedule ' .. id .. ' has a next tick, but no record')
+  end
+end
+
+local function member_of_paused(report, id)
+  if call('EXISTS', key.schedule(id), key.template(id)) == 0 then
+    complain(report, 'schedule ' .. id .. ' is paused, but has no record')
   end
 end
 
@@ -188,7 +245,11 @@ end
 
 -- Every list of jids, in an order that two steps see alike.
 local function lists()
-  local all = { { key.completed(), '', member_of_completed } }
+  local all = {
+    { key.completed(), '', member_of_completed },
+    { key.schedules(), '', member_of_schedules },
+    { key.paused_schedules(), '', member_of_paused },
+  }
   local queues = call('ZRANGE', key.queues(), 0, -1)
   table.sort(queues)
   for _, queue in ipairs(queues) do

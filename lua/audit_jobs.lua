@@ -24,6 +24,25 @@ AuditJobs.place = {
   depends = 'depends',
 }
 
+-- Are there dependents of the job that its end has not reached yet?
+function AuditJobs.is_told_later(jid)
+  return call('ZSCORE', key.releasing(), jid) or call('ZSCORE', key.cascading(), jid)
+end
+
+local RARE =
+  { 'unique', 'workflow', 'on_failure', 'deadline', 'first', 'behind', 'beyond', 'spawners', 'followed' }
+
+local function check_rare(report, jid, record)
+  if record.rare == '1' then
+    return
+  end
+  for n, value in ipairs(call('HMGET', key.job(jid), unpack(RARE))) do
+    if value then
+      AuditJobs.complain(report, 'job ' .. jid .. ' has a field ' .. RARE[n] .. ' that nobody looks for')
+    end
+  end
+end
+
 local function check_running(report, jid, record)
   local expires, score = tonumber(record.expires) or 0, call('ZSCORE', key.place(record.queue, 'locks'), jid)
   local held = call('ZSCORE', key.held(record.worker), jid)
@@ -64,7 +83,11 @@ local function check_depends(report, jid, record)
   end
   for _, other in ipairs(others) do
     local state = call('HGET', key.job(other), 'state')
-    if (state or 'complete') == 'complete' and not call('ZSCORE', key.releasing(), other) then
+    if
+      (state or 'complete') == 'complete'
+      and not AuditJobs.is_told_later(other)
+      and not Qless.AuditWorkflows.is_gate(other)
+    then
       AuditJobs.complain(
         report,
         'job ' .. jid .. ' waits for ' .. other .. ', which is ' .. (state or 'gone')
@@ -141,6 +164,7 @@ local FIELDS = {
   'token',
   'remaining',
   'retries',
+  'rare',
 }
 
 local function check_numbers(report, jid, record)
@@ -185,6 +209,7 @@ function AuditJobs.check(report, jid)
   end
   check_places(report, jid, record)
   check_numbers(report, jid, record)
+  check_rare(report, jid, record)
   check_dependents(report, jid)
   for _, tag in ipairs(cjson.decode(record.tags or '{}')) do
     if not call('ZSCORE', key.tag(tag), jid) then

@@ -1,83 +1,141 @@
 -- Dependencies: symmetric links between jobs, and the release of those that waited.
-local Absence, Errors, Arguments, Place, SortedSet, scope, key =
-  Qless.Absence, Qless.Errors, Qless.Arguments, Qless.Place, Qless.SortedSet, Qless.scope, Qless.key
+local Absence, Errors, Place, SortedSet, Spawned, Workflow, scope, key =
+  Qless.Absence,
+  Qless.Errors,
+  Qless.Place,
+  Qless.SortedSet,
+  Qless.Spawned,
+  Qless.Workflow,
+  Qless.scope,
+  Qless.key
 
 local Dependencies = {}
 Qless.Dependencies = Dependencies
 
 local call = redis.call
 
--- Links followed at most when a circle is looked for, and dependents released by one call.
+-- Links followed at most when a circle is looked for, and dependents dealt with by one call.
 local MOST = 1000
 
--- What this call may still release.
+-- Links cut off that count as much as a dependent dealt with.
+local LIGHT = 20
+
+-- Jobs whose dependents one call takes up again at most.
+local FEW = 50
+
+-- What this call may still do.
 local budget
 
 function Dependencies.reset()
   budget = MOST
 end
 
+-- How many dependents this call may still deal with.
+function Dependencies.left()
+  return budget
+end
+
+function Dependencies.spend(n)
+  budget = budget - n
+end
+
+-- What has failed already would cancel its dependent: refused, or where nothing may be refused any
+-- more, noted.
+local function meet_failed(command, jid, how)
+  if how and how.lenient then
+    how.failed = how.failed or {}
+    how.failed[#how.failed + 1] = jid
+    return
+  end
+  Errors.raise(
+    'STATE',
+    command
+      .. '(): Job '
+      .. Errors.name(jid)
+      .. ' has failed already, so what is to be canceled with it cannot wait for it'
+  )
+end
+
 -- Which of the jids hold a job back. Without KEYS unknown ones are ignored, with KEYS refused;
--- `coming` are the jids that the same call is about to put.
-function Dependencies.open(command, jids, coming)
-  local open = {}
+-- `coming` are the jids that the same call is about to put. What has failed holds back by the
+-- job's policy for failures; `how` is that of Put.plan, `one` the job itself if it is there already
+-- (what is spawned does not wait for its siblings). -> the jids; the jobs that still have spawned
+-- ones to be waited for, as the field `beyond` names them, or nil
+function Dependencies.open(command, jids, coming, policy, how, one)
+  local open, beyond = {}, nil
   for _, jid in ipairs(jids) do
-    local state = coming and coming[jid] and 'waiting' or call('HGET', key.job(jid), 'state')
-    if not state and scope.keyed then
-      Errors.no_job(command, jid)
-    end
-    if state and state ~= 'complete' then
+    local is_coming = coming and coming[jid] or (how and how.known and how.known(jid))
+    local record = is_coming and { 'waiting' } or call('HMGET', key.job(jid), 'state', 'rare')
+    local state = record[1]
+    if not state then
+      if scope.keyed and not (how and how.lenient) then
+        Errors.no_job(command, jid)
+      end
+    elseif state == 'complete' then
+      if record[2] and scope.keyed and not (one and Spawned.is_one(jid, one)) then
+        local more, failed = Spawned.unfinished(jid, policy, MOST - #open)
+        if failed and policy == 'cancel' then
+          meet_failed(command, failed, how)
+        end
+        if #more > 0 then
+          beyond = beyond or {}
+          beyond[#beyond + 1] = jid
+          for n = 1, #more do
+            open[#open + 1] = more[n]
+          end
+        end
+      end
+    elseif not (state == 'failed' and policy == 'run') then
+      if state == 'failed' and policy == 'cancel' then
+        meet_failed(command, jid, how)
+      end
       open[#open + 1] = jid
     end
   end
-  return open
+  return open, beyond and cjson.encode(beyond)
 end
 
--- Refuses links that would make a job wait for itself. `planned` are links not yet written.
-function Dependencies.no_circle(command, jid, jids, planned)
-  local seen, path, visited = {}, {}, 0
-  local function walk(current)
-    if current == jid then
-      path[#path + 1] = Errors.name(current)
-      Errors.raise(
-        'CYCLE',
-        command
-          .. '(): Job '
-          .. Errors.name(jid)
-          .. ' would wait for itself: '
-          .. table.concat(path, ' waits for ')
-      )
-    end
-    if seen[current] then
-      return
-    end
-    seen[current] = true
-    visited = visited + 1
-    if visited > MOST then
-      Errors.raise(
-        'TOOBIG',
-        command .. '(): more than ' .. MOST .. ' jobs behind the dependencies of ' .. Errors.name(jid)
-      )
-    end
-    path[#path + 1] = Errors.name(current)
-    for _, further in ipairs(planned and planned[current] or call('SMEMBERS', key.dependencies(current))) do
-      walk(further)
-    end
-    path[#path] = nil
+-- The same for a job that exists and that keeps its policy.
+function Dependencies.open_for(command, jid, jids)
+  if #jids == 0 then
+    return jids
   end
-  path[1] = Errors.name(jid)
-  for _, other in ipairs(jids) do
-    walk(other)
-  end
+  return Dependencies.open(command, jids, nil, call('HGET', key.job(jid), 'on_failure'), nil, jid)
 end
 
-function Dependencies.link(jid, jids)
+-- A job waits for others. If it has a policy for their failures, they must know that: `followed`.
+function Dependencies.link(jid, jids, policy)
+  local followed = policy and policy ~= 'block'
   for _, other in ipairs(jids) do
     local name = key.dependents(other)
     Absence.forget(name)
     call('SADD', name, jid)
+    if followed then
+      call('HSET', key.job(other), 'followed', '1', 'rare', '1')
+    end
   end
   SortedSet.add_to_set(key.dependencies(jid), jids)
+end
+
+-- A job that depends on others gains dependencies; nothing is refused. What is seen to wait for it is
+-- left out.
+function Dependencies.attach(jid, jids)
+  local policy, how = call('HGET', key.job(jid), 'on_failure'), { lenient = true }
+  local open, beyond = Dependencies.open('depends', jids, nil, policy, how, jid)
+  local harmless, tired = Qless.Circles.harmless(jid, open)
+  Dependencies.link(jid, tired and open or harmless, policy)
+  Qless.Needs.add(jid, jids)
+  for _, spawner in ipairs(beyond and cjson.decode(beyond) or {}) do
+    Spawned.look_beyond(jid, spawner)
+  end
+  Dependencies.follow_failed(how)
+end
+
+-- Those that `open` has noted: now that the links are there, they have their effect.
+function Dependencies.follow_failed(how)
+  for _, jid in ipairs(how and how.failed or {}) do
+    Qless.Cascade.follow(jid, 'failed')
+  end
 end
 
 function Dependencies.unlink(jid, jids)
@@ -88,17 +146,36 @@ function Dependencies.unlink(jid, jids)
 end
 
 function Dependencies.unlink_all(jid)
-  for _, other in ipairs(call('SMEMBERS', key.dependencies(jid))) do
+  local others = call('SMEMBERS', key.dependencies(jid))
+  for _, other in ipairs(others) do
     call('SREM', key.dependents(other), jid)
   end
   call('DEL', key.dependencies(jid))
+  budget = budget - math.floor(#others / LIGHT)
+end
+
+-- Is there nothing that holds the job back but what it does not know of yet?
+local function free_rare(jid)
+  local more = call('HMGET', key.job(jid), 'beyond', 'workflow', 'on_failure')
+  if more[1] and Spawned.holds_back(jid, more[1], more[3]) then
+    return false
+  end
+  return true, more[2]
 end
 
 -- Nothing holds the job back any longer: it becomes ready, or waits for its time.
 function Dependencies.free(jid)
-  local record = call('HMGET', key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open')
+  local record = call('HMGET', key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
   if record[1] ~= 'depends' or record[5] == '1' then
     return
+  end
+  local workflow
+  if record[6] then
+    local is_free
+    is_free, workflow = free_rare(jid)
+    if not is_free then
+      return
+    end
   end
   local queue = record[2]
   call('ZREM', key.place(queue, 'depends'), jid)
@@ -112,30 +189,53 @@ function Dependencies.free(jid)
     Place.ready_since(jid, scope.now)
     Place.work(jid, queue, tonumber(record[3]) or 0)
   end
+  if workflow then
+    Workflow.moved(workflow, 'depends', time and 'scheduled' or 'waiting')
+  end
 end
 
-local function release_some(jid)
-  local name = key.dependents(jid)
-  local dependents
-  if call('SCARD', name) <= budget then
-    dependents = call('SMEMBERS', name)
-    call('DEL', name)
-    call('ZREM', key.releasing(), jid)
-  else
-    dependents = call('SPOP', name, budget)
-    call('ZADD', key.releasing(), scope.now, jid)
+function Dependencies.free_if_last(jid)
+  if call('SCARD', key.dependencies(jid)) == 0 then
+    Dependencies.free(jid)
   end
-  for _, dependent in ipairs(dependents) do
-    call('SREM', key.dependencies(dependent), jid)
-    if call('SCARD', key.dependencies(dependent)) == 0 then
-      Dependencies.free(dependent)
+end
+
+-- Up to as many of the dependents of a job that is done with as the call may still deal with (or
+-- `most`, if that is less); they are no members any more. What is left is noted in the list `later`.
+function Dependencies.take_some(jid, later, most)
+  local name = key.dependents(jid)
+  local dependents, number = {}, call('SCARD', name)
+  most = math.min(budget, most or budget)
+  if number > most then
+    dependents = call('SPOP', name, most)
+    call('ZADD', later, scope.now, jid)
+  else
+    if number > 0 then
+      dependents = call('SMEMBERS', name)
+      call('DEL', name)
     end
+    call('ZREM', later, jid)
   end
   budget = budget - #dependents
+  for _, dependent in ipairs(dependents) do
+    call('SREM', key.dependencies(dependent), jid)
+  end
+  return dependents
 end
 
--- After the jobs were completed: frees what waited for them, a bounded number at a time.
-function Dependencies.release(jids)
+local function release_some(jid, spawner)
+  spawner = spawner and Spawned.has_unfinished(jid)
+  for _, dependent in ipairs(Dependencies.take_some(jid, key.releasing())) do
+    if spawner then
+      Spawned.look_beyond(dependent, jid)
+    end
+    Dependencies.free_if_last(dependent)
+  end
+end
+
+-- After the jobs were completed: frees what waited for them, a bounded number at a time. `rare` are
+-- those of them that may have spawned others.
+function Dependencies.release(jids, rare)
   if #jids == 1 and Absence.is_absent(key.dependents(jids[1])) then
     return
   end
@@ -149,7 +249,7 @@ function Dependencies.release(jids)
   for n, jid in ipairs(jids) do
     if call('EXISTS', names[n]) == 1 then
       if budget > 0 then
-        release_some(jid)
+        release_some(jid, rare and rare[jid])
       else
         call('ZADD', key.releasing(), scope.now, jid)
       end
@@ -157,68 +257,35 @@ function Dependencies.release(jids)
   end
 end
 
--- Carries on with what earlier calls had to leave.
-function Dependencies.carry_on()
-  local releasing = key.releasing()
-  if budget <= 0 or Absence.is_absent(releasing) or call('EXISTS', releasing) == 0 then
-    return
+-- The first job of a list, or nil; mostly there is no such list.
+local function first_of(name)
+  if budget <= 0 or Absence.is_absent(name) or call('EXISTS', name) == 0 then
+    return nil
   end
-  local jid = call('ZRANGE', key.releasing(), 0, 0)[1]
+  return call('ZRANGE', name, 0, 0)[1]
+end
+
+local function go_on_releasing(jid)
   -- Its record may have expired meanwhile; if it was put again, the rest waits for its new run.
   if (call('HGET', key.job(jid), 'state') or 'complete') == 'complete' then
-    release_some(jid)
+    release_some(jid, true)
   else
     call('ZREM', key.releasing(), jid)
   end
 end
 
-local function in_depends(jid)
-  if call('HGET', key.job(jid), 'state') ~= 'depends' then
-    Errors.raise('STATE', 'depends(): Job ' .. Errors.name(jid) .. ' is not in the depends state')
+local function go_on(name, act)
+  for _ = 1, FEW do
+    local jid = first_of(name)
+    if not jid then
+      return
+    end
+    act(jid)
   end
 end
 
-local function free_if_last(jid)
-  if call('SCARD', key.dependencies(jid)) == 0 then
-    Dependencies.free(jid)
-  end
-end
-
--- depends jid on|off jid...   depends jid off all
-function Dependencies.command(args, i)
-  local jid = Arguments.given('depends', 'jid', args[i])
-  local word = Arguments.given('depends', 'on or off', args[i + 1])
-  if word ~= 'on' and word ~= 'off' then
-    Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. Errors.name(word))
-  end
-  in_depends(jid)
-  local jids = {}
-  for n = i + 2, #args do
-    jids[#jids + 1] = args[n]
-  end
-  Arguments.bounded('depends', #jids)
-  if word == 'on' then
-    local open = Dependencies.open('depends', jids)
-    Dependencies.no_circle('depends', jid, open)
-    Dependencies.link(jid, open)
-  elseif jids[1] == 'all' then
-    Dependencies.unlink_all(jid)
-    free_if_last(jid)
-  else
-    Dependencies.unlink(jid, jids)
-    free_if_last(jid)
-  end
-  return 1
-end
-
--- seal jid: a job that was put open gains no more dependencies and may become ready.
-function Dependencies.seal(args, i)
-  local jid = Arguments.given('seal', 'jid', args[i])
-  if call('EXISTS', key.job(jid)) == 0 then
-    Errors.no_job('seal', jid)
-  end
-  if call('HDEL', key.job(jid), 'open') == 1 then
-    free_if_last(jid)
-  end
-  return 1
+-- Carries on with what earlier calls had to leave.
+function Dependencies.carry_on()
+  go_on(key.releasing(), go_on_releasing)
+  go_on(key.cascading(), Qless.Cascade.carry_on)
 end

@@ -6,11 +6,20 @@ Qless.Errors = Errors
 
 local MOST = 200
 
+-- At most so many bytes of a text. No character is cut in two: who reads it as UTF-8 would fail.
+function Errors.cut(text, most)
+  local last = most
+  while last > most - 3 and string.find(text, '^[\128-\191]', last + 1) do
+    last = last - 1
+  end
+  return string.sub(text, 1, last)
+end
+
 -- Names in messages are cut, so that a hostile jid cannot fill a log.
 function Errors.name(value)
   value = tostring(value)
   if #value > MOST then
-    return string.sub(value, 1, MOST) .. '…'
+    return Errors.cut(value, MOST) .. '…'
   end
   return value
 end

@@ -85,6 +85,13 @@ function Events.order(worker, order)
   tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
 end
 
+-- Who looks after cron schedules is told that one has changed.
+function Events.schedules(worker)
+  if worker then
+    tell(worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')
+  end
+end
+
 function Events.config_set(option, value)
   log('{"option":' .. quote(option) .. ',"event":"config_set","value":' .. quote(value) .. '}')
 end

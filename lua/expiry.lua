@@ -1,5 +1,6 @@
 -- Completed jobs are forgotten when they are too old or too many.
-local Clock, Config, Tags, scope, key = Qless.Clock, Qless.Config, Qless.Tags, Qless.scope, Qless.key
+local Clock, Config, Tags, Needs, scope, key =
+  Qless.Clock, Qless.Config, Qless.Tags, Qless.Needs, Qless.scope, Qless.key
 
 local Expiry = {}
 Qless.Expiry = Expiry
@@ -13,14 +14,18 @@ local EXPIRED = 200
 local MANY, LONG, FEW = 1000, 60, 8
 
 local function expire(jids)
-  local names, tagged = {}, call('EXISTS', key.tags()) == 1
-  for n, jid in ipairs(jids) do
+  local names, tagged, needing = {}, call('EXISTS', key.tags()) == 1, Needs.exist()
+  for _, jid in ipairs(jids) do
     local tags = tagged and call('HGET', key.job(jid), 'tags')
     if tags and tags ~= '{}' then
       Tags.unindex(jid, cjson.decode(tags))
     end
     -- A job that was completed has no links any more.
-    names[2 * n - 1], names[2 * n] = key.job(jid), key.history(jid)
+    local at = #names
+    names[at + 1], names[at + 2] = key.job(jid), key.history(jid)
+    if needing then
+      names[at + 3] = key.needs(jid)
+    end
   end
   if #names > 0 then
     call('DEL', unpack(names))

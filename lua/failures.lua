@@ -29,8 +29,9 @@ function Failures.add(jid, queue, group)
   Minutes.count(queue, 'failed', 1)
 end
 
-local function take(jid, list)
-  local found = call('LREM', key.group(list), 1, jid)
+-- Looks from the newest on, or from the oldest on: where the job is likely to be.
+local function take(jid, list, oldest_first)
+  local found = call('LREM', key.group(list), oldest_first and -1 or 1, jid)
   if call('LLEN', key.group(list)) == 0 then
     call('SREM', key.failures(), list)
   end
@@ -38,13 +39,13 @@ local function take(jid, list)
 end
 
 -- A job that was failed is so no longer.
-function Failures.remove(jid, queue, failure)
+function Failures.remove(jid, queue, failure, oldest_first)
   local known = cjson.decode(failure or '{}')
   if not known.group then
     return
   end
-  if not take(jid, known.group) then
-    take(jid, 'other')
+  if not take(jid, known.group, oldest_first) then
+    take(jid, 'other', oldest_first)
   end
   Stats.mended(queue, tonumber(known.when) or 0)
 end

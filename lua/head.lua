@@ -11,7 +11,8 @@ local Qless = {}
 --   keyed    the call came with KEYS
 --   live     the namespace has seen a call with KEYS, so tokens and wake-ups are kept
 --   reading  the call must not write
-local scope = { prefix = 'ql:', now = 0, keyed = false, live = false, reading = false }
+--   touched  something was remembered by modules of which most calls need nothing
+local scope = { prefix = 'ql:', now = 0, keyed = false, live = false, reading = false, touched = false }
 Qless.scope = scope
 
 local key = {}
@@ -45,12 +46,35 @@ for _, name in ipairs({
 end
 
 -- Ours: they exist only where calls with KEYS are made.
--- meta            hash   clock (the last time given out), token (the last one drawn), skews
+-- meta            hash   clock (the last time given out), token (the last one drawn), skews (how often
+--                        the clock was set back) and mended (after how many of them schedules were)
 -- releasing       zset   completed jid with dependents still to be released -> when
+-- cascading       zset   failed or canceled jid with dependents still to be told -> when
 -- idle            zset   client waiting for queues it has not seen yet -> until when
 -- wake            list   one element for each such client to be woken
 -- journal         list   samples that the statistics do not have yet
-for _, name in ipairs({ 'meta', 'releasing', 'idle', 'wake', 'journal' }) do
+-- workflows       zset   workflow with steps left to be carried on -> since when
+-- paused_reasons  hash   paused queue -> why, by whom and when, JSON
+for _, name in ipairs({
+  'meta',
+  'releasing',
+  'cascading',
+  'idle',
+  'wake',
+  'journal',
+  'workflows',
+  'paused_reasons',
+}) do
+  fixed(name)
+end
+
+-- Schedules, where any were made.
+-- schedules       zset   cron schedule -> its next tick
+-- paused_schedules    zset   schedule of either kind -> when it was paused
+-- declared_schedules  hash   schedule of either kind -> what its declaration says of itself
+-- schedule_marks      hash   who declares -> what it has applied
+-- ticker          string the worker that looks after cron schedules; expires by itself
+for _, name in ipairs({ 'schedules', 'paused_schedules', 'declared_schedules', 'schedule_marks', 'ticker' }) do
   fixed(name)
 end
 
@@ -89,6 +113,12 @@ function key.template(jid)
   return scope.prefix .. 'r:' .. jid
 end
 
+-- schedule:<id>         hash   a cron schedule: what its jobs are, cron, timezone, count, last; `since`
+--                              when the ticks after that time count, as nobody has looked yet
+function key.schedule(id)
+  return scope.prefix .. 'schedule:' .. id
+end
+
 -- w:<worker>:jobs       zset   jids the worker holds -> when the lock expires
 function key.held(worker)
   return scope.prefix .. 'w:' .. worker .. ':jobs'
@@ -116,6 +146,26 @@ function key.result(jid)
   return scope.prefix .. 'result:' .. jid
 end
 
+-- unique:<key>          string the jid that holds the key; expires if it was given for a period
+function key.unique(text)
+  return scope.prefix .. 'unique:' .. text
+end
+
+-- needs:<jid>           list   what the job was ever made to depend on, in order
+function key.needs(jid)
+  return scope.prefix .. 'needs:' .. jid
+end
+
+-- spawned:<jid>         zset   jids that the job has spawned and that are not complete -> 1 if failed
+function key.spawned(jid)
+  return scope.prefix .. 'spawned:' .. jid
+end
+
+-- offspring:<jid>       list   all jids that the job has spawned, in order; expires by itself
+function key.offspring(jid)
+  return scope.prefix .. 'offspring:' .. jid
+end
+
 -- reply:<client>        string the last request of a client and its reply; expires by itself
 function key.reply(client)
   return scope.prefix .. 'reply:' .. client
@@ -137,7 +187,8 @@ function key.stacks(worker)
   return scope.prefix .. 'stacks:' .. worker
 end
 
--- m:<queue>:<hour>:<kind>  hash  minute of the hour -> jobs put, started, completed or failed
+-- m:<queue>:<hour>:<kind>  hash  minute of the hour -> jobs put, started, completed or failed;
+--                                 without a queue (''), of the whole namespace, but for put
 function key.minutes(queue, hour, kind)
   return scope.prefix .. 'm:' .. queue .. ':' .. Qless.Texts.whole(hour) .. ':' .. kind
 end
@@ -155,4 +206,40 @@ end
 -- timer:<queue>         string '<due> <client>': who wakes by itself for what falls due next
 function key.timer(queue)
   return scope.prefix .. 'timer:' .. queue
+end
+
+-- awaiting:<target>     zset   waiter -> until when; the target is job:<jid> or workflow:<id>
+function key.awaiting(target)
+  return scope.prefix .. 'awaiting:' .. target
+end
+
+-- ended:<waiter>        list   an element when what the waiter waits for has ended
+function key.ended(waiter)
+  return scope.prefix .. 'ended:' .. waiter
+end
+
+-- workflow:<id>         hash   a workflow's record: its counters (total, complete, failed, canceled,
+--                              held back by dependencies), state, name, created, finished
+function key.workflow(id)
+  return scope.prefix .. 'workflow:' .. id
+end
+
+-- workflow:<id>:jobs    list   the jids of its jobs, each behind those that it depends on
+function key.workflow_jobs(id)
+  return scope.prefix .. 'workflow:' .. id .. ':jobs'
+end
+
+-- staged:<id>           list   packed jobs and links of a workflow that is not put yet
+function key.staged(id)
+  return scope.prefix .. 'staged:' .. id
+end
+
+-- staged:<id>:jids      zset   the jids of these jobs -> their places in the order
+function key.staged_jids(id)
+  return scope.prefix .. 'staged:' .. id .. ':jids'
+end
+
+-- staged:<id>:instead   hash   those of these jids for which other jobs stand -> their jids
+function key.staged_instead(id)
+  return scope.prefix .. 'staged:' .. id .. ':instead'
 end

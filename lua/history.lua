@@ -64,16 +64,45 @@ function History.failed(jid, group, worker)
   end
 end
 
--- The entries as objects with when, what and the members of their third part.
-function History.read(jid)
+-- Entries as objects with when, what and the members of their third part.
+local function shown(texts)
   local entries = {}
-  for n, text in ipairs(call('LRANGE', key.history(jid), 0, -1)) do
+  for n, text in ipairs(texts) do
     local triple = cjson.decode(text)
-    local shown = triple[3] or {}
-    shown.when, shown.what = triple[1], triple[2]
-    entries[n] = shown
+    local entry_shown = triple[3] or {}
+    entry_shown.when, entry_shown.what = triple[1], triple[2]
+    entries[n] = entry_shown
   end
   return entries
+end
+
+function History.read(jid)
+  return shown(call('LRANGE', key.history(jid), 0, -1))
+end
+
+local PIECE = 20 -- entries read at a time where they may be long
+
+-- The first entry and the newest: at most so many, with so many bytes. -> these, how many there are
+function History.some(jid, most, bytes)
+  local name = key.history(jid)
+  local total, newest = call('LLEN', name), {}
+  local last = total - 1
+  while last >= 1 and #newest < most - 1 and bytes > 0 do
+    local from = math.max(1, last - PIECE + 1, last - (most - 1 - #newest) + 1)
+    local part = call('LRANGE', name, from, last)
+    for n = #part, 1, -1 do
+      bytes = bytes - #part[n]
+      if bytes > 0 then
+        newest[#newest + 1] = part[n]
+      end
+    end
+    last = from - 1
+  end
+  local texts = call('LRANGE', name, 0, 0)
+  for n = #newest, 1, -1 do
+    texts[#texts + 1] = newest[n]
+  end
+  return shown(texts), total
 end
 
 -- Records of the earliest versions carry their history in a field of the hash.

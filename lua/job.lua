@@ -1,11 +1,12 @@
 -- A job's record: reading it, showing it, and the commands on a single job.
-local Errors, Json, Arguments, Events, History, Place, Tags, Failures, Dependencies, scope, key =
+local Errors, Json, Arguments, Events, History, Place, Unique, Tags, Failures, Dependencies, scope, key =
   Qless.Errors,
   Qless.Json,
   Qless.Arguments,
   Qless.Events,
   Qless.History,
   Qless.Place,
+  Qless.Unique,
   Qless.Tags,
   Qless.Failures,
   Qless.Dependencies,
@@ -40,6 +41,12 @@ local FIELDS = {
   'crashes',
   'open',
   'history',
+  'rare',
+  'unique',
+  'workflow',
+  'on_failure',
+  'deadline',
+  'spawners',
 }
 
 -- The whole record as a table, or nil.
@@ -81,8 +88,9 @@ function Job.tracked_among(jids)
   return tracked
 end
 
--- The object that get, pop and peek show, as JSON, or nil.
-function Job.show(jid)
+-- The object that get, pop and peek show, as JSON, or nil. `some` has what is shown of the lists that
+-- belong to a job (history, dependents, dependencies) in place of all of it.
+function Job.show(jid, some)
   local record = Job.read(jid)
   if not record then
     return nil
@@ -100,11 +108,11 @@ function Job.show(jid)
     remaining = math.floor(tonumber(record.remaining) or 0),
     data = record.data,
     tags = cjson.decode(record.tags or '{}'),
-    history = History.read(jid),
+    history = some and some.history or History.read(jid),
     failure = cjson.decode(record.failure or '{}'),
     spawned_from_jid = record.spawned_from_jid or false,
-    dependents = call('SMEMBERS', key.dependents(jid)),
-    dependencies = call('SMEMBERS', key.dependencies(jid)),
+    dependents = some and some.dependents or call('SMEMBERS', key.dependents(jid)),
+    dependencies = some and some.dependencies or call('SMEMBERS', key.dependencies(jid)),
   }
   if not scope.keyed then
     return cjson.encode(shown)
@@ -112,6 +120,11 @@ function Job.show(jid)
   shown.token = record.state == 'running' and record.token or ''
   shown.crashes = tonumber(record.crashes) or 0
   shown.open = record.open == '1'
+  if record.rare then
+    shown.unique = Unique.shown(record.unique)
+    shown.workflow, shown.on_failure = record.workflow, record.on_failure
+    shown.deadline = tonumber(record.deadline)
+  end
   local context, progress = record.context or 'null', record.progress or 'null'
   return Json.with(cjson.encode(shown), 'context', context, 'progress', progress)
 end
@@ -143,12 +156,12 @@ function Job.unhold(jid, worker)
   end
 end
 
--- Deletes all that is kept of a job that is in no place any longer.
+-- Deletes all that is kept of a job that is in no place any longer, but for its dependents.
 function Job.erase(jid, tags)
   Tags.unindex(jid, tags)
-  call('DEL', key.job(jid), key.history(jid), key.dependencies(jid), key.dependents(jid))
+  call('DEL', key.job(jid), key.history(jid), key.dependencies(jid))
   if scope.live then
-    call('DEL', key.result(jid))
+    call('DEL', key.result(jid), key.needs(jid))
   end
 end
 
@@ -198,16 +211,22 @@ function Job.track(args, i)
   return cjson.encode(call('ZREM', key.tracked(), jid))
 end
 
--- Would canceling these strand a job that is not canceled with them?
+-- Would canceling these strand a job that is not canceled with them? (Calls with KEYS may leave it to
+-- the policies of their dependents.)
 local function no_dependents_left(jids)
-  local named = {}
+  local named, known = {}, {}
   for _, jid in ipairs(jids) do
     named[jid] = true
+  end
+  -- (Many of them may have the same dependents.)
+  local function can_lose(dependent, jid)
+    known[dependent] = known[dependent] or { Qless.Cascade.policy(dependent) }
+    return known[dependent][1] ~= 'block' or known[dependent][2] == jid
   end
   for _, jid in ipairs(jids) do
     -- More than this call may name: some of them show it as well as all.
     for _, dependent in ipairs(call('SRANDMEMBER', key.dependents(jid), Arguments.most + 1)) do
-      if not named[dependent] then
+      if not named[dependent] and not (scope.keyed and can_lose(dependent, jid)) then
         Errors.raise(
           'DEPENDENTS',
           'cancel(): '
@@ -221,17 +240,8 @@ local function no_dependents_left(jids)
   end
 end
 
-local function cancel(jid)
-  local record = Job.read(jid)
-  if not record then
-    if not scope.keyed then
-      Events.canceled(jid, false, false)
-    end
-    return
-  end
-  if record.state == 'complete' then
-    return
-  end
+-- Takes a job that is not complete away with all that belongs to it. Its dependents stay.
+function Job.remove(jid, record)
   local queue, worker = record.queue, record.worker or ''
   Events.canceled(jid, queue, worker)
   Job.unhold(jid, worker)
@@ -244,6 +254,19 @@ local function cancel(jid)
     Events.tracked('canceled', jid)
   end
   Job.erase(jid, cjson.decode(record.tags or '{}'))
+  Qless.Ended.canceled(jid, record)
+end
+
+-- -> whether there was something to cancel
+local function cancel(jid)
+  local record = Job.read(jid)
+  if not record and not scope.keyed then
+    Events.canceled(jid, false, false)
+  elseif record and record.state ~= 'complete' then
+    Job.remove(jid, record)
+    return true
+  end
+  return false
 end
 
 -- cancel jid...
@@ -251,8 +274,13 @@ function Job.cancel(args, i)
   local jids = Tags.rest(args, i)
   Arguments.bounded('cancel', #jids)
   no_dependents_left(jids)
+  local gone = {}
   for _, jid in ipairs(jids) do
-    cancel(jid)
+    gone[#gone + 1] = cancel(jid) and jid or nil
+  end
+  -- Those that were canceled with them are no dependents any more.
+  for _, jid in ipairs(gone) do
+    Qless.Cascade.follow(jid, 'gone')
   end
   return jids
 end
@@ -291,8 +319,8 @@ function Job.progress(args, i)
   if not string.find(text, '^%s*%[') then
     Errors.argument('progress', 'progress must be a JSON list, [fraction, text]')
   end
-  Qless.Lock.holder('progress', jid, args[i + 1])
-  call('HSET', key.job(jid), 'progress', text)
+  local job = Qless.Lock.holder('progress', jid, args[i + 1])
+  call('HSET', key.job(jid), 'progress', text, 'rare', job.rare or '0')
   return 1
 end
 

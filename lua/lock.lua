@@ -7,8 +7,8 @@ Qless.Lock = Lock
 
 local call = redis.call
 
--- What ends a run: the fields that every end needs, then those that only a completion can spare.
-local ENDING = { 'worker', 'state', 'queue', 'token', 'time', 'retries', 'grace', 'progress' }
+-- What ends a run: the fields that a completion by its token needs, then those of every other end.
+local ENDING = { 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare' }
 local ENDING_OTHERWISE = {
   'worker',
   'state',
@@ -18,6 +18,7 @@ local ENDING_OTHERWISE = {
   'retries',
   'grace',
   'progress',
+  'rare',
   'remaining',
   'priority',
   'crashes',
@@ -68,9 +69,10 @@ function Lock.claim(command, jid, proof)
     time = tonumber(values[5]) or scope.now,
     retries = values[6] or '0',
     marked = values[7] or values[8],
-    remaining = tonumber(values[9]) or 0,
-    priority = tonumber(values[10]) or 0,
-    crashes = tonumber(values[11]) or 0,
+    rare = values[9] or nil,
+    remaining = tonumber(values[10]) or 0,
+    priority = tonumber(values[11]) or 0,
+    crashes = tonumber(values[12]) or 0,
   }
 end
 

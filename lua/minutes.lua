@@ -11,6 +11,12 @@ local KINDS = { 'put', 'started', 'completed', 'failed' }
 local KEPT = 26 * 3600 -- an hour's counters are kept until its last minute is 25 hours old
 local LONGEST = 25 * 60
 
+Minutes.kinds, Minutes.longest = KINDS, LONGEST
+
+-- The counters of the whole namespace stand under a name that no queue has. What is put is not
+-- counted there: it would cost each put as much as its own counter.
+local ALL = ''
+
 -- What this call counted: queues, kinds and numbers side by side, as a call counts few.
 local counted, queues, kinds, numbers = 0, {}, {}, {}
 
@@ -42,13 +48,23 @@ function Minutes.write(queue, kind, minute, n)
   end
 end
 
+-- The same for the whole namespace.
+function Minutes.write_total(kind, minute, n)
+  Minutes.write(ALL, kind, minute, n)
+end
+
 function Minutes.flush()
   for place = 1, counted do
-    Minutes.write(queues[place], kinds[place], floor(scope.now / 60), numbers[place])
+    local minute, kind, n = floor(scope.now / 60), kinds[place], numbers[place]
+    Minutes.write(queues[place], kind, minute, n)
+    if kind ~= 'put' then
+      Minutes.write_total(kind, minute, n)
+    end
   end
 end
 
 local JOURNALLED = { wait = 'started', run = 'completed' }
+Minutes.journalled = JOURNALLED
 
 -- Adds what the statistics do not have yet.
 local function count_journal(shown, wanted_queue, from, to)

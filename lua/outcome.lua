@@ -1,5 +1,5 @@
 -- How a run ends: complete, advance, fail, retry, give back.
-local Errors, Arguments, Events, Samples, Failures, History, Place, Dependencies, Job, Lock, Expiry, scope, key =
+local Errors, Arguments, Events, Samples, Failures, History, Place, Needs, Circles, Dependencies, Job, Lock =
   Qless.Errors,
   Qless.Arguments,
   Qless.Events,
@@ -7,12 +7,12 @@ local Errors, Arguments, Events, Samples, Failures, History, Place, Dependencies
   Qless.Failures,
   Qless.History,
   Qless.Place,
+  Qless.Needs,
+  Qless.Circles,
   Qless.Dependencies,
   Qless.Job,
-  Qless.Lock,
-  Qless.Expiry,
-  Qless.scope,
-  Qless.key
+  Qless.Lock
+local Expiry, Ended, scope, key = Qless.Expiry, Qless.Ended, Qless.scope, Qless.key
 
 local Outcome = {}
 Qless.Outcome = Outcome
@@ -67,12 +67,13 @@ end
 local function finish(job, data)
   Outcome.write_complete(job.key, job.retries, data)
   call('ZADD', key.completed(), scope.now, job.jid)
+  Ended.completed({ job.jid }, { job.rare and job.jid }) -- which reads the record, so before it may go
   Expiry.after(1)
-  Dependencies.release({ job.jid })
 end
 
--- Completes a job that goes on in another queue. -> its new state
-function Outcome.advance(job, to, delay, depends, data)
+-- Completes a job that goes on in another queue, where it waits for what is open of what it
+-- `needs`. -> its new state
+function Outcome.advance(job, to, delay, depends, data, needs, beyond)
   local jid = job.jid
   History.put(jid, to)
   Place.register(to)
@@ -101,7 +102,10 @@ function Outcome.advance(job, to, delay, depends, data)
   end
   Outcome.forget_run(job)
   if state == 'depends' then
-    Dependencies.link(jid, depends)
+    Dependencies.link(jid, depends, job.rare and call('HGET', key.job(jid), 'on_failure'))
+    if beyond then
+      call('HSET', key.job(jid), 'beyond', beyond, 'rare', '1')
+    end
     if delay > 0 then
       call('HSET', key.job(jid), 'scheduled', scope.now + delay)
     end
@@ -111,6 +115,8 @@ function Outcome.advance(job, to, delay, depends, data)
   else
     Place.work(jid, to, job.priority)
   end
+  Needs.add(jid, needs)
+  Ended.goes_on(job, state, true)
   return state
 end
 
@@ -138,6 +144,7 @@ function Outcome.complete(args, i)
   end
   delay = delay and Arguments.number('complete', 'delay', delay) or 0
   depends = depends and Arguments.names('complete', 'depends', depends) or {}
+  local needs, beyond
   local result, ttl = options.result, nil
   if result and result ~= '' then
     Arguments.json('complete', 'result', result, Arguments.text_bytes)
@@ -152,8 +159,9 @@ function Outcome.complete(args, i)
   end
   if to then
     Arguments.queue('complete', to)
-    depends = Dependencies.open('complete', depends)
-    Dependencies.no_circle('complete', jid, depends)
+    needs = depends
+    depends, beyond = Dependencies.open_for('complete', jid, depends)
+    Circles.refuse('complete', jid, depends)
   end
 
   History.done(jid)
@@ -165,7 +173,7 @@ function Outcome.complete(args, i)
   end
   if to then
     Events.advanced(jid, job.queue, to)
-    return Outcome.advance(job, to, delay, depends, data)
+    return Outcome.advance(job, to, delay, depends, data, needs, beyond)
   end
   Events.completed(jid, job.queue)
   Outcome.forget_run(job)
@@ -173,12 +181,14 @@ function Outcome.complete(args, i)
   return 'complete'
 end
 
--- Files a job as failed. `failing` is the worker whose run failed it, or nil.
+-- Files a job as failed, which ran unless `job.state` says otherwise. `failing` is the worker whose
+-- run failed it, or nil.
 function Outcome.write_failed(job, group, message, when, failing)
   local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
   call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   forget_all(job)
   Failures.add(job.jid, job.queue, group)
+  Ended.failed(job.jid, job.state or 'running', job.rare)
 end
 
 -- A message of at most 64 KiB: its end is what tells the most.
@@ -261,6 +271,7 @@ function Outcome.back(job, queue, delay, failure, again)
   if queue ~= job.queue then
     Place.register(queue)
   end
+  Ended.goes_on(job, state)
 end
 
 -- One retry less: back into the queue, or failed when none is left. -> what remains

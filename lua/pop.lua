@@ -1,19 +1,21 @@
 -- Handing out jobs: expired locks first, then what fell due, then the top of the work.
-local Texts, Absence, Arguments, Config, Events, History, Job, Outcome, Stats, Samples =
+local Texts, Absence, Arguments, Config, Events, History, Place, Job, Outcome, Stats, Samples =
   Qless.Texts,
   Qless.Absence,
   Qless.Arguments,
   Qless.Config,
   Qless.Events,
   Qless.History,
+  Qless.Place,
   Qless.Job,
   Qless.Outcome,
   Qless.Stats,
   Qless.Samples
-local SortedSet, Clock, Wake, Dependencies, Queue, Recurring, scope, key =
+local SortedSet, Clock, Wake, Unique, Dependencies, Queue, Recurring, scope, key =
   Qless.SortedSet,
   Qless.Clock,
   Qless.Wake,
+  Qless.Unique,
   Qless.Dependencies,
   Qless.Queue,
   Qless.Recurring,
@@ -26,15 +28,19 @@ Qless.Pop = Pop
 local call, text_of = redis.call, Arguments.text_of
 
 -- What a worker is told of a job, after its jid and queue; `time` and `state` are for us.
-local FIELDS = { 'klass', 'data', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'state' }
+local FIELDS =
+  { 'klass', 'data', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'state', 'rare' }
 
 -- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
-local function notice(jid, queue, worker, grace)
+local function notice(jid, queue, worker, grace, rare)
   if Job.is_tracked(jid) then
     Events.tracked('stalled', jid)
   end
   History.add(jid, 'timed-out')
   call('HSET', key.job(jid), 'grace', 1)
+  if scope.live and not rare then
+    call('HSET', key.job(jid), 'rare', '0')
+  end
   Events.lock_lost(jid, worker)
   call('ZADD', key.place(queue, 'locks'), scope.now + grace, jid)
   Stats.count(queue, 'retries', 1)
@@ -43,13 +49,13 @@ local function notice(jid, queue, worker, grace)
   end
 end
 
-local function exhausted(jid, queue, worker)
+local function exhausted(jid, queue, worker, rare)
   local group = 'failed-retries-' .. queue
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
   call('ZREM', key.place(queue, 'locks'), jid)
   call('HSET', key.job(jid), 'remaining', -1)
   History.failed(jid, group)
-  Outcome.write_failed({ jid = jid, queue = queue, marked = true }, group, message, scope.now)
+  Outcome.write_failed({ jid = jid, queue = queue, marked = true, rare = rare }, group, message, scope.now)
   if Job.is_tracked(jid) then
     Events.tracked('failed', jid)
   end
@@ -61,7 +67,7 @@ local LOOKED = 250
 
 -- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
 local function expire(jid, queue, locks, grace)
-  local record = call('HMGET', key.job(jid), 'worker', 'grace', 'remaining', 'state')
+  local record = call('HMGET', key.job(jid), 'worker', 'grace', 'remaining', 'state', 'rare')
   local worker = record[1] or ''
   if record[4] ~= 'running' then
     call('ZREM', locks, jid)
@@ -70,14 +76,14 @@ local function expire(jid, queue, locks, grace)
   Job.unhold(jid, worker)
   local noticed = record[2] == '1'
   if not noticed then
-    notice(jid, queue, worker, grace)
+    notice(jid, queue, worker, grace, record[5])
     if grace > 0 then
       return false
     end
   end
   local remaining = (tonumber(record[3]) or 0) - 1
   if remaining < 0 then
-    exhausted(jid, queue, worker)
+    exhausted(jid, queue, worker, record[5])
     return false
   end
   call('HSET', key.job(jid), 'remaining', remaining)
@@ -107,16 +113,60 @@ end
 
 local RUNNABLE = { waiting = true, stalled = true, running = true }
 
--- Hands over the jids whose records say that they may run; others are dropped. `visit` sees
--- each: its jid, the values of FIELDS, its token, when its lock expires (as text). -> how many
+-- Jobs that have missed their deadlines and were found by this call; it finds so many at most.
+local late = 0
+local MOST_LATE = 1000
+
+function Pop.reset()
+  late = 0
+end
+
+-- What few jobs have to be asked before they start. -> whether it is too late for that
+local function is_late(jid)
+  local record = call('HMGET', key.job(jid), 'deadline', 'unique')
+  if record[1] and tonumber(record[1]) <= scope.now then
+    return true
+  end
+  Unique.started(jid, record[2])
+  return false
+end
+
+-- The job was to start before, and does not. It is in no place any longer.
+local function fail_late(jid, queue, state)
+  local since = scope.now - tonumber(call('HGET', key.job(jid), 'deadline'))
+  local message = 'Its turn came '
+    .. string.format('%.1f', since)
+    .. ' seconds after the time when it expired'
+  late, scope.touched = late + 1, true
+  Place.leave(jid, queue)
+  call('HDEL', key.job(jid), 'token')
+  History.failed(jid, 'expired')
+  Outcome.write_failed(
+    { jid = jid, queue = queue, rare = true, state = state },
+    'expired',
+    message,
+    math.floor(scope.now)
+  )
+  if Job.is_tracked(jid) then
+    Events.tracked('failed', jid)
+  end
+  Events.failed(jid, 'expired', message, '')
+end
+
+-- Hands over the jids whose records say that they may run; others are dropped. `visit` sees each:
+-- its jid, the values of FIELDS, its token, when its lock expires (as text). -> how many; those that
+-- are too late, jid, state …, or nil
 local function hand_over(queue, worker, jids, visit)
   local now, time, expires = scope.now, Texts.time(), Texts.later(Config.heartbeat(queue))
-  local tracked, taken = Job.tracked_among(jids), {}
+  local tracked, taken, too_late = Job.tracked_among(jids), {}, nil
   for n = 1, #jids do
     local jid = jids[n]
     local name = key.job(jid)
     local values = call('HMGET', name, unpack(FIELDS))
-    if RUNNABLE[values[9]] then
+    if values[10] == '1' and RUNNABLE[values[9]] and is_late(jid) then
+      too_late = too_late or {}
+      too_late[#too_late + 1] = { jid, values[9] }
+    elseif RUNNABLE[values[9]] then
       local token = ''
       History.popped(jid, worker)
       Samples.add('wait', queue, now - (tonumber(values[8]) or now))
@@ -148,19 +198,33 @@ local function hand_over(queue, worker, jids, visit)
   end
   SortedSet.add(key.held(worker), expires, taken)
   SortedSet.add(key.place(queue, 'locks'), expires, taken)
-  return #taken
+  return #taken, too_late
+end
+
+-- Only when the others have left their places: what depends on these may become ready.
+local function fail_all_late(queue, too_late)
+  for _, job in ipairs(too_late) do
+    fail_late(job[1], queue, job[2])
+  end
 end
 
 -- Takes up to `count` jobs off the top of the work. -> how many
 local function take_work(queue, worker, count, visit)
   local work, taken = key.place(queue, 'work'), 0
-  while taken < count do
+  while taken < count and late < MOST_LATE do
     local jids = call('ZREVRANGE', work, '0', text_of(count - taken - 1))
     if #jids == 0 then
       break
     end
-    taken = taken + hand_over(queue, worker, jids, visit)
+    local handed, too_late = hand_over(queue, worker, jids, visit)
+    taken = taken + handed
     call('ZREMRANGEBYRANK', work, '-' .. text_of(#jids), '-1') -- the first to go are the last by score
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
+  end
+  if late >= MOST_LATE and taken < count then
+    Wake.ready(queue, 1) -- There may be more behind them: somebody has to look again.
   end
   return taken
 end
@@ -184,7 +248,11 @@ function Pop.take(queue, worker, count, visit)
   local taken = 0
   local freed = expired(queue, count)
   if #freed > 0 then
-    taken = hand_over(queue, worker, freed, visit)
+    local too_late
+    taken, too_late = hand_over(queue, worker, freed, visit)
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
   end
   if taken < count then
     Recurring.spawn_due(queue, count - taken)

@@ -1,11 +1,10 @@
--- Queues: what is in them, how long it has waited, pausing, and reviving what failed.
-local Errors, Arguments, History, Place, Job, Stats, Recurring, scope, key =
+-- Queues: what is in them, the lists of their jobs, forgetting them.
+local Errors, Arguments, Place, Job, Pausing, Recurring, scope, key =
   Qless.Errors,
   Qless.Arguments,
-  Qless.History,
   Qless.Place,
   Qless.Job,
-  Qless.Stats,
+  Qless.Pausing,
   Qless.Recurring,
   Qless.scope,
   Qless.key
@@ -37,7 +36,8 @@ function Queue.move_due(queue, wanted)
   Qless.SortedSet.remove(name, moved)
 end
 
--- Calls that must not write count what is due as waiting; the others move it.
+-- Calls that must not write count what is due as waiting; the others move it. What is known of a pause
+-- is shown to calls with KEYS.
 local function counts(queue)
   local due = 0
   if scope.reading then
@@ -46,6 +46,7 @@ local function counts(queue)
     Queue.move_due(queue, Arguments.most)
   end
   -- Old clients do not see locks that expired before 1970 as stalled.
+  local paused = Pausing.is_paused(queue)
   local stalled = call('ZCOUNT', key.place(queue, 'locks'), scope.keyed and '-inf' or 0, scope.now)
   return {
     name = queue,
@@ -55,7 +56,8 @@ local function counts(queue)
     scheduled = call('ZCARD', key.place(queue, 'scheduled')) - due,
     depends = call('ZCARD', key.place(queue, 'depends')),
     recurring = call('ZCARD', key.place(queue, 'recur')),
-    paused = call('SISMEMBER', key.paused_queues(), queue) == 1,
+    paused = paused,
+    pause = paused and scope.keyed and Pausing.known(queue) or nil,
   }
 end
 
@@ -76,13 +78,13 @@ function Queue.show(args, i)
   return cjson.encode(all)
 end
 
--- Every list of jids, by state: the place, and the range of its scores.
+-- The place of each list of jids, by state.
 local LISTS = {
-  running = { 'locks', true },
-  stalled = { 'locks', false },
-  scheduled = { 'scheduled' },
-  depends = { 'depends' },
-  recurring = { 'recur' },
+  running = 'locks',
+  stalled = 'locks',
+  scheduled = 'scheduled',
+  depends = 'depends',
+  recurring = 'recur',
 }
 
 -- A negative count asks for all, which is never more than a call may handle.
@@ -93,37 +95,67 @@ local function page(name, lowest, highest, offset, count)
   return call('ZRANGEBYSCORE', name, lowest, highest, 'LIMIT', offset, count)
 end
 
+-- What is ready, the next to be handed out first; then what is due and not moved yet.
+local function waiting(queue, offset, count)
+  count = count < 0 and Arguments.most or count
+  local work = key.place(queue, 'work')
+  local jids = count > 0 and call('ZREVRANGE', work, offset, offset + count - 1) or {}
+  local missing = count - #jids
+  if missing > 0 then
+    local before = math.max(0, offset - call('ZCARD', work))
+    for _, jid in ipairs(page(key.place(queue, 'scheduled'), '-inf', scope.now, before, missing)) do
+      jids[#jids + 1] = jid
+    end
+  end
+  return jids
+end
+
+-- Is there a list of jids of this kind?
+function Queue.is_list(state)
+  return state == 'waiting' or LISTS[state] ~= nil
+end
+
+-- The jids of a part of such a list.
+function Queue.part(state, queue, offset, count)
+  if state == 'waiting' then
+    return waiting(queue, offset, count)
+  end
+  local name = key.place(queue, LISTS[state])
+  if state == 'running' then
+    return page(name, scope.now, '+inf', offset, count)
+  elseif state == 'stalled' then
+    return page(name, '-inf', scope.now, offset, count)
+  elseif state == 'scheduled' and scope.reading then
+    return page(name, '(' .. string.format('%.17g', scope.now), '+inf', offset, count)
+  elseif state == 'scheduled' then
+    Queue.move_due(queue, Arguments.most)
+  end
+  return page(name, '-inf', '+inf', offset, count)
+end
+
 -- jobs complete [offset count]   jobs running|stalled|scheduled|depends|recurring queue [offset count]
+-- With KEYS also: jobs waiting queue [offset count]
 function Queue.jobs(args, i)
   local state = Arguments.given('jobs', 'state', args[i])
   if state == 'complete' then
     local offset, count = Arguments.offset('jobs', args[i + 1]), Arguments.count('jobs', args[i + 2], 25)
     return call('ZREVRANGEBYSCORE', key.completed(), '+inf', '-inf', 'LIMIT', offset, count)
   end
-  local list = LISTS[state]
-  if not list then
+  if not LISTS[state] and not (state == 'waiting' and scope.keyed) then
     Errors.argument('jobs', 'Unknown type ' .. Errors.name(state))
   end
   local queue = Arguments.given('jobs', 'queue', args[i + 1])
   local offset, count = Arguments.offset('jobs', args[i + 2]), Arguments.count('jobs', args[i + 3], 25)
-  local name = key.place(queue, list[1])
-  if state == 'running' then
-    return page(name, scope.now, '+inf', offset, count)
-  elseif state == 'stalled' then
-    return page(name, '-inf', scope.now, offset, count)
-  elseif state == 'scheduled' then
-    if not scope.reading then
-      Queue.move_due(queue, Arguments.most)
-    end
-    return page(
-      name,
-      scope.reading and '(' .. string.format('%.17g', scope.now) or '-inf',
-      '+inf',
-      offset,
-      count
-    )
+  return Queue.part(state, queue, offset, count)
+end
+
+-- jobs.count complete: how many are kept
+function Queue.count_jobs(args, i)
+  local state = Arguments.given('jobs.count', 'state', args[i])
+  if state ~= 'complete' then
+    Errors.argument('jobs.count', 'Unknown type ' .. Errors.name(state))
   end
-  return page(name, '-inf', '+inf', offset, count)
+  return call('ZCARD', key.completed())
 end
 
 -- length queue
@@ -134,36 +166,51 @@ function Queue.length(args, i)
     + call('ZCARD', key.place(queue, 'scheduled'))
 end
 
-local function each_queue(command, args, i, act)
-  Arguments.given(command, 'queue', args[i])
-  Arguments.bounded(command, #args - i + 1)
-  for n = i, #args do
-    act(args[n])
+-- queue.forget queue...
+function Queue.forget(args, i)
+  Pausing.each_queue('queue.forget', args, i, function(queue)
+    call('ZREM', key.queues(), queue)
+  end)
+end
+
+local PLACES = { 'work', 'locks', 'scheduled', 'depends' }
+local IN_PLACE = {
+  work = 'waiting',
+  locks = 'running or stalled',
+  scheduled = 'scheduled',
+  depends = 'dependent',
+}
+
+local function refuse_if_used(queue, schedules)
+  local found = {}
+  for _, place in ipairs(PLACES) do
+    local number = call('ZCARD', key.place(queue, place))
+    if number > 0 then
+      found[#found + 1] = number .. ' ' .. IN_PLACE[place]
+    end
+  end
+  if schedules > 0 then
+    found[#found + 1] = schedules .. ' recurring'
+  end
+  if #found > 0 then
+    Errors.raise(
+      'STATE',
+      'queue.forget.empty(): Queue ' .. Errors.name(queue) .. ' is in use: ' .. table.concat(found, ', ')
+    )
   end
 end
 
--- pause queue...
-function Queue.pause(args, i)
-  each_queue('pause', args, i, function(queue)
-    call('SADD', key.paused_queues(), queue)
+-- queue.forget.empty queue...: the same if nothing is in them and no schedule puts anything there
+function Queue.forget_empty(args, i)
+  local queues = {}
+  Pausing.each_queue('queue.forget.empty', args, i, function(queue)
+    queues[#queues + 1] = queue
   end)
-end
-
--- unpause queue...
-function Queue.unpause(args, i)
-  each_queue('unpause', args, i, function(queue)
-    call('SREM', key.paused_queues(), queue)
-    local waiting = call('ZCARD', key.place(queue, 'work'))
-    Qless.Wake.ready(queue, waiting)
-    Qless.Wake.due(queue, scope.now)
-  end)
-end
-
--- queue.forget queue...
-function Queue.forget(args, i)
-  each_queue('queue.forget', args, i, function(queue)
-    call('ZREM', key.queues(), queue)
-  end)
+  local schedules = Qless.QueueSchedules.count(queues)
+  for n, queue in ipairs(queues) do
+    refuse_if_used(queue, schedules[n])
+  end
+  Queue.forget(args, i)
 end
 
 -- peek queue count
@@ -190,50 +237,4 @@ function Queue.peek(args, i)
     end
   end
   return Job.show_all(jids)
-end
-
--- unfail queue group [count] -> how many
-function Queue.unfail(args, i)
-  local queue = Arguments.queue('unfail', args[i])
-  local group = Arguments.given('unfail', 'group', args[i + 1])
-  local count = Arguments.count('unfail', args[i + 2], 25)
-  if count <= 0 then
-    return 0
-  end
-  local jids, revived = call('LRANGE', key.group(group), -count, -1), 0
-  for n = #jids, 1, -1 do
-    local jid = jids[n]
-    local record = Job.read(jid)
-    if record and record.state == 'failed' then
-      Stats.mended(record.queue, tonumber(cjson.decode(record.failure or '{}').when) or 0)
-      History.put(jid, queue)
-      call(
-        'HSET',
-        key.job(jid),
-        'state',
-        'waiting',
-        'worker',
-        '',
-        'expires',
-        0,
-        'queue',
-        queue,
-        'remaining',
-        record.retries,
-        'time',
-        string.format('%.20f', scope.now)
-      )
-      call('HDEL', key.job(jid), 'crashes', 'unknown')
-      Place.work(jid, queue, tonumber(record.priority) or 0)
-      revived = revived + 1
-    end
-  end
-  call('LTRIM', key.group(group), 0, -#jids - 1)
-  if call('LLEN', key.group(group)) == 0 then
-    call('SREM', key.failures(), group)
-  end
-  if revived > 0 then
-    Place.register(queue)
-  end
-  return revived
 end

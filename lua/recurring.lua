@@ -1,6 +1,6 @@
 -- Recurring jobs: templates, and the jobs they spawn when their time comes.
-local Errors, Arguments, Place, Tags, History, Minutes, scope, key =
-  Qless.Errors, Qless.Arguments, Qless.Place, Qless.Tags, Qless.History, Qless.Minutes, Qless.scope, Qless.key
+local Errors, Arguments, Place, Tags, Ticks, scope, key =
+  Qless.Errors, Qless.Arguments, Qless.Place, Qless.Tags, Qless.Ticks, Qless.scope, Qless.key
 
 local Recurring = {}
 Qless.Recurring = Recurring
@@ -18,7 +18,7 @@ local function interval_of(command, value)
 end
 
 -- The last number a template of this jid may have given away: children are never overwritten.
-local function last_child(jid)
+function Recurring.last_child(jid)
   local last = 0
   while call('EXISTS', key.job(jid .. '-' .. format('%.0f', last + 1))) == 1 and last < 2 ^ 30 do
     last = last == 0 and 1 or last * 2
@@ -48,6 +48,7 @@ function Recurring.recur(args, i)
   if old[1] then
     call('ZREM', key.place(old[1], 'recur'), jid)
   end
+  Qless.Schedules.forget(jid)
   call(
     'HSET',
     key.template(jid),
@@ -68,7 +69,7 @@ function Recurring.recur(args, i)
     'type',
     'interval',
     'count',
-    old[2] or last_child(jid),
+    old[2] or Recurring.last_child(jid),
     'interval',
     interval,
     'retries',
@@ -143,13 +144,26 @@ local CHANGES = {
   end,
 }
 
+-- A paused template is in no place, and its record says when it would go on.
 local function move(record, jid, queue)
+  Place.register(queue)
+  if record.paused then
+    return
+  end
   local due = call('ZSCORE', key.place(record.queue, 'recur'), jid)
   call('ZREM', key.place(record.queue, 'recur'), jid)
   call('ZADD', key.place(queue, 'recur'), due or scope.now, jid)
   Qless.Wake.due(queue, tonumber(due) or scope.now)
-  Place.register(queue)
-  record.queue = queue
+end
+
+-- A changed interval shifts what comes next.
+local function shift(record, jid, by)
+  if record.paused then
+    call('HSET', key.template(jid), 'paused', format('%.17g', tonumber(record.paused) + by))
+    return
+  end
+  local due = call('ZINCRBY', key.place(record.queue, 'recur'), by, jid)
+  Qless.Wake.due(record.queue, tonumber(due))
 end
 
 -- recur.update jid key value ...
@@ -169,10 +183,9 @@ function Recurring.update(args, i)
     if name == 'queue' then
       move(record, jid, value)
     elseif name == 'interval' then
-      local due = call('ZINCRBY', key.place(record.queue, 'recur'), value - tonumber(record.interval), jid)
-      record.interval = value
-      Qless.Wake.due(record.queue, tonumber(due))
+      shift(record, jid, value - tonumber(record.interval))
     end
+    record[name] = value
     call('HSET', key.template(jid), name, value)
   end
   return 1
@@ -204,6 +217,7 @@ function Recurring.unrecur(args, i)
   if queue then
     call('ZREM', key.place(queue, 'recur'), jid)
     call('DEL', key.template(jid))
+    Qless.Schedules.forget(jid)
   end
   return 1
 end
@@ -218,51 +232,40 @@ end
 
 local function spawn_one(record, jid, time)
   local child, count = next_child(jid, tonumber(record.count))
-  record.count = count
-  local tags = cjson.decode(record.tags)
-  call(
-    'HSET',
-    key.job(child),
-    'state',
-    'waiting',
-    'worker',
-    '',
-    'expires',
-    0,
-    'time',
-    format('%.20f', time),
-    'remaining',
-    record.retries,
-    'jid',
-    child,
-    'klass',
-    record.klass,
-    'data',
-    record.data,
-    'priority',
-    record.priority,
-    'tags',
-    record.tags,
-    'queue',
-    record.queue,
-    'retries',
-    record.retries,
-    'spawned_from_jid',
-    jid
-  )
-  if #tags > 0 then
-    Tags.index(child, tags)
+  record.count, record.last = count, time
+  Ticks.put(record, child, time)
+end
+
+-- Writes how far a template has come.
+local function keep(queue, jid, record, due)
+  if scope.live and record.last then
+    call('HSET', key.template(jid), 'count', record.count, 'last', record.last)
+  else
+    call('HSET', key.template(jid), 'count', record.count)
   end
-  History.put(child, record.queue, time)
-  Place.work(child, record.queue, tonumber(record.priority), time)
-  Minutes.count(record.queue, 'put', 1)
+  call('ZADD', key.place(queue, 'recur'), due, jid)
+end
+
+-- Not all ticks are to be made up for. -> how many jobs were spawned
+local function spawn_chosen(queue, jid, record, due)
+  local interval = tonumber(record.interval)
+  local last = due + floor((scope.now - due) / interval) * interval
+  local chosen, next = Ticks.choose(record.missed, due, due + interval, last, last + interval)
+  if chosen then
+    spawn_one(record, jid, chosen)
+  end
+  keep(queue, jid, record, next)
+  return chosen and 1 or 0
 end
 
 -- Spawns what is due of one template, at most `wanted` jobs. -> how many
 local function spawn(queue, jid, due, wanted)
   local record = load('pop', jid)
+  if record.missed and record.missed ~= 'all' then
+    return spawn_chosen(queue, jid, record, due)
+  end
   local interval, backlog = tonumber(record.interval), tonumber(record.backlog) or 0
-  local time, spawned = floor(due), 0
+  local time, spawned = record.missed and due or floor(due), 0 -- qless drops the fraction
   if backlog > 0 then
     local missed = (scope.now - time) / interval
     if missed > backlog then
@@ -274,8 +277,7 @@ local function spawn(queue, jid, due, wanted)
     spawned = spawned + 1
     time = time + interval
   end
-  call('HSET', key.template(jid), 'count', record.count)
-  call('ZADD', key.place(queue, 'recur'), time, jid)
+  keep(queue, jid, record, time)
   return spawned
 end
 

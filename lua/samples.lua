@@ -35,7 +35,7 @@ function Samples.add(kind, queue, seconds)
   kinds[count], queues[count], values[count], numbers[count] = kind, queue, value, 1
 end
 
-local COUNTED_AS = { wait = 'started', run = 'completed' }
+local COUNTED_AS = Minutes.journalled
 
 local function inside(list, name)
   local inner = list[name]
@@ -65,9 +65,12 @@ local function book()
     end
     for kind, by_minute in pairs(minutes) do
       for minute, by_queue in pairs(by_minute) do
+        local total = 0
         for queue, n in pairs(by_queue) do
           Minutes.write(queue, COUNTED_AS[kind], minute, n)
+          total = total + n
         end
+        Minutes.write_total(COUNTED_AS[kind], minute, total)
       end
     end
   end

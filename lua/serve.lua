@@ -15,6 +15,18 @@ local Texts, Absence, Errors, Arguments, Clock, Config, Replies, Wake, Minutes, 
 
 local call = redis.call
 
+-- What most calls leave as it is.
+local function reset_touched()
+  Qless.Awaiting.reset()
+  Qless.Circles.reset()
+  Qless.Workflow.reset()
+  Qless.WorkflowVerbs.reset()
+  Qless.Cascade.reset()
+  Qless.Needs.reset()
+  Qless.Pop.reset()
+  scope.touched = false
+end
+
 -- Functions keep their state from call to call.
 local function reset(prefix, keyed)
   scope.prefix, scope.now, scope.keyed, scope.live, scope.reading = prefix, 0, keyed, keyed, false
@@ -24,6 +36,9 @@ local function reset(prefix, keyed)
   Config.reset()
   Replies.reset()
   Qless.Dependencies.reset()
+  if scope.touched then
+    reset_touched()
+  end
   Wake.reset()
   Minutes.reset()
   Stats.reset()
@@ -31,6 +46,10 @@ local function reset(prefix, keyed)
 end
 
 local function flush()
+  if scope.touched then
+    Qless.Workflow.flush()
+    Qless.Awaiting.flush()
+  end
   Samples.flush()
   Stats.flush()
   Minutes.flush()
@@ -93,6 +112,7 @@ local function with_keys(keys, args, class)
     return reply
   end
   reply = handler(args, 4, request)
+  Qless.WorkflowVerbs.carry_on_sometimes()
   flush()
   Clock.keep()
   Replies.keep(request, reply)

@@ -20,6 +20,9 @@ local call, VERBS = redis.call, Verbs.by_name
 
 local MANY = 8 -- queues
 
+-- Seconds until an idle worker comes again to carry on with what a client has left.
+local SOON = 0.01
+
 local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
 Settle.most = 250 -- jobs settled and reserved by one call
 
@@ -48,7 +51,7 @@ end
 
 -- A settlement whose lock is lost changes nothing and stops no other.
 local function settle(args, starts, jids)
-  local refused, completed = {}, { jids = {}, queues = {}, workers = {} }
+  local refused, completed = {}, { jids = {}, rare = {}, queues = {}, workers = {} }
   local tracked = Job.tracked_among(jids)
   for n = 1, #starts do
     local i = starts[n]
@@ -120,15 +123,16 @@ local function flatten(flat, n, jid, queue, values, token, expires)
   flat[n + 9], flat[n + 10], flat[n + 11] = values[6] or '', values[7] or '', expires
 end
 
--- What mostly does not exist, asked for once for all jobs of the call.
+-- What mostly does not exist, asked for once for all jobs of the call. -> whether nothing is left that
+-- could be carried on
 local function look_around(jids, queues, wanted)
-  local names = { key.releasing(), key.tracked(), key.paused_queues() }
+  local names = { key.releasing(), key.cascading(), key.tracked(), key.paused_queues(), key.workflows() }
   if #jids == 1 then
-    names[4] = key.dependents(jids[1])
+    names[6] = key.dependents(jids[1])
   end
-  Absence.look_for(names)
+  local quiet = Absence.look_for(names)
   if wanted == 0 or #queues > MANY then
-    return
+    return quiet
   end
   names = {}
   for n = 1, #queues do
@@ -139,6 +143,7 @@ local function look_around(jids, queues, wanted)
   if #names > 0 then
     Absence.look_for(names)
   end
+  return quiet
 end
 
 -- One queue after the other, until there are `count` jobs.
@@ -226,6 +231,12 @@ local function remember(refused, jobs, rest)
   Replies.shorten('settle', held)
 end
 
+-- Carries on with what earlier calls had to leave. -> whether a workflow has more of it
+local function carry_on()
+  Dependencies.carry_on()
+  return Qless.WorkflowVerbs.carry_on()
+end
+
 -- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest }
 function Settle.settle(args, i)
   local worker = Arguments.given('settle', 'worker', args[i])
@@ -236,9 +247,10 @@ function Settle.settle(args, i)
     Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
   end
   local queues, globbing = expand(wish.names, wish.excluded)
-  look_around(jids, queues, wish.count)
+  local quiet = look_around(jids, queues, wish.count)
   local refused = settle(args, starts, jids)
-  Dependencies.carry_on()
+  local goes_on = not quiet and carry_on()
+  goes_on = goes_on or Dependencies.left() <= 0 -- dependents may be left, for whom nobody is woken
   local jobs, rest = {}, {}
   if wish.count > 0 then
     local taken
@@ -246,7 +258,7 @@ function Settle.settle(args, i)
     local client = Replies.client() or worker
     Wake.busy(client, queues, globbing, taken > 0)
     if taken == 0 and wish.wait then
-      rest = Wake.wait(client, queues, wish.wait, globbing)
+      rest = Wake.wait(client, queues, goes_on and math.min(wish.wait, SOON) or wish.wait, globbing)
     end
   end
 

@@ -44,3 +44,7 @@ end
 function SortedSet.add_to_set(name, members)
   in_pieces('SADD', name, members)
 end
+
+function SortedSet.append(name, elements)
+  in_pieces('RPUSH', name, elements)
+end

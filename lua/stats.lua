@@ -31,6 +31,11 @@ end
 
 -- One job less is failed, of those that failed on that day.
 function Stats.mended(queue, failed_at)
+  local fields = counts and counts[queue]
+  if fields and (fields.failed or 0) > 0 and Stats.day(failed_at) == Stats.day(scope.now) then
+    fields.failed = fields.failed - 1 -- It failed in this very call, perhaps.
+    return
+  end
   local name = key.stat('stats', Stats.day(failed_at), queue)
   if (tonumber(call('HGET', name, 'failed')) or 0) > 0 then
     call('HINCRBY', name, 'failed', -1)

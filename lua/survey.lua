@@ -1,4 +1,5 @@
--- How long jobs have waited: the lag of queues, and the survey by which workers choose among them.
+-- How long jobs have waited and have to wait: the lag of queues, what falls due in them, and the
+-- survey by which workers choose among them.
 local Arguments, Config, Place, Queue, scope, key =
   Qless.Arguments, Qless.Config, Qless.Place, Qless.Queue, Qless.scope, Qless.key
 
@@ -50,6 +51,21 @@ function Survey.lag(args, i)
     lags[#lags + 1] = format('%.6f', (lag(args[n])))
   end
   return lags
+end
+
+-- due queue... -> for each: when its first scheduled job and its first recurring one fall due, as
+-- text, '' if there is none
+function Survey.due(args, i)
+  Arguments.given('due', 'queue', args[i])
+  Arguments.bounded('due', #args - i + 1)
+  local times = {}
+  for n = i, #args do
+    for _, place in ipairs({ 'scheduled', 'recur' }) do
+      local head = call('ZRANGE', key.place(args[n], place), 0, 0, 'WITHSCORES')
+      times[#times + 1] = head[2] or ''
+    end
+  end
+  return times
 end
 
 local function is_empty(queue)

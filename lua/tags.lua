@@ -117,6 +117,18 @@ local commands = {
   end,
 }
 
+-- tag.counts offset count -> total, and tags: each with how many jobs carry it, the commonest first
+function Tags.counts(args, i)
+  local offset = Arguments.whole('tag.counts', 'offset', args[i], 0)
+  local count = math.min(Arguments.whole('tag.counts', 'count', args[i + 1], 0), Arguments.most)
+  local shown = {}
+  local found = count > 0 and call('ZREVRANGE', key.tags(), offset, offset + count - 1, 'WITHSCORES') or {}
+  for n = 1, #found, 2 do
+    shown[#shown + 1] = { found[n], tonumber(found[n + 1]) }
+  end
+  return cjson.encode({ total = call('ZCARD', key.tags()), tags = shown })
+end
+
 -- tag add|remove jid tag...   tag get tag [offset count]   tag top [offset count]
 function Tags.command(args, i)
   local command = commands[args[i]]

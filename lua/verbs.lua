@@ -1,11 +1,13 @@
 -- What may become of a job that a worker held: each verb of settle, its arguments and its effect.
-local Arguments, Events, SortedSet, Samples, History, Dependencies, Lock, Expiry, Outcome, scope, key =
+local Arguments, Events, SortedSet, Samples, History, Circles, Dependencies, Ended, Lock, Expiry, Outcome, scope, key =
   Qless.Arguments,
   Qless.Events,
   Qless.SortedSet,
   Qless.Samples,
   Qless.History,
+  Qless.Circles,
   Qless.Dependencies,
+  Qless.Ended,
   Qless.Lock,
   Qless.Expiry,
   Qless.Outcome,
@@ -29,8 +31,8 @@ function Verbs.finish(completed)
     SortedSet.remove(key.held(worker), list)
   end
   SortedSet.add(key.completed(), Qless.Texts.now(), completed.jids)
+  Ended.completed(completed.jids, completed.rare) -- which reads the records, so before they may go
   Expiry.after(#completed.jids)
-  Dependencies.release(completed.jids)
 end
 
 local function append(lists, name, jid)
@@ -76,12 +78,16 @@ VERBS.complete = {
     end
     Events.completed(jid, queue)
     Outcome.write_complete(name, values[6] or '0', n > 2 and args[a + 2])
-    if values[7] or values[8] then
+    local rare = values[7]
+    if rare then
       Outcome.forget_marks(name)
     end
     append(completed.queues, queue, jid)
     append(completed.workers, worker, jid)
     completed.jids[#completed.jids + 1] = jid
+    if rare == '1' then
+      completed.rare[#completed.rare + 1] = jid
+    end
   end,
 }
 
@@ -168,9 +174,11 @@ RARE.move = {
     s[2] = Arguments.number('settle', 'delay', s[2] or '0')
     s[3] = s[3] and Arguments.names('settle', 'depends', s[3]) or {}
     Arguments.bounded('settle', #s[3])
-    s[3] = Dependencies.open('settle', s[3])
+    s[4] = s[3]
+    s[3], s[5] = Dependencies.open_for('settle', jid, s[3])
     planned[jid] = s[3] -- the moves of one call must not wait for each other
-    Dependencies.no_circle('settle', jid, s[3], planned)
+    Circles.intend(planned)
+    Circles.refuse('settle', jid, s[3], planned)
   end,
   act = function(job, s, _, tracked)
     local jid = job.jid
@@ -181,7 +189,7 @@ RARE.move = {
       Events.tracked('completed', jid)
     end
     Events.advanced(jid, job.queue, s[1])
-    Outcome.advance(job, s[1], s[2], s[3])
+    Outcome.advance(job, s[1], s[2], s[3], nil, s[4], s[5])
   end,
 }
 

@@ -37,17 +37,37 @@ local function with_info(shown, worker, seen)
   return Json.with(cjson.encode(shown), 'info', call('GET', key.worker(worker)) or 'null')
 end
 
-local function overview()
+-- Workers that gave a sign of life lately, the latest first, and when: some of them, or all. -> these,
+-- how many there are
+function Worker.seen(offset, count)
   local since = '(' .. string.format('%.17g', scope.now - Config.number('max-worker-age'))
-  local all, seen = {}, call('ZREVRANGEBYSCORE', key.workers(), '+inf', since, 'WITHSCORES')
+  local total = call('ZCOUNT', key.workers(), since, '+inf')
+  return call(
+    'ZREVRANGEBYSCORE',
+    key.workers(),
+    '+inf',
+    since,
+    'WITHSCORES',
+    'LIMIT',
+    offset or 0,
+    count or total
+  ),
+    total
+end
+
+-- One of them, as JSON.
+function Worker.shown(worker, seen)
+  return with_info({
+    name = worker,
+    jobs = call('ZCOUNT', key.held(worker), scope.now, scope.now + FAR),
+    stalled = call('ZCOUNT', key.held(worker), 0, scope.now),
+  }, worker, seen)
+end
+
+local function overview()
+  local all, seen = {}, Worker.seen()
   for n = 1, #seen, 2 do
-    local worker = seen[n]
-    local shown = {
-      name = worker,
-      jobs = call('ZCOUNT', key.held(worker), scope.now, scope.now + FAR),
-      stalled = call('ZCOUNT', key.held(worker), 0, scope.now),
-    }
-    all[#all + 1] = with_info(shown, worker, seen[n + 1])
+    all[#all + 1] = Worker.shown(seen[n], seen[n + 1])
   end
   return Json.list(all)
 end
@@ -78,6 +98,7 @@ function Worker.deregister(args, i)
       call('DEL', key.worker(worker))
       Orders.forget(worker)
     end
+    Qless.Cron.leave(workers)
   end
 end
 

@@ -51,13 +51,14 @@ class Combination:
         python = str(self.folder / "bin" / "python")
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         return succeeds(interpreter, "-m", "venv", str(self.folder)) and succeeds(
-            *pip, "--upgrade", "--editable", ".[test]", *self.requirements
+            *pip, "--upgrade", "--editable", ".[test,browser]", *self.requirements
         )
 
     def test(self, arguments: list[str]) -> bool:
         """Run all tests in the environment."""
         python = str(self.folder / "bin" / "python")
-        return succeeds(python, "-m", "pytest", "-n", "auto", "--quiet", *arguments)
+        pytest = [python, "-m", "pytest", "-n", "auto", "--dist", "loadgroup"]
+        return succeeds(*pytest, "--quiet", *arguments)
 
 
 COMBINATIONS = [

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests import postgres, servers
+from tests.admin.browser import chrome
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = Path(sys.executable).parent
@@ -76,8 +77,8 @@ def run(*command: str, name: str) -> bool:
 
 def run_tests(arguments: list[str]) -> bool:
     """Run pytest on all processors."""
-    pytest = [sys.executable, "-m", "pytest", "-n", "auto", "--quiet", *arguments]
-    return run(*pytest, name="pytest")
+    pytest = [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "loadgroup"]
+    return run(*pytest, "--quiet", *arguments, name="pytest")
 
 
 def main() -> int:
@@ -86,7 +87,7 @@ def main() -> int:
     left_out: list[str] = []
     failed: list[str] = []
     if what == "all":
-        left_out += servers.missing() + postgres.missing()
+        left_out += servers.missing() + postgres.missing() + chrome.missing()
         if not run_tests(arguments):
             failed.append("pytest")
     for check in FORMATS if what == "format" else CHECKS:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from django_qless import embedded
+from django_qless.servers import embedded
 
 if TYPE_CHECKING:
     import redis

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from .brief import Brief, ListKind, Part
 from .client import AsyncClient, Client
+from .commands.each import Each
 from .commands.operations import ORDERS, Order
-from .commands.queues import QueueSurvey
+from .commands.queues import Pause, QueueSurvey
+from .commands.workflows import WorkflowRecord
 from .config import AsyncConfig, Config
 from .events import AsyncSubscriber, Event, Subscriber
 from .exceptions import (
@@ -14,6 +17,7 @@ from .exceptions import (
     ConnectionLost,
     CoreFailed,
     DependencyCycle,
+    DuplicateJob,
     HasDependents,
     JobNotFound,
     LockLost,
@@ -22,6 +26,7 @@ from .exceptions import (
     PoolExhausted,
     QlessError,
     ReadOnlyServer,
+    ScheduleNotFound,
     ServerBusy,
     ServerError,
     ServerFull,
@@ -36,12 +41,30 @@ from .failures import AsyncFailures, Failures
 from .jid import new_jid
 from .job import AsyncJob, Failure, Job
 from .prepared import PreparedPut
-from .put import Put
+from .put import Put, PutMany
 from .queue import AsyncQueue, Queue
 from .recurring import AsyncRecurringJob, RecurringJob
 from .reserved import Beat, Refused, Reserved, Settled, Settlement
+from .schedule import (
+    Declared,
+    DueSchedule,
+    DueSchedules,
+    Schedule,
+    ScheduleListing,
+    Tick,
+)
 from .tags import AsyncTags, Tags
 from .tracked import AsyncTracked, Tracked
+from .views import (
+    FailureGroup,
+    FailureGroups,
+    JobView,
+    TagCount,
+    TagCounts,
+    Throughput,
+    WorkerView,
+    WorkerViews,
+)
 from .waiting import After, AsyncAfter
 from .workers import AsyncWorkers, Workers
 
@@ -61,26 +84,39 @@ __all__ = [
     "AsyncWorkers",
     "BadArgument",
     "Beat",
+    "Brief",
     "CannotPersist",
     "Client",
     "ClusterRefused",
     "Config",
     "ConnectionLost",
     "CoreFailed",
+    "Declared",
     "DependencyCycle",
+    "DueSchedule",
+    "DueSchedules",
+    "DuplicateJob",
+    "Each",
     "Event",
     "Failure",
+    "FailureGroup",
+    "FailureGroups",
     "Failures",
     "HasDependents",
     "Job",
     "JobNotFound",
+    "JobView",
+    "ListKind",
     "LockLost",
     "NotAuthenticated",
     "NotPermitted",
     "Order",
+    "Part",
+    "Pause",
     "PoolExhausted",
     "PreparedPut",
     "Put",
+    "PutMany",
     "QlessError",
     "Queue",
     "QueueSurvey",
@@ -88,6 +124,9 @@ __all__ = [
     "RecurringJob",
     "Refused",
     "Reserved",
+    "Schedule",
+    "ScheduleListing",
+    "ScheduleNotFound",
     "ServerBusy",
     "ServerError",
     "ServerFull",
@@ -96,12 +135,19 @@ __all__ = [
     "Settlement",
     "StaleRequest",
     "Subscriber",
+    "TagCount",
+    "TagCounts",
     "Tags",
+    "Throughput",
+    "Tick",
     "TooBig",
     "Tracked",
     "UnknownCommand",
     "WorkerNotFound",
+    "WorkerView",
+    "WorkerViews",
     "Workers",
+    "WorkflowRecord",
     "WrongState",
     "new_jid",
 ]

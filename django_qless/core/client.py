@@ -14,55 +14,27 @@ from redis.asyncio import Redis as AsyncRedis
 from . import arguments
 from .calls import Awaiting, Blocking, Call, Calls, Request
 from .commands import Commands
-from .connecting import address, connecting, limit
+from .endings import Kind, afollow, follow, steps_to_end
 from .events import AsyncSubscriber, Subscriber
 from .exceptions import BadArgument, ConnectionLost, QlessError
 from .job import AsyncJob, Job
 from .lanes import AsyncLane, AsyncLanes, Lane, Lanes
+from .namespace import PATIENCE, Namespace, kind_of
+from .needs import afollow as afollow_needs
+from .needs import follow as follow_needs
+from .needs import steps_to_needs
 from .queue import AsyncQueue, Queue
 from .recurring import AsyncRecurringJob, RecurringJob
 from .retry import FAILURES, HangUp, Steps, insist, translated
-from .script import Engine, Library, Script
+from .script import Engine, Library
+from .server_info import ServerInfo, read_info
 from .waiting import After, AsyncAfter, block_seconds
 from .wire import command
 
 T = TypeVar("T")
 
-#: Seconds in which a call is repeated while the server does not answer.
-PATIENCE = 10.0
 
-
-class _Namespace:
-    """What both clients know: the server, the prefix, how the core is called there."""
-
-    def __init__(
-        self,
-        redis: Any,
-        prefix: str = "ql:",
-        engine: Engine = "auto",
-        *,
-        patience: float = PATIENCE,
-        library: Library | None = None,
-        timeout: float | None = None,
-    ) -> None:
-        #: The redis-py client as it was given; it is asked where to connect, no more.
-        self.redis = redis
-        #: What all keys begin with.
-        self.prefix = arguments.name("prefix", prefix)
-        #: Seconds in which a call is repeated while the server does not answer.
-        self.patience = arguments.number("patience", patience)
-        self.script = Script(prefix, engine, library or Library.default())
-        self._connect = connecting(redis, timeout)
-        self._most = limit(redis)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {address(self.redis)} {self.prefix}>"
-
-    def _channels(self, channels: Sequence[str]) -> Sequence[str]:
-        return channels or ("log",)
-
-
-class Client(_Namespace, Commands[Job, RecurringJob], Blocking):
+class Client(Namespace, Commands[Job, RecurringJob], Blocking):
     """The commands of one namespace on one server, for any number of threads.
 
     `redis` is a redis.Redis of redis-py 5 to 8, whatever its options: connections are
@@ -84,7 +56,7 @@ class Client(_Namespace, Commands[Job, RecurringJob], Blocking):
         timeout: float | None = None,
     ) -> None:
         if not isinstance(redis, Redis):
-            raise BadArgument(f"Client needs a redis.Redis, not {_kind(redis)}")
+            raise BadArgument(f"Client needs a redis.Redis, not {kind_of(redis)}")
         super().__init__(
             redis, prefix, engine, patience=patience, library=library, timeout=timeout
         )
@@ -147,6 +119,26 @@ class Client(_Namespace, Commands[Job, RecurringJob], Blocking):
         """
         return After(self, keys, seconds, request)
 
+    def await_ended(
+        self,
+        ids: Sequence[str],
+        seconds: float | None = None,
+        kind: Kind = "job",
+    ) -> dict[str, str]:
+        """Wait until all of these jobs (or workflows) have ended; return their states.
+
+        complete, failed, canceled (of workflows), or "" for what does not exist. After
+        `seconds` (None: never) those that have not ended are missing.
+        """
+        return follow(self, steps_to_end(kind, ids, seconds))
+
+    def needs(self, jid: str) -> list[str]:
+        """Return all jobs that a job was ever made to depend on, in order.
+
+        Each is followed by those that it has spawned; complete ones are among them.
+        """
+        return follow_needs(self, steps_to_needs(jid))
+
     def events(self, *channels: str) -> Subscriber:
         """Return a subscriber to channels: "log" (all events), "w:<worker>", or an event
         of tracked jobs, such as "completed"."""
@@ -155,6 +147,19 @@ class Client(_Namespace, Commands[Job, RecurringJob], Blocking):
     def queue(self, name: str) -> Queue:
         """Return one queue."""
         return Queue(self, arguments.known("queue", name))
+
+    def server_info(self) -> ServerInfo:
+        """Return what the server says of itself (INFO): its version, memory and so on.
+
+        Raises NotPermitted if the server's user may not ask.
+        """
+        lane = self._lanes.take()
+        try:
+            return read_info(lane.exchange(command("INFO")))
+        except FAILURES as error:
+            raise translated(error) from error
+        finally:
+            self._lanes.give(lane)
 
     def close(self) -> None:
         """Close the connections that are not in use."""
@@ -201,7 +206,7 @@ class Client(_Namespace, Commands[Job, RecurringJob], Blocking):
             return end.value
 
 
-class AsyncClient(_Namespace, Commands[AsyncJob, AsyncRecurringJob], Awaiting):
+class AsyncClient(Namespace, Commands[AsyncJob, AsyncRecurringJob], Awaiting):
     """The commands of one namespace on one server, for asyncio.
 
     As Client, with a redis.asyncio.Redis. Each event loop has connections of its own.
@@ -221,7 +226,7 @@ class AsyncClient(_Namespace, Commands[AsyncJob, AsyncRecurringJob], Awaiting):
     ) -> None:
         if not isinstance(redis, AsyncRedis):
             raise BadArgument(
-                f"AsyncClient needs a redis.asyncio.Redis, not {_kind(redis)}"
+                f"AsyncClient needs a redis.asyncio.Redis, not {kind_of(redis)}"
             )
         super().__init__(
             redis, prefix, engine, patience=patience, library=library, timeout=timeout
@@ -285,6 +290,19 @@ class AsyncClient(_Namespace, Commands[AsyncJob, AsyncRecurringJob], Awaiting):
         """Return a wait with a call behind it: see Client.after."""
         return AsyncAfter(self, keys, seconds, request)
 
+    async def await_ended(
+        self,
+        ids: Sequence[str],
+        seconds: float | None = None,
+        kind: Kind = "job",
+    ) -> dict[str, str]:
+        """Wait until all of these jobs (or workflows) have ended; see Client."""
+        return await afollow(self, steps_to_end(kind, ids, seconds))
+
+    async def needs(self, jid: str) -> list[str]:
+        """Return all jobs that a job was ever made to depend on; see Client.needs."""
+        return await afollow_needs(self, steps_to_needs(jid))
+
     def events(self, *channels: str) -> AsyncSubscriber:
         """Return a subscriber to channels; see Client.events."""
         return AsyncSubscriber(self._connect, self.prefix, self._channels(channels))
@@ -292,6 +310,17 @@ class AsyncClient(_Namespace, Commands[AsyncJob, AsyncRecurringJob], Awaiting):
     def queue(self, name: str) -> AsyncQueue:
         """Return one queue."""
         return AsyncQueue(self, arguments.known("queue", name))
+
+    async def server_info(self) -> ServerInfo:
+        """Return what the server says of itself (INFO); see Client.server_info."""
+        lanes = self._lanes()
+        lane = await lanes.take()
+        try:
+            return read_info(await lane.exchange(command("INFO")))
+        except FAILURES as error:
+            raise translated(error) from error
+        finally:
+            lanes.give(lane)
 
     async def aclose(self) -> None:
         """Close this event loop's connections that are not in use."""
@@ -344,10 +373,6 @@ class AsyncClient(_Namespace, Commands[AsyncJob, AsyncRecurringJob], Awaiting):
                     step = steps.send(outcome)
         except StopIteration as end:
             return end.value
-
-
-def _kind(value: object) -> str:
-    return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
 def _no_element(error: BaseException) -> list[str]:

@@ -4,11 +4,13 @@
     ├── BadArgument                 a value that no call may have
     │   └── TooBig                  a value or a batch above a limit
     ├── JobNotFound                 no job has this id
+    ├── ScheduleNotFound            no schedule has this id
     ├── WorkerNotFound              no worker of this name gave a sign of life lately
     ├── LockLost                    somebody else may hold the job by now
-    ├── WrongState                  the job's state forbids it
+    ├── WrongState                  the state of the job, or of the queue, forbids it
     ├── HasDependents               other jobs wait for this one
     ├── DependencyCycle             the job would wait for itself
+    ├── DuplicateJob                another job holds the unique key
     ├── StaleRequest                a repeat arrived after a newer request
     ├── UnknownCommand              the Lua core on the server is another version
     ├── CoreFailed                  the Lua core broke off: a defect
@@ -30,6 +32,7 @@ A class's docstring is what its message explains: what it means, and the remedy.
 from __future__ import annotations
 
 import inspect
+import json
 
 
 class QlessError(Exception):
@@ -71,6 +74,11 @@ class JobNotFound(QlessError, LookupError):
     """The job was cancelled, has expired after its completion, or was never put."""
 
 
+class ScheduleNotFound(QlessError, LookupError):
+    """The schedule was removed, or was never made: nothing was changed. Is its id spelled
+    as in the list of schedules?"""
+
+
 class WorkerNotFound(QlessError, LookupError):
     """No worker of this name has given a sign of life lately: nothing was changed. Is the
     name spelled as in the list of workers?"""
@@ -82,7 +90,7 @@ class LockLost(QlessError):
 
 
 class WrongState(QlessError):
-    """The job's state does not allow this: nothing was changed. Look at the job again
+    """The state that it is in does not allow this: nothing was changed. Look at it again
     before deciding what to do."""
 
 
@@ -93,6 +101,20 @@ class HasDependents(QlessError):
 
 class DependencyCycle(QlessError):
     """The job would wait for itself, directly or through others: nothing was changed."""
+
+
+class DuplicateJob(QlessError):
+    """Another job holds the unique key: nothing was written. `jid` of this error is its
+    id. With the conflict option (on_conflict of @job) "keep" it stands for what is put,
+    with "replace" it is put anew."""
+
+    def __init__(self, detail: str = "", *, done: int = 0) -> None:
+        #: The id of the job that holds the key.
+        self.jid = ""
+        if detail.startswith('"'):
+            self.jid, end = json.JSONDecoder().raw_decode(detail)
+            detail = detail[end:].lstrip()
+        super().__init__(detail, done=done)
 
 
 class StaleRequest(QlessError):

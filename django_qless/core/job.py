@@ -72,6 +72,14 @@ class Snapshot(Generic[J]):
     crashes: int
     #: May still be given dependencies, and does not start before it is sealed.
     open: bool
+    #: What becomes of it when a dependency fails: block, cancel or run.
+    on_failure: str
+    #: The key that it was put with, or None. (Not one that was given for a period.)
+    unique: str | None
+    #: The id of the workflow that it is part of, or None.
+    workflow: str | None
+    #: When it must have started, seconds of the epoch; None for any time.
+    deadline: float | None
 
     @classmethod
     def read(cls, client: Any, members: dict[str, Any]) -> Any:
@@ -89,6 +97,10 @@ class Snapshot(Generic[J]):
             progress=(float(progress[0]), progress[1]) if progress else None,
             crashes=members.get("crashes") or 0,
             open=bool(members.get("open")),
+            on_failure=members.get("on_failure") or "block",
+            unique=members.get("unique"),
+            workflow=members.get("workflow"),
+            deadline=members.get("deadline"),
         )
 
     @command

@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import arguments
 from .calls import Call
 from .put import Put, options
-from .wire import Packed, pack
+from .wire import Argument, Packed, pack
 
 
 class PreparedPut:
@@ -23,19 +23,17 @@ class PreparedPut:
         self._tail: Packed = pack(
             (
                 arguments.number("delay", shape.delay),
-                *options(
-                    shape.priority,
-                    shape.retries,
-                    shape.tags,
-                    shape.depends,
-                    shape.context,
-                    shape.absent,
-                    shape.open,
-                ),
+                *options(shape),
             )
         )
 
-    def call(self, worker: str, jid: str, data: str) -> Call[str | None]:
-        """Return the call that puts one job; `jid` and `data` are checked by the core."""
-        args = (worker, self._queue, jid, self._klass, data, self._tail)
+    def call(
+        self, worker: str, jid: str, data: str, *more: Argument
+    ) -> Call[str | None]:
+        """Return the call that puts one job.
+
+        `more` are names and values of options that the shape leaves out. They, `jid` and
+        `data` are checked by the core.
+        """
+        args = (worker, self._queue, jid, self._klass, data, self._tail, *more)
         return Call("put", args, "write")

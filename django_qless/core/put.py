@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from . import arguments, wire
 from .exceptions import BadArgument
+from .put_options import rare_options
 from .wire import Argument, Packed, pack
 
 # The longest jid and data whose bytes need not be counted.
@@ -43,18 +44,49 @@ class Put(NamedTuple):
     absent: bool = False
     #: The job may be given more dependencies, and does not start, until it is sealed.
     open: bool = False
+    #: What becomes of the job when one of its dependencies fails or is cancelled: "" (or
+    #: "block", it waits on), "cancel" (it is cancelled, too), "run" (it waits no longer).
+    on_failure: str = ""
+    #: A key that one job holds at a time: what is put with it meanwhile meets that job.
+    unique: str | None = None
+    #: How long the job holds the key: until it starts ("start"), until it has ended
+    #: ("end"), or for so many seconds from the put, whatever becomes of the job.
+    unique_until: str | int | float = "end"
+    #: What becomes of this put when another job holds the key: "keep" (the other stands
+    #: for this one), "replace" (it begins anew as this one, unless it runs: then this one
+    #: waits for its end), "refuse" (DuplicateJob), "take" (both are; the key is this one's).
+    conflict: str = "keep"
+    #: Seconds until the job is due; each put with the same key starts them anew.
+    debounce: int | float | None = None
+    #: Seconds from the first of these puts after which the job is due in any case.
+    debounce_max: int | float | None = None
+    #: Seconds after which the job must not start any more: then it fails as `expired`.
+    expires: int | float | None = None
+    #: The id of the workflow that counts the job as one of its own.
+    workflow: str | None = None
+    #: Leave it out, in a batch, unless another job of the batch that is put depends on it.
+    #: What comes next in the batch is put by the same call.
+    spare: bool = False
 
 
-def options(
-    priority: int | float | None,
-    retries: int | None,
-    tags: Sequence[str] | None,
-    depends: Sequence[str],
-    context: str | None,
-    absent: bool,
-    open: bool,  # noqa: A002 (the option's name)
-) -> list[Argument]:
+class PutMany(NamedTuple):
+    """What became of those of many puts that did not simply become jobs."""
+
+    #: Ids that were left alone because there was such a job (`absent`), or because no job
+    #: of the batch needed them (`spare`).
+    left: list[str]
+    #: The given id -> the id of the job that stands for it (`unique`).
+    instead: dict[str, str]
+
+
+# What the options from on_failure on are when nobody speaks of them.
+_RARE = len(Put._fields) - len(Put._fields[Put._fields.index("on_failure") :])
+_USUAL = tuple(Put._field_defaults[name] for name in Put._fields[_RARE:])
+
+
+def options(item: Put) -> list[Argument]:
     """Return the checked options as the flat names and values that the core takes."""
+    priority, retries, tags, depends, context, absent, open_ = item[5:_RARE]
     pairs: list[Argument] = []
     if priority is not None:
         pairs += "priority", arguments.number("priority", priority)
@@ -69,8 +101,10 @@ def options(
         pairs += "context", arguments.json_object("context", context)
     if absent:
         pairs += "absent", "1"
-    if open:
+    if open_:
         pairs += "open", "1"
+    if item[_RARE:] != _USUAL:
+        pairs += rare_options(item)
     return pairs
 
 
@@ -79,11 +113,28 @@ def batches(items: Iterable[Put]) -> Iterator[tuple[int, Packed]]:
 
     The order is kept. Raises BadArgument, which names the item, for the first bad one.
     """
-    return wire.batches(_packed(items), arguments.MOST_ITEMS)
+    return wire.batches_of(_whole(_packed(items)), arguments.MOST_ITEMS)
 
 
-def _packed(items: Iterable[Put]) -> Iterator[tuple[int, bytes]]:
-    """Yield how many arguments each item is, and their bytes."""
+def _whole(
+    pieces: Iterable[tuple[bool, int, bytes]],
+) -> Iterator[tuple[int, int, bytes]]:
+    """Yield what one call must have together: spare items and the one they are for."""
+    number, count, ahead = 1, 0, b""
+    for spare, more, piece in pieces:
+        if spare:
+            number, count, ahead = number + 1, count + more, ahead + piece
+        elif number == 1:
+            yield 1, more, piece
+        else:
+            yield number, count + more, ahead + piece
+            number, count, ahead = 1, 0, b""
+    if ahead:
+        yield number - 1, count, ahead
+
+
+def _packed(items: Iterable[Put]) -> Iterator[tuple[bool, int, bytes]]:
+    """Yield whether each item is spare, how many arguments it is, and their bytes."""
     kinds: dict[tuple[str, str], bytes] = {}
     tails: dict[object, Packed] = {}
     index = 0
@@ -107,6 +158,7 @@ def _packed(items: Iterable[Put]) -> Iterator[tuple[int, bytes]]:
             number, end = tail
             name, body = jid.encode(), data.encode()
             yield (
+                rest[-1],
                 number + 4,
                 b"$%d\r\n%b\r\n%b$%d\r\n%b\r\n%b"
                 % (len(name), name, kind, len(body), body, end),
@@ -126,6 +178,6 @@ def _kind(queue: str, klass: str) -> bytes:
 
 
 def _tail(item: Put) -> Packed:
-    pairs = options(*item[5:])
+    pairs = options(item)
     delay = arguments.number("delay", item.delay)
     return pack((delay, len(pairs) // 2, *pairs))

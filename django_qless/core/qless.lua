@@ -14,7 +14,8 @@ local Qless = {}
 --   keyed    the call came with KEYS
 --   live     the namespace has seen a call with KEYS, so tokens and wake-ups are kept
 --   reading  the call must not write
-local scope = { prefix = 'ql:', now = 0, keyed = false, live = false, reading = false }
+--   touched  something was remembered by modules of which most calls need nothing
+local scope = { prefix = 'ql:', now = 0, keyed = false, live = false, reading = false, touched = false }
 Qless.scope = scope
 
 local key = {}
@@ -48,12 +49,35 @@ for _, name in ipairs({
 end
 
 -- Ours: they exist only where calls with KEYS are made.
--- meta            hash   clock (the last time given out), token (the last one drawn), skews
+-- meta            hash   clock (the last time given out), token (the last one drawn), skews (how often
+--                        the clock was set back) and mended (after how many of them schedules were)
 -- releasing       zset   completed jid with dependents still to be released -> when
+-- cascading       zset   failed or canceled jid with dependents still to be told -> when
 -- idle            zset   client waiting for queues it has not seen yet -> until when
 -- wake            list   one element for each such client to be woken
 -- journal         list   samples that the statistics do not have yet
-for _, name in ipairs({ 'meta', 'releasing', 'idle', 'wake', 'journal' }) do
+-- workflows       zset   workflow with steps left to be carried on -> since when
+-- paused_reasons  hash   paused queue -> why, by whom and when, JSON
+for _, name in ipairs({
+  'meta',
+  'releasing',
+  'cascading',
+  'idle',
+  'wake',
+  'journal',
+  'workflows',
+  'paused_reasons',
+}) do
+  fixed(name)
+end
+
+-- Schedules, where any were made.
+-- schedules       zset   cron schedule -> its next tick
+-- paused_schedules    zset   schedule of either kind -> when it was paused
+-- declared_schedules  hash   schedule of either kind -> what its declaration says of itself
+-- schedule_marks      hash   who declares -> what it has applied
+-- ticker          string the worker that looks after cron schedules; expires by itself
+for _, name in ipairs({ 'schedules', 'paused_schedules', 'declared_schedules', 'schedule_marks', 'ticker' }) do
   fixed(name)
 end
 
@@ -92,6 +116,12 @@ function key.template(jid)
   return scope.prefix .. 'r:' .. jid
 end
 
+-- schedule:<id>         hash   a cron schedule: what its jobs are, cron, timezone, count, last; `since`
+--                              when the ticks after that time count, as nobody has looked yet
+function key.schedule(id)
+  return scope.prefix .. 'schedule:' .. id
+end
+
 -- w:<worker>:jobs       zset   jids the worker holds -> when the lock expires
 function key.held(worker)
   return scope.prefix .. 'w:' .. worker .. ':jobs'
@@ -119,6 +149,26 @@ function key.result(jid)
   return scope.prefix .. 'result:' .. jid
 end
 
+-- unique:<key>          string the jid that holds the key; expires if it was given for a period
+function key.unique(text)
+  return scope.prefix .. 'unique:' .. text
+end
+
+-- needs:<jid>           list   what the job was ever made to depend on, in order
+function key.needs(jid)
+  return scope.prefix .. 'needs:' .. jid
+end
+
+-- spawned:<jid>         zset   jids that the job has spawned and that are not complete -> 1 if failed
+function key.spawned(jid)
+  return scope.prefix .. 'spawned:' .. jid
+end
+
+-- offspring:<jid>       list   all jids that the job has spawned, in order; expires by itself
+function key.offspring(jid)
+  return scope.prefix .. 'offspring:' .. jid
+end
+
 -- reply:<client>        string the last request of a client and its reply; expires by itself
 function key.reply(client)
   return scope.prefix .. 'reply:' .. client
@@ -140,7 +190,8 @@ function key.stacks(worker)
   return scope.prefix .. 'stacks:' .. worker
 end
 
--- m:<queue>:<hour>:<kind>  hash  minute of the hour -> jobs put, started, completed or failed
+-- m:<queue>:<hour>:<kind>  hash  minute of the hour -> jobs put, started, completed or failed;
+--                                 without a queue (''), of the whole namespace, but for put
 function key.minutes(queue, hour, kind)
   return scope.prefix .. 'm:' .. queue .. ':' .. Qless.Texts.whole(hour) .. ':' .. kind
 end
@@ -158,6 +209,42 @@ end
 -- timer:<queue>         string '<due> <client>': who wakes by itself for what falls due next
 function key.timer(queue)
   return scope.prefix .. 'timer:' .. queue
+end
+
+-- awaiting:<target>     zset   waiter -> until when; the target is job:<jid> or workflow:<id>
+function key.awaiting(target)
+  return scope.prefix .. 'awaiting:' .. target
+end
+
+-- ended:<waiter>        list   an element when what the waiter waits for has ended
+function key.ended(waiter)
+  return scope.prefix .. 'ended:' .. waiter
+end
+
+-- workflow:<id>         hash   a workflow's record: its counters (total, complete, failed, canceled,
+--                              held back by dependencies), state, name, created, finished
+function key.workflow(id)
+  return scope.prefix .. 'workflow:' .. id
+end
+
+-- workflow:<id>:jobs    list   the jids of its jobs, each behind those that it depends on
+function key.workflow_jobs(id)
+  return scope.prefix .. 'workflow:' .. id .. ':jobs'
+end
+
+-- staged:<id>           list   packed jobs and links of a workflow that is not put yet
+function key.staged(id)
+  return scope.prefix .. 'staged:' .. id
+end
+
+-- staged:<id>:jids      zset   the jids of these jobs -> their places in the order
+function key.staged_jids(id)
+  return scope.prefix .. 'staged:' .. id .. ':jids'
+end
+
+-- staged:<id>:instead   hash   those of these jids for which other jobs stand -> their jids
+function key.staged_instead(id)
+  return scope.prefix .. 'staged:' .. id .. ':instead'
 end
 
 -- texts.lua
@@ -257,14 +344,16 @@ function Absence.reset()
   end
 end
 
--- Asks for keys. If none exists, is_absent says so of each.
+-- Asks for keys. If none exists, is_absent says so of each. -> whether none exists
 function Absence.look_for(names)
-  if call('EXISTS', unpack(names)) == 0 then
-    count = count + #names
-    for n = 1, #names do
-      seen[names[n]] = present
-    end
+  if call('EXISTS', unpack(names)) > 0 then
+    return false
   end
+  count = count + #names
+  for n = 1, #names do
+    seen[names[n]] = present
+  end
+  return true
 end
 
 -- The call has made the key, or is about to.
@@ -288,11 +377,20 @@ Qless.Errors = Errors
 
 local MOST = 200
 
+-- At most so many bytes of a text. No character is cut in two: who reads it as UTF-8 would fail.
+function Errors.cut(text, most)
+  local last = most
+  while last > most - 3 and string.find(text, '^[\128-\191]', last + 1) do
+    last = last - 1
+  end
+  return string.sub(text, 1, last)
+end
+
 -- Names in messages are cut, so that a hostile jid cannot fill a log.
 function Errors.name(value)
   value = tostring(value)
   if #value > MOST then
-    return string.sub(value, 1, MOST) .. '…'
+    return Errors.cut(value, MOST) .. '…'
   end
   return value
 end
@@ -678,6 +776,13 @@ function Events.order(worker, order)
   tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
 end
 
+-- Who looks after cron schedules is told that one has changed.
+function Events.schedules(worker)
+  if worker then
+    tell(worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')
+  end
+end
+
 function Events.config_set(option, value)
   log('{"option":' .. quote(option) .. ',"event":"config_set","value":' .. quote(value) .. '}')
 end
@@ -908,6 +1013,10 @@ end
 
 function SortedSet.add_to_set(name, members)
   in_pieces('SADD', name, members)
+end
+
+function SortedSet.append(name, elements)
+  in_pieces('RPUSH', name, elements)
 end
 end
 
@@ -1361,6 +1470,12 @@ local KINDS = { 'put', 'started', 'completed', 'failed' }
 local KEPT = 26 * 3600 -- an hour's counters are kept until its last minute is 25 hours old
 local LONGEST = 25 * 60
 
+Minutes.kinds, Minutes.longest = KINDS, LONGEST
+
+-- The counters of the whole namespace stand under a name that no queue has. What is put is not
+-- counted there: it would cost each put as much as its own counter.
+local ALL = ''
+
 -- What this call counted: queues, kinds and numbers side by side, as a call counts few.
 local counted, queues, kinds, numbers = 0, {}, {}, {}
 
@@ -1392,13 +1507,23 @@ function Minutes.write(queue, kind, minute, n)
   end
 end
 
+-- The same for the whole namespace.
+function Minutes.write_total(kind, minute, n)
+  Minutes.write(ALL, kind, minute, n)
+end
+
 function Minutes.flush()
   for place = 1, counted do
-    Minutes.write(queues[place], kinds[place], floor(scope.now / 60), numbers[place])
+    local minute, kind, n = floor(scope.now / 60), kinds[place], numbers[place]
+    Minutes.write(queues[place], kind, minute, n)
+    if kind ~= 'put' then
+      Minutes.write_total(kind, minute, n)
+    end
   end
 end
 
 local JOURNALLED = { wait = 'started', run = 'completed' }
+Minutes.journalled = JOURNALLED
 
 -- Adds what the statistics do not have yet.
 local function count_journal(shown, wanted_queue, from, to)
@@ -1472,6 +1597,11 @@ end
 
 -- One job less is failed, of those that failed on that day.
 function Stats.mended(queue, failed_at)
+  local fields = counts and counts[queue]
+  if fields and (fields.failed or 0) > 0 and Stats.day(failed_at) == Stats.day(scope.now) then
+    fields.failed = fields.failed - 1 -- It failed in this very call, perhaps.
+    return
+  end
   local name = key.stat('stats', Stats.day(failed_at), queue)
   if (tonumber(call('HGET', name, 'failed')) or 0) > 0 then
     call('HINCRBY', name, 'failed', -1)
@@ -1666,7 +1796,7 @@ function Samples.add(kind, queue, seconds)
   kinds[count], queues[count], values[count], numbers[count] = kind, queue, value, 1
 end
 
-local COUNTED_AS = { wait = 'started', run = 'completed' }
+local COUNTED_AS = Minutes.journalled
 
 local function inside(list, name)
   local inner = list[name]
@@ -1696,9 +1826,12 @@ local function book()
     end
     for kind, by_minute in pairs(minutes) do
       for minute, by_queue in pairs(by_minute) do
+        local total = 0
         for queue, n in pairs(by_queue) do
           Minutes.write(queue, COUNTED_AS[kind], minute, n)
+          total = total + n
         end
+        Minutes.write_total(COUNTED_AS[kind], minute, total)
       end
     end
   end
@@ -1858,6 +1991,18 @@ local commands = {
   end,
 }
 
+-- tag.counts offset count -> total, and tags: each with how many jobs carry it, the commonest first
+function Tags.counts(args, i)
+  local offset = Arguments.whole('tag.counts', 'offset', args[i], 0)
+  local count = math.min(Arguments.whole('tag.counts', 'count', args[i + 1], 0), Arguments.most)
+  local shown = {}
+  local found = count > 0 and call('ZREVRANGE', key.tags(), offset, offset + count - 1, 'WITHSCORES') or {}
+  for n = 1, #found, 2 do
+    shown[#shown + 1] = { found[n], tonumber(found[n + 1]) }
+  end
+  return cjson.encode({ total = call('ZCARD', key.tags()), tags = shown })
+end
+
 -- tag add|remove jid tag...   tag get tag [offset count]   tag top [offset count]
 function Tags.command(args, i)
   local command = commands[args[i]]
@@ -1901,8 +2046,9 @@ function Failures.add(jid, queue, group)
   Minutes.count(queue, 'failed', 1)
 end
 
-local function take(jid, list)
-  local found = call('LREM', key.group(list), 1, jid)
+-- Looks from the newest on, or from the oldest on: where the job is likely to be.
+local function take(jid, list, oldest_first)
+  local found = call('LREM', key.group(list), oldest_first and -1 or 1, jid)
   if call('LLEN', key.group(list)) == 0 then
     call('SREM', key.failures(), list)
   end
@@ -1910,13 +2056,13 @@ local function take(jid, list)
 end
 
 -- A job that was failed is so no longer.
-function Failures.remove(jid, queue, failure)
+function Failures.remove(jid, queue, failure, oldest_first)
   local known = cjson.decode(failure or '{}')
   if not known.group then
     return
   end
-  if not take(jid, known.group) then
-    take(jid, 'other')
+  if not take(jid, known.group, oldest_first) then
+    take(jid, 'other', oldest_first)
   end
   Stats.mended(queue, tonumber(known.when) or 0)
 end
@@ -2007,16 +2153,45 @@ function History.failed(jid, group, worker)
   end
 end
 
--- The entries as objects with when, what and the members of their third part.
-function History.read(jid)
+-- Entries as objects with when, what and the members of their third part.
+local function shown(texts)
   local entries = {}
-  for n, text in ipairs(call('LRANGE', key.history(jid), 0, -1)) do
+  for n, text in ipairs(texts) do
     local triple = cjson.decode(text)
-    local shown = triple[3] or {}
-    shown.when, shown.what = triple[1], triple[2]
-    entries[n] = shown
+    local entry_shown = triple[3] or {}
+    entry_shown.when, entry_shown.what = triple[1], triple[2]
+    entries[n] = entry_shown
   end
   return entries
+end
+
+function History.read(jid)
+  return shown(call('LRANGE', key.history(jid), 0, -1))
+end
+
+local PIECE = 20 -- entries read at a time where they may be long
+
+-- The first entry and the newest: at most so many, with so many bytes. -> these, how many there are
+function History.some(jid, most, bytes)
+  local name = key.history(jid)
+  local total, newest = call('LLEN', name), {}
+  local last = total - 1
+  while last >= 1 and #newest < most - 1 and bytes > 0 do
+    local from = math.max(1, last - PIECE + 1, last - (most - 1 - #newest) + 1)
+    local part = call('LRANGE', name, from, last)
+    for n = #part, 1, -1 do
+      bytes = bytes - #part[n]
+      if bytes > 0 then
+        newest[#newest + 1] = part[n]
+      end
+    end
+    last = from - 1
+  end
+  local texts = call('LRANGE', name, 0, 0)
+  for n = #newest, 1, -1 do
+    texts[#texts + 1] = newest[n]
+  end
+  return shown(texts), total
 end
 
 -- Records of the earliest versions carry their history in a field of the hash.
@@ -2146,46 +2321,357 @@ function Place.register(queue)
 end
 end
 
--- dependencies.lua
+-- unique.lua
 do
--- Dependencies: symmetric links between jobs, and the release of those that waited.
-local Absence, Errors, Arguments, Place, SortedSet, scope, key =
-  Qless.Absence, Qless.Errors, Qless.Arguments, Qless.Place, Qless.SortedSet, Qless.scope, Qless.key
+-- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
+local Errors, Arguments, scope, key = Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
 
-local Dependencies = {}
-Qless.Dependencies = Dependencies
+local Unique = {}
+Qless.Unique = Unique
+
+local call, sub, floor = redis.call, string.sub, math.floor
+
+local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
+
+local PENDING = { waiting = true, scheduled = true, depends = true }
+
+-- In which states a job counts as the holder of its key, by the first letter of its field
+-- `unique`: until it starts, or until it has ended. (Behind the letter stands the key.)
+local COUNTS = {
+  s = PENDING,
+  e = { waiting = true, scheduled = true, depends = true, stalled = true, running = true },
+}
+
+local LETTERS = { ['start'] = 's', ['end'] = 'e' }
+local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
+
+local function check_until(command, job)
+  local until_when = job.unique_until or 'end'
+  if LETTERS[until_when] then
+    job.unique_field = LETTERS[until_when] .. job.unique
+    return
+  end
+  local seconds = tonumber(until_when) and Arguments.number(command, 'unique_until', until_when)
+  if not seconds or seconds <= 0 then
+    Errors.argument(
+      command,
+      'unique_until must be start, end or seconds above 0, not ' .. Errors.name(until_when)
+    )
+  end
+  job.period = math.min(seconds, LONGEST)
+end
+
+local function check_debounce(command, job)
+  if job.delay ~= 0 then
+    Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
+  elseif job.conflict == 'take' then
+    Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
+  end
+  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
+    local seconds = job[name] and Arguments.number(command, name, job[name])
+    if seconds and seconds < 0 then
+      Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
+    end
+    job[name] = seconds
+  end
+  job.first = scope.now
+  job.delay = math.min(job.debounce, job.debounce_max or job.debounce)
+end
+
+-- Checks the options of a put that have to do with its key, as the call gave them.
+function Unique.check(command, job)
+  if not job.unique then
+    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max' }) do
+      if job[name] then
+        Errors.argument(command, name .. ' can only be used with unique')
+      end
+    end
+    return
+  end
+  if job.unique == '' or #job.unique > 255 then
+    Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
+  end
+  job.conflict = job.conflict or 'keep'
+  if not ANSWERS[job.conflict] then
+    Errors.argument(
+      command,
+      'conflict must be keep, replace, refuse or take, not ' .. Errors.name(job.conflict)
+    )
+  end
+  check_until(command, job)
+  if job.debounce then
+    check_debounce(command, job)
+  elseif job.debounce_max then
+    Errors.argument(command, 'debounce_max can only be used with debounce')
+  end
+end
+
+-- Who holds the key, or nil: the jid, and its state if it still exists. A job that has ended or
+-- is gone holds nothing, unless the key was given for a period.
+function Unique.holder(text)
+  local name = key.unique(text)
+  local jid = call('GET', name)
+  if not jid then
+    return nil
+  end
+  local record = call('HMGET', key.job(jid), 'state', 'unique')
+  local state, field = record[1], record[2]
+  if call('PTTL', name) > 0 then
+    return jid, state
+  elseif field and sub(field, 2) == text and COUNTS[sub(field, 1, 1)][state] then
+    return jid, state
+  end
+  return nil
+end
+
+-- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
+function Unique.take(jid, text, period)
+  if period then
+    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
+  else
+    call('SET', key.unique(text), jid)
+  end
+end
+
+-- A job with this field is in a state in which it may count again: it gets its key back, unless
+-- another has taken it meanwhile.
+function Unique.regain(jid, field, state)
+  if field and COUNTS[sub(field, 1, 1)][state] then
+    call('SET', key.unique(sub(field, 2)), jid, 'NX')
+  end
+end
+
+-- The job does not count any longer. What another has taken is left to it.
+function Unique.free(jid, field)
+  if field and field ~= '' then
+    local name = key.unique(sub(field, 2))
+    if call('GET', name) == jid then
+      call('DEL', name)
+    end
+  end
+end
+
+-- A job starts: some count no longer.
+function Unique.started(jid, field)
+  if field and sub(field, 1, 1) == 's' then
+    Unique.free(jid, field)
+  end
+end
+
+-- The key in a record's field, or nil.
+function Unique.shown(field)
+  return field and sub(field, 2) or nil
+end
+
+-- Is a job in this state still to start?
+function Unique.is_pending(state)
+  return PENDING[state] or state == 'stalled'
+end
+
+local function refuse(command, job, jid, state)
+  Errors.raise(
+    'DUPLICATE',
+    cjson.encode(jid)
+      .. ' '
+      .. command
+      .. '(): The unique key '
+      .. Errors.name(job.unique)
+      .. ' of job '
+      .. Errors.name(job.jid)
+      .. ' belongs to job '
+      .. Errors.name(jid)
+      .. (state and ', which is ' .. state or '')
+  )
+end
+
+-- What becomes of a job whose key another one holds: 'keep' that one, 'replace' it (it has not
+-- started), or put the new one 'behind' it (it runs); nil: put the new one as if there were none.
+function Unique.answer(command, job, jid, state)
+  local pending = Unique.is_pending(state)
+  if job.conflict == 'take' then
+    return nil
+  elseif job.debounce and pending then
+    return 'replace'
+  elseif job.conflict == 'keep' then
+    return 'keep'
+  elseif job.conflict == 'refuse' then
+    refuse(command, job, jid, state)
+  elseif pending then
+    return 'replace'
+  elseif state == 'running' then
+    return 'behind'
+  end
+  return nil
+end
+
+-- When a debounced job is due that was first put then. One that is due already keeps its place among
+-- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
+function Unique.push_back(job, first)
+  if job.debounce and first then
+    job.first = first
+    local due = scope.now + job.debounce
+    if job.debounce_max then
+      due = math.min(due, first + job.debounce_max)
+    end
+    job.delay = math.max(0, due - scope.now)
+    job.overdue = due < scope.now and due or nil
+  end
+end
+end
+
+-- needs.lua
+do
+-- What a job was made to depend on, in order, kept beyond the links: its results are wanted later.
+local Arguments, SortedSet, scope, key = Qless.Arguments, Qless.SortedSet, Qless.scope, Qless.key
+
+local Needs = {}
+Qless.Needs = Needs
 
 local call = redis.call
 
--- Links followed at most when a circle is looked for, and dependents released by one call.
-local MOST = 1000
+-- Has this call said already that there are such lists?
+local said
 
--- What this call may still release.
-local budget
-
-function Dependencies.reset()
-  budget = MOST
+function Needs.reset()
+  said = false
 end
 
--- Which of the jids hold a job back. Without KEYS unknown ones are ignored, with KEYS refused;
--- `coming` are the jids that the same call is about to put.
-function Dependencies.open(command, jids, coming)
-  local open = {}
-  for _, jid in ipairs(jids) do
-    local state = coming and coming[jid] and 'waiting' or call('HGET', key.job(jid), 'state')
-    if not state and scope.keyed then
-      Errors.no_job(command, jid)
-    end
-    if state and state ~= 'complete' then
-      open[#open + 1] = jid
+-- The namespace has such lists: whoever deletes records looks for them from now on.
+local function say()
+  if not said then
+    call('HSET', key.meta(), 'lists', '1')
+    said, scope.touched = true, true
+  end
+end
+
+function Needs.exist()
+  return said or call('HGET', key.meta(), 'lists') == '1'
+end
+
+-- (Calls without KEYS keep what the original keeps.)
+function Needs.add(jid, jids)
+  if scope.keyed and jids and #jids > 0 then
+    say()
+    SortedSet.append(key.needs(jid), jids)
+  end
+end
+
+-- Kept as long as results are, at least: who depends on the job may start long after its end.
+local KEPT = 7 * 86400 -- seconds
+
+function Needs.add_offspring(jid, jids)
+  if #jids > 0 then
+    say()
+    SortedSet.append(key.offspring(jid), jids)
+    call('EXPIRE', key.offspring(jid), KEPT)
+  end
+end
+
+function Needs.forget(jid)
+  if scope.live then
+    call('DEL', key.needs(jid))
+  end
+end
+
+local function page(command, name, args, i)
+  local offset, count = Arguments.offset(command, args[i]), Arguments.count(command, args[i + 1], 25)
+  local flat = {}
+  if count > 0 then
+    for _, jid in ipairs(call('LRANGE', name, offset, offset + count - 1)) do
+      flat[#flat + 1] = jid
+      flat[#flat + 1] = call('LLEN', key.offspring(jid))
     end
   end
-  return open
+  return flat
+end
+
+-- needs jid [offset count] -> jid, how many jobs that one has spawned …
+function Needs.show(args, i)
+  return page('needs', key.needs(Arguments.given('needs', 'jid', args[i])), args, i + 1)
+end
+
+-- offspring jid [offset count] -> the same of the jobs that this one has spawned
+function Needs.offspring(args, i)
+  return page('offspring', key.offspring(Arguments.given('offspring', 'jid', args[i])), args, i + 1)
+end
+
+-- results jid... -> what each returned, JSON, or nil
+function Needs.results(args, i)
+  Arguments.given('results', 'jid', args[i])
+  Arguments.bounded('results', #args - i + 1)
+  local names = {}
+  for n = i, #args do
+    names[#names + 1] = key.result(args[n])
+  end
+  return call('MGET', unpack(names))
+end
+end
+
+-- circles.lua
+do
+-- Circles: no job may come to wait for itself, directly or through others.
+local Errors, scope, key = Qless.Errors, Qless.scope, Qless.key
+
+local Circles = {}
+Qless.Circles = Circles
+
+local call = redis.call
+
+local MOST = 1000 -- jobs behind a job that are looked at before links are refused
+local FAR = 10000 -- links that one call follows where links may not be refused any more
+
+-- Links that this call has checked and is going to make, by jid; how many it has followed.
+local intended, looked = nil, 0
+
+function Circles.reset()
+  intended, looked = nil, 0
+end
+
+function Circles.intend(planned)
+  intended, scope.touched = planned, true
+end
+
+-- Who waits for a job, directly or through others: mostly few. -> a set of jids with its own; nil if
+-- they are too many
+local function waiting_for(jid)
+  local waiting, line = { [jid] = true }, { jid }
+  local n = 1
+  while line[n] do
+    local name = key.dependents(line[n])
+    if #line + call('SCARD', name) > MOST then
+      return nil
+    end
+    for _, dependent in ipairs(call('SMEMBERS', name)) do
+      if not waiting[dependent] then
+        waiting[dependent] = true
+        line[#line + 1] = dependent
+      end
+    end
+    n = n + 1
+  end
+  return waiting
+end
+
+-- Is it certain that none of the jids waits for the job? However much is behind them.
+local function is_harmless(jid, jids, planned)
+  if planned and (next(planned) ~= jid or next(planned, jid) ~= nil) then
+    return false -- links of others are not written yet
+  end
+  local waiting = waiting_for(jid)
+  for n = 1, waiting and #jids or 0 do
+    if waiting[jids[n]] then
+      return false
+    end
+  end
+  return waiting ~= nil
 end
 
 -- Refuses links that would make a job wait for itself. `planned` are links not yet written.
-function Dependencies.no_circle(command, jid, jids, planned)
-  local seen, path, visited = {}, {}, 0
+function Circles.refuse(command, jid, jids, planned)
+  if is_harmless(jid, jids, planned) then
+    return
+  end
+  local seen, path, visited = {}, { Errors.name(jid) }, 0
   local function walk(current)
     if current == jid then
       path[#path + 1] = Errors.name(current)
@@ -2215,19 +2701,703 @@ function Dependencies.no_circle(command, jid, jids, planned)
     end
     path[#path] = nil
   end
-  path[1] = Errors.name(jid)
   for _, other in ipairs(jids) do
     walk(other)
   end
 end
 
-function Dependencies.link(jid, jids)
+-- What a job waits for, or is going to.
+local function behind(jid)
+  local jids = call('SMEMBERS', key.dependencies(jid))
+  for _, other in ipairs(intended and intended[jid] or {}) do
+    jids[#jids + 1] = other
+  end
+  return jids
+end
+
+-- Has this call followed none yet, so that it can see as far as any?
+function Circles.is_fresh()
+  return looked == 0
+end
+
+-- Those of the jids that a job may wait for, because they do not wait for it. Refuses nothing: what is
+-- too far for one call to see is not harmless. -> the jids, and whether there was such
+function Circles.harmless(jid, jids)
+  if not intended and call('EXISTS', key.dependents(jid)) == 0 then
+    jids = { unpack(jids) }
+    for n = #jids, 1, -1 do
+      if jids[n] == jid then
+        table.remove(jids, n)
+      end
+    end
+    return jids, false
+  end
+  local tired, waits = false, { [jid] = true }
+  -- Does a job wait for the one, or is it too far to see?
+  local function walk(current)
+    if waits[current] == nil then
+      local others = behind(current)
+      waits[current] = false
+      if #others > 0 then
+        looked, scope.touched = looked + #others, true
+        tired = looked > FAR
+      end
+      for n = 1, #others do
+        if tired or walk(others[n]) then
+          waits[current] = true
+          break
+        end
+      end
+    end
+    return waits[current]
+  end
+  local harmless = {}
+  for _, other in ipairs(jids) do
+    if not walk(other) then
+      harmless[#harmless + 1] = other
+    end
+  end
+  return harmless, tired
+end
+end
+
+-- spawned.lua
+do
+-- What a job has spawned: whoever depends on the job waits for that as well.
+--
+-- The links are made late. A dependent waits for the spawner; when that is complete, for those of
+-- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
+-- It does not wait for a spawned job that waits for it at that time: so no circle can come about.
+local Arguments, Circles, Needs, scope, key =
+  Qless.Arguments, Qless.Circles, Qless.Needs, Qless.scope, Qless.key
+
+local Spawned = {}
+Qless.Spawned = Spawned
+
+local call = redis.call
+
+-- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
+local ON_ITS_WAY, FAILED = '0', '1'
+
+local function list_of(text)
+  return text and cjson.decode(text) or {}
+end
+
+local function has(list, jid)
+  for _, one in ipairs(list) do
+    if one == jid then
+      return true
+    end
+  end
+  return false
+end
+
+-- Has the spawner spawned this job, which is not complete?
+function Spawned.is_one(spawner, jid)
+  return call('ZSCORE', key.spawned(spawner), jid) and true or false
+end
+
+function Spawned.has_unfinished(spawner)
+  return call('EXISTS', key.spawned(spawner)) == 1
+end
+
+-- Those of the jids that do not wait for the dependent; if there are none, one of the first thousand.
+local function harmless(dependent, name, jids, most)
+  local good, tired = Circles.harmless(dependent, jids)
+  if #good == 0 and #jids == most and most < Arguments.most then
+    jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', Arguments.most)
+    good, tired = Circles.harmless(dependent, jids)
+    good = { good[1] }
+  end
+  return good, tired
+end
+
+-- What a dependent of the spawner has to wait for: at most so many jids (one is enough: there is
+-- another look when they are done). And one that has failed, if any. With `dependent` only what does not
+-- wait for that; and whether there is more than this call can see.
+function Spawned.unfinished(spawner, policy, most, dependent)
+  local name, tired = key.spawned(spawner), false
+  most = math.max(1, math.min(most, Arguments.most))
+  local jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', most)
+  if dependent and #jids > 0 then
+    jids, tired = harmless(dependent, name, jids, most)
+  end
+  local failed = call('ZRANGEBYSCORE', name, FAILED, FAILED, 'LIMIT', '0', '1')[1]
+  if failed and #jids == 0 and policy ~= 'run' then
+    jids[1] = failed
+  end
+  return jids, failed, tired
+end
+
+-- The spawner is complete: its dependent waits for what it has spawned, unless it is one of those.
+function Spawned.look_beyond(jid, spawner)
+  local record = call('HMGET', key.job(jid), 'beyond', 'spawners')
+  local beyond = list_of(record[1])
+  if not has(beyond, spawner) and not has(list_of(record[2]), spawner) then
+    beyond[#beyond + 1] = spawner
+    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond), 'rare', '1')
+  end
+end
+
+local function write_beyond(jid, beyond)
+  if #beyond > 0 then
+    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond))
+  else
+    call('HDEL', key.job(jid), 'beyond')
+  end
+end
+
+-- A job waits for these spawners' jobs no longer; nil: for none.
+function Spawned.forget_beyond(jid, spawners)
+  local text = call('HGET', key.job(jid), 'beyond')
+  if text then
+    local rest = {}
+    for _, spawner in ipairs(list_of(text)) do
+      if spawners and not has(spawners, spawner) then
+        rest[#rest + 1] = spawner
+      end
+    end
+    write_beyond(jid, rest)
+  end
+end
+
+-- This call has looked so far for others that it cannot say what the job has to wait for: a later one
+-- does, as if the spawner were complete only then. -> whether that can be
+local function put_off(jid, spawner)
+  if (call('HGET', key.job(spawner), 'state') or 'complete') ~= 'complete' then
+    return false
+  end
+  Qless.Dependencies.link(jid, { spawner })
+  Qless.Dependencies.spend(Qless.Dependencies.left())
+  call('ZADD', key.releasing(), scope.now, spawner)
+  return true
+end
+
+-- Nothing else holds the job back: is there something spawned? Then it waits for that, or is
+-- canceled with what has failed of it. -> whether it must not start
+function Spawned.holds_back(jid, text, policy)
+  local Dependencies, beyond, open, fresh = Qless.Dependencies, {}, {}, Circles.is_fresh()
+  for _, spawner in ipairs(list_of(text)) do
+    local jids, failed, tired = Spawned.unfinished(spawner, policy, Dependencies.left(), jid)
+    if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
+      return true
+    elseif failed and policy == 'cancel' then
+      Qless.Cascade.cancel(jid)
+      return true
+    elseif #jids > 0 then
+      beyond[#beyond + 1] = spawner
+      Dependencies.spend(#jids)
+      for n = 1, #jids do
+        open[#open + 1] = jids[n]
+      end
+    end
+  end
+  write_beyond(jid, beyond)
+  Dependencies.link(jid, open, policy)
+  return #open > 0
+end
+
+-- Leaves out the first of a job's spawners, those that have seen its end: a jid that is put again and
+-- again would collect them for ever.
+local function without_former(spawners, jid)
+  local first, rest = 1, {}
+  while first <= math.min(#spawners, Arguments.most) and not Spawned.is_one(spawners[first], jid) do
+    first = first + 1
+  end
+  for n = first, #spawners do
+    rest[#rest + 1] = spawners[n]
+  end
+  return rest
+end
+
+-- The job takes these under its wings: jid and state of each.
+function Spawned.adopt(spawner, jobs)
+  local name, scores, new = key.spawned(spawner), {}, {}
+  for _, job in ipairs(jobs) do
+    local spawners = list_of(call('HGET', key.job(job.jid), 'spawners'))
+    if not has(spawners, spawner) then
+      spawners = without_former(spawners, job.jid)
+      spawners[#spawners + 1] = spawner
+      call('HSET', key.job(job.jid), 'spawners', cjson.encode(spawners), 'rare', '1')
+      new[#new + 1] = job.jid
+    end
+    if job.state ~= 'complete' then
+      scores[#scores + 1] = job.state == 'failed' and FAILED or ON_ITS_WAY
+      scores[#scores + 1] = job.jid
+    end
+  end
+  if #scores > 0 then
+    call('ZADD', name, unpack(scores))
+  end
+  call('HSET', key.job(spawner), 'rare', '1')
+  Needs.add_offspring(spawner, new)
+end
+
+local function each(text, act)
+  for _, spawner in ipairs(list_of(text)) do
+    act(key.spawned(spawner))
+  end
+end
+
+-- A job with this field `spawners` is complete, or gone.
+function Spawned.done(jid, text)
+  each(text, function(name)
+    call('ZREM', name, jid)
+  end)
+end
+
+function Spawned.failed(jid, text)
+  each(text, function(name)
+    call('ZADD', name, 'XX', FAILED, jid)
+  end)
+end
+
+-- It had failed, and goes on.
+function Spawned.goes_on(jid, text)
+  each(text, function(name)
+    call('ZADD', name, 'XX', ON_ITS_WAY, jid)
+  end)
+end
+end
+
+-- awaiting.lua
+do
+-- Waiting for the end of jobs and of workflows: who waits blocks on a list that the end feeds.
+local Texts, Errors, Arguments, scope, key =
+  Qless.Texts, Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
+
+local Awaiting = {}
+Qless.Awaiting = Awaiting
+
+local call, match = redis.call, string.match
+
+local MOST = 1000 -- waiters told of one end; the others see it when they look again
+
+-- What is kept for somebody who may have gone away without a word, in seconds.
+local KEPT = 60
+
+-- Seconds between the answer and the moment in which a client really blocks.
+local MARGIN = 5
+
+local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
+
+-- What ended in this call: targets, in order.
+local ended
+
+function Awaiting.reset()
+  ended = nil
+end
+
+-- The job is complete, has failed, or is gone; called for those that are marked, as others are not
+-- waited for.
+function Awaiting.ended(jid)
+  if scope.live then
+    ended, scope.touched = ended or {}, true
+    ended[#ended + 1] = 'job:' .. jid
+  end
+end
+
+-- Nothing of the workflow goes on by itself.
+function Awaiting.ended_workflow(id)
+  ended, scope.touched = ended or {}, true
+  ended[#ended + 1] = 'workflow:' .. id
+end
+
+-- (An old client's clock says nothing about how long somebody waits.)
+local function tell(target)
+  local name, since = key.awaiting(target), scope.keyed and Texts.now() or '-inf'
+  local waiters = call('ZRANGEBYSCORE', name, since, '+inf', 'LIMIT', '0', MOST)
+  for _, waiter in ipairs(waiters) do
+    local list = key.ended(waiter)
+    call('RPUSH', list, '1')
+    call('EXPIRE', list, KEPT)
+  end
+  if #waiters < MOST then
+    call('DEL', name)
+  else
+    call('ZREM', name, unpack(waiters))
+  end
+end
+
+function Awaiting.flush()
+  for _, target in ipairs(ended or {}) do
+    tell(target)
+  end
+end
+
+local function register(waiter, kind, id, seconds)
+  if kind == 'job' then
+    Qless.Ended.mark(id)
+  end
+  local name, kept = key.awaiting(kind .. ':' .. id), math.ceil(seconds) + KEPT
+  call('ZADD', name, string.format('%.6f', scope.now + seconds + MARGIN), waiter)
+  call('ZREMRANGEBYSCORE', name, '-inf', Texts.now())
+  -- Somebody else may wait for longer.
+  if call('TTL', name) < kept then
+    call('EXPIRE', name, kept)
+  end
+end
+
+local ENDED = { complete = true, failed = true, canceled = true }
+
+local LOOK = {
+  job = function(jid)
+    return call('HGET', key.job(jid), 'state')
+  end,
+  workflow = function(id)
+    return call('HGET', key.workflow(id), 'state')
+  end,
+}
+
+-- The first of the others is waited for: what comes behind it is looked at when it has ended.
+local function wait_for_first(reply, waiter, seconds, kind, args, first)
+  for n = first, #args do
+    local state = LOOK[kind](args[n]) or ''
+    if state ~= '' and not ENDED[state] then
+      register(waiter, kind, args[n], seconds)
+      return reply
+    end
+    reply[#reply + 1] = state
+  end
+  call('DEL', reply[1])
+  return reply
+end
+
+-- await waiter seconds job|workflow id... -> the key to block on for at most so many seconds, and
+-- the states of the first of them, as far as they have ended; '' for what does not exist. The list
+-- is fed when the next one ends. With 0 seconds: the states of all, and nobody waits.
+function Awaiting.await(args, i)
+  local waiter = Arguments.given('await', 'waiter', args[i])
+  if not match(waiter, '^[%w_.~-]+$') or #waiter > 128 then
+    Errors.argument(
+      'await',
+      'waiter must be 1 to 128 letters, digits and _ . ~ -, not ' .. Errors.name(waiter)
+    )
+  end
+  local seconds = math.max(0, math.min(Arguments.number('await', 'seconds', args[i + 1]), LONGEST_WAIT))
+  local kind = args[i + 2]
+  if not LOOK[kind or ''] then
+    Errors.argument('await', 'what to wait for must be job or workflow, not ' .. Errors.name(kind))
+  end
+  Arguments.given('await', 'id', args[i + 3])
+  Arguments.bounded('await', #args - i - 2)
+  local reply = { key.ended(waiter) }
+  if seconds > 0 then
+    return wait_for_first(reply, waiter, seconds, kind, args, i + 3)
+  end
+  for n = i + 3, #args do
+    reply[#reply + 1] = LOOK[kind](args[n]) or ''
+  end
+  return reply
+end
+end
+
+-- workflow.lua
+do
+-- Workflows: jobs that were put together, how many of them have ended, and how.
+local Errors, Config, Awaiting, SortedSet, scope, key =
+  Qless.Errors, Qless.Config, Qless.Awaiting, Qless.SortedSet, Qless.scope, Qless.key
+
+local Workflow = {}
+Qless.Workflow = Workflow
+
+local call = redis.call
+
+-- What changed in this call: id -> by how much each counter, and the jids that joined. And the
+-- workflows that are known to take jobs.
+local changes, open
+
+function Workflow.reset()
+  changes, open = nil, nil
+end
+
+local function change(id)
+  changes, scope.touched = changes or {}, true
+  local mine = changes[id]
+  if not mine then
+    mine = { complete = 0, failed = 0, canceled = 0, held = 0, total = 0, jids = {} }
+    changes[id] = mine
+  end
+  return mine
+end
+
+-- complete, failed, canceled: jobs that ended so; held: jobs that depend on others.
+function Workflow.count(id, what, by)
+  if id and id ~= '' then
+    local mine = change(id)
+    mine[what] = mine[what] + by
+  end
+end
+
+local COUNTER = { complete = 'complete', failed = 'failed', depends = 'held' }
+
+-- A job of the workflow went from a state into another; false: its record is gone. (What is
+-- forgotten after its completion stays counted: no call for that.)
+function Workflow.moved(id, was, is)
+  local from, to = COUNTER[was], is and COUNTER[is] or not is and 'canceled'
+  if from then
+    Workflow.count(id, from, -1)
+  end
+  if to then
+    Workflow.count(id, to, 1)
+  end
+end
+
+-- A new job of the workflow, in the state in which it was put.
+function Workflow.joined(id, jid, state)
+  local mine = change(id)
+  mine.jids[#mine.jids + 1] = jid
+  mine.total = mine.total + 1
+  if state == 'depends' then
+    mine.held = mine.held + 1
+  end
+end
+
+-- Refuses a workflow that is being cancelled: nobody would look at what joins it now.
+-- -> its state, nil if there is none
+function Workflow.must_go_on(command, id)
+  local state = call('HGET', key.workflow(id), 'state')
+  if state == 'canceling' then
+    Errors.raise('STATE', command .. '(): Workflow ' .. Errors.name(id) .. ' is being canceled')
+  end
+  return state
+end
+
+-- Refuses what names a workflow that takes no jobs.
+function Workflow.check(command, id)
+  if open and open[id] then
+    return
+  elseif not Workflow.must_go_on(command, id) then
+    Errors.raise('NOJOB', command .. '(): Workflow ' .. Errors.name(id) .. ' does not exist')
+  end
+  Workflow.will_take(id)
+end
+
+-- The call is about to make this workflow.
+function Workflow.will_take(id)
+  open, scope.touched = open or {}, true
+  open[id] = true
+end
+
+-- What the counters say of the whole.
+function Workflow.judged(record)
+  if record.chore then
+    return record.chore
+  end
+  local left = record.total - record.complete - record.failed - record.canceled
+  if left == 0 then
+    return record.failed > 0 and 'failed' or record.canceled > 0 and 'canceled' or 'complete'
+  elseif record.failed > 0 and left == record.held then
+    return 'failed' -- What is left waits for what has failed.
+  end
+  return 'running'
+end
+
+-- A workflow of which nothing is left but its record is forgotten as completed jobs are.
+local function forget_later(id)
+  local seconds = math.floor(Config.number('jobs-history'))
+  for _, name in ipairs({ key.workflow(id), key.workflow_jobs(id) }) do
+    call('EXPIRE', name, math.max(seconds, 0))
+  end
+end
+
+local function keep(id)
+  call('PERSIST', key.workflow(id))
+  call('PERSIST', key.workflow_jobs(id))
+end
+
+local NUMBERS = { 'total', 'complete', 'failed', 'canceled', 'held' }
+
+-- Its counters, its state, and what is being done with it.
+function Workflow.read(id)
+  local values = call('HMGET', key.workflow(id), 'state', 'chore', unpack(NUMBERS))
+  local record = { state = values[1], chore = values[2] or nil }
+  for n, field in ipairs(NUMBERS) do
+    record[field] = tonumber(values[n + 2]) or 0
+  end
+  return record
+end
+
+-- Writes down the state that follows from the counters, and tells who waits for the end.
+local function judge(id)
+  local name, record = key.workflow(id), Workflow.read(id)
+  local was, is = record.state, Workflow.judged(record)
+  if is == was then
+    return
+  end
+  call('HSET', name, 'state', is)
+  if is == 'complete' or is == 'failed' or is == 'canceled' then
+    call('HSET', name, 'finished', Qless.Texts.now())
+    Awaiting.ended_workflow(id)
+  else
+    call('HDEL', name, 'finished')
+  end
+  if is == 'complete' or is == 'canceled' then
+    forget_later(id)
+  elseif was == 'complete' or was == 'canceled' then
+    keep(id)
+  end
+end
+
+function Workflow.flush()
+  if not changes then
+    return
+  end
+  for id, mine in pairs(changes) do
+    local name = key.workflow(id)
+    if call('EXISTS', name) == 1 then
+      for _, field in ipairs(NUMBERS) do
+        if mine[field] ~= 0 then
+          call('HINCRBY', name, field, mine[field])
+        end
+      end
+      SortedSet.append(key.workflow_jobs(id), mine.jids)
+      judge(id)
+    end
+  end
+end
+end
+
+-- dependencies.lua
+do
+-- Dependencies: symmetric links between jobs, and the release of those that waited.
+local Absence, Errors, Place, SortedSet, Spawned, Workflow, scope, key =
+  Qless.Absence,
+  Qless.Errors,
+  Qless.Place,
+  Qless.SortedSet,
+  Qless.Spawned,
+  Qless.Workflow,
+  Qless.scope,
+  Qless.key
+
+local Dependencies = {}
+Qless.Dependencies = Dependencies
+
+local call = redis.call
+
+-- Links followed at most when a circle is looked for, and dependents dealt with by one call.
+local MOST = 1000
+
+-- Links cut off that count as much as a dependent dealt with.
+local LIGHT = 20
+
+-- Jobs whose dependents one call takes up again at most.
+local FEW = 50
+
+-- What this call may still do.
+local budget
+
+function Dependencies.reset()
+  budget = MOST
+end
+
+-- How many dependents this call may still deal with.
+function Dependencies.left()
+  return budget
+end
+
+function Dependencies.spend(n)
+  budget = budget - n
+end
+
+-- What has failed already would cancel its dependent: refused, or where nothing may be refused any
+-- more, noted.
+local function meet_failed(command, jid, how)
+  if how and how.lenient then
+    how.failed = how.failed or {}
+    how.failed[#how.failed + 1] = jid
+    return
+  end
+  Errors.raise(
+    'STATE',
+    command
+      .. '(): Job '
+      .. Errors.name(jid)
+      .. ' has failed already, so what is to be canceled with it cannot wait for it'
+  )
+end
+
+-- Which of the jids hold a job back. Without KEYS unknown ones are ignored, with KEYS refused;
+-- `coming` are the jids that the same call is about to put. What has failed holds back by the
+-- job's policy for failures; `how` is that of Put.plan, `one` the job itself if it is there already
+-- (what is spawned does not wait for its siblings). -> the jids; the jobs that still have spawned
+-- ones to be waited for, as the field `beyond` names them, or nil
+function Dependencies.open(command, jids, coming, policy, how, one)
+  local open, beyond = {}, nil
+  for _, jid in ipairs(jids) do
+    local is_coming = coming and coming[jid] or (how and how.known and how.known(jid))
+    local record = is_coming and { 'waiting' } or call('HMGET', key.job(jid), 'state', 'rare')
+    local state = record[1]
+    if not state then
+      if scope.keyed and not (how and how.lenient) then
+        Errors.no_job(command, jid)
+      end
+    elseif state == 'complete' then
+      if record[2] and scope.keyed and not (one and Spawned.is_one(jid, one)) then
+        local more, failed = Spawned.unfinished(jid, policy, MOST - #open)
+        if failed and policy == 'cancel' then
+          meet_failed(command, failed, how)
+        end
+        if #more > 0 then
+          beyond = beyond or {}
+          beyond[#beyond + 1] = jid
+          for n = 1, #more do
+            open[#open + 1] = more[n]
+          end
+        end
+      end
+    elseif not (state == 'failed' and policy == 'run') then
+      if state == 'failed' and policy == 'cancel' then
+        meet_failed(command, jid, how)
+      end
+      open[#open + 1] = jid
+    end
+  end
+  return open, beyond and cjson.encode(beyond)
+end
+
+-- The same for a job that exists and that keeps its policy.
+function Dependencies.open_for(command, jid, jids)
+  if #jids == 0 then
+    return jids
+  end
+  return Dependencies.open(command, jids, nil, call('HGET', key.job(jid), 'on_failure'), nil, jid)
+end
+
+-- A job waits for others. If it has a policy for their failures, they must know that: `followed`.
+function Dependencies.link(jid, jids, policy)
+  local followed = policy and policy ~= 'block'
   for _, other in ipairs(jids) do
     local name = key.dependents(other)
     Absence.forget(name)
     call('SADD', name, jid)
+    if followed then
+      call('HSET', key.job(other), 'followed', '1', 'rare', '1')
+    end
   end
   SortedSet.add_to_set(key.dependencies(jid), jids)
+end
+
+-- A job that depends on others gains dependencies; nothing is refused. What is seen to wait for it is
+-- left out.
+function Dependencies.attach(jid, jids)
+  local policy, how = call('HGET', key.job(jid), 'on_failure'), { lenient = true }
+  local open, beyond = Dependencies.open('depends', jids, nil, policy, how, jid)
+  local harmless, tired = Qless.Circles.harmless(jid, open)
+  Dependencies.link(jid, tired and open or harmless, policy)
+  Qless.Needs.add(jid, jids)
+  for _, spawner in ipairs(beyond and cjson.decode(beyond) or {}) do
+    Spawned.look_beyond(jid, spawner)
+  end
+  Dependencies.follow_failed(how)
+end
+
+-- Those that `open` has noted: now that the links are there, they have their effect.
+function Dependencies.follow_failed(how)
+  for _, jid in ipairs(how and how.failed or {}) do
+    Qless.Cascade.follow(jid, 'failed')
+  end
 end
 
 function Dependencies.unlink(jid, jids)
@@ -2238,17 +3408,36 @@ function Dependencies.unlink(jid, jids)
 end
 
 function Dependencies.unlink_all(jid)
-  for _, other in ipairs(call('SMEMBERS', key.dependencies(jid))) do
+  local others = call('SMEMBERS', key.dependencies(jid))
+  for _, other in ipairs(others) do
     call('SREM', key.dependents(other), jid)
   end
   call('DEL', key.dependencies(jid))
+  budget = budget - math.floor(#others / LIGHT)
+end
+
+-- Is there nothing that holds the job back but what it does not know of yet?
+local function free_rare(jid)
+  local more = call('HMGET', key.job(jid), 'beyond', 'workflow', 'on_failure')
+  if more[1] and Spawned.holds_back(jid, more[1], more[3]) then
+    return false
+  end
+  return true, more[2]
 end
 
 -- Nothing holds the job back any longer: it becomes ready, or waits for its time.
 function Dependencies.free(jid)
-  local record = call('HMGET', key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open')
+  local record = call('HMGET', key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
   if record[1] ~= 'depends' or record[5] == '1' then
     return
+  end
+  local workflow
+  if record[6] then
+    local is_free
+    is_free, workflow = free_rare(jid)
+    if not is_free then
+      return
+    end
   end
   local queue = record[2]
   call('ZREM', key.place(queue, 'depends'), jid)
@@ -2262,30 +3451,53 @@ function Dependencies.free(jid)
     Place.ready_since(jid, scope.now)
     Place.work(jid, queue, tonumber(record[3]) or 0)
   end
+  if workflow then
+    Workflow.moved(workflow, 'depends', time and 'scheduled' or 'waiting')
+  end
 end
 
-local function release_some(jid)
-  local name = key.dependents(jid)
-  local dependents
-  if call('SCARD', name) <= budget then
-    dependents = call('SMEMBERS', name)
-    call('DEL', name)
-    call('ZREM', key.releasing(), jid)
-  else
-    dependents = call('SPOP', name, budget)
-    call('ZADD', key.releasing(), scope.now, jid)
+function Dependencies.free_if_last(jid)
+  if call('SCARD', key.dependencies(jid)) == 0 then
+    Dependencies.free(jid)
   end
-  for _, dependent in ipairs(dependents) do
-    call('SREM', key.dependencies(dependent), jid)
-    if call('SCARD', key.dependencies(dependent)) == 0 then
-      Dependencies.free(dependent)
+end
+
+-- Up to as many of the dependents of a job that is done with as the call may still deal with (or
+-- `most`, if that is less); they are no members any more. What is left is noted in the list `later`.
+function Dependencies.take_some(jid, later, most)
+  local name = key.dependents(jid)
+  local dependents, number = {}, call('SCARD', name)
+  most = math.min(budget, most or budget)
+  if number > most then
+    dependents = call('SPOP', name, most)
+    call('ZADD', later, scope.now, jid)
+  else
+    if number > 0 then
+      dependents = call('SMEMBERS', name)
+      call('DEL', name)
     end
+    call('ZREM', later, jid)
   end
   budget = budget - #dependents
+  for _, dependent in ipairs(dependents) do
+    call('SREM', key.dependencies(dependent), jid)
+  end
+  return dependents
 end
 
--- After the jobs were completed: frees what waited for them, a bounded number at a time.
-function Dependencies.release(jids)
+local function release_some(jid, spawner)
+  spawner = spawner and Spawned.has_unfinished(jid)
+  for _, dependent in ipairs(Dependencies.take_some(jid, key.releasing())) do
+    if spawner then
+      Spawned.look_beyond(dependent, jid)
+    end
+    Dependencies.free_if_last(dependent)
+  end
+end
+
+-- After the jobs were completed: frees what waited for them, a bounded number at a time. `rare` are
+-- those of them that may have spawned others.
+function Dependencies.release(jids, rare)
   if #jids == 1 and Absence.is_absent(key.dependents(jids[1])) then
     return
   end
@@ -2299,7 +3511,7 @@ function Dependencies.release(jids)
   for n, jid in ipairs(jids) do
     if call('EXISTS', names[n]) == 1 then
       if budget > 0 then
-        release_some(jid)
+        release_some(jid, rare and rare[jid])
       else
         call('ZADD', key.releasing(), scope.now, jid)
       end
@@ -2307,68 +3519,108 @@ function Dependencies.release(jids)
   end
 end
 
--- Carries on with what earlier calls had to leave.
-function Dependencies.carry_on()
-  local releasing = key.releasing()
-  if budget <= 0 or Absence.is_absent(releasing) or call('EXISTS', releasing) == 0 then
-    return
+-- The first job of a list, or nil; mostly there is no such list.
+local function first_of(name)
+  if budget <= 0 or Absence.is_absent(name) or call('EXISTS', name) == 0 then
+    return nil
   end
-  local jid = call('ZRANGE', key.releasing(), 0, 0)[1]
+  return call('ZRANGE', name, 0, 0)[1]
+end
+
+local function go_on_releasing(jid)
   -- Its record may have expired meanwhile; if it was put again, the rest waits for its new run.
   if (call('HGET', key.job(jid), 'state') or 'complete') == 'complete' then
-    release_some(jid)
+    release_some(jid, true)
   else
     call('ZREM', key.releasing(), jid)
   end
 end
 
-local function in_depends(jid)
-  if call('HGET', key.job(jid), 'state') ~= 'depends' then
-    Errors.raise('STATE', 'depends(): Job ' .. Errors.name(jid) .. ' is not in the depends state')
+local function go_on(name, act)
+  for _ = 1, FEW do
+    local jid = first_of(name)
+    if not jid then
+      return
+    end
+    act(jid)
   end
 end
 
-local function free_if_last(jid)
-  if call('SCARD', key.dependencies(jid)) == 0 then
-    Dependencies.free(jid)
+-- Carries on with what earlier calls had to leave.
+function Dependencies.carry_on()
+  go_on(key.releasing(), go_on_releasing)
+  go_on(key.cascading(), Qless.Cascade.carry_on)
+end
+end
+
+-- links.lua
+do
+-- The commands that change what a job waits for: depends, seal.
+local Errors, Arguments, Circles, Needs, Spawned, Dependencies, key =
+  Qless.Errors, Qless.Arguments, Qless.Circles, Qless.Needs, Qless.Spawned, Qless.Dependencies, Qless.key
+
+local Links = {}
+Qless.Links = Links
+
+local call = redis.call
+
+-- -> the job's policy for failures of what it depends on, and whether it may have rare fields
+local function in_depends(jid)
+  local record = call('HMGET', key.job(jid), 'state', 'on_failure', 'rare')
+  if record[1] ~= 'depends' then
+    Errors.raise('STATE', 'depends(): Job ' .. Errors.name(jid) .. ' is not in the depends state')
+  end
+  return record[2], record[3]
+end
+
+local function add(jid, jids, policy)
+  local open, beyond = Dependencies.open('depends', jids, nil, policy, nil, jid)
+  Circles.refuse('depends', jid, open)
+  Dependencies.link(jid, open, policy)
+  Needs.add(jid, jids)
+  for _, spawner in ipairs(beyond and cjson.decode(beyond) or {}) do
+    Spawned.look_beyond(jid, spawner)
   end
 end
 
 -- depends jid on|off jid...   depends jid off all
-function Dependencies.command(args, i)
+function Links.depends(args, i)
   local jid = Arguments.given('depends', 'jid', args[i])
   local word = Arguments.given('depends', 'on or off', args[i + 1])
   if word ~= 'on' and word ~= 'off' then
     Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. Errors.name(word))
   end
-  in_depends(jid)
+  local policy, rare = in_depends(jid)
   local jids = {}
   for n = i + 2, #args do
     jids[#jids + 1] = args[n]
   end
   Arguments.bounded('depends', #jids)
   if word == 'on' then
-    local open = Dependencies.open('depends', jids)
-    Dependencies.no_circle('depends', jid, open)
-    Dependencies.link(jid, open)
-  elseif jids[1] == 'all' then
+    add(jid, jids, policy)
+    return 1
+  end
+  local all = jids[1] == 'all'
+  if all then
     Dependencies.unlink_all(jid)
-    free_if_last(jid)
   else
     Dependencies.unlink(jid, jids)
-    free_if_last(jid)
   end
+  if rare then
+    Spawned.forget_beyond(jid, not all and jids or nil)
+  end
+  Dependencies.free_if_last(jid)
   return 1
 end
 
 -- seal jid: a job that was put open gains no more dependencies and may become ready.
-function Dependencies.seal(args, i)
+function Links.seal(args, i)
   local jid = Arguments.given('seal', 'jid', args[i])
   if call('EXISTS', key.job(jid)) == 0 then
     Errors.no_job('seal', jid)
   end
   if call('HDEL', key.job(jid), 'open') == 1 then
-    free_if_last(jid)
+    Dependencies.free_if_last(jid)
   end
   return 1
 end
@@ -2377,13 +3629,14 @@ end
 -- job.lua
 do
 -- A job's record: reading it, showing it, and the commands on a single job.
-local Errors, Json, Arguments, Events, History, Place, Tags, Failures, Dependencies, scope, key =
+local Errors, Json, Arguments, Events, History, Place, Unique, Tags, Failures, Dependencies, scope, key =
   Qless.Errors,
   Qless.Json,
   Qless.Arguments,
   Qless.Events,
   Qless.History,
   Qless.Place,
+  Qless.Unique,
   Qless.Tags,
   Qless.Failures,
   Qless.Dependencies,
@@ -2418,6 +3671,12 @@ local FIELDS = {
   'crashes',
   'open',
   'history',
+  'rare',
+  'unique',
+  'workflow',
+  'on_failure',
+  'deadline',
+  'spawners',
 }
 
 -- The whole record as a table, or nil.
@@ -2459,8 +3718,9 @@ function Job.tracked_among(jids)
   return tracked
 end
 
--- The object that get, pop and peek show, as JSON, or nil.
-function Job.show(jid)
+-- The object that get, pop and peek show, as JSON, or nil. `some` has what is shown of the lists that
+-- belong to a job (history, dependents, dependencies) in place of all of it.
+function Job.show(jid, some)
   local record = Job.read(jid)
   if not record then
     return nil
@@ -2478,11 +3738,11 @@ function Job.show(jid)
     remaining = math.floor(tonumber(record.remaining) or 0),
     data = record.data,
     tags = cjson.decode(record.tags or '{}'),
-    history = History.read(jid),
+    history = some and some.history or History.read(jid),
     failure = cjson.decode(record.failure or '{}'),
     spawned_from_jid = record.spawned_from_jid or false,
-    dependents = call('SMEMBERS', key.dependents(jid)),
-    dependencies = call('SMEMBERS', key.dependencies(jid)),
+    dependents = some and some.dependents or call('SMEMBERS', key.dependents(jid)),
+    dependencies = some and some.dependencies or call('SMEMBERS', key.dependencies(jid)),
   }
   if not scope.keyed then
     return cjson.encode(shown)
@@ -2490,6 +3750,11 @@ function Job.show(jid)
   shown.token = record.state == 'running' and record.token or ''
   shown.crashes = tonumber(record.crashes) or 0
   shown.open = record.open == '1'
+  if record.rare then
+    shown.unique = Unique.shown(record.unique)
+    shown.workflow, shown.on_failure = record.workflow, record.on_failure
+    shown.deadline = tonumber(record.deadline)
+  end
   local context, progress = record.context or 'null', record.progress or 'null'
   return Json.with(cjson.encode(shown), 'context', context, 'progress', progress)
 end
@@ -2521,12 +3786,12 @@ function Job.unhold(jid, worker)
   end
 end
 
--- Deletes all that is kept of a job that is in no place any longer.
+-- Deletes all that is kept of a job that is in no place any longer, but for its dependents.
 function Job.erase(jid, tags)
   Tags.unindex(jid, tags)
-  call('DEL', key.job(jid), key.history(jid), key.dependencies(jid), key.dependents(jid))
+  call('DEL', key.job(jid), key.history(jid), key.dependencies(jid))
   if scope.live then
-    call('DEL', key.result(jid))
+    call('DEL', key.result(jid), key.needs(jid))
   end
 end
 
@@ -2576,16 +3841,22 @@ function Job.track(args, i)
   return cjson.encode(call('ZREM', key.tracked(), jid))
 end
 
--- Would canceling these strand a job that is not canceled with them?
+-- Would canceling these strand a job that is not canceled with them? (Calls with KEYS may leave it to
+-- the policies of their dependents.)
 local function no_dependents_left(jids)
-  local named = {}
+  local named, known = {}, {}
   for _, jid in ipairs(jids) do
     named[jid] = true
+  end
+  -- (Many of them may have the same dependents.)
+  local function can_lose(dependent, jid)
+    known[dependent] = known[dependent] or { Qless.Cascade.policy(dependent) }
+    return known[dependent][1] ~= 'block' or known[dependent][2] == jid
   end
   for _, jid in ipairs(jids) do
     -- More than this call may name: some of them show it as well as all.
     for _, dependent in ipairs(call('SRANDMEMBER', key.dependents(jid), Arguments.most + 1)) do
-      if not named[dependent] then
+      if not named[dependent] and not (scope.keyed and can_lose(dependent, jid)) then
         Errors.raise(
           'DEPENDENTS',
           'cancel(): '
@@ -2599,17 +3870,8 @@ local function no_dependents_left(jids)
   end
 end
 
-local function cancel(jid)
-  local record = Job.read(jid)
-  if not record then
-    if not scope.keyed then
-      Events.canceled(jid, false, false)
-    end
-    return
-  end
-  if record.state == 'complete' then
-    return
-  end
+-- Takes a job that is not complete away with all that belongs to it. Its dependents stay.
+function Job.remove(jid, record)
   local queue, worker = record.queue, record.worker or ''
   Events.canceled(jid, queue, worker)
   Job.unhold(jid, worker)
@@ -2622,6 +3884,19 @@ local function cancel(jid)
     Events.tracked('canceled', jid)
   end
   Job.erase(jid, cjson.decode(record.tags or '{}'))
+  Qless.Ended.canceled(jid, record)
+end
+
+-- -> whether there was something to cancel
+local function cancel(jid)
+  local record = Job.read(jid)
+  if not record and not scope.keyed then
+    Events.canceled(jid, false, false)
+  elseif record and record.state ~= 'complete' then
+    Job.remove(jid, record)
+    return true
+  end
+  return false
 end
 
 -- cancel jid...
@@ -2629,8 +3904,13 @@ function Job.cancel(args, i)
   local jids = Tags.rest(args, i)
   Arguments.bounded('cancel', #jids)
   no_dependents_left(jids)
+  local gone = {}
   for _, jid in ipairs(jids) do
-    cancel(jid)
+    gone[#gone + 1] = cancel(jid) and jid or nil
+  end
+  -- Those that were canceled with them are no dependents any more.
+  for _, jid in ipairs(gone) do
+    Qless.Cascade.follow(jid, 'gone')
   end
   return jids
 end
@@ -2669,8 +3949,8 @@ function Job.progress(args, i)
   if not string.find(text, '^%s*%[') then
     Errors.argument('progress', 'progress must be a JSON list, [fraction, text]')
   end
-  Qless.Lock.holder('progress', jid, args[i + 1])
-  call('HSET', key.job(jid), 'progress', text)
+  local job = Qless.Lock.holder('progress', jid, args[i + 1])
+  call('HSET', key.job(jid), 'progress', text, 'rare', job.rare or '0')
   return 1
 end
 
@@ -2680,28 +3960,272 @@ function Job.result(args, i)
 end
 end
 
--- put.lua
+-- cascade.lua
 do
--- Putting jobs: new ones, and old ones again (which moves or revives them).
-local Texts, Errors, Arguments, Events, History, Place, Tags, Failures, Dependencies, Job, Minutes, scope, key =
-  Qless.Texts,
-  Qless.Errors,
-  Qless.Arguments,
-  Qless.Events,
-  Qless.History,
-  Qless.Place,
-  Qless.Tags,
-  Qless.Failures,
-  Qless.Dependencies,
-  Qless.Job,
-  Qless.Minutes,
-  Qless.scope,
-  Qless.key
+-- What becomes of jobs whose dependency has failed or was canceled: each has its policy for that.
+--   block   waits on for what has failed; fails itself when it was canceled
+--   cancel  is canceled
+--   run     waits for it no longer, as if it had been completed
+local Dependencies, Events, History, Place, Job, scope, key =
+  Qless.Dependencies, Qless.Events, Qless.History, Qless.Place, Qless.Job, Qless.scope, Qless.key
 
-local Put = {}
-Qless.Put = Put
+local Cascade = {}
+Qless.Cascade = Cascade
 
-local call, format, text_of = redis.call, string.format, Arguments.text_of
+local call = redis.call
+
+local GROUP = 'dependency-canceled'
+
+-- Dependents looked at together: how much work they are shows only then.
+local PART = 50
+
+-- What is still to be followed in this call: jids, and whether each has failed or is gone.
+local jids, kinds, working = {}, {}, false
+
+function Cascade.reset()
+  jids, kinds, working = {}, {}, false
+end
+
+-- What a dependent does when a dependency ends otherwise than complete; and the jid of the one behind
+-- which it was put, if any, whose end is enough.
+function Cascade.policy(jid)
+  local record = call('HMGET', key.job(jid), 'on_failure', 'behind')
+  return record[1] or 'block', record[2]
+end
+
+local function policy_of(jid, other)
+  local policy, behind = Cascade.policy(jid)
+  return behind == other and 'run' or policy
+end
+
+-- Cancels a job with all that belongs to it, and what hangs on it by its policy.
+function Cascade.cancel(jid)
+  local record = Job.read(jid)
+  if record then
+    Job.remove(jid, record)
+    Cascade.follow(jid, 'gone')
+  end
+end
+
+local function fail(jid, other)
+  local record = call('HMGET', key.job(jid), 'queue', 'rare')
+  local message = 'Job ' .. other .. ', on which this one depended, was canceled'
+  Dependencies.unlink_all(jid)
+  Place.leave(jid, record[1])
+  call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
+  History.failed(jid, GROUP)
+  Qless.Outcome.write_failed(
+    { jid = jid, queue = record[1], rare = record[2], state = 'depends' },
+    GROUP,
+    message,
+    math.floor(scope.now)
+  )
+  if Job.is_tracked(jid) then
+    Events.tracked('failed', jid)
+  end
+  Events.failed(jid, GROUP, message, '')
+end
+
+-- The job's record is gone: all its dependents have to do without it.
+local function visit_gone(jid)
+  local dependents
+  repeat
+    dependents = Dependencies.take_some(jid, key.cascading(), PART)
+    for _, dependent in ipairs(dependents) do
+      local policy = policy_of(dependent, jid)
+      if policy == 'run' then
+        Dependencies.free_if_last(dependent)
+      elseif policy == 'cancel' then
+        Cascade.cancel(dependent)
+      else
+        fail(dependent, jid)
+      end
+    end
+  until #dependents < PART or Dependencies.left() <= 0
+end
+
+-- -> whether the call could deal with all of these dependents of a failed job
+local function follow_some(jid, dependents)
+  for _, dependent in ipairs(dependents) do
+    if Dependencies.left() <= 0 then
+      return false
+    end
+    Dependencies.spend(1)
+    local policy = policy_of(dependent, jid)
+    if policy == 'run' then
+      Dependencies.unlink(dependent, { jid })
+      Dependencies.free_if_last(dependent)
+    elseif policy == 'cancel' then
+      Cascade.cancel(dependent)
+    end
+  end
+  return true
+end
+
+-- The job has failed: those that block stay where they are, so the rest is found by a cursor.
+local function visit_failed(jid)
+  local name = key.job(jid)
+  local cursor = call('HGET', name, 'cascade') or '0'
+  local done
+  repeat
+    local part = math.min(PART, Dependencies.left())
+    local reply = call('SSCAN', key.dependents(jid), cursor, 'COUNT', part)
+    if not follow_some(jid, reply[2]) then
+      break -- the same part again: those that were dealt with are no members any more
+    end
+    cursor = reply[1]
+    done = cursor == '0'
+  until done or Dependencies.left() <= 0
+  if done then
+    call('HDEL', name, 'cascade')
+    call('ZREM', key.cascading(), jid)
+  else
+    call('HSET', name, 'cascade', cursor)
+    call('ZADD', key.cascading(), scope.now, jid)
+  end
+end
+
+local VISIT = { gone = visit_gone, failed = visit_failed }
+
+-- A job has failed, or is gone: its dependents follow by their policies, and theirs in turn, as many
+-- as the call may deal with; the others are noted.
+function Cascade.follow(jid, kind)
+  jids[#jids + 1], kinds[#kinds + 1] = jid, kind
+  if working then
+    return
+  end
+  working, scope.touched = true, true
+  local n = 1
+  while n <= #jids do
+    if Dependencies.left() > 0 then
+      VISIT[kinds[n]](jids[n])
+    elseif call('EXISTS', key.dependents(jids[n])) == 1 then
+      call('ZADD', key.cascading(), scope.now, jids[n])
+    end
+    n = n + 1
+  end
+  Cascade.reset()
+end
+
+-- Takes up what an earlier call had to leave of this job.
+function Cascade.carry_on(jid)
+  local state = call('HGET', key.job(jid), 'state')
+  if not state then
+    Cascade.follow(jid, 'gone')
+  elseif state == 'failed' then
+    Cascade.follow(jid, 'failed')
+  else
+    -- It was put again, or goes on: the rest waits for its new run.
+    call('ZREM', key.cascading(), jid)
+    call('HDEL', key.job(jid), 'cascade')
+    call('HSET', key.job(jid), 'followed', '1', 'rare', '1')
+  end
+end
+end
+
+-- ended.lua
+do
+-- What is to be done wherever a job ends, goes on or is gone: its unique key, its workflow, those that
+-- wait for its end, those that depend on it.
+local Awaiting, Workflow, Unique, Spawned, Dependencies, Cascade, key =
+  Qless.Awaiting, Qless.Workflow, Qless.Unique, Qless.Spawned, Qless.Dependencies, Qless.Cascade, Qless.key
+
+local Ended = {}
+Qless.Ended = Ended
+
+local call = redis.call
+
+-- The record has something to do with what is done here: `rare`. It is never taken away, so it may
+-- be there for nothing.
+function Ended.mark(jid)
+  call('HSET', key.job(jid), 'rare', '1')
+end
+
+-- These jobs are complete. `rare` lists those of them whose records have the field of this name.
+function Ended.completed(jids, rare)
+  local is_rare
+  for n = 1, #rare do
+    local jid = rare[n]
+    Awaiting.ended(jid)
+    local record = call('HMGET', key.job(jid), 'unique', 'workflow', 'spawners')
+    Unique.free(jid, record[1])
+    if record[2] then
+      Workflow.moved(record[2], 'running', 'complete')
+    end
+    Spawned.done(jid, record[3])
+    is_rare = is_rare or {}
+    is_rare[jid] = true
+  end
+  Dependencies.release(jids, is_rare)
+end
+
+-- The job, which was in this state, has failed.
+function Ended.failed(jid, was, rare)
+  if not rare then
+    return
+  end
+  Awaiting.ended(jid)
+  local record = call('HMGET', key.job(jid), 'unique', 'workflow', 'spawners', 'followed')
+  Unique.free(jid, record[1])
+  if record[2] then
+    Workflow.moved(record[2], was, 'failed')
+  end
+  Spawned.failed(jid, record[3])
+  if record[4] then
+    Cascade.follow(jid, 'failed')
+  end
+end
+
+-- The job had failed and waits for its turn again. Its time is over if it had one, but not its claim
+-- to its key, unless another has taken that.
+function Ended.revived(jid, record)
+  if not record.rare then
+    return
+  end
+  Unique.regain(jid, record.unique, 'waiting')
+  if record.workflow then
+    Workflow.moved(record.workflow, 'failed', 'waiting')
+  end
+  Spawned.goes_on(jid, record.spawners)
+  call('HDEL', key.job(jid), 'deadline', 'cascade')
+end
+
+-- The job ran and goes on in this state: tried again, given back, or `moved` on to its next step.
+function Ended.goes_on(job, state, moved)
+  if not job.rare then
+    return
+  end
+  local record = call('HMGET', key.job(job.jid), 'unique', 'workflow')
+  Unique.regain(job.jid, record[1], state)
+  if record[2] then
+    Workflow.moved(record[2], 'running', state)
+  end
+  if moved then
+    call('HDEL', key.job(job.jid), 'deadline')
+  end
+end
+
+-- The job with this record was canceled.
+function Ended.canceled(jid, record)
+  if record.rare then
+    Awaiting.ended(jid)
+    Unique.free(jid, record.unique)
+    if record.workflow then
+      Workflow.moved(record.workflow, record.state, false)
+    end
+    Spawned.done(jid, record.spawners)
+  end
+end
+end
+
+-- put_options.lua
+do
+-- What a put may say of a job: each option checked, before anything is written.
+local Errors, Arguments, Unique, Workflow, scope =
+  Qless.Errors, Qless.Arguments, Qless.Unique, Qless.Workflow, Qless.scope
+
+local PutOptions = {}
+Qless.PutOptions = PutOptions
 
 local OPTIONS = { priority = true, tags = true, retries = true, depends = true }
 local KEYED_OPTIONS = {
@@ -2712,52 +4236,47 @@ local KEYED_OPTIONS = {
   context = true,
   absent = true,
   open = true,
+  spare = true,
 }
 
--- What of an old record a put needs.
-local function read_old(jid)
-  local old = call(
-    'HMGET',
-    key.job(jid),
-    'state',
-    'queue',
-    'worker',
-    'priority',
-    'tags',
-    'retries',
-    'failure',
-    'history',
-    'scheduled',
-    'open'
-  )
-  return old[1] and old
+-- Those that few jobs have.
+local RARE = {}
+for _, name in ipairs({
+  'on_failure',
+  'unique',
+  'unique_until',
+  'conflict',
+  'debounce',
+  'debounce_max',
+  'expires',
+  'workflow',
+}) do
+  KEYED_OPTIONS[name], RARE[name] = true, true
 end
 
--- Checks one job's arguments from args[i] on; options stand at args[from .. to].
-local function parse(command, args, i, from, to)
-  local job = {
-    queue = Arguments.queue(command, args[i]),
-    jid = Arguments.jid(command, args[i + 1]),
-    klass = Arguments.given(command, 'klass', args[i + 2]),
-    data = args[i + 3],
-    delay = Arguments.number(command, 'delay', args[i + 4]),
-    priority = nil,
-    retries = nil,
-    tags_text = '{}',
-  }
-  Arguments.json(command, 'data', job.data)
-  if from > to then
-    return job
-  end
-  local known = scope.keyed and KEYED_OPTIONS or OPTIONS
-  for n = from, to, 2 do
-    local name, value = args[n], args[n + 1]
-    if known[name] then
-      job[name] = value
-    elseif scope.keyed then
-      Errors.argument(command, 'Unknown option ' .. Errors.name(name))
+local POLICIES = { [''] = 'block', block = 'block', cancel = 'cancel', run = 'run' }
+
+local function check_rare(command, job)
+  if job.on_failure then
+    local policy = POLICIES[job.on_failure]
+    if not policy then
+      Errors.argument(command, 'on_failure must be block, cancel or run, not ' .. Errors.name(job.on_failure))
     end
+    job.on_failure = policy
   end
+  Unique.check(command, job)
+  if job.expires then
+    job.deadline = scope.now + Arguments.number(command, 'expires', job.expires)
+  end
+  if job.workflow then
+    if job.workflow == '' or #job.workflow > 255 then
+      Errors.argument(command, 'workflow must have 1 to 255 bytes, not ' .. #job.workflow)
+    end
+    Workflow.check(command, job.workflow)
+  end
+end
+
+local function check_common(command, job)
   if job.priority then
     job.priority = Arguments.number(command, 'priority', job.priority)
   end
@@ -2772,42 +4291,141 @@ local function parse(command, args, i, from, to)
   if job.context then
     Arguments.object(command, 'context', job.context)
   end
+end
+
+-- Checks one job's arguments from args[i] on; options stand at args[from .. to].
+function PutOptions.parse(command, args, i, from, to)
+  local job = {
+    queue = Arguments.queue(command, args[i]),
+    jid = Arguments.jid(command, args[i + 1]),
+    klass = Arguments.given(command, 'klass', args[i + 2]),
+    data = args[i + 3],
+    delay = Arguments.number(command, 'delay', args[i + 4]),
+    priority = nil,
+    retries = nil,
+    tags_text = '{}',
+  }
+  Arguments.json(command, 'data', job.data)
+  if from > to then
+    return job
+  end
+  local known, rare = scope.keyed and KEYED_OPTIONS or OPTIONS, false
+  for n = from, to, 2 do
+    local name, value = args[n], args[n + 1]
+    if known[name] then
+      job[name] = value
+      rare = rare or RARE[name]
+    elseif scope.keyed then
+      Errors.argument(command, 'Unknown option ' .. Errors.name(name))
+    end
+  end
+  check_common(command, job)
+  if rare then
+    job.rare = true
+    check_rare(command, job)
+  end
   return job
 end
-
--- Reads the old record: an existing job may be left alone.
-local function look(job)
-  if job.old == nil then
-    -- Mostly there is none, and that is quickly asked.
-    job.old = call('EXISTS', key.job(job.jid)) == 1 and read_old(job.jid)
-  end
-  job.left_alone = job.absent == '1' and job.old and true
 end
 
--- Settles what may still be refused.
-local function prepare(command, job, coming, planned)
-  if job.left_alone then
+-- store.lua
+do
+-- How a put is written down: the record, its places, its links; over an old record or as a new one.
+local Texts, Events, History, Place, Tags, Failures, Unique, Dependencies, Spawned, Needs, Job, scope, key =
+  Qless.Texts,
+  Qless.Events,
+  Qless.History,
+  Qless.Place,
+  Qless.Tags,
+  Qless.Failures,
+  Qless.Unique,
+  Qless.Dependencies,
+  Qless.Spawned,
+  Qless.Needs,
+  Qless.Job,
+  Qless.scope,
+  Qless.key
+local Workflow = Qless.Workflow
+
+local Store = {}
+Qless.Store = Store
+
+local call, format, text_of = redis.call, string.format, Qless.Arguments.text_of
+
+local OLD =
+  { 'state', 'queue', 'worker', 'priority', 'tags', 'retries', 'failure', 'history', 'open', 'rare' }
+
+-- The fields that few records have. A record that has one of them has `rare` as well, which is never
+-- taken away: where jobs end and start, the others are read only then. ('0': it has or had no more
+-- than the marks of a run, `grace` and `progress`.)
+local RARE = { 'unique', 'workflow', 'on_failure', 'deadline', 'first', 'behind', 'beyond', 'spawners' }
+
+local function named(fields, values)
+  local record = {}
+  for n = 1, #fields do
+    record[fields[n]] = values[n] or nil
+  end
+  return record
+end
+
+-- What of an old record a put needs, or false.
+function Store.read_old(jid)
+  local values = call('HMGET', key.job(jid), unpack(OLD))
+  if not values[1] then
+    return false
+  end
+  local old = named(OLD, values)
+  old.more = old.rare and named(RARE, call('HMGET', key.job(jid), unpack(RARE))) or {}
+  return old
+end
+
+-- What the new run keeps of the old one because the put says nothing of it. A job that takes
+-- another's place (`fresh`) keeps what others know it by.
+local function inherit(job, old)
+  local more = old.more
+  if job.fresh then
+    job.workflow = more.workflow or job.workflow
     return
   end
-  if job.depends and #job.depends > 0 then
-    job.depends = Dependencies.open(command, job.depends, coming)
-    if job.old or planned then
-      Dependencies.no_circle(command, job.jid, job.depends, planned)
-    else
-      for _, other in ipairs(job.depends) do
-        if other == job.jid then
-          Dependencies.no_circle(command, job.jid, job.depends)
-        end
-      end
-    end
-    job.replacing = true
+  job.workflow = job.workflow or more.workflow
+  if not job.unique then
+    job.unique_field, job.first = more.unique, more.first
+  end
+  if not job.replacing then
+    job.on_failure = job.on_failure or more.on_failure
+    job.behind, job.beyond = more.behind, more.beyond
+  end
+  if old.state ~= 'failed' and old.state ~= 'complete' then
+    job.deadline = job.deadline or more.deadline
   end
 end
 
--- Undoes what the old record did elsewhere. -> whether old dependencies still hold it back
+local function clear_rare(job, old)
+  local jid, more = job.jid, old.more
+  if more.unique and more.unique ~= job.unique_field then
+    Unique.free(jid, more.unique)
+  end
+  if old.state == 'failed' then
+    Spawned.goes_on(jid, more.spawners)
+  end
+  call(
+    'HDEL',
+    key.job(jid),
+    'unique',
+    'workflow',
+    'on_failure',
+    'deadline',
+    'first',
+    'behind',
+    'beyond',
+    'cascade'
+  )
+end
+
+-- Undoes what the old record did elsewhere.
 local function clear_old(job, old, asking)
-  local jid, queue, worker = job.jid, old[2], old[3]
-  Tags.unindex(jid, cjson.decode(old[5] or '{}'))
+  local jid, queue, worker = job.jid, old.queue, old.worker
+  Tags.unindex(jid, cjson.decode(old.tags or '{}'))
   if queue and queue ~= '' then
     Place.leave(jid, queue)
   end
@@ -2817,14 +4435,15 @@ local function clear_old(job, old, asking)
       Events.lock_lost(jid, worker)
     end
   end
-  if old[1] == 'complete' then
+  if old.state == 'complete' then
     call('ZREM', key.completed(), jid)
     call('ZREM', key.releasing(), jid)
-  elseif old[1] == 'failed' then
-    Failures.remove(jid, queue, old[7])
+  elseif old.state == 'failed' then
+    Failures.remove(jid, queue, old.failure)
   end
   if job.replacing then
     Dependencies.unlink_all(jid)
+    Needs.forget(jid)
   end
   call(
     'HDEL',
@@ -2838,8 +4457,50 @@ local function clear_old(job, old, asking)
     'open',
     'context'
   )
+  if old.rare then
+    clear_rare(job, old)
+  end
   if scope.live then
     call('DEL', key.result(jid))
+  end
+end
+
+local function write_rare(job, state)
+  local fields, jid = { 'rare', '1' }, job.jid
+  local function add(name, value)
+    if value then
+      fields[#fields + 1] = name
+      fields[#fields + 1] = value
+    end
+  end
+  add('unique', job.unique_field)
+  add('workflow', job.workflow)
+  add('on_failure', job.on_failure ~= 'block' and job.on_failure)
+  add('deadline', job.deadline and format('%.6f', job.deadline))
+  add('first', job.first and format('%.6f', job.first))
+  add('behind', job.behind)
+  add('beyond', job.beyond)
+  if #fields > 2 then
+    call('HSET', key.job(jid), unpack(fields))
+  end
+  if job.unique then
+    Unique.take(jid, job.unique, job.period)
+  else
+    Unique.regain(jid, job.unique_field, state)
+  end
+end
+
+-- A workflow counts its jobs by their states.
+local function join(job, state)
+  local was = job.old and job.old.more.workflow
+  if was and was == job.workflow then
+    Workflow.moved(was, job.old.state, state)
+    return
+  elseif was then
+    Workflow.moved(was, job.old.state, false)
+  end
+  if job.workflow then
+    Workflow.joined(job.workflow, job.jid, state)
   end
 end
 
@@ -2884,24 +4545,34 @@ local function write(job, state)
   if state == 'depends' and job.delay > 0 then
     call('HSET', name, 'scheduled', format('%.17g', scope.now + job.delay))
   end
+  if job.rare or (job.old and job.old.rare) then
+    write_rare(job, state)
+    join(job, state)
+  end
 end
 
--- Puts a prepared job. -> nothing; writes only, and none of it can fail.
-local function store(job, asking, tracked, batch)
-  local jid, queue, old = job.jid, job.queue, job.old
-  Events.put(jid, queue)
-  if old and old[8] then
-    History.modernise(jid, old[8])
-  end
-  History.put(jid, queue)
-  job.priority = job.priority or (old and tonumber(old[4])) or 0
-  job.retries = job.retries or (old and tonumber(old[6])) or 5
+-- What a put leaves open is as it was, or as it is with new jobs.
+local function complete_options(job, old)
+  job.priority = job.priority or (old and tonumber(old.priority)) or 0
+  job.retries = job.retries or (old and tonumber(old.retries)) or 5
   if not job.tags and old then
-    job.tags = cjson.decode(old[5] or '{}')
+    job.tags = cjson.decode(old.tags or '{}')
   end
   job.tags_text = job.tags and #job.tags > 0 and Tags.text(job.tags) or '{}'
+end
+
+-- Writes down a job that Put has checked. `batch` takes those that are ready. Cannot fail.
+function Store.store(job, asking, tracked, batch)
+  local jid, queue, old = job.jid, job.queue, job.old
+  Events.put(jid, queue)
+  if old and old.history then
+    History.modernise(jid, old.history)
+  end
+  History.put(jid, queue)
+  complete_options(job, not job.fresh and old)
   local held_back = job.open == '1'
   if old then
+    inherit(job, old)
     clear_old(job, old, asking)
     held_back = held_back or call('SCARD', key.dependencies(jid)) > 0
   end
@@ -2909,8 +4580,13 @@ local function store(job, asking, tracked, batch)
     Tags.index(jid, job.tags)
   end
   if job.replacing then
-    Dependencies.link(jid, job.depends)
+    Dependencies.link(jid, job.depends, job.behind or job.on_failure)
+    Needs.add(jid, job.needs)
     held_back = held_back or #job.depends > 0
+  end
+  if job.gate then -- It has no record, and cannot fail.
+    Dependencies.link(jid, { job.gate })
+    held_back = true
   end
   if held_back then
     write(job, 'depends')
@@ -2920,7 +4596,10 @@ local function store(job, asking, tracked, batch)
     Place.scheduled(jid, queue, scope.now + job.delay)
   else
     write(job, 'waiting')
-    if batch then
+    if job.overdue then
+      Place.work(jid, queue, job.priority, job.overdue)
+      Place.ready_since(jid, job.overdue)
+    elseif batch then
       batch(job)
     else
       Place.work(jid, queue, job.priority)
@@ -2930,64 +4609,251 @@ local function store(job, asking, tracked, batch)
     Events.tracked('put', jid)
   end
 end
+end
+
+-- conflict.lua
+do
+-- What becomes of a put whose unique key another job holds: that one stands for it, or begins anew as
+-- this one, or this one waits behind it.
+local Errors, Unique, Store, key = Qless.Errors, Qless.Unique, Qless.Store, Qless.key
+
+local Conflict = {}
+Qless.Conflict = Conflict
+
+local call = redis.call
+
+-- What is of the job itself; the rest belongs to the one whose place it takes.
+local OWN = { jid = true, given = true, old = true, fresh = true, behind = true, first = true, spare = true }
+
+-- The job takes the place of one that was to be put by the same call.
+local function absorb(earlier, job)
+  for name in pairs(earlier) do
+    if not OWN[name] then
+      earlier[name] = nil
+    end
+  end
+  for name, value in pairs(job) do
+    if not OWN[name] then
+      earlier[name] = value
+    end
+  end
+  earlier.fresh = true
+  Unique.push_back(earlier, earlier.first)
+  job.instead = earlier.jid
+end
+
+-- The job takes the place of one that has not started: under its jid, but as if it were new.
+local function replace(command, job, jid, coming)
+  if coming and coming[jid] then
+    Errors.argument(
+      command,
+      'job '
+        .. Errors.name(job.jid)
+        .. ' would replace '
+        .. Errors.name(jid)
+        .. ', which is in the same batch'
+    )
+  end
+  local old = Store.read_old(jid)
+  job.given, job.jid, job.old, job.fresh = job.jid, jid, old, true
+  Unique.push_back(job, tonumber(old.more.first))
+  local behind = old.more.behind
+  if behind and call('SISMEMBER', key.dependencies(jid), behind) == 1 then
+    job.behind = behind
+  end
+  if coming then
+    coming[job.given], coming[jid] = nil, job
+  end
+end
+
+-- Looks whether another job holds the job's key, and what follows. `taken` are the jobs of the
+-- same call by key.
+function Conflict.settle(command, job, coming, taken)
+  local text = job.unique
+  local earlier = taken[text]
+  if earlier and earlier.jid ~= job.jid then
+    local answer = Unique.answer(command, job, earlier.jid, 'waiting')
+    if answer == 'replace' then
+      absorb(earlier, job)
+    elseif answer == 'keep' then
+      job.instead = earlier.jid
+    end
+  else
+    local jid, state = Unique.holder(text)
+    local answer = jid and jid ~= job.jid and Unique.answer(command, job, jid, state)
+    if jid == job.jid and job.old and Unique.is_pending(state) then
+      Unique.push_back(job, tonumber(job.old.more.first))
+    elseif answer == 'keep' then
+      job.instead, job.instead_gone = jid, not state
+    elseif answer == 'replace' then
+      replace(command, job, jid, coming)
+    elseif answer == 'behind' then
+      job.behind = jid
+    end
+  end
+  if not job.instead then
+    taken[text] = job
+  elseif coming then
+    coming[job.jid] = nil
+  end
+end
+end
+
+-- put.lua
+do
+-- Putting a job: a new one, or an old one again (which moves or revives it).
+local Errors, Arguments, Place, Circles, Dependencies, PutOptions, Store, Conflict, Job, Minutes, key =
+  Qless.Errors,
+  Qless.Arguments,
+  Qless.Place,
+  Qless.Circles,
+  Qless.Dependencies,
+  Qless.PutOptions,
+  Qless.Store,
+  Qless.Conflict,
+  Qless.Job,
+  Qless.Minutes,
+  Qless.key
+
+local Put = {}
+Qless.Put = Put
+
+local call = redis.call
+
+-- Reads the old record: an existing job may be left alone.
+function Put.look(job)
+  if job.old == nil then
+    -- Mostly there is none, and that is quickly asked.
+    job.old = call('EXISTS', key.job(job.jid)) == 1 and Store.read_old(job.jid)
+  end
+  job.left_alone = job.absent == '1' and job.old and true
+end
+
+-- Settles what may still be refused. `how` is that of plan.
+function Put.prepare(command, job, coming, planned, how)
+  if job.fresh or job.behind then
+    job.replacing = true
+    job.depends = job.depends or {}
+  end
+  if job.depends and #job.depends > 0 then
+    job.replacing, job.needs = true, job.depends
+    job.depends, job.beyond =
+      Dependencies.open(command, job.depends, coming, job.on_failure, how, job.old and job.jid)
+    job.rare = job.rare or job.beyond
+  end
+  if job.behind then
+    job.depends[#job.depends + 1] = job.behind
+  end
+  if not job.replacing or (how and how.acyclic and not planned) then
+    return
+  end
+  if planned then
+    planned[job.jid] = job.depends
+  end
+  if job.old or planned then
+    Circles.refuse(command, job.jid, job.depends, planned)
+    return
+  end
+  for _, other in ipairs(job.depends) do
+    if other == job.jid then
+      Circles.refuse(command, job.jid, job.depends)
+    end
+  end
+end
 
 local function one(command, args, i)
   Arguments.given(command, 'worker', args[i])
   if (#args - i - 5) % 2 ~= 0 and #args > i + 5 then
     Errors.argument(command, 'Odd number of additional args')
   end
-  local job = parse(command, args, i + 1, i + 6, #args)
-  look(job)
-  prepare(command, job)
+  local job = PutOptions.parse(command, args, i + 1, i + 6, #args)
+  if job.spare then
+    Errors.argument(command, 'spare can only be used in a batch')
+  end
+  Put.look(job)
+  if not job.old and command == 'requeue' then
+    Errors.no_job('requeue', job.jid)
+  end
+  if job.left_alone then
+    return job
+  end
+  if job.unique then
+    Conflict.settle(command, job, nil, {})
+  end
+  if not job.instead then
+    Put.prepare(command, job)
+  end
   return job
 end
 
--- put worker queue jid klass data delay [pairs]
-function Put.put(args, i)
-  local job = one('put', args, i)
+local function put_one(command, args, i)
+  local job = one(command, args, i)
   if job.left_alone then
     return false
+  elseif job.instead then
+    return job.instead
   end
-  store(job, args[i], Job.is_tracked(job.jid))
+  Store.store(job, args[i], Job.is_tracked(job.jid))
   Minutes.count(job.queue, 'put', 1)
   Place.register(job.queue)
   return job.jid
+end
+
+-- put worker queue jid klass data delay [pairs] -> the jid that stands for the job
+function Put.put(args, i)
+  return put_one('put', args, i)
 end
 
 -- requeue worker queue jid klass data delay [pairs]
 function Put.requeue(args, i)
-  local job = one('requeue', args, i)
-  if not job.old then
-    Errors.no_job('requeue', job.jid)
-  end
-  store(job, args[i], Job.is_tracked(job.jid))
-  Minutes.count(job.queue, 'put', 1)
-  Place.register(job.queue)
-  return job.jid
+  return put_one('requeue', args, i)
+end
 end
 
--- The jobs of a batch: jid queue klass data delay k (name value)*k each.
-local function parse_many(args, i)
-  local jobs, jids, coming = {}, {}, {}
+-- batch.lua
+do
+-- Putting many jobs in one call: all of them, or none.
+local Errors, Arguments, Place, Dependencies, PutOptions, Store, Conflict, Put, Job, Minutes, key =
+  Qless.Errors,
+  Qless.Arguments,
+  Qless.Place,
+  Qless.Dependencies,
+  Qless.PutOptions,
+  Qless.Store,
+  Qless.Conflict,
+  Qless.Put,
+  Qless.Job,
+  Qless.Minutes,
+  Qless.key
+
+local call = redis.call
+
+-- The jobs of a batch: jid queue klass data delay k (name value)*k each. -> jobs, their jids, the jobs
+-- by jid, and which options that concern others any of them has
+local function parse_many(command, args, i)
+  local jobs, jids, coming, has = {}, {}, {}, {}
   local total, n = #args, 0
   while i <= total do
-    local pairs_given = Arguments.whole('put.many', 'number of options', args[i + 5], 0)
+    local pairs_given = Arguments.whole(command, 'number of options', args[i + 5], 0)
     local last = i + 5 + 2 * pairs_given
     if last > total then
-      Errors.argument('put.many', 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')
+      Errors.argument(command, 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')
     end
     args[i], args[i + 1] = args[i + 1], args[i] -- a single put names the queue first
-    local job = parse('put.many', args, i, i + 6, last)
+    local job = PutOptions.parse(command, args, i, i + 6, last)
     if coming[job.jid] then
-      Errors.argument('put.many', 'jid ' .. Errors.name(job.jid) .. ' twice in one batch')
+      Errors.argument(command, 'jid ' .. Errors.name(job.jid) .. ' twice in one batch')
     end
     coming[job.jid] = job
+    has.unique = has.unique or job.unique
+    has.depends = has.depends or job.depends
+    has.spare = has.spare or job.spare
     n = n + 1
     jobs[n], jids[n] = job, job.jid
     i = last + 1
   end
-  Arguments.bounded('put.many', n)
-  return jobs, jids, coming
+  Arguments.bounded(command, n)
+  return jobs, jids, coming, has
 end
 
 -- Is none of the jobs there yet? Mostly so, and then one question answers for all.
@@ -2999,45 +4865,151 @@ local function all_new(jids)
   return #names == 0 or call('EXISTS', unpack(names)) == 0
 end
 
--- put.many worker (jid queue klass data delay k (name value)*k)... -> the jids left alone
-function Put.many(args, i)
-  local worker = Arguments.given('put.many', 'worker', args[i])
-  local jobs, jids, coming = parse_many(args, i + 1)
-  local fresh, planned = all_new(jids), nil
+-- Reads what there is of the jobs: some may be left alone.
+local function look_at_all(jobs, fresh, coming)
   for _, job in ipairs(jobs) do
     if fresh then
       job.old = false
     end
-    look(job)
+    Put.look(job)
     if job.left_alone then
       coming[job.jid] = nil
-    elseif job.depends and #job.depends > 0 then
-      planned = planned or {}
-      planned[job.jid] = job.depends
     end
   end
+end
+
+-- Which other job stands for a job. -> given jid -> the jid of the other, false if that is gone; or nil
+local function stand_ins(command, jobs, coming)
+  local taken, stands = {}, nil
   for _, job in ipairs(jobs) do
-    prepare('put.many', job, coming, planned)
-  end
-  local tracked, left, counts, ready = Job.tracked_among(jids), {}, {}, {}
-  local scores = Place.scores()
-  local function batch(job)
-    local queue, priority = job.queue, job.priority
-    local list = ready[queue]
-    if not list then
-      list = {}
-      ready[queue] = list
+    if job.unique and not job.left_alone then
+      Conflict.settle(command, job, coming, taken)
+      if job.instead or job.given then
+        stands = stands or {}
+        stands[job.given or job.jid] = job.instead or job.jid
+        if job.instead_gone then
+          stands[job.jid] = false
+        end
+      end
     end
-    local n = #list
-    list[n + 1], list[n + 2] = scores[priority], job.jid
   end
-  for n = 1, #jobs do
+  return stands
+end
+
+-- Dependencies on jobs that another one stands for are dependencies on the other one.
+local function translate(job, stands)
+  local depends, seen = {}, {}
+  for _, jid in ipairs(job.depends or {}) do
+    if stands[jid] ~= nil then
+      jid = stands[jid]
+    end
+    if jid and not seen[jid] then
+      seen[jid] = true
+      depends[#depends + 1] = jid
+    end
+  end
+  job.depends = job.depends and depends
+end
+
+-- Leaves out the spare jobs on which no job of the batch depends that is put.
+local function leave_spare_ones(jobs, coming)
+  local wanted = {}
+  for n = #jobs, 1, -1 do
     local job = jobs[n]
+    if coming[job.jid] == job then
+      if job.spare == '1' and not wanted[job.jid] then
+        job.left_alone, coming[job.jid] = true, nil
+      else
+        for _, jid in ipairs(job.depends or {}) do
+          wanted[jid] = true
+        end
+      end
+    elseif job.instead and job.spare ~= '1' then
+      wanted[job.instead] = true
+    end
+  end
+end
+
+-- The dependencies of a batch, by jid, if they could make a circle: jobs that are all new, and of
+-- which each waits for earlier ones only, cannot.
+local function links(jobs, coming)
+  local planned, earlier, harmless = nil, {}, true
+  for _, job in ipairs(jobs) do
+    if coming[job.jid] == job then
+      if job.depends and #job.depends > 0 then
+        planned = planned or {}
+        planned[job.jid] = job.depends
+        for _, other in ipairs(job.depends) do
+          harmless = harmless and (not coming[other] or earlier[other])
+        end
+      end
+      harmless = harmless and not job.old
+      earlier[job.jid] = true
+    end
+  end
+  return not harmless and planned or nil
+end
+
+-- Checks a batch and writes nothing. `how` may say that jobs not there yet make no circle (`acyclic`), that
+-- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
+-- function `known`), and for which others have come to stand before (a metatable `instead`).
+-- -> what carry_out wants
+function Put.plan(command, args, i, how)
+  how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
+  local jobs, jids, coming, has = parse_many(command, args, i)
+  look_at_all(jobs, all_new(jids), coming)
+  local stands = has.unique and stand_ins(command, jobs, coming)
+  if how and how.instead then
+    stands = setmetatable(stands or {}, how.instead)
+  end
+  for n = 1, stands and #jobs or 0 do
+    translate(jobs[n], stands)
+  end
+  if has.spare then
+    leave_spare_ones(jobs, coming)
+  end
+  local planned = has.depends and links(jobs, coming) or nil
+  for n = 1, (has.depends or has.unique) and #jobs or 0 do
+    local job = jobs[n]
+    if coming[job.jid] == job then
+      Put.prepare(command, job, coming, planned, how)
+    end
+  end
+  return { jobs = jobs, jids = jids, coming = coming, how = how }
+end
+
+-- Collects jobs that are ready, to be placed together.
+local function collector()
+  local ready, scores = {}, Place.scores()
+  return ready,
+    function(job)
+      local queue, priority = job.queue, job.priority
+      local list = ready[queue]
+      if not list then
+        list = {}
+        ready[queue] = list
+      end
+      local n = #list
+      list[n + 1], list[n + 2] = scores[priority], job.jid
+    end
+end
+
+-- Puts the jobs of a plan; cannot fail. -> the jids left alone; given jid, jid that stands for it …
+function Put.carry_out(plan, worker)
+  local tracked, left, instead, counts = Job.tracked_among(plan.jids), {}, {}, {}
+  local ready, batch = collector()
+  for n = 1, #plan.jobs do
+    local job = plan.jobs[n]
     if job.left_alone then
       left[#left + 1] = job.jid
+    elseif job.instead then
+      instead[#instead + 1], instead[#instead + 2] = job.given or job.jid, job.instead
     else
-      store(job, worker, tracked[job.jid], batch)
+      Store.store(job, worker, tracked[job.jid], batch)
       counts[job.queue] = (counts[job.queue] or 0) + 1
+      if job.given then
+        instead[#instead + 1], instead[#instead + 2] = job.given, job.jid
+      end
     end
   end
   for queue, list in pairs(ready) do
@@ -3047,7 +5019,14 @@ function Put.many(args, i)
     Minutes.count(queue, 'put', count)
     Place.register(queue)
   end
-  return left
+  Dependencies.follow_failed(plan.how)
+  return { left, instead }
+end
+
+-- put.many worker (jid queue klass data delay k (name value)*k)... -> as carry_out
+function Put.many(args, i)
+  local worker = Arguments.given('put.many', 'worker', args[i])
+  return Put.carry_out(Put.plan('put.many', args, i + 1), worker)
 end
 end
 
@@ -3062,8 +5041,8 @@ Qless.Lock = Lock
 
 local call = redis.call
 
--- What ends a run: the fields that every end needs, then those that only a completion can spare.
-local ENDING = { 'worker', 'state', 'queue', 'token', 'time', 'retries', 'grace', 'progress' }
+-- What ends a run: the fields that a completion by its token needs, then those of every other end.
+local ENDING = { 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare' }
 local ENDING_OTHERWISE = {
   'worker',
   'state',
@@ -3073,6 +5052,7 @@ local ENDING_OTHERWISE = {
   'retries',
   'grace',
   'progress',
+  'rare',
   'remaining',
   'priority',
   'crashes',
@@ -3123,9 +5103,10 @@ function Lock.claim(command, jid, proof)
     time = tonumber(values[5]) or scope.now,
     retries = values[6] or '0',
     marked = values[7] or values[8],
-    remaining = tonumber(values[9]) or 0,
-    priority = tonumber(values[10]) or 0,
-    crashes = tonumber(values[11]) or 0,
+    rare = values[9] or nil,
+    remaining = tonumber(values[10]) or 0,
+    priority = tonumber(values[11]) or 0,
+    crashes = tonumber(values[12]) or 0,
   }
 end
 
@@ -3170,10 +5151,60 @@ function Lock.extend(job, expires)
 end
 end
 
+-- spawn.lua
+do
+-- spawn: a running job puts others, for which whoever depends on it has to wait as well.
+local Errors, Arguments, Spawned, Lock, Put, Workflow, key =
+  Qless.Errors, Qless.Arguments, Qless.Spawned, Qless.Lock, Qless.Put, Qless.Workflow, Qless.key
+
+local Spawn = {}
+Qless.Spawn = Spawn
+
+local call = redis.call
+
+-- The jobs of the plan as they are now, or those that stand for them.
+local function present(spawner, plan)
+  local jobs, seen = {}, { [spawner] = true }
+  for _, job in ipairs(plan.jobs) do
+    local jid = job.instead or job.jid
+    local state = call('HGET', key.job(jid), 'state')
+    if state and not seen[jid] then
+      seen[jid] = true
+      jobs[#jobs + 1] = { jid = jid, state = state }
+    end
+  end
+  return jobs
+end
+
+-- spawn jid token worker (as put.many) -> as put.many
+function Spawn.spawn(args, i)
+  local jid, worker = Arguments.given('spawn', 'jid', args[i]), args[i + 2]
+  Lock.holder('spawn', jid, args[i + 1])
+  Arguments.given('spawn', 'worker', worker)
+  local plan = Put.plan('spawn', args, i + 3)
+  if plan.coming[jid] then
+    Errors.argument('spawn', 'job ' .. Errors.name(jid) .. ' cannot spawn itself')
+  end
+  local workflow = call('HGET', key.job(jid), 'workflow')
+  if workflow then
+    Workflow.must_go_on('spawn', workflow)
+  end
+  for _, job in ipairs(plan.jobs) do
+    if workflow and not job.workflow then
+      job.workflow, job.rare = workflow, true
+    end
+  end
+  local reply = Put.carry_out(plan, worker)
+  Spawned.adopt(jid, present(jid, plan))
+  return reply
+end
+end
+
 -- expiry.lua
 do
 -- Completed jobs are forgotten when they are too old or too many.
-local Clock, Config, Tags, scope, key = Qless.Clock, Qless.Config, Qless.Tags, Qless.scope, Qless.key
+local Clock, Config, Tags, Needs, scope, key =
+  Qless.Clock, Qless.Config, Qless.Tags, Qless.Needs, Qless.scope, Qless.key
 
 local Expiry = {}
 Qless.Expiry = Expiry
@@ -3187,14 +5218,18 @@ local EXPIRED = 200
 local MANY, LONG, FEW = 1000, 60, 8
 
 local function expire(jids)
-  local names, tagged = {}, call('EXISTS', key.tags()) == 1
-  for n, jid in ipairs(jids) do
+  local names, tagged, needing = {}, call('EXISTS', key.tags()) == 1, Needs.exist()
+  for _, jid in ipairs(jids) do
     local tags = tagged and call('HGET', key.job(jid), 'tags')
     if tags and tags ~= '{}' then
       Tags.unindex(jid, cjson.decode(tags))
     end
     -- A job that was completed has no links any more.
-    names[2 * n - 1], names[2 * n] = key.job(jid), key.history(jid)
+    local at = #names
+    names[at + 1], names[at + 2] = key.job(jid), key.history(jid)
+    if needing then
+      names[at + 3] = key.needs(jid)
+    end
   end
   if #names > 0 then
     call('DEL', unpack(names))
@@ -3228,7 +5263,7 @@ end
 -- outcome.lua
 do
 -- How a run ends: complete, advance, fail, retry, give back.
-local Errors, Arguments, Events, Samples, Failures, History, Place, Dependencies, Job, Lock, Expiry, scope, key =
+local Errors, Arguments, Events, Samples, Failures, History, Place, Needs, Circles, Dependencies, Job, Lock =
   Qless.Errors,
   Qless.Arguments,
   Qless.Events,
@@ -3236,12 +5271,12 @@ local Errors, Arguments, Events, Samples, Failures, History, Place, Dependencies
   Qless.Failures,
   Qless.History,
   Qless.Place,
+  Qless.Needs,
+  Qless.Circles,
   Qless.Dependencies,
   Qless.Job,
-  Qless.Lock,
-  Qless.Expiry,
-  Qless.scope,
-  Qless.key
+  Qless.Lock
+local Expiry, Ended, scope, key = Qless.Expiry, Qless.Ended, Qless.scope, Qless.key
 
 local Outcome = {}
 Qless.Outcome = Outcome
@@ -3296,12 +5331,13 @@ end
 local function finish(job, data)
   Outcome.write_complete(job.key, job.retries, data)
   call('ZADD', key.completed(), scope.now, job.jid)
+  Ended.completed({ job.jid }, { job.rare and job.jid }) -- which reads the record, so before it may go
   Expiry.after(1)
-  Dependencies.release({ job.jid })
 end
 
--- Completes a job that goes on in another queue. -> its new state
-function Outcome.advance(job, to, delay, depends, data)
+-- Completes a job that goes on in another queue, where it waits for what is open of what it
+-- `needs`. -> its new state
+function Outcome.advance(job, to, delay, depends, data, needs, beyond)
   local jid = job.jid
   History.put(jid, to)
   Place.register(to)
@@ -3330,7 +5366,10 @@ function Outcome.advance(job, to, delay, depends, data)
   end
   Outcome.forget_run(job)
   if state == 'depends' then
-    Dependencies.link(jid, depends)
+    Dependencies.link(jid, depends, job.rare and call('HGET', key.job(jid), 'on_failure'))
+    if beyond then
+      call('HSET', key.job(jid), 'beyond', beyond, 'rare', '1')
+    end
     if delay > 0 then
       call('HSET', key.job(jid), 'scheduled', scope.now + delay)
     end
@@ -3340,6 +5379,8 @@ function Outcome.advance(job, to, delay, depends, data)
   else
     Place.work(jid, to, job.priority)
   end
+  Needs.add(jid, needs)
+  Ended.goes_on(job, state, true)
   return state
 end
 
@@ -3367,6 +5408,7 @@ function Outcome.complete(args, i)
   end
   delay = delay and Arguments.number('complete', 'delay', delay) or 0
   depends = depends and Arguments.names('complete', 'depends', depends) or {}
+  local needs, beyond
   local result, ttl = options.result, nil
   if result and result ~= '' then
     Arguments.json('complete', 'result', result, Arguments.text_bytes)
@@ -3381,8 +5423,9 @@ function Outcome.complete(args, i)
   end
   if to then
     Arguments.queue('complete', to)
-    depends = Dependencies.open('complete', depends)
-    Dependencies.no_circle('complete', jid, depends)
+    needs = depends
+    depends, beyond = Dependencies.open_for('complete', jid, depends)
+    Circles.refuse('complete', jid, depends)
   end
 
   History.done(jid)
@@ -3394,7 +5437,7 @@ function Outcome.complete(args, i)
   end
   if to then
     Events.advanced(jid, job.queue, to)
-    return Outcome.advance(job, to, delay, depends, data)
+    return Outcome.advance(job, to, delay, depends, data, needs, beyond)
   end
   Events.completed(jid, job.queue)
   Outcome.forget_run(job)
@@ -3402,12 +5445,14 @@ function Outcome.complete(args, i)
   return 'complete'
 end
 
--- Files a job as failed. `failing` is the worker whose run failed it, or nil.
+-- Files a job as failed, which ran unless `job.state` says otherwise. `failing` is the worker whose
+-- run failed it, or nil.
 function Outcome.write_failed(job, group, message, when, failing)
   local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
   call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   forget_all(job)
   Failures.add(job.jid, job.queue, group)
+  Ended.failed(job.jid, job.state or 'running', job.rare)
 end
 
 -- A message of at most 64 KiB: its end is what tells the most.
@@ -3490,6 +5535,7 @@ function Outcome.back(job, queue, delay, failure, again)
   if queue ~= job.queue then
     Place.register(queue)
   end
+  Ended.goes_on(job, state)
 end
 
 -- One retry less: back into the queue, or failed when none is left. -> what remains
@@ -3546,11 +5592,583 @@ function Outcome.release(args, i)
 end
 end
 
+-- ticks.lua
+do
+-- Ticks of a schedule: which of them are made up for, and the job that one puts.
+local Tags, History, Place, Minutes, scope, key =
+  Qless.Tags, Qless.History, Qless.Place, Qless.Minutes, Qless.scope, Qless.key
+
+local Ticks = {}
+Qless.Ticks = Ticks
+
+local call, format, min = redis.call, string.format, math.min
+
+-- What may become of missed ticks: all are made up for, the last of them, or none.
+Ticks.policies = { all = true, last = true, none = true }
+
+-- A tick is missed when it is late by more than this: half the time to the tick after it, at most
+-- so many seconds.
+local GRACE = 60
+
+local function is_missed(tick, following)
+  return scope.now - tick > min(GRACE, (following - tick) / 2)
+end
+
+-- Ticks are due: `first`, which `following` comes after, to `last`, which `next` comes after.
+-- -> the tick that puts a job now, or nil; and the tick to go on with
+function Ticks.choose(policy, first, following, last, next)
+  if policy == 'all' then
+    return first, following
+  elseif policy == 'none' and is_missed(last, next) then
+    return nil, next
+  end
+  return last, next
+end
+
+-- A score for cron schedules that is due now and that nobody takes for a tick, which is whole.
+function Ticks.none_yet(time)
+  return time == math.floor(time) and time - 2 ^ -10 or time
+end
+
+-- What few jobs have; `rare` says that there is some of it.
+local function write_rare(record, child)
+  local name = key.job(child)
+  if record.context then
+    call('HSET', name, 'context', record.context)
+  end
+  if record.expires then
+    call('HSET', name, 'deadline', format('%.17g', scope.now + tonumber(record.expires)), 'rare', '1')
+  end
+  if record.unique then
+    -- The key names the job put last, until that one has ended.
+    call('HSET', name, 'unique', 'e' .. record.unique, 'rare', '1')
+    Qless.Unique.take(child, record.unique)
+  end
+end
+
+-- Puts the job of a tick, without a word. `record` is that of the schedule.
+function Ticks.put(record, child, time)
+  call(
+    'HSET',
+    key.job(child),
+    'state',
+    'waiting',
+    'worker',
+    '',
+    'expires',
+    0,
+    'time',
+    format('%.20f', time),
+    'remaining',
+    record.retries,
+    'jid',
+    child,
+    'klass',
+    record.klass,
+    'data',
+    record.data,
+    'priority',
+    record.priority,
+    'tags',
+    record.tags,
+    'queue',
+    record.queue,
+    'retries',
+    record.retries,
+    'spawned_from_jid',
+    record.jid
+  )
+  if record.context or record.expires or record.unique then
+    write_rare(record, child)
+  end
+  local tags = cjson.decode(record.tags)
+  if #tags > 0 then
+    Tags.index(child, tags)
+  end
+  History.put(child, record.queue, time)
+  Place.work(child, record.queue, tonumber(record.priority), time)
+  Minutes.count(record.queue, 'put', 1)
+end
+end
+
+-- definition.lua
+do
+-- What a schedule is made of: how it is checked, and what of it is stored.
+local Errors, Arguments, Tags, Ticks = Qless.Errors, Qless.Arguments, Qless.Tags, Qless.Ticks
+
+local Definition = {}
+Qless.Definition = Definition
+
+local LONGEST_TEXT = 255 -- bytes
+
+local function short(what)
+  return function(command, value)
+    if #value > LONGEST_TEXT then
+      Errors.argument(command, what .. ' has ' .. #value .. ' bytes, at most ' .. LONGEST_TEXT)
+    end
+    return value
+  end
+end
+
+local function number(what)
+  return function(command, value)
+    return Arguments.number(command, what, value)
+  end
+end
+
+-- How what a schedule is made of is checked, and what of it is stored; '' takes away what is optional.
+local CHECKS = {
+  queue = Arguments.queue,
+  klass = function(command, value)
+    return Arguments.given(command, 'klass', value)
+  end,
+  data = function(command, value)
+    Arguments.json(command, 'data', value)
+    return value
+  end,
+  interval = function(command, value)
+    local interval = Arguments.number(command, 'interval', value)
+    if interval < 1 then
+      Errors.argument(command, 'interval must be at least 1 second, not ' .. Errors.name(value))
+    end
+    return interval
+  end,
+  offset = number('offset'),
+  cron = short('cron'),
+  timezone = short('timezone'),
+  priority = number('priority'),
+  retries = function(command, value)
+    return Arguments.whole(command, 'retries', value, 0)
+  end,
+  backlog = function(command, value)
+    return Arguments.whole(command, 'backlog', value, 0)
+  end,
+  tags = function(command, value)
+    return Tags.text(Arguments.tag_list(command, value))
+  end,
+  missed = function(command, value)
+    if not Ticks.policies[value] then
+      Errors.argument(command, 'missed must be all, last or none, not ' .. Errors.name(value))
+    end
+    return value
+  end,
+  context = function(command, value)
+    if value ~= '' then
+      Arguments.object(command, 'context', value)
+    end
+    return value
+  end,
+  expires = function(command, value)
+    return value == '' and value or Arguments.number(command, 'expires', value)
+  end,
+  unique = short('unique'),
+  name = short('name'),
+  owner = short('owner'),
+  declared = short('declared'),
+}
+
+-- One checked value.
+function Definition.check(command, field, value)
+  return CHECKS[field](command, value)
+end
+
+-- What is stored where nothing is given.
+Definition.defaults = { priority = 0, retries = 5, tags = '{}', missed = 'last' }
+
+-- Checks option pairs from args[i] on, and lays their values over `made`.
+function Definition.lay_over(command, made, args, i, refused)
+  if (#args - i + 1) % 2 ~= 0 then
+    Errors.argument(command, 'Odd number of additional args')
+  end
+  local given = {}
+  for n = i, #args, 2 do
+    local name, value = args[n], args[n + 1]
+    if refused[name] or not (CHECKS[name] or name == 'force') then
+      Errors.argument(command, 'Unknown option ' .. Errors.name(name))
+    elseif name == 'force' then
+      made.force = value == '1'
+    else
+      value = CHECKS[name](command, value)
+      given[name] = true
+      made[name] = value ~= '' and value or nil
+    end
+  end
+  return given
+end
+
+-- An interval schedule has no cron, and the other way round.
+function Definition.settle_kind(command, made, given)
+  if given.interval and given.cron then
+    Errors.argument(command, 'either interval or cron wanted, not both')
+  elseif given.cron then
+    made.interval = nil
+    made.backlog, made.offset = given.backlog and made.backlog, given.offset and made.offset
+  elseif given.interval then
+    made.cron, made.timezone = nil, given.timezone and made.timezone
+  end
+  if not made.interval and not made.cron then
+    Errors.argument(command, 'interval or cron wanted')
+  elseif made.cron then
+    if made.backlog or made.offset then
+      Errors.argument(command, 'backlog and offset belong to an interval, not to cron')
+    end
+    made.timezone = made.timezone or 'UTC'
+  elseif made.timezone then
+    Errors.argument(command, 'timezone belongs to cron, not to an interval')
+  end
+end
+end
+
+-- schedules.lua
+do
+-- Schedules of both kinds: interval ones, which are recurring jobs' templates, and cron ones.
+-- One id names one schedule. Here they are made, changed, paused and removed.
+local Errors, Arguments, Definition, Place, Ticks, Clock, Wake, Events, scope, key =
+  Qless.Errors,
+  Qless.Arguments,
+  Qless.Definition,
+  Qless.Place,
+  Qless.Ticks,
+  Qless.Clock,
+  Qless.Wake,
+  Qless.Events,
+  Qless.scope,
+  Qless.key
+
+local Schedules = {}
+Qless.Schedules = Schedules
+
+local call, format, ceil = redis.call, string.format, math.ceil
+
+local LONGEST_ID = 200 -- bytes: its jobs' ids are longer
+local MOST_DECLARED = 1000
+
+-- What a template has beyond what qless gives it.
+local OURS = {
+  'name',
+  'owner',
+  'missed',
+  'context',
+  'unique',
+  'expires',
+  'offset',
+  'last',
+  'paused',
+  'edited',
+  'declared',
+}
+
+local function unknown(command, id)
+  Errors.raise('NOSCHEDULE', command .. '(): Schedule ' .. Errors.name(id) .. ' does not exist')
+end
+
+-- The key of a record, or nil if there is no such schedule.
+local function name_of(id)
+  if call('EXISTS', key.schedule(id)) == 1 then
+    return key.schedule(id)
+  elseif call('EXISTS', key.template(id)) == 1 then
+    return key.template(id)
+  end
+end
+
+-- The record of a schedule or nil. Its `due` is when it goes on, unless it is paused.
+function Schedules.read(id)
+  local name = name_of(id)
+  if not name then
+    return nil
+  end
+  local record, fields = {}, call('HGETALL', name)
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  record.jid, record.tags = id, record.tags or '{}'
+  record.place = record.cron and key.schedules() or key.place(record.queue, 'recur')
+  record.due = tonumber(record.paused or call('ZSCORE', record.place, id) or scope.now)
+  return record
+end
+
+local function must_read(command, id)
+  return Schedules.read(Arguments.given(command, 'id', id)) or unknown(command, id)
+end
+
+-- The first tick of an interval's rhythm after now.
+local function after_now(due, interval)
+  if due > scope.now then
+    return due
+  end
+  local next = due + ceil((scope.now - due) / interval) * interval
+  return next > scope.now and next or next + interval
+end
+
+-- When a changed interval goes on: it keeps its rhythm, and what is due stays due.
+local function next_of_interval(made, old)
+  if not old or old.cron or (made.offset and made.offset ~= tonumber(old.offset)) then
+    return scope.now + (made.offset or 0)
+  end
+  local before = tonumber(old.interval)
+  if made.interval == before or old.due <= scope.now then
+    return old.due
+  end
+  return after_now(old.due - before + made.interval, made.interval)
+end
+
+-- When a cron schedule goes on, and since when its ticks count if that is no tick itself: those
+-- who know cron will look.
+local function next_of_cron(made, old)
+  if old and old.cron == made.cron and old.timezone == made.timezone then
+    return old.due, old.since
+  end
+  return Ticks.none_yet(scope.now), format('%.17g', scope.now)
+end
+
+-- Removes the record and all that refers to it.
+local function drop(record)
+  local id = record.jid
+  call('ZREM', record.place, id)
+  call('DEL', record.cron and key.schedule(id) or key.template(id))
+  call('ZREM', key.paused_schedules(), id)
+  call('HDEL', key.declared_schedules(), id)
+end
+
+local FIELDS = {
+  'queue',
+  'klass',
+  'data',
+  'priority',
+  'retries',
+  'tags',
+  'interval',
+  'backlog',
+  'offset',
+  'cron',
+  'timezone',
+  'since',
+  'count',
+  'last',
+  'name',
+  'owner',
+  'declared',
+  'edited',
+  'missed',
+  'context',
+  'unique',
+  'expires',
+  'paused',
+}
+
+local function put_in_place(record, due)
+  call('ZADD', record.place, format('%.17g', due), record.jid)
+  if record.cron then
+    Events.schedules(call('GET', key.ticker()))
+  else
+    Wake.due(record.queue, due)
+  end
+end
+
+-- Writes what has been checked, in place of the old record. None of it can fail.
+local function store(made, old)
+  local id, values = made.jid, {}
+  local due
+  if made.cron then
+    due, made.since = next_of_cron(made, old)
+    made.missed = made.missed or Definition.defaults.missed -- an old client's template has none
+  else
+    due, made.since = next_of_interval(made, old), nil
+    made.backlog = made.backlog or 0
+  end
+  made.place = made.cron and key.schedules() or key.place(made.queue, 'recur')
+  made.count = old and old.count or made.cron and 0 or Qless.Recurring.last_child(id)
+  made.last, made.paused = old and old.last, old and old.paused and format('%.17g', due)
+  if old then
+    drop(old)
+  end
+  for _, field in ipairs(FIELDS) do
+    if made[field] then
+      values[#values + 1] = field
+      values[#values + 1] = made[field]
+    end
+  end
+  if made.cron then
+    call('HSET', key.schedule(id), unpack(values))
+  else
+    call('HSET', key.template(id), 'jid', id, 'state', 'recur', 'type', 'interval', unpack(values))
+  end
+  if made.declared then
+    call('HSET', key.declared_schedules(), id, made.declared)
+  end
+  if made.paused then
+    call('ZADD', key.paused_schedules(), scope.now, id)
+  else
+    put_in_place(made, due)
+  end
+  Place.register(made.queue)
+end
+
+-- Does a schedule stay as it is? Who declares leaves alone what is another's, or was edited.
+local function stays(made, old)
+  if not old or made.force then
+    return nil
+  elseif made.owner and ((old.owner or '') ~= made.owner or old.edited) then
+    return 'kept'
+  elseif made.declared and old.declared == made.declared then
+    return 'same'
+  end
+end
+
+local function refuse_too_many(made)
+  if
+    made.declared
+    and call('HEXISTS', key.declared_schedules(), made.jid) == 0
+    and call('HLEN', key.declared_schedules()) >= MOST_DECLARED
+  then
+    Errors.raise('TOOBIG', 'schedule.set(): more than ' .. MOST_DECLARED .. ' declared schedules')
+  end
+end
+
+-- schedule.set id queue klass data [pairs] -> new, changed, same or kept
+function Schedules.set(args, i)
+  local id = Arguments.jid('schedule.set', args[i])
+  if #id > LONGEST_ID then
+    Errors.argument('schedule.set', 'id has ' .. #id .. ' bytes, at most ' .. LONGEST_ID)
+  end
+  local made = { jid = id }
+  for n, field in ipairs({ 'queue', 'klass', 'data' }) do
+    made[field] = Definition.check('schedule.set', field, args[i + n])
+  end
+  local given =
+    Definition.lay_over('schedule.set', made, args, i + 4, { queue = true, klass = true, data = true })
+  Definition.settle_kind('schedule.set', made, given)
+  for field, value in pairs(Definition.defaults) do
+    made[field] = made[field] or value
+  end
+  local old = Schedules.read(id)
+  local reply = stays(made, old)
+  if not reply then
+    refuse_too_many(made)
+    store(made, old)
+    reply = old and 'changed' or 'new'
+  end
+  return reply
+end
+
+-- schedule.update id name value ...: an operator's changes
+function Schedules.update(args, i)
+  local old = must_read('schedule.update', args[i])
+  local made = { jid = old.jid }
+  for _, field in ipairs(FIELDS) do
+    made[field] = old[field]
+  end
+  local given =
+    Definition.lay_over('schedule.update', made, args, i + 1, { owner = true, declared = true, force = true })
+  Definition.settle_kind('schedule.update', made, given)
+  made.interval, made.offset = tonumber(made.interval), tonumber(made.offset)
+  made.edited = made.owner and '1' or nil
+  store(made, old)
+end
+
+-- Reads several schedules, all of which must exist.
+local function read_all(command, args, i)
+  Arguments.given(command, 'id', args[i])
+  Arguments.bounded(command, #args - i + 1)
+  local records, seen = {}, {}
+  for n = i, #args do
+    if not seen[args[n]] then
+      seen[args[n]] = true
+      records[#records + 1] = must_read(command, args[n])
+    end
+  end
+  return records
+end
+
+local function record_name(record)
+  return record.cron and key.schedule(record.jid) or key.template(record.jid)
+end
+
+-- schedule.pause id... -> how many were not paused
+function Schedules.pause(args, i)
+  local changed = 0
+  for _, record in ipairs(read_all('schedule.pause', args, i)) do
+    if not record.paused then
+      call('ZREM', record.place, record.jid)
+      call('HSET', record_name(record), 'paused', format('%.17g', record.due))
+      call('ZADD', key.paused_schedules(), scope.now, record.jid)
+      changed = changed + 1
+    end
+  end
+  return changed
+end
+
+-- Goes on in its old rhythm; what fell due in the pause is no missed tick.
+local function resume(record)
+  local name, due = record_name(record), record.due
+  if not record.cron then
+    due = after_now(due, tonumber(record.interval))
+  elseif due <= scope.now then
+    due = Ticks.none_yet(scope.now)
+    call('HSET', name, 'since', format('%.17g', scope.now))
+  end
+  call('HDEL', name, 'paused')
+  call('ZREM', key.paused_schedules(), record.jid)
+  put_in_place(record, due)
+end
+
+-- schedule.resume id... -> how many were paused
+function Schedules.resume(args, i)
+  local changed = 0
+  for _, record in ipairs(read_all('schedule.resume', args, i)) do
+    if record.paused then
+      resume(record)
+      changed = changed + 1
+    end
+  end
+  return changed
+end
+
+-- schedule.run id -> the jid of the job that is put now, outside the rhythm
+function Schedules.run(args, i)
+  local record = must_read('schedule.run', args[i])
+  local child
+  repeat
+    child = record.jid .. '@run-' .. Clock.draw()
+  until call('EXISTS', key.job(child)) == 0
+  Ticks.put(record, child, scope.now)
+  call('HINCRBY', record_name(record), 'count', 1)
+  Place.register(record.queue)
+  return child
+end
+
+-- schedule.remove id... -> how many there were; the jobs that they have put stay
+function Schedules.remove(args, i)
+  Arguments.given('schedule.remove', 'id', args[i])
+  Arguments.bounded('schedule.remove', #args - i + 1)
+  local removed = 0
+  for n = i, #args do
+    local record = Schedules.read(args[n])
+    if record then
+      drop(record)
+      removed = removed + 1
+    end
+  end
+  return removed
+end
+
+-- Takes away what only calls with KEYS give: the template is made anew, or is to go.
+function Schedules.forget(id)
+  if scope.live then
+    call('ZREM', key.schedules(), id)
+    call('DEL', key.schedule(id))
+    call('ZREM', key.paused_schedules(), id)
+    call('HDEL', key.declared_schedules(), id)
+    call('HDEL', key.template(id), unpack(OURS))
+  end
+end
+end
+
 -- recurring.lua
 do
 -- Recurring jobs: templates, and the jobs they spawn when their time comes.
-local Errors, Arguments, Place, Tags, History, Minutes, scope, key =
-  Qless.Errors, Qless.Arguments, Qless.Place, Qless.Tags, Qless.History, Qless.Minutes, Qless.scope, Qless.key
+local Errors, Arguments, Place, Tags, Ticks, scope, key =
+  Qless.Errors, Qless.Arguments, Qless.Place, Qless.Tags, Qless.Ticks, Qless.scope, Qless.key
 
 local Recurring = {}
 Qless.Recurring = Recurring
@@ -3568,7 +6186,7 @@ local function interval_of(command, value)
 end
 
 -- The last number a template of this jid may have given away: children are never overwritten.
-local function last_child(jid)
+function Recurring.last_child(jid)
   local last = 0
   while call('EXISTS', key.job(jid .. '-' .. format('%.0f', last + 1))) == 1 and last < 2 ^ 30 do
     last = last == 0 and 1 or last * 2
@@ -3598,6 +6216,7 @@ function Recurring.recur(args, i)
   if old[1] then
     call('ZREM', key.place(old[1], 'recur'), jid)
   end
+  Qless.Schedules.forget(jid)
   call(
     'HSET',
     key.template(jid),
@@ -3618,7 +6237,7 @@ function Recurring.recur(args, i)
     'type',
     'interval',
     'count',
-    old[2] or last_child(jid),
+    old[2] or Recurring.last_child(jid),
     'interval',
     interval,
     'retries',
@@ -3693,13 +6312,26 @@ local CHANGES = {
   end,
 }
 
+-- A paused template is in no place, and its record says when it would go on.
 local function move(record, jid, queue)
+  Place.register(queue)
+  if record.paused then
+    return
+  end
   local due = call('ZSCORE', key.place(record.queue, 'recur'), jid)
   call('ZREM', key.place(record.queue, 'recur'), jid)
   call('ZADD', key.place(queue, 'recur'), due or scope.now, jid)
   Qless.Wake.due(queue, tonumber(due) or scope.now)
-  Place.register(queue)
-  record.queue = queue
+end
+
+-- A changed interval shifts what comes next.
+local function shift(record, jid, by)
+  if record.paused then
+    call('HSET', key.template(jid), 'paused', format('%.17g', tonumber(record.paused) + by))
+    return
+  end
+  local due = call('ZINCRBY', key.place(record.queue, 'recur'), by, jid)
+  Qless.Wake.due(record.queue, tonumber(due))
 end
 
 -- recur.update jid key value ...
@@ -3719,10 +6351,9 @@ function Recurring.update(args, i)
     if name == 'queue' then
       move(record, jid, value)
     elseif name == 'interval' then
-      local due = call('ZINCRBY', key.place(record.queue, 'recur'), value - tonumber(record.interval), jid)
-      record.interval = value
-      Qless.Wake.due(record.queue, tonumber(due))
+      shift(record, jid, value - tonumber(record.interval))
     end
+    record[name] = value
     call('HSET', key.template(jid), name, value)
   end
   return 1
@@ -3754,6 +6385,7 @@ function Recurring.unrecur(args, i)
   if queue then
     call('ZREM', key.place(queue, 'recur'), jid)
     call('DEL', key.template(jid))
+    Qless.Schedules.forget(jid)
   end
   return 1
 end
@@ -3768,51 +6400,40 @@ end
 
 local function spawn_one(record, jid, time)
   local child, count = next_child(jid, tonumber(record.count))
-  record.count = count
-  local tags = cjson.decode(record.tags)
-  call(
-    'HSET',
-    key.job(child),
-    'state',
-    'waiting',
-    'worker',
-    '',
-    'expires',
-    0,
-    'time',
-    format('%.20f', time),
-    'remaining',
-    record.retries,
-    'jid',
-    child,
-    'klass',
-    record.klass,
-    'data',
-    record.data,
-    'priority',
-    record.priority,
-    'tags',
-    record.tags,
-    'queue',
-    record.queue,
-    'retries',
-    record.retries,
-    'spawned_from_jid',
-    jid
-  )
-  if #tags > 0 then
-    Tags.index(child, tags)
+  record.count, record.last = count, time
+  Ticks.put(record, child, time)
+end
+
+-- Writes how far a template has come.
+local function keep(queue, jid, record, due)
+  if scope.live and record.last then
+    call('HSET', key.template(jid), 'count', record.count, 'last', record.last)
+  else
+    call('HSET', key.template(jid), 'count', record.count)
   end
-  History.put(child, record.queue, time)
-  Place.work(child, record.queue, tonumber(record.priority), time)
-  Minutes.count(record.queue, 'put', 1)
+  call('ZADD', key.place(queue, 'recur'), due, jid)
+end
+
+-- Not all ticks are to be made up for. -> how many jobs were spawned
+local function spawn_chosen(queue, jid, record, due)
+  local interval = tonumber(record.interval)
+  local last = due + floor((scope.now - due) / interval) * interval
+  local chosen, next = Ticks.choose(record.missed, due, due + interval, last, last + interval)
+  if chosen then
+    spawn_one(record, jid, chosen)
+  end
+  keep(queue, jid, record, next)
+  return chosen and 1 or 0
 end
 
 -- Spawns what is due of one template, at most `wanted` jobs. -> how many
 local function spawn(queue, jid, due, wanted)
   local record = load('pop', jid)
+  if record.missed and record.missed ~= 'all' then
+    return spawn_chosen(queue, jid, record, due)
+  end
   local interval, backlog = tonumber(record.interval), tonumber(record.backlog) or 0
-  local time, spawned = floor(due), 0
+  local time, spawned = record.missed and due or floor(due), 0 -- qless drops the fraction
   if backlog > 0 then
     local missed = (scope.now - time) / interval
     if missed > backlog then
@@ -3824,8 +6445,7 @@ local function spawn(queue, jid, due, wanted)
     spawned = spawned + 1
     time = time + interval
   end
-  call('HSET', key.template(jid), 'count', record.count)
-  call('ZADD', key.place(queue, 'recur'), time, jid)
+  keep(queue, jid, record, time)
   return spawned
 end
 
@@ -3849,16 +6469,93 @@ function Recurring.spawn_due(queue, wanted)
 end
 end
 
+-- pausing.lua
+do
+-- Pausing queues: none of their jobs are handed out; and why, for people.
+local Errors, Arguments, scope, key = Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
+
+local Pausing = {}
+Qless.Pausing = Pausing
+
+local call = redis.call
+
+local REASON, BY = 500, 255 -- bytes
+
+-- Does it for each queue named, when all of the names are looked at.
+function Pausing.each_queue(command, args, i, act)
+  Arguments.given(command, 'queue', args[i])
+  Arguments.bounded(command, #args - i + 1)
+  for n = i, #args do
+    act(args[n])
+  end
+end
+
+function Pausing.is_paused(queue)
+  return call('SISMEMBER', key.paused_queues(), queue) == 1
+end
+
+-- What is known of the pause of a paused queue: reason, by, at; or nil.
+function Pausing.known(queue)
+  local text = call('HGET', key.paused_reasons(), queue)
+  return text and cjson.decode(text) or nil
+end
+
+-- -> whether the queue was not paused. What an earlier pause left behind (a foreign script has ended
+-- that one) is not true of this one.
+local function pause(queue)
+  local new = call('SADD', key.paused_queues(), queue) == 1
+  if new and scope.live then
+    call('HDEL', key.paused_reasons(), queue)
+  end
+  return new
+end
+
+-- pause queue...
+function Pausing.pause(args, i)
+  Pausing.each_queue('pause', args, i, pause)
+end
+
+local function short(what, text, most)
+  Arguments.given('queue.pause', what, text)
+  if #text > most then
+    Errors.raise('TOOBIG', 'queue.pause(): ' .. what .. ' has ' .. #text .. ' bytes, at most ' .. most)
+  end
+  return text
+end
+
+-- queue.pause reason by queue...: a queue that is paused keeps its reason unless there is a new one
+function Pausing.pause_with(args, i)
+  local reason, by = short('reason', args[i], REASON), short('by', args[i + 1], BY)
+  local text = cjson.encode({ reason = reason, by = by, at = scope.now })
+  Pausing.each_queue('queue.pause', args, i + 2, function(queue)
+    if pause(queue) or reason ~= '' then
+      call('HSET', key.paused_reasons(), queue, text)
+    end
+  end)
+end
+
+-- unpause queue...
+function Pausing.unpause(args, i)
+  Pausing.each_queue('unpause', args, i, function(queue)
+    call('SREM', key.paused_queues(), queue)
+    if scope.live then
+      call('HDEL', key.paused_reasons(), queue)
+    end
+    Qless.Wake.ready(queue, call('ZCARD', key.place(queue, 'work')))
+    Qless.Wake.due(queue, scope.now)
+  end)
+end
+end
+
 -- queue.lua
 do
--- Queues: what is in them, how long it has waited, pausing, and reviving what failed.
-local Errors, Arguments, History, Place, Job, Stats, Recurring, scope, key =
+-- Queues: what is in them, the lists of their jobs, forgetting them.
+local Errors, Arguments, Place, Job, Pausing, Recurring, scope, key =
   Qless.Errors,
   Qless.Arguments,
-  Qless.History,
   Qless.Place,
   Qless.Job,
-  Qless.Stats,
+  Qless.Pausing,
   Qless.Recurring,
   Qless.scope,
   Qless.key
@@ -3890,7 +6587,8 @@ function Queue.move_due(queue, wanted)
   Qless.SortedSet.remove(name, moved)
 end
 
--- Calls that must not write count what is due as waiting; the others move it.
+-- Calls that must not write count what is due as waiting; the others move it. What is known of a pause
+-- is shown to calls with KEYS.
 local function counts(queue)
   local due = 0
   if scope.reading then
@@ -3899,6 +6597,7 @@ local function counts(queue)
     Queue.move_due(queue, Arguments.most)
   end
   -- Old clients do not see locks that expired before 1970 as stalled.
+  local paused = Pausing.is_paused(queue)
   local stalled = call('ZCOUNT', key.place(queue, 'locks'), scope.keyed and '-inf' or 0, scope.now)
   return {
     name = queue,
@@ -3908,7 +6607,8 @@ local function counts(queue)
     scheduled = call('ZCARD', key.place(queue, 'scheduled')) - due,
     depends = call('ZCARD', key.place(queue, 'depends')),
     recurring = call('ZCARD', key.place(queue, 'recur')),
-    paused = call('SISMEMBER', key.paused_queues(), queue) == 1,
+    paused = paused,
+    pause = paused and scope.keyed and Pausing.known(queue) or nil,
   }
 end
 
@@ -3929,13 +6629,13 @@ function Queue.show(args, i)
   return cjson.encode(all)
 end
 
--- Every list of jids, by state: the place, and the range of its scores.
+-- The place of each list of jids, by state.
 local LISTS = {
-  running = { 'locks', true },
-  stalled = { 'locks', false },
-  scheduled = { 'scheduled' },
-  depends = { 'depends' },
-  recurring = { 'recur' },
+  running = 'locks',
+  stalled = 'locks',
+  scheduled = 'scheduled',
+  depends = 'depends',
+  recurring = 'recur',
 }
 
 -- A negative count asks for all, which is never more than a call may handle.
@@ -3946,37 +6646,67 @@ local function page(name, lowest, highest, offset, count)
   return call('ZRANGEBYSCORE', name, lowest, highest, 'LIMIT', offset, count)
 end
 
+-- What is ready, the next to be handed out first; then what is due and not moved yet.
+local function waiting(queue, offset, count)
+  count = count < 0 and Arguments.most or count
+  local work = key.place(queue, 'work')
+  local jids = count > 0 and call('ZREVRANGE', work, offset, offset + count - 1) or {}
+  local missing = count - #jids
+  if missing > 0 then
+    local before = math.max(0, offset - call('ZCARD', work))
+    for _, jid in ipairs(page(key.place(queue, 'scheduled'), '-inf', scope.now, before, missing)) do
+      jids[#jids + 1] = jid
+    end
+  end
+  return jids
+end
+
+-- Is there a list of jids of this kind?
+function Queue.is_list(state)
+  return state == 'waiting' or LISTS[state] ~= nil
+end
+
+-- The jids of a part of such a list.
+function Queue.part(state, queue, offset, count)
+  if state == 'waiting' then
+    return waiting(queue, offset, count)
+  end
+  local name = key.place(queue, LISTS[state])
+  if state == 'running' then
+    return page(name, scope.now, '+inf', offset, count)
+  elseif state == 'stalled' then
+    return page(name, '-inf', scope.now, offset, count)
+  elseif state == 'scheduled' and scope.reading then
+    return page(name, '(' .. string.format('%.17g', scope.now), '+inf', offset, count)
+  elseif state == 'scheduled' then
+    Queue.move_due(queue, Arguments.most)
+  end
+  return page(name, '-inf', '+inf', offset, count)
+end
+
 -- jobs complete [offset count]   jobs running|stalled|scheduled|depends|recurring queue [offset count]
+-- With KEYS also: jobs waiting queue [offset count]
 function Queue.jobs(args, i)
   local state = Arguments.given('jobs', 'state', args[i])
   if state == 'complete' then
     local offset, count = Arguments.offset('jobs', args[i + 1]), Arguments.count('jobs', args[i + 2], 25)
     return call('ZREVRANGEBYSCORE', key.completed(), '+inf', '-inf', 'LIMIT', offset, count)
   end
-  local list = LISTS[state]
-  if not list then
+  if not LISTS[state] and not (state == 'waiting' and scope.keyed) then
     Errors.argument('jobs', 'Unknown type ' .. Errors.name(state))
   end
   local queue = Arguments.given('jobs', 'queue', args[i + 1])
   local offset, count = Arguments.offset('jobs', args[i + 2]), Arguments.count('jobs', args[i + 3], 25)
-  local name = key.place(queue, list[1])
-  if state == 'running' then
-    return page(name, scope.now, '+inf', offset, count)
-  elseif state == 'stalled' then
-    return page(name, '-inf', scope.now, offset, count)
-  elseif state == 'scheduled' then
-    if not scope.reading then
-      Queue.move_due(queue, Arguments.most)
-    end
-    return page(
-      name,
-      scope.reading and '(' .. string.format('%.17g', scope.now) or '-inf',
-      '+inf',
-      offset,
-      count
-    )
+  return Queue.part(state, queue, offset, count)
+end
+
+-- jobs.count complete: how many are kept
+function Queue.count_jobs(args, i)
+  local state = Arguments.given('jobs.count', 'state', args[i])
+  if state ~= 'complete' then
+    Errors.argument('jobs.count', 'Unknown type ' .. Errors.name(state))
   end
-  return page(name, '-inf', '+inf', offset, count)
+  return call('ZCARD', key.completed())
 end
 
 -- length queue
@@ -3987,36 +6717,51 @@ function Queue.length(args, i)
     + call('ZCARD', key.place(queue, 'scheduled'))
 end
 
-local function each_queue(command, args, i, act)
-  Arguments.given(command, 'queue', args[i])
-  Arguments.bounded(command, #args - i + 1)
-  for n = i, #args do
-    act(args[n])
+-- queue.forget queue...
+function Queue.forget(args, i)
+  Pausing.each_queue('queue.forget', args, i, function(queue)
+    call('ZREM', key.queues(), queue)
+  end)
+end
+
+local PLACES = { 'work', 'locks', 'scheduled', 'depends' }
+local IN_PLACE = {
+  work = 'waiting',
+  locks = 'running or stalled',
+  scheduled = 'scheduled',
+  depends = 'dependent',
+}
+
+local function refuse_if_used(queue, schedules)
+  local found = {}
+  for _, place in ipairs(PLACES) do
+    local number = call('ZCARD', key.place(queue, place))
+    if number > 0 then
+      found[#found + 1] = number .. ' ' .. IN_PLACE[place]
+    end
+  end
+  if schedules > 0 then
+    found[#found + 1] = schedules .. ' recurring'
+  end
+  if #found > 0 then
+    Errors.raise(
+      'STATE',
+      'queue.forget.empty(): Queue ' .. Errors.name(queue) .. ' is in use: ' .. table.concat(found, ', ')
+    )
   end
 end
 
--- pause queue...
-function Queue.pause(args, i)
-  each_queue('pause', args, i, function(queue)
-    call('SADD', key.paused_queues(), queue)
+-- queue.forget.empty queue...: the same if nothing is in them and no schedule puts anything there
+function Queue.forget_empty(args, i)
+  local queues = {}
+  Pausing.each_queue('queue.forget.empty', args, i, function(queue)
+    queues[#queues + 1] = queue
   end)
-end
-
--- unpause queue...
-function Queue.unpause(args, i)
-  each_queue('unpause', args, i, function(queue)
-    call('SREM', key.paused_queues(), queue)
-    local waiting = call('ZCARD', key.place(queue, 'work'))
-    Qless.Wake.ready(queue, waiting)
-    Qless.Wake.due(queue, scope.now)
-  end)
-end
-
--- queue.forget queue...
-function Queue.forget(args, i)
-  each_queue('queue.forget', args, i, function(queue)
-    call('ZREM', key.queues(), queue)
-  end)
+  local schedules = Qless.QueueSchedules.count(queues)
+  for n, queue in ipairs(queues) do
+    refuse_if_used(queue, schedules[n])
+  end
+  Queue.forget(args, i)
 end
 
 -- peek queue count
@@ -4044,9 +6789,897 @@ function Queue.peek(args, i)
   end
   return Job.show_all(jids)
 end
+end
+
+-- brief.lua
+do
+-- Jobs in brief: what a line of a list shows of each, and parts of all the lists that there are.
+local Errors, Arguments, Queue, scope, key =
+  Qless.Errors, Qless.Arguments, Qless.Queue, Qless.scope, Qless.key
+
+local Brief = {}
+Qless.Brief = Brief
+
+local call, match = redis.call, string.match
+
+-- Places in a row: the first twelve are fields of the record as they are, but for `due`, which stands
+-- where `rare` stood.
+local QUEUE, STATE, SINCE, EXPIRES, DUE = 2, 3, 9, 10, 12
+local GROUP, PROGRESS, WORKFLOW, TRACKED, PUT, JID = 13, 14, 15, 16, 17, 18
+
+-- (Naming the fields one by one is a sixth quicker than unpacking a list of them.)
+local function read(jid)
+  return call(
+    'HMGET',
+    key.job(jid),
+    'klass',
+    'queue',
+    'state',
+    'priority',
+    'retries',
+    'remaining',
+    'tags',
+    'worker',
+    'time',
+    'expires',
+    'spawned_from_jid',
+    'rare'
+  )
+end
+
+-- What a running job is whose lock has ended: the queue's list knows whether there was a notice.
+local function see_lock(row, jid)
+  local lock = call('ZSCORE', key.place(row[QUEUE], 'locks'), jid)
+  if lock and tonumber(lock) <= scope.now then
+    row[STATE], row[SINCE] = 'stalled', lock
+  end
+end
+
+local function see_due(row, jid)
+  local due = call('ZSCORE', key.place(row[QUEUE], 'scheduled'), jid)
+  if due and tonumber(due) <= scope.now then
+    row[STATE], row[SINCE] = 'waiting', due
+  else
+    row[DUE] = due
+  end
+end
+
+-- When and in which group a job has failed: mostly the last line of its history says so, which is
+-- shorter than the record's text with the whole message. -> when, group
+function Brief.failure(jid)
+  local when, more = match(call('LINDEX', key.history(jid), -1) or '', '^%[(%d+),"failed",(.*)%]$')
+  if when then
+    return when, match(more, '"group":"([^"\\]*)"') or cjson.decode(more).group
+  end
+  local failure = cjson.decode(call('HGET', key.job(jid), 'failure') or '{}')
+  return failure.when and string.format('%.17g', failure.when), failure.group
+end
+
+local function see_failure(row, jid)
+  local when, group = Brief.failure(jid)
+  row[SINCE], row[GROUP] = when or row[SINCE], group or ''
+end
+
+-- Are there tracked jobs at all?
+local function any_tracked()
+  return call('EXISTS', key.tracked()) == 1
+end
+
+-- The row of one job, or false if there is no such job.
+local function row_of(jid, tracking)
+  local row = read(jid)
+  local state, rare = row[STATE], row[DUE]
+  if not state then
+    return false
+  end
+  row[DUE], row[GROUP], row[PROGRESS], row[WORKFLOW] = false, false, false, false
+  if rare then
+    local more = call('HMGET', key.job(jid), 'progress', 'workflow')
+    row[PROGRESS], row[WORKFLOW] = more[1], more[2]
+  end
+  if state == 'running' then
+    if (tonumber(row[EXPIRES]) or 0) <= scope.now then
+      see_lock(row, jid)
+    end
+  elseif state == 'scheduled' then
+    see_due(row, jid)
+  elseif state == 'failed' then
+    see_failure(row, jid)
+  elseif state == 'stalled' then
+    row[STATE] = 'waiting' -- taken from its worker: it is the first to be handed out
+  end
+  row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
+  row[PUT] = match(call('LINDEX', key.history(jid), 0) or '', '^%[(%d+),') or false
+  row[JID] = jid
+  return row
+end
+
+-- The rows of jobs, with false for each that is gone.
+function Brief.rows(jids)
+  local rows, tracking = {}, any_tracked()
+  for n = 1, #jids do
+    rows[n] = row_of(jids[n], tracking)
+  end
+  return rows
+end
+
+-- brief jid... -> the rows as JSON
+function Brief.brief(args, i)
+  Arguments.bounded('brief', #args - i + 1)
+  local jids = {}
+  for n = i, #args do
+    jids[#jids + 1] = args[n]
+  end
+  return cjson.encode(Brief.rows(jids))
+end
+
+local function newest_first(name, start, count)
+  return call('ZREVRANGE', name, start, start + count - 1)
+end
+
+-- Lists beside those of queues: jids from a place on, so many.
+local LISTS = {
+  group = function(name, start, count)
+    return call('LRANGE', key.group(name), start, start + count - 1)
+  end,
+  tag = function(name, start, count)
+    return call('ZRANGE', key.tag(name), start, start + count - 1)
+  end,
+  worker = function(name, start, count)
+    return newest_first(key.held(name), start, count)
+  end,
+  complete = function(_, start, count)
+    return newest_first(key.completed(), start, count)
+  end,
+  tracked = function(_, start, count)
+    return newest_first(key.tracked(), start, count)
+  end,
+}
+
+local function check_kind(kind)
+  if not LISTS[kind] and (not Queue.is_list(kind) or kind == 'recurring') then
+    Errors.argument('briefs', 'Unknown kind of list ' .. Errors.name(kind))
+  end
+end
+
+-- Jids of a part, at most `most`.
+local function part(jids, args, i, most)
+  local kind, name = args[i], args[i + 1]
+  local start, count = args[i + 2], math.min(args[i + 3], most - #jids)
+  if count > 0 then
+    local list = LISTS[kind]
+    local found = list and list(name, start, count) or Queue.part(kind, name, start, count)
+    for n = 1, #found do
+      jids[#jids + 1] = found[n]
+    end
+  end
+end
+
+-- tracked.jids offset count -> total and jids, the last first; some may be gone
+function Brief.tracked(args, i)
+  local offset = Arguments.whole('tracked.jids', 'offset', args[i], 0)
+  local count = math.min(Arguments.whole('tracked.jids', 'count', args[i + 1], 0), Arguments.most)
+  local jids = count > 0 and newest_first(key.tracked(), offset, count) or {}
+  return cjson.encode({ total = call('ZCARD', key.tracked()), jobs = jids })
+end
+
+-- briefs most (kind name start count)... -> the rows as JSON
+function Brief.briefs(args, i)
+  local most = Arguments.whole('briefs', 'most', args[i], 0)
+  Arguments.bounded('briefs', most)
+  Arguments.bounded('briefs', (#args - i) / 4)
+  for n = i + 1, #args, 4 do
+    check_kind(args[n])
+    Arguments.given('briefs', 'name', args[n + 1])
+    args[n + 2] = Arguments.whole('briefs', 'start', args[n + 2], 0)
+    args[n + 3] = Arguments.whole('briefs', 'count', args[n + 3], 0)
+  end
+  local jids = {}
+  for n = i + 1, #args, 4 do
+    part(jids, args, n, most)
+  end
+  return cjson.encode(Brief.rows(jids))
+end
+end
+
+-- groups.lua
+do
+-- Failure groups as pages show them: how many jobs, since when, and the latest of them as a sample.
+local Errors, Arguments, Brief, key = Qless.Errors, Qless.Arguments, Qless.Brief, Qless.key
+
+local Groups = {}
+Qless.Groups = Groups
+
+local call, sub, byte = redis.call, string.sub, string.byte
+
+local MOST = 250 -- groups of one page: each shows the beginning of a message that may be long
+local HEAD = 300 -- bytes of it
+
+local NEWLINE, SPACE = 10, 32
+local TAIL = 1000 -- bytes in which the last line is looked for
+
+-- The last line of a text that says something: the error itself, below a traceback. What is
+-- longer than the tail begins where that begins, at a character of UTF-8.
+local function last_line(text)
+  local last, least = #text, math.max(1, #text - TAIL + 1)
+  while last >= least and byte(text, last) <= SPACE do
+    last = last - 1
+  end
+  local first = last + 1
+  while first > least and byte(text, first - 1) ~= NEWLINE do
+    first = first - 1
+  end
+  while first <= last and byte(text, first) >= 128 and byte(text, first) < 192 do
+    first = first + 1
+  end
+  return Errors.cut(sub(text, first, last), HEAD)
+end
+
+-- name, count, first, last, jid, klass, queue, the message's head and its last line
+local function shown(name, count)
+  local list = key.group(name)
+  local newest, oldest = call('LINDEX', list, 0), call('LINDEX', list, -1)
+  local record = call('HMGET', key.job(newest), 'klass', 'queue', 'failure')
+  local failure = cjson.decode(record[3] or '{}')
+  local message = failure.message or ''
+  return {
+    name,
+    count,
+    tonumber((Brief.failure(oldest))) or 0,
+    tonumber((Brief.failure(newest))) or 0,
+    newest,
+    record[1] or '',
+    record[2] or '',
+    Errors.cut(message, HEAD),
+    last_line(message),
+  }
+end
+
+-- By what groups are sorted: the highest comes first.
+local ORDERS = {
+  count = function(group)
+    return group.count
+  end,
+  last = function(group)
+    return tonumber((Brief.failure(call('LINDEX', key.group(group.name), 0)))) or 0
+  end,
+}
+
+-- failure.groups count|last offset count -> total_groups, total_jobs and groups
+function Groups.list(args, i)
+  local order = Arguments.given('failure.groups', 'order', args[i])
+  local rank = ORDERS[order]
+  if not rank then
+    Errors.argument('failure.groups', 'order must be count or last, not ' .. Errors.name(order))
+  end
+  local offset = Arguments.whole('failure.groups', 'offset', args[i + 1], 0)
+  local count = math.min(Arguments.whole('failure.groups', 'count', args[i + 2], 0), MOST)
+  local all, total = {}, 0
+  for n, name in ipairs(call('SMEMBERS', key.failures())) do
+    local group = { name = name, count = call('LLEN', key.group(name)) }
+    group.rank, all[n] = rank(group), group
+    total = total + group.count
+  end
+  table.sort(all, function(one, other)
+    if one.rank ~= other.rank then
+      return one.rank > other.rank
+    end
+    return one.name < other.name
+  end)
+  local groups = {}
+  for n = offset + 1, math.min(offset + count, #all) do
+    groups[#groups + 1] = shown(all[n].name, all[n].count)
+  end
+  return cjson.encode({ total_groups = #all, total_jobs = total, groups = groups })
+end
+
+-- failure.group name -> the group, or nil if no job is in it
+function Groups.show(args, i)
+  local name = Arguments.given('failure.group', 'name', args[i])
+  local count = call('LLEN', key.group(name))
+  return count > 0 and cjson.encode(shown(name, count)) or nil
+end
+end
+
+-- job_view.lua
+do
+-- All that a page shows of one job, however many others it has to do with and however long it goes on.
+local Arguments, Brief, History, Job, Json, key =
+  Qless.Arguments, Qless.Brief, Qless.History, Qless.Job, Qless.Json, Qless.key
+
+local JobView = {}
+Qless.JobView = JobView
+
+local call = redis.call
+
+local MOST_LINKS = 250 -- of one kind
+local HISTORY_BYTES = 256 * 1024
+
+-- Some members of a set, in an order of their own: never more are read than about so many. -> these,
+-- how many there are
+local function some(name, most)
+  local total, cursor, members = call('SCARD', name), '0', {}
+  repeat
+    local reply = call('SSCAN', name, cursor, 'COUNT', math.max(most, 1))
+    cursor = reply[1]
+    for _, member in ipairs(reply[2]) do
+      if #members == most then
+        break
+      end
+      members[#members + 1] = member
+    end
+  until cursor == '0' or #members == most
+  table.sort(members)
+  return members, total
+end
+
+-- The first elements of a list, each once. -> these, how many the list has
+local function first(name, most)
+  local found, seen = {}, {}
+  for _, jid in ipairs(most > 0 and call('LRANGE', name, 0, most - 1) or {}) do
+    if not seen[jid] then
+      seen[jid] = true
+      found[#found + 1] = jid
+    end
+  end
+  return found, call('LLEN', name)
+end
+
+-- job.view jid links history -> the job as get shows it, those it has to do with in brief, its result
+function JobView.show(args, i)
+  local jid = Arguments.given('job.view', 'jid', args[i])
+  local links = math.min(Arguments.whole('job.view', 'links', args[i + 1], 0), MOST_LINKS)
+  local entries = math.min(Arguments.whole('job.view', 'history', args[i + 2], 1), Arguments.most)
+  local own = Brief.rows({ jid })[1]
+  if not own then
+    return nil
+  end
+  local lists, view = {}, { brief = own }
+  for list, name in pairs({ dependents = key.dependents(jid), dependencies = key.dependencies(jid) }) do
+    lists[list], view[list .. '_total'] = some(name, links)
+    view[list] = Brief.rows(lists[list])
+  end
+  for list, name in pairs({ needs = key.needs(jid), spawned = key.offspring(jid) }) do
+    local jids, total = first(name, links)
+    view[list], view[list .. '_total'] = Brief.rows(jids), total
+  end
+  local spawners = cjson.decode(call('HGET', key.job(jid), 'spawners') or '{}')
+  view.spawners = Brief.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
+  lists.history, view.history_total = History.some(jid, entries, HISTORY_BYTES)
+  view.result = call('GET', key.result(jid)) or cjson.null
+  local rest = call('PTTL', key.result(jid))
+  view.result_ttl = rest >= 0 and rest / 1000 or cjson.null
+  return Json.with(cjson.encode(view), 'job', Job.show(jid, lists))
+end
+end
+
+-- schedule_view.lua
+do
+-- How schedules of both kinds are shown, one by one and in one list; and the marks of who declares them.
+local Errors, Arguments, Json, Queue, Schedules, key =
+  Qless.Errors, Qless.Arguments, Qless.Json, Qless.Queue, Qless.Schedules, Qless.key
+
+local ScheduleView = {}
+Qless.ScheduleView = ScheduleView
+
+local call = redis.call
+
+local LONGEST_NAME = 255 -- bytes
+local MOST_MARKS = 100
+
+local TEXTS = {
+  'queue',
+  'klass',
+  'data',
+  'context',
+  'unique',
+  'name',
+  'owner',
+  'declared',
+  'missed',
+  'cron',
+  'timezone',
+  'trouble',
+}
+
+local NUMBERS = { 'priority', 'retries', 'count', 'last', 'interval', 'offset', 'backlog', 'expires' }
+
+-- The text of an object; `next` is missing while nobody knows it.
+local function shown(record)
+  local view = {
+    id = record.jid,
+    kind = record.cron and 'cron' or 'interval',
+    edited = record.edited == '1',
+    paused = record.paused ~= nil,
+    tags = cjson.decode(record.tags),
+  }
+  for _, field in ipairs(TEXTS) do
+    view[field] = record[field]
+  end
+  for _, field in ipairs(NUMBERS) do
+    view[field] = tonumber(record[field])
+  end
+  if not record.paused and not record.since then
+    view.next = record.due
+  end
+  return cjson.encode(view)
+end
+
+ScheduleView.shown = shown
+
+-- schedule.get id
+function ScheduleView.get(args, i)
+  local record = Schedules.read(Arguments.given('schedule.get', 'id', args[i]))
+  return record and shown(record) or nil
+end
+
+-- Every list of schedules: cron ones by their next tick, paused ones, interval ones queue by queue.
+function ScheduleView.lists()
+  local lists, queues = { key.schedules(), key.paused_schedules() }, Queue.names()
+  table.sort(queues)
+  for _, queue in ipairs(queues) do
+    lists[#lists + 1] = key.place(queue, 'recur')
+  end
+  return lists
+end
+
+-- schedule.list [offset count] -> total and schedules
+function ScheduleView.list(args, i)
+  local offset = math.max(Arguments.offset('schedule.list', args[i]), 0)
+  local count = Arguments.count('schedule.list', args[i + 1], 25)
+  local total, found = 0, {}
+  for _, name in ipairs(ScheduleView.lists()) do
+    local size = call('ZCARD', name)
+    local first = math.max(offset - total, 0)
+    local last = math.min(offset + count - total, size) - 1
+    if first <= last then
+      for _, id in ipairs(call('ZRANGE', name, first, last)) do
+        local record = Schedules.read(id)
+        found[#found + 1] = record and shown(record)
+      end
+    end
+    total = total + size
+  end
+  return Json.with(cjson.encode({ total = total }), 'schedules', Json.list(found))
+end
+
+-- schedules.of id... -> those that exist
+function ScheduleView.of(args, i)
+  Arguments.bounded('schedules.of', #args - i + 1)
+  local found = {}
+  for n = i, #args do
+    local record = Schedules.read(args[n])
+    found[#found + 1] = record and shown(record)
+  end
+  return Json.list(found)
+end
+
+local MOST_NEXT = 100
+
+-- Takes a schedule in among the first `count` of those seen so far, if it belongs there.
+local function take_in(first, id, due, count)
+  local n = #first + 1
+  while n > 1 and (due < first[n - 1].due or (due == first[n - 1].due and id < first[n - 1].id)) do
+    n = n - 1
+  end
+  if n <= count then
+    table.insert(first, n, { id = id, due = due })
+    first[count + 1] = nil
+  end
+end
+
+-- Does nobody know yet when the schedule ticks next?
+local function is_not_worked_out(id)
+  return call('HEXISTS', key.schedule(id), 'since') == 1
+end
+
+-- The schedules of a list, of which so many are looked at, that are among the first `count`.
+local function look_through(first, name, most, count, is_left_out)
+  local head = call('ZRANGE', name, 0, most - 1, 'WITHSCORES')
+  for n = 1, #head, 2 do
+    local due = tonumber(head[n + 1])
+    if #first == count and due > first[count].due then
+      return -- like all that follow
+    elseif not is_left_out or not is_left_out(head[n]) then
+      take_in(first, head[n], due, count)
+    end
+  end
+end
+
+-- schedules.next count -> those that tick next, of all queues
+function ScheduleView.next(args, i)
+  local count = math.min(Arguments.whole('schedules.next', 'count', args[i], 0), MOST_NEXT)
+  local first, found = {}, {}
+  if count > 0 then
+    look_through(first, key.schedules(), Arguments.most, count, is_not_worked_out)
+    for _, queue in ipairs(Queue.names(Arguments.most)) do
+      look_through(first, key.place(queue, 'recur'), count, count)
+    end
+  end
+  for _, each in ipairs(first) do
+    local record = Schedules.read(each.id)
+    found[#found + 1] = record and shown(record)
+  end
+  return Json.list(found)
+end
+
+-- schedule.declared -> id, declared, owner, edited (1 or 0) of each that was declared
+function ScheduleView.declared()
+  local declared, flat = call('HGETALL', key.declared_schedules()), {}
+  for n = 1, #declared, 2 do
+    local record = Schedules.read(declared[n])
+    if record then
+      flat[#flat + 1] = declared[n]
+      flat[#flat + 1] = declared[n + 1]
+      flat[#flat + 1] = record.owner or ''
+      flat[#flat + 1] = record.edited or '0'
+    end
+  end
+  return flat
+end
+
+-- schedule.mark name expected text -> 1 if the mark was `expected` ('': missing) and is `text` now ('': removed)
+function ScheduleView.mark(args, i)
+  local name = Arguments.given('schedule.mark', 'name', args[i])
+  local expected = Arguments.given('schedule.mark', 'expected', args[i + 1])
+  local text = Arguments.given('schedule.mark', 'text', args[i + 2])
+  if #name > LONGEST_NAME then
+    Errors.argument('schedule.mark', 'name has ' .. #name .. ' bytes, at most ' .. LONGEST_NAME)
+  elseif #text > Arguments.data_bytes then
+    Errors.raise(
+      'TOOBIG',
+      'schedule.mark(): text has ' .. #text .. ' bytes, at most ' .. Arguments.data_bytes
+    )
+  end
+  local marks = key.schedule_marks()
+  local known = call('HGET', marks, name) or ''
+  if known ~= expected then
+    return 0
+  elseif text == '' then
+    call('HDEL', marks, name)
+    return 1
+  elseif known == '' and call('HLEN', marks) >= MOST_MARKS then
+    Errors.raise('TOOBIG', 'schedule.mark(): more than ' .. MOST_MARKS .. ' marks')
+  end
+  call('HSET', marks, name, text)
+  return 1
+end
+
+-- schedule.marks -> name, text, name, text …
+function ScheduleView.marks()
+  return call('HGETALL', key.schedule_marks())
+end
+end
+
+-- queue_schedules.lua
+do
+-- The schedules that put jobs into a queue: interval ones have their place there; cron ones and paused
+-- ones are kept together for all queues, and their records say which queue is theirs.
+local Errors, Arguments, Json, ScheduleView, Schedules, key =
+  Qless.Errors, Qless.Arguments, Qless.Json, Qless.ScheduleView, Qless.Schedules, Qless.key
+
+local QueueSchedules = {}
+Qless.QueueSchedules = QueueSchedules
+
+local call = redis.call
+
+local QUEUES = 200 -- of which one call says how many they have
+
+-- Shows the cron schedules by their next tick, then the paused ones, with the queue of each: as many
+-- of either as one call may look at.
+local function each_elsewhere(visit)
+  for _, id in ipairs(call('ZRANGE', key.schedules(), 0, Arguments.most - 1)) do
+    visit(id, call('HGET', key.schedule(id), 'queue'))
+  end
+  for _, id in ipairs(call('ZRANGE', key.paused_schedules(), 0, Arguments.most - 1)) do
+    visit(id, call('HGET', key.schedule(id), 'queue') or call('HGET', key.template(id), 'queue'))
+  end
+end
+
+-- How many schedules these queues have, in their order.
+function QueueSchedules.count(queues)
+  local elsewhere, numbers = {}, {}
+  each_elsewhere(function(_, queue)
+    if queue then
+      elsewhere[queue] = (elsewhere[queue] or 0) + 1
+    end
+  end)
+  for n, queue in ipairs(queues) do
+    numbers[n] = call('ZCARD', key.place(queue, 'recur')) + (elsewhere[queue] or 0)
+  end
+  return numbers
+end
+
+-- schedules.count queue... -> how many each has
+function QueueSchedules.numbers(args, i)
+  local queues = {}
+  for n = i, #args do
+    queues[#queues + 1] = args[n]
+  end
+  if #queues > QUEUES then
+    Errors.raise('TOOBIG', 'schedules.count(): ' .. #queues .. ' queues in one call, at most ' .. QUEUES)
+  end
+  return QueueSchedules.count(queues)
+end
+
+-- schedules.in queue offset count -> total and schedules: cron ones, paused ones, interval ones
+function QueueSchedules.list(args, i)
+  local queue = Arguments.given('schedules.in', 'queue', args[i])
+  local offset = Arguments.whole('schedules.in', 'offset', args[i + 1], 0)
+  local count = math.min(Arguments.whole('schedules.in', 'count', args[i + 2], 0), Arguments.most)
+  local ids, recur = {}, key.place(queue, 'recur')
+  each_elsewhere(function(id, of)
+    ids[#ids + 1] = of == queue and id or nil
+  end)
+  local wanted, found = {}, {}
+  for n = offset + 1, math.min(offset + count, #ids) do
+    wanted[#wanted + 1] = ids[n]
+  end
+  if #wanted < count then
+    local first = math.max(offset - #ids, 0)
+    for _, id in ipairs(call('ZRANGE', recur, first, first + count - #wanted - 1)) do
+      wanted[#wanted + 1] = id
+    end
+  end
+  for _, id in ipairs(wanted) do
+    local record = Schedules.read(id)
+    found[#found + 1] = record and ScheduleView.shown(record)
+  end
+  local total = #ids + call('ZCARD', recur)
+  return Json.with(cjson.encode({ total = total }), 'schedules', Json.list(found))
+end
+end
+
+-- cron.lua
+do
+-- Cron schedules at work. Which time comes next is known outside; one worker at a time looks after that,
+-- and here it is compared and set, so that each tick puts one job whoever looks.
+local Errors, Arguments, Place, Ticks, ScheduleView, scope, key =
+  Qless.Errors, Qless.Arguments, Qless.Place, Qless.Ticks, Qless.ScheduleView, Qless.scope, Qless.key
+
+local Cron = {}
+Qless.Cron = Cron
+
+local call, format, floor = redis.call, string.format, math.floor
+
+local LEASE = 6 -- seconds for which a worker is the one who looks; it asks again in time
+local AGAIN = 60 -- seconds until a schedule in trouble is tried again
+local TOO_FAR = 60 -- seconds: a last tick so far ahead was put by a clock that has been set back
+local LONGEST_TROUBLE = 1000 -- bytes
+
+-- Has the clock gone back since the schedules were last mended?
+local function needs_mending()
+  local meta = call('HMGET', key.meta(), 'skews', 'mended')
+  return meta[1] and meta[1] ~= meta[2]
+end
+
+-- What is due, at most so many; the seconds until the next falls due, if that is soon.
+local function due_now(count)
+  local name, flat = key.schedules(), {}
+  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, count)
+  for n = 1, #due, 2 do
+    local record = call('HMGET', key.schedule(due[n]), 'since', 'cron', 'timezone', 'missed')
+    if record[2] then
+      flat[#flat + 1] = due[n]
+      flat[#flat + 1] = due[n + 1]
+      flat[#flat + 1] = record[1] or ''
+      flat[#flat + 1] = record[2]
+      flat[#flat + 1] = record[3] or 'UTC'
+      flat[#flat + 1] = record[4] or 'last'
+    else
+      call('ZREM', name, due[n])
+    end
+  end
+  local soon = LEASE / 2
+  if #due == 2 * count then
+    return flat, 0
+  end
+  local later = format('(%.17g', scope.now)
+  local head = call('ZRANGEBYSCORE', name, later, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  return flat, head[2] and math.min(soon, tonumber(head[2]) - scope.now) or soon
+end
+
+-- schedule.due worker count -> seconds until the next look, now, whether the worker holds the lease,
+-- whether to mend, and what is due:
+-- id, score, since ('': the score is a tick), cron, timezone, missed of each. Nothing is due for who
+-- does not hold the lease.
+function Cron.due(args, i)
+  local worker = Arguments.given('schedule.due', 'worker', args[i])
+  local count = math.max(Arguments.count('schedule.due', args[i + 1], 100), 1)
+  local holder = call('GET', key.ticker())
+  if holder and holder ~= worker then
+    local left = math.max(call('PTTL', key.ticker()), 0) / 1000
+    return { format('%.3f', left), format('%.6f', scope.now), 0, 0, {} }
+  end
+  call('SET', key.ticker(), worker, 'PX', LEASE * 1000)
+  local due, seconds = due_now(count)
+  return { format('%.6f', seconds), format('%.6f', scope.now), 1, needs_mending() and 1 or 0, due }
+end
+
+-- A worker ends, and looks no longer.
+function Cron.leave(workers)
+  local holder = call('GET', key.ticker())
+  for _, worker in ipairs(holder and workers or {}) do
+    if worker == holder then
+      call('DEL', key.ticker())
+    end
+  end
+end
+
+-- Checks id, score, first, following, last, next. `first` is '' if no tick is due yet.
+local function parse_tick(args, i)
+  local tick = { id = Arguments.given('schedule.tick', 'id', args[i]) }
+  tick.score = Arguments.number('schedule.tick', 'score', args[i + 1])
+  tick.next = Arguments.whole('schedule.tick', 'next', args[i + 5], 0)
+  if args[i + 2] == '' then
+    return tick
+  end
+  tick.first = Arguments.whole('schedule.tick', 'first', args[i + 2], 0)
+  tick.following = Arguments.whole('schedule.tick', 'following', args[i + 3], 0)
+  tick.last = Arguments.whole('schedule.tick', 'last', args[i + 4], 0)
+  if tick.first > tick.last or tick.following <= tick.first or tick.next <= tick.last then
+    Errors.argument('schedule.tick', 'first <= last < next and first < following wanted')
+  end
+  return tick
+end
+
+-- -> the record of a schedule whose next tick is still the one that was seen
+local function expected(tick)
+  local score = tonumber(call('ZSCORE', key.schedules(), tick.id) or nil)
+  if score ~= tick.score or (tick.last and tick.last > scope.now) then
+    return nil
+  end
+  local record, fields = {}, call('HGETALL', key.schedule(tick.id))
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  record.jid = tick.id
+  return record.cron and record
+end
+
+-- -> 1 if a job was put, otherwise 0
+local function carry_out(tick)
+  local record = expected(tick)
+  if not record then
+    return 0
+  end
+  local name, chosen, next = key.schedule(tick.id), nil, tick.next
+  if tick.first then
+    chosen, next = Ticks.choose(record.missed, tick.first, tick.following, tick.last, tick.next)
+  end
+  call('HDEL', name, 'since', 'trouble')
+  call('ZADD', key.schedules(), format('%.17g', next), tick.id)
+  local child = chosen and tick.id .. '@' .. format('%.0f', chosen)
+  if not child or call('EXISTS', key.job(child)) == 1 then
+    return 0
+  end
+  Ticks.put(record, child, chosen)
+  call('HINCRBY', name, 'count', 1)
+  call('HSET', name, 'last', format('%.0f', chosen))
+  Place.register(record.queue)
+  return 1
+end
+
+-- schedule.tick (id score first following last next)... -> 1 for each that put a job, otherwise 0
+function Cron.tick(args, i)
+  local given, ticks = #args - i + 1, {}
+  if given % 6 ~= 0 then
+    Errors.argument('schedule.tick', 'id, score, first, following, last and next of each wanted')
+  end
+  Arguments.bounded('schedule.tick', given / 6)
+  for n = i, #args, 6 do
+    ticks[#ticks + 1] = parse_tick(args, n)
+  end
+  for n, tick in ipairs(ticks) do
+    ticks[n] = carry_out(tick)
+  end
+  return ticks
+end
+
+-- schedule.trouble id score text: it cannot be evaluated, and is tried again later; no tick is forgotten
+function Cron.trouble(args, i)
+  local id = Arguments.given('schedule.trouble', 'id', args[i])
+  local score = Arguments.number('schedule.trouble', 'score', args[i + 1])
+  local text = Errors.cut(Arguments.given('schedule.trouble', 'text', args[i + 2]), LONGEST_TROUBLE)
+  local record = expected({ id = id, score = score })
+  if not record then
+    return 0
+  end
+  local since = record.since or format('%.17g', score - 1)
+  call('HSET', key.schedule(id), 'trouble', text, 'since', since)
+  call('ZADD', key.schedules(), format('%.17g', Ticks.none_yet(scope.now + AGAIN)), id)
+  return 1
+end
+
+-- The ticks of a schedule went on by a clock that has been set back since. -> whether it is mended
+local function mend(list, id)
+  local is_cron = list == key.schedules()
+  local name = is_cron and key.schedule(id) or key.template(id)
+  local record = call('HMGET', name, 'last', 'interval')
+  local last, interval = tonumber(record[1] or nil), tonumber(record[2] or nil)
+  if not last or last <= scope.now + TOO_FAR then
+    return false
+  elseif is_cron then
+    call('HSET', name, 'since', format('%.17g', scope.now))
+    call('ZADD', list, format('%.17g', Ticks.none_yet(scope.now)), id)
+    return true
+  end
+  local due = tonumber(call('ZSCORE', list, id))
+  call('HSET', name, 'last', 0)
+  call('ZADD', list, format('%.17g', due - floor((due - scope.now) / interval) * interval), id)
+  return true
+end
+
+-- schedule.mend [cursor] -> the next cursor, '' when all have been looked at
+function Cron.mend(args, i)
+  local at, offset = string.match(args[i] or '1:0', '^(%d+):(%d+)$')
+  if not at then
+    Errors.argument(
+      'schedule.mend',
+      'cursor must be what the last step answered, not ' .. Errors.name(args[i])
+    )
+  end
+  at, offset = tonumber(at), tonumber(offset)
+  local lists, left = ScheduleView.lists(), Arguments.most
+  while at <= #lists and left > 0 do
+    local later = format('(%.17g', scope.now)
+    local ids = call('ZREVRANGEBYSCORE', lists[at], '+inf', later, 'LIMIT', offset, left)
+    for _, id in ipairs(ids) do
+      if at ~= 2 and mend(lists[at], id) then
+        offset = offset - 1
+      end
+    end
+    offset, left = offset + #ids, left - #ids - 1
+    if left >= 0 then
+      at, offset = at + 1, 0
+    end
+  end
+  if at <= #lists then
+    return at .. ':' .. offset
+  end
+  call('HSET', key.meta(), 'mended', call('HGET', key.meta(), 'skews') or '0')
+  return ''
+end
+end
+
+-- revive.lua
+do
+-- Failed jobs that begin anew: those of a group, or those that are named.
+local Arguments, Failures, History, Place, Job, Stats, scope, key =
+  Qless.Arguments, Qless.Failures, Qless.History, Qless.Place, Qless.Job, Qless.Stats, Qless.scope, Qless.key
+
+local Revive = {}
+Qless.Revive = Revive
+
+local call = redis.call
+
+-- Puts a failed job, which is in no group any more, into a queue, with all of its retries.
+local function revive(record, queue)
+  local jid = record.jid
+  History.put(jid, queue)
+  call(
+    'HSET',
+    key.job(jid),
+    'state',
+    'waiting',
+    'worker',
+    '',
+    'expires',
+    0,
+    'queue',
+    queue,
+    'remaining',
+    record.retries,
+    'time',
+    string.format('%.20f', scope.now)
+  )
+  call('HDEL', key.job(jid), 'crashes', 'unknown')
+  Place.work(jid, queue, tonumber(record.priority) or 0)
+  Qless.Ended.revived(jid, record)
+end
 
 -- unfail queue group [count] -> how many
-function Queue.unfail(args, i)
+function Revive.unfail(args, i)
   local queue = Arguments.queue('unfail', args[i])
   local group = Arguments.given('unfail', 'group', args[i + 1])
   local count = Arguments.count('unfail', args[i + 2], 25)
@@ -4055,29 +7688,10 @@ function Queue.unfail(args, i)
   end
   local jids, revived = call('LRANGE', key.group(group), -count, -1), 0
   for n = #jids, 1, -1 do
-    local jid = jids[n]
-    local record = Job.read(jid)
+    local record = Job.read(jids[n])
     if record and record.state == 'failed' then
       Stats.mended(record.queue, tonumber(cjson.decode(record.failure or '{}').when) or 0)
-      History.put(jid, queue)
-      call(
-        'HSET',
-        key.job(jid),
-        'state',
-        'waiting',
-        'worker',
-        '',
-        'expires',
-        0,
-        'queue',
-        queue,
-        'remaining',
-        record.retries,
-        'time',
-        string.format('%.20f', scope.now)
-      )
-      call('HDEL', key.job(jid), 'crashes', 'unknown')
-      Place.work(jid, queue, tonumber(record.priority) or 0)
+      revive(record, queue)
       revived = revived + 1
     end
   end
@@ -4090,26 +7704,721 @@ function Queue.unfail(args, i)
   end
   return revived
 end
+
+-- revive jid...: each into its own queue, quickest with the oldest of a group first; what has not
+-- failed is left alone -> how many
+function Revive.revive(args, i)
+  Arguments.bounded('revive', #args - i + 1)
+  local revived = 0
+  for n = i, #args do
+    local record = Job.read(Arguments.given('revive', 'jid', args[n]))
+    if record and record.state == 'failed' then
+      Failures.remove(record.jid, record.queue, record.failure, true)
+      revive(record, record.queue)
+      Place.register(record.queue)
+      revived = revived + 1
+    end
+  end
+  return revived
+end
+end
+
+-- each.lua
+do
+-- Commands on several jobs, each for itself: what is refused of one does not stop the others.
+--
+-- The command on one job is the one that exists; it refuses before it writes.
+local Errors, Arguments, Job, Put, Revive, Tags, key =
+  Qless.Errors, Qless.Arguments, Qless.Job, Qless.Put, Qless.Revive, Qless.Tags, Qless.key
+
+local Each = {}
+Qless.Each = Each
+
+local call = redis.call
+
+local MOST = 250 -- jobs
+local ROUNDS = 10 -- in which jobs are tried again that were refused because of others
+
+-- -> why it was refused, in words, or nil
+local function attempt(act, jid, args, i)
+  local fine, problem = pcall(act, jid, args, i)
+  if fine then
+    return nil
+  elseif type(problem) == 'table' and problem.code then
+    return string.gsub(problem.text, '^[%w.]+%(%): ', '', 1)
+  end
+  error(problem, 0)
+end
+
+-- The jids that begin at this place, each once.
+local function jids_from(command, args, i)
+  Arguments.given(command, 'jid', args[i])
+  if #args - i + 1 > MOST then
+    Errors.raise('TOOBIG', command .. '(): ' .. #args - i + 1 .. ' jobs in one call, at most ' .. MOST)
+  end
+  local jids, seen = {}, {}
+  for n = i, #args do
+    if not seen[args[n]] then
+      seen[args[n]] = true
+      jids[#jids + 1] = args[n]
+    end
+  end
+  return jids
+end
+
+-- What was done, and what refused: { jids, { jid, words … } }
+local function outcome(jids, refused)
+  local done, others = {}, {}
+  for _, jid in ipairs(jids) do
+    if refused[jid] then
+      others[#others + 1], others[#others + 2] = jid, refused[jid]
+    else
+      done[#done + 1] = jid
+    end
+  end
+  return { done, others }
+end
+
+-- Makes <command> [argument...] jid... of what acts on one job; `check` looks at the arguments, of
+-- which there are `number`.
+local function each(command, number, act, check)
+  return function(args, i)
+    local jids, refused = jids_from(command, args, i + number), {}
+    if check then
+      check(args, i)
+    end
+    for _, jid in ipairs(jids) do
+      refused[jid] = attempt(act, jid, args, i)
+    end
+    return outcome(jids, refused)
+  end
+end
+
+local function state_of(command, jid)
+  return call('HGET', key.job(jid), 'state') or Errors.no_job(command, jid)
+end
+
+Each.revive = each('revive.each', 0, function(jid)
+  local state = state_of('revive.each', jid)
+  if state ~= 'failed' then
+    Errors.raise('STATE', 'Job ' .. Errors.name(jid) .. ' has not failed: it is ' .. state)
+  end
+  Revive.revive({ jid }, 1)
+end)
+
+Each.move = each('move.each', 2, function(jid, args, i)
+  local record = call('HMGET', key.job(jid), 'klass', 'data', 'context')
+  if not record[1] then
+    Errors.no_job('move.each', jid)
+  end
+  local put = { '', args[i], jid, record[1], record[2] or '', args[i + 1] }
+  if record[3] then
+    put[#put + 1], put[#put + 2] = 'context', record[3]
+  end
+  Put.requeue(put, 1)
+end, function(args, i)
+  Arguments.queue('move.each', args[i])
+  Arguments.number('move.each', 'delay', args[i + 1])
+end)
+
+Each.priority = each('priority.each', 1, function(jid, args, i)
+  Job.priority({ jid, args[i] }, 1)
+end, function(args, i)
+  Arguments.number('priority.each', 'priority', args[i])
+end)
+
+Each.timeout = each('timeout.each', 0, function(jid)
+  Job.timeout({ jid }, 1)
+end)
+
+Each.tag = each('tag.each', 1, function(jid, args, i)
+  Tags.command({ 'add', jid, args[i] }, 1)
+end)
+
+Each.untag = each('untag.each', 1, function(jid, args, i)
+  Tags.command({ 'remove', jid, args[i] }, 1)
+end)
+
+Each.track = each('track.each', 0, function(jid)
+  Job.track({ 'track', jid }, 1)
+end)
+
+-- (Also what is gone: otherwise it would be listed for ever.)
+Each.untrack = each('untrack.each', 0, function(jid)
+  if call('EXISTS', key.job(jid)) == 1 or call('ZREM', key.tracked(), jid) == 0 then
+    Job.track({ 'untrack', jid }, 1)
+  end
+end)
+
+local function cancel(jid)
+  if state_of('cancel.each', jid) == 'complete' then
+    Errors.raise('STATE', 'Job ' .. Errors.name(jid) .. ' is complete')
+  end
+  Job.cancel({ jid }, 1)
+end
+
+-- Tries each of the jids, from the last to the first if `backwards`. -> those that were refused
+local function try(jids, backwards, refused)
+  local left, first, last, step = {}, 1, #jids, 1
+  if backwards then
+    first, last, step = #jids, 1, -1
+  end
+  for n = first, last, step do
+    local jid = jids[n]
+    refused[jid] = attempt(cancel, jid)
+    if refused[jid] then
+      table.insert(left, backwards and 1 or #left + 1, jid)
+    end
+  end
+  return left
+end
+
+-- Is the job gone that was there before: canceled with another one of the call?
+local function went_with_others(jid, there)
+  return there[jid] and call('EXISTS', key.job(jid)) == 0
+end
+
+-- cancel.each jid...: a job goes after those that wait for it, whatever the order given
+function Each.cancel(args, i)
+  local jids, refused, there = jids_from('cancel.each', args, i), {}, {}
+  for _, jid in ipairs(jids) do
+    there[jid] = call('EXISTS', key.job(jid)) == 1
+  end
+  local left, round = jids, 0
+  repeat
+    local before = #left
+    round = round + 1
+    left = try(left, round % 2 == 1, refused)
+  until #left == 0 or #left == before or round == ROUNDS
+  for _, jid in ipairs(left) do
+    if went_with_others(jid, there) then
+      refused[jid] = nil
+    end
+  end
+  return outcome(jids, refused)
+end
+end
+
+-- workflow_put.lua
+do
+-- How workflows are put: small ones in one call, large ones staged, released and then unpacked.
+-- Nothing of a workflow runs before all of it is there.
+local Errors, Arguments, Workflow, Dependencies, Put, key =
+  Qless.Errors, Qless.Arguments, Qless.Workflow, Qless.Dependencies, Qless.Put, Qless.key
+
+local WorkflowPut = {}
+Qless.WorkflowPut = WorkflowPut
+
+local call, match = redis.call, string.match
+
+-- Seconds that what was staged is kept at most without a release.
+local LONGEST = 24 * 3600
+
+-- What holds back the first jobs until the last is there: a dependency without a record.
+function WorkflowPut.gate(id)
+  return 'gate:' .. id
+end
+
+-- The id of a workflow that is to be made. (No colon: that is how its keys are told apart.)
+local function new_id(command, id)
+  Arguments.given(command, 'workflow', id)
+  if not match(id, '^[%w_.~-]+$') or #id > 128 then
+    Errors.argument(command, 'workflow must be 1 to 128 letters, digits and _ . ~ -, not ' .. Errors.name(id))
+  end
+  if call('EXISTS', key.workflow(id)) == 1 then
+    Errors.raise('STATE', command .. '(): Workflow ' .. Errors.name(id) .. ' exists already')
+  end
+  return id
+end
+
+local function behind(command, jid, other)
+  Errors.raise(
+    'CYCLE',
+    command
+      .. '(): Job '
+      .. Errors.name(jid)
+      .. ' must stand behind '
+      .. Errors.name(other)
+      .. ', on which it depends'
+  )
+end
+
+-- Each job is new, belongs to the workflow and stands behind those that it depends on: so there can
+-- be no circle.
+local function check_members(command, id, plan)
+  local at, links, names = {}, 0, {}
+  for n, job in ipairs(plan.jobs) do
+    at[job.jid], names[n] = n, key.job(job.jid)
+  end
+  if #names == 0 then
+    Errors.argument(command, 'a workflow needs at least one job')
+  end
+  local old = call('EXISTS', unpack(names)) > 0
+  for n, job in ipairs(plan.jobs) do
+    if job.workflow ~= id then
+      Errors.argument(command, 'Job ' .. Errors.name(job.jid) .. ' does not name its workflow')
+    elseif old and call('EXISTS', names[n]) == 1 then
+      Errors.raise('STATE', command .. '(): Job ' .. Errors.name(job.jid) .. ' exists already')
+    end
+    for _, other in ipairs(job.depends or {}) do
+      links = links + 1
+      if (at[other] or 0) >= n then
+        behind(command, job.jid, other)
+      end
+    end
+  end
+  Arguments.bounded(command, links)
+end
+
+local function begin(id, meta, total, chore)
+  call(
+    'HSET',
+    key.workflow(id),
+    'state',
+    chore or 'running',
+    'meta',
+    meta,
+    'created',
+    Qless.Texts.now(),
+    'total',
+    total,
+    'complete',
+    0,
+    'failed',
+    0,
+    'canceled',
+    0,
+    'held',
+    0
+  )
+  if chore then
+    call('HSET', key.workflow(id), 'chore', chore)
+    call('ZADD', key.workflows(), Qless.Texts.now(), id)
+  end
+end
+
+-- workflow.put id worker meta (item)... -> id; the items as those of put.many
+function WorkflowPut.put(args, i)
+  local id = new_id('workflow.put', args[i])
+  local worker = Arguments.given('workflow.put', 'worker', args[i + 1])
+  Arguments.object('workflow.put', 'meta', args[i + 2])
+  Workflow.will_take(id)
+  local plan = Put.plan('workflow.put', args, i + 3, { acyclic = true })
+  check_members('workflow.put', id, plan)
+  begin(id, args[i + 2], 0)
+  Workflow.count(id, 'total', 0) -- so that its state is judged even if others stand for all its jobs
+  Put.carry_out(plan, worker)
+  return id
+end
+
+-- Staged jobs are as good as there. -> what tells a jid's place among them, or nil
+local function staged_before(id)
+  local name = key.staged_jids(id)
+  return function(jid)
+    return tonumber(call('ZSCORE', name, jid) or nil)
+  end
+end
+
+-- That a key is free is asked when its job is staged. When the job is unpacked it takes the key: its
+-- caller is past hearing that there is another one.
+-- (One that is debounced cannot take it: then the other one stands for it.)
+local function take_keys(raw)
+  local at = 1
+  while at <= #raw do
+    local last = at + 5 + 2 * tonumber(raw[at + 5])
+    local answer, place = 'take', nil
+    for n = at + 6, last, 2 do
+      if raw[n] == 'conflict' and raw[n + 1] == 'refuse' then
+        place = n + 1
+      elseif raw[n] == 'debounce' then
+        answer = 'keep'
+      end
+    end
+    if place then
+      raw[place] = answer
+    end
+    at = last + 1
+  end
+end
+
+local function slice(args, i)
+  local part, n = {}, 0
+  for at = i, #args do
+    n = n + 1
+    part[n] = args[at]
+  end
+  return part
+end
+
+local STAGE = {}
+
+-- -> the jids that come with them
+function STAGE.jobs(id, args, i)
+  local known = staged_before(id)
+  local plan = Put.plan('workflow.stage', args, i, { acyclic = true, known = known })
+  check_members('workflow.stage', id, plan)
+  local jids = {}
+  for n, job in ipairs(plan.jobs) do
+    if known(job.jid) then
+      Errors.raise('STATE', 'workflow.stage(): Job ' .. Errors.name(job.jid) .. ' is staged already')
+    end
+    jids[n] = job.jid
+  end
+  return jids
+end
+
+-- Further dependencies of a job that was staged without any: jid, other...
+function STAGE.links(id, args, i)
+  local known, jid = staged_before(id), Arguments.given('workflow.stage', 'jid', args[i])
+  local place = known(jid) or Errors.no_job('workflow.stage', jid)
+  Arguments.bounded('workflow.stage', #args - i)
+  for n = i + 1, #args do
+    local before = known(args[n])
+    if before and before >= place then
+      behind('workflow.stage', jid, args[n])
+    elseif not before and call('EXISTS', key.job(args[n])) == 0 then
+      Errors.no_job('workflow.stage', args[n])
+    end
+  end
+  return {}
+end
+
+-- Their places in the order in which they were staged.
+local function number(name, jids)
+  local last, values = call('ZCARD', name), {}
+  for n, jid in ipairs(jids) do
+    values[2 * n - 1], values[2 * n] = last + n, jid
+  end
+  if #jids > 0 then
+    call('ZADD', name, unpack(values))
+  end
+end
+
+-- workflow.stage id seconds jobs (item)...   workflow.stage id seconds links jid other...
+-- -> how many batches there are; without a release they go after so many seconds.
+function WorkflowPut.stage(args, i)
+  local id = new_id('workflow.stage', args[i])
+  local seconds = Arguments.whole('workflow.stage', 'seconds', args[i + 1], 1)
+  local stage = STAGE[args[i + 2] or '']
+  if not stage then
+    Errors.argument('workflow.stage', 'jobs or links wanted, not ' .. Errors.name(args[i + 2]))
+  end
+  Workflow.will_take(id)
+  local raw = slice(args, i + 3) -- before it is read, which changes places in it
+  local jids = stage(id, args, i + 3)
+  if #jids > 0 then
+    take_keys(raw)
+  end
+  local batches = call('RPUSH', key.staged(id), cmsgpack.pack({ args[i + 2], raw, #jids }))
+  number(key.staged_jids(id), jids)
+  call('EXPIRE', key.staged(id), math.min(seconds, LONGEST))
+  call('EXPIRE', key.staged_jids(id), math.min(seconds, LONGEST))
+  return batches
+end
+
+-- workflow.release id worker meta batches -> how many are to be unpacked
+function WorkflowPut.release(args, i)
+  local id = new_id('workflow.release', args[i])
+  Arguments.given('workflow.release', 'worker', args[i + 1])
+  Arguments.object('workflow.release', 'meta', args[i + 2])
+  local batches = Arguments.whole('workflow.release', 'batches', args[i + 3], 1)
+  local there = call('LLEN', key.staged(id))
+  if there ~= batches then
+    Errors.raise(
+      'STATE',
+      'workflow.release(): '
+        .. there
+        .. ' of '
+        .. batches
+        .. ' batches of workflow '
+        .. id
+        .. ' are there: were the others staged too long ago?'
+    )
+  end
+  call('PERSIST', key.staged(id))
+  call('PERSIST', key.staged_jids(id))
+  begin(id, args[i + 2], call('ZCARD', key.staged_jids(id)), 'unpacking')
+  call('HSET', key.workflow(id), 'worker', args[i + 1])
+  return batches
+end
+
+-- For which jobs of earlier batches others have come to stand, as what knows their jids; or nil
+local function instead_of(id)
+  local name = key.staged_instead(id)
+  return call('EXISTS', name) == 1
+    and {
+      __index = function(_, jid)
+        return call('HGET', name, jid) or nil
+      end,
+    }
+end
+
+local UNPACK = {}
+
+-- What depends on no other job of the workflow waits at the gate.
+function UNPACK.jobs(id, args, jobs)
+  local known, gate = staged_before(id), WorkflowPut.gate(id)
+  Workflow.will_take(id)
+  local how = { acyclic = true, lenient = true, instead = instead_of(id) or nil }
+  local fine, plan = pcall(Put.plan, 'workflow.carry', args, 1, how)
+  if not fine then
+    -- It was fine when it was staged. Whoever calls now must not hear of it.
+    Workflow.count(id, 'canceled', jobs)
+    return
+  end
+  for _, job in ipairs(plan.jobs) do
+    local inside = false
+    for _, other in ipairs(job.depends or {}) do
+      inside = inside or known(other)
+    end
+    job.gate = not inside and gate or nil
+  end
+  local instead = Put.carry_out(plan, call('HGET', key.workflow(id), 'worker') or '')[2]
+  if #instead > 0 then
+    call('HSET', key.staged_instead(id), unpack(instead)) -- for the batches to come
+  end
+  -- All of them were counted at the release.
+  Workflow.count(id, 'total', -#plan.jobs)
+end
+
+function UNPACK.links(id, args)
+  local record = call('HMGET', key.job(args[1]), 'state', 'workflow')
+  if record[1] == 'depends' and record[2] == id then
+    local others, instead = slice(args, 2), setmetatable({}, instead_of(id) or nil)
+    for n = 1, #others do
+      others[n] = instead[others[n]] or others[n]
+    end
+    Dependencies.attach(args[1], others)
+  end
+end
+
+-- Takes away all that was staged. (Its jobs may be there already.)
+function WorkflowPut.forget_staged(id)
+  call('DEL', key.staged(id), key.staged_jids(id), key.staged_instead(id))
+end
+
+local function open_gate(id)
+  WorkflowPut.forget_staged(id)
+  call('ZREM', key.workflows(), id)
+  call('HDEL', key.workflow(id), 'chore', 'worker')
+  Workflow.count(id, 'total', 0) -- so that its state is judged anew
+  Dependencies.release({ WorkflowPut.gate(id) })
+end
+
+-- One batch of a released workflow becomes jobs; with the last one they may begin.
+-- -> how many are left
+function WorkflowPut.unpack(id)
+  local packed = call('LPOP', key.staged(id))
+  if packed then
+    local batch = cmsgpack.unpack(packed)
+    UNPACK[batch[1]](id, batch[2], batch[3])
+  end
+  local left = call('LLEN', key.staged(id))
+  if left == 0 then
+    open_gate(id)
+  end
+  return left
+end
+end
+
+-- workflow_verbs.lua
+do
+-- What may be done with a workflow as a whole: look at it, cancel it, retry what failed in it; and
+-- the steps that are carried on by whoever calls next.
+local Absence, Errors, Json, Arguments, Clock, Dependencies, Workflow, WorkflowPut, Cascade, Revive, scope, key =
+  Qless.Absence,
+  Qless.Errors,
+  Qless.Json,
+  Qless.Arguments,
+  Qless.Clock,
+  Qless.Dependencies,
+  Qless.Workflow,
+  Qless.WorkflowPut,
+  Qless.Cascade,
+  Qless.Revive,
+  Qless.scope,
+  Qless.key
+
+local WorkflowVerbs = {}
+Qless.WorkflowVerbs = WorkflowVerbs
+
+local call = redis.call
+
+local STEP = 250 -- jobs canceled or retried by one call
+
+local carried
+
+function WorkflowVerbs.reset()
+  carried = false
+end
+
+local function must(command, id)
+  Arguments.given(command, 'workflow', id)
+  if call('EXISTS', key.workflow(id)) == 0 then
+    Errors.raise('NOJOB', command .. '(): Workflow ' .. Errors.name(id) .. ' does not exist')
+  end
+  return id
+end
+
+-- workflow.get id -> its record as JSON, or nothing
+function WorkflowVerbs.get(args, i)
+  local id = Arguments.given('workflow.get', 'workflow', args[i])
+  local fields = call('HGETALL', key.workflow(id))
+  if #fields == 0 then
+    return nil
+  end
+  local record = {}
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  local shown = { id = id, state = record.state }
+  for _, field in ipairs({ 'total', 'complete', 'failed', 'canceled', 'held', 'created', 'finished' }) do
+    shown[field] = tonumber(record[field])
+  end
+  return Json.with(cjson.encode(shown), 'meta', record.meta)
+end
+
+-- workflow.jobs id [offset count] -> how many, and the jids of some of them
+function WorkflowVerbs.jobs(args, i)
+  local id = Arguments.given('workflow.jobs', 'workflow', args[i])
+  local offset = Arguments.offset('workflow.jobs', args[i + 1])
+  local count = Arguments.count('workflow.jobs', args[i + 2], 25)
+  local name = key.workflow_jobs(id)
+  return cjson.encode({
+    total = call('LLEN', name),
+    jobs = count > 0 and call('LRANGE', name, offset, offset + count - 1) or {},
+  })
+end
+
+-- From the last to the first: what depends on others goes before them.
+local function cancel_some(id)
+  local name = key.workflow(id)
+  local stop = tonumber(call('HGET', name, 'cancel_at')) or 0
+  local start = math.max(0, stop - STEP)
+  local jids = stop > 0 and call('LRANGE', key.workflow_jobs(id), start, stop - 1) or {}
+  local at = #jids
+  while at > 0 and (at == #jids or Dependencies.left() > 0) do
+    local record = call('HMGET', key.job(jids[at]), 'workflow', 'state')
+    if record[1] == id and record[2] ~= 'complete' then
+      Cascade.cancel(jids[at])
+    end
+    at = at - 1
+  end
+  start = start + at
+  if start == 0 then
+    call('HDEL', name, 'chore', 'cancel_at')
+    call('ZREM', key.workflows(), id)
+    Workflow.count(id, 'total', 0)
+    -- Jobs of others may stand at its gate, which were put anew with it.
+    Dependencies.release({ WorkflowPut.gate(id) })
+  else
+    call('HSET', name, 'cancel_at', start)
+  end
+  return start
+end
+
+-- What was staged and is no job yet will never be one.
+local function drop_staged(id)
+  if call('EXISTS', key.staged(id)) == 1 then
+    WorkflowPut.forget_staged(id)
+    local total = tonumber(call('HGET', key.workflow(id), 'total'))
+    Workflow.count(id, 'canceled', total - call('LLEN', key.workflow_jobs(id)))
+  end
+end
+
+local CHORES = { unpacking = WorkflowPut.unpack, canceling = cancel_some }
+
+local function step(id)
+  carried, scope.touched = true, true
+  local chore = CHORES[call('HGET', key.workflow(id), 'chore') or '']
+  if not chore then
+    call('ZREM', key.workflows(), id)
+    return 0
+  end
+  return chore(id)
+end
+
+-- workflow.carry id -> how much is left to be done; 0 when nothing is
+function WorkflowVerbs.carry(args, i)
+  local left = step(must('workflow.carry', args[i]))
+  Dependencies.carry_on()
+  return left
+end
+
+-- Carries on with what a client has begun and perhaps left: one step, at most once per call.
+-- -> whether more is left
+function WorkflowVerbs.carry_on()
+  local name = key.workflows()
+  if carried or Absence.is_absent(name) or not scope.keyed then
+    return false
+  end
+  local id = call('ZRANGE', name, 0, 0)[1]
+  return id and (step(id) > 0 or call('EXISTS', name) == 1)
+end
+
+-- The same for calls that would have to ask for it: not each of them does.
+function WorkflowVerbs.carry_on_sometimes()
+  if not carried and Clock.is_round() then
+    WorkflowVerbs.carry_on()
+  end
+end
+
+-- workflow.cancel id -> how many jobs are still to be looked at: go on with workflow.carry
+function WorkflowVerbs.cancel(args, i)
+  local id = must('workflow.cancel', args[i])
+  local name = key.workflow(id)
+  local record = call('HMGET', name, 'chore', 'state')
+  if record[1] ~= 'canceling' then
+    if record[2] == 'complete' or record[2] == 'canceled' then
+      return 0
+    end
+    drop_staged(id)
+    call('HSET', name, 'chore', 'canceling', 'cancel_at', call('LLEN', key.workflow_jobs(id)))
+    call('ZADD', key.workflows(), Qless.Texts.now(), id)
+    Workflow.count(id, 'total', 0)
+  end
+  return step(id)
+end
+
+-- workflow.retry id from -> where to go on (0: that was all), how many were put back
+function WorkflowVerbs.retry(args, i)
+  local id = must('workflow.retry', args[i])
+  local from = Arguments.whole('workflow.retry', 'from', args[i + 1], 0)
+  if call('HGET', key.workflow(id), 'chore') == 'canceling' then
+    Errors.raise('STATE', 'workflow.retry(): Workflow ' .. id .. ' is being canceled')
+  end
+  local jids, failed = call('LRANGE', key.workflow_jobs(id), from, from + STEP - 1), {}
+  for _, jid in ipairs(jids) do
+    local record = call('HMGET', key.job(jid), 'state', 'workflow')
+    if record[1] == 'failed' and record[2] == id then
+      failed[#failed + 1] = jid
+    end
+  end
+  local revived = #failed > 0 and Revive.revive(failed, 1) or 0
+  return { #jids == STEP and from + STEP or 0, revived }
+end
 end
 
 -- pop.lua
 do
 -- Handing out jobs: expired locks first, then what fell due, then the top of the work.
-local Texts, Absence, Arguments, Config, Events, History, Job, Outcome, Stats, Samples =
+local Texts, Absence, Arguments, Config, Events, History, Place, Job, Outcome, Stats, Samples =
   Qless.Texts,
   Qless.Absence,
   Qless.Arguments,
   Qless.Config,
   Qless.Events,
   Qless.History,
+  Qless.Place,
   Qless.Job,
   Qless.Outcome,
   Qless.Stats,
   Qless.Samples
-local SortedSet, Clock, Wake, Dependencies, Queue, Recurring, scope, key =
+local SortedSet, Clock, Wake, Unique, Dependencies, Queue, Recurring, scope, key =
   Qless.SortedSet,
   Qless.Clock,
   Qless.Wake,
+  Qless.Unique,
   Qless.Dependencies,
   Qless.Queue,
   Qless.Recurring,
@@ -4122,15 +8431,19 @@ Qless.Pop = Pop
 local call, text_of = redis.call, Arguments.text_of
 
 -- What a worker is told of a job, after its jid and queue; `time` and `state` are for us.
-local FIELDS = { 'klass', 'data', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'state' }
+local FIELDS =
+  { 'klass', 'data', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'state', 'rare' }
 
 -- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
-local function notice(jid, queue, worker, grace)
+local function notice(jid, queue, worker, grace, rare)
   if Job.is_tracked(jid) then
     Events.tracked('stalled', jid)
   end
   History.add(jid, 'timed-out')
   call('HSET', key.job(jid), 'grace', 1)
+  if scope.live and not rare then
+    call('HSET', key.job(jid), 'rare', '0')
+  end
   Events.lock_lost(jid, worker)
   call('ZADD', key.place(queue, 'locks'), scope.now + grace, jid)
   Stats.count(queue, 'retries', 1)
@@ -4139,13 +8452,13 @@ local function notice(jid, queue, worker, grace)
   end
 end
 
-local function exhausted(jid, queue, worker)
+local function exhausted(jid, queue, worker, rare)
   local group = 'failed-retries-' .. queue
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
   call('ZREM', key.place(queue, 'locks'), jid)
   call('HSET', key.job(jid), 'remaining', -1)
   History.failed(jid, group)
-  Outcome.write_failed({ jid = jid, queue = queue, marked = true }, group, message, scope.now)
+  Outcome.write_failed({ jid = jid, queue = queue, marked = true, rare = rare }, group, message, scope.now)
   if Job.is_tracked(jid) then
     Events.tracked('failed', jid)
   end
@@ -4157,7 +8470,7 @@ local LOOKED = 250
 
 -- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
 local function expire(jid, queue, locks, grace)
-  local record = call('HMGET', key.job(jid), 'worker', 'grace', 'remaining', 'state')
+  local record = call('HMGET', key.job(jid), 'worker', 'grace', 'remaining', 'state', 'rare')
   local worker = record[1] or ''
   if record[4] ~= 'running' then
     call('ZREM', locks, jid)
@@ -4166,14 +8479,14 @@ local function expire(jid, queue, locks, grace)
   Job.unhold(jid, worker)
   local noticed = record[2] == '1'
   if not noticed then
-    notice(jid, queue, worker, grace)
+    notice(jid, queue, worker, grace, record[5])
     if grace > 0 then
       return false
     end
   end
   local remaining = (tonumber(record[3]) or 0) - 1
   if remaining < 0 then
-    exhausted(jid, queue, worker)
+    exhausted(jid, queue, worker, record[5])
     return false
   end
   call('HSET', key.job(jid), 'remaining', remaining)
@@ -4203,16 +8516,60 @@ end
 
 local RUNNABLE = { waiting = true, stalled = true, running = true }
 
--- Hands over the jids whose records say that they may run; others are dropped. `visit` sees
--- each: its jid, the values of FIELDS, its token, when its lock expires (as text). -> how many
+-- Jobs that have missed their deadlines and were found by this call; it finds so many at most.
+local late = 0
+local MOST_LATE = 1000
+
+function Pop.reset()
+  late = 0
+end
+
+-- What few jobs have to be asked before they start. -> whether it is too late for that
+local function is_late(jid)
+  local record = call('HMGET', key.job(jid), 'deadline', 'unique')
+  if record[1] and tonumber(record[1]) <= scope.now then
+    return true
+  end
+  Unique.started(jid, record[2])
+  return false
+end
+
+-- The job was to start before, and does not. It is in no place any longer.
+local function fail_late(jid, queue, state)
+  local since = scope.now - tonumber(call('HGET', key.job(jid), 'deadline'))
+  local message = 'Its turn came '
+    .. string.format('%.1f', since)
+    .. ' seconds after the time when it expired'
+  late, scope.touched = late + 1, true
+  Place.leave(jid, queue)
+  call('HDEL', key.job(jid), 'token')
+  History.failed(jid, 'expired')
+  Outcome.write_failed(
+    { jid = jid, queue = queue, rare = true, state = state },
+    'expired',
+    message,
+    math.floor(scope.now)
+  )
+  if Job.is_tracked(jid) then
+    Events.tracked('failed', jid)
+  end
+  Events.failed(jid, 'expired', message, '')
+end
+
+-- Hands over the jids whose records say that they may run; others are dropped. `visit` sees each:
+-- its jid, the values of FIELDS, its token, when its lock expires (as text). -> how many; those that
+-- are too late, jid, state …, or nil
 local function hand_over(queue, worker, jids, visit)
   local now, time, expires = scope.now, Texts.time(), Texts.later(Config.heartbeat(queue))
-  local tracked, taken = Job.tracked_among(jids), {}
+  local tracked, taken, too_late = Job.tracked_among(jids), {}, nil
   for n = 1, #jids do
     local jid = jids[n]
     local name = key.job(jid)
     local values = call('HMGET', name, unpack(FIELDS))
-    if RUNNABLE[values[9]] then
+    if values[10] == '1' and RUNNABLE[values[9]] and is_late(jid) then
+      too_late = too_late or {}
+      too_late[#too_late + 1] = { jid, values[9] }
+    elseif RUNNABLE[values[9]] then
       local token = ''
       History.popped(jid, worker)
       Samples.add('wait', queue, now - (tonumber(values[8]) or now))
@@ -4244,19 +8601,33 @@ local function hand_over(queue, worker, jids, visit)
   end
   SortedSet.add(key.held(worker), expires, taken)
   SortedSet.add(key.place(queue, 'locks'), expires, taken)
-  return #taken
+  return #taken, too_late
+end
+
+-- Only when the others have left their places: what depends on these may become ready.
+local function fail_all_late(queue, too_late)
+  for _, job in ipairs(too_late) do
+    fail_late(job[1], queue, job[2])
+  end
 end
 
 -- Takes up to `count` jobs off the top of the work. -> how many
 local function take_work(queue, worker, count, visit)
   local work, taken = key.place(queue, 'work'), 0
-  while taken < count do
+  while taken < count and late < MOST_LATE do
     local jids = call('ZREVRANGE', work, '0', text_of(count - taken - 1))
     if #jids == 0 then
       break
     end
-    taken = taken + hand_over(queue, worker, jids, visit)
+    local handed, too_late = hand_over(queue, worker, jids, visit)
+    taken = taken + handed
     call('ZREMRANGEBYRANK', work, '-' .. text_of(#jids), '-1') -- the first to go are the last by score
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
+  end
+  if late >= MOST_LATE and taken < count then
+    Wake.ready(queue, 1) -- There may be more behind them: somebody has to look again.
   end
   return taken
 end
@@ -4280,7 +8651,11 @@ function Pop.take(queue, worker, count, visit)
   local taken = 0
   local freed = expired(queue, count)
   if #freed > 0 then
-    taken = hand_over(queue, worker, freed, visit)
+    local too_late
+    taken, too_late = hand_over(queue, worker, freed, visit)
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
   end
   if taken < count then
     Recurring.spawn_due(queue, count - taken)
@@ -4320,13 +8695,15 @@ end
 -- verbs.lua
 do
 -- What may become of a job that a worker held: each verb of settle, its arguments and its effect.
-local Arguments, Events, SortedSet, Samples, History, Dependencies, Lock, Expiry, Outcome, scope, key =
+local Arguments, Events, SortedSet, Samples, History, Circles, Dependencies, Ended, Lock, Expiry, Outcome, scope, key =
   Qless.Arguments,
   Qless.Events,
   Qless.SortedSet,
   Qless.Samples,
   Qless.History,
+  Qless.Circles,
   Qless.Dependencies,
+  Qless.Ended,
   Qless.Lock,
   Qless.Expiry,
   Qless.Outcome,
@@ -4350,8 +8727,8 @@ function Verbs.finish(completed)
     SortedSet.remove(key.held(worker), list)
   end
   SortedSet.add(key.completed(), Qless.Texts.now(), completed.jids)
+  Ended.completed(completed.jids, completed.rare) -- which reads the records, so before they may go
   Expiry.after(#completed.jids)
-  Dependencies.release(completed.jids)
 end
 
 local function append(lists, name, jid)
@@ -4397,12 +8774,16 @@ VERBS.complete = {
     end
     Events.completed(jid, queue)
     Outcome.write_complete(name, values[6] or '0', n > 2 and args[a + 2])
-    if values[7] or values[8] then
+    local rare = values[7]
+    if rare then
       Outcome.forget_marks(name)
     end
     append(completed.queues, queue, jid)
     append(completed.workers, worker, jid)
     completed.jids[#completed.jids + 1] = jid
+    if rare == '1' then
+      completed.rare[#completed.rare + 1] = jid
+    end
   end,
 }
 
@@ -4489,9 +8870,11 @@ RARE.move = {
     s[2] = Arguments.number('settle', 'delay', s[2] or '0')
     s[3] = s[3] and Arguments.names('settle', 'depends', s[3]) or {}
     Arguments.bounded('settle', #s[3])
-    s[3] = Dependencies.open('settle', s[3])
+    s[4] = s[3]
+    s[3], s[5] = Dependencies.open_for('settle', jid, s[3])
     planned[jid] = s[3] -- the moves of one call must not wait for each other
-    Dependencies.no_circle('settle', jid, s[3], planned)
+    Circles.intend(planned)
+    Circles.refuse('settle', jid, s[3], planned)
   end,
   act = function(job, s, _, tracked)
     local jid = job.jid
@@ -4502,7 +8885,7 @@ RARE.move = {
       Events.tracked('completed', jid)
     end
     Events.advanced(jid, job.queue, s[1])
-    Outcome.advance(job, s[1], s[2], s[3])
+    Outcome.advance(job, s[1], s[2], s[3], nil, s[4], s[5])
   end,
 }
 
@@ -4551,6 +8934,9 @@ local call, VERBS = redis.call, Verbs.by_name
 
 local MANY = 8 -- queues
 
+-- Seconds until an idle worker comes again to carry on with what a client has left.
+local SOON = 0.01
+
 local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
 Settle.most = 250 -- jobs settled and reserved by one call
 
@@ -4579,7 +8965,7 @@ end
 
 -- A settlement whose lock is lost changes nothing and stops no other.
 local function settle(args, starts, jids)
-  local refused, completed = {}, { jids = {}, queues = {}, workers = {} }
+  local refused, completed = {}, { jids = {}, rare = {}, queues = {}, workers = {} }
   local tracked = Job.tracked_among(jids)
   for n = 1, #starts do
     local i = starts[n]
@@ -4651,15 +9037,16 @@ local function flatten(flat, n, jid, queue, values, token, expires)
   flat[n + 9], flat[n + 10], flat[n + 11] = values[6] or '', values[7] or '', expires
 end
 
--- What mostly does not exist, asked for once for all jobs of the call.
+-- What mostly does not exist, asked for once for all jobs of the call. -> whether nothing is left that
+-- could be carried on
 local function look_around(jids, queues, wanted)
-  local names = { key.releasing(), key.tracked(), key.paused_queues() }
+  local names = { key.releasing(), key.cascading(), key.tracked(), key.paused_queues(), key.workflows() }
   if #jids == 1 then
-    names[4] = key.dependents(jids[1])
+    names[6] = key.dependents(jids[1])
   end
-  Absence.look_for(names)
+  local quiet = Absence.look_for(names)
   if wanted == 0 or #queues > MANY then
-    return
+    return quiet
   end
   names = {}
   for n = 1, #queues do
@@ -4670,6 +9057,7 @@ local function look_around(jids, queues, wanted)
   if #names > 0 then
     Absence.look_for(names)
   end
+  return quiet
 end
 
 -- One queue after the other, until there are `count` jobs.
@@ -4757,6 +9145,12 @@ local function remember(refused, jobs, rest)
   Replies.shorten('settle', held)
 end
 
+-- Carries on with what earlier calls had to leave. -> whether a workflow has more of it
+local function carry_on()
+  Dependencies.carry_on()
+  return Qless.WorkflowVerbs.carry_on()
+end
+
 -- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest }
 function Settle.settle(args, i)
   local worker = Arguments.given('settle', 'worker', args[i])
@@ -4767,9 +9161,10 @@ function Settle.settle(args, i)
     Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
   end
   local queues, globbing = expand(wish.names, wish.excluded)
-  look_around(jids, queues, wish.count)
+  local quiet = look_around(jids, queues, wish.count)
   local refused = settle(args, starts, jids)
-  Dependencies.carry_on()
+  local goes_on = not quiet and carry_on()
+  goes_on = goes_on or Dependencies.left() <= 0 -- dependents may be left, for whom nobody is woken
   local jobs, rest = {}, {}
   if wish.count > 0 then
     local taken
@@ -4777,7 +9172,7 @@ function Settle.settle(args, i)
     local client = Replies.client() or worker
     Wake.busy(client, queues, globbing, taken > 0)
     if taken == 0 and wish.wait then
-      rest = Wake.wait(client, queues, wish.wait, globbing)
+      rest = Wake.wait(client, queues, goes_on and math.min(wish.wait, SOON) or wish.wait, globbing)
     end
   end
 
@@ -4817,7 +9212,8 @@ end
 
 -- survey.lua
 do
--- How long jobs have waited: the lag of queues, and the survey by which workers choose among them.
+-- How long jobs have waited and have to wait: the lag of queues, what falls due in them, and the
+-- survey by which workers choose among them.
 local Arguments, Config, Place, Queue, scope, key =
   Qless.Arguments, Qless.Config, Qless.Place, Qless.Queue, Qless.scope, Qless.key
 
@@ -4871,6 +9267,21 @@ function Survey.lag(args, i)
   return lags
 end
 
+-- due queue... -> for each: when its first scheduled job and its first recurring one fall due, as
+-- text, '' if there is none
+function Survey.due(args, i)
+  Arguments.given('due', 'queue', args[i])
+  Arguments.bounded('due', #args - i + 1)
+  local times = {}
+  for n = i, #args do
+    for _, place in ipairs({ 'scheduled', 'recur' }) do
+      local head = call('ZRANGE', key.place(args[n], place), 0, 0, 'WITHSCORES')
+      times[#times + 1] = head[2] or ''
+    end
+  end
+  return times
+end
+
 local function is_empty(queue)
   return call(
     'EXISTS',
@@ -4912,6 +9323,98 @@ function Survey.survey(args, i)
     flat[at + 4] = paused[queue] and '1' or '0'
   end
   return flat
+end
+end
+
+-- throughput.lua
+do
+-- What a queue, or the whole namespace, has done lately: the counters of minutes in longer spans.
+local Arguments, Config, Errors, Journal, Minutes, Stats, scope, key =
+  Qless.Arguments,
+  Qless.Config,
+  Qless.Errors,
+  Qless.Journal,
+  Qless.Minutes,
+  Qless.Stats,
+  Qless.scope,
+  Qless.key
+
+local Throughput = {}
+Qless.Throughput = Throughput
+
+local call, floor = redis.call, math.floor
+
+local QUEUES = 200 -- of which one call says how many jobs are failed
+local DAYS = 10000 -- looked at by that call, of all queues together
+
+-- A function that adds to the spans of one kind, and these spans.
+local function spans(from, to, step)
+  local list = {}
+  for n = 1, floor((to - from) / step) + 1 do
+    list[n] = 0
+  end
+  return list,
+    function(minute, n)
+      if minute >= from and minute <= to then
+        local place = floor((minute - from) / step) + 1
+        list[place] = list[place] + n
+      end
+    end
+end
+
+local function count(queue, kind, from, to, add)
+  for hour = floor(from / 60), floor(to / 60) do
+    local found = call('HGETALL', key.minutes(queue, hour, kind))
+    for n = 1, #found, 2 do
+      add(hour * 60 + tonumber(found[n]), tonumber(found[n + 1]))
+    end
+  end
+end
+
+-- throughput queue from to step -> started, completed, failed and, of a queue, put: lists of numbers.
+-- Without a queue (''), of the whole namespace.
+function Throughput.show(args, i)
+  local queue = Arguments.given('throughput', 'queue', args[i])
+  local from = Arguments.whole('throughput', 'from', args[i + 1], 0)
+  local to = Arguments.whole('throughput', 'to', args[i + 2], 0)
+  local step = Arguments.whole('throughput', 'step', args[i + 3], 1)
+  if to < from then
+    Errors.argument('throughput', 'to must not be before from, ' .. from .. ', as ' .. to .. ' is')
+  elseif to - from >= Minutes.longest then
+    Errors.raise('TOOBIG', 'throughput(): ' .. to - from + 1 .. ' minutes, at most ' .. Minutes.longest)
+  end
+  local shown, adders = { first = from, step = step, put = cjson.null }, {}
+  for _, kind in ipairs(Minutes.kinds) do
+    if queue ~= '' or kind ~= 'put' then
+      shown[kind], adders[kind] = spans(from, to, step)
+      count(queue, kind, from, to, adders[kind])
+    end
+  end
+  Journal.read(function(second, kind, _, n, of)
+    if queue == '' or of == queue then
+      adders[Minutes.journalled[kind]](floor(second / 60), n)
+    end
+  end)
+  return cjson.encode(shown)
+end
+
+-- failed.of queue... -> of each, how many of its jobs are failed: the sum of what the days know for
+-- which statistics are kept
+function Throughput.failed(args, i)
+  local number = #args - i + 1
+  if number > QUEUES then
+    Errors.raise('TOOBIG', 'failed.of(): ' .. number .. ' queues in one call, at most ' .. QUEUES)
+  end
+  local days = math.max(1, math.min(Config.whole('stats-history') + 1, floor(DAYS / math.max(number, 1))))
+  local today, failed = Stats.day(scope.now), {}
+  for n = i, #args do
+    local sum = 0
+    for back = 0, days - 1 do
+      sum = sum + (tonumber(call('HGET', key.stat('stats', today - back * 86400, args[n]), 'failed')) or 0)
+    end
+    failed[#failed + 1] = sum
+  end
+  return failed
 end
 end
 
@@ -5018,17 +9521,37 @@ local function with_info(shown, worker, seen)
   return Json.with(cjson.encode(shown), 'info', call('GET', key.worker(worker)) or 'null')
 end
 
-local function overview()
+-- Workers that gave a sign of life lately, the latest first, and when: some of them, or all. -> these,
+-- how many there are
+function Worker.seen(offset, count)
   local since = '(' .. string.format('%.17g', scope.now - Config.number('max-worker-age'))
-  local all, seen = {}, call('ZREVRANGEBYSCORE', key.workers(), '+inf', since, 'WITHSCORES')
+  local total = call('ZCOUNT', key.workers(), since, '+inf')
+  return call(
+    'ZREVRANGEBYSCORE',
+    key.workers(),
+    '+inf',
+    since,
+    'WITHSCORES',
+    'LIMIT',
+    offset or 0,
+    count or total
+  ),
+    total
+end
+
+-- One of them, as JSON.
+function Worker.shown(worker, seen)
+  return with_info({
+    name = worker,
+    jobs = call('ZCOUNT', key.held(worker), scope.now, scope.now + FAR),
+    stalled = call('ZCOUNT', key.held(worker), 0, scope.now),
+  }, worker, seen)
+end
+
+local function overview()
+  local all, seen = {}, Worker.seen()
   for n = 1, #seen, 2 do
-    local worker = seen[n]
-    local shown = {
-      name = worker,
-      jobs = call('ZCOUNT', key.held(worker), scope.now, scope.now + FAR),
-      stalled = call('ZCOUNT', key.held(worker), 0, scope.now),
-    }
-    all[#all + 1] = with_info(shown, worker, seen[n + 1])
+    all[#all + 1] = Worker.shown(seen[n], seen[n + 1])
   end
   return Json.list(all)
 end
@@ -5059,6 +9582,7 @@ function Worker.deregister(args, i)
       call('DEL', key.worker(worker))
       Orders.forget(worker)
     end
+    Qless.Cron.leave(workers)
   end
 end
 
@@ -5111,6 +9635,53 @@ function Worker.beat(args, i)
 end
 end
 
+-- worker_view.lua
+do
+-- Workers with the jobs that they hold, for a page.
+local Arguments, Brief, Json, Worker, key = Qless.Arguments, Qless.Brief, Qless.Json, Qless.Worker, Qless.key
+
+local WorkerView = {}
+Qless.WorkerView = WorkerView
+
+local call = redis.call
+
+local SHOWN = 5 -- jobs of a worker
+local LOOKED_AT = 100 -- of those that it holds, to find the longest running; …
+local IN_ALL = 5000 -- … and of all workers of a call
+
+-- The jobs that a worker has held for the longest time, of the first to expire.
+local function longest_held(worker, looked_at)
+  local held = {}
+  for n, jid in ipairs(call('ZRANGE', key.held(worker), 0, looked_at - 1)) do
+    held[n] = { jid = jid, since = tonumber(call('HGET', key.job(jid), 'time') or '') or 0 }
+  end
+  table.sort(held, function(one, other)
+    if one.since ~= other.since then
+      return one.since < other.since
+    end
+    return one.jid < other.jid
+  end)
+  local jids = {}
+  for n = 1, math.min(SHOWN, #held) do
+    jids[n] = held[n].jid
+  end
+  return jids
+end
+
+-- worker.views offset count -> total, and workers: each as `workers` shows it, with some of its jobs
+function WorkerView.list(args, i)
+  local offset = Arguments.whole('worker.views', 'offset', args[i], 0)
+  local count = math.min(Arguments.whole('worker.views', 'count', args[i + 1], 0), Arguments.most)
+  local looked_at = math.max(SHOWN, math.min(LOOKED_AT, math.floor(IN_ALL / math.max(count, 1))))
+  local shown, seen, total = {}, Worker.seen(offset, count)
+  for n = 1, #seen, 2 do
+    local jobs = cjson.encode({ jobs = Brief.rows(longest_held(seen[n], looked_at)) })
+    shown[#shown + 1] = Json.with(jobs, 'worker', Worker.shown(seen[n], seen[n + 1]))
+  end
+  return Json.with(cjson.encode({ total = total }), 'workers', Json.list(shown))
+end
+end
+
 -- audit_jobs.lua
 do
 -- The invariants of a job's record: what an audit asks of each.
@@ -5138,6 +9709,25 @@ AuditJobs.place = {
   scheduled = 'scheduled',
   depends = 'depends',
 }
+
+-- Are there dependents of the job that its end has not reached yet?
+function AuditJobs.is_told_later(jid)
+  return call('ZSCORE', key.releasing(), jid) or call('ZSCORE', key.cascading(), jid)
+end
+
+local RARE =
+  { 'unique', 'workflow', 'on_failure', 'deadline', 'first', 'behind', 'beyond', 'spawners', 'followed' }
+
+local function check_rare(report, jid, record)
+  if record.rare == '1' then
+    return
+  end
+  for n, value in ipairs(call('HMGET', key.job(jid), unpack(RARE))) do
+    if value then
+      AuditJobs.complain(report, 'job ' .. jid .. ' has a field ' .. RARE[n] .. ' that nobody looks for')
+    end
+  end
+end
 
 local function check_running(report, jid, record)
   local expires, score = tonumber(record.expires) or 0, call('ZSCORE', key.place(record.queue, 'locks'), jid)
@@ -5179,7 +9769,11 @@ local function check_depends(report, jid, record)
   end
   for _, other in ipairs(others) do
     local state = call('HGET', key.job(other), 'state')
-    if (state or 'complete') == 'complete' and not call('ZSCORE', key.releasing(), other) then
+    if
+      (state or 'complete') == 'complete'
+      and not AuditJobs.is_told_later(other)
+      and not Qless.AuditWorkflows.is_gate(other)
+    then
       AuditJobs.complain(
         report,
         'job ' .. jid .. ' waits for ' .. other .. ', which is ' .. (state or 'gone')
@@ -5256,6 +9850,7 @@ local FIELDS = {
   'token',
   'remaining',
   'retries',
+  'rare',
 }
 
 local function check_numbers(report, jid, record)
@@ -5300,6 +9895,7 @@ function AuditJobs.check(report, jid)
   end
   check_places(report, jid, record)
   check_numbers(report, jid, record)
+  check_rare(report, jid, record)
   check_dependents(report, jid)
   for _, tag in ipairs(cjson.decode(record.tags or '{}')) do
     if not call('ZSCORE', key.tag(tag), jid) then
@@ -5316,12 +9912,140 @@ function AuditJobs.check(report, jid)
 end
 end
 
+-- audit_links.lua
+do
+-- The invariants of what hangs on jobs: unique keys, what was needed, what was spawned.
+local Arguments, Unique, AuditJobs, key = Qless.Arguments, Qless.Unique, Qless.AuditJobs, Qless.key
+
+local AuditLinks = {}
+Qless.AuditLinks = AuditLinks
+
+local call = redis.call
+
+local complain = AuditJobs.complain
+
+-- A key that does not expire names a job that counts as its holder.
+function AuditLinks.check_unique(report, text)
+  local name = key.unique(text)
+  if call('PTTL', name) == -1 and not Unique.holder(text) then
+    complain(
+      report,
+      'unique key ' .. text .. ' names job ' .. call('GET', name) .. ', which does not hold it'
+    )
+  end
+end
+
+function AuditLinks.check_needs(report, jid)
+  if call('EXISTS', key.job(jid)) == 0 then
+    complain(report, 'there is a list of what job ' .. jid .. ' needs, but no record')
+  end
+end
+
+-- What was spawned and is not complete knows its spawner, and is known to have failed or not.
+function AuditLinks.check_spawned(report, spawner)
+  local list = call('ZRANGE', key.spawned(spawner), 0, Arguments.most - 1, 'WITHSCORES')
+  for n = 1, #list, 2 do
+    local jid, failed = list[n], list[n + 1] == '1'
+    local record, known = call('HMGET', key.job(jid), 'state', 'spawners', 'rare'), false
+    for _, one in ipairs(record[2] and cjson.decode(record[2]) or {}) do
+      known = known or one == spawner
+    end
+    if not known or not record[3] then
+      complain(report, 'job ' .. jid .. ' does not know that job ' .. spawner .. ' has spawned it')
+    elseif record[1] == 'complete' or (record[1] == 'failed') ~= failed then
+      complain(
+        report,
+        'job ' .. jid .. ', spawned by ' .. spawner .. ', is ' .. record[1] .. ', but listed otherwise'
+      )
+    end
+  end
+end
+
+-- Where dependents are still to be told, the job has failed or is gone. (If it was put again, the next
+-- step sees that.)
+function AuditLinks.member_of_cascading(report, jid)
+  if call('HGET', key.job(jid), 'state') == 'complete' then
+    complain(report, 'dependents of job ' .. jid .. ' are to be told of its failure, but it is complete')
+  end
+end
+end
+
+-- audit_workflows.lua
+do
+-- The invariants of workflows: what their counters say together, and what is kept beside them.
+local AuditJobs, Workflow, key = Qless.AuditJobs, Qless.Workflow, Qless.key
+
+local AuditWorkflows = {}
+Qless.AuditWorkflows = AuditWorkflows
+
+local call, match = redis.call, string.match
+
+-- The gate of a workflow that is being unpacked is a dependency without a record.
+function AuditWorkflows.is_gate(jid)
+  local id = match(jid, '^gate:(.*)$')
+  return id and call('HGET', key.workflow(id), 'chore') == 'unpacking'
+end
+
+local function check_record(report, id)
+  local record = Workflow.read(id)
+  local counted = record.complete + record.failed + record.canceled + record.held
+  for _, field in ipairs({ 'complete', 'failed', 'canceled', 'held' }) do
+    if record[field] < 0 then
+      AuditJobs.complain(report, 'workflow ' .. id .. ' counts ' .. record[field] .. ' jobs ' .. field)
+    end
+  end
+  if counted > record.total then
+    AuditJobs.complain(
+      report,
+      'workflow ' .. id .. ' counts ' .. counted .. ' of ' .. record.total .. ' jobs'
+    )
+  end
+  if record.state ~= Workflow.judged(record) then
+    AuditJobs.complain(
+      report,
+      'workflow ' .. id .. ' is ' .. tostring(record.state) .. ' and should be ' .. Workflow.judged(record)
+    )
+  end
+  local listed = call('ZSCORE', key.workflows(), id)
+  if record.chore and not listed then
+    AuditJobs.complain(report, 'workflow ' .. id .. ' is ' .. record.chore .. ' and nobody carries on')
+  end
+  if not record.chore and call('LLEN', key.workflow_jobs(id)) > record.total then
+    AuditJobs.complain(report, 'workflow ' .. id .. ' lists more jobs than it counts')
+  end
+end
+
+-- workflow:<id> and workflow:<id>:jobs
+function AuditWorkflows.check(report, name)
+  local id = match(name, '^(.*):jobs$')
+  if not id then
+    check_record(report, name)
+  elseif call('EXISTS', key.workflow(id)) == 0 then
+    AuditJobs.complain(report, 'there is a list of jobs of workflow ' .. id .. ', but no record')
+  end
+end
+
+-- staged:<id>, staged:<id>:jids and staged:<id>:instead
+function AuditWorkflows.check_staged(report, name)
+  local id = match(name, '^[^:]*')
+  if call('TTL', key.staged(name)) < 0 and call('HGET', key.workflow(id), 'chore') ~= 'unpacking' then
+    AuditJobs.complain(report, 'what was staged for workflow ' .. id .. ' stays for ever')
+  end
+end
+end
+
 -- audit.lua
 do
 -- The invariants of a namespace, checked in steps; each step judges only what one call saw.
 -- First every key is visited (SCAN), then every list of jids, so that links are seen from both ends.
-local Errors, Arguments, AuditJobs, scope, key =
-  Qless.Errors, Qless.Arguments, Qless.AuditJobs, Qless.scope, Qless.key
+local Errors, Arguments, AuditJobs, AuditLinks, AuditWorkflows, scope, key =
+  Qless.Errors,
+  Qless.Arguments,
+  Qless.AuditJobs,
+  Qless.AuditLinks,
+  Qless.AuditWorkflows,
+  Qless.scope,
+  Qless.key
 
 local Audit = {}
 Qless.Audit = Audit
@@ -5341,7 +10065,8 @@ local function check_job_key(report, name)
   if not jid then
     AuditJobs.check(report, name)
   elseif
-    call('EXISTS', key.job(jid)) == 0 and not (part == 'dependents' and call('ZSCORE', key.releasing(), jid))
+    call('EXISTS', key.job(jid)) == 0
+    and not (part == 'dependents' and (AuditJobs.is_told_later(jid) or AuditWorkflows.is_gate(jid)))
   then
     complain(report, 'there is a ' .. part .. ' of job ' .. jid .. ', but no record')
   elseif part == 'dependencies' and call('HGET', key.job(jid), 'state') ~= 'depends' then
@@ -5349,11 +10074,32 @@ local function check_job_key(report, name)
   end
 end
 
-local function check_template(report, jid)
-  local queue = call('HGET', key.template(jid), 'queue')
-  if not queue or not call('ZSCORE', key.place(queue, 'recur'), jid) then
-    complain(report, 'recurring job ' .. jid .. ' is in no queue')
+-- A schedule of either kind goes on in its place, or it is paused and in no place.
+local function check_schedule(report, id, record, place)
+  local placed, paused = call('ZSCORE', place, id), call('ZSCORE', key.paused_schedules(), id)
+  if record.paused and (placed or not paused) then
+    complain(report, 'schedule ' .. id .. ' is paused, but goes on')
+  elseif not record.paused and (paused or not placed) then
+    complain(report, 'recurring job ' .. id .. ' is in no queue')
   end
+  local declared = call('HGET', key.declared_schedules(), id) or nil
+  if declared ~= record.declared then
+    complain(report, 'schedule ' .. id .. ' is declared otherwise than its record says')
+  end
+end
+
+local function check_template(report, jid)
+  local values = call('HMGET', key.template(jid), 'queue', 'paused', 'declared')
+  local record = { paused = values[2] or nil, declared = values[3] or nil }
+  check_schedule(report, jid, record, key.place(values[1] or '', 'recur'))
+end
+
+local function check_cron(report, id)
+  local values = call('HMGET', key.schedule(id), 'paused', 'declared', 'cron', 'queue')
+  if not values[3] or not values[4] then
+    complain(report, 'record of schedule ' .. id .. ' is damaged')
+  end
+  check_schedule(report, id, { paused = values[1] or nil, declared = values[2] or nil }, key.schedules())
 end
 
 local function check_group(report, group)
@@ -5382,15 +10128,29 @@ for _, name in ipairs({
   'completed',
   'meta',
   'releasing',
+  'cascading',
   'idle',
   'wake',
   'journal',
+  'workflows',
+  'paused_reasons',
+  'schedules',
+  'paused_schedules',
+  'declared_schedules',
+  'schedule_marks',
+  'ticker',
 }) do
   ALONE[name] = true
 end
 local FAMILY = {
   { 'j:', check_job_key },
   { 'r:', check_template },
+  { 'schedule:', check_cron },
+  { 'unique:', AuditLinks.check_unique },
+  { 'needs:', AuditLinks.check_needs },
+  { 'spawned:', AuditLinks.check_spawned },
+  { 'workflow:', AuditWorkflows.check },
+  { 'staged:', AuditWorkflows.check_staged },
   { 'f:', check_group },
   { 't:', check_tag },
 }
@@ -5405,6 +10165,9 @@ for _, start in ipairs({
   'idle:',
   'wake:',
   'timer:',
+  'offspring:',
+  'awaiting:',
+  'ended:',
 }) do
   FAMILY[#FAMILY + 1] = { start }
 end
@@ -5443,6 +10206,18 @@ end
 local function member_of_recur(report, jid, queue)
   if call('HGET', key.template(jid), 'queue') ~= queue then
     complain(report, 'recurring job ' .. jid .. ' in queue ' .. queue .. ' has no template there')
+  end
+end
+
+local function member_of_schedules(report, id)
+  if call('EXISTS', key.schedule(id)) == 0 then
+    complain(report, 'schedule ' .. id .. ' has a next tick, but no record')
+  end
+end
+
+local function member_of_paused(report, id)
+  if call('EXISTS', key.schedule(id), key.template(id)) == 0 then
+    complain(report, 'schedule ' .. id .. ' is paused, but has no record')
   end
 end
 
@@ -5508,7 +10283,11 @@ end
 
 -- Every list of jids, in an order that two steps see alike.
 local function lists()
-  local all = { { key.completed(), '', member_of_completed } }
+  local all = {
+    { key.completed(), '', member_of_completed },
+    { key.schedules(), '', member_of_schedules },
+    { key.paused_schedules(), '', member_of_paused },
+  }
   local queues = call('ZRANGE', key.queues(), 0, -1)
   table.sort(queues)
   for _, queue in ipairs(queues) do
@@ -5604,19 +10383,19 @@ Api['get'] = Q.Job.get
 Api['multiget'] = Q.Job.multiget
 Api['cancel'] = Q.Job.cancel
 Api['timeout'] = Q.Job.timeout
-Api['depends'] = Q.Dependencies.command
+Api['depends'] = Q.Links.depends
 Api['priority'] = Q.Job.priority
 Api['tag'] = Q.Tags.command
 Api['track'] = Q.Job.track
 Api['failed'] = Q.Failures.show
-Api['unfail'] = Q.Queue.unfail
+Api['unfail'] = Q.Revive.unfail
 Api['jobs'] = Q.Queue.jobs
 Api['queues'] = Q.Queue.show
 Api['stats'] = Q.Stats.show
 Api['workers'] = Q.Worker.show
 Api['worker.deregister'] = Q.Worker.deregister
-Api['pause'] = Q.Queue.pause
-Api['unpause'] = Q.Queue.unpause
+Api['pause'] = Q.Pausing.pause
+Api['unpause'] = Q.Pausing.unpause
 Api['queue.forget'] = Q.Queue.forget
 Api['length'] = Q.Queue.length
 Api['log'] = Q.History.log
@@ -5654,21 +10433,109 @@ local Extensions = {}
 Qless.Extensions = Extensions
 
 Extensions['put.many'] = Q.Put.many
+Extensions['spawn'] = Q.Spawn.spawn
+Extensions['needs'] = Q.Needs.show
+Extensions['offspring'] = Q.Needs.offspring
+Extensions['results'] = Q.Needs.results
 Extensions['settle'] = Q.Settle.settle
 Extensions['beat'] = Q.Worker.beat
 Extensions['release'] = Q.Outcome.release
 Extensions['progress'] = Q.Job.progress
-Extensions['seal'] = Q.Dependencies.seal
+Extensions['seal'] = Q.Links.seal
 Extensions['result'] = Q.Job.result
 Extensions['order'] = Q.Orders.order
 Extensions['stacks'] = Q.Orders.stacks
+Extensions['revive'] = Q.Revive.revive
+Extensions['jobs.count'] = Q.Queue.count_jobs
+Extensions['schedule.set'] = Q.Schedules.set
+Extensions['schedule.update'] = Q.Schedules.update
+Extensions['schedule.pause'] = Q.Schedules.pause
+Extensions['schedule.resume'] = Q.Schedules.resume
+Extensions['schedule.run'] = Q.Schedules.run
+Extensions['schedule.remove'] = Q.Schedules.remove
+Extensions['schedule.get'] = Q.ScheduleView.get
+Extensions['schedule.list'] = Q.ScheduleView.list
+Extensions['schedule.declared'] = Q.ScheduleView.declared
+Extensions['schedule.mark'] = Q.ScheduleView.mark
+Extensions['schedule.marks'] = Q.ScheduleView.marks
+Extensions['schedule.due'] = Q.Cron.due
+Extensions['schedule.tick'] = Q.Cron.tick
+Extensions['schedule.trouble'] = Q.Cron.trouble
+Extensions['schedule.mend'] = Q.Cron.mend
 Extensions['lag'] = Q.Survey.lag
+Extensions['due'] = Q.Survey.due
 Extensions['survey'] = Q.Survey.survey
 Extensions['minutes'] = Q.Minutes.show
+Extensions['throughput'] = Q.Throughput.show
+Extensions['failed.of'] = Q.Throughput.failed
+Extensions['queue.pause'] = Q.Pausing.pause_with
+Extensions['queue.forget.empty'] = Q.Queue.forget_empty
+Extensions['brief'] = Q.Brief.brief
+Extensions['briefs'] = Q.Brief.briefs
+Extensions['job.view'] = Q.JobView.show
+Extensions['failure.groups'] = Q.Groups.list
+Extensions['failure.group'] = Q.Groups.show
+Extensions['worker.views'] = Q.WorkerView.list
+Extensions['tag.counts'] = Q.Tags.counts
+Extensions['schedules.of'] = Q.ScheduleView.of
+Extensions['schedules.next'] = Q.ScheduleView.next
+Extensions['schedules.in'] = Q.QueueSchedules.list
+Extensions['schedules.count'] = Q.QueueSchedules.numbers
+Extensions['tracked.jids'] = Q.Brief.tracked
+Extensions['cancel.each'] = Q.Each.cancel
+Extensions['revive.each'] = Q.Each.revive
+Extensions['move.each'] = Q.Each.move
+Extensions['priority.each'] = Q.Each.priority
+Extensions['timeout.each'] = Q.Each.timeout
+Extensions['tag.each'] = Q.Each.tag
+Extensions['untag.each'] = Q.Each.untag
+Extensions['track.each'] = Q.Each.track
+Extensions['untrack.each'] = Q.Each.untrack
 Extensions['meta'] = Q.Clock.show
 Extensions['audit'] = Q.Audit.audit
+Extensions['await'] = Q.Awaiting.await
+Extensions['workflow.put'] = Q.WorkflowPut.put
+Extensions['workflow.stage'] = Q.WorkflowPut.stage
+Extensions['workflow.release'] = Q.WorkflowPut.release
+Extensions['workflow.carry'] = Q.WorkflowVerbs.carry
+Extensions['workflow.get'] = Q.WorkflowVerbs.get
+Extensions['workflow.jobs'] = Q.WorkflowVerbs.jobs
+Extensions['workflow.cancel'] = Q.WorkflowVerbs.cancel
+Extensions['workflow.retry'] = Q.WorkflowVerbs.retry
 
-for _, name in ipairs({ 'result', 'lag', 'survey', 'minutes', 'meta', 'audit' }) do
+for _, name in ipairs({
+  'result',
+  'results',
+  'needs',
+  'offspring',
+  'jobs.count',
+  'lag',
+  'due',
+  'survey',
+  'minutes',
+  'throughput',
+  'failed.of',
+  'brief',
+  'briefs',
+  'job.view',
+  'failure.groups',
+  'failure.group',
+  'worker.views',
+  'tag.counts',
+  'schedules.of',
+  'schedules.next',
+  'schedules.in',
+  'schedules.count',
+  'tracked.jids',
+  'meta',
+  'audit',
+  'schedule.get',
+  'schedule.list',
+  'schedule.declared',
+  'schedule.marks',
+  'workflow.get',
+  'workflow.jobs',
+}) do
   Q.READS[name] = true
 end
 
@@ -5704,6 +10571,18 @@ local Texts, Absence, Errors, Arguments, Clock, Config, Replies, Wake, Minutes, 
 
 local call = redis.call
 
+-- What most calls leave as it is.
+local function reset_touched()
+  Qless.Awaiting.reset()
+  Qless.Circles.reset()
+  Qless.Workflow.reset()
+  Qless.WorkflowVerbs.reset()
+  Qless.Cascade.reset()
+  Qless.Needs.reset()
+  Qless.Pop.reset()
+  scope.touched = false
+end
+
 -- Functions keep their state from call to call.
 local function reset(prefix, keyed)
   scope.prefix, scope.now, scope.keyed, scope.live, scope.reading = prefix, 0, keyed, keyed, false
@@ -5713,6 +10592,9 @@ local function reset(prefix, keyed)
   Config.reset()
   Replies.reset()
   Qless.Dependencies.reset()
+  if scope.touched then
+    reset_touched()
+  end
   Wake.reset()
   Minutes.reset()
   Stats.reset()
@@ -5720,6 +10602,10 @@ local function reset(prefix, keyed)
 end
 
 local function flush()
+  if scope.touched then
+    Qless.Workflow.flush()
+    Qless.Awaiting.flush()
+  end
   Samples.flush()
   Stats.flush()
   Minutes.flush()
@@ -5782,6 +10668,7 @@ local function with_keys(keys, args, class)
     return reply
   end
   reply = handler(args, 4, request)
+  Qless.WorkflowVerbs.carry_on_sometimes()
   flush()
   Clock.keep()
   Replies.keep(request, reply)

@@ -94,9 +94,9 @@ class QueueActions(Generic[J]):
         return Commands.minutes.build(self.client, self.name, first, last)
 
     @command
-    def pause(self) -> Request[None]:
-        """Hand out no more jobs until unpause."""
-        return Commands.pause.build(self.client, self.name)
+    def pause(self, reason: str = "", by: str = "") -> Request[None]:
+        """Hand out no more jobs until unpause; keep why, and who said so, for people."""
+        return Commands.pause.build(self.client, self.name, reason, by)
 
     @command
     def unpause(self) -> Request[None]:
@@ -104,9 +104,14 @@ class QueueActions(Generic[J]):
         return Commands.unpause.build(self.client, self.name)
 
     @command
-    def forget(self) -> Request[None]:
-        """Take the queue off the list of known ones; its jobs stay."""
-        return Commands.forget_queue.build(self.client, self.name)
+    def forget(self, *, only_if_empty: bool = False) -> Request[None]:
+        """Take the queue off the list of known ones; its jobs stay.
+
+        With `only_if_empty` it raises WrongState if the queue has jobs or schedules.
+        """
+        return Commands.forget_queue.build(
+            self.client, self.name, only_if_empty=only_if_empty
+        )
 
     @command
     def set_heartbeat(self, seconds: int | float) -> Request[None]:

@@ -67,6 +67,10 @@ class _After(Generic[T, L]):
         self._request_id = lane.next_request()
         return lane
 
+    def abandon(self) -> None:
+        """Give back what a wait holds that was broken off; `run_instead` is not wanted."""
+        self._release()
+
     def _release(self) -> None:
         lane, self._lane = self._lane, None
         if lane is not None and self._give_back is not None:

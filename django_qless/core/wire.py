@@ -63,15 +63,26 @@ def batches(
 
     Yields how many items a batch has, and the batch: at most `most` items, and 1 MiB.
     """
+    return batches_of(((1, count, piece) for count, piece in pieces), most)
+
+
+def batches_of(
+    pieces: Iterable[tuple[int, int, bytes]], most: int
+) -> Iterator[tuple[int, Packed]]:
+    """Do the same with pieces of several items, which are not torn asunder.
+
+    A piece says how many items it is, how many arguments, and its bytes.
+    """
     number = count = size = 0
     batch: list[bytes] = []
-    for more, piece in pieces:
-        if number == most or (number and size + len(piece) > CALL_BYTES - _ROOM):
+    for items, more, piece in pieces:
+        full = number + items > most or size + len(piece) > CALL_BYTES - _ROOM
+        if number and full:
             yield number, Packed(count, b"".join(batch))
             number = count = size = 0
             batch = []
         batch.append(piece)
-        number += 1
+        number += items
         count += more
         size += len(piece)
     if number:

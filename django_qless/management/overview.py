@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from django_qless.management.words import span, table
 
+if TYPE_CHECKING:
     from django_qless.core import Client
 
 COUNTS = ("waiting", "running", "stalled", "scheduled", "depends", "recurring")
@@ -25,6 +25,8 @@ class Overview:
     workers: list[dict[str, Any]]
     """Each worker's name, its number of jobs, its last beat, and what it says of itself.
     """
+    now: float
+    """When this was, by the server's clock."""
 
     @classmethod
     def of(cls, client: Client) -> Overview:
@@ -33,11 +35,16 @@ class Overview:
         lags = client.lag([queue.name for queue in counts]) if counts else []
         return cls(
             queues=[
-                {**queue._asdict(), "lag": lag}
+                {
+                    **queue._asdict(),
+                    "pause": queue.pause._asdict() if queue.pause else None,
+                    "lag": lag,
+                }
                 for queue, lag in zip(counts, lags, strict=True)
             ],
             failures=client.failed(),
             workers=[worker._asdict() for worker in client.workers()],
+            now=float(client.meta()["now"]),
         )
 
     def as_data(self) -> dict[str, Any]:
@@ -50,37 +57,51 @@ class Overview:
 
     def as_text(self) -> str:
         """Return tables for people."""
-        queues = [
-            [
-                queue["name"] + (" (paused)" if queue["paused"] else ""),
-                *(str(queue[name]) for name in COUNTS),
-                f"{queue['lag']:.1f} s",
-            ]
-            for queue in self.queues
-        ]
         failures = [[str(count), group] for group, count in self.failures.items()]
         workers = [
-            [worker["name"], str(worker["jobs"]), str(worker["stalled"])]
+            [
+                worker["name"],
+                str(worker["jobs"]),
+                str(worker["stalled"]),
+                span(max(0.0, self.now - worker["beat"])),
+                *_said(worker["info"] or {}),
+            ]
             for worker in self.workers
         ]
         return "\n\n".join(
             [
-                table(["queue", *COUNTS, "lag"], queues, "no queues"),
+                self.queue_table(),
                 table(["failed", "group"], failures, "no failures"),
-                table(["worker", "jobs", "stalled"], workers, "no workers"),
+                table(
+                    ["worker", "jobs", "stalled", "last beat", "pool", "queues"],
+                    workers,
+                    "no workers",
+                ),
             ]
         )
 
+    def queue_table(self) -> str:
+        """Return the queues as a table."""
+        queues = [
+            [
+                queue["name"] + _paused(queue),
+                *(str(queue[name]) for name in COUNTS),
+                span(queue["lag"]),
+            ]
+            for queue in self.queues
+        ]
+        return table(["queue", *COUNTS, "lag"], queues, "no queues")
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], nothing: str) -> str:
-    """Return rows in columns, or `nothing` if there are none."""
-    if not rows:
-        return nothing
-    lines = [head, *rows]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(head))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) for cell, width in zip(line, widths, strict=True)
-        ).rstrip()
-        for line in lines
-    )
+
+def _paused(queue: dict[str, Any]) -> str:
+    """Return whether a queue is paused, and why."""
+    if not queue["paused"]:
+        return ""
+    reason = queue["pause"]["reason"] if queue["pause"] else ""
+    return f" (paused: {reason})" if reason else " (paused)"
+
+
+def _said(info: dict[str, Any]) -> tuple[str, str]:
+    """Return what a worker says of its pool and its queues."""
+    pool = f"{info.get('pool', '')} {info.get('concurrency', '')}".strip()
+    return pool, " ".join(info.get("queues") or ())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from django_qless.core import AsyncClient, Client, Reserved
     from django_qless.current import CurrentJob
     from django_qless.registry import JobType
@@ -79,6 +81,18 @@ class Environment(Protocol):
 
     def worker_event(self, what: str, worker: str) -> None:
         """Tell whoever listens that the worker has `started` or `stopped`."""
+
+    def spawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
+        """Put jobs on behalf of a running one; return their handles."""
+
+    async def aspawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
+        """Do the same in a running event loop."""
+
+    def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
+        """Return what the jobs returned that a running one had to wait for, by jid."""
+
+    async def adependency_results(self, current: CurrentJob) -> dict[str, Any]:
+        """Do the same in a running event loop."""
 
     def client(self, alias: str) -> Client:
         """Return this process's client of the namespace called `alias`."""

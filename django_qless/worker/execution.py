@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from django_qless.core import Reserved, Settlement
 from django_qless.current import CurrentJob
 from django_qless.exceptions import Fail, JobLost, JobTimeout, Retry, ShuttingDown
+from django_qless.options.backoff import USUAL
+from django_qless.registry import Binding
 from django_qless.worker import failures
-from django_qless.worker.backoff import delay_after, exponential
+from django_qless.worker.backoff import delay_after
+from django_qless.worker.retrying import is_worth_it
 from django_qless.worker.sandbox import Sandboxes
 from django_qless.worker.telling import is_final
 
@@ -37,6 +40,9 @@ ANNOUNCED = {
 }
 
 NO_LIMIT = (0.0, 0.0)
+
+# The delay of a job that is not to be tried again.
+NO_RETRY = -1.0
 
 
 class Obituary(NamedTuple):
@@ -67,9 +73,13 @@ class Execution:
         self.sandboxes = sandboxes or Sandboxes(worker)
 
     def perform(self, reserved: Reserved) -> Settlement:
-        """Run the job and return how it is to be settled. Raises nothing."""
+        """Run the job and return how it is to be settled.
+
+        Raises nothing but the KeyboardInterrupt of a Task of Django's.
+        """
         environment, process = self.environment, os.getpid()
         current = self.current(reserved)
+        job_type: JobType | None = None
         result: object = None
         error: BaseException | None = None
         try:
@@ -80,7 +90,9 @@ class Execution:
                 environment.announce("started", current)
             result = environment.run(job_type, reserved, current)
             outcome = self.returned(job_type, reserved, current, result)
-        except BaseException as raised:  # noqa: BLE001  SystemExit is a failure, too
+        except BaseException as raised:
+            if ends_process(job_type, raised):
+                raise
             error = raised
             outcome = self.raised(reserved, raised)
         what = announced(reserved, outcome)
@@ -98,6 +110,7 @@ class Execution:
         """Do the same in a running event loop, which goes on meanwhile."""
         environment, process = self.environment, os.getpid()
         current = self.current(reserved)
+        job_type: JobType | None = None
         result: object = None
         error: BaseException | None = None
         try:
@@ -108,7 +121,9 @@ class Execution:
                 await environment.aannounce("started", current)
             result = await environment.arun(job_type, reserved, current)
             outcome = self.returned(job_type, reserved, current, result)
-        except BaseException as raised:  # noqa: BLE001  CancelledError, too: it says why
+        except BaseException as raised:
+            if ends_process(job_type, raised):
+                raise
             error = raised
             outcome = self.raised(reserved, raised)
         what = announced(reserved, outcome)
@@ -126,7 +141,8 @@ class Execution:
     def limit(self, reserved: Reserved) -> tuple[float, float]:
         """Return the seconds after which the job's process is to be killed, 0 for never.
 
-        And, for then, the seconds before its next attempt. Raises nothing.
+        And, for then, the seconds before its next attempt, below 0 for none. Raises
+        nothing.
         """
         try:
             job_type = self.environment.resolve(reserved.klass)
@@ -138,7 +154,10 @@ class Execution:
             return NO_LIMIT
         if hard is None:
             return NO_LIMIT
-        return hard, self.backoff(reserved, JobTimeout(hard))
+        overrun = JobTimeout(hard)
+        if not self.may_retry(reserved, overrun):
+            return hard, NO_RETRY
+        return hard, self.backoff(reserved, overrun)
 
     def lost(self, reserved: Reserved) -> None:
         """Announce that the job was taken away, or that the server refused its end."""
@@ -183,7 +202,9 @@ class Execution:
 
     def current(self, reserved: Reserved) -> CurrentJob:
         """Return the job as its function, and who listens, gets to see it."""
-        return CurrentJob(reserved, self.client, self.worker, self.sandboxes)
+        return CurrentJob(
+            *(reserved, self.client, self.worker, self.sandboxes, self.environment)
+        )
 
     def returned(
         self, job_type: JobType, reserved: Reserved, current: CurrentJob, result: object
@@ -191,12 +212,14 @@ class Execution:
         """Settle a job that returned: it is complete, or goes on in another queue."""
         if current.moved_to is not None:
             return settled(reserved, "move", *current.moved_to)
+        left = () if current.data_left is None else (current.data_left,)
+        nothing = ("", 0, *left) if left else ()
         if result is None:
-            return settled(reserved, "complete")
+            return settled(reserved, "complete", *nothing)
         try:
             ttl = job_type.options_for(reserved.context).result_ttl
             if not ttl:
-                return settled(reserved, "complete")
+                return settled(reserved, "complete", *nothing)
             text = self.environment.encode_result(result)
             if (size := len(text.encode())) > failures.MOST_BYTES:
                 raise ValueError(
@@ -207,7 +230,7 @@ class Execution:
             # Another attempt would do the work again and return the same.
             words = "The job has done its work, but its result cannot be kept."
             raise Fail(failures.BAD_RESULT, words) from error
-        return settled(reserved, "complete", text, ttl)
+        return settled(reserved, "complete", text, ttl, *left)
 
     def raised(self, reserved: Reserved, error: BaseException) -> Settlement:
         """Settle a job that raised: what the exception says, or another attempt."""
@@ -220,9 +243,11 @@ class Execution:
             # Not the job's fault. A job that is lost is not ours to settle, as the
             # server will say.
             return settled(reserved, "release", 0)
+        group, message = failures.group_of(error), failures.message_of(error)
+        if not self.may_retry(reserved, error):
+            return settled(reserved, "fail", group, message)
         # The server counts: without a retry left the job fails.
         delay = self.backoff(reserved, error)
-        group, message = failures.group_of(error), failures.message_of(error)
         return settled(reserved, "retry", delay, group, message)
 
     def as_wished(self, reserved: Reserved, retry: Retry) -> Settlement:
@@ -238,6 +263,15 @@ class Execution:
             group = failures.group_of(retry.__cause__)
         return settled(reserved, "retry", delay, group, failures.wish_of(retry))
 
+    def may_retry(self, reserved: Reserved, error: BaseException) -> bool:
+        """Return whether the job itself has nothing against another attempt."""
+        try:
+            job_type = self.environment.resolve(reserved.klass)
+            return job_type is None or is_worth_it(job_type.options, error)
+        except Exception:
+            logger.exception("retry_on or fail_on of %s failed", reserved.klass)
+            return True
+
     def backoff(self, reserved: Reserved, error: BaseException) -> float:
         """Return the seconds to wait, by the job's own rule if that works."""
         attempt = reserved.retries - reserved.remaining + 1
@@ -249,12 +283,22 @@ class Execution:
             logger.exception(
                 "backoff of %s failed; the usual one serves", reserved.klass
             )
-            return exponential(attempt)
+            return USUAL(attempt)
 
 
 def settled(reserved: Reserved, verb: str, *args: str | float) -> Settlement:
     """Return the settlement of this job by this verb."""
     return Settlement(reserved.jid, reserved.token, verb, args)
+
+
+def ends_process(job_type: JobType | None, error: BaseException) -> bool:
+    """Return whether this is not the job's failure, but the end of what runs it.
+
+    Django's Tasks want it so for KeyboardInterrupt. The run counts as a crash.
+    """
+    if job_type is None or not isinstance(error, KeyboardInterrupt):
+        return False
+    return job_type.binding is Binding.TASK
 
 
 def is_delay(value: object) -> bool:

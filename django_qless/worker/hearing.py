@@ -17,6 +17,9 @@ from django_qless.worker.log import event
 if TYPE_CHECKING:
     from django_qless.core import Client
 
+#: Said to the worker that looks after cron schedules: one has changed.
+SCHEDULES = ("schedules", RECONNECTED)
+
 HINTS = ("canceled", "lock_lost", "put", "order", RECONNECTED)
 
 AFTER_REFUSAL = 60.0
@@ -29,6 +32,8 @@ class Hearing:
     def __init__(self, client: Client, worker: str) -> None:
         self._subscriber = client.events(f"w:{worker}")
         self._refused_until = 0.0
+        #: Whether a schedule has changed; until somebody sets it back.
+        self.schedules_changed = False
 
     def fileno(self) -> int | None:
         """Return what to watch for reading, None if there is nothing at the moment."""
@@ -52,6 +57,8 @@ class Hearing:
             event(logging.WARNING, "cannot hear events", error=error)
             self._refused_until = time.monotonic() + AFTER_REFUSAL
             return False
+        if any(each.event in SCHEDULES for each in heard):
+            self.schedules_changed = True
         return any(each.event in HINTS for each in heard)
 
     def close(self) -> None:

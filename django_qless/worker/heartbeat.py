@@ -13,7 +13,7 @@ from django_qless.core.exceptions import QlessError
 from django_qless.worker.log import event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from django_qless.core import Client, Reserved
 
@@ -35,16 +35,22 @@ def pace_for(lock: float) -> float:
 class Heartbeat:
     """Says when to beat, and beats for all jobs of a worker in one call."""
 
-    def __init__(self, client: Client, worker: str, info: str) -> None:
+    def __init__(self, client: Client, worker: str, say: Callable[[], str]) -> None:
+        """`say` returns what the worker says of itself: a JSON object."""
         self._client = client
         self._worker = worker
-        self._info = info
+        self._say = say
         self._last = float("-inf")
         self._failing = False
         self.pace = LONGEST_PACE
         self.due = time.monotonic()
         #: When the server last answered (monotonic), 0.0 before it ever did.
         self.good = 0.0
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last beat did not reach the server."""
+        return self._failing
 
     def hint(self) -> None:
         """Beat as soon as is decent: the reply will say something new."""
@@ -67,7 +73,7 @@ class Heartbeat:
         Raises nothing: a beat that fails is tried again soon.
         """
         try:
-            answer = self._client.beat(self._worker, self._info, held)
+            answer = self._client.beat(self._worker, self._say(), held)
         except Exception as error:  # noqa: BLE001  whatever it is, the next may succeed
             pause = min(AFTER_TROUBLE, self.pace)
             level = logging.DEBUG if self._failing else logging.WARNING

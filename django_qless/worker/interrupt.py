@@ -22,8 +22,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar
 
-from django_qless.deadline import NEVER, Alarm
 from django_qless.exceptions import Interrupted, JobTimeout
+from django_qless.worker.deadline import NEVER, Alarm
 
 # How many jobs that have not begun may be told; mostly they have ended.
 MOST_PENDING = 1000

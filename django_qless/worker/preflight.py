@@ -6,14 +6,13 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from redis.exceptions import RedisError
-
 from django_qless.core import exceptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from django_qless.core import Client
+    from django_qless.core.server_info import ServerInfo
 
 EVICTING = (
     "maxmemory-policy is {policy}: a full server would throw away jobs. "
@@ -55,20 +54,26 @@ def inspect_server(client: Client) -> list[str]:
     return list(warnings(server_info(client)))
 
 
-def server_info(client: Client) -> dict[str, object]:
-    """Return what INFO says of memory and persistence; nothing if it is forbidden."""
-    info: dict[str, object] = {}
-    with contextlib.suppress(RedisError, OSError):
-        for section in ("memory", "persistence"):
-            info |= client.redis.info(section)
-    client.redis.connection_pool.disconnect()
-    return info
+def server_info(client: Client) -> ServerInfo:
+    """Return what the server says of itself; nothing if it is forbidden."""
+    with contextlib.suppress(exceptions.QlessError):
+        return client.server_info()
+    return {}
 
 
 def warnings(info: Mapping[str, object]) -> Iterator[str]:
     """Say what may lose jobs on a server with this INFO."""
-    policy = info.get("maxmemory_policy", "noeviction")
-    if policy != "noeviction":
-        yield EVICTING.format(policy=policy)
-    if info.get("aof_enabled") == 0:
+    if evicts(info):
+        yield EVICTING.format(policy=info["maxmemory_policy"])
+    if forgets(info):
         yield FORGETTING
+
+
+def evicts(info: Mapping[str, object]) -> bool:
+    """Return whether a full server throws data away."""
+    return info.get("maxmemory_policy", "noeviction") != "noeviction"
+
+
+def forgets(info: Mapping[str, object]) -> bool:
+    """Return whether a server that crashes has lost what it was told lately."""
+    return info.get("aof_enabled") == 0

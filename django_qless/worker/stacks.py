@@ -20,7 +20,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any, TextIO
 
-from django_qless.contexts import awaited_in
+from django_qless.worker.contexts import awaited_in
 from django_qless.worker.log import event, logger
 
 if TYPE_CHECKING:

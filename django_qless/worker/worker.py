@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 from typing import TYPE_CHECKING, NoReturn, Protocol
@@ -17,7 +16,7 @@ from django_qless.worker.pools.supervisor import Supervisor
 from django_qless.worker.preflight import CannotWork, inspect_server
 from django_qless.worker.reexec import ENDS, ORDERS, Program, hold_back
 from django_qless.worker.reservers import BOOK_PATIENCE, new_reserver
-from django_qless.worker.resume import refuse_twin, take_up, whereabouts
+from django_qless.worker.resume import refuse_twin, take_up
 from django_qless.worker.sandbox import Sandboxes
 from django_qless.worker.shutdown import Shutdown
 from django_qless.worker.titles import title
@@ -199,21 +198,6 @@ class Worker:
         options = self.options
         client = self.client(BOOK_PATIENCE)
         return new_reserver(options.reserver, options.queues, options.exclude, client)
-
-    @property
-    def info(self) -> str:
-        """What the worker says of itself with each heartbeat: a JSON object."""
-        options = self.options
-        return json.dumps(
-            {
-                **whereabouts(),
-                "pool": options.pool,
-                "concurrency": options.concurrency,
-                "reserver": options.reserver,
-                "queues": options.queues,
-                "exclude": options.exclude,
-            }
-        )
 
 
 def engine_of(known: Client | AsyncClient) -> Engine:

@@ -7,22 +7,31 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from codebase.models import Module, Package
+from django_qless.admin.mixin import JobsAdminMixin
 
 
 @admin.register(Package)
-class PackageAdmin(admin.ModelAdmin):
-    list_display = ["name", "root", "files", "lines", "complexity", "summarised_at"]
+class PackageAdmin(JobsAdminMixin, admin.ModelAdmin):
+    list_display = [
+        "name",
+        "root",
+        "files",
+        "lines",
+        "complexity",
+        "summarised_at",
+        "jobs_link",
+    ]
     actions = ["scan_again"]
 
     @admin.action(description="Scan again")
     def scan_again(self, request: HttpRequest, packages: QuerySet[Package]) -> None:
         for package in packages:
-            package.scan.delay()
+            package.summarise.delay()  # puts the scan first
         self.message_user(request, "Queued: a worker scans them as soon as one runs.")
 
 
 @admin.register(Module)
-class ModuleAdmin(admin.ModelAdmin):
+class ModuleAdmin(JobsAdminMixin, admin.ModelAdmin):
     list_display = [
         "path",
         "package",
@@ -34,6 +43,7 @@ class ModuleAdmin(admin.ModelAdmin):
         "hardest_complexity",
         "seconds",
         "measured_at",
+        "jobs_link",
     ]
     list_filter = ["package", "measured_at"]
     search_fields = ["path", "hardest"]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 from django.db import models
 from django.utils import timezone
 
 from codebase.analysis import measure_file
-from codebase.finding import Found, python_files
-from django_qless import Fail, job, jobs
+from codebase.finding import python_files
+from django_qless import Fail, current_job, job
 
 
 class Package(models.Model):
@@ -25,41 +28,44 @@ class Package(models.Model):
     functions = models.PositiveIntegerField(null=True, editable=False)
     classes = models.PositiveIntegerField(null=True, editable=False)
     complexity = models.PositiveIntegerField(null=True, editable=False)
+    scanned_at = models.DateTimeField(null=True, editable=False)
     summarised_at = models.DateTimeField(null=True, editable=False)
 
     def __str__(self) -> str:
         return self.name
 
     @job("scans")
-    def scan(self, *, changed_only: bool = False) -> int:
-        """Finds the files, and puts one job for each and one that waits for them all.
+    def scan(self) -> int:
+        """Finds the files, and puts one job for each that is new or has changed.
 
-        Returns how many files are going to be measured: all of them, or those that are
-        new or have changed since the last scan.
+        Returns how many those are. When a job does this, whoever waits for the scan
+        waits for the measurements as well.
         """
-        before = dict(self.modules.values_list("path", "modified"))
-        found = list(python_files(Path(self.root)))
-        if changed_only:
-            found = [file for file in found if before.get(file.path) != file.modified]
-        modules = self._remember(found, forget_others=not changed_only)
-        measurements = Module.measure.enqueue_many(
+        measurements = [
             module.measure.using(priority=urgency_of(module), tags=[self.name]).args()
-            for module in sorted(modules, key=urgency_of)
-        )
-        if measurements:
-            self.summarise.using(jid=self.summary_jid, after=measurements).delay()
+            for module in sorted(self._to_be_measured(), key=urgency_of)
+        ]
+        if running := current_job():
+            running.spawn(measurements)
+        else:
+            Module.measure.enqueue_many(measurements)
         return len(measurements)
 
-    @classmethod
-    @job("rescans", priority=-10)
-    def rescan(cls) -> int:
-        """Has all that has changed measured again; see `schedule.py`."""
-        return sum(package.scan(changed_only=True) for package in cls.objects.all())
-
-    @job("summaries")
+    @job(
+        "summaries",
+        after="scan",
+        on_failure="run",
+        unique=True,
+        every=timedelta(hours=1),
+        rows="all",
+    )
     def summarise(self) -> None:
-        """Adds up what was measured; runs when all measurements are complete."""
-        sums = self.modules.filter(measured_at__isnull=False).aggregate(
+        """Adds up what was measured, each hour, after a scan and its measurements.
+
+        Files that cannot be measured are no reason to go without the sums of the others.
+        """
+        there = self.modules.filter(found_at=self.scanned_at, measured_at__isnull=False)
+        sums = there.aggregate(
             files=models.Count("pk"),
             lines=models.Sum("lines", default=0),
             functions=models.Sum("functions", default=0),
@@ -68,41 +74,77 @@ class Package(models.Model):
         )
         Package.objects.filter(pk=self.pk).update(**sums, summarised_at=timezone.now())
 
-    @property
-    def summary_jid(self) -> str:
-        """The id of the package's summary: there is one, which a new scan puts anew."""
-        return f"summary-of-package-{self.pk}"
+    @classmethod
+    @job("scans", cron="0 3 * * *", timezone="Europe/Berlin", priority=-10)
+    def forget_gone(cls) -> int:
+        """Deletes the rows of files that the last scan has not found; each night."""
+        gone = Module.objects.filter(found_at__lt=models.F("package__scanned_at"))
+        return gone.delete()[0]
 
-    def summarise_anyway(self) -> bool:
-        """Lets the summary go if nothing but failed measurements holds it back.
+    @classmethod
+    @job("summaries")
+    def rank(cls) -> list[list[str | float]]:
+        """Returns the packages and their complexity per thousand lines, highest first."""
+        ranked = [
+            [package.name, round(1000 * package.complexity / package.lines, 1)]
+            for package in cls.objects.filter(lines__gt=0)
+        ]
+        return sorted(ranked, key=lambda each: each[1], reverse=True)
 
-        A job waits until all that it depends on is complete, which a failed job will
-        not be by itself: somebody has to decide. Returns whether the summary was let go.
+    @job("publishing", sensitive="token", retries=2, backoff=[2, 10], timeout=30)
+    def publish(self, url: str, token: str) -> int:
+        """Sends the sums to a server that knows the token; returns its HTTP status."""
+        names = ("name", "files", "lines", "functions", "classes", "complexity")
+        request = Request(
+            url,
+            data=json.dumps({name: getattr(self, name) for name in names}).encode(),
+            headers={
+                "Authorization": f"Bearer {token}",
+                "Content-Type": "application/json",
+            },
+        )
+        with urlopen(request, timeout=10) as response:
+            return response.status
+
+    @job("upkeep", unique=True, missing="ignore", retries=0)
+    def keep_fresh(self, seconds: int = 540) -> int:
+        """Has the oldest figures measured anew, a few each second, for some minutes.
+
+        Returns how many measurements it has put, and tells all along how far it is.
         """
-        summary = jobs.get(self.summary_jid)
-        if summary is None or summary.state != "depends":
-            return False
-        awaited = jobs.many(summary.dependencies)
-        if any(measurement.state != "failed" for measurement in awaited):
-            return False
-        jobs.client.depends_off(summary.jid)
-        return True
+        running, put = current_job(), 0
+        measured = self.modules.filter(measured_at__isnull=False)
+        for second in range(seconds):
+            oldest = measured.order_by("measured_at")[: 1 + second % 5]
+            put += len(
+                Module.measure.enqueue_many(
+                    module.measure.using(tags=[self.name, "upkeep"]).args()
+                    for module in oldest
+                )
+            )
+            if running:
+                running.progress((second + 1) / seconds, f"{put:,} files put")
+            time.sleep(1)
+        return put
 
-    def _remember(self, found: Iterable[Found], *, forget_others: bool) -> list[Module]:
-        """Brings the rows up to date, so that there is one for each file; returns them.
-
-        A rescan leaves the rows of files that are gone: their jobs may be on the way.
-        """
+    def _to_be_measured(self) -> Iterator[Module]:
+        """Brings the rows up to date; yields those whose file has changed since."""
+        known = dict(self.modules.values_list("path", "modified"))
+        found = list(python_files(Path(self.root)))
         now = timezone.now()
         modules = Module.objects.bulk_create(
-            [Module(package=self, found_at=now, **file._asdict()) for file in found],
+            [
+                Module(package=self, path=file.path, size=file.size, found_at=now)
+                for file in found
+            ],
             update_conflicts=True,
             unique_fields=["package", "path"],
-            update_fields=["size", "modified", "found_at"],
+            update_fields=["size", "found_at"],
         )
-        if forget_others:
-            self.modules.exclude(found_at=now).delete()
-        return modules
+        Package.objects.filter(pk=self.pk).update(scanned_at=now)
+        for module, file in zip(modules, found, strict=True):
+            if known.get(file.path) != file.modified:
+                yield module
 
 
 class Module(models.Model):
@@ -111,8 +153,10 @@ class Module(models.Model):
     package = models.ForeignKey(Package, models.CASCADE, related_name="modules")
     path = models.CharField(max_length=1000)
     size = models.PositiveIntegerField()
-    modified = models.FloatField()
     found_at = models.DateTimeField()
+    modified = models.FloatField(null=True, editable=False)
+    """The file's time of change when it was read last, whether it could be measured
+    or not; None: it has not been read yet."""
     lines = models.PositiveIntegerField(null=True, editable=False)
     blank_lines = models.PositiveIntegerField(null=True, editable=False)
     comment_lines = models.PositiveIntegerField(null=True, editable=False)
@@ -134,21 +178,26 @@ class Module(models.Model):
     def __str__(self) -> str:
         return self.path
 
-    @job("measurements", retries=1, backoff=1)
+    @job("measurements", unique=True, missing="ignore", retries=1, backoff=1)
     def measure(self) -> None:
-        """Measures the file and keeps the figures.
+        """Measures the file and keeps the figures. One at a time for each file.
 
         What is not Python now will not be Python in a second: that fails for good, in a
         failure group of its own. A file that cannot be read may just be being replaced:
         such errors are left to the retry.
         """
         began = time.perf_counter()
+        file = Path(self.package.root, self.path)
+        this = Module.objects.filter(pk=self.pk)
+        modified = file.stat().st_mtime
         try:
-            figures = measure_file(Path(self.package.root, self.path))
+            figures = measure_file(file)
         except (SyntaxError, ValueError) as error:  # UnicodeDecodeError is a ValueError
+            this.update(modified=modified)
             raise Fail(type(error).__name__, f"{self.path}: {error}") from error
-        Module.objects.filter(pk=self.pk).update(
+        this.update(
             **asdict(figures),
+            modified=modified,
             seconds=time.perf_counter() - began,
             measured_at=timezone.now(),
         )

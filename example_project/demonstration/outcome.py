@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from codebase.models import Package
-from codebase.schedule import rescan_schedule
 from django_qless import failures, jobs, queues
 
 
@@ -47,20 +45,16 @@ class Outcome:
     failed: int
     seconds: float
     failures: dict[str, list[Failed]]
-    rescans: int
-    last_rescan: str
 
     @classmethod
     def since(cls, before: Tally, seconds: float) -> Outcome:
         """What has happened since a tally was made, this many seconds ago."""
-        run, rescans = tally() - before, rescan_schedule().count
+        run = tally() - before
         return cls(
             completed=run.completed,
             failed=run.failed,
             seconds=seconds,
             failures={group: failed_in(group) for group in sorted(failures.groups())},
-            rescans=rescans,
-            last_rescan=jobs[f"{Package.rescan.name}-{rescans}"].state,
         )
 
 
@@ -72,5 +66,5 @@ def failed_in(group: str) -> list[Failed]:
             # -1 remain of a job that has used up its retries and failed again.
             attempts=job.retries - max(job.remaining, 0) + 1,
         )
-        for job in jobs.client.multiget(failures.jobs(group, limit=1000).jids)
+        for job in jobs.many(failures.jobs(group, limit=1000).jids)
     ]

@@ -25,7 +25,7 @@ class Progress:
 
     def show(self, done: int) -> None:
         """Draws the bar anew; where that cannot be done, tells each tenth once."""
-        # A rescan may add to the jobs on the way: never show less than before.
+        # A scan may add to the jobs on the way: never show less than before.
         self.done = max(self.done, min(done, self.total))
         if self.stream.isatty():
             self.stream.write(f"\r{self._bar()}")

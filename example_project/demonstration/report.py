@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from pathlib import Path
 
 from django.db.models import QuerySet
 
 from codebase.models import Module, Package
-from codebase.schedule import EVERY
 from demonstration.outcome import Outcome
+from django_qless import recurring
 
 MOST_SHOWN = 5
 WIDTH = 120
@@ -26,6 +27,7 @@ def report(packages: list[Package], outcome: Outcome) -> str:
         "The slowest to measure": slowest(measured),
         f"Failures by group ({outcome.failed:,})": failures(outcome),
         "Jobs": figures(outcome),
+        "Recurring jobs": schedules(),
         "Look at it": hints(),
     }
     return "\n\n".join(
@@ -74,12 +76,15 @@ def figures(outcome: Outcome) -> Iterator[str]:
     )
     yield (
         f"{outcome.seconds:.1f} s, {ended / outcome.seconds:,.0f} jobs/s, "
-        "the start of the worker included"
+        "the starts of the worker included"
     )
-    yield (
-        f"rescan, every {EVERY}: put {outcome.rescans:,} times up to now, "
-        f"the last one is {outcome.last_rescan}"
-    )
+
+
+def schedules() -> Iterator[str]:
+    for each in sorted(recurring, key=attrgetter("name")):
+        yield f"{each.name}: {each.words}"
+        upcoming = f"{each.next:%Y-%m-%d %H:%M} UTC" if each.next else "not known yet"
+        yield f"  ticks up to now: {each.count:,}, the next: {upcoming}"
 
 
 def shortened(message: str) -> str:
@@ -99,6 +104,6 @@ def hints() -> Iterator[str]:
     yield f"cd {here}"
     yield f"{sys.executable} manage.py qless_status"
     yield "    shows the queues, the failure groups and the workers"
-    yield f"{sys.executable} manage.py runserver"
-    yield "    shows packages and modules at http://127.0.0.1:8000/admin/codebase/"
+    yield "make admin"
+    yield "    opens queues, jobs and failures in Django's admin, a worker beside it"
     yield "    (log in as demo with the password demo)"

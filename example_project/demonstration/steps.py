@@ -10,11 +10,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 
-from codebase.models import Package
-from codebase.schedule import schedule_rescan
+from codebase.models import Module, Package
+from demonstration.follow_ups import put_follow_ups, take_back
 from demonstration.outcome import Outcome, tally
 from demonstration.progress import Progress
 from demonstration.report import report
@@ -34,23 +35,27 @@ def demonstrate(source: Path) -> str:
     prepare_database()
     packages = [package_at(source), package_at(SAMPLES)]
     clear_away()
-    schedule_rescan()
+    before, began = tally(), time.monotonic()
     with a_file_that_goes_missing():
         for package in packages:
-            files = package.scan()  # a job is still a method: this runs here and now
-            print(f"{files:,} files in {package.root}", file=sys.stderr, flush=True)
-    before, progress = tally(), Progress(unfinished())
-    work(progress)
-    for package in Package.objects.all():  # also of a run that was interrupted
-        if package.summarise_anyway():
-            progress.tell(f"{package}: the summary goes on without what has failed")
-    work(progress)
-    progress.close()
-    return report(packages, Outcome.since(before, progress.seconds))
+            package.summarise.delay()  # puts a scan first, and waits for what that puts
+        run_worker("scans")
+    for package in packages:
+        files = package.modules.filter(modified=None).count()
+        print(f"{files:,} files in {package.root}", file=sys.stderr, flush=True)
+    work(Progress(unfinished()))
+    outcome = Outcome.since(before, time.monotonic() - began)
+    put_follow_ups(packages)
+    return report(packages, outcome)
 
 
 def prepare_database() -> None:
-    """Makes the tables, and the user demo with the password demo."""
+    """Makes the tables, and the user demo with the password demo.
+
+    Raises DemoFailed where everybody could log in with that.
+    """
+    if not settings.DEBUG:
+        raise DemoFailed("the user demo, password demo, is for DEBUG = True only")
     call_command("migrate", verbosity=0)
     users = get_user_model().objects
     if not users.filter(username="demo").exists():
@@ -64,14 +69,17 @@ def package_at(root: Path) -> Package:
 
 
 def clear_away() -> None:
-    """Removes the failed jobs of earlier runs, and the summaries that wait for them.
+    """Removes what earlier runs have left, and forgets which files were read.
 
-    Failed jobs are kept until somebody has dealt with them, and now somebody does.
+    Failed jobs are kept until somebody has dealt with them, and now somebody does. And a
+    scan has only those files measured that have changed: here that shall be all.
     """
-    summaries = {package.summary_jid for package in Package.objects.all()}
+    take_back()
     for group in failures.groups():
-        while failed := failures.jobs(group, limit=500).jids:
-            jobs.client.cancel([*summaries.union(failed)])
+        while found := failures.jobs(group, limit=500).jids:
+            for failed in jobs.many(found):
+                failed.cancel()
+    Module.objects.update(modified=None)
 
 
 @contextlib.contextmanager
@@ -88,13 +96,15 @@ def a_file_that_goes_missing() -> Iterator[None]:
 def work(progress: Progress) -> None:
     """Runs the worker until nothing is left that can run."""
     while something_can_run():
-        run_worker(progress)
+        # The most urgent first: what is due now, then all the rest.
+        run_worker("summaries", "*", progress=progress)
     progress.show(progress.total - unfinished())
+    progress.close()
 
 
-def run_worker(progress: Progress) -> None:
+def run_worker(*queues: str, progress: Progress | None = None) -> None:
     """Runs `manage.py qless_worker` until the queues are empty. Raises DemoFailed."""
-    command = [sys.executable, "manage.py", "qless_worker", "--burst"]
+    command = [sys.executable, "manage.py", "qless_worker", "--burst", *queues]
     command += ["--concurrency", str(os.cpu_count() or 2)]
     with WORKER_LOG.open("a") as log:
         worker = subprocess.Popen(
@@ -102,7 +112,8 @@ def run_worker(progress: Progress) -> None:
         )
     try:
         while worker.poll() is None:
-            progress.show(progress.total - unfinished())
+            if progress:
+                progress.show(progress.total - unfinished())
             with contextlib.suppress(subprocess.TimeoutExpired):
                 worker.wait(0.1)
     except BaseException:

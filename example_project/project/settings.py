@@ -25,7 +25,15 @@ INSTALLED_APPS = [
 ]
 
 # Jobs run here, in a private server whose data is in BASE_DIR/.qless.
-QLESS = {"default": {"EMBEDDED": True}}
+QLESS = {
+    "default": {
+        "EMBEDDED": True,
+        "QUEUES": {
+            "measurements": {"heartbeat": 30, "weight": 2},
+            "publishing": {"max_concurrency": 1},
+        },
+    }
+}
 
 DATABASES = {
     "default": {

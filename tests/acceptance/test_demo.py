@@ -6,72 +6,23 @@ Runs on a copy of the example project, so that its data are its own.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "example_project"
+from tests.acceptance.example import Demo
 
 # More than one call may name as dependencies.
 GENERATED = 1_010
 
 
-@dataclass(frozen=True)
-class Demo:
-    """A copy of the example project, and how to run it."""
-
-    directory: Path
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a Python program of the project to its end."""
-        environment = {
-            name: value
-            for name, value in os.environ.items()
-            if name != "DJANGO_SETTINGS_MODULE"
-        }
-        return subprocess.run(
-            [sys.executable, *arguments],
-            cwd=self.directory,
-            env=environment | {"PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-
-    def rows(self, query: str) -> list[dict[str, Any]]:
-        """Ask the project's database, without Django."""
-        with sqlite3.connect(self.directory / "db.sqlite3") as database:
-            database.row_factory = sqlite3.Row
-            return [dict(row) for row in database.execute(query)]
-
-    def status(self) -> dict[str, Any]:
-        """What `qless_status` tells."""
-        shown = self.run("manage.py", "qless_status", "--json")
-        assert shown.returncode == 0, shown.stderr
-        return dict(json.loads(shown.stdout))
-
-
 @pytest.fixture
 def demo(tmp_path: Path) -> Iterator[Demo]:
     """The demo in a folder of its own; its server is stopped in the end."""
-    leftovers = shutil.ignore_patterns(
-        ".qless", "db.sqlite3*", "worker.log", "passing_by.py", "__pycache__"
-    )
-    copy = Demo(tmp_path / "example_project")
-    shutil.copytree(EXAMPLE, copy.directory, ignore=leftovers)
+    copy = Demo.copied_to(tmp_path / "example_project")
     yield copy
-    copy.run("manage.py", "qless_embedded", "stop")
-    assert "not running" in copy.run("manage.py", "qless_embedded", "status").stdout
+    copy.close()
 
 
 @pytest.fixture
@@ -111,7 +62,8 @@ def test_demo_measures_everything_and_can_be_run_again(
     the_package_is_summarised(demo, "samples", files=1, functions=4)
     each_file_has_one_row(demo, GENERATED + 1 + 4)
     failures_are_in_their_groups(demo)
-    the_report_says_so(first.stdout, jobs=GENERATED + 1 + 4 + 2 + 1, rescans=1)
+    # Measurements, scans and summaries of two packages; the hourly tick adds only itself.
+    the_report_says_so(first.stdout, jobs=GENERATED + 1 + 4 + 2 + 2 + 1)
     assert f"{GENERATED + 1:,} files in {source}" in first.stderr
     assert f"{GENERATED + 1 + 4 + 2:,} of" in first.stderr
 
@@ -119,23 +71,27 @@ def test_demo_measures_everything_and_can_be_run_again(
     (source / "part1" / "module1.py").unlink()
     second = demo.run("demo.py", str(source))
     assert second.returncode == 0, second.stderr
+    the_package_is_summarised(demo, "some source", GENERATED - 1, functions, gone=1)
+    each_file_has_one_row(demo, GENERATED + 5)
+    failures_are_in_their_groups(demo)
+    the_report_says_so(second.stdout, jobs=GENERATED + 4 + 2 + 2)
+    the_nightly_job_forgets_what_is_gone(demo)
     the_package_is_summarised(demo, "some source", GENERATED - 1, functions)
     each_file_has_one_row(demo, GENERATED + 4)
-    failures_are_in_their_groups(demo)
-    the_report_says_so(second.stdout, jobs=GENERATED + 4 + 2 + 1, rescans=2)
     the_admin_shows_it(demo)
 
 
 def the_package_is_summarised(
-    demo: Demo, name: str, files: int, functions: int
+    demo: Demo, name: str, files: int, functions: int, gone: int = 0
 ) -> None:
     (package,) = demo.rows(f"SELECT * FROM codebase_package WHERE name = '{name}'")
     assert (package["files"], package["functions"]) == (files, functions)
-    modules = demo.rows(
+    rows = demo.rows(
         f"SELECT * FROM codebase_module WHERE package_id = {package['id']}"
         " AND measured_at IS NOT NULL"
     )
-    assert len(modules) == files
+    modules = [row for row in rows if row["found_at"] == package["scanned_at"]]
+    assert (len(modules), len(rows)) == (files, files + gone)
     assert all(module["seconds"] > 0 for module in modules)
     for column in ("lines", "classes", "complexity"):
         assert package[column] == sum(module[column] for module in modules)
@@ -164,20 +120,52 @@ def failures_are_in_their_groups(demo: Demo) -> None:
         "FileNotFoundError": 1,
     }
     assert status["workers"] == []
-    for queue in status["queues"]:
-        for state in ("waiting", "running", "stalled", "scheduled", "depends"):
-            assert queue[state] == 0, queue
-        assert queue["recurring"] == (queue["name"] == "rescans")
+    follow_ups_are_in_place(demo)
 
 
-def the_report_says_so(report: str, jobs: int, rescans: int) -> None:
+def follow_ups_are_in_place(demo: Demo) -> None:
+    """Of each of the two packages a publication that waits, and a scan for later."""
+    states = ("waiting", "running", "stalled", "scheduled", "depends")
+    unfinished = {
+        (queue["name"], state): queue[state]
+        for queue in demo.status()["queues"]
+        for state in states
+        if queue[state]
+    }
+    assert unfinished == {
+        ("publishing", "waiting"): 2,
+        ("scans", "scheduled"): 2,
+        ("scans", "depends"): 1,
+    }
+    (publishing,) = (
+        queue for queue in demo.status()["queues"] if queue["name"] == "publishing"
+    )
+    assert publishing["paused"]
+    # What it is to publish with is nobody's business.
+    listed = demo.run("manage.py", "qless_jobs", "list", "--queue=publishing", "--json")
+    assert [job["data"].count("[hidden]") for job in json.loads(listed.stdout)["jobs"]]
+    assert "a secret" not in listed.stdout
+
+
+def the_nightly_job_forgets_what_is_gone(demo: Demo) -> None:
+    put = demo.run(
+        "manage.py", "qless_recurring", "run", "codebase.Package.forget_gone"
+    )
+    assert put.returncode == 0, put.stderr
+    worked = demo.run("manage.py", "qless_worker", "--burst", "scans")
+    assert worked.returncode == 0, worked.stderr
+    failures_are_in_their_groups(demo)
+
+
+def the_report_says_so(report: str, jobs: int) -> None:
     lines = [" ".join(line.split()) for line in report.splitlines()]
     assert f"{jobs - 4:,} completed, 4 failed, 1 of them after a retry" in lines
-    assert (
-        f"rescan, every 1:00:00: put {rescans} times up to now, "
-        "the last one is complete" in lines
-    )
+    assert "codebase.Package.summarise: every hour" in lines
+    assert "codebase.Package.forget_gone: at 03:00 every day, Europe/Berlin" in lines
+    (hourly,) = (line for line in lines if "ticks up to now: 1," in line)
+    assert "next: 20" in hourly
     assert "SyntaxError: 2" in lines
+    assert "make admin" in lines
     assert "syntax_error.py: invalid syntax (<unknown>, line 5)" in lines
     assert any(
         "wrong_encoding.py: 'utf-8' codec can't decode" in line for line in lines

@@ -49,7 +49,7 @@ def in_loop(server: Server, body: Body, **options: Any) -> None:
 def test_a_jobs_way(each_server: Server, engine: Any) -> None:
     async def body(client: AsyncClient) -> None:
         assert await client.put("", "q", "a", "k", "{}", priority=1) == "a"
-        assert await client.put_many("", [Put("b", "q", "k", "{}")]) == []
+        assert await client.put_many("", [Put("b", "q", "k", "{}")]) == ([], {})
         taken = await client.settle("w", [], 1, ["q"])
         assert [job.jid for job in taken.jobs] == ["a"]
         done = [
@@ -100,6 +100,13 @@ def test_the_objects_of_an_asyncio_client(server: Server) -> None:
         refreshed = await tick.refresh()
         assert refreshed is not None
         assert refreshed.interval == 5
+        assert (
+            await client.schedule_set("cron", "q", "k", "{}", cron="* * * * *") == "new"
+        )
+        listing = await client.schedule_list()
+        assert [schedule.id for schedule in listing.schedules] == ["cron", "tick"]
+        assert await client.schedule_pause(["cron", "tick"]) == 2
+        assert await client.schedule_remove("cron") == 1
 
     in_loop(server, body)
 

@@ -17,6 +17,7 @@ from django_qless.core import (
     LockLost,
     Put,
     QlessError,
+    ScheduleNotFound,
     Settlement,
     StaleRequest,
     TooBig,
@@ -56,6 +57,12 @@ def put_many(**options: Any) -> Calling:
     """Return a put_many whose second item has these options."""
     values = {"queue": "q", "jid": "j", "klass": "k", "data": "{}"} | options
     return lambda client: client.put_many("", [Put("i", "q", "k", "{}"), Put(**values)])
+
+
+def schedule(**options: Any) -> Calling:
+    """Return a schedule_set with these options."""
+    values = {"id": "s", "queue": "q", "klass": "k", "data": "{}"} | options
+    return lambda client: client.schedule_set(**values)
 
 
 def settle(*settlement: Any) -> Calling:
@@ -104,6 +111,21 @@ REFUSED: list[tuple[Calling, list[str]]] = [
     (put(context={"a": 1}), ["context", "JSON text", "{'a': 1}"]),
     (put(context="[]"), ["context", "object", "[]"]),
     (put(context='{"a":"' + "x" * 65_536 + '"}'), ["context", "65,536"]),
+    (put(on_failure="panic"), ["on_failure", "block, cancel, run", "panic"]),
+    (put(on_failure=None), ["on_failure", "None"]),
+    (put(unique=""), ["unique", "must not be empty"]),
+    (put(unique=LONG), ["unique", "255"]),
+    (put(unique="k", unique_until="never"), ["unique_until", "start, end", "never"]),
+    (put(unique="k", unique_until=0), ["unique_until", "above 0", "0"]),
+    (put(unique="k", conflict="fight"), ["conflict", "keep, replace", "fight"]),
+    (put(debounce=5), ["debounce needs unique"]),
+    (put(unique="k", debounce=-5), ["debounce", "below 0", "-5"]),
+    (put(unique="k", debounce="5"), ["debounce", "number", "'5'"]),
+    (put(unique="k", debounce=5, delay=3), ["debounce", "delay of 3"]),
+    (put(unique="k", debounce_max=5), ["debounce_max needs debounce"]),
+    (put(expires=NAN), ["expires", "nan"]),
+    (put(workflow=""), ["workflow", "must not be empty"]),
+    (put_many(unique=""), ["item 1", "unique"]),
     (put_many(jid=""), ["item 1", "jid"]),
     (put_many(jid=LONG), ["item 1", "jid", "255"]),
     (put_many(jid="x-history"), ["item 1", "-history"]),
@@ -154,6 +176,30 @@ REFUSED: list[tuple[Calling, list[str]]] = [
     (lambda client: client.config_set("o", None), ["None"]),
     (lambda client: client.recur("q", "r", "k", "{}", 0), ["interval", "above 0"]),
     (lambda client: client.recur("q", "r", "k", "{}", NAN), ["interval", "nan"]),
+    (schedule(), ["either every or cron"]),
+    (schedule(every=1, cron="* * * * *"), ["either every or cron"]),
+    (schedule(every=0.5), ["every", "at least 1 second", "0.5"]),
+    (schedule(every=NAN), ["every", "nan"]),
+    (schedule(every="hourly"), ["every", "hourly"]),
+    (schedule(every=1, offset=INF), ["offset", "inf"]),
+    (schedule(every=1, backlog=-1), ["backlog", "-1"]),
+    (schedule(every=1, missed="some"), ["missed", "all, last, none", "some"]),
+    (schedule(every=1, tags="red"), ["tags", "red"]),
+    (schedule(every=1, context="[]"), ["context", "object"]),
+    (schedule(every=1, unique="u" * 256), ["unique", "256", "255"]),
+    (schedule(every=1, expires=-1), ["expires", "-1"]),
+    (schedule(every=1, owner="o" * 256), ["owner", "255"]),
+    (schedule(cron=5), ["cron", "5"]),
+    (schedule(cron=""), ["cron", "empty"]),
+    (schedule(id="i" * 201, every=1), ["id", "200"]),
+    (schedule(id="x-history", every=1), ["-history"]),
+    (schedule(queue="q*", every=1), ["queue", "q*"]),
+    (lambda client: client.schedule_update("s"), ["something to change"]),
+    (lambda client: client.schedule_update("s", every=5, cron="*"), ["not both"]),
+    (lambda client: client.schedule_pause([]), ["ids", "at least one"]),
+    (lambda client: client.schedule_list(-1), ["offset", "-1"]),
+    (lambda client: client.schedule_mark("n", "t" * 524_289), ["text", "524,289"]),
+    (lambda client: client.schedule_due("w", 0), ["count", "0"]),
     (lambda client: client.recur_update("r"), ["something to change"]),
     (lambda client: client.recur_update("r", interval=-1), ["interval", "-1"]),
     (lambda client: client.blpop(["k"], 0), ["seconds", "0 would be for ever"]),
@@ -233,6 +279,9 @@ CODES: list[tuple[Calling, type[QlessError]]] = [
     (lambda client: client.tag("nobody", "t"), JobNotFound),
     (lambda client: client.track("nobody"), JobNotFound),
     (lambda client: client.recur_update("nobody", priority=1), JobNotFound),
+    (lambda client: client.schedule_update("nobody", priority=1), ScheduleNotFound),
+    (lambda client: client.schedule_pause(["nobody"]), ScheduleNotFound),
+    (lambda client: client.schedule_run("nobody"), ScheduleNotFound),
     (lambda client: client.timeout("first"), WrongState),
     (lambda client: client.depends_on("first", "taken"), WrongState),
     (lambda client: client.cancel("first"), HasDependents),

@@ -69,7 +69,7 @@ def test_queues(client: Client, at: Clock) -> None:
     assert client.lag(["mail", "bulk", "nothing"]) == [12, 12, 0]
     assert client.lag([]) == []
     pop(client)
-    for state, jids in zip(STATES, (["a"], [], ["b"], ["c"], []), strict=True):
+    for state, jids in zip(STATES, ([], ["a"], [], ["b"], ["c"], []), strict=True):
         assert client.jobs(state, "mail") == jids
 
 

@@ -14,7 +14,15 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from django_qless.core import Client, ConnectionLost, LockLost, Put, Settlement
+from django_qless.core import (
+    Client,
+    ConnectionLost,
+    DueSchedule,
+    LockLost,
+    Put,
+    Settlement,
+    Tick,
+)
 from tests.core.conftest import NOW
 from tests.core.cutter import Cutter
 from tests.lua.keyspace import snapshot
@@ -33,6 +41,15 @@ MUTATING: dict[str, Calling] = {
     "put absent": lambda client: client.put("", "q", "new", "k", "{}", absent=True),
     "put.many": lambda client: client.put_many(
         "", [Put(jid, "q", "k", "{}", absent=True) for jid in ("new", "waiting")]
+    ),
+    "put unique": lambda client: client.put(
+        "", "q", "new", "k", "{}", unique="free", debounce=5
+    ),
+    "put replacing": lambda client: client.put(
+        "", "q", "new", "k", "{}", unique="key", conflict="replace", depends=["held"]
+    ),
+    "spawn": lambda client: client.spawn(
+        "held", TOKEN, "w", [Put("new", "q", "k", "{}", on_failure="run")]
     ),
     "requeue": lambda client: client.requeue("", "q2", "waiting", "k", "[]"),
     "pop": lambda client: [job.jid for job in client.pop("q", "w", 2)],
@@ -81,9 +98,37 @@ MUTATING: dict[str, Calling] = {
     "recur.tag": lambda client: client.recur_tag("tock", ["t"]),
     "recur.untag": lambda client: client.recur_untag("tock", ["red"]),
     "unrecur": lambda client: client.unrecur("tock"),
-    "pause": lambda client: client.pause("q"),
+    "schedule.set": lambda client: client.schedule_set("new", "q", "k", "{}", every=60),
+    "schedule.set again": lambda client: client.schedule_set(
+        "cron", "q2", "k", "{}", cron="0 * * * *", declared="d"
+    ),
+    "schedule.update": lambda client: client.schedule_update("tock", every=30),
+    "schedule.pause": lambda client: client.schedule_pause(["cron", "tock"]),
+    "schedule.resume": lambda client: client.schedule_resume("rest"),
+    "schedule.run": lambda client: client.schedule_run("cron"),
+    "schedule.remove": lambda client: client.schedule_remove(["cron", "no"]),
+    "schedule.mark": lambda client: client.schedule_mark("code", "1"),
+    "schedule.due": lambda client: client.schedule_due("w"),
+    "schedule.tick": lambda client: client.schedule_tick(
+        [Tick("cron", str(NOW + 0.5), int(NOW), int(NOW) + 1, int(NOW), int(NOW) + 1)]
+    ),
+    "schedule.trouble": lambda client: client.schedule_trouble(
+        DueSchedule("cron", str(NOW + 0.5), None, "", "", "last"), "text"
+    ),
+    "schedule.mend": lambda client: client.schedule_mend(),
+    "cancel.each": lambda client: client.cancel_each(["waiting", "held", "no"]),
+    "revive.each": lambda client: client.revive_each(["broken", "held"]),
+    "move.each": lambda client: client.move_each(["waiting", "held"], "q2"),
+    "priority.each": lambda client: client.priority_each(["waiting", "no"], 7),
+    "timeout.each": lambda client: client.timeout_each(["held", "waiting"]),
+    "tag.each": lambda client: client.tag_each(["waiting", "no"], "t"),
+    "untag.each": lambda client: client.untag_each(["waiting", "no"], "red"),
+    "track.each": lambda client: client.track_each(["waiting", "no"]),
+    "untrack.each": lambda client: client.untrack_each(["tracked", "no"]),
+    "queue.pause": lambda client: client.pause("q", "why", "me"),
     "unpause": lambda client: client.unpause("paused"),
     "queue.forget": lambda client: client.forget_queue("q"),
+    "queue.forget.empty": lambda client: client.forget_queue("no", only_if_empty=True),
     "worker.deregister": lambda client: client.deregister("w"),
     "config.set": lambda client: client.config_set("heartbeat", 5),
     "config.unset": lambda client: client.config_unset("grace-period"),
@@ -95,8 +140,21 @@ READING: dict[str, Calling] = {
     "queues": lambda client: client.queues(),
     "length": lambda client: client.length("q"),
     "result": lambda client: client.result("held"),
+    "results": lambda client: client.results(["held", "waiting"]),
+    "needs": lambda client: client.needs("dependent"),
     "survey": lambda client: client.survey(),
+    "schedule.get": lambda client: client.schedule_get("cron"),
+    "schedule.list": lambda client: client.schedule_list(),
+    "schedule.declared": lambda client: client.schedule_declared(),
+    "schedule.marks": lambda client: client.schedule_marks(),
+    "due": lambda client: client.due(["q"]),
     "stacks": lambda client: client.stacks("w"),
+    "brief": lambda client: client.brief(["held", "waiting"]),
+    "briefs": lambda client: client.briefs([("waiting", "q", 0, 5)]),
+    "job.view": lambda client: client.job_view("held"),
+    "failure.groups": lambda client: client.failure_groups(),
+    "throughput": lambda client: client.throughput(None, 0, 5, 5),
+    "worker.views": lambda client: client.worker_views(),
 }
 
 
@@ -114,10 +172,15 @@ def furnish(client: Client) -> None:
     for jid in ("waiting", "waiting-too"):
         client.put("", "q", jid, "k", "{}", tags=["red"])
     client.put("", "q", "dependent", "k", "{}", depends=["waiting-too"])
-    client.put("", "q", "open", "k", "{}", open=True)
+    client.put("", "q", "open", "k", "{}", open=True, unique="key")
     client.put("", "paused", "scheduled", "k", "{}", 900)
     client.pause("paused")
     client.order("w", "dump")
+    for schedule in ("cron", "rest"):
+        client.script.now = NOW + 0.5
+        client.schedule_set(schedule, "q", "k", "{}", cron="* * * * *")
+        client.script.now = NOW
+    client.schedule_pause("rest")
     client.recur("q", "tock", "k", "{}", 60, 60, tags=["red"])
     client.config_set("grace-period", 3)
     client.script.now = NOW + 10

@@ -13,6 +13,7 @@ from django_qless.core.prepared import PreparedPut
 SHAPES = [
     Put("", "q", "k", ""),
     Put("", "quäue", "k", "", 60, 3, 1, ["a", "ü"], (), '{"x":1}', True, True),
+    Put("", "q", "k", "", on_failure="run", unique="key", expires=60, conflict="take"),
 ]
 
 
@@ -28,6 +29,10 @@ def test_it_sends_what_put_sends(client: Client, shape: Put) -> None:
         context=shape.context,
         absent=shape.absent,
         open=shape.open,
+        on_failure=shape.on_failure,
+        unique=shape.unique,
+        conflict=shape.conflict,
+        expires=shape.expires,
     )
     script = client.script
     assert script.request(prepared, "me:1") == script.request(plain, "me:1")

@@ -87,13 +87,13 @@ def test_put_many_and_multiget(client: Client) -> None:
         Put("c", "mail", "app.send", "{}", absent=True),
     ]
     put(client, "c", priority=5)
-    assert client.put_many("", items) == ["c"]
+    assert client.put_many("", items) == (["c"], {})
     a, b, c = client.multiget(["a", "b", "nobody", "c"])
     assert (a.jid, a.data, a.queue, a.state) == ("a", '"ä"', "mail", "waiting")
     assert (b.priority, b.retries, b.tags) == (3, 1, ("t",))
     assert (b.dependencies, b.context, b.open) == (("a",), {"x": 1}, True)
     assert c.priority == 5
-    assert client.put_many("", []) == []
+    assert client.put_many("", []) == ([], {})
     assert client.multiget([]) == []
 
 

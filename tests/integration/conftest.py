@@ -11,7 +11,7 @@ import pytest
 from django.test import override_settings
 
 from django_qless.connections import connections
-from django_qless.environment import DjangoEnvironment
+from django_qless.running.environment import DjangoEnvironment
 from django_qless.worker.execution import Execution
 from tests import postgres
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 WORKER = "test-worker"
 
 # Left out, and listed as such, where there is no server.
-collect_ignore = [] if postgres.is_available() else ["test_postgres.py"]
+collect_ignore = (
+    [] if postgres.is_available() else ["test_postgres.py", "test_rows_postgres.py"]
+)
 
 
 @pytest.fixture

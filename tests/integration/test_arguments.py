@@ -15,9 +15,10 @@ import pytest
 from django.db import models
 from django.utils.translation import gettext_lazy
 
-from django_qless import arguments, values
+from django_qless import values
 from django_qless.core import TooBig
 from django_qless.exceptions import Fail, RowGone, UnserialisableArgument
+from django_qless.puts import arguments
 from tests.jobs_app import jobs
 from tests.jobs_app.models import Feed, Parcel, ProxyFeed
 

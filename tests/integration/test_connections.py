@@ -10,9 +10,10 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
-from django_qless import embedded, sources
+from django_qless import sources
 from django_qless.connections import connections
 from django_qless.core import ConnectionLost, NotAuthenticated
+from django_qless.servers import embedded
 from tests.jobs_app import jobs
 from tests.servers import Server
 
@@ -154,19 +155,21 @@ def test_caches_that_cannot_keep_a_queue(cache, message) -> None:
 
 
 def test_nothing_at_all_is_embedded_in_development_only(tmp_path) -> None:
+    # As outside of tests, where it would be on the server of this process.
+    nothing = {"default": {"TEST": False}}
     with (
-        override_settings(DEBUG=False, BASE_DIR=tmp_path),
+        override_settings(DEBUG=False, BASE_DIR=tmp_path, QLESS=nothing),
         pytest.raises(ImproperlyConfigured, match=r"DEBUG is off\. Set QLESS = "),
     ):
         jobs.add.delay(1)
-    with override_settings(DEBUG=True, BASE_DIR=tmp_path):
+    with override_settings(DEBUG=True, BASE_DIR=tmp_path, QLESS=nothing):
         client = connections["default"]
         assert client.redis.connection_pool.connection_kwargs["directory"] == (
             tmp_path / ".qless"
         )
         assert not (tmp_path / ".qless").exists()
     with (
-        override_settings(DEBUG=True),
+        override_settings(DEBUG=True, QLESS=nothing),
         pytest.raises(ImproperlyConfigured, match="no setting BASE_DIR"),
     ):
         jobs.add.delay(1)

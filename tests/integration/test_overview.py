@@ -18,7 +18,7 @@ from django_qless import (
     tracked,
     workers,
 )
-from django_qless.core import JobNotFound
+from django_qless.core import JobNotFound, ScheduleNotFound
 from tests.jobs_app.jobs import add, failing
 
 
@@ -60,8 +60,8 @@ def test_the_rest(qless, work) -> None:
     assert config.get("heartbeat") == "30"
     assert config.using_alias("other").get("heartbeat") == 60
     qless.recur("q", "tick", "a.job", "{}", 60)
-    assert recurring["tick"].interval == 60
-    with pytest.raises(JobNotFound, match="no recurring job 'tock'"):
+    assert recurring["tick"].every == 60
+    with pytest.raises(ScheduleNotFound, match="no recurring job 'tock'"):
         recurring["tock"]
     assert repr(queues) == "<QueuesView of 'default'>"
     with pytest.raises(AttributeError):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.db import connections as databases
 
-from django_qless import tidiness
-from django_qless.environment import DjangoEnvironment
+from django_qless.running import tidiness
+from django_qless.running.environment import DjangoEnvironment
 from django_qless.signals import job_started
 from django_qless.worker.execution import Execution
 from tests.integration.conftest import in_thread

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from django_qless.current import CurrentJob
-from django_qless.environment import DjangoEnvironment
+from django_qless.running.environment import DjangoEnvironment
 from django_qless.worker.execution import Execution
 from tests.jobs_app import jobs
 

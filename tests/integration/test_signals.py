@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.utils import translation
 
 from django_qless import signals
-from django_qless.environment import DjangoEnvironment
+from django_qless.running.environment import DjangoEnvironment
 from django_qless.worker.execution import Execution, Obituary
 from tests.jobs_app import jobs
 from tests.jobs_app.models import Feed

@@ -11,9 +11,9 @@ from django.db import OperationalError, connection, transaction
 from django.db import connections as databases
 from django.utils import timezone, translation
 
-from django_qless import tidiness
 from django_qless.connections import connections
-from django_qless.environment import DjangoEnvironment
+from django_qless.running import tidiness
+from django_qless.running.environment import DjangoEnvironment
 from django_qless.worker.execution import Execution
 from tests.jobs_app import jobs
 from tests.jobs_app.models import Feed

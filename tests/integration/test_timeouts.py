@@ -11,10 +11,10 @@ from django.core.checks import run_checks
 from django.test import override_settings
 
 from django_qless.conf import alias
-from django_qless.environment import DjangoEnvironment
 from django_qless.exceptions import Interrupted, InvalidOption, JobLost, ShuttingDown
 from django_qless.options import Options
 from django_qless.registry import registry
+from django_qless.running.environment import DjangoEnvironment
 from django_qless.worker.environment import Limits
 from django_qless.worker.execution import Execution
 from django_qless.worker.interrupt import interrupt

@@ -333,7 +333,3 @@ class Tools:
     @job
     def sharpen(tool: str) -> str:
         return f"sharp {tool}"
-
-    @job
-    def lost(self) -> None:
-        """Cannot be put: there is no row to call it on."""

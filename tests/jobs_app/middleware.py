@@ -124,3 +124,40 @@ def capable_of_nothing(run: Run) -> Run:
 capable_of_nothing.sync_capable = False  # type: ignore[attr-defined]
 
 not_callable = 1
+
+
+def translates(run: Run) -> Run:
+    """Makes one exception of another."""
+
+    def around(job: CurrentJob) -> Any:
+        from tests.jobs_app.policies import Flaky
+
+        try:
+            return run(job)
+        except KeyError as error:
+            raise Flaky from error
+
+    return around
+
+
+@sync_and_async_middleware
+def tells_tenant(run: Run) -> Run:
+    """Tells whose data is worked on."""
+    from tests.jobs_app import context
+
+    def note() -> None:
+        context.seen.append(f"middleware {context.tenant.get()}")
+
+    if iscoroutinefunction(run):
+
+        async def aaround(job: CurrentJob) -> Any:
+            note()
+            return await run(job)
+
+        return aaround
+
+    def around(job: CurrentJob) -> Any:
+        note()
+        return run(job)
+
+    return around

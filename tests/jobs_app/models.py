@@ -41,9 +41,20 @@ class Timed(models.Model):
         return cls._meta.label
 
 
+class FeedSet(models.QuerySet["Feed"]):
+    def active(self) -> FeedSet:
+        """Those that have a body."""
+        return self.exclude(body="")
+
+    def titled(self, title: str) -> FeedSet:
+        return self.filter(title=title)
+
+
 class Feed(Greeting, Timed):
     title = models.CharField(max_length=50, default="feed")
     body = models.TextField(default="")
+
+    objects = FeedSet.as_manager()
 
     def __str__(self) -> str:
         return self.title
@@ -62,6 +73,10 @@ class Feed(Greeting, Timed):
     @job("feeds")
     def count_words(text: str) -> int:
         return len(text.split())
+
+    @job("feeds", sensitive=["password", "rest"])
+    def log_in(self, user: str, password: str, *rest: str, note: str = "") -> str:
+        return f"{user} in {self.title}"
 
     @job
     async def atitle(self) -> str:

@@ -18,12 +18,15 @@ import redis
 SOURCE = Path(__file__).parents[2] / "django_qless" / "core" / "qless.lua"
 
 READS = frozenset(
-    "get multiget peek queues jobs stats workers failed length config.get recur.get "
-    "result lag survey minutes meta audit".split()
+    "get multiget peek queues jobs jobs.count stats workers failed length config.get recur.get "
+    "result needs offspring results lag due survey minutes meta audit "
+    "schedule.get schedule.list schedule.declared schedule.marks throughput failed.of "
+    "brief briefs job.view failure.groups failure.group worker.views tag.counts "
+    "schedules.of schedules.next schedules.in schedules.count tracked.jids".split()
 )
 DRAINS = frozenset(
     "settle beat complete fail retry heartbeat release progress cancel "
-    "worker.deregister log order".split()
+    "worker.deregister log order schedule.pause schedule.remove cancel.each".split()
 )
 HEADERS = {
     "read": "#!lua flags=no-writes\n",

@@ -25,14 +25,26 @@ ORIGINAL_FIELDS = set(
     "jid klass data priority tags state worker expires queue retries remaining time "
     "failure spawned_from_jid grace scheduled".split()
 )
-OUR_FIELDS = set("token context progress crashes open unknown since".split())
+RARE_FIELDS = set(
+    "unique workflow on_failure deadline first behind beyond spawners followed "
+    "cascade".split()
+)
+OUR_FIELDS = RARE_FIELDS | set(
+    "token context progress crashes open unknown since rare".split()
+)
+# In which states a job counts as the holder of its unique key.
+HOLDING = {
+    "s": {"waiting", "scheduled", "depends"},
+    "e": {"waiting", "scheduled", "depends", "stalled", "running"},
+}
 KNOWN_KEYS = re.compile(
     r"config|queues|paused_queues|workers|failures|tracked|tags|completed|"
     r"q:.+-(work|locks|scheduled|depends|recur)|j:.+|r:.+|w:.+:jobs|f:.*|t:.*|"
     r"s:(wait|run|stats):\d+:.+"
 )
 OUR_KEYS = re.compile(
-    r"meta|releasing|idle|wake|journal|(result|reply|worker|orders|stacks|m|idle|wake|timer):.+"
+    r"schedules|paused_schedules|declared_schedules|schedule_marks|ticker|schedule:.+|"
+    r"meta|releasing|cascading|workflows|idle|wake|journal|paused_reasons|(awaiting|ended|workflow|staged|unique|needs|spawned|offspring|result|reply|worker|orders|stacks|m|idle|wake|timer):.+"
 )
 DAY = 86400
 
@@ -76,7 +88,9 @@ def violations(keys: Snapshot, prefix: str = "ql:") -> list[str]:
     found = [f"key {name} is outside the prefix" for name in space.foreign]
     for check in (
         known_keys, places, records, running, worker_lists, dependencies, circles,
-        dependents, tags, failures, failed_counts, completed, templates,
+        dependents, unique_keys, needs, spawned, tags, failures, failed_counts, completed, templates,
+        schedules,
+        workflows,
     ):  # fmt: skip
         found += check(space)
     return found
@@ -90,9 +104,11 @@ def known_keys(space: Namespace) -> Iterator[str]:
         may_expire = ours or (space.live and name.startswith("s:"))
         if space.expiry[name] != -1 and not may_expire:
             yield f"key {name} expires"
-    releasing = {("dependents", jid) for jid in space.scores("releasing")}
+    releasing = {("dependents", jid) for jid in told_later(space)}
     for part in ("history", "dependencies", "dependents"):
         for jid, _ in space.family("j:", f"-{part}"):
+            if is_gate(space, jid) and part == "dependents":
+                continue
             if jid not in space.jobs and (part, jid) not in releasing:
                 yield f"{part} of {jid}, which does not exist"
 
@@ -166,7 +182,7 @@ def worker_lists(space: Namespace) -> Iterator[str]:
 
 
 def dependencies(space: Namespace) -> Iterator[str]:
-    releasing = space.scores("releasing")
+    releasing = told_later(space)
     for jid, job in space.jobs.items():
         others = space.content.get(f"j:{jid}-dependencies", [])
         if job.get("state") == "depends":
@@ -176,10 +192,23 @@ def dependencies(space: Namespace) -> Iterator[str]:
             yield f"{jid} is {job.get('state')} and depends on {others}"
         for other in others:
             state = space.job(other).get("state")
+            if is_gate(space, other):
+                state = "held back"
             if state in (None, "complete") and other not in releasing:
                 yield f"{jid} depends on {other}, which is {state}"
             if jid not in space.content.get(f"j:{other}-dependents", []):
                 yield f"{jid} depends on {other}, which does not know it"
+
+
+def is_gate(space: Namespace, jid: str) -> bool:
+    """Whether this holds back the jobs of a workflow that is being unpacked."""
+    flow = space.content.get(f"workflow:{jid.removeprefix('gate:')}", {})
+    return jid.startswith("gate:") and flow.get("chore") == "unpacking"
+
+
+def told_later(space: Namespace) -> set[str]:
+    """Return the jobs whose end has not reached all of their dependents yet."""
+    return {*space.scores("releasing"), *space.scores("cascading")}
 
 
 def circles(space: Namespace) -> Iterator[str]:
@@ -198,6 +227,41 @@ def dependents(space: Namespace) -> Iterator[str]:
         for other in members:
             if jid not in space.content.get(f"j:{other}-dependencies", []):
                 yield f"{other} is a dependent of {jid} and does not know it"
+
+
+def unique_keys(space: Namespace) -> Iterator[str]:
+    for key, jid in space.family("unique:"):
+        job = space.job(jid)
+        field = job.get("unique", "")
+        held = field[1:] == key and job.get("state") in HOLDING[field[0]]
+        if not held and space.expiry[f"unique:{key}"] == -1:
+            yield f"key {key} names {jid}, which is {job.get('state')} and has {field}"
+
+
+def needs(space: Namespace) -> Iterator[str]:
+    for jid, _ in space.family("needs:"):
+        if jid not in space.jobs:
+            yield f"needs of {jid}, which does not exist"
+    for jid, _ in space.family("offspring:"):
+        if space.expiry[f"offspring:{jid}"] == -1:
+            yield f"offspring of {jid} does not expire"
+
+
+def spawned(space: Namespace) -> Iterator[str]:
+    listed = {
+        (spawner, jid): score
+        for spawner, members in space.family("spawned:")
+        for jid, score in members
+    }
+    for (spawner, jid), failed in listed.items():
+        job = space.job(jid)
+        if spawner not in json.loads(job.get("spawners", "[]")):
+            yield f"{jid} does not know that {spawner} has spawned it"
+        if job.get("state") == "complete" or (job.get("state") == "failed") != failed:
+            yield f"{jid} is {job.get('state')}, {spawner} has it as {failed}"
+    for jid, job in space.jobs.items():
+        if job.keys() & RARE_FIELDS and job.get("rare") != "1":
+            yield f"{jid} has rare fields that nobody looks for"
 
 
 def tags(space: Namespace) -> Iterator[str]:
@@ -268,6 +332,77 @@ def templates(space: Namespace) -> Iterator[str]:
         for queue, members in space.family("q:", "-recur")
         for jid, _ in members
     )
-    known = sorted((jid, content["queue"]) for jid, content in space.family("r:"))
+    known = sorted(
+        (jid, content["queue"])
+        for jid, content in space.family("r:")
+        if "paused" not in content
+    )
     if placed != known:
         yield f"templates are {known}, placed {placed}"
+
+
+def schedules(space: Namespace) -> Iterator[str]:
+    cron = dict(space.family("schedule:"))
+    records = dict(space.family("r:")) | cron
+    going = {id for id, record in cron.items() if "paused" not in record}  # noqa: A001
+    if going != set(space.scores("schedules")):
+        yield f"cron schedules are {going}, placed {space.scores('schedules')}"
+    paused = {id for id, record in records.items() if "paused" in record}  # noqa: A001
+    if paused != set(space.scores("paused_schedules")):
+        yield f"paused are {paused}, listed {space.scores('paused_schedules')}"
+    declared = {
+        id: record["declared"]
+        for id, record in records.items()  # noqa: A001
+        if "declared" in record
+    }
+    if declared != space.content.get("declared_schedules", {}):
+        yield f"declared are {declared}, otherwise listed"
+    for id, record in cron.items():  # noqa: A001
+        if {"queue", "cron", "timezone", "missed", "count"} - set(record):
+            yield f"the record of schedule {id} is damaged: {record}"
+        if id in dict(space.family("r:")):
+            yield f"schedule {id} is of two kinds"
+
+
+def workflows(space: Namespace) -> Iterator[str]:
+    of: dict[str, Counter[str]] = {}
+    for job in space.jobs.values():
+        of.setdefault(job.get("workflow", ""), Counter())[job.get("state", "")] += 1
+    for flow, record in space.family("workflow:"):
+        if flow.endswith(":jobs"):
+            continue
+        states = of.get(flow, Counter())
+        left = int(record["total"]) - sum(
+            int(record[field]) for field in ("complete", "failed", "canceled")
+        )
+        if (
+            int(record["failed"]) != states["failed"]
+            or int(record["held"]) != states["depends"]
+        ):
+            yield f"workflow {flow} counts {record}, its jobs are {dict(states)}"
+        active = sum(states[s] for s in ("waiting", "running", "stalled", "scheduled"))
+        staged = f"staged:{flow}" in space.content
+        if not staged and left != active + states["depends"]:
+            yield f"workflow {flow} has {left} jobs left, there are {dict(states)}"
+        if "chore" in record:
+            state = record["chore"]
+        elif left == 0:
+            state = "failed" if int(record["failed"]) else "complete"
+            if state == "complete" and int(record["canceled"]):
+                state = "canceled"
+        else:
+            blocked = int(record["failed"]) and left == int(record["held"])
+            state = "failed" if blocked else "running"
+        if record["state"] != state:
+            yield f"workflow {flow} is {record['state']}, it should be {state}"
+        if ("chore" in record) != (flow in space.scores("workflows")):
+            yield f"workflow {flow} is forgotten, or listed for nothing"
+        if (space.expiry[f"workflow:{flow}"] != -1) != (
+            state in ("complete", "canceled")
+        ):
+            yield f"workflow {flow} is {state} and expires or not"
+    for name, _ in space.family("staged:"):
+        flow = name.partition(":")[0]
+        chore = space.content.get(f"workflow:{flow}", {}).get("chore")
+        if space.expiry[f"staged:{name}"] == -1 and chore != "unpacking":
+            yield f"what is staged of {flow} stays for ever"

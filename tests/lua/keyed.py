@@ -73,8 +73,11 @@ class Keyed:
                 len(pairs),
                 *flat(pairs),
             ]
-        reply: list[str] = self.call("put.many", *arguments, now=now, request=request)
-        return reply
+        self.instead: dict[str, str]
+        left: list[str]
+        left, instead = self.call("put.many", *arguments, now=now, request=request)
+        self.instead = dict(zip(instead[::2], instead[1::2], strict=True))
+        return left
 
     def settle(
         self,

@@ -18,9 +18,11 @@ JIDS = [f"j{n:02}" for n in range(24)]
 QUEUES = ["a", "b", "c"]
 OLD_WORKERS = ["old-1", "old-2"]
 OUR_WORKERS = ["our-1", "our-2", "our-3"]
+KEYS = ["k1", "k2", "k3"]
 TAGS = ["red", "green", "blue", "x"]
 GROUPS = ["broken", "slow", "other"]
 CRONS = ["cron-x", "cron-y"]
+TIMERS = ["timer-x", "timer-y"]
 
 
 class Token(NamedTuple):
@@ -39,6 +41,12 @@ class QueueOf(NamedTuple):
     """Stands for the queue that a job is in when the operation is made."""
 
     jid: str
+
+
+class Score(NamedTuple):
+    """Stands for what a cron schedule has as its next tick when the operation is made."""
+
+    id: str
 
 
 FIELD = {Token: "token", Holder: "worker", QueueOf: "queue"}
@@ -66,6 +74,8 @@ class Generator:
         self.random = random.Random(seed)
         self.now = 1_700_000_000.0
         self.requests = 0
+        self.flows = 0
+        self.staged = 0
         self.running: list[str] = []
         names, weights = zip(*WEIGHTS.items(), strict=True)
         self.names: list[str] = list(names)
@@ -149,6 +159,27 @@ class Generator:
             chosen += ["open", "1"]
         if keyed and self.random.random() < 0.2:
             chosen += ["context", '{"a": [1]}']
+        if keyed and self.random.random() < 0.5:
+            chosen += self.rare_pairs()
+        return chosen
+
+    def rare_pairs(self) -> list[Any]:
+        """Options of put that few jobs have."""
+        chosen: list[Any] = []
+        choose, dice = self.random.choice, self.random.random
+        if dice() < 0.5:
+            chosen += ["on_failure", choose(["", "block", "cancel", "run", "run"])]
+        if dice() < 0.5:
+            chosen += ["unique", choose(KEYS)]
+            if dice() < 0.7:
+                chosen += ["unique_until", choose(["start", "end", "end", 3600])]
+            if dice() < 0.8:
+                chosen += ["conflict", choose(["keep", "replace", "refuse", "take"])]
+            if dice() < 0.2:
+                chosen += ["debounce", choose([0, 5, 60.5])]
+                chosen += choose([[], ["debounce_max", choose([10, 100])]])
+        if dice() < 0.2:
+            chosen += ["expires", choose([-1, 1, 50, 4000])]
         return chosen
 
     # The operations.
@@ -163,12 +194,79 @@ class Generator:
         return call(command, *args, *self.pairs(keyed))
 
     def put_many(self) -> Operation:
+        return self.ours("put.many", "worker", *self.batch())
+
+    def batch(self) -> list[Any]:
         args: list[Any] = []
         for jid in self.some(JIDS, 5):
             pairs = self.pairs(True)
+            if self.random.random() < 0.2:
+                pairs += ["spare", 1]
             args += [jid, self.queue(), "klass", "[]", self.delay(), len(pairs) // 2]
             args += pairs
-        return self.ours("put.many", "worker", *args)
+        return args
+
+    def spawn(self) -> Operation:
+        jid = self.held()
+        return self.ours("spawn", jid, self.token(jid), "worker", *self.batch())
+
+    def workflow_put(self) -> Operation:
+        self.flows += 1
+        flow = f"f{self.flows}"
+        return self.ours("workflow.put", flow, "worker", "{}", *self.graph(flow))
+
+    def graph(self, flow: str, first: int = 0) -> list[Any]:
+        """Jobs of a workflow, each behind those that it depends on."""
+        args: list[Any] = []
+        before = [f"{flow}-{n}" for n in range(1, first)]
+        for n in range(first, first + self.random.randint(1, 4)):
+            pairs = ["workflow", flow]
+            some = [jid for jid in before if self.random.random() < 0.5]
+            if self.random.random() < 0.2:
+                some.append(self.jid())
+            if some:
+                pairs += ["depends", json.dumps(some)]
+            if self.random.random() < 0.5:
+                pairs += ["on_failure", self.random.choice(["cancel", "run", "block"])]
+            if self.random.random() < 0.2:
+                pairs += ["unique", self.random.choice(KEYS)]
+                pairs += ["conflict", self.random.choice(["take", "refuse", "keep"])]
+            if first:  # staged
+                pairs += ["absent", "1"]
+            before.append(f"{flow}-{n}")
+            args += [before[-1], self.queue(), "k", "[]", 0, len(pairs) // 2, *pairs]
+        return args
+
+    def workflow_staged(self) -> Operation:
+        choose, flow = self.random.choice, f"s{self.staged}"
+        batch = self.random.random()
+        if batch < 0.4:
+            graph = self.graph(flow, choose([1, 1, 6]))
+            return self.ours("workflow.stage", flow, 600, "jobs", *graph)
+        if batch < 0.5:
+            link = (f"{flow}-{choose([1, 6])}", self.jid())
+            return self.ours("workflow.stage", flow, 600, "links", *link)
+        self.staged += 1
+        return self.ours("workflow.release", flow, "w", "{}", choose([1, 1, 2]))
+
+    def workflow(self) -> Operation:
+        choose, back = self.random.choice, self.random.randint(0, 3)
+        flow = choose([f"f{self.flows - back}", f"s{self.staged - back}"])
+        own = f"{flow}-{choose([0, 1, 1, 2])}"
+        return self.ours(*choose([
+            ("workflow.carry", flow), ("workflow.cancel", flow), ("workflow.get", flow),
+            ("workflow.retry", flow, 0), ("workflow.retry", flow, 0),
+            ("workflow.jobs", flow, 0, 5), ("cancel", own),
+            ("put", "worker", self.queue(), self.jid(), "klass", "[]", 0, "workflow",
+             flow, *choose([[], ["depends", json.dumps([own])]])),
+            ("requeue", "worker", self.queue(), own, "klass", "[]", 0),
+            ("await", "me", choose([0, 10]), "workflow", flow),
+            ("await", choose(["me", "you"]), choose([0, 10]), "job", *self.some(JIDS)),
+        ]))  # fmt: skip
+
+    def needs(self) -> Operation:
+        command = self.random.choice(["needs", "offspring", "results"])
+        return self.ours(command, self.jid())
 
     def pop(self) -> Operation:
         count = self.random.choice([1, 1, 2, 5])
@@ -289,6 +387,28 @@ class Generator:
             ("recur.tag", jid, "green"), ("recur.untag", jid, "red"), ("unrecur", jid),
         ]))  # fmt: skip
 
+    def schedule(self) -> Operation:
+        """Schedules of both kinds; the ids of interval ones also belong to old clients."""
+        which, choose = self.random.choice([*CRONS, *TIMERS]), self.random.choice
+        made = ("schedule.set", which, self.queue(), "klass", "[1]")
+        more = choose([(), ("missed", choose(["all", "last", "none"])), ("unique", "tick"),
+                       ("owner", "code", "declared", choose("xy")), ("expires", 50)])  # fmt: skip
+        second = int(self.now)
+        return self.ours(*choose([
+            (*made, "interval", choose([30, 600]), "offset", choose([0, 10]), *more),
+            (*made, "cron", choose(["* * * * *", "0 * * * *"]), "tags", '["x"]', *more),
+            ("schedule.update", which, "queue", self.queue()),
+            ("schedule.update", which, *choose([("interval", 45), ("cron", "1 * * * *")])),
+            ("schedule.pause", *self.some([*CRONS, *TIMERS], 2)), ("schedule.pause", which),
+            ("schedule.resume", *self.some([*CRONS, *TIMERS], 2)), ("schedule.resume", which),
+            ("schedule.run", which), ("schedule.remove", which), ("schedule.list",),
+            ("schedule.due", choose(OUR_WORKERS), 2), ("schedule.get", which),
+            ("schedule.tick", which, Score(which), "", "", "", second + 60),
+            ("schedule.tick", which, Score(which), second - 60, second, second, second + 60),
+            ("schedule.tick", which, Score(which), second, second + 60, second, second + 60),
+            ("schedule.trouble", which, Score(which), "trouble"), ("schedule.mend", "1:0"),
+        ]))  # fmt: skip
+
     def configure(self) -> Operation:
         choose = self.random.choice
         option, values = choose([
@@ -308,19 +428,48 @@ class Generator:
             ("worker.deregister", self.random.choice(OLD_WORKERS + OUR_WORKERS)),
         ]))  # fmt: skip
 
+    def each(self) -> Operation:
+        """Several jobs, each for itself; and pauses with a reason."""
+        jids, choose = self.some(JIDS, 6), self.random.choice
+        return self.ours(*choose([
+            ("cancel.each", *jids), ("revive.each", *JIDS), ("revive.each", *jids),
+            ("move.each", self.queue(), self.delay(), *jids),
+            ("priority.each", choose([-5, 0, 3]), *jids), ("timeout.each", *jids),
+            ("tag.each", choose(TAGS), *jids), ("untag.each", choose(TAGS), *jids),
+            ("track.each", *jids), ("untrack.each", *jids),
+            ("queue.pause", choose(["", "why"]), "me", *self.some(QUEUES, 1)),
+            ("queue.forget.empty", self.queue()),
+        ]))  # fmt: skip
+
+    def view(self) -> Operation:
+        """What pages ask for."""
+        choose, queue = self.random.choice, self.queue()
+        states = ("waiting", "running", "stalled", "scheduled", "depends")
+        parts = [part for state in states for part in (state, queue, 0, 5)]
+        return self.ours(*choose([
+            ("briefs", 20, *parts, "group", choose(GROUPS), 0, 5, "complete", "", 0, 5),
+            ("brief", *self.some(JIDS)), ("job.view", self.jid(), 3, 3),
+            ("failure.groups", "last", 0, 5), ("worker.views", 0, 5),
+            ("throughput", choose(["", queue]), int(self.now // 60) - 9, int(self.now // 60), 5),
+            ("failed.of", *QUEUES), ("schedules.next", 3),
+        ]))  # fmt: skip
+
     def ask(self) -> Operation:
         worker = self.random.choice(OUR_WORKERS)
         return self.ours(*self.random.choice([
             ("order", worker, self.random.choice(["quiet", "resume", "stop", "dump"])),
             ("stacks", worker), ("stacks", worker, "text"),
-            ("survey",), ("survey", *self.some(QUEUES)), ("lag", *self.some(QUEUES)),
+            ("revive", *self.some(JIDS)), ("jobs", "waiting", self.queue(), 0, 25),
+            ("survey",), ("survey", *self.some(QUEUES)), ("lag", *self.some(QUEUES)), ("due", *self.some(QUEUES)),
         ]))  # fmt: skip
 
 
 WEIGHTS = {
     "put": 20, "put_many": 4, "pop": 9, "pop_ours": 3, "settle": 18, "beat": 3,
     "finish_old": 10, "finish_ours": 7, "cancel": 3, "change": 12, "seal": 2,
-    "unfail": 2, "look": 4, "recur": 2, "configure": 1, "administer": 1, "ask": 1,
+    "unfail": 2, "look": 4, "recur": 2, "schedule": 4, "configure": 1, "administer": 1, "ask": 1,
+    "spawn": 4, "needs": 1, "each": 3, "view": 1,
+    "workflow_put": 2, "workflow_staged": 4, "workflow": 5,
 }  # fmt: skip
 
 Draw = Callable[[list[str]], Operation]

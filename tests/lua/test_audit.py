@@ -182,6 +182,22 @@ def test_the_audit_goes_in_steps(keyed: Keyed) -> None:
     assert checked >= 1000
 
 
+@pytest.mark.parametrize("letter", ["e", "ä", "€", "\U0001f600"])
+@pytest.mark.parametrize("before", range(4))
+def test_long_names_are_cut_between_their_letters(
+    keyed: Keyed, letter: str, before: int
+) -> None:
+    jid = "x" * before + letter * (240 // len(letter.encode()))
+    keyed.put(jid)
+    keyed.server.hset(f"ql:j:{jid}", "state", "scheduled")
+    for text in keyed.violations():
+        assert text.isprintable(), "the suite reads broken letters as surrogates"
+        assert len(text.encode()) <= 200 + len("…".encode())
+    refused = keyed.refusal("depends", jid, "on", "other")
+    assert jid[:20] in refused
+    assert refused.isprintable()
+
+
 def test_damage_is_found_whatever_the_size_of_the_steps(keyed: Keyed) -> None:
     keyed.put_many([{"jid": f"j{n}"} for n in range(300)])
     keyed.server.hset("ql:j:j77", "state", "scheduled")

@@ -27,13 +27,28 @@ NONSENSE: list[Any] = [
 ]  # fmt: skip
 
 CODES = set(
-    "BADARG NOCOMMAND NOJOB NOWORKER LOCKLOST STATE DEPENDENTS CYCLE TOOBIG STALE".split()
+    "BADARG NOCOMMAND NOSCHEDULE NOJOB NOWORKER LOCKLOST STATE DEPENDENTS CYCLE TOOBIG STALE "
+    "DUPLICATE".split()
 )
 
 # A good call of every command; each of its arguments is replaced in turn.
 KEYED: list[Call] = [
     ("put", "w", "queue", "new", "klass", "{}", 0, "priority", 1, "tags", '["t"]',
      "retries", 2, "depends", '["waiting"]', "context", "{}", "absent", "1", "open", "1"),
+    ("put", "w", "queue", "new", "klass", "{}", 0, "unique", "key", "unique_until", 9,
+     "conflict", "replace", "debounce", 5, "debounce_max", 9, "expires", 90),
+    ("put", "w", "queue", "new", "klass", "{}", 0, "depends", '["waiting"]',
+     "on_failure", "cancel", "unique", "key", "conflict", "refuse"),
+    ("spawn", "run", "1", "w", "n1", "queue", "k", "{}", 0, 1, "priority", 1,
+     "n2", "queue", "k", "{}", 0, 1, "depends", '["waiting"]'),
+    ("workflow.put", "f", "w", "{}", "n1", "queue", "k", "{}", 0, 1, "workflow", "f",
+     "n2", "queue", "k", "{}", 0, 2, "workflow", "f", "depends", '["n1"]'),
+    ("workflow.stage", "f", 60, "jobs", "n1", "queue", "k", "{}", 0, 2, "workflow", "f",
+     "absent", "1"),
+    ("workflow.get", "flow"), ("workflow.jobs", "flow", 0, 5), ("workflow.carry", "flow"),
+    ("workflow.cancel", "flow"), ("workflow.retry", "flow", 0),
+    ("await", "me", 10, "job", "run", "x"), ("await", "me", 10, "workflow", "flow"),
+    ("needs", "dependent", 0, 5), ("offspring", "run", 0, 5), ("results", "run", "x"),
     ("requeue", "w", "queue", "waiting", "klass", "{}", 0, "priority", 1),
     ("put.many", "w", "n1", "queue", "k", "{}", 0, 1, "priority", 1,
      "n2", "queue", "k", "{}", 0, 0),
@@ -69,15 +84,46 @@ KEYED: list[Call] = [
      '["t"]', "retries", 2, "backlog", 3),
     ("recur.update", "cron", "priority", 4, "interval", 30, "data", "{}", "queue", "q"),
     ("recur.tag", "cron", "t"), ("recur.untag", "cron", "t"), ("unrecur", "cron"),
+    ("schedule.set", "s2", "queue", "k", "{}", "interval", 60, "offset", 5, "backlog", 3,
+     "missed", "all", "owner", "code", "declared", "d", "force", 1),
+    ("schedule.set", "s2", "queue", "k", "{}", "cron", "* * * * *", "timezone", "UTC",
+     "priority", 1, "retries", 2, "tags", '["t"]', "context", "{}", "unique", "u",
+     "expires", 9, "name", "n"),
+    ("schedule.update", "minutely", "cron", "0 * * * *", "queue", "q", "data", "{}"),
+    ("schedule.update", "cron", "interval", 30, "offset", 5, "queue", "q"),
+    ("schedule.pause", "minutely", "cron"), ("schedule.resume", "paused", "cron"),
+    ("schedule.run", "minutely"), ("schedule.remove", "minutely", "cron"),
+    ("schedule.get", "minutely"), ("schedule.list", 0, 5), ("schedule.declared",),
+    ("schedule.mark", "name", "", "text"), ("schedule.marks",),
+    ("schedule.due", "w", 5), ("schedule.mend", "1:0"),
+    ("schedule.tick", "minutely", 3.5, 4, 5, 4, 5),
+    ("schedule.tick", "minutely", 3.5, "", "", "", 60),
+    ("schedule.trouble", "minutely", 3.5, "text"),
     ("get", "run"), ("multiget", "run"), ("peek", "queue", 5), ("queues", "queue"),
     ("jobs", "running", "queue", 0, 5), ("jobs", "complete", 0, 5),
     ("stats", "queue", 0), ("workers", "w"), ("failed", "group", 0, 5),
     ("tag", "get", "t", 0, 5), ("tag", "top", 0, 5), ("length", "queue"), ("track",),
     ("config.get", "heartbeat"), ("recur.get", "cron"), ("result", "run"),
-    ("lag", "queue"), ("minutes", "queue", 0, 5), ("meta",), ("audit", "0", 10),
+    ("brief", "run", "waiting"), ("briefs", 5, "running", "queue", 0, 5),
+    ("briefs", 9, "group", "group", 0, 5, "complete", "", 0, 5, "worker", "w", 0, 5),
+    ("job.view", "run", 5, 5), ("failure.groups", "count", 0, 5),
+    ("failure.group", "group"), ("worker.views", 0, 5), ("tag.counts", 0, 5),
+    ("failed.of", "queue", "side"), ("throughput", "queue", 0, 5, 2),
+    ("schedules.of", "cron", "minutely"), ("schedules.next", 5), ("schedules.in", "queue", 0, 5),
+    ("schedules.count", "queue", "side"), ("tracked.jids", 0, 5),
+    ("queue.pause", "reason", "somebody", "queue"), ("queue.forget.empty", "gone"),
+    ("cancel.each", "waiting", "dependent", "run"), ("revive.each", "failed", "run"),
+    ("move.each", "side", 5, "failed", "run"), ("priority.each", 5, "waiting"),
+    ("timeout.each", "run", "waiting"), ("tag.each", "t", "run"),
+    ("untag.each", "t", "run"), ("track.each", "run"), ("untrack.each", "run"),
+    ("lag", "queue"), ("due", "queue", "side"), ("minutes", "queue", 0, 5), ("meta",), ("audit", "0", 10),
 ]  # fmt: skip
-OURS = {"put.many", "settle", "beat", "release", "progress", "seal", "result", "lag",
-        "order", "stacks", "survey", "minutes", "meta", "audit"}  # fmt: skip
+OURS = {*(call[0] for call in KEYED if call[0].startswith("schedule.")), "workflow.put", "workflow.stage", "workflow.get", "workflow.jobs",
+        "workflow.carry", "workflow.cancel", "workflow.retry", "await", "put.many", "spawn", "needs", "offspring", "results", "settle", "beat", "release", "progress", "seal", "result", "lag",
+        "order", "stacks", "survey", "due", "minutes", "meta", "audit", "brief", "briefs",
+        "job.view", "failure.groups", "failure.group", "worker.views", "tag.counts",
+        "failed.of", "throughput", "schedules.of", "schedules.next", "schedules.in", "schedules.count", "tracked.jids", "queue.pause",
+        "queue.forget.empty", *(call[0] for call in KEYED if call[0].endswith(".each"))}  # fmt: skip
 
 
 def scene(keyed: Keyed) -> None:
@@ -93,6 +139,15 @@ def scene(keyed: Keyed) -> None:
     keyed.call("fail", "failed", job["token"], "group", "message", now=2)
     keyed.put("more", 3)
     keyed.call("recur", "queue", "cron", "k", "{}", "interval", 60, 500, now=3)
+    for schedule in ("minutely", "paused"):
+        made = ("schedule.set", schedule, "queue", "k", "{}", "cron", "* * * * *")
+        keyed.call(*made, now=3.5)
+    keyed.call("schedule.pause", "paused", now=4)
+    jobs = [
+        *("f1", "side", "k", "{}", 0, 1, "workflow", "flow"),
+        *("f2", "side", "k", "{}", 0, 2, "workflow", "flow", "depends", '["f1"]'),
+    ]
+    keyed.call("workflow.put", "flow", "w", "{}", *jobs, now=3)
 
 
 def all_variants(call: Call) -> Iterator[Call]:

@@ -145,6 +145,77 @@ def test_an_open_job_may_gain_many_dependencies_over_calls(keyed: Keyed) -> None
     assert keyed.violations() == []
 
 
+def test_it_may_gain_those_that_depend_on_many_themselves(keyed: Keyed) -> None:
+    fill(keyed, 2000, queue="behind")
+    for start in (0, 1000):
+        keyed.put_many(
+            [
+                {
+                    "jid": f"m{n:05}",
+                    "queue": "side",
+                    "depends": json.dumps([f"n{n:05}"]),
+                }
+                for n in range(start, start + 1000)
+            ]
+        )
+    first = [f"m{n:05}" for n in range(1000)]
+    second = [f"m{n:05}" for n in range(1000, 2000)]
+    keyed.put("open", open="1", depends=first)
+    keyed.call("depends", "open", "on", *second)
+    keyed.call("seal", "open")
+    assert keyed.server.scard("ql:j:open-dependencies") == 2000
+    text = keyed.refusal("depends", "open", "on", "open")
+    assert text.startswith("CYCLE ")
+    assert text.endswith("open waits for open")
+
+
+def test_many_behind_and_few_before_a_job_are_looked_at_from_the_few(
+    keyed: Keyed,
+) -> None:
+    fill(keyed, 1500)
+    keyed.put("wide", queue="side", open="1")
+    for start in (0, 1000):
+        names = [f"n{n:05}" for n in range(start, min(start + 1000, 1500))]
+        keyed.call("depends", "wide", "on", *names)
+    keyed.put("one", queue="side", unique="key")
+    keyed.put("two", queue="side", depends=["one"])
+    # Put again, in place of another, in a batch, moved on: each time there is more behind.
+    keyed.put("one", queue="side", depends=["wide"])
+    again = {"unique": "key", "conflict": "replace", "depends": json.dumps(["wide"])}
+    keyed.put("other", queue="side", **{**again, "depends": ["wide"]})
+    keyed.put_many([{"jid": "third", "queue": "side", **again}])
+    assert keyed.instead == {"third": "one"}
+    assert keyed.job("one")["dependencies"] == ["wide"]
+    for call in (
+        ("depends", "wide", "on", "two"),
+        ("put", "w", "side", "one", "k", "{}", 0, "depends", '["wide", "two"]'),
+        ("put", "w", "side", "n00007", "k", "{}", 0, "depends", '["two"]'),
+    ):
+        before = snapshot(keyed.server)
+        assert keyed.refusal(*call).startswith(("CYCLE ", "TOOBIG "))
+        assert snapshot(keyed.server) == before
+    assert keyed.violations() == []
+
+
+def test_whom_many_depend_on_is_asked_once_when_many_are_cancelled(
+    keyed: Keyed,
+) -> None:
+    keyed.put_many([{"jid": f"n{n}"} for n in range(60)])
+    links = json.dumps([f"n{n}" for n in range(60)])
+    keyed.put_many(
+        [{"jid": f"m{n}", "depends": links, "on_failure": "run"} for n in range(60)]
+    )
+    keyed.server.config_resetstat()
+    keyed.call("cancel", *[f"n{n}" for n in range(60)])
+    asked = keyed.server.info("commandstats")["cmdstat_hmget"]["calls"]
+    # There are 3,600 links, of which one call cuts a thousand.
+    assert asked < 2000
+    while keyed.server.exists("ql:cascading"):
+        keyed.settle([], 1, ["nobody"])
+    assert keyed.server.zcard("ql:q:queue-work") == 60
+    assert keyed.violations() == []
+
+
 def test_a_recurring_job_with_a_tiny_interval_does_not_flood(core: Core) -> None:
     core.old("recur", 0, "queue", "cron", "klass", "{}", "interval", 0.001, 0)
     assert len(core.pop(10**9, 10)) == 10

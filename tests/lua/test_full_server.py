@@ -51,6 +51,8 @@ REFUSED = [
     ("depends", "opened", "on", "waiting"),
     ("config.set", "heartbeat", 5),
     ("pause", "queue"),
+    ("queue.pause", "reason", "by", "queue"),
+    ("move.each", "other", 0, "waiting"),
     ("stacks", "worker", "text"),
 ]
 
@@ -78,6 +80,7 @@ ACCEPTED = [
     ("progress", "f", "6", "[0.5]"),
     ("log", "waiting", "message"),
     ("cancel", "waiting"),
+    ("cancel.each", "waiting", "a"),
     ("worker.deregister", "worker"),
 ]
 

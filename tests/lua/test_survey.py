@@ -92,3 +92,23 @@ def test_a_survey_is_bounded_and_writes_nothing(keyed: Keyed) -> None:
     names = [f"q{n}" for n in range(1001)]
     assert keyed.refusal("survey", *names, now=2).startswith("TOOBIG ")
     assert snapshot(keyed.server) == before
+
+
+def test_when_the_first_things_fall_due(keyed: Keyed) -> None:
+    keyed.put("waiting", 0, queue="a")
+    keyed.put("later", 0, queue="a", delay=100)
+    keyed.put("sooner", 0, queue="a", delay=60)
+    keyed.call("recur", "b", "t", "k", "{}", "interval", 60, 7, now=0)
+    assert keyed.call("due", "a", "b", "nosuch", now=5) == [
+        *("60", ""),
+        *("", "7"),
+        *("", ""),
+    ]
+    # What is due and has not been looked at stays what it was: a read moves nothing.
+    assert keyed.call("due", "a", now=500) == ["60", ""]
+
+
+def test_what_falls_due_is_asked_of_so_many_queues_at_most(keyed: Keyed) -> None:
+    names = [f"q{n}" for n in range(1001)]
+    assert keyed.refusal("due", *names, now=2).startswith("TOOBIG ")
+    assert keyed.refusal("due", now=2).startswith("BADARG ")

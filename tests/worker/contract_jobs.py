@@ -10,7 +10,7 @@ import subprocess
 import time
 from typing import Any
 
-from django_qless.exceptions import Fail, Retry
+from django_qless.exceptions import Fail, JobTimeout, Retry
 from tests.worker.plain import current, job
 from tests.worker.runs import is_open, recorded, write
 
@@ -111,6 +111,17 @@ async def ainsist_briefly(path: str, name: str, latch: str) -> str:
     return await ainsist_on(path, name, latch)
 
 
+@job(backoff=0, hard_timeout=0.3, fail_on=(JobTimeout,))
+def insist_once(path: str, name: str, latch: str) -> str:
+    """Go on until the process is killed, and do not be tried again then."""
+    return insist_on(path, name, latch)
+
+
+@job(backoff=0, hard_timeout=0.3, fail_on=(JobTimeout,))
+async def ainsist_once(path: str, name: str, latch: str) -> str:
+    return await ainsist_on(path, name, latch)
+
+
 @job()
 def answer(value: Any) -> Any:
     """Return what was given, and who one is."""
@@ -135,6 +146,34 @@ async def afall(path: str, name: str) -> None:
     with recorded(path, name):
         await asyncio.sleep(0)
         raise LookupError("nothing there")
+
+
+@job(backoff=0, fail_on=(LookupError,))
+def fall_once(path: str, name: str) -> None:
+    """Fail with an exception that is not worth a retry."""
+    with recorded(path, name):
+        raise KeyError("nothing there")
+
+
+@job(backoff=0, fail_on=("builtins.LookupError",))
+async def afall_once(path: str, name: str) -> None:
+    with recorded(path, name):
+        await asyncio.sleep(0)
+        raise KeyError("nothing there")
+
+
+@job(backoff=0, retry_on=(LookupError,))
+def fall_otherwise(path: str, name: str) -> None:
+    """Fail first with an exception that is worth a retry, and then with another."""
+    with recorded(path, name):
+        raise KeyError("again") if current().attempt == 1 else ValueError("enough")
+
+
+@job(backoff=0, retry_on=("builtins.LookupError",))
+async def afall_otherwise(path: str, name: str) -> None:
+    with recorded(path, name):
+        await asyncio.sleep(0)
+        raise KeyError("again") if current().attempt == 1 else ValueError("enough")
 
 
 @job()

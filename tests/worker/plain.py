@@ -25,12 +25,12 @@ from typing import Any
 import redis
 import redis.asyncio
 
-from django_qless.contexts import awaited_in
 from django_qless.core import AsyncClient, Client, Reserved
 from django_qless.current import CurrentJob, running
 from django_qless.exceptions import Fail, Retry
 from django_qless.options import Options
 from django_qless.registry import JobType
+from django_qless.worker.contexts import awaited_in
 from django_qless.worker.environment import Limits
 from django_qless.worker.interrupt import TaskRegion, ThreadRegion
 from tests.worker.ledger import note, wait_at

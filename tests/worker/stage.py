@@ -48,14 +48,22 @@ class Stage:
 
     # Workers.
 
-    def start(self, *, clock_off: float = 0, **options: Any) -> WorkerProcess:
-        """Start a worker of the pool for the queue "q", unless options say else."""
+    def start(
+        self, *, clock_off: float = 0, cron_by_seconds: bool = False, **options: Any
+    ) -> WorkerProcess:
+        """Start a worker of the pool for the queue "q", unless options say else.
+
+        Its clock may be wrong, or any cron expression tick each second for it.
+        """
+        environment = {"QLESS_TEST_CLOCK_OFF": str(clock_off)} if clock_off else {}
+        if cron_by_seconds:
+            environment["QLESS_TEST_CRON_BY_SECONDS"] = "1"
         chosen = {"pool": self.pool, "queues": ["q"], "url": self.server.url, **options}
         worker = WorkerProcess(
             chosen.pop("url"),
             self.folder / f"worker-{len(self.workers) + 1}.log",
             module="tests.worker.contract.process",
-            environment={"QLESS_TEST_CLOCK_OFF": str(clock_off)} if clock_off else {},
+            environment=environment,
             **chosen,
         )
         self._stack.callback(worker.close)

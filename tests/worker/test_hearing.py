@@ -134,6 +134,20 @@ class TestHearing:
         assert self.heard(hearing)
         assert not hearing.listen()
 
+    def test_a_changed_schedule_is_noted_and_no_hint(
+        self, hearing: Hearing, client: Client
+    ) -> None:
+        self.subscribe(hearing, client)
+        hearing.schedules_changed = False
+        client.schedule_due("w")
+        client.schedule_set("s", "q", "k", "{}", cron="* * * * *")
+
+        def look() -> bool:
+            assert not hearing.listen()
+            return hearing.schedules_changed
+
+        poll(look, what="the change is heard of")
+
     def test_a_new_connection_is_a_hint(self, hearing: Hearing, client: Client) -> None:
         self.subscribe(hearing, client)
         client.redis.client_kill_filter(_type="pubsub")

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from django_qless.deadline import Alarm
 from django_qless.exceptions import Interrupted, JobLost, JobTimeout, ShuttingDown
+from django_qless.worker.deadline import Alarm
 from django_qless.worker.interrupt import TaskRegion, ThreadRegion, Watchman, interrupt
 from tests.servers import poll
 

@@ -341,7 +341,7 @@ class TestHeartbeat:
         assert pace_for(-1) > 0
 
     def test_a_short_lock_hurries_it(self) -> None:
-        heartbeat = Heartbeat(None, "w", "{}")  # type: ignore[arg-type]
+        heartbeat = Heartbeat(None, "w", lambda: "{}")  # type: ignore[arg-type]
         heartbeat.due += 100
         heartbeat.hurry(60)
         assert heartbeat.pace == 10
@@ -352,7 +352,7 @@ class TestHeartbeat:
 
     def test_it_survives_any_exception_and_tries_again_soon(self) -> None:
         client = FakeClient(RuntimeError("no"), OSError("no"))
-        heartbeat = Heartbeat(client, "w", "{}")  # type: ignore[arg-type]
+        heartbeat = Heartbeat(client, "w", lambda: "{}")  # type: ignore[arg-type]
         heartbeat.pace = 0.0
         for _ in range(2):
             assert heartbeat.beat([("a", "1")]) == Beat([], [])
@@ -362,7 +362,7 @@ class TestHeartbeat:
 
     def test_it_knows_when_the_server_last_answered(self) -> None:
         client = FakeClient(Beat(["a"], ["quiet"]), OSError("no"))
-        heartbeat = Heartbeat(client, "w", "{}")  # type: ignore[arg-type]
+        heartbeat = Heartbeat(client, "w", lambda: "{}")  # type: ignore[arg-type]
         assert heartbeat.beat([("a", "1")]) == Beat(["a"], ["quiet"])
         good = heartbeat.good
         assert good > 0.0
@@ -371,7 +371,7 @@ class TestHeartbeat:
 
     def test_a_hint_hurries_it_but_many_do_not_make_it_race(self) -> None:
         client = FakeClient(Beat([], []))
-        heartbeat = Heartbeat(client, "w", "{}")  # type: ignore[arg-type]
+        heartbeat = Heartbeat(client, "w", lambda: "{}")  # type: ignore[arg-type]
         heartbeat.beat([])
         last = time.monotonic()
         assert heartbeat.due > last + 5

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from .each import EachOfSeveral
 from .enqueueing import Enqueueing
 from .holding import Holding
 from .jobs import Jobs
+from .looking import Looking
 from .operations import Operations
 from .queues import Queues
 from .recurrence import Recurrence
+from .schedules import Schedules
 from .shared import J, R
+from .workflows import Workflows
 
 
-class Commands(Enqueueing, Holding[J], Jobs[J], Queues[J], Recurrence[R], Operations):
+class Commands(
+    Enqueueing,
+    Holding[J],
+    Jobs[J],
+    EachOfSeveral,
+    Looking[J],
+    Queues[J],
+    Recurrence[R],
+    Schedules,
+    Workflows,
+    Operations,
+):
     """All commands, for Client and AsyncClient."""
 
 

@@ -49,11 +49,28 @@ class Jobs(HandsOutJobs[J]):
         return Call("result", (arguments.known("jid", jid),), "read", read_json)
 
     @command
+    def results(self, jids: Sequence[str]) -> Calls[list[Any]]:
+        """Return what each of these jobs returned, read from JSON, in the order given.
+
+        None where there is nothing (any more), or where None was returned.
+        """
+        names = arguments.all_known("jids", jids, most=len(jids))
+        return split("results", names, "read", _read_results, most=1000)
+
+    @command
+    def results_text(self, jids: Sequence[str]) -> Calls[list[str | None]]:
+        """Return the JSON texts of what these jobs returned; None where there is none."""
+        names = arguments.all_known("jids", jids, most=len(jids))
+        return split("results", names, "read", list[str | None], most=1000)
+
+    @command
     def cancel(self, jids: str | Sequence[str]) -> Call[list[str]]:
         """Cancel jobs, running ones too: all of them, or none. At most 1,000.
 
-        Completed and unknown ones are left as they are. Returns the jids. Raises
-        HasDependents if a job that is not named waits for one of them.
+        Completed and unknown ones are left as they are. Jobs that wait for one of them
+        follow by their `on_failure`: "cancel" cancels them, too, "run" lets them wait no
+        longer. Returns the jids. Raises HasDependents if a job that is not named waits for
+        one of them and blocks.
         """
         return Call("cancel", tuple(arguments.one_or_more("jids", jids)), "drain")
 
@@ -174,6 +191,24 @@ class Jobs(HandsOutJobs[J]):
         )
         return Call("unfail", args, "write")
 
+    @command
+    def revive(self, jids: Sequence[str]) -> Calls[int]:
+        """Put failed jobs back into their own queues, with all of their retries.
+
+        What has not failed, or is gone, is left alone. Returns how many were put back.
+        Each thousand is a call of its own. The oldest of a group first is quickest.
+        """
+        names = arguments.all_known("jids", jids, most=len(jids))
+        parts = [
+            tuple(names[at : at + arguments.MOST_ITEMS])
+            for at in range(0, len(names), arguments.MOST_ITEMS)
+        ]
+        return Calls(
+            tuple(Call("revive", part, "write") for part in parts),
+            tuple(map(len, parts)),
+            sum,
+        )
+
     def _read_tracked(self, reply: str) -> TrackedJobs[J]:
         members = json.loads(reply)
         jobs = [self._job(job) for job in members["jobs"] or []]
@@ -182,3 +217,7 @@ class Jobs(HandsOutJobs[J]):
 
 def _read_bool(reply: Any) -> bool:
     return str(reply) == "1"
+
+
+def _read_results(reply: list[str | None]) -> list[Any]:
+    return [read_json(text) for text in reply]

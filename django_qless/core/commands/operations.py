@@ -137,17 +137,19 @@ def _option(option: str) -> str:
     return arguments.name("option", option, 2 * arguments.NAME_BYTES)
 
 
+def read_worker_counts(members: dict[str, Any]) -> WorkerCounts:
+    """Read what is said of one worker."""
+    return WorkerCounts(
+        members["name"],
+        members["jobs"],
+        members["stalled"],
+        float(members.get("beat") or 0),
+        members.get("info") or None,
+    )
+
+
 def _read_workers(reply: str) -> list[WorkerCounts]:
-    return [
-        WorkerCounts(
-            members["name"],
-            members["jobs"],
-            members["stalled"],
-            float(members.get("beat") or 0),
-            members.get("info") or None,
-        )
-        for members in json.loads(reply)
-    ]
+    return [read_worker_counts(members) for members in json.loads(reply)]
 
 
 def _read_worker_jobs(reply: str) -> WorkerJobs:

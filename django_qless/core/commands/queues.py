@@ -12,8 +12,24 @@ from ..calls import Call, Calls, command
 from ..exceptions import BadArgument
 from .shared import HandsOutJobs, J, nothing, split
 
-QueueState = Literal["running", "stalled", "scheduled", "depends", "recurring"]
-STATES = ("running", "stalled", "scheduled", "depends", "recurring")
+QueueState = Literal[
+    "waiting", "running", "stalled", "scheduled", "depends", "recurring"
+]
+STATES: tuple[QueueState, ...] = (
+    *("waiting", "running", "stalled", "scheduled", "depends", "recurring"),
+)
+
+
+#: How long the reason of a pause may be.
+REASON_BYTES = 500
+
+
+class Pause(NamedTuple):
+    """Why a queue is paused, who has paused it, and when (seconds of the epoch)."""
+
+    reason: str
+    by: str
+    at: float
 
 
 class QueueCounts(NamedTuple):
@@ -28,6 +44,8 @@ class QueueCounts(NamedTuple):
     depends: int
     recurring: int
     paused: bool
+    #: What is known of the pause; None if the queue is not paused, or nothing is known.
+    pause: Pause | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +91,13 @@ class QueueSurvey(NamedTuple):
     paused: bool
 
 
+class Due(NamedTuple):
+    """When the next things of a queue fall due: seconds of the epoch, None for never."""
+
+    scheduled: float | None
+    recurring: float | None
+
+
 class Queues(HandsOutJobs[J]):
     """Commands about queues."""
 
@@ -100,7 +125,8 @@ class Queues(HandsOutJobs[J]):
     ) -> Call[list[str]]:
         """Return the ids of a queue's jobs in a state.
 
-        running and stalled: the next to expire first. scheduled and recurring: the next
+        waiting: the next to be handed out first. running and stalled: the next to
+        expire first. scheduled and recurring: the next
         to fall due first. depends: the first put first.
         """
         if state not in STATES:
@@ -117,6 +143,11 @@ class Queues(HandsOutJobs[J]):
         return Call("jobs", ("complete", *arguments.part(offset, count)), "read")
 
     @command
+    def completed_count(self) -> Call[int]:
+        """Return how many completed jobs are kept."""
+        return Call("jobs.count", ("complete",), "read")
+
+    @command
     def length(self, queue: str) -> Call[int]:
         """Return how many jobs of a queue are waiting, running or scheduled."""
         return Call("length", (arguments.known("queue", queue),), "read")
@@ -127,6 +158,13 @@ class Queues(HandsOutJobs[J]):
         0 if there is none."""
         names = arguments.all_known("queues", queues, most=len(queues))
         return split("lag", names, "read", _read_floats, most=arguments.MOST_ITEMS)
+
+    @command
+    def due(self, queues: Sequence[str]) -> Calls[list[Due]]:
+        """Return for each queue when the first of its scheduled and of its recurring jobs
+        falls due."""
+        names = arguments.all_known("queues", queues, most=len(queues))
+        return split("due", names, "read", _read_due, most=arguments.MOST_ITEMS)
 
     @command
     def survey(self, queues: Sequence[str] = ()) -> Call[list[QueueSurvey]]:
@@ -156,11 +194,20 @@ class Queues(HandsOutJobs[J]):
         return Call("minutes", args, "read", _read_minutes)
 
     @command
-    def pause(self, queues: str | Sequence[str]) -> Call[None]:
-        """Hand out no more jobs of these queues until unpause."""
-        return Call(
-            "pause", tuple(arguments.one_or_more("queues", queues)), "write", nothing
+    def pause(
+        self, queues: str | Sequence[str], reason: str = "", by: str = ""
+    ) -> Call[None]:
+        """Hand out no more jobs of these queues until unpause.
+
+        `reason` (at most 500 bytes) and `by` (255) are kept for people; one that is
+        paused already keeps its own unless there is a new reason.
+        """
+        args = (
+            arguments.text("reason", reason, most=REASON_BYTES),
+            arguments.text("by", by, most=arguments.NAME_BYTES),
+            *arguments.one_or_more("queues", queues),
         )
+        return Call("queue.pause", args, "write", nothing)
 
     @command
     def unpause(self, queues: str | Sequence[str]) -> Call[None]:
@@ -170,26 +217,39 @@ class Queues(HandsOutJobs[J]):
         )
 
     @command
-    def forget_queue(self, queues: str | Sequence[str]) -> Call[None]:
-        """Take queues off the list of known ones; their jobs stay."""
-        return Call(
-            "queue.forget",
-            tuple(arguments.one_or_more("queues", queues)),
-            "write",
-            nothing,
-        )
+    def forget_queue(
+        self, queues: str | Sequence[str], *, only_if_empty: bool = False
+    ) -> Call[None]:
+        """Take queues off the list of known ones; their jobs stay.
+
+        With `only_if_empty` it raises WrongState, and forgets none, if one of them has
+        jobs, or schedules that put jobs into it: it would soon be known again.
+        """
+        name = "queue.forget.empty" if only_if_empty else "queue.forget"
+        args = tuple(arguments.one_or_more("queues", queues))
+        return Call(name, args, "write", nothing)
+
+
+def _counts(members: dict[str, Any]) -> QueueCounts:
+    pause = members.pop("pause", None)
+    return QueueCounts(**members, pause=Pause(**pause) if pause else None)
 
 
 def _read_count(reply: str) -> QueueCounts:
-    return QueueCounts(**json.loads(reply))
+    return _counts(json.loads(reply))
 
 
 def _read_counts(reply: str) -> list[QueueCounts]:
-    return [QueueCounts(**members) for members in json.loads(reply)]
+    return [_counts(members) for members in json.loads(reply)]
 
 
 def _read_floats(reply: list[Any]) -> list[float]:
     return [float(text) for text in reply]
+
+
+def _read_due(reply: list[str]) -> list[Due]:
+    times = [float(text) if text else None for text in reply]
+    return [Due(*pair) for pair in zip(*[iter(times)] * 2, strict=True)]
 
 
 def _read_survey(reply: list[str]) -> list[QueueSurvey]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from django_qless import conf, embedded
+from django_qless import conf
+from django_qless.servers import embedded
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,35 +2,56 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import time
 from typing import TYPE_CHECKING, Any
 
-from django.core.management.base import BaseCommand, CommandError
-
-from django_qless.connections import connections
-from django_qless.core.exceptions import QlessError
+from django_qless.core.exceptions import ConnectionLost
+from django_qless.management import numbers
+from django_qless.management.base import QlessCommand
 from django_qless.management.overview import Overview
+from django_qless.management.words import moment
 
 if TYPE_CHECKING:
     from django.core.management.base import CommandParser
 
+HOME_AND_CLEAR = "\033[H\033[J"
 
-class Command(BaseCommand):
-    requires_system_checks = []
+
+class Command(QlessCommand):
     help = "Shows the queues with their counts and lag, failures and workers."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--json", action="store_true", help="print JSON")
+        super().add_arguments(parser)
         parser.add_argument(
-            "--alias", default="default", help="which alias of the setting QLESS"
+            "--watch",
+            nargs="?",
+            type=numbers.some_seconds,
+            const=2.0,
+            metavar="SECONDS",
+            help="show it again every so many seconds (2), until Ctrl-C",
         )
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            overview = Overview.of(connections[options["alias"]])
-        except QlessError as error:
-            raise CommandError(str(error)) from error
-        if options["json"]:
-            self.stdout.write(json.dumps(overview.as_data()))
+    def act(self, **options: Any) -> None:
+        interval = options["watch"]
+        if interval is None:
+            return self.show(as_json=options["json"])
+        with contextlib.suppress(KeyboardInterrupt):
+            while True:
+                try:
+                    self.show(as_json=options["json"], again=True)
+                except ConnectionLost as error:
+                    self.stderr.write(str(error))  # It may come back.
+                time.sleep(interval)
+        return None
+
+    def show(self, *, as_json: bool, again: bool = False) -> None:
+        """Ask the server and print what it says; in place of the last, if there."""
+        overview = Overview.of(self.client)
+        if as_json:
+            self.print_json(overview.as_data())
+        elif again and self.stdout.isatty():
+            head = f"{self.alias}, {moment(overview.now)}"
+            self.say(f"{HOME_AND_CLEAR}{head}\n\n{overview.as_text()}")
         else:
-            self.stdout.write(overview.as_text())
+            self.say(overview.as_text() + ("\n" if again else ""))

@@ -20,10 +20,10 @@ from django.core.management.base import (
 from django_qless.checks import TAG
 from django_qless.core.arguments import MOST_JOBS
 from django_qless.discovery import discover
-from django_qless.embedded import EmbeddedError
-from django_qless.environment import DjangoEnvironment
 from django_qless.management.numbers import megabytes, seconds, some_seconds, whole
 from django_qless.reload import TRIAL, wait_until_it_works, watch
+from django_qless.running.environment import DjangoEnvironment
+from django_qless.servers.embedded import EmbeddedError
 from django_qless.worker.log import show
 from django_qless.worker.options import (
     BATCH,

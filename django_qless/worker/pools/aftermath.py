@@ -91,7 +91,8 @@ class Aftermath:
         for jid, token, verb, args in part:
             if verb != "release" and jid not in refused:
                 delay = float(args[0]) if verb == "retry" else 0.0
-                self._tell(Obituary(jid, token, str(args[1]), str(args[2]), delay))
+                # All of these verbs end with group and message.
+                self._tell(Obituary(jid, token, str(args[-2]), str(args[-1]), delay))
 
     def _tell(self, obituary: Obituary) -> None:
         # They go by the memory of the next child.

@@ -100,7 +100,7 @@ class Held(NamedTuple):
     started: float
     #: Seconds after which the process that runs it is killed; 0.0: never.
     hard: float
-    #: Seconds until the next attempt, if it is.
+    #: Seconds until the next attempt, if it is; below 0: there is none then.
     delay: float
 
 

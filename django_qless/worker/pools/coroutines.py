@@ -55,6 +55,8 @@ class Coroutines:
         began = crew.begin(item)
         try:
             outcome = await crew.execution.aperform(item.job)
+        except KeyboardInterrupt:
+            raise
         except BaseException as error:  # noqa: BLE001  the job has cancelled its own task
             outcome = crew.execution.raised(item.job, error)
         del self.tasks[asyncio.current_task()]  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from django_qless.worker.hearing import Hearing
 from django_qless.worker.heartbeat import Heartbeat
+from django_qless.worker.introduction import Introduction
 from django_qless.worker.log import event, logger
 from django_qless.worker.pools import board as boards
 from django_qless.worker.pools.aftermath import Aftermath
@@ -27,6 +28,7 @@ from django_qless.worker.pools.renewal import Renewal
 from django_qless.worker.pools.roster import Roster
 from django_qless.worker.shutdown import SIGNALS, Order, Signals, Stage
 from django_qless.worker.stacks import Stacks
+from django_qless.worker.ticker import Ticker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,9 +61,11 @@ class Supervisor:
         options = worker.options
         client = worker.client(PATIENCE, ANSWER)
         self.children = Roster(kind, options.concurrency)
-        self.heartbeat = Heartbeat(client, worker.name, worker.info)
+        self.introduction = Introduction(options, self.shutdown)
+        self.heartbeat = Heartbeat(client, worker.name, self.introduction.say)
         self.renewal = Renewal(self.heartbeat, self.children)
         self.hearing = Hearing(client, worker.name)
+        self.ticker = Ticker(client, worker.name)
         self.aftermath = Aftermath(client, worker.name)
         self.deadlines = Deadlines(options.block_limit)
         self.idleness = Idleness(options.max_idle)
@@ -100,6 +104,7 @@ class Supervisor:
             self.hear_the_bell,
             self.listen,
             self.beat,
+            self.tick,
             self.tell_stacks,
             self.end_burst,
             self.end_idleness,
@@ -144,6 +149,7 @@ class Supervisor:
         """Yield when something has to be done without an event (monotonic)."""
         yield self.heartbeat.due
         yield self.hearing.due
+        yield self.ticker.due
         yield self.aftermath.due
         yield self.deadlines.due
         yield self.stacks.due
@@ -217,9 +223,17 @@ class Supervisor:
         """Hear whether something has happened to this worker's jobs."""
         if self.hearing.listen():
             self.heartbeat.hint()
+        if self.hearing.schedules_changed:
+            self.hearing.schedules_changed = False
+            self.ticker.hint()
 
     def beat(self) -> None:
-        """Renew the locks of all children's jobs, if it is time, and take orders."""
+        """Renew the locks of all children's jobs, if it is time, and take orders.
+
+        It is time also when those who look at workers do not know the state yet.
+        """
+        if self.introduction.is_news:
+            self.heartbeat.hint()
         for text in self.renewal.beat():
             self.take_order(text)
 
@@ -230,6 +244,17 @@ class Supervisor:
                 event(logging.INFO, "order", order=text)
                 return self.obey(order, keep=True)
         return event(logging.WARNING, "unknown order, ignored", order=text)
+
+    def tick(self) -> None:
+        """See to cron schedules, if it is time and the server answers.
+
+        Also a quiet worker does: it takes no jobs, but others do.
+        """
+        if time.monotonic() >= self.ticker.due:
+            if self.heartbeat.is_failing:
+                self.ticker.wait()
+            else:
+                self.ticker.turn()
 
     def tell_stacks(self) -> None:
         """Tell what the children have written that were asked for their stacks."""

@@ -40,7 +40,11 @@ def overran(held: Held, pid: int, stacks: str) -> Settlement:
     """Return the verdict on a job that ran longer than it may."""
     words = failures.overrun(held.hard)
     event(logging.WARNING, "hard timeout, killing", jid=held.jid, pid=pid)
-    args = (held.delay, failures.TIMEOUT, message_of(words, stacks))
+    message = message_of(words, stacks)
+    if held.delay < 0:
+        args: tuple[str | float, ...] = (failures.TIMEOUT, message)
+        return Settlement(held.jid, held.token, "fail", args)
+    args = (held.delay, failures.TIMEOUT, message)
     return Settlement(held.jid, held.token, "retry", args)
 
 

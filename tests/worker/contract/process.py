@@ -2,7 +2,8 @@
 
     python -m tests.worker.contract.process '{"url": …}'
 
-QLESS_TEST_CLOCK_OFF in the environment is by how many seconds its clock is wrong.
+QLESS_TEST_CLOCK_OFF in the environment is by how many seconds its clock is wrong. With
+QLESS_TEST_CRON_BY_SECONDS any cron expression ticks each second.
 """
 
 from __future__ import annotations
@@ -18,6 +19,12 @@ if __name__ == "__main__":
         right, right_ns = time.time, time.time_ns
         time.time = lambda: right() + off
         time.time_ns = lambda: right_ns() + int(off * 1e9)
+
+    if os.environ.get("QLESS_TEST_CRON_BY_SECONDS"):
+        from django_qless.worker import ticker
+        from tests.worker.contract.seconds import EverySecond
+
+        ticker.cron_for = lambda *_: EverySecond()
 
     import tests.worker.contract_jobs  # noqa: F401  the names of its jobs
     from tests.worker import plain

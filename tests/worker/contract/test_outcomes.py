@@ -48,6 +48,26 @@ def test_jobs_end_as_they_say(stage: Stage) -> None:
     assert (job.state, job.remaining) == ("scheduled", 5)
 
 
+def test_some_exceptions_are_not_worth_a_retry(stage: Stage) -> None:
+    once, otherwise = [], []
+    for a in FLAVOURS:
+        once.append(stage.put_run(f"{a}fall_once", f"{a}once", retries=5))
+        otherwise.append(stage.put_run(f"{a}fall_otherwise", f"{a}other", retries=5))
+    stage.run(concurrency=2)
+    for a, jid in zip(FLAVOURS, once, strict=True):
+        job = stage.job(jid)
+        assert job.failure is not None
+        assert (job.state, job.failure.group) == ("failed", "KeyError")
+        assert "contract_jobs.py" in job.failure.message
+        assert len(stage.runs.of(f"{a}once")) == 1
+    for a, jid in zip(FLAVOURS, otherwise, strict=True):
+        job = stage.job(jid)
+        assert job.failure is not None
+        assert (job.state, job.failure.group) == ("failed", "ValueError")
+        left = [run.left for run in stage.runs.of(f"{a}other")]
+        assert left == ["KeyError", "ValueError"]
+
+
 def test_concurrency_is_the_number_of_jobs_at_once(stage: Stage) -> None:
     names = [f"job-{n}" for n in range(7)]
     for n, name in enumerate(names):

@@ -45,3 +45,14 @@ def test_a_hard_timeout_kills_and_blames_nobody_else(stage: Stage) -> None:
         stage.latch().open()
         job = stage.job_when(bystander, "complete")
         assert (job.remaining, job.crashes) == (0, 0)
+
+
+def test_a_hard_timeout_may_be_the_end(stage: Stage) -> None:
+    for a in FLAVOURS:
+        jid = stage.put_hold(f"{a}insist_once", f"{a}once", "never", retries=5)
+        stage.start(concurrency=1)
+        job = stage.job_when(jid, "failed")
+        assert job.failure is not None
+        assert job.failure.group == "timeout"
+        assert "longer than its hard timeout of 0.3 s" in job.failure.message
+        assert len(stage.runs.of(f"{a}once")) == 1

@@ -1,0 +1,1 @@
+"""What shows something: a module for each entry of the menu."""

@@ -1,0 +1,1 @@
+"""What turns objects of the core into what a template shows."""

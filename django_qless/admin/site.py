@@ -1,0 +1,70 @@
+"""How pages and actions get into an admin site: as what is shown for a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from django.contrib import admin
+from django.urls import path
+
+from django_qless.admin import permissions
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponseBase
+    from django.urls import URLPattern
+
+    from django_qless.admin.views import View
+
+    _ModelAdmin = admin.ModelAdmin[Any]
+else:
+    _ModelAdmin = admin.ModelAdmin
+
+
+class Route(NamedTuple):
+    """Where a page or an action is, below its model's URL."""
+
+    #: "" for the list, "<str:segment>/change/" for one; an action ends in its verb.
+    path: str
+    #: The end of the URL's name: changelist, change, or the verb.
+    name: str
+    view: type[View]
+
+
+class EntryAdmin(_ModelAdmin):
+    """Shows pages for a model that has no rows. Each page checks permissions itself."""
+
+    routes: ClassVar[Sequence[Route]] = ()
+
+    def get_urls(self) -> list[URLPattern]:
+        """Return the URLs of the pages and actions, and no others."""
+        model = f"{self.opts.app_label}_{self.opts.model_name}"
+        return [
+            path(
+                route.path,
+                self.admin_site.admin_view(partial(self.show, route.view)),
+                name=f"{model}_{route.name}",
+            )
+            for route in self.routes
+        ]
+
+    def show(
+        self, view: type[View], request: HttpRequest, segment: str | None = None
+    ) -> HttpResponseBase:
+        """Return the response of a page or an action."""
+        return view(self, request, segment).respond()
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        """Return whether the menu shows the entry."""
+        return request.user.has_perm(permissions.VIEW)
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return whether the user may see the pages."""
+        return request.user.has_perm(permissions.VIEW)
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return False: nothing is made in Django's way."""
+        return False
+
+    has_change_permission = has_delete_permission = has_add_permission

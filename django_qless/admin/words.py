@@ -1,0 +1,83 @@
+"""Times, spans, numbers and states for people, in their language and zone."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import NamedTuple
+
+from django.utils import formats
+from django.utils import timezone as zones
+from django.utils.translation import get_language_bidi, gettext_lazy
+from django.utils.translation import gettext as _
+
+
+class _Unit(NamedTuple):
+    seconds: int
+    format: str
+    smaller: int
+    smaller_format: str
+
+
+def _units() -> tuple[_Unit, ...]:
+    days, hours = _("%d d"), _("%d h")
+    minutes, seconds = _("%d min"), _("%d s")
+    return (
+        _Unit(86400, days, 3600, hours),
+        _Unit(3600, hours, 60, minutes),
+        _Unit(60, minutes, 1, seconds),
+    )
+
+
+def span(seconds: float | None) -> str:
+    """Return seconds as `12 ms`, `0.4 s`, `12 s`, `3 min 12 s`, `2 h 5 min`, `4 d 1 h`.
+
+    In a language written from right to left the text is isolated: its numbers would
+    else change places with units in Latin letters.
+    """
+    if seconds is None:
+        return ""
+    text = "−" + _span(-seconds) if seconds < 0 else _span(seconds)
+    return f"\u2068{text}\u2069" if get_language_bidi() else text
+
+
+def _span(seconds: float) -> str:
+    if 0 < seconds < 0.0995:
+        return _("%d ms") % max(1, round(seconds * 1000))
+    if seconds < 9.95:
+        return _("%s s") % formats.number_format(round(seconds, 1), 1)
+    whole = round(seconds)
+    for unit in _units():
+        if whole >= unit.seconds:
+            number, rest = divmod(whole, unit.seconds)
+            rest //= unit.smaller
+            text = unit.format % number
+            return f"{text} {unit.smaller_format % rest}" if rest else text
+    return _("%d s") % whole
+
+
+def moment(seconds: float | None) -> datetime | None:
+    """Return a time of the epoch in the zone that Django works in for this user."""
+    if not seconds:
+        return None
+    try:
+        aware = datetime.fromtimestamp(float(seconds), timezone.utc)
+    except (OverflowError, ValueError, OSError):
+        return None
+    return zones.localtime(aware)
+
+
+STATES = {
+    "waiting": gettext_lazy("waiting"),
+    "running": gettext_lazy("running"),
+    "stalled": gettext_lazy("stalled"),
+    "scheduled": gettext_lazy("scheduled"),
+    "depends": gettext_lazy("depends"),
+    "recurring": gettext_lazy("recurring"),
+    "failed": gettext_lazy("failed"),
+    "complete": gettext_lazy("complete"),
+}
+
+
+def state(name: str) -> str:
+    """Return a state's name in the user's language."""
+    return str(STATES.get(name, name))

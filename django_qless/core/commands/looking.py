@@ -1,0 +1,278 @@
+"""Commands for pages: parts of lists, and all that a page shows of one thing, in one call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Literal
+
+from .. import arguments
+from ..brief import LIST_KINDS, NAMELESS, Brief, Part, read_rows
+from ..calls import Call, command
+from ..exceptions import BadArgument
+from ..schedule import Schedule, ScheduleListing
+from ..views import (
+    FailureGroup,
+    FailureGroups,
+    JobView,
+    TagCount,
+    TagCounts,
+    Throughput,
+    WorkerView,
+    WorkerViews,
+)
+from ..wire import Argument
+from .operations import read_worker_counts
+from .shared import HandsOutJobs, J, Listing, read_list, read_listing
+
+#: What one call may be asked for.
+MOST_GROUPS = 250
+MOST_QUEUES = 200
+MOST_LINKS = 250
+MOST_ENTRIES = 1_000
+MOST_MINUTES = 25 * 60
+
+GroupOrder = Literal["count", "last"]
+GROUP_ORDERS: tuple[GroupOrder, ...] = ("count", "last")
+
+
+class Looking(HandsOutJobs[J]):
+    """Commands for pages."""
+
+    @command
+    def briefs(
+        self, parts: Sequence[Part], *, most: int = arguments.MOST_ITEMS
+    ) -> Call[list[Brief]]:
+        """Return in brief the jobs of these parts of lists, in their order.
+
+        A part is a kind of list (waiting, running, stalled, scheduled, depends, group,
+        tag, worker, complete, tracked), the name of its queue, group, tag or worker, from
+        which place on, and how many. At most `most`, and 1,000, jobs are looked at; what
+        is listed but gone is left out.
+        """
+        return Call("briefs", _parts(parts, most), "read", _read_briefs)
+
+    @command
+    def placed_briefs(
+        self, parts: Sequence[Part], *, most: int = arguments.MOST_ITEMS
+    ) -> Call[list[Brief | None]]:
+        """Return what `briefs` returns, with None for each job that is gone."""
+        return Call("briefs", _parts(parts, most), "read", _read_placed)
+
+    @command
+    def brief(self, jids: Sequence[str]) -> Call[list[Brief]]:
+        """Return in brief those of these jobs (at most 1,000) that exist, in order."""
+        names = arguments.all_known("jids", jids)
+        return Call("brief", tuple(names), "read", _read_briefs)
+
+    @command
+    def failure_groups(
+        self, offset: int = 0, count: int = 25, *, order: GroupOrder = "count"
+    ) -> Call[FailureGroups]:
+        """Return up to `count` (at most 250) of the failure groups.
+
+        `order`: "count" for the largest first, "last" for those in which a job has failed
+        most lately.
+        """
+        if order not in GROUP_ORDERS:
+            raise BadArgument(
+                f"order must be one of {', '.join(GROUP_ORDERS)}, not "
+                f"{arguments.shown(order)}"
+            )
+        start, number = arguments.part(offset, count)
+        args = (order, start, min(number, MOST_GROUPS))
+        return Call("failure.groups", args, "read", _read_groups)
+
+    @command
+    def failure_group(self, name: str) -> Call[FailureGroup | None]:
+        """Return one failure group, or None if no job is in it."""
+        args = (arguments.known("name", name),)
+        return Call("failure.group", args, "read", _read_group)
+
+    @command
+    def failed_of(self, queues: Sequence[str]) -> Call[list[int]]:
+        """Return for each of these queues (at most 200) how many of its jobs are failed.
+
+        Counted are those that failed on the days for which statistics are kept.
+        """
+        names = arguments.all_known("queues", queues, most=MOST_QUEUES)
+        return Call("failed.of", tuple(names), "read")
+
+    @command
+    def throughput(
+        self, queue: str | None, first: int, last: int, step: int
+    ) -> Call[Throughput]:
+        """Return counters from minute `first` to `last` of the epoch (seconds / 60), in
+        spans of `step` minutes; at most 25 hours.
+
+        Without a queue: of the whole namespace, where `put` is not counted.
+        """
+        args = (
+            "" if queue is None else arguments.known("queue", queue),
+            arguments.whole("first", first, 0),
+            arguments.whole("last", last, 0),
+            arguments.whole("step", step, 1),
+        )
+        if last < first:
+            raise BadArgument(f"last must not be before first, {first}, as {last} is")
+        return Call("throughput", args, "read", _read_throughput)
+
+    @command
+    def job_view(
+        self, jid: str, *, links: int = 50, history: int = 200
+    ) -> Call[JobView[J] | None]:
+        """Return all that a page shows of a job, or None if there is none of this id.
+
+        At most `links` (250) of each kind of other jobs, and of the history the first
+        entry and the newest, at most `history` (1,000) of them and 256 KiB.
+        """
+        args = (
+            arguments.known("jid", jid),
+            min(arguments.whole("links", links, 0), MOST_LINKS),
+            min(arguments.whole("history", history, 1), MOST_ENTRIES),
+        )
+        return Call("job.view", args, "read", self._read_view)
+
+    @command
+    def worker_views(self, offset: int = 0, count: int = 25) -> Call[WorkerViews]:
+        """Return up to `count` workers, each with up to 5 of the jobs that it holds.
+
+        Of a worker that holds more than 100 jobs, the first 100 to expire are looked at.
+        """
+        args = arguments.part(offset, count)
+        return Call("worker.views", args, "read", _read_worker_views)
+
+    @command
+    def tag_counts(self, offset: int = 0, count: int = 25) -> Call[TagCounts]:
+        """Return up to `count` tags and how many jobs carry each, the commonest first."""
+        args = arguments.part(offset, count)
+        return Call("tag.counts", args, "read", _read_tag_counts)
+
+    @command
+    def tracked_jids(self, offset: int = 0, count: int = 25) -> Call[Listing]:
+        """Return up to `count` ids of tracked jobs, also of those that are gone, the last
+        tracked first."""
+        args = arguments.part(offset, count)
+        return Call("tracked.jids", args, "read", read_listing)
+
+    @command
+    def schedules_in(
+        self, queue: str, offset: int = 0, count: int = 25
+    ) -> Call[ScheduleListing]:
+        """Return up to `count` of the schedules that put jobs into a queue.
+
+        Cron ones come first, then paused ones, then interval ones, each the next to tick
+        first. The first 1,000 cron and paused ones of all queues are looked at.
+        """
+        args = (arguments.known("queue", queue), *arguments.part(offset, count))
+        return Call("schedules.in", args, "read", _read_listing)
+
+    @command
+    def recurring_of(self, queues: Sequence[str]) -> Call[list[int]]:
+        """Return for each of these queues (at most 200) how many schedules put jobs into
+        it: interval, cron and paused ones, as far as `schedules_in` sees them."""
+        names = arguments.all_known("queues", queues, most=MOST_QUEUES)
+        return Call("schedules.count", tuple(names), "read")
+
+    @command
+    def schedules_of(self, ids: Sequence[str]) -> Call[list[Schedule]]:
+        """Return those of these schedules (at most 1,000) that exist, in order."""
+        names = arguments.all_known("ids", ids)
+        return Call("schedules.of", tuple(names), "read", _read_schedules)
+
+    @command
+    def next_schedules(self, count: int = 10) -> Call[list[Schedule]]:
+        """Return up to `count` (at most 100) schedules, the next to tick first.
+
+        Paused ones are left out, and those whose next tick is not worked out yet.
+        """
+        args = (min(arguments.whole("count", count, 0), arguments.MOST_ITEMS),)
+        return Call("schedules.next", args, "read", _read_schedules)
+
+    def _read_view(self, reply: str | None) -> JobView[J] | None:
+        if reply is None:
+            return None
+        members = json.loads(reply)
+        seconds = members["result_ttl"]
+        return JobView(
+            job=self._job(members["job"]),
+            brief=Brief.read(members["brief"]),
+            history_total=members["history_total"],
+            dependents=read_rows(members["dependents"]),
+            dependents_total=members["dependents_total"],
+            dependencies=read_rows(members["dependencies"]),
+            dependencies_total=members["dependencies_total"],
+            needs=read_rows(members["needs"]),
+            needs_total=members["needs_total"],
+            spawned=read_rows(members["spawned"]),
+            spawned_total=members["spawned_total"],
+            spawners=read_rows(members["spawners"]),
+            result=members["result"],
+            result_ttl=seconds if members["result"] is not None else None,
+        )
+
+
+def _parts(parts: Sequence[Part], most: int) -> tuple[Argument, ...]:
+    args: list[Argument] = [
+        min(arguments.whole("most", most, 0), arguments.MOST_ITEMS),
+    ]
+    for kind, name, start, count in parts:
+        if kind not in LIST_KINDS:
+            raise BadArgument(
+                f"the kind of a part must be one of {', '.join(LIST_KINDS)}, not "
+                f"{arguments.shown(kind)}"
+            )
+        args += kind, "" if kind in NAMELESS else arguments.known("name", name)
+        args += arguments.part(start, count)
+    return tuple(args)
+
+
+def _read_briefs(reply: str) -> list[Brief]:
+    return read_rows(json.loads(reply))
+
+
+def _read_placed(reply: str) -> list[Brief | None]:
+    return [Brief.read(row) if row else None for row in read_list(reply)]
+
+
+def _read_groups(reply: str) -> FailureGroups:
+    members = json.loads(reply)
+    return FailureGroups(
+        members["total_groups"],
+        members["total_jobs"],
+        [FailureGroup(*row) for row in members["groups"] or ()],
+    )
+
+
+def _read_group(reply: str | None) -> FailureGroup | None:
+    return None if reply is None else FailureGroup(*json.loads(reply))
+
+
+def _read_throughput(reply: str) -> Throughput:
+    return Throughput(**json.loads(reply))
+
+
+def _read_worker_views(reply: str) -> WorkerViews:
+    members = json.loads(reply)
+    found = [
+        WorkerView(read_worker_counts(each["worker"]), read_rows(each["jobs"]))
+        for each in members["workers"] or ()
+    ]
+    return WorkerViews(members["total"], found)
+
+
+def _read_tag_counts(reply: str) -> TagCounts:
+    members = json.loads(reply)
+    return TagCounts(
+        members["total"], [TagCount(*row) for row in members["tags"] or ()]
+    )
+
+
+def _read_listing(reply: str) -> ScheduleListing:
+    members = json.loads(reply)
+    found = [Schedule.read(each) for each in members["schedules"] or ()]
+    return ScheduleListing(members["total"], found)
+
+
+def _read_schedules(reply: str) -> list[Schedule]:
+    return [Schedule.read(members) for members in read_list(reply)]

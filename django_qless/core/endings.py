@@ -1,0 +1,167 @@
+"""Waiting until jobs or workflows have ended: blocking, not asking again and again.
+
+The core is told who waits for what, and feeds a list of the waiter's own when it ends. So
+the waiter blocks on that list and then looks at the states, both in one round trip. The
+wait is broken off every ten seconds to look all the same: an end of which nobody could
+tell (by a copy of the core that is not ours, say) is seen then.
+
+Of several, only the first that has not ended is watched: those behind it are looked at
+once, when it has. So waiting for thousands costs no more than looking at each once, and
+one wake-up for each that the others wait behind.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import time
+from collections.abc import Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from . import arguments
+from .calls import Call
+
+if TYPE_CHECKING:
+    from .client import AsyncClient, Client
+    from .waiting import After, AsyncAfter
+
+Kind = Literal["job", "workflow"]
+
+#: Seconds that one blocking call takes at most.
+LOOK_AGAIN = 10.0
+
+#: States in which nothing goes on by itself; "" is that of what does not exist.
+ENDED = ("complete", "failed", "canceled", "")
+
+# How many are asked about in one call.
+_PART = 250
+
+# Servers older than 7 take less for "for ever".
+_SHORTEST = 0.01
+
+
+class Watch(NamedTuple):
+    """The answer to a look at some jobs or workflows."""
+
+    #: The list to block on.
+    key: str
+    #: The states of the first of them.
+    states: list[str]
+
+
+class Block(NamedTuple):
+    """A step: block on the list of a watch, and then make the call."""
+
+    key: str
+    seconds: float
+    call: Call[Watch]
+
+
+Steps: TypeAlias = Generator["Call[Watch] | Block", Watch, dict[str, str]]
+
+
+def steps_to_end(kind: Kind, ids: Sequence[str], seconds: float | None) -> Steps:
+    """Say what to do until all of these have ended, or time is up.
+
+    Returns the states of those that have ended; "" for what does not exist.
+    """
+    waiter = secrets.token_urlsafe(12)
+    deadline = None if seconds is None else time.monotonic() + seconds
+    left = list(dict.fromkeys(arguments.all_known("ids", ids, most=sys.maxsize)))
+    states: dict[str, str] = {}
+    watch = None
+    while left:
+        pause = LOOK_AGAIN if deadline is None else deadline - time.monotonic()
+        if pause <= 0:
+            break
+        part = left[:_PART]
+        call = _look(waiter, LOOK_AGAIN, kind, part)
+        if watch is None:
+            watch = yield call
+        else:
+            seconds = max(_SHORTEST, min(pause, LOOK_AGAIN))
+            watch = yield Block(watch.key, seconds, call)
+        states.update(zip(part, watch.states, strict=False))
+        left = left[len(watch.states) :]
+        if len(watch.states) == len(part):
+            watch = None  # Nothing is watched now.
+    for start in range(0, len(left), _PART):
+        part = left[start : start + _PART]
+        watch = yield _look(waiter, 0, kind, part)
+        states.update(
+            (id_, state)
+            for id_, state in zip(part, watch.states, strict=True)
+            if state in ENDED
+        )
+    return states
+
+
+def follow(client: Client, steps: Steps) -> dict[str, str]:
+    """Do what the steps say until they end, and return their result."""
+    try:
+        step = next(steps)
+        while True:
+            if isinstance(step, Block):
+                after = client.after([step.key], step.seconds, step.call)
+                try:
+                    watch = after.run()
+                finally:
+                    after.abandon()
+                _refuse(after)
+            else:
+                watch = client.run(step)
+            step = steps.send(watch)
+    except StopIteration as end:
+        states: dict[str, str] = end.value
+        return states
+
+
+async def afollow(client: AsyncClient, steps: Steps) -> dict[str, str]:
+    """Do what the steps say from asynchronous code; see `follow`."""
+    try:
+        step = next(steps)
+        while True:
+            if isinstance(step, Block):
+                after = client.after([step.key], step.seconds, step.call)
+                try:
+                    watch = await after.run()
+                finally:
+                    after.abandon()
+                _refuse(after)
+            else:
+                watch = await client.run(step)
+            step = steps.send(watch)
+    except StopIteration as end:
+        states: dict[str, str] = end.value
+        return states
+
+
+def time_left(timeout: float | None) -> Iterator[float | None]:
+    """Yield how long to wait yet (None: for ever), until time is up.
+
+    More than once only if a job goes on that was seen at its end: put again, say.
+    """
+    if timeout is None:
+        while True:
+            yield None
+    deadline = time.monotonic() + timeout
+    left = timeout
+    while left > 0:
+        yield left
+        left = deadline - time.monotonic()
+    if timeout <= 0:
+        yield 0
+
+
+def _refuse(after: After[Any] | AsyncAfter[Any]) -> None:
+    """Raise what the server had against the wait: it would be asked without pause."""
+    if after.refusal is not None:
+        raise after.refusal
+
+
+def _look(waiter: str, seconds: float, kind: Kind, ids: Sequence[str]) -> Call[Watch]:
+    return Call("await", (waiter, seconds, kind, *ids), "drain", _read)
+
+
+def _read(reply: list[str]) -> Watch:
+    return Watch(reply[0], reply[1:])

@@ -1,0 +1,44 @@
+"""The options of a namespace that the core knows: what each is, and its default."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Option(NamedTuple):
+    """An option of the core."""
+
+    name: str
+    default: str | int
+    meaning: str
+
+
+OPTIONS = (
+    Option("heartbeat", 60, "seconds that a lock lasts unless it is renewed"),
+    Option("grace-period", 10, "seconds between the loss of a lock and the next run"),
+    Option("jobs-history", 604800, "seconds for which completed jobs are kept"),
+    Option("jobs-history-count", 50000, "how many completed jobs are kept"),
+    Option("max-job-history", 100, "entries that the history of a job keeps"),
+    Option("stats-history", 30, "days for which statistics are kept"),
+    Option("histogram-history", 7, "days for which histograms are kept"),
+    Option("max-worker-age", 86400, "seconds after which a silent worker is forgotten"),
+    Option("application", "qless", "a name for this namespace"),
+)
+
+#: What may stand behind a queue's name and a hyphen.
+OF_A_QUEUE = (
+    Option("heartbeat", "", "seconds that a lock of the queue lasts"),
+    Option("max-concurrency", 0, "how many of its jobs may run at once; 0: any number"),
+    Option("weight", 1, "how often a lottery draws the queue; 0: never"),
+)
+
+
+def known(name: str) -> Option | None:
+    """Return what is known of an option, that of a queue among them; else None."""
+    for option in OPTIONS:
+        if option.name == name:
+            return option
+    for option in OF_A_QUEUE:
+        if name.endswith(f"-{option.name}") and name != f"-{option.name}":
+            return option._replace(name=name)
+    return None

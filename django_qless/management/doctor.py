@@ -1,0 +1,237 @@
+"""What `qless_doctor` looks at, one subject after the other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from django.core import checks
+from redis.exceptions import RedisError
+
+from django_qless import discovery
+from django_qless.declared import set_by_operators
+from django_qless.management.audit import audit
+from django_qless.management.words import counted, span
+from django_qless.selection import Selection
+from django_qless.tasks import catalogue
+from django_qless.worker.preflight import server_info, warnings
+from django_qless.worker.serving import Coverage, is_alive
+
+if TYPE_CHECKING:
+    from django_qless.core import Client
+
+FINE, HINT, PROBLEM = "fine", "hint", "PROBLEM"
+
+#: Seconds by which the clocks of server and client may differ without a word.
+CLOCKS = 5.0
+
+#: Jobs whose names are compared with the registry's.
+SAMPLE = 1000
+
+#: Part of maxmemory from which on the server counts as nearly full.
+NEARLY_FULL = 0.9
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at."""
+
+    level: str
+    about: str
+    text: str
+
+
+def examine(alias: str, client: Client, *, audited: bool = True) -> Iterator[Finding]:
+    """Yield what there is to say of an alias. Raises what the server's absence raises."""
+    yield from _settings()
+    info = server_info(client)
+    yield from _server(client, info)
+    yield from _clock(client)
+    yield from _libraries(client)
+    yield from _config(alias)
+    yield from _workers(client)
+    yield from _names(alias, client)
+    if audited:
+        yield from _records(client)
+
+
+def _settings() -> Iterator[Finding]:
+    found = [
+        message
+        for message in checks.run_checks(include_deployment_checks=False)
+        if str(message.id).startswith("django_qless.")
+    ]
+    for message in found:
+        level = PROBLEM if message.level >= checks.ERROR else HINT
+        yield Finding(level, "settings", f"{message.msg} {message.hint or ''}".strip())
+    if not found:
+        yield Finding(FINE, "settings", "the system checks of django_qless pass")
+
+
+def _server(client: Client, info: dict[str, Any]) -> Iterator[Finding]:
+    client.meta()
+    name = "Valkey" if "valkey_version" in info else "Redis"
+    number = info.get("valkey_version") or info.get("redis_version", "?")
+    yield Finding(FINE, "server", f"{name} {number}, called by {client.script.engine}s")
+    if client.script.engine == "script":
+        yield Finding(
+            HINT,
+            "server",
+            "scripts are several times slower than functions: see ENGINE, and whether "
+            "the server's user may FUNCTION and FCALL",
+        )
+    for words in warnings(info):
+        yield Finding(PROBLEM, "server", words)
+    used, most = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))
+    if most and used > NEARLY_FULL * most:
+        yield Finding(
+            PROBLEM,
+            "memory",
+            f"{used:,} of {most:,} bytes are used: soon no job can be put. Raise "
+            "maxmemory, keep fewer completed jobs (jobs-history), or add workers",
+        )
+    elif used:
+        limit = f"of {most:,} " if most else ""
+        yield Finding(FINE, "memory", f"{used:,} bytes {limit}are used")
+
+
+def _clock(client: Client) -> Iterator[Finding]:
+    before = time.time()
+    meta = client.meta()
+    after = time.time()
+    there, skews = float(meta["now"]), int(meta.get("skews") or 0)
+    off = max(before - there, there - after, 0.0)
+    if off > CLOCKS:
+        yield Finding(
+            HINT,
+            "clock",
+            f"the server's clock and this machine's differ by {span(off)}; the "
+            "server's decides",
+        )
+    if skews:
+        yield Finding(
+            HINT,
+            "clock",
+            f"the server's clock was set back {skews} times, or a replica with another "
+            "time took over: see whether it is kept by NTP",
+        )
+    if off <= CLOCKS and not skews:
+        yield Finding(FINE, "clock", "the clocks agree")
+
+
+def _libraries(client: Client) -> Iterator[Finding]:
+    others = other_libraries(client)
+    if others:
+        yield Finding(
+            HINT,
+            "functions",
+            f"on the server are libraries of other versions ({len(others)}): "
+            "qless_doctor --clean removes them",
+        )
+
+
+def _config(alias: str) -> Iterator[Finding]:
+    for option in sorted(set_by_operators(alias)):
+        yield Finding(
+            HINT,
+            "config",
+            f"{option} was set by hand: `qless_config reset {option}` returns to what "
+            "the settings say",
+        )
+
+
+def _workers(client: Client) -> Iterator[Finding]:
+    workers = client.workers()
+    now = float(client.meta()["now"])
+    alive = [worker for worker in workers if is_alive(worker, now)]
+    coverage = Coverage(workers, now)
+    for worker in workers:
+        if worker not in alive:
+            yield Finding(
+                HINT,
+                "workers",
+                f"{worker.name} has been silent for {span(now - worker.beat)}"
+                + (
+                    f" and holds {counted(worker.stalled, 'job')}"
+                    if worker.stalled
+                    else ""
+                ),
+            )
+    counts = client.queues()
+    lags = client.lag([queue.name for queue in counts]) if counts else []
+    for queue, lag in zip(counts, lags, strict=True):
+        if queue.paused and queue.waiting:
+            yield Finding(
+                HINT,
+                "queues",
+                f"{queue.name} is paused, with {counted(queue.waiting, 'job')}",
+            )
+        elif queue.waiting and not coverage.serves(queue.name):
+            yield Finding(
+                PROBLEM,
+                "queues",
+                f"no worker serves {queue.name}, with {counted(queue.waiting, 'job')}, the "
+                f"oldest of which has waited for {span(lag)}",
+            )
+    if alive:
+        yield Finding(FINE, "workers", f"workers alive: {len(alive)}")
+
+
+def _names(alias: str, client: Client) -> Iterator[Finding]:
+    for module, error in discovery.failures():
+        yield Finding(PROBLEM, "jobs", f"{module} cannot be imported: {error!r}")
+    page = Selection(state="waiting").page(client, count=SAMPLE, scan=SAMPLE)
+    names = {job.klass for job in page.jobs}
+    for name in sorted(name for name in names if catalogue.find(name, alias) is None):
+        yield Finding(
+            PROBLEM,
+            "jobs",
+            f"jobs called {name!r} wait, and this project has none of that name: it was "
+            "renamed (see aliases=), or other code puts it",
+        )
+    groups = client.failed()
+    if groups:
+        yield Finding(
+            HINT,
+            "failures",
+            f"failed: {counted(sum(groups.values()), 'job')} in "
+            f"{counted(len(groups), 'group')}",
+        )
+
+
+def _records(client: Client) -> Iterator[Finding]:
+    found = audit(client)
+    for words in found.violations:
+        yield Finding(PROBLEM, "records", words)
+    if not found.violations:
+        yield Finding(
+            FINE,
+            "records",
+            f"{counted(found.checked, 'record')} checked: all is as it must be",
+        )
+
+
+def other_libraries(client: Client) -> list[str]:
+    """Return the names of the libraries that other versions left; none if forbidden."""
+    try:
+        listed = client.redis.function_list("qless_*")
+    except RedisError:
+        return []
+    names = []
+    for entry in listed:
+        fields = entry if isinstance(entry, dict) else _paired(entry)
+        name = fields.get("library_name") or fields.get(b"library_name")
+        names.append(name.decode() if isinstance(name, bytes) else str(name))
+    return sorted(name for name in names if name != client.script.library.name)
+
+
+def clean_libraries(client: Client) -> list[str]:
+    """Remove the libraries that other versions left; return their names."""
+    names = other_libraries(client)
+    for name in names:
+        client.redis.function_delete(name)
+    return names
+
+
+def _paired(flat: list[Any]) -> dict[Any, Any]:
+    return dict(zip(flat[::2], flat[1::2], strict=False))

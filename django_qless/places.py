@@ -1,0 +1,75 @@
+"""Where something is written: its module, and for messages `shop/models.py:12`."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django_qless.exceptions import InvalidJob, InvalidOption
+
+
+def module_of(function: Any) -> str:
+    """Return the module of a function, also of one that runs as `python -m module`."""
+    module: str = getattr(function, "__module__", None) or "?"
+    if module == "__main__":
+        spec = getattr(sys.modules.get(module), "__spec__", None)
+        return spec.name if spec else module
+    return module
+
+
+def place_of(thing: Any) -> str:
+    """Return the file and line of a function or class, "" if it has none.
+
+    The file is relative to the current directory if it lies below. A decorated
+    function begins at its first decorator.
+    """
+    for wrapper in ("__func__", "fget", "func"):
+        # A method, a class or static method; a property; a partial.
+        thing = getattr(thing, wrapper, None) or thing
+    thing = inspect.unwrap(thing)
+    code = getattr(thing, "__code__", None)
+    if code is not None:
+        return f"{_short(code.co_filename)}:{code.co_firstlineno}"
+    if not inspect.isclass(thing):
+        return ""
+    try:
+        file = inspect.getsourcefile(thing)
+        line = inspect.findsource(thing)[1] + 1
+    except (OSError, TypeError):
+        return ""
+    return f"{_short(file)}:{line}" if file else ""
+
+
+def at(thing: Any) -> str:
+    """Return ` (shop/models.py:12)`, to stand behind the name of a thing, or ""."""
+    place = place_of(thing)
+    return f" ({place})" if place else ""
+
+
+@contextmanager
+def placed(thing: Any) -> Iterator[None]:
+    """Begin what InvalidJob and InvalidOption say in this block with the thing's place.
+
+    Blocks may be nested: the innermost place is told, once.
+    """
+    try:
+        yield
+    except (InvalidJob, InvalidOption) as error:
+        place = place_of(thing)
+        if place and not hasattr(error, "place"):
+            error.place = place  # type: ignore[union-attr]
+            error.detail = f"{place}: {error.detail}"
+            error.args = (error.detail,)
+        raise
+
+
+def _short(file: str) -> str:
+    try:
+        relative = os.path.relpath(file)
+    except ValueError:  # another drive
+        return file
+    return file if relative.startswith(os.pardir) else relative

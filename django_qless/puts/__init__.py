@@ -1,0 +1,1 @@
+"""How a call becomes a job on the server: its arguments, its options, one call."""

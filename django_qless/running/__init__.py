@@ -1,0 +1,1 @@
+"""Where a running job meets Django."""

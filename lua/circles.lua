@@ -1,0 +1,150 @@
+-- Circles: no job may come to wait for itself, directly or through others.
+local Errors, scope, key = Qless.Errors, Qless.scope, Qless.key
+
+local Circles = {}
+Qless.Circles = Circles
+
+local call = redis.call
+
+local MOST = 1000 -- jobs behind a job that are looked at before links are refused
+local FAR = 10000 -- links that one call follows where links may not be refused any more
+
+-- Links that this call has checked and is going to make, by jid; how many it has followed.
+local intended, looked = nil, 0
+
+function Circles.reset()
+  intended, looked = nil, 0
+end
+
+function Circles.intend(planned)
+  intended, scope.touched = planned, true
+end
+
+-- Who waits for a job, directly or through others: mostly few. -> a set of jids with its own; nil if
+-- they are too many
+local function waiting_for(jid)
+  local waiting, line = { [jid] = true }, { jid }
+  local n = 1
+  while line[n] do
+    local name = key.dependents(line[n])
+    if #line + call('SCARD', name) > MOST then
+      return nil
+    end
+    for _, dependent in ipairs(call('SMEMBERS', name)) do
+      if not waiting[dependent] then
+        waiting[dependent] = true
+        line[#line + 1] = dependent
+      end
+    end
+    n = n + 1
+  end
+  return waiting
+end
+
+-- Is it certain that none of the jids waits for the job? However much is behind them.
+local function is_harmless(jid, jids, planned)
+  if planned and (next(planned) ~= jid or next(planned, jid) ~= nil) then
+    return false -- links of others are not written yet
+  end
+  local waiting = waiting_for(jid)
+  for n = 1, waiting and #jids or 0 do
+    if waiting[jids[n]] then
+      return false
+    end
+  end
+  return waiting ~= nil
+end
+
+-- Refuses links that would make a job wait for itself. `planned` are links not yet written.
+function Circles.refuse(command, jid, jids, planned)
+  if is_harmless(jid, jids, planned) then
+    return
+  end
+  local seen, path, visited = {}, { Errors.name(jid) }, 0
+  local function walk(current)
+    if current == jid then
+      path[#path + 1] = Errors.name(current)
+      Errors.raise(
+        'CYCLE',
+        command
+          .. '(): Job '
+          .. Errors.name(jid)
+          .. ' would wait for itself: '
+          .. table.concat(path, ' waits for ')
+      )
+    end
+    if seen[current] then
+      return
+    end
+    seen[current] = true
+    visited = visited + 1
+    if visited > MOST then
+      Errors.raise(
+        'TOOBIG',
+        command .. '(): more than ' .. MOST .. ' jobs behind the dependencies of ' .. Errors.name(jid)
+      )
+    end
+    path[#path + 1] = Errors.name(current)
+    for _, further in ipairs(planned and planned[current] or call('SMEMBERS', key.dependencies(current))) do
+      walk(further)
+    end
+    path[#path] = nil
+  end
+  for _, other in ipairs(jids) do
+    walk(other)
+  end
+end
+
+-- What a job waits for, or is going to.
+local function behind(jid)
+  local jids = call('SMEMBERS', key.dependencies(jid))
+  for _, other in ipairs(intended and intended[jid] or {}) do
+    jids[#jids + 1] = other
+  end
+  return jids
+end
+
+-- Has this call followed none yet, so that it can see as far as any?
+function Circles.is_fresh()
+  return looked == 0
+end
+
+-- Those of the jids that a job may wait for, because they do not wait for it. Refuses nothing: what is
+-- too far for one call to see is not harmless. -> the jids, and whether there was such
+function Circles.harmless(jid, jids)
+  if not intended and call('EXISTS', key.dependents(jid)) == 0 then
+    jids = { unpack(jids) }
+    for n = #jids, 1, -1 do
+      if jids[n] == jid then
+        table.remove(jids, n)
+      end
+    end
+    return jids, false
+  end
+  local tired, waits = false, { [jid] = true }
+  -- Does a job wait for the one, or is it too far to see?
+  local function walk(current)
+    if waits[current] == nil then
+      local others = behind(current)
+      waits[current] = false
+      if #others > 0 then
+        looked, scope.touched = looked + #others, true
+        tired = looked > FAR
+      end
+      for n = 1, #others do
+        if tired or walk(others[n]) then
+          waits[current] = true
+          break
+        end
+      end
+    end
+    return waits[current]
+  end
+  local harmless = {}
+  for _, other in ipairs(jids) do
+    if not walk(other) then
+      harmless[#harmless + 1] = other
+    end
+  end
+  return harmless, tired
+end

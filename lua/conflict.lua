@@ -1,0 +1,84 @@
+-- What becomes of a put whose unique key another job holds: that one stands for it, or begins anew as
+-- this one, or this one waits behind it.
+local Errors, Unique, Store, key = Qless.Errors, Qless.Unique, Qless.Store, Qless.key
+
+local Conflict = {}
+Qless.Conflict = Conflict
+
+local call = redis.call
+
+-- What is of the job itself; the rest belongs to the one whose place it takes.
+local OWN = { jid = true, given = true, old = true, fresh = true, behind = true, first = true, spare = true }
+
+-- The job takes the place of one that was to be put by the same call.
+local function absorb(earlier, job)
+  for name in pairs(earlier) do
+    if not OWN[name] then
+      earlier[name] = nil
+    end
+  end
+  for name, value in pairs(job) do
+    if not OWN[name] then
+      earlier[name] = value
+    end
+  end
+  earlier.fresh = true
+  Unique.push_back(earlier, earlier.first)
+  job.instead = earlier.jid
+end
+
+-- The job takes the place of one that has not started: under its jid, but as if it were new.
+local function replace(command, job, jid, coming)
+  if coming and coming[jid] then
+    Errors.argument(
+      command,
+      'job '
+        .. Errors.name(job.jid)
+        .. ' would replace '
+        .. Errors.name(jid)
+        .. ', which is in the same batch'
+    )
+  end
+  local old = Store.read_old(jid)
+  job.given, job.jid, job.old, job.fresh = job.jid, jid, old, true
+  Unique.push_back(job, tonumber(old.more.first))
+  local behind = old.more.behind
+  if behind and call('SISMEMBER', key.dependencies(jid), behind) == 1 then
+    job.behind = behind
+  end
+  if coming then
+    coming[job.given], coming[jid] = nil, job
+  end
+end
+
+-- Looks whether another job holds the job's key, and what follows. `taken` are the jobs of the
+-- same call by key.
+function Conflict.settle(command, job, coming, taken)
+  local text = job.unique
+  local earlier = taken[text]
+  if earlier and earlier.jid ~= job.jid then
+    local answer = Unique.answer(command, job, earlier.jid, 'waiting')
+    if answer == 'replace' then
+      absorb(earlier, job)
+    elseif answer == 'keep' then
+      job.instead = earlier.jid
+    end
+  else
+    local jid, state = Unique.holder(text)
+    local answer = jid and jid ~= job.jid and Unique.answer(command, job, jid, state)
+    if jid == job.jid and job.old and Unique.is_pending(state) then
+      Unique.push_back(job, tonumber(job.old.more.first))
+    elseif answer == 'keep' then
+      job.instead, job.instead_gone = jid, not state
+    elseif answer == 'replace' then
+      replace(command, job, jid, coming)
+    elseif answer == 'behind' then
+      job.behind = jid
+    end
+  end
+  if not job.instead then
+    taken[text] = job
+  elseif coming then
+    coming[job.jid] = nil
+  end
+end

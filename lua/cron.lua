@@ -1,0 +1,208 @@
+-- Cron schedules at work. Which time comes next is known outside; one worker at a time looks after that,
+-- and here it is compared and set, so that each tick puts one job whoever looks.
+local Errors, Arguments, Place, Ticks, ScheduleView, scope, key =
+  Qless.Errors, Qless.Arguments, Qless.Place, Qless.Ticks, Qless.ScheduleView, Qless.scope, Qless.key
+
+local Cron = {}
+Qless.Cron = Cron
+
+local call, format, floor = redis.call, string.format, math.floor
+
+local LEASE = 6 -- seconds for which a worker is the one who looks; it asks again in time
+local AGAIN = 60 -- seconds until a schedule in trouble is tried again
+local TOO_FAR = 60 -- seconds: a last tick so far ahead was put by a clock that has been set back
+local LONGEST_TROUBLE = 1000 -- bytes
+
+-- Has the clock gone back since the schedules were last mended?
+local function needs_mending()
+  local meta = call('HMGET', key.meta(), 'skews', 'mended')
+  return meta[1] and meta[1] ~= meta[2]
+end
+
+-- What is due, at most so many; the seconds until the next falls due, if that is soon.
+local function due_now(count)
+  local name, flat = key.schedules(), {}
+  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, count)
+  for n = 1, #due, 2 do
+    local record = call('HMGET', key.schedule(due[n]), 'since', 'cron', 'timezone', 'missed')
+    if record[2] then
+      flat[#flat + 1] = due[n]
+      flat[#flat + 1] = due[n + 1]
+      flat[#flat + 1] = record[1] or ''
+      flat[#flat + 1] = record[2]
+      flat[#flat + 1] = record[3] or 'UTC'
+      flat[#flat + 1] = record[4] or 'last'
+    else
+      call('ZREM', name, due[n])
+    end
+  end
+  local soon = LEASE / 2
+  if #due == 2 * count then
+    return flat, 0
+  end
+  local later = format('(%.17g', scope.now)
+  local head = call('ZRANGEBYSCORE', name, later, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  return flat, head[2] and math.min(soon, tonumber(head[2]) - scope.now) or soon
+end
+
+-- schedule.due worker count -> seconds until the next look, now, whether the worker holds the lease,
+-- whether to mend, and what is due:
+-- id, score, since ('': the score is a tick), cron, timezone, missed of each. Nothing is due for who
+-- does not hold the lease.
+function Cron.due(args, i)
+  local worker = Arguments.given('schedule.due', 'worker', args[i])
+  local count = math.max(Arguments.count('schedule.due', args[i + 1], 100), 1)
+  local holder = call('GET', key.ticker())
+  if holder and holder ~= worker then
+    local left = math.max(call('PTTL', key.ticker()), 0) / 1000
+    return { format('%.3f', left), format('%.6f', scope.now), 0, 0, {} }
+  end
+  call('SET', key.ticker(), worker, 'PX', LEASE * 1000)
+  local due, seconds = due_now(count)
+  return { format('%.6f', seconds), format('%.6f', scope.now), 1, needs_mending() and 1 or 0, due }
+end
+
+-- A worker ends, and looks no longer.
+function Cron.leave(workers)
+  local holder = call('GET', key.ticker())
+  for _, worker in ipairs(holder and workers or {}) do
+    if worker == holder then
+      call('DEL', key.ticker())
+    end
+  end
+end
+
+-- Checks id, score, first, following, last, next. `first` is '' if no tick is due yet.
+local function parse_tick(args, i)
+  local tick = { id = Arguments.given('schedule.tick', 'id', args[i]) }
+  tick.score = Arguments.number('schedule.tick', 'score', args[i + 1])
+  tick.next = Arguments.whole('schedule.tick', 'next', args[i + 5], 0)
+  if args[i + 2] == '' then
+    return tick
+  end
+  tick.first = Arguments.whole('schedule.tick', 'first', args[i + 2], 0)
+  tick.following = Arguments.whole('schedule.tick', 'following', args[i + 3], 0)
+  tick.last = Arguments.whole('schedule.tick', 'last', args[i + 4], 0)
+  if tick.first > tick.last or tick.following <= tick.first or tick.next <= tick.last then
+    Errors.argument('schedule.tick', 'first <= last < next and first < following wanted')
+  end
+  return tick
+end
+
+-- -> the record of a schedule whose next tick is still the one that was seen
+local function expected(tick)
+  local score = tonumber(call('ZSCORE', key.schedules(), tick.id) or nil)
+  if score ~= tick.score or (tick.last and tick.last > scope.now) then
+    return nil
+  end
+  local record, fields = {}, call('HGETALL', key.schedule(tick.id))
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  record.jid = tick.id
+  return record.cron and record
+end
+
+-- -> 1 if a job was put, otherwise 0
+local function carry_out(tick)
+  local record = expected(tick)
+  if not record then
+    return 0
+  end
+  local name, chosen, next = key.schedule(tick.id), nil, tick.next
+  if tick.first then
+    chosen, next = Ticks.choose(record.missed, tick.first, tick.following, tick.last, tick.next)
+  end
+  call('HDEL', name, 'since', 'trouble')
+  call('ZADD', key.schedules(), format('%.17g', next), tick.id)
+  local child = chosen and tick.id .. '@' .. format('%.0f', chosen)
+  if not child or call('EXISTS', key.job(child)) == 1 then
+    return 0
+  end
+  Ticks.put(record, child, chosen)
+  call('HINCRBY', name, 'count', 1)
+  call('HSET', name, 'last', format('%.0f', chosen))
+  Place.register(record.queue)
+  return 1
+end
+
+-- schedule.tick (id score first following last next)... -> 1 for each that put a job, otherwise 0
+function Cron.tick(args, i)
+  local given, ticks = #args - i + 1, {}
+  if given % 6 ~= 0 then
+    Errors.argument('schedule.tick', 'id, score, first, following, last and next of each wanted')
+  end
+  Arguments.bounded('schedule.tick', given / 6)
+  for n = i, #args, 6 do
+    ticks[#ticks + 1] = parse_tick(args, n)
+  end
+  for n, tick in ipairs(ticks) do
+    ticks[n] = carry_out(tick)
+  end
+  return ticks
+end
+
+-- schedule.trouble id score text: it cannot be evaluated, and is tried again later; no tick is forgotten
+function Cron.trouble(args, i)
+  local id = Arguments.given('schedule.trouble', 'id', args[i])
+  local score = Arguments.number('schedule.trouble', 'score', args[i + 1])
+  local text = Errors.cut(Arguments.given('schedule.trouble', 'text', args[i + 2]), LONGEST_TROUBLE)
+  local record = expected({ id = id, score = score })
+  if not record then
+    return 0
+  end
+  local since = record.since or format('%.17g', score - 1)
+  call('HSET', key.schedule(id), 'trouble', text, 'since', since)
+  call('ZADD', key.schedules(), format('%.17g', Ticks.none_yet(scope.now + AGAIN)), id)
+  return 1
+end
+
+-- The ticks of a schedule went on by a clock that has been set back since. -> whether it is mended
+local function mend(list, id)
+  local is_cron = list == key.schedules()
+  local name = is_cron and key.schedule(id) or key.template(id)
+  local record = call('HMGET', name, 'last', 'interval')
+  local last, interval = tonumber(record[1] or nil), tonumber(record[2] or nil)
+  if not last or last <= scope.now + TOO_FAR then
+    return false
+  elseif is_cron then
+    call('HSET', name, 'since', format('%.17g', scope.now))
+    call('ZADD', list, format('%.17g', Ticks.none_yet(scope.now)), id)
+    return true
+  end
+  local due = tonumber(call('ZSCORE', list, id))
+  call('HSET', name, 'last', 0)
+  call('ZADD', list, format('%.17g', due - floor((due - scope.now) / interval) * interval), id)
+  return true
+end
+
+-- schedule.mend [cursor] -> the next cursor, '' when all have been looked at
+function Cron.mend(args, i)
+  local at, offset = string.match(args[i] or '1:0', '^(%d+):(%d+)$')
+  if not at then
+    Errors.argument(
+      'schedule.mend',
+      'cursor must be what the last step answered, not ' .. Errors.name(args[i])
+    )
+  end
+  at, offset = tonumber(at), tonumber(offset)
+  local lists, left = ScheduleView.lists(), Arguments.most
+  while at <= #lists and left > 0 do
+    local later = format('(%.17g', scope.now)
+    local ids = call('ZREVRANGEBYSCORE', lists[at], '+inf', later, 'LIMIT', offset, left)
+    for _, id in ipairs(ids) do
+      if at ~= 2 and mend(lists[at], id) then
+        offset = offset - 1
+      end
+    end
+    offset, left = offset + #ids, left - #ids - 1
+    if left >= 0 then
+      at, offset = at + 1, 0
+    end
+  end
+  if at <= #lists then
+    return at .. ':' .. offset
+  end
+  call('HSET', key.meta(), 'mended', call('HGET', key.meta(), 'skews') or '0')
+  return ''
+end

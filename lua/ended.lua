@@ -1,0 +1,91 @@
+-- What is to be done wherever a job ends, goes on or is gone: its unique key, its workflow, those that
+-- wait for its end, those that depend on it.
+local Awaiting, Workflow, Unique, Spawned, Dependencies, Cascade, key =
+  Qless.Awaiting, Qless.Workflow, Qless.Unique, Qless.Spawned, Qless.Dependencies, Qless.Cascade, Qless.key
+
+local Ended = {}
+Qless.Ended = Ended
+
+local call = redis.call
+
+-- The record has something to do with what is done here: `rare`. It is never taken away, so it may
+-- be there for nothing.
+function Ended.mark(jid)
+  call('HSET', key.job(jid), 'rare', '1')
+end
+
+-- These jobs are complete. `rare` lists those of them whose records have the field of this name.
+function Ended.completed(jids, rare)
+  local is_rare
+  for n = 1, #rare do
+    local jid = rare[n]
+    Awaiting.ended(jid)
+    local record = call('HMGET', key.job(jid), 'unique', 'workflow', 'spawners')
+    Unique.free(jid, record[1])
+    if record[2] then
+      Workflow.moved(record[2], 'running', 'complete')
+    end
+    Spawned.done(jid, record[3])
+    is_rare = is_rare or {}
+    is_rare[jid] = true
+  end
+  Dependencies.release(jids, is_rare)
+end
+
+-- The job, which was in this state, has failed.
+function Ended.failed(jid, was, rare)
+  if not rare then
+    return
+  end
+  Awaiting.ended(jid)
+  local record = call('HMGET', key.job(jid), 'unique', 'workflow', 'spawners', 'followed')
+  Unique.free(jid, record[1])
+  if record[2] then
+    Workflow.moved(record[2], was, 'failed')
+  end
+  Spawned.failed(jid, record[3])
+  if record[4] then
+    Cascade.follow(jid, 'failed')
+  end
+end
+
+-- The job had failed and waits for its turn again. Its time is over if it had one, but not its claim
+-- to its key, unless another has taken that.
+function Ended.revived(jid, record)
+  if not record.rare then
+    return
+  end
+  Unique.regain(jid, record.unique, 'waiting')
+  if record.workflow then
+    Workflow.moved(record.workflow, 'failed', 'waiting')
+  end
+  Spawned.goes_on(jid, record.spawners)
+  call('HDEL', key.job(jid), 'deadline', 'cascade')
+end
+
+-- The job ran and goes on in this state: tried again, given back, or `moved` on to its next step.
+function Ended.goes_on(job, state, moved)
+  if not job.rare then
+    return
+  end
+  local record = call('HMGET', key.job(job.jid), 'unique', 'workflow')
+  Unique.regain(job.jid, record[1], state)
+  if record[2] then
+    Workflow.moved(record[2], 'running', state)
+  end
+  if moved then
+    call('HDEL', key.job(job.jid), 'deadline')
+  end
+end
+
+-- The job with this record was canceled.
+function Ended.canceled(jid, record)
+  if record.rare then
+    Awaiting.ended(jid)
+    Unique.free(jid, record.unique)
+    if record.workflow then
+      Workflow.moved(record.workflow, record.state, false)
+    end
+    Spawned.done(jid, record.spawners)
+  end
+end

@@ -1,0 +1,69 @@
+-- The commands that change what a job waits for: depends, seal.
+local Errors, Arguments, Circles, Needs, Spawned, Dependencies, key =
+  Qless.Errors, Qless.Arguments, Qless.Circles, Qless.Needs, Qless.Spawned, Qless.Dependencies, Qless.key
+
+local Links = {}
+Qless.Links = Links
+
+local call = redis.call
+
+-- -> the job's policy for failures of what it depends on, and whether it may have rare fields
+local function in_depends(jid)
+  local record = call('HMGET', key.job(jid), 'state', 'on_failure', 'rare')
+  if record[1] ~= 'depends' then
+    Errors.raise('STATE', 'depends(): Job ' .. Errors.name(jid) .. ' is not in the depends state')
+  end
+  return record[2], record[3]
+end
+
+local function add(jid, jids, policy)
+  local open, beyond = Dependencies.open('depends', jids, nil, policy, nil, jid)
+  Circles.refuse('depends', jid, open)
+  Dependencies.link(jid, open, policy)
+  Needs.add(jid, jids)
+  for _, spawner in ipairs(beyond and cjson.decode(beyond) or {}) do
+    Spawned.look_beyond(jid, spawner)
+  end
+end
+
+-- depends jid on|off jid...   depends jid off all
+function Links.depends(args, i)
+  local jid = Arguments.given('depends', 'jid', args[i])
+  local word = Arguments.given('depends', 'on or off', args[i + 1])
+  if word ~= 'on' and word ~= 'off' then
+    Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. Errors.name(word))
+  end
+  local policy, rare = in_depends(jid)
+  local jids = {}
+  for n = i + 2, #args do
+    jids[#jids + 1] = args[n]
+  end
+  Arguments.bounded('depends', #jids)
+  if word == 'on' then
+    add(jid, jids, policy)
+    return 1
+  end
+  local all = jids[1] == 'all'
+  if all then
+    Dependencies.unlink_all(jid)
+  else
+    Dependencies.unlink(jid, jids)
+  end
+  if rare then
+    Spawned.forget_beyond(jid, not all and jids or nil)
+  end
+  Dependencies.free_if_last(jid)
+  return 1
+end
+
+-- seal jid: a job that was put open gains no more dependencies and may become ready.
+function Links.seal(args, i)
+  local jid = Arguments.given('seal', 'jid', args[i])
+  if call('EXISTS', key.job(jid)) == 0 then
+    Errors.no_job('seal', jid)
+  end
+  if call('HDEL', key.job(jid), 'open') == 1 then
+    Dependencies.free_if_last(jid)
+  end
+  return 1
+end

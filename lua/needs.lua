@@ -1,0 +1,84 @@
+-- What a job was made to depend on, in order, kept beyond the links: its results are wanted later.
+local Arguments, SortedSet, scope, key = Qless.Arguments, Qless.SortedSet, Qless.scope, Qless.key
+
+local Needs = {}
+Qless.Needs = Needs
+
+local call = redis.call
+
+-- Has this call said already that there are such lists?
+local said
+
+function Needs.reset()
+  said = false
+end
+
+-- The namespace has such lists: whoever deletes records looks for them from now on.
+local function say()
+  if not said then
+    call('HSET', key.meta(), 'lists', '1')
+    said, scope.touched = true, true
+  end
+end
+
+function Needs.exist()
+  return said or call('HGET', key.meta(), 'lists') == '1'
+end
+
+-- (Calls without KEYS keep what the original keeps.)
+function Needs.add(jid, jids)
+  if scope.keyed and jids and #jids > 0 then
+    say()
+    SortedSet.append(key.needs(jid), jids)
+  end
+end
+
+-- Kept as long as results are, at least: who depends on the job may start long after its end.
+local KEPT = 7 * 86400 -- seconds
+
+function Needs.add_offspring(jid, jids)
+  if #jids > 0 then
+    say()
+    SortedSet.append(key.offspring(jid), jids)
+    call('EXPIRE', key.offspring(jid), KEPT)
+  end
+end
+
+function Needs.forget(jid)
+  if scope.live then
+    call('DEL', key.needs(jid))
+  end
+end
+
+local function page(command, name, args, i)
+  local offset, count = Arguments.offset(command, args[i]), Arguments.count(command, args[i + 1], 25)
+  local flat = {}
+  if count > 0 then
+    for _, jid in ipairs(call('LRANGE', name, offset, offset + count - 1)) do
+      flat[#flat + 1] = jid
+      flat[#flat + 1] = call('LLEN', key.offspring(jid))
+    end
+  end
+  return flat
+end
+
+-- needs jid [offset count] -> jid, how many jobs that one has spawned …
+function Needs.show(args, i)
+  return page('needs', key.needs(Arguments.given('needs', 'jid', args[i])), args, i + 1)
+end
+
+-- offspring jid [offset count] -> the same of the jobs that this one has spawned
+function Needs.offspring(args, i)
+  return page('offspring', key.offspring(Arguments.given('offspring', 'jid', args[i])), args, i + 1)
+end
+
+-- results jid... -> what each returned, JSON, or nil
+function Needs.results(args, i)
+  Arguments.given('results', 'jid', args[i])
+  Arguments.bounded('results', #args - i + 1)
+  local names = {}
+  for n = i, #args do
+    names[#names + 1] = key.result(args[n])
+  end
+  return call('MGET', unpack(names))
+end

@@ -1,0 +1,106 @@
+-- What a put may say of a job: each option checked, before anything is written.
+local Errors, Arguments, Unique, Workflow, scope =
+  Qless.Errors, Qless.Arguments, Qless.Unique, Qless.Workflow, Qless.scope
+
+local PutOptions = {}
+Qless.PutOptions = PutOptions
+
+local OPTIONS = { priority = true, tags = true, retries = true, depends = true }
+local KEYED_OPTIONS = {
+  priority = true,
+  tags = true,
+  retries = true,
+  depends = true,
+  context = true,
+  absent = true,
+  open = true,
+  spare = true,
+}
+
+-- Those that few jobs have.
+local RARE = {}
+for _, name in ipairs({
+  'on_failure',
+  'unique',
+  'unique_until',
+  'conflict',
+  'debounce',
+  'debounce_max',
+  'expires',
+  'workflow',
+}) do
+  KEYED_OPTIONS[name], RARE[name] = true, true
+end
+
+local POLICIES = { [''] = 'block', block = 'block', cancel = 'cancel', run = 'run' }
+
+local function check_rare(command, job)
+  if job.on_failure then
+    local policy = POLICIES[job.on_failure]
+    if not policy then
+      Errors.argument(command, 'on_failure must be block, cancel or run, not ' .. Errors.name(job.on_failure))
+    end
+    job.on_failure = policy
+  end
+  Unique.check(command, job)
+  if job.expires then
+    job.deadline = scope.now + Arguments.number(command, 'expires', job.expires)
+  end
+  if job.workflow then
+    if job.workflow == '' or #job.workflow > 255 then
+      Errors.argument(command, 'workflow must have 1 to 255 bytes, not ' .. #job.workflow)
+    end
+    Workflow.check(command, job.workflow)
+  end
+end
+
+local function check_common(command, job)
+  if job.priority then
+    job.priority = Arguments.number(command, 'priority', job.priority)
+  end
+  if job.retries then
+    job.retries = Arguments.whole(command, 'retries', job.retries, 0)
+  end
+  job.tags = job.tags and Arguments.tag_list(command, job.tags)
+  job.depends = job.depends and Arguments.names(command, 'depends', job.depends)
+  if job.depends then
+    Arguments.bounded(command, #job.depends)
+  end
+  if job.context then
+    Arguments.object(command, 'context', job.context)
+  end
+end
+
+-- Checks one job's arguments from args[i] on; options stand at args[from .. to].
+function PutOptions.parse(command, args, i, from, to)
+  local job = {
+    queue = Arguments.queue(command, args[i]),
+    jid = Arguments.jid(command, args[i + 1]),
+    klass = Arguments.given(command, 'klass', args[i + 2]),
+    data = args[i + 3],
+    delay = Arguments.number(command, 'delay', args[i + 4]),
+    priority = nil,
+    retries = nil,
+    tags_text = '{}',
+  }
+  Arguments.json(command, 'data', job.data)
+  if from > to then
+    return job
+  end
+  local known, rare = scope.keyed and KEYED_OPTIONS or OPTIONS, false
+  for n = from, to, 2 do
+    local name, value = args[n], args[n + 1]
+    if known[name] then
+      job[name] = value
+      rare = rare or RARE[name]
+    elseif scope.keyed then
+      Errors.argument(command, 'Unknown option ' .. Errors.name(name))
+    end
+  end
+  check_common(command, job)
+  if rare then
+    job.rare = true
+    check_rare(command, job)
+  end
+  return job
+end

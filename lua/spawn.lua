@@ -1,0 +1,45 @@
+-- spawn: a running job puts others, for which whoever depends on it has to wait as well.
+local Errors, Arguments, Spawned, Lock, Put, Workflow, key =
+  Qless.Errors, Qless.Arguments, Qless.Spawned, Qless.Lock, Qless.Put, Qless.Workflow, Qless.key
+
+local Spawn = {}
+Qless.Spawn = Spawn
+
+local call = redis.call
+
+-- The jobs of the plan as they are now, or those that stand for them.
+local function present(spawner, plan)
+  local jobs, seen = {}, { [spawner] = true }
+  for _, job in ipairs(plan.jobs) do
+    local jid = job.instead or job.jid
+    local state = call('HGET', key.job(jid), 'state')
+    if state and not seen[jid] then
+      seen[jid] = true
+      jobs[#jobs + 1] = { jid = jid, state = state }
+    end
+  end
+  return jobs
+end
+
+-- spawn jid token worker (as put.many) -> as put.many
+function Spawn.spawn(args, i)
+  local jid, worker = Arguments.given('spawn', 'jid', args[i]), args[i + 2]
+  Lock.holder('spawn', jid, args[i + 1])
+  Arguments.given('spawn', 'worker', worker)
+  local plan = Put.plan('spawn', args, i + 3)
+  if plan.coming[jid] then
+    Errors.argument('spawn', 'job ' .. Errors.name(jid) .. ' cannot spawn itself')
+  end
+  local workflow = call('HGET', key.job(jid), 'workflow')
+  if workflow then
+    Workflow.must_go_on('spawn', workflow)
+  end
+  for _, job in ipairs(plan.jobs) do
+    if workflow and not job.workflow then
+      job.workflow, job.rare = workflow, true
+    end
+  end
+  local reply = Put.carry_out(plan, worker)
+  Spawned.adopt(jid, present(jid, plan))
+  return reply
+end

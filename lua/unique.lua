@@ -1,0 +1,194 @@
+-- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
+local Errors, Arguments, scope, key = Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
+
+local Unique = {}
+Qless.Unique = Unique
+
+local call, sub, floor = redis.call, string.sub, math.floor
+
+local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
+
+local PENDING = { waiting = true, scheduled = true, depends = true }
+
+-- In which states a job counts as the holder of its key, by the first letter of its field
+-- `unique`: until it starts, or until it has ended. (Behind the letter stands the key.)
+local COUNTS = {
+  s = PENDING,
+  e = { waiting = true, scheduled = true, depends = true, stalled = true, running = true },
+}
+
+local LETTERS = { ['start'] = 's', ['end'] = 'e' }
+local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
+
+local function check_until(command, job)
+  local until_when = job.unique_until or 'end'
+  if LETTERS[until_when] then
+    job.unique_field = LETTERS[until_when] .. job.unique
+    return
+  end
+  local seconds = tonumber(until_when) and Arguments.number(command, 'unique_until', until_when)
+  if not seconds or seconds <= 0 then
+    Errors.argument(
+      command,
+      'unique_until must be start, end or seconds above 0, not ' .. Errors.name(until_when)
+    )
+  end
+  job.period = math.min(seconds, LONGEST)
+end
+
+local function check_debounce(command, job)
+  if job.delay ~= 0 then
+    Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
+  elseif job.conflict == 'take' then
+    Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
+  end
+  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
+    local seconds = job[name] and Arguments.number(command, name, job[name])
+    if seconds and seconds < 0 then
+      Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
+    end
+    job[name] = seconds
+  end
+  job.first = scope.now
+  job.delay = math.min(job.debounce, job.debounce_max or job.debounce)
+end
+
+-- Checks the options of a put that have to do with its key, as the call gave them.
+function Unique.check(command, job)
+  if not job.unique then
+    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max' }) do
+      if job[name] then
+        Errors.argument(command, name .. ' can only be used with unique')
+      end
+    end
+    return
+  end
+  if job.unique == '' or #job.unique > 255 then
+    Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
+  end
+  job.conflict = job.conflict or 'keep'
+  if not ANSWERS[job.conflict] then
+    Errors.argument(
+      command,
+      'conflict must be keep, replace, refuse or take, not ' .. Errors.name(job.conflict)
+    )
+  end
+  check_until(command, job)
+  if job.debounce then
+    check_debounce(command, job)
+  elseif job.debounce_max then
+    Errors.argument(command, 'debounce_max can only be used with debounce')
+  end
+end
+
+-- Who holds the key, or nil: the jid, and its state if it still exists. A job that has ended or
+-- is gone holds nothing, unless the key was given for a period.
+function Unique.holder(text)
+  local name = key.unique(text)
+  local jid = call('GET', name)
+  if not jid then
+    return nil
+  end
+  local record = call('HMGET', key.job(jid), 'state', 'unique')
+  local state, field = record[1], record[2]
+  if call('PTTL', name) > 0 then
+    return jid, state
+  elseif field and sub(field, 2) == text and COUNTS[sub(field, 1, 1)][state] then
+    return jid, state
+  end
+  return nil
+end
+
+-- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
+function Unique.take(jid, text, period)
+  if period then
+    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
+  else
+    call('SET', key.unique(text), jid)
+  end
+end
+
+-- A job with this field is in a state in which it may count again: it gets its key back, unless
+-- another has taken it meanwhile.
+function Unique.regain(jid, field, state)
+  if field and COUNTS[sub(field, 1, 1)][state] then
+    call('SET', key.unique(sub(field, 2)), jid, 'NX')
+  end
+end
+
+-- The job does not count any longer. What another has taken is left to it.
+function Unique.free(jid, field)
+  if field and field ~= '' then
+    local name = key.unique(sub(field, 2))
+    if call('GET', name) == jid then
+      call('DEL', name)
+    end
+  end
+end
+
+-- A job starts: some count no longer.
+function Unique.started(jid, field)
+  if field and sub(field, 1, 1) == 's' then
+    Unique.free(jid, field)
+  end
+end
+
+-- The key in a record's field, or nil.
+function Unique.shown(field)
+  return field and sub(field, 2) or nil
+end
+
+-- Is a job in this state still to start?
+function Unique.is_pending(state)
+  return PENDING[state] or state == 'stalled'
+end
+
+local function refuse(command, job, jid, state)
+  Errors.raise(
+    'DUPLICATE',
+    cjson.encode(jid)
+      .. ' '
+      .. command
+      .. '(): The unique key '
+      .. Errors.name(job.unique)
+      .. ' of job '
+      .. Errors.name(job.jid)
+      .. ' belongs to job '
+      .. Errors.name(jid)
+      .. (state and ', which is ' .. state or '')
+  )
+end
+
+-- What becomes of a job whose key another one holds: 'keep' that one, 'replace' it (it has not
+-- started), or put the new one 'behind' it (it runs); nil: put the new one as if there were none.
+function Unique.answer(command, job, jid, state)
+  local pending = Unique.is_pending(state)
+  if job.conflict == 'take' then
+    return nil
+  elseif job.debounce and pending then
+    return 'replace'
+  elseif job.conflict == 'keep' then
+    return 'keep'
+  elseif job.conflict == 'refuse' then
+    refuse(command, job, jid, state)
+  elseif pending then
+    return 'replace'
+  elseif state == 'running' then
+    return 'behind'
+  end
+  return nil
+end
+
+-- When a debounced job is due that was first put then. One that is due already keeps its place among
+-- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
+function Unique.push_back(job, first)
+  if job.debounce and first then
+    job.first = first
+    local due = scope.now + job.debounce
+    if job.debounce_max then
+      due = math.min(due, first + job.debounce_max)
+    end
+    job.delay = math.max(0, due - scope.now)
+    job.overdue = due < scope.now and due or nil
+  end
+end

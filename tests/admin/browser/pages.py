@@ -1,0 +1,42 @@
+"""Which pages a visit of the whole admin has: each of them, in each of its forms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django_qless.admin.links import quote
+from tests.admin.routes import names
+
+if TYPE_CHECKING:
+    from tests.admin.content import Content
+
+APP = "/admin/django_qless/"
+
+LISTS = (
+    *("overview", "queue", "job", "failure", "worker"),
+    *("recurring", "tracked", "tag", "option"),
+)
+QUEUE_TABS = ("waiting", "running", "scheduled", "depends", "stalled", "recurring")
+SEARCHES = (
+    "?state=complete",
+    "?state=waiting&klass=tests.*&tag=common",
+    "?jid=no-such-job",
+)
+
+
+def pages_of(content: Content) -> list[str]:
+    """Return the paths of the pages that show something; actions are apart."""
+    known = names(content)
+    jobs = content.jobs
+    found = [f"{APP}", *(f"{APP}{model}/" for model in LISTS)]
+    found += [
+        f"{APP}queue/{quote(content.queues[0])}/change/?tab={t}" for t in QUEUE_TABS
+    ]
+    found.append(f"{APP}queue/{quote(content.queues[1])}/change/")
+    found += [f"{APP}job/{query}" for query in SEARCHES]
+    found += [f"{APP}job/{quote(jid)}/change/" for jid in jobs.values()]
+    text = f"{APP}job/{quote(jobs['failed'])}/text/?part="
+    found += [f"{text}arguments", f"{text}failure"]
+    for model in ("failure", "worker", "recurring", "tag", "option"):
+        found += [f"{APP}{model}/{quote(name)}/change/" for name in known[model]]
+    return found

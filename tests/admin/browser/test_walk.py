@@ -1,0 +1,99 @@
+"""Every page, in every look, under a strict Content-Security-Policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.admin.browser.pages import pages_of
+from tests.admin.routes import places
+from tests.admin.strictness import POLICY
+
+if TYPE_CHECKING:
+    from tests.admin.browser.scene import Scene
+    from tests.admin.browser.visitor import Visitor
+
+pytestmark = pytest.mark.xdist_group("walk")
+
+Visit = Callable[..., "Visitor"]
+
+LUMINANCE = """
+(() => {
+  const [r, g, b] = getComputedStyle(document.body).backgroundColor.match(/\\d+/g);
+  return (0.2126 * r + 0.7152 * g + 0.0722 * b) / 255;
+})()
+"""
+
+
+@pytest.fixture
+def pages(scene: Scene) -> list[str]:
+    """All that can be looked at: pages, and what actions ask before they act."""
+    asking = [
+        place.url
+        for place in places(scene.content, "tests.admin.urls", NOTHING_DECLARED, most=1)
+        if place.route.acts and place.route.ending not in NOTHING_DECLARED
+    ]
+    return pages_of(scene.content) + asking
+
+
+#: What code declares: nothing does here.
+NOTHING_DECLARED = {"recurring_reset": ["-"]}
+
+
+def test_light(visit: Visit, pages: list[str]) -> None:
+    """Nothing is on the console, and nothing that axe-core calls serious."""
+    visitor = visit("light")
+    for path in pages:
+        visitor.go(path)
+        visitor.check_access()
+        if visitor.value(LUMINANCE) < 0.8:
+            visitor.fault("is not light")
+    assert not visitor.faults, "\n".join(visitor.faults)
+
+
+def test_dark(visit: Visit, pages: list[str]) -> None:
+    """The same in the dark: what can be read by day can be read by night."""
+    visitor = visit("dark")
+    for path in pages:
+        visitor.go(path)
+        visitor.check_access("color-contrast")
+        if visitor.value(LUMINANCE) > 0.2:
+            visitor.fault("is not dark")
+    assert not visitor.faults, "\n".join(visitor.faults)
+
+
+@pytest.mark.parametrize("look", ["narrow", "rtl"])
+def test_shapes(visit: Visit, pages: list[str], look: str) -> None:
+    """Pages fit in 320 px, and in a script that runs from right to left."""
+    visitor = visit(look)
+    for path in pages:
+        visitor.go(path)
+        visitor.check_width()
+        if (visitor.value("document.documentElement.dir") == "rtl") != (look == "rtl"):
+            visitor.fault("runs in the wrong direction")
+    assert not visitor.faults, "\n".join(visitor.faults)
+
+
+def test_without_scripts(visit: Visit, pages: list[str]) -> None:
+    """Without JavaScript the pages are all there, and hide what would need it."""
+    visitor = visit(java_script_enabled=False)
+    for path in pages:
+        visitor.go(path)
+        # Nothing to choose an interval by, as nothing refreshes.
+        for box in visitor.page.locator("[data-refresh]").all():
+            if box.is_visible():
+                visitor.fault("shows what only works with scripts")
+    assert not visitor.faults, "\n".join(visitor.faults)
+
+
+def test_the_policy_is_strict(scene: Scene, visit: Visit) -> None:
+    """What the walk stands on: the policy is sent, and the browser obeys it."""
+    visitor = visit()
+    response = visitor.page.goto(f"{scene.url}/admin/django_qless/queue/")
+    assert response is not None
+    assert response.headers["content-security-policy"] == POLICY
+    assert "unsafe" not in POLICY
+    visitor.value("document.body.setAttribute('style', 'color: red')")
+    assert any("style" in fault for fault in visitor.faults)

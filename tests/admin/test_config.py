@@ -1,0 +1,250 @@
+"""The options: what is said of each, and how they are set and reset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.messages import get_messages
+from django.test import override_settings
+from django.urls import reverse
+
+from django_qless.admin.actions.option_fields import number_text
+from django_qless.admin.links import quote
+from django_qless.core.options import OPTIONS
+from django_qless.declared import apply_declared, set_by_operators
+from tests.admin.reading import Page, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from django.http import HttpResponse
+    from django.test import Client as Browser
+
+    from django_qless.core import Client
+    from tests.servers import Server
+
+LIST = "/admin/django_qless/option/"
+
+
+def url(what: str, option: str, query: str = "") -> str:
+    """Return the URL of the page of an option, or of an action on it."""
+    return reverse(f"admin:django_qless_option_{what}", args=[quote(option)]) + query
+
+
+def rows(page: Page) -> dict[str, list[str]]:
+    """Return what the list says of each option, by its name."""
+    return {row[0]: row[1:] for row in page.table("Options of this alias")[1:]}
+
+
+def done(response: HttpResponse) -> str:
+    """Return the message that tells what was done."""
+    assert response.status_code == 302, response.content.decode()
+    return str(list(get_messages(response.wsgi_request))[-1])
+
+
+@pytest.fixture
+def declared(server: Server, qless: Client) -> Iterator[None]:
+    """Some options are declared in the settings, and a worker has applied them."""
+    alias = {
+        "LOCATION": server.url,
+        "CONFIG": {"jobs-history": 86400},
+        "QUEUES": {"mail": {"weight": 2}},
+    }
+    with override_settings(QLESS={"default": alias}):
+        apply_declared()
+        yield
+
+
+def test_all_options_are_there(admin_browser: Browser, qless: Client) -> None:
+    shown = rows(read(admin_browser.get(LIST)))
+    assert list(shown) == [option.name for option in OPTIONS]
+    value, default, by, meaning = shown["jobs-history"]
+    assert (value, default, by) == ("604800 7 d", "604800", "default")
+    assert meaning == "For how many seconds completed jobs are kept."
+
+
+def test_who_has_set_them(
+    admin_browser: Browser, qless: Client, declared: None
+) -> None:
+    qless.config_set("mail-weight", 5)
+    qless.config_set("heartbeat", 60)
+    qless.config_set("a-free-one", "green")
+    shown = rows(read(admin_browser.get(LIST)))
+    assert shown["jobs-history"][:3] == ["86400 1 d", "604800", "QLESS"]
+    assert shown["mail-weight"][:3] == ["5", "1", "operator (QLESS says 2)"]
+    assert shown["heartbeat"][:3] == ["60 1 min", "60", "operator"]
+    assert shown["a-free-one"][:3] == ["green", "", "operator"]
+    assert shown["grace-period"][2] == "default"
+    assert "declared" not in shown
+    by_operators = {
+        name for name, row in shown.items() if row[2].startswith("operator")
+    }
+    assert by_operators == set_by_operators()
+
+
+def test_options_of_queues_lead_there(admin_browser: Browser, qless: Client) -> None:
+    qless.config_set("mail-heartbeat", 5)
+    page = read(admin_browser.get(LIST))
+    assert page.links()["Queue mail"] == "/admin/django_qless/queue/mail/change/"
+    assert "of this queue" in rows(page)["mail-heartbeat"][3]
+
+
+def test_a_long_list_has_parts(admin_browser: Browser, qless: Client) -> None:
+    for n in range(95):
+        qless.config_set(f"q{n:02}-weight", n)
+    page = read(admin_browser.get(LIST))
+    assert f"1–100 of {95 + len(OPTIONS)}" in page.text
+    assert "q94-weight" in rows(read(admin_browser.get(page.links()["Next"])))
+
+
+def test_one_option(admin_browser: Browser, qless: Client, declared: None) -> None:
+    qless.config_set("mail-weight", 5)
+    facts = read(admin_browser.get(url("change", "mail-weight"))).facts()
+    assert facts == {
+        "Value": "5",
+        "Default": "1",
+        "Declared by QLESS": "2",
+        "Set by": "operator",
+        "Queue": "mail",
+    }
+
+
+def test_set(admin_browser: Browser, qless: Client) -> None:
+    response = admin_browser.post(url("set", "heartbeat"), {"value": "90"})
+    assert done(response) == "The option heartbeat is 90 now; it was 60."
+    assert response["Location"] == url("change", "heartbeat")
+    assert qless.config_get("heartbeat") == "90"
+    entry = LogEntry.objects.get()
+    assert entry.object_id == "heartbeat"
+    assert entry.get_change_message() == "The option heartbeat is 90 now; it was 60."
+    page = read(admin_browser.get(url("change", "heartbeat")))
+    assert "superuser The option heartbeat is 90 now" in page.section(
+        "What operators did"
+    )
+
+
+def test_set_a_text(admin_browser: Browser, qless: Client) -> None:
+    admin_browser.post(url("set", "application"), {"value": "shop"})
+    assert qless.config_get("application") == "shop"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("heartbeat", "0", "more than 0"),
+        ("heartbeat", "soon", "number"),
+        ("heartbeat", "nan", "number"),
+        ("heartbeat", "", "required"),
+        ("mail-heartbeat", "-3", "more than 0"),
+        ("grace-period", "-1", "at least 0"),
+        ("max-job-history", "0", "at least 1"),
+        ("stats-history", "1.5", "multiple"),
+        ("jobs-history-count", "1e300", "less than or equal"),
+        ("max-worker-age", "0.5", "at least 1"),
+        ("mail-weight", "-1", "at least 0"),
+        ("application", "x" * 70_000, "65536"),
+    ],
+)
+def test_values_that_cannot_be(
+    admin_browser: Browser, qless: Client, option: str, value: str, words: str
+) -> None:
+    before = qless.config_all()
+    response = admin_browser.post(url("set", option), {"value": value})
+    assert words in read(response, 400).text
+    assert qless.config_all() == before
+    assert not LogEntry.objects.exists()
+
+
+def test_reset_to_the_default(admin_browser: Browser, qless: Client) -> None:
+    qless.config_set("heartbeat", 90)
+    asked = read(admin_browser.get(url("reset", "heartbeat"))).text
+    assert "which is 90? It becomes 60 again, its default." in asked
+    message = done(admin_browser.post(url("reset", "heartbeat")))
+    assert message == "The option heartbeat is 60 again; it was 90."
+    assert qless.config_get("heartbeat") == 60
+
+
+def test_reset_to_what_is_declared(
+    admin_browser: Browser, qless: Client, declared: None
+) -> None:
+    qless.config_set("jobs-history", 5)
+    asked = read(admin_browser.get(url("reset", "jobs-history"))).text
+    assert "It becomes 86400 again, as the setting QLESS declares." in asked
+    admin_browser.post(url("reset", "jobs-history"))
+    assert qless.config_get("jobs-history") == "86400"
+
+
+def test_reset_a_free_option(admin_browser: Browser, qless: Client) -> None:
+    qless.config_set("a-free-one", "green")
+    response = admin_browser.post(url("reset", "a-free-one"))
+    assert done(response) == "The option a-free-one is not set again; it was green."
+    assert response["Location"] == LIST
+    assert qless.config_get("a-free-one") is None
+
+
+@pytest.mark.parametrize("what", ["change", "set", "reset"])
+@pytest.mark.parametrize("option", ["nonsense", "declared", "-weight"])
+def test_options_that_there_are_none_of(
+    admin_browser: Browser, qless: Client, declared: None, what: str, option: str
+) -> None:
+    before = qless.config_all()
+    page = read(admin_browser.get(url(what, option)), 404)
+    assert f"There is no option “{option}”" in page.text
+    if what != "change":
+        response = admin_browser.post(url(what, option), {"value": "3"})
+        assert response.status_code == 404
+    assert qless.config_all() == before
+
+
+@pytest.mark.parametrize(
+    "kind", ["view", "view+act_on_queues", "act_on_config", "staff"]
+)
+@pytest.mark.parametrize("verb", ["set", "reset"])
+def test_who_may_not_act_is_refused(
+    as_user: Callable[[str], Browser], qless: Client, kind: str, verb: str
+) -> None:
+    qless.config_set("heartbeat", 90)
+    browser = as_user(kind)
+    assert browser.get(url(verb, "heartbeat")).status_code == 403
+    assert browser.post(url(verb, "heartbeat"), {"value": "9"}).status_code == 403
+    assert qless.config_get("heartbeat") == "90"
+
+
+def test_who_may_only_look(as_user: Callable[[str], Browser], qless: Client) -> None:
+    page = read(as_user("view").get(url("change", "heartbeat")))
+    assert "needs the permission “Can change options”" in page.text
+    assert not [each for each in page.root.all("form") if "set" in each.text.lower()]
+
+
+@pytest.mark.parametrize("verb", ["set", "reset"])
+def test_gets_ask_and_change_nothing(
+    admin_browser: Browser, qless: Client, verb: str
+) -> None:
+    qless.config_set("heartbeat", 90)
+    read(admin_browser.get(url(verb, "heartbeat")))
+    assert qless.config_get("heartbeat") == "90"
+
+
+def test_another_alias(admin_browser: Browser, qless: Client) -> None:
+    admin_browser.post(url("set", "heartbeat", "?alias=other"), {"value": "7"})
+    assert qless.config_get("heartbeat") == 60
+    page = read(admin_browser.get(f"{LIST}?alias=other"))
+    assert rows(page)["heartbeat"][0] == "7"
+    assert LogEntry.objects.get().get_change_message().startswith("[other] ")
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (12.5, "12.5"),
+        (0.1, "0.1"),
+        (3.0, "3"),
+        (2**40, "1099511627776"),
+        (1e-7, "0.0000001"),
+    ],
+)
+def test_numbers_as_text(number: float, text: str) -> None:
+    assert number_text(float(number)) == text

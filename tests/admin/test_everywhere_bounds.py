@@ -1,0 +1,95 @@
+"""What every page costs at most: calls of the server, bytes, and nothing changed.
+
+The same pages at full size, with their times: `python -m tests.admin.bounds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from django.test import override_settings
+
+from tests.admin import bounds
+from tests.admin.masses import SMALL, Masses
+from tests.jobs_app.models import Feed
+from tests.lua.keyspace import snapshot
+
+if TYPE_CHECKING:
+    import redis
+    from django.test import Client as Browser
+
+    from django_qless.core import Client
+    from tests.servers import Server
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def feed() -> Feed:
+    return Feed.objects.create(title="news")
+
+
+@pytest.fixture(params=[False, True], ids=["usual-names", "long-names"])
+def masses(
+    qless: Client, feed: Feed, request: pytest.FixtureRequest
+) -> Iterator[Masses]:
+    """Many of everything, and what is largest of each kind."""
+    with override_settings(ROOT_URLCONF=bounds.URLCONF):
+        masses = Masses(qless, SMALL, long_names=request.param)
+        masses.load(feed, Feed.objects.create(title="old"))
+        yield masses
+
+
+@pytest.fixture
+def watching(server: Server) -> Iterator[redis.Redis]:
+    """A client that looks at what the server is asked."""
+    client = server.client(decode_responses=True)
+    yield client
+    client.close()
+
+
+def test_there_are_so_many(masses: Masses, qless: Client) -> None:
+    assert len({queue.name for queue in qless.queues()}) >= SMALL.queues
+    groups = qless.failure_groups(0, 1)
+    assert groups.total_groups == SMALL.groups
+    assert groups.total_jobs == SMALL.failed + 1
+    assert qless.worker_views(0, 1).total >= SMALL.workers
+    view = qless.job_view(masses.popular)
+    assert view is not None
+    assert view.dependents_total >= SMALL.dependents
+
+
+def test_every_page(
+    masses: Masses, feed: Feed, watching: redis.Redis, admin_browser: Browser
+) -> None:
+    pages = bounds.pages(masses, feed)
+    assert len(pages) > 100
+    admin_browser.get(pages["overview_changelist"])  # The core is loaded once.
+    before = snapshot(watching)
+    costs = {
+        name: bounds.cost(watching, admin_browser, url) for name, url in pages.items()
+    }
+    assert {name: each.troubles for name, each in costs.items() if each.troubles} == {}
+    assert snapshot(watching) == before
+    # It does count: the page of a queue asks for many things.
+    assert len(costs[f"queue_change {masses.large_queue}"].commands) > 10
+
+
+def test_what_a_page_must_not_do_is_seen(
+    qless: Client, watching: redis.Redis, admin_browser: Browser
+) -> None:
+    class Writing:
+        """Asks for more than pages do, and changes something."""
+
+        def get(self, url: str) -> object:
+            for number in range(21):
+                qless.config_set("colour", number)
+            return admin_browser.get(url)
+
+    cost = bounds.cost(watching, Writing(), "/admin/")
+    calls, sends, changes = cost.troubles
+    assert calls.endswith(" calls")
+    assert "_write" in sends or "_drain" in sends
+    assert changes.endswith(" changes")

@@ -1,0 +1,95 @@
+"""Texts that try to be markup, in every field there is, on every page: they stay texts."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.admin.browser.pages import pages_of
+from tests.admin.content import fill
+from tests.admin.hostile import MARK, STRINGS, marked, together
+from tests.admin.markup import Markup
+from tests.admin.routes import places
+
+if TYPE_CHECKING:
+    from django.test import Client as Browser
+
+    from django_qless.core import Client
+
+pytestmark = pytest.mark.django_db
+
+#: What a page's own code never has: it would be against the policy, too.
+FORBIDDEN = ("style", "srcdoc", "background", "formaction", "autofocus")
+
+LINKS = ("href", "src", "action", "xlink:href", "poster", "data")
+
+
+def born(html: str) -> list[str]:
+    """Return what of the page has come out of a text: elements, attributes, addresses."""
+    found: list[str] = []
+    page = Markup(html)
+    found += page.duplicate_attributes
+    for tag, attributes in page.elements:
+        if MARK in tag or tag in ("iframe", "video", "math", "base", "object", "embed"):
+            found.append(tag)
+        if tag == "script" and not attributes.get("src", "").startswith("/static/"):
+            found.append(f"{tag} {attributes}")
+        for name, value in attributes.items():
+            strange = MARK in name or name.startswith("on") or name in FORBIDDEN
+            if strange or (name in LINKS and not re.match(r"[/?#]|$", value)):
+                found.append(f"{tag} {name}={value}")
+            if name in LINKS and re.match(r"[/\\]{2}", value):
+                found.append(f"{tag} {name}={value}")
+    return found
+
+
+def unescaped(text: str, html: str) -> bool:
+    """Return whether a text that needs escaping stands in the page as it is."""
+    return any(sign in text for sign in "<>\"'&") and text in html
+
+
+#: As many at once as a name may hold beside its own words.
+GROUPS = together(160)
+
+
+@pytest.mark.parametrize("numbers", GROUPS)
+def test_texts_stay_texts(
+    numbers: tuple[int, ...], qless: Client, admin_browser: Browser
+) -> None:
+    content = fill(qless, marked(*numbers))
+    texts = [STRINGS[number] for number in numbers]
+    asking = places(content, "tests.admin.urls", {"recurring_reset": ["-"]}, most=1)
+    urls = pages_of(content) + [
+        place.url for place in asking if "recurring" not in place.route.ending
+    ]
+    faults, shown = [], 0
+    for url in urls:
+        response = admin_browser.get(url)
+        html = response.content.decode()
+        shown += MARK in html
+        faults += [f"{url}: {fault}" for fault in born(html)]
+        faults += [
+            f"{url}: {text!r} as it is" for text in texts if unescaped(text, html)
+        ]
+        if numbers != GROUPS[0]:
+            continue
+        parts = admin_browser.get(url, {"live": "1"}, HTTP_ACCEPT="application/json")
+        if parts.headers["Content-Type"] == "application/json":
+            for name, part in parts.json()["parts"].items():
+                faults += [f"{url} {name}: {fault}" for fault in born(part)]
+                faults += [
+                    f"{url} {name}: {text!r}" for text in texts if unescaped(text, part)
+                ]
+    assert not faults, "\n".join(faults)
+    assert shown > len(urls) / 2, "The texts have to be on the pages."
+
+
+def test_the_test_sees_what_it_is_for() -> None:
+    for text in STRINGS:
+        if re.search(r"<[a-z/]", text) and not text.startswith(("&", "</form><")):
+            assert born(f'<p title="{text}">{text}</p>') or unescaped(text, text)
+    assert born("<a href='javascript:x'>") and born("<p onclick=x>")
+    assert born("<a href=//elsewhere>") and born("<script>x</script>")
+    assert not born("<a href='/admin/?a=b'>x</a><script src='/static/x.js'></script>")

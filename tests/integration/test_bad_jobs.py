@@ -1,0 +1,386 @@
+"""What cannot be a job is told when it is declared, or by a check, with file and line."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.db import models, transaction
+
+from django_qless import job, methods, places
+from django_qless.checks import jobs as job_checks
+from django_qless.exceptions import InvalidJob, InvalidOption
+from django_qless.registry import registry
+
+HERE = "tests/integration/test_bad_jobs.py"
+
+
+def line_of(function: Callable[..., Any]) -> int:
+    return inspect.unwrap(function).__code__.co_firstlineno
+
+
+class TestPlaces:
+    def test_functions_methods_and_classes(self) -> None:
+        def wrapped() -> None:
+            pass
+
+        @functools.wraps(wrapped)
+        def wrapper() -> None:
+            pass
+
+        line = wrapped.__code__.co_firstlineno
+        for thing in (wrapped, wrapper, property(wrapped), functools.partial(wrapper)):
+            assert places.place_of(thing) == f"{HERE}:{line}"
+        line = inspect.findsource(TestPlaces)[1] + 1
+        assert places.place_of(TestPlaces) == f"{HERE}:{line}"
+        assert places.place_of(len) == places.place_of(5) == places.at(len) == ""
+
+    def test_elsewhere_it_is_the_whole_path(self, tmp_path, monkeypatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert places.place_of(line_of).startswith("/")
+
+    def test_each_error_of_a_declaration_has_it(self) -> None:
+        def function() -> None:
+            pass
+
+        place = f"{HERE}:{line_of(function)}: "
+        for options, kind in [
+            ({"retries": -1}, InvalidOption),
+            ({"retrys": 1}, InvalidOption),
+            ({"after_jids": ["x"]}, InvalidOption),
+            ({"after": 5}, InvalidOption),
+            ({}, InvalidJob),
+        ]:
+            with pytest.raises(kind) as caught:
+                job(**options)(function) if options else job(function)
+            assert str(caught.value).startswith(place)
+            assert str(caught.value).count(HERE) == 1
+
+
+class TestFunctions:
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            (lambda: job(lambda: 1), "is a lambda, which has no name of its own"),
+            (lambda: job(property(len)), "a property cannot be a job"),
+            (lambda: job(functools.cached_property(len)), "a property cannot be a job"),
+            (lambda: job("x")(5), "is no function"),
+            (lambda: job("x")(functools.partial(len)), "is no function"),
+            (lambda: job([].append), "is bound to an object"),
+            (lambda: job(TestPlaces().test_functions_methods_and_classes), "is bound"),
+            (lambda: job(job(name="twice.job")(lambda: 1)), "has @job twice"),
+        ],
+    )
+    def test_what_is_none(self, make, message) -> None:
+        with pytest.raises(InvalidJob, match=message):
+            make()
+
+    def test_one_that_yields(self) -> None:
+        def generator() -> Iterator[int]:
+            yield 1
+
+        async def asynchronous() -> Any:
+            yield 1
+
+        for function in (generator, asynchronous):
+            with pytest.raises(InvalidJob, match="yields; a job returns"):
+                job(name="yields")(function)
+
+    def test_a_program_that_was_started(self, monkeypatch) -> None:
+        def function() -> None:
+            pass
+
+        function.__module__, function.__qualname__ = "__main__", "function"
+        main = types.ModuleType("__main__")
+        monkeypatch.setitem(sys.modules, "__main__", main)
+        with pytest.raises(InvalidJob, match="in the program that was started"):
+            job(function)
+        assert job(name="main.named")(function).name == "main.named"
+        # `python -m shop.jobs` has a name that a worker can import.
+        main.__spec__ = types.SimpleNamespace(name="shop.jobs")  # type: ignore[assignment]
+        assert job(function).name == "shop.jobs.function"
+
+    def test_two_of_one_name(self) -> None:
+        first = job(name="the.same")(_nothing)
+        with pytest.raises(InvalidJob) as caught:
+            job(name="the.same")(_nothing_either)
+        assert f"{HERE}:{line_of(first)}" in str(caught.value)
+        assert f"{HERE}:{line_of(_nothing_either)}" in str(caught.value)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _nothing_either() -> None:
+    pass
+
+
+class TestMethods:
+    def test_without_a_place_for_the_row(self) -> None:
+        with pytest.raises(InvalidJob, match=r"takes no self: write def act\(self"):
+
+            class Bare1(models.Model):  # noqa: DJ008
+                class Meta:
+                    app_label = "rows_app"
+
+                @job
+                def act() -> None: ...  # type: ignore[misc]
+
+        with pytest.raises(InvalidJob, match=r"takes no cls: write def act\(cls"):
+
+            class Bare2(models.Model):  # noqa: DJ008
+                class Meta:
+                    app_label = "rows_app"
+
+                @classmethod
+                @job
+                def act(*, cls: Any) -> None: ...  # type: ignore[misc]
+
+    def test_self_and_cls_in_the_wrong_place(self) -> None:
+        with pytest.raises(InvalidJob, match=r"@classmethod\n    @job\n    def digest"):
+
+            class Digest1(models.Model):  # noqa: DJ008
+                class Meta:
+                    app_label = "rows_app"
+
+                @job
+                def digest(cls) -> None: ...  # noqa: N805
+
+        with pytest.raises(InvalidJob, match="takes self, but as a class method"):
+
+            class Digest2(models.Model):  # noqa: DJ008
+                class Meta:
+                    app_label = "rows_app"
+
+                @classmethod
+                @job
+                def digest(self) -> None: ...  # noqa: N804
+
+    def test_in_the_place_of_django_s_own(self) -> None:
+        with pytest.raises(InvalidJob, match=r"place of delete, which Django .*_later"):
+
+            class Deleted(models.Model):  # noqa: DJ008
+                class Meta:
+                    app_label = "rows_app"
+
+                @job
+                def delete(self) -> None:  # type: ignore[override]
+                    """Would be called by Django, too."""
+
+    def test_in_the_place_of_a_field(self) -> None:
+        class Titled(models.Model):
+            title = models.CharField(max_length=5)
+
+            class Meta:
+                abstract = True
+
+        class WithJob:
+            @job
+            def owner_id(self) -> None: ...
+
+        with pytest.raises(
+            InvalidJob, match=r"title and a field of rows_app\.Overriding"
+        ):
+
+            class Overriding(Titled):  # noqa: DJ008
+                class Meta:
+                    app_label = "rows_app"
+
+                @job
+                def title(self) -> None: ...
+
+        with pytest.raises(
+            InvalidJob, match=r"owner_id and a field of rows_app\.Mixed"
+        ):
+
+            class Mixed(WithJob, models.Model):  # noqa: DJ008
+                owner = models.ForeignKey("rows_app.Note", models.CASCADE)
+
+                class Meta:
+                    app_label = "rows_app"
+
+    @pytest.mark.parametrize(
+        "above", [transaction.atomic, property, functools.cached_property]
+    )
+    def test_hidden_by_what_stands_above(self, above) -> None:
+        with pytest.raises(InvalidJob, match="is hidden by a decorator above @job"):
+
+            class Covered(models.Model):  # noqa: DJ008
+                class Meta:
+                    app_label = "rows_app"
+
+                @above
+                @job
+                def act(self) -> None: ...
+
+    def test_beside_it_is_fine(self) -> None:
+        class Beside(models.Model):  # noqa: DJ008
+            class Meta:
+                app_label = "rows_app"
+
+            @job
+            def act(self) -> None: ...
+
+            safely = transaction.atomic(act)
+            quickly = functools.partialmethod(act)
+
+        assert registry.get("rows_app.Beside.act") is not None
+
+
+class TestAfter:
+    def test_a_name_that_is_none(self) -> None:
+        with pytest.raises(InvalidJob) as caught:
+
+            class Missing(models.Model):  # noqa: DJ008
+                class Meta:
+                    app_label = "rows_app"
+
+                @job
+                def refresh(self) -> None: ...
+
+                @job(after="refrsh")
+                def parse(self) -> None: ...
+
+        message = str(caught.value)
+        assert message.startswith(f"{HERE}:")
+        assert "rows_app.Missing.parse: after='refrsh': there is no such job" in message
+        assert (
+            "those of rows_app.Missing are parse, refresh. Did you mean 'refresh'?"
+            in message
+        )
+        assert registry.get("rows_app.Missing.refresh") is None
+
+    def test_a_circle_is_shown(self) -> None:
+        with pytest.raises(InvalidJob, match="circle: one → three → two → one"):
+
+            class Circle(models.Model):  # noqa: DJ008
+                class Meta:
+                    app_label = "rows_app"
+
+                @job(after="three")
+                def one(self) -> None: ...
+
+                @job(after="one")
+                def two(self) -> None: ...
+
+                @job(after="two")
+                def three(self) -> None: ...
+
+    def test_a_child_that_takes_a_job_away(self) -> None:
+        class Chained(models.Model):
+            class Meta:
+                abstract = True
+
+            @job
+            def refresh(self) -> None: ...
+
+            @job(after="refresh")
+            def parse(self) -> None: ...
+
+        with pytest.raises(
+            InvalidJob, match=r"refresh of rows_app\.Unchained is no job"
+        ):
+
+            class Unchained(Chained):  # noqa: DJ008
+                class Meta:
+                    app_label = "rows_app"
+
+                def refresh(self) -> None: ...
+
+    def test_one_that_needs_arguments(self) -> None:
+        with pytest.raises(InvalidJob, match=r"put without arguments, but .*'url'"):
+
+            class Needy(models.Model):  # noqa: DJ008
+                class Meta:
+                    app_label = "rows_app"
+
+                @job
+                def refresh(self, url: str) -> None: ...
+
+                @job(after="refresh")
+                def parse(self) -> None: ...
+
+    def test_one_that_is_the_same_for_all_rows(self) -> None:
+        with pytest.raises(InvalidJob, match=r"for all rows.* use unique=True"):
+
+            class Same(models.Model):  # noqa: DJ008
+                class Meta:
+                    app_label = "rows_app"
+
+                @job(unique="refresh")
+                def refresh(self) -> None: ...
+
+                @job(after="refresh")
+                def parse(self) -> None: ...
+
+    def test_full_names_are_judged_by_a_check(self) -> None:
+        @job(after="nowhere.at.all", name="after.nothing")
+        def function() -> None: ...
+
+        @job(after="circle.two", name="circle.one", unique=True)
+        def one() -> None: ...
+
+        @job(after="circle.one", name="circle.two", unique=True)
+        def two() -> None: ...
+
+        try:
+            found = {each.msg: each for each in job_checks.check_jobs()}
+        finally:
+            for name in ("after.nothing", "circle.one", "circle.two"):
+                del registry._types[name]
+        wrong = [text for text, each in found.items() if each.id.endswith("E019")]
+        assert len(wrong) == 3
+        assert f"{HERE}:{line_of(function)}: after.nothing: after='nowhere.at.all'" in (
+            " ".join(wrong)
+        )
+        assert "circle.two: after= goes in a circle: two → one → two" in " ".join(wrong)
+
+
+class TestChecks:
+    def ids(self) -> list[str]:
+        return [message.id.rpartition(".")[2] for message in job_checks.check_jobs()]
+
+    def test_what_the_tests_have(self) -> None:
+        assert self.ids() == []
+
+    def test_a_function_that_is_hidden(self, monkeypatch) -> None:
+        module = types.ModuleType("hidden_jobs")
+        exec("def act(): ...", vars(module))
+        module.act.__module__ = "hidden_jobs"
+        monkeypatch.setitem(sys.modules, "hidden_jobs", module)
+        module.act = transaction.atomic(job(module.act))  # type: ignore[attr-defined]
+        try:
+            [message] = [m for m in job_checks.check_jobs() if "E020" in m.id]
+        finally:
+            del registry._types["hidden_jobs.act"]
+        assert "hidden_jobs.act is hidden by a decorator above @job" in message.msg
+
+    def test_a_job_that_a_relation_replaces(self, monkeypatch) -> None:
+        bound = methods.bound[-1]
+        value = vars(bound.model)[bound.attribute]
+        setattr(bound.model, bound.attribute, object())
+        try:
+            [message] = [m for m in job_checks.check_jobs() if "E021" in m.id]
+        finally:
+            setattr(bound.model, bound.attribute, value)
+        assert message.msg.startswith(places.place_of(bound.job_type.function))
+        assert f"related_name '{bound.attribute}'" in message.hint
+
+    def test_a_method_that_nothing_can_be_called_on(self, monkeypatch) -> None:
+        monkeypatch.setattr(methods, "declared", [])
+        module = types.ModuleType("homeless_jobs")
+        module.job = job  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        text = "class Tools:\n    @job\n    def lost(self): ..."
+        exec(compile(text, "homeless_jobs.py", "exec"), vars(module))
+        [message] = job_checks.check_jobs()
+        assert message.id == "django_qless.W004"
+        assert message.msg.startswith(
+            "homeless_jobs.py:2: homeless_jobs.Tools.lost cannot be put: no model has it"
+        )

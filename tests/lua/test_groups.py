@@ -1,0 +1,80 @@
+"""Failure groups as pages show them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lua.keyed import Keyed, settlement
+
+
+def fail(keyed: Keyed, jid: str, group: str, now: float, message: str = "m") -> None:
+    keyed.put(jid, now)
+    [job] = keyed.take(1, now=now)
+    keyed.settle([settlement(jid, job["token"], "fail", group, message)], now=now)
+
+
+@pytest.fixture
+def failed(keyed: Keyed) -> Keyed:
+    """Three groups: the largest is the oldest."""
+    for number in range(3):
+        fail(keyed, f"a{number}", "large", 10 + number, f"message {number}")
+    fail(keyed, "b0", "late", 50)
+    fail(keyed, "c0", "middle", 30)
+    fail(keyed, "c1", "middle", 31)
+    return keyed
+
+
+def test_by_number_the_largest_first(failed: Keyed) -> None:
+    found = failed.json("failure.groups", "count", 0, 10, now=60)
+    assert (found["total_groups"], found["total_jobs"]) == (3, 6)
+    assert found["groups"] == [
+        ["large", 3, 10, 12, "a2", "klass", "queue", "message 2", "message 2"],
+        ["middle", 2, 30, 31, "c1", "klass", "queue", "m", "m"],
+        ["late", 1, 50, 50, "b0", "klass", "queue", "m", "m"],
+    ]
+
+
+def test_by_the_last_failure(failed: Keyed) -> None:
+    found = failed.json("failure.groups", "last", 0, 10, now=60)["groups"]
+    assert [group[0] for group in found] == ["late", "middle", "large"]
+
+
+def test_pages(failed: Keyed) -> None:
+    found = failed.json("failure.groups", "count", 1, 1, now=60)
+    assert [group[0] for group in found["groups"]] == ["middle"]
+    assert found["total_groups"] == 3
+    assert not failed.json("failure.groups", "count", 3, 9, now=60)["groups"]
+    assert not failed.json("failure.groups", "count", 0, 0, now=60)["groups"]
+
+
+def test_one_group(failed: Keyed) -> None:
+    assert failed.json("failure.group", "middle", now=60)[:2] == ["middle", 2]
+    assert failed.call("failure.group", "nosuch", now=60) is None
+
+
+def test_an_entry_of_the_log_behind_the_failure_does_not_mislead(failed: Keyed) -> None:
+    failed.call("log", "c1", "failed", '{"group":"x"}', now=55)
+    failed.call("log", "c1", "seen", now=56)
+    assert failed.json("failure.group", "middle", now=60)[2:4] == [30, 31]
+
+
+@pytest.mark.parametrize("before", ["", "x", "xx", "xxx"])
+@pytest.mark.parametrize("letter", ["a", "é", "→", "😀"])
+def test_the_message_is_cut_between_characters(
+    keyed: Keyed, before: str, letter: str
+) -> None:
+    message = before + letter * 400
+    fail(keyed, "jid", "group", 1, message)
+    head = keyed.json("failure.group", "group", now=2)[7]
+    assert message.startswith(head)
+    assert 300 - 3 <= len(head.encode()) <= 300
+
+
+def test_a_short_message_is_whole(keyed: Keyed) -> None:
+    fail(keyed, "jid", "group", 1, "é" * 150)
+    assert keyed.json("failure.group", "group", now=2)[7] == "é" * 150
+
+
+def test_an_unknown_order(keyed: Keyed) -> None:
+    refused = keyed.refusal("failure.groups", "size", 0, 5, now=0)
+    assert refused == ("BADARG failure.groups(): order must be count or last, not size")

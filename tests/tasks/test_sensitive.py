@@ -1,0 +1,47 @@
+"""Tasks with arguments and results that nobody is to see."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from django_qless import jobs
+from django_qless.redaction import HIDDEN, may_show_result, redact
+from tests.tasks import work
+from tests.tasks.installed import InvalidTask, task
+
+
+@pytest.mark.parametrize("name", [None, "renamed.since"])
+def test_arguments_are_hidden(qless, drain, name) -> None:
+    for result, expected in (
+        (work.log_in.enqueue("ann", "hunter2"), ["ann", HIDDEN]),
+        (work.in_secret.enqueue("hunter2", 5), [HIDDEN, 5]),
+    ):
+        handle = jobs[result.id]
+        text = redact(name or handle.name, handle.data).text
+        assert json.loads(text)["args"] == expected
+    drain()
+    result.refresh()
+    assert result.return_value == "hunter2"
+    assert result.args == ["hunter2", 5]
+
+
+def test_results_are_hidden(qless) -> None:
+    hidden, shown = (
+        jobs[each.id]
+        for each in (work.log_in.enqueue("ann"), work.in_secret.enqueue("x"))
+    )
+    assert not may_show_result(hidden.name, hidden.data)
+    assert not may_show_result("renamed.since", hidden.data)
+    assert may_show_result(shown.name, shown.data)
+
+
+def test_a_name_that_is_no_parameter_is_refused(qless) -> None:
+    with pytest.raises(InvalidTask, match=r"names 'passwort'.*it has none"):
+        task(sensitive="passwort")(work.plain)
+
+
+def test_it_belongs_to_the_code(qless) -> None:
+    with pytest.raises(InvalidTask, match="belongs to the job's code"):
+        work.log_in.using(sensitive=True)
