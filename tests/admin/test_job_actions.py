@@ -122,6 +122,17 @@ def test_time_out(admin_browser: Browser, qless: Client) -> None:
     assert act(admin_browser, "timeout").status_code == 409
 
 
+def test_time_out_of_a_job_that_no_worker_has(
+    admin_browser: Browser, qless: Client
+) -> None:
+    """The page that asks names no worker, but the state that stands in the way."""
+    put(qless)
+    page = admin_browser.get(url("timeout")).content.decode()
+    assert "Its state is “waiting”." in page
+    assert "from its worker" not in page
+    assert act(admin_browser, "timeout").status_code == 409
+
+
 def test_undepend(admin_browser: Browser, qless: Client) -> None:
     for jid in ("a", "b", "c"):
         put(qless, jid)

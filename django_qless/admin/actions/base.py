@@ -33,6 +33,8 @@ class Action(View):
     """The last part of the URL, and the end of its name."""
     label: ClassVar[_StrOrPromise]
     """What the button says."""
+    confirm: ClassVar[_StrOrPromise] = ""
+    """What the button of the page that asks says, if `label` could be misread there."""
     danger: ClassVar[bool] = False
     """Whether what it does cannot be undone: pages ask before they do it."""
     form_class: ClassVar[type[forms.Form]] = forms.Form

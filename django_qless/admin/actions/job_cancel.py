@@ -33,6 +33,7 @@ class CancelJob(JobAction):
 
     verb = "cancel"
     label = gettext_lazy("Cancel")
+    confirm = gettext_lazy("Cancel the job")
     danger = True
     is_done = False
 

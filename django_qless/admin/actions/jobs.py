@@ -271,11 +271,13 @@ class TimeOutJob(JobAction):
     danger = True
 
     def question(self) -> str:
-        """Return what follows from it."""
+        """Return what follows from it; of a job that no worker has, what it is."""
+        if not is_held(self.brief):
+            return super().question()
         return _(
             "Take %(klass)s from its worker %(worker)s? What it did so far may be done "
             "twice: it comes first in its queue, and runs again."
-        ) % {"klass": self.brief.klass, "worker": self.brief.worker or "–"}
+        ) % {"klass": self.brief.klass, "worker": self.brief.worker}
 
     def act(self, fields: dict[str, Any]) -> str:
         """Take it."""

@@ -91,6 +91,8 @@ class Verb:
     question: Any
     done: Any
     act: Callable[[Client, Sequence[str], Any], Each]
+    #: What the button of the page that asks says, if `label` could be misread there.
+    confirm: _StrOrPromise = ""
     #: Whether a job is one to do it to, and has not been dealt with already.
     wants: Callable[[Brief, Any], bool] = lambda brief, value: True
     #: What follows from it; "" if the question says it all.
@@ -127,6 +129,7 @@ _ALL = (
         ngettext_lazy("Canceled %(count)s job.", "Canceled %(count)s jobs.", "n"),
         lambda client, jids, _value: client.cancel_each(jids),
         wants=lambda brief, _value: brief.state != "complete",
+        confirm=_("Cancel the jobs"),
         note=_(
             "They are deleted with their arguments and their history. This cannot be "
             "undone. A job that is running is told to stop."

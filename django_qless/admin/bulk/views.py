@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 MOST_CHOSEN = 1000
 """Jobs that may be ticked."""
+BY_HAND = 4
+"""Chunks that a click deals with where no script carries on."""
 AGAIN = 5.0
 """Seconds until a browser tries again when the server did not answer."""
 
@@ -78,7 +80,9 @@ class BulkView(Action):
         self.check(run)
         self.verb_of_run = run.verb
         if run.entry is not None:
-            return self.show(self.stop(run) if "stop" in post else run)
+            if "stop" in post:
+                return self.show(self.stop(run))
+            return self.show(run, 1 if self._wants_json else BY_HAND)
         form = run.verb.form_class(post)
         if not form.is_valid():
             return self.ask_with(run, form, status=400)
@@ -175,8 +179,16 @@ class BulkView(Action):
         """Deal with no more jobs."""
         return replace(run, stopped=True)
 
-    def show(self, run: Run) -> HttpResponseBase:
-        """Deal with a chunk, and return how far it is."""
+    def show(self, run: Run, chunks: int = 1) -> HttpResponseBase:
+        """Deal with a chunk or some, and return how far it is."""
+        for _chunk in range(chunks):
+            run, problem, wait = self._step(run)
+            if run.ended or problem or wait:
+                break
+        return self._answer(run, problem, wait)
+
+    def _step(self, run: Run) -> tuple[Run, str, float]:
+        """Deal with a chunk; return how far it is, a problem or "", seconds to wait."""
         started, problem, wait = time.monotonic(), "", 0.0
         try:
             run = run.step(self.client, self.now)
@@ -186,13 +198,12 @@ class BulkView(Action):
         except QlessError as error:
             problem, run = str(error), replace(run, stopped=True)
         self._keep_log(run, problem)
-        return self._answer(run, problem, wait)
+        return run, problem, wait
 
     def _answer(self, run: Run, problem: str, wait: float) -> HttpResponseBase:
-        wants_json = "application/json" in self.request.headers.get("Accept", "")
         if run.finished and not run.refused and not problem:
             messages.success(self.request, str(self.done_words(run)))
-            if wants_json:
+            if self._wants_json:
                 return JsonResponse({"location": self.next_url()})
             return HttpResponseRedirect(self.next_url())
         content = {
@@ -205,7 +216,7 @@ class BulkView(Action):
             "next": self.next_url(),
             "links": self.links,
         }
-        if wants_json:
+        if self._wants_json:
             part = "admin/django_qless/parts/bulk_progress.html"
             html = render_to_string(part, content, self.request)
             answer = JsonResponse({"html": html, "ended": run.ended, "wait": wait})
@@ -259,6 +270,10 @@ class BulkView(Action):
         if self.verb_of_run is not None and self.verb_of_run.state == "failed":
             return self.links.url("failure_changelist")
         return self.links.url("job_changelist")
+
+    @property
+    def _wants_json(self) -> bool:
+        return "application/json" in self.request.headers.get("Accept", "")
 
     @property
     def _user(self) -> str:
