@@ -136,8 +136,9 @@ class ServerError(QlessError):
 
 
 class ConnectionLost(ServerError):
-    """The server did not answer, so whether a change was made is unknown; it is made at
-    most once. Is the server running, and is its address right?"""
+    """The server did not answer. Of a change that the call asked for it is not known
+    whether it was made: once, or not at all. Is the server running, and is its address
+    right?"""
 
 
 class ServerBusy(ServerError):
