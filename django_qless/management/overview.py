@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from django_qless.core.commands.looking import MOST_QUEUES
 from django_qless.management.words import span, table
 
 if TYPE_CHECKING:
@@ -32,15 +33,23 @@ class Overview:
     def of(cls, client: Client) -> Overview:
         """Ask the server."""
         counts = client.queues()
-        lags = client.lag([queue.name for queue in counts]) if counts else []
+        names = [queue.name for queue in counts]
+        lags = client.lag(names) if names else []
+        # A queue's own count knows of intervals only, and of none that is paused.
+        recurring = [
+            number
+            for start in range(0, len(names), MOST_QUEUES)
+            for number in client.recurring_of(names[start : start + MOST_QUEUES])
+        ]
         return cls(
             queues=[
                 {
                     **queue._asdict(),
                     "pause": queue.pause._asdict() if queue.pause else None,
+                    "recurring": number,
                     "lag": lag,
                 }
-                for queue, lag in zip(counts, lags, strict=True)
+                for queue, lag, number in zip(counts, lags, recurring, strict=True)
             ],
             failures=client.failed(),
             workers=[worker._asdict() for worker in client.workers()],

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.test import override_settings
 
+from django_qless.core import Put
 from django_qless.management.commands.qless_worker import Command
 from django_qless.worker.options import WorkerOptions
 from django_qless.worker.pools.kinds import KINDS
@@ -333,6 +334,24 @@ class TestStatus:
         assert queue["lag"] > 0
         assert status["failures"] == {}
         assert [worker["name"] for worker in status["workers"]] == ["w1"]
+
+    def test_all_that_recurs_is_counted(self, project: Project, client: Client) -> None:
+        """By interval, by cron, and what is paused; in more queues than one call takes."""
+        put = [Put(f"j{number}", f"q{number}", "k", "{}") for number in range(201)]
+        client.put_many("", put)
+        client.schedule_set("a", "q7", "k", "[]", every=60)
+        client.schedule_set("b", "q7", "k", "[]", cron="0 4 * * *")
+        client.schedule_set("c", "q200", "k", "[]", cron="0 5 * * *")
+        client.schedule_pause("c")
+        code, output, _ = project.manage("qless_status", "--json")
+        assert code == 0
+        queues = json.loads(output)["queues"]
+        counts = {queue["name"]: queue["recurring"] for queue in queues}
+        assert len(counts) == 201
+        assert {name: number for name, number in counts.items() if number} == {
+            "q7": 2,
+            "q200": 1,
+        }
 
     def test_without_a_server_it_says_so(self, tmp_path: Path) -> None:
         project = Project(LOCATION=f"unix://{tmp_path}/nowhere.sock")
