@@ -138,7 +138,8 @@ if django.VERSION >= (6, 0):
 
         @pytest.fixture(autouse=True)
         def backport(self) -> Any:
-            import django_tasks
+            # As an installed app has it: only then the backends follow the settings.
+            import django_tasks.signals
 
             return django_tasks
 
