@@ -15,6 +15,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import processes
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -57,7 +59,7 @@ class Combination:
     def test(self, arguments: list[str]) -> bool:
         """Run all tests in the environment."""
         python = str(self.folder / "bin" / "python")
-        pytest = [python, "-m", "pytest", "-n", "auto", "--dist", "loadgroup"]
+        pytest = [python, "-m", "pytest", *processes.options()]
         return succeeds(*pytest, "--quiet", *arguments)
 
 

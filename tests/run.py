@@ -17,7 +17,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import postgres, servers
+from tests import postgres, processes, servers
 from tests.admin.browser import chrome
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -77,7 +77,7 @@ def run(*command: str, name: str) -> bool:
 
 def run_tests(arguments: list[str]) -> bool:
     """Run pytest on all processors."""
-    pytest = [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "loadgroup"]
+    pytest = [sys.executable, "-m", "pytest", *processes.options()]
     return run(*pytest, "--quiet", *arguments, name="pytest")
 
 
