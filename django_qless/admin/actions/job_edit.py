@@ -80,10 +80,11 @@ class EditJob(JobAction):
     @cached_property
     def job(self) -> Job:
         """The job as it is now. Raises Missing."""
-        job = self.client.get(self.name)
-        if job is None:
+        # Not `get`, which names all jobs that wait for it, however many these are.
+        view = self.client.job_view(self.name, links=0, history=1)
+        if view is None:
             raise Missing(no_job(self.name))
-        return job
+        return view.job
 
     @cached_property
     def text(self) -> str:
