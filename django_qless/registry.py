@@ -60,6 +60,14 @@ class JobType:
         return self.binding in (Binding.ROW, Binding.MODEL)
 
     @property
+    def model(self) -> Any:
+        """The model that the function is called on or on a row of.
+
+        Any, as this module does not know Django, and None for jobs on nothing.
+        """
+        return self.owner if self.on_something else None
+
+    @property
     def origin(self) -> str:
         """Where the function is written, and on which model it runs."""
         written = f"{module_of(self.function)}.{self.function.__qualname__}"

@@ -150,7 +150,7 @@ class RowJobs:
         return None if places or not place or GLOB & set(place) else f"{place}.*"
 
     def _key(self, job_type: JobType) -> tuple[Any, list[str]]:
-        owner: type[Model] = job_type.owner  # type: ignore[assignment]
+        owner: type[Model] = job_type.model
         return key_of(self._row, owner), [database_of(self._row, owner)]
 
 
@@ -166,9 +166,11 @@ def _is_in_use(job_type: JobType) -> bool:
 
 
 def _reference(row: Model, job_type: JobType) -> tuple[Any, str]:
-    owner: type[Model] = job_type.owner  # type: ignore[assignment]
+    owner: type[Model] = job_type.model
     part = row_part(job_type.name, key_of(row, owner), database_of(row, owner))
-    return _referred_to(f'{{"v":1{part}}}')  # type: ignore[return-value]
+    reference = _referred_to(f'{{"v":1{part}}}')
+    assert reference is not None, part
+    return reference
 
 
 def _referred_to(data: str) -> tuple[Any, str] | None:

@@ -29,9 +29,9 @@ from django_qless.core import (
 )
 
 if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
     from django.http import HttpRequest, HttpResponseBase
 
-    from django_qless.admin.site import EntryAdmin
     from django_qless.core import Client
 
 
@@ -59,7 +59,7 @@ class View:
     allowed: ClassVar[tuple[str, ...]] = ("GET", "HEAD")
 
     def __init__(
-        self, admin: EntryAdmin, request: HttpRequest, segment: str | None = None
+        self, admin: ModelAdmin[Any], request: HttpRequest, segment: str | None = None
     ) -> None:
         self.admin, self.request = admin, request
         self.name = "" if segment is None else unquote(segment)

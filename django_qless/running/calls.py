@@ -47,7 +47,7 @@ def prepared(current: CurrentJob) -> Call:
     envelope = decode(current.reserved.data, sensitive=sensitive)
     args: list[Any] = envelope.args
     if job_type.binding is Binding.ROW:
-        row = load_row(job_type.owner, envelope.row, envelope.database)  # type: ignore[arg-type]
+        row = load_row(job_type.model, envelope.row, envelope.database)
         args = [row, *args]
     elif job_type.binding is Binding.MODEL:
         args = [job_type.owner, *args]

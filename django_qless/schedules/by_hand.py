@@ -64,7 +64,7 @@ class Subject(NamedTuple):
                     f"{job_type.name}: each row has one schedule of this job, so key= "
                     "has no use: calling recur again changes it."
                 )
-            owner: type[Model] = job_type.owner  # type: ignore[assignment]
+            owner: type[Model] = job_type.model
             database = database_of(self.row, owner)
             return ids_of(job_type, key_of(self.row, owner), [database])
         if not re.fullmatch(r"[\w.~-]{0,50}", str(key), re.ASCII):
@@ -165,11 +165,7 @@ def change_to_set(
     if subject.row is not None:
         # The row may be deleted before the commit at which the schedule is made.
         row_endings.listen(options.alias, job_type)
-        row = arguments.reference(
-            job_type.name,
-            subject.row,
-            job_type.owner,  # type: ignore[arg-type]
-        )
+        row = arguments.reference(job_type.name, subject.row, job_type.model)
     definition: dict[str, Any] = {
         **timetable.for_core(),
         "queue": options.queue,
@@ -211,7 +207,7 @@ def change_to_end(subject: Subject, options: Options) -> tuple[Change, Sequence[
 def _waits(subject: Subject, options: Options) -> Sequence[str]:
     databases = outlet.databases_of(options.on_commit)
     if subject.row is not None and options.on_commit is None:
-        owner: type[Model] = subject.job_type.owner  # type: ignore[assignment]
+        owner: type[Model] = subject.job_type.model
         databases = outlet.databases_of(None, database_of(subject.row, owner))
     return outlet.open_ones(subject.job_type.name, databases) if databases else ()
 

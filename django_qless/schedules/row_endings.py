@@ -86,7 +86,7 @@ def listen_to_all(alias: str) -> None:
 
 def listen(alias: str, job_type: JobType) -> None:
     """Listen for deletions in the model of a job, its proxies included."""
-    owner: type[Model] = job_type.owner  # type: ignore[assignment]
+    owner: type[Model] = job_type.model
     concrete = owner._meta.concrete_model
     for model in owner._meta.apps.get_models(include_auto_created=True):
         if model._meta.concrete_model is concrete:
@@ -125,7 +125,7 @@ def has_ended_with_row(job_type: JobType, job: CurrentJob) -> bool:
         return False
     envelope = from_json(job.reserved.data)
     key, database = revive(envelope.get("row")), envelope.get("db", DEFAULT_DB_ALIAS)
-    owner: type[Model] = job_type.owner  # type: ignore[assignment]
+    owner: type[Model] = job_type.model
     try:
         load_row(owner, key, database)
     except RowGone:
@@ -150,7 +150,7 @@ def _deleted(
     *, instance: Model, using: str, alias: str, job_type: JobType, **kwargs: Any
 ) -> None:
     # The key is known now, and no longer when the transaction commits.
-    owner: type[Model] = job_type.owner  # type: ignore[assignment]
+    owner: type[Model] = job_type.model
     key, known_in = key_of(instance, owner), {using, database_of(instance, owner)}
     ending = Ending(alias, ids_of(job_type, key, known_in))
     if not outlet.current().waits(using):

@@ -64,7 +64,7 @@ def rows_of(job_type: JobType) -> QuerySet[Any]:
     Raises Fail (group `bad-rows`) if what the declaration names gives no such rows, and
     NotDeclared.
     """
-    owner: type[Model] = job_type.owner  # type: ignore[assignment]
+    owner: type[Model] = job_type.model
     rows = job_type.schedule.rows if job_type.schedule else None
     if rows is None:
         raise NotDeclared(
@@ -115,7 +115,7 @@ def put_one(job_type: JobType, plan: Plan, tick: str, data: str, key: str) -> in
     row, instance = "", None
     if job_type.binding is Binding.ROW:
         envelope = from_json(data)
-        owner: type[Model] = job_type.owner  # type: ignore[assignment]
+        owner: type[Model] = job_type.model
         of_row = revive(envelope["row"])
         database = envelope.get("db", DEFAULT_DB_ALIAS)
         try:

@@ -114,7 +114,7 @@ class CapturedJob:
             return None
         database = envelope.get("db", "default")
         key = arguments.decode(self.put.data).row
-        return load_row(job_type.owner, key, database)  # type: ignore[arg-type]
+        return load_row(job_type.model, key, database)
 
     def matches(self, job: Any, *args: Any, **kwargs: Any) -> bool:
         """Return whether it is such a job: as `assert_enqueued` judges it."""

@@ -62,19 +62,24 @@ class EnqueueForm(forms.Form):
     def __init__(self, methods: Sequence[Method], *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._methods = {each.attribute: each for each in methods}
-        choices = [(each.attribute, each.call) for each in methods]
-        self.fields["job"].choices = choices  # type: ignore[attr-defined]
+        # Any: the form's dictionary of fields does not know their kinds.
+        job: Any = self.fields["job"]
+        job.choices = [(each.attribute, each.call) for each in methods]
         for name, field in self.fields.items():
             if field.help_text:
                 field.widget.attrs["aria-describedby"] = f"id_{name}_helptext"
 
     def clean_arguments(self) -> list[Any]:
         """Return the positional arguments."""
-        return self._read("arguments", list, _("a JSON list, such as [1, 2]"))  # type: ignore[no-any-return]
+        what = _("a JSON list, such as [1, 2]")
+        found: list[Any] = self._read("arguments", list, what)
+        return found
 
     def clean_keywords(self) -> dict[str, Any]:
         """Return the arguments by name."""
-        return self._read("keywords", dict, _('a JSON object, such as {"a": 1}'))  # type: ignore[no-any-return]
+        what = _('a JSON object, such as {"a": 1}')
+        found: dict[str, Any] = self._read("keywords", dict, what)
+        return found
 
     def clean(self) -> dict[str, Any]:
         """Refuse a call that the method does not take."""

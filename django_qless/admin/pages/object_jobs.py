@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 class OfObject(View):
     """A page or an action about an object of a model that has rows."""
 
-    admin: JobsAdminMixin  # type: ignore[assignment]
+    admin: JobsAdminMixin
 
     def __init__(
         self, admin: JobsAdminMixin, request: HttpRequest, object_id: str
     ) -> None:
-        super().__init__(admin, request, object_id)  # type: ignore[arg-type]
+        super().__init__(admin, request, object_id)
         self.aliases = aliases_of(admin.model)
         self.alias = request.GET.get("alias") or self.aliases[0]
         self.links = Links(admin.admin_site.name, self.alias)

@@ -50,6 +50,7 @@ class QueuePage(Page):
         tab = self.request.GET.get("tab", "")
         return tab if tab in SHOWN else ""
 
+    # Of other pages it is known with the class; here the request picks it.
     @property
     def template(self) -> str:  # type: ignore[override]
         """The template of the tab."""
@@ -107,6 +108,7 @@ class QueuePage(Page):
 
     def jobs(self) -> dict[str, Any]:
         """Return a part of the jobs in the tab's state."""
+        # A text of the query that `tab` has found among the kinds of lists.
         state: ListKind = self.tab  # type: ignore[assignment]
         total, offset = getattr(self.counts, state), self.number("offset")
         found = self.client.placed_briefs([(state, self.name, offset, COUNT)])

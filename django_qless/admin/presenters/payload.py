@@ -16,6 +16,8 @@ from django_qless.redaction import may_show_result, redact
 from django_qless.registry import Binding, JobType, registry
 
 if TYPE_CHECKING:
+    from django.db.models import Model
+
     from django_qless.admin.views import View
     from django_qless.core import Job
 
@@ -146,10 +148,10 @@ def _row(value: Any, klass: str, view: View) -> tuple[str, str]:
     job_type = job_type_of(klass)
     if not isinstance(value, dict) or "row" not in value or job_type is None:
         return "", ""
-    model = job_type.owner
-    if job_type.binding is not Binding.ROW or model is None:
+    if job_type.binding is not Binding.ROW:
         return "", ""
-    opts, key = model._meta, value["row"]  # type: ignore[attr-defined]
+    model: type[Model] = job_type.model
+    opts, key = model._meta, value["row"]
     text = f"{opts.label} {key if isinstance(key, (str, int)) else json.dumps(key)}"
     if isinstance(key, (list, dict)):
         return text, ""
