@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 if TYPE_CHECKING:
     from django_qless.admin.views import View
+    from django_qless.selection import Page
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,20 @@ def scanned(
         next_url=_at(view, following) if following else "",
         next_words=_("Continue"),
     )
+
+
+def selected(
+    view: View, rows: Sequence[Any], page: Page, *, offset: int, searched: bool
+) -> Listing:
+    """Return a part of a selection: of a list, or what a search in it has found."""
+    where: dict[str, Any] = {
+        "offset": offset,
+        "total": page.total,
+        "following": page.following,
+    }
+    if searched:
+        return scanned(view, rows, count=page.scanned, **where)
+    return listing(view, rows, **where)
 
 
 def number(value: int) -> str:

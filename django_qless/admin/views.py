@@ -91,7 +91,7 @@ class View:
         try:
             return self.answer()
         except (Missing, *NOT_FOUND) as error:
-            return self.render("missing.html", {"problem": str(error)}, status=404)
+            return self.render("problem.html", {"problem": str(error)}, status=404)
         except BadArgument as error:
             return self.render("problem.html", {"problem": str(error)}, status=400)
         except (QlessError, ImproperlyConfigured) as error:

@@ -14,15 +14,6 @@ MONTHS = (
     "January February March April May June July August September October November "
     "December"
 ).split()
-NICKNAMES = {
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@hourly": "0 * * * *",
-}
 
 _Namer = Callable[[str], "str | None"]
 
@@ -37,7 +28,10 @@ def interval_in_words(seconds: float) -> str:
 
 def cron_in_words(text: str, timezone: str = "") -> str:
     """Return when a cron text fires, with the time zone behind it."""
-    fields = NICKNAMES.get(text.strip().lower(), text).lower().split()
+    # Only here: it loads cronsim, which the start of a process need not wait for.
+    from django_qless.worker.cron import NAMES
+
+    fields = NAMES.get(text.strip().lower(), text).lower().split()
     words = _of_fields(*fields) if len(fields) == 5 else None
     if words is None:
         words = f"cron {' '.join(text.split())}"

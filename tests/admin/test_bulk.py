@@ -354,7 +354,9 @@ def test_a_form_serves_its_owner_only(qless, browser, as_user) -> None:
     run = asked(browser, address)
     somebody = as_user("superuser")
     assert somebody.post(address, {"run": run}).status_code == 400
-    assert browser.post(address, {"run": run[:-1] + "A"}).status_code == 400
+    # Another character than the last one, whichever that is.
+    forged = run[:-1] + ("E" if run.endswith("A") else "A")
+    assert browser.post(address, {"run": forged}).status_code == 400
     assert browser.post(address + "&alias=other", {"run": run}).status_code == 400
     assert qless.failed() == {"g": 2}
     assert LogEntry.objects.count() == 0

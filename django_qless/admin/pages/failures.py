@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from django_qless import models
 from django_qless.admin.bulk import bulk_url
-from django_qless.admin.listing import Listing, listing, scanned
+from django_qless.admin.listing import Listing, listing, selected
 from django_qless.admin.presenters.failures import group_rows, verbs
 from django_qless.admin.presenters.job import job_rows
 from django_qless.admin.presenters.operators import deeds
@@ -111,19 +111,8 @@ class FailurePage(Page):
         selection = Selection(group=self.name, **self.chosen)
         offset = self.number("offset")
         page = selection.briefs(self.client, offset=offset, count=ROWS)
-        rows = job_rows(page.jobs, self)
-        if not self.chosen:
-            return listing(
-                self, rows, offset=offset, total=page.total, following=page.following
-            )
-        return scanned(
-            self,
-            rows,
-            offset=offset,
-            count=page.scanned,
-            total=page.total,
-            following=page.following,
-        )
+        rows, searched = job_rows(page.jobs, self), bool(self.chosen)
+        return selected(self, rows, page, offset=offset, searched=searched)
 
     def verbs(self) -> list[tuple[str, str, bool]]:
         """Return what can be done to all jobs that match."""

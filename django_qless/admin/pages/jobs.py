@@ -11,7 +11,7 @@ from django_qless.admin import bulk, words
 from django_qless.admin.actions import jobs as actions
 from django_qless.admin.actions.job_cancel import CancelJob
 from django_qless.admin.actions.job_edit import EditJob
-from django_qless.admin.listing import Listing, listing, scanned
+from django_qless.admin.listing import Listing, selected
 from django_qless.admin.pages.job import JobPage, JobText
 from django_qless.admin.presenters.job import job_rows
 from django_qless.admin.site import EntryAdmin, Route
@@ -112,18 +112,8 @@ class Jobs(Page):
         offset = self.number("offset")
         page = selection.briefs(self.client, offset=offset, count=ROWS)
         rows = job_rows(page.jobs, self)
-        if page.scanned == len(rows):
-            return listing(
-                self, rows, offset=offset, total=page.total, following=page.following
-            )
-        return scanned(
-            self,
-            rows,
-            offset=offset,
-            count=page.scanned,
-            total=page.total,
-            following=page.following,
-        )
+        searched = page.scanned != len(rows)
+        return selected(self, rows, page, offset=offset, searched=searched)
 
     def states(self, chosen: dict[str, str]) -> list[tuple[str, str, bool]]:
         """Return a tab for each state, which keeps the rest of the search."""
