@@ -7,7 +7,7 @@ PORT ?= 8000
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo admin test check format bench chaos matrix clean
+.PHONY: help demo admin test check format bench chaos mutants matrix clean
 
 help: ## say what can be made (this text)
 	@echo "make TARGET, where TARGET is"
@@ -17,7 +17,8 @@ help: ## say what can be made (this text)
 	@echo "  PYTHON=python3.13   the interpreter that .venv is made with (make clean first)"
 	@echo "  SOURCE=path         make demo: analyse the Python files below this path"
 	@echo "  PORT=8000           make admin: where it can be seen"
-	@echo "  ARGS='-k pop -x'    make test, bench, chaos, matrix: passed on to the program"
+	@echo "  ARGS='-k pop -x'    make test, bench, chaos, mutants, matrix: passed on to the program"
+	@echo "  JOBS=4              make mutants: how many are tried at a time"
 	@echo "  COMBINATIONS='py3.10 py3.13'   make matrix: only those whose name begins so"
 	@echo "  STRICT=1            make test, check: fail if anything was left out"
 
@@ -42,11 +43,14 @@ bench: .venv/test.stamp ## measure, beside the floor: the figures of the README
 chaos: .venv/test.stamp ## break things under workers, for half an hour; counts in chaos-report.md
 	@$(BIN)/python -m tests.chaos.run $(ARGS)
 
+mutants: .venv/test.stamp ## change the core at one place at a time: does a test notice?
+	@$(BIN)/python -m tests.mutants.run $(ARGS)
+
 matrix: ## run the tests with each named combination of Python, Django and redis-py
 	@$(PYTHON) -m tests.matrix $(ARGS)
 
 clean: ## remove environments, tools, caches and builds; data in .qless stay
-	rm -rf .venv .matrix .tools build dist .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf .venv .matrix .mutants .tools build dist .pytest_cache .mypy_cache .ruff_cache \
 	  .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

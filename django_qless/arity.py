@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from django_qless.options import hint_for_arguments
+
 _POSITIONAL = (
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -71,4 +73,5 @@ class Arity:
         try:
             self._signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{whose}{self._signature}: {error}") from None
+            hint = hint_for_arguments(kwargs.keys() - self._signature.parameters.keys())
+            raise TypeError(f"{whose}{self._signature}: {error}{hint}") from None

@@ -31,7 +31,7 @@ from django_qless.values import to_json
 C = TypeVar("C", bound=type)
 
 VERBS = (
-    *("delay", "enqueue", "aenqueue", "using"),
+    *("delay", "adelay", "enqueue", "aenqueue", "using"),
     *("enqueue_many", "aenqueue_many", "args"),
     *("recur", "arecur", "unrecur", "aunrecur"),
 )

@@ -34,6 +34,12 @@ class Alias:
     prefix: str = "ql:"
     options: Mapping[str, Any] = field(default_factory=dict)
     engine: Engine = "auto"
+    project: str = ""
+    """The name of this project beside others in the namespace; "": see `declared.py`."""
+    patience: float | None = None
+    """Seconds for which calls are tried again; None: the client's own."""
+    worker_patience: float | None = None
+    """The same in the processes of a worker."""
     queues: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     middleware: tuple[str, ...] = ()
@@ -120,6 +126,9 @@ def _parsed(name: str, given: Mapping[str, Any]) -> Alias:
         prefix=options.get("PREFIX", "ql:"),
         options=options.get("OPTIONS", {}),
         engine=options.get("ENGINE", "auto"),
+        project=options.get("PROJECT", ""),
+        patience=options.get("PATIENCE"),
+        worker_patience=options.get("WORKER_PATIENCE"),
         queues=options.get("QUEUES", {}),
         config=options.get("CONFIG", {}),
         middleware=tuple(options.get("MIDDLEWARE", ())),

@@ -9,6 +9,7 @@ from typing import Any
 
 from django_qless import conf
 from django_qless.core import AsyncClient, Client
+from django_qless.core.namespace import PATIENCE
 from django_qless.servers import in_tests
 from django_qless.sources import source_of
 
@@ -24,6 +25,7 @@ class Connections:
         self._clients: dict[str, Client] = {}
         self._impatient: dict[str, Client] = {}
         self._async_clients: dict[str, AsyncClient] = {}
+        self._in_worker = False
         self._separate()
 
     def _separate(self) -> None:
@@ -41,6 +43,13 @@ class Connections:
 
     def __contains__(self, alias: str) -> bool:
         return alias in conf.names()
+
+    def enter_worker(self) -> None:
+        """Have the patience that the settings give to workers, from now on."""
+        self._in_worker = True
+        clients = [*self._clients.items(), *self._async_clients.items()]
+        for alias, client in clients:
+            client.patience = self._patience(alias)
 
     def impatient(self, alias: str) -> Client:
         """Return a client for a page that somebody waits for: it gives up in seconds."""
@@ -80,6 +89,7 @@ class Connections:
 
     def _made(self, alias: str, kept: dict[str, Client], **options: Any) -> Client:
         settings = conf.alias(alias)
+        options.setdefault("patience", self._patience(alias))
         with self._lock:
             if alias not in kept:
                 kept[alias] = Client(
@@ -98,8 +108,14 @@ class Connections:
                     source_of(settings).async_client(),
                     prefix=settings.prefix,
                     engine=settings.engine,
+                    patience=self._patience(alias),
                 )
             return self._async_clients[alias]
+
+    def _patience(self, alias: str) -> float:
+        settings = conf.alias(alias)
+        wish = settings.worker_patience if self._in_worker else settings.patience
+        return PATIENCE if wish is None else wish
 
 
 connections = Connections()

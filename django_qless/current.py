@@ -189,7 +189,8 @@ class CurrentJob:
 
         In the order in which they were given, each followed by what it has spawned.
         Those without a result are missing: they returned None, have failed, or their
-        `result_ttl` has passed.
+        `result_ttl` has passed. Raises ResultGone if results were dropped before, as there
+        were too many.
         """
         return self._around.dependency_results(self)
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta, tzinfo
+from collections.abc import Callable, Coroutine
+from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    overload,
+)
 
 from django_qless.classjobs import declare_class
 from django_qless.exceptions import InvalidOption
-from django_qless.functions import Declaration, JobFunction
+from django_qless.functions import MYPY, Declaration, JobFunction
 from django_qless.methods import declare_method
 from django_qless.options import (
     ONLY_USING,
-    Backoff,
-    Exceptions,
-    Factory,
     Options,
-    Unique,
     check,
 )
 from django_qless.places import placed
@@ -28,53 +32,71 @@ from django_qless.sensitive import must_name_parameters
 from django_qless.subjects import called, must_be_possible
 
 if TYPE_CHECKING:
-    from django_qless.schedules.timetable import Rows
+    from typing_extensions import Unpack
+
+    from django_qless.functions import (
+        AsyncClassMethodJob,
+        AsyncJobFunction,
+        ClassMethodJob,
+    )
+    from django_qless.options.typed import DeclaredOptions
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
+T = TypeVar("T")
 R = TypeVar("R")
 C = TypeVar("C", bound=type)
 
 
+class Decorator(Protocol):
+    """What `@job(…)` makes of a class, a coroutine function, a function."""
+
+    @overload
+    def __call__(self, function: C, /) -> C: ...  # type: ignore[overload-overlap]
+
+    if MYPY:
+
+        @overload
+        def __call__(  # type: ignore[overload-overlap]
+            self,
+            function: Callable[Concatenate[type[T], Q], Coroutine[Any, Any, R]],
+            /,
+        ) -> AsyncClassMethodJob[Concatenate[Any, Q], R, AsyncJobFunction[Q, R]]: ...
+        @overload
+        def __call__(
+            self, function: Callable[Concatenate[type[T], Q], R], /
+        ) -> ClassMethodJob[Concatenate[Any, Q], R, JobFunction[Q, R]]: ...
+
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncJobFunction[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> JobFunction[P, R]: ...
+
+
 @overload
 def job(function: C, /) -> C: ...  # type: ignore[overload-overlap]
+
+
+if MYPY:
+
+    @overload
+    def job(  # type: ignore[overload-overlap]
+        function: Callable[Concatenate[type[T], Q], Coroutine[Any, Any, R]], /
+    ) -> AsyncClassMethodJob[Concatenate[Any, Q], R, AsyncJobFunction[Q, R]]: ...
+    @overload
+    def job(
+        function: Callable[Concatenate[type[T], Q], R], /
+    ) -> ClassMethodJob[Concatenate[Any, Q], R, JobFunction[Q, R]]: ...
+
+
+@overload
+def job(function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncJobFunction[P, R]: ...
 @overload
 def job(function: Callable[P, R], /) -> JobFunction[P, R]: ...
 @overload
-def job(
-    queue: str = "default",
-    *,
-    alias: str = "default",
-    name: str | None = None,
-    aliases: Sequence[str] = (),
-    priority: int = 0,
-    delay: float | timedelta = 0,
-    retries: int = 3,
-    backoff: Backoff = None,
-    timeout: float | timedelta | None = None,
-    hard_timeout: float | timedelta | None = None,
-    middleware: Sequence[str | Factory] = (),
-    tags: Sequence[str] = (),
-    on_commit: bool | str | None = None,
-    result_ttl: int = 86400,
-    expires: float | timedelta | None = None,
-    retry_on: Exceptions = (),
-    fail_on: Exceptions = (),
-    unique: Unique = None,
-    unique_for: Literal["waiting", "running"] | float | timedelta = "running",
-    on_conflict: Literal["keep", "replace", "refuse"] = "keep",
-    debounce: float | timedelta | None = None,
-    debounce_max: float | timedelta | None = None,
-    after: str | Sequence[str] = (),
-    on_failure: Literal["block", "cancel", "run"] = "block",
-    sensitive: bool | str | Sequence[str] = (),
-    missing: Literal["fail", "ignore"] = "fail",
-    every: float | timedelta | None = None,
-    cron: str | None = None,
-    timezone: str | tzinfo | None = None,
-    rows: Rows | None = None,
-    offset: float | timedelta | None = None,
-    missed: Literal["all", "last", "none"] | None = None,
-) -> Callable[[Callable[P, R]], JobFunction[P, R]]: ...
+def job(queue: str = "default", **options: Unpack[DeclaredOptions]) -> Decorator: ...
 
 
 def job(queue: Any = None, /, **options: Any) -> Any:

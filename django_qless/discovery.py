@@ -5,6 +5,7 @@ Models are loaded by Django itself. Other names are set by `QLESS_MODULES`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
@@ -38,6 +39,30 @@ def failures() -> Iterator[Failure]:
             import_module(module)
         except Exception as error:  # noqa: BLE001  whatever a user's module may raise
             yield Failure(module, error)
+
+
+def finds(module: str) -> bool:
+    """Return whether a worker, which imports what is found, comes to know this module.
+
+    It is found, or lies in a package that is, or one that is found uses something of it.
+    What is imported in other ways is not seen.
+    """
+    whole, single = [*_modules()], []
+    for app in apps.get_app_configs():
+        whole.append(f"{app.name}.models")
+        single += [app.name, f"{app.name}.apps"]
+    if module in single or any(
+        module == home or module.startswith(f"{home}.") for home in whole
+    ):
+        return True
+    list(failures())
+    itself = sys.modules.get(module, module)
+    loaded = [vars(sys.modules[home]) for home in whole + single if home in sys.modules]
+    return any(
+        value is itself or getattr(value, "__module__", None) == module
+        for members in loaded
+        for value in list(members.values())
+    )
 
 
 def _modules() -> Iterator[str]:

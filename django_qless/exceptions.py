@@ -9,6 +9,7 @@
     └── NoResult                      result() or wait() without a result
         ├── ResultNotReady            not yet
         ├── JobFailed                 never: the job failed
+        ├── ResultGone                not any more: it was kept for a while
         └── JobGone                   nothing is known of the job
 
     Retry, Fail                       raised inside a job: how this run ends
@@ -44,6 +45,7 @@ __all__ = [
     "NoResult",
     "NotPut",
     "QlessError",
+    "ResultGone",
     "ResultNotReady",
     "Retry",
     "RowGone",
@@ -96,8 +98,13 @@ class JobFailed(NoResult):
         return type(self), (self.jid, self.group, self.message)
 
 
+class ResultGone(NoResult):
+    """The job is complete, and what it returned is not kept any more. Ask sooner, give the
+    job a longer result_ttl, or raise results-count or results-bytes in CONFIG."""
+
+
 class JobGone(NoResult):
-    """It was cancelled, it has expired from the history of completed jobs, or it was
+    """It was canceled, it has expired from the history of completed jobs, or it was
     never put: its transaction was rolled back, say."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -26,7 +26,7 @@ from django.db.models import Model
 from django_qless.arity import Arity
 from django_qless.exceptions import InvalidJob
 from django_qless.handle import JobHandle
-from django_qless.options import Options, must_suit_a_call
+from django_qless.options import Options, foreign, must_be_known, must_suit_a_call
 from django_qless.places import module_of
 from django_qless.puts import arguments, outlet, uniqueness
 from django_qless.puts.ahead import NOTHING, Ahead, ahead_of, plain_key
@@ -38,10 +38,17 @@ from django_qless.schedules.methods import Recurs
 from django_qless.sensitive import sensitive_of
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from django_qless.options.typed import CallOptions
     from django_qless.schedules.timetable import DeclaredSchedule
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
+T = TypeVar("T")
+
+MYPY = False
+"""For mypy, and only for mypy, this is True."""
 R = TypeVar("R", covariant=True)
 
 
@@ -142,6 +149,10 @@ class JobFunction(Recurs, Generic[P, R]):
         plan = self._plan or self._bound_plan()
         return await plan.aput(*self._subject(args, kwargs))
 
+    async def adelay(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Put the job, from asynchronous code; the same as `aenqueue`."""
+        return await self.aenqueue(*args, **kwargs)
+
     def args(self, /, *args: P.args, **kwargs: P.kwargs) -> Arguments:
         """Return the arguments of one job, for `enqueue_many`."""
         plan = self._plan or self._bound_plan()
@@ -169,10 +180,18 @@ class JobFunction(Recurs, Generic[P, R]):
             handles += [item.handle for item in parcel.items if not item.spare]
         return handles
 
-    def using(self, **options: Any) -> JobFunction[P, R]:
+    def using(self, **options: Unpack[CallOptions]) -> JobFunction[P, R]:
         """Return a copy that puts its jobs with these options."""
         must_suit_a_call(self.name, options)
+        must_be_known(self.name, options)
         return self._copy(options=self.options.changed(self.name, **options))
+
+    if not MYPY:  # which does not tell a method below @classmethod from others here
+
+        @overload
+        def __get__(
+            self: JobFunction[Concatenate[type[T], Q], R], instance: None, owner: type
+        ) -> JobFunction[Q, R]: ...
 
     @overload
     def __get__(self, instance: None, owner: type) -> JobFunction[P, R]: ...
@@ -195,6 +214,15 @@ class JobFunction(Recurs, Generic[P, R]):
         return self._copy(
             target=MethodType(self.declaration.function, instance), instance=instance
         )
+
+    if not TYPE_CHECKING:  # for which there are no other attributes
+
+        def __getattr__(self, name: str) -> Any:
+            if name in foreign.METHODS:
+                raise AttributeError(
+                    f"{self!r} has no {name}: here it is {foreign.METHODS[name]}"
+                )
+            raise AttributeError(f"JobFunction has no attribute {name!r}")
 
     def bound_to(self, job_type: JobType) -> JobFunction[P, R]:
         """Return the job of one model."""
@@ -326,6 +354,49 @@ class JobFunction(Recurs, Generic[P, R]):
         self._sensitive = sensitive_of(job_type)
         self._plan = Plan(job_type, self.options)
         return self._plan
+
+
+if TYPE_CHECKING:
+
+    class AsyncJobFunction(JobFunction[P, R]):
+        """The job of a coroutine function, whose call is awaited: type checkers only."""
+
+        def __call__(  # type: ignore[override]
+            self, /, *args: P.args, **kwargs: P.kwargs
+        ) -> Coroutine[Any, Any, R]: ...
+
+        def using(self, **options: Unpack[CallOptions]) -> AsyncJobFunction[P, R]: ...
+
+        if not MYPY:
+
+            @overload
+            def __get__(
+                self: AsyncJobFunction[Concatenate[type[T], Q], R],
+                instance: None,
+                owner: type,
+            ) -> AsyncJobFunction[Q, R]: ...
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> AsyncJobFunction[P, R]: ...
+        @overload
+        def __get__(
+            self: AsyncJobFunction[Concatenate[Any, Q], R],
+            instance: object,
+            owner: type,
+        ) -> AsyncJobFunction[Q, R]: ...
+        def __get__(self, instance: Any, owner: type) -> Any: ...
+
+    B = TypeVar("B")
+
+    class ClassMethodJob(JobFunction[P, R], Generic[P, R, B]):
+        """A job below @classmethod, for mypy: `B` is what the class has of it."""
+
+        def __get__(self, instance: Any, owner: type) -> B: ...  # type: ignore[override]
+
+    class AsyncClassMethodJob(AsyncJobFunction[P, R], Generic[P, R, B]):
+        """The same of a coroutine function."""
+
+        def __get__(self, instance: Any, owner: type) -> B: ...  # type: ignore[override]
 
 
 def _arity(declaration: Declaration, job_type: JobType | None) -> Arity:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -11,17 +12,23 @@ from django_qless.connections import connections
 from django_qless.core.commands import Commands
 from django_qless.core.endings import time_left
 from django_qless.core.exceptions import WrongState
-from django_qless.exceptions import JobFailed, JobGone, NotPut, ResultNotReady
+from django_qless.exceptions import (
+    JobFailed,
+    JobGone,
+    NotPut,
+    ResultGone,
+    ResultNotReady,
+)
 from django_qless.values import revive, to_json
 
 if TYPE_CHECKING:
     from django_qless.core import AsyncClient, AsyncJob, Client, Job, Put
     from django_qless.core.calls import Request
-    from django_qless.core.job import Failure
+    from django_qless.core.job import Canceled, Failure
 
 R = TypeVar("R", covariant=True)
 
-ENDED = ("complete", "failed")
+ENDED = ("complete", "failed", "canceled")
 
 
 class JobHandle(Generic[R]):
@@ -99,14 +106,17 @@ class JobHandle(Generic[R]):
 
     @property
     def state(self) -> str:
-        """pending, waiting, scheduled, depends, running, stalled, failed, complete."""
+        """pending, waiting, scheduled, depends, running, stalled, failed, complete or
+        canceled; a canceled job is remembered for a day (`canceled-history`)."""
         if self._job:
             return self._job.state
         if self.pending:
             return "pending"
         if self._known.depends:
             return "depends"
-        return "scheduled" if self._known.delay > 0 else "waiting"
+        due = self._known.at or 0.0
+        is_later = self._known.delay > 0 or due > time.time()
+        return "scheduled" if is_later else "waiting"
 
     @property
     def queue(self) -> str:
@@ -158,6 +168,11 @@ class JobHandle(Generic[R]):
         return self._job.failure if self._job else None
 
     @property
+    def canceled(self) -> Canceled | None:
+        """When it was canceled and why: when, was, why, by; None if it was not."""
+        return self._job.canceled if self._job else None
+
+    @property
     def dependencies(self) -> list[str]:
         """The jids that it still waits for."""
         return list(self._job.dependencies if self._job else self._known.depends)
@@ -186,10 +201,10 @@ class JobHandle(Generic[R]):
         return self._refreshed(await self._aclient().get(self.jid))
 
     def wait(self, timeout: float | None = None) -> JobHandle[R]:
-        """Wait until the job is complete or has failed, and return it as it is then.
+        """Wait until the job is complete, failed or canceled; return it as it is then.
 
         Blocks until the server tells of the end. Raises ResultNotReady after `timeout`
-        seconds (None: wait for ever), and JobGone if the job is cancelled meanwhile.
+        seconds (None: wait for ever), and JobGone if nothing is known of the job.
         """
         client = self._client()
         for left in time_left(timeout):
@@ -214,9 +229,9 @@ class JobHandle(Generic[R]):
     def result(self, timeout: float | None = 0) -> R:
         """Return what the job returned, after at most `timeout` seconds.
 
-        0: now or not at all; None: wait for ever. Raises ResultNotReady, JobFailed, and
-        JobGone when the job has expired or was cancelled. It is None, too, if the
-        `result_ttl` of the job has passed.
+        0: now or not at all; None: wait for ever. Raises ResultNotReady, JobFailed,
+        ResultGone when the `result_ttl` of the job has passed or there were too many
+        results, and JobGone when the job has expired or was cancelled.
         """
         try:
             now = self.wait(timeout)
@@ -225,7 +240,7 @@ class JobHandle(Generic[R]):
             if found is None:
                 raise
             return revive(found)  # type: ignore[no-any-return]
-        return revive(self._client().result(now._completed()))  # type: ignore[no-any-return]
+        return revive(now._returned(self._client().result(now._completed())))  # type: ignore[no-any-return]
 
     async def aresult(self, timeout: float | None = 0) -> R:
         """Return what `result` returns, from asynchronous code."""
@@ -236,7 +251,7 @@ class JobHandle(Generic[R]):
             if found is None:
                 raise
         else:
-            found = await self._aclient().result(now._completed())
+            found = now._returned(await self._aclient().result(now._completed()))
         # A row may be among it: its connection must be one that is looked after.
         return await sync_to_async(revive)(found)  # type: ignore[no-any-return]
 
@@ -324,11 +339,27 @@ class JobHandle(Generic[R]):
         return JobHandle(self.alias, job)
 
     def _completed(self) -> str:
-        """Return the jid if the job is complete; else raise JobFailed."""
+        """Return the jid if the job is complete; else raise JobFailed or JobGone."""
         failure = self.failure
+        if self.canceled:
+            raise JobGone(f"Job {self.jid} ({self.name}) was canceled")
         if self.state == "failed" and failure:
             raise JobFailed(self.jid, failure.group, failure.message)
         return self.jid
+
+    def _returned(self, found: Any) -> Any:
+        """Return what was found, unless there was more to find: raise ResultGone then."""
+        left = self._job.returned if self._job else None
+        if found is None and left is not None:
+            raise ResultGone(
+                f"Job {self.jid} ({self.name}) is complete, but what it returned is gone: "
+                + (
+                    "more results than results-count or results-bytes allow came after it"
+                    if left > 0
+                    else f"its result_ttl passed {-left:.0f} s ago"
+                )
+            )
+        return found
 
     def _has_not_failed(self) -> WrongState:
         return WrongState(f"Job {self.jid} is {self.state}, not failed")

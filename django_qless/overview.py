@@ -144,8 +144,8 @@ class JobsView(_View):
         """Return a page of the jobs with this queue, state, tag, group, klass, worker, jid.
 
         It looks at no more than `scan` jobs and says where the next page begins. klass
-        may have `*` and `?`; jid may be the beginning of one and a `*`. Raises BadArgument
-        for an unknown state.
+        may have `*` and `?`; jid may be the beginning of one and a `*`. Canceled jobs are
+        found by this state, or by their whole id. Raises BadArgument for an unknown state.
         """
         selection = Selection(**chosen)
         return self._page(

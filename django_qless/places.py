@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from django_qless.exceptions import InvalidJob, InvalidOption
@@ -42,6 +44,32 @@ def place_of(thing: Any) -> str:
     except (OSError, TypeError):
         return ""
     return f"{_short(file)}:{line}" if file else ""
+
+
+def both_written(one: Any, other: Any) -> bool:
+    """Return whether both functions of a name stand in the source, apart from each other.
+
+    Otherwise one of them comes from an earlier state of the source, loaded again.
+    """
+    first, second = (
+        getattr(inspect.unwrap(each), "__code__", None) for each in (one, other)
+    )
+    if first is None or second is None or first.co_filename != second.co_filename:
+        return False
+    lines = {first.co_firstlineno, second.co_firstlineno}
+    if len(lines) == 1:
+        return False
+    try:
+        source = Path(first.co_filename).read_bytes()
+        written = {
+            min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            and node.name == first.co_name
+        }
+    except (OSError, SyntaxError, ValueError):
+        return False
+    return lines <= written
 
 
 def at(thing: Any) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_qless.exceptions import InvalidJob
 from django_qless.options import Options
-from django_qless.places import at, module_of
+from django_qless.places import at, both_written, module_of
 
 if TYPE_CHECKING:
     from django_qless.schedules.timetable import DeclaredSchedule
@@ -112,7 +112,10 @@ class Registry:
         for name in (job_type.name, *job_type.aliases):
             other = self._types.get(name) or self._aliases.get(name)
             # A module that is loaded again declares the same jobs again.
-            if other and other.origin != job_type.origin:
+            if other and (
+                other.origin != job_type.origin
+                or both_written(other.function, job_type.function)
+            ):
                 raise InvalidJob(
                     f"Two jobs are called {name!r}: {other.origin}{at(other.function)} "
                     f"and {job_type.origin}{at(job_type.function)}. Give one of them "

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,14 +14,18 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from redis.connection import Connection, ConnectionPool, SSLConnection, parse_url
 
+from django_qless.core.arguments import is_finite
+
 WAYS = ("LOCATION", "CACHE", "EMBEDDED", "SENTINELS", "CLUSTER")
 KNOWN = frozenset(
     {
         *WAYS,
         *("DB", "SERVICE_NAME", "PREFIX", "OPTIONS", "ENGINE"),
         *("QUEUES", "CONFIG", "MIDDLEWARE", "CONTEXT", "ON_OUTAGE", "TEST"),
+        *("PATIENCE", "WORKER_PATIENCE", "PROJECT"),
     }
 )
+MOST_PATIENCE = 3600
 ENGINES = ("auto", "function", "script")
 QUEUE_OPTIONS = {
     "heartbeat": "seconds that a lock lasts",
@@ -35,7 +38,9 @@ QUEUE_LIMITS = ("timeout", "hard_timeout")
 CONFIG_NUMBERS = frozenset(
     {
         *("heartbeat", "grace-period", "jobs-history", "jobs-history-count"),
-        *("stats-history", "histogram-history", "max-worker-age", "max-job-history"),
+        *("results-count", "results-bytes"),
+        *("canceled-history", "canceled-history-count", "max-job-history"),
+        *("stats-history", "histogram-history", "max-worker-age"),
     }
 )
 CONFIG_ENDINGS = ("-heartbeat", "-max-concurrency", "-weight")
@@ -175,6 +180,28 @@ def _engine(options: Mapping[str, Any]) -> Iterator[Problem]:
             f"there is no ENGINE {engine!r}.",
             f"Possible are {', '.join(ENGINES)}.",
         )
+
+
+def _project(options: Mapping[str, Any]) -> Iterator[Problem]:
+    name = options.get("PROJECT", "project")
+    if not isinstance(name, str) or not 0 < len(name.encode()) <= 100:
+        yield Problem(
+            "E034",
+            f"PROJECT must be a text of 1 to 100 bytes, not {name!r}.",
+            "It tells this project from others with recurring jobs in the namespace.",
+        )
+
+
+def _patience(options: Mapping[str, Any]) -> Iterator[Problem]:
+    for name in ("PATIENCE", "WORKER_PATIENCE"):
+        value = options.get(name, 0)
+        if not _number(value) or not 0 <= value <= MOST_PATIENCE:
+            yield Problem(
+                "E033",
+                f"{name} must be a number of seconds from 0 to {MOST_PATIENCE}, not "
+                f"{value!r}.",
+                "For so long a call is tried again while the server cannot be reached.",
+            )
 
 
 def _options(options: Mapping[str, Any]) -> Iterator[Problem]:
@@ -325,7 +352,7 @@ def _test(options: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+    return type(value) in (int, float) and is_finite(value)
 
 
 def redis_options() -> frozenset[str]:
@@ -349,5 +376,6 @@ _OURS = {
 
 _RULES = (
     *(_names, _ways, _location, _cache, _embedded, _prefix, _engine, _options),
+    *(_patience, _project),
     *(_queues, _config, _middleware, _context, _timeouts, _test),
 )

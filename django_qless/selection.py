@@ -25,6 +25,8 @@ IN_QUEUE: tuple[ListKind, ...] = (
     *("waiting", "running", "stalled", "scheduled", "depends"),
 )
 ALL_STATES = (*IN_QUEUE, "failed", "complete")
+#: With that of jobs which are only remembered: they are found if they are asked for.
+SEARCHED_STATES = (*ALL_STATES, "canceled")
 
 #: Jobs that one page looks at; one call looks at no more.
 SCANNED = 1000
@@ -56,7 +58,7 @@ class Selection:
     """Which jobs. All that is given must hold.
 
     klass may have `*` and `?`. jid is an id, or how it begins: `abc*`. worker is the one
-    that holds the job.
+    that holds the job. Canceled jobs are found by this state, or by their whole id.
     """
 
     queue: str | None = None
@@ -69,9 +71,9 @@ class Selection:
 
     def __post_init__(self) -> None:
         """Raise BadArgument for a state that there is none of, or what cannot be."""
-        if self.state is not None and self.state not in ALL_STATES:
+        if self.state is not None and self.state not in SEARCHED_STATES:
             raise BadArgument(
-                f"state must be one of {', '.join(ALL_STATES)}, not {self.state!r}"
+                f"state must be one of {', '.join(SEARCHED_STATES)}, not {self.state!r}"
             )
         if self.group is not None and self.state not in (None, "failed"):
             raise BadArgument(
@@ -177,6 +179,9 @@ class Selection:
 
     def _sources(self) -> Steps[list[Source]]:
         """Ask for the shortest lists in which all the jobs chosen are."""
+        if self.state == "canceled":
+            number = yield Commands.canceled_count.build(None)
+            return [Source(number, "canceled", "")] if number else []
         if self.group is not None:
             listing = yield Commands.failed_jobs.build(None, self.group, 0, 1)
             return [Source(listing.total, "group", self.group)]

@@ -6,6 +6,7 @@ Qless.Arguments = Arguments
 
 local find, gsub, floor = string.find, string.gsub, math.floor
 local HUGE = math.huge
+local MOST = 1e300 -- sums of what is not beyond it are finite
 
 Arguments.most = 1000 -- items one call may name
 Arguments.data_bytes = 512 * 1024
@@ -24,6 +25,30 @@ function Arguments.given(command, what, value)
   return value
 end
 
+-- The name of a queue, a worker or a job. (No name at all stands for "none" in records.)
+function Arguments.name(command, what, value)
+  if value == '' then
+    Errors.argument(command, what .. ' must not be empty')
+  end
+  return Arguments.given(command, what, value)
+end
+
+-- Who puts jobs: with KEYS perhaps nobody that a lock could be lost to, ''.
+function Arguments.asking(command, worker)
+  if scope.keyed then
+    return Arguments.given(command, 'worker', worker)
+  end
+  return Arguments.name(command, 'worker', worker)
+end
+
+-- What shows that the caller holds a job: the token with KEYS, the worker's name without.
+function Arguments.proof(command, value)
+  if scope.keyed then
+    return Arguments.given(command, 'token', value)
+  end
+  return Arguments.name(command, 'worker', value)
+end
+
 -- Most numbers are small and whole: these need no second look, and no printing (redis.call
 -- prints a number with 17 digits each time).
 local SMALL, TEXTS = {}, {}
@@ -37,16 +62,20 @@ function Arguments.text_of(number)
   return TEXTS[number] or string.format('%.17g', number)
 end
 
--- A finite decimal number. tonumber alone takes 0x10, nan, inf and blanks.
+-- A finite decimal number. (tonumber alone takes 0x10, nan and inf.) Old clients may put blanks
+-- around it.
 function Arguments.number(command, what, value)
   local small = SMALL[value]
   if small then
     return small
   end
   Arguments.given(command, what, value)
-  local number = not find(value, '[^%d.eE+-]') and tonumber(value)
+  local plain = find(value, scope.keyed and '^[%d.eE+-]+$' or '^%s*[%d.eE+-]+%s*$')
+  local number = plain and tonumber(value)
   if not number or number ~= number or number == HUGE or number == -HUGE then
     refuse(command, what, value, 'must be a finite decimal number')
+  elseif number > MOST or number < -MOST then
+    refuse(command, what, value, 'must be a number between -1e300 and 1e300')
   end
   return number + 0 -- no command takes -0
 end
@@ -67,6 +96,11 @@ function Arguments.whole(command, what, value, least)
   return number
 end
 
+-- Seconds that a job lay in its worker's hands before it was started; nil for '' or nothing.
+function Arguments.held(command, value)
+  return value and value ~= '' and math.max(0, Arguments.number(command, 'held', value)) or nil
+end
+
 -- How many items are wanted: never more than a call may handle.
 function Arguments.count(command, value, default)
   if value == nil then
@@ -80,6 +114,15 @@ function Arguments.offset(command, value)
     return 0
   end
   return math.max(math.min(floor(Arguments.number(command, 'offset', value)), 2 ^ 40), -2 ^ 40)
+end
+
+-- From which item to which, as LRANGE and ZRANGE count them (from the end if negative), for a list of
+-- so many: never more than a call may handle.
+function Arguments.range(offset, count, total)
+  local last = offset + count - 1
+  local first = offset < 0 and math.max(0, total + offset) or offset
+  last = last < 0 and total + last or last
+  return first, math.min(last, first + Arguments.most - 1)
 end
 
 -- A number of items named by the caller.
@@ -203,27 +246,22 @@ function Arguments.few_tags(command, tags)
   return tags
 end
 
--- These endings would make a job's record collide with another job's lists.
-local RESERVED = { 'history', 'dependencies', 'dependents' }
-
+-- The id of a job to be made: it may be none that there cannot be.
 function Arguments.jid(command, jid)
-  Arguments.given(command, 'jid', jid)
-  if find(jid, '-', 1, true) then
-    for _, ending in ipairs(RESERVED) do
-      if string.sub(jid, -#ending - 1) == '-' .. ending then
-        Errors.argument(command, 'jid must not end in -' .. ending .. ': ' .. Errors.name(jid))
-      end
-    end
+  Arguments.name(command, 'jid', jid)
+  local ending = Qless.key.list_ending(jid)
+  if ending then
+    Errors.argument(command, 'jid must not end in ' .. ending .. ': ' .. Errors.name(jid))
   end
-  if scope.keyed and (jid == '' or #jid > 255) then
+  if scope.keyed and #jid > 255 then
     Errors.argument(command, 'jid must have 1 to 255 bytes')
   end
   return jid
 end
 
 function Arguments.queue(command, queue)
-  Arguments.given(command, 'queue', queue)
-  if scope.keyed and (queue == '' or #queue > 255 or find(queue, '[*?]')) then
+  Arguments.name(command, 'queue', queue)
+  if scope.keyed and (#queue > 255 or find(queue, '[*?]')) then
     Errors.argument(command, 'queue must have 1 to 255 bytes and neither * nor ?, not ' .. Errors.name(queue))
   end
   return queue

@@ -1,8 +1,10 @@
 -- The invariants of a namespace, checked in steps; each step judges only what one call saw.
 -- First every key is visited (SCAN), then every list of jids, so that links are seen from both ends.
-local Errors, Arguments, AuditJobs, AuditLinks, AuditWorkflows, scope, key =
+local Errors, Record, Arguments, Kept, AuditJobs, AuditLinks, AuditWorkflows, scope, key =
   Qless.Errors,
+  Qless.Record,
   Qless.Arguments,
+  Qless.Kept,
   Qless.AuditJobs,
   Qless.AuditLinks,
   Qless.AuditWorkflows,
@@ -16,16 +18,30 @@ local call, match, sub = redis.call, string.match, string.sub
 
 local complain = AuditJobs.complain
 
+-- What the lists of a job are, by the ends of their keys.
+local TYPES = { ['-history'] = 'list', ['-dependencies'] = 'set', ['-dependents'] = 'set' }
+
 local function check_job_key(report, name)
-  local jid, part = match(name, '^(.*)%-(history)$')
-  if not jid then
-    jid, part = match(name, '^(.*)%-(dependencies)$')
-  end
-  if not jid then
-    jid, part = match(name, '^(.*)%-(dependents)$')
-  end
-  if not jid then
+  local ending = key.list_ending(name)
+  if not ending then
     AuditJobs.check(report, name)
+    return
+  end
+  local jid, part = sub(name, 1, -#ending - 1), sub(ending, 2)
+  local is = call('TYPE', scope.prefix .. 'j:' .. name).ok
+  if is ~= TYPES[ending] then
+    complain(
+      report,
+      'key '
+        .. scope.prefix
+        .. 'j:'
+        .. name
+        .. ' is a '
+        .. is
+        .. ', not the '
+        .. part
+        .. ' of a job: delete it'
+    )
   elseif
     call('EXISTS', key.job(jid)) == 0
     and not (part == 'dependents' and (AuditJobs.is_told_later(jid) or AuditWorkflows.is_gate(jid)))
@@ -50,18 +66,30 @@ local function check_schedule(report, id, record, place)
   end
 end
 
+-- The record of a schedule, which must be one that can put jobs.
+local function read_schedule(report, id, name)
+  local record, fields = {}, call('HGETALL', name)
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  local field, text = Record.bad_schedule(record)
+  if field then
+    complain(report, 'schedule ' .. id .. ' puts no jobs. ' .. Record.words(field, text))
+  end
+  return record
+end
+
 local function check_template(report, jid)
-  local values = call('HMGET', key.template(jid), 'queue', 'paused', 'declared')
-  local record = { paused = values[2] or nil, declared = values[3] or nil }
-  check_schedule(report, jid, record, key.place(values[1] or '', 'recur'))
+  local record = read_schedule(report, jid, key.template(jid))
+  check_schedule(report, jid, record, key.place(record.queue or '', 'recur'))
 end
 
 local function check_cron(report, id)
-  local values = call('HMGET', key.schedule(id), 'paused', 'declared', 'cron', 'queue')
-  if not values[3] or not values[4] then
+  local record = read_schedule(report, id, key.schedule(id))
+  if not record.cron or not record.queue then
     complain(report, 'record of schedule ' .. id .. ' is damaged')
   end
-  check_schedule(report, id, { paused = values[1] or nil, declared = values[2] or nil }, key.schedules())
+  check_schedule(report, id, record, key.schedules())
 end
 
 local function check_group(report, group)
@@ -71,9 +99,53 @@ local function check_group(report, group)
 end
 
 local function check_tag(report, tag)
-  local members, counted = call('ZCARD', key.tag(tag)), tonumber(call('ZSCORE', key.tags(), tag) or '0')
+  local members, counted = call('ZCARD', key.tag(tag)), Record.number(call('ZSCORE', key.tags(), tag) or '0')
   if members ~= counted then
     complain(report, 'tag ' .. tag .. ' is on ' .. members .. ' jobs, counted ' .. counted)
+  end
+end
+
+-- Both sets have the same entries, and the bytes are counted right, as far as one call sees all.
+local function check_results(report)
+  local number = call('ZCARD', key.results())
+  if number ~= call('ZCOUNT', key.results_until(), '(0', '+inf') then
+    complain(report, 'of what is kept it is not known until when')
+  end
+  if number < Arguments.most then
+    local flat, bytes = call('ZRANGEBYSCORE', key.results_until(), '(0', '+inf', 'WITHSCORES'), 0
+    for n = 2, #flat, 2 do
+      bytes = bytes + Kept.bytes_of(flat[n])
+    end
+    local counted = Kept.total_bytes()
+    if bytes ~= counted then
+      complain(report, 'what is kept takes ' .. bytes .. ' bytes, counted ' .. counted)
+    end
+  end
+end
+
+-- (Copies of the core without such books kept results as well: those at least expire.)
+local function check_kept(kind)
+  return function(report, jid)
+    local entry = kind .. jid
+    local name = scope.prefix .. entry
+    if call('PTTL', name) == -1 and not call('ZSCORE', key.results(), entry) then
+      complain(report, entry .. ' does not expire, and is not among what is kept')
+    end
+  end
+end
+
+-- What is known of a canceled job is listed, and goes by itself. (Another core may have put the job again
+-- without a word to the record.)
+local function check_canceled(report, jid)
+  local name = key.canceled_job(jid)
+  if call('HEXISTS', name, 'was') == 0 then
+    complain(report, 'record of canceled job ' .. jid .. ' is damaged')
+  end
+  if not call('ZSCORE', key.canceled(), jid) then
+    complain(report, 'canceled job ' .. jid .. ' is not listed')
+  end
+  if call('TTL', name) < 0 or call('TTL', key.canceled()) == -1 then
+    complain(report, 'the record of canceled job ' .. jid .. ' or the list of them is kept for ever')
   end
 end
 
@@ -95,6 +167,8 @@ for _, name in ipairs({
   'wake',
   'journal',
   'workflows',
+  'results_until',
+  'canceled',
   'paused_reasons',
   'schedules',
   'paused_schedules',
@@ -104,13 +178,17 @@ for _, name in ipairs({
 }) do
   ALONE[name] = true
 end
+ALONE.results = check_results
 local FAMILY = {
   { 'j:', check_job_key },
   { 'r:', check_template },
   { 'schedule:', check_cron },
   { 'unique:', AuditLinks.check_unique },
   { 'needs:', AuditLinks.check_needs },
+  { 'result:', check_kept('result:') },
+  { 'offspring:', check_kept('offspring:') },
   { 'spawned:', AuditLinks.check_spawned },
+  { 'canceled:', check_canceled },
   { 'workflow:', AuditWorkflows.check },
   { 'staged:', AuditWorkflows.check_staged },
   { 'f:', check_group },
@@ -119,7 +197,6 @@ local FAMILY = {
 for _, start in ipairs({
   's:',
   'm:',
-  'result:',
   'reply:',
   'worker:',
   'orders:',
@@ -127,7 +204,6 @@ for _, start in ipairs({
   'idle:',
   'wake:',
   'timer:',
-  'offspring:',
   'awaiting:',
   'ended:',
 }) do
@@ -135,7 +211,11 @@ for _, start in ipairs({
 end
 
 local function check_key(report, name)
-  if ALONE[name] then
+  local alone = ALONE[name]
+  if alone then
+    if alone ~= true then
+      alone(report)
+    end
     return
   end
   for _, family in ipairs(FAMILY) do
@@ -159,7 +239,16 @@ local function member_of_place(place)
     elseif AuditJobs.place[record[1]] ~= place or record[2] ~= queue then
       complain(
         report,
-        'job ' .. jid .. ' is in ' .. place .. ' of ' .. queue .. ', but ' .. record[1] .. ' in ' .. record[2]
+        'job '
+          .. jid
+          .. ' is in '
+          .. place
+          .. ' of '
+          .. queue
+          .. ', but '
+          .. record[1]
+          .. ' in '
+          .. (record[2] or 'none')
       )
     end
   end
@@ -217,20 +306,32 @@ FAMILY[#FAMILY + 1] = { 'w:', check_held_key }
 
 local function member_of_group(report, jid, group)
   local record = call('HMGET', key.job(jid), 'state', 'failure')
-  local filed = record[1] == 'failed' and cjson.decode(record[2] or '{}').group
-  if not filed or (filed ~= group and group ~= 'other') then
+  local filed = record[1] == 'failed' and Record.read('failure', record[2], {}).group
+  if Record.is_bad('failure', record[2]) then
+    return -- which is said where its record is checked
+  elseif not filed or (filed ~= group and group ~= 'other') then
     complain(report, 'job ' .. jid .. ' is in failure group ' .. group .. ', but has not failed in it')
   end
 end
 
 local function member_of_tag(report, jid, tag)
   local tags = call('HGET', key.job(jid), 'tags')
-  for _, name in ipairs(cjson.decode(tags or '{}')) do
+  for _, name in ipairs(Record.read('tags', tags, {})) do
     if name == tag then
       return
     end
   end
   complain(report, 'tag ' .. tag .. ' lists job ' .. jid .. ', which does not carry it')
+end
+
+-- An entry of what is kept and not expired has its key. (Clocks may differ a little.)
+local function member_of_results(report, entry)
+  local score = call('ZSCORE', key.results_until(), entry)
+  if not score then
+    complain(report, entry .. ' is kept, but nobody knows until when')
+  elseif Kept.outlives(score, scope.now + 61) and call('EXISTS', scope.prefix .. entry) == 0 then
+    complain(report, entry .. ' is among what is kept, but is gone')
+  end
 end
 
 local function member_of_completed(report, jid)
@@ -247,6 +348,7 @@ end
 local function lists()
   local all = {
     { key.completed(), '', member_of_completed },
+    { key.results(), '', member_of_results },
     { key.schedules(), '', member_of_schedules },
     { key.paused_schedules(), '', member_of_paused },
   }

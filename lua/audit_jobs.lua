@@ -1,5 +1,6 @@
 -- The invariants of a job's record: what an audit asks of each.
-local Errors, Arguments, scope, key = Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
+local Errors, Record, Arguments, scope, key =
+  Qless.Errors, Qless.Record, Qless.Arguments, Qless.scope, Qless.key
 
 local AuditJobs = {}
 Qless.AuditJobs = AuditJobs
@@ -29,8 +30,28 @@ function AuditJobs.is_told_later(jid)
   return call('ZSCORE', key.releasing(), jid) or call('ZSCORE', key.cascading(), jid)
 end
 
-local RARE =
-  { 'unique', 'workflow', 'on_failure', 'deadline', 'first', 'behind', 'beyond', 'spawners', 'followed' }
+-- Some of a job's set of others; none of what is no set, which is told where its key is met.
+local function some(name)
+  local members = redis.pcall('SRANDMEMBER', name, Arguments.most)
+  return members.err and {} or members
+end
+
+local function is_member(name, jid)
+  return redis.pcall('SISMEMBER', name, jid) == 1
+end
+
+local RARE = {
+  'unique',
+  'workflow',
+  'on_failure',
+  'deadline',
+  'fixed',
+  'first',
+  'behind',
+  'beyond',
+  'spawners',
+  'followed',
+}
 
 local function check_rare(report, jid, record)
   if record.rare == '1' then
@@ -44,7 +65,8 @@ local function check_rare(report, jid, record)
 end
 
 local function check_running(report, jid, record)
-  local expires, score = tonumber(record.expires) or 0, call('ZSCORE', key.place(record.queue, 'locks'), jid)
+  local expires, score =
+    Record.read('expires', record.expires, 0), call('ZSCORE', key.place(record.queue, 'locks'), jid)
   local held = call('ZSCORE', key.held(record.worker), jid)
   if record.grace == '1' then
     if held then
@@ -77,7 +99,7 @@ local function check_depends(report, jid, record)
   if record.open == '1' then
     return
   end
-  local others = call('SRANDMEMBER', key.dependencies(jid), Arguments.most)
+  local others = some(key.dependencies(jid))
   if #others == 0 then
     AuditJobs.complain(report, 'job ' .. jid .. ' depends on nothing')
   end
@@ -92,15 +114,15 @@ local function check_depends(report, jid, record)
         report,
         'job ' .. jid .. ' waits for ' .. other .. ', which is ' .. (state or 'gone')
       )
-    elseif call('SISMEMBER', key.dependents(other), jid) == 0 then
+    elseif not is_member(key.dependents(other), jid) then
       AuditJobs.complain(report, 'job ' .. other .. ' does not know its dependent ' .. jid)
     end
   end
 end
 
 local function check_dependents(report, jid)
-  for _, other in ipairs(call('SRANDMEMBER', key.dependents(jid), Arguments.most)) do
-    if call('SISMEMBER', key.dependencies(other), jid) == 0 then
+  for _, other in ipairs(some(key.dependents(jid))) do
+    if not is_member(key.dependencies(other), jid) then
       AuditJobs.complain(report, 'job ' .. other .. ' does not know that it waits for ' .. jid)
     end
   end
@@ -110,7 +132,7 @@ end
 local SEARCHED = 200
 
 local function check_failed(report, jid, record)
-  local group = cjson.decode(record.failure or '{}').group
+  local group = Record.read('failure', record.failure, {}).group
   if not group then
     AuditJobs.complain(report, 'job ' .. jid .. ' failed without a group')
   elseif
@@ -168,19 +190,18 @@ local FIELDS = {
 }
 
 local function check_numbers(report, jid, record)
-  local last = tonumber(call('HGET', key.meta(), 'token')) or 0
-  if record.token and tonumber(record.token) > last then
+  local last = Record.number(call('HGET', key.meta(), 'token')) or 0
+  if Record.read('token', record.token, 0) > last then
     AuditJobs.complain(
       report,
       'token ' .. record.token .. ' of job ' .. jid .. ' is above the last one drawn'
     )
   end
-  local remaining = tonumber(record.remaining)
+  local remaining, retries =
+    Record.read('remaining', record.remaining), Record.read('retries', record.retries)
   if
-    not remaining
-    or remaining < -1
-    or remaining ~= math.floor(remaining)
-    or remaining > (tonumber(record.retries) or -1)
+    not (record.remaining and record.retries)
+    or (remaining and (remaining < -1 or remaining > (retries or remaining)))
   then
     AuditJobs.complain(
       report,
@@ -195,23 +216,46 @@ local function check_numbers(report, jid, record)
   end
 end
 
+-- Everything in the record that is more than a text, and every line of its history.
+local function check_readable(report, jid)
+  for n, text in ipairs(call('HMGET', key.job(jid), unpack(Record.fields))) do
+    if Record.is_bad(Record.fields[n], text) then
+      AuditJobs.complain(report, 'job ' .. jid .. ': ' .. Record.words(Record.fields[n], text))
+    end
+  end
+  local entries = redis.pcall('LRANGE', key.history(jid), 0, Arguments.most - 1)
+  if entries.err then
+    return -- It is no list, which is told where its key is met.
+  end
+  if #entries == 0 then
+    AuditJobs.complain(report, 'job ' .. jid .. ' has no history')
+  end
+  for n, text in ipairs(entries) do
+    local entry, is_bad = Record.entry_of(text)
+    if is_bad then
+      AuditJobs.complain(
+        report,
+        'job ' .. jid .. ': line ' .. n .. ' of its history cannot be read: ' .. entry[3].text
+      )
+    end
+  end
+end
+
 function AuditJobs.check(report, jid)
   local values, record = call('HMGET', key.job(jid), unpack(FIELDS)), {}
   for n, field in ipairs(FIELDS) do
     record[field] = values[n] or nil
   end
+  check_readable(report, jid)
   if record.jid ~= jid or not record.state or not record.queue or not record.worker then
     AuditJobs.complain(report, 'record of job ' .. jid .. ' is damaged')
     return
-  end
-  if call('EXISTS', key.history(jid)) == 0 then
-    AuditJobs.complain(report, 'job ' .. jid .. ' has no history')
   end
   check_places(report, jid, record)
   check_numbers(report, jid, record)
   check_rare(report, jid, record)
   check_dependents(report, jid)
-  for _, tag in ipairs(cjson.decode(record.tags or '{}')) do
+  for _, tag in ipairs(Record.read('tags', record.tags, {})) do
     if not call('ZSCORE', key.tag(tag), jid) then
       AuditJobs.complain(report, 'tag ' .. tag .. ' does not know job ' .. jid)
     end

@@ -1,5 +1,6 @@
 -- The invariants of what hangs on jobs: unique keys, what was needed, what was spawned.
-local Arguments, Unique, AuditJobs, key = Qless.Arguments, Qless.Unique, Qless.AuditJobs, Qless.key
+local Record, Arguments, Unique, AuditJobs, key =
+  Qless.Record, Qless.Arguments, Qless.Unique, Qless.AuditJobs, Qless.key
 
 local AuditLinks = {}
 Qless.AuditLinks = AuditLinks
@@ -31,9 +32,10 @@ function AuditLinks.check_spawned(report, spawner)
   for n = 1, #list, 2 do
     local jid, failed = list[n], list[n + 1] == '1'
     local record, known = call('HMGET', key.job(jid), 'state', 'spawners', 'rare'), false
-    for _, one in ipairs(record[2] and cjson.decode(record[2]) or {}) do
+    for _, one in ipairs(Record.read('spawners', record[2], {})) do
       known = known or one == spawner
     end
+    known = known or Record.is_bad('spawners', record[2]) -- Which is said where its record is checked.
     if not known or not record[3] then
       complain(report, 'job ' .. jid .. ' does not know that job ' .. spawner .. ' has spawned it')
     elseif record[1] == 'complete' or (record[1] == 'failed') ~= failed then

@@ -14,6 +14,10 @@ end
 
 local function check_record(report, id)
   local record = Workflow.read(id)
+  if record.bad then
+    AuditJobs.complain(report, 'workflow ' .. id .. ': its counter ' .. record.bad .. ' cannot be read')
+    return
+  end
   local counted = record.complete + record.failed + record.canceled + record.held
   for _, field in ipairs({ 'complete', 'failed', 'canceled', 'held' }) do
     if record[field] < 0 then

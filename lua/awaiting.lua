@@ -78,7 +78,7 @@ local ENDED = { complete = true, failed = true, canceled = true }
 
 local LOOK = {
   job = function(jid)
-    return call('HGET', key.job(jid), 'state')
+    return Qless.Job.state_now(jid) or Qless.Canceled.exists(jid) and 'canceled'
   end,
   workflow = function(id)
     return call('HGET', key.workflow(id), 'state')

@@ -42,20 +42,28 @@ local function parse_many(command, args, i)
   return jobs, jids, coming, has
 end
 
--- Is none of the jobs there yet? Mostly so, and then one question answers for all.
+-- Is none of the jobs there yet, and is there no canceled one at all? Mostly so, and then one question
+-- answers for all. -> the first, and which of them were canceled (or nil)
 local function all_new(jids)
-  local names = {}
+  local names = { key.canceled() }
   for n, jid in ipairs(jids) do
-    names[n] = key.job(jid)
+    names[n + 1] = key.job(jid)
   end
-  return #names == 0 or call('EXISTS', unpack(names)) == 0
+  local found = #jids > 0 and call('EXISTS', unpack(names)) or 0
+  if found == 0 then
+    return true
+  elseif found > 1 or call('EXISTS', names[1]) == 0 then
+    return false
+  end
+  return true, Qless.Canceled.among(jids)
 end
 
 -- Reads what there is of the jobs: some may be left alone.
-local function look_at_all(jobs, fresh, coming)
+local function look_at_all(jobs, jids, coming)
+  local fresh, canceled = all_new(jids)
   for _, job in ipairs(jobs) do
     if fresh then
-      job.old = false
+      job.old, job.was_canceled = false, canceled and canceled[job.jid]
     end
     Put.look(job)
     if job.left_alone then
@@ -143,7 +151,7 @@ end
 function Put.plan(command, args, i, how)
   how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
   local jobs, jids, coming, has = parse_many(command, args, i)
-  look_at_all(jobs, all_new(jids), coming)
+  look_at_all(jobs, jids, coming)
   local stands = has.unique and stand_ins(command, jobs, coming)
   if how and how.instead then
     stands = setmetatable(stands or {}, how.instead)
@@ -211,6 +219,6 @@ end
 
 -- put.many worker (jid queue klass data delay k (name value)*k)... -> as carry_out
 function Put.many(args, i)
-  local worker = Arguments.given('put.many', 'worker', args[i])
+  local worker = Arguments.asking('put.many', args[i])
   return Put.carry_out(Put.plan('put.many', args, i + 1), worker)
 end

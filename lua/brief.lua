@@ -1,6 +1,6 @@
 -- Jobs in brief: what a line of a list shows of each, and parts of all the lists that there are.
-local Errors, Arguments, Queue, scope, key =
-  Qless.Errors, Qless.Arguments, Qless.Queue, Qless.scope, Qless.key
+local Errors, Record, Arguments, Place, Queue, scope, key =
+  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Place, Qless.Queue, Qless.scope, Qless.key
 
 local Brief = {}
 Qless.Brief = Brief
@@ -9,8 +9,18 @@ local call, match = redis.call, string.match
 
 -- Places in a row: the first twelve are fields of the record as they are, but for `due`, which stands
 -- where `rare` stood.
-local QUEUE, STATE, SINCE, EXPIRES, DUE = 2, 3, 9, 10, 12
+local KLASS, QUEUE, STATE, WORKER, SINCE, EXPIRES, DUE = 1, 2, 3, 8, 9, 10, 12
 local GROUP, PROGRESS, WORKFLOW, TRACKED, PUT, JID = 13, 14, 15, 16, 17, 18
+
+-- The places of what is no mere text: what cannot be read is not shown.
+local JUDGED = {
+  [4] = 'priority',
+  [5] = 'retries',
+  [6] = 'remaining',
+  [7] = 'tags',
+  [SINCE] = 'time',
+  [EXPIRES] = 'expires',
+}
 
 -- (Naming the fields one by one is a sixth quicker than unpacking a list of them.)
 local function read(jid)
@@ -41,9 +51,9 @@ local function see_lock(row, jid)
 end
 
 local function see_due(row, jid)
-  local due = call('ZSCORE', key.place(row[QUEUE], 'scheduled'), jid)
-  if due and tonumber(due) <= scope.now then
-    row[STATE], row[SINCE] = 'waiting', due
+  local state, due = Place.state_now(jid, row[QUEUE], row[STATE])
+  if state == 'waiting' then
+    row[STATE], row[SINCE] = state, due
   else
     row[DUE] = due
   end
@@ -52,17 +62,17 @@ end
 -- When and in which group a job has failed: mostly the last line of its history says so, which is
 -- shorter than the record's text with the whole message. -> when, group
 function Brief.failure(jid)
-  local when, more = match(call('LINDEX', key.history(jid), -1) or '', '^%[(%d+),"failed",(.*)%]$')
+  local when, more = match(call('LINDEX', key.history(jid), -1) or '', '^%[([%d.]+),"failed",(.*)%]$')
   if when then
-    return when, match(more, '"group":"([^"\\]*)"') or cjson.decode(more).group
+    return when, match(more, '"group":"([^"\\]*)"') or Record.read('failure', more, {}).group
   end
-  local failure = cjson.decode(call('HGET', key.job(jid), 'failure') or '{}')
+  local failure = Record.read('failure', call('HGET', key.job(jid), 'failure'), {})
   return failure.when and string.format('%.17g', failure.when), failure.group
 end
 
 local function see_failure(row, jid)
   local when, group = Brief.failure(jid)
-  row[SINCE], row[GROUP] = when or row[SINCE], group or ''
+  row[SINCE], row[GROUP] = when or row[SINCE], group or false
 end
 
 -- Are there tracked jobs at all?
@@ -70,17 +80,38 @@ local function any_tracked()
   return call('EXISTS', key.tracked()) == 1
 end
 
+-- What became of a canceled job, as a row; or false.
+local function row_of_canceled(jid, tracking)
+  local row = Qless.Canceled.row(jid)
+  if row then
+    local workflow, history = row[12], row[13]
+    row[STATE], row[WORKER], row[DUE], row[GROUP], row[PROGRESS] = 'canceled', '', false, false, false
+    row[WORKFLOW] = workflow
+    row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
+    row[PUT] = match(history or '', '^%[%[([%d.]+),') or false
+    row[JID] = jid
+  end
+  return row
+end
+
 -- The row of one job, or false if there is no such job.
 local function row_of(jid, tracking)
   local row = read(jid)
   local state, rare = row[STATE], row[DUE]
-  if not state then
-    return false
+  if not Record.is_state(state) then
+    if not (state or row[KLASS] or row[QUEUE]) then
+      return row_of_canceled(jid, tracking)
+    end
+    row[STATE] = state or ''
+  end
+  row[KLASS], row[QUEUE] = row[KLASS] or '', row[QUEUE] or ''
+  for place, field in pairs(JUDGED) do
+    row[place] = Record.text(field, row[place], false)
   end
   row[DUE], row[GROUP], row[PROGRESS], row[WORKFLOW] = false, false, false, false
   if rare then
     local more = call('HMGET', key.job(jid), 'progress', 'workflow')
-    row[PROGRESS], row[WORKFLOW] = more[1], more[2]
+    row[PROGRESS], row[WORKFLOW] = Record.text('progress', more[1], false), more[2]
   end
   if state == 'running' then
     if (tonumber(row[EXPIRES]) or 0) <= scope.now then
@@ -94,7 +125,7 @@ local function row_of(jid, tracking)
     row[STATE] = 'waiting' -- taken from its worker: it is the first to be handed out
   end
   row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
-  row[PUT] = match(call('LINDEX', key.history(jid), 0) or '', '^%[(%d+),') or false
+  row[PUT] = match(call('LINDEX', key.history(jid), 0) or '', '^%[([%d.]+),') or false
   row[JID] = jid
   return row
 end
@@ -135,6 +166,9 @@ local LISTS = {
   end,
   complete = function(_, start, count)
     return newest_first(key.completed(), start, count)
+  end,
+  canceled = function(_, start, count)
+    return Qless.Canceled.part(start, count)
   end,
   tracked = function(_, start, count)
     return newest_first(key.tracked(), start, count)

@@ -2,8 +2,15 @@
 --   block   waits on for what has failed; fails itself when it was canceled
 --   cancel  is canceled
 --   run     waits for it no longer, as if it had been completed
-local Dependencies, Events, History, Place, Job, scope, key =
-  Qless.Dependencies, Qless.Events, Qless.History, Qless.Place, Qless.Job, Qless.scope, Qless.key
+local Record, Dependencies, Events, History, Place, Job, scope, key =
+  Qless.Record,
+  Qless.Dependencies,
+  Qless.Events,
+  Qless.History,
+  Qless.Place,
+  Qless.Job,
+  Qless.scope,
+  Qless.key
 
 local Cascade = {}
 Qless.Cascade = Cascade
@@ -34,11 +41,12 @@ local function policy_of(jid, other)
   return behind == other and 'run' or policy
 end
 
--- Cancels a job with all that belongs to it, and what hangs on it by its policy.
-function Cascade.cancel(jid)
+-- Cancels a job with all that belongs to it, and what hangs on it by its policy: because of the
+-- `dependency` or the `workflow` of this jid or id.
+function Cascade.cancel(jid, why, by)
   local record = Job.read(jid)
   if record then
-    Job.remove(jid, record)
+    Job.remove(jid, record, why, by)
     Cascade.follow(jid, 'gone')
   end
 end
@@ -49,7 +57,7 @@ local function fail(jid, other)
   Dependencies.unlink_all(jid)
   Place.leave(jid, record[1])
   call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
-  History.failed(jid, GROUP)
+  History.failed(jid, GROUP, nil, message)
   Qless.Outcome.write_failed(
     { jid = jid, queue = record[1], rare = record[2], state = 'depends' },
     GROUP,
@@ -72,7 +80,7 @@ local function visit_gone(jid)
       if policy == 'run' then
         Dependencies.free_if_last(dependent)
       elseif policy == 'cancel' then
-        Cascade.cancel(dependent)
+        Cascade.cancel(dependent, 'dependency', jid)
       else
         fail(dependent, jid)
       end
@@ -92,7 +100,7 @@ local function follow_some(jid, dependents)
       Dependencies.unlink(dependent, { jid })
       Dependencies.free_if_last(dependent)
     elseif policy == 'cancel' then
-      Cascade.cancel(dependent)
+      Cascade.cancel(dependent, 'dependency', jid)
     end
   end
   return true
@@ -101,7 +109,7 @@ end
 -- The job has failed: those that block stay where they are, so the rest is found by a cursor.
 local function visit_failed(jid)
   local name = key.job(jid)
-  local cursor = call('HGET', name, 'cascade') or '0'
+  local cursor = Record.text('cascade', call('HGET', name, 'cascade'), '0')
   local done
   repeat
     local part = math.min(PART, Dependencies.left())

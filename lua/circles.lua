@@ -55,6 +55,26 @@ local function is_harmless(jid, jids, planned)
   return waiting ~= nil
 end
 
+local function refuse(command, jid, path)
+  Errors.raise(
+    'CYCLE',
+    command
+      .. '(): Job '
+      .. Errors.name(jid)
+      .. ' would wait for itself: '
+      .. table.concat(path, ' waits for ')
+  )
+end
+
+-- Refuses the link that makes the smallest circle.
+function Circles.refuse_self(command, jid, jids)
+  for n = 1, jids and #jids or 0 do
+    if jids[n] == jid then
+      refuse(command, jid, { Errors.name(jid), Errors.name(jid) })
+    end
+  end
+end
+
 -- Refuses links that would make a job wait for itself. `planned` are links not yet written.
 function Circles.refuse(command, jid, jids, planned)
   if is_harmless(jid, jids, planned) then
@@ -64,14 +84,7 @@ function Circles.refuse(command, jid, jids, planned)
   local function walk(current)
     if current == jid then
       path[#path + 1] = Errors.name(current)
-      Errors.raise(
-        'CYCLE',
-        command
-          .. '(): Job '
-          .. Errors.name(jid)
-          .. ' would wait for itself: '
-          .. table.concat(path, ' waits for ')
-      )
+      refuse(command, jid, path)
     end
     if seen[current] then
       return

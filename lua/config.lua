@@ -18,7 +18,15 @@ local DEFAULTS = {
 }
 
 -- Used when unset, but not listed among the options.
-local UNLISTED = { ['max-worker-age'] = 86400, ['max-job-history'] = 100 }
+local UNLISTED = {
+  ['max-worker-age'] = 86400,
+  ['max-job-history'] = 100,
+  ['canceled-history'] = 86400,
+  ['canceled-history-count'] = 5000,
+}
+
+-- The same, but not of the protocol: calls without KEYS may set them to anything, as all that is unknown to it.
+local OURS = { ['results-count'] = 50000, ['results-bytes'] = 64 * 2 ^ 20 }
 
 -- Options are read together when the first is wanted, unless very many are set.
 local FEW = 100
@@ -78,9 +86,9 @@ end
 
 function Config.number(option)
   if untouched() then
-    return DEFAULTS[option] or UNLISTED[option]
+    return DEFAULTS[option] or UNLISTED[option] or OURS[option]
   end
-  return decimal(Config.get(option)) or DEFAULTS[option] or UNLISTED[option]
+  return decimal(Config.get(option)) or DEFAULTS[option] or UNLISTED[option] or OURS[option]
 end
 
 function Config.whole(option)
@@ -116,14 +124,14 @@ function Config.worker_age()
   return math.max(1, math.ceil(Config.number('max-worker-age')))
 end
 
-local function is_weight(option)
-  return scope.keyed and find(option, '%-weight$')
+local function is_ours(option)
+  return scope.keyed and (OURS[option] or find(option, '%-weight$'))
 end
 
 local function numeric(option)
   return type(DEFAULTS[option]) == 'number'
     or UNLISTED[option]
-    or is_weight(option)
+    or is_ours(option)
     or find(option, '%-heartbeat$')
     or find(option, '%-max%-concurrency$')
 end
@@ -151,7 +159,7 @@ function Config.set(args, i)
   local value = Arguments.given('config.set', 'value', args[i + 1])
   if numeric(option) then
     local number = Arguments.number('config.set', option, value)
-    if number < 0 and is_weight(option) then
+    if number < 0 and is_ours(option) then
       Errors.argument('config.set', option .. ' must not be below 0, as ' .. value .. ' is')
     end
   end

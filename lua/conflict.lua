@@ -1,6 +1,6 @@
 -- What becomes of a put whose unique key another job holds: that one stands for it, or begins anew as
 -- this one, or this one waits behind it.
-local Errors, Unique, Store, key = Qless.Errors, Qless.Unique, Qless.Store, Qless.key
+local Errors, Record, Unique, Store, key = Qless.Errors, Qless.Record, Qless.Unique, Qless.Store, Qless.key
 
 local Conflict = {}
 Qless.Conflict = Conflict
@@ -8,7 +8,16 @@ Qless.Conflict = Conflict
 local call = redis.call
 
 -- What is of the job itself; the rest belongs to the one whose place it takes.
-local OWN = { jid = true, given = true, old = true, fresh = true, behind = true, first = true, spare = true }
+local OWN = {
+  jid = true,
+  given = true,
+  old = true,
+  was_canceled = true,
+  fresh = true,
+  behind = true,
+  first = true,
+  spare = true,
+}
 
 -- The job takes the place of one that was to be put by the same call.
 local function absorb(earlier, job)
@@ -41,7 +50,8 @@ local function replace(command, job, jid, coming)
   end
   local old = Store.read_old(jid)
   job.given, job.jid, job.old, job.fresh = job.jid, jid, old, true
-  Unique.push_back(job, tonumber(old.more.first))
+  job.was_canceled = nil
+  Unique.push_back(job, Record.read('first', old.more.first))
   local behind = old.more.behind
   if behind and call('SISMEMBER', key.dependencies(jid), behind) == 1 then
     job.behind = behind
@@ -67,7 +77,7 @@ function Conflict.settle(command, job, coming, taken)
     local jid, state = Unique.holder(text)
     local answer = jid and jid ~= job.jid and Unique.answer(command, job, jid, state)
     if jid == job.jid and job.old and Unique.is_pending(state) then
-      Unique.push_back(job, tonumber(job.old.more.first))
+      Unique.push_back(job, Record.read('first', job.old.more.first))
     elseif answer == 'keep' then
       job.instead, job.instead_gone = jid, not state
     elseif answer == 'replace' then

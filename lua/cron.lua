@@ -1,7 +1,14 @@
 -- Cron schedules at work. Which time comes next is known outside; one worker at a time looks after that,
 -- and here it is compared and set, so that each tick puts one job whoever looks.
-local Errors, Arguments, Place, Ticks, ScheduleView, scope, key =
-  Qless.Errors, Qless.Arguments, Qless.Place, Qless.Ticks, Qless.ScheduleView, Qless.scope, Qless.key
+local Errors, Record, Arguments, Place, Ticks, ScheduleView, scope, key =
+  Qless.Errors,
+  Qless.Record,
+  Qless.Arguments,
+  Qless.Place,
+  Qless.Ticks,
+  Qless.ScheduleView,
+  Qless.scope,
+  Qless.key
 
 local Cron = {}
 Qless.Cron = Cron
@@ -16,7 +23,7 @@ local LONGEST_TROUBLE = 1000 -- bytes
 -- Has the clock gone back since the schedules were last mended?
 local function needs_mending()
   local meta = call('HMGET', key.meta(), 'skews', 'mended')
-  return meta[1] and meta[1] ~= meta[2]
+  return (meta[1] and meta[1] ~= meta[2]) or Qless.Skews.pending()
 end
 
 -- What is due, at most so many; the seconds until the next falls due, if that is soon.
@@ -28,7 +35,7 @@ local function due_now(count)
     if record[2] then
       flat[#flat + 1] = due[n]
       flat[#flat + 1] = due[n + 1]
-      flat[#flat + 1] = record[1] or ''
+      flat[#flat + 1] = record[1] and Record.text('since', record[1], due[n + 1]) or ''
       flat[#flat + 1] = record[2]
       flat[#flat + 1] = record[3] or 'UTC'
       flat[#flat + 1] = record[4] or 'last'
@@ -50,7 +57,7 @@ end
 -- id, score, since ('': the score is a tick), cron, timezone, missed of each. Nothing is due for who
 -- does not hold the lease.
 function Cron.due(args, i)
-  local worker = Arguments.given('schedule.due', 'worker', args[i])
+  local worker = Arguments.name('schedule.due', 'worker', args[i])
   local count = math.max(Arguments.count('schedule.due', args[i + 1], 100), 1)
   local holder = call('GET', key.ticker())
   if holder and holder ~= worker then
@@ -103,10 +110,22 @@ local function expected(tick)
   return record.cron and record
 end
 
+-- A schedule is in trouble; no tick is forgotten.
+local function try_later(record, tick, text)
+  local since = Record.text('since', record.since, format('%.17g', tick.score - 1))
+  call('HSET', key.schedule(tick.id), 'trouble', text, 'since', since)
+  call('ZADD', key.schedules(), format('%.17g', Ticks.none_yet(scope.now + AGAIN)), tick.id)
+end
+
 -- -> 1 if a job was put, otherwise 0
 local function carry_out(tick)
   local record = expected(tick)
   if not record then
+    return 0
+  end
+  local field, text = Record.bad_schedule(record)
+  if field then
+    try_later(record, tick, Record.words(field, text))
     return 0
   end
   local name, chosen, next = key.schedule(tick.id), nil, tick.next
@@ -147,13 +166,12 @@ function Cron.trouble(args, i)
   local id = Arguments.given('schedule.trouble', 'id', args[i])
   local score = Arguments.number('schedule.trouble', 'score', args[i + 1])
   local text = Errors.cut(Arguments.given('schedule.trouble', 'text', args[i + 2]), LONGEST_TROUBLE)
-  local record = expected({ id = id, score = score })
+  local tick = { id = id, score = score }
+  local record = expected(tick)
   if not record then
     return 0
   end
-  local since = record.since or format('%.17g', score - 1)
-  call('HSET', key.schedule(id), 'trouble', text, 'since', since)
-  call('ZADD', key.schedules(), format('%.17g', Ticks.none_yet(scope.now + AGAIN)), id)
+  try_later(record, tick, text)
   return 1
 end
 
@@ -161,9 +179,10 @@ end
 local function mend(list, id)
   local is_cron = list == key.schedules()
   local name = is_cron and key.schedule(id) or key.template(id)
-  local record = call('HMGET', name, 'last', 'interval')
-  local last, interval = tonumber(record[1] or nil), tonumber(record[2] or nil)
-  if not last or last <= scope.now + TOO_FAR then
+  local record = call('HMGET', name, 'last', 'interval', 'since')
+  local last, interval = Record.number(record[1]), Record.read('interval', record[2])
+  local known = math.max(last or 0, is_cron and Record.number(record[3]) or 0)
+  if known <= scope.now + TOO_FAR or not (is_cron or interval) then
     return false
   elseif is_cron then
     call('HSET', name, 'since', format('%.17g', scope.now))
@@ -171,8 +190,9 @@ local function mend(list, id)
     return true
   end
   local due = tonumber(call('ZSCORE', list, id))
+  local next = due - floor((due - scope.now) / interval) * interval
   call('HSET', name, 'last', 0)
-  call('ZADD', list, format('%.17g', due - floor((due - scope.now) / interval) * interval), id)
+  call('ZADD', list, format('%.17g', math.max(next, scope.now)), id)
   return true
 end
 
@@ -200,7 +220,8 @@ function Cron.mend(args, i)
       at, offset = at + 1, 0
     end
   end
-  if at <= #lists then
+  Qless.Skews.get_on(left)
+  if at <= #lists or Qless.Skews.pending() then
     return at .. ':' .. offset
   end
   call('HSET', key.meta(), 'mended', call('HGET', key.meta(), 'skews') or '0')

@@ -1,7 +1,8 @@
 -- Dependencies: symmetric links between jobs, and the release of those that waited.
-local Absence, Errors, Place, SortedSet, Spawned, Workflow, scope, key =
+local Absence, Errors, Record, Place, SortedSet, Spawned, Workflow, scope, key =
   Qless.Absence,
   Qless.Errors,
+  Qless.Record,
   Qless.Place,
   Qless.SortedSet,
   Qless.Spawned,
@@ -125,7 +126,7 @@ function Dependencies.attach(jid, jids)
   local harmless, tired = Qless.Circles.harmless(jid, open)
   Dependencies.link(jid, tired and open or harmless, policy)
   Qless.Needs.add(jid, jids)
-  for _, spawner in ipairs(beyond and cjson.decode(beyond) or {}) do
+  for _, spawner in ipairs(Record.read('beyond', beyond, {})) do
     Spawned.look_beyond(jid, spawner)
   end
   Dependencies.follow_failed(how)
@@ -157,6 +158,10 @@ end
 -- Is there nothing that holds the job back but what it does not know of yet?
 local function free_rare(jid)
   local more = call('HMGET', key.job(jid), 'beyond', 'workflow', 'on_failure')
+  if Record.is_bad('beyond', more[1]) then
+    Qless.Corrupt.fail(jid, 'beyond', more[1])
+    return false
+  end
   if more[1] and Spawned.holds_back(jid, more[1], more[3]) then
     return false
   end
@@ -167,6 +172,12 @@ end
 function Dependencies.free(jid)
   local record = call('HMGET', key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
   if record[1] ~= 'depends' or record[5] == '1' then
+    if record[1] ~= 'depends' then
+      Qless.Corrupt.look_at_state(jid, record[1], record[2])
+    end
+    return
+  elseif Record.is_bad('scheduled', record[4]) then
+    Qless.Corrupt.fail(jid, 'scheduled', record[4])
     return
   end
   local workflow
@@ -179,7 +190,7 @@ function Dependencies.free(jid)
   end
   local queue = record[2]
   call('ZREM', key.place(queue, 'depends'), jid)
-  local time = tonumber(record[4])
+  local time = Record.read('scheduled', record[4])
   if time then
     call('HDEL', key.job(jid), 'scheduled')
     call('HSET', key.job(jid), 'state', 'scheduled')
@@ -187,7 +198,7 @@ function Dependencies.free(jid)
   else
     call('HSET', key.job(jid), 'state', 'waiting')
     Place.ready_since(jid, scope.now)
-    Place.work(jid, queue, tonumber(record[3]) or 0)
+    Place.work(jid, queue, Record.read('priority', record[3], 0))
   end
   if workflow then
     Workflow.moved(workflow, 'depends', time and 'scheduled' or 'waiting')

@@ -1,8 +1,8 @@
 -- Commands on several jobs, each for itself: what is refused of one does not stop the others.
 --
 -- The command on one job is the one that exists; it refuses before it writes.
-local Errors, Arguments, Job, Put, Revive, Tags, key =
-  Qless.Errors, Qless.Arguments, Qless.Job, Qless.Put, Qless.Revive, Qless.Tags, Qless.key
+local Errors, Record, Arguments, Job, Put, Revive, Tags, key =
+  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Job, Qless.Put, Qless.Revive, Qless.Tags, Qless.key
 
 local Each = {}
 Qless.Each = Each
@@ -68,7 +68,7 @@ local function each(command, number, act, check)
 end
 
 local function state_of(command, jid)
-  return call('HGET', key.job(jid), 'state') or Errors.no_job(command, jid)
+  return Job.state_now(jid) or Errors.no_job(command, jid)
 end
 
 Each.revive = each('revive.each', 0, function(jid)
@@ -85,7 +85,7 @@ Each.move = each('move.each', 2, function(jid, args, i)
     Errors.no_job('move.each', jid)
   end
   local put = { '', args[i], jid, record[1], record[2] or '', args[i + 1] }
-  if record[3] then
+  if Record.text('context', record[3]) then
     put[#put + 1], put[#put + 2] = 'context', record[3]
   end
   Put.requeue(put, 1)

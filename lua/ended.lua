@@ -60,7 +60,7 @@ function Ended.revived(jid, record)
     Workflow.moved(record.workflow, 'failed', 'waiting')
   end
   Spawned.goes_on(jid, record.spawners)
-  call('HDEL', key.job(jid), 'deadline', 'cascade')
+  call('HDEL', key.job(jid), 'deadline', 'fixed', 'cascade')
 end
 
 -- The job ran and goes on in this state: tried again, given back, or `moved` on to its next step.
@@ -74,7 +74,7 @@ function Ended.goes_on(job, state, moved)
     Workflow.moved(record[2], 'running', state)
   end
   if moved then
-    call('HDEL', key.job(job.jid), 'deadline')
+    call('HDEL', key.job(job.jid), 'deadline', 'fixed')
   end
 end
 

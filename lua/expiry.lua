@@ -18,7 +18,7 @@ local function expire(jids)
   for _, jid in ipairs(jids) do
     local tags = tagged and call('HGET', key.job(jid), 'tags')
     if tags and tags ~= '{}' then
-      Tags.unindex(jid, cjson.decode(tags))
+      Tags.unindex_all(jid, tags)
     end
     -- A job that was completed has no links any more.
     local at = #names

@@ -8,6 +8,8 @@ Extensions['spawn'] = Q.Spawn.spawn
 Extensions['needs'] = Q.Needs.show
 Extensions['offspring'] = Q.Needs.offspring
 Extensions['results'] = Q.Needs.results
+Extensions['results.kept'] = Q.Kept.show
+Extensions['results.cut'] = Q.Kept.cut
 Extensions['settle'] = Q.Settle.settle
 Extensions['beat'] = Q.Worker.beat
 Extensions['release'] = Q.Outcome.release
@@ -39,6 +41,7 @@ Extensions['survey'] = Q.Survey.survey
 Extensions['minutes'] = Q.Minutes.show
 Extensions['throughput'] = Q.Throughput.show
 Extensions['failed.of'] = Q.Throughput.failed
+Extensions['stats.counters'] = Q.Stats.counters
 Extensions['queue.pause'] = Q.Pausing.pause_with
 Extensions['queue.forget.empty'] = Q.Queue.forget_empty
 Extensions['brief'] = Q.Brief.brief
@@ -77,6 +80,8 @@ Extensions['workflow.retry'] = Q.WorkflowVerbs.retry
 for _, name in ipairs({
   'result',
   'results',
+  'results.kept',
+  'results.cut',
   'needs',
   'offspring',
   'jobs.count',
@@ -86,6 +91,7 @@ for _, name in ipairs({
   'minutes',
   'throughput',
   'failed.of',
+  'stats.counters',
   'brief',
   'briefs',
   'job.view',

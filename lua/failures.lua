@@ -1,6 +1,6 @@
 -- Failed jobs by group: the set of groups, a list of jids for each.
-local Arguments, Stats, Minutes, scope, key =
-  Qless.Arguments, Qless.Stats, Qless.Minutes, Qless.scope, Qless.key
+local Record, Arguments, Stats, Minutes, scope, key =
+  Qless.Record, Qless.Arguments, Qless.Stats, Qless.Minutes, Qless.scope, Qless.key
 
 local Failures = {}
 Qless.Failures = Failures
@@ -38,16 +38,27 @@ local function take(jid, list, oldest_first)
   return found > 0
 end
 
+-- Nothing says in which group the job is: it is in one of them.
+local function take_anywhere(jid)
+  for _, list in ipairs(call('SMEMBERS', key.failures())) do
+    if take(jid, list) then
+      return
+    end
+  end
+end
+
 -- A job that was failed is so no longer.
 function Failures.remove(jid, queue, failure, oldest_first)
-  local known = cjson.decode(failure or '{}')
-  if not known.group then
+  local known = Record.read('failure', failure)
+  if not known or not known.group then
+    take_anywhere(jid)
+    Stats.mended(queue, scope.now)
     return
   end
   if not take(jid, known.group, oldest_first) then
     take(jid, 'other', oldest_first)
   end
-  Stats.mended(queue, tonumber(known.when) or 0)
+  Stats.mended(queue, known.when or 0)
 end
 
 -- failed [group [start limit]]
@@ -61,8 +72,9 @@ function Failures.show(args, i)
     return cjson.encode(counts)
   end
   local start, limit = Arguments.offset('failed', args[i + 1]), Arguments.count('failed', args[i + 2], 25)
+  local total = call('LLEN', key.group(group))
   return cjson.encode({
-    total = call('LLEN', key.group(group)),
-    jobs = call('LRANGE', key.group(group), start, start + limit - 1),
+    total = total,
+    jobs = call('LRANGE', key.group(group), Arguments.range(start, limit, total)),
   })
 end

@@ -1,5 +1,6 @@
 -- Failure groups as pages show them: how many jobs, since when, and the latest of them as a sample.
-local Errors, Arguments, Brief, key = Qless.Errors, Qless.Arguments, Qless.Brief, Qless.key
+local Errors, Record, Arguments, Brief, key =
+  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Brief, Qless.key
 
 local Groups = {}
 Qless.Groups = Groups
@@ -34,7 +35,7 @@ local function shown(name, count)
   local list = key.group(name)
   local newest, oldest = call('LINDEX', list, 0), call('LINDEX', list, -1)
   local record = call('HMGET', key.job(newest), 'klass', 'queue', 'failure')
-  local failure = cjson.decode(record[3] or '{}')
+  local failure = Record.read('failure', record[3], {})
   local message = failure.message or ''
   return {
     name,

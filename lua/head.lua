@@ -15,8 +15,19 @@ local Qless = {}
 local scope = { prefix = 'ql:', now = 0, keyed = false, live = false, reading = false, touched = false }
 Qless.scope = scope
 
+-- The number in meta says what a build must understand to work on what is stored. This build reads the
+-- formats from `oldest` to `newest` and continues them; `newest` is the one that it writes. A namespace
+-- without a number has format 1.
+-- Raise `newest` when a build that reads only the number before would lose jobs, or break, on what this one
+-- stores: a field that means something else, a key of another type or name. Fields and keys that it
+-- does not know, and need not know, are no reason. From then on its workers are refused as soon as one new
+-- worker writes. Raise `oldest` when the code that reads the old forms is taken out.
+Qless.format = { oldest = 1, newest = 1 }
+
 local key = {}
 Qless.key = key
+
+local byte = string.byte
 
 local function fixed(name)
   key[name] = function()
@@ -46,14 +57,20 @@ for _, name in ipairs({
 end
 
 -- Ours: they exist only where calls with KEYS are made.
--- meta            hash   clock (the last time given out), token (the last one drawn), skews (how often
---                        the clock was set back) and mended (after how many of them schedules were)
+-- meta            hash   clock (the last time given out), token (the last one drawn), format (of what is
+--                        stored), skews (how often the clock was set back), mended (after how many of
+--                        them schedules were), shifts (what they have left to set back, JSON) and leap
+--                        (from when to when the clock went ahead by much last, or nobody called)
 -- releasing       zset   completed jid with dependents still to be released -> when
 -- cascading       zset   failed or canceled jid with dependents still to be told -> when
--- idle            zset   client waiting for queues it has not seen yet -> until when
+-- idle            zset   client and host, waiting for queues not seen yet -> a second after its next look
 -- wake            list   one element for each such client to be woken
 -- journal         list   samples that the statistics do not have yet
 -- workflows       zset   workflow with steps left to be carried on -> since when
+-- results         zset   result:<jid> or offspring:<jid> that is kept -> since when
+-- results_until   zset   the same -> when it expires by itself, in seconds, * 2^20 + how many bytes it takes;
+--                        '' -> minus the bytes that all take. (Both sets expire when nothing can be left.)
+-- canceled        zset   canceled jid of which there is a record -> when; expires by itself
 -- paused_reasons  hash   paused queue -> why, by whom and when, JSON
 for _, name in ipairs({
   'meta',
@@ -63,6 +80,9 @@ for _, name in ipairs({
   'wake',
   'journal',
   'workflows',
+  'results',
+  'results_until',
+  'canceled',
   'paused_reasons',
 }) do
   fixed(name)
@@ -88,12 +108,38 @@ function key.place(queue, place)
   return scope.prefix .. 'q:' .. queue .. '-' .. place
 end
 
--- j:<jid>               hash   the job's record
+-- What the keys of a job's lists have behind those of records.
+local LISTS = { '-history', '-dependencies', '-dependents' }
+local LAST = { [byte('y')] = true, [byte('s')] = true }
+
+-- The end of a jid that no job may have, because its record would be a list of another job; or nil.
+function key.list_ending(jid)
+  if not LAST[byte(jid, -1)] then
+    return nil -- like nearly all, and quickly seen
+  end
+  for _, ending in ipairs(LISTS) do
+    if string.sub(jid, -#ending) == ending then
+      return ending
+    end
+  end
+end
+
+-- j:<jid>               hash   the job's record. Of ours are `at` (a delayed job's time, if it was given as
+--                              a time), `fixed` (so was its deadline), `shifted` (by which skew its
+--                              times were set back last) and `waited` (how many milliseconds the job
+--                              waited before it was handed out, then '+' and how many it lay in its
+--                              worker's hands, if it is known to have been started; '' if its start was
+--                              counted when it was handed out)
+-- (What would name a list of another job gets a key that never exists, so that nobody takes the list
+-- for a record: there is no such job.)
 function key.job(jid)
+  if LAST[byte(jid, -1)] and key.list_ending(jid) then
+    return scope.prefix .. '!' .. jid
+  end
   return scope.prefix .. 'j:' .. jid
 end
 
--- j:<jid>-history       list   JSON triples [when, what, more], oldest first
+-- j:<jid>-history       list   JSON triples [when, what, more], oldest first; history.lua has the words
 function key.history(jid)
   return scope.prefix .. 'j:' .. jid .. '-history'
 end
@@ -134,8 +180,10 @@ function key.tag(tag)
   return scope.prefix .. 't:' .. tag
 end
 
--- s:<kind>:<day>:<queue>  hash  kind wait, run: total, mean, vk and a histogram;
---                               kind stats: retries, failures, failed
+-- s:<kind>:<day>:<queue>  hash  kind wait, run: total, mean, vk and a histogram, of which ms0 to ms500
+--                               (how often at least so many milliseconds) are ours: they tell s0 apart;
+--                               kind stats: retries (locks that were seen to be lost), failures,
+--                               failed, and ours: retried (attempts that failed and run again)
 function key.stat(kind, day, queue)
   return scope.prefix .. 's:' .. kind .. ':' .. Qless.Texts.whole(day) .. ':' .. queue
 end
@@ -144,6 +192,11 @@ end
 -- result:<jid>          string what the job returned, JSON; expires by itself
 function key.result(jid)
   return scope.prefix .. 'result:' .. jid
+end
+
+-- canceled:<jid>        hash   what is known of a canceled job; expires by itself
+function key.canceled_job(jid)
+  return scope.prefix .. 'canceled:' .. jid
 end
 
 -- unique:<key>          string the jid that holds the key; expires if it was given for a period
@@ -193,7 +246,8 @@ function key.minutes(queue, hour, kind)
   return scope.prefix .. 'm:' .. queue .. ':' .. Qless.Texts.whole(hour) .. ':' .. kind
 end
 
--- idle:<queue>          zset   client that waits for a job of this queue -> until when
+-- idle:<queue>          zset   client and host, waiting for a job of this queue -> a second after its
+--                              next look
 function key.idle_at(queue)
   return scope.prefix .. 'idle:' .. queue
 end

@@ -1,16 +1,38 @@
--- What happened to a job: a list of [when, what, more], the first and the newest kept.
-local Texts, Config, Arguments, Errors, scope, key =
-  Qless.Texts, Qless.Config, Qless.Arguments, Qless.Errors, Qless.scope, Qless.key
+-- What happened to a job: a list of [when, what, more], the first and the newest kept. Calls without
+-- KEYS write and show whole seconds; calls with them write thousandths, and how each attempt ended:
+--   done       it was completed
+--   failed     it failed for good
+--   retried    it failed and will run again
+--   returned   it was handed back, which uses no retry up
+--   crashed    its process died
+--   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
+--   lost       the grace after such a notice is over: the worker holds the job no more
+local Texts, Headline, Record, Config, Arguments, Errors, scope, key =
+  Qless.Texts,
+  Qless.Headline,
+  Qless.Record,
+  Qless.Config,
+  Qless.Arguments,
+  Qless.Errors,
+  Qless.scope,
+  Qless.key
 
 local History = {}
 Qless.History = History
 
-local call, quote, floor = redis.call, cjson.encode, math.floor
+local call, quote, floor, format = redis.call, cjson.encode, math.floor, string.format
 
--- An entry; `more` is the text of a JSON object, `when` defaults to now.
-local function entry(what, more, when)
-  local second = when and Texts.whole(floor(when)) or Texts.second()
-  return '[' .. second .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
+-- A time as an entry has it; defaults to now.
+local function text_of(when)
+  if scope.keyed then
+    return when and Texts.thousandths(when) or Texts.thousandth()
+  end
+  return when and Texts.whole(floor(when)) or Texts.second()
+end
+
+-- An entry; `more` is the text of a JSON object.
+function History.entry(what, more, when)
+  return '[' .. text_of(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
 end
 
 local function append(jid, text, putting)
@@ -31,7 +53,7 @@ local function append(jid, text, putting)
 end
 
 function History.add(jid, what, more, when)
-  append(jid, entry(what, more, when))
+  append(jid, History.entry(what, more, when))
 end
 
 -- What stands behind the time, the same for all jobs of a queue or a worker.
@@ -44,36 +66,84 @@ local popped_by = Texts.remembered(function(worker)
 end)
 
 function History.put(jid, queue, when)
-  local second = when and Texts.whole(floor(when)) or Texts.second()
-  append(jid, '[' .. second .. put_into(queue), true)
+  append(jid, '[' .. text_of(when) .. put_into(queue), true)
 end
 
 function History.popped(jid, worker)
-  append(jid, '[' .. Texts.second() .. popped_by(worker))
+  append(jid, '[' .. text_of() .. popped_by(worker))
 end
 
-function History.done(jid)
-  append(jid, '[' .. Texts.second() .. ',"done"]')
-end
+local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
 
-function History.failed(jid, group, worker)
-  if worker then
-    History.add(jid, 'failed', '{"worker":' .. quote(worker) .. ',"group":' .. quote(group) .. '}')
+-- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
+function History.done(jid, held)
+  if held and held >= SHORTEST then
+    append(jid, '[' .. text_of() .. ',"done",{"held":' .. format('%.3f', held) .. '}]')
   else
-    History.add(jid, 'failed', '{"group":' .. quote(group) .. '}')
+    append(jid, '[' .. text_of() .. ',"done"]')
   end
 end
 
--- Entries as objects with when, what and the members of their third part.
-local function shown(texts)
+-- An object of those of these members that there are. (Lists of jobs look for the group before what
+-- anybody may have written into the message.)
+local function members(worker, group, held, ready, message)
+  local texts = {}
+  if worker then
+    texts[#texts + 1] = '"worker":' .. quote(worker)
+  end
+  if group then
+    texts[#texts + 1] = '"group":' .. quote(group)
+  end
+  if held and held >= SHORTEST then
+    texts[#texts + 1] = '"held":' .. format('%.3f', held)
+  end
+  if ready then
+    texts[#texts + 1] = '"until":' .. Texts.thousandths(ready)
+  end
+  if message and message ~= '' then
+    texts[#texts + 1] = '"message":' .. quote(Headline.of(message))
+  end
+  return #texts > 0 and '{' .. table.concat(texts, ',') .. '}' or nil
+end
+
+-- What is not run at all may fail as well: then there is no worker.
+function History.failed(jid, group, worker, message)
+  History.add(jid, 'failed', members(worker, group, nil, nil, scope.keyed and message))
+end
+
+-- An attempt at `job` (worker, held) ended so. It will be ready again after `delay` seconds, if that is
+-- given. Calls without KEYS only write what the protocol knows.
+function History.ended(jid, what, job, group, message, delay)
+  if what == 'done' then
+    History.done(jid, job.held)
+  elseif scope.keyed then
+    local ready = delay and delay > 0 and scope.now + delay
+    History.add(jid, what, members(job.worker, group, job.held, ready, message))
+  elseif what == 'failed' then
+    History.failed(jid, group, job.worker)
+  elseif what == 'timed-out' then
+    History.add(jid, what)
+  end
+end
+
+-- Triples as objects with when, what and the members of their third part.
+function History.shown(triples)
   local entries = {}
-  for n, text in ipairs(texts) do
-    local triple = cjson.decode(text)
+  for n, triple in ipairs(triples) do
     local entry_shown = triple[3] or {}
-    entry_shown.when, entry_shown.what = triple[1], triple[2]
+    entry_shown.when = scope.keyed and triple[1] or floor(triple[1])
+    entry_shown.what = triple[2]
     entries[n] = entry_shown
   end
   return entries
+end
+
+local function shown(texts)
+  local triples = {}
+  for n, text in ipairs(texts) do
+    triples[n] = Record.entry_of(text)
+  end
+  return History.shown(triples)
 end
 
 function History.read(jid)
@@ -82,8 +152,8 @@ end
 
 local PIECE = 20 -- entries read at a time where they may be long
 
--- The first entry and the newest: at most so many, with so many bytes. -> these, how many there are
-function History.some(jid, most, bytes)
+-- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
+function History.texts(jid, most, bytes)
   local name = key.history(jid)
   local total, newest = call('LLEN', name), {}
   local last = total - 1
@@ -102,12 +172,19 @@ function History.some(jid, most, bytes)
   for n = #newest, 1, -1 do
     texts[#texts + 1] = newest[n]
   end
+  return texts, total
+end
+
+-- The same as objects.
+function History.some(jid, most, bytes)
+  local texts, total = History.texts(jid, most, bytes)
   return shown(texts), total
 end
 
 -- Records of the earliest versions carry their history in a field of the hash.
 function History.modernise(jid, text)
-  for _, old in ipairs(cjson.decode(text)) do
+  local entries = Record.read('history', text)
+  for _, old in ipairs(entries or {}) do
     if old.put then
       History.put(jid, old.q, tonumber(old.put))
     end
@@ -121,7 +198,9 @@ function History.modernise(jid, text)
       History.add(jid, 'done', nil, tonumber(old.done))
     end
   end
-  call('HDEL', key.job(jid), 'history')
+  if entries then
+    call('HDEL', key.job(jid), 'history')
+  end
 end
 
 -- The first entry of a list was not a put: the record may be of the earliest versions.
@@ -136,7 +215,7 @@ end
 
 -- log jid message [data]
 function History.log(args, i)
-  local jid = Arguments.given('log', 'jid', args[i])
+  local jid = Arguments.name('log', 'jid', args[i])
   local message = Arguments.given('log', 'message', args[i + 1])
   local data = args[i + 2]
   if data then

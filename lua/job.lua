@@ -1,17 +1,21 @@
 -- A job's record: reading it, showing it, and the commands on a single job.
-local Errors, Json, Arguments, Events, History, Place, Unique, Tags, Failures, Dependencies, scope, key =
+local Errors, Json, Record, Arguments, Events, History, Place, Unique, Canceled, Tags, Failures, Dependencies, scope, key =
   Qless.Errors,
   Qless.Json,
+  Qless.Record,
   Qless.Arguments,
   Qless.Events,
   Qless.History,
   Qless.Place,
   Qless.Unique,
+  Qless.Canceled,
   Qless.Tags,
   Qless.Failures,
   Qless.Dependencies,
   Qless.scope,
   Qless.key
+
+local Samples = Qless.Samples
 
 local Job = {}
 Qless.Job = Job
@@ -47,10 +51,13 @@ local FIELDS = {
   'on_failure',
   'deadline',
   'spawners',
+  'returned',
+  'waited',
 }
 
--- The whole record as a table, or nil.
-function Job.read(jid)
+-- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
+-- not only a look at it is wanted.
+function Job.read(jid, looking)
   local values = call('HMGET', key.job(jid), unpack(FIELDS))
   if not values[1] then
     return nil
@@ -59,18 +66,25 @@ function Job.read(jid)
   for n, field in ipairs(FIELDS) do
     record[field] = values[n] or nil
   end
-  if record.history and not scope.reading then
+  record.state, record.queue = record.state or '', record.queue or ''
+  if record.history and not looking and not scope.reading then
     History.modernise(jid, record.history)
   end
   return record
 end
 
-function Job.must(command, jid)
-  local record = Job.read(Arguments.given(command, 'jid', jid))
+local function must_look(command, jid)
+  local record = Job.read(Arguments.name(command, 'jid', jid), true)
   if not record then
     Errors.no_job(command, jid)
   end
   return record
+end
+
+-- A job's state as it is now, or nil.
+function Job.state_now(jid)
+  local record = call('HMGET', key.job(jid), 'state', 'queue')
+  return record[1] and Place.state_now(jid, record[2], record[1]) or nil
 end
 
 function Job.is_tracked(jid)
@@ -97,19 +111,19 @@ function Job.show(jid, some)
   end
   local shown = {
     jid = record.jid,
-    klass = record.klass,
-    state = record.state,
+    klass = record.klass or '',
+    state = Place.state_now(jid, record.queue, record.state),
     queue = record.queue,
     worker = record.worker or '',
     tracked = Job.is_tracked(jid),
-    priority = tonumber(record.priority),
-    expires = tonumber(record.expires) or 0,
-    retries = tonumber(record.retries),
-    remaining = math.floor(tonumber(record.remaining) or 0),
-    data = record.data,
-    tags = cjson.decode(record.tags or '{}'),
+    priority = Record.read('priority', record.priority, 0),
+    expires = Record.read('expires', record.expires, 0),
+    retries = Record.read('retries', record.retries, 0),
+    remaining = Record.read('remaining', record.remaining, 0),
+    data = record.data or '',
+    tags = Record.read('tags', record.tags, {}),
     history = some and some.history or History.read(jid),
-    failure = cjson.decode(record.failure or '{}'),
+    failure = Record.read('failure', record.failure, {}),
     spawned_from_jid = record.spawned_from_jid or false,
     dependents = some and some.dependents or call('SMEMBERS', key.dependents(jid)),
     dependencies = some and some.dependencies or call('SMEMBERS', key.dependencies(jid)),
@@ -118,35 +132,48 @@ function Job.show(jid, some)
     return cjson.encode(shown)
   end
   shown.token = record.state == 'running' and record.token or ''
-  shown.crashes = tonumber(record.crashes) or 0
+  shown.crashes = Record.read('crashes', record.crashes, 0)
   shown.open = record.open == '1'
+  if record.returned and record.state == 'complete' then
+    shown.returned = Qless.Kept.left(record.returned, record.token)
+  end
   if record.rare then
     shown.unique = Unique.shown(record.unique)
     shown.workflow, shown.on_failure = record.workflow, record.on_failure
-    shown.deadline = tonumber(record.deadline)
+    shown.deadline = Record.read('deadline', record.deadline)
   end
-  local context, progress = record.context or 'null', record.progress or 'null'
+  local context = Record.text('context', record.context, 'null')
+  local progress = Record.text('progress', record.progress, 'null')
   return Json.with(cjson.encode(shown), 'context', context, 'progress', progress)
 end
 
-function Job.show_all(jids)
+local function all(jids, show)
   local shown = {}
   for _, jid in ipairs(jids) do
-    shown[#shown + 1] = Job.show(jid)
+    shown[#shown + 1] = show(jid)
   end
   return Json.list(shown)
 end
 
+function Job.show_all(jids)
+  return all(jids, Job.show)
+end
+
+-- Calls with KEYS are also shown what became of a canceled job.
+local function found(jid)
+  return Job.show(jid) or scope.keyed and Canceled.show(jid) or nil
+end
+
 -- get jid
 function Job.get(args, i)
-  return Job.show(Arguments.given('get', 'jid', args[i]))
+  return found(Arguments.name('get', 'jid', args[i]))
 end
 
 -- multiget jid...
 function Job.multiget(args, i)
   local jids = Tags.rest(args, i)
   Arguments.bounded('multiget', #jids)
-  return Job.show_all(jids)
+  return all(jids, found)
 end
 
 -- Takes a job out of its worker's hands, in the books.
@@ -156,18 +183,19 @@ function Job.unhold(jid, worker)
   end
 end
 
--- Deletes all that is kept of a job that is in no place any longer, but for its dependents.
+-- Deletes all that is kept of a job that is in no place any longer, but for its dependents. `tags` is
+-- the text in its record.
 function Job.erase(jid, tags)
-  Tags.unindex(jid, tags)
+  Tags.unindex_all(jid, tags)
   call('DEL', key.job(jid), key.history(jid), key.dependencies(jid))
-  if scope.live then
-    call('DEL', key.result(jid), key.needs(jid))
+  if scope.live and call('DEL', key.result(jid), key.needs(jid)) > 0 then
+    Qless.Kept.forget('result:' .. jid)
   end
 end
 
 -- priority jid p
 function Job.priority(args, i)
-  local jid = Arguments.given('priority', 'jid', args[i])
+  local jid = Arguments.name('priority', 'jid', args[i])
   local priority = Arguments.number('priority', 'priority', args[i + 1])
   local record = call('HMGET', key.job(jid), 'queue', 'priority', 'state')
   if not record[3] then
@@ -176,7 +204,9 @@ function Job.priority(args, i)
   local work = key.place(record[1] or '', 'work')
   local score = call('ZSCORE', work, jid)
   if score and record[3] == 'waiting' then
-    call('ZADD', work, priority + (tonumber(score) - tonumber(record[2])), jid)
+    local before = Record.read('priority', record[2])
+    local rest = before and tonumber(score) - before or Place.score(0, scope.now)
+    call('ZADD', work, priority + rest, jid)
   end
   call('HSET', key.job(jid), 'priority', priority)
   return priority
@@ -200,7 +230,7 @@ function Job.track(args, i)
   if word ~= 'track' and word ~= 'untrack' then
     Errors.argument('track', 'Unknown word ' .. Errors.name(args[i]) .. ', it must be track or untrack')
   end
-  local jid = Arguments.given('track', 'jid', args[i + 1])
+  local jid = Arguments.name('track', 'jid', args[i + 1])
   if call('EXISTS', key.job(jid)) == 0 then
     Errors.no_job('track', jid)
   end
@@ -233,27 +263,32 @@ local function no_dependents_left(jids)
             .. Errors.name(jid)
             .. ' is a dependency of '
             .. Errors.name(dependent)
-            .. ', which is not canceled'
+            .. ' but is not mentioned to be canceled'
         )
       end
     end
   end
 end
 
--- Takes a job that is not complete away with all that belongs to it. Its dependents stay.
-function Job.remove(jid, record)
+-- Takes a job that is not complete away with all that belongs to it. Its dependents stay. `why` and `by` are
+-- those of Canceled.keep.
+function Job.remove(jid, record, why, by)
   local queue, worker = record.queue, record.worker or ''
+  Canceled.keep(jid, record, why, by)
   Events.canceled(jid, queue, worker)
   Job.unhold(jid, worker)
   Place.leave(jid, queue)
   Dependencies.unlink_all(jid)
-  if record.state == 'failed' then
+  if record.state == 'running' then
+    Samples.taken_away(queue, record.time, record.waited)
+  elseif record.state == 'failed' or not Record.is_state(record.state) then
     Failures.remove(jid, queue, record.failure)
+    call('ZREM', key.completed(), jid)
   end
   if Job.is_tracked(jid) then
     Events.tracked('canceled', jid)
   end
-  Job.erase(jid, cjson.decode(record.tags or '{}'))
+  Job.erase(jid, record.tags)
   Qless.Ended.canceled(jid, record)
 end
 
@@ -262,8 +297,11 @@ local function cancel(jid)
   local record = Job.read(jid)
   if not record and not scope.keyed then
     Events.canceled(jid, false, false)
+    if Job.is_tracked(jid) then
+      Events.tracked('canceled', jid)
+    end
   elseif record and record.state ~= 'complete' then
-    Job.remove(jid, record)
+    Job.remove(jid, record, 'call')
     return true
   end
   return false
@@ -291,21 +329,25 @@ function Job.timeout(args, i)
   Arguments.bounded('timeout', #jids)
   local records = {}
   for n, jid in ipairs(jids) do
-    records[n] = Job.must('timeout', jid)
+    records[n] = must_look('timeout', jid)
     if records[n].state ~= 'running' then
-      Errors.raise('STATE', 'timeout(): Job ' .. Errors.name(jid) .. ' not running but ' .. records[n].state)
+      local state = Place.state_now(jid, records[n].queue, records[n].state)
+      Errors.raise('STATE', 'timeout(): Job ' .. Errors.name(jid) .. ' not running but ' .. state)
     end
   end
   for n, jid in ipairs(jids) do
     local record = records[n]
     if call('HGET', key.job(jid), 'state') == 'running' then
-      History.add(jid, 'timed-out')
+      record.held = Samples.held(record.waited)
+      Samples.taken_away(record.queue, record.time, record.waited)
+      History.ended(jid, 'timed-out', record)
       call('ZREM', key.place(record.queue, 'locks'), jid)
       call('ZADD', key.place(record.queue, 'work'), '+inf', jid)
       Qless.Wake.ready(record.queue, 1)
       Job.unhold(jid, record.worker)
       call('HSET', key.job(jid), 'state', 'stalled', 'expires', 0)
-      call('HDEL', key.job(jid), 'grace')
+      Place.ready_since(jid, scope.now)
+      call('HDEL', key.job(jid), 'grace', 'waited')
       Events.lock_lost(jid, record.worker)
     end
   end
@@ -313,7 +355,7 @@ end
 
 -- progress jid token json
 function Job.progress(args, i)
-  local jid = Arguments.given('progress', 'jid', args[i])
+  local jid = Arguments.name('progress', 'jid', args[i])
   local text = args[i + 2]
   Arguments.json('progress', 'progress', text, Arguments.text_bytes)
   if not string.find(text, '^%s*%[') then
@@ -326,5 +368,5 @@ end
 
 -- result jid
 function Job.result(args, i)
-  return call('GET', key.result(Arguments.given('result', 'jid', args[i])))
+  return call('GET', key.result(Arguments.name('result', 'jid', args[i])))
 end

@@ -1,6 +1,6 @@
 -- All that a page shows of one job, however many others it has to do with and however long it goes on.
-local Arguments, Brief, History, Job, Json, key =
-  Qless.Arguments, Qless.Brief, Qless.History, Qless.Job, Qless.Json, Qless.key
+local Record, Arguments, Brief, Canceled, History, Job, Json, key =
+  Qless.Record, Qless.Arguments, Qless.Brief, Qless.Canceled, Qless.History, Qless.Job, Qless.Json, Qless.key
 
 local JobView = {}
 Qless.JobView = JobView
@@ -40,14 +40,29 @@ local function first(name, most)
   return found, call('LLEN', name)
 end
 
+-- The same of a canceled job, of which less is known.
+local function canceled_view(jid, own, links)
+  local total, spawners = Canceled.more(jid)
+  local view = { brief = own, history_total = total, result = cjson.null, result_ttl = cjson.null }
+  for _, list in ipairs({ 'dependents', 'dependencies', 'needs' }) do
+    view[list], view[list .. '_total'] = {}, 0
+  end
+  local spawned, number = first(key.offspring(jid), links)
+  view.spawned, view.spawned_total = Brief.rows(spawned), number
+  view.spawners = Brief.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
+  return Json.with(cjson.encode(view), 'job', Canceled.show(jid))
+end
+
 -- job.view jid links history -> the job as get shows it, those it has to do with in brief, its result
 function JobView.show(args, i)
-  local jid = Arguments.given('job.view', 'jid', args[i])
+  local jid = Arguments.name('job.view', 'jid', args[i])
   local links = math.min(Arguments.whole('job.view', 'links', args[i + 1], 0), MOST_LINKS)
   local entries = math.min(Arguments.whole('job.view', 'history', args[i + 2], 1), Arguments.most)
   local own = Brief.rows({ jid })[1]
   if not own then
     return nil
+  elseif call('EXISTS', key.job(jid)) == 0 then
+    return canceled_view(jid, own, links)
   end
   local lists, view = {}, { brief = own }
   for list, name in pairs({ dependents = key.dependents(jid), dependencies = key.dependencies(jid) }) do
@@ -58,7 +73,7 @@ function JobView.show(args, i)
     local jids, total = first(name, links)
     view[list], view[list .. '_total'] = Brief.rows(jids), total
   end
-  local spawners = cjson.decode(call('HGET', key.job(jid), 'spawners') or '{}')
+  local spawners = Record.read('spawners', call('HGET', key.job(jid), 'spawners'), {})
   view.spawners = Brief.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
   lists.history, view.history_total = History.some(jid, entries, HISTORY_BYTES)
   view.result = call('GET', key.result(jid)) or cjson.null

@@ -4,11 +4,23 @@ local Texts, Arguments, key = Qless.Texts, Qless.Arguments, Qless.key
 local Journal = {}
 Qless.Journal = Journal
 
-local call, match, text_of = redis.call, string.match, Arguments.text_of
+local call, match, format, floor = redis.call, string.match, string.format, math.floor
+local text_of = Arguments.text_of
 
--- An entry: when (in whole seconds), wait or run, how many seconds, how often, the queue.
-function Journal.entry(kind, seconds, n, queue)
-  return Texts.second() .. ' ' .. kind .. ' ' .. text_of(seconds) .. ' ' .. text_of(n) .. ' ' .. queue
+-- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length
+-- stand behind the whole seconds of the time, where libraries that count in whole seconds overlook
+-- them; their own entries have none.
+function Journal.entry(second, kind, seconds, n, queue)
+  local whole = floor(seconds)
+  return Texts.whole(second)
+    .. format('.%03d ', floor((seconds - whole) * 1000 + 0.5))
+    .. kind
+    .. ' '
+    .. text_of(whole)
+    .. ' '
+    .. text_of(n)
+    .. ' '
+    .. queue
 end
 
 -- -> how many entries there are now
@@ -16,16 +28,20 @@ function Journal.append(...)
   return call('RPUSH', key.journal(), ...)
 end
 
--- Shows all entries to `visit(second, kind, seconds, n, queue)`. Jobs that come quickly one after
--- the other leave the same entry many times: those come as one.
+-- Shows all entries to `visit(second, kind, seconds, n, queue)`; the seconds are a text if no more than
+-- the whole ones are known. Jobs that come quickly one after the other leave the same entry many
+-- times: those come as one.
 local function show(texts, visit)
   local times = {}
   for n = 1, #texts do
     times[texts[n]] = (times[texts[n]] or 0) + 1
   end
   for text, often in pairs(times) do
-    local second, kind, seconds, n, queue = match(text, '^(%S+) (%a+) (%S+) (%S+) (.*)$')
-    visit(tonumber(second), kind, tonumber(seconds), tonumber(n) * often, queue)
+    local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
+    if fraction ~= '' then
+      seconds = tonumber(seconds .. fraction)
+    end
+    visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
   end
 end
 

@@ -1,6 +1,13 @@
 -- The commands that change what a job waits for: depends, seal.
-local Errors, Arguments, Circles, Needs, Spawned, Dependencies, key =
-  Qless.Errors, Qless.Arguments, Qless.Circles, Qless.Needs, Qless.Spawned, Qless.Dependencies, Qless.key
+local Errors, Record, Arguments, Circles, Needs, Spawned, Dependencies, key =
+  Qless.Errors,
+  Qless.Record,
+  Qless.Arguments,
+  Qless.Circles,
+  Qless.Needs,
+  Qless.Spawned,
+  Qless.Dependencies,
+  Qless.key
 
 local Links = {}
 Qless.Links = Links
@@ -21,14 +28,14 @@ local function add(jid, jids, policy)
   Circles.refuse('depends', jid, open)
   Dependencies.link(jid, open, policy)
   Needs.add(jid, jids)
-  for _, spawner in ipairs(beyond and cjson.decode(beyond) or {}) do
+  for _, spawner in ipairs(Record.read('beyond', beyond, {})) do
     Spawned.look_beyond(jid, spawner)
   end
 end
 
 -- depends jid on|off jid...   depends jid off all
 function Links.depends(args, i)
-  local jid = Arguments.given('depends', 'jid', args[i])
+  local jid = Arguments.name('depends', 'jid', args[i])
   local word = Arguments.given('depends', 'on or off', args[i + 1])
   if word ~= 'on' and word ~= 'off' then
     Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. Errors.name(word))
@@ -58,7 +65,7 @@ end
 
 -- seal jid: a job that was put open gains no more dependencies and may become ready.
 function Links.seal(args, i)
-  local jid = Arguments.given('seal', 'jid', args[i])
+  local jid = Arguments.name('seal', 'jid', args[i])
   if call('EXISTS', key.job(jid)) == 0 then
     Errors.no_job('seal', jid)
   end

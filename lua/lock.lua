@@ -1,6 +1,14 @@
 -- The lock of a running job: who holds it, renewing it, taking it away.
-local Errors, Arguments, Config, Job, scope, key =
-  Qless.Errors, Qless.Arguments, Qless.Config, Qless.Job, Qless.scope, Qless.key
+local Errors, Record, Arguments, Config, Samples, Place, Job, scope, key =
+  Qless.Errors,
+  Qless.Record,
+  Qless.Arguments,
+  Qless.Config,
+  Qless.Samples,
+  Qless.Place,
+  Qless.Job,
+  Qless.scope,
+  Qless.key
 
 local Lock = {}
 Qless.Lock = Lock
@@ -8,7 +16,7 @@ Qless.Lock = Lock
 local call = redis.call
 
 -- What ends a run: the fields that a completion by its token needs, then those of every other end.
-local ENDING = { 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare' }
+local ENDING = { 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited' }
 local ENDING_OTHERWISE = {
   'worker',
   'state',
@@ -22,6 +30,7 @@ local ENDING_OTHERWISE = {
   'remaining',
   'priority',
   'crashes',
+  'waited',
 }
 
 -- Reads the running job's record, if `proof` shows that the caller holds it: the worker's name
@@ -37,7 +46,11 @@ function Lock.read(command, jid, proof, completing)
     return nil,
       nil,
       'LOCKLOST',
-      command .. '(): Job ' .. Errors.name(jid) .. ' is not currently running: ' .. state
+      command .. '(): Job ' .. Errors.name(jid) .. ' is not currently running: ' .. Place.state_now(
+        jid,
+        values[3],
+        state
+      )
   end
   if scope.keyed then
     if proof ~= values[4] then
@@ -52,33 +65,51 @@ function Lock.read(command, jid, proof, completing)
       'LOCKLOST',
       command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker: ' .. Errors.name(worker)
   end
+  values[3] = values[3] or ''
   return name, values
 end
 
--- The same as a table by name. -> nil, code, text if refused
+-- The same as a table by name; `bad` is the field that keeps the job from being run again, because it
+-- cannot be read, and `bad_text` what stands there. -> nil, code, text if refused
 function Lock.claim(command, jid, proof)
   local name, values, code, text = Lock.read(command, jid, proof)
   if code then
     return nil, code, text
   end
+  local bad, bad_text = Record.first_bad(ENDING_OTHERWISE, values)
+  if values[3] == '' then
+    bad, bad_text = 'queue', ''
+  end
   return {
     jid = jid,
     key = name,
+    bad = bad,
+    bad_text = bad_text,
     worker = values[1],
     queue = values[3],
-    time = tonumber(values[5]) or scope.now,
-    retries = values[6] or '0',
+    time = Record.read('time', values[5], scope.now),
+    retries = Record.text('retries', values[6], '0'),
     marked = values[7] or values[8],
     rare = values[9] or nil,
-    remaining = tonumber(values[10]) or 0,
-    priority = tonumber(values[11]) or 0,
-    crashes = tonumber(values[12]) or 0,
+    remaining = Record.read('remaining', values[10], 0),
+    priority = Record.read('priority', values[11], 0),
+    crashes = Record.read('crashes', values[12], 0),
+    waited = values[13] or nil,
   }
 end
 
+-- The run of a claimed job ends: counts that it was started, if it was. Then the job lay for `held`
+-- seconds in its worker's hands before; nobody says for how long if it only `runs` for certain.
+function Lock.count_start(job, held, runs)
+  job.held = held or Samples.held(job.waited)
+  if job.held or runs then
+    job.start = Samples.started(job.queue, job.time, job.waited, job.held or 0)
+  end
+end
+
 function Lock.holder(command, jid, proof)
-  Arguments.given(command, 'jid', jid)
-  Arguments.given(command, scope.keyed and 'token' or 'worker', proof)
+  Arguments.name(command, 'jid', jid)
+  Arguments.proof(command, proof)
   local job, code, text = Lock.claim(command, jid, proof)
   if not job then
     Errors.raise(code, text)

@@ -1,5 +1,6 @@
 -- What a job was made to depend on, in order, kept beyond the links: its results are wanted later.
-local Arguments, SortedSet, scope, key = Qless.Arguments, Qless.SortedSet, Qless.scope, Qless.key
+local Arguments, SortedSet, Kept, scope, key =
+  Qless.Arguments, Qless.SortedSet, Qless.Kept, Qless.scope, Qless.key
 
 local Needs = {}
 Qless.Needs = Needs
@@ -39,8 +40,16 @@ local KEPT = 7 * 86400 -- seconds
 function Needs.add_offspring(jid, jids)
   if #jids > 0 then
     say()
+    local entry, bytes = 'offspring:' .. jid, 0
+    for n = 1, #jids do
+      bytes = bytes + #jids[n]
+    end
+    if call('EXISTS', key.offspring(jid)) == 1 then
+      bytes = bytes + Kept.bytes(entry)
+    end
     SortedSet.append(key.offspring(jid), jids)
     call('EXPIRE', key.offspring(jid), KEPT)
+    Kept.note(entry, bytes, KEPT)
   end
 end
 
@@ -64,12 +73,12 @@ end
 
 -- needs jid [offset count] -> jid, how many jobs that one has spawned …
 function Needs.show(args, i)
-  return page('needs', key.needs(Arguments.given('needs', 'jid', args[i])), args, i + 1)
+  return page('needs', key.needs(Arguments.name('needs', 'jid', args[i])), args, i + 1)
 end
 
 -- offspring jid [offset count] -> the same of the jobs that this one has spawned
 function Needs.offspring(args, i)
-  return page('offspring', key.offspring(Arguments.given('offspring', 'jid', args[i])), args, i + 1)
+  return page('offspring', key.offspring(Arguments.name('offspring', 'jid', args[i])), args, i + 1)
 end
 
 -- results jid... -> what each returned, JSON, or nil

@@ -19,7 +19,7 @@ end
 
 -- order worker quiet|resume|stop|dump: for the worker's next beat
 function Orders.order(args, i)
-  local worker, order = Arguments.given('order', 'worker', args[i]), args[i + 1]
+  local worker, order = Arguments.name('order', 'worker', args[i]), args[i + 1]
   if not KNOWN[Arguments.given('order', 'order', order)] then
     Errors.argument('order', 'order must be quiet, resume, stop or dump, not ' .. Errors.name(order))
   end
@@ -47,7 +47,7 @@ end
 
 -- stacks worker [text]: the last stack dump of a worker, or keeps a new one
 function Orders.stacks(args, i)
-  local worker, text = Arguments.given('stacks', 'worker', args[i]), args[i + 1]
+  local worker, text = Arguments.name('stacks', 'worker', args[i]), args[i + 1]
   if not text then
     return call('GET', key.stacks(worker))
   end

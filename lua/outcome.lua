@@ -12,15 +12,19 @@ local Errors, Arguments, Events, Samples, Failures, History, Place, Needs, Circl
   Qless.Dependencies,
   Qless.Job,
   Qless.Lock
-local Expiry, Ended, scope, key = Qless.Expiry, Qless.Ended, Qless.scope, Qless.key
+local Kept, Stats, Expiry, Ended, scope, key =
+  Qless.Kept, Qless.Stats, Qless.Expiry, Qless.Ended, Qless.scope, Qless.key
 
 local Outcome = {}
 Qless.Outcome = Outcome
 
 local call, floor = redis.call, math.floor
 
--- The record of a completed job.
-function Outcome.write_complete(name, retries, data)
+-- The record of a completed job; `returned` is what keep_result says.
+function Outcome.write_complete(name, retries, data, returned)
+  if returned then
+    return Outcome.write_returned(name, retries, data, returned)
+  end
   call(
     'HSET',
     name,
@@ -44,6 +48,17 @@ function Outcome.write_complete(name, retries, data)
   end
 end
 
+-- The same in one command for a job that has returned something: a command more would cost more than a table.
+function Outcome.write_returned(name, retries, data, returned)
+  local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', Qless.Texts.time() }
+  fields[9], fields[10], fields[11], fields[12] = 'remaining', retries, 'queue', ''
+  fields[13], fields[14], fields[15], fields[16] = 'failure', '{}', 'returned', returned
+  if data then
+    fields[17], fields[18] = 'data', data
+  end
+  call('HSET', name, unpack(fields))
+end
+
 -- Forgets what belongs to a run that was completed. (Its token is stale by the job's new state.)
 function Outcome.forget_run(job)
   if job.marked then
@@ -58,14 +73,14 @@ end
 -- The same for a run that was not. `unknown` stays only from one unknown name to the next.
 local function forget_all(job)
   if job.unknown then
-    call('HDEL', key.job(job.jid), 'grace', 'progress')
+    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited')
   else
-    call('HDEL', key.job(job.jid), 'grace', 'progress', 'unknown')
+    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited', 'unknown')
   end
 end
 
-local function finish(job, data)
-  Outcome.write_complete(job.key, job.retries, data)
+local function finish(job, data, returned)
+  Outcome.write_complete(job.key, job.retries, data, returned)
   call('ZADD', key.completed(), scope.now, job.jid)
   Ended.completed({ job.jid }, { job.rare and job.jid }) -- which reads the record, so before it may go
   Expiry.after(1)
@@ -120,22 +135,32 @@ function Outcome.advance(job, to, delay, depends, data, needs, beyond)
   return state
 end
 
-local COMPLETE_OPTIONS = { next = true, delay = true, depends = true, result = true, result_ttl = true }
+local COMPLETE_OPTIONS =
+  { next = true, delay = true, depends = true, result = true, result_ttl = true, held = true }
 
 -- Seconds; the server refuses times to live that it cannot count in milliseconds.
 local LONGEST_TTL = 2 ^ 31
 
-function Outcome.keep_result(jid, result, ttl)
-  if result and result ~= '' then
-    call('SET', key.result(jid), result, 'EX', math.min(ttl, LONGEST_TTL))
+-- -> what the record says of it, that of a complete job for as long as it is complete: when it expires, which
+-- run returned it; nil if there is nothing
+function Outcome.keep_result(jid, token, result, ttl)
+  if not result or result == '' then
+    return nil
   end
+  ttl = math.min(ttl, LONGEST_TTL)
+  call('SET', key.result(jid), result, 'EX', ttl)
+  local time = Kept.note('result:' .. jid, #result, ttl)
+  return time and result ~= 'null' and Qless.Texts.whole(time) .. ' ' .. token or nil
 end
+
+-- With KEYS these commands may be told for how many seconds the job lay in its worker's hands before it
+-- was started, as settle is.
 
 -- complete jid worker queue data [pairs]
 function Outcome.complete(args, i)
-  local jid, proof = Arguments.given('complete', 'jid', args[i]), args[i + 1]
-  local queue, data = Arguments.given('complete', 'queue', args[i + 2]), args[i + 3]
-  Arguments.given('complete', 'worker', proof)
+  local jid, proof = Arguments.name('complete', 'jid', args[i]), args[i + 1]
+  local queue, data = Arguments.name('complete', 'queue', args[i + 2]), args[i + 3]
+  Arguments.proof('complete', proof)
   Arguments.json('complete', 'data', data)
   local options = Arguments.options('complete', args, i + 4, COMPLETE_OPTIONS)
   local to, delay, depends = options.next, options.delay, options.depends
@@ -150,6 +175,7 @@ function Outcome.complete(args, i)
     Arguments.json('complete', 'result', result, Arguments.text_bytes)
     ttl = Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
   end
+  local held = scope.keyed and Arguments.held('complete', options.held)
   local job = Lock.holder('complete', jid, proof)
   if job.queue ~= queue then
     Errors.raise(
@@ -162,12 +188,17 @@ function Outcome.complete(args, i)
     needs = depends
     depends, beyond = Dependencies.open_for('complete', jid, depends)
     Circles.refuse('complete', jid, depends)
+    if job.bad then
+      Qless.Corrupt.fail(jid, job.bad, job.bad_text)
+      return 'failed'
+    end
   end
 
-  History.done(jid)
+  Lock.count_start(job, held, true)
+  History.ended(jid, 'done', job)
   Lock.release(job)
-  Samples.add('run', job.queue, scope.now - job.time)
-  Outcome.keep_result(jid, result, ttl)
+  Samples.add('run', job.queue, scope.now - job.start)
+  local returned = Outcome.keep_result(jid, proof, result, ttl)
   if Job.is_tracked(jid) then
     Events.tracked('completed', jid)
   end
@@ -177,7 +208,7 @@ function Outcome.complete(args, i)
   end
   Events.completed(jid, job.queue)
   Outcome.forget_run(job)
-  finish(job, data)
+  finish(job, data, returned)
   return 'complete'
 end
 
@@ -210,20 +241,25 @@ function Outcome.fail_now(job, group, message)
     Events.tracked('failed', jid)
   end
   Lock.release(job)
-  History.failed(jid, group, job.worker)
+  History.ended(jid, 'failed', job, group, message)
   Outcome.write_failed(job, group, message, floor(scope.now), job.worker)
 end
 
--- fail jid worker group message [data]
+-- fail jid worker group message [data]; with KEYS also [data [held]], where '' is no data
 function Outcome.fail(args, i)
-  local jid, proof = Arguments.given('fail', 'jid', args[i]), args[i + 1]
-  Arguments.given('fail', 'worker', proof)
+  local jid, proof = Arguments.name('fail', 'jid', args[i]), args[i + 1]
+  Arguments.proof('fail', proof)
   local group = Arguments.given('fail', 'group', args[i + 2])
   local message, data = Outcome.message('fail', args[i + 3]), args[i + 4]
+  local held = scope.keyed and Arguments.held('fail', args[i + 5])
+  if held and data == '' then
+    data = nil
+  end
   if data then
     Arguments.json('fail', 'data', data)
   end
   local job = Lock.holder('fail', jid, proof)
+  Lock.count_start(job, held, true)
   Outcome.fail_now(job, group, message)
   if data then
     call('HSET', key.job(jid), 'data', data)
@@ -280,6 +316,10 @@ function Outcome.retry_now(job, queue, delay, group, message)
   job.remaining = job.remaining - 1
   Lock.release(job)
   if job.remaining >= 0 then
+    History.ended(jid, 'retried', job, group, message, delay)
+    if scope.keyed then
+      Stats.count(job.queue, 'retried', 1)
+    end
     local failure = message
       and cjson.encode({
         group = group or '',
@@ -291,8 +331,9 @@ function Outcome.retry_now(job, queue, delay, group, message)
     return job.remaining
   end
   call('HSET', key.job(jid), 'remaining', -1)
-  group = group or 'failed-retries-' .. job.queue
-  History.failed(jid, group)
+  group = group or 'failed-retries-' .. queue
+  -- (The protocol names no worker here.)
+  History.ended(jid, 'failed', scope.keyed and job or {}, group, message)
   if Job.is_tracked(jid) then
     Events.tracked('failed', jid)
   end
@@ -304,24 +345,41 @@ function Outcome.retry_now(job, queue, delay, group, message)
   return -1
 end
 
--- retry jid queue worker [delay] [group] [message]
+-- retry jid queue worker [delay] [group] [message]; with KEYS also [held], where group and message may
+-- both be ''
 function Outcome.retry(args, i)
-  local jid = Arguments.given('retry', 'jid', args[i])
+  local jid = Arguments.name('retry', 'jid', args[i])
   local queue = Arguments.queue('retry', args[i + 1])
-  local proof = Arguments.given('retry', 'worker', args[i + 2])
+  local proof = Arguments.proof('retry', args[i + 2])
   local delay = Arguments.number('retry', 'delay', args[i + 3] or '0')
   local group, message = args[i + 4], args[i + 5]
+  local held = scope.keyed and Arguments.held('retry', args[i + 6])
+  if held and group == '' and message == '' then
+    group, message = nil, nil
+  end
   if message then
     Outcome.message('retry', message)
   end
   local job = Lock.holder('retry', jid, proof)
+  if job.bad then
+    Qless.Corrupt.fail(jid, job.bad, job.bad_text)
+    return -1
+  end
+  Lock.count_start(job, held, true)
   return Outcome.retry_now(job, queue, delay, group, message)
 end
 
--- release jid token [delay]: back into its queue and its place there, no retry used up
+-- release jid token [delay [held]]: back into its queue and its place there, no retry used up
 function Outcome.release(args, i)
   local delay = Arguments.number('release', 'delay', args[i + 2] or '0')
+  local held = Arguments.held('release', args[i + 3])
   local job = Lock.holder('release', args[i], args[i + 1])
+  if job.bad then
+    Qless.Corrupt.fail(job.jid, job.bad, job.bad_text)
+    return 1
+  end
+  Lock.count_start(job, held)
+  History.ended(job.jid, 'returned', job, nil, nil, delay)
   Lock.release(job)
   Outcome.back(job, job.queue, delay, nil, true)
   return 1

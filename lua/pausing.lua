@@ -1,5 +1,6 @@
 -- Pausing queues: none of their jobs are handed out; and why, for people.
-local Errors, Arguments, scope, key = Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
+local Errors, Record, Arguments, scope, key =
+  Qless.Errors, Qless.Record, Qless.Arguments, Qless.scope, Qless.key
 
 local Pausing = {}
 Qless.Pausing = Pausing
@@ -7,6 +8,13 @@ Qless.Pausing = Pausing
 local call = redis.call
 
 local REASON, BY = 500, 255 -- bytes
+
+-- Those that clear away take the names of whatever there may be; the others check them first.
+local function check_names(command, args, i)
+  for n = i, #args do
+    Arguments.name(command, 'queue', args[n])
+  end
+end
 
 -- Does it for each queue named, when all of the names are looked at.
 function Pausing.each_queue(command, args, i, act)
@@ -24,7 +32,7 @@ end
 -- What is known of the pause of a paused queue: reason, by, at; or nil.
 function Pausing.known(queue)
   local text = call('HGET', key.paused_reasons(), queue)
-  return text and cjson.decode(text) or nil
+  return Record.read('meta', text)
 end
 
 -- -> whether the queue was not paused. What an earlier pause left behind (a foreign script has ended
@@ -39,6 +47,7 @@ end
 
 -- pause queue...
 function Pausing.pause(args, i)
+  check_names('pause', args, i)
   Pausing.each_queue('pause', args, i, pause)
 end
 
@@ -53,6 +62,7 @@ end
 -- queue.pause reason by queue...: a queue that is paused keeps its reason unless there is a new one
 function Pausing.pause_with(args, i)
   local reason, by = short('reason', args[i], REASON), short('by', args[i + 1], BY)
+  check_names('queue.pause', args, i + 2)
   local text = cjson.encode({ reason = reason, by = by, at = scope.now })
   Pausing.each_queue('queue.pause', args, i + 2, function(queue)
     if pause(queue) or reason ~= '' then

@@ -54,6 +54,25 @@ function Place.depends(jid, queue)
   call('ZADD', key.place(queue, 'depends'), scope.now, jid)
 end
 
+-- A delayed job counts as waiting from its time on wherever calls with KEYS look, though it stands
+-- among the delayed ones until a call moves it that writes. -> its state now, when it falls due
+function Place.state_now(jid, queue, state)
+  if state ~= 'scheduled' or not scope.keyed then
+    return state
+  end
+  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid)
+  return due and tonumber(due) <= scope.now and 'waiting' or state, due
+end
+
+-- How many delayed jobs of a queue count as waiting, and which they are.
+function Place.count_due(queue)
+  return call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', scope.now)
+end
+
+function Place.list_due(queue, offset, count)
+  return call('ZRANGEBYSCORE', key.place(queue, 'scheduled'), '-inf', scope.now, 'LIMIT', offset, count)
+end
+
 -- What lags is counted from when a job became ready. (Old clients count from its put.)
 function Place.ready_since(jid, time)
   if scope.keyed then

@@ -11,7 +11,9 @@ local Texts, Absence, Arguments, Config, Events, History, Place, Job, Outcome, S
   Qless.Outcome,
   Qless.Stats,
   Qless.Samples
-local SortedSet, Clock, Wake, Unique, Dependencies, Queue, Recurring, scope, key =
+local Record, Corrupt, SortedSet, Clock, Wake, Unique, Dependencies, Queue, Recurring, scope, key =
+  Qless.Record,
+  Qless.Corrupt,
   Qless.SortedSet,
   Qless.Clock,
   Qless.Wake,
@@ -36,7 +38,7 @@ local function notice(jid, queue, worker, grace, rare)
   if Job.is_tracked(jid) then
     Events.tracked('stalled', jid)
   end
-  History.add(jid, 'timed-out')
+  History.ended(jid, 'timed-out', { worker = worker })
   call('HSET', key.job(jid), 'grace', 1)
   if scope.live and not rare then
     call('HSET', key.job(jid), 'rare', '0')
@@ -54,7 +56,7 @@ local function exhausted(jid, queue, worker, rare)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
   call('ZREM', key.place(queue, 'locks'), jid)
   call('HSET', key.job(jid), 'remaining', -1)
-  History.failed(jid, group)
+  History.failed(jid, group, nil, message)
   Outcome.write_failed({ jid = jid, queue = queue, marked = true, rare = rare }, group, message, scope.now)
   if Job.is_tracked(jid) then
     Events.tracked('failed', jid)
@@ -67,10 +69,16 @@ local LOOKED = 250
 
 -- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
 local function expire(jid, queue, locks, grace)
-  local record = call('HMGET', key.job(jid), 'worker', 'grace', 'remaining', 'state', 'rare')
+  local record =
+    call('HMGET', key.job(jid), 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited')
   local worker = record[1] or ''
   if record[4] ~= 'running' then
-    call('ZREM', locks, jid)
+    if not Corrupt.look_at_state(jid, record[4], queue) then
+      call('ZREM', locks, jid)
+    end
+    return false
+  elseif Record.is_bad('remaining', record[3]) then
+    Corrupt.fail(jid, 'remaining', record[3], queue)
     return false
   end
   Job.unhold(jid, worker)
@@ -81,13 +89,16 @@ local function expire(jid, queue, locks, grace)
       return false
     end
   end
-  local remaining = (tonumber(record[3]) or 0) - 1
+  History.ended(jid, 'lost', { worker = worker, held = Samples.held(record[7]) })
+  Samples.taken_away(queue, record[6], record[7])
+  local remaining = Record.read('remaining', record[3], 0) - 1
   if remaining < 0 then
     exhausted(jid, queue, worker, record[5])
     return false
   end
   call('HSET', key.job(jid), 'remaining', remaining)
-  call('HDEL', key.job(jid), 'grace', 'progress')
+  Place.ready_since(jid, scope.now)
+  call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
   return true
 end
 
@@ -121,26 +132,48 @@ function Pop.reset()
   late = 0
 end
 
--- What few jobs have to be asked before they start. -> whether it is too late for that
+local FEW_HAVE = { 'deadline', 'unique', 'spawners' }
+
+-- What few jobs have to be asked before they start. -> whether it is too late for that; or the name and
+-- the text of a field that cannot be read
 local function is_late(jid)
-  local record = call('HMGET', key.job(jid), 'deadline', 'unique')
-  if record[1] and tonumber(record[1]) <= scope.now then
+  local record = call('HMGET', key.job(jid), unpack(FEW_HAVE))
+  local field, text = Record.first_bad(FEW_HAVE, record)
+  if field then
+    return true, field, text
+  elseif record[1] and Record.read('deadline', record[1]) <= scope.now then
     return true
   end
   Unique.started(jid, record[2])
   return false
 end
 
+-- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
+-- if it has no record, or has ended.
+local function unreadable(values)
+  if values[9] and Record.is_state(values[9]) then
+    if not RUNNABLE[values[9]] then
+      return nil
+    end
+    for n = 3, 5 do
+      values[n] = values[n] or ''
+    end
+    return Record.first_bad(FIELDS, values)
+  elseif values[1] or values[2] or values[9] then
+    return 'state', values[9] or ''
+  end
+end
+
 -- The job was to start before, and does not. It is in no place any longer.
 local function fail_late(jid, queue, state)
-  local since = scope.now - tonumber(call('HGET', key.job(jid), 'deadline'))
+  local since = scope.now - Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
   local message = 'Its turn came '
     .. string.format('%.1f', since)
     .. ' seconds after the time when it expired'
   late, scope.touched = late + 1, true
   Place.leave(jid, queue)
   call('HDEL', key.job(jid), 'token')
-  History.failed(jid, 'expired')
+  History.failed(jid, 'expired', nil, message)
   Outcome.write_failed(
     { jid = jid, queue = queue, rare = true, state = state },
     'expired',
@@ -154,22 +187,35 @@ local function fail_late(jid, queue, state)
 end
 
 -- Hands over the jids whose records say that they may run; others are dropped. `visit` sees each:
--- its jid, the values of FIELDS, its token, when its lock expires (as text). -> how many; those that
--- are too late, jid, state …, or nil
-local function hand_over(queue, worker, jids, visit)
-  local now, time, expires = scope.now, Texts.time(), Texts.later(Config.heartbeat(queue))
+-- its jid, the values of FIELDS, its token, when its lock expires (as text). If they are `reserved`, their
+-- worker may start them later and will say when; else they count as started. -> how many; those that are
+-- too late, jid, state …, or nil
+local function hand_over(queue, worker, jids, visit, reserved)
+  local heartbeat = Config.heartbeat(queue)
+  local now, time, expires = scope.now, Texts.time(), Texts.later(heartbeat)
   local tracked, taken, too_late = Job.tracked_among(jids), {}, nil
   for n = 1, #jids do
     local jid = jids[n]
     local name = key.job(jid)
     local values = call('HMGET', name, unpack(FIELDS))
-    if values[10] == '1' and RUNNABLE[values[9]] and is_late(jid) then
+    local since = RUNNABLE[values[9]]
+      and Record.ready_time(values[3], values[4], values[5], values[6], values[7], values[8], now)
+    local late_now, field, text = not since, nil, nil
+    if not since then
+      field, text = unreadable(values)
+      late_now = field ~= nil
+    elseif values[10] == '1' then
+      late_now, field, text = is_late(jid)
+    end
+    if late_now then
       too_late = too_late or {}
-      too_late[#too_late + 1] = { jid, values[9] }
-    elseif RUNNABLE[values[9]] then
+      too_late[#too_late + 1] = { jid, values[9], field, text }
+    elseif since then
       local token = ''
       History.popped(jid, worker)
-      Samples.add('wait', queue, now - (tonumber(values[8]) or now))
+      if not reserved then
+        Samples.add('wait', queue, now - since)
+      end
       if scope.live then
         token = Clock.draw()
         call(
@@ -184,7 +230,9 @@ local function hand_over(queue, worker, jids, visit)
           'time',
           time,
           'token',
-          token
+          token,
+          'waited',
+          reserved and Samples.waited(since) or ''
         )
       else
         call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
@@ -198,25 +246,33 @@ local function hand_over(queue, worker, jids, visit)
   end
   SortedSet.add(key.held(worker), expires, taken)
   SortedSet.add(key.place(queue, 'locks'), expires, taken)
+  if #taken > 0 then
+    Wake.locked(queue, heartbeat)
+  end
   return #taken, too_late
 end
 
--- Only when the others have left their places: what depends on these may become ready.
+-- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
 local function fail_all_late(queue, too_late)
   for _, job in ipairs(too_late) do
-    fail_late(job[1], queue, job[2])
+    if job[3] then
+      late, scope.touched = late + 1, true
+      Corrupt.fail(job[1], job[3], job[4], queue)
+    else
+      fail_late(job[1], queue, job[2])
+    end
   end
 end
 
 -- Takes up to `count` jobs off the top of the work. -> how many
-local function take_work(queue, worker, count, visit)
+local function take_work(queue, worker, count, visit, reserved)
   local work, taken = key.place(queue, 'work'), 0
   while taken < count and late < MOST_LATE do
     local jids = call('ZREVRANGE', work, '0', text_of(count - taken - 1))
     if #jids == 0 then
       break
     end
-    local handed, too_late = hand_over(queue, worker, jids, visit)
+    local handed, too_late = hand_over(queue, worker, jids, visit, reserved)
     taken = taken + handed
     call('ZREMRANGEBYRANK', work, '-' .. text_of(#jids), '-1') -- the first to go are the last by score
     if too_late then
@@ -239,8 +295,8 @@ local function allowed(queue, count)
   return count
 end
 
--- Hands up to `count` jobs of a queue to a worker; `visit` sees each. -> how many
-function Pop.take(queue, worker, count, visit)
+-- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many
+function Pop.take(queue, worker, count, visit, reserved)
   count = allowed(queue, count)
   if count <= 0 then
     return 0
@@ -249,7 +305,7 @@ function Pop.take(queue, worker, count, visit)
   local freed = expired(queue, count)
   if #freed > 0 then
     local too_late
-    taken, too_late = hand_over(queue, worker, freed, visit)
+    taken, too_late = hand_over(queue, worker, freed, visit, reserved)
     if too_late then
       fail_all_late(queue, too_late)
     end
@@ -257,7 +313,7 @@ function Pop.take(queue, worker, count, visit)
   if taken < count then
     Recurring.spawn_due(queue, count - taken)
     Queue.move_due(queue, count - taken)
-    taken = taken + take_work(queue, worker, count - taken, visit)
+    taken = taken + take_work(queue, worker, count - taken, visit, reserved)
   end
   if taken > 0 and scope.live then
     Wake.taken(queue)
@@ -272,8 +328,8 @@ end
 
 -- pop queue worker count
 function Pop.pop(args, i)
-  local queue = Arguments.given('pop', 'queue', args[i])
-  local worker = Arguments.given('pop', 'worker', args[i + 1])
+  local queue = Arguments.name('pop', 'queue', args[i])
+  local worker = Arguments.name('pop', 'worker', args[i + 1])
   local count = Arguments.count('pop', Arguments.given('pop', 'count', args[i + 2]))
   if Pop.is_paused(queue) then
     return '{}'

@@ -20,8 +20,10 @@ local call = redis.call
 -- Reads the old record: an existing job may be left alone.
 function Put.look(job)
   if job.old == nil then
-    -- Mostly there is none, and that is quickly asked.
-    job.old = call('EXISTS', key.job(job.jid)) == 1 and Store.read_old(job.jid)
+    -- Mostly there is none, and no record of a canceled one: that is quickly asked.
+    local found = call('EXISTS', key.job(job.jid), key.canceled_job(job.jid))
+    job.old = found > 0 and Store.read_old(job.jid)
+    job.was_canceled = found == 2 or found == 1 and not job.old
   end
   job.left_alone = job.absent == '1' and job.old and true
 end
@@ -51,15 +53,11 @@ function Put.prepare(command, job, coming, planned, how)
     Circles.refuse(command, job.jid, job.depends, planned)
     return
   end
-  for _, other in ipairs(job.depends) do
-    if other == job.jid then
-      Circles.refuse(command, job.jid, job.depends)
-    end
-  end
+  Circles.refuse_self(command, job.jid, job.depends)
 end
 
 local function one(command, args, i)
-  Arguments.given(command, 'worker', args[i])
+  Arguments.asking(command, args[i])
   if (#args - i - 5) % 2 ~= 0 and #args > i + 5 then
     Errors.argument(command, 'Odd number of additional args')
   end

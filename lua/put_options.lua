@@ -1,6 +1,6 @@
 -- What a put may say of a job: each option checked, before anything is written.
-local Errors, Arguments, Unique, Workflow, scope =
-  Qless.Errors, Qless.Arguments, Qless.Unique, Qless.Workflow, Qless.scope
+local Errors, Arguments, Unique, Workflow, Circles, scope =
+  Qless.Errors, Qless.Arguments, Qless.Unique, Qless.Workflow, Qless.Circles, Qless.scope
 
 local PutOptions = {}
 Qless.PutOptions = PutOptions
@@ -27,6 +27,8 @@ for _, name in ipairs({
   'debounce',
   'debounce_max',
   'expires',
+  'at',
+  'expires_at',
   'workflow',
 }) do
   KEYED_OPTIONS[name], RARE[name] = true, true
@@ -42,8 +44,20 @@ local function check_rare(command, job)
     end
     job.on_failure = policy
   end
+  if job.at then
+    if job.delay ~= 0 then
+      Errors.argument(command, 'at says when the job is due: delay must be 0 with it')
+    end
+    local at = Arguments.number(command, 'at', job.at)
+    job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
+  end
   Unique.check(command, job)
-  if job.expires then
+  if job.expires_at then
+    if job.expires then
+      Errors.argument(command, 'expires and expires_at exclude each other')
+    end
+    job.deadline, job.fixed = Arguments.number(command, 'expires_at', job.expires_at), '1'
+  elseif job.expires then
     job.deadline = scope.now + Arguments.number(command, 'expires', job.expires)
   end
   if job.workflow then
@@ -65,6 +79,8 @@ local function check_common(command, job)
   job.depends = job.depends and Arguments.names(command, 'depends', job.depends)
   if job.depends then
     Arguments.bounded(command, #job.depends)
+    -- (It may be complete or not there yet: then its dependency on itself would seem to be satisfied.)
+    Circles.refuse_self(command, job.jid, job.depends)
   end
   if job.context then
     Arguments.object(command, 'context', job.context)

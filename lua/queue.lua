@@ -1,8 +1,10 @@
 -- Queues: what is in them, the lists of their jobs, forgetting them.
-local Errors, Arguments, Place, Job, Pausing, Recurring, scope, key =
+local Errors, Record, Arguments, Place, Canceled, Job, Pausing, Recurring, scope, key =
   Qless.Errors,
+  Qless.Record,
   Qless.Arguments,
   Qless.Place,
+  Qless.Canceled,
   Qless.Job,
   Qless.Pausing,
   Qless.Recurring,
@@ -26,10 +28,12 @@ function Queue.move_due(queue, wanted)
   for n = 1, #due, 2 do
     local jid = due[n]
     local record = call('HMGET', key.job(jid), 'priority', 'state')
-    if record[2] then
+    if Record.is_state(record[2]) then
       call('HSET', key.job(jid), 'state', 'waiting')
       Place.ready_since(jid, tonumber(due[n + 1]))
-      Place.work(jid, queue, tonumber(record[1]) or 0)
+      Place.work(jid, queue, Record.read('priority', record[1], 0))
+    else
+      Qless.Corrupt.look_at_state(jid, record[2], queue)
     end
     moved[#moved + 1] = jid
   end
@@ -41,7 +45,7 @@ end
 local function counts(queue)
   local due = 0
   if scope.reading then
-    due = call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', scope.now)
+    due = Place.count_due(queue)
   else
     Queue.move_due(queue, Arguments.most)
   end
@@ -69,7 +73,7 @@ end
 -- queues [queue]
 function Queue.show(args, i)
   if args[i] then
-    return cjson.encode(counts(args[i]))
+    return cjson.encode(counts(Arguments.name('queues', 'queue', args[i])))
   end
   local all = {}
   for n, queue in ipairs(Queue.names()) do
@@ -103,7 +107,7 @@ local function waiting(queue, offset, count)
   local missing = count - #jids
   if missing > 0 then
     local before = math.max(0, offset - call('ZCARD', work))
-    for _, jid in ipairs(page(key.place(queue, 'scheduled'), '-inf', scope.now, before, missing)) do
+    for _, jid in ipairs(Place.list_due(queue, before, missing)) do
       jids[#jids + 1] = jid
     end
   end
@@ -134,25 +138,31 @@ function Queue.part(state, queue, offset, count)
 end
 
 -- jobs complete [offset count]   jobs running|stalled|scheduled|depends|recurring queue [offset count]
--- With KEYS also: jobs waiting queue [offset count]
+-- With KEYS also: jobs waiting queue [offset count]   jobs canceled [offset count]
 function Queue.jobs(args, i)
   local state = Arguments.given('jobs', 'state', args[i])
-  if state == 'complete' then
+  if state == 'complete' or state == 'canceled' and scope.keyed then
     local offset, count = Arguments.offset('jobs', args[i + 1]), Arguments.count('jobs', args[i + 2], 25)
+    if state == 'canceled' then
+      return Canceled.part(offset, count)
+    end
+    count = count < 0 and Arguments.most or count
     return call('ZREVRANGEBYSCORE', key.completed(), '+inf', '-inf', 'LIMIT', offset, count)
   end
   if not LISTS[state] and not (state == 'waiting' and scope.keyed) then
     Errors.argument('jobs', 'Unknown type ' .. Errors.name(state))
   end
-  local queue = Arguments.given('jobs', 'queue', args[i + 1])
+  local queue = Arguments.name('jobs', 'queue', args[i + 1])
   local offset, count = Arguments.offset('jobs', args[i + 2]), Arguments.count('jobs', args[i + 3], 25)
   return Queue.part(state, queue, offset, count)
 end
 
--- jobs.count complete: how many are kept
+-- jobs.count complete|canceled: how many are kept
 function Queue.count_jobs(args, i)
   local state = Arguments.given('jobs.count', 'state', args[i])
-  if state ~= 'complete' then
+  if state == 'canceled' then
+    return Canceled.count()
+  elseif state ~= 'complete' then
     Errors.argument('jobs.count', 'Unknown type ' .. Errors.name(state))
   end
   return call('ZCARD', key.completed())
@@ -160,7 +170,7 @@ end
 
 -- length queue
 function Queue.length(args, i)
-  local queue = Arguments.given('length', 'queue', args[i])
+  local queue = Arguments.name('length', 'queue', args[i])
   return call('ZCARD', key.place(queue, 'locks'))
     + call('ZCARD', key.place(queue, 'work'))
     + call('ZCARD', key.place(queue, 'scheduled'))
@@ -182,9 +192,10 @@ local IN_PLACE = {
 }
 
 local function refuse_if_used(queue, schedules)
-  local found = {}
+  local found, due = {}, scope.keyed and Place.count_due(queue) or 0
+  local moved = { work = due, scheduled = -due }
   for _, place in ipairs(PLACES) do
-    local number = call('ZCARD', key.place(queue, place))
+    local number = call('ZCARD', key.place(queue, place)) + (moved[place] or 0)
     if number > 0 then
       found[#found + 1] = number .. ' ' .. IN_PLACE[place]
     end
@@ -215,7 +226,7 @@ end
 
 -- peek queue count
 function Queue.peek(args, i)
-  local queue = Arguments.given('peek', 'queue', args[i])
+  local queue = Arguments.name('peek', 'queue', args[i])
   local count = Arguments.count('peek', Arguments.given('peek', 'count', args[i + 1]))
   if count <= 0 then
     return '{}'
@@ -231,7 +242,7 @@ function Queue.peek(args, i)
       jids[#jids + 1] = jid
     end
     if scope.reading and #jids < count then
-      for _, jid in ipairs(page(key.place(queue, 'scheduled'), '-inf', scope.now, 0, count - #jids)) do
+      for _, jid in ipairs(Place.list_due(queue, 0, count - #jids)) do
         jids[#jids + 1] = jid
       end
     end

@@ -49,7 +49,7 @@ end
 
 -- schedules.in queue offset count -> total and schedules: cron ones, paused ones, interval ones
 function QueueSchedules.list(args, i)
-  local queue = Arguments.given('schedules.in', 'queue', args[i])
+  local queue = Arguments.name('schedules.in', 'queue', args[i])
   local offset = Arguments.whole('schedules.in', 'offset', args[i + 1], 0)
   local count = math.min(Arguments.whole('schedules.in', 'count', args[i + 2], 0), Arguments.most)
   local ids, recur = {}, key.place(queue, 'recur')

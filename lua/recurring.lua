@@ -1,6 +1,6 @@
 -- Recurring jobs: templates, and the jobs they spawn when their time comes.
-local Errors, Arguments, Place, Tags, Ticks, scope, key =
-  Qless.Errors, Qless.Arguments, Qless.Place, Qless.Tags, Qless.Ticks, Qless.scope, Qless.key
+local Errors, Record, Arguments, Place, Tags, Ticks, scope, key =
+  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Place, Qless.Tags, Qless.Ticks, Qless.scope, Qless.key
 
 local Recurring = {}
 Qless.Recurring = Recurring
@@ -69,7 +69,7 @@ function Recurring.recur(args, i)
     'type',
     'interval',
     'count',
-    old[2] or Recurring.last_child(jid),
+    Record.text('count', old[2]) or Recurring.last_child(jid),
     'interval',
     interval,
     'retries',
@@ -85,7 +85,7 @@ function Recurring.recur(args, i)
 end
 
 local function load(command, jid)
-  Arguments.given(command, 'jid', jid)
+  Arguments.name(command, 'jid', jid)
   local record, fields = {}, call('HGETALL', key.template(jid))
   if #fields == 0 then
     Errors.raise('NOJOB', command .. '(): Recurring job ' .. Errors.name(jid) .. ' does not exist')
@@ -98,7 +98,7 @@ end
 
 -- recur.get jid
 function Recurring.get(args, i)
-  local jid = Arguments.given('recur.get', 'jid', args[i])
+  local jid = Arguments.name('recur.get', 'jid', args[i])
   if call('EXISTS', key.template(jid)) == 0 then
     return nil
   end
@@ -108,13 +108,13 @@ function Recurring.get(args, i)
     klass = record.klass,
     state = record.state,
     queue = record.queue,
-    priority = tonumber(record.priority),
-    interval = tonumber(record.interval),
-    retries = tonumber(record.retries),
-    count = tonumber(record.count),
+    priority = Record.number(record.priority),
+    interval = Record.number(record.interval),
+    retries = Record.number(record.retries),
+    count = Record.number(record.count),
     data = record.data,
-    tags = cjson.decode(record.tags),
-    backlog = tonumber(record.backlog or '0'),
+    tags = Record.read('tags', record.tags, {}),
+    backlog = Record.number(record.backlog) or 0,
   })
 end
 
@@ -150,8 +150,9 @@ local function move(record, jid, queue)
   if record.paused then
     return
   end
-  local due = call('ZSCORE', key.place(record.queue, 'recur'), jid)
-  call('ZREM', key.place(record.queue, 'recur'), jid)
+  local old = key.place(record.queue or '', 'recur')
+  local due = call('ZSCORE', old, jid)
+  call('ZREM', old, jid)
   call('ZADD', key.place(queue, 'recur'), due or scope.now, jid)
   Qless.Wake.due(queue, tonumber(due) or scope.now)
 end
@@ -159,10 +160,11 @@ end
 -- A changed interval shifts what comes next.
 local function shift(record, jid, by)
   if record.paused then
-    call('HSET', key.template(jid), 'paused', format('%.17g', tonumber(record.paused) + by))
+    local paused = Record.number(record.paused) or scope.now
+    call('HSET', key.template(jid), 'paused', format('%.17g', paused + by))
     return
   end
-  local due = call('ZINCRBY', key.place(record.queue, 'recur'), by, jid)
+  local due = call('ZINCRBY', key.place(record.queue or '', 'recur'), by, jid)
   Qless.Wake.due(record.queue, tonumber(due))
 end
 
@@ -183,7 +185,7 @@ function Recurring.update(args, i)
     if name == 'queue' then
       move(record, jid, value)
     elseif name == 'interval' then
-      shift(record, jid, value - tonumber(record.interval))
+      shift(record, jid, value - Record.read('interval', record.interval, value))
     end
     record[name] = value
     call('HSET', key.template(jid), name, value)
@@ -194,7 +196,8 @@ end
 local function retag(command, args, i, combine)
   local jid = args[i]
   local record = load(command, jid)
-  local tags = Arguments.few_tags(command, combine(cjson.decode(record.tags), Tags.rest(args, i + 1)))
+  local tags =
+    Arguments.few_tags(command, combine(Record.read('tags', record.tags, {}), Tags.rest(args, i + 1)))
   local text = Tags.text(tags)
   call('HSET', key.template(jid), 'tags', text)
   return text
@@ -212,7 +215,7 @@ end
 
 -- unrecur jid
 function Recurring.unrecur(args, i)
-  local jid = Arguments.given('unrecur', 'jid', args[i])
+  local jid = Arguments.name('unrecur', 'jid', args[i])
   local queue = call('HGET', key.template(jid), 'queue')
   if queue then
     call('ZREM', key.place(queue, 'recur'), jid)
@@ -231,7 +234,7 @@ local function next_child(jid, count)
 end
 
 local function spawn_one(record, jid, time)
-  local child, count = next_child(jid, tonumber(record.count))
+  local child, count = next_child(jid, Record.number(record.count))
   record.count, record.last = count, time
   Ticks.put(record, child, time)
 end
@@ -248,7 +251,7 @@ end
 
 -- Not all ticks are to be made up for. -> how many jobs were spawned
 local function spawn_chosen(queue, jid, record, due)
-  local interval = tonumber(record.interval)
+  local interval = Record.number(record.interval)
   local last = due + floor((scope.now - due) / interval) * interval
   local chosen, next = Ticks.choose(record.missed, due, due + interval, last, last + interval)
   if chosen then
@@ -258,18 +261,37 @@ local function spawn_chosen(queue, jid, record, due)
   return chosen and 1 or 0
 end
 
+local AGAIN = 60 -- seconds until a template that cannot be read is looked at again
+
+-- Leaves a template for later, so that it does not stand before others. What has fallen due stays due.
+local function put_off(queue, jid, record, due, words)
+  if scope.live then
+    call('HSET', key.template(jid), 'trouble', words, 'since', record.since or format('%.17g', due))
+  end
+  call('ZADD', key.place(queue, 'recur'), scope.now + AGAIN, jid)
+end
+
 -- Spawns what is due of one template, at most `wanted` jobs. -> how many
 local function spawn(queue, jid, due, wanted)
   local record = load('pop', jid)
+  local field, text = Record.bad_schedule(record)
+  if field then
+    put_off(queue, jid, record, due, Record.words(field, text))
+    return 0
+  elseif record.trouble then
+    due = Record.read('since', record.since, due)
+    call('HDEL', key.template(jid), 'trouble', 'since')
+  end
   if record.missed and record.missed ~= 'all' then
     return spawn_chosen(queue, jid, record, due)
   end
-  local interval, backlog = tonumber(record.interval), tonumber(record.backlog) or 0
+  local interval, backlog = Record.number(record.interval), Record.number(record.backlog) or 0
   local time, spawned = record.missed and due or floor(due), 0 -- qless drops the fraction
   if backlog > 0 then
     local missed = (scope.now - time) / interval
     if missed > backlog then
-      time = time + math.ceil(missed - backlog) * interval
+      -- (What is divided by very little is infinite.)
+      time = math.min(time + math.ceil(missed - backlog) * interval, scope.now + interval)
     end
   end
   while time <= scope.now and spawned < wanted do

@@ -1,6 +1,14 @@
 -- Failed jobs that begin anew: those of a group, or those that are named.
-local Arguments, Failures, History, Place, Job, Stats, scope, key =
-  Qless.Arguments, Qless.Failures, Qless.History, Qless.Place, Qless.Job, Qless.Stats, Qless.scope, Qless.key
+local Record, Arguments, Failures, History, Place, Job, Stats, scope, key =
+  Qless.Record,
+  Qless.Arguments,
+  Qless.Failures,
+  Qless.History,
+  Qless.Place,
+  Qless.Job,
+  Qless.Stats,
+  Qless.scope,
+  Qless.key
 
 local Revive = {}
 Qless.Revive = Revive
@@ -10,6 +18,7 @@ local call = redis.call
 -- Puts a failed job, which is in no group any more, into a queue, with all of its retries.
 local function revive(record, queue)
   local jid = record.jid
+  Qless.Corrupt.mend(record)
   History.put(jid, queue)
   call(
     'HSET',
@@ -23,12 +32,13 @@ local function revive(record, queue)
     'queue',
     queue,
     'remaining',
-    record.retries,
-    'time',
-    string.format('%.20f', scope.now)
+    record.retries or '5'
   )
+  if scope.live then -- (Old clients count on from the start of the run that failed.)
+    call('HSET', key.job(jid), 'time', string.format('%.20f', scope.now))
+  end
   call('HDEL', key.job(jid), 'crashes', 'unknown')
-  Place.work(jid, queue, tonumber(record.priority) or 0)
+  Place.work(jid, queue, Record.read('priority', record.priority, 0))
   Qless.Ended.revived(jid, record)
 end
 
@@ -44,7 +54,7 @@ function Revive.unfail(args, i)
   for n = #jids, 1, -1 do
     local record = Job.read(jids[n])
     if record and record.state == 'failed' then
-      Stats.mended(record.queue, tonumber(cjson.decode(record.failure or '{}').when) or 0)
+      Stats.mended(record.queue, Record.read('failure', record.failure, {}).when or 0)
       revive(record, queue)
       revived = revived + 1
     end
@@ -66,7 +76,7 @@ function Revive.revive(args, i)
   local revived = 0
   for n = i, #args do
     local record = Job.read(Arguments.given('revive', 'jid', args[n]))
-    if record and record.state == 'failed' then
+    if record and record.state == 'failed' and record.queue ~= '' then
       Failures.remove(record.jid, record.queue, record.failure, true)
       revive(record, record.queue)
       Place.register(record.queue)

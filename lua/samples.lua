@@ -3,36 +3,91 @@
 -- To write the statistics for each single job would cost more than the job. A call with few
 -- samples leaves them in the journal; when that is long, and with each beat of a worker, all of
 -- it is written. Whoever reads statistics counts the journal in.
-local Journal, Minutes, Stats, scope = Qless.Journal, Qless.Minutes, Qless.Stats, Qless.scope
+local Texts, Journal, Minutes, Stats, scope =
+  Qless.Texts, Qless.Journal, Qless.Minutes, Qless.Stats, Qless.scope
 
 local Samples = {}
 Qless.Samples = Samples
 
-local floor = math.floor
+local floor, match = math.floor, string.match
 
-local FEW = 4 -- samples of one call
+local FEW = 8 -- samples of one call
 local MOST = 100 -- entries of the journal
 local LOOKED_BACK = 3
 
--- The samples of this call side by side: kind, queue, whole seconds, how often.
-local count, kinds, queues, values, numbers = 0, {}, {}, {}, {}
+-- The samples of this call side by side: at which second, kind, queue, seconds, how often.
+local count, times, kinds, queues, values, numbers = 0, {}, {}, {}, {}, {}
 
 function Samples.reset()
   count = 0
 end
 
--- kind wait: from ready to popped; kind run: from popped to complete; in seconds.
-function Samples.add(kind, queue, seconds)
-  local value = seconds < 1 and 0 or floor(seconds)
+-- kind wait: from ready to started; kind run: from started to complete; in seconds. It counts for the
+-- time `at` (now, if none is given). Calls with KEYS keep milliseconds, so that many are equal; without
+-- KEYS a length is kept as it is.
+function Samples.add(kind, queue, seconds, at)
+  local value, second = seconds > 0 and seconds or 0, floor(at or scope.now)
+  if scope.keyed then
+    value = floor(value * 1000 + 0.5) / 1000
+  end
   -- The jobs of a batch mostly have the same: what is missed here is added up later.
   for place = count, math.max(1, count - LOOKED_BACK), -1 do
-    if values[place] == value and queues[place] == queue and kinds[place] == kind then
+    if
+      values[place] == value
+      and times[place] == second
+      and queues[place] == queue
+      and kinds[place] == kind
+    then
       numbers[place] = numbers[place] + 1
       return
     end
   end
   count = count + 1
   kinds[count], queues[count], values[count], numbers[count] = kind, queue, value, 1
+  times[count] = second
+end
+
+-- What a record says of how long its job waited before it was handed out, in milliseconds, and then in
+-- its worker's hands: its field `waited`. -> nil if its wait was counted when it was handed out; nil if
+-- it is not known to have been started
+local function waits_of(waited)
+  local before, held = match(waited or '', '^(%d+)%+?(%d*)$')
+  return tonumber(before), tonumber(held)
+end
+
+-- The field `waited` of a job that has been handed out now, and has been ready `since`.
+function Samples.waited(since)
+  return Texts.whole(floor(math.max(0, scope.now - since) * 1000 + 0.5))
+end
+
+-- The same of a job that was started after `held` seconds, or nil if it says so already.
+function Samples.waited_in_hands(waited, held)
+  local before, known = waits_of(waited)
+  return before and not known and waited .. '+' .. Texts.whole(floor(held * 1000 + 0.5))
+end
+
+-- Seconds that a job lay in its worker's hands before it was started, as far as its record knows.
+function Samples.held(waited)
+  local _, held = waits_of(waited)
+  return held and held / 1000
+end
+
+-- Counts that a job was started that was handed out at the time `popped` and then lay for `held` seconds
+-- in its worker's hands. -> when it was started
+function Samples.started(queue, popped, waited, held)
+  local before, start = waits_of(waited), math.min(popped + held, scope.now)
+  if before then
+    Samples.add('wait', queue, before / 1000 + start - popped, start)
+  end
+  return start
+end
+
+-- The same of a job that is taken from its worker, if it is known to have been started.
+function Samples.taken_away(queue, popped, waited)
+  local held = Samples.held(waited)
+  if held then
+    Samples.started(queue, Qless.Record.read('time', popped, scope.now), waited, held)
+  end
 end
 
 local COUNTED_AS = Minutes.journalled
@@ -87,7 +142,7 @@ end
 local function leave_in_journal()
   local entries = {}
   for place = 1, count do
-    entries[place] = Journal.entry(kinds[place], values[place], numbers[place], queues[place])
+    entries[place] = Journal.entry(times[place], kinds[place], values[place], numbers[place], queues[place])
   end
   if Journal.append(unpack(entries)) >= MOST then
     Samples.settle()
@@ -103,7 +158,7 @@ function Samples.flush()
   end
   local add, write = book()
   for place = 1, count do
-    add(scope.now, kinds[place], values[place], numbers[place], queues[place])
+    add(times[place], kinds[place], values[place], numbers[place], queues[place])
   end
   write()
 end

@@ -1,6 +1,6 @@
 -- How schedules of both kinds are shown, one by one and in one list; and the marks of who declares them.
-local Errors, Arguments, Json, Queue, Schedules, key =
-  Qless.Errors, Qless.Arguments, Qless.Json, Qless.Queue, Qless.Schedules, Qless.key
+local Errors, Record, Arguments, Json, Queue, Schedules, key =
+  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Json, Qless.Queue, Qless.Schedules, Qless.key
 
 local ScheduleView = {}
 Qless.ScheduleView = ScheduleView
@@ -34,13 +34,16 @@ local function shown(record)
     kind = record.cron and 'cron' or 'interval',
     edited = record.edited == '1',
     paused = record.paused ~= nil,
-    tags = cjson.decode(record.tags),
+    tags = Record.read('tags', record.tags, {}),
   }
   for _, field in ipairs(TEXTS) do
     view[field] = record[field]
   end
+  for _, field in ipairs({ 'priority', 'retries', 'count' }) do
+    view[field] = 0
+  end
   for _, field in ipairs(NUMBERS) do
-    view[field] = tonumber(record[field])
+    view[field] = Record.number(record[field]) or view[field]
   end
   if not record.paused and not record.since then
     view.next = record.due

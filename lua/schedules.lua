@@ -1,7 +1,8 @@
 -- Schedules of both kinds: interval ones, which are recurring jobs' templates, and cron ones.
 -- One id names one schedule. Here they are made, changed, paused and removed.
-local Errors, Arguments, Definition, Place, Ticks, Clock, Wake, Events, scope, key =
+local Errors, Record, Arguments, Definition, Place, Ticks, Clock, Wake, Events, scope, key =
   Qless.Errors,
+  Qless.Record,
   Qless.Arguments,
   Qless.Definition,
   Qless.Place,
@@ -33,6 +34,8 @@ local OURS = {
   'paused',
   'edited',
   'declared',
+  'trouble',
+  'since',
 }
 
 local function unknown(command, id)
@@ -59,8 +62,10 @@ function Schedules.read(id)
     record[fields[n]] = fields[n + 1]
   end
   record.jid, record.tags = id, record.tags or '{}'
-  record.place = record.cron and key.schedules() or key.place(record.queue, 'recur')
-  record.due = tonumber(record.paused or call('ZSCORE', record.place, id) or scope.now)
+  record.place = record.cron and key.schedules() or key.place(record.queue or '', 'recur')
+  record.due = Record.number(record.paused)
+    or (record.trouble and not record.cron and Record.number(record.since))
+    or tonumber(call('ZSCORE', record.place, id) or scope.now)
   return record
 end
 
@@ -74,7 +79,8 @@ local function after_now(due, interval)
     return due
   end
   local next = due + ceil((scope.now - due) / interval) * interval
-  return next > scope.now and next or next + interval
+  next = next > scope.now and next or next + interval
+  return math.min(next, scope.now + interval) -- (what is divided by very little is infinite)
 end
 
 -- When a changed interval goes on: it keeps its rhythm, and what is due stays due.
@@ -82,8 +88,10 @@ local function next_of_interval(made, old)
   if not old or old.cron or (made.offset and made.offset ~= tonumber(old.offset)) then
     return scope.now + (made.offset or 0)
   end
-  local before = tonumber(old.interval)
-  if made.interval == before or old.due <= scope.now then
+  local before = Record.read('interval', old.interval)
+  if not before then
+    return math.max(old.due, scope.now)
+  elseif made.interval == before or old.due <= scope.now then
     return old.due
   end
   return after_now(old.due - before + made.interval, made.interval)
@@ -154,8 +162,9 @@ local function store(made, old)
     made.backlog = made.backlog or 0
   end
   made.place = made.cron and key.schedules() or key.place(made.queue, 'recur')
-  made.count = old and old.count or made.cron and 0 or Qless.Recurring.last_child(id)
-  made.last, made.paused = old and old.last, old and old.paused and format('%.17g', due)
+  made.count = old and Record.text('count', old.count) or made.cron and 0 or Qless.Recurring.last_child(id)
+  made.last, made.paused =
+    old and Record.number(old.last) and old.last, old and old.paused and format('%.17g', due)
   if old then
     drop(old)
   end
@@ -228,6 +237,17 @@ function Schedules.set(args, i)
   return reply
 end
 
+-- Nothing is made of a record that cannot be read.
+local function refuse_unreadable(command, record, remedy)
+  local field, text = Record.bad_schedule(record)
+  if field and field ~= 'count' then
+    Errors.raise(
+      'STATE',
+      command .. '(): Schedule ' .. Errors.name(record.jid) .. ': ' .. Record.words(field, text) .. remedy
+    )
+  end
+end
+
 -- schedule.update id name value ...: an operator's changes
 function Schedules.update(args, i)
   local old = must_read('schedule.update', args[i])
@@ -238,7 +258,8 @@ function Schedules.update(args, i)
   local given =
     Definition.lay_over('schedule.update', made, args, i + 1, { owner = true, declared = true, force = true })
   Definition.settle_kind('schedule.update', made, given)
-  made.interval, made.offset = tonumber(made.interval), tonumber(made.offset)
+  refuse_unreadable('schedule.update', made, ': give it anew')
+  made.interval, made.offset = Record.number(made.interval), Record.number(made.offset)
   made.edited = made.owner and '1' or nil
   store(made, old)
 end
@@ -279,7 +300,8 @@ end
 local function resume(record)
   local name, due = record_name(record), record.due
   if not record.cron then
-    due = after_now(due, tonumber(record.interval))
+    local interval = Record.read('interval', record.interval)
+    due = interval and after_now(due, interval) or scope.now
   elseif due <= scope.now then
     due = Ticks.none_yet(scope.now)
     call('HSET', name, 'since', format('%.17g', scope.now))
@@ -304,6 +326,10 @@ end
 -- schedule.run id -> the jid of the job that is put now, outside the rhythm
 function Schedules.run(args, i)
   local record = must_read('schedule.run', args[i])
+  refuse_unreadable('schedule.run', record, '')
+  if Record.is_bad('count', record.count) then
+    call('HSET', record_name(record), 'count', 0)
+  end
   local child
   repeat
     child = record.jid .. '@run-' .. Clock.draw()

@@ -23,7 +23,9 @@ local function reset_touched()
   Qless.WorkflowVerbs.reset()
   Qless.Cascade.reset()
   Qless.Needs.reset()
+  Qless.Canceled.reset()
   Qless.Pop.reset()
+  Qless.Kept.reset()
   scope.touched = false
 end
 
@@ -36,6 +38,7 @@ local function reset(prefix, keyed)
   Config.reset()
   Replies.reset()
   Qless.Dependencies.reset()
+  Qless.Skews.reset()
   if scope.touched then
     reset_touched()
   end
@@ -49,6 +52,8 @@ local function flush()
   if scope.touched then
     Qless.Workflow.flush()
     Qless.Awaiting.flush()
+    Qless.Kept.flush()
+    Qless.Canceled.flush()
   end
   Samples.flush()
   Stats.flush()
@@ -113,6 +118,8 @@ local function with_keys(keys, args, class)
   end
   reply = handler(args, 4, request)
   Qless.WorkflowVerbs.carry_on_sometimes()
+  Qless.Kept.tidy_sometimes()
+  Qless.Skews.carry_on()
   flush()
   Clock.keep()
   Replies.keep(request, reply)

@@ -26,25 +26,26 @@ local SOON = 0.01
 local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
 Settle.most = 250 -- jobs settled and reserved by one call
 
--- jid token verb k arg*k, `count` times from args[i] on.
+-- jid token held verb k arg*k, `count` times from args[i] on; `held` is for how many seconds the job lay
+-- in its worker's hands before it was started, '' if it was not, or nobody knows when.
 -- -> where each begins, their jids, where the rest begins
 local function parse(args, i, count)
   local starts, jids, planned = {}, {}, {}
   for n = 1, count do
-    local verb, given = VERBS[args[i + 2]], Arguments.whole('settle', 'number of arguments', args[i + 3], 0)
+    local verb, given = VERBS[args[i + 3]], Arguments.whole('settle', 'number of arguments', args[i + 4], 0)
     if not verb then
       Errors.argument(
         'settle',
-        'Unknown verb ' .. Errors.name(args[i + 2]) .. ' for job ' .. Errors.name(args[i])
+        'Unknown verb ' .. Errors.name(args[i + 3]) .. ' for job ' .. Errors.name(args[i])
       )
     end
-    if i + 3 + given > #args then
+    if i + 4 + given > #args then
       Errors.argument('settle', 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')
     end
-    args[i + 3] = given
-    verb.check(args, i + 4, given, args[i], planned)
+    args[i + 2], args[i + 4] = Arguments.held('settle', args[i + 2]) or false, given
+    verb.check(args, i + 5, given, args[i], planned)
     starts[n], jids[n] = i, args[i]
-    i = i + 4 + given
+    i = i + 5 + given
   end
   return starts, jids, i
 end
@@ -56,7 +57,7 @@ local function settle(args, starts, jids)
   for n = 1, #starts do
     local i = starts[n]
     local code, text =
-      VERBS[args[i + 2]].act(args[i], args[i + 1], args, i + 4, args[i + 3], completed, tracked)
+      VERBS[args[i + 3]].act(args[i], args[i + 1], args[i + 2], args, i + 5, args[i + 4], completed, tracked)
     if code then
       refused[#refused + 1] = args[i]
       refused[#refused + 1] = code
@@ -183,7 +184,7 @@ local function reserve(queues, worker, wish)
   end
   local function take(name, count)
     queue = name
-    return Pop.is_paused(name) and 0 or Pop.take(name, worker, count, visit)
+    return Pop.is_paused(name) and 0 or Pop.take(name, worker, count, visit, true)
   end
   local serve = wish.turns and in_turns or one_by_one
   serve(queues, wish.count, take)
@@ -203,7 +204,7 @@ local function parse_wish(args, i)
   end
   Arguments.bounded('settle', named)
   for n = i + 2, i + 1 + named do
-    wish.names[#wish.names + 1] = args[n]
+    wish.names[#wish.names + 1] = Arguments.name('settle', 'queue', args[n])
   end
   for n = i + 2 + named, #args, 2 do
     if args[n] == 'exclude' and args[n + 1] then
@@ -220,7 +221,7 @@ local function parse_wish(args, i)
 end
 
 -- What a repeat of the request needs: jids and tokens, and the rest if there is any.
-local function remember(refused, jobs, rest)
+local function remember(refused, jobs, rest, now)
   local held, n = {}, 0
   for place = 1, #jobs, 11 do
     held[n + 1], held[n + 2] = jobs[place], jobs[place + 4]
@@ -228,6 +229,7 @@ local function remember(refused, jobs, rest)
   end
   held.refused = #refused > 0 and refused or nil
   held.rest = #rest > 0 and rest or nil
+  held.now = now
   Replies.shorten('settle', held)
 end
 
@@ -237,9 +239,10 @@ local function carry_on()
   return Qless.WorkflowVerbs.carry_on()
 end
 
--- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest }
+-- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest, now }: the time by
+-- which the locks on the jobs are measured, if jobs were asked for
 function Settle.settle(args, i)
-  local worker = Arguments.given('settle', 'worker', args[i])
+  local worker = Arguments.name('settle', 'worker', args[i])
   local count = Arguments.whole('settle', 'number of settlements', args[i + 1], 0)
   local starts, jids, rest_at = parse(args, i + 2, math.min(count, Settle.most + 1))
   local wish = parse_wish(args, rest_at)
@@ -256,14 +259,16 @@ function Settle.settle(args, i)
     local taken
     jobs, taken = reserve(queues, worker, wish)
     local client = Replies.client() or worker
-    Wake.busy(client, queues, globbing, taken > 0)
+    Wake.busy(client, worker, queues, globbing, taken > 0)
     if taken == 0 and wish.wait then
-      rest = Wake.wait(client, queues, goes_on and math.min(wish.wait, SOON) or wish.wait, globbing)
+      local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
+      rest = Wake.wait(client, worker, queues, seconds, globbing)
     end
   end
 
-  remember(refused, jobs, rest)
-  return { refused, jobs, rest }
+  local now = wish.count > 0 and Texts.now() or nil
+  remember(refused, jobs, rest, now)
+  return { refused, jobs, rest, now }
 end
 
 -- The reply again: of the jobs handed out, those that their worker still holds.
@@ -290,7 +295,7 @@ function Settle.rebuild(held)
       flatten(flat, #flat, jid, values[8], values, token, values[11])
     end
   end
-  return { held.refused or {}, flat, held.rest or {} }
+  return { held.refused or {}, flat, held.rest or {}, held.now }
 end
 
 Replies.builders({ settle = Settle.rebuild, pop = Job.show_all })

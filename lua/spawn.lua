@@ -23,9 +23,9 @@ end
 
 -- spawn jid token worker (as put.many) -> as put.many
 function Spawn.spawn(args, i)
-  local jid, worker = Arguments.given('spawn', 'jid', args[i]), args[i + 2]
+  local jid, worker = Arguments.name('spawn', 'jid', args[i]), args[i + 2]
   Lock.holder('spawn', jid, args[i + 1])
-  Arguments.given('spawn', 'worker', worker)
+  Arguments.asking('spawn', worker)
   local plan = Put.plan('spawn', args, i + 3)
   if plan.coming[jid] then
     Errors.argument('spawn', 'job ' .. Errors.name(jid) .. ' cannot spawn itself')

@@ -3,8 +3,8 @@
 -- The links are made late. A dependent waits for the spawner; when that is complete, for those of
 -- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
 -- It does not wait for a spawned job that waits for it at that time: so no circle can come about.
-local Arguments, Circles, Needs, scope, key =
-  Qless.Arguments, Qless.Circles, Qless.Needs, Qless.scope, Qless.key
+local Record, Arguments, Circles, Needs, scope, key =
+  Qless.Record, Qless.Arguments, Qless.Circles, Qless.Needs, Qless.scope, Qless.key
 
 local Spawned = {}
 Qless.Spawned = Spawned
@@ -14,8 +14,10 @@ local call = redis.call
 -- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
 local ON_ITS_WAY, FAILED = '0', '1'
 
+local FEW = 10 -- spawned jobs that are looked at one by one
+
 local function list_of(text)
-  return text and cjson.decode(text) or {}
+  return Record.read('spawners', text, {})
 end
 
 local function has(list, jid)
@@ -47,6 +49,20 @@ local function harmless(dependent, name, jids, most)
   return good, tired
 end
 
+-- The few that are left may be there for nothing: a job whose field `spawners` could not be read has not
+-- said that it has ended.
+local function without_ended(name, jids)
+  local left = {}
+  for _, jid in ipairs(jids) do
+    if (call('HGET', key.job(jid), 'state') or 'complete') ~= 'complete' then
+      left[#left + 1] = jid
+    elseif not scope.reading then
+      call('ZREM', name, jid)
+    end
+  end
+  return left
+end
+
 -- What a dependent of the spawner has to wait for: at most so many jids (one is enough: there is
 -- another look when they are done). And one that has failed, if any. With `dependent` only what does not
 -- wait for that; and whether there is more than this call can see.
@@ -54,6 +70,9 @@ function Spawned.unfinished(spawner, policy, most, dependent)
   local name, tired = key.spawned(spawner), false
   most = math.max(1, math.min(most, Arguments.most))
   local jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', most)
+  if #jids <= FEW then
+    jids = without_ended(name, jids)
+  end
   if dependent and #jids > 0 then
     jids, tired = harmless(dependent, name, jids, most)
   end
@@ -117,7 +136,7 @@ function Spawned.holds_back(jid, text, policy)
     if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
       return true
     elseif failed and policy == 'cancel' then
-      Qless.Cascade.cancel(jid)
+      Qless.Cascade.cancel(jid, 'dependency', failed)
       return true
     elseif #jids > 0 then
       beyond[#beyond + 1] = spawner

@@ -44,13 +44,30 @@ end
 
 local function bin(seconds)
   if seconds < 60 then
-    return 's' .. seconds
+    return 's' .. floor(seconds)
   elseif seconds < 3600 then
     return 'm' .. floor(seconds / 60)
   elseif seconds < DAY then
     return 'h' .. floor(seconds / 3600)
   end
   return 'd' .. floor(seconds / DAY)
+end
+
+-- Where the bins below a second begin, in milliseconds.
+local BELOW_SECOND = { 0, 1, 2, 5, 10, 20, 50, 100, 200, 500 }
+
+local FINE_BINS = {}
+for n, edge in ipairs(BELOW_SECOND) do
+  FINE_BINS[n] = 'ms' .. edge
+end
+
+-- The bin of ours that a length below a second belongs to as well.
+local function fine_bin(seconds)
+  local milliseconds, n = floor(seconds * 1000 + 0.5), #BELOW_SECOND
+  while milliseconds < BELOW_SECOND[n] do
+    n = n - 1
+  end
+  return FINE_BINS[n]
 end
 
 -- Days looked back when a day begins, for days on which the queue did nothing.
@@ -85,10 +102,11 @@ local function begin_day(kind, day, queue)
   end
 end
 
--- Mean and variance with more values: whole seconds -> how often.
+-- Mean and variance with more values: seconds -> how often. (Texts are whole seconds of which no
+-- more is known.)
 local function with(count, mean, vk, values)
   for value, n in pairs(values) do
-    local away, before = value - mean, count
+    local away, before = tonumber(value) - mean, count
     count = count + n
     mean = mean + away * n / count
     vk = vk + away * away * before * n / count
@@ -98,14 +116,19 @@ end
 
 local function by_bin(values)
   local bins = {}
-  for value, n in pairs(values) do
-    local field = bin(value)
+  local function add(field, n)
     bins[field] = (bins[field] or 0) + n
+  end
+  for value, n in pairs(values) do
+    add(bin(tonumber(value)), n)
+    if scope.live and type(value) == 'number' and value < 1 then
+      add(fine_bin(value), n)
+    end
   end
   return bins
 end
 
--- Adds samples to a day's statistics: whole seconds -> how often.
+-- Adds samples to a day's statistics: seconds -> how often.
 function Stats.write(kind, day, queue, values)
   local name, bins, fields = key.stat(kind, day, queue), by_bin(values), { 'total', 'mean', 'vk' }
   for field in pairs(bins) do
@@ -145,7 +168,7 @@ for _, part in ipairs({ { 's', 0, 59 }, { 'm', 1, 59 }, { 'h', 1, 23 }, { 'd', 1
   end
 end
 
--- What the journal has of a queue and day: kind -> whole seconds -> how often.
+-- What the journal has of a queue and day: kind -> seconds -> how often.
 local function not_yet_written(wanted_day, wanted_queue)
   local found = { wait = {}, run = {} }
   if scope.live then
@@ -166,26 +189,48 @@ local function summary(kind, day, queue, more)
     count = count,
     mean = mean,
     std = count > 1 and math.sqrt(vk / (count - 1)) or 0,
-    histogram = {},
   }
-  local bins = by_bin(more)
-  for n, value in ipairs(call('HMGET', name, unpack(BINS))) do
-    shown.histogram[n] = (tonumber(value) or 0) + (bins[BINS[n]] or 0)
+  local more_bins = by_bin(more)
+  local function times(bins)
+    local numbers = call('HMGET', name, unpack(bins))
+    for n, value in ipairs(numbers) do
+      numbers[n] = (tonumber(value) or 0) + (more_bins[bins[n]] or 0)
+    end
+    return numbers
+  end
+  shown.histogram = times(BINS)
+  if scope.keyed then
+    shown.below_second = times(FINE_BINS)
   end
   return shown
 end
 
 -- stats queue date
 function Stats.show(args, i)
-  local queue = Arguments.given('stats', 'queue', args[i])
+  local queue = Arguments.name('stats', 'queue', args[i])
   local day = Stats.day(Arguments.number('stats', 'date', args[i + 1]))
-  local head = call('HMGET', key.stat('stats', day, queue), 'retries', 'failed', 'failures')
+  local head = call('HMGET', key.stat('stats', day, queue), 'retries', 'failed', 'failures', 'retried')
   local more = not_yet_written(day, queue)
   return cjson.encode({
     retries = tonumber(head[1]) or 0,
     failed = tonumber(head[2]) or 0,
     failures = tonumber(head[3]) or 0,
+    retried = scope.keyed and (tonumber(head[4]) or 0) or nil,
     wait = summary('wait', day, queue, more.wait),
     run = summary('run', day, queue, more.run),
   })
+end
+
+-- stats.counters date queue... -> for each queue: retried, retries, failures, failed of that day
+function Stats.counters(args, i)
+  local day = Stats.day(Arguments.number('stats.counters', 'date', args[i]))
+  Arguments.bounded('stats.counters', #args - i)
+  local found = {}
+  for n = i + 1, #args do
+    local name = key.stat('stats', day, args[n])
+    for _, number in ipairs(call('HMGET', name, 'retried', 'retries', 'failures', 'failed')) do
+      found[#found + 1] = tonumber(number) or 0
+    end
+  end
+  return found
 end

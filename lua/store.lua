@@ -1,6 +1,7 @@
 -- How a put is written down: the record, its places, its links; over an old record or as a new one.
-local Texts, Events, History, Place, Tags, Failures, Unique, Dependencies, Spawned, Needs, Job, scope, key =
+local Texts, Record, Events, History, Place, Tags, Failures, Unique, Dependencies, Spawned, Needs, Job, scope, key =
   Qless.Texts,
+  Qless.Record,
   Qless.Events,
   Qless.History,
   Qless.Place,
@@ -13,20 +14,33 @@ local Texts, Events, History, Place, Tags, Failures, Unique, Dependencies, Spawn
   Qless.Job,
   Qless.scope,
   Qless.key
-local Workflow = Qless.Workflow
+local Kept, Workflow, Samples = Qless.Kept, Qless.Workflow, Qless.Samples
 
 local Store = {}
 Qless.Store = Store
 
 local call, format, text_of = redis.call, string.format, Qless.Arguments.text_of
 
-local OLD =
-  { 'state', 'queue', 'worker', 'priority', 'tags', 'retries', 'failure', 'history', 'open', 'rare' }
+local OLD = {
+  'state',
+  'queue',
+  'worker',
+  'priority',
+  'tags',
+  'retries',
+  'failure',
+  'history',
+  'open',
+  'rare',
+  'time',
+  'waited',
+}
 
 -- The fields that few records have. A record that has one of them has `rare` as well, which is never
 -- taken away: where jobs end and start, the others are read only then. ('0': it has or had no more
 -- than the marks of a run, `grace` and `progress`.)
-local RARE = { 'unique', 'workflow', 'on_failure', 'deadline', 'first', 'behind', 'beyond', 'spawners' }
+local RARE =
+  { 'unique', 'workflow', 'on_failure', 'deadline', 'fixed', 'first', 'behind', 'beyond', 'spawners' }
 
 local function named(fields, values)
   local record = {}
@@ -34,6 +48,20 @@ local function named(fields, values)
     record[fields[n]] = values[n] or nil
   end
   return record
+end
+
+-- The fields of an old record that stay where a put says nothing of them.
+local KEPT = { 'priority', 'retries', 'history' }
+
+-- Takes out of a record what cannot be read; `old.gone` are the fields to be deleted.
+local function forget_bad(record, fields, old)
+  for _, field in ipairs(fields) do
+    if Record.is_bad(field, record[field]) then
+      record[field] = nil
+      old.gone = old.gone or {}
+      old.gone[#old.gone + 1] = field
+    end
+  end
 end
 
 -- What of an old record a put needs, or false.
@@ -44,6 +72,8 @@ function Store.read_old(jid)
   end
   local old = named(OLD, values)
   old.more = old.rare and named(RARE, call('HMGET', key.job(jid), unpack(RARE))) or {}
+  forget_bad(old.more, RARE, old)
+  forget_bad(old, KEPT, old)
   return old
 end
 
@@ -64,7 +94,9 @@ local function inherit(job, old)
     job.behind, job.beyond = more.behind, more.beyond
   end
   if old.state ~= 'failed' and old.state ~= 'complete' then
-    job.deadline = job.deadline or more.deadline
+    if not job.deadline then
+      job.deadline, job.fixed = more.deadline, more.fixed
+    end
   end
 end
 
@@ -83,6 +115,7 @@ local function clear_rare(job, old)
     'workflow',
     'on_failure',
     'deadline',
+    'fixed',
     'first',
     'behind',
     'beyond',
@@ -90,11 +123,17 @@ local function clear_rare(job, old)
   )
 end
 
+local function forget_result(jid)
+  if call('DEL', key.result(jid)) == 1 then
+    Kept.forget('result:' .. jid)
+  end
+end
+
 -- Undoes what the old record did elsewhere.
 local function clear_old(job, old, asking)
   local jid, queue, worker = job.jid, old.queue, old.worker
-  Tags.unindex(jid, cjson.decode(old.tags or '{}'))
-  if queue and queue ~= '' then
+  Tags.unindex_all(jid, old.tags)
+  if queue and old.state ~= 'complete' then
     Place.leave(jid, queue)
   end
   if worker and worker ~= '' then
@@ -103,11 +142,18 @@ local function clear_old(job, old, asking)
       Events.lock_lost(jid, worker)
     end
   end
-  if old.state == 'complete' then
+  local is_lost = not Record.is_state(old.state)
+  if old.state == 'complete' or is_lost then
     call('ZREM', key.completed(), jid)
     call('ZREM', key.releasing(), jid)
-  elseif old.state == 'failed' then
+  end
+  if old.state == 'failed' or is_lost then
     Failures.remove(jid, queue, old.failure)
+  elseif old.state == 'running' then
+    Samples.taken_away(queue, old.time, old.waited)
+  end
+  if Record.is_bad('failure', old.failure) then
+    call('HSET', key.job(jid), 'failure', '{}')
   end
   if job.replacing then
     Dependencies.unlink_all(jid)
@@ -120,16 +166,24 @@ local function clear_old(job, old, asking)
     'scheduled',
     'token',
     'progress',
+    'waited',
     'crashes',
     'unknown',
     'open',
-    'context'
+    'context',
+    'returned',
+    'cut',
+    'at',
+    'shifted'
   )
   if old.rare then
     clear_rare(job, old)
   end
+  if old.gone then
+    call('HDEL', key.job(jid), unpack(old.gone))
+  end
   if scope.live then
-    call('DEL', key.result(jid))
+    forget_result(jid)
   end
 end
 
@@ -145,6 +199,7 @@ local function write_rare(job, state)
   add('workflow', job.workflow)
   add('on_failure', job.on_failure ~= 'block' and job.on_failure)
   add('deadline', job.deadline and format('%.6f', job.deadline))
+  add('fixed', job.deadline and job.fixed)
   add('first', job.first and format('%.6f', job.first))
   add('behind', job.behind)
   add('beyond', job.beyond)
@@ -170,6 +225,10 @@ local function join(job, state)
   if job.workflow then
     Workflow.joined(job.workflow, job.jid, state)
   end
+end
+
+local function due(job)
+  return job.at or scope.now + job.delay
 end
 
 -- The record of a new job, in one command. Fields that change at every step come first.
@@ -210,8 +269,11 @@ local function write(job, state)
   if job.open == '1' then
     call('HSET', name, 'open', '1')
   end
+  if job.delay > 0 and job.at then
+    call('HSET', name, 'at', format('%.17g', job.at))
+  end
   if state == 'depends' and job.delay > 0 then
-    call('HSET', name, 'scheduled', format('%.17g', scope.now + job.delay))
+    call('HSET', name, 'scheduled', format('%.17g', due(job)))
   end
   if job.rare or (job.old and job.old.rare) then
     write_rare(job, state)
@@ -221,10 +283,10 @@ end
 
 -- What a put leaves open is as it was, or as it is with new jobs.
 local function complete_options(job, old)
-  job.priority = job.priority or (old and tonumber(old.priority)) or 0
-  job.retries = job.retries or (old and tonumber(old.retries)) or 5
+  job.priority = job.priority or (old and Record.read('priority', old.priority)) or 0
+  job.retries = job.retries or (old and Record.read('retries', old.retries)) or 5
   if not job.tags and old then
-    job.tags = cjson.decode(old.tags or '{}')
+    job.tags = Record.read('tags', old.tags, {})
   end
   job.tags_text = job.tags and #job.tags > 0 and Tags.text(job.tags) or '{}'
 end
@@ -233,6 +295,9 @@ end
 function Store.store(job, asking, tracked, batch)
   local jid, queue, old = job.jid, job.queue, job.old
   Events.put(jid, queue)
+  if job.was_canceled then
+    Qless.Canceled.forget(jid)
+  end
   if old and old.history then
     History.modernise(jid, old.history)
   end
@@ -261,7 +326,7 @@ function Store.store(job, asking, tracked, batch)
     Place.depends(jid, queue)
   elseif job.delay > 0 then
     write(job, 'scheduled')
-    Place.scheduled(jid, queue, scope.now + job.delay)
+    Place.scheduled(jid, queue, due(job))
   else
     write(job, 'waiting')
     if job.overdue then

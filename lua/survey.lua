@@ -1,7 +1,7 @@
 -- How long jobs have waited and have to wait: the lag of queues, what falls due in them, and the
 -- survey by which workers choose among them.
-local Arguments, Config, Place, Queue, scope, key =
-  Qless.Arguments, Qless.Config, Qless.Place, Qless.Queue, Qless.scope, Qless.key
+local Record, Arguments, Config, Place, Queue, scope, key =
+  Qless.Record, Qless.Arguments, Qless.Config, Qless.Place, Qless.Queue, Qless.scope, Qless.key
 
 local Survey = {}
 Qless.Survey = Survey
@@ -28,9 +28,9 @@ local function oldest_waiting(queue)
       break
     end
     found = true
-    oldest = min(oldest, tonumber(record[1]) or oldest)
+    oldest = min(oldest, Record.read('time', record[1], oldest))
     -- Below all that could have been put at this priority until a day from now.
-    highest = '(' .. format('%.17g', Place.score(tonumber(record[2]), scope.now + 86400))
+    highest = '(' .. format('%.17g', Place.score(Record.read('priority', record[2], 0), scope.now + 86400))
   end
   return oldest, found
 end

@@ -1,5 +1,6 @@
 -- Tags: which jobs carry one, and how many do.
-local Errors, Arguments, scope, key = Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
+local Errors, Record, Arguments, scope, key =
+  Qless.Errors, Qless.Record, Qless.Arguments, Qless.scope, Qless.key
 
 local Tags = {}
 Qless.Tags = Tags
@@ -22,6 +23,15 @@ function Tags.unindex(jid, tags)
         call('ZREM', key.tags(), tag)
       end
     end
+  end
+end
+
+-- The same with the text of a record. Where that cannot be read, the job is looked for among all tags.
+function Tags.unindex_all(jid, text)
+  if Record.is_bad('tags', text) then
+    Tags.unindex(jid, call('ZRANGE', key.tags(), 0, -1))
+  elseif text then
+    Tags.unindex(jid, Record.read('tags', text, {}))
   end
 end
 
@@ -66,12 +76,15 @@ function Tags.rest(args, i)
 end
 
 local function load(jid)
-  jid = Arguments.given('tag', 'jid', jid)
+  jid = Arguments.name('tag', 'jid', jid)
   local record = call('HMGET', key.job(jid), 'jid', 'tags')
   if not record[1] then
     Errors.no_job('tag', jid)
   end
-  return cjson.decode(record[2] or '{}')
+  if Record.is_bad('tags', record[2]) then
+    Tags.unindex_all(jid, record[2])
+  end
+  return Record.read('tags', record[2], {})
 end
 
 local function store(jid, tags)
@@ -106,13 +119,15 @@ local commands = {
   get = function(args, i)
     local tag = Arguments.given('tag', 'tag', args[i])
     local offset, count = page(args, i + 1)
+    local total = call('ZCARD', key.tag(tag))
     return cjson.encode({
-      total = call('ZCARD', key.tag(tag)),
-      jobs = call('ZRANGE', key.tag(tag), offset, offset + count - 1),
+      total = total,
+      jobs = call('ZRANGE', key.tag(tag), Arguments.range(offset, count, total)),
     })
   end,
   top = function(args, i)
     local offset, count = page(args, i)
+    count = count < 0 and Arguments.most or count
     return cjson.encode(call('ZREVRANGEBYSCORE', key.tags(), '+inf', 2, 'LIMIT', offset, count))
   end,
 }

@@ -1,6 +1,6 @@
 -- Ticks of a schedule: which of them are made up for, and the job that one puts.
-local Tags, History, Place, Minutes, scope, key =
-  Qless.Tags, Qless.History, Qless.Place, Qless.Minutes, Qless.scope, Qless.key
+local Record, Tags, History, Place, Minutes, scope, key =
+  Qless.Record, Qless.Tags, Qless.History, Qless.Place, Qless.Minutes, Qless.scope, Qless.key
 
 local Ticks = {}
 Qless.Ticks = Ticks
@@ -41,7 +41,7 @@ local function write_rare(record, child)
     call('HSET', name, 'context', record.context)
   end
   if record.expires then
-    call('HSET', name, 'deadline', format('%.17g', scope.now + tonumber(record.expires)), 'rare', '1')
+    call('HSET', name, 'deadline', format('%.17g', scope.now + Record.number(record.expires)), 'rare', '1')
   end
   if record.unique then
     -- The key names the job put last, until that one has ended.
@@ -50,8 +50,10 @@ local function write_rare(record, child)
   end
 end
 
--- Puts the job of a tick, without a word. `record` is that of the schedule.
+-- Puts the job of a tick, without a word. `record` is that of the schedule, in which everything can be
+-- read (Record.bad_schedule).
 function Ticks.put(record, child, time)
+  Qless.Canceled.forget(child)
   call(
     'HSET',
     key.job(child),
@@ -85,11 +87,11 @@ function Ticks.put(record, child, time)
   if record.context or record.expires or record.unique then
     write_rare(record, child)
   end
-  local tags = cjson.decode(record.tags)
+  local tags = Record.read('tags', record.tags, {})
   if #tags > 0 then
     Tags.index(child, tags)
   end
   History.put(child, record.queue, time)
-  Place.work(child, record.queue, tonumber(record.priority), time)
+  Place.work(child, record.queue, Record.number(record.priority), time)
   Minutes.count(record.queue, 'put', 1)
 end

@@ -17,6 +17,11 @@ local COUNTS = {
   e = { waiting = true, scheduled = true, depends = true, stalled = true, running = true },
 }
 
+local function counts(field, state)
+  local states = COUNTS[sub(field, 1, 1)]
+  return states and states[state]
+end
+
 local LETTERS = { ['start'] = 's', ['end'] = 'e' }
 local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
 
@@ -93,7 +98,7 @@ function Unique.holder(text)
   local state, field = record[1], record[2]
   if call('PTTL', name) > 0 then
     return jid, state
-  elseif field and sub(field, 2) == text and COUNTS[sub(field, 1, 1)][state] then
+  elseif field and sub(field, 2) == text and counts(field, state) then
     return jid, state
   end
   return nil
@@ -111,7 +116,7 @@ end
 -- A job with this field is in a state in which it may count again: it gets its key back, unless
 -- another has taken it meanwhile.
 function Unique.regain(jid, field, state)
-  if field and COUNTS[sub(field, 1, 1)][state] then
+  if field and counts(field, state) then
     call('SET', key.unique(sub(field, 2)), jid, 'NX')
   end
 end
@@ -183,7 +188,7 @@ end
 -- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
 function Unique.push_back(job, first)
   if job.debounce and first then
-    job.first = first
+    job.first = math.min(first, scope.now) -- the clock may have been set back
     local due = scope.now + job.debounce
     if job.debounce_max then
       due = math.min(due, first + job.debounce_max)

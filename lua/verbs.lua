@@ -1,5 +1,6 @@
 -- What may become of a job that a worker held: each verb of settle, its arguments and its effect.
-local Arguments, Events, SortedSet, Samples, History, Circles, Dependencies, Ended, Lock, Expiry, Outcome, scope, key =
+local Record, Arguments, Events, SortedSet, Samples, History, Circles, Dependencies, Ended, Lock, Expiry, Outcome, scope, key =
+  Qless.Record,
   Qless.Arguments,
   Qless.Events,
   Qless.SortedSet,
@@ -62,22 +63,22 @@ VERBS.complete = {
       Arguments.json('settle', 'data', args[a + 2])
     end
   end,
-  act = function(jid, token, args, a, n, completed, tracked)
+  act = function(jid, token, held, args, a, n, completed, tracked)
     local name, values, code, text = Lock.read('settle', jid, token, true)
     if code then
       return code, text
     end
     local worker, queue = values[1], values[3]
-    History.done(jid)
-    Samples.add('run', queue, scope.now - (tonumber(values[5]) or scope.now))
-    if n > 1 then
-      Outcome.keep_result(jid, args[a], args[a + 1])
-    end
+    held = held or Samples.held(values[8]) or 0
+    History.done(jid, held)
+    local popped = Record.read('time', values[5], scope.now)
+    Samples.add('run', queue, scope.now - Samples.started(queue, popped, values[8], held))
+    local returned = n > 1 and Outcome.keep_result(jid, token, args[a], args[a + 1])
     if tracked[jid] then
       Events.tracked('completed', jid)
     end
     Events.completed(jid, queue)
-    Outcome.write_complete(name, values[6] or '0', n > 2 and args[a + 2])
+    Outcome.write_complete(name, Record.text('retries', values[6], '0'), n > 2 and args[a + 2], returned)
     local rare = values[7]
     if rare then
       Outcome.forget_marks(name)
@@ -91,10 +92,12 @@ VERBS.complete = {
   end,
 }
 
--- The other verbs take their arguments as a list of their own, and the whole record.
+-- The other verbs take their arguments as a list of their own, and the whole record. Where `runs` is true
+-- only a job that was started can end so.
 local RARE = {}
 
 RARE.fail = {
+  runs = true,
   check = function(s)
     Arguments.given('settle', 'group', s[1])
     Outcome.message('settle', s[2])
@@ -105,6 +108,7 @@ RARE.fail = {
 }
 
 RARE.retry = {
+  runs = true,
   check = function(s)
     s[1] = Arguments.number('settle', 'delay', s[1])
     Outcome.message('settle', s[3])
@@ -120,10 +124,16 @@ RARE.release = {
     s[1] = Arguments.number('settle', 'delay', s[1])
   end,
   act = function(job, s)
+    History.ended(job.jid, 'returned', job, nil, nil, s[1])
     Lock.release(job)
     Outcome.back(job, job.queue, s[1], nil, true)
   end,
 }
+
+local UNKNOWN, NOT_KNOWN =
+  'unknown-job',
+  'No worker knows a job of this name. Is its app in INSTALLED_APPS, is its module called jobs or tasks, '
+    .. 'was it renamed without aliases=?'
 
 -- No worker knows the job's name: perhaps a deployment is under way. It comes back after as long
 -- as it has been unknown already (at least a second, at most a minute), until patience ends.
@@ -132,19 +142,21 @@ RARE.unknown = {
     s[1] = Arguments.number('settle', 'patience', s[1])
   end,
   act = function(job, s)
-    local since = tonumber(call('HGET', key.job(job.jid), 'unknown'))
+    local since = Record.read('unknown', call('HGET', key.job(job.jid), 'unknown'))
     if since and scope.now - since >= s[1] then
       call('HDEL', key.job(job.jid), 'unknown')
-      Outcome.fail_now(job, 'unknown-job', 'No worker knows a job of this name')
+      Outcome.fail_now(job, UNKNOWN, NOT_KNOWN)
       return
     end
-    if not since then
+    if not since or since > scope.now then -- the clock may have been set back
       since = scope.now
       call('HSET', key.job(job.jid), 'unknown', string.format('%.6f', since))
     end
     job.unknown = true
+    local delay = math.max(1, math.min(60, scope.now - since))
+    History.ended(job.jid, 'returned', job, UNKNOWN, NOT_KNOWN, delay)
     Lock.release(job)
-    Outcome.back(job, job.queue, math.max(1, math.min(60, scope.now - since)))
+    Outcome.back(job, job.queue, delay)
   end,
 }
 
@@ -162,13 +174,14 @@ RARE.crash = {
       Outcome.fail_now(job, s[2], s[3])
       return
     end
-    History.add(job.jid, 'crashed', '{"worker":' .. cjson.encode(job.worker) .. '}')
+    History.ended(job.jid, 'crashed', job, s[2], s[3])
     Lock.release(job)
     Outcome.back(job, job.queue, 0)
   end,
 }
 
 RARE.move = {
+  runs = true,
   check = function(s, jid, planned)
     Arguments.queue('settle', s[1])
     s[2] = Arguments.number('settle', 'delay', s[2] or '0')
@@ -182,9 +195,9 @@ RARE.move = {
   end,
   act = function(job, s, _, tracked)
     local jid = job.jid
-    History.done(jid)
+    History.ended(jid, 'done', job)
     Lock.release(job)
-    Samples.add('run', job.queue, scope.now - job.time)
+    Samples.add('run', job.queue, scope.now - job.start)
     if tracked[jid] then
       Events.tracked('completed', jid)
     end
@@ -203,11 +216,15 @@ for name, verb in pairs(RARE) do
       verb.check(list, jid, planned)
       args['list' .. a] = list
     end,
-    act = function(jid, token, args, a, _, completed, tracked)
+    act = function(jid, token, held, args, a, _, completed, tracked)
       local job, code, text = Lock.claim('settle', jid, token)
       if not job then
         return code, text
+      elseif job.bad and name ~= 'fail' then
+        Qless.Corrupt.fail(jid, job.bad, job.bad_text)
+        return
       end
+      Lock.count_start(job, held, verb.runs)
       verb.act(job, args['list' .. a], completed, tracked)
     end,
   }

@@ -4,10 +4,20 @@ local Texts, Absence, scope, key = Qless.Texts, Qless.Absence, Qless.scope, Qles
 local Wake = {}
 Qless.Wake = Wake
 
-local call, match, format = redis.call, string.match, string.format
+local call, match, gsub, format = redis.call, string.match, string.gsub, string.format
 
 -- An unused wake-up must not outlive the workers it was meant for by long.
 local KEPT = 60
+
+-- What falls due is looked after by a line of clients: one looks at that very time, the others REACH
+-- seconds later at most, STEP seconds apart, and find it still there if those before them have died.
+local LINE, STEP, REACH = 3, 0.15, 0.75
+
+-- Seconds: a client is counted as idle so long beyond its next look, for it may be late.
+local LATE = 1
+
+-- Seconds: idle clients of ours come back in time for longer locks by themselves.
+local SHORT_LOCK = 6
 
 local ready, due, seen, popped
 
@@ -70,6 +80,24 @@ local function timer_of(queue)
   end
 end
 
+local function text_of(time)
+  return format('%.17g', time)
+end
+
+-- How many of so many idle clients are to be woken, so that what falls due then is looked after. (The list
+-- wakes those that have waited longest, who may be those that would have come in time: so a whole line.)
+local function missing(queue, time, idle)
+  local too_late = '(' .. text_of(time + REACH + LATE)
+  local sleeping = idle > 0 and call('ZCOUNT', key.idle_at(queue), too_late, '+inf') or 0
+  if sleeping == 0 then
+    return 0
+  elseif idle - sleeping < LINE then
+    return LINE
+  end
+  local taken = timer_of(queue)
+  return (not taken or time < taken or taken <= scope.now) and 1 or 0
+end
+
 function Wake.flush()
   if ready then
     for queue, n in pairs(ready) do
@@ -86,8 +114,8 @@ function Wake.flush()
   if due then
     for queue, time in pairs(due) do
       local idle = waiting_at(key.idle_at(queue))
-      if idle > 0 and time < (timer_of(queue) or math.huge) then
-        feed(key.wake_at(queue), idle, 1)
+      if idle > 0 then
+        feed(key.wake_at(queue), idle, missing(queue, time, idle))
       end
     end
   end
@@ -102,21 +130,6 @@ local function ripe(queue)
     + call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', Texts.now())
 end
 
--- Takes back what a pop has made pointless: no more wake-ups than jobs are left.
-function Wake.taken(queue)
-  popped = true
-  local list = key.wake_at(queue)
-  local waiting = Absence.is_absent(list) and 0 or call('LLEN', list)
-  if waiting > 0 then
-    local left = call('ZCARD', key.place(queue, 'work')) + ripe(queue)
-    if left == 0 then
-      call('DEL', list)
-    elseif left < waiting then
-      call('LTRIM', list, 0, left - 1)
-    end
-  end
-end
-
 -- When the next thing of the queue falls due, or nil.
 local function next_due(queue)
   local first
@@ -129,66 +142,124 @@ local function next_due(queue)
   return first
 end
 
--- A client goes to work that was idle at the queue. If it held the timer, somebody else has to look
--- after what falls due; and if several jobs fell due at once, for each of them somebody.
-local function hand_on(client, queue)
-  local wanted, _, holder = ripe(queue), timer_of(queue)
-  if holder == client then
-    call('DEL', key.timer(queue))
-    wanted = math.max(wanted, 1)
-  end
-  if wanted > 0 then
-    feed(key.wake_at(queue), waiting_at(key.idle_at(queue)), wanted)
+-- Takes back what a pop has made pointless: no more wake-ups than jobs are left, and than are needed for
+-- what falls due next.
+function Wake.taken(queue)
+  popped = true
+  local list = key.wake_at(queue)
+  local waiting = Absence.is_absent(list) and 0 or call('LLEN', list)
+  if waiting > 0 then
+    local left, time = call('ZCARD', key.place(queue, 'work')) + ripe(queue), next_due(queue)
+    if left < waiting and time and time > scope.now then
+      left = math.max(left, missing(queue, time, waiting_at(key.idle_at(queue))))
+    end
+    if left == 0 then
+      call('DEL', list)
+    elseif left < waiting then
+      call('LTRIM', list, 0, left - 1)
+    end
   end
 end
 
+-- Jobs of the queue were handed out, under locks of so many seconds. Whose look is later has to know.
+function Wake.locked(queue, seconds)
+  if seconds < SHORT_LOCK then
+    Wake.due(queue, scope.now + seconds)
+  end
+end
+
+-- A client goes to work that was idle at the queue. Somebody else has to look after what falls due next;
+-- and if several jobs fell due at once, for each of them somebody.
+local function hand_on(client, queue)
+  local time, _, holder = next_due(queue), timer_of(queue)
+  local idle = time and waiting_at(key.idle_at(queue)) or 0
+  if holder == client then
+    call('DEL', key.timer(queue))
+  end
+  if idle > 0 then
+    local wanted = time <= scope.now and ripe(queue) or missing(queue, time, idle)
+    feed(key.wake_at(queue), idle, math.max(wanted, holder == client and 1 or 0))
+  end
+end
+
+-- Clients of one host may all be gone at once: so the host is named beside them. It stands in the names
+-- that workers have by default, and otherwise each worker counts as a host.
+local host_of = Texts.remembered(function(worker)
+  return (gsub(match(worker, '^(.+)%-%d+%-%x+$') or worker, '%s', '_'))
+end)
+
+local function named(client, worker)
+  return client .. ' ' .. host_of(worker)
+end
+
 -- The caller has asked and is idle no longer.
-function Wake.busy(client, queues, globbing, working)
+function Wake.busy(client, worker, queues, globbing, working)
+  local member = named(client, worker)
   if globbing then
-    call('ZREM', key.idle(), client)
+    call('ZREM', key.idle(), member)
   end
   for n = 1, #queues do
     local idle = key.idle_at(queues[n])
-    if not Absence.is_absent(idle) and call('ZREM', idle, client) == 1 and working then
+    if not Absence.is_absent(idle) and call('ZREM', idle, member) == 1 and working then
       hand_on(client, queues[n])
     end
   end
 end
 
-local function register(name, client, seconds)
+local function register(name, member, seconds)
   call('ZREMRANGEBYSCORE', name, '-inf', scope.now)
-  call('ZADD', name, scope.now + seconds + 1, client)
+  call('ZADD', name, text_of(scope.now + seconds + LATE), member)
   call('EXPIRE', name, math.ceil(seconds) + KEPT)
 end
 
+-- Whom else what falls due then can rely on: how many clients look then or shortly after, and the host
+-- of them all if it is one.
+local function line_up(queue, time)
+  local first, last = text_of(time + LATE), text_of(time + REACH + LATE)
+  local members = call('ZRANGEBYSCORE', key.idle_at(queue), first, last, 'LIMIT', 0, 4 * LINE)
+  local only
+  for n, member in ipairs(members) do
+    local host = match(member, ' (%S*)$') or member
+    only = (n == 1 or only == host) and host
+  end
+  return #members, only
+end
+
+-- When the client is to look after what of the queue falls due at that time; nil: others do.
+local function place_in_line(client, worker, queue, time)
+  local taken, holder = timer_of(queue)
+  if not taken or holder == client or time < taken or taken <= scope.now then
+    local left = math.max(time - scope.now, 0.001)
+    local text = format('%.6f', time) .. ' ' .. client
+    call('SET', key.timer(queue), text, 'PX', math.ceil(left * 1000) + 1000)
+    return left
+  end
+  local others, host = line_up(queue, time)
+  if others < LINE or (host and host ~= host_of(worker)) then
+    return time - scope.now + math.min(STEP * (math.max(others, 1) + 1), REACH)
+  end
+end
+
 -- Registers an idle client. -> the seconds it may block and the keys to block on.
--- Only one client per queue holds the timer for what falls due; the others sleep on.
-function Wake.wait(client, queues, seconds, globbing)
-  local rest = { seconds }
+-- One client per queue holds the timer for what falls due, a few stand in line behind it; the others
+-- sleep on.
+function Wake.wait(client, worker, queues, seconds, globbing)
+  local member, rest, asked = named(client, worker), { seconds }, seconds
   for _, queue in ipairs(queues) do
-    register(key.idle_at(queue), client, seconds)
     rest[#rest + 1] = key.wake_at(queue)
     local time = next_due(queue)
     -- What is due already could not be taken: the queue is paused, or full.
-    if time and time > scope.now and time < scope.now + seconds then
-      local taken, holder = timer_of(queue)
-      if not taken or holder == client or time < taken or taken <= scope.now then
-        local left = math.max(time - scope.now, 0.001)
-        call(
-          'SET',
-          key.timer(queue),
-          format('%.6f', time) .. ' ' .. client,
-          'PX',
-          math.ceil(left * 1000) + 1000
-        )
-        rest[1] = math.min(rest[1], left)
-      end
+    if time and time > scope.now and time < scope.now + asked then
+      seconds = math.min(seconds, place_in_line(client, worker, queue, time) or seconds)
     end
   end
+  for _, queue in ipairs(queues) do
+    register(key.idle_at(queue), member, seconds)
+  end
   if globbing or #queues == 0 then
-    register(key.idle(), client, seconds)
+    register(key.idle(), member, seconds)
     rest[#rest + 1] = key.wake()
   end
-  rest[1] = format('%.3f', rest[1] + 0.0005)
+  rest[1] = format('%.3f', seconds + 0.0005)
   return rest
 end

@@ -18,14 +18,18 @@ local call = redis.call
 
 local FAR = 8640000 -- seconds; no lock is longer
 
--- Workers silent for too long are forgotten.
+-- Workers silent for too long are forgotten, unless a lock of theirs is still good.
 local function forget_silent()
   local before = scope.now - Config.number('max-worker-age')
   local silent = call('ZRANGEBYSCORE', key.workers(), '-inf', before, 'LIMIT', 0, Arguments.most)
+  local gone, since = {}, '(' .. string.format('%.17g', scope.now)
   for _, worker in ipairs(silent) do
-    call('DEL', key.held(worker))
+    if call('ZCOUNT', key.held(worker), since, '+inf') == 0 then
+      call('DEL', key.held(worker))
+      gone[#gone + 1] = worker
+    end
   end
-  SortedSet.remove(key.workers(), silent)
+  SortedSet.remove(key.workers(), gone)
 end
 
 -- With KEYS a worker is shown with what it says of itself.
@@ -37,10 +41,13 @@ local function with_info(shown, worker, seen)
   return Json.with(cjson.encode(shown), 'info', call('GET', key.worker(worker)) or 'null')
 end
 
--- Workers that gave a sign of life lately, the latest first, and when: some of them, or all. -> these,
--- how many there are
+-- Workers that gave a sign of life lately (where silent ones are forgotten: those that are left), the
+-- latest first, and when: some of them, or all. -> these, how many there are
 function Worker.seen(offset, count)
-  local since = '(' .. string.format('%.17g', scope.now - Config.number('max-worker-age'))
+  local since = '-inf'
+  if scope.reading then
+    since = '(' .. string.format('%.17g', scope.now - Config.number('max-worker-age'))
+  end
   local total = call('ZCOUNT', key.workers(), since, '+inf')
   return call(
     'ZREVRANGEBYSCORE',
@@ -74,10 +81,10 @@ end
 
 -- workers [worker]
 function Worker.show(args, i)
+  local worker = args[i] and Arguments.name('workers', 'worker', args[i])
   if not scope.reading then
     forget_silent()
   end
-  local worker = args[i]
   if not worker then
     return overview()
   end
@@ -102,17 +109,22 @@ function Worker.deregister(args, i)
   end
 end
 
--- The jobs of a heartbeat that their worker still holds, by queue, and those it has lost.
+-- The jobs of a heartbeat that their worker still holds, by queue, and those it has lost. A record learns
+-- that its job was started: if the worker is heard of no more, the start is counted when the lock is lost.
 local function sort_out(worker, args, i, count)
   local queues, lost = {}, {}
-  for n = i, i + 2 * count - 1, 2 do
-    local jid, token = args[n], args[n + 1]
-    local record = call('HMGET', key.job(jid), 'state', 'worker', 'token', 'queue', 'grace')
+  for n = i, i + 3 * count - 1, 3 do
+    local jid, token, held = args[n], args[n + 1], args[n + 2]
+    local record = call('HMGET', key.job(jid), 'state', 'worker', 'token', 'queue', 'grace', 'waited')
     if record[1] == 'running' and record[2] == worker and record[3] == token then
       queues[record[4]] = queues[record[4]] or {}
       table.insert(queues[record[4]], jid)
       if record[5] then
         call('HDEL', key.job(jid), 'grace')
+      end
+      local waited = held and Samples.waited_in_hands(record[6], held)
+      if waited then
+        call('HSET', key.job(jid), 'waited', waited)
       end
     else
       lost[#lost + 1] = jid
@@ -121,17 +133,21 @@ local function sort_out(worker, args, i, count)
   return queues, lost
 end
 
--- beat worker info n (jid token)*n -> { jids of lost jobs, orders }
+-- beat worker info n (jid token held)*n -> { jids of lost jobs, orders }; `held` is for how many seconds
+-- the job lay in its worker's hands before it was started, '' if it was not
 -- It also writes the samples of all workers, so that statistics are never much older.
 function Worker.beat(args, i)
-  local worker, said = Arguments.given('beat', 'worker', args[i]), args[i + 1]
+  local worker, said = Arguments.name('beat', 'worker', args[i]), args[i + 1]
   if Arguments.given('beat', 'info', said) ~= '' then
     Arguments.object('beat', 'info', said)
   end
   local count = Arguments.whole('beat', 'number of jobs', args[i + 2], 0)
   Arguments.bounded('beat', count)
-  if #args - i - 2 ~= 2 * count then
-    Errors.argument('beat', 'jid and token of ' .. count .. ' jobs wanted')
+  if #args - i - 2 ~= 3 * count then
+    Errors.argument('beat', 'jid, token and held of ' .. count .. ' jobs wanted')
+  end
+  for n = i + 5, #args, 3 do
+    args[n] = Arguments.held('beat', args[n]) or false
   end
   local queues, lost = sort_out(worker, args, i + 3, count)
   for queue, jids in pairs(queues) do

@@ -1,5 +1,6 @@
 -- Workers with the jobs that they hold, for a page.
-local Arguments, Brief, Json, Worker, key = Qless.Arguments, Qless.Brief, Qless.Json, Qless.Worker, Qless.key
+local Record, Arguments, Brief, Json, Worker, key =
+  Qless.Record, Qless.Arguments, Qless.Brief, Qless.Json, Qless.Worker, Qless.key
 
 local WorkerView = {}
 Qless.WorkerView = WorkerView
@@ -14,7 +15,7 @@ local IN_ALL = 5000 -- … and of all workers of a call
 local function longest_held(worker, looked_at)
   local held = {}
   for n, jid in ipairs(call('ZRANGE', key.held(worker), 0, looked_at - 1)) do
-    held[n] = { jid = jid, since = tonumber(call('HGET', key.job(jid), 'time') or '') or 0 }
+    held[n] = { jid = jid, since = Record.read('time', call('HGET', key.job(jid), 'time'), 0) }
   end
   table.sort(held, function(one, other)
     if one.since ~= other.since then

@@ -1,6 +1,6 @@
 -- Workflows: jobs that were put together, how many of them have ended, and how.
-local Errors, Config, Awaiting, SortedSet, scope, key =
-  Qless.Errors, Qless.Config, Qless.Awaiting, Qless.SortedSet, Qless.scope, Qless.key
+local Errors, Record, Config, Awaiting, SortedSet, scope, key =
+  Qless.Errors, Qless.Record, Qless.Config, Qless.Awaiting, Qless.SortedSet, Qless.scope, Qless.key
 
 local Workflow = {}
 Qless.Workflow = Workflow
@@ -117,7 +117,8 @@ function Workflow.read(id)
   local values = call('HMGET', key.workflow(id), 'state', 'chore', unpack(NUMBERS))
   local record = { state = values[1], chore = values[2] or nil }
   for n, field in ipairs(NUMBERS) do
-    record[field] = tonumber(values[n + 2]) or 0
+    record[field] = Record.read('count', values[n + 2], 0)
+    record.bad = record.bad or (Record.is_bad('count', values[n + 2]) and field) or nil
   end
   return record
 end
@@ -152,7 +153,7 @@ function Workflow.flush()
     if call('EXISTS', name) == 1 then
       for _, field in ipairs(NUMBERS) do
         if mine[field] ~= 0 then
-          call('HINCRBY', name, field, mine[field])
+          redis.pcall('HINCRBY', name, field, mine[field]) -- A counter that is no number stays as it is.
         end
       end
       SortedSet.append(key.workflow_jobs(id), mine.jids)

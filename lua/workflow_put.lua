@@ -97,7 +97,7 @@ end
 -- workflow.put id worker meta (item)... -> id; the items as those of put.many
 function WorkflowPut.put(args, i)
   local id = new_id('workflow.put', args[i])
-  local worker = Arguments.given('workflow.put', 'worker', args[i + 1])
+  local worker = Arguments.asking('workflow.put', args[i + 1])
   Arguments.object('workflow.put', 'meta', args[i + 2])
   Workflow.will_take(id)
   local plan = Put.plan('workflow.put', args, i + 3, { acyclic = true })
@@ -216,7 +216,7 @@ end
 -- workflow.release id worker meta batches -> how many are to be unpacked
 function WorkflowPut.release(args, i)
   local id = new_id('workflow.release', args[i])
-  Arguments.given('workflow.release', 'worker', args[i + 1])
+  Arguments.asking('workflow.release', args[i + 1])
   Arguments.object('workflow.release', 'meta', args[i + 2])
   local batches = Arguments.whole('workflow.release', 'batches', args[i + 3], 1)
   local there = call('LLEN', key.staged(id))
@@ -307,8 +307,10 @@ end
 function WorkflowPut.unpack(id)
   local packed = call('LPOP', key.staged(id))
   if packed then
-    local batch = cmsgpack.unpack(packed)
-    UNPACK[batch[1]](id, batch[2], batch[3])
+    local fine, batch = pcall(cmsgpack.unpack, packed)
+    if fine and type(batch) == 'table' and UNPACK[batch[1]] then
+      UNPACK[batch[1]](id, batch[2], batch[3])
+    end
   end
   local left = call('LLEN', key.staged(id))
   if left == 0 then

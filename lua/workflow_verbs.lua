@@ -1,8 +1,9 @@
 -- What may be done with a workflow as a whole: look at it, cancel it, retry what failed in it; and
 -- the steps that are carried on by whoever calls next.
-local Absence, Errors, Json, Arguments, Clock, Dependencies, Workflow, WorkflowPut, Cascade, Revive, scope, key =
+local Absence, Errors, Record, Json, Arguments, Clock, Dependencies, Workflow, WorkflowPut, Cascade, Revive, scope, key =
   Qless.Absence,
   Qless.Errors,
+  Qless.Record,
   Qless.Json,
   Qless.Arguments,
   Qless.Clock,
@@ -48,9 +49,9 @@ function WorkflowVerbs.get(args, i)
   end
   local shown = { id = id, state = record.state }
   for _, field in ipairs({ 'total', 'complete', 'failed', 'canceled', 'held', 'created', 'finished' }) do
-    shown[field] = tonumber(record[field])
+    shown[field] = Record.number(record[field])
   end
-  return Json.with(cjson.encode(shown), 'meta', record.meta)
+  return Json.with(cjson.encode(shown), 'meta', Record.text('meta', record.meta, '{}'))
 end
 
 -- workflow.jobs id [offset count] -> how many, and the jids of some of them
@@ -68,14 +69,14 @@ end
 -- From the last to the first: what depends on others goes before them.
 local function cancel_some(id)
   local name = key.workflow(id)
-  local stop = tonumber(call('HGET', name, 'cancel_at')) or 0
+  local stop = Record.read('count', call('HGET', name, 'cancel_at'), call('LLEN', key.workflow_jobs(id)))
   local start = math.max(0, stop - STEP)
   local jids = stop > 0 and call('LRANGE', key.workflow_jobs(id), start, stop - 1) or {}
   local at = #jids
   while at > 0 and (at == #jids or Dependencies.left() > 0) do
     local record = call('HMGET', key.job(jids[at]), 'workflow', 'state')
     if record[1] == id and record[2] ~= 'complete' then
-      Cascade.cancel(jids[at])
+      Cascade.cancel(jids[at], 'workflow', id)
     end
     at = at - 1
   end
@@ -96,8 +97,12 @@ end
 local function drop_staged(id)
   if call('EXISTS', key.staged(id)) == 1 then
     WorkflowPut.forget_staged(id)
-    local total = tonumber(call('HGET', key.workflow(id), 'total'))
-    Workflow.count(id, 'canceled', total - call('LLEN', key.workflow_jobs(id)))
+    local there = call('LLEN', key.workflow_jobs(id))
+    Workflow.count(
+      id,
+      'canceled',
+      Record.read('count', call('HGET', key.workflow(id), 'total'), there) - there
+    )
   end
 end
 

@@ -50,6 +50,8 @@ class Check:
 
 
 PIP = "pip install -e '.[dev]'"
+PYTHON = ("--pythonpath", sys.executable)
+PYRIGHT = "npm install --prefix .tools pyright"
 NPM = "npm install --prefix .tools @johnnymorganz/stylua-bin"
 
 CHECKS = [
@@ -57,6 +59,8 @@ CHECKS = [
     Check(("ruff", "check", "."), PIP),
     Check(("ruff", "format", "--check", "."), PIP),
     Check(("mypy",), PIP),
+    Check(("mypy", "tests/static_types/usage.py"), PIP),
+    Check(("pyright", "--project", "tests/static_types", *PYTHON), PYRIGHT),
     Check(("lint-imports",), PIP),
     Check(("luacheck", "--quiet", "--no-color", "lua"), "apt-get install lua-check"),
     Check(("stylua", "--check", "lua"), NPM),

@@ -75,6 +75,7 @@ STATES = {
     "recurring": gettext_lazy("recurring"),
     "failed": gettext_lazy("failed"),
     "complete": gettext_lazy("complete"),
+    "canceled": gettext_lazy("canceled"),
 }
 
 

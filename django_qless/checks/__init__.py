@@ -20,9 +20,11 @@ None of them connects to a server; `qless_doctor` does.
     django_qless.E016   a module of jobs that cannot be imported
     django_qless.E017   a release of redis-py that does not work
     django_qless.E018   a middleware of a job that cannot be imported
-    django_qless.E019 to E021, W004             see `jobs.py`
+    django_qless.E019 to E021, W004, W005       see `jobs.py`
     django_qless.E025 to E029                   see `options.py`
     django_qless.E030 to E032                   see `schedules.py`
+    django_qless.E033   PATIENCE, WORKER_PATIENCE
+    django_qless.E034   PROJECT
     django_qless.E040   TEST
     django_qless.W001   the queue shares its database with a cache
     django_qless.W002   no server is named, and DEBUG is off (--deploy)

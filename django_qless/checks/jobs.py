@@ -6,6 +6,7 @@ Their numbers:
     django_qless.E020   a decorator above @job, which hides the job
     django_qless.E021   a job of a model that something else has taken the place of
     django_qless.W004   a job in a class that is neither a model nor part of one
+    django_qless.W005   a job in a module that workers do not import
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from django_qless.exceptions import InvalidJob
 from django_qless.functions import JobFunction
 from django_qless.places import place_of
 from django_qless.puts.predecessors import judge
+from django_qless.puts.unfound import why_unfound
 from django_qless.registry import registry
 
 
 def check_jobs(**kwargs: Any) -> list[CheckMessage]:
     """Judge the jobs of all modules; those that cannot be imported are E016."""
     list(discovery.failures())
-    return [*_after(), *_hidden(), *_replaced(), *_homeless()]
+    return [*_after(), *_hidden(), *_replaced(), *_homeless(), *_unfound()]
 
 
 def _after() -> Iterator[CheckMessage]:
@@ -90,4 +92,15 @@ def _homeless() -> Iterator[CheckMessage]:
                 hint="Jobs can be functions, static methods, methods of models, and "
                 "classes.",
                 id="django_qless.W004",
+            )
+
+
+def _unfound() -> Iterator[CheckMessage]:
+    for job_type in registry:
+        reason = why_unfound(job_type)
+        if reason:
+            yield Caution(
+                f"{place_of(job_type.function)}: {job_type.name}: {reason}.",
+                hint="The setting QLESS_MODULES names other modules to import.",
+                id="django_qless.W005",
             )

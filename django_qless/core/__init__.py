@@ -23,8 +23,10 @@ from .exceptions import (
     LockLost,
     NotAuthenticated,
     NotPermitted,
+    NotReached,
     PoolExhausted,
     QlessError,
+    ReadLost,
     ReadOnlyServer,
     ScheduleNotFound,
     ServerBusy,
@@ -34,12 +36,13 @@ from .exceptions import (
     StaleRequest,
     TooBig,
     UnknownCommand,
+    UnsupportedFormat,
     WorkerNotFound,
     WrongState,
 )
 from .failures import AsyncFailures, Failures
 from .jid import new_jid
-from .job import AsyncJob, Failure, Job
+from .job import AsyncJob, Canceled, Failure, Job
 from .prepared import PreparedPut
 from .put import Put, PutMany
 from .queue import AsyncQueue, Queue
@@ -85,6 +88,7 @@ __all__ = [
     "BadArgument",
     "Beat",
     "Brief",
+    "Canceled",
     "CannotPersist",
     "Client",
     "ClusterRefused",
@@ -110,6 +114,7 @@ __all__ = [
     "LockLost",
     "NotAuthenticated",
     "NotPermitted",
+    "NotReached",
     "Order",
     "Part",
     "Pause",
@@ -120,6 +125,7 @@ __all__ = [
     "QlessError",
     "Queue",
     "QueueSurvey",
+    "ReadLost",
     "ReadOnlyServer",
     "RecurringJob",
     "Refused",
@@ -143,6 +149,7 @@ __all__ = [
     "TooBig",
     "Tracked",
     "UnknownCommand",
+    "UnsupportedFormat",
     "WorkerNotFound",
     "WorkerView",
     "WorkerViews",

@@ -116,9 +116,22 @@ def number(label: str, value: object) -> int | float:
     """Return a value that must be a finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise BadArgument(f"{label} must be a number, not {shown(value)}")
-    if not math.isfinite(value):
-        raise BadArgument(f"{label} must be finite, not {value}")
+    if not is_finite(value):
+        raise BadArgument(f"{label} must be finite, not {shown(value)}")
     return value
+
+
+def is_finite(value: float) -> bool:
+    """Return whether a number is one that a float can hold, too."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return False
+
+
+def timeout(value: object) -> float | None:
+    """Return a value that must be a number of seconds, or None for no limit."""
+    return None if value is None else number("timeout", value)
 
 
 def whole(label: str, value: object, least: int | None = None) -> int:

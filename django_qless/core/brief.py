@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 #: The lists of jobs that can be read in parts: those of a queue, of a failure group, of a
-#: tag, of a worker, and three of the whole namespace.
+#: tag, of a worker, and those of the whole namespace.
 ListKind = Literal[
     "waiting",
     "running",
@@ -19,15 +19,16 @@ ListKind = Literal[
     "tag",
     "worker",
     "complete",
+    "canceled",
     "tracked",
 ]
 LIST_KINDS: tuple[ListKind, ...] = (
     *("waiting", "running", "stalled", "scheduled", "depends"),
-    *("group", "tag", "worker", "complete", "tracked"),
+    *("group", "tag", "worker", "complete", "canceled", "tracked"),
 )
 
 #: Kinds of which a namespace has one list, so that it has no name.
-NAMELESS: tuple[ListKind, ...] = ("complete", "tracked")
+NAMELESS: tuple[ListKind, ...] = ("complete", "canceled", "tracked")
 
 #: A part of a list: which, the name of its queue, group, tag or worker ("" if it has none),
 #: from which place on, how many.
@@ -43,7 +44,7 @@ class Brief:
     #: "" once the job is complete.
     queue: str
     #: As it is now: stalled when the lock has expired, waiting when its time has come, or
-    #: when it was taken from its worker.
+    #: when it was taken from its worker; canceled while that is remembered.
     state: str
     priority: int | float
     #: How often the job may be tried again; remaining: how often it still may.
@@ -55,7 +56,7 @@ class Brief:
     #: When it was first put; None if its history does not say.
     put: float | None
     #: When it came into its present state: was put, fell due, was popped, stalled, failed,
-    #: was completed.
+    #: was completed or canceled.
     since: float
     #: When a scheduled job falls due; None for all others.
     due: float | None

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Sequence
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
@@ -19,6 +18,7 @@ from .events import AsyncSubscriber, Subscriber
 from .exceptions import BadArgument, ConnectionLost, QlessError
 from .job import AsyncJob, Job
 from .lanes import AsyncLane, AsyncLanes, Lane, Lanes
+from .loops import LoopLanes
 from .namespace import PATIENCE, Namespace, kind_of
 from .needs import afollow as afollow_needs
 from .needs import follow as follow_needs
@@ -231,8 +231,8 @@ class AsyncClient(Namespace, Commands[AsyncJob, AsyncRecurringJob], Awaiting):
         super().__init__(
             redis, prefix, engine, patience=patience, library=library, timeout=timeout
         )
-        self._lanes_of: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncLanes] = (
-            WeakKeyDictionary()
+        self._loops = LoopLanes(
+            lambda: AsyncLanes(self._connect, self._most, self.patience)
         )
 
     async def __aenter__(self) -> AsyncClient:
@@ -335,12 +335,7 @@ class AsyncClient(Namespace, Commands[AsyncJob, AsyncRecurringJob], Awaiting):
         return recurring
 
     def _lanes(self) -> AsyncLanes:
-        loop = asyncio.get_running_loop()
-        lanes = self._lanes_of.get(loop)
-        if lanes is None:
-            lanes = AsyncLanes(self._connect, self._most, self.patience)
-            self._lanes_of[loop] = lanes
-        return lanes
+        return self._loops.of_running_loop()
 
     async def _run_parts(self, request: Request[T]) -> T:
         assert isinstance(request, Calls)

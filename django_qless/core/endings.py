@@ -66,6 +66,7 @@ def steps_to_end(kind: Kind, ids: Sequence[str], seconds: float | None) -> Steps
     Returns the states of those that have ended; "" for what does not exist.
     """
     waiter = secrets.token_urlsafe(12)
+    seconds = arguments.timeout(seconds)
     deadline = None if seconds is None else time.monotonic() + seconds
     left = list(dict.fromkeys(arguments.all_known("ids", ids, most=sys.maxsize)))
     states: dict[str, str] = {}
@@ -141,6 +142,7 @@ def time_left(timeout: float | None) -> Iterator[float | None]:
 
     More than once only if a job goes on that was seen at its end: put again, say.
     """
+    timeout = arguments.timeout(timeout)
     if timeout is None:
         while True:
             yield None

@@ -16,6 +16,8 @@
     ├── CoreFailed                  the Lua core broke off: a defect
     └── ServerError                 nothing is wrong with the call itself
         ├── ConnectionLost          no answer, for as long as the client was patient
+        │   ├── NotReached          no connection, so nothing was sent
+        │   └── ReadLost            the call only reads
         ├── ServerBusy              the server answers that it cannot answer yet
         ├── ReadOnlyServer          the server is a replica
         ├── ServerFull              the server is out of memory
@@ -23,6 +25,7 @@
         ├── NotAuthenticated        the user or the password is wrong
         ├── NotPermitted            the user may not do this
         ├── ServerTooOld            the server lacks what is needed
+        ├── UnsupportedFormat       another version of django_qless keeps these jobs
         ├── ClusterRefused          the server is one node of a cluster
         └── PoolExhausted           all connections are in use
 
@@ -141,6 +144,16 @@ class ConnectionLost(ServerError):
     right?"""
 
 
+class NotReached(ConnectionLost):
+    """No connection to the server could be opened: nothing was sent, and nothing was
+    changed. Is the server running, and is its address right?"""
+
+
+class ReadLost(ConnectionLost):
+    """The server did not answer a call that only reads: nothing was changed. Is the
+    server running, and is its address right?"""
+
+
 class ServerBusy(ServerError):
     """The server said for too long that it is loading, failing over or running a script.
     Nothing was written; try again later."""
@@ -173,6 +186,12 @@ class NotPermitted(ServerError):
 
 class ServerTooOld(ServerError):
     """Redis 7.0, Valkey 8 or newer is needed; Redis 6.2 works with the engine "script"."""
+
+
+class UnsupportedFormat(ServerError):
+    """What the namespace stores has a format that this version of django_qless cannot
+    read: nothing was written. Upgrade what still runs an older version, or, where the
+    format is too old, drain the namespace with the version that has written it."""
 
 
 class ClusterRefused(ServerError):

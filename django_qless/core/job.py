@@ -29,6 +29,22 @@ class Failure(NamedTuple):
     worker: str
 
 
+class Canceled(NamedTuple):
+    """When and why a job was canceled. Its data are kept if they are not very long."""
+
+    when: float
+    #: Its state before.
+    was: str
+    #: call (by whoever made the call), dependency (one was canceled or failed) or workflow.
+    why: str
+    #: The jid of the dependency, or the id of the workflow; "" for a call.
+    by: str
+    #: Who held the job then, or "".
+    worker: str
+    #: Bytes of data and context that were not kept, because they were too many; else 0.
+    left_out: int
+
+
 @dataclass(frozen=True)
 class Snapshot(Generic[J]):
     """A job's record and the actions on it. Reading a field does no I/O.
@@ -40,7 +56,8 @@ class Snapshot(Generic[J]):
     client: Any = field(repr=False, compare=False)
     jid: str
     klass: str
-    #: waiting, scheduled, depends, running, stalled, failed or complete.
+    #: waiting (from its time on, if delayed), scheduled, depends, running, stalled, failed
+    #: or complete.
     state: str
     #: "" once the job is complete.
     queue: str
@@ -80,11 +97,17 @@ class Snapshot(Generic[J]):
     workflow: str | None
     #: When it must have started, seconds of the epoch; None for any time.
     deadline: float | None
+    #: Seconds left, or below 0 since the end, of the time for which what the complete job
+    #: returned is to be kept; None if it returned nothing.
+    returned: float | None
+    #: What became of it if it was canceled, else None.
+    canceled: Canceled | None
 
     @classmethod
     def read(cls, client: Any, members: dict[str, Any]) -> Any:
         """Return the snapshot for the members of the core's JSON."""
         failure, progress = members["failure"], members.get("progress")
+        canceled = members.get("canceled")
         values: dict[str, Any] = {name: members[name] for name in _PLAIN}
         values |= {name: tuple(members[name] or ()) for name in _LISTS}
         return cls(
@@ -101,6 +124,8 @@ class Snapshot(Generic[J]):
             unique=members.get("unique"),
             workflow=members.get("workflow"),
             deadline=members.get("deadline"),
+            returned=members.get("returned"),
+            canceled=Canceled(**canceled) if canceled else None,
         )
 
     @command
@@ -195,8 +220,12 @@ class Snapshot(Generic[J]):
         depends: Sequence[str] = (),
         result: str | None = None,
         result_ttl: int | float | None = None,
+        held: int | float | None = None,
     ) -> Request[str]:
-        """Complete the job, or with `next` this step of it; return its state."""
+        """Complete the job, or with `next` this step of it; return its state.
+
+        Here and below, `held` is for how many seconds it was held before its run began.
+        """
         return Commands.complete.build(
             self.client,
             self.jid,
@@ -211,25 +240,38 @@ class Snapshot(Generic[J]):
         )
 
     @command
-    def fail(self, group: str, message: str, data: str | None = None) -> Request[str]:
+    def fail(
+        self,
+        group: str,
+        message: str,
+        data: str | None = None,
+        held: int | float | None = None,
+    ) -> Request[str]:
         """Fail the job for good."""
         return Commands.fail.build(
-            self.client, self.jid, self.token, group, message, data
+            self.client, self.jid, self.token, group, message, data, held
         )
 
     @command
     def retry(
-        self, delay: int | float = 0, group: str = "", message: str = ""
+        self,
+        delay: int | float = 0,
+        group: str = "",
+        message: str = "",
+        held: int | float | None = None,
     ) -> Request[int]:
         """Give the job back to be tried again; return how many retries remain."""
         return Commands.retry.build(
-            self.client, self.jid, self.queue, self.token, delay, group, message
+            *(self.client, self.jid, self.queue, self.token),
+            *(delay, group, message, held),
         )
 
     @command
-    def release(self, delay: int | float = 0) -> Request[None]:
+    def release(
+        self, delay: int | float = 0, held: int | float | None = None
+    ) -> Request[None]:
         """Give the job back as if it had not been taken."""
-        return Commands.release.build(self.client, self.jid, self.token, delay)
+        return Commands.release.build(self.client, self.jid, self.token, delay, held)
 
     @command
     def set_progress(self, fraction: int | float, text: str = "") -> Request[None]:

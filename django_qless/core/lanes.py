@@ -21,6 +21,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from .exceptions import PoolExhausted
 from .lines import Line, line_of
+from .retry import FAILURES, note_not_sent
 
 #: Seconds that the answer to a blocking command may come too late.
 LATE_SECONDS = 5.0
@@ -92,7 +93,11 @@ class Lane(_Name):
         self._connection.disconnect()
 
     def _open(self) -> Line:
-        self._connection.connect()
+        try:
+            self._connection.connect()
+        except FAILURES as error:
+            note_not_sent(error)
+            raise
         self._line = line_of(self._connection)
         return self._line
 
@@ -191,8 +196,7 @@ class AsyncLane(_Name):
         connection = self._connection
         try:
             if not self._connected:
-                await connection.connect()
-                self._connected = True
+                await self._open()
             await connection.send_packed_command((request,))
             if blocking is None:
                 return await connection.read_response()
@@ -213,14 +217,21 @@ class AsyncLane(_Name):
         connection = self._connection
         try:
             if not self._connected:
-                await connection.connect()
-                self._connected = True
+                await self._open()
             await connection.send_packed_command((wait + request,))
             waited = await _awaited_or_refusal(self._outlast(blocking))
             return waited, await _awaited_or_refusal(connection.read_response())
         except BaseException:
             await self.hang_up()
             raise
+
+    async def _open(self) -> None:
+        try:
+            await self._connection.connect()
+        except FAILURES as error:
+            note_not_sent(error)
+            raise
+        self._connected = True
 
     async def _outlast(self, blocking: float) -> Any:
         # redis-py's own limit would return None as if that were the reply.

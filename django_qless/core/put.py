@@ -62,6 +62,10 @@ class Put(NamedTuple):
     debounce_max: int | float | None = None
     #: Seconds after which the job must not start any more: then it fails as `expired`.
     expires: int | float | None = None
+    #: When the job is ready, in seconds since the epoch, instead of a delay.
+    at: int | float | None = None
+    #: The time, in seconds since the epoch, after which the job must not start any more.
+    expires_at: int | float | None = None
     #: The id of the workflow that counts the job as one of its own.
     workflow: str | None = None
     #: Leave it out, in a batch, unless another job of the batch that is put depends on it.

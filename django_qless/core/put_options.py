@@ -27,6 +27,14 @@ def rare_options(item: Put) -> list[Argument]:
         raise BadArgument("debounce needs unique: the key of what is put again")
     if item.expires is not None:
         pairs += "expires", arguments.number("expires", item.expires)
+    if item.at is not None:
+        pairs += "at", arguments.number("at", item.at)
+        if item.delay or item.debounce is not None:
+            raise BadArgument("at says when the job is due: no delay, no debounce then")
+    if item.expires_at is not None:
+        pairs += "expires_at", arguments.number("expires_at", item.expires_at)
+        if item.expires is not None:
+            raise BadArgument("expires and expires_at exclude each other")
     if item.workflow is not None:
         pairs += "workflow", arguments.name("workflow", item.workflow)
     if item.spare:

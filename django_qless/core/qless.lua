@@ -18,8 +18,19 @@ local Qless = {}
 local scope = { prefix = 'ql:', now = 0, keyed = false, live = false, reading = false, touched = false }
 Qless.scope = scope
 
+-- The number in meta says what a build must understand to work on what is stored. This build reads the
+-- formats from `oldest` to `newest` and continues them; `newest` is the one that it writes. A namespace
+-- without a number has format 1.
+-- Raise `newest` when a build that reads only the number before would lose jobs, or break, on what this one
+-- stores: a field that means something else, a key of another type or name. Fields and keys that it
+-- does not know, and need not know, are no reason. From then on its workers are refused as soon as one new
+-- worker writes. Raise `oldest` when the code that reads the old forms is taken out.
+Qless.format = { oldest = 1, newest = 1 }
+
 local key = {}
 Qless.key = key
+
+local byte = string.byte
 
 local function fixed(name)
   key[name] = function()
@@ -49,14 +60,20 @@ for _, name in ipairs({
 end
 
 -- Ours: they exist only where calls with KEYS are made.
--- meta            hash   clock (the last time given out), token (the last one drawn), skews (how often
---                        the clock was set back) and mended (after how many of them schedules were)
+-- meta            hash   clock (the last time given out), token (the last one drawn), format (of what is
+--                        stored), skews (how often the clock was set back), mended (after how many of
+--                        them schedules were), shifts (what they have left to set back, JSON) and leap
+--                        (from when to when the clock went ahead by much last, or nobody called)
 -- releasing       zset   completed jid with dependents still to be released -> when
 -- cascading       zset   failed or canceled jid with dependents still to be told -> when
--- idle            zset   client waiting for queues it has not seen yet -> until when
+-- idle            zset   client and host, waiting for queues not seen yet -> a second after its next look
 -- wake            list   one element for each such client to be woken
 -- journal         list   samples that the statistics do not have yet
 -- workflows       zset   workflow with steps left to be carried on -> since when
+-- results         zset   result:<jid> or offspring:<jid> that is kept -> since when
+-- results_until   zset   the same -> when it expires by itself, in seconds, * 2^20 + how many bytes it takes;
+--                        '' -> minus the bytes that all take. (Both sets expire when nothing can be left.)
+-- canceled        zset   canceled jid of which there is a record -> when; expires by itself
 -- paused_reasons  hash   paused queue -> why, by whom and when, JSON
 for _, name in ipairs({
   'meta',
@@ -66,6 +83,9 @@ for _, name in ipairs({
   'wake',
   'journal',
   'workflows',
+  'results',
+  'results_until',
+  'canceled',
   'paused_reasons',
 }) do
   fixed(name)
@@ -91,12 +111,38 @@ function key.place(queue, place)
   return scope.prefix .. 'q:' .. queue .. '-' .. place
 end
 
--- j:<jid>               hash   the job's record
+-- What the keys of a job's lists have behind those of records.
+local LISTS = { '-history', '-dependencies', '-dependents' }
+local LAST = { [byte('y')] = true, [byte('s')] = true }
+
+-- The end of a jid that no job may have, because its record would be a list of another job; or nil.
+function key.list_ending(jid)
+  if not LAST[byte(jid, -1)] then
+    return nil -- like nearly all, and quickly seen
+  end
+  for _, ending in ipairs(LISTS) do
+    if string.sub(jid, -#ending) == ending then
+      return ending
+    end
+  end
+end
+
+-- j:<jid>               hash   the job's record. Of ours are `at` (a delayed job's time, if it was given as
+--                              a time), `fixed` (so was its deadline), `shifted` (by which skew its
+--                              times were set back last) and `waited` (how many milliseconds the job
+--                              waited before it was handed out, then '+' and how many it lay in its
+--                              worker's hands, if it is known to have been started; '' if its start was
+--                              counted when it was handed out)
+-- (What would name a list of another job gets a key that never exists, so that nobody takes the list
+-- for a record: there is no such job.)
 function key.job(jid)
+  if LAST[byte(jid, -1)] and key.list_ending(jid) then
+    return scope.prefix .. '!' .. jid
+  end
   return scope.prefix .. 'j:' .. jid
 end
 
--- j:<jid>-history       list   JSON triples [when, what, more], oldest first
+-- j:<jid>-history       list   JSON triples [when, what, more], oldest first; history.lua has the words
 function key.history(jid)
   return scope.prefix .. 'j:' .. jid .. '-history'
 end
@@ -137,8 +183,10 @@ function key.tag(tag)
   return scope.prefix .. 't:' .. tag
 end
 
--- s:<kind>:<day>:<queue>  hash  kind wait, run: total, mean, vk and a histogram;
---                               kind stats: retries, failures, failed
+-- s:<kind>:<day>:<queue>  hash  kind wait, run: total, mean, vk and a histogram, of which ms0 to ms500
+--                               (how often at least so many milliseconds) are ours: they tell s0 apart;
+--                               kind stats: retries (locks that were seen to be lost), failures,
+--                               failed, and ours: retried (attempts that failed and run again)
 function key.stat(kind, day, queue)
   return scope.prefix .. 's:' .. kind .. ':' .. Qless.Texts.whole(day) .. ':' .. queue
 end
@@ -147,6 +195,11 @@ end
 -- result:<jid>          string what the job returned, JSON; expires by itself
 function key.result(jid)
   return scope.prefix .. 'result:' .. jid
+end
+
+-- canceled:<jid>        hash   what is known of a canceled job; expires by itself
+function key.canceled_job(jid)
+  return scope.prefix .. 'canceled:' .. jid
 end
 
 -- unique:<key>          string the jid that holds the key; expires if it was given for a period
@@ -196,7 +249,8 @@ function key.minutes(queue, hour, kind)
   return scope.prefix .. 'm:' .. queue .. ':' .. Qless.Texts.whole(hour) .. ':' .. kind
 end
 
--- idle:<queue>          zset   client that waits for a job of this queue -> until when
+-- idle:<queue>          zset   client and host, waiting for a job of this queue -> a second after its
+--                              next look
 function key.idle_at(queue)
   return scope.prefix .. 'idle:' .. queue
 end
@@ -285,11 +339,11 @@ function Texts.whole(number)
 end
 
 -- The present time: its whole seconds and their fraction as the server told them, if it did.
-local second, fraction, now, time
+local second, fraction, now, time, thousandth
 
 -- A new call: the time is scope.now, in the server's words `seconds` and `rest` ('.123456').
 function Texts.begin(seconds, rest)
-  second, fraction, now, time = seconds, rest, nil, nil
+  second, fraction, now, time, thousandth = seconds, rest, nil, nil, nil
 end
 
 -- The present time, at least as exact as redis.call would print it.
@@ -313,6 +367,22 @@ function Texts.second()
     second = Texts.whole(floor(scope.now))
   end
   return second
+end
+
+-- A time cut to thousandths of a second. (What is lost in a product is less than what is added.)
+function Texts.thousandths(seconds)
+  if seconds == floor(seconds) then
+    return Texts.whole(seconds)
+  end
+  return format('%.3f', floor(seconds * 1000 + 0.001) / 1000)
+end
+
+-- The present time in thousandths of a second.
+function Texts.thousandth()
+  if not thousandth then
+    thousandth = fraction and second .. string.sub(fraction, 1, 4) or Texts.thousandths(scope.now)
+  end
+  return thousandth
 end
 
 -- The time so many seconds from now.
@@ -446,6 +516,7 @@ Qless.Arguments = Arguments
 
 local find, gsub, floor = string.find, string.gsub, math.floor
 local HUGE = math.huge
+local MOST = 1e300 -- sums of what is not beyond it are finite
 
 Arguments.most = 1000 -- items one call may name
 Arguments.data_bytes = 512 * 1024
@@ -464,6 +535,30 @@ function Arguments.given(command, what, value)
   return value
 end
 
+-- The name of a queue, a worker or a job. (No name at all stands for "none" in records.)
+function Arguments.name(command, what, value)
+  if value == '' then
+    Errors.argument(command, what .. ' must not be empty')
+  end
+  return Arguments.given(command, what, value)
+end
+
+-- Who puts jobs: with KEYS perhaps nobody that a lock could be lost to, ''.
+function Arguments.asking(command, worker)
+  if scope.keyed then
+    return Arguments.given(command, 'worker', worker)
+  end
+  return Arguments.name(command, 'worker', worker)
+end
+
+-- What shows that the caller holds a job: the token with KEYS, the worker's name without.
+function Arguments.proof(command, value)
+  if scope.keyed then
+    return Arguments.given(command, 'token', value)
+  end
+  return Arguments.name(command, 'worker', value)
+end
+
 -- Most numbers are small and whole: these need no second look, and no printing (redis.call
 -- prints a number with 17 digits each time).
 local SMALL, TEXTS = {}, {}
@@ -477,16 +572,20 @@ function Arguments.text_of(number)
   return TEXTS[number] or string.format('%.17g', number)
 end
 
--- A finite decimal number. tonumber alone takes 0x10, nan, inf and blanks.
+-- A finite decimal number. (tonumber alone takes 0x10, nan and inf.) Old clients may put blanks
+-- around it.
 function Arguments.number(command, what, value)
   local small = SMALL[value]
   if small then
     return small
   end
   Arguments.given(command, what, value)
-  local number = not find(value, '[^%d.eE+-]') and tonumber(value)
+  local plain = find(value, scope.keyed and '^[%d.eE+-]+$' or '^%s*[%d.eE+-]+%s*$')
+  local number = plain and tonumber(value)
   if not number or number ~= number or number == HUGE or number == -HUGE then
     refuse(command, what, value, 'must be a finite decimal number')
+  elseif number > MOST or number < -MOST then
+    refuse(command, what, value, 'must be a number between -1e300 and 1e300')
   end
   return number + 0 -- no command takes -0
 end
@@ -507,6 +606,11 @@ function Arguments.whole(command, what, value, least)
   return number
 end
 
+-- Seconds that a job lay in its worker's hands before it was started; nil for '' or nothing.
+function Arguments.held(command, value)
+  return value and value ~= '' and math.max(0, Arguments.number(command, 'held', value)) or nil
+end
+
 -- How many items are wanted: never more than a call may handle.
 function Arguments.count(command, value, default)
   if value == nil then
@@ -520,6 +624,15 @@ function Arguments.offset(command, value)
     return 0
   end
   return math.max(math.min(floor(Arguments.number(command, 'offset', value)), 2 ^ 40), -2 ^ 40)
+end
+
+-- From which item to which, as LRANGE and ZRANGE count them (from the end if negative), for a list of
+-- so many: never more than a call may handle.
+function Arguments.range(offset, count, total)
+  local last = offset + count - 1
+  local first = offset < 0 and math.max(0, total + offset) or offset
+  last = last < 0 and total + last or last
+  return first, math.min(last, first + Arguments.most - 1)
 end
 
 -- A number of items named by the caller.
@@ -643,27 +756,22 @@ function Arguments.few_tags(command, tags)
   return tags
 end
 
--- These endings would make a job's record collide with another job's lists.
-local RESERVED = { 'history', 'dependencies', 'dependents' }
-
+-- The id of a job to be made: it may be none that there cannot be.
 function Arguments.jid(command, jid)
-  Arguments.given(command, 'jid', jid)
-  if find(jid, '-', 1, true) then
-    for _, ending in ipairs(RESERVED) do
-      if string.sub(jid, -#ending - 1) == '-' .. ending then
-        Errors.argument(command, 'jid must not end in -' .. ending .. ': ' .. Errors.name(jid))
-      end
-    end
+  Arguments.name(command, 'jid', jid)
+  local ending = Qless.key.list_ending(jid)
+  if ending then
+    Errors.argument(command, 'jid must not end in ' .. ending .. ': ' .. Errors.name(jid))
   end
-  if scope.keyed and (jid == '' or #jid > 255) then
+  if scope.keyed and #jid > 255 then
     Errors.argument(command, 'jid must have 1 to 255 bytes')
   end
   return jid
 end
 
 function Arguments.queue(command, queue)
-  Arguments.given(command, 'queue', queue)
-  if scope.keyed and (queue == '' or #queue > 255 or find(queue, '[*?]')) then
+  Arguments.name(command, 'queue', queue)
+  if scope.keyed and (#queue > 255 or find(queue, '[*?]')) then
     Errors.argument(command, 'queue must have 1 to 255 bytes and neither * nor ?, not ' .. Errors.name(queue))
   end
   return queue
@@ -684,6 +792,338 @@ function Arguments.options(command, args, first, known)
     end
   end
   return options
+end
+end
+
+-- record.lua
+do
+-- Reads the fields of records: jobs, recurring templates, schedules, workflows. Nothing here raises.
+-- A field that is not there has its default; so has one that cannot be read, and who must not go on
+-- with a default asks which it is.
+local Texts, Errors = Qless.Texts, Qless.Errors
+
+local Record = {}
+Qless.Record = Record
+
+local find, gsub, decode = string.find, string.gsub, cjson.decode
+local HUGE = math.huge
+
+local SHORT = 256 -- bytes: texts that come again and again are judged once
+local SHOWN = 60 -- bytes of a value in a message
+
+-- Judges short texts once for many calls. `judge` -> what is read, or false
+local function remembered(judge)
+  local known = Texts.remembered(judge)
+  return function(text)
+    if #text <= SHORT then
+      return known(text)
+    end
+    return judge(text)
+  end
+end
+
+local function decimal(text)
+  local number = tonumber(text)
+  if number and number == number and number < HUGE and number > -HUGE then
+    return number
+  end
+  return false
+end
+
+-- As clients read it as well: neither 0x10 nor blanks.
+local number = remembered(function(text)
+  return find(text, '^[-+]?[%d.][%d.eE+-]*$') and decimal(text)
+end)
+
+local MOST = 2 ^ 53 -- the largest whole number that commands take
+
+local whole = remembered(function(text)
+  local value = find(text, '^-?%d+$') and decimal(text)
+  return value and value <= MOST and value >= -MOST and value
+end)
+
+-- An interval: nothing goes on by steps of 0.
+local function above_zero(text)
+  local seconds = decimal(text)
+  return seconds and seconds > 0 and seconds
+end
+
+-- '' where there is none.
+local function decimal_or_none(text)
+  return text == '' and 0 or decimal(text)
+end
+
+local function table_of(text)
+  local fine, value = pcall(decode, text)
+  return fine and type(value) == 'table' and value or false
+end
+
+-- cjson writes an empty list and an empty object alike.
+local function is_list(value, kinds)
+  local count = #value
+  for k, item in pairs(value) do
+    if type(k) ~= 'number' or k > count or (kinds and not kinds[type(item)]) then
+      return false
+    end
+  end
+  return true
+end
+
+local NAMES = { string = true, number = true }
+
+-- Lists are made anew each time: their readers change them.
+local function list_of(kinds)
+  return function(text)
+    local value = table_of(text)
+    return value and is_list(value, kinds) and value
+  end
+end
+
+local function is_text(value)
+  return value == nil or type(value) == 'string'
+end
+
+local function failure(text)
+  local value = table_of(text)
+  local fine = value
+    and #value == 0
+    and is_text(value.group)
+    and is_text(value.message)
+    and (value.when == nil or type(value.when) == 'number')
+  return fine and value
+end
+
+local function object(text)
+  local value = table_of(text)
+  return value and #value == 0 and value
+end
+
+local function old_history(text)
+  local value = table_of(text)
+  if not value or not is_list(value, { table = true }) then
+    return false
+  end
+  for _, entry in ipairs(value) do
+    for _, when in ipairs({ 'put', 'popped', 'failed', 'done' }) do
+      if entry[when] ~= nil and not tonumber(entry[when]) then
+        return false
+      end
+    end
+    if not is_text(entry.q) or not is_text(entry.worker) or (entry.put and not entry.q) then
+      return false
+    end
+  end
+  return value
+end
+
+local function is_entry(value)
+  return type(value) == 'table'
+    and type(value[1]) == 'number'
+    and type(value[2]) == 'string'
+    and (value[3] == nil or type(value[3]) == 'table')
+end
+
+local function entries(text)
+  local value = table_of(text)
+  for _, entry in ipairs(value or {}) do
+    if not is_entry(entry) then
+      return false
+    end
+  end
+  return value and is_list(value) and value
+end
+
+local function unique(text)
+  return find(text, '^[se].') and text
+end
+
+local STATES = {
+  waiting = true,
+  running = true,
+  stalled = true,
+  scheduled = true,
+  depends = true,
+  failed = true,
+  complete = true,
+}
+
+local function state(text)
+  return STATES[text] and text
+end
+
+local names = list_of(NAMES)
+
+local are_tags = remembered(function(text)
+  return names(text) and true
+end)
+
+local is_object = remembered(function(text)
+  return object(text) and true
+end)
+
+-- How each field is read that is more than a text. -> what is read, or false
+local READ = {
+  state = state,
+  priority = number,
+  retries = whole,
+  remaining = whole,
+  crashes = whole,
+  token = whole,
+  time = decimal,
+  at = decimal,
+  expires = decimal_or_none,
+  deadline = decimal,
+  scheduled = decimal,
+  first = decimal,
+  unknown = decimal,
+  cascade = whole,
+  tags = names,
+  spawners = names,
+  beyond = names,
+  failure = failure,
+  context = object,
+  progress = list_of(),
+  history = old_history,
+  unique = unique,
+}
+
+-- What stands in the records of what recurs and of workflows, where it is another thing.
+local ELSEWHERE = {
+  interval = above_zero,
+  backlog = decimal,
+  count = whole,
+  last = decimal,
+  since = decimal,
+  meta = object,
+  entries = entries,
+}
+
+local function reader_of(field)
+  return READ[field] or ELSEWHERE[field]
+end
+
+-- The fields of a job's record that may be impossible to read.
+Record.fields = {}
+for field in pairs(READ) do
+  Record.fields[#Record.fields + 1] = field
+end
+table.sort(Record.fields)
+
+-- The value of a field whose text was read, or the default.
+function Record.read(field, text, default)
+  if not text then
+    return default
+  end
+  local value = reader_of(field)(text)
+  if value == false or value == nil then
+    return default
+  end
+  return value
+end
+
+-- Is there a text that cannot be read?
+function Record.is_bad(field, text)
+  local reader = type(text) == 'string' and reader_of(field)
+  return reader and not reader(text) or false
+end
+
+-- Is this the name of a state?
+function Record.is_state(text)
+  return STATES[text or ''] or false
+end
+
+-- May a job with these fields, without which nothing runs, be handed out? -> since when it has been
+-- ready (now, if the record does not say), or nil. All jobs come here: what is common was judged before.
+function Record.ready_time(retries, remaining, priority, tags, context, time, now)
+  if
+    retries
+    and whole(retries)
+    and remaining
+    and whole(remaining)
+    and priority
+    and number(priority)
+    and (not tags or are_tags(tags))
+    and (not context or is_object(context))
+  then
+    return not time and now or decimal(time) or nil
+  end
+end
+
+-- The text, or the default in its place.
+function Record.text(field, text, default)
+  if not text or Record.is_bad(field, text) then
+    return default
+  end
+  return text
+end
+
+-- The first of these fields that cannot be read. -> its name and its text, or nil
+function Record.first_bad(fields, texts)
+  for n = 1, #fields do
+    local text = texts[n]
+    if text and reader_of(fields[n]) and not reader_of(fields[n])(text) then
+      return fields[n], text
+    end
+  end
+end
+
+-- What can be shown to everybody of a value that is none.
+local function shorten(text)
+  local shown = gsub(text, '[^\32-\126]', '?')
+  return #shown > SHOWN and Errors.cut(shown, SHOWN) .. '...' or shown
+end
+
+-- What is said of a field that cannot be read.
+function Record.words(field, text)
+  return 'Its field ' .. field .. ' cannot be read: ' .. (text == '' and 'it is empty' or shorten(text))
+end
+
+-- An entry of a job's history as a list: when, what, more. One that cannot be read is shown as what it
+-- is. -> the entry, whether it cannot be read
+function Record.entry_of(text)
+  local triple = table_of(text)
+  if is_entry(triple) then
+    return triple, false
+  end
+  return { 0, 'unreadable', { text = shorten(text) } }, true
+end
+
+-- The texts of such entries, all of which can be read.
+function Record.entry_texts(texts)
+  for n, text in ipairs(texts) do
+    local entry, is_bad = Record.entry_of(text)
+    texts[n] = is_bad and cjson.encode(entry) or text
+  end
+  return texts
+end
+
+-- A number, or nil.
+function Record.number(text)
+  return text and decimal(text) or nil
+end
+
+local NEEDED = { 'queue', 'klass', 'data', 'priority', 'retries', 'tags' }
+local JUDGED = { 'priority', 'retries', 'tags', 'context', 'interval', 'backlog', 'count' }
+
+-- What of a schedule's record cannot be read and keeps it from putting jobs. -> its name and its text,
+-- or nil
+function Record.bad_schedule(record)
+  for _, field in ipairs(NEEDED) do
+    if not record[field] then
+      return field, ''
+    end
+  end
+  if not record.cron and not (record.interval and record.count) then
+    return record.interval and 'count' or 'interval', ''
+  end
+  for _, field in ipairs(JUDGED) do
+    if Record.is_bad(field, record[field]) then
+      return field, record[field]
+    end
+  end
+  if record.expires and not decimal(record.expires) then
+    return 'expires', record.expires
+  end
 end
 end
 
@@ -814,7 +1254,15 @@ local DEFAULTS = {
 }
 
 -- Used when unset, but not listed among the options.
-local UNLISTED = { ['max-worker-age'] = 86400, ['max-job-history'] = 100 }
+local UNLISTED = {
+  ['max-worker-age'] = 86400,
+  ['max-job-history'] = 100,
+  ['canceled-history'] = 86400,
+  ['canceled-history-count'] = 5000,
+}
+
+-- The same, but not of the protocol: calls without KEYS may set them to anything, as all that is unknown to it.
+local OURS = { ['results-count'] = 50000, ['results-bytes'] = 64 * 2 ^ 20 }
 
 -- Options are read together when the first is wanted, unless very many are set.
 local FEW = 100
@@ -874,9 +1322,9 @@ end
 
 function Config.number(option)
   if untouched() then
-    return DEFAULTS[option] or UNLISTED[option]
+    return DEFAULTS[option] or UNLISTED[option] or OURS[option]
   end
-  return decimal(Config.get(option)) or DEFAULTS[option] or UNLISTED[option]
+  return decimal(Config.get(option)) or DEFAULTS[option] or UNLISTED[option] or OURS[option]
 end
 
 function Config.whole(option)
@@ -912,14 +1360,14 @@ function Config.worker_age()
   return math.max(1, math.ceil(Config.number('max-worker-age')))
 end
 
-local function is_weight(option)
-  return scope.keyed and find(option, '%-weight$')
+local function is_ours(option)
+  return scope.keyed and (OURS[option] or find(option, '%-weight$'))
 end
 
 local function numeric(option)
   return type(DEFAULTS[option]) == 'number'
     or UNLISTED[option]
-    or is_weight(option)
+    or is_ours(option)
     or find(option, '%-heartbeat$')
     or find(option, '%-max%-concurrency$')
 end
@@ -947,7 +1395,7 @@ function Config.set(args, i)
   local value = Arguments.given('config.set', 'value', args[i + 1])
   if numeric(option) then
     local number = Arguments.number('config.set', option, value)
-    if number < 0 and is_weight(option) then
+    if number < 0 and is_ours(option) then
       Errors.argument('config.set', option .. ' must not be below 0, as ' .. value .. ' is')
     end
   end
@@ -1023,7 +1471,8 @@ end
 -- clock.lua
 do
 -- The server's clock, and the record of the namespace that keeps it: meta.
-local Texts, Arguments, scope, key = Qless.Texts, Qless.Arguments, Qless.scope, Qless.key
+local Texts, Errors, Arguments, scope, key =
+  Qless.Texts, Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
 
 local Clock = {}
 Qless.Clock = Clock
@@ -1035,11 +1484,34 @@ local TOO_FAR = 60
 
 local EVERY = 64
 
--- kept and token as meta has them; last: the last token drawn, as text
-local kept, token, drawn, last, server, skewed
+local OLDEST, NEWEST = Qless.format.oldest, Qless.format.newest
+local WRITTEN = format('%d', NEWEST)
+
+-- kept and token as meta has them; last: the last token drawn, as text; older: meta does not say the
+-- format yet that this build writes
+local kept, token, drawn, last, server, skewed, older
+
+-- shifts: what skews have left to do, as meta has it; ahead: by how much the clock was set back just now
+local shifts, ahead
 
 function Clock.reset()
-  kept, token, drawn, last, server, skewed = nil, nil, 0, nil, false, false
+  kept, token, drawn, last, server, skewed, older = nil, nil, 0, nil, false, false, false
+  shifts, ahead = false, nil
+end
+
+-- Refuses a namespace that this build cannot work on.
+local function check_format(text)
+  local number = tonumber(text or 1)
+  older = true
+  if not (number and number <= NEWEST) then
+    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
+      .. 'upgrade the workers and web processes that still run this build'
+    Errors.raise('FORMAT', format(words, Errors.name(text), OLDEST, NEWEST))
+  elseif number < OLDEST then
+    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
+      .. 'let workers of the build before drain it first'
+    Errors.raise('FORMAT', format(words, Errors.name(text or 1), OLDEST, NEWEST))
+  end
 end
 
 -- What stands before the microseconds, by how many digits they have.
@@ -1057,20 +1529,41 @@ end
 
 -- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back.
 function Clock.set(text)
-  local meta = call('HMGET', key.meta(), 'clock', 'token')
+  local meta = call('HMGET', key.meta(), 'clock', 'token', 'format', 'shifts')
   kept, token = tonumber(meta[1]), tonumber(meta[2]) or 0
+  if meta[3] ~= WRITTEN then
+    check_format(meta[3])
+  end
   if text ~= '*' then
     scope.now = Arguments.number('now', 'now', text)
     return
   end
-  server = true
+  server, shifts = true, meta[4]
   take_server_time()
-  local ahead = kept and kept - scope.now or 0
+  ahead = kept and kept - scope.now or 0
   if ahead > TOO_FAR then
     skewed = true
   elseif ahead > 0 then
     scope.now = kept
     Texts.begin()
+  end
+end
+
+-- Only the server's clock is set back, and not that of a caller. -> what is left to do after skews, as
+-- text; by how many seconds the clock was set back since the last call, from when, and when it had gone
+-- ahead by much
+function Clock.skew()
+  if skewed then
+    return shifts, ahead, kept, call('HGET', key.meta(), 'leap')
+  end
+  return shifts
+end
+
+function Clock.keep_shifts(text)
+  if text then
+    call('HSET', key.meta(), 'shifts', text)
+  elseif shifts then
+    call('HDEL', key.meta(), 'shifts')
   end
 end
 
@@ -1103,8 +1596,14 @@ function Clock.keep()
   elseif last then
     call('HSET', name, 'token', last)
   end
+  if older then
+    call('HSET', name, 'format', WRITTEN)
+  end
   if skewed then
     call('HINCRBY', name, 'skews', 1)
+  elseif server and ahead < -TOO_FAR then
+    -- It has gone ahead, or nobody has called for long. If it goes back, that tells which it was.
+    call('HSET', name, 'leap', format('%.6f %.6f', kept, scope.now))
   end
 end
 
@@ -1210,6 +1709,274 @@ function Replies.keep(request, reply)
 end
 end
 
+-- kept.lua
+do
+-- What outlives jobs for a while: their results, and the lists of what they have spawned. How much is
+-- kept is limited by number and by bytes: the oldest go first, but nothing of the last minutes.
+local Texts, Arguments, SortedSet, Config, Clock, scope, key =
+  Qless.Texts, Qless.Arguments, Qless.SortedSet, Qless.Config, Qless.Clock, Qless.scope, Qless.key
+
+local Kept = {}
+Qless.Kept = Kept
+
+local call, floor, format, min, max = redis.call, math.floor, string.format, math.min, math.max
+
+-- Each has an entry in two sorted sets: in `results` by when it was kept, in `results_until` by when it
+-- expires by itself, together with its size: seconds * SIZES + bytes. So what has expired is found without a
+-- look at the others, and what it took is known when it is gone. All that they take is the score of TOTAL
+-- there, below 0. Both sets expire when nothing can be left. (A foreign copy of the core makes no entries.)
+local SIZES, LATEST, TOTAL = 2 ^ 20, 2 ^ 33 - 1, ''
+
+-- Seconds for which the sets outlive their last entry, as not each call that makes one looks.
+local LONGER = 86400
+
+-- Seconds for which all is kept, however much it is: somebody may be waiting for it.
+local FOR_SURE = 300
+
+-- Entries dropped by one call beyond twice those that it makes; which part of a limit a cut goes below it.
+local DROPPED, MARGIN = 500, 100
+
+-- What this call has kept: entries, when they expire, their bytes.
+local fresh, times, sizes
+
+function Kept.reset()
+  fresh, times, sizes = nil, nil, nil
+end
+
+-- Takes note of a key that the call has made and that expires after `ttl` seconds; written down by flush.
+-- Calls without KEYS have a clock of their own: what they keep goes when it expires. -> when that is
+function Kept.note(entry, bytes, ttl)
+  if not scope.keyed then
+    return nil
+  end
+  if not fresh then
+    fresh, times, sizes, scope.touched = {}, {}, {}, true
+  end
+  local n, time = #fresh + 1, min(floor(scope.now) + ttl + 1, LATEST)
+  fresh[n], times[n], sizes[n] = entry, time, min(bytes, SIZES - 1)
+  return time
+end
+
+-- What an entry takes, by its score; 0 if there is none.
+local function bytes_of(score)
+  return score and tonumber(score) % SIZES or 0
+end
+Kept.bytes_of = bytes_of
+
+-- Is an entry with this score kept beyond a time?
+function Kept.outlives(score, time)
+  return floor(tonumber(score) / SIZES) > time
+end
+
+function Kept.bytes(entry)
+  return bytes_of(call('ZSCORE', key.results_until(), entry))
+end
+
+local function count_bytes(number)
+  return -tonumber(call('ZINCRBY', key.results_until(), Texts.whole(-number), TOTAL))
+end
+
+function Kept.total_bytes()
+  return -(tonumber(call('ZSCORE', key.results_until(), TOTAL) or nil) or 0)
+end
+
+-- Takes entries out of the books; `scores` are those in `results_until`.
+local function strike(entries, scores)
+  local bytes = 0
+  for n = 1, #entries do
+    bytes = bytes + bytes_of(scores[n])
+  end
+  SortedSet.remove(key.results(), entries)
+  SortedSet.remove(key.results_until(), entries)
+  local total = count_bytes(-bytes)
+  if total == 0 and call('EXISTS', key.results()) == 0 then
+    call('DEL', key.results_until())
+  end
+  return total
+end
+
+-- The key of an entry is gone.
+function Kept.forget(entry)
+  local score = scope.live and call('ZSCORE', key.results_until(), entry)
+  if score then
+    strike({ entry }, { score })
+  end
+end
+
+local function drop(entries, scores)
+  local names = {}
+  for n = 1, #entries do
+    names[n] = scope.prefix .. entries[n]
+  end
+  for first = 1, #names, 1000 do
+    call('DEL', unpack(names, first, min(first + 999, #names)))
+  end
+  return strike(entries, scores)
+end
+
+-- Entries and their scores, from a flat list.
+local function parted(flat)
+  local entries, scores = {}, {}
+  for n = 1, #flat, 2 do
+    entries[#entries + 1], scores[#scores + 1] = flat[n], flat[n + 1]
+  end
+  return entries, scores
+end
+
+-- -> the bytes that are left, if any went
+local function drop_expired(most)
+  local beyond = '(' .. format('%.0f', (floor(scope.now) + 1) * SIZES)
+  local flat =
+    call('ZRANGEBYSCORE', key.results_until(), '(0', beyond, 'WITHSCORES', 'LIMIT', '0', Texts.whole(most))
+  if #flat > 0 then
+    return drop(parted(flat))
+  end
+end
+
+-- The list of what a job has spawned is wanted until that, and the job itself, has ended.
+local function is_wanted(entry)
+  local spawner = string.match(entry, '^offspring:(.*)$')
+  if not spawner then
+    return false
+  end
+  local record = call('HMGET', key.job(spawner), 'state', 'token')
+  if record[1] and record[1] ~= 'complete' and record[1] ~= 'failed' then
+    return true
+  elseif Qless.Spawned.has_unfinished(spawner) then
+    return true
+  elseif record[1] then
+    call('HSET', key.job(spawner), 'cut', record[2] or '')
+  end
+  return false
+end
+
+-- Drops the oldest entries until there are no more than so many, of no more than so many bytes.
+local function cut(count, bytes, most)
+  local before = Texts.whole(floor(scope.now) - FOR_SURE)
+  local oldest = call('ZRANGEBYSCORE', key.results(), '-inf', before, 'LIMIT', '0', Texts.whole(most))
+  if #oldest == 0 then
+    return
+  end
+  local scores, dropped, theirs, wanted = call('ZMSCORE', key.results_until(), unpack(oldest)), {}, {}, {}
+  for n = 1, #oldest do
+    if count <= 0 and bytes <= 0 then
+      break
+    elseif is_wanted(oldest[n]) then
+      wanted[#wanted + 1] = oldest[n]
+    else
+      count, bytes = count - 1, bytes - bytes_of(scores[n])
+      dropped[#dropped + 1], theirs[#theirs + 1] = oldest[n], scores[n]
+    end
+  end
+  SortedSet.add(key.results(), Texts.second(), wanted) -- looked at again later
+  if #dropped > 0 then
+    drop(dropped, theirs)
+    call('HSET', key.meta(), 'results_cut', Texts.now())
+  end
+end
+
+-- How much there is above a limit, and a little more, so that not each call has to cut.
+local function surplus(number, option)
+  local most = max(0, Config.whole(option))
+  return number > most and number - most + floor(most / MARGIN) or 0
+end
+
+local function outlive_all()
+  local last = call('ZREVRANGE', key.results_until(), '0', '0', 'WITHSCORES')[2]
+  if last then
+    local rest = Texts.whole(max(0, floor(tonumber(last) / SIZES) - floor(scope.now)) + LONGER)
+    call('EXPIRE', key.results(), rest)
+    call('EXPIRE', key.results_until(), rest)
+  end
+end
+
+-- Drops what has expired and what is too much, a bounded number.
+local function tidy(total, most)
+  outlive_all()
+  total = drop_expired(most) or total
+  local count = surplus(call('ZCARD', key.results()), 'results-count')
+  local bytes = surplus(total, 'results-bytes')
+  if count > 0 or bytes > 0 then
+    cut(count, bytes, min(most, Arguments.most))
+  end
+end
+
+-- Writes down what the call has kept.
+function Kept.flush()
+  if not fresh then
+    return
+  end
+  local now, number, bytes = Texts.second(), #fresh, 0
+  local kept, expiring = {}, {}
+  for n = 1, number do
+    kept[2 * n - 1], kept[2 * n] = now, fresh[n]
+    expiring[2 * n - 1], expiring[2 * n] = format('%.0f', times[n] * SIZES + sizes[n]), fresh[n]
+    bytes = bytes + sizes[n]
+  end
+  if call('ZADD', key.results(), unpack(kept)) < number then
+    for _, score in ipairs(call('ZMSCORE', key.results_until(), unpack(fresh))) do
+      bytes = bytes - bytes_of(score)
+    end
+  end
+  call('ZADD', key.results_until(), unpack(expiring))
+  local total = count_bytes(bytes)
+  if number > 1 or total == bytes or Clock.is_round() then
+    tidy(total, DROPPED + 2 * number)
+  end
+end
+
+-- The same for calls that keep nothing: not each of them looks.
+function Kept.tidy_sometimes()
+  if not fresh and Clock.is_round() and call('EXISTS', key.results()) == 1 then
+    tidy(Kept.total_bytes(), DROPPED)
+  end
+end
+
+-- results.kept -> how many there are, their bytes, when some were last dropped before their time, since when
+-- the oldest is kept (null: never, none)
+function Kept.show()
+  local oldest = call('ZRANGE', key.results(), '0', '0', 'WITHSCORES')[2]
+  return cjson.encode({
+    number = call('ZCARD', key.results()),
+    bytes = Kept.total_bytes(),
+    cut = tonumber(call('HGET', key.meta(), 'results_cut') or nil) or cjson.null,
+    oldest = tonumber(oldest) or cjson.null,
+  })
+end
+
+-- The seconds that were left of the time for which the result of a complete job is kept, by its record; nil
+-- if it has returned nothing. (The run must be the last: an old copy of the core leaves the field.)
+function Kept.left(returned, token)
+  local time, run = string.match(returned or '', '^(%d+) (.*)$')
+  if time and run == (token or '') then
+    return tonumber(time) - scope.now
+  end
+end
+
+local function is_cut(jid)
+  local record = call('HMGET', key.job(jid), 'state', 'token', 'returned', 'cut')
+  if record[4] and record[4] == (record[2] or '') then
+    return true
+  end
+  local left = record[1] == 'complete' and Kept.left(record[3], record[2])
+  return left and left > 0 and call('EXISTS', key.result(jid)) == 0
+end
+
+-- results.cut jid... -> those of which a result, or the list of what they have spawned, was dropped before
+-- its time
+function Kept.cut(args, i)
+  Arguments.given('results.cut', 'jid', args[i])
+  Arguments.bounded('results.cut', #args - i + 1)
+  local jids = {}
+  for n = i, #args do
+    if is_cut(args[n]) then
+      jids[#jids + 1] = args[n]
+    end
+  end
+  return jids
+end
+end
+
 -- wake.lua
 do
 -- Wake-ups: idle workers block on lists, and whoever makes work ready feeds the lists.
@@ -1218,10 +1985,20 @@ local Texts, Absence, scope, key = Qless.Texts, Qless.Absence, Qless.scope, Qles
 local Wake = {}
 Qless.Wake = Wake
 
-local call, match, format = redis.call, string.match, string.format
+local call, match, gsub, format = redis.call, string.match, string.gsub, string.format
 
 -- An unused wake-up must not outlive the workers it was meant for by long.
 local KEPT = 60
+
+-- What falls due is looked after by a line of clients: one looks at that very time, the others REACH
+-- seconds later at most, STEP seconds apart, and find it still there if those before them have died.
+local LINE, STEP, REACH = 3, 0.15, 0.75
+
+-- Seconds: a client is counted as idle so long beyond its next look, for it may be late.
+local LATE = 1
+
+-- Seconds: idle clients of ours come back in time for longer locks by themselves.
+local SHORT_LOCK = 6
 
 local ready, due, seen, popped
 
@@ -1284,6 +2061,24 @@ local function timer_of(queue)
   end
 end
 
+local function text_of(time)
+  return format('%.17g', time)
+end
+
+-- How many of so many idle clients are to be woken, so that what falls due then is looked after. (The list
+-- wakes those that have waited longest, who may be those that would have come in time: so a whole line.)
+local function missing(queue, time, idle)
+  local too_late = '(' .. text_of(time + REACH + LATE)
+  local sleeping = idle > 0 and call('ZCOUNT', key.idle_at(queue), too_late, '+inf') or 0
+  if sleeping == 0 then
+    return 0
+  elseif idle - sleeping < LINE then
+    return LINE
+  end
+  local taken = timer_of(queue)
+  return (not taken or time < taken or taken <= scope.now) and 1 or 0
+end
+
 function Wake.flush()
   if ready then
     for queue, n in pairs(ready) do
@@ -1300,8 +2095,8 @@ function Wake.flush()
   if due then
     for queue, time in pairs(due) do
       local idle = waiting_at(key.idle_at(queue))
-      if idle > 0 and time < (timer_of(queue) or math.huge) then
-        feed(key.wake_at(queue), idle, 1)
+      if idle > 0 then
+        feed(key.wake_at(queue), idle, missing(queue, time, idle))
       end
     end
   end
@@ -1316,21 +2111,6 @@ local function ripe(queue)
     + call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', Texts.now())
 end
 
--- Takes back what a pop has made pointless: no more wake-ups than jobs are left.
-function Wake.taken(queue)
-  popped = true
-  local list = key.wake_at(queue)
-  local waiting = Absence.is_absent(list) and 0 or call('LLEN', list)
-  if waiting > 0 then
-    local left = call('ZCARD', key.place(queue, 'work')) + ripe(queue)
-    if left == 0 then
-      call('DEL', list)
-    elseif left < waiting then
-      call('LTRIM', list, 0, left - 1)
-    end
-  end
-end
-
 -- When the next thing of the queue falls due, or nil.
 local function next_due(queue)
   local first
@@ -1343,67 +2123,125 @@ local function next_due(queue)
   return first
 end
 
--- A client goes to work that was idle at the queue. If it held the timer, somebody else has to look
--- after what falls due; and if several jobs fell due at once, for each of them somebody.
-local function hand_on(client, queue)
-  local wanted, _, holder = ripe(queue), timer_of(queue)
-  if holder == client then
-    call('DEL', key.timer(queue))
-    wanted = math.max(wanted, 1)
-  end
-  if wanted > 0 then
-    feed(key.wake_at(queue), waiting_at(key.idle_at(queue)), wanted)
+-- Takes back what a pop has made pointless: no more wake-ups than jobs are left, and than are needed for
+-- what falls due next.
+function Wake.taken(queue)
+  popped = true
+  local list = key.wake_at(queue)
+  local waiting = Absence.is_absent(list) and 0 or call('LLEN', list)
+  if waiting > 0 then
+    local left, time = call('ZCARD', key.place(queue, 'work')) + ripe(queue), next_due(queue)
+    if left < waiting and time and time > scope.now then
+      left = math.max(left, missing(queue, time, waiting_at(key.idle_at(queue))))
+    end
+    if left == 0 then
+      call('DEL', list)
+    elseif left < waiting then
+      call('LTRIM', list, 0, left - 1)
+    end
   end
 end
 
+-- Jobs of the queue were handed out, under locks of so many seconds. Whose look is later has to know.
+function Wake.locked(queue, seconds)
+  if seconds < SHORT_LOCK then
+    Wake.due(queue, scope.now + seconds)
+  end
+end
+
+-- A client goes to work that was idle at the queue. Somebody else has to look after what falls due next;
+-- and if several jobs fell due at once, for each of them somebody.
+local function hand_on(client, queue)
+  local time, _, holder = next_due(queue), timer_of(queue)
+  local idle = time and waiting_at(key.idle_at(queue)) or 0
+  if holder == client then
+    call('DEL', key.timer(queue))
+  end
+  if idle > 0 then
+    local wanted = time <= scope.now and ripe(queue) or missing(queue, time, idle)
+    feed(key.wake_at(queue), idle, math.max(wanted, holder == client and 1 or 0))
+  end
+end
+
+-- Clients of one host may all be gone at once: so the host is named beside them. It stands in the names
+-- that workers have by default, and otherwise each worker counts as a host.
+local host_of = Texts.remembered(function(worker)
+  return (gsub(match(worker, '^(.+)%-%d+%-%x+$') or worker, '%s', '_'))
+end)
+
+local function named(client, worker)
+  return client .. ' ' .. host_of(worker)
+end
+
 -- The caller has asked and is idle no longer.
-function Wake.busy(client, queues, globbing, working)
+function Wake.busy(client, worker, queues, globbing, working)
+  local member = named(client, worker)
   if globbing then
-    call('ZREM', key.idle(), client)
+    call('ZREM', key.idle(), member)
   end
   for n = 1, #queues do
     local idle = key.idle_at(queues[n])
-    if not Absence.is_absent(idle) and call('ZREM', idle, client) == 1 and working then
+    if not Absence.is_absent(idle) and call('ZREM', idle, member) == 1 and working then
       hand_on(client, queues[n])
     end
   end
 end
 
-local function register(name, client, seconds)
+local function register(name, member, seconds)
   call('ZREMRANGEBYSCORE', name, '-inf', scope.now)
-  call('ZADD', name, scope.now + seconds + 1, client)
+  call('ZADD', name, text_of(scope.now + seconds + LATE), member)
   call('EXPIRE', name, math.ceil(seconds) + KEPT)
 end
 
+-- Whom else what falls due then can rely on: how many clients look then or shortly after, and the host
+-- of them all if it is one.
+local function line_up(queue, time)
+  local first, last = text_of(time + LATE), text_of(time + REACH + LATE)
+  local members = call('ZRANGEBYSCORE', key.idle_at(queue), first, last, 'LIMIT', 0, 4 * LINE)
+  local only
+  for n, member in ipairs(members) do
+    local host = match(member, ' (%S*)$') or member
+    only = (n == 1 or only == host) and host
+  end
+  return #members, only
+end
+
+-- When the client is to look after what of the queue falls due at that time; nil: others do.
+local function place_in_line(client, worker, queue, time)
+  local taken, holder = timer_of(queue)
+  if not taken or holder == client or time < taken or taken <= scope.now then
+    local left = math.max(time - scope.now, 0.001)
+    local text = format('%.6f', time) .. ' ' .. client
+    call('SET', key.timer(queue), text, 'PX', math.ceil(left * 1000) + 1000)
+    return left
+  end
+  local others, host = line_up(queue, time)
+  if others < LINE or (host and host ~= host_of(worker)) then
+    return time - scope.now + math.min(STEP * (math.max(others, 1) + 1), REACH)
+  end
+end
+
 -- Registers an idle client. -> the seconds it may block and the keys to block on.
--- Only one client per queue holds the timer for what falls due; the others sleep on.
-function Wake.wait(client, queues, seconds, globbing)
-  local rest = { seconds }
+-- One client per queue holds the timer for what falls due, a few stand in line behind it; the others
+-- sleep on.
+function Wake.wait(client, worker, queues, seconds, globbing)
+  local member, rest, asked = named(client, worker), { seconds }, seconds
   for _, queue in ipairs(queues) do
-    register(key.idle_at(queue), client, seconds)
     rest[#rest + 1] = key.wake_at(queue)
     local time = next_due(queue)
     -- What is due already could not be taken: the queue is paused, or full.
-    if time and time > scope.now and time < scope.now + seconds then
-      local taken, holder = timer_of(queue)
-      if not taken or holder == client or time < taken or taken <= scope.now then
-        local left = math.max(time - scope.now, 0.001)
-        call(
-          'SET',
-          key.timer(queue),
-          format('%.6f', time) .. ' ' .. client,
-          'PX',
-          math.ceil(left * 1000) + 1000
-        )
-        rest[1] = math.min(rest[1], left)
-      end
+    if time and time > scope.now and time < scope.now + asked then
+      seconds = math.min(seconds, place_in_line(client, worker, queue, time) or seconds)
     end
   end
+  for _, queue in ipairs(queues) do
+    register(key.idle_at(queue), member, seconds)
+  end
   if globbing or #queues == 0 then
-    register(key.idle(), client, seconds)
+    register(key.idle(), member, seconds)
     rest[#rest + 1] = key.wake()
   end
-  rest[1] = format('%.3f', rest[1] + 0.0005)
+  rest[1] = format('%.3f', seconds + 0.0005)
   return rest
 end
 end
@@ -1416,11 +2254,23 @@ local Texts, Arguments, key = Qless.Texts, Qless.Arguments, Qless.key
 local Journal = {}
 Qless.Journal = Journal
 
-local call, match, text_of = redis.call, string.match, Arguments.text_of
+local call, match, format, floor = redis.call, string.match, string.format, math.floor
+local text_of = Arguments.text_of
 
--- An entry: when (in whole seconds), wait or run, how many seconds, how often, the queue.
-function Journal.entry(kind, seconds, n, queue)
-  return Texts.second() .. ' ' .. kind .. ' ' .. text_of(seconds) .. ' ' .. text_of(n) .. ' ' .. queue
+-- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length
+-- stand behind the whole seconds of the time, where libraries that count in whole seconds overlook
+-- them; their own entries have none.
+function Journal.entry(second, kind, seconds, n, queue)
+  local whole = floor(seconds)
+  return Texts.whole(second)
+    .. format('.%03d ', floor((seconds - whole) * 1000 + 0.5))
+    .. kind
+    .. ' '
+    .. text_of(whole)
+    .. ' '
+    .. text_of(n)
+    .. ' '
+    .. queue
 end
 
 -- -> how many entries there are now
@@ -1428,16 +2278,20 @@ function Journal.append(...)
   return call('RPUSH', key.journal(), ...)
 end
 
--- Shows all entries to `visit(second, kind, seconds, n, queue)`. Jobs that come quickly one after
--- the other leave the same entry many times: those come as one.
+-- Shows all entries to `visit(second, kind, seconds, n, queue)`; the seconds are a text if no more than
+-- the whole ones are known. Jobs that come quickly one after the other leave the same entry many
+-- times: those come as one.
 local function show(texts, visit)
   local times = {}
   for n = 1, #texts do
     times[texts[n]] = (times[texts[n]] or 0) + 1
   end
   for text, often in pairs(times) do
-    local second, kind, seconds, n, queue = match(text, '^(%S+) (%a+) (%S+) (%S+) (.*)$')
-    visit(tonumber(second), kind, tonumber(seconds), tonumber(n) * often, queue)
+    local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
+    if fraction ~= '' then
+      seconds = tonumber(seconds .. fraction)
+    end
+    visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
   end
 end
 
@@ -1610,13 +2464,30 @@ end
 
 local function bin(seconds)
   if seconds < 60 then
-    return 's' .. seconds
+    return 's' .. floor(seconds)
   elseif seconds < 3600 then
     return 'm' .. floor(seconds / 60)
   elseif seconds < DAY then
     return 'h' .. floor(seconds / 3600)
   end
   return 'd' .. floor(seconds / DAY)
+end
+
+-- Where the bins below a second begin, in milliseconds.
+local BELOW_SECOND = { 0, 1, 2, 5, 10, 20, 50, 100, 200, 500 }
+
+local FINE_BINS = {}
+for n, edge in ipairs(BELOW_SECOND) do
+  FINE_BINS[n] = 'ms' .. edge
+end
+
+-- The bin of ours that a length below a second belongs to as well.
+local function fine_bin(seconds)
+  local milliseconds, n = floor(seconds * 1000 + 0.5), #BELOW_SECOND
+  while milliseconds < BELOW_SECOND[n] do
+    n = n - 1
+  end
+  return FINE_BINS[n]
 end
 
 -- Days looked back when a day begins, for days on which the queue did nothing.
@@ -1651,10 +2522,11 @@ local function begin_day(kind, day, queue)
   end
 end
 
--- Mean and variance with more values: whole seconds -> how often.
+-- Mean and variance with more values: seconds -> how often. (Texts are whole seconds of which no
+-- more is known.)
 local function with(count, mean, vk, values)
   for value, n in pairs(values) do
-    local away, before = value - mean, count
+    local away, before = tonumber(value) - mean, count
     count = count + n
     mean = mean + away * n / count
     vk = vk + away * away * before * n / count
@@ -1664,14 +2536,19 @@ end
 
 local function by_bin(values)
   local bins = {}
-  for value, n in pairs(values) do
-    local field = bin(value)
+  local function add(field, n)
     bins[field] = (bins[field] or 0) + n
+  end
+  for value, n in pairs(values) do
+    add(bin(tonumber(value)), n)
+    if scope.live and type(value) == 'number' and value < 1 then
+      add(fine_bin(value), n)
+    end
   end
   return bins
 end
 
--- Adds samples to a day's statistics: whole seconds -> how often.
+-- Adds samples to a day's statistics: seconds -> how often.
 function Stats.write(kind, day, queue, values)
   local name, bins, fields = key.stat(kind, day, queue), by_bin(values), { 'total', 'mean', 'vk' }
   for field in pairs(bins) do
@@ -1711,7 +2588,7 @@ for _, part in ipairs({ { 's', 0, 59 }, { 'm', 1, 59 }, { 'h', 1, 23 }, { 'd', 1
   end
 end
 
--- What the journal has of a queue and day: kind -> whole seconds -> how often.
+-- What the journal has of a queue and day: kind -> seconds -> how often.
 local function not_yet_written(wanted_day, wanted_queue)
   local found = { wait = {}, run = {} }
   if scope.live then
@@ -1732,28 +2609,50 @@ local function summary(kind, day, queue, more)
     count = count,
     mean = mean,
     std = count > 1 and math.sqrt(vk / (count - 1)) or 0,
-    histogram = {},
   }
-  local bins = by_bin(more)
-  for n, value in ipairs(call('HMGET', name, unpack(BINS))) do
-    shown.histogram[n] = (tonumber(value) or 0) + (bins[BINS[n]] or 0)
+  local more_bins = by_bin(more)
+  local function times(bins)
+    local numbers = call('HMGET', name, unpack(bins))
+    for n, value in ipairs(numbers) do
+      numbers[n] = (tonumber(value) or 0) + (more_bins[bins[n]] or 0)
+    end
+    return numbers
+  end
+  shown.histogram = times(BINS)
+  if scope.keyed then
+    shown.below_second = times(FINE_BINS)
   end
   return shown
 end
 
 -- stats queue date
 function Stats.show(args, i)
-  local queue = Arguments.given('stats', 'queue', args[i])
+  local queue = Arguments.name('stats', 'queue', args[i])
   local day = Stats.day(Arguments.number('stats', 'date', args[i + 1]))
-  local head = call('HMGET', key.stat('stats', day, queue), 'retries', 'failed', 'failures')
+  local head = call('HMGET', key.stat('stats', day, queue), 'retries', 'failed', 'failures', 'retried')
   local more = not_yet_written(day, queue)
   return cjson.encode({
     retries = tonumber(head[1]) or 0,
     failed = tonumber(head[2]) or 0,
     failures = tonumber(head[3]) or 0,
+    retried = scope.keyed and (tonumber(head[4]) or 0) or nil,
     wait = summary('wait', day, queue, more.wait),
     run = summary('run', day, queue, more.run),
   })
+end
+
+-- stats.counters date queue... -> for each queue: retried, retries, failures, failed of that day
+function Stats.counters(args, i)
+  local day = Stats.day(Arguments.number('stats.counters', 'date', args[i]))
+  Arguments.bounded('stats.counters', #args - i)
+  local found = {}
+  for n = i + 1, #args do
+    local name = key.stat('stats', day, args[n])
+    for _, number in ipairs(call('HMGET', name, 'retried', 'retries', 'failures', 'failed')) do
+      found[#found + 1] = tonumber(number) or 0
+    end
+  end
+  return found
 end
 end
 
@@ -1764,36 +2663,91 @@ do
 -- To write the statistics for each single job would cost more than the job. A call with few
 -- samples leaves them in the journal; when that is long, and with each beat of a worker, all of
 -- it is written. Whoever reads statistics counts the journal in.
-local Journal, Minutes, Stats, scope = Qless.Journal, Qless.Minutes, Qless.Stats, Qless.scope
+local Texts, Journal, Minutes, Stats, scope =
+  Qless.Texts, Qless.Journal, Qless.Minutes, Qless.Stats, Qless.scope
 
 local Samples = {}
 Qless.Samples = Samples
 
-local floor = math.floor
+local floor, match = math.floor, string.match
 
-local FEW = 4 -- samples of one call
+local FEW = 8 -- samples of one call
 local MOST = 100 -- entries of the journal
 local LOOKED_BACK = 3
 
--- The samples of this call side by side: kind, queue, whole seconds, how often.
-local count, kinds, queues, values, numbers = 0, {}, {}, {}, {}
+-- The samples of this call side by side: at which second, kind, queue, seconds, how often.
+local count, times, kinds, queues, values, numbers = 0, {}, {}, {}, {}, {}
 
 function Samples.reset()
   count = 0
 end
 
--- kind wait: from ready to popped; kind run: from popped to complete; in seconds.
-function Samples.add(kind, queue, seconds)
-  local value = seconds < 1 and 0 or floor(seconds)
+-- kind wait: from ready to started; kind run: from started to complete; in seconds. It counts for the
+-- time `at` (now, if none is given). Calls with KEYS keep milliseconds, so that many are equal; without
+-- KEYS a length is kept as it is.
+function Samples.add(kind, queue, seconds, at)
+  local value, second = seconds > 0 and seconds or 0, floor(at or scope.now)
+  if scope.keyed then
+    value = floor(value * 1000 + 0.5) / 1000
+  end
   -- The jobs of a batch mostly have the same: what is missed here is added up later.
   for place = count, math.max(1, count - LOOKED_BACK), -1 do
-    if values[place] == value and queues[place] == queue and kinds[place] == kind then
+    if
+      values[place] == value
+      and times[place] == second
+      and queues[place] == queue
+      and kinds[place] == kind
+    then
       numbers[place] = numbers[place] + 1
       return
     end
   end
   count = count + 1
   kinds[count], queues[count], values[count], numbers[count] = kind, queue, value, 1
+  times[count] = second
+end
+
+-- What a record says of how long its job waited before it was handed out, in milliseconds, and then in
+-- its worker's hands: its field `waited`. -> nil if its wait was counted when it was handed out; nil if
+-- it is not known to have been started
+local function waits_of(waited)
+  local before, held = match(waited or '', '^(%d+)%+?(%d*)$')
+  return tonumber(before), tonumber(held)
+end
+
+-- The field `waited` of a job that has been handed out now, and has been ready `since`.
+function Samples.waited(since)
+  return Texts.whole(floor(math.max(0, scope.now - since) * 1000 + 0.5))
+end
+
+-- The same of a job that was started after `held` seconds, or nil if it says so already.
+function Samples.waited_in_hands(waited, held)
+  local before, known = waits_of(waited)
+  return before and not known and waited .. '+' .. Texts.whole(floor(held * 1000 + 0.5))
+end
+
+-- Seconds that a job lay in its worker's hands before it was started, as far as its record knows.
+function Samples.held(waited)
+  local _, held = waits_of(waited)
+  return held and held / 1000
+end
+
+-- Counts that a job was started that was handed out at the time `popped` and then lay for `held` seconds
+-- in its worker's hands. -> when it was started
+function Samples.started(queue, popped, waited, held)
+  local before, start = waits_of(waited), math.min(popped + held, scope.now)
+  if before then
+    Samples.add('wait', queue, before / 1000 + start - popped, start)
+  end
+  return start
+end
+
+-- The same of a job that is taken from its worker, if it is known to have been started.
+function Samples.taken_away(queue, popped, waited)
+  local held = Samples.held(waited)
+  if held then
+    Samples.started(queue, Qless.Record.read('time', popped, scope.now), waited, held)
+  end
 end
 
 local COUNTED_AS = Minutes.journalled
@@ -1848,7 +2802,7 @@ end
 local function leave_in_journal()
   local entries = {}
   for place = 1, count do
-    entries[place] = Journal.entry(kinds[place], values[place], numbers[place], queues[place])
+    entries[place] = Journal.entry(times[place], kinds[place], values[place], numbers[place], queues[place])
   end
   if Journal.append(unpack(entries)) >= MOST then
     Samples.settle()
@@ -1864,7 +2818,7 @@ function Samples.flush()
   end
   local add, write = book()
   for place = 1, count do
-    add(scope.now, kinds[place], values[place], numbers[place], queues[place])
+    add(times[place], kinds[place], values[place], numbers[place], queues[place])
   end
   write()
 end
@@ -1873,7 +2827,8 @@ end
 -- tags.lua
 do
 -- Tags: which jobs carry one, and how many do.
-local Errors, Arguments, scope, key = Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
+local Errors, Record, Arguments, scope, key =
+  Qless.Errors, Qless.Record, Qless.Arguments, Qless.scope, Qless.key
 
 local Tags = {}
 Qless.Tags = Tags
@@ -1896,6 +2851,15 @@ function Tags.unindex(jid, tags)
         call('ZREM', key.tags(), tag)
       end
     end
+  end
+end
+
+-- The same with the text of a record. Where that cannot be read, the job is looked for among all tags.
+function Tags.unindex_all(jid, text)
+  if Record.is_bad('tags', text) then
+    Tags.unindex(jid, call('ZRANGE', key.tags(), 0, -1))
+  elseif text then
+    Tags.unindex(jid, Record.read('tags', text, {}))
   end
 end
 
@@ -1940,12 +2904,15 @@ function Tags.rest(args, i)
 end
 
 local function load(jid)
-  jid = Arguments.given('tag', 'jid', jid)
+  jid = Arguments.name('tag', 'jid', jid)
   local record = call('HMGET', key.job(jid), 'jid', 'tags')
   if not record[1] then
     Errors.no_job('tag', jid)
   end
-  return cjson.decode(record[2] or '{}')
+  if Record.is_bad('tags', record[2]) then
+    Tags.unindex_all(jid, record[2])
+  end
+  return Record.read('tags', record[2], {})
 end
 
 local function store(jid, tags)
@@ -1980,13 +2947,15 @@ local commands = {
   get = function(args, i)
     local tag = Arguments.given('tag', 'tag', args[i])
     local offset, count = page(args, i + 1)
+    local total = call('ZCARD', key.tag(tag))
     return cjson.encode({
-      total = call('ZCARD', key.tag(tag)),
-      jobs = call('ZRANGE', key.tag(tag), offset, offset + count - 1),
+      total = total,
+      jobs = call('ZRANGE', key.tag(tag), Arguments.range(offset, count, total)),
     })
   end,
   top = function(args, i)
     local offset, count = page(args, i)
+    count = count < 0 and Arguments.most or count
     return cjson.encode(call('ZREVRANGEBYSCORE', key.tags(), '+inf', 2, 'LIMIT', offset, count))
   end,
 }
@@ -2016,8 +2985,8 @@ end
 -- failures.lua
 do
 -- Failed jobs by group: the set of groups, a list of jids for each.
-local Arguments, Stats, Minutes, scope, key =
-  Qless.Arguments, Qless.Stats, Qless.Minutes, Qless.scope, Qless.key
+local Record, Arguments, Stats, Minutes, scope, key =
+  Qless.Record, Qless.Arguments, Qless.Stats, Qless.Minutes, Qless.scope, Qless.key
 
 local Failures = {}
 Qless.Failures = Failures
@@ -2055,16 +3024,27 @@ local function take(jid, list, oldest_first)
   return found > 0
 end
 
+-- Nothing says in which group the job is: it is in one of them.
+local function take_anywhere(jid)
+  for _, list in ipairs(call('SMEMBERS', key.failures())) do
+    if take(jid, list) then
+      return
+    end
+  end
+end
+
 -- A job that was failed is so no longer.
 function Failures.remove(jid, queue, failure, oldest_first)
-  local known = cjson.decode(failure or '{}')
-  if not known.group then
+  local known = Record.read('failure', failure)
+  if not known or not known.group then
+    take_anywhere(jid)
+    Stats.mended(queue, scope.now)
     return
   end
   if not take(jid, known.group, oldest_first) then
     take(jid, 'other', oldest_first)
   end
-  Stats.mended(queue, tonumber(known.when) or 0)
+  Stats.mended(queue, known.when or 0)
 end
 
 -- failed [group [start limit]]
@@ -2078,28 +3058,127 @@ function Failures.show(args, i)
     return cjson.encode(counts)
   end
   local start, limit = Arguments.offset('failed', args[i + 1]), Arguments.count('failed', args[i + 2], 25)
+  local total = call('LLEN', key.group(group))
   return cjson.encode({
-    total = call('LLEN', key.group(group)),
-    jobs = call('LRANGE', key.group(group), start, start + limit - 1),
+    total = total,
+    jobs = call('LRANGE', key.group(group), Arguments.range(start, limit, total)),
   })
+end
+end
+
+-- headline.lua
+do
+-- The line of a failure's message that says what happened.
+local Headline = {}
+Qless.Headline = Headline
+
+local find, sub = string.find, string.sub
+
+local MOST = 200 -- bytes
+
+-- How Python's tracebacks begin, and what stands before each line of one: in those of groups, a frame
+-- of lines.
+local PLAIN, GROUP =
+  'Traceback (most recent call last):\n', '  + Exception Group Traceback (most recent call last):\n'
+
+-- Where the text behind the last line of this kind begins, or nil.
+local function behind_last(message, line)
+  local found
+  if sub(message, 1, #line) == line then
+    found = #line + 1
+  end
+  local _, to = find(message, '\n' .. line, 1, true)
+  while to do
+    found = to + 1
+    _, to = find(message, '\n' .. line, to, true)
+  end
+  return found
+end
+
+-- The first line from there on that is no part of a stack: those are indented.
+local function unindented(message, from, before)
+  for line in string.gmatch(sub(message, from), '[^\n]+') do
+    if sub(line, 1, #before) == before and find(line, '^%S', #before + 1) then
+      return sub(line, #before + 1)
+    end
+  end
+end
+
+local function cut(line)
+  if #line <= MOST then
+    return line
+  end
+  local last = MOST
+  while last > MOST - 3 and find(sub(line, last + 1, last + 1), '[\128-\191]') do
+    last = last - 1
+  end
+  return sub(line, 1, last) .. '…'
+end
+
+-- How a message begins that is a traceback, or the end of one; or an exception that was never raised,
+-- with the one that it is the cause of.
+local TRACEBACKS = {
+  '^Traceback %(most recent call last%):\n',
+  '^  %+ Exception Group Traceback %(',
+  '^%[the beginning is left out%]\n',
+  '^[^\n]*\n\nThe above exception was the direct cause of the following exception:\n',
+}
+
+local function raised(message)
+  for _, beginning in ipairs(TRACEBACKS) do
+    if find(message, beginning) then
+      local plain, group = behind_last(message, PLAIN), behind_last(message, GROUP)
+      if group and group > (plain or 0) then
+        return unindented(message, group, '  | ')
+      end
+      return unindented(message, plain or (find(message, '\n', 1, true) + 1), '')
+    end
+  end
+end
+
+-- What was raised at last, if the message is a traceback; else its first line.
+function Headline.of(message)
+  return cut(raised(message) or string.match(message, '[^\r\n]+') or '')
 end
 end
 
 -- history.lua
 do
--- What happened to a job: a list of [when, what, more], the first and the newest kept.
-local Texts, Config, Arguments, Errors, scope, key =
-  Qless.Texts, Qless.Config, Qless.Arguments, Qless.Errors, Qless.scope, Qless.key
+-- What happened to a job: a list of [when, what, more], the first and the newest kept. Calls without
+-- KEYS write and show whole seconds; calls with them write thousandths, and how each attempt ended:
+--   done       it was completed
+--   failed     it failed for good
+--   retried    it failed and will run again
+--   returned   it was handed back, which uses no retry up
+--   crashed    its process died
+--   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
+--   lost       the grace after such a notice is over: the worker holds the job no more
+local Texts, Headline, Record, Config, Arguments, Errors, scope, key =
+  Qless.Texts,
+  Qless.Headline,
+  Qless.Record,
+  Qless.Config,
+  Qless.Arguments,
+  Qless.Errors,
+  Qless.scope,
+  Qless.key
 
 local History = {}
 Qless.History = History
 
-local call, quote, floor = redis.call, cjson.encode, math.floor
+local call, quote, floor, format = redis.call, cjson.encode, math.floor, string.format
 
--- An entry; `more` is the text of a JSON object, `when` defaults to now.
-local function entry(what, more, when)
-  local second = when and Texts.whole(floor(when)) or Texts.second()
-  return '[' .. second .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
+-- A time as an entry has it; defaults to now.
+local function text_of(when)
+  if scope.keyed then
+    return when and Texts.thousandths(when) or Texts.thousandth()
+  end
+  return when and Texts.whole(floor(when)) or Texts.second()
+end
+
+-- An entry; `more` is the text of a JSON object.
+function History.entry(what, more, when)
+  return '[' .. text_of(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
 end
 
 local function append(jid, text, putting)
@@ -2120,7 +3199,7 @@ local function append(jid, text, putting)
 end
 
 function History.add(jid, what, more, when)
-  append(jid, entry(what, more, when))
+  append(jid, History.entry(what, more, when))
 end
 
 -- What stands behind the time, the same for all jobs of a queue or a worker.
@@ -2133,36 +3212,84 @@ local popped_by = Texts.remembered(function(worker)
 end)
 
 function History.put(jid, queue, when)
-  local second = when and Texts.whole(floor(when)) or Texts.second()
-  append(jid, '[' .. second .. put_into(queue), true)
+  append(jid, '[' .. text_of(when) .. put_into(queue), true)
 end
 
 function History.popped(jid, worker)
-  append(jid, '[' .. Texts.second() .. popped_by(worker))
+  append(jid, '[' .. text_of() .. popped_by(worker))
 end
 
-function History.done(jid)
-  append(jid, '[' .. Texts.second() .. ',"done"]')
-end
+local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
 
-function History.failed(jid, group, worker)
-  if worker then
-    History.add(jid, 'failed', '{"worker":' .. quote(worker) .. ',"group":' .. quote(group) .. '}')
+-- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
+function History.done(jid, held)
+  if held and held >= SHORTEST then
+    append(jid, '[' .. text_of() .. ',"done",{"held":' .. format('%.3f', held) .. '}]')
   else
-    History.add(jid, 'failed', '{"group":' .. quote(group) .. '}')
+    append(jid, '[' .. text_of() .. ',"done"]')
   end
 end
 
--- Entries as objects with when, what and the members of their third part.
-local function shown(texts)
+-- An object of those of these members that there are. (Lists of jobs look for the group before what
+-- anybody may have written into the message.)
+local function members(worker, group, held, ready, message)
+  local texts = {}
+  if worker then
+    texts[#texts + 1] = '"worker":' .. quote(worker)
+  end
+  if group then
+    texts[#texts + 1] = '"group":' .. quote(group)
+  end
+  if held and held >= SHORTEST then
+    texts[#texts + 1] = '"held":' .. format('%.3f', held)
+  end
+  if ready then
+    texts[#texts + 1] = '"until":' .. Texts.thousandths(ready)
+  end
+  if message and message ~= '' then
+    texts[#texts + 1] = '"message":' .. quote(Headline.of(message))
+  end
+  return #texts > 0 and '{' .. table.concat(texts, ',') .. '}' or nil
+end
+
+-- What is not run at all may fail as well: then there is no worker.
+function History.failed(jid, group, worker, message)
+  History.add(jid, 'failed', members(worker, group, nil, nil, scope.keyed and message))
+end
+
+-- An attempt at `job` (worker, held) ended so. It will be ready again after `delay` seconds, if that is
+-- given. Calls without KEYS only write what the protocol knows.
+function History.ended(jid, what, job, group, message, delay)
+  if what == 'done' then
+    History.done(jid, job.held)
+  elseif scope.keyed then
+    local ready = delay and delay > 0 and scope.now + delay
+    History.add(jid, what, members(job.worker, group, job.held, ready, message))
+  elseif what == 'failed' then
+    History.failed(jid, group, job.worker)
+  elseif what == 'timed-out' then
+    History.add(jid, what)
+  end
+end
+
+-- Triples as objects with when, what and the members of their third part.
+function History.shown(triples)
   local entries = {}
-  for n, text in ipairs(texts) do
-    local triple = cjson.decode(text)
+  for n, triple in ipairs(triples) do
     local entry_shown = triple[3] or {}
-    entry_shown.when, entry_shown.what = triple[1], triple[2]
+    entry_shown.when = scope.keyed and triple[1] or floor(triple[1])
+    entry_shown.what = triple[2]
     entries[n] = entry_shown
   end
   return entries
+end
+
+local function shown(texts)
+  local triples = {}
+  for n, text in ipairs(texts) do
+    triples[n] = Record.entry_of(text)
+  end
+  return History.shown(triples)
 end
 
 function History.read(jid)
@@ -2171,8 +3298,8 @@ end
 
 local PIECE = 20 -- entries read at a time where they may be long
 
--- The first entry and the newest: at most so many, with so many bytes. -> these, how many there are
-function History.some(jid, most, bytes)
+-- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
+function History.texts(jid, most, bytes)
   local name = key.history(jid)
   local total, newest = call('LLEN', name), {}
   local last = total - 1
@@ -2191,12 +3318,19 @@ function History.some(jid, most, bytes)
   for n = #newest, 1, -1 do
     texts[#texts + 1] = newest[n]
   end
+  return texts, total
+end
+
+-- The same as objects.
+function History.some(jid, most, bytes)
+  local texts, total = History.texts(jid, most, bytes)
   return shown(texts), total
 end
 
 -- Records of the earliest versions carry their history in a field of the hash.
 function History.modernise(jid, text)
-  for _, old in ipairs(cjson.decode(text)) do
+  local entries = Record.read('history', text)
+  for _, old in ipairs(entries or {}) do
     if old.put then
       History.put(jid, old.q, tonumber(old.put))
     end
@@ -2210,7 +3344,9 @@ function History.modernise(jid, text)
       History.add(jid, 'done', nil, tonumber(old.done))
     end
   end
-  call('HDEL', key.job(jid), 'history')
+  if entries then
+    call('HDEL', key.job(jid), 'history')
+  end
 end
 
 -- The first entry of a list was not a put: the record may be of the earliest versions.
@@ -2225,7 +3361,7 @@ end
 
 -- log jid message [data]
 function History.log(args, i)
-  local jid = Arguments.given('log', 'jid', args[i])
+  local jid = Arguments.name('log', 'jid', args[i])
   local message = Arguments.given('log', 'message', args[i + 1])
   local data = args[i + 2]
   if data then
@@ -2299,6 +3435,25 @@ function Place.depends(jid, queue)
   call('ZADD', key.place(queue, 'depends'), scope.now, jid)
 end
 
+-- A delayed job counts as waiting from its time on wherever calls with KEYS look, though it stands
+-- among the delayed ones until a call moves it that writes. -> its state now, when it falls due
+function Place.state_now(jid, queue, state)
+  if state ~= 'scheduled' or not scope.keyed then
+    return state
+  end
+  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid)
+  return due and tonumber(due) <= scope.now and 'waiting' or state, due
+end
+
+-- How many delayed jobs of a queue count as waiting, and which they are.
+function Place.count_due(queue)
+  return call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', scope.now)
+end
+
+function Place.list_due(queue, offset, count)
+  return call('ZRANGEBYSCORE', key.place(queue, 'scheduled'), '-inf', scope.now, 'LIMIT', offset, count)
+end
+
 -- What lags is counted from when a job became ready. (Old clients count from its put.)
 function Place.ready_since(jid, time)
   if scope.keyed then
@@ -2341,6 +3496,11 @@ local COUNTS = {
   s = PENDING,
   e = { waiting = true, scheduled = true, depends = true, stalled = true, running = true },
 }
+
+local function counts(field, state)
+  local states = COUNTS[sub(field, 1, 1)]
+  return states and states[state]
+end
 
 local LETTERS = { ['start'] = 's', ['end'] = 'e' }
 local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
@@ -2418,7 +3578,7 @@ function Unique.holder(text)
   local state, field = record[1], record[2]
   if call('PTTL', name) > 0 then
     return jid, state
-  elseif field and sub(field, 2) == text and COUNTS[sub(field, 1, 1)][state] then
+  elseif field and sub(field, 2) == text and counts(field, state) then
     return jid, state
   end
   return nil
@@ -2436,7 +3596,7 @@ end
 -- A job with this field is in a state in which it may count again: it gets its key back, unless
 -- another has taken it meanwhile.
 function Unique.regain(jid, field, state)
-  if field and COUNTS[sub(field, 1, 1)][state] then
+  if field and counts(field, state) then
     call('SET', key.unique(sub(field, 2)), jid, 'NX')
   end
 end
@@ -2508,7 +3668,7 @@ end
 -- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
 function Unique.push_back(job, first)
   if job.debounce and first then
-    job.first = first
+    job.first = math.min(first, scope.now) -- the clock may have been set back
     local due = scope.now + job.debounce
     if job.debounce_max then
       due = math.min(due, first + job.debounce_max)
@@ -2519,10 +3679,263 @@ function Unique.push_back(job, first)
 end
 end
 
+-- canceled.lua
+do
+-- What is left of a canceled job for a while: a record for those who ask what became of it. For everything
+-- else the job does not exist.
+local Texts, Record, Json, Config, History, scope, key =
+  Qless.Texts, Qless.Record, Qless.Json, Qless.Config, Qless.History, Qless.scope, Qless.key
+
+local Canceled = {}
+Qless.Canceled = Canceled
+
+local call, sub = redis.call, string.sub
+
+-- Bytes of data and context, of a failure, of a history: what is longer is left out, or cut. A full
+-- server is emptied by canceling, and most records are read by nobody.
+local BYTES = 16 * 1024
+local ENTRIES = 20 -- of the history
+local LIST = 4 * 1024 -- bytes of the jids that spawned it
+
+local SURPLUS = 200 -- old records removed by one call beyond twice those it adds
+
+-- How many records this call has added.
+local added = 0
+
+function Canceled.reset()
+  added = 0
+end
+
+-- What of a job's record is kept as it is.
+local SAME = {
+  'klass',
+  'queue',
+  'priority',
+  'retries',
+  'remaining',
+  'tags',
+  'worker',
+  'crashes',
+  'spawned_from_jid',
+  'unique',
+  'workflow',
+  'on_failure',
+}
+
+-- (The end of a traceback tells most.)
+local function shortened(failure)
+  if #failure <= BYTES then
+    return failure
+  end
+  local known = cjson.decode(failure)
+  known.message = string.gsub(sub(tostring(known.message), -BYTES), '^[\128-\191]+', '', 1)
+  return cjson.encode(known)
+end
+
+-- The namespace's time: an old client's clock may be anywhere.
+local function time_of_it()
+  if scope.keyed then
+    return Texts.now()
+  end
+  return call('HGET', key.meta(), 'clock') or Texts.now()
+end
+
+-- Fields and values of what is kept. `why` is call, dependency or workflow, `by` the jid or id.
+local function fields_of(jid, record, why, by)
+  local fields = { 'was', record.state, 'when', time_of_it(), 'why', why }
+  local function add(name, value)
+    if value and value ~= '' then
+      fields[#fields + 1] = name
+      fields[#fields + 1] = value
+    end
+  end
+  add('by', by)
+  for _, name in ipairs(SAME) do
+    add(name, Record.text(name, record[name]))
+  end
+  local data, context = record.data or '', Record.text('context', record.context, '')
+  if #data + #context <= BYTES then
+    add('data', data)
+    add('context', context)
+  else
+    add('left_out', #data + #context)
+  end
+  local failure, spawners = Record.text('failure', record.failure), Record.text('spawners', record.spawners)
+  add('failure', failure and shortened(failure))
+  if spawners and #spawners <= LIST then
+    add('spawners', spawners)
+  end
+  local entries, total = History.texts(jid, ENTRIES, BYTES)
+  entries = Record.entry_texts(entries)
+  local more = { was = record.state, why = why, by = by }
+  entries[#entries + 1] = History.entry('canceled', cjson.encode(more), tonumber(fields[4]))
+  add('history', Json.list(entries))
+  add('history_total', total + 1)
+  return fields
+end
+
+-- Keeps what is known of a job that is about to be taken away. (One that is open was not put whole yet:
+-- who takes it back has it as not put.)
+function Canceled.keep(jid, record, why, by)
+  local age = Config.whole('canceled-history')
+  if not scope.live or record.open == '1' or age < 1 or Config.whole('canceled-history-count') < 1 then
+    return
+  end
+  local name, fields = key.canceled_job(jid), fields_of(jid, record, why, by)
+  call('DEL', name)
+  call('HSET', name, unpack(fields))
+  call('EXPIRE', name, age)
+  call('ZADD', key.canceled(), fields[4], jid)
+  added, scope.touched = added + 1, true
+end
+
+-- The job of this jid is put again: its record says what became of it.
+function Canceled.forget(jid)
+  if scope.live and call('DEL', key.canceled_job(jid)) == 1 then
+    call('ZREM', key.canceled(), jid)
+  end
+end
+
+-- Which of these jids have such records, as a set.
+function Canceled.among(jids)
+  local found, times = {}, call('ZMSCORE', key.canceled(), unpack(jids))
+  for n, jid in ipairs(jids) do
+    found[jid] = times[n] and true or nil
+  end
+  return found
+end
+
+local function too_old()
+  return '(' .. string.format('%.17g', scope.now - Config.whole('canceled-history'))
+end
+
+-- The call has added records: those that are too old or too many go, and the list lasts as long as they.
+function Canceled.flush()
+  if added == 0 then
+    return
+  end
+  local name, most = key.canceled(), SURPLUS + 2 * added
+  local age, count = Config.whole('canceled-history'), Config.whole('canceled-history-count')
+  local old = call('ZRANGEBYSCORE', name, '-inf', scope.now - age, 'LIMIT', 0, most)
+  local surplus = call('ZCARD', name) - #old - count
+  if surplus > 0 and #old < most then
+    for _, jid in ipairs(call('ZRANGE', name, #old, #old + math.min(surplus, most - #old) - 1)) do
+      old[#old + 1] = jid
+    end
+  end
+  if #old > 0 then
+    call('ZREMRANGEBYRANK', name, 0, #old - 1) -- the oldest are the first
+    for n, jid in ipairs(old) do
+      old[n] = key.canceled_job(jid)
+    end
+    call('DEL', unpack(old))
+  end
+  if call('PTTL', name) < age * 1000 then
+    call('EXPIRE', name, age)
+  end
+end
+
+-- The jids of a part, the last canceled first.
+function Canceled.part(offset, count)
+  if count < 0 then
+    count = Qless.Arguments.most
+  end
+  return call('ZREVRANGEBYSCORE', key.canceled(), '+inf', too_old(), 'LIMIT', offset, count)
+end
+
+function Canceled.count()
+  return call('ZCOUNT', key.canceled(), too_old(), '+inf')
+end
+
+function Canceled.exists(jid)
+  return call('EXISTS', key.canceled_job(jid)) == 1
+end
+
+local function read(jid)
+  local fields, record = call('HGETALL', key.canceled_job(jid)), {}
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  return record.was and record
+end
+
+-- The object that get shows, as JSON, or nil; its state is `canceled`.
+function Canceled.show(jid)
+  local record = read(jid)
+  if not record then
+    return nil
+  end
+  local shown = cjson.encode({
+    jid = jid,
+    klass = record.klass or '',
+    state = 'canceled',
+    queue = record.queue or '',
+    worker = '',
+    tracked = call('ZSCORE', key.tracked(), jid) and true or false,
+    priority = tonumber(record.priority) or 0,
+    expires = 0,
+    retries = tonumber(record.retries) or 0,
+    remaining = math.floor(tonumber(record.remaining) or 0),
+    data = record.data or 'null',
+    tags = Record.read('tags', record.tags, {}),
+    history = History.shown(Record.read('entries', record.history, {})),
+    failure = Record.read('failure', record.failure, {}),
+    spawned_from_jid = record.spawned_from_jid or false,
+    dependents = {},
+    dependencies = {},
+    token = '',
+    crashes = tonumber(record.crashes) or 0,
+    open = false,
+    unique = Qless.Unique.shown(record.unique),
+    workflow = record.workflow,
+    on_failure = record.on_failure,
+    canceled = {
+      when = tonumber(record.when),
+      was = record.was,
+      why = record.why,
+      by = record.by or '',
+      worker = record.was == 'running' and record.worker or '',
+      left_out = tonumber(record.left_out) or 0,
+    },
+  })
+  return Json.with(shown, 'context', record.context or 'null', 'progress', 'null')
+end
+
+-- How many entries the history had, and what spawned the job.
+function Canceled.more(jid)
+  local record = call('HMGET', key.canceled_job(jid), 'history_total', 'spawners')
+  return Record.read('count', record[1], 0), Record.read('spawners', record[2], {})
+end
+
+-- A row of a list, as Brief has it, but for the last places; or false.
+function Canceled.row(jid)
+  local row = call(
+    'HMGET',
+    key.canceled_job(jid),
+    'klass',
+    'queue',
+    'was',
+    'priority',
+    'retries',
+    'remaining',
+    'tags',
+    'worker',
+    'when',
+    'expires',
+    'spawned_from_jid',
+    'workflow',
+    'history'
+  )
+  row[1], row[2] = row[1] or '', row[2] or ''
+  return row[3] and row
+end
+end
+
 -- needs.lua
 do
 -- What a job was made to depend on, in order, kept beyond the links: its results are wanted later.
-local Arguments, SortedSet, scope, key = Qless.Arguments, Qless.SortedSet, Qless.scope, Qless.key
+local Arguments, SortedSet, Kept, scope, key =
+  Qless.Arguments, Qless.SortedSet, Qless.Kept, Qless.scope, Qless.key
 
 local Needs = {}
 Qless.Needs = Needs
@@ -2562,8 +3975,16 @@ local KEPT = 7 * 86400 -- seconds
 function Needs.add_offspring(jid, jids)
   if #jids > 0 then
     say()
+    local entry, bytes = 'offspring:' .. jid, 0
+    for n = 1, #jids do
+      bytes = bytes + #jids[n]
+    end
+    if call('EXISTS', key.offspring(jid)) == 1 then
+      bytes = bytes + Kept.bytes(entry)
+    end
     SortedSet.append(key.offspring(jid), jids)
     call('EXPIRE', key.offspring(jid), KEPT)
+    Kept.note(entry, bytes, KEPT)
   end
 end
 
@@ -2587,12 +4008,12 @@ end
 
 -- needs jid [offset count] -> jid, how many jobs that one has spawned …
 function Needs.show(args, i)
-  return page('needs', key.needs(Arguments.given('needs', 'jid', args[i])), args, i + 1)
+  return page('needs', key.needs(Arguments.name('needs', 'jid', args[i])), args, i + 1)
 end
 
 -- offspring jid [offset count] -> the same of the jobs that this one has spawned
 function Needs.offspring(args, i)
-  return page('offspring', key.offspring(Arguments.given('offspring', 'jid', args[i])), args, i + 1)
+  return page('offspring', key.offspring(Arguments.name('offspring', 'jid', args[i])), args, i + 1)
 end
 
 -- results jid... -> what each returned, JSON, or nil
@@ -2666,6 +4087,26 @@ local function is_harmless(jid, jids, planned)
   return waiting ~= nil
 end
 
+local function refuse(command, jid, path)
+  Errors.raise(
+    'CYCLE',
+    command
+      .. '(): Job '
+      .. Errors.name(jid)
+      .. ' would wait for itself: '
+      .. table.concat(path, ' waits for ')
+  )
+end
+
+-- Refuses the link that makes the smallest circle.
+function Circles.refuse_self(command, jid, jids)
+  for n = 1, jids and #jids or 0 do
+    if jids[n] == jid then
+      refuse(command, jid, { Errors.name(jid), Errors.name(jid) })
+    end
+  end
+end
+
 -- Refuses links that would make a job wait for itself. `planned` are links not yet written.
 function Circles.refuse(command, jid, jids, planned)
   if is_harmless(jid, jids, planned) then
@@ -2675,14 +4116,7 @@ function Circles.refuse(command, jid, jids, planned)
   local function walk(current)
     if current == jid then
       path[#path + 1] = Errors.name(current)
-      Errors.raise(
-        'CYCLE',
-        command
-          .. '(): Job '
-          .. Errors.name(jid)
-          .. ' would wait for itself: '
-          .. table.concat(path, ' waits for ')
-      )
+      refuse(command, jid, path)
     end
     if seen[current] then
       return
@@ -2768,8 +4202,8 @@ do
 -- The links are made late. A dependent waits for the spawner; when that is complete, for those of
 -- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
 -- It does not wait for a spawned job that waits for it at that time: so no circle can come about.
-local Arguments, Circles, Needs, scope, key =
-  Qless.Arguments, Qless.Circles, Qless.Needs, Qless.scope, Qless.key
+local Record, Arguments, Circles, Needs, scope, key =
+  Qless.Record, Qless.Arguments, Qless.Circles, Qless.Needs, Qless.scope, Qless.key
 
 local Spawned = {}
 Qless.Spawned = Spawned
@@ -2779,8 +4213,10 @@ local call = redis.call
 -- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
 local ON_ITS_WAY, FAILED = '0', '1'
 
+local FEW = 10 -- spawned jobs that are looked at one by one
+
 local function list_of(text)
-  return text and cjson.decode(text) or {}
+  return Record.read('spawners', text, {})
 end
 
 local function has(list, jid)
@@ -2812,6 +4248,20 @@ local function harmless(dependent, name, jids, most)
   return good, tired
 end
 
+-- The few that are left may be there for nothing: a job whose field `spawners` could not be read has not
+-- said that it has ended.
+local function without_ended(name, jids)
+  local left = {}
+  for _, jid in ipairs(jids) do
+    if (call('HGET', key.job(jid), 'state') or 'complete') ~= 'complete' then
+      left[#left + 1] = jid
+    elseif not scope.reading then
+      call('ZREM', name, jid)
+    end
+  end
+  return left
+end
+
 -- What a dependent of the spawner has to wait for: at most so many jids (one is enough: there is
 -- another look when they are done). And one that has failed, if any. With `dependent` only what does not
 -- wait for that; and whether there is more than this call can see.
@@ -2819,6 +4269,9 @@ function Spawned.unfinished(spawner, policy, most, dependent)
   local name, tired = key.spawned(spawner), false
   most = math.max(1, math.min(most, Arguments.most))
   local jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', most)
+  if #jids <= FEW then
+    jids = without_ended(name, jids)
+  end
   if dependent and #jids > 0 then
     jids, tired = harmless(dependent, name, jids, most)
   end
@@ -2882,7 +4335,7 @@ function Spawned.holds_back(jid, text, policy)
     if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
       return true
     elseif failed and policy == 'cancel' then
-      Qless.Cascade.cancel(jid)
+      Qless.Cascade.cancel(jid, 'dependency', failed)
       return true
     elseif #jids > 0 then
       beyond[#beyond + 1] = spawner
@@ -3042,7 +4495,7 @@ local ENDED = { complete = true, failed = true, canceled = true }
 
 local LOOK = {
   job = function(jid)
-    return call('HGET', key.job(jid), 'state')
+    return Qless.Job.state_now(jid) or Qless.Canceled.exists(jid) and 'canceled'
   end,
   workflow = function(id)
     return call('HGET', key.workflow(id), 'state')
@@ -3095,8 +4548,8 @@ end
 -- workflow.lua
 do
 -- Workflows: jobs that were put together, how many of them have ended, and how.
-local Errors, Config, Awaiting, SortedSet, scope, key =
-  Qless.Errors, Qless.Config, Qless.Awaiting, Qless.SortedSet, Qless.scope, Qless.key
+local Errors, Record, Config, Awaiting, SortedSet, scope, key =
+  Qless.Errors, Qless.Record, Qless.Config, Qless.Awaiting, Qless.SortedSet, Qless.scope, Qless.key
 
 local Workflow = {}
 Qless.Workflow = Workflow
@@ -3213,7 +4666,8 @@ function Workflow.read(id)
   local values = call('HMGET', key.workflow(id), 'state', 'chore', unpack(NUMBERS))
   local record = { state = values[1], chore = values[2] or nil }
   for n, field in ipairs(NUMBERS) do
-    record[field] = tonumber(values[n + 2]) or 0
+    record[field] = Record.read('count', values[n + 2], 0)
+    record.bad = record.bad or (Record.is_bad('count', values[n + 2]) and field) or nil
   end
   return record
 end
@@ -3248,7 +4702,7 @@ function Workflow.flush()
     if call('EXISTS', name) == 1 then
       for _, field in ipairs(NUMBERS) do
         if mine[field] ~= 0 then
-          call('HINCRBY', name, field, mine[field])
+          redis.pcall('HINCRBY', name, field, mine[field]) -- A counter that is no number stays as it is.
         end
       end
       SortedSet.append(key.workflow_jobs(id), mine.jids)
@@ -3261,9 +4715,10 @@ end
 -- dependencies.lua
 do
 -- Dependencies: symmetric links between jobs, and the release of those that waited.
-local Absence, Errors, Place, SortedSet, Spawned, Workflow, scope, key =
+local Absence, Errors, Record, Place, SortedSet, Spawned, Workflow, scope, key =
   Qless.Absence,
   Qless.Errors,
+  Qless.Record,
   Qless.Place,
   Qless.SortedSet,
   Qless.Spawned,
@@ -3387,7 +4842,7 @@ function Dependencies.attach(jid, jids)
   local harmless, tired = Qless.Circles.harmless(jid, open)
   Dependencies.link(jid, tired and open or harmless, policy)
   Qless.Needs.add(jid, jids)
-  for _, spawner in ipairs(beyond and cjson.decode(beyond) or {}) do
+  for _, spawner in ipairs(Record.read('beyond', beyond, {})) do
     Spawned.look_beyond(jid, spawner)
   end
   Dependencies.follow_failed(how)
@@ -3419,6 +4874,10 @@ end
 -- Is there nothing that holds the job back but what it does not know of yet?
 local function free_rare(jid)
   local more = call('HMGET', key.job(jid), 'beyond', 'workflow', 'on_failure')
+  if Record.is_bad('beyond', more[1]) then
+    Qless.Corrupt.fail(jid, 'beyond', more[1])
+    return false
+  end
   if more[1] and Spawned.holds_back(jid, more[1], more[3]) then
     return false
   end
@@ -3429,6 +4888,12 @@ end
 function Dependencies.free(jid)
   local record = call('HMGET', key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
   if record[1] ~= 'depends' or record[5] == '1' then
+    if record[1] ~= 'depends' then
+      Qless.Corrupt.look_at_state(jid, record[1], record[2])
+    end
+    return
+  elseif Record.is_bad('scheduled', record[4]) then
+    Qless.Corrupt.fail(jid, 'scheduled', record[4])
     return
   end
   local workflow
@@ -3441,7 +4906,7 @@ function Dependencies.free(jid)
   end
   local queue = record[2]
   call('ZREM', key.place(queue, 'depends'), jid)
-  local time = tonumber(record[4])
+  local time = Record.read('scheduled', record[4])
   if time then
     call('HDEL', key.job(jid), 'scheduled')
     call('HSET', key.job(jid), 'state', 'scheduled')
@@ -3449,7 +4914,7 @@ function Dependencies.free(jid)
   else
     call('HSET', key.job(jid), 'state', 'waiting')
     Place.ready_since(jid, scope.now)
-    Place.work(jid, queue, tonumber(record[3]) or 0)
+    Place.work(jid, queue, Record.read('priority', record[3], 0))
   end
   if workflow then
     Workflow.moved(workflow, 'depends', time and 'scheduled' or 'waiting')
@@ -3556,8 +5021,15 @@ end
 -- links.lua
 do
 -- The commands that change what a job waits for: depends, seal.
-local Errors, Arguments, Circles, Needs, Spawned, Dependencies, key =
-  Qless.Errors, Qless.Arguments, Qless.Circles, Qless.Needs, Qless.Spawned, Qless.Dependencies, Qless.key
+local Errors, Record, Arguments, Circles, Needs, Spawned, Dependencies, key =
+  Qless.Errors,
+  Qless.Record,
+  Qless.Arguments,
+  Qless.Circles,
+  Qless.Needs,
+  Qless.Spawned,
+  Qless.Dependencies,
+  Qless.key
 
 local Links = {}
 Qless.Links = Links
@@ -3578,14 +5050,14 @@ local function add(jid, jids, policy)
   Circles.refuse('depends', jid, open)
   Dependencies.link(jid, open, policy)
   Needs.add(jid, jids)
-  for _, spawner in ipairs(beyond and cjson.decode(beyond) or {}) do
+  for _, spawner in ipairs(Record.read('beyond', beyond, {})) do
     Spawned.look_beyond(jid, spawner)
   end
 end
 
 -- depends jid on|off jid...   depends jid off all
 function Links.depends(args, i)
-  local jid = Arguments.given('depends', 'jid', args[i])
+  local jid = Arguments.name('depends', 'jid', args[i])
   local word = Arguments.given('depends', 'on or off', args[i + 1])
   if word ~= 'on' and word ~= 'off' then
     Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. Errors.name(word))
@@ -3615,7 +5087,7 @@ end
 
 -- seal jid: a job that was put open gains no more dependencies and may become ready.
 function Links.seal(args, i)
-  local jid = Arguments.given('seal', 'jid', args[i])
+  local jid = Arguments.name('seal', 'jid', args[i])
   if call('EXISTS', key.job(jid)) == 0 then
     Errors.no_job('seal', jid)
   end
@@ -3629,19 +5101,23 @@ end
 -- job.lua
 do
 -- A job's record: reading it, showing it, and the commands on a single job.
-local Errors, Json, Arguments, Events, History, Place, Unique, Tags, Failures, Dependencies, scope, key =
+local Errors, Json, Record, Arguments, Events, History, Place, Unique, Canceled, Tags, Failures, Dependencies, scope, key =
   Qless.Errors,
   Qless.Json,
+  Qless.Record,
   Qless.Arguments,
   Qless.Events,
   Qless.History,
   Qless.Place,
   Qless.Unique,
+  Qless.Canceled,
   Qless.Tags,
   Qless.Failures,
   Qless.Dependencies,
   Qless.scope,
   Qless.key
+
+local Samples = Qless.Samples
 
 local Job = {}
 Qless.Job = Job
@@ -3677,10 +5153,13 @@ local FIELDS = {
   'on_failure',
   'deadline',
   'spawners',
+  'returned',
+  'waited',
 }
 
--- The whole record as a table, or nil.
-function Job.read(jid)
+-- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
+-- not only a look at it is wanted.
+function Job.read(jid, looking)
   local values = call('HMGET', key.job(jid), unpack(FIELDS))
   if not values[1] then
     return nil
@@ -3689,18 +5168,25 @@ function Job.read(jid)
   for n, field in ipairs(FIELDS) do
     record[field] = values[n] or nil
   end
-  if record.history and not scope.reading then
+  record.state, record.queue = record.state or '', record.queue or ''
+  if record.history and not looking and not scope.reading then
     History.modernise(jid, record.history)
   end
   return record
 end
 
-function Job.must(command, jid)
-  local record = Job.read(Arguments.given(command, 'jid', jid))
+local function must_look(command, jid)
+  local record = Job.read(Arguments.name(command, 'jid', jid), true)
   if not record then
     Errors.no_job(command, jid)
   end
   return record
+end
+
+-- A job's state as it is now, or nil.
+function Job.state_now(jid)
+  local record = call('HMGET', key.job(jid), 'state', 'queue')
+  return record[1] and Place.state_now(jid, record[2], record[1]) or nil
 end
 
 function Job.is_tracked(jid)
@@ -3727,19 +5213,19 @@ function Job.show(jid, some)
   end
   local shown = {
     jid = record.jid,
-    klass = record.klass,
-    state = record.state,
+    klass = record.klass or '',
+    state = Place.state_now(jid, record.queue, record.state),
     queue = record.queue,
     worker = record.worker or '',
     tracked = Job.is_tracked(jid),
-    priority = tonumber(record.priority),
-    expires = tonumber(record.expires) or 0,
-    retries = tonumber(record.retries),
-    remaining = math.floor(tonumber(record.remaining) or 0),
-    data = record.data,
-    tags = cjson.decode(record.tags or '{}'),
+    priority = Record.read('priority', record.priority, 0),
+    expires = Record.read('expires', record.expires, 0),
+    retries = Record.read('retries', record.retries, 0),
+    remaining = Record.read('remaining', record.remaining, 0),
+    data = record.data or '',
+    tags = Record.read('tags', record.tags, {}),
     history = some and some.history or History.read(jid),
-    failure = cjson.decode(record.failure or '{}'),
+    failure = Record.read('failure', record.failure, {}),
     spawned_from_jid = record.spawned_from_jid or false,
     dependents = some and some.dependents or call('SMEMBERS', key.dependents(jid)),
     dependencies = some and some.dependencies or call('SMEMBERS', key.dependencies(jid)),
@@ -3748,35 +5234,48 @@ function Job.show(jid, some)
     return cjson.encode(shown)
   end
   shown.token = record.state == 'running' and record.token or ''
-  shown.crashes = tonumber(record.crashes) or 0
+  shown.crashes = Record.read('crashes', record.crashes, 0)
   shown.open = record.open == '1'
+  if record.returned and record.state == 'complete' then
+    shown.returned = Qless.Kept.left(record.returned, record.token)
+  end
   if record.rare then
     shown.unique = Unique.shown(record.unique)
     shown.workflow, shown.on_failure = record.workflow, record.on_failure
-    shown.deadline = tonumber(record.deadline)
+    shown.deadline = Record.read('deadline', record.deadline)
   end
-  local context, progress = record.context or 'null', record.progress or 'null'
+  local context = Record.text('context', record.context, 'null')
+  local progress = Record.text('progress', record.progress, 'null')
   return Json.with(cjson.encode(shown), 'context', context, 'progress', progress)
 end
 
-function Job.show_all(jids)
+local function all(jids, show)
   local shown = {}
   for _, jid in ipairs(jids) do
-    shown[#shown + 1] = Job.show(jid)
+    shown[#shown + 1] = show(jid)
   end
   return Json.list(shown)
 end
 
+function Job.show_all(jids)
+  return all(jids, Job.show)
+end
+
+-- Calls with KEYS are also shown what became of a canceled job.
+local function found(jid)
+  return Job.show(jid) or scope.keyed and Canceled.show(jid) or nil
+end
+
 -- get jid
 function Job.get(args, i)
-  return Job.show(Arguments.given('get', 'jid', args[i]))
+  return found(Arguments.name('get', 'jid', args[i]))
 end
 
 -- multiget jid...
 function Job.multiget(args, i)
   local jids = Tags.rest(args, i)
   Arguments.bounded('multiget', #jids)
-  return Job.show_all(jids)
+  return all(jids, found)
 end
 
 -- Takes a job out of its worker's hands, in the books.
@@ -3786,18 +5285,19 @@ function Job.unhold(jid, worker)
   end
 end
 
--- Deletes all that is kept of a job that is in no place any longer, but for its dependents.
+-- Deletes all that is kept of a job that is in no place any longer, but for its dependents. `tags` is
+-- the text in its record.
 function Job.erase(jid, tags)
-  Tags.unindex(jid, tags)
+  Tags.unindex_all(jid, tags)
   call('DEL', key.job(jid), key.history(jid), key.dependencies(jid))
-  if scope.live then
-    call('DEL', key.result(jid), key.needs(jid))
+  if scope.live and call('DEL', key.result(jid), key.needs(jid)) > 0 then
+    Qless.Kept.forget('result:' .. jid)
   end
 end
 
 -- priority jid p
 function Job.priority(args, i)
-  local jid = Arguments.given('priority', 'jid', args[i])
+  local jid = Arguments.name('priority', 'jid', args[i])
   local priority = Arguments.number('priority', 'priority', args[i + 1])
   local record = call('HMGET', key.job(jid), 'queue', 'priority', 'state')
   if not record[3] then
@@ -3806,7 +5306,9 @@ function Job.priority(args, i)
   local work = key.place(record[1] or '', 'work')
   local score = call('ZSCORE', work, jid)
   if score and record[3] == 'waiting' then
-    call('ZADD', work, priority + (tonumber(score) - tonumber(record[2])), jid)
+    local before = Record.read('priority', record[2])
+    local rest = before and tonumber(score) - before or Place.score(0, scope.now)
+    call('ZADD', work, priority + rest, jid)
   end
   call('HSET', key.job(jid), 'priority', priority)
   return priority
@@ -3830,7 +5332,7 @@ function Job.track(args, i)
   if word ~= 'track' and word ~= 'untrack' then
     Errors.argument('track', 'Unknown word ' .. Errors.name(args[i]) .. ', it must be track or untrack')
   end
-  local jid = Arguments.given('track', 'jid', args[i + 1])
+  local jid = Arguments.name('track', 'jid', args[i + 1])
   if call('EXISTS', key.job(jid)) == 0 then
     Errors.no_job('track', jid)
   end
@@ -3863,27 +5365,32 @@ local function no_dependents_left(jids)
             .. Errors.name(jid)
             .. ' is a dependency of '
             .. Errors.name(dependent)
-            .. ', which is not canceled'
+            .. ' but is not mentioned to be canceled'
         )
       end
     end
   end
 end
 
--- Takes a job that is not complete away with all that belongs to it. Its dependents stay.
-function Job.remove(jid, record)
+-- Takes a job that is not complete away with all that belongs to it. Its dependents stay. `why` and `by` are
+-- those of Canceled.keep.
+function Job.remove(jid, record, why, by)
   local queue, worker = record.queue, record.worker or ''
+  Canceled.keep(jid, record, why, by)
   Events.canceled(jid, queue, worker)
   Job.unhold(jid, worker)
   Place.leave(jid, queue)
   Dependencies.unlink_all(jid)
-  if record.state == 'failed' then
+  if record.state == 'running' then
+    Samples.taken_away(queue, record.time, record.waited)
+  elseif record.state == 'failed' or not Record.is_state(record.state) then
     Failures.remove(jid, queue, record.failure)
+    call('ZREM', key.completed(), jid)
   end
   if Job.is_tracked(jid) then
     Events.tracked('canceled', jid)
   end
-  Job.erase(jid, cjson.decode(record.tags or '{}'))
+  Job.erase(jid, record.tags)
   Qless.Ended.canceled(jid, record)
 end
 
@@ -3892,8 +5399,11 @@ local function cancel(jid)
   local record = Job.read(jid)
   if not record and not scope.keyed then
     Events.canceled(jid, false, false)
+    if Job.is_tracked(jid) then
+      Events.tracked('canceled', jid)
+    end
   elseif record and record.state ~= 'complete' then
-    Job.remove(jid, record)
+    Job.remove(jid, record, 'call')
     return true
   end
   return false
@@ -3921,21 +5431,25 @@ function Job.timeout(args, i)
   Arguments.bounded('timeout', #jids)
   local records = {}
   for n, jid in ipairs(jids) do
-    records[n] = Job.must('timeout', jid)
+    records[n] = must_look('timeout', jid)
     if records[n].state ~= 'running' then
-      Errors.raise('STATE', 'timeout(): Job ' .. Errors.name(jid) .. ' not running but ' .. records[n].state)
+      local state = Place.state_now(jid, records[n].queue, records[n].state)
+      Errors.raise('STATE', 'timeout(): Job ' .. Errors.name(jid) .. ' not running but ' .. state)
     end
   end
   for n, jid in ipairs(jids) do
     local record = records[n]
     if call('HGET', key.job(jid), 'state') == 'running' then
-      History.add(jid, 'timed-out')
+      record.held = Samples.held(record.waited)
+      Samples.taken_away(record.queue, record.time, record.waited)
+      History.ended(jid, 'timed-out', record)
       call('ZREM', key.place(record.queue, 'locks'), jid)
       call('ZADD', key.place(record.queue, 'work'), '+inf', jid)
       Qless.Wake.ready(record.queue, 1)
       Job.unhold(jid, record.worker)
       call('HSET', key.job(jid), 'state', 'stalled', 'expires', 0)
-      call('HDEL', key.job(jid), 'grace')
+      Place.ready_since(jid, scope.now)
+      call('HDEL', key.job(jid), 'grace', 'waited')
       Events.lock_lost(jid, record.worker)
     end
   end
@@ -3943,7 +5457,7 @@ end
 
 -- progress jid token json
 function Job.progress(args, i)
-  local jid = Arguments.given('progress', 'jid', args[i])
+  local jid = Arguments.name('progress', 'jid', args[i])
   local text = args[i + 2]
   Arguments.json('progress', 'progress', text, Arguments.text_bytes)
   if not string.find(text, '^%s*%[') then
@@ -3956,7 +5470,7 @@ end
 
 -- result jid
 function Job.result(args, i)
-  return call('GET', key.result(Arguments.given('result', 'jid', args[i])))
+  return call('GET', key.result(Arguments.name('result', 'jid', args[i])))
 end
 end
 
@@ -3966,8 +5480,15 @@ do
 --   block   waits on for what has failed; fails itself when it was canceled
 --   cancel  is canceled
 --   run     waits for it no longer, as if it had been completed
-local Dependencies, Events, History, Place, Job, scope, key =
-  Qless.Dependencies, Qless.Events, Qless.History, Qless.Place, Qless.Job, Qless.scope, Qless.key
+local Record, Dependencies, Events, History, Place, Job, scope, key =
+  Qless.Record,
+  Qless.Dependencies,
+  Qless.Events,
+  Qless.History,
+  Qless.Place,
+  Qless.Job,
+  Qless.scope,
+  Qless.key
 
 local Cascade = {}
 Qless.Cascade = Cascade
@@ -3998,11 +5519,12 @@ local function policy_of(jid, other)
   return behind == other and 'run' or policy
 end
 
--- Cancels a job with all that belongs to it, and what hangs on it by its policy.
-function Cascade.cancel(jid)
+-- Cancels a job with all that belongs to it, and what hangs on it by its policy: because of the
+-- `dependency` or the `workflow` of this jid or id.
+function Cascade.cancel(jid, why, by)
   local record = Job.read(jid)
   if record then
-    Job.remove(jid, record)
+    Job.remove(jid, record, why, by)
     Cascade.follow(jid, 'gone')
   end
 end
@@ -4013,7 +5535,7 @@ local function fail(jid, other)
   Dependencies.unlink_all(jid)
   Place.leave(jid, record[1])
   call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
-  History.failed(jid, GROUP)
+  History.failed(jid, GROUP, nil, message)
   Qless.Outcome.write_failed(
     { jid = jid, queue = record[1], rare = record[2], state = 'depends' },
     GROUP,
@@ -4036,7 +5558,7 @@ local function visit_gone(jid)
       if policy == 'run' then
         Dependencies.free_if_last(dependent)
       elseif policy == 'cancel' then
-        Cascade.cancel(dependent)
+        Cascade.cancel(dependent, 'dependency', jid)
       else
         fail(dependent, jid)
       end
@@ -4056,7 +5578,7 @@ local function follow_some(jid, dependents)
       Dependencies.unlink(dependent, { jid })
       Dependencies.free_if_last(dependent)
     elseif policy == 'cancel' then
-      Cascade.cancel(dependent)
+      Cascade.cancel(dependent, 'dependency', jid)
     end
   end
   return true
@@ -4065,7 +5587,7 @@ end
 -- The job has failed: those that block stay where they are, so the rest is found by a cursor.
 local function visit_failed(jid)
   local name = key.job(jid)
-  local cursor = call('HGET', name, 'cascade') or '0'
+  local cursor = Record.text('cascade', call('HGET', name, 'cascade'), '0')
   local done
   repeat
     local part = math.min(PART, Dependencies.left())
@@ -4187,7 +5709,7 @@ function Ended.revived(jid, record)
     Workflow.moved(record.workflow, 'failed', 'waiting')
   end
   Spawned.goes_on(jid, record.spawners)
-  call('HDEL', key.job(jid), 'deadline', 'cascade')
+  call('HDEL', key.job(jid), 'deadline', 'fixed', 'cascade')
 end
 
 -- The job ran and goes on in this state: tried again, given back, or `moved` on to its next step.
@@ -4201,7 +5723,7 @@ function Ended.goes_on(job, state, moved)
     Workflow.moved(record[2], 'running', state)
   end
   if moved then
-    call('HDEL', key.job(job.jid), 'deadline')
+    call('HDEL', key.job(job.jid), 'deadline', 'fixed')
   end
 end
 
@@ -4221,8 +5743,8 @@ end
 -- put_options.lua
 do
 -- What a put may say of a job: each option checked, before anything is written.
-local Errors, Arguments, Unique, Workflow, scope =
-  Qless.Errors, Qless.Arguments, Qless.Unique, Qless.Workflow, Qless.scope
+local Errors, Arguments, Unique, Workflow, Circles, scope =
+  Qless.Errors, Qless.Arguments, Qless.Unique, Qless.Workflow, Qless.Circles, Qless.scope
 
 local PutOptions = {}
 Qless.PutOptions = PutOptions
@@ -4249,6 +5771,8 @@ for _, name in ipairs({
   'debounce',
   'debounce_max',
   'expires',
+  'at',
+  'expires_at',
   'workflow',
 }) do
   KEYED_OPTIONS[name], RARE[name] = true, true
@@ -4264,8 +5788,20 @@ local function check_rare(command, job)
     end
     job.on_failure = policy
   end
+  if job.at then
+    if job.delay ~= 0 then
+      Errors.argument(command, 'at says when the job is due: delay must be 0 with it')
+    end
+    local at = Arguments.number(command, 'at', job.at)
+    job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
+  end
   Unique.check(command, job)
-  if job.expires then
+  if job.expires_at then
+    if job.expires then
+      Errors.argument(command, 'expires and expires_at exclude each other')
+    end
+    job.deadline, job.fixed = Arguments.number(command, 'expires_at', job.expires_at), '1'
+  elseif job.expires then
     job.deadline = scope.now + Arguments.number(command, 'expires', job.expires)
   end
   if job.workflow then
@@ -4287,6 +5823,8 @@ local function check_common(command, job)
   job.depends = job.depends and Arguments.names(command, 'depends', job.depends)
   if job.depends then
     Arguments.bounded(command, #job.depends)
+    -- (It may be complete or not there yet: then its dependency on itself would seem to be satisfied.)
+    Circles.refuse_self(command, job.jid, job.depends)
   end
   if job.context then
     Arguments.object(command, 'context', job.context)
@@ -4331,8 +5869,9 @@ end
 -- store.lua
 do
 -- How a put is written down: the record, its places, its links; over an old record or as a new one.
-local Texts, Events, History, Place, Tags, Failures, Unique, Dependencies, Spawned, Needs, Job, scope, key =
+local Texts, Record, Events, History, Place, Tags, Failures, Unique, Dependencies, Spawned, Needs, Job, scope, key =
   Qless.Texts,
+  Qless.Record,
   Qless.Events,
   Qless.History,
   Qless.Place,
@@ -4345,20 +5884,33 @@ local Texts, Events, History, Place, Tags, Failures, Unique, Dependencies, Spawn
   Qless.Job,
   Qless.scope,
   Qless.key
-local Workflow = Qless.Workflow
+local Kept, Workflow, Samples = Qless.Kept, Qless.Workflow, Qless.Samples
 
 local Store = {}
 Qless.Store = Store
 
 local call, format, text_of = redis.call, string.format, Qless.Arguments.text_of
 
-local OLD =
-  { 'state', 'queue', 'worker', 'priority', 'tags', 'retries', 'failure', 'history', 'open', 'rare' }
+local OLD = {
+  'state',
+  'queue',
+  'worker',
+  'priority',
+  'tags',
+  'retries',
+  'failure',
+  'history',
+  'open',
+  'rare',
+  'time',
+  'waited',
+}
 
 -- The fields that few records have. A record that has one of them has `rare` as well, which is never
 -- taken away: where jobs end and start, the others are read only then. ('0': it has or had no more
 -- than the marks of a run, `grace` and `progress`.)
-local RARE = { 'unique', 'workflow', 'on_failure', 'deadline', 'first', 'behind', 'beyond', 'spawners' }
+local RARE =
+  { 'unique', 'workflow', 'on_failure', 'deadline', 'fixed', 'first', 'behind', 'beyond', 'spawners' }
 
 local function named(fields, values)
   local record = {}
@@ -4366,6 +5918,20 @@ local function named(fields, values)
     record[fields[n]] = values[n] or nil
   end
   return record
+end
+
+-- The fields of an old record that stay where a put says nothing of them.
+local KEPT = { 'priority', 'retries', 'history' }
+
+-- Takes out of a record what cannot be read; `old.gone` are the fields to be deleted.
+local function forget_bad(record, fields, old)
+  for _, field in ipairs(fields) do
+    if Record.is_bad(field, record[field]) then
+      record[field] = nil
+      old.gone = old.gone or {}
+      old.gone[#old.gone + 1] = field
+    end
+  end
 end
 
 -- What of an old record a put needs, or false.
@@ -4376,6 +5942,8 @@ function Store.read_old(jid)
   end
   local old = named(OLD, values)
   old.more = old.rare and named(RARE, call('HMGET', key.job(jid), unpack(RARE))) or {}
+  forget_bad(old.more, RARE, old)
+  forget_bad(old, KEPT, old)
   return old
 end
 
@@ -4396,7 +5964,9 @@ local function inherit(job, old)
     job.behind, job.beyond = more.behind, more.beyond
   end
   if old.state ~= 'failed' and old.state ~= 'complete' then
-    job.deadline = job.deadline or more.deadline
+    if not job.deadline then
+      job.deadline, job.fixed = more.deadline, more.fixed
+    end
   end
 end
 
@@ -4415,6 +5985,7 @@ local function clear_rare(job, old)
     'workflow',
     'on_failure',
     'deadline',
+    'fixed',
     'first',
     'behind',
     'beyond',
@@ -4422,11 +5993,17 @@ local function clear_rare(job, old)
   )
 end
 
+local function forget_result(jid)
+  if call('DEL', key.result(jid)) == 1 then
+    Kept.forget('result:' .. jid)
+  end
+end
+
 -- Undoes what the old record did elsewhere.
 local function clear_old(job, old, asking)
   local jid, queue, worker = job.jid, old.queue, old.worker
-  Tags.unindex(jid, cjson.decode(old.tags or '{}'))
-  if queue and queue ~= '' then
+  Tags.unindex_all(jid, old.tags)
+  if queue and old.state ~= 'complete' then
     Place.leave(jid, queue)
   end
   if worker and worker ~= '' then
@@ -4435,11 +6012,18 @@ local function clear_old(job, old, asking)
       Events.lock_lost(jid, worker)
     end
   end
-  if old.state == 'complete' then
+  local is_lost = not Record.is_state(old.state)
+  if old.state == 'complete' or is_lost then
     call('ZREM', key.completed(), jid)
     call('ZREM', key.releasing(), jid)
-  elseif old.state == 'failed' then
+  end
+  if old.state == 'failed' or is_lost then
     Failures.remove(jid, queue, old.failure)
+  elseif old.state == 'running' then
+    Samples.taken_away(queue, old.time, old.waited)
+  end
+  if Record.is_bad('failure', old.failure) then
+    call('HSET', key.job(jid), 'failure', '{}')
   end
   if job.replacing then
     Dependencies.unlink_all(jid)
@@ -4452,16 +6036,24 @@ local function clear_old(job, old, asking)
     'scheduled',
     'token',
     'progress',
+    'waited',
     'crashes',
     'unknown',
     'open',
-    'context'
+    'context',
+    'returned',
+    'cut',
+    'at',
+    'shifted'
   )
   if old.rare then
     clear_rare(job, old)
   end
+  if old.gone then
+    call('HDEL', key.job(jid), unpack(old.gone))
+  end
   if scope.live then
-    call('DEL', key.result(jid))
+    forget_result(jid)
   end
 end
 
@@ -4477,6 +6069,7 @@ local function write_rare(job, state)
   add('workflow', job.workflow)
   add('on_failure', job.on_failure ~= 'block' and job.on_failure)
   add('deadline', job.deadline and format('%.6f', job.deadline))
+  add('fixed', job.deadline and job.fixed)
   add('first', job.first and format('%.6f', job.first))
   add('behind', job.behind)
   add('beyond', job.beyond)
@@ -4502,6 +6095,10 @@ local function join(job, state)
   if job.workflow then
     Workflow.joined(job.workflow, job.jid, state)
   end
+end
+
+local function due(job)
+  return job.at or scope.now + job.delay
 end
 
 -- The record of a new job, in one command. Fields that change at every step come first.
@@ -4542,8 +6139,11 @@ local function write(job, state)
   if job.open == '1' then
     call('HSET', name, 'open', '1')
   end
+  if job.delay > 0 and job.at then
+    call('HSET', name, 'at', format('%.17g', job.at))
+  end
   if state == 'depends' and job.delay > 0 then
-    call('HSET', name, 'scheduled', format('%.17g', scope.now + job.delay))
+    call('HSET', name, 'scheduled', format('%.17g', due(job)))
   end
   if job.rare or (job.old and job.old.rare) then
     write_rare(job, state)
@@ -4553,10 +6153,10 @@ end
 
 -- What a put leaves open is as it was, or as it is with new jobs.
 local function complete_options(job, old)
-  job.priority = job.priority or (old and tonumber(old.priority)) or 0
-  job.retries = job.retries or (old and tonumber(old.retries)) or 5
+  job.priority = job.priority or (old and Record.read('priority', old.priority)) or 0
+  job.retries = job.retries or (old and Record.read('retries', old.retries)) or 5
   if not job.tags and old then
-    job.tags = cjson.decode(old.tags or '{}')
+    job.tags = Record.read('tags', old.tags, {})
   end
   job.tags_text = job.tags and #job.tags > 0 and Tags.text(job.tags) or '{}'
 end
@@ -4565,6 +6165,9 @@ end
 function Store.store(job, asking, tracked, batch)
   local jid, queue, old = job.jid, job.queue, job.old
   Events.put(jid, queue)
+  if job.was_canceled then
+    Qless.Canceled.forget(jid)
+  end
   if old and old.history then
     History.modernise(jid, old.history)
   end
@@ -4593,7 +6196,7 @@ function Store.store(job, asking, tracked, batch)
     Place.depends(jid, queue)
   elseif job.delay > 0 then
     write(job, 'scheduled')
-    Place.scheduled(jid, queue, scope.now + job.delay)
+    Place.scheduled(jid, queue, due(job))
   else
     write(job, 'waiting')
     if job.overdue then
@@ -4615,7 +6218,7 @@ end
 do
 -- What becomes of a put whose unique key another job holds: that one stands for it, or begins anew as
 -- this one, or this one waits behind it.
-local Errors, Unique, Store, key = Qless.Errors, Qless.Unique, Qless.Store, Qless.key
+local Errors, Record, Unique, Store, key = Qless.Errors, Qless.Record, Qless.Unique, Qless.Store, Qless.key
 
 local Conflict = {}
 Qless.Conflict = Conflict
@@ -4623,7 +6226,16 @@ Qless.Conflict = Conflict
 local call = redis.call
 
 -- What is of the job itself; the rest belongs to the one whose place it takes.
-local OWN = { jid = true, given = true, old = true, fresh = true, behind = true, first = true, spare = true }
+local OWN = {
+  jid = true,
+  given = true,
+  old = true,
+  was_canceled = true,
+  fresh = true,
+  behind = true,
+  first = true,
+  spare = true,
+}
 
 -- The job takes the place of one that was to be put by the same call.
 local function absorb(earlier, job)
@@ -4656,7 +6268,8 @@ local function replace(command, job, jid, coming)
   end
   local old = Store.read_old(jid)
   job.given, job.jid, job.old, job.fresh = job.jid, jid, old, true
-  Unique.push_back(job, tonumber(old.more.first))
+  job.was_canceled = nil
+  Unique.push_back(job, Record.read('first', old.more.first))
   local behind = old.more.behind
   if behind and call('SISMEMBER', key.dependencies(jid), behind) == 1 then
     job.behind = behind
@@ -4682,7 +6295,7 @@ function Conflict.settle(command, job, coming, taken)
     local jid, state = Unique.holder(text)
     local answer = jid and jid ~= job.jid and Unique.answer(command, job, jid, state)
     if jid == job.jid and job.old and Unique.is_pending(state) then
-      Unique.push_back(job, tonumber(job.old.more.first))
+      Unique.push_back(job, Record.read('first', job.old.more.first))
     elseif answer == 'keep' then
       job.instead, job.instead_gone = jid, not state
     elseif answer == 'replace' then
@@ -4723,8 +6336,10 @@ local call = redis.call
 -- Reads the old record: an existing job may be left alone.
 function Put.look(job)
   if job.old == nil then
-    -- Mostly there is none, and that is quickly asked.
-    job.old = call('EXISTS', key.job(job.jid)) == 1 and Store.read_old(job.jid)
+    -- Mostly there is none, and no record of a canceled one: that is quickly asked.
+    local found = call('EXISTS', key.job(job.jid), key.canceled_job(job.jid))
+    job.old = found > 0 and Store.read_old(job.jid)
+    job.was_canceled = found == 2 or found == 1 and not job.old
   end
   job.left_alone = job.absent == '1' and job.old and true
 end
@@ -4754,15 +6369,11 @@ function Put.prepare(command, job, coming, planned, how)
     Circles.refuse(command, job.jid, job.depends, planned)
     return
   end
-  for _, other in ipairs(job.depends) do
-    if other == job.jid then
-      Circles.refuse(command, job.jid, job.depends)
-    end
-  end
+  Circles.refuse_self(command, job.jid, job.depends)
 end
 
 local function one(command, args, i)
-  Arguments.given(command, 'worker', args[i])
+  Arguments.asking(command, args[i])
   if (#args - i - 5) % 2 ~= 0 and #args > i + 5 then
     Errors.argument(command, 'Odd number of additional args')
   end
@@ -4856,20 +6467,28 @@ local function parse_many(command, args, i)
   return jobs, jids, coming, has
 end
 
--- Is none of the jobs there yet? Mostly so, and then one question answers for all.
+-- Is none of the jobs there yet, and is there no canceled one at all? Mostly so, and then one question
+-- answers for all. -> the first, and which of them were canceled (or nil)
 local function all_new(jids)
-  local names = {}
+  local names = { key.canceled() }
   for n, jid in ipairs(jids) do
-    names[n] = key.job(jid)
+    names[n + 1] = key.job(jid)
   end
-  return #names == 0 or call('EXISTS', unpack(names)) == 0
+  local found = #jids > 0 and call('EXISTS', unpack(names)) or 0
+  if found == 0 then
+    return true
+  elseif found > 1 or call('EXISTS', names[1]) == 0 then
+    return false
+  end
+  return true, Qless.Canceled.among(jids)
 end
 
 -- Reads what there is of the jobs: some may be left alone.
-local function look_at_all(jobs, fresh, coming)
+local function look_at_all(jobs, jids, coming)
+  local fresh, canceled = all_new(jids)
   for _, job in ipairs(jobs) do
     if fresh then
-      job.old = false
+      job.old, job.was_canceled = false, canceled and canceled[job.jid]
     end
     Put.look(job)
     if job.left_alone then
@@ -4957,7 +6576,7 @@ end
 function Put.plan(command, args, i, how)
   how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
   local jobs, jids, coming, has = parse_many(command, args, i)
-  look_at_all(jobs, all_new(jids), coming)
+  look_at_all(jobs, jids, coming)
   local stands = has.unique and stand_ins(command, jobs, coming)
   if how and how.instead then
     stands = setmetatable(stands or {}, how.instead)
@@ -5025,7 +6644,7 @@ end
 
 -- put.many worker (jid queue klass data delay k (name value)*k)... -> as carry_out
 function Put.many(args, i)
-  local worker = Arguments.given('put.many', 'worker', args[i])
+  local worker = Arguments.asking('put.many', args[i])
   return Put.carry_out(Put.plan('put.many', args, i + 1), worker)
 end
 end
@@ -5033,8 +6652,16 @@ end
 -- lock.lua
 do
 -- The lock of a running job: who holds it, renewing it, taking it away.
-local Errors, Arguments, Config, Job, scope, key =
-  Qless.Errors, Qless.Arguments, Qless.Config, Qless.Job, Qless.scope, Qless.key
+local Errors, Record, Arguments, Config, Samples, Place, Job, scope, key =
+  Qless.Errors,
+  Qless.Record,
+  Qless.Arguments,
+  Qless.Config,
+  Qless.Samples,
+  Qless.Place,
+  Qless.Job,
+  Qless.scope,
+  Qless.key
 
 local Lock = {}
 Qless.Lock = Lock
@@ -5042,7 +6669,7 @@ Qless.Lock = Lock
 local call = redis.call
 
 -- What ends a run: the fields that a completion by its token needs, then those of every other end.
-local ENDING = { 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare' }
+local ENDING = { 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited' }
 local ENDING_OTHERWISE = {
   'worker',
   'state',
@@ -5056,6 +6683,7 @@ local ENDING_OTHERWISE = {
   'remaining',
   'priority',
   'crashes',
+  'waited',
 }
 
 -- Reads the running job's record, if `proof` shows that the caller holds it: the worker's name
@@ -5071,7 +6699,11 @@ function Lock.read(command, jid, proof, completing)
     return nil,
       nil,
       'LOCKLOST',
-      command .. '(): Job ' .. Errors.name(jid) .. ' is not currently running: ' .. state
+      command .. '(): Job ' .. Errors.name(jid) .. ' is not currently running: ' .. Place.state_now(
+        jid,
+        values[3],
+        state
+      )
   end
   if scope.keyed then
     if proof ~= values[4] then
@@ -5086,33 +6718,51 @@ function Lock.read(command, jid, proof, completing)
       'LOCKLOST',
       command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker: ' .. Errors.name(worker)
   end
+  values[3] = values[3] or ''
   return name, values
 end
 
--- The same as a table by name. -> nil, code, text if refused
+-- The same as a table by name; `bad` is the field that keeps the job from being run again, because it
+-- cannot be read, and `bad_text` what stands there. -> nil, code, text if refused
 function Lock.claim(command, jid, proof)
   local name, values, code, text = Lock.read(command, jid, proof)
   if code then
     return nil, code, text
   end
+  local bad, bad_text = Record.first_bad(ENDING_OTHERWISE, values)
+  if values[3] == '' then
+    bad, bad_text = 'queue', ''
+  end
   return {
     jid = jid,
     key = name,
+    bad = bad,
+    bad_text = bad_text,
     worker = values[1],
     queue = values[3],
-    time = tonumber(values[5]) or scope.now,
-    retries = values[6] or '0',
+    time = Record.read('time', values[5], scope.now),
+    retries = Record.text('retries', values[6], '0'),
     marked = values[7] or values[8],
     rare = values[9] or nil,
-    remaining = tonumber(values[10]) or 0,
-    priority = tonumber(values[11]) or 0,
-    crashes = tonumber(values[12]) or 0,
+    remaining = Record.read('remaining', values[10], 0),
+    priority = Record.read('priority', values[11], 0),
+    crashes = Record.read('crashes', values[12], 0),
+    waited = values[13] or nil,
   }
 end
 
+-- The run of a claimed job ends: counts that it was started, if it was. Then the job lay for `held`
+-- seconds in its worker's hands before; nobody says for how long if it only `runs` for certain.
+function Lock.count_start(job, held, runs)
+  job.held = held or Samples.held(job.waited)
+  if job.held or runs then
+    job.start = Samples.started(job.queue, job.time, job.waited, job.held or 0)
+  end
+end
+
 function Lock.holder(command, jid, proof)
-  Arguments.given(command, 'jid', jid)
-  Arguments.given(command, scope.keyed and 'token' or 'worker', proof)
+  Arguments.name(command, 'jid', jid)
+  Arguments.proof(command, proof)
   local job, code, text = Lock.claim(command, jid, proof)
   if not job then
     Errors.raise(code, text)
@@ -5178,9 +6828,9 @@ end
 
 -- spawn jid token worker (as put.many) -> as put.many
 function Spawn.spawn(args, i)
-  local jid, worker = Arguments.given('spawn', 'jid', args[i]), args[i + 2]
+  local jid, worker = Arguments.name('spawn', 'jid', args[i]), args[i + 2]
   Lock.holder('spawn', jid, args[i + 1])
-  Arguments.given('spawn', 'worker', worker)
+  Arguments.asking('spawn', worker)
   local plan = Put.plan('spawn', args, i + 3)
   if plan.coming[jid] then
     Errors.argument('spawn', 'job ' .. Errors.name(jid) .. ' cannot spawn itself')
@@ -5222,7 +6872,7 @@ local function expire(jids)
   for _, jid in ipairs(jids) do
     local tags = tagged and call('HGET', key.job(jid), 'tags')
     if tags and tags ~= '{}' then
-      Tags.unindex(jid, cjson.decode(tags))
+      Tags.unindex_all(jid, tags)
     end
     -- A job that was completed has no links any more.
     local at = #names
@@ -5276,15 +6926,19 @@ local Errors, Arguments, Events, Samples, Failures, History, Place, Needs, Circl
   Qless.Dependencies,
   Qless.Job,
   Qless.Lock
-local Expiry, Ended, scope, key = Qless.Expiry, Qless.Ended, Qless.scope, Qless.key
+local Kept, Stats, Expiry, Ended, scope, key =
+  Qless.Kept, Qless.Stats, Qless.Expiry, Qless.Ended, Qless.scope, Qless.key
 
 local Outcome = {}
 Qless.Outcome = Outcome
 
 local call, floor = redis.call, math.floor
 
--- The record of a completed job.
-function Outcome.write_complete(name, retries, data)
+-- The record of a completed job; `returned` is what keep_result says.
+function Outcome.write_complete(name, retries, data, returned)
+  if returned then
+    return Outcome.write_returned(name, retries, data, returned)
+  end
   call(
     'HSET',
     name,
@@ -5308,6 +6962,17 @@ function Outcome.write_complete(name, retries, data)
   end
 end
 
+-- The same in one command for a job that has returned something: a command more would cost more than a table.
+function Outcome.write_returned(name, retries, data, returned)
+  local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', Qless.Texts.time() }
+  fields[9], fields[10], fields[11], fields[12] = 'remaining', retries, 'queue', ''
+  fields[13], fields[14], fields[15], fields[16] = 'failure', '{}', 'returned', returned
+  if data then
+    fields[17], fields[18] = 'data', data
+  end
+  call('HSET', name, unpack(fields))
+end
+
 -- Forgets what belongs to a run that was completed. (Its token is stale by the job's new state.)
 function Outcome.forget_run(job)
   if job.marked then
@@ -5322,14 +6987,14 @@ end
 -- The same for a run that was not. `unknown` stays only from one unknown name to the next.
 local function forget_all(job)
   if job.unknown then
-    call('HDEL', key.job(job.jid), 'grace', 'progress')
+    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited')
   else
-    call('HDEL', key.job(job.jid), 'grace', 'progress', 'unknown')
+    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited', 'unknown')
   end
 end
 
-local function finish(job, data)
-  Outcome.write_complete(job.key, job.retries, data)
+local function finish(job, data, returned)
+  Outcome.write_complete(job.key, job.retries, data, returned)
   call('ZADD', key.completed(), scope.now, job.jid)
   Ended.completed({ job.jid }, { job.rare and job.jid }) -- which reads the record, so before it may go
   Expiry.after(1)
@@ -5384,22 +7049,32 @@ function Outcome.advance(job, to, delay, depends, data, needs, beyond)
   return state
 end
 
-local COMPLETE_OPTIONS = { next = true, delay = true, depends = true, result = true, result_ttl = true }
+local COMPLETE_OPTIONS =
+  { next = true, delay = true, depends = true, result = true, result_ttl = true, held = true }
 
 -- Seconds; the server refuses times to live that it cannot count in milliseconds.
 local LONGEST_TTL = 2 ^ 31
 
-function Outcome.keep_result(jid, result, ttl)
-  if result and result ~= '' then
-    call('SET', key.result(jid), result, 'EX', math.min(ttl, LONGEST_TTL))
+-- -> what the record says of it, that of a complete job for as long as it is complete: when it expires, which
+-- run returned it; nil if there is nothing
+function Outcome.keep_result(jid, token, result, ttl)
+  if not result or result == '' then
+    return nil
   end
+  ttl = math.min(ttl, LONGEST_TTL)
+  call('SET', key.result(jid), result, 'EX', ttl)
+  local time = Kept.note('result:' .. jid, #result, ttl)
+  return time and result ~= 'null' and Qless.Texts.whole(time) .. ' ' .. token or nil
 end
+
+-- With KEYS these commands may be told for how many seconds the job lay in its worker's hands before it
+-- was started, as settle is.
 
 -- complete jid worker queue data [pairs]
 function Outcome.complete(args, i)
-  local jid, proof = Arguments.given('complete', 'jid', args[i]), args[i + 1]
-  local queue, data = Arguments.given('complete', 'queue', args[i + 2]), args[i + 3]
-  Arguments.given('complete', 'worker', proof)
+  local jid, proof = Arguments.name('complete', 'jid', args[i]), args[i + 1]
+  local queue, data = Arguments.name('complete', 'queue', args[i + 2]), args[i + 3]
+  Arguments.proof('complete', proof)
   Arguments.json('complete', 'data', data)
   local options = Arguments.options('complete', args, i + 4, COMPLETE_OPTIONS)
   local to, delay, depends = options.next, options.delay, options.depends
@@ -5414,6 +7089,7 @@ function Outcome.complete(args, i)
     Arguments.json('complete', 'result', result, Arguments.text_bytes)
     ttl = Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
   end
+  local held = scope.keyed and Arguments.held('complete', options.held)
   local job = Lock.holder('complete', jid, proof)
   if job.queue ~= queue then
     Errors.raise(
@@ -5426,12 +7102,17 @@ function Outcome.complete(args, i)
     needs = depends
     depends, beyond = Dependencies.open_for('complete', jid, depends)
     Circles.refuse('complete', jid, depends)
+    if job.bad then
+      Qless.Corrupt.fail(jid, job.bad, job.bad_text)
+      return 'failed'
+    end
   end
 
-  History.done(jid)
+  Lock.count_start(job, held, true)
+  History.ended(jid, 'done', job)
   Lock.release(job)
-  Samples.add('run', job.queue, scope.now - job.time)
-  Outcome.keep_result(jid, result, ttl)
+  Samples.add('run', job.queue, scope.now - job.start)
+  local returned = Outcome.keep_result(jid, proof, result, ttl)
   if Job.is_tracked(jid) then
     Events.tracked('completed', jid)
   end
@@ -5441,7 +7122,7 @@ function Outcome.complete(args, i)
   end
   Events.completed(jid, job.queue)
   Outcome.forget_run(job)
-  finish(job, data)
+  finish(job, data, returned)
   return 'complete'
 end
 
@@ -5474,20 +7155,25 @@ function Outcome.fail_now(job, group, message)
     Events.tracked('failed', jid)
   end
   Lock.release(job)
-  History.failed(jid, group, job.worker)
+  History.ended(jid, 'failed', job, group, message)
   Outcome.write_failed(job, group, message, floor(scope.now), job.worker)
 end
 
--- fail jid worker group message [data]
+-- fail jid worker group message [data]; with KEYS also [data [held]], where '' is no data
 function Outcome.fail(args, i)
-  local jid, proof = Arguments.given('fail', 'jid', args[i]), args[i + 1]
-  Arguments.given('fail', 'worker', proof)
+  local jid, proof = Arguments.name('fail', 'jid', args[i]), args[i + 1]
+  Arguments.proof('fail', proof)
   local group = Arguments.given('fail', 'group', args[i + 2])
   local message, data = Outcome.message('fail', args[i + 3]), args[i + 4]
+  local held = scope.keyed and Arguments.held('fail', args[i + 5])
+  if held and data == '' then
+    data = nil
+  end
   if data then
     Arguments.json('fail', 'data', data)
   end
   local job = Lock.holder('fail', jid, proof)
+  Lock.count_start(job, held, true)
   Outcome.fail_now(job, group, message)
   if data then
     call('HSET', key.job(jid), 'data', data)
@@ -5544,6 +7230,10 @@ function Outcome.retry_now(job, queue, delay, group, message)
   job.remaining = job.remaining - 1
   Lock.release(job)
   if job.remaining >= 0 then
+    History.ended(jid, 'retried', job, group, message, delay)
+    if scope.keyed then
+      Stats.count(job.queue, 'retried', 1)
+    end
     local failure = message
       and cjson.encode({
         group = group or '',
@@ -5555,8 +7245,9 @@ function Outcome.retry_now(job, queue, delay, group, message)
     return job.remaining
   end
   call('HSET', key.job(jid), 'remaining', -1)
-  group = group or 'failed-retries-' .. job.queue
-  History.failed(jid, group)
+  group = group or 'failed-retries-' .. queue
+  -- (The protocol names no worker here.)
+  History.ended(jid, 'failed', scope.keyed and job or {}, group, message)
   if Job.is_tracked(jid) then
     Events.tracked('failed', jid)
   end
@@ -5568,35 +7259,157 @@ function Outcome.retry_now(job, queue, delay, group, message)
   return -1
 end
 
--- retry jid queue worker [delay] [group] [message]
+-- retry jid queue worker [delay] [group] [message]; with KEYS also [held], where group and message may
+-- both be ''
 function Outcome.retry(args, i)
-  local jid = Arguments.given('retry', 'jid', args[i])
+  local jid = Arguments.name('retry', 'jid', args[i])
   local queue = Arguments.queue('retry', args[i + 1])
-  local proof = Arguments.given('retry', 'worker', args[i + 2])
+  local proof = Arguments.proof('retry', args[i + 2])
   local delay = Arguments.number('retry', 'delay', args[i + 3] or '0')
   local group, message = args[i + 4], args[i + 5]
+  local held = scope.keyed and Arguments.held('retry', args[i + 6])
+  if held and group == '' and message == '' then
+    group, message = nil, nil
+  end
   if message then
     Outcome.message('retry', message)
   end
   local job = Lock.holder('retry', jid, proof)
+  if job.bad then
+    Qless.Corrupt.fail(jid, job.bad, job.bad_text)
+    return -1
+  end
+  Lock.count_start(job, held, true)
   return Outcome.retry_now(job, queue, delay, group, message)
 end
 
--- release jid token [delay]: back into its queue and its place there, no retry used up
+-- release jid token [delay [held]]: back into its queue and its place there, no retry used up
 function Outcome.release(args, i)
   local delay = Arguments.number('release', 'delay', args[i + 2] or '0')
+  local held = Arguments.held('release', args[i + 3])
   local job = Lock.holder('release', args[i], args[i + 1])
+  if job.bad then
+    Qless.Corrupt.fail(job.jid, job.bad, job.bad_text)
+    return 1
+  end
+  Lock.count_start(job, held)
+  History.ended(job.jid, 'returned', job, nil, nil, delay)
   Lock.release(job)
   Outcome.back(job, job.queue, delay, nil, true)
   return 1
 end
 end
 
+-- corrupt.lua
+do
+-- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
+-- they nor their queue are lost; and begin anew with defaults when somebody wants them to.
+local Record, Events, Tags, History, Place, Dependencies, Job, Outcome, scope, key =
+  Qless.Record,
+  Qless.Events,
+  Qless.Tags,
+  Qless.History,
+  Qless.Place,
+  Qless.Dependencies,
+  Qless.Job,
+  Qless.Outcome,
+  Qless.scope,
+  Qless.key
+
+local Corrupt = {}
+Qless.Corrupt = Corrupt
+
+local call = redis.call
+
+local GROUP = 'corrupt-record'
+
+local ENDED = { failed = true, complete = true }
+
+-- Fails a job that has not ended, because of this field with this text. `place` is the queue in whose
+-- hands it was, if the caller knows that.
+function Corrupt.fail(jid, field, text, place)
+  local record = call('HMGET', key.job(jid), 'state', 'queue', 'worker', 'rare')
+  local was, queue, worker = record[1], record[2] or place or '', record[3] or ''
+  if ENDED[was] then
+    return
+  end
+  was = Record.read('state', was, 'waiting')
+  local message = Record.words(field, text or '')
+  scope.touched = true
+  Place.leave(jid, queue)
+  if place and place ~= queue then
+    Place.leave(jid, place)
+  end
+  Job.unhold(jid, worker)
+  if was == 'running' and worker ~= '' then
+    Events.lock_lost(jid, worker)
+  elseif was == 'depends' then
+    Dependencies.unlink_all(jid)
+  end
+  call('HSET', key.job(jid), 'queue', queue)
+  call('HDEL', key.job(jid), 'token', 'open')
+  History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
+  Outcome.write_failed(
+    { jid = jid, queue = queue, rare = record[4], state = was },
+    GROUP,
+    message,
+    math.floor(scope.now)
+  )
+  if Job.is_tracked(jid) then
+    Events.tracked('failed', jid)
+  end
+  Events.failed(jid, GROUP, message, worker)
+end
+
+-- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
+-- at all it fails. -> whether it was so
+function Corrupt.look_at_state(jid, state, queue)
+  if Record.is_state(state) or call('EXISTS', key.job(jid)) == 0 then
+    return false
+  end
+  Corrupt.fail(jid, 'state', state or '', queue)
+  return true
+end
+
+-- What takes the place of what cannot be read; of the others nothing does.
+local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
+
+local OTHERS = { 'beyond', 'first', 'unknown', 'cascade', 'at' }
+
+-- A failed job is to begin anew: puts defaults in the place of what cannot be read, in its record and
+-- in the one given, which Job.read has made.
+function Corrupt.mend(record)
+  local jid, mended = record.jid, {}
+  if record.rare then
+    for n, text in ipairs(call('HMGET', key.job(jid), unpack(OTHERS))) do
+      record[OTHERS[n]] = text or nil
+    end
+  end
+  for _, field in ipairs(Record.fields) do
+    if Record.is_bad(field, record[field]) then
+      mended[#mended + 1] = cjson.encode(field)
+      if field == 'tags' then
+        Tags.unindex_all(jid, record.tags)
+      end
+      record[field] = DEFAULTS[field]
+      if DEFAULTS[field] then
+        call('HSET', key.job(jid), field, DEFAULTS[field])
+      else
+        call('HDEL', key.job(jid), field)
+      end
+    end
+  end
+  if #mended > 0 then
+    History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
+  end
+end
+end
+
 -- ticks.lua
 do
 -- Ticks of a schedule: which of them are made up for, and the job that one puts.
-local Tags, History, Place, Minutes, scope, key =
-  Qless.Tags, Qless.History, Qless.Place, Qless.Minutes, Qless.scope, Qless.key
+local Record, Tags, History, Place, Minutes, scope, key =
+  Qless.Record, Qless.Tags, Qless.History, Qless.Place, Qless.Minutes, Qless.scope, Qless.key
 
 local Ticks = {}
 Qless.Ticks = Ticks
@@ -5637,7 +7450,7 @@ local function write_rare(record, child)
     call('HSET', name, 'context', record.context)
   end
   if record.expires then
-    call('HSET', name, 'deadline', format('%.17g', scope.now + tonumber(record.expires)), 'rare', '1')
+    call('HSET', name, 'deadline', format('%.17g', scope.now + Record.number(record.expires)), 'rare', '1')
   end
   if record.unique then
     -- The key names the job put last, until that one has ended.
@@ -5646,8 +7459,10 @@ local function write_rare(record, child)
   end
 end
 
--- Puts the job of a tick, without a word. `record` is that of the schedule.
+-- Puts the job of a tick, without a word. `record` is that of the schedule, in which everything can be
+-- read (Record.bad_schedule).
 function Ticks.put(record, child, time)
+  Qless.Canceled.forget(child)
   call(
     'HSET',
     key.job(child),
@@ -5681,12 +7496,12 @@ function Ticks.put(record, child, time)
   if record.context or record.expires or record.unique then
     write_rare(record, child)
   end
-  local tags = cjson.decode(record.tags)
+  local tags = Record.read('tags', record.tags, {})
   if #tags > 0 then
     Tags.index(child, tags)
   end
   History.put(child, record.queue, time)
-  Place.work(child, record.queue, tonumber(record.priority), time)
+  Place.work(child, record.queue, Record.number(record.priority), time)
   Minutes.count(record.queue, 'put', 1)
 end
 end
@@ -5823,8 +7638,9 @@ end
 do
 -- Schedules of both kinds: interval ones, which are recurring jobs' templates, and cron ones.
 -- One id names one schedule. Here they are made, changed, paused and removed.
-local Errors, Arguments, Definition, Place, Ticks, Clock, Wake, Events, scope, key =
+local Errors, Record, Arguments, Definition, Place, Ticks, Clock, Wake, Events, scope, key =
   Qless.Errors,
+  Qless.Record,
   Qless.Arguments,
   Qless.Definition,
   Qless.Place,
@@ -5856,6 +7672,8 @@ local OURS = {
   'paused',
   'edited',
   'declared',
+  'trouble',
+  'since',
 }
 
 local function unknown(command, id)
@@ -5882,8 +7700,10 @@ function Schedules.read(id)
     record[fields[n]] = fields[n + 1]
   end
   record.jid, record.tags = id, record.tags or '{}'
-  record.place = record.cron and key.schedules() or key.place(record.queue, 'recur')
-  record.due = tonumber(record.paused or call('ZSCORE', record.place, id) or scope.now)
+  record.place = record.cron and key.schedules() or key.place(record.queue or '', 'recur')
+  record.due = Record.number(record.paused)
+    or (record.trouble and not record.cron and Record.number(record.since))
+    or tonumber(call('ZSCORE', record.place, id) or scope.now)
   return record
 end
 
@@ -5897,7 +7717,8 @@ local function after_now(due, interval)
     return due
   end
   local next = due + ceil((scope.now - due) / interval) * interval
-  return next > scope.now and next or next + interval
+  next = next > scope.now and next or next + interval
+  return math.min(next, scope.now + interval) -- (what is divided by very little is infinite)
 end
 
 -- When a changed interval goes on: it keeps its rhythm, and what is due stays due.
@@ -5905,8 +7726,10 @@ local function next_of_interval(made, old)
   if not old or old.cron or (made.offset and made.offset ~= tonumber(old.offset)) then
     return scope.now + (made.offset or 0)
   end
-  local before = tonumber(old.interval)
-  if made.interval == before or old.due <= scope.now then
+  local before = Record.read('interval', old.interval)
+  if not before then
+    return math.max(old.due, scope.now)
+  elseif made.interval == before or old.due <= scope.now then
     return old.due
   end
   return after_now(old.due - before + made.interval, made.interval)
@@ -5977,8 +7800,9 @@ local function store(made, old)
     made.backlog = made.backlog or 0
   end
   made.place = made.cron and key.schedules() or key.place(made.queue, 'recur')
-  made.count = old and old.count or made.cron and 0 or Qless.Recurring.last_child(id)
-  made.last, made.paused = old and old.last, old and old.paused and format('%.17g', due)
+  made.count = old and Record.text('count', old.count) or made.cron and 0 or Qless.Recurring.last_child(id)
+  made.last, made.paused =
+    old and Record.number(old.last) and old.last, old and old.paused and format('%.17g', due)
   if old then
     drop(old)
   end
@@ -6051,6 +7875,17 @@ function Schedules.set(args, i)
   return reply
 end
 
+-- Nothing is made of a record that cannot be read.
+local function refuse_unreadable(command, record, remedy)
+  local field, text = Record.bad_schedule(record)
+  if field and field ~= 'count' then
+    Errors.raise(
+      'STATE',
+      command .. '(): Schedule ' .. Errors.name(record.jid) .. ': ' .. Record.words(field, text) .. remedy
+    )
+  end
+end
+
 -- schedule.update id name value ...: an operator's changes
 function Schedules.update(args, i)
   local old = must_read('schedule.update', args[i])
@@ -6061,7 +7896,8 @@ function Schedules.update(args, i)
   local given =
     Definition.lay_over('schedule.update', made, args, i + 1, { owner = true, declared = true, force = true })
   Definition.settle_kind('schedule.update', made, given)
-  made.interval, made.offset = tonumber(made.interval), tonumber(made.offset)
+  refuse_unreadable('schedule.update', made, ': give it anew')
+  made.interval, made.offset = Record.number(made.interval), Record.number(made.offset)
   made.edited = made.owner and '1' or nil
   store(made, old)
 end
@@ -6102,7 +7938,8 @@ end
 local function resume(record)
   local name, due = record_name(record), record.due
   if not record.cron then
-    due = after_now(due, tonumber(record.interval))
+    local interval = Record.read('interval', record.interval)
+    due = interval and after_now(due, interval) or scope.now
   elseif due <= scope.now then
     due = Ticks.none_yet(scope.now)
     call('HSET', name, 'since', format('%.17g', scope.now))
@@ -6127,6 +7964,10 @@ end
 -- schedule.run id -> the jid of the job that is put now, outside the rhythm
 function Schedules.run(args, i)
   local record = must_read('schedule.run', args[i])
+  refuse_unreadable('schedule.run', record, '')
+  if Record.is_bad('count', record.count) then
+    call('HSET', record_name(record), 'count', 0)
+  end
   local child
   repeat
     child = record.jid .. '@run-' .. Clock.draw()
@@ -6167,8 +8008,8 @@ end
 -- recurring.lua
 do
 -- Recurring jobs: templates, and the jobs they spawn when their time comes.
-local Errors, Arguments, Place, Tags, Ticks, scope, key =
-  Qless.Errors, Qless.Arguments, Qless.Place, Qless.Tags, Qless.Ticks, Qless.scope, Qless.key
+local Errors, Record, Arguments, Place, Tags, Ticks, scope, key =
+  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Place, Qless.Tags, Qless.Ticks, Qless.scope, Qless.key
 
 local Recurring = {}
 Qless.Recurring = Recurring
@@ -6237,7 +8078,7 @@ function Recurring.recur(args, i)
     'type',
     'interval',
     'count',
-    old[2] or Recurring.last_child(jid),
+    Record.text('count', old[2]) or Recurring.last_child(jid),
     'interval',
     interval,
     'retries',
@@ -6253,7 +8094,7 @@ function Recurring.recur(args, i)
 end
 
 local function load(command, jid)
-  Arguments.given(command, 'jid', jid)
+  Arguments.name(command, 'jid', jid)
   local record, fields = {}, call('HGETALL', key.template(jid))
   if #fields == 0 then
     Errors.raise('NOJOB', command .. '(): Recurring job ' .. Errors.name(jid) .. ' does not exist')
@@ -6266,7 +8107,7 @@ end
 
 -- recur.get jid
 function Recurring.get(args, i)
-  local jid = Arguments.given('recur.get', 'jid', args[i])
+  local jid = Arguments.name('recur.get', 'jid', args[i])
   if call('EXISTS', key.template(jid)) == 0 then
     return nil
   end
@@ -6276,13 +8117,13 @@ function Recurring.get(args, i)
     klass = record.klass,
     state = record.state,
     queue = record.queue,
-    priority = tonumber(record.priority),
-    interval = tonumber(record.interval),
-    retries = tonumber(record.retries),
-    count = tonumber(record.count),
+    priority = Record.number(record.priority),
+    interval = Record.number(record.interval),
+    retries = Record.number(record.retries),
+    count = Record.number(record.count),
     data = record.data,
-    tags = cjson.decode(record.tags),
-    backlog = tonumber(record.backlog or '0'),
+    tags = Record.read('tags', record.tags, {}),
+    backlog = Record.number(record.backlog) or 0,
   })
 end
 
@@ -6318,8 +8159,9 @@ local function move(record, jid, queue)
   if record.paused then
     return
   end
-  local due = call('ZSCORE', key.place(record.queue, 'recur'), jid)
-  call('ZREM', key.place(record.queue, 'recur'), jid)
+  local old = key.place(record.queue or '', 'recur')
+  local due = call('ZSCORE', old, jid)
+  call('ZREM', old, jid)
   call('ZADD', key.place(queue, 'recur'), due or scope.now, jid)
   Qless.Wake.due(queue, tonumber(due) or scope.now)
 end
@@ -6327,10 +8169,11 @@ end
 -- A changed interval shifts what comes next.
 local function shift(record, jid, by)
   if record.paused then
-    call('HSET', key.template(jid), 'paused', format('%.17g', tonumber(record.paused) + by))
+    local paused = Record.number(record.paused) or scope.now
+    call('HSET', key.template(jid), 'paused', format('%.17g', paused + by))
     return
   end
-  local due = call('ZINCRBY', key.place(record.queue, 'recur'), by, jid)
+  local due = call('ZINCRBY', key.place(record.queue or '', 'recur'), by, jid)
   Qless.Wake.due(record.queue, tonumber(due))
 end
 
@@ -6351,7 +8194,7 @@ function Recurring.update(args, i)
     if name == 'queue' then
       move(record, jid, value)
     elseif name == 'interval' then
-      shift(record, jid, value - tonumber(record.interval))
+      shift(record, jid, value - Record.read('interval', record.interval, value))
     end
     record[name] = value
     call('HSET', key.template(jid), name, value)
@@ -6362,7 +8205,8 @@ end
 local function retag(command, args, i, combine)
   local jid = args[i]
   local record = load(command, jid)
-  local tags = Arguments.few_tags(command, combine(cjson.decode(record.tags), Tags.rest(args, i + 1)))
+  local tags =
+    Arguments.few_tags(command, combine(Record.read('tags', record.tags, {}), Tags.rest(args, i + 1)))
   local text = Tags.text(tags)
   call('HSET', key.template(jid), 'tags', text)
   return text
@@ -6380,7 +8224,7 @@ end
 
 -- unrecur jid
 function Recurring.unrecur(args, i)
-  local jid = Arguments.given('unrecur', 'jid', args[i])
+  local jid = Arguments.name('unrecur', 'jid', args[i])
   local queue = call('HGET', key.template(jid), 'queue')
   if queue then
     call('ZREM', key.place(queue, 'recur'), jid)
@@ -6399,7 +8243,7 @@ local function next_child(jid, count)
 end
 
 local function spawn_one(record, jid, time)
-  local child, count = next_child(jid, tonumber(record.count))
+  local child, count = next_child(jid, Record.number(record.count))
   record.count, record.last = count, time
   Ticks.put(record, child, time)
 end
@@ -6416,7 +8260,7 @@ end
 
 -- Not all ticks are to be made up for. -> how many jobs were spawned
 local function spawn_chosen(queue, jid, record, due)
-  local interval = tonumber(record.interval)
+  local interval = Record.number(record.interval)
   local last = due + floor((scope.now - due) / interval) * interval
   local chosen, next = Ticks.choose(record.missed, due, due + interval, last, last + interval)
   if chosen then
@@ -6426,18 +8270,37 @@ local function spawn_chosen(queue, jid, record, due)
   return chosen and 1 or 0
 end
 
+local AGAIN = 60 -- seconds until a template that cannot be read is looked at again
+
+-- Leaves a template for later, so that it does not stand before others. What has fallen due stays due.
+local function put_off(queue, jid, record, due, words)
+  if scope.live then
+    call('HSET', key.template(jid), 'trouble', words, 'since', record.since or format('%.17g', due))
+  end
+  call('ZADD', key.place(queue, 'recur'), scope.now + AGAIN, jid)
+end
+
 -- Spawns what is due of one template, at most `wanted` jobs. -> how many
 local function spawn(queue, jid, due, wanted)
   local record = load('pop', jid)
+  local field, text = Record.bad_schedule(record)
+  if field then
+    put_off(queue, jid, record, due, Record.words(field, text))
+    return 0
+  elseif record.trouble then
+    due = Record.read('since', record.since, due)
+    call('HDEL', key.template(jid), 'trouble', 'since')
+  end
   if record.missed and record.missed ~= 'all' then
     return spawn_chosen(queue, jid, record, due)
   end
-  local interval, backlog = tonumber(record.interval), tonumber(record.backlog) or 0
+  local interval, backlog = Record.number(record.interval), Record.number(record.backlog) or 0
   local time, spawned = record.missed and due or floor(due), 0 -- qless drops the fraction
   if backlog > 0 then
     local missed = (scope.now - time) / interval
     if missed > backlog then
-      time = time + math.ceil(missed - backlog) * interval
+      -- (What is divided by very little is infinite.)
+      time = math.min(time + math.ceil(missed - backlog) * interval, scope.now + interval)
     end
   end
   while time <= scope.now and spawned < wanted do
@@ -6472,7 +8335,8 @@ end
 -- pausing.lua
 do
 -- Pausing queues: none of their jobs are handed out; and why, for people.
-local Errors, Arguments, scope, key = Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
+local Errors, Record, Arguments, scope, key =
+  Qless.Errors, Qless.Record, Qless.Arguments, Qless.scope, Qless.key
 
 local Pausing = {}
 Qless.Pausing = Pausing
@@ -6480,6 +8344,13 @@ Qless.Pausing = Pausing
 local call = redis.call
 
 local REASON, BY = 500, 255 -- bytes
+
+-- Those that clear away take the names of whatever there may be; the others check them first.
+local function check_names(command, args, i)
+  for n = i, #args do
+    Arguments.name(command, 'queue', args[n])
+  end
+end
 
 -- Does it for each queue named, when all of the names are looked at.
 function Pausing.each_queue(command, args, i, act)
@@ -6497,7 +8368,7 @@ end
 -- What is known of the pause of a paused queue: reason, by, at; or nil.
 function Pausing.known(queue)
   local text = call('HGET', key.paused_reasons(), queue)
-  return text and cjson.decode(text) or nil
+  return Record.read('meta', text)
 end
 
 -- -> whether the queue was not paused. What an earlier pause left behind (a foreign script has ended
@@ -6512,6 +8383,7 @@ end
 
 -- pause queue...
 function Pausing.pause(args, i)
+  check_names('pause', args, i)
   Pausing.each_queue('pause', args, i, pause)
 end
 
@@ -6526,6 +8398,7 @@ end
 -- queue.pause reason by queue...: a queue that is paused keeps its reason unless there is a new one
 function Pausing.pause_with(args, i)
   local reason, by = short('reason', args[i], REASON), short('by', args[i + 1], BY)
+  check_names('queue.pause', args, i + 2)
   local text = cjson.encode({ reason = reason, by = by, at = scope.now })
   Pausing.each_queue('queue.pause', args, i + 2, function(queue)
     if pause(queue) or reason ~= '' then
@@ -6550,10 +8423,12 @@ end
 -- queue.lua
 do
 -- Queues: what is in them, the lists of their jobs, forgetting them.
-local Errors, Arguments, Place, Job, Pausing, Recurring, scope, key =
+local Errors, Record, Arguments, Place, Canceled, Job, Pausing, Recurring, scope, key =
   Qless.Errors,
+  Qless.Record,
   Qless.Arguments,
   Qless.Place,
+  Qless.Canceled,
   Qless.Job,
   Qless.Pausing,
   Qless.Recurring,
@@ -6577,10 +8452,12 @@ function Queue.move_due(queue, wanted)
   for n = 1, #due, 2 do
     local jid = due[n]
     local record = call('HMGET', key.job(jid), 'priority', 'state')
-    if record[2] then
+    if Record.is_state(record[2]) then
       call('HSET', key.job(jid), 'state', 'waiting')
       Place.ready_since(jid, tonumber(due[n + 1]))
-      Place.work(jid, queue, tonumber(record[1]) or 0)
+      Place.work(jid, queue, Record.read('priority', record[1], 0))
+    else
+      Qless.Corrupt.look_at_state(jid, record[2], queue)
     end
     moved[#moved + 1] = jid
   end
@@ -6592,7 +8469,7 @@ end
 local function counts(queue)
   local due = 0
   if scope.reading then
-    due = call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', scope.now)
+    due = Place.count_due(queue)
   else
     Queue.move_due(queue, Arguments.most)
   end
@@ -6620,7 +8497,7 @@ end
 -- queues [queue]
 function Queue.show(args, i)
   if args[i] then
-    return cjson.encode(counts(args[i]))
+    return cjson.encode(counts(Arguments.name('queues', 'queue', args[i])))
   end
   local all = {}
   for n, queue in ipairs(Queue.names()) do
@@ -6654,7 +8531,7 @@ local function waiting(queue, offset, count)
   local missing = count - #jids
   if missing > 0 then
     local before = math.max(0, offset - call('ZCARD', work))
-    for _, jid in ipairs(page(key.place(queue, 'scheduled'), '-inf', scope.now, before, missing)) do
+    for _, jid in ipairs(Place.list_due(queue, before, missing)) do
       jids[#jids + 1] = jid
     end
   end
@@ -6685,25 +8562,31 @@ function Queue.part(state, queue, offset, count)
 end
 
 -- jobs complete [offset count]   jobs running|stalled|scheduled|depends|recurring queue [offset count]
--- With KEYS also: jobs waiting queue [offset count]
+-- With KEYS also: jobs waiting queue [offset count]   jobs canceled [offset count]
 function Queue.jobs(args, i)
   local state = Arguments.given('jobs', 'state', args[i])
-  if state == 'complete' then
+  if state == 'complete' or state == 'canceled' and scope.keyed then
     local offset, count = Arguments.offset('jobs', args[i + 1]), Arguments.count('jobs', args[i + 2], 25)
+    if state == 'canceled' then
+      return Canceled.part(offset, count)
+    end
+    count = count < 0 and Arguments.most or count
     return call('ZREVRANGEBYSCORE', key.completed(), '+inf', '-inf', 'LIMIT', offset, count)
   end
   if not LISTS[state] and not (state == 'waiting' and scope.keyed) then
     Errors.argument('jobs', 'Unknown type ' .. Errors.name(state))
   end
-  local queue = Arguments.given('jobs', 'queue', args[i + 1])
+  local queue = Arguments.name('jobs', 'queue', args[i + 1])
   local offset, count = Arguments.offset('jobs', args[i + 2]), Arguments.count('jobs', args[i + 3], 25)
   return Queue.part(state, queue, offset, count)
 end
 
--- jobs.count complete: how many are kept
+-- jobs.count complete|canceled: how many are kept
 function Queue.count_jobs(args, i)
   local state = Arguments.given('jobs.count', 'state', args[i])
-  if state ~= 'complete' then
+  if state == 'canceled' then
+    return Canceled.count()
+  elseif state ~= 'complete' then
     Errors.argument('jobs.count', 'Unknown type ' .. Errors.name(state))
   end
   return call('ZCARD', key.completed())
@@ -6711,7 +8594,7 @@ end
 
 -- length queue
 function Queue.length(args, i)
-  local queue = Arguments.given('length', 'queue', args[i])
+  local queue = Arguments.name('length', 'queue', args[i])
   return call('ZCARD', key.place(queue, 'locks'))
     + call('ZCARD', key.place(queue, 'work'))
     + call('ZCARD', key.place(queue, 'scheduled'))
@@ -6733,9 +8616,10 @@ local IN_PLACE = {
 }
 
 local function refuse_if_used(queue, schedules)
-  local found = {}
+  local found, due = {}, scope.keyed and Place.count_due(queue) or 0
+  local moved = { work = due, scheduled = -due }
   for _, place in ipairs(PLACES) do
-    local number = call('ZCARD', key.place(queue, place))
+    local number = call('ZCARD', key.place(queue, place)) + (moved[place] or 0)
     if number > 0 then
       found[#found + 1] = number .. ' ' .. IN_PLACE[place]
     end
@@ -6766,7 +8650,7 @@ end
 
 -- peek queue count
 function Queue.peek(args, i)
-  local queue = Arguments.given('peek', 'queue', args[i])
+  local queue = Arguments.name('peek', 'queue', args[i])
   local count = Arguments.count('peek', Arguments.given('peek', 'count', args[i + 1]))
   if count <= 0 then
     return '{}'
@@ -6782,7 +8666,7 @@ function Queue.peek(args, i)
       jids[#jids + 1] = jid
     end
     if scope.reading and #jids < count then
-      for _, jid in ipairs(page(key.place(queue, 'scheduled'), '-inf', scope.now, 0, count - #jids)) do
+      for _, jid in ipairs(Place.list_due(queue, 0, count - #jids)) do
         jids[#jids + 1] = jid
       end
     end
@@ -6794,8 +8678,8 @@ end
 -- brief.lua
 do
 -- Jobs in brief: what a line of a list shows of each, and parts of all the lists that there are.
-local Errors, Arguments, Queue, scope, key =
-  Qless.Errors, Qless.Arguments, Qless.Queue, Qless.scope, Qless.key
+local Errors, Record, Arguments, Place, Queue, scope, key =
+  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Place, Qless.Queue, Qless.scope, Qless.key
 
 local Brief = {}
 Qless.Brief = Brief
@@ -6804,8 +8688,18 @@ local call, match = redis.call, string.match
 
 -- Places in a row: the first twelve are fields of the record as they are, but for `due`, which stands
 -- where `rare` stood.
-local QUEUE, STATE, SINCE, EXPIRES, DUE = 2, 3, 9, 10, 12
+local KLASS, QUEUE, STATE, WORKER, SINCE, EXPIRES, DUE = 1, 2, 3, 8, 9, 10, 12
 local GROUP, PROGRESS, WORKFLOW, TRACKED, PUT, JID = 13, 14, 15, 16, 17, 18
+
+-- The places of what is no mere text: what cannot be read is not shown.
+local JUDGED = {
+  [4] = 'priority',
+  [5] = 'retries',
+  [6] = 'remaining',
+  [7] = 'tags',
+  [SINCE] = 'time',
+  [EXPIRES] = 'expires',
+}
 
 -- (Naming the fields one by one is a sixth quicker than unpacking a list of them.)
 local function read(jid)
@@ -6836,9 +8730,9 @@ local function see_lock(row, jid)
 end
 
 local function see_due(row, jid)
-  local due = call('ZSCORE', key.place(row[QUEUE], 'scheduled'), jid)
-  if due and tonumber(due) <= scope.now then
-    row[STATE], row[SINCE] = 'waiting', due
+  local state, due = Place.state_now(jid, row[QUEUE], row[STATE])
+  if state == 'waiting' then
+    row[STATE], row[SINCE] = state, due
   else
     row[DUE] = due
   end
@@ -6847,17 +8741,17 @@ end
 -- When and in which group a job has failed: mostly the last line of its history says so, which is
 -- shorter than the record's text with the whole message. -> when, group
 function Brief.failure(jid)
-  local when, more = match(call('LINDEX', key.history(jid), -1) or '', '^%[(%d+),"failed",(.*)%]$')
+  local when, more = match(call('LINDEX', key.history(jid), -1) or '', '^%[([%d.]+),"failed",(.*)%]$')
   if when then
-    return when, match(more, '"group":"([^"\\]*)"') or cjson.decode(more).group
+    return when, match(more, '"group":"([^"\\]*)"') or Record.read('failure', more, {}).group
   end
-  local failure = cjson.decode(call('HGET', key.job(jid), 'failure') or '{}')
+  local failure = Record.read('failure', call('HGET', key.job(jid), 'failure'), {})
   return failure.when and string.format('%.17g', failure.when), failure.group
 end
 
 local function see_failure(row, jid)
   local when, group = Brief.failure(jid)
-  row[SINCE], row[GROUP] = when or row[SINCE], group or ''
+  row[SINCE], row[GROUP] = when or row[SINCE], group or false
 end
 
 -- Are there tracked jobs at all?
@@ -6865,17 +8759,38 @@ local function any_tracked()
   return call('EXISTS', key.tracked()) == 1
 end
 
+-- What became of a canceled job, as a row; or false.
+local function row_of_canceled(jid, tracking)
+  local row = Qless.Canceled.row(jid)
+  if row then
+    local workflow, history = row[12], row[13]
+    row[STATE], row[WORKER], row[DUE], row[GROUP], row[PROGRESS] = 'canceled', '', false, false, false
+    row[WORKFLOW] = workflow
+    row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
+    row[PUT] = match(history or '', '^%[%[([%d.]+),') or false
+    row[JID] = jid
+  end
+  return row
+end
+
 -- The row of one job, or false if there is no such job.
 local function row_of(jid, tracking)
   local row = read(jid)
   local state, rare = row[STATE], row[DUE]
-  if not state then
-    return false
+  if not Record.is_state(state) then
+    if not (state or row[KLASS] or row[QUEUE]) then
+      return row_of_canceled(jid, tracking)
+    end
+    row[STATE] = state or ''
+  end
+  row[KLASS], row[QUEUE] = row[KLASS] or '', row[QUEUE] or ''
+  for place, field in pairs(JUDGED) do
+    row[place] = Record.text(field, row[place], false)
   end
   row[DUE], row[GROUP], row[PROGRESS], row[WORKFLOW] = false, false, false, false
   if rare then
     local more = call('HMGET', key.job(jid), 'progress', 'workflow')
-    row[PROGRESS], row[WORKFLOW] = more[1], more[2]
+    row[PROGRESS], row[WORKFLOW] = Record.text('progress', more[1], false), more[2]
   end
   if state == 'running' then
     if (tonumber(row[EXPIRES]) or 0) <= scope.now then
@@ -6889,7 +8804,7 @@ local function row_of(jid, tracking)
     row[STATE] = 'waiting' -- taken from its worker: it is the first to be handed out
   end
   row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
-  row[PUT] = match(call('LINDEX', key.history(jid), 0) or '', '^%[(%d+),') or false
+  row[PUT] = match(call('LINDEX', key.history(jid), 0) or '', '^%[([%d.]+),') or false
   row[JID] = jid
   return row
 end
@@ -6930,6 +8845,9 @@ local LISTS = {
   end,
   complete = function(_, start, count)
     return newest_first(key.completed(), start, count)
+  end,
+  canceled = function(_, start, count)
+    return Qless.Canceled.part(start, count)
   end,
   tracked = function(_, start, count)
     return newest_first(key.tracked(), start, count)
@@ -6985,7 +8903,8 @@ end
 -- groups.lua
 do
 -- Failure groups as pages show them: how many jobs, since when, and the latest of them as a sample.
-local Errors, Arguments, Brief, key = Qless.Errors, Qless.Arguments, Qless.Brief, Qless.key
+local Errors, Record, Arguments, Brief, key =
+  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Brief, Qless.key
 
 local Groups = {}
 Qless.Groups = Groups
@@ -7020,7 +8939,7 @@ local function shown(name, count)
   local list = key.group(name)
   local newest, oldest = call('LINDEX', list, 0), call('LINDEX', list, -1)
   local record = call('HMGET', key.job(newest), 'klass', 'queue', 'failure')
-  local failure = cjson.decode(record[3] or '{}')
+  local failure = Record.read('failure', record[3], {})
   local message = failure.message or ''
   return {
     name,
@@ -7084,8 +9003,8 @@ end
 -- job_view.lua
 do
 -- All that a page shows of one job, however many others it has to do with and however long it goes on.
-local Arguments, Brief, History, Job, Json, key =
-  Qless.Arguments, Qless.Brief, Qless.History, Qless.Job, Qless.Json, Qless.key
+local Record, Arguments, Brief, Canceled, History, Job, Json, key =
+  Qless.Record, Qless.Arguments, Qless.Brief, Qless.Canceled, Qless.History, Qless.Job, Qless.Json, Qless.key
 
 local JobView = {}
 Qless.JobView = JobView
@@ -7125,14 +9044,29 @@ local function first(name, most)
   return found, call('LLEN', name)
 end
 
+-- The same of a canceled job, of which less is known.
+local function canceled_view(jid, own, links)
+  local total, spawners = Canceled.more(jid)
+  local view = { brief = own, history_total = total, result = cjson.null, result_ttl = cjson.null }
+  for _, list in ipairs({ 'dependents', 'dependencies', 'needs' }) do
+    view[list], view[list .. '_total'] = {}, 0
+  end
+  local spawned, number = first(key.offspring(jid), links)
+  view.spawned, view.spawned_total = Brief.rows(spawned), number
+  view.spawners = Brief.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
+  return Json.with(cjson.encode(view), 'job', Canceled.show(jid))
+end
+
 -- job.view jid links history -> the job as get shows it, those it has to do with in brief, its result
 function JobView.show(args, i)
-  local jid = Arguments.given('job.view', 'jid', args[i])
+  local jid = Arguments.name('job.view', 'jid', args[i])
   local links = math.min(Arguments.whole('job.view', 'links', args[i + 1], 0), MOST_LINKS)
   local entries = math.min(Arguments.whole('job.view', 'history', args[i + 2], 1), Arguments.most)
   local own = Brief.rows({ jid })[1]
   if not own then
     return nil
+  elseif call('EXISTS', key.job(jid)) == 0 then
+    return canceled_view(jid, own, links)
   end
   local lists, view = {}, { brief = own }
   for list, name in pairs({ dependents = key.dependents(jid), dependencies = key.dependencies(jid) }) do
@@ -7143,7 +9077,7 @@ function JobView.show(args, i)
     local jids, total = first(name, links)
     view[list], view[list .. '_total'] = Brief.rows(jids), total
   end
-  local spawners = cjson.decode(call('HGET', key.job(jid), 'spawners') or '{}')
+  local spawners = Record.read('spawners', call('HGET', key.job(jid), 'spawners'), {})
   view.spawners = Brief.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
   lists.history, view.history_total = History.some(jid, entries, HISTORY_BYTES)
   view.result = call('GET', key.result(jid)) or cjson.null
@@ -7156,8 +9090,8 @@ end
 -- schedule_view.lua
 do
 -- How schedules of both kinds are shown, one by one and in one list; and the marks of who declares them.
-local Errors, Arguments, Json, Queue, Schedules, key =
-  Qless.Errors, Qless.Arguments, Qless.Json, Qless.Queue, Qless.Schedules, Qless.key
+local Errors, Record, Arguments, Json, Queue, Schedules, key =
+  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Json, Qless.Queue, Qless.Schedules, Qless.key
 
 local ScheduleView = {}
 Qless.ScheduleView = ScheduleView
@@ -7191,13 +9125,16 @@ local function shown(record)
     kind = record.cron and 'cron' or 'interval',
     edited = record.edited == '1',
     paused = record.paused ~= nil,
-    tags = cjson.decode(record.tags),
+    tags = Record.read('tags', record.tags, {}),
   }
   for _, field in ipairs(TEXTS) do
     view[field] = record[field]
   end
+  for _, field in ipairs({ 'priority', 'retries', 'count' }) do
+    view[field] = 0
+  end
   for _, field in ipairs(NUMBERS) do
-    view[field] = tonumber(record[field])
+    view[field] = Record.number(record[field]) or view[field]
   end
   if not record.paused and not record.since then
     view.next = record.due
@@ -7404,7 +9341,7 @@ end
 
 -- schedules.in queue offset count -> total and schedules: cron ones, paused ones, interval ones
 function QueueSchedules.list(args, i)
-  local queue = Arguments.given('schedules.in', 'queue', args[i])
+  local queue = Arguments.name('schedules.in', 'queue', args[i])
   local offset = Arguments.whole('schedules.in', 'offset', args[i + 1], 0)
   local count = math.min(Arguments.whole('schedules.in', 'count', args[i + 2], 0), Arguments.most)
   local ids, recur = {}, key.place(queue, 'recur')
@@ -7430,12 +9367,293 @@ function QueueSchedules.list(args, i)
 end
 end
 
+-- skews.lua
+do
+-- The server's clock was set back: what was timed before by how long it was to take is set back with it,
+-- a bounded number of items per call. What was given as a time stays.
+local Record, Arguments, Config, Clock, Wake, Queue, scope, key =
+  Qless.Record, Qless.Arguments, Qless.Config, Qless.Clock, Qless.Wake, Qless.Queue, Qless.scope, Qless.key
+
+local Skews = {}
+Qless.Skews = Skews
+
+local call, format = redis.call, string.format
+
+-- Items looked at by one call beside what it is made for; by one that is made for nothing else.
+local FEW, MOST = 500, Arguments.most
+
+-- Seconds by which the time may stray before it is a skew, and for which the ticker holds its lease.
+local TOO_FAR, LEASE = 60, 6
+
+-- Skews that are remembered at once.
+local REMEMBERED = 10
+
+local PLACES = { 'locks', 'scheduled', 'depends', 'recur' }
+
+-- Seconds by which two sums of the same times may differ.
+local CLOSE = 0.001
+
+local left
+
+function Skews.reset()
+  left = FEW
+end
+
+-- The present call is made to get on with it, and may still look at so many items.
+function Skews.get_on(items)
+  left = math.max(1, items)
+end
+
+-- Is something left of it? (As far as is known before the present call gets on with it.)
+function Skews.pending()
+  local text, by = Clock.skew()
+  return (text or by) and true or false
+end
+
+local function exact(number)
+  return format('%.17g', number)
+end
+
+-- Was something given before the clock was set back? What was given since is known by its time. If the
+-- clock had gone ahead shortly before, `from` is when: what was given earlier is right as it is.
+local function is_older(shifts, given)
+  for n, shift in ipairs(shifts) do
+    if n == 1 and shift.from and given < shift.from - CLOSE then
+      return false
+    elseif shift.since - CLOSE <= given and given <= (shift.till or scope.now) + CLOSE then
+      return false
+    end
+  end
+  return true
+end
+
+-- A job is set back once by each skew, and notes it.
+local function set_back(jid, shift, more)
+  call('HSET', key.job(jid), 'shifted', shift.id, unpack(more))
+end
+
+-- What began after now began earlier: how long it waits or runs is counted from then.
+local function begun(record, shift)
+  local time = tonumber(record.time)
+  return format('%.20f', time > scope.now and time - shift.by or time)
+end
+
+local function add_deadline(fields, record, shift)
+  if record.deadline and not record.fixed then
+    fields[#fields + 1] = 'deadline'
+    fields[#fields + 1] = format('%.6f', record.deadline - shift.by)
+  end
+end
+
+local FIELDS = { 'time', 'worker', 'grace', 'expires', 'at', 'scheduled', 'deadline', 'fixed', 'shifted' }
+
+local function read(jid)
+  local record, values = {}, call('HMGET', key.job(jid), unpack(FIELDS))
+  for n, name in ipairs(FIELDS) do
+    record[name] = Record.text(name, values[n])
+  end
+  return record
+end
+
+local visit = {}
+
+-- A lock says how long it is, and so when it was given or renewed.
+function visit.locks(shifts, queue, jid, score)
+  local record, shift = read(jid), shifts[1]
+  local length = record.grace and Config.number('grace-period') or Config.heartbeat(queue)
+  if record.shifted == shift.id or not is_older(shifts, score - length) then
+    return
+  end
+  local expires = exact(score - shift.by)
+  call('ZADD', key.place(queue, 'locks'), expires, jid)
+  if record.worker and call('ZSCORE', key.held(record.worker), jid) then
+    call('ZADD', key.held(record.worker), expires, jid)
+  end
+  local fields = { 'expires', record.grace and record.expires or expires }
+  if record.time then
+    fields[3], fields[4] = 'time', begun(record, shift)
+  end
+  set_back(jid, shift, fields)
+  return score - shift.by
+end
+
+function visit.scheduled(shifts, queue, jid, score)
+  local record, shift = read(jid), shifts[1]
+  local given = tonumber(record.time)
+  if
+    not given
+    or record.shifted == shift.id
+    or tonumber(record.at) == score
+    or not is_older(shifts, given)
+  then
+    return
+  end
+  call('ZADD', key.place(queue, 'scheduled'), exact(score - shift.by), jid)
+  local fields = { 'time', begun(record, shift) }
+  add_deadline(fields, record, shift)
+  set_back(jid, shift, fields)
+  return score - shift.by
+end
+
+-- Those that wait for others remember until when they wait then.
+function visit.depends(shifts, _, jid, score)
+  local record, shift = read(jid), shifts[1]
+  local due, fields = tonumber(record.scheduled), {}
+  if record.shifted == shift.id or not is_older(shifts, score) then
+    return
+  end
+  if due and tonumber(record.at) ~= due then
+    fields = { 'scheduled', exact(due - shift.by) }
+  end
+  add_deadline(fields, record, shift)
+  if #fields > 0 then
+    set_back(jid, shift, fields)
+  end
+end
+
+-- A template that has had its tick goes on by itself (schedule.mend). One that has not is due within an
+-- interval and its offset.
+function visit.recur(shifts, queue, id, score)
+  local shift = shifts[1]
+  local record = call('HMGET', key.template(id), 'interval', 'offset', 'last', 'missed', 'shifted')
+  local interval, offset = Record.number(record[1]) or 0, Record.number(record[2]) or 0
+  local last = Record.number(record[3]) or 0
+  local usual = score <= scope.now + interval + offset
+  if not record[4] or usual or record[5] == shift.id or last > scope.now + TOO_FAR then
+    return
+  end
+  call('ZADD', key.place(queue, 'recur'), exact(score - shift.by), id)
+  call('HSET', key.template(id), 'shifted', shift.id)
+  return score - shift.by
+end
+
+-- Those who gave a sign of life, or were to look, at a time that is yet to come.
+local function set_members_back(name, after, shift)
+  local first = '(' .. exact(after)
+  local members = call('ZRANGEBYSCORE', name, first, '+inf', 'WITHSCORES', 'LIMIT', 0, MOST)
+  for n = 1, #members, 2 do
+    call('ZADD', name, exact(tonumber(members[n + 1]) - shift.by), members[n])
+  end
+  return #members / 2
+end
+
+-- What belongs to no queue.
+local function begin(shift)
+  left = left - set_members_back(key.workers(), scope.now, shift)
+  left = left - set_members_back(key.idle(), scope.now + TOO_FAR, shift)
+  if call('PTTL', key.ticker()) > LEASE * 1000 then
+    call('PEXPIRE', key.ticker(), LEASE * 1000)
+  end
+  shift.begun = true
+end
+
+local function begin_queue(shift)
+  left = left - 1 - set_members_back(key.idle_at(shift.queue), scope.now + TOO_FAR, shift)
+  call('DEL', key.timer(shift.queue))
+  shift.place, shift.score, shift.skip = 1, '-inf', 0
+end
+
+-- The queue that comes next by name, or nil.
+local function next_queue(shift)
+  local found
+  for _, queue in ipairs(Queue.names()) do
+    if (not shift.queue or queue > shift.queue) and (not found or queue < found) then
+      found = queue
+    end
+  end
+  return found
+end
+
+-- Looks at some items of a place from the cursor on, in the order of their times. Those that are set back
+-- leave the others behind.
+local function go_on(shifts)
+  local shift = shifts[1]
+  local queue, place = shift.queue, PLACES[shift.place]
+  local count = math.max(1, math.min(left, MOST))
+  local name = key.place(queue, place)
+  local items = call('ZRANGEBYSCORE', name, shift.score, '+inf', 'WITHSCORES', 'LIMIT', shift.skip, count)
+  local first
+  for n = 1, #items, 2 do
+    local due = visit[place](shifts, queue, items[n], tonumber(items[n + 1]))
+    if items[n + 1] ~= shift.score then
+      shift.score, shift.skip = items[n + 1], 0
+    end
+    if due then
+      first = math.min(first or due, due)
+    else
+      shift.skip = shift.skip + 1
+    end
+  end
+  if first then
+    Wake.due(queue, math.max(first, scope.now))
+  end
+  left = left - #items / 2
+  if #items / 2 < count then
+    shift.place, shift.score, shift.skip = shift.place + 1, '-inf', 0
+  end
+end
+
+local function step(shifts)
+  local shift = shifts[1]
+  if not shift.begun then
+    begin(shift)
+  elseif shift.place and shift.place <= #PLACES then
+    go_on(shifts)
+  else
+    shift.queue = next_queue(shift)
+    if shift.queue then
+      begin_queue(shift)
+    else
+      table.remove(shifts, 1)
+    end
+  end
+end
+
+-- Notes what the present call has seen of the clock. `leap` is when it went ahead last: from and to.
+local function note(shifts, by, kept, leap)
+  local shift = { by = by, since = scope.now, id = format('%.6f', scope.now) }
+  local before, after = string.match(leap or '', '^(%S+) (%S+)$')
+  if before and math.abs(tonumber(after) - tonumber(before) - by) <= TOO_FAR then
+    shift.from = tonumber(after)
+  end
+  if shifts[#shifts] then
+    shifts[#shifts].till = kept
+  end
+  if #shifts < REMEMBERED then
+    shifts[#shifts + 1] = shift
+  end
+end
+
+-- Gets on with it, if there is anything to do.
+function Skews.carry_on()
+  local text, by, kept, leap = Clock.skew()
+  if not text and not by then
+    return
+  end
+  local shifts = text and cjson.decode(text) or {}
+  if by then
+    note(shifts, by, kept, leap)
+  end
+  while left > 0 and shifts[1] do
+    step(shifts)
+  end
+  Clock.keep_shifts(shifts[1] and cjson.encode(shifts))
+end
+end
+
 -- cron.lua
 do
 -- Cron schedules at work. Which time comes next is known outside; one worker at a time looks after that,
 -- and here it is compared and set, so that each tick puts one job whoever looks.
-local Errors, Arguments, Place, Ticks, ScheduleView, scope, key =
-  Qless.Errors, Qless.Arguments, Qless.Place, Qless.Ticks, Qless.ScheduleView, Qless.scope, Qless.key
+local Errors, Record, Arguments, Place, Ticks, ScheduleView, scope, key =
+  Qless.Errors,
+  Qless.Record,
+  Qless.Arguments,
+  Qless.Place,
+  Qless.Ticks,
+  Qless.ScheduleView,
+  Qless.scope,
+  Qless.key
 
 local Cron = {}
 Qless.Cron = Cron
@@ -7450,7 +9668,7 @@ local LONGEST_TROUBLE = 1000 -- bytes
 -- Has the clock gone back since the schedules were last mended?
 local function needs_mending()
   local meta = call('HMGET', key.meta(), 'skews', 'mended')
-  return meta[1] and meta[1] ~= meta[2]
+  return (meta[1] and meta[1] ~= meta[2]) or Qless.Skews.pending()
 end
 
 -- What is due, at most so many; the seconds until the next falls due, if that is soon.
@@ -7462,7 +9680,7 @@ local function due_now(count)
     if record[2] then
       flat[#flat + 1] = due[n]
       flat[#flat + 1] = due[n + 1]
-      flat[#flat + 1] = record[1] or ''
+      flat[#flat + 1] = record[1] and Record.text('since', record[1], due[n + 1]) or ''
       flat[#flat + 1] = record[2]
       flat[#flat + 1] = record[3] or 'UTC'
       flat[#flat + 1] = record[4] or 'last'
@@ -7484,7 +9702,7 @@ end
 -- id, score, since ('': the score is a tick), cron, timezone, missed of each. Nothing is due for who
 -- does not hold the lease.
 function Cron.due(args, i)
-  local worker = Arguments.given('schedule.due', 'worker', args[i])
+  local worker = Arguments.name('schedule.due', 'worker', args[i])
   local count = math.max(Arguments.count('schedule.due', args[i + 1], 100), 1)
   local holder = call('GET', key.ticker())
   if holder and holder ~= worker then
@@ -7537,10 +9755,22 @@ local function expected(tick)
   return record.cron and record
 end
 
+-- A schedule is in trouble; no tick is forgotten.
+local function try_later(record, tick, text)
+  local since = Record.text('since', record.since, format('%.17g', tick.score - 1))
+  call('HSET', key.schedule(tick.id), 'trouble', text, 'since', since)
+  call('ZADD', key.schedules(), format('%.17g', Ticks.none_yet(scope.now + AGAIN)), tick.id)
+end
+
 -- -> 1 if a job was put, otherwise 0
 local function carry_out(tick)
   local record = expected(tick)
   if not record then
+    return 0
+  end
+  local field, text = Record.bad_schedule(record)
+  if field then
+    try_later(record, tick, Record.words(field, text))
     return 0
   end
   local name, chosen, next = key.schedule(tick.id), nil, tick.next
@@ -7581,13 +9811,12 @@ function Cron.trouble(args, i)
   local id = Arguments.given('schedule.trouble', 'id', args[i])
   local score = Arguments.number('schedule.trouble', 'score', args[i + 1])
   local text = Errors.cut(Arguments.given('schedule.trouble', 'text', args[i + 2]), LONGEST_TROUBLE)
-  local record = expected({ id = id, score = score })
+  local tick = { id = id, score = score }
+  local record = expected(tick)
   if not record then
     return 0
   end
-  local since = record.since or format('%.17g', score - 1)
-  call('HSET', key.schedule(id), 'trouble', text, 'since', since)
-  call('ZADD', key.schedules(), format('%.17g', Ticks.none_yet(scope.now + AGAIN)), id)
+  try_later(record, tick, text)
   return 1
 end
 
@@ -7595,9 +9824,10 @@ end
 local function mend(list, id)
   local is_cron = list == key.schedules()
   local name = is_cron and key.schedule(id) or key.template(id)
-  local record = call('HMGET', name, 'last', 'interval')
-  local last, interval = tonumber(record[1] or nil), tonumber(record[2] or nil)
-  if not last or last <= scope.now + TOO_FAR then
+  local record = call('HMGET', name, 'last', 'interval', 'since')
+  local last, interval = Record.number(record[1]), Record.read('interval', record[2])
+  local known = math.max(last or 0, is_cron and Record.number(record[3]) or 0)
+  if known <= scope.now + TOO_FAR or not (is_cron or interval) then
     return false
   elseif is_cron then
     call('HSET', name, 'since', format('%.17g', scope.now))
@@ -7605,8 +9835,9 @@ local function mend(list, id)
     return true
   end
   local due = tonumber(call('ZSCORE', list, id))
+  local next = due - floor((due - scope.now) / interval) * interval
   call('HSET', name, 'last', 0)
-  call('ZADD', list, format('%.17g', due - floor((due - scope.now) / interval) * interval), id)
+  call('ZADD', list, format('%.17g', math.max(next, scope.now)), id)
   return true
 end
 
@@ -7634,7 +9865,8 @@ function Cron.mend(args, i)
       at, offset = at + 1, 0
     end
   end
-  if at <= #lists then
+  Qless.Skews.get_on(left)
+  if at <= #lists or Qless.Skews.pending() then
     return at .. ':' .. offset
   end
   call('HSET', key.meta(), 'mended', call('HGET', key.meta(), 'skews') or '0')
@@ -7645,8 +9877,16 @@ end
 -- revive.lua
 do
 -- Failed jobs that begin anew: those of a group, or those that are named.
-local Arguments, Failures, History, Place, Job, Stats, scope, key =
-  Qless.Arguments, Qless.Failures, Qless.History, Qless.Place, Qless.Job, Qless.Stats, Qless.scope, Qless.key
+local Record, Arguments, Failures, History, Place, Job, Stats, scope, key =
+  Qless.Record,
+  Qless.Arguments,
+  Qless.Failures,
+  Qless.History,
+  Qless.Place,
+  Qless.Job,
+  Qless.Stats,
+  Qless.scope,
+  Qless.key
 
 local Revive = {}
 Qless.Revive = Revive
@@ -7656,6 +9896,7 @@ local call = redis.call
 -- Puts a failed job, which is in no group any more, into a queue, with all of its retries.
 local function revive(record, queue)
   local jid = record.jid
+  Qless.Corrupt.mend(record)
   History.put(jid, queue)
   call(
     'HSET',
@@ -7669,12 +9910,13 @@ local function revive(record, queue)
     'queue',
     queue,
     'remaining',
-    record.retries,
-    'time',
-    string.format('%.20f', scope.now)
+    record.retries or '5'
   )
+  if scope.live then -- (Old clients count on from the start of the run that failed.)
+    call('HSET', key.job(jid), 'time', string.format('%.20f', scope.now))
+  end
   call('HDEL', key.job(jid), 'crashes', 'unknown')
-  Place.work(jid, queue, tonumber(record.priority) or 0)
+  Place.work(jid, queue, Record.read('priority', record.priority, 0))
   Qless.Ended.revived(jid, record)
 end
 
@@ -7690,7 +9932,7 @@ function Revive.unfail(args, i)
   for n = #jids, 1, -1 do
     local record = Job.read(jids[n])
     if record and record.state == 'failed' then
-      Stats.mended(record.queue, tonumber(cjson.decode(record.failure or '{}').when) or 0)
+      Stats.mended(record.queue, Record.read('failure', record.failure, {}).when or 0)
       revive(record, queue)
       revived = revived + 1
     end
@@ -7712,7 +9954,7 @@ function Revive.revive(args, i)
   local revived = 0
   for n = i, #args do
     local record = Job.read(Arguments.given('revive', 'jid', args[n]))
-    if record and record.state == 'failed' then
+    if record and record.state == 'failed' and record.queue ~= '' then
       Failures.remove(record.jid, record.queue, record.failure, true)
       revive(record, record.queue)
       Place.register(record.queue)
@@ -7728,8 +9970,8 @@ do
 -- Commands on several jobs, each for itself: what is refused of one does not stop the others.
 --
 -- The command on one job is the one that exists; it refuses before it writes.
-local Errors, Arguments, Job, Put, Revive, Tags, key =
-  Qless.Errors, Qless.Arguments, Qless.Job, Qless.Put, Qless.Revive, Qless.Tags, Qless.key
+local Errors, Record, Arguments, Job, Put, Revive, Tags, key =
+  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Job, Qless.Put, Qless.Revive, Qless.Tags, Qless.key
 
 local Each = {}
 Qless.Each = Each
@@ -7795,7 +10037,7 @@ local function each(command, number, act, check)
 end
 
 local function state_of(command, jid)
-  return call('HGET', key.job(jid), 'state') or Errors.no_job(command, jid)
+  return Job.state_now(jid) or Errors.no_job(command, jid)
 end
 
 Each.revive = each('revive.each', 0, function(jid)
@@ -7812,7 +10054,7 @@ Each.move = each('move.each', 2, function(jid, args, i)
     Errors.no_job('move.each', jid)
   end
   local put = { '', args[i], jid, record[1], record[2] or '', args[i + 1] }
-  if record[3] then
+  if Record.text('context', record[3]) then
     put[#put + 1], put[#put + 2] = 'context', record[3]
   end
   Put.requeue(put, 1)
@@ -8000,7 +10242,7 @@ end
 -- workflow.put id worker meta (item)... -> id; the items as those of put.many
 function WorkflowPut.put(args, i)
   local id = new_id('workflow.put', args[i])
-  local worker = Arguments.given('workflow.put', 'worker', args[i + 1])
+  local worker = Arguments.asking('workflow.put', args[i + 1])
   Arguments.object('workflow.put', 'meta', args[i + 2])
   Workflow.will_take(id)
   local plan = Put.plan('workflow.put', args, i + 3, { acyclic = true })
@@ -8119,7 +10361,7 @@ end
 -- workflow.release id worker meta batches -> how many are to be unpacked
 function WorkflowPut.release(args, i)
   local id = new_id('workflow.release', args[i])
-  Arguments.given('workflow.release', 'worker', args[i + 1])
+  Arguments.asking('workflow.release', args[i + 1])
   Arguments.object('workflow.release', 'meta', args[i + 2])
   local batches = Arguments.whole('workflow.release', 'batches', args[i + 3], 1)
   local there = call('LLEN', key.staged(id))
@@ -8210,8 +10452,10 @@ end
 function WorkflowPut.unpack(id)
   local packed = call('LPOP', key.staged(id))
   if packed then
-    local batch = cmsgpack.unpack(packed)
-    UNPACK[batch[1]](id, batch[2], batch[3])
+    local fine, batch = pcall(cmsgpack.unpack, packed)
+    if fine and type(batch) == 'table' and UNPACK[batch[1]] then
+      UNPACK[batch[1]](id, batch[2], batch[3])
+    end
   end
   local left = call('LLEN', key.staged(id))
   if left == 0 then
@@ -8225,9 +10469,10 @@ end
 do
 -- What may be done with a workflow as a whole: look at it, cancel it, retry what failed in it; and
 -- the steps that are carried on by whoever calls next.
-local Absence, Errors, Json, Arguments, Clock, Dependencies, Workflow, WorkflowPut, Cascade, Revive, scope, key =
+local Absence, Errors, Record, Json, Arguments, Clock, Dependencies, Workflow, WorkflowPut, Cascade, Revive, scope, key =
   Qless.Absence,
   Qless.Errors,
+  Qless.Record,
   Qless.Json,
   Qless.Arguments,
   Qless.Clock,
@@ -8273,9 +10518,9 @@ function WorkflowVerbs.get(args, i)
   end
   local shown = { id = id, state = record.state }
   for _, field in ipairs({ 'total', 'complete', 'failed', 'canceled', 'held', 'created', 'finished' }) do
-    shown[field] = tonumber(record[field])
+    shown[field] = Record.number(record[field])
   end
-  return Json.with(cjson.encode(shown), 'meta', record.meta)
+  return Json.with(cjson.encode(shown), 'meta', Record.text('meta', record.meta, '{}'))
 end
 
 -- workflow.jobs id [offset count] -> how many, and the jids of some of them
@@ -8293,14 +10538,14 @@ end
 -- From the last to the first: what depends on others goes before them.
 local function cancel_some(id)
   local name = key.workflow(id)
-  local stop = tonumber(call('HGET', name, 'cancel_at')) or 0
+  local stop = Record.read('count', call('HGET', name, 'cancel_at'), call('LLEN', key.workflow_jobs(id)))
   local start = math.max(0, stop - STEP)
   local jids = stop > 0 and call('LRANGE', key.workflow_jobs(id), start, stop - 1) or {}
   local at = #jids
   while at > 0 and (at == #jids or Dependencies.left() > 0) do
     local record = call('HMGET', key.job(jids[at]), 'workflow', 'state')
     if record[1] == id and record[2] ~= 'complete' then
-      Cascade.cancel(jids[at])
+      Cascade.cancel(jids[at], 'workflow', id)
     end
     at = at - 1
   end
@@ -8321,8 +10566,12 @@ end
 local function drop_staged(id)
   if call('EXISTS', key.staged(id)) == 1 then
     WorkflowPut.forget_staged(id)
-    local total = tonumber(call('HGET', key.workflow(id), 'total'))
-    Workflow.count(id, 'canceled', total - call('LLEN', key.workflow_jobs(id)))
+    local there = call('LLEN', key.workflow_jobs(id))
+    Workflow.count(
+      id,
+      'canceled',
+      Record.read('count', call('HGET', key.workflow(id), 'total'), there) - there
+    )
   end
 end
 
@@ -8414,7 +10663,9 @@ local Texts, Absence, Arguments, Config, Events, History, Place, Job, Outcome, S
   Qless.Outcome,
   Qless.Stats,
   Qless.Samples
-local SortedSet, Clock, Wake, Unique, Dependencies, Queue, Recurring, scope, key =
+local Record, Corrupt, SortedSet, Clock, Wake, Unique, Dependencies, Queue, Recurring, scope, key =
+  Qless.Record,
+  Qless.Corrupt,
   Qless.SortedSet,
   Qless.Clock,
   Qless.Wake,
@@ -8439,7 +10690,7 @@ local function notice(jid, queue, worker, grace, rare)
   if Job.is_tracked(jid) then
     Events.tracked('stalled', jid)
   end
-  History.add(jid, 'timed-out')
+  History.ended(jid, 'timed-out', { worker = worker })
   call('HSET', key.job(jid), 'grace', 1)
   if scope.live and not rare then
     call('HSET', key.job(jid), 'rare', '0')
@@ -8457,7 +10708,7 @@ local function exhausted(jid, queue, worker, rare)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
   call('ZREM', key.place(queue, 'locks'), jid)
   call('HSET', key.job(jid), 'remaining', -1)
-  History.failed(jid, group)
+  History.failed(jid, group, nil, message)
   Outcome.write_failed({ jid = jid, queue = queue, marked = true, rare = rare }, group, message, scope.now)
   if Job.is_tracked(jid) then
     Events.tracked('failed', jid)
@@ -8470,10 +10721,16 @@ local LOOKED = 250
 
 -- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
 local function expire(jid, queue, locks, grace)
-  local record = call('HMGET', key.job(jid), 'worker', 'grace', 'remaining', 'state', 'rare')
+  local record =
+    call('HMGET', key.job(jid), 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited')
   local worker = record[1] or ''
   if record[4] ~= 'running' then
-    call('ZREM', locks, jid)
+    if not Corrupt.look_at_state(jid, record[4], queue) then
+      call('ZREM', locks, jid)
+    end
+    return false
+  elseif Record.is_bad('remaining', record[3]) then
+    Corrupt.fail(jid, 'remaining', record[3], queue)
     return false
   end
   Job.unhold(jid, worker)
@@ -8484,13 +10741,16 @@ local function expire(jid, queue, locks, grace)
       return false
     end
   end
-  local remaining = (tonumber(record[3]) or 0) - 1
+  History.ended(jid, 'lost', { worker = worker, held = Samples.held(record[7]) })
+  Samples.taken_away(queue, record[6], record[7])
+  local remaining = Record.read('remaining', record[3], 0) - 1
   if remaining < 0 then
     exhausted(jid, queue, worker, record[5])
     return false
   end
   call('HSET', key.job(jid), 'remaining', remaining)
-  call('HDEL', key.job(jid), 'grace', 'progress')
+  Place.ready_since(jid, scope.now)
+  call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
   return true
 end
 
@@ -8524,26 +10784,48 @@ function Pop.reset()
   late = 0
 end
 
--- What few jobs have to be asked before they start. -> whether it is too late for that
+local FEW_HAVE = { 'deadline', 'unique', 'spawners' }
+
+-- What few jobs have to be asked before they start. -> whether it is too late for that; or the name and
+-- the text of a field that cannot be read
 local function is_late(jid)
-  local record = call('HMGET', key.job(jid), 'deadline', 'unique')
-  if record[1] and tonumber(record[1]) <= scope.now then
+  local record = call('HMGET', key.job(jid), unpack(FEW_HAVE))
+  local field, text = Record.first_bad(FEW_HAVE, record)
+  if field then
+    return true, field, text
+  elseif record[1] and Record.read('deadline', record[1]) <= scope.now then
     return true
   end
   Unique.started(jid, record[2])
   return false
 end
 
+-- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
+-- if it has no record, or has ended.
+local function unreadable(values)
+  if values[9] and Record.is_state(values[9]) then
+    if not RUNNABLE[values[9]] then
+      return nil
+    end
+    for n = 3, 5 do
+      values[n] = values[n] or ''
+    end
+    return Record.first_bad(FIELDS, values)
+  elseif values[1] or values[2] or values[9] then
+    return 'state', values[9] or ''
+  end
+end
+
 -- The job was to start before, and does not. It is in no place any longer.
 local function fail_late(jid, queue, state)
-  local since = scope.now - tonumber(call('HGET', key.job(jid), 'deadline'))
+  local since = scope.now - Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
   local message = 'Its turn came '
     .. string.format('%.1f', since)
     .. ' seconds after the time when it expired'
   late, scope.touched = late + 1, true
   Place.leave(jid, queue)
   call('HDEL', key.job(jid), 'token')
-  History.failed(jid, 'expired')
+  History.failed(jid, 'expired', nil, message)
   Outcome.write_failed(
     { jid = jid, queue = queue, rare = true, state = state },
     'expired',
@@ -8557,22 +10839,35 @@ local function fail_late(jid, queue, state)
 end
 
 -- Hands over the jids whose records say that they may run; others are dropped. `visit` sees each:
--- its jid, the values of FIELDS, its token, when its lock expires (as text). -> how many; those that
--- are too late, jid, state …, or nil
-local function hand_over(queue, worker, jids, visit)
-  local now, time, expires = scope.now, Texts.time(), Texts.later(Config.heartbeat(queue))
+-- its jid, the values of FIELDS, its token, when its lock expires (as text). If they are `reserved`, their
+-- worker may start them later and will say when; else they count as started. -> how many; those that are
+-- too late, jid, state …, or nil
+local function hand_over(queue, worker, jids, visit, reserved)
+  local heartbeat = Config.heartbeat(queue)
+  local now, time, expires = scope.now, Texts.time(), Texts.later(heartbeat)
   local tracked, taken, too_late = Job.tracked_among(jids), {}, nil
   for n = 1, #jids do
     local jid = jids[n]
     local name = key.job(jid)
     local values = call('HMGET', name, unpack(FIELDS))
-    if values[10] == '1' and RUNNABLE[values[9]] and is_late(jid) then
+    local since = RUNNABLE[values[9]]
+      and Record.ready_time(values[3], values[4], values[5], values[6], values[7], values[8], now)
+    local late_now, field, text = not since, nil, nil
+    if not since then
+      field, text = unreadable(values)
+      late_now = field ~= nil
+    elseif values[10] == '1' then
+      late_now, field, text = is_late(jid)
+    end
+    if late_now then
       too_late = too_late or {}
-      too_late[#too_late + 1] = { jid, values[9] }
-    elseif RUNNABLE[values[9]] then
+      too_late[#too_late + 1] = { jid, values[9], field, text }
+    elseif since then
       local token = ''
       History.popped(jid, worker)
-      Samples.add('wait', queue, now - (tonumber(values[8]) or now))
+      if not reserved then
+        Samples.add('wait', queue, now - since)
+      end
       if scope.live then
         token = Clock.draw()
         call(
@@ -8587,7 +10882,9 @@ local function hand_over(queue, worker, jids, visit)
           'time',
           time,
           'token',
-          token
+          token,
+          'waited',
+          reserved and Samples.waited(since) or ''
         )
       else
         call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
@@ -8601,25 +10898,33 @@ local function hand_over(queue, worker, jids, visit)
   end
   SortedSet.add(key.held(worker), expires, taken)
   SortedSet.add(key.place(queue, 'locks'), expires, taken)
+  if #taken > 0 then
+    Wake.locked(queue, heartbeat)
+  end
   return #taken, too_late
 end
 
--- Only when the others have left their places: what depends on these may become ready.
+-- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
 local function fail_all_late(queue, too_late)
   for _, job in ipairs(too_late) do
-    fail_late(job[1], queue, job[2])
+    if job[3] then
+      late, scope.touched = late + 1, true
+      Corrupt.fail(job[1], job[3], job[4], queue)
+    else
+      fail_late(job[1], queue, job[2])
+    end
   end
 end
 
 -- Takes up to `count` jobs off the top of the work. -> how many
-local function take_work(queue, worker, count, visit)
+local function take_work(queue, worker, count, visit, reserved)
   local work, taken = key.place(queue, 'work'), 0
   while taken < count and late < MOST_LATE do
     local jids = call('ZREVRANGE', work, '0', text_of(count - taken - 1))
     if #jids == 0 then
       break
     end
-    local handed, too_late = hand_over(queue, worker, jids, visit)
+    local handed, too_late = hand_over(queue, worker, jids, visit, reserved)
     taken = taken + handed
     call('ZREMRANGEBYRANK', work, '-' .. text_of(#jids), '-1') -- the first to go are the last by score
     if too_late then
@@ -8642,8 +10947,8 @@ local function allowed(queue, count)
   return count
 end
 
--- Hands up to `count` jobs of a queue to a worker; `visit` sees each. -> how many
-function Pop.take(queue, worker, count, visit)
+-- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many
+function Pop.take(queue, worker, count, visit, reserved)
   count = allowed(queue, count)
   if count <= 0 then
     return 0
@@ -8652,7 +10957,7 @@ function Pop.take(queue, worker, count, visit)
   local freed = expired(queue, count)
   if #freed > 0 then
     local too_late
-    taken, too_late = hand_over(queue, worker, freed, visit)
+    taken, too_late = hand_over(queue, worker, freed, visit, reserved)
     if too_late then
       fail_all_late(queue, too_late)
     end
@@ -8660,7 +10965,7 @@ function Pop.take(queue, worker, count, visit)
   if taken < count then
     Recurring.spawn_due(queue, count - taken)
     Queue.move_due(queue, count - taken)
-    taken = taken + take_work(queue, worker, count - taken, visit)
+    taken = taken + take_work(queue, worker, count - taken, visit, reserved)
   end
   if taken > 0 and scope.live then
     Wake.taken(queue)
@@ -8675,8 +10980,8 @@ end
 
 -- pop queue worker count
 function Pop.pop(args, i)
-  local queue = Arguments.given('pop', 'queue', args[i])
-  local worker = Arguments.given('pop', 'worker', args[i + 1])
+  local queue = Arguments.name('pop', 'queue', args[i])
+  local worker = Arguments.name('pop', 'worker', args[i + 1])
   local count = Arguments.count('pop', Arguments.given('pop', 'count', args[i + 2]))
   if Pop.is_paused(queue) then
     return '{}'
@@ -8695,7 +11000,8 @@ end
 -- verbs.lua
 do
 -- What may become of a job that a worker held: each verb of settle, its arguments and its effect.
-local Arguments, Events, SortedSet, Samples, History, Circles, Dependencies, Ended, Lock, Expiry, Outcome, scope, key =
+local Record, Arguments, Events, SortedSet, Samples, History, Circles, Dependencies, Ended, Lock, Expiry, Outcome, scope, key =
+  Qless.Record,
   Qless.Arguments,
   Qless.Events,
   Qless.SortedSet,
@@ -8758,22 +11064,22 @@ VERBS.complete = {
       Arguments.json('settle', 'data', args[a + 2])
     end
   end,
-  act = function(jid, token, args, a, n, completed, tracked)
+  act = function(jid, token, held, args, a, n, completed, tracked)
     local name, values, code, text = Lock.read('settle', jid, token, true)
     if code then
       return code, text
     end
     local worker, queue = values[1], values[3]
-    History.done(jid)
-    Samples.add('run', queue, scope.now - (tonumber(values[5]) or scope.now))
-    if n > 1 then
-      Outcome.keep_result(jid, args[a], args[a + 1])
-    end
+    held = held or Samples.held(values[8]) or 0
+    History.done(jid, held)
+    local popped = Record.read('time', values[5], scope.now)
+    Samples.add('run', queue, scope.now - Samples.started(queue, popped, values[8], held))
+    local returned = n > 1 and Outcome.keep_result(jid, token, args[a], args[a + 1])
     if tracked[jid] then
       Events.tracked('completed', jid)
     end
     Events.completed(jid, queue)
-    Outcome.write_complete(name, values[6] or '0', n > 2 and args[a + 2])
+    Outcome.write_complete(name, Record.text('retries', values[6], '0'), n > 2 and args[a + 2], returned)
     local rare = values[7]
     if rare then
       Outcome.forget_marks(name)
@@ -8787,10 +11093,12 @@ VERBS.complete = {
   end,
 }
 
--- The other verbs take their arguments as a list of their own, and the whole record.
+-- The other verbs take their arguments as a list of their own, and the whole record. Where `runs` is true
+-- only a job that was started can end so.
 local RARE = {}
 
 RARE.fail = {
+  runs = true,
   check = function(s)
     Arguments.given('settle', 'group', s[1])
     Outcome.message('settle', s[2])
@@ -8801,6 +11109,7 @@ RARE.fail = {
 }
 
 RARE.retry = {
+  runs = true,
   check = function(s)
     s[1] = Arguments.number('settle', 'delay', s[1])
     Outcome.message('settle', s[3])
@@ -8816,10 +11125,16 @@ RARE.release = {
     s[1] = Arguments.number('settle', 'delay', s[1])
   end,
   act = function(job, s)
+    History.ended(job.jid, 'returned', job, nil, nil, s[1])
     Lock.release(job)
     Outcome.back(job, job.queue, s[1], nil, true)
   end,
 }
+
+local UNKNOWN, NOT_KNOWN =
+  'unknown-job',
+  'No worker knows a job of this name. Is its app in INSTALLED_APPS, is its module called jobs or tasks, '
+    .. 'was it renamed without aliases=?'
 
 -- No worker knows the job's name: perhaps a deployment is under way. It comes back after as long
 -- as it has been unknown already (at least a second, at most a minute), until patience ends.
@@ -8828,19 +11143,21 @@ RARE.unknown = {
     s[1] = Arguments.number('settle', 'patience', s[1])
   end,
   act = function(job, s)
-    local since = tonumber(call('HGET', key.job(job.jid), 'unknown'))
+    local since = Record.read('unknown', call('HGET', key.job(job.jid), 'unknown'))
     if since and scope.now - since >= s[1] then
       call('HDEL', key.job(job.jid), 'unknown')
-      Outcome.fail_now(job, 'unknown-job', 'No worker knows a job of this name')
+      Outcome.fail_now(job, UNKNOWN, NOT_KNOWN)
       return
     end
-    if not since then
+    if not since or since > scope.now then -- the clock may have been set back
       since = scope.now
       call('HSET', key.job(job.jid), 'unknown', string.format('%.6f', since))
     end
     job.unknown = true
+    local delay = math.max(1, math.min(60, scope.now - since))
+    History.ended(job.jid, 'returned', job, UNKNOWN, NOT_KNOWN, delay)
     Lock.release(job)
-    Outcome.back(job, job.queue, math.max(1, math.min(60, scope.now - since)))
+    Outcome.back(job, job.queue, delay)
   end,
 }
 
@@ -8858,13 +11175,14 @@ RARE.crash = {
       Outcome.fail_now(job, s[2], s[3])
       return
     end
-    History.add(job.jid, 'crashed', '{"worker":' .. cjson.encode(job.worker) .. '}')
+    History.ended(job.jid, 'crashed', job, s[2], s[3])
     Lock.release(job)
     Outcome.back(job, job.queue, 0)
   end,
 }
 
 RARE.move = {
+  runs = true,
   check = function(s, jid, planned)
     Arguments.queue('settle', s[1])
     s[2] = Arguments.number('settle', 'delay', s[2] or '0')
@@ -8878,9 +11196,9 @@ RARE.move = {
   end,
   act = function(job, s, _, tracked)
     local jid = job.jid
-    History.done(jid)
+    History.ended(jid, 'done', job)
     Lock.release(job)
-    Samples.add('run', job.queue, scope.now - job.time)
+    Samples.add('run', job.queue, scope.now - job.start)
     if tracked[jid] then
       Events.tracked('completed', jid)
     end
@@ -8899,11 +11217,15 @@ for name, verb in pairs(RARE) do
       verb.check(list, jid, planned)
       args['list' .. a] = list
     end,
-    act = function(jid, token, args, a, _, completed, tracked)
+    act = function(jid, token, held, args, a, _, completed, tracked)
       local job, code, text = Lock.claim('settle', jid, token)
       if not job then
         return code, text
+      elseif job.bad and name ~= 'fail' then
+        Qless.Corrupt.fail(jid, job.bad, job.bad_text)
+        return
       end
+      Lock.count_start(job, held, verb.runs)
       verb.act(job, args['list' .. a], completed, tracked)
     end,
   }
@@ -8940,25 +11262,26 @@ local SOON = 0.01
 local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
 Settle.most = 250 -- jobs settled and reserved by one call
 
--- jid token verb k arg*k, `count` times from args[i] on.
+-- jid token held verb k arg*k, `count` times from args[i] on; `held` is for how many seconds the job lay
+-- in its worker's hands before it was started, '' if it was not, or nobody knows when.
 -- -> where each begins, their jids, where the rest begins
 local function parse(args, i, count)
   local starts, jids, planned = {}, {}, {}
   for n = 1, count do
-    local verb, given = VERBS[args[i + 2]], Arguments.whole('settle', 'number of arguments', args[i + 3], 0)
+    local verb, given = VERBS[args[i + 3]], Arguments.whole('settle', 'number of arguments', args[i + 4], 0)
     if not verb then
       Errors.argument(
         'settle',
-        'Unknown verb ' .. Errors.name(args[i + 2]) .. ' for job ' .. Errors.name(args[i])
+        'Unknown verb ' .. Errors.name(args[i + 3]) .. ' for job ' .. Errors.name(args[i])
       )
     end
-    if i + 3 + given > #args then
+    if i + 4 + given > #args then
       Errors.argument('settle', 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')
     end
-    args[i + 3] = given
-    verb.check(args, i + 4, given, args[i], planned)
+    args[i + 2], args[i + 4] = Arguments.held('settle', args[i + 2]) or false, given
+    verb.check(args, i + 5, given, args[i], planned)
     starts[n], jids[n] = i, args[i]
-    i = i + 4 + given
+    i = i + 5 + given
   end
   return starts, jids, i
 end
@@ -8970,7 +11293,7 @@ local function settle(args, starts, jids)
   for n = 1, #starts do
     local i = starts[n]
     local code, text =
-      VERBS[args[i + 2]].act(args[i], args[i + 1], args, i + 4, args[i + 3], completed, tracked)
+      VERBS[args[i + 3]].act(args[i], args[i + 1], args[i + 2], args, i + 5, args[i + 4], completed, tracked)
     if code then
       refused[#refused + 1] = args[i]
       refused[#refused + 1] = code
@@ -9097,7 +11420,7 @@ local function reserve(queues, worker, wish)
   end
   local function take(name, count)
     queue = name
-    return Pop.is_paused(name) and 0 or Pop.take(name, worker, count, visit)
+    return Pop.is_paused(name) and 0 or Pop.take(name, worker, count, visit, true)
   end
   local serve = wish.turns and in_turns or one_by_one
   serve(queues, wish.count, take)
@@ -9117,7 +11440,7 @@ local function parse_wish(args, i)
   end
   Arguments.bounded('settle', named)
   for n = i + 2, i + 1 + named do
-    wish.names[#wish.names + 1] = args[n]
+    wish.names[#wish.names + 1] = Arguments.name('settle', 'queue', args[n])
   end
   for n = i + 2 + named, #args, 2 do
     if args[n] == 'exclude' and args[n + 1] then
@@ -9134,7 +11457,7 @@ local function parse_wish(args, i)
 end
 
 -- What a repeat of the request needs: jids and tokens, and the rest if there is any.
-local function remember(refused, jobs, rest)
+local function remember(refused, jobs, rest, now)
   local held, n = {}, 0
   for place = 1, #jobs, 11 do
     held[n + 1], held[n + 2] = jobs[place], jobs[place + 4]
@@ -9142,6 +11465,7 @@ local function remember(refused, jobs, rest)
   end
   held.refused = #refused > 0 and refused or nil
   held.rest = #rest > 0 and rest or nil
+  held.now = now
   Replies.shorten('settle', held)
 end
 
@@ -9151,9 +11475,10 @@ local function carry_on()
   return Qless.WorkflowVerbs.carry_on()
 end
 
--- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest }
+-- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest, now }: the time by
+-- which the locks on the jobs are measured, if jobs were asked for
 function Settle.settle(args, i)
-  local worker = Arguments.given('settle', 'worker', args[i])
+  local worker = Arguments.name('settle', 'worker', args[i])
   local count = Arguments.whole('settle', 'number of settlements', args[i + 1], 0)
   local starts, jids, rest_at = parse(args, i + 2, math.min(count, Settle.most + 1))
   local wish = parse_wish(args, rest_at)
@@ -9170,14 +11495,16 @@ function Settle.settle(args, i)
     local taken
     jobs, taken = reserve(queues, worker, wish)
     local client = Replies.client() or worker
-    Wake.busy(client, queues, globbing, taken > 0)
+    Wake.busy(client, worker, queues, globbing, taken > 0)
     if taken == 0 and wish.wait then
-      rest = Wake.wait(client, queues, goes_on and math.min(wish.wait, SOON) or wish.wait, globbing)
+      local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
+      rest = Wake.wait(client, worker, queues, seconds, globbing)
     end
   end
 
-  remember(refused, jobs, rest)
-  return { refused, jobs, rest }
+  local now = wish.count > 0 and Texts.now() or nil
+  remember(refused, jobs, rest, now)
+  return { refused, jobs, rest, now }
 end
 
 -- The reply again: of the jobs handed out, those that their worker still holds.
@@ -9204,7 +11531,7 @@ function Settle.rebuild(held)
       flatten(flat, #flat, jid, values[8], values, token, values[11])
     end
   end
-  return { held.refused or {}, flat, held.rest or {} }
+  return { held.refused or {}, flat, held.rest or {}, held.now }
 end
 
 Replies.builders({ settle = Settle.rebuild, pop = Job.show_all })
@@ -9214,8 +11541,8 @@ end
 do
 -- How long jobs have waited and have to wait: the lag of queues, what falls due in them, and the
 -- survey by which workers choose among them.
-local Arguments, Config, Place, Queue, scope, key =
-  Qless.Arguments, Qless.Config, Qless.Place, Qless.Queue, Qless.scope, Qless.key
+local Record, Arguments, Config, Place, Queue, scope, key =
+  Qless.Record, Qless.Arguments, Qless.Config, Qless.Place, Qless.Queue, Qless.scope, Qless.key
 
 local Survey = {}
 Qless.Survey = Survey
@@ -9242,9 +11569,9 @@ local function oldest_waiting(queue)
       break
     end
     found = true
-    oldest = min(oldest, tonumber(record[1]) or oldest)
+    oldest = min(oldest, Record.read('time', record[1], oldest))
     -- Below all that could have been put at this priority until a day from now.
-    highest = '(' .. format('%.17g', Place.score(tonumber(record[2]), scope.now + 86400))
+    highest = '(' .. format('%.17g', Place.score(Record.read('priority', record[2], 0), scope.now + 86400))
   end
   return oldest, found
 end
@@ -9441,7 +11768,7 @@ end
 
 -- order worker quiet|resume|stop|dump: for the worker's next beat
 function Orders.order(args, i)
-  local worker, order = Arguments.given('order', 'worker', args[i]), args[i + 1]
+  local worker, order = Arguments.name('order', 'worker', args[i]), args[i + 1]
   if not KNOWN[Arguments.given('order', 'order', order)] then
     Errors.argument('order', 'order must be quiet, resume, stop or dump, not ' .. Errors.name(order))
   end
@@ -9469,7 +11796,7 @@ end
 
 -- stacks worker [text]: the last stack dump of a worker, or keeps a new one
 function Orders.stacks(args, i)
-  local worker, text = Arguments.given('stacks', 'worker', args[i]), args[i + 1]
+  local worker, text = Arguments.name('stacks', 'worker', args[i]), args[i + 1]
   if not text then
     return call('GET', key.stacks(worker))
   end
@@ -9502,14 +11829,18 @@ local call = redis.call
 
 local FAR = 8640000 -- seconds; no lock is longer
 
--- Workers silent for too long are forgotten.
+-- Workers silent for too long are forgotten, unless a lock of theirs is still good.
 local function forget_silent()
   local before = scope.now - Config.number('max-worker-age')
   local silent = call('ZRANGEBYSCORE', key.workers(), '-inf', before, 'LIMIT', 0, Arguments.most)
+  local gone, since = {}, '(' .. string.format('%.17g', scope.now)
   for _, worker in ipairs(silent) do
-    call('DEL', key.held(worker))
+    if call('ZCOUNT', key.held(worker), since, '+inf') == 0 then
+      call('DEL', key.held(worker))
+      gone[#gone + 1] = worker
+    end
   end
-  SortedSet.remove(key.workers(), silent)
+  SortedSet.remove(key.workers(), gone)
 end
 
 -- With KEYS a worker is shown with what it says of itself.
@@ -9521,10 +11852,13 @@ local function with_info(shown, worker, seen)
   return Json.with(cjson.encode(shown), 'info', call('GET', key.worker(worker)) or 'null')
 end
 
--- Workers that gave a sign of life lately, the latest first, and when: some of them, or all. -> these,
--- how many there are
+-- Workers that gave a sign of life lately (where silent ones are forgotten: those that are left), the
+-- latest first, and when: some of them, or all. -> these, how many there are
 function Worker.seen(offset, count)
-  local since = '(' .. string.format('%.17g', scope.now - Config.number('max-worker-age'))
+  local since = '-inf'
+  if scope.reading then
+    since = '(' .. string.format('%.17g', scope.now - Config.number('max-worker-age'))
+  end
   local total = call('ZCOUNT', key.workers(), since, '+inf')
   return call(
     'ZREVRANGEBYSCORE',
@@ -9558,10 +11892,10 @@ end
 
 -- workers [worker]
 function Worker.show(args, i)
+  local worker = args[i] and Arguments.name('workers', 'worker', args[i])
   if not scope.reading then
     forget_silent()
   end
-  local worker = args[i]
   if not worker then
     return overview()
   end
@@ -9586,17 +11920,22 @@ function Worker.deregister(args, i)
   end
 end
 
--- The jobs of a heartbeat that their worker still holds, by queue, and those it has lost.
+-- The jobs of a heartbeat that their worker still holds, by queue, and those it has lost. A record learns
+-- that its job was started: if the worker is heard of no more, the start is counted when the lock is lost.
 local function sort_out(worker, args, i, count)
   local queues, lost = {}, {}
-  for n = i, i + 2 * count - 1, 2 do
-    local jid, token = args[n], args[n + 1]
-    local record = call('HMGET', key.job(jid), 'state', 'worker', 'token', 'queue', 'grace')
+  for n = i, i + 3 * count - 1, 3 do
+    local jid, token, held = args[n], args[n + 1], args[n + 2]
+    local record = call('HMGET', key.job(jid), 'state', 'worker', 'token', 'queue', 'grace', 'waited')
     if record[1] == 'running' and record[2] == worker and record[3] == token then
       queues[record[4]] = queues[record[4]] or {}
       table.insert(queues[record[4]], jid)
       if record[5] then
         call('HDEL', key.job(jid), 'grace')
+      end
+      local waited = held and Samples.waited_in_hands(record[6], held)
+      if waited then
+        call('HSET', key.job(jid), 'waited', waited)
       end
     else
       lost[#lost + 1] = jid
@@ -9605,17 +11944,21 @@ local function sort_out(worker, args, i, count)
   return queues, lost
 end
 
--- beat worker info n (jid token)*n -> { jids of lost jobs, orders }
+-- beat worker info n (jid token held)*n -> { jids of lost jobs, orders }; `held` is for how many seconds
+-- the job lay in its worker's hands before it was started, '' if it was not
 -- It also writes the samples of all workers, so that statistics are never much older.
 function Worker.beat(args, i)
-  local worker, said = Arguments.given('beat', 'worker', args[i]), args[i + 1]
+  local worker, said = Arguments.name('beat', 'worker', args[i]), args[i + 1]
   if Arguments.given('beat', 'info', said) ~= '' then
     Arguments.object('beat', 'info', said)
   end
   local count = Arguments.whole('beat', 'number of jobs', args[i + 2], 0)
   Arguments.bounded('beat', count)
-  if #args - i - 2 ~= 2 * count then
-    Errors.argument('beat', 'jid and token of ' .. count .. ' jobs wanted')
+  if #args - i - 2 ~= 3 * count then
+    Errors.argument('beat', 'jid, token and held of ' .. count .. ' jobs wanted')
+  end
+  for n = i + 5, #args, 3 do
+    args[n] = Arguments.held('beat', args[n]) or false
   end
   local queues, lost = sort_out(worker, args, i + 3, count)
   for queue, jids in pairs(queues) do
@@ -9638,7 +11981,8 @@ end
 -- worker_view.lua
 do
 -- Workers with the jobs that they hold, for a page.
-local Arguments, Brief, Json, Worker, key = Qless.Arguments, Qless.Brief, Qless.Json, Qless.Worker, Qless.key
+local Record, Arguments, Brief, Json, Worker, key =
+  Qless.Record, Qless.Arguments, Qless.Brief, Qless.Json, Qless.Worker, Qless.key
 
 local WorkerView = {}
 Qless.WorkerView = WorkerView
@@ -9653,7 +11997,7 @@ local IN_ALL = 5000 -- … and of all workers of a call
 local function longest_held(worker, looked_at)
   local held = {}
   for n, jid in ipairs(call('ZRANGE', key.held(worker), 0, looked_at - 1)) do
-    held[n] = { jid = jid, since = tonumber(call('HGET', key.job(jid), 'time') or '') or 0 }
+    held[n] = { jid = jid, since = Record.read('time', call('HGET', key.job(jid), 'time'), 0) }
   end
   table.sort(held, function(one, other)
     if one.since ~= other.since then
@@ -9685,7 +12029,8 @@ end
 -- audit_jobs.lua
 do
 -- The invariants of a job's record: what an audit asks of each.
-local Errors, Arguments, scope, key = Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
+local Errors, Record, Arguments, scope, key =
+  Qless.Errors, Qless.Record, Qless.Arguments, Qless.scope, Qless.key
 
 local AuditJobs = {}
 Qless.AuditJobs = AuditJobs
@@ -9715,8 +12060,28 @@ function AuditJobs.is_told_later(jid)
   return call('ZSCORE', key.releasing(), jid) or call('ZSCORE', key.cascading(), jid)
 end
 
-local RARE =
-  { 'unique', 'workflow', 'on_failure', 'deadline', 'first', 'behind', 'beyond', 'spawners', 'followed' }
+-- Some of a job's set of others; none of what is no set, which is told where its key is met.
+local function some(name)
+  local members = redis.pcall('SRANDMEMBER', name, Arguments.most)
+  return members.err and {} or members
+end
+
+local function is_member(name, jid)
+  return redis.pcall('SISMEMBER', name, jid) == 1
+end
+
+local RARE = {
+  'unique',
+  'workflow',
+  'on_failure',
+  'deadline',
+  'fixed',
+  'first',
+  'behind',
+  'beyond',
+  'spawners',
+  'followed',
+}
 
 local function check_rare(report, jid, record)
   if record.rare == '1' then
@@ -9730,7 +12095,8 @@ local function check_rare(report, jid, record)
 end
 
 local function check_running(report, jid, record)
-  local expires, score = tonumber(record.expires) or 0, call('ZSCORE', key.place(record.queue, 'locks'), jid)
+  local expires, score =
+    Record.read('expires', record.expires, 0), call('ZSCORE', key.place(record.queue, 'locks'), jid)
   local held = call('ZSCORE', key.held(record.worker), jid)
   if record.grace == '1' then
     if held then
@@ -9763,7 +12129,7 @@ local function check_depends(report, jid, record)
   if record.open == '1' then
     return
   end
-  local others = call('SRANDMEMBER', key.dependencies(jid), Arguments.most)
+  local others = some(key.dependencies(jid))
   if #others == 0 then
     AuditJobs.complain(report, 'job ' .. jid .. ' depends on nothing')
   end
@@ -9778,15 +12144,15 @@ local function check_depends(report, jid, record)
         report,
         'job ' .. jid .. ' waits for ' .. other .. ', which is ' .. (state or 'gone')
       )
-    elseif call('SISMEMBER', key.dependents(other), jid) == 0 then
+    elseif not is_member(key.dependents(other), jid) then
       AuditJobs.complain(report, 'job ' .. other .. ' does not know its dependent ' .. jid)
     end
   end
 end
 
 local function check_dependents(report, jid)
-  for _, other in ipairs(call('SRANDMEMBER', key.dependents(jid), Arguments.most)) do
-    if call('SISMEMBER', key.dependencies(other), jid) == 0 then
+  for _, other in ipairs(some(key.dependents(jid))) do
+    if not is_member(key.dependencies(other), jid) then
       AuditJobs.complain(report, 'job ' .. other .. ' does not know that it waits for ' .. jid)
     end
   end
@@ -9796,7 +12162,7 @@ end
 local SEARCHED = 200
 
 local function check_failed(report, jid, record)
-  local group = cjson.decode(record.failure or '{}').group
+  local group = Record.read('failure', record.failure, {}).group
   if not group then
     AuditJobs.complain(report, 'job ' .. jid .. ' failed without a group')
   elseif
@@ -9854,19 +12220,18 @@ local FIELDS = {
 }
 
 local function check_numbers(report, jid, record)
-  local last = tonumber(call('HGET', key.meta(), 'token')) or 0
-  if record.token and tonumber(record.token) > last then
+  local last = Record.number(call('HGET', key.meta(), 'token')) or 0
+  if Record.read('token', record.token, 0) > last then
     AuditJobs.complain(
       report,
       'token ' .. record.token .. ' of job ' .. jid .. ' is above the last one drawn'
     )
   end
-  local remaining = tonumber(record.remaining)
+  local remaining, retries =
+    Record.read('remaining', record.remaining), Record.read('retries', record.retries)
   if
-    not remaining
-    or remaining < -1
-    or remaining ~= math.floor(remaining)
-    or remaining > (tonumber(record.retries) or -1)
+    not (record.remaining and record.retries)
+    or (remaining and (remaining < -1 or remaining > (retries or remaining)))
   then
     AuditJobs.complain(
       report,
@@ -9881,23 +12246,46 @@ local function check_numbers(report, jid, record)
   end
 end
 
+-- Everything in the record that is more than a text, and every line of its history.
+local function check_readable(report, jid)
+  for n, text in ipairs(call('HMGET', key.job(jid), unpack(Record.fields))) do
+    if Record.is_bad(Record.fields[n], text) then
+      AuditJobs.complain(report, 'job ' .. jid .. ': ' .. Record.words(Record.fields[n], text))
+    end
+  end
+  local entries = redis.pcall('LRANGE', key.history(jid), 0, Arguments.most - 1)
+  if entries.err then
+    return -- It is no list, which is told where its key is met.
+  end
+  if #entries == 0 then
+    AuditJobs.complain(report, 'job ' .. jid .. ' has no history')
+  end
+  for n, text in ipairs(entries) do
+    local entry, is_bad = Record.entry_of(text)
+    if is_bad then
+      AuditJobs.complain(
+        report,
+        'job ' .. jid .. ': line ' .. n .. ' of its history cannot be read: ' .. entry[3].text
+      )
+    end
+  end
+end
+
 function AuditJobs.check(report, jid)
   local values, record = call('HMGET', key.job(jid), unpack(FIELDS)), {}
   for n, field in ipairs(FIELDS) do
     record[field] = values[n] or nil
   end
+  check_readable(report, jid)
   if record.jid ~= jid or not record.state or not record.queue or not record.worker then
     AuditJobs.complain(report, 'record of job ' .. jid .. ' is damaged')
     return
-  end
-  if call('EXISTS', key.history(jid)) == 0 then
-    AuditJobs.complain(report, 'job ' .. jid .. ' has no history')
   end
   check_places(report, jid, record)
   check_numbers(report, jid, record)
   check_rare(report, jid, record)
   check_dependents(report, jid)
-  for _, tag in ipairs(cjson.decode(record.tags or '{}')) do
+  for _, tag in ipairs(Record.read('tags', record.tags, {})) do
     if not call('ZSCORE', key.tag(tag), jid) then
       AuditJobs.complain(report, 'tag ' .. tag .. ' does not know job ' .. jid)
     end
@@ -9915,7 +12303,8 @@ end
 -- audit_links.lua
 do
 -- The invariants of what hangs on jobs: unique keys, what was needed, what was spawned.
-local Arguments, Unique, AuditJobs, key = Qless.Arguments, Qless.Unique, Qless.AuditJobs, Qless.key
+local Record, Arguments, Unique, AuditJobs, key =
+  Qless.Record, Qless.Arguments, Qless.Unique, Qless.AuditJobs, Qless.key
 
 local AuditLinks = {}
 Qless.AuditLinks = AuditLinks
@@ -9947,9 +12336,10 @@ function AuditLinks.check_spawned(report, spawner)
   for n = 1, #list, 2 do
     local jid, failed = list[n], list[n + 1] == '1'
     local record, known = call('HMGET', key.job(jid), 'state', 'spawners', 'rare'), false
-    for _, one in ipairs(record[2] and cjson.decode(record[2]) or {}) do
+    for _, one in ipairs(Record.read('spawners', record[2], {})) do
       known = known or one == spawner
     end
+    known = known or Record.is_bad('spawners', record[2]) -- Which is said where its record is checked.
     if not known or not record[3] then
       complain(report, 'job ' .. jid .. ' does not know that job ' .. spawner .. ' has spawned it')
     elseif record[1] == 'complete' or (record[1] == 'failed') ~= failed then
@@ -9988,6 +12378,10 @@ end
 
 local function check_record(report, id)
   local record = Workflow.read(id)
+  if record.bad then
+    AuditJobs.complain(report, 'workflow ' .. id .. ': its counter ' .. record.bad .. ' cannot be read')
+    return
+  end
   local counted = record.complete + record.failed + record.canceled + record.held
   for _, field in ipairs({ 'complete', 'failed', 'canceled', 'held' }) do
     if record[field] < 0 then
@@ -10038,9 +12432,11 @@ end
 do
 -- The invariants of a namespace, checked in steps; each step judges only what one call saw.
 -- First every key is visited (SCAN), then every list of jids, so that links are seen from both ends.
-local Errors, Arguments, AuditJobs, AuditLinks, AuditWorkflows, scope, key =
+local Errors, Record, Arguments, Kept, AuditJobs, AuditLinks, AuditWorkflows, scope, key =
   Qless.Errors,
+  Qless.Record,
   Qless.Arguments,
+  Qless.Kept,
   Qless.AuditJobs,
   Qless.AuditLinks,
   Qless.AuditWorkflows,
@@ -10054,16 +12450,30 @@ local call, match, sub = redis.call, string.match, string.sub
 
 local complain = AuditJobs.complain
 
+-- What the lists of a job are, by the ends of their keys.
+local TYPES = { ['-history'] = 'list', ['-dependencies'] = 'set', ['-dependents'] = 'set' }
+
 local function check_job_key(report, name)
-  local jid, part = match(name, '^(.*)%-(history)$')
-  if not jid then
-    jid, part = match(name, '^(.*)%-(dependencies)$')
-  end
-  if not jid then
-    jid, part = match(name, '^(.*)%-(dependents)$')
-  end
-  if not jid then
+  local ending = key.list_ending(name)
+  if not ending then
     AuditJobs.check(report, name)
+    return
+  end
+  local jid, part = sub(name, 1, -#ending - 1), sub(ending, 2)
+  local is = call('TYPE', scope.prefix .. 'j:' .. name).ok
+  if is ~= TYPES[ending] then
+    complain(
+      report,
+      'key '
+        .. scope.prefix
+        .. 'j:'
+        .. name
+        .. ' is a '
+        .. is
+        .. ', not the '
+        .. part
+        .. ' of a job: delete it'
+    )
   elseif
     call('EXISTS', key.job(jid)) == 0
     and not (part == 'dependents' and (AuditJobs.is_told_later(jid) or AuditWorkflows.is_gate(jid)))
@@ -10088,18 +12498,30 @@ local function check_schedule(report, id, record, place)
   end
 end
 
+-- The record of a schedule, which must be one that can put jobs.
+local function read_schedule(report, id, name)
+  local record, fields = {}, call('HGETALL', name)
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  local field, text = Record.bad_schedule(record)
+  if field then
+    complain(report, 'schedule ' .. id .. ' puts no jobs. ' .. Record.words(field, text))
+  end
+  return record
+end
+
 local function check_template(report, jid)
-  local values = call('HMGET', key.template(jid), 'queue', 'paused', 'declared')
-  local record = { paused = values[2] or nil, declared = values[3] or nil }
-  check_schedule(report, jid, record, key.place(values[1] or '', 'recur'))
+  local record = read_schedule(report, jid, key.template(jid))
+  check_schedule(report, jid, record, key.place(record.queue or '', 'recur'))
 end
 
 local function check_cron(report, id)
-  local values = call('HMGET', key.schedule(id), 'paused', 'declared', 'cron', 'queue')
-  if not values[3] or not values[4] then
+  local record = read_schedule(report, id, key.schedule(id))
+  if not record.cron or not record.queue then
     complain(report, 'record of schedule ' .. id .. ' is damaged')
   end
-  check_schedule(report, id, { paused = values[1] or nil, declared = values[2] or nil }, key.schedules())
+  check_schedule(report, id, record, key.schedules())
 end
 
 local function check_group(report, group)
@@ -10109,9 +12531,53 @@ local function check_group(report, group)
 end
 
 local function check_tag(report, tag)
-  local members, counted = call('ZCARD', key.tag(tag)), tonumber(call('ZSCORE', key.tags(), tag) or '0')
+  local members, counted = call('ZCARD', key.tag(tag)), Record.number(call('ZSCORE', key.tags(), tag) or '0')
   if members ~= counted then
     complain(report, 'tag ' .. tag .. ' is on ' .. members .. ' jobs, counted ' .. counted)
+  end
+end
+
+-- Both sets have the same entries, and the bytes are counted right, as far as one call sees all.
+local function check_results(report)
+  local number = call('ZCARD', key.results())
+  if number ~= call('ZCOUNT', key.results_until(), '(0', '+inf') then
+    complain(report, 'of what is kept it is not known until when')
+  end
+  if number < Arguments.most then
+    local flat, bytes = call('ZRANGEBYSCORE', key.results_until(), '(0', '+inf', 'WITHSCORES'), 0
+    for n = 2, #flat, 2 do
+      bytes = bytes + Kept.bytes_of(flat[n])
+    end
+    local counted = Kept.total_bytes()
+    if bytes ~= counted then
+      complain(report, 'what is kept takes ' .. bytes .. ' bytes, counted ' .. counted)
+    end
+  end
+end
+
+-- (Copies of the core without such books kept results as well: those at least expire.)
+local function check_kept(kind)
+  return function(report, jid)
+    local entry = kind .. jid
+    local name = scope.prefix .. entry
+    if call('PTTL', name) == -1 and not call('ZSCORE', key.results(), entry) then
+      complain(report, entry .. ' does not expire, and is not among what is kept')
+    end
+  end
+end
+
+-- What is known of a canceled job is listed, and goes by itself. (Another core may have put the job again
+-- without a word to the record.)
+local function check_canceled(report, jid)
+  local name = key.canceled_job(jid)
+  if call('HEXISTS', name, 'was') == 0 then
+    complain(report, 'record of canceled job ' .. jid .. ' is damaged')
+  end
+  if not call('ZSCORE', key.canceled(), jid) then
+    complain(report, 'canceled job ' .. jid .. ' is not listed')
+  end
+  if call('TTL', name) < 0 or call('TTL', key.canceled()) == -1 then
+    complain(report, 'the record of canceled job ' .. jid .. ' or the list of them is kept for ever')
   end
 end
 
@@ -10133,6 +12599,8 @@ for _, name in ipairs({
   'wake',
   'journal',
   'workflows',
+  'results_until',
+  'canceled',
   'paused_reasons',
   'schedules',
   'paused_schedules',
@@ -10142,13 +12610,17 @@ for _, name in ipairs({
 }) do
   ALONE[name] = true
 end
+ALONE.results = check_results
 local FAMILY = {
   { 'j:', check_job_key },
   { 'r:', check_template },
   { 'schedule:', check_cron },
   { 'unique:', AuditLinks.check_unique },
   { 'needs:', AuditLinks.check_needs },
+  { 'result:', check_kept('result:') },
+  { 'offspring:', check_kept('offspring:') },
   { 'spawned:', AuditLinks.check_spawned },
+  { 'canceled:', check_canceled },
   { 'workflow:', AuditWorkflows.check },
   { 'staged:', AuditWorkflows.check_staged },
   { 'f:', check_group },
@@ -10157,7 +12629,6 @@ local FAMILY = {
 for _, start in ipairs({
   's:',
   'm:',
-  'result:',
   'reply:',
   'worker:',
   'orders:',
@@ -10165,7 +12636,6 @@ for _, start in ipairs({
   'idle:',
   'wake:',
   'timer:',
-  'offspring:',
   'awaiting:',
   'ended:',
 }) do
@@ -10173,7 +12643,11 @@ for _, start in ipairs({
 end
 
 local function check_key(report, name)
-  if ALONE[name] then
+  local alone = ALONE[name]
+  if alone then
+    if alone ~= true then
+      alone(report)
+    end
     return
   end
   for _, family in ipairs(FAMILY) do
@@ -10197,7 +12671,16 @@ local function member_of_place(place)
     elseif AuditJobs.place[record[1]] ~= place or record[2] ~= queue then
       complain(
         report,
-        'job ' .. jid .. ' is in ' .. place .. ' of ' .. queue .. ', but ' .. record[1] .. ' in ' .. record[2]
+        'job '
+          .. jid
+          .. ' is in '
+          .. place
+          .. ' of '
+          .. queue
+          .. ', but '
+          .. record[1]
+          .. ' in '
+          .. (record[2] or 'none')
       )
     end
   end
@@ -10255,20 +12738,32 @@ FAMILY[#FAMILY + 1] = { 'w:', check_held_key }
 
 local function member_of_group(report, jid, group)
   local record = call('HMGET', key.job(jid), 'state', 'failure')
-  local filed = record[1] == 'failed' and cjson.decode(record[2] or '{}').group
-  if not filed or (filed ~= group and group ~= 'other') then
+  local filed = record[1] == 'failed' and Record.read('failure', record[2], {}).group
+  if Record.is_bad('failure', record[2]) then
+    return -- which is said where its record is checked
+  elseif not filed or (filed ~= group and group ~= 'other') then
     complain(report, 'job ' .. jid .. ' is in failure group ' .. group .. ', but has not failed in it')
   end
 end
 
 local function member_of_tag(report, jid, tag)
   local tags = call('HGET', key.job(jid), 'tags')
-  for _, name in ipairs(cjson.decode(tags or '{}')) do
+  for _, name in ipairs(Record.read('tags', tags, {})) do
     if name == tag then
       return
     end
   end
   complain(report, 'tag ' .. tag .. ' lists job ' .. jid .. ', which does not carry it')
+end
+
+-- An entry of what is kept and not expired has its key. (Clocks may differ a little.)
+local function member_of_results(report, entry)
+  local score = call('ZSCORE', key.results_until(), entry)
+  if not score then
+    complain(report, entry .. ' is kept, but nobody knows until when')
+  elseif Kept.outlives(score, scope.now + 61) and call('EXISTS', scope.prefix .. entry) == 0 then
+    complain(report, entry .. ' is among what is kept, but is gone')
+  end
 end
 
 local function member_of_completed(report, jid)
@@ -10285,6 +12780,7 @@ end
 local function lists()
   local all = {
     { key.completed(), '', member_of_completed },
+    { key.results(), '', member_of_results },
     { key.schedules(), '', member_of_schedules },
     { key.paused_schedules(), '', member_of_paused },
   }
@@ -10437,6 +12933,8 @@ Extensions['spawn'] = Q.Spawn.spawn
 Extensions['needs'] = Q.Needs.show
 Extensions['offspring'] = Q.Needs.offspring
 Extensions['results'] = Q.Needs.results
+Extensions['results.kept'] = Q.Kept.show
+Extensions['results.cut'] = Q.Kept.cut
 Extensions['settle'] = Q.Settle.settle
 Extensions['beat'] = Q.Worker.beat
 Extensions['release'] = Q.Outcome.release
@@ -10468,6 +12966,7 @@ Extensions['survey'] = Q.Survey.survey
 Extensions['minutes'] = Q.Minutes.show
 Extensions['throughput'] = Q.Throughput.show
 Extensions['failed.of'] = Q.Throughput.failed
+Extensions['stats.counters'] = Q.Stats.counters
 Extensions['queue.pause'] = Q.Pausing.pause_with
 Extensions['queue.forget.empty'] = Q.Queue.forget_empty
 Extensions['brief'] = Q.Brief.brief
@@ -10506,6 +13005,8 @@ Extensions['workflow.retry'] = Q.WorkflowVerbs.retry
 for _, name in ipairs({
   'result',
   'results',
+  'results.kept',
+  'results.cut',
   'needs',
   'offspring',
   'jobs.count',
@@ -10515,6 +13016,7 @@ for _, name in ipairs({
   'minutes',
   'throughput',
   'failed.of',
+  'stats.counters',
   'brief',
   'briefs',
   'job.view',
@@ -10579,7 +13081,9 @@ local function reset_touched()
   Qless.WorkflowVerbs.reset()
   Qless.Cascade.reset()
   Qless.Needs.reset()
+  Qless.Canceled.reset()
   Qless.Pop.reset()
+  Qless.Kept.reset()
   scope.touched = false
 end
 
@@ -10592,6 +13096,7 @@ local function reset(prefix, keyed)
   Config.reset()
   Replies.reset()
   Qless.Dependencies.reset()
+  Qless.Skews.reset()
   if scope.touched then
     reset_touched()
   end
@@ -10605,6 +13110,8 @@ local function flush()
   if scope.touched then
     Qless.Workflow.flush()
     Qless.Awaiting.flush()
+    Qless.Kept.flush()
+    Qless.Canceled.flush()
   end
   Samples.flush()
   Stats.flush()
@@ -10669,6 +13176,8 @@ local function with_keys(keys, args, class)
   end
   reply = handler(args, 4, request)
   Qless.WorkflowVerbs.carry_on_sometimes()
+  Qless.Kept.tidy_sometimes()
+  Qless.Skews.carry_on()
   flush()
   Clock.keep()
   Replies.keep(request, reply)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -63,6 +64,9 @@ class Settlement(NamedTuple):
     token: str
     verb: str
     args: tuple[str | bytes | int | float, ...] = ()
+    #: Seconds that the job lay in its holder's hands before its run began; None if it did
+    #: not, or if nobody knows when. What only a run can end so counts from its hand-out then.
+    held: float | None = None
 
 
 class Refused(NamedTuple):
@@ -88,6 +92,8 @@ class Settled(NamedTuple):
     #: If nothing was handed out and `wait` was given: block so long on these keys.
     wait_seconds: float | None = None
     wait_keys: Sequence[str] = ()
+    #: The server's time, by which the locks on the jobs are measured; 0.0: not asked for any.
+    now: float = 0.0
 
 
 class Beat(NamedTuple):
@@ -102,12 +108,13 @@ class Beat(NamedTuple):
 
 def read_settled(reply: list[Any]) -> Settled:
     """Read the reply to settle."""
-    refused, jobs, rest = reply
+    refused, jobs, rest, *times = reply
     refusals = [Refused(*fields) for fields in _grouped(refused, 3)] if refused else []
     handed_out = [_reserved(jobs[at : at + 11]) for at in range(0, len(jobs), 11)]
+    now = float(times[0]) if times else 0.0
     if not rest:
-        return Settled(refusals, handed_out)
-    return Settled(refusals, handed_out, float(rest[0]), rest[1:])
+        return Settled(refusals, handed_out, now=now)
+    return Settled(refusals, handed_out, float(rest[0]), rest[1:], now)
 
 
 def _reserved(fields: list[Any]) -> Reserved:
@@ -157,14 +164,15 @@ _COMPLETE = pack(("complete", 0))
 
 def _packed(settlement: Settlement) -> Packed:
     try:
-        jid, token, verb, args = settlement
+        jid, token, verb, args, *more = settlement
     except (TypeError, ValueError):
         raise BadArgument(
             f"a settlement has jid, token, verb and args, unlike "
             f"{arguments.shown(settlement)}"
         ) from None
+    lay = held_text(more[0]) if more else ""
     if not args and verb == "complete":
-        return pack((jid, token, _COMPLETE))
+        return pack((jid, token, lay, _COMPLETE))
     if len(args) not in VERBS.get(verb, ()):
         raise BadArgument(_bad_verb(verb, args))
     for position, arg in enumerate(args):
@@ -172,8 +180,21 @@ def _packed(settlement: Settlement) -> Packed:
             is_data = verb == "complete" and position == 2
             most = arguments.DATA_BYTES if is_data else arguments.TEXT_BYTES
             arguments.text(f"argument {position + 1} of {verb}", arg, most=most)
-    fields: tuple[Argument, ...] = (jid, token, verb, len(args), *args)
+    fields: tuple[Argument, ...] = (jid, token, lay, verb, len(args), *args)
     return pack(fields)
+
+
+def held_text(held: float | None) -> str:
+    """Return how long a job lay in its holder's hands as it travels: milliseconds count."""
+    if held is None:
+        return ""
+    if type(held) is not float:
+        held = arguments.number("held", held)
+    if held < 0.0005:
+        return "0"
+    if held == math.inf or held != held:
+        raise BadArgument(f"held must be a finite number of seconds, not {held}")
+    return f"{held:.3f}"
 
 
 def _bad_verb(verb: object, args: Sequence[object]) -> str:

@@ -62,6 +62,7 @@ TABLE: dict[str, tuple[Remedy, type[exceptions.QlessError]]] = {
     "CYCLE": (Remedy.NONE, exceptions.DependencyCycle),
     "STALE": (Remedy.NONE, exceptions.StaleRequest),
     "NOCOMMAND": (Remedy.NONE, exceptions.UnknownCommand),
+    "FORMAT": (Remedy.NONE, exceptions.UnsupportedFormat),
     "COREFAILED": (Remedy.NONE, exceptions.CoreFailed),
     # The server does not know the core (yet), or not this way of calling it.
     "NOSCRIPT": (Remedy.RELOAD, exceptions.ServerError),
@@ -143,11 +144,37 @@ def code_of(error: BaseException) -> str:
     return "ERR"
 
 
-def translated(error: BaseException, code: str | None = None) -> exceptions.QlessError:
-    """Return what is raised for an error of redis-py."""
+def translated(
+    error: BaseException,
+    code: str | None = None,
+    *,
+    reads: bool = False,
+    sent: bool | None = None,
+) -> exceptions.QlessError:
+    """Return what is raised for an error of redis-py.
+
+    `reads` says that the call changes nothing; `sent` that it may have reached the
+    server, in this attempt (None: as the error says) or in an earlier one.
+    """
     code = code or code_of(error)
     text = str(error).removeprefix(f"{code} ")
-    return TABLE.get(code, TABLE["ERR"])[1](text)
+    kind = TABLE.get(code, TABLE["ERR"])[1]
+    if kind is exceptions.ConnectionLost:
+        if not (was_sent(error) if sent is None else sent):
+            kind = exceptions.NotReached
+        elif reads:
+            kind = exceptions.ReadLost
+    return kind(text)
+
+
+def note_not_sent(error: BaseException) -> None:
+    """Note that the error came before anything was sent: no connection was opened."""
+    error._qless_not_sent = True  # type: ignore[attr-defined]
+
+
+def was_sent(error: BaseException) -> bool:
+    """Return whether the request may have reached the server when this was raised."""
+    return not getattr(error, "_qless_not_sent", False)
 
 
 def insist(
@@ -164,9 +191,10 @@ def insist(
     """
     deadline = monotonic() + seconds
     waits = pauses()
-    loaded = False
+    loaded = sent = False
     while True:
         code = code_of(error)
+        sent = sent or was_sent(error)
         remedy, _ = TABLE.get(code, TABLE["ERR"])
         if remedy is Remedy.NONE:
             raise translated(error, code) from error
@@ -174,7 +202,8 @@ def insist(
             # A core that was loaded and is gone again is no reason to hurry either.
             pause = next(waits)
             if monotonic() + pause > deadline:
-                raise translated(error, code) from error
+                reads = call.kind == "read"
+                raise translated(error, code, reads=reads, sent=sent) from error
             if remedy is Remedy.RECONNECT:
                 yield HangUp.STEP
             yield pause

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from django_qless.core import Client
 
+#: Said where nobody has to be asked.
+NO_JOBS = "no jobs match: nothing to do"
+
 
 class QlessCommand(BaseCommand):
     """A command on one alias: `client` is there, and its errors are for people."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.core import checks
 from redis.exceptions import RedisError
 
 from django_qless import discovery
+from django_qless.core.exceptions import UnsupportedFormat
+from django_qless.core.options import known
 from django_qless.declared import set_by_operators
 from django_qless.management.audit import audit
 from django_qless.management.words import counted, span
@@ -29,6 +32,9 @@ CLOCKS = 5.0
 #: Jobs whose names are compared with the registry's.
 SAMPLE = 1000
 
+#: Seconds for which it is told that results were dropped before their time.
+RECENTLY = 86400
+
 #: Part of maxmemory from which on the server counts as nearly full.
 NEARLY_FULL = 0.9
 
@@ -44,11 +50,18 @@ class Finding(NamedTuple):
 def examine(alias: str, client: Client, *, audited: bool = True) -> Iterator[Finding]:
     """Yield what there is to say of an alias. Raises what the server's absence raises."""
     yield from _settings()
+    try:
+        stored = client.meta()
+    except UnsupportedFormat as error:
+        yield Finding(PROBLEM, "format", str(error))
+        return  # Nothing else can be asked for.
+    yield Finding(FINE, "format", f"the namespace has format {stored.get('format', 1)}")
     info = server_info(client)
     yield from _server(client, info)
     yield from _clock(client)
     yield from _libraries(client)
     yield from _config(alias)
+    yield from _results(client)
     yield from _workers(client)
     yield from _names(alias, client)
     if audited:
@@ -69,7 +82,6 @@ def _settings() -> Iterator[Finding]:
 
 
 def _server(client: Client, info: dict[str, Any]) -> Iterator[Finding]:
-    client.meta()
     name = "Valkey" if "valkey_version" in info else "Redis"
     number = info.get("valkey_version") or info.get("redis_version", "?")
     yield Finding(FINE, "server", f"{name} {number}, called by {client.script.engine}s")
@@ -113,10 +125,20 @@ def _clock(client: Client) -> Iterator[Finding]:
             HINT,
             "clock",
             f"the server's clock was set back {skews} times, or a replica with another "
-            "time took over: see whether it is kept by NTP",
+            f"time took over: see whether it is kept by NTP. {_mending(meta)}",
         )
     if off <= CLOCKS and not skews:
         yield Finding(FINE, "clock", "the clocks agree")
+
+
+def _mending(meta: Mapping[str, Any]) -> str:
+    """Say how far what was timed before has been set back as well."""
+    left = json.loads(meta.get("shifts") or "[]")
+    if not left:
+        return "Delays and locks given before were set back with it"
+    queue = left[0].get("queue")
+    where = f" and has come to queue {queue}" if queue else ""
+    return f"Setting back the delays and locks given before goes on{where}: let a worker run"
 
 
 def _libraries(client: Client) -> Iterator[Finding]:
@@ -137,6 +159,34 @@ def _config(alias: str) -> Iterator[Finding]:
             "config",
             f"{option} was set by hand: `qless_config reset {option}` returns to what "
             "the settings say",
+        )
+
+
+def _results(client: Client) -> Iterator[Finding]:
+    kept = client.results_kept()
+    now = float(client.meta()["now"])
+
+    def ago(moment: float) -> float:
+        return max(0.0, round(now - moment, 3))
+
+    if kept.cut is not None and now - kept.cut < RECENTLY:
+        options = {name: known(name) for name in ("results-count", "results-bytes")}
+        limits = (
+            f"{name} ({client.config_get(name) or (option and option.default)})"
+            for name, option in options.items()
+        )
+        yield Finding(
+            HINT,
+            "results",
+            f"results are dropped before their result_ttl, last {span(ago(kept.cut))} "
+            f"ago: raise {' or '.join(limits)}, or return less",
+        )
+    if kept.number:
+        yield Finding(
+            FINE,
+            "results",
+            f"{counted(kept.number, 'result')} kept, {kept.bytes:,} bytes, the oldest for "
+            f"{span(ago(kept.oldest or now))}",
         )
 
 

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 COUNTS = ("waiting", "running", "stalled", "scheduled", "depends", "recurring")
 
+TODAY = {"retried": "retried attempts today", "retries": "locks lost today"}
+"""Counters of the day, and what they count."""
+
 
 @dataclass(frozen=True, slots=True)
 class Overview:
@@ -20,7 +23,8 @@ class Overview:
 
     queues: list[dict[str, Any]]
     """The counts of each queue by state, `paused`, and `lag`: for how many seconds the
-    oldest job that could run has been waiting."""
+    oldest job that could run has been waiting; `today`: attempts that were retried,
+    locks lost (`retries`) and failures since midnight UTC."""
     failures: dict[str, int]
     """The number of failed jobs in each group."""
     workers: list[dict[str, Any]]
@@ -35,6 +39,8 @@ class Overview:
         counts = client.queues()
         names = [queue.name for queue in counts]
         lags = client.lag(names) if names else []
+        now = float(client.meta()["now"])
+        today = client.stats_counters(now, names) if names else []
         # A queue's own count knows of intervals only, and of none that is paused.
         recurring = [
             number
@@ -48,12 +54,15 @@ class Overview:
                     "pause": queue.pause._asdict() if queue.pause else None,
                     "recurring": number,
                     "lag": lag,
+                    "today": counters._asdict(),
                 }
-                for queue, lag, number in zip(counts, lags, recurring, strict=True)
+                for queue, lag, number, counters in zip(
+                    counts, lags, recurring, today, strict=True
+                )
             ],
             failures=client.failed(),
             workers=[worker._asdict() for worker in client.workers()],
-            now=float(client.meta()["now"]),
+            now=now,
         )
 
     def as_data(self) -> dict[str, Any]:
@@ -96,10 +105,11 @@ class Overview:
                 queue["name"] + _paused(queue),
                 *(str(queue[name]) for name in COUNTS),
                 span(queue["lag"]),
+                *(str(queue["today"][name]) for name in TODAY),
             ]
             for queue in self.queues
         ]
-        return table(["queue", *COUNTS, "lag"], queues, "no queues")
+        return table(["queue", *COUNTS, "lag", *TODAY.values()], queues, "no queues")
 
 
 def _paused(queue: dict[str, Any]) -> str:

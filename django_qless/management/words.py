@@ -17,7 +17,9 @@ UNITS = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 
 
 def span(seconds: float) -> str:
-    """Return seconds as `0.4 s`, `12 s`, `3 min 12 s`, `2 h 5 min`, `4 d 1 h`."""
+    """Return seconds as `12 ms`, `0.4 s`, `12 s`, `3 min 12 s`, `2 h 5 min`, `4 d 1 h`."""
+    if 0 < seconds < 0.0995:
+        return f"{max(1, round(seconds * 1000))} ms"
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)

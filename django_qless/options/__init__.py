@@ -5,14 +5,14 @@ What each may be is said in `values.py`, and checked when it is given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
 
 from django_qless.exceptions import InvalidOption, UnknownOption
-from django_qless.options import values
+from django_qless.options import foreign, values
 from django_qless.options.backoff import Exponential
 
 Backoff = (
@@ -152,7 +152,7 @@ def check(whose: str, name: str, value: Any, *, rule: str = "") -> Any:
     """
     known = _RULES.get(rule or name)
     if known is None or (not rule and name not in KNOWN):
-        raise UnknownOption(f"{whose}: {unknown(name)}")
+        raise UnknownOption(f"{whose}: {unknown(name, IN_DECORATOR)}")
     try:
         return known(value)
     except values.Refused as refused:
@@ -161,17 +161,21 @@ def check(whose: str, name: str, value: Any, *, rule: str = "") -> Any:
         ) from None
 
 
-def unknown(name: str) -> str:
-    """Say that there is no such option, and which there are."""
-    near = get_close_matches(name, KNOWN | ONLY_DECLARED, n=2)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    return (
-        f"there is no option {name!r}.{hint} The options are "
-        f"{', '.join(sorted(KNOWN | ONLY_DECLARED))}."
+def unknown(name: str, allowed: frozenset[str]) -> str:
+    """Return the sentence that there is no such option, and those allowed there."""
+    return f"there is no option {name!r}.{_remedy(name)} The options here are " + (
+        f"{', '.join(sorted(allowed))}."
     )
 
 
-def must_suit_a_call(whose: str, given: dict[str, Any]) -> None:
+def _remedy(name: str) -> str:
+    if name in foreign.OPTIONS:
+        return f" Here it is {foreign.OPTIONS[name]}."
+    near = get_close_matches(name, KNOWN | ONLY_DECLARED, n=2)
+    return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
+def must_suit_a_call(whose: str, given: Mapping[str, object]) -> None:
     """Raise InvalidOption for an option that belongs to the job's code."""
     for name in given:
         if name in ONLY_DECLARED:
@@ -179,6 +183,23 @@ def must_suit_a_call(whose: str, given: dict[str, Any]) -> None:
                 f"{whose}: {name} belongs to the job's code, where workers find it: write "
                 f"@job({name}=…), not .using({name}={_shown(given[name])})."
             )
+
+
+def must_be_known(whose: str, given: Mapping[str, object]) -> None:
+    """Raise UnknownOption for what `.using()` does not take."""
+    for name in given:
+        if name not in KNOWN:
+            raise UnknownOption(f"{whose}: {unknown(name, IN_USING)}")
+
+
+def hint_for_arguments(names: Iterable[str]) -> str:
+    """Return where options belong that were given as arguments of the job, or ""."""
+    for name in names:
+        if name in foreign.OPTIONS:
+            return f". For {name} use {foreign.OPTIONS[name]}, in .using(…)"
+        if name in KNOWN:
+            return f". Options of the job go into .using({name}=…)"
+    return ""
 
 
 def _shown(value: object) -> str:
@@ -262,6 +283,8 @@ def _class_name(exception: type[BaseException] | str) -> str:
 
 
 KNOWN = frozenset(field.name for field in fields(Options)) - {"after_names"}
+IN_USING = KNOWN - ONLY_DECLARED
+IN_DECORATOR = (KNOWN - ONLY_USING) | ONLY_DECLARED
 
 _RULES: dict[str, Callable[[Any], Any]] = {
     "queue": values.queue,

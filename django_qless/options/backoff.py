@@ -10,12 +10,12 @@ Needs no Django.
 
 from __future__ import annotations
 
-import math
 import random
 from dataclasses import asdict, dataclass, fields
 from datetime import timedelta
 from typing import Any
 
+from django_qless.core.arguments import is_finite
 from django_qless.exceptions import InvalidOption
 
 
@@ -83,7 +83,7 @@ def _number(name: str, value: Any, least: float) -> float:
         value = value.total_seconds()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidOption(f"exponential: {name} must be a number, not {value!r}.")
-    if not math.isfinite(value) or not least <= value <= 1e10:
+    if not is_finite(value) or not least <= value <= 1e10:
         raise InvalidOption(
             f"exponential: {name} must be a finite number from {least:g}, not {value!r}."
         )

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from django_qless.core.arguments import is_finite
 from django_qless.exceptions import Fail, InvalidOption, JobLost, Retry, ShuttingDown
 from django_qless.options.backoff import Exponential
 
@@ -100,7 +100,7 @@ def seconds(value: Any) -> float:
         value = value.total_seconds()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise Refused("a number of seconds or a timedelta")
-    if not math.isfinite(value) or value < 0 or value > 1e10:
+    if not is_finite(value) or value < 0 or value > 1e10:
         raise Refused("a finite number of seconds, not below 0")
     return value
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -29,8 +28,8 @@ class Blueprint:
     """Makes the puts of jobs that have all but their data, context and key in common."""
 
     __slots__ = (
-        *("_after", "_after_jids", "_expires", "_keyed", "_keys", "is_late"),
-        *("_prepared", "_run_at", "depends", "has_many", "is_plain", "shape"),
+        *("_after", "_after_jids", "_keyed", "_keys", "_prepared"),
+        *("depends", "has_many", "is_late", "shape"),
     )
 
     def __init__(self, job_type: JobType, options: Options) -> None:
@@ -42,9 +41,8 @@ class Blueprint:
         self.has_many = len(self.depends) > MOST_DEPENDENCIES
         #: Whether it shows only at the put: another job may stand for one of these.
         self.is_late = any(getattr(each, "pending", False) for each in options.after)
-        self._run_at = options.run_at.timestamp() if options.run_at else None
         expires = options.expires
-        self._expires = expires.timestamp() if isinstance(expires, datetime) else None
+        moment = expires.timestamp() if isinstance(expires, datetime) else None
         #: What is common to all of them.
         self.shape = Put(
             jid="",
@@ -60,6 +58,9 @@ class Blueprint:
             open=self.has_many and not self.is_late,
             on_failure="" if options.on_failure == "block" else options.on_failure,
             expires=None if isinstance(expires, datetime) else expires,
+            # Times stay times: the server compares them with its own clock.
+            at=options.run_at.timestamp() if options.run_at else None,
+            expires_at=moment,
         )
         until = options.unique_for
         self._keyed = self.shape._replace(
@@ -71,8 +72,6 @@ class Blueprint:
         self._prepared = PreparedPut(self.shape)
         #: What a key is followed by, packed, for each way to deal with a conflict.
         self._keys: dict[str, Packed] = {}
-        #: Whether its jobs differ in jid, data, context and key only.
-        self.is_plain = not self.is_late and self._run_at is self._expires is None
 
     def pending(self) -> list[str]:
         """Return the jids of jobs to come first that wait for their own commit."""
@@ -80,14 +79,10 @@ class Blueprint:
             return []
         return [each.jid for each in self._after if getattr(each, "pending", False)]
 
-    def now(self) -> Put:
-        """Return what is common to jobs that are put now, and have no key."""
-        return self.shape if self.is_plain else self._now(self.shape)
-
     def call(self, item: Item, worker: str) -> Call[str | None]:
         """Return the call that puts one job."""
         handle = item.handle
-        if not self.is_plain or item.after or item.spare:
+        if self.is_late or item.after or item.spare:
             put = self.put_of(item)
             return PreparedPut(put).call(worker, handle.jid, handle.data)
         more: tuple[Argument, ...] = ()
@@ -100,7 +95,7 @@ class Blueprint:
     def put_of(self, item: Item) -> Put:
         """Return a job as it is put if that happens now."""
         handle, key, context, after = item.handle, item.key, item.context, item.after
-        shape = self._now(self._keyed) if key else self.now()
+        shape = self._keyed if key else self.shape
         # Ten thousand at a time: as tuples they are made in a fifth of the time.
         put = Put._make((handle.jid, *shape[1:3], handle.data, *shape[4:]))
         if key or context or after or self.is_late:
@@ -121,7 +116,7 @@ class Blueprint:
 
     def puts_of(self, items: Iterable[Item]) -> Iterator[Put]:
         """Yield many jobs of this plan as they are put if that happens now."""
-        now, keyed = self.now(), self._now(self._keyed)
+        now, keyed = self.shape, self._keyed
         head, put = now[1:3], Put._make
         context, tail, key_tail = now.context, now[4:], keyed[4:]
         # Ten thousand at a time: as tuples they are made in a fifth of the time.
@@ -179,14 +174,6 @@ class Blueprint:
             )
             found = self._keys[conflict] = pack(rare_options(put)[2:])
         return found
-
-    def _now(self, shape: Put) -> Put:
-        if self._run_at is not None:
-            shape = shape._replace(delay=max(0.0, self._run_at - time.time()))
-        if self._expires is not None:
-            # One that has expired meanwhile is put all the same, and shown as expired.
-            shape = shape._replace(expires=self._expires - time.time())
-        return shape
 
 
 def _must_be_of_alias(job_type: JobType, options: Options) -> None:

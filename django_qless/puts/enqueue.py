@@ -17,6 +17,7 @@ from django_qless.puts import carriers, outlet
 from django_qless.puts.ahead import KEEP, NOTHING, Ahead
 from django_qless.puts.blueprint import Blueprint
 from django_qless.puts.parcel import Item, Parcel
+from django_qless.puts.unfound import warn_if_unfound
 from django_qless.registry import CARRIED, JobType
 from django_qless.values import from_json, to_json
 
@@ -124,7 +125,7 @@ class Plan:
         `context` is what `capture` returned, if it was asked already.
         """
         blueprint = self.blueprint
-        shape = blueprint.shape if blueprint.is_plain else blueprint.now()
+        shape = blueprint.shape
         if after:
             depends = [*(handle.jid for handle in after), *self.blueprint.depends]
             shape = shape._replace(depends=depends)
@@ -184,7 +185,7 @@ class Plan:
         waits = self._waits(
             set(chain.from_iterable(map(attrgetter("databases"), jobs)))
         )
-        alias, shape, pending = self.alias, self.blueprint.now(), bool(waits)
+        alias, shape, pending = self.alias, self.blueprint.shape, bool(waits)
         context, of_put = self._capture(), JobHandle.of_put
         if any(map(partial(is_not, NOTHING), map(attrgetter("ahead"), jobs))):
             return [
@@ -213,6 +214,7 @@ class Plan:
 
         Raises NotPut if a job that this one depends on would be put only later.
         """
+        warn_if_unfound(self.job_type)
         names = self._databases
         if databases:
             names = outlet.databases_of(self._on_commit, *databases)

@@ -30,7 +30,7 @@ from django_qless.running.calls import Call, is_async, prepared, type_of, withou
 from django_qless.running.job_threads import JobThreads
 from django_qless.running.middleware import Chains
 from django_qless.running.tidiness import after_job, before_job, leave_thread
-from django_qless.schedules.declared import AGAIN, apply_at_start
+from django_qless.schedules.declared import AGAIN, apply_at_start, is_forgotten
 from django_qless.schedules.row_endings import listen_to_all
 from django_qless.tasks import catalogue
 from django_qless.tasks import running as tasks
@@ -69,18 +69,30 @@ class DjangoEnvironment:
         self._threads = JobThreads()
         # When what recurs is to be declared again, by the monotonic clock.
         self._schedules_due: float | None = None
+        # Whether the server has all that is declared, as far as this process knows.
+        self._is_declared = False
 
     def at_start(self) -> None:
         """Bring to the server what is declared: queues and options, recurring jobs.
 
         What is wrong with those that recur does not keep a worker from its work.
         """
+        connections.enter_worker()
         apply_declared(self.alias)
         self._try_to_apply_schedules()
         try:
             listen_to_all(self.alias)
         except Exception:
             logger.exception("schedules of deleted rows end at their next ticks only")
+        self._is_declared = self._has_declared()
+
+    def look_after_declared(self) -> None:
+        """Bring what is declared to a server that has lost its data."""
+        if self._is_declared and is_forgotten(self.alias):
+            logger.warning(
+                "the server has lost what this project declares: it is applied again"
+            )
+            self.at_start()
 
     def resolve(self, klass: str) -> JobType | None:
         """Return the job type of this name, or of one that had this name before.
@@ -258,6 +270,13 @@ class DjangoEnvironment:
         except Exception:
             logger.exception("recurring jobs are not applied yet")
             self._schedules_due = monotonic() + AGAIN
+
+    def _has_declared(self) -> bool:
+        try:
+            return not is_forgotten(self.alias)
+        except Exception:
+            logger.exception("it is not known whether all that is declared was applied")
+            return False
 
     def _tidily(
         self, job_type: JobType, reserved: Reserved, current: CurrentJob

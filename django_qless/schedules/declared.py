@@ -24,6 +24,7 @@ from django.conf import ENVIRONMENT_VARIABLE, settings
 from django_qless import conf
 from django_qless.connections import connections
 from django_qless.core.exceptions import ConnectionLost, QlessError
+from django_qless.declared import MARKER
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.puts import arguments
 from django_qless.puts.ahead import key_on_the_way
@@ -43,6 +44,14 @@ AGAIN = 60.0
 
 MOST_EARLIER = 10
 
+OF_ANOTHER = (
+    "recurring job %s is left as the project %r has declared it: if that is this one "
+    'under an earlier name, set PROJECT to "%s" in QLESS; if not, give one of the jobs '
+    "another name="
+)
+
+CODE = "code:"
+
 
 class Applied(NamedTuple):
     """What `apply_schedules` did, as ids of schedules."""
@@ -53,11 +62,13 @@ class Applied(NamedTuple):
     kept: list[str]
     """Declared otherwise by now, but an operator has edited or removed them."""
     by_hand: list[str]
-    """Not applied: a schedule that somebody else made has the same id."""
+    """Not applied: a schedule that was made by hand has the same id."""
     failed: dict[str, str]
     """Refused by the server, and why; all is tried again by whoever comes next."""
     waits: float = 0.0
     """Seconds until this set is applied, because another one has replaced it lately."""
+    others: dict[str, str] = {}
+    """Not applied: code of another project has declared them, and which."""
 
     def and_also(self, later: Applied) -> Applied:
         """Return what was done in both of two rounds, each name once."""
@@ -69,6 +80,7 @@ class Applied(NamedTuple):
             list(dict.fromkeys([*self.by_hand, *later.by_hand])),
             later.failed,
             later.waits,
+            later.others,
         )
 
 
@@ -85,7 +97,7 @@ def apply_schedules(
     """
     client = connections[alias]
     wanted = declared_on(alias)
-    project = project_name()
+    project = project_name(alias)
     done = NOTHING
     while True:
         text = client.schedule_marks().get(project, "")
@@ -126,6 +138,8 @@ def apply_at_start(alias: str) -> float:
     ):
         for name in names:
             logger.info("recurring job %s: %s", word, name)
+    for name, project in done.others.items():
+        logger.warning(OF_ANOTHER, name, project, project)
     for name, why in done.failed.items():
         logger.error("recurring job %s is not applied: %s", name, why)
     if done.waits > 0:
@@ -206,17 +220,34 @@ def digest_of(wanted: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def owner_name() -> str:
+def is_forgotten(alias: str) -> bool:
+    """Return whether the server has lost what this project had applied to it.
+
+    So it is when it comes back without its data. Two short calls at most.
+    """
+    client = connections[alias]
+    if declared_on(alias) and not client.schedule_marks().get(project_name(alias)):
+        return True
+    return bool(conf.alias(alias).declared) and not client.config_get(MARKER)
+
+
+def owner_name(alias: str) -> str:
     """Return who owns the schedules that this project's code declares."""
-    return f"code:{project_name()}"
+    return f"{CODE}{project_name(alias)}"
 
 
-def project_name() -> str:
-    """Return what tells projects apart that share a namespace: the settings' package."""
-    module = os.environ.get(ENVIRONMENT_VARIABLE) or getattr(
-        settings, "SETTINGS_MODULE", ""
+def project_name(alias: str = conf.DEFAULT_ALIAS) -> str:
+    """Return what tells projects apart that share a namespace.
+
+    Unless PROJECT says it, it is the package of ROOT_URLCONF, which other settings of
+    the same project have as well, or else that of the settings.
+    """
+    module = (
+        getattr(settings, "ROOT_URLCONF", None)
+        or os.environ.get(ENVIRONMENT_VARIABLE)
+        or getattr(settings, "SETTINGS_MODULE", "")
     )
-    return str(module or "project").partition(".")[0]
+    return conf.alias(alias).project or str(module or "project").partition(".")[0]
 
 
 class Mark(NamedTuple):
@@ -257,15 +288,19 @@ class Mark(NamedTuple):
 
 def _apply(alias: str, wanted: dict[str, dict[str, Any]], mark: Mark) -> Applied:
     client = connections[alias]
-    owner = owner_name()
-    present = {each.id for each in client.schedule_declared() if each.owner == owner}
-    done = Applied([], [], [], [], [], {})
+    owner = owner_name(alias)
+    owners = {each.id: each.owner for each in client.schedule_declared()}
+    present = {id for id, each in owners.items() if each == owner}  # noqa: A001
+    done = Applied([], [], [], [], [], {}, others={})
     for id, definition in wanted.items():  # noqa: A001 (what it is)
+        if id in owners and id not in present:
+            done.others[id] = owners[id].removeprefix(CODE)
+            continue
         if id in mark.ids and id not in present:
             done.kept.append(id)  # An operator has removed it.
             continue
         try:
-            outcome = client.schedule_set(id, **_owned(definition))
+            outcome = client.schedule_set(id, **_owned(alias, definition))
         except ConnectionLost:
             raise
         except QlessError as error:
@@ -290,8 +325,8 @@ def _declared(alias: str, id: str) -> dict[str, Any]:  # noqa: A002
         raise InvalidOption(
             f"The code declares no recurring job {id!r} in alias {alias!r}."
         )
-    return _owned(wanted)
+    return _owned(alias, wanted)
 
 
-def _owned(definition: dict[str, Any]) -> dict[str, Any]:
-    return {**definition, "owner": owner_name(), "declared": digest_of(definition)}
+def _owned(alias: str, definition: dict[str, Any]) -> dict[str, Any]:
+    return {**definition, "owner": owner_name(alias), "declared": digest_of(definition)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta, tzinfo
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 
 from django_qless.arity import Arity
+from django_qless.core.arguments import is_finite
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.registry import Binding
 from django_qless.schedules.in_words import cron_in_words, interval_in_words
@@ -234,7 +234,7 @@ def _seconds(whose: str, name: str, value: Any) -> float:
         raise InvalidOption(
             f"{whose}: {name} must be a number of seconds or a timedelta, not {value!r}."
         )
-    if not math.isfinite(value) or abs(value) > MOST_SECONDS:
+    if not is_finite(value) or abs(value) > MOST_SECONDS:
         raise InvalidOption(f"{whose}: {name} must be finite, not {value!r}.")
     return value
 

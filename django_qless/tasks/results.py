@@ -12,7 +12,7 @@ from django_qless.tasks.task import QlessTask
 from django_qless.values import revive
 
 if TYPE_CHECKING:
-    from django_qless.core import AsyncJob, Job
+    from django_qless.core import AsyncJob, Canceled, Job
     from django_qless.tasks.backend import QlessBackend
 
     Snapshot = Job | AsyncJob
@@ -21,13 +21,27 @@ if TYPE_CHECKING:
 RAISED = "raised"
 
 # Words for what ends an attempt. One that is handed back, by a worker that stops or does
-# not know the Task yet, leaves none, and does not count.
-_ENDS = frozenset({RAISED, "done", "failed", "crashed", "timed-out"})
+# not know the Task yet, does not count.
+_ENDS = frozenset(
+    {RAISED, "done", "failed", "retried", "crashed", "timed-out", "canceled"}
+)
+
+# All words of the core for what becomes of a job; between them stands what jobs log.
+_KNOWN = _ENDS - {"canceled"} | {"put", "popped", "returned", "lost"}
 
 # An error of a Task whose worker had no exception to tell of.
 NO_EXCEPTION = "django_qless.exceptions.JobFailed"
 
-STATUSES = {"running": "RUNNING", "failed": "FAILED", "complete": "SUCCESSFUL"}
+# The error of a Task that was canceled.
+CANCELED = "django_qless.exceptions.JobGone"
+
+STATUSES = {
+    "running": "RUNNING",
+    "failed": "FAILED",
+    "complete": "SUCCESSFUL",
+    "canceled": "FAILED",
+}
+OVER = ("complete", "failed", "canceled")
 
 
 @dataclass
@@ -47,7 +61,9 @@ class Timeline:
     def of(cls, job: Snapshot) -> Timeline:
         """Read the history of a job."""
         timeline, popped = cls(), None
-        history = list(job.history)
+        history = [entry for entry in job.history if entry["what"] in _KNOWN]
+        if job.canceled:
+            history.append(job.history[-1])  # A job may have logged the word, too.
         for at, entry in enumerate(history):
             what, when = entry["what"], float(entry["when"])
             if what == "popped":
@@ -74,15 +90,21 @@ class Timeline:
             self.ended = float(entry["ended"])
             if self.begun:
                 self.begun[-1] = float(entry["began"])
+        elif what == "canceled" and job.canceled:
+            self.errors.append((CANCELED, _canceled(job.canceled)))
         elif what == "crashed":
             worker = entry.get("worker", "")
             self.errors.append(
                 (NO_EXCEPTION, f"The process of worker {worker} died.\n")
             )
-        elif what == "failed":
+        elif what in ("failed", "retried"):
             if before["what"] == RAISED:
-                # The word on the whole job, right behind that on its last attempt.
+                # The core's word, right behind that of the Task on the same attempt.
                 self.ended = float(before["ended"])
+                return
+            if what == "retried":
+                # A hard timeout, say: the process could tell no more.
+                self.errors.append((NO_EXCEPTION, entry.get("message", "")))
                 return
             if before is popped and entry.get("group") == "unknown-job":
                 self.workers.pop()
@@ -109,6 +131,11 @@ class Record:
                 f"There is no job {jid!r}: it was never put, or cancelled, or is over and "
                 "has been forgotten."
             )
+        if job.canceled and job.canceled.left_out:
+            raise missing(
+                f"The job {jid!r} was canceled. Its arguments, {job.canceled.left_out} "
+                "bytes, are not kept."
+            )
         job_type = catalogue.find(job.klass, backend.qless.alias)
         if job_type is None or job_type.binding is not Binding.TASK:
             raise missing(f"The job {jid!r} is {job.klass}, and that is no Task here.")
@@ -130,8 +157,9 @@ class Record:
         """
         if self.has_value and value is None:
             raise missing(
-                f"The Task {self.job.jid!r} has succeeded, but what it returned was kept "
-                "for its result_ttl only, and that has passed."
+                f"The Task {self.job.jid!r} has succeeded, but what it returned is gone: "
+                "its result_ttl has passed, or more results than results-count or "
+                "results-bytes allow came after it."
             )
         job, ran = self.job, self.envelope.ran
         task = self._task()
@@ -142,7 +170,7 @@ class Record:
         if job.state == "complete" and ran is not None:
             begun[-1:] = [ran.began]
             timeline.ended = ran.began + ran.seconds
-        over = job.state in ("complete", "failed") and timeline.ended is not None
+        over = job.state in OVER and timeline.ended is not None
         _, *begun, ended = in_order([enqueued, *begun, timeline.ended or 0.0])
         result = base.TaskResult(
             task=task,
@@ -223,6 +251,12 @@ def in_order(times: list[float]) -> list[float]:
         before = ordered[-1] if ordered else time
         ordered.append(before if 0 < before - time < 1 else time)
     return ordered
+
+
+def _canceled(canceled: Canceled) -> str:
+    """Return what is said of a Task that was canceled."""
+    reason = f", because of the {canceled.why} {canceled.by}" if canceled.by else ""
+    return f"The Task was canceled when it was {canceled.was}{reason}.\n"
 
 
 def _refusals() -> tuple[type[Exception], ...]:

@@ -35,8 +35,11 @@ class CapturedJob:
         self.put = put
         self.name = put.klass
         self.queue = put.queue
+        self._put_at = time.time()
         #: Seconds until it may start.
         self.delay = put.delay
+        if put.at is not None:
+            self.delay = max(0.0, put.at - self._put_at)
         self.priority = put.priority or 0
         self.retries = put.retries
         self.tags = list(put.tags or ())
@@ -44,7 +47,6 @@ class CapturedJob:
         self.dependencies = list(put.depends)
         #: What makes two puts the same job, or None.
         self.unique = put.unique
-        self._put_at = time.time()
 
     def __repr__(self) -> str:
         call = shown.call(self.name, self.job_type, self.put.data)
@@ -76,6 +78,8 @@ class CapturedJob:
         """When it may start, None if at once."""
         if not self.delay:
             return None
+        if self.put.at is not None:
+            return datetime.fromtimestamp(self.put.at, timezone.utc)
         return datetime.fromtimestamp(self._put_at + self.delay, timezone.utc)
 
     @property
@@ -87,6 +91,8 @@ class CapturedJob:
             options["on_failure"] = self.put.on_failure
         if self.put.expires is not None:
             options["expires"] = self.put.expires
+        if self.put.expires_at is not None:
+            options["expires"] = self.put.expires_at - self._put_at
         return dict(options)
 
     @property

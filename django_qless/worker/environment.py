@@ -35,6 +35,12 @@ class Environment(Protocol):
     def at_start(self) -> None:
         """Prepare the namespace for the worker that begins; the server has answered."""
 
+    def look_after_declared(self) -> None:
+        """Prepare the namespace again if the server has lost its data meanwhile.
+
+        Called now and then while the server answers. May raise a QlessError.
+        """
+
     def resolve(self, klass: str) -> JobType | None:
         """Return the job type of this name, or None if it is unknown here."""
 

@@ -13,7 +13,6 @@ from django_qless.core import Reserved, Settlement
 from django_qless.current import CurrentJob
 from django_qless.exceptions import Fail, JobLost, JobTimeout, Retry, ShuttingDown
 from django_qless.options.backoff import USUAL
-from django_qless.registry import Binding
 from django_qless.worker import failures
 from django_qless.worker.backoff import delay_after
 from django_qless.worker.retrying import is_worth_it
@@ -73,10 +72,7 @@ class Execution:
         self.sandboxes = sandboxes or Sandboxes(worker)
 
     def perform(self, reserved: Reserved) -> Settlement:
-        """Run the job and return how it is to be settled.
-
-        Raises nothing but the KeyboardInterrupt of a Task of Django's.
-        """
+        """Run the job and return how it is to be settled. Raises nothing."""
         environment, process = self.environment, os.getpid()
         current = self.current(reserved)
         job_type: JobType | None = None
@@ -90,9 +86,7 @@ class Execution:
                 environment.announce("started", current)
             result = environment.run(job_type, reserved, current)
             outcome = self.returned(job_type, reserved, current, result)
-        except BaseException as raised:
-            if ends_process(job_type, raised):
-                raise
+        except BaseException as raised:  # noqa: BLE001  whatever the job raises is its end
             error = raised
             outcome = self.raised(reserved, raised)
         what = announced(reserved, outcome)
@@ -121,9 +115,7 @@ class Execution:
                 await environment.aannounce("started", current)
             result = await environment.arun(job_type, reserved, current)
             outcome = self.returned(job_type, reserved, current, result)
-        except BaseException as raised:
-            if ends_process(job_type, raised):
-                raise
+        except BaseException as raised:  # noqa: BLE001  whatever the job raises is its end
             error = raised
             outcome = self.raised(reserved, raised)
         what = announced(reserved, outcome)
@@ -176,7 +168,7 @@ class Execution:
             return
         try:
             job = self.client.get(obituary.jid)
-            if job is None:
+            if job is None or job.canceled:
                 return
             what = about[0]
             if obituary.group and job.state != "failed":
@@ -287,18 +279,13 @@ class Execution:
 
 
 def settled(reserved: Reserved, verb: str, *args: str | float) -> Settlement:
-    """Return the settlement of this job by this verb."""
-    return Settlement(reserved.jid, reserved.token, verb, args)
+    """Return the settlement of this job by this verb.
 
-
-def ends_process(job_type: JobType | None, error: BaseException) -> bool:
-    """Return whether this is not the job's failure, but the end of what runs it.
-
-    Django's Tasks want it so for KeyboardInterrupt. The run counts as a crash.
+    Its run has begun, and whoever has it performed knows how long it was held before; a
+    job of an unknown name was not run.
     """
-    if job_type is None or not isinstance(error, KeyboardInterrupt):
-        return False
-    return job_type.binding is Binding.TASK
+    held = None if verb == "unknown" else 0.0
+    return Settlement(reserved.jid, reserved.token, verb, args, held)
 
 
 def is_delay(value: object) -> bool:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from django_qless.health import Unwell, read
+from django_qless.worker.atomic_file import replace_file
 from django_qless.worker.log import event
 from django_qless.worker.preflight import CannotWork
 
@@ -64,7 +65,4 @@ class HealthFile:
             "good": good or None,
             "time": time.time(),
         }
-        new = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-        new.write_text(json.dumps(told) + "\n")
-        # Who reads it finds the old one or the new one, never a half.
-        os.replace(new, self.path)
+        replace_file(self.path, json.dumps(told) + "\n")

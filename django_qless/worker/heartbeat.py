@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import random
 import time
 from typing import TYPE_CHECKING
 
 from django_qless.core import Beat
-from django_qless.core.exceptions import QlessError
 from django_qless.worker.log import event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from django_qless.core import Client, Reserved
+    from django_qless.core import Client
 
 LONGEST_PACE = 10.0
 """Seconds: a worker gives a sign of life at least as often, jobs or not."""
@@ -67,8 +65,8 @@ class Heartbeat:
         """Choose the pace anew for these locks."""
         self.pace = min((pace_for(lock) for lock in locks), default=LONGEST_PACE)
 
-    def beat(self, held: Sequence[tuple[str, str]]) -> Beat:
-        """Renew the locks on these (jid, token); return what is lost, and orders.
+    def beat(self, held: Sequence[tuple[str, str, float | None]]) -> Beat:
+        """Renew the locks on these (jid, token, held); return what is lost, and orders.
 
         Raises nothing: a beat that fails is tried again soon.
         """
@@ -89,38 +87,3 @@ class Heartbeat:
         # Jitter, so that workers started together do not beat together.
         self.due = self._last + self.pace * random.uniform(0.8, 1.0)
         return answer
-
-
-class LockLength:
-    """Learns from reserved jobs how long the server's locks last.
-
-    A job says when its lock expires by the server's clock, which need not be ours: the
-    difference of the two is asked for once in a while, and when a length surprises.
-    """
-
-    KEPT, PAUSE = 60.0, 1.0
-    """Seconds for which the answer is good, and between two questions."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._difference = 0.0
-        self._asked = float("-inf")
-        self._last = 0.0
-
-    def shortest(self, jobs: Sequence[Reserved]) -> float:
-        """Return the length in seconds of the shortest lock on these new jobs."""
-        expires = min([job.expires for job in jobs])
-        length = expires - time.time() - self._difference
-        age = time.monotonic() - self._asked
-        surprising = abs(length - self._last) > 0.1 * self._last + 0.1
-        if age > self.KEPT or (surprising and age > self.PAUSE):
-            self._ask()
-            length = expires - time.time() - self._difference
-        self._last = length
-        return length
-
-    def _ask(self) -> None:
-        self._asked = time.monotonic()
-        # Without an answer the difference of a minute ago is good enough.
-        with contextlib.suppress(QlessError):
-            self._difference = float(self._client.meta()["now"]) - time.time()

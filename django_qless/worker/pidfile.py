@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from django_qless.worker.alive import began_after, is_alive
+from django_qless.worker.atomic_file import replace_file
 from django_qless.worker.preflight import CannotWork
 
 
@@ -28,10 +29,8 @@ class Pidfile:
                 f"Stop that worker (kill -TERM {holder}), or give another --pidfile.",
                 os.EX_CANTCREAT,
             )
-        new = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         try:
-            new.write_text(f"{os.getpid()}\n")
-            os.replace(new, self.path)
+            replace_file(self.path, f"{os.getpid()}\n")
         except OSError as error:
             raise CannotWork(
                 f"The pidfile {self.path} cannot be written: {error.strerror}. "

@@ -39,6 +39,7 @@ CODES: tuple[tuple[type[exceptions.QlessError], int], ...] = (
     (exceptions.NotPermitted, os.EX_NOPERM),
     (exceptions.ServerTooOld, os.EX_CONFIG),
     (exceptions.ClusterRefused, os.EX_CONFIG),
+    (exceptions.UnsupportedFormat, os.EX_CONFIG),
     (exceptions.ServerError, os.EX_UNAVAILABLE),
     (exceptions.QlessError, os.EX_SOFTWARE),
 )

@@ -57,3 +57,9 @@ def is_final(reserved: Reserved, settlement: Settlement) -> bool:
     return settlement.verb == "fail" or (
         settlement.verb == "retry" and reserved.remaining < 1
     )
+
+
+def tell_of_lapse(reserved: Reserved) -> None:
+    """Log that a job was not started, for its lock ran out while it was in our hands."""
+    fields = {"queue": reserved.queue, "jid": reserved.jid, "klass": reserved.klass}
+    event(logging.INFO, "not started, its lock has run out", **fields)

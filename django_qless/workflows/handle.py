@@ -150,7 +150,7 @@ class WorkflowHandle:
     def jobs(self) -> list[JobHandle[Any]]:
         """Return its jobs as they are now, each behind those that it depends on.
 
-        Those that were cancelled, or are forgotten since their completion, are missing.
+        Canceled ones, too. Those that are forgotten since their end are missing.
         """
         client, found, offset = self._client(), [], 0
         while jids := client.workflow_jobs(self.id, offset, _MANY).jids:

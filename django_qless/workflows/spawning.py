@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 
 from django_qless.connections import connections
 from django_qless.core import Client, PutMany
-from django_qless.exceptions import InvalidOption
+from django_qless.exceptions import InvalidOption, ResultGone
 from django_qless.functions import Arguments
 from django_qless.puts import outlet
 from django_qless.puts.enqueue import Plan, plan_of
@@ -81,15 +81,29 @@ def dependency_results(alias: str, jid: str) -> dict[str, Any]:
     """Return what the jobs returned that a job had to wait for, by jid."""
     client = connections[alias]
     jids = client.needs(jid)
-    return _read(jids, client.results_text(jids))
+    texts = client.results_text(jids)
+    _must_be_whole(client.results_cut(jids))
+    return _read(jids, texts)
 
 
 async def adependency_results(alias: str, jid: str) -> dict[str, Any]:
     """Do the same from asynchronous code."""
     client = connections.aclient(alias)
     jids = await client.needs(jid)
+    texts = await client.results_text(jids)
+    _must_be_whole(await client.results_cut(jids))
     # Rows may be among them, and are loaded.
-    return await sync_to_async(_read)(jids, await client.results_text(jids))
+    return await sync_to_async(_read)(jids, texts)
+
+
+def _must_be_whole(cut: Sequence[str]) -> None:
+    """Raise ResultGone if results were dropped that should be there still."""
+    if cut:
+        more = f" (and {len(cut) - 1} more)" if len(cut) > 1 else ""
+        raise ResultGone(
+            f"This job depends on job {cut[0]}{more}, and what that returned is gone: more "
+            "results than results-count or results-bytes allow came after it"
+        )
 
 
 def _read(jids: Sequence[str], texts: Sequence[str | None]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django_qless.connections import connections
+from django_qless.core import arguments
 from django_qless.exceptions import JobGone, NotPut, ResultNotReady
 from django_qless.handle import JobHandle
 
@@ -14,10 +15,11 @@ from django_qless.handle import JobHandle
 def wait_all(
     handles: Iterable[JobHandle[Any]], timeout: float | None = None
 ) -> list[JobHandle[Any]]:
-    """Wait until all of these jobs are complete or have failed; return them as they are.
+    """Wait until all of these jobs have ended; return them as they are then.
 
-    In the order given. Raises ResultNotReady after `timeout` seconds (None: wait for
-    ever), which says how many go on, and JobGone if one was cancelled or is forgotten.
+    Complete, failed or canceled, in the order given. Raises ResultNotReady after
+    `timeout` seconds (None: wait for ever), which says how many go on, and JobGone if
+    nothing is known of one.
     """
     given = list(handles)
     deadline = _deadline(timeout)
@@ -53,6 +55,7 @@ def _by_alias(handles: Sequence[JobHandle[Any]]) -> dict[str, list[str]]:
 
 
 def _deadline(timeout: float | None) -> float | None:
+    timeout = arguments.timeout(timeout)
     return None if timeout is None else time.monotonic() + timeout
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from datetime import datetime
+
+from django.utils import timezone
 
 from django_qless import failures, jobs, queues
 
@@ -43,17 +46,19 @@ class Outcome:
 
     completed: int
     failed: int
+    began: datetime
     seconds: float
     failures: dict[str, list[Failed]]
 
     @classmethod
-    def since(cls, before: Tally, seconds: float) -> Outcome:
-        """What has happened since a tally was made, this many seconds ago."""
+    def since(cls, before: Tally, began: datetime) -> Outcome:
+        """What has happened since a tally was made, at this time."""
         run = tally() - before
         return cls(
             completed=run.completed,
             failed=run.failed,
-            seconds=seconds,
+            began=began,
+            seconds=(timezone.now() - began).total_seconds(),
             failures={group: failed_in(group) for group in sorted(failures.groups())},
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from pathlib import Path
 
-from django.db.models import QuerySet
+from django.db.models import Count, Max, Min, QuerySet
 
 from codebase.models import Module, Package
 from demonstration.outcome import Outcome
@@ -26,7 +26,7 @@ def report(packages: list[Package], outcome: Outcome) -> str:
         "The most complex functions": most_complex(measured),
         "The slowest to measure": slowest(measured),
         f"Failures by group ({outcome.failed:,})": failures(outcome),
-        "Jobs": figures(outcome),
+        "Jobs": figures(outcome, measured.filter(measured_at__gte=outcome.began)),
         "Recurring jobs": schedules(),
         "Look at it": hints(),
     }
@@ -56,6 +56,9 @@ def slowest(measured: QuerySet[Module]) -> Iterator[str]:
 
 
 def failures(outcome: Outcome) -> Iterator[str]:
+    if outcome.failed:
+        yield "(on purpose: samples/ has files that cannot be measured; others are those"
+        yield " of the source that are no Python of this version)"
     for group, failed in outcome.failures.items():
         yield f"{group}: {len(failed):,}"
         for job in failed[:MOST_SHOWN]:
@@ -65,8 +68,7 @@ def failures(outcome: Outcome) -> Iterator[str]:
             yield f"  and {len(failed) - MOST_SHOWN:,} more"
 
 
-def figures(outcome: Outcome) -> Iterator[str]:
-    ended = outcome.completed + outcome.failed
+def figures(outcome: Outcome, measured: QuerySet[Module]) -> Iterator[str]:
     retried = sum(
         job.attempts > 1 for group in outcome.failures.values() for job in group
     )
@@ -74,10 +76,14 @@ def figures(outcome: Outcome) -> Iterator[str]:
         f"{outcome.completed:,} completed, {outcome.failed:,} failed, "
         f"{retried:,} of them after a retry"
     )
-    yield (
-        f"{outcome.seconds:.1f} s, {ended / outcome.seconds:,.0f} jobs/s, "
-        "the starts of the worker included"
+    times = measured.aggregate(
+        number=Count("pk"), first=Min("measured_at"), last=Max("measured_at")
     )
+    if times["number"] > 1 and times["last"] > times["first"]:
+        span = (times["last"] - times["first"]).total_seconds()
+        rate = (times["number"] - 1) / span  # from the first one's end to the last's
+        yield f"{times['number']:,} files measured in {span:.1f} s, {rate:,.0f} jobs/s"
+    yield f"{outcome.seconds:.1f} s in all, with the scans and the starts of the worker"
 
 
 def schedules() -> Iterator[str]:

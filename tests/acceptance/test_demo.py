@@ -6,6 +6,7 @@ Runs on a copy of the example project, so that its data are its own.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -164,6 +165,9 @@ def the_report_says_so(report: str, jobs: int) -> None:
     assert "codebase.Package.forget_gone: at 03:00 every day, Europe/Berlin" in lines
     (hourly,) = (line for line in lines if "ticks up to now: 1," in line)
     assert "next: 20" in hourly
+    assert any(line.startswith("(on purpose: ") for line in lines)
+    (rate,) = (line for line in lines if line.endswith(" jobs/s"))
+    assert re.fullmatch(r"[\d,]+ files measured in [\d.]+ s, [\d,]+ jobs/s", rate)
     assert "SyntaxError: 2" in lines
     assert "make admin" in lines
     assert "syntax_error.py: invalid syntax (<unknown>, line 5)" in lines

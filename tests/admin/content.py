@@ -152,6 +152,9 @@ class Filler:
         message = self.words("message 2")
         self.settle(self.take("failed 2"), "fail", self.words("group 2"), message)
         self.content.groups += [group, self.words("group 2")]
+        canceled = self.take("canceled")
+        self.client.log(canceled.jid, self.words("log"))
+        self.client.cancel([canceled.jid])
         again = self.take("retried", retries=3)
         self.settle(again, "retry", 3600, group, self.words("message"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -14,7 +15,7 @@ from django_qless.admin import charts
 from django_qless.admin.charts.histogram import EDGES, beginnings
 from django_qless.admin.charts.plane import HEIGHT, LEAST, round_top
 from django_qless.core import Throughput
-from django_qless.core.commands.queues import Distribution
+from django_qless.core.commands.queues import BELOW_SECOND, Distribution
 from tests.admin.reading import Page
 
 MINUTE = 29_000_000  # of the epoch
@@ -63,7 +64,7 @@ class TestThroughput:
         chart = throughput([10, 5, 0], [0, 2, 1])
         zero = float(chart.zero)
         first, second, third = chart.bars
-        assert 0 < zero < HEIGHT
+        assert zero == HEIGHT * 10 / 12
         assert float(first.completed.y) == 0
         assert float(first.completed.height) == zero
         assert first.failed is None
@@ -75,6 +76,30 @@ class TestThroughput:
             (HEIGHT - zero) / 2, abs=0.01
         )
         assert (chart.top, chart.bottom) == (10, 2)
+
+    @pytest.mark.parametrize(
+        ("completed", "failed"),
+        [(324, 5874), (5874, 324), (3, 4), (500, 500), (12_345, 9_000)],
+    )
+    def test_completions_and_failures_have_one_scale(
+        self, completed: int, failed: int
+    ) -> None:
+        (bar,) = throughput([completed], [failed]).bars
+        heights = float(bar.completed.height), float(bar.failed.height)
+        assert heights[0] / heights[1] == pytest.approx(completed / failed, rel=0.01)
+
+    def test_few_beside_many_have_room_on_the_same_scale(self) -> None:
+        for numbers in ((10_000, 1), (1, 10_000)):
+            chart = throughput([numbers[0]], [numbers[1]])
+            assert float(chart.zero) / (HEIGHT - float(chart.zero)) == pytest.approx(
+                chart.top / chart.bottom, rel=0.01
+            )
+            assert LEAST < float(chart.zero) < HEIGHT - LEAST
+
+    def test_without_completions_all_room_is_for_failures(self) -> None:
+        chart = throughput([0, 0], [3, 0])
+        assert (float(chart.zero), chart.top, chart.bottom) == (0, 0, 3)
+        assert float(chart.bars[0].failed.height) == HEIGHT
 
     def test_without_failures_all_room_is_for_completions(self) -> None:
         chart = throughput([10, 5], [0, 0])
@@ -151,6 +176,32 @@ class TestHistogram:
             ["from 12 h to 1 d", "6"],
             ["from 4 d to 7 d", "7"],
         ]
+
+    def test_what_is_below_a_second_is_shown_apart(self) -> None:
+        found = distribution(s0=13, s1=3)
+        found = replace(found, below_second=[1, 2, 0, 0, 0, 0, 0, 0, 0, 10])
+        chart = charts.histogram(found, ident="run", title="Runs")
+        rows = Page(html(chart, "histogram")).table("Runs")
+        assert rows[1:] == [
+            ["below 1 ms", "1"],
+            ["from 1 ms to 2 ms", "2"],
+            ["from 500 ms to 1 s", "10"],
+            ["from 1 s to 2 s", "3"],
+        ]
+
+    def test_what_is_known_in_whole_seconds_only_stays_together(self) -> None:
+        found = distribution(s0=14, s1=3)
+        found = replace(found, below_second=[1, 2, 0, 0, 0, 0, 0, 0, 0, 10])
+        chart = charts.histogram(found, ident="run", title="Runs")
+        rows = Page(html(chart, "histogram")).table("Runs")
+        assert rows[1:] == [["below 1 s", "14"], ["from 1 s to 2 s", "3"]]
+
+    def test_every_bin_below_a_second_belongs_to_a_bar(self) -> None:
+        for at in range(len(BELOW_SECOND)):
+            fine = [int(at == n) for n in range(len(BELOW_SECOND))]
+            found = replace(distribution(s0=1), below_second=fine)
+            chart = charts.histogram(found, ident="x", title="x")
+            assert [bar.count for bar in chart.bars].count(1) == 1, at
 
     def test_every_bin_of_the_core_belongs_to_a_bar(self) -> None:
         assert len(beginnings()) == 148

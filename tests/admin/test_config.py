@@ -142,6 +142,8 @@ def test_set_a_text(admin_browser: Browser, qless: Client) -> None:
         ("max-job-history", "0", "at least 1"),
         ("stats-history", "1.5", "multiple"),
         ("jobs-history-count", "1e300", "less than or equal"),
+        ("results-count", "-1", "at least 0"),
+        ("results-bytes", "many", "number"),
         ("max-worker-age", "0.5", "at least 1"),
         ("mail-weight", "-1", "at least 0"),
         ("application", "x" * 70_000, "65536"),

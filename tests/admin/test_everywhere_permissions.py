@@ -177,6 +177,7 @@ def state(client: redis.Redis) -> str:
     """
     client.delete(*client.keys("ql:reply:*"), "")
     client.hset("ql:meta", "clock", 1)
+    client.hdel("ql:meta", "leap")  # from there to now, which the next call sees
     return digest(client)
 
 

@@ -153,8 +153,30 @@ def test_cancel(admin_browser: Browser, qless: Client) -> None:
     response = admin_browser.post(url("cancel"), {"next": here})
     assert f"Job {ADD} (j1) is cancelled." in done(response)
     assert response["Location"] == reverse("admin:django_qless_job_changelist")
-    assert qless.get("j1") is None
-    assert act(admin_browser, "cancel").status_code == 404
+    assert job(qless).state == "canceled"
+    assert act(admin_browser, "cancel").status_code == 409
+    assert LogEntry.objects.count() == 1
+
+
+def test_nothing_is_done_to_a_canceled_job(
+    admin_browser: Browser, qless: Client
+) -> None:
+    """Its page offers nothing of this; who has it open still may click."""
+    put(qless, tags=["a"])
+    qless.cancel("j1")
+    for verb, fields in {
+        **{verb: {} for verb in ("retry", "run", "timeout", "undepend", "cancel")},
+        "track": {},
+        "move": {"queue": "other"},
+        "priority": {"priority": "1"},
+        "tag": {"tags": "b"},
+        "untag": {"tag": "a"},
+        "untrack": {},
+    }.items():
+        response = act(admin_browser, verb, **fields)
+        assert response.status_code == 409, verb
+    assert not LogEntry.objects.exists()
+    assert job(qless).state == "canceled"
 
 
 def test_cancel_comes_back_to_a_list(admin_browser: Browser, qless: Client) -> None:
@@ -178,7 +200,7 @@ def test_cancel_with_those_that_wait(admin_browser: Browser, qless: Client) -> N
     assert "2 jobs that waited" in done(
         act(admin_browser, "cancel", "a", dependents="on")
     )
-    assert [qless.get(jid) for jid in ("a", "b", "c")] == [None] * 3
+    assert [job(qless, jid).state for jid in ("a", "b", "c")] == ["canceled"] * 3
     assert qless.get("other") is not None
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.admin.job_steps import ECHO, act, done, failed, job, run, settle, url
+from tests.admin.job_steps import ECHO, act, done, failed, job, put, run, settle, url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,6 +65,38 @@ def test_a_new_job_like_a_complete_one(admin_browser: Browser, qless: Client) ->
     assert response["Location"] == url("change", new)
     assert job(qless, new).data == job(qless).data
     assert job(qless).state == "complete"
+
+
+@pytest.mark.parametrize("what", ["itself", "new"])
+def test_a_canceled_job_is_put_again(
+    admin_browser: Browser, qless: Client, what: str
+) -> None:
+    failed(qless, tags=["a"], context='{"locale":"de"}')
+    before = job(qless)
+    qless.cancel("j1")
+    asked = admin_browser.get(url("edit"))
+    assert "Its state is “canceled”" in asked.content.decode()
+    assert asked.context["form"].initial["put"] == "itself"
+    response = act(admin_browser, "edit", **edited(qless, put=what))
+    assert done(response)
+    (jid,) = qless.jobs("waiting", "mail")
+    assert response["Location"] == url("change", jid)
+    again = job(qless, jid)
+    assert (again.state, again.data, again.tags) == ("waiting", before.data, ("a",))
+    assert (again.context, again.retries) == ({"locale": "de"}, before.retries)
+    assert qless.canceled() == ([] if what == "itself" else ["j1"])
+
+
+def test_what_is_not_remembered_is_not_put_again(
+    admin_browser: Browser, qless: Client
+) -> None:
+    put(qless, data='{"v":1,"args":["' + "x" * 20_000 + '"]}')
+    qless.cancel("j1")
+    page = admin_browser.get(url("change")).content.decode()
+    assert "too many to be remembered" in page
+    assert f'{url("edit")}"' not in page
+    assert admin_browser.get(url("edit")).status_code == 404
+    assert act(admin_browser, "edit", job_data="{}").status_code == 404
 
 
 def test_a_running_job_is_not_put_again(admin_browser: Browser, qless: Client) -> None:

@@ -11,7 +11,14 @@ from django.test import override_settings
 from django.urls import reverse
 
 from django_qless.admin.links import quote
+from django_qless.admin.presenters.history import phase_in_words
 from django_qless.core import Put, Settlement
+from django_qless.core.attempts import Phase
+from django_qless.running.environment import DjangoEnvironment
+from django_qless.worker.execution import Execution
+from tests.admin.reading import read
+from tests.jobs_app.policies import raises_twice
+from tests.servers import poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +89,10 @@ def page(browser: Browser, jid: str = "j1") -> Words:
     return Words(response.content.decode())
 
 
-STATES = (*("waiting", "scheduled", "depends", "running", "failed", "complete"),)
+STATES = (
+    *("waiting", "scheduled", "depends", "running", "failed", "complete"),
+    "canceled",
+)
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -104,8 +114,59 @@ def test_each_state(admin_browser: Browser, content: Content, state: str) -> Non
             "running": {"timeout", "move", "edit", "cancel"},
             "failed": {"retry", "move", "edit", "cancel"},
             "complete": {"edit"},
+            "canceled": {"edit"},
         }[state]
     )
+
+
+def test_a_canceled_job(admin_browser: Browser, qless: Client) -> None:
+    run(qless, tags=["a"])
+    put(qless, "j2", depends=["j1"], on_failure="cancel")
+    put(qless, "j3")
+    admin_browser.post(url(page="cancel"))
+    first, second = page(admin_browser), page(admin_browser, "j2")
+    assert "It was canceled when it was running." in first.text
+    assert 'user "ann" template "short"' in first.text
+    assert reverse("admin:django_qless_worker_change", args=[WORKER]) in first.links
+    assert "What operators did" in first.text and "is cancelled" in first.text
+    assert "Canceled" in first.text and "Put into a queue" in first.text
+    assert "It was canceled when it was depends." in second.text
+    assert "A job that it waited for failed or was canceled: j1" in second.text
+    assert url("j1") in second.links
+    assert "canceled" not in page(admin_browser, "j3").text
+    shown = admin_browser.get(url(page="text") + "?part=arguments")
+    assert "ann" in shown.content.decode()
+    for jid in ("j1", "j2"):
+        assert "Stop tracking" not in page(admin_browser, jid).text
+    qless.redis.delete("ql:canceled:j1")  # what the server does in time
+    assert admin_browser.get(url()).status_code == 404
+
+
+def test_a_canceled_workflow(admin_browser: Browser, qless: Client) -> None:
+    qless.put_workflow("", "flow", [Put("j1", "mail", SEND, "{}", workflow="flow")])
+    qless.cancel_workflow("flow")
+    shown = page(admin_browser)
+    assert "Its workflow flow was canceled." in shown.text
+
+
+def test_a_canceled_job_that_is_tracked(admin_browser: Browser, qless: Client) -> None:
+    put(qless)
+    qless.track("j1")
+    qless.cancel("j1")
+    assert "Stop tracking" in page(admin_browser).text
+    assert admin_browser.post(url(page="untrack")).status_code == 302
+    assert "Stop tracking" not in page(admin_browser).text
+
+
+def test_sensitive_values_of_a_canceled_job_are_hidden(
+    admin_browser: Browser, qless: Client
+) -> None:
+    put(qless, data='{"v":1,"s":[0,"return"],"args":["secret",7]}', klass="un.known")
+    qless.cancel("j1")
+    for part in (url(), url(page="edit"), url(page="text") + "?part=arguments"):
+        response = admin_browser.get(part)
+        assert response.status_code == 200
+        assert "secret" not in response.content.decode()
 
 
 def test_facts(admin_browser: Browser, qless: Client) -> None:
@@ -206,22 +267,142 @@ def test_the_timeline_is_drawn(admin_browser: Browser, content: Content) -> None
     assert "How the job spent its time" in html
 
 
-def test_time_spent(admin_browser: Browser, qless: Client) -> None:
+def rewrite(client: Client, began: float, *entries: tuple[float, str]) -> None:
+    """Give the job another history."""
+    client.redis.delete("ql:j:j1-history")
+    for at, rest in entries:
+        client.redis.rpush("ql:j:j1-history", f"[{began + at},{rest}]")
+
+
+def attempts(browser: Browser) -> list[list[str]]:
+    """Return the table of a job's attempts."""
+    return read(browser.get(url())).table("Attempts")[1:]
+
+
+def test_each_attempt_has_its_times_its_end_and_its_error(
+    admin_browser: Browser, qless: Client
+) -> None:
+    end(qless, run(qless, retries=3), "retry", 5, "ValueError-mail", "broke\nand more")
+    shown = page(admin_browser)
+    assert "Failed, to be tried again ValueError-mail by worker-1" in shown.text
+    qless.redis.zadd("ql:q:mail-scheduled", {"j1": 0})
+    (held,) = qless.settle("worker-2", [], 1, ["mail"]).jobs
+    end(qless, held.token, "fail", "KeyError-mail", "lost <b>")
+    retried = (
+        '{"worker":"worker-1","group":"ValueError-mail","message":"broke","until":%s}'
+    )
+    failed = (
+        '{"worker":"worker-2","group":"KeyError-mail","held":2,"message":"lost <b>"}'
+    )
+    began = 1_700_000_000.125
+    rewrite(
+        qless,
+        began,
+        (0, '"put",{"q":"mail"}'),
+        (1.5, '"popped",{"worker":"worker-1"}'),
+        (1.8, f'"retried",{retried % (began + 6.75)}'),
+        (7.3, '"popped",{"worker":"worker-2"}'),
+        (9.8, f'"failed",{failed}'),
+    )
+    (one, two) = attempts(admin_browser)
+    assert (one[0], one[2:4], one[5:]) == (
+        "1",
+        ["1.5 s", "0.3 s"],
+        ["ValueError-mail broke", "worker-1"],
+    )
+    assert one[4].startswith("failed, to be tried again ready again at ")
+    assert (two[0], *two[2:]) == (
+        *("2", "7.5 s", "0.5 s", "failed", "KeyError-mail lost <b>", "worker-2"),
+    )
+    shown = page(admin_browser)
+    assert "Runs 2" in shown.text
+    assert "Waited 9.0 s Ran 0.8 s" in shown.text
+    assert "waited 1.5 s, ran 0.3 s, waited 7.5 s, ran 0.5 s" in shown.text
+    group = reverse("admin:django_qless_failure_change", args=["ValueError-mail"])
+    assert group in shown.links
+
+
+def test_a_job_that_raised_twice_before_it_was_done(
+    admin_browser: Browser, qless: Client
+) -> None:
+    handle = raises_twice.delay()
+    execution = Execution(DjangoEnvironment(), qless, WORKER)
+    for _ in range(3):
+        (held,) = poll(
+            lambda: qless.settle(WORKER, [], 1, ["*"]).jobs, what="it is ready again"
+        )
+        qless.settle(WORKER, [execution.perform(held)], 0, ["*"])
+    rows = read(admin_browser.get(url(handle.jid))).table("Attempts")[1:]
+    assert [row[0] for row in rows] == ["1", "2", "3"]
+    assert [row[4].split(" ready")[0] for row in rows] == [
+        *(["failed, to be tried again"] * 2),
+        "completed",
+    ]
+    assert [row[5] for row in rows] == [
+        "Flaky tests.jobs_app.policies.Flaky: not now, 1",
+        "Flaky tests.jobs_app.policies.Flaky: not now, 2",
+        "",
+    ]
+    history = handle.refresh().history
+    popped = [entry["when"] for entry in history if entry["what"] == "popped"]
+    ended = [entry["when"] for entry in history if entry["what"] in ("retried", "done")]
+    began = [history[0]["when"], *ended]
+    assert [row[2] for row in rows] == [
+        phase_in_words(Phase("waiting", begin, end))
+        for begin, end in zip(began, popped, strict=False)
+    ]
+    assert [row[3] for row in rows] == [
+        phase_in_words(Phase("running", begin, end))
+        for begin, end in zip(popped, ended, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("verb", "end_words"),
+    [
+        (("complete",), "completed"),
+        (("release", 0), "handed back"),
+        (("unknown", 60), "handed back"),
+        (("crash", 3, "worker-crash", "signal 9"), "its process died"),
+    ],
+)
+def test_how_an_attempt_ended(
+    admin_browser: Browser, qless: Client, verb: tuple[Any, ...], end_words: str
+) -> None:
+    end(qless, run(qless), *verb)
+    ((number, _started, _waited, ran, how, *_),) = attempts(admin_browser)
+    assert (number, how.split(" ready")[0]) == ("1", end_words)
+    assert ran.endswith(("ms", " s"))
+
+
+def test_what_was_raised_needs_the_permission_to_view_data(
+    as_user: Callable[[str], Browser], qless: Client
+) -> None:
+    end(qless, run(qless, retries=3), "retry", 0, "ValueError-mail", "a secret")
+    for user, message in (("view", ""), ("view+view_data", " a secret")):
+        ((*_, error, _worker),) = attempts(as_user(user))
+        assert error == f"ValueError-mail{message}"
+
+
+def test_time_spent_as_earlier_versions_tell_it(
+    admin_browser: Browser, qless: Client
+) -> None:
     token = run(qless, retries=3)
     end(qless, token, "retry", 0, "g", "m")
     (held,) = qless.settle(WORKER, [], 1, ["mail"]).jobs
     end(qless, held.token, "fail", "boom", "broke")
-    now = 1_700_000_000
     times = (0, 10, 70, 190)
     whats = ('"put",{"q":"mail"}', '"popped",{"worker":"w"}', '"popped"', '"failed"')
-    qless.redis.delete("ql:j:j1-history")
-    for at, what in zip(times, whats, strict=True):
-        qless.redis.rpush("ql:j:j1-history", f"[{now + at},{what}]")
-    shown = page(admin_browser).text
-    assert "Waited 10 s Ran 3 min" in shown
-    assert "waited 10 s, ran 1 min, ran 2 min" in shown
-    assert "+2 min" in shown
-    assert "Runs 2" in shown
+    rewrite(qless, 1_700_000_000, *zip(times, whats, strict=True))
+    shown = page(admin_browser)
+    assert "Waited 10 s Ran 2 min Not recorded 1 min" in shown.text
+    assert "waited 10 s, not recorded 1 min, ran 2 min" in shown.text
+    assert "+2 min" in shown.text
+    assert "Runs 2" in shown.text
+    assert [row[2:5] for row in attempts(admin_browser)] == [
+        ["10 s", "–", "not recorded"],
+        ["–", "2 min", "failed"],
+    ]
 
 
 def test_progress(admin_browser: Browser, content: Content) -> None:

@@ -56,12 +56,14 @@ def many(qless: Client) -> Client:
 
 
 def test_all_there_is(admin_browser: Browser, content: Content) -> None:
-    assert set(content.jobs.values()) <= set(found(admin_browser))
+    there = {jid for what, jid in content.jobs.items() if what != "canceled"}
+    assert there <= set(found(admin_browser))
+    assert content.jobs["canceled"] not in found(admin_browser)
 
 
 @pytest.mark.parametrize(
     "state",
-    ["running", "scheduled", "depends", "failed", "complete"],
+    ["running", "scheduled", "depends", "failed", "complete", "canceled"],
 )
 def test_by_state(admin_browser: Browser, content: Content, state: str) -> None:
     response = admin_browser.get(url(state=state))
@@ -72,6 +74,24 @@ def test_by_state(admin_browser: Browser, content: Content, state: str) -> None:
         text for text, _url, is_current in response.context["states"] if is_current
     ]
     assert current == [state]
+
+
+def test_canceled_jobs_are_listed_and_nothing_is_done_to_them(
+    admin_browser: Browser, qless: Client
+) -> None:
+    for jid, queue in (("j1", "mail"), ("j2", "bulk"), ("j3", "mail")):
+        qless.put_many("", [Put(jid, queue, "shop.charge", "{}", tags=["t"])])
+        qless.cancel(jid)
+    assert found(admin_browser, state="canceled") == ["j3", "j2", "j1"]
+    assert found(admin_browser, state="canceled", queue="mail", tag="t") == ["j3", "j1"]
+    assert found(admin_browser, jid="j2") == ["j2"]
+    assert found(admin_browser) == []
+    shown = admin_browser.get(url(state="canceled")).content.decode()
+    assert "canceled-history-count" in shown
+    assert 'name="jid" value="j1"' not in shown and "All that match" not in shown
+    bulk = reverse("admin:django_qless_job_bulk")
+    refused = admin_browser.get(f"{bulk}?verb=cancel&state=canceled")
+    assert "canceled jobs are gone" in refused.content.decode()
 
 
 def test_stalled_jobs(admin_browser: Browser, qless: Client) -> None:

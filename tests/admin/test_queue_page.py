@@ -157,10 +157,21 @@ def test_today(admin_browser: Browser, qless: Client) -> None:
     qless.settle(WORKER, ended, 0, ["mail"])
     fail(qless, 1, queue="mail")
     today = shown(admin_browser).table(DAYS)[1]
-    begun, _mean, _std, completed, _run, _deviation, retries, failures, failed = today[
-        1:
-    ]
-    assert (begun, completed, retries, failures, failed) == ("3", "2", "0", "1", "1")
+    begun, _mean, _std, completed, _run, _deviation, *counted = today[1:]
+    assert (begun, completed, *counted) == ("3", "2", "0", "0", "1", "1")
+
+
+def test_retried_attempts_and_lost_locks_are_told_apart(
+    admin_browser: Browser, qless: Client, redis_client: redis.Redis
+) -> None:
+    put(qless, "mail", "a")
+    [job] = qless.settle(WORKER, [], 1, ["mail"]).jobs
+    again = Settlement(job.jid, job.token, "retry", (0, "group", "message"))
+    qless.settle(WORKER, [again], 0, [])
+    stat(redis_client, "stats", datetime.now(timezone.utc), retried=1, retries=3)
+    head, today, *_ = shown(admin_browser).table(DAYS)
+    counted = dict(zip(head, today, strict=True))
+    assert (counted["Retried attempts"], counted["Locks lost"]) == ("1", "3")
 
 
 def test_a_day_before(
@@ -168,13 +179,13 @@ def test_a_day_before(
 ) -> None:
     put(qless, "mail", "a")
     day = datetime.now(timezone.utc) - timedelta(days=3)
-    stat(redis_client, "stats", day, retries=4, failures=5, failed=1)
+    stat(redis_client, "stats", day, retried=6, retries=4, failures=5, failed=1)
     stat(redis_client, "wait", day, total=10, mean=30, vk=81, s30=9, m2=1)
     stat(redis_client, "run", day, total=8, mean=4000, vk=700, h1=8)
     page = shown(admin_browser, day=day.date().isoformat())
     (row,) = [row for row in page.table(DAYS)[1:] if row[1] == "10"]
     assert row[1:] == [
-        *("10", "30 s", "3.0 s", "8", "1 h 6 min", "10 s", "4", "5", "1"),
+        *("10", "30 s", "3.0 s", "8", "1 h 6 min", "10 s", "6", "4", "5", "1"),
     ]
     waited = page.table("How long jobs waited")
     assert waited[1:] == [

@@ -99,6 +99,10 @@ def test_jobs_that_are_gone(admin_browser: Browser, qless: Client) -> None:
     qless.track_each(["a", "b"])
     qless.cancel("a")
     page = read(admin_browser.get(LIST))
+    assert sorted(jids(page)) == ["a", "b"]
+    assert "canceled" in page.text and "Tracked, but gone" not in page.text
+    qless.redis.delete("ql:canceled:a")  # what the server does in time
+    page = read(admin_browser.get(LIST))
     assert jids(page) == ["b"]
     assert "Tracked, but gone" in page.text
     done(admin_browser.post(untrack_url("a")))

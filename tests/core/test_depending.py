@@ -92,7 +92,8 @@ def test_dependents_follow_by_their_policies(client: Client) -> None:
         client.cancel("root")
     client.cancel("block")
     client.cancel("root")
-    assert [job.jid for job in client.multiget(["cancel", "run"])] == ["run"]
+    states = {job.jid: job.state for job in client.multiget(["cancel", "run"])}
+    assert states == {"cancel": "canceled", "run": "waiting"}
     jid, token = pop(client)
     client.fail(jid, token, "group", "message")
     with pytest.raises(WrongState, match="run has failed already"):

@@ -13,7 +13,7 @@ from django_qless.core import (
     TooBig,
     new_jid,
 )
-from django_qless.core.commands.queues import STATES
+from django_qless.core.commands.queues import BELOW_SECOND, STATES
 from tests.core.conftest import NOW
 from tests.core.jobs import Clock, pop, put
 
@@ -84,6 +84,17 @@ def test_pause_and_forget(client: Client) -> None:
     assert client.queues() == []
 
 
+def test_what_was_retried_on_a_day(client: Client, at: Clock) -> None:
+    at(0)
+    put(client)
+    jid, token = pop(client)
+    client.retry(jid, "mail", token)
+    assert client.stats("mail", NOW).retried == 1
+    mail, *others = client.stats_counters(NOW, ["mail", *map(str, range(1500))])
+    assert mail == (1, 0, 0, 0)
+    assert others == [(0, 0, 0, 0)] * 1500
+
+
 def test_stats_and_minutes(client: Client, at: Clock) -> None:
     at(0)
     put(client)
@@ -101,6 +112,19 @@ def test_stats_and_minutes(client: Client, at: Clock) -> None:
     minutes = client.minutes("mail", minute - 2, minute + 2)
     assert minutes.put == minutes.started == minutes.completed == {minute: 1}
     assert minutes.failed == {}
+
+
+def test_stats_below_a_second(client: Client, at: Clock) -> None:
+    at(0)
+    put(client)
+    at(0.4)
+    jid, token = pop(client)
+    at(1.3)
+    client.complete(jid, token, "mail", "{}")
+    stats = client.stats("mail", NOW)
+    assert (stats.wait.mean, stats.run.mean) == (0.4, 0.9)
+    assert stats.wait.below_second == [int(n == 200) for n in BELOW_SECOND]
+    assert stats.run.below_second == [int(n == 500) for n in BELOW_SECOND]
 
 
 def test_workers(client: Client) -> None:

@@ -6,20 +6,26 @@ with that after the same call without accident; so are the results.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
+import redis.asyncio
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from django_qless.core import (
+    AsyncClient,
     Client,
     ConnectionLost,
     DueSchedule,
     LockLost,
+    NotReached,
     Put,
+    ReadLost,
     Settlement,
     Tick,
 )
@@ -280,9 +286,53 @@ def test_when_patience_ends_the_caller_is_told(
 
 def test_a_server_that_is_gone(valkey: Callable[..., Client]) -> None:
     client = valkey("/nowhere/server.sock", patience=0.02)
-    with pytest.raises(ConnectionLost, match=r"/nowhere/server\.sock") as caught:
+    with pytest.raises(NotReached, match=r"/nowhere/server\.sock") as caught:
         client.put("", "q", "a", "k", "{}")
     assert isinstance(caught.value.__cause__, redis.ConnectionError)
+    assert "nothing was sent" in str(caught.value)
+    with pytest.raises(NotReached):
+        client.server_info()
+
+
+def test_a_server_that_goes_after_a_request_was_sent(
+    valkey: Callable[..., Client], server: Server, cutter: Cutter
+) -> None:
+    client = valkey(cutter.path, patience=0.05)
+    client.put("", "q", "a", "k", "{}")
+    cutter.cut("put")
+    away = Path(f"{cutter.path}.away")
+    Path(cutter.path).rename(away)
+    # The first attempt got through; those after it find no server.
+    with pytest.raises(ConnectionLost, match="once, or not at all") as lost:
+        client.put("", "q", "b", "k", "{}")
+    away.rename(cutter.path)
+    assert not isinstance(lost.value, NotReached)
+
+
+def test_a_read_that_is_lost_has_changed_nothing(
+    valkey: Callable[..., Client], server: Server, cutter: Cutter
+) -> None:
+    client = valkey(cutter.path, patience=0.05)
+    client.put("", "q", "a", "k", "{}")
+    cutter.cut("length", times=1_000_000)
+    with pytest.raises(ReadLost, match="only reads: nothing was changed"):
+        client.length("q")
+
+
+def test_asyncio_tells_the_same(server: Server, cutter: Cutter) -> None:
+    async def body() -> None:
+        gone = redis.asyncio.Redis(unix_socket_path="/nowhere/server.sock")
+        async with AsyncClient(gone, patience=0.02) as client:
+            with pytest.raises(NotReached):
+                await client.put("", "q", "a", "k", "{}")
+        there = redis.asyncio.Redis(unix_socket_path=cutter.path)
+        async with AsyncClient(there, patience=0.05) as client:
+            cutter.cut("put", times=1_000_000)
+            with pytest.raises(ConnectionLost, match="once, or not at all") as lost:
+                await client.put("", "q", "b", "k", "{}")
+            assert not isinstance(lost.value, NotReached)
+
+    asyncio.run(body())
 
 
 def test_a_server_that_restarts(server: Server) -> None:

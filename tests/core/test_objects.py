@@ -83,7 +83,8 @@ def test_what_others_do_with_a_job(client: Client) -> None:
     job.timeout()
     assert job.refresh().state == "stalled"
     assert job.cancel() == ["a"]
-    assert job.refresh() is None
+    assert job.refresh().state == "canceled"
+    assert job.refresh().canceled.was == "stalled"
     with pytest.raises(JobNotFound):
         job.move("q")
 

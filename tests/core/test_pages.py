@@ -11,6 +11,7 @@ from django_qless.core import (
     AsyncClient,
     BadArgument,
     Brief,
+    Canceled,
     Client,
     FailureGroup,
     Pause,
@@ -79,12 +80,37 @@ def test_briefs(crowd: Client) -> None:
 
 
 def test_what_is_gone(crowd: Client) -> None:
+    crowd.config_set("canceled-history", 0)
     crowd.cancel(["depends", "waiting"])
     part = ("tracked", "", 0, 5)
     assert crowd.briefs([part]) == []
     assert crowd.placed_briefs([part]) == [None]
     assert crowd.briefs([]) == []
     assert crowd.brief([]) == []
+
+
+def test_what_was_canceled(crowd: Client) -> None:
+    crowd.cancel(["running", "depends", "waiting"])
+    assert crowd.canceled() == ["waiting", "running", "depends"]
+    assert (crowd.canceled(1, 1), crowd.canceled_count()) == (["running"], 3)
+    first, *_ = found = crowd.briefs([("canceled", "", 0, 5)])
+    assert [brief.state for brief in found] == ["canceled"] * 3
+    assert (first.jid, first.since, first.put, first.tracked) == (
+        *("waiting", NOW + 5, NOW + 3, True),
+    )  # fmt: skip
+    assert crowd.brief(["running"])[0].worker == ""
+    view = crowd.job_view("running")
+    assert view is not None and view.brief == crowd.brief(["running"])[0]
+    assert view.job == crowd.get("running")
+    assert view.job.canceled == Canceled(
+        when=NOW + 5, was="running", why="call", by="", worker="w", left_out=0
+    )
+    assert crowd.get("failed").canceled is None
+    assert [job.state for job in crowd.multiget(["nobody", "depends"])] == ["canceled"]
+    assert crowd.await_ended(["running", "nobody"], 0) == {
+        "running": "canceled",
+        "nobody": "",
+    }
 
 
 @pytest.mark.parametrize(
@@ -149,9 +175,10 @@ def test_the_end_of_a_message(client: Client, message: str, end: str) -> None:
 def test_throughput(crowd: Client) -> None:
     minute = int(NOW // 60)
     found = crowd.throughput("mail", minute - 4, minute + 5, 5)
-    assert found == (minute - 4, 5, [6, 0], [3, 0], [1, 0], [1, 0])
+    # Of one that is held nobody has said that it was started.
+    assert found == (minute - 4, 5, [6, 0], [2, 0], [1, 0], [1, 0])
     found = crowd.throughput(None, minute - 4, minute + 5, 5)
-    assert found == (minute - 4, 5, None, [3, 0], [1, 0], [1, 0])
+    assert found == (minute - 4, 5, None, [2, 0], [1, 0], [1, 0])
     with pytest.raises(BadArgument, match="last must not be before first"):
         crowd.throughput(None, 5, 4, 1)
     with pytest.raises(TooBig):
@@ -216,7 +243,7 @@ def test_each(crowd: Client) -> None:
     done, refused = crowd.cancel_each(["waiting", "complete", "running"])
     assert done == ["running"]
     assert refused == {
-        "waiting": "waiting is a dependency of depends, which is not canceled",
+        "waiting": "waiting is a dependency of depends but is not mentioned to be canceled",
         "complete": "Job complete is complete",
     }
     assert crowd.cancel_each(["waiting", "depends"]).refused == {}

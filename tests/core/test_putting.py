@@ -125,7 +125,10 @@ def test_cancel(client: Client) -> None:
     put(client, "b")
     assert client.cancel("a") == ["a"]
     assert client.cancel(["b", "nobody"]) == ["b", "nobody"]
-    assert client.multiget(["a", "b"]) == []
+    assert [job.state for job in client.multiget(["a", "b"])] == ["canceled"] * 2
+    assert client.put("", "mail", "a", "k", "{}", absent=True) == "a"
+    assert (client.get("a").state, client.get("a").canceled) == ("waiting", None)
+    assert client.canceled() == ["b"]
 
 
 def test_priority_changes_the_order(client: Client) -> None:

@@ -44,6 +44,7 @@ def finish(steps: Steps, reply: Any) -> Any:
         (theirs.ResponseError("TOOBIG x"), "TOOBIG", ours.TooBig),
         (theirs.ResponseError("STALE x"), "STALE", ours.StaleRequest),
         (theirs.ResponseError("NOCOMMAND x"), "NOCOMMAND", ours.UnknownCommand),
+        (theirs.ResponseError("FORMAT x"), "FORMAT", ours.UnsupportedFormat),
         (theirs.OutOfMemoryError("command not allowed"), "OOM", ours.ServerFull),
         (theirs.AuthenticationError("x"), "NOAUTH", ours.NotAuthenticated),
         (theirs.ResponseError("MISCONF disk"), "MISCONF", ours.CannotPersist),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
+import os
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -15,7 +17,10 @@ from django.db import models, transaction
 from django_qless import job, methods, places
 from django_qless.checks import jobs as job_checks
 from django_qless.exceptions import InvalidJob, InvalidOption
+from django_qless.puts import unfound
 from django_qless.registry import registry
+from django_qless.servers import in_tests
+from tests.jobs_app import jobs as jobs_module
 
 HERE = "tests/integration/test_bad_jobs.py"
 
@@ -384,3 +389,90 @@ class TestChecks:
         assert message.msg.startswith(
             "homeless_jobs.py:2: homeless_jobs.Tools.lost cannot be put: no model has it"
         )
+
+
+TWICE = """
+from django_qless import job
+
+@job
+def send(): ...
+
+@job
+def send(): ...
+"""
+
+
+class TestTwice:
+    @pytest.fixture
+    def load(self, tmp_path, monkeypatch) -> Iterator[Callable[[str], None]]:
+        monkeypatch.syspath_prepend(tmp_path)
+
+        def load(text: str) -> None:
+            (tmp_path / "twice_jobs.py").write_text(text)
+            found = sys.modules.get("twice_jobs")
+            if found is None:
+                importlib.import_module("twice_jobs")
+            else:
+                os.utime(tmp_path / "twice_jobs.py", (1, len(text)))
+                importlib.reload(found)
+
+        yield load
+        sys.modules.pop("twice_jobs", None)
+        registry._types.pop("twice_jobs.send", None)
+
+    def test_two_functions_of_one_name_in_a_module_are_refused(self, load) -> None:
+        with pytest.raises(InvalidJob, match=r"Two jobs are called 'twice_jobs.send'"):
+            load(TWICE)
+
+    def test_a_module_that_was_changed_is_loaded_again(self, load) -> None:
+        once = TWICE.rpartition("@job")[0]
+        load(once)
+        load(f"# A line more.\n{once}")
+        assert registry.get("twice_jobs.send").function.__code__.co_firstlineno == 5
+
+
+class TestUnfound:
+    """Jobs that can be put, and that no worker will come to know."""
+
+    @pytest.fixture(autouse=True)
+    def not_testing(self, monkeypatch) -> None:
+        monkeypatch.setattr(in_tests, "is_testing", lambda: False)
+        monkeypatch.setattr(unfound, "_judged", set())
+
+    @pytest.fixture
+    def strange(self, qless) -> Iterator[Any]:
+        def strange() -> None:
+            pass
+
+        strange.__module__ = "tests.elsewhere"
+        strange.__qualname__ = "strange"
+        yield job(strange)
+        del registry._types["tests.elsewhere.strange"]
+
+    def test_a_module_that_workers_do_not_import(self, strange, caplog) -> None:
+        strange.delay()
+        strange.using(priority=1).delay()
+        [record] = caplog.records
+        assert record.levelname == "WARNING"
+        assert record.getMessage().startswith(f"tests.elsewhere.strange ({HERE}:")
+        assert (
+            "tests.elsewhere is neither one of them nor imported there" in caplog.text
+        )
+        messages = [m for m in job_checks.check_jobs() if m.id == "django_qless.W005"]
+        assert any("tests.elsewhere.strange" in message.msg for message in messages)
+        assert not any("jobs_app" in message.msg for message in messages)
+
+    def test_one_that_they_import_by_another_is_known(
+        self, strange, caplog, monkeypatch
+    ) -> None:
+        monkeypatch.setattr(jobs_module, "strange", strange, raising=False)
+        strange.delay()
+        jobs_module.add.delay(1)
+        assert not caplog.records
+
+    def test_an_app_that_is_not_installed(self, qless, caplog, settings) -> None:
+        settings.INSTALLED_APPS = [
+            app for app in settings.INSTALLED_APPS if app != "django_qless"
+        ]
+        jobs_module.add.delay(1)
+        assert "django_qless is not in INSTALLED_APPS" in caplog.text

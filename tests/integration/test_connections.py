@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
+from weakref import WeakSet
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -13,6 +15,7 @@ from django.test import override_settings
 from django_qless import sources
 from django_qless.connections import connections
 from django_qless.core import ConnectionLost, NotAuthenticated
+from django_qless.running.environment import DjangoEnvironment
 from django_qless.servers import embedded
 from tests.jobs_app import jobs
 from tests.servers import Server
@@ -93,6 +96,42 @@ def test_the_server_of_a_cache(server, backend, database) -> None:
     assert found.max_connections == 7
     assert found.connection_kwargs["socket_timeout"] == 3
     assert found.connection_kwargs["socket_connect_timeout"] == 4
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/dev/fd"))
+
+
+def test_short_lived_event_loops_leave_nothing_open(qless) -> None:
+    loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+
+    async def put() -> None:
+        loops.add(asyncio.get_running_loop())
+        await jobs.add.aenqueue(1)
+
+    asyncio.run(put())
+    before = open_descriptors()
+    for _ in range(2000):
+        asyncio.run(put())
+        assert open_descriptors() == before
+    gc.collect()
+    assert len(loops) == 0
+    assert qless.length("default") == 2001
+
+
+def test_loops_that_are_only_closed_leave_nothing_open(qless) -> None:
+    async def put() -> None:
+        await jobs.add.aenqueue(1)
+
+    asyncio.run(put())
+    before = open_descriptors()
+    for _ in range(100):
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(put())
+        loop.close()
+    asyncio.run(put())
+    gc.collect()
+    assert open_descriptors() <= before
 
 
 def test_options_of_another_cache_do_not_come_along(server) -> None:
@@ -198,11 +237,33 @@ def test_embedded_starts_with_the_first_call(tmp_path) -> None:
 
 
 def test_no_server_is_told(tmp_path) -> None:
-    aliases = {"default": {"LOCATION": f"unix://{tmp_path}/none.sock"}}
-    with override_settings(QLESS=aliases):
-        connections["default"].patience = 0.01
+    alias = {"LOCATION": f"unix://{tmp_path}/none.sock", "PATIENCE": 0.01}
+    with override_settings(QLESS={"default": alias}):
         with pytest.raises(ConnectionLost, match=r"Is the server running"):
             jobs.add.delay(1)
+        with pytest.raises(ConnectionLost, match=r"Is the server running"):
+            asyncio.run(jobs.add.aenqueue(1))
+
+
+def test_producers_and_workers_have_a_patience_each(server, monkeypatch) -> None:
+    def patience() -> list[float]:
+        return [
+            made.patience
+            for alias in ("default", "other")
+            for made in (connections[alias], connections.aclient(alias))
+        ]
+
+    settings = {
+        "default": {"LOCATION": server.url, "PATIENCE": 2, "WORKER_PATIENCE": 30},
+        "other": {"LOCATION": server.url},
+    }
+    monkeypatch.setattr(connections, "_in_worker", False)
+    with override_settings(QLESS=settings):
+        assert patience() == [2, 2, 10, 10]
+        DjangoEnvironment().at_start()
+        assert patience() == [30, 30, 10, 10]
+        connections.forget()
+        assert patience() == [30, 30, 10, 10]
 
 
 def test_a_wrong_password_is_told() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from django_qless import job
+from django_qless import job, wait_all
+from django_qless.core import BadArgument
 from django_qless.exceptions import InvalidJob, InvalidOption, UnknownOption
 from django_qless.registry import registry
 from tests.jobs_app import jobs
@@ -42,6 +44,12 @@ def test_aenqueue_puts_the_job(qless, work) -> None:
         return await jobs.add.aenqueue(1, b=2)
 
     handle = asyncio.run(put())
+    assert work() == 1
+    assert handle.result() == 3
+
+
+def test_adelay_puts_the_job(qless, work) -> None:
+    handle = asyncio.run(jobs.add.adelay(1, b=2))
     assert work() == 1
     assert handle.result() == 3
 
@@ -97,6 +105,22 @@ def test_delay_and_run_at(qless) -> None:
     assert qless.jobs("scheduled", "default") == [handle.jid, later.jid]
     past = jobs.add.using(run_at=soon - timedelta(days=1)).delay(1)
     assert past.refresh().state == "waiting"
+
+
+@pytest.mark.parametrize("off", [-7200, 7200])
+def test_times_travel_as_times_whatever_the_clock_here_says(
+    qless, monkeypatch, off: int
+) -> None:
+    begins = datetime.now(timezone.utc) + timedelta(hours=1)
+    ends = begins + timedelta(minutes=5)
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + off)
+    later = jobs.add.using(run_at=begins, expires=ends)
+    many = later.enqueue_many(jobs.add.args(i) for i in range(2))
+    for handle in (later.delay(1), *many):
+        due = qless.redis.zscore("ql:q:default-scheduled", handle.jid)
+        assert due == pytest.approx(begins.timestamp())
+        assert qless.get(handle.jid).deadline == pytest.approx(ends.timestamp())
 
 
 def test_the_jid_may_be_chosen(qless) -> None:
@@ -241,6 +265,10 @@ def test_what_cannot_be_a_job() -> None:
     [
         ({"retry": 3}, "no option 'retry'. Did you mean retry_on or retries"),
         ({"uniqe": "key"}, "no option 'uniqe'. Did you mean unique"),
+        ({"countdown": 5}, r"no option 'countdown'\. Here it is delay= \(seconds\)"),
+        ({"eta": 5}, r"no option 'eta'\. Here it is run_at="),
+        ({"delay": 10**400}, "delay must be a finite number"),
+        ({"backoff": 10**400}, "backoff must be seconds, a list of them"),
         ({"retries": -1}, "retries must be between 0"),
         ({"retries": 1.5}, "retries must be a whole number, not 1.5"),
         ({"retries": True}, "retries must be a whole number, not True"),
@@ -303,6 +331,62 @@ def test_some_options_are_for_calls_only() -> None:
         jobs.add.using(jids=1)
     with pytest.raises(InvalidOption, match="the queue is given twice"):
         job("mail", queue="mail")
+
+
+def test_an_unknown_option_lists_those_allowed_there() -> None:
+    with pytest.raises(UnknownOption) as raised:
+        jobs.add.using(prioritty=3)
+    allowed = str(raised.value).partition("The options here are ")[2]
+    assert {"priority", "run_at", "jid"} <= set(allowed.rstrip(".").split(", "))
+    assert "middleware" not in allowed
+    with pytest.raises(UnknownOption) as raised:
+        job(prioritty=3)(lambda: None)
+    allowed = str(raised.value).partition("The options here are ")[2]
+    assert {"priority", "middleware", "cron"} <= set(allowed.split(".")[0].split(", "))
+    assert "run_at" not in allowed
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("apply_async", r"\.using\(delay=…, queue=…\)\.delay\(…\)"),
+        ("s", r"\.args\(…\)"),
+        ("send", r"\.delay\(…\)"),
+    ],
+)
+def test_methods_of_other_queues_name_ours(name, instead) -> None:
+    with pytest.raises(AttributeError, match=f"no {name}: here it is {instead}"):
+        getattr(jobs.add, name)
+    assert not hasattr(jobs.add, "no_such_thing")
+    assert copy.copy(jobs.add).name == jobs.add.name
+
+
+@pytest.mark.parametrize(
+    ("keywords", "hint"),
+    [
+        ({"countdown": 5}, r"For countdown use delay= \(seconds\), in \.using\(…\)"),
+        ({"priority": 5}, r"Options of the job go into \.using\(priority=…\)"),
+    ],
+)
+def test_options_among_the_arguments_are_shown_their_place(
+    qless, keywords, hint
+) -> None:
+    with pytest.raises(TypeError, match=hint):
+        jobs.add.delay(1, **keywords)
+    assert qless.queues() == []
+
+
+@pytest.mark.parametrize("timeout", ["x", float("nan"), 10**400, True])
+def test_a_wait_for_no_number_of_seconds_is_refused(qless, timeout) -> None:
+    handle = jobs.add.delay(1)
+    with pytest.raises(BadArgument, match="timeout must be"):
+        handle.wait(timeout)
+    with pytest.raises(BadArgument, match="timeout must be"):
+        handle.result(timeout)
+    with pytest.raises(BadArgument, match="timeout must be"):
+        wait_all([handle], timeout)
+    with pytest.raises(BadArgument, match="timeout must be"):
+        asyncio.run(handle.await_(timeout))
 
 
 def test_what_a_call_changes_travels_with_the_job(qless) -> None:

@@ -11,8 +11,8 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 from django.db.models.signals import post_init
 
-from django_qless import JobHandle, await_all, wait_all
-from django_qless.core import HasDependents, WrongState
+from django_qless import JobHandle, await_all, overview, wait_all
+from django_qless.core import HasDependents, JobNotFound, WrongState
 from django_qless.exceptions import JobFailed, JobGone, NoResult, NotPut, ResultNotReady
 from tests.jobs_app import jobs
 from tests.jobs_app.models import Feed
@@ -96,10 +96,58 @@ def test_result_of_a_failed_job(qless, work) -> None:
 
 def test_result_of_a_job_that_is_gone(qless, work) -> None:
     handle = jobs.add.delay(1)
+    qless.config_set("canceled-history", 0)
     handle.cancel()
     for ask in (handle.result, handle.refresh, handle.wait):
         with pytest.raises(JobGone, match=f"There is no job {handle.jid}"):
             ask()
+
+
+def test_what_became_of_a_job_that_was_canceled(qless, work) -> None:
+    handle = jobs.add.using(tags=["a"], delay=60).delay(1)
+    assert handle.canceled is handle.refresh().canceled is None
+    before = time.time()
+    handle.cancel()
+    now = handle.refresh()
+    assert (now.state, now.tags, now.data) == ("canceled", ["a"], handle.data)
+    assert (now.queue, now.name) == ("default", handle.name)
+    assert (now.canceled.was, now.canceled.why) == ("scheduled", "call")
+    assert now.canceled.when == pytest.approx(before, abs=60)
+    assert [entry["what"] for entry in now.history] == ["put", "canceled"]
+    assert handle.wait() == handle.wait(5) == now
+    assert handle.wait().state == "canceled"
+    assert overview.jobs[handle.jid].state == "canceled"
+    for ask in (handle.result, lambda: handle.result(5), lambda: handle.result(None)):
+        with pytest.raises(JobGone, match=f"{handle.jid} .* was canceled"):
+            ask()
+    with pytest.raises(WrongState, match="is canceled, not failed"):
+        handle.retry()
+    with pytest.raises(JobNotFound):
+        handle.tag("b")
+    handle.cancel()
+    assert work() == 0
+
+
+def test_a_job_canceled_with_another_says_so(qless) -> None:
+    first = jobs.add.using(delay=60).delay(1)
+    second = jobs.add.using(after=[first], on_failure="cancel").delay(2)
+    first.cancel()
+    canceled = second.wait().canceled
+    assert (canceled.was, canceled.why, canceled.by) == (
+        *("depends", "dependency", first.jid),
+    )  # fmt: skip
+
+
+def test_a_unique_job_may_be_put_again_once_it_was_canceled(qless, work) -> None:
+    put = jobs.add.using(unique="one")
+    first = put.delay(1)
+    assert put.delay(1).created is False
+    first.cancel()
+    second = put.delay(1)
+    assert second.created is True
+    assert second.jid != first.jid
+    work()
+    assert (first.wait().state, second.result()) == ("canceled", 1)
 
 
 def test_a_result_outlives_the_history(qless, work) -> None:
@@ -163,7 +211,7 @@ def test_actions(qless, work) -> None:
         handle.cancel()
     after.cancel()
     handle.cancel()
-    assert qless.get(handle.jid) is None
+    assert handle.refresh().state == "canceled"
 
 
 def test_retry_puts_a_failed_job_again(qless, work) -> None:
@@ -217,9 +265,9 @@ def test_the_twins_for_asyncio(qless, work) -> None:
         failed = await jobs.failing.aenqueue("group", "text")
         await asyncio.to_thread(work)
         await failed.aretry()
-        with pytest.raises(JobGone):
-            await handle.arefresh()
-        with pytest.raises(JobGone):
+        assert (await handle.arefresh()).state == "canceled"
+        assert (await handle.await_()).canceled.was == "scheduled"
+        with pytest.raises(JobGone, match="was canceled"):
             await handle.aresult()
         with pytest.raises(ResultNotReady):
             await failed.aresult()
@@ -264,6 +312,23 @@ def somebody_waits(qless) -> bool:
 
 
 def test_a_wait_ends_when_the_job_is_cancelled(qless) -> None:
+    handle = jobs.add.delay(1)
+    outcome = in_a_thread(lambda: handle.wait(20))
+    poll(lambda: somebody_waits(qless), what="it waits")
+    handle.cancel()
+    assert outcome().state == "canceled"
+
+
+def test_a_wait_for_the_result_ends_when_the_job_is_cancelled(qless) -> None:
+    handle = jobs.add.delay(1)
+    outcome = in_a_thread(lambda: handle.result(20))
+    poll(lambda: somebody_waits(qless), what="it waits")
+    handle.cancel()
+    assert isinstance(outcome(), JobGone)
+
+
+def test_a_wait_ends_when_the_job_is_cancelled_and_not_remembered(qless) -> None:
+    qless.config_set("canceled-history-count", 0)
     handle = jobs.add.delay(1)
     outcome = in_a_thread(lambda: handle.wait(20))
     poll(lambda: somebody_waits(qless), what="it waits")
@@ -331,6 +396,12 @@ def test_waiting_for_all_in_vain(qless, work) -> None:
         wait_all(many, 0.01)
     many[1].cancel()
     work()
+    assert [each.state for each in wait_all(many)] == [
+        "complete",
+        "canceled",
+        "complete",
+    ]
+    qless.redis.delete(f"ql:canceled:{many[1].jid}")  # what the server does in time
     with pytest.raises(JobGone, match=f"There is no job {many[1].jid}"):
         wait_all(many)
     with transaction.atomic():

@@ -6,6 +6,7 @@ import contextlib
 import getpass
 import io
 import json
+import re
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from django.test import override_settings
 from django_qless import jobs, queues
 from django_qless.declared import apply_declared
 from django_qless.management.words import span
+from tests.jobs_app import policies
 from tests.jobs_app.jobs import add, failing
 
 
@@ -66,6 +68,48 @@ class TestJobs:
         with pytest.raises(CommandError, match="There is no job 'nobody'"):
             run("qless_jobs", "show", "nobody")
 
+    def test_show_has_the_attempts(self, qless, work) -> None:
+        handle = policies.retries_some.delay("Flaky")
+        work()
+        [first, second, third] = [
+            line
+            for line in run("qless_jobs", "show", handle.jid)
+            .partition("attempts:\n")[2]
+            .splitlines()
+            if "  waited " in line
+        ]
+        assert first.startswith("  1  ")
+        for line, end in ((first, "retried"), (second, "retried"), (third, "failed")):
+            assert re.search(
+                rf"  waited \S+ m?s  ran \S+ m?s  {end}  .*Flaky: again", line
+            )
+
+    def test_what_was_canceled_is_listed_and_shown(self, qless) -> None:
+        first = add.using(queue="mail", delay=60).delay(20, 1)
+        second = add.using(queue="mail", after=[first], on_failure="cancel").delay(2)
+        kept = add.using(queue="mail").delay(3)
+        first.cancel()
+        page = data("qless_jobs", "list", "--state", "canceled", "--queue", "mail")
+        assert {job["jid"] for job in page["jobs"]} == {second.jid, first.jid}
+        assert [job["state"] for job in page["jobs"]] == ["canceled"] * 2
+        text = run("qless_jobs", "list")
+        assert kept.jid in text and first.jid not in text
+        text = run("qless_jobs", "show", first.jid)
+        assert '"args":[20,1]' in text and "when it was scheduled\n" in text
+        text = run("qless_jobs", "show", second.jid)
+        assert f"when it was depends, because of dependency {first.jid}" in text
+        shown = data("qless_jobs", "show", second.jid)["canceled"]
+        assert (shown["was"], shown["by"]) == ("depends", first.jid)
+        assert data("qless_jobs", "show", kept.jid)["canceled"] is None
+        for word in ("cancel", "retry"):
+            with pytest.raises(CommandError, match="invalid choice: 'canceled'"):
+                run("qless_jobs", word, "--state", "canceled", "--no-input")
+
+    def test_of_what_is_long_the_size_is_shown(self, qless) -> None:
+        handle = add.delay("x" * 20_000)
+        handle.cancel()
+        assert "bytes, not kept" in run("qless_jobs", "show", handle.jid)
+
     def test_retry_one_or_a_group(self, qless, work, people) -> None:
         handles = failing.enqueue_many([failing.args("broken", "x") for _ in range(3)])
         work()
@@ -97,6 +141,18 @@ class TestJobs:
             run("qless_jobs", "cancel", "--queue", "default")
         assert waiting.refresh().state == "waiting"
 
+    def test_nothing_is_asked_about_no_jobs(self, qless, monkeypatch) -> None:
+        def never(question: str) -> str:
+            raise AssertionError(question)
+
+        monkeypatch.setattr("builtins.input", never)
+        for line in (
+            ("qless_jobs", "retry", "--group", "broken"),
+            ("qless_jobs", "cancel", "--queue", "default"),
+            ("qless_queue", "empty", "mail", "--state", "waiting"),
+        ):
+            assert "no jobs match: nothing to do" in run(*line)
+
     def test_cancel_says_how_many_there_were(self, qless, work) -> None:
         done = add.delay(1)
         work()
@@ -105,7 +161,7 @@ class TestJobs:
         assert "cancelled: 1 job\nleft: " in text
         assert "left" in text and "nobody" in text and done.jid in text
         assert done.refresh().state == "complete"
-        assert waiting.jid not in jobs
+        assert jobs[waiting.jid].state == "canceled"
         text = run("qless_jobs", "cancel", "nobody")
         assert "cancelled: 0 jobs\nleft: " in text and "nobody" in text
 
@@ -254,6 +310,37 @@ class TestDoctor:
         assert "workers alive: 1" in words
         assert "records" not in self.words("--no-audit")
 
+    def test_a_format_that_it_does_not_read(self, qless, redis_client) -> None:
+        add.delay(1)
+        assert "fine format the namespace has format 1" in self.words()
+        redis_client.hset("ql:meta", "format", "2")
+        found = self.findings()
+        assert [each for each in found if each[0] == "PROBLEM"] == found[-1:]
+        assert found[-1][1] == "format"
+        assert "stores format 2" in found[-1][2]
+        assert "upgrade the workers" in found[-1][2]
+
+    def test_a_clock_that_was_set_back(self, qless, redis_client) -> None:
+        add.delay(1)
+        redis_client.hset("ql:meta", "skews", "1")
+        assert "set back 1 times" in self.words()
+        assert "Delays and locks given before were set back with it" in self.words()
+        redis_client.hset("ql:meta", "shifts", '[{"queue": "mail"}]')
+        words = self.words()
+        assert "goes on and has come to queue mail: let a worker run" in words
+
+    def test_a_record_that_cannot_be_read(self, qless, redis_client) -> None:
+        handle = add.delay(1)
+        add.delay(2)
+        redis_client.hset(f"ql:j:{handle.jid}", "priority", "urgent")
+        words = self.words()
+        assert (
+            f"PROBLEM records job {handle.jid}: Its field priority cannot be read: urgent"
+            in words
+        )
+        assert words.count("cannot be read") == 1
+        assert "no worker serves" in words
+
     def test_a_queue_that_nobody_serves(self, qless) -> None:
         qless.beat("w1", '{"queues": ["mail-*"], "exclude": ["mail-2"]}', [])
         for queue in ("mail-1", "mail-2"):
@@ -298,6 +385,9 @@ def test_an_unknown_alias_is_named() -> None:
     ("seconds", "text"),
     [
         (0, "0.0 s"),
+        (0.0004, "1 ms"),
+        (0.079, "79 ms"),
+        (0.0996, "0.1 s"),
         (9.94, "9.9 s"),
         (59.4, "59 s"),
         (60, "1 min"),

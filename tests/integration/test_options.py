@@ -8,7 +8,7 @@ import pytest
 
 from django_qless import exponential, job
 from django_qless.exceptions import Fail, InvalidOption, UnknownOption
-from django_qless.options import Options
+from django_qless.options import IN_DECORATOR, IN_USING, Options, typed
 from tests.jobs_app import jobs, policies
 
 SOON = datetime(2030, 1, 1, tzinfo=timezone.utc)
@@ -138,6 +138,11 @@ def test_a_call_cannot_say_what_belongs_to_the_code(given) -> None:
 def test_the_code_cannot_say_what_belongs_to_a_call(given, words) -> None:
     with pytest.raises(InvalidOption, match=words):
         job(**given)(lambda: None)
+
+
+def test_type_checkers_know_the_same_options() -> None:
+    assert set(typed.CallOptions.__annotations__) == IN_USING
+    assert set(typed.DeclaredOptions.__annotations__) == IN_DECORATOR - {"queue"}
 
 
 def test_names_are_suggested() -> None:

@@ -117,6 +117,7 @@ def test_sync(declare) -> None:
         "kept": [WHO],
         "by_hand": [],
         "failed": {},
+        "others": {},
     }
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import time
 from threading import Barrier, Thread
 
 import pytest
+from django.core.management import call_command
+from django.test import override_settings
 
 from django_qless import recurring
 from django_qless.connections import connections
@@ -24,6 +27,14 @@ from django_qless.schedules.declared import (
     project_name,
 )
 from tests.integration.recurrence import declaring
+
+
+def run(*words: str) -> str:
+    """Return what a command prints."""
+    output = io.StringIO()
+    call_command(*words, stdout=output)
+    return output.getvalue()
+
 
 ECHO = "tests.jobs_app.jobs.echo"
 WHO = "tests.jobs_app.jobs.whoami"
@@ -129,6 +140,49 @@ def test_what_is_gone_from_the_code_goes_and_its_jobs_stay(qless) -> None:
     assert list(recurring) == []
 
 
+class TestProjects:
+    """Whose a declared schedule is."""
+
+    def test_other_settings_of_a_project_are_the_same_project(
+        self, qless, settings, monkeypatch
+    ) -> None:
+        with declaring() as declare:
+            declare(ECHO, every=60)
+            apply_schedules()
+            monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "settings_prod")
+            declare(ECHO, every=90)
+            assert apply_schedules() == NOTHING._replace(changed=[ECHO])
+            del settings.ROOT_URLCONF
+            assert project_name() == "settings_prod"
+
+    def test_a_name_for_it_can_be_set(self, qless, server) -> None:
+        location = {"LOCATION": server.url}
+        with declaring() as declare:
+            declare(ECHO, every=60)
+            with override_settings(QLESS={"default": {**location, "PROJECT": "shop"}}):
+                assert apply_schedules().added == [ECHO]
+            (schedule,) = qless.schedule_declared()
+            assert schedule.owner == "code:shop"
+
+    def test_what_another_one_declared_is_left_and_named(
+        self, qless, server, caplog
+    ) -> None:
+        with declaring() as declare:
+            declare(ECHO, every=60)
+            settings = {"LOCATION": server.url, "PROJECT": "blog"}
+            with override_settings(QLESS={"default": settings}):
+                apply_schedules()
+            declare(ECHO, every=90)
+            DjangoEnvironment().at_start()
+            assert 'set PROJECT to "blog" in QLESS' in caplog.text
+            done = apply_schedules(anyway=True)
+            assert done == NOTHING._replace(others={ECHO: "blog"})
+            text = run("qless_recurring", "sync")
+            assert f"recurring job {ECHO} is left as the project 'blog'" in text
+            assert "nothing to do" not in text
+        assert recurring[ECHO].every == 60
+
+
 def test_schedules_by_hand_are_left_alone(qless) -> None:
     qless.schedule_set(ECHO, "mine", "klass", "{}", every=99)
     qless.recur("mine", "old-client", "klass", "{}", 60)
@@ -141,9 +195,8 @@ def test_schedules_by_hand_are_left_alone(qless) -> None:
     assert recurring[ECHO].owner == "hand"
 
 
-def test_those_of_another_project_are_left_alone(qless, monkeypatch) -> None:
-    with declaring() as declare, monkeypatch.context() as patch:
-        patch.setenv("DJANGO_SETTINGS_MODULE", "billing.settings.production")
+def test_those_of_another_project_are_left_alone(qless) -> None:
+    with declaring() as declare, override_settings(ROOT_URLCONF="billing.urls"):
         declare(ECHO, every=60)
         apply_schedules()
     with declaring() as declare:
@@ -333,7 +386,7 @@ def test_one_that_the_server_refuses_keeps_nothing_from_working(
         assert apply_schedules() == NOTHING
 
 
-@pytest.mark.parametrize("mark", [project_name(), "rows"])
+@pytest.mark.parametrize("mark", ["tests", "rows"])
 def test_a_worker_begins_whatever_is_wrong_with_the_marks(
     qless, mark: str, caplog
 ) -> None:

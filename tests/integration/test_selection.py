@@ -29,6 +29,10 @@ def crowd(qless, work) -> dict[str, str]:
     add.using(queue="mail", jid="waiting", tags=["t"]).delay(1)
     add.using(queue="mail", jid="scheduled", delay=600).delay(1)
     add.using(queue="bulk", jid="depends", after_jids=["waiting"]).delay(1)
+    add.using(queue="mail", jid="cancel-1", tags=["t"]).delay(1)
+    failing.using(queue="bulk", jid="cancel-2").delay("group", "text")
+    for jid in ("cancel-1", "cancel-2"):
+        jobs[jid].cancel()
     return {"failed": "mail"}
 
 
@@ -57,6 +61,12 @@ def crowd(qless, work) -> dict[str, str]:
         ({"klass": "*.add", "queue": "bulk"}, ["depends"]),
         ({"tag": "t", "state": "failed"}, ["failed"]),
         ({"worker": "somebody"}, ["running"]),
+        ({"state": "canceled"}, ["cancel-2", "cancel-1"]),
+        ({"state": "canceled", "queue": "bulk"}, ["cancel-2"]),
+        ({"state": "canceled", "tag": "t"}, ["cancel-1"]),
+        ({"state": "canceled", "klass": "*.failing"}, ["cancel-2"]),
+        ({"state": "canceled", "jid": "cancel-1*"}, ["cancel-1"]),
+        ({"jid": "cancel-1"}, ["cancel-1"]),
         ({"worker": "somebody", "queue": "bulk"}, []),
         ({"worker": "somebody", "state": "stalled"}, []),
         ({"worker": "somebody", "tag": "t"}, []),

@@ -351,14 +351,20 @@ def test_retry_lets_it_go_on(qless, work) -> None:
 def test_cancel(qless, work) -> None:
     flow = workflow()
     a = flow.add(step.args("a"))
-    flow.add(step.using(queue="other").args("b"), after=[a])
-    flow.add(step.using(queue="other").args("c"))
+    b = flow.add(step.using(queue="other").args("b"), after=[a])
+    c = flow.add(step.using(queue="other").args("c"))
     handle = flow.enqueue()
     work("default")
     handle.cancel()
     now = handle.wait(5)
     assert (now.state, now.progress) == ("canceled", (3, 1, 0, 2, 0))
-    assert [job.jid for job in now.jobs()] == [a.jid]
+    assert [(job.jid, job.state) for job in now.jobs()] == [
+        *((a.jid, "complete"), (b.jid, "canceled"), (c.jid, "canceled")),
+    ]  # fmt: skip
+    canceled = now.jobs()[1].wait().canceled
+    assert (canceled.was, canceled.why, canceled.by) == (
+        *("waiting", "workflow", handle.id),
+    )  # fmt: skip
     assert work() == 0
     asyncio.run(handle.acancel())
 

@@ -98,6 +98,12 @@ def must_be_quick() -> None:
         pass
 
 
+@job(retries=2, backoff=0.1)
+def raises_twice() -> None:
+    if current_job().attempt < 3:
+        raise Flaky(f"not now, {current_job().attempt}")
+
+
 @job(retries=9, backoff=exponential(base=10, factor=3, maximum=100, jitter=0))
 def backs_off() -> None:
     raise Flaky

@@ -19,9 +19,9 @@ SOURCE = Path(__file__).parents[2] / "django_qless" / "core" / "qless.lua"
 
 READS = frozenset(
     "get multiget peek queues jobs jobs.count stats workers failed length config.get recur.get "
-    "result needs offspring results lag due survey minutes meta audit "
+    "result needs offspring results results.kept results.cut lag due survey minutes meta audit "
     "schedule.get schedule.list schedule.declared schedule.marks throughput failed.of "
-    "brief briefs job.view failure.groups failure.group worker.views tag.counts "
+    "stats.counters brief briefs job.view failure.groups failure.group worker.views tag.counts "
     "schedules.of schedules.next schedules.in schedules.count tracked.jids".split()
 )
 DRAINS = frozenset(

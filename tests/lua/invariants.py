@@ -26,11 +26,12 @@ ORIGINAL_FIELDS = set(
     "failure spawned_from_jid grace scheduled".split()
 )
 RARE_FIELDS = set(
-    "unique workflow on_failure deadline first behind beyond spawners followed "
+    "unique workflow on_failure deadline fixed first behind beyond spawners followed "
     "cascade".split()
 )
 OUR_FIELDS = RARE_FIELDS | set(
-    "token context progress crashes open unknown since rare".split()
+    "token context progress crashes open unknown since rare returned cut at "
+    "shifted waited".split()
 )
 # In which states a job counts as the holder of its unique key.
 HOLDING = {
@@ -44,8 +45,9 @@ KNOWN_KEYS = re.compile(
 )
 OUR_KEYS = re.compile(
     r"schedules|paused_schedules|declared_schedules|schedule_marks|ticker|schedule:.+|"
-    r"meta|releasing|cascading|workflows|idle|wake|journal|paused_reasons|(awaiting|ended|workflow|staged|unique|needs|spawned|offspring|result|reply|worker|orders|stacks|m|idle|wake|timer):.+"
+    r"meta|releasing|cascading|workflows|idle|wake|journal|results|results_until|paused_reasons|canceled|(canceled|awaiting|ended|workflow|staged|unique|needs|spawned|offspring|result|reply|worker|orders|stacks|m|idle|wake|timer):.+"
 )
+LIST_ENDINGS = ("-history", "-dependencies", "-dependents")
 DAY = 86400
 
 
@@ -65,6 +67,10 @@ class Namespace:
             for name, content in self.content.items()
             if name.startswith("j:") and isinstance(content, dict)
         }
+        # Records of a foreign script where a list of another job belongs.
+        self.misplaced = [jid for jid in self.jobs if jid.endswith(LIST_ENDINGS)]
+        for jid in self.misplaced:
+            del self.jobs[jid], self.content[f"j:{jid}"]
         self.live = "meta" in self.content
 
     def scores(self, name: str) -> dict[str, float]:
@@ -88,9 +94,9 @@ def violations(keys: Snapshot, prefix: str = "ql:") -> list[str]:
     found = [f"key {name} is outside the prefix" for name in space.foreign]
     for check in (
         known_keys, places, records, running, worker_lists, dependencies, circles,
-        dependents, unique_keys, needs, spawned, tags, failures, failed_counts, completed, templates,
+        dependents, unique_keys, needs, kept, spawned, tags, failures, failed_counts, completed, templates,
         schedules,
-        workflows,
+        workflows, canceled,
     ):  # fmt: skip
         found += check(space)
     return found
@@ -104,6 +110,8 @@ def known_keys(space: Namespace) -> Iterator[str]:
         may_expire = ours or (space.live and name.startswith("s:"))
         if space.expiry[name] != -1 and not may_expire:
             yield f"key {name} expires"
+    for jid in space.misplaced:
+        yield f"record {jid}, where a list of another job belongs"
     releasing = {("dependents", jid) for jid in told_later(space)}
     for part in ("history", "dependencies", "dependents"):
         for jid, _ in space.family("j:", f"-{part}"):
@@ -245,6 +253,43 @@ def needs(space: Namespace) -> Iterator[str]:
     for jid, _ in space.family("offspring:"):
         if space.expiry[f"offspring:{jid}"] == -1:
             yield f"offspring of {jid} does not expire"
+
+
+def kept(space: Namespace) -> Iterator[str]:
+    """Compare the books of results and of lists of spawned jobs with the keys."""
+    since, until = space.scores("results"), space.scores("results_until")
+    counted = -until.pop("", 0)
+    if since.keys() != until.keys():
+        yield f"kept are {since}, until {until}"
+    keys = {
+        name for name in space.content if name.startswith(("result:", "offspring:"))
+    }
+    if keys != set(since):
+        yield f"kept are {sorted(since)}, there are {sorted(keys)}"
+    sizes = {entry: int(score) % 2**20 for entry, score in until.items()}
+    for entry in keys & set(sizes):
+        content = space.content[entry]
+        texts = [content] if isinstance(content, str) else content
+        if sizes[entry] != sum(len(text.encode()) for text in texts):
+            yield f"{entry} takes {sizes[entry]} bytes by the books"
+    if sum(sizes.values()) != counted:
+        yield f"what is kept takes {sum(sizes.values())} bytes, counted {counted}"
+
+
+def canceled(space: Namespace) -> Iterator[str]:
+    listed = space.scores("canceled")
+    records = dict(space.family("canceled:"))
+    for jid, record in records.items():
+        if jid not in listed or space.expiry["canceled"] == -1:
+            yield f"canceled job {jid} is not listed, or for ever"
+        if space.expiry[f"canceled:{jid}"] == -1:
+            yield f"the record of canceled job {jid} does not expire"
+        if not record.keys() >= {"queue", "was", "when", "why", "history"}:
+            yield f"the record of canceled job {jid} is damaged"
+    for jid in records.keys() & space.jobs.keys():
+        yield f"{jid} was canceled, and exists"
+    if len(listed) > 5000:
+        yield f"{len(listed)} canceled jobs have records"
 
 
 def spawned(space: Namespace) -> Iterator[str]:

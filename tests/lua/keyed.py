@@ -26,9 +26,11 @@ class Settled:
         return [job["jid"] for job in self.jobs]
 
 
-def settlement(jid: str, token: str, verb: str, *args: Any) -> list[Any]:
+def settlement(
+    jid: str, token: str, verb: str, *args: Any, held: Any = ""
+) -> list[Any]:
     """Return the arguments that settle one job."""
-    return [jid, token, verb, len(args), *args]
+    return [jid, token, held, verb, len(args), *args]
 
 
 def chunks(values: Sequence[str], size: int) -> list[tuple[str, ...]]:
@@ -96,7 +98,7 @@ class Keyed:
         if wait is not None:
             pairs += ["wait", wait]
         parts = [part for settled in settlements for part in settled]
-        refused, jobs, rest = self.call(
+        refused, jobs, rest, *_ = self.call(
             "settle", worker, len(settlements), *parts, count, len(queues), *queues,
             *pairs, now=now, request=request,
         )  # fmt: skip

@@ -180,6 +180,8 @@ class Generator:
                 chosen += choose([[], ["debounce_max", choose([10, 100])]])
         if dice() < 0.2:
             chosen += ["expires", choose([-1, 1, 50, 4000])]
+        elif dice() < 0.2:
+            chosen += ["expires_at", choose([0, 50, 10**10])]
         return chosen
 
     # The operations.
@@ -305,10 +307,14 @@ class Generator:
                 ("move", self.queue(), 0, json.dumps(self.some(JIDS, 2))),
             ]
         )
-        return settlement(jid, self.token(jid), *verb)
+        return settlement(jid, self.token(jid), *verb, held=self.lay())
+
+    def lay(self) -> Any:
+        """Return for how long a job lay in its worker's hands, or that it was not run."""
+        return self.random.choice(["", 0, 0.25, 3])
 
     def beat(self) -> Operation:
-        held = [part for _ in range(2) for part in self.one_held()]
+        held = [part for _ in range(2) for part in (*self.one_held(), self.lay())]
         info = self.random.choice(["", '{"pid":1}'])
         return self.ours("beat", self.random.choice(OUR_WORKERS), info, 2, *held)
 
@@ -337,7 +343,7 @@ class Generator:
         token, where = self.token(jid), QueueOf(jid)
         return self.ours(*choose([
             ("complete", jid, token, where, "{}"),
-            ("complete", jid, token, where, "{}", "result", "[1]", "result_ttl", 60),
+            ("complete", jid, token, where, "{}", "result", "[1]", "result_ttl", 3600),
             ("complete", jid, token, where, "{}", "next", self.queue(), "delay", 7),
             ("fail", jid, token, choose(GROUPS), "message"),
             ("retry", jid, self.queue(), token, self.delay(), "slow", "message"),
@@ -416,6 +422,7 @@ class Generator:
             ("b-max-concurrency", [0, 1, 3]), ("jobs-history", [-1, 60, 604800]),
             ("jobs-history-count", [0, 2, 50000]), ("max-job-history", [3, 100]),
             ("max-worker-age", [100, 86400]), ("a-weight", [0, 2.5]),
+            ("canceled-history", [0, 60, 86400]), ("canceled-history-count", [0, 2, 5000]),
         ])  # fmt: skip
         if self.random.random() < 0.3:
             return self.either("config.unset", option)
@@ -451,7 +458,8 @@ class Generator:
             ("brief", *self.some(JIDS)), ("job.view", self.jid(), 3, 3),
             ("failure.groups", "last", 0, 5), ("worker.views", 0, 5),
             ("throughput", choose(["", queue]), int(self.now // 60) - 9, int(self.now // 60), 5),
-            ("failed.of", *QUEUES), ("schedules.next", 3),
+            ("failed.of", *QUEUES), ("schedules.next", 3), ("jobs", "canceled"),
+            ("briefs", 9, "canceled", "", 0, 9), ("jobs.count", "canceled"),
         ]))  # fmt: skip
 
     def ask(self) -> Operation:

@@ -17,12 +17,23 @@ from tests.lua.operations import FIELD, QUEUES, Generator, Operation, Score
 CODES = set(
     "NOJOB NOSCHEDULE NOWORKER LOCKLOST STATE DEPENDENTS CYCLE STALE BADARG TOOBIG DUPLICATE".split()
 )
+DAY = 86400
 SECOND_OPINION = 40  # operations between two looks at all keys from outside
 MOST_REPLAYS = 150
 LEFT_OVER = re.compile(
-    r"ql:(meta|(s|m|result|reply|offspring|worker|orders|stacks|idle|wake|timer|awaiting|ended|staged|workflow):.*"
+    r"ql:(meta|canceled|(canceled|s|m|result|reply|offspring|worker|orders|stacks|idle|wake|timer|awaiting|ended|staged|workflow):.*"
     r"|idle|wake|journal|ticker)"
 )
+
+
+def timeless(reply: object) -> object:
+    """Return a reply without the seconds for which results are kept yet.
+
+    What only reads is asked again, and they are fewer then.
+    """
+    if isinstance(reply, str):
+        return re.sub(r'"returned":-?[\d.]+', '"returned":0', reply)
+    return reply
 
 
 class Violation(Exception):
@@ -108,7 +119,7 @@ class RandomRun:
         again = self.core.ours(
             operation.command, *args, now=operation.now + 1, request=operation.request
         )
-        if again != reply:
+        if timeless(again) != timeless(reply):
             raise Violation(f"repeated, the reply was {again!r} instead of {reply!r}")
         if digest(self.server) == before:
             return
@@ -163,7 +174,7 @@ class RandomRun:
         assert left == [], f"left over: {left}"
         for_ever = [
             name
-            for family in ("workflow", "staged", "awaiting", "ended")
+            for family in ("workflow", "staged", "awaiting", "ended", "canceled")
             for name in self.server.scan_iter(f"ql:{family}:*")
             if self.server.ttl(name) == -1
         ]
@@ -214,6 +225,8 @@ class RandomRun:
             call("track", "untrack", jid, now=now)
             call("cancel", jid, now=now)
         call("queue.forget", *QUEUES, now=now)
+        for number in range(1, 10):  # Results, and lists of what was spawned, expire.
+            call("queue.forget", *QUEUES, now=now + number * DAY)
         workers = self.server.zrange("ql:workers", 0, -1)
         if workers:
             call("worker.deregister", *workers, now=now)

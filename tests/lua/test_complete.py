@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.lua.caller import Core
+from tests.lua.keyed import Keyed, settlement
 from tests.lua.keyspace import scores
 
 
@@ -227,3 +228,27 @@ def test_a_revived_job_does_not_expire(core: Core) -> None:
     core.pop(5, queue="side")
     core.complete("other", 100, queue="side")
     assert core.state("jid") == "waiting"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "kept"),
+    [("jobs-history-count", 3, 3), ("jobs-history", 0.035, 4), ("jobs-history", 0, 1)],
+)
+def test_single_completions_keep_to_a_short_history(
+    keyed: Keyed, option: str, value: float, kept: int
+) -> None:
+    """Where much is kept only some calls look at it: here each of them does."""
+    keyed.call("config.set", option, value, now=100)
+    keyed.put_many([{"jid": f"j{n}"} for n in range(8)], now=100)
+    jobs = keyed.take(now=100)
+    # The first call of a second looks anyway: it has been.
+    keyed.server.hset("ql:meta", "clock", "100")
+    for n, job in enumerate(jobs):
+        now = 100 + n / 100
+        keyed.settle([settlement(job["jid"], job["token"], "complete")], now=now)
+        ended = [job["jid"] for job in jobs[: n + 1]]
+        left = keyed.server.zrange("ql:completed", 0, -1)
+        if option == "jobs-history" and value == 0:
+            assert left in ([], ended[-1:])
+        else:
+            assert left == ended[-kept:]

@@ -35,7 +35,7 @@ def test_cancel_takes_what_can_go(keyed: Keyed) -> None:
         {
             "done": "Job done is complete",
             "gone": "Job gone does not exist",
-            "needed": "needed is a dependency of waits, which is not canceled",
+            "needed": "needed is a dependency of waits but is not mentioned to be canceled",
         },
     )
     assert keyed.job("needed", 10)["state"] == "waiting"
@@ -68,8 +68,8 @@ def test_one_that_must_stay_keeps_those_it_needs(keyed: Keyed) -> None:
     done, refused = each(keyed, "cancel", "root", "middle")
     assert done == []
     assert refused == {
-        "root": "root is a dependency of middle, which is not canceled",
-        "middle": "middle is a dependency of outside, which is not canceled",
+        "root": "root is a dependency of middle but is not mentioned to be canceled",
+        "middle": "middle is a dependency of outside but is not mentioned to be canceled",
     }
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import redis
 
 from tests.lua.caller import Core
+from tests.lua.keyed import Keyed
 from tests.lua.keyspace import snapshot
 
 
@@ -136,7 +138,7 @@ def test_cancel_that_strands_a_dependent_says_why(core: Core) -> None:
     bring_into(core, "depends")
     before = snapshot(core.server)
     text = core.error("cancel", 0, "other")
-    assert "is a dependency" in text
+    assert "other is a dependency of jid but is not mentioned to be canceled" in text
     assert snapshot(core.server) == before
 
 
@@ -272,3 +274,32 @@ def test_malformed_and_missing_arguments_are_errors_that_change_nothing(
     text = core.error(command, 1, *args)
     assert snapshot(core.server) == before
     assert "attempt to" not in text, "a stack trace instead of a message"
+
+
+def test_an_error_of_the_server_comes_through_in_its_words(keyed: Keyed) -> None:
+    keyed.put("jid")
+    keyed.server.set("ql:workers", "another's")
+    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+        keyed.take()
+    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+        keyed.core.pop()
+
+
+@pytest.mark.parametrize("keys", [False, True])
+def test_a_record_of_the_earliest_versions_is_left_as_it_is_by_an_error(
+    core: Core, keys: bool
+) -> None:
+    """Others make its history a list; what refuses only looks at it."""
+    core.put("jid")
+    core.server.delete("ql:j:jid-history")
+    core.server.hset("ql:j:jid", "history", '[{"q":"queue","put":1}]')
+    before = snapshot(core.server)
+    if keys:
+        assert core.refusal("timeout", "jid", now=1).startswith("STATE ")
+    else:
+        assert "not running" in core.error("timeout", 1, "jid")
+    assert snapshot(core.server) == before
+    core.pop(2)
+    core.old("timeout", 3, "jid")
+    shown = [(entry["what"], entry["when"]) for entry in core.job("jid")["history"]]
+    assert shown == [("put", 1), ("popped", 2), ("timed-out", 3)]

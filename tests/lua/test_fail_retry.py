@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.lua.caller import Core
+from tests.lua.keyed import Keyed
 from tests.lua.keyspace import scores
 
 
@@ -190,6 +191,19 @@ def test_an_exhausting_retry_fails_the_job(exhausted: Core) -> None:
     assert (stats["retries"], stats["failures"], stats["failed"]) == (0, 1, 1)
 
 
+def test_an_exhausting_retry_into_another_queue_is_filed_under_that_one(
+    exhausted: Core,
+) -> None:
+    assert exhausted.old("retry", 20.5, "jid", "other", "worker") == -1
+    job = exhausted.job("jid")
+    assert job["failure"]["group"] == "failed-retries-other"
+    assert job["failure"]["message"] == 'Job exhausted retries in queue "queue"'
+    assert job["history"][-1]["group"] == "failed-retries-other"
+    assert exhausted.json("failed", 20) == {"failed-retries-other": 1}
+    assert job["queue"] == "queue"
+    assert exhausted.json("stats", 20, "queue", 20)["failed"] == 1
+
+
 def test_an_exhausting_retry_with_group_and_message(exhausted: Core) -> None:
     reply = exhausted.old(
         "retry", 20.5, "jid", "queue", "worker", 0, "group", "message"
@@ -238,3 +252,19 @@ def test_the_stored_failure_is_json(held: Core) -> None:
 def test_retry_into_a_new_queue_registers_it(held: Core) -> None:
     held.old("retry", 20, "jid", "other", "worker")
     assert "other" in dict(scores(held.server, "ql:queues"))
+
+
+def test_the_answer_when_no_retry_is_left(keyed: Keyed) -> None:
+    keyed.put("jid", retries=1)
+    assert keyed.call("retry", "jid", "queue", keyed.token("jid"), now=1) == 0
+    assert keyed.call("retry", "jid", "queue", keyed.token("jid", 2), now=2) == -1
+    job = keyed.job("jid", 3)
+    assert (job["state"], job["remaining"]) == ("failed", -1)
+
+
+def test_a_log_entry_has_at_most_64_kib(keyed: Keyed) -> None:
+    keyed.put("jid")
+    refused = keyed.refusal("log", "jid", "m" * 65537, now=1)
+    assert refused == "TOOBIG log(): message has 65537 bytes, at most 65536"
+    keyed.call("log", "jid", "m" * 65536, now=1)
+    assert keyed.job("jid", 1)["history"][-1]["what"] == "m" * 65536

@@ -79,16 +79,18 @@ def test_counters_per_queue_and_minute(keyed: Keyed) -> None:
     keyed.settle(
         [
             settlement("j0", tokens["j0"], "complete"),
-            settlement("j1", tokens["j1"], "complete"),
+            settlement("j1", tokens["j1"], "complete", held=60),
             settlement("j2", tokens["j2"], "fail", "group", "message"),
+            settlement("j3", tokens["j3"], "release", 0),
         ],
         1,
         now=125,
     )
+    keyed.call("pop", "queue", "worker", 1, now=125)
     keyed.put("other", 125, queue="side")
     assert keyed.json("minutes", "queue", 0, 5) == {
         "put": {"0": 6},
-        "started": {"1": 4, "2": 1},
+        "started": {"1": 2, "2": 2},
         "completed": {"2": 2},
         "failed": {"2": 1},
     }

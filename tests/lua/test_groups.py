@@ -78,3 +78,37 @@ def test_a_short_message_is_whole(keyed: Keyed) -> None:
 def test_an_unknown_order(keyed: Keyed) -> None:
     refused = keyed.refusal("failure.groups", "size", 0, 5, now=0)
     assert refused == ("BADARG failure.groups(): order must be count or last, not size")
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n  \n", " \t\r\n"])
+def test_blank_lines_at_the_end_of_a_message_say_nothing(
+    keyed: Keyed, end: str
+) -> None:
+    fail(keyed, "jid", "group", 1, f"Traceback:\n  line 1\nValueError: x y{end}")
+    assert keyed.json("failure.group", "group", now=2)[8] == "ValueError: x y"
+
+
+@pytest.mark.parametrize("message", [" \n ", "\n", " "])
+def test_a_message_of_blanks_has_no_last_line(keyed: Keyed, message: str) -> None:
+    fail(keyed, "jid", "group", 1, message)
+    assert keyed.json("failure.group", "group", now=2)[8] == ""
+
+
+def test_groups_of_the_same_rank_are_in_the_order_of_their_names(keyed: Keyed) -> None:
+    for name in ("c", "a", "e", "b", "d"):
+        fail(keyed, f"in-{name}", name, 5)
+    for order in ("count", "last"):
+        found = keyed.json("failure.groups", order, 0, 10, now=6)["groups"]
+        assert [group[0] for group in found] == ["a", "b", "c", "d", "e"]
+
+
+def test_a_page_has_at_most_250_groups(keyed: Keyed) -> None:
+    keyed.put_many([{"jid": f"j{n:03}"} for n in range(251)])
+    for _ in range(2):
+        ends = [
+            settlement(job["jid"], job["token"], "fail", job["jid"], "m")
+            for job in keyed.take(250)
+        ]
+        keyed.settle(ends)
+    found = keyed.json("failure.groups", "count", 0, 1000, now=6)
+    assert (found["total_groups"], len(found["groups"])) == (251, 250)

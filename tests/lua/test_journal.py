@@ -63,14 +63,17 @@ def test_the_journal_stays_short(keyed: Keyed) -> None:
 def test_a_call_with_many_different_samples_writes_them_at_once(keyed: Keyed) -> None:
     for number in range(20):
         keyed.put(f"j{number:02}", number)
-    keyed.take(20, now=30)
+    jobs = keyed.take(20, now=30)
+    keyed.settle(
+        [settlement(job["jid"], job["token"], "complete") for job in jobs], now=30
+    )
     assert journal(keyed) == 0
     assert keyed.server.hget("ql:s:wait:0:queue", "total") == "20"
 
 
 def test_queues_with_blanks_in_their_names(keyed: Keyed) -> None:
     keyed.put("a", 0, queue="two words 1 2")
-    keyed.take(queue="two words 1 2", now=7)
+    keyed.call("pop", "two words 1 2", "worker", 1, now=7)
     stats = keyed.json("stats", "two words 1 2", 0, now=8)
     assert (stats["wait"]["count"], stats["wait"]["mean"]) == (1, 7)
     assert keyed.json("stats", "2", 0, now=8)["wait"]["count"] == 0

@@ -142,8 +142,8 @@ def test_results_and_messages_are_limited(held: Keyed) -> None:
         ("complete", "jid", "1", "queue", "{}", "result", too_big, "result_ttl", 9),
         ("fail", "jid", "1", "group", too_big),
         ("retry", "jid", "queue", "1", 0, "group", too_big),
-        ("settle", "w", 1, "jid", "1", "complete", 2, too_big, 9, 0, 0),
-        ("settle", "w", 1, "jid", "1", "fail", 2, "group", too_big, 0, 0),
+        ("settle", "w", 1, "jid", "1", "", "complete", 2, too_big, 9, 0, 0),
+        ("settle", "w", 1, "jid", "1", "", "fail", 2, "group", too_big, 0, 0),
     ):
         assert held.refusal(*call, now=1).startswith("TOOBIG "), call[:2]
     held.settle([settlement("jid", "1", "retry", 0, "group", fits)], now=1)

@@ -156,11 +156,13 @@ def test_old_clients_respect_open_jobs_and_keep_our_fields(keyed: Keyed) -> None
     assert keyed.violations() == []
 
 
-def test_an_old_cancel_of_a_job_of_ours_leaves_nothing(keyed: Keyed) -> None:
+def test_an_old_cancel_of_a_job_of_ours_leaves_its_record(keyed: Keyed) -> None:
     keyed.put("jid", context={"x": 1}, tags=["t"])
     keyed.token("jid")
     keyed.core.old("cancel", 1, "jid")
-    assert [key for key in keyed.server.scan_iter() if "jid" in key] == []
+    assert [key for key in keyed.server.scan_iter() if "jid" in key] == [
+        "ql:canceled:jid"
+    ]
     assert keyed.violations() == []
 
 

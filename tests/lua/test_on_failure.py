@@ -137,6 +137,84 @@ def test_a_job_that_failed_with_its_dependency_can_be_revived(keyed: Keyed) -> N
     assert keyed.job("after")["state"] == "waiting"
 
 
+@pytest.mark.parametrize("options", [{"open": "1"}, {"delay": 60}])
+def test_a_job_that_failed_with_its_dependency_is_revived_and_moves_on(
+    keyed: Keyed, options: dict[str, Any]
+) -> None:
+    keyed.put("root", queue="side")
+    keyed.put("a", depends=["root"], on_failure="cancel")
+    keyed.put("block", depends=["a"], **options)
+    keyed.call("cancel", "root", now=1)
+    assert states(keyed, "a", "block") == [None, "failed"]
+    keyed.call("revive", "block", now=2)
+    keyed.put("other", 2, queue="side")
+    [job] = keyed.take(now=3)
+    verb = ("move", "next", 0, json.dumps(["other"]))
+    keyed.settle([settlement("block", job["token"], *verb)], now=4)
+    assert states(keyed, "block") == ["depends"]
+    [job] = keyed.take(queue="side", now=5)
+    keyed.settle([settlement("other", job["token"], "complete")], now=6)
+    assert states(keyed, "block") == ["waiting"]
+    assert [job["jid"] for job in keyed.take(queue="next", now=7)] == ["block"]
+    assert keyed.violations(7) == []
+
+
+def test_a_failed_job_that_goes_in_the_same_call_is_not_counted_as_failed(
+    keyed: Keyed,
+) -> None:
+    keyed.put("root", queue="side")
+    keyed.put("a", depends=["root"], on_failure="cancel")
+    keyed.put("block", depends=["a"])
+    # From the last to the first: "block" fails with "a", which goes with "root".
+    assert keyed.call("cancel.each", "block", "root", now=1)[0] == ["block", "root"]
+    assert states(keyed, "root", "a", "block") == [None, None, None]
+    stats = keyed.json("stats", "queue", 1, now=1)
+    assert (stats["failures"], stats["failed"]) == (1, 0)
+    assert keyed.json("failed", now=1) == {}
+
+
+def test_who_tracks_a_job_hears_that_it_failed_with_its_dependency(
+    keyed: Keyed,
+) -> None:
+    keyed.put("root", queue="side")
+    keyed.put("a", depends=["root"], on_failure="cancel")
+    keyed.put("block", depends=["a"])
+    keyed.call("track", "track", "block", now=1)
+    with keyed.core.listening() as heard:
+        keyed.call("cancel", "root", now=1)
+    assert ("failed", "block") in heard
+    assert ("failed", "root") not in heard
+
+
+@pytest.mark.parametrize("dependents", [1200, 40])
+def test_a_complete_job_put_again_keeps_those_that_were_not_released_yet(
+    keyed: Keyed, dependents: int
+) -> None:
+    """What a call had to leave of the first run waits for the second."""
+    keyed.put("root", queue="side")
+    for start in range(0, dependents, 600):
+        keyed.put_many(
+            [
+                {"jid": f"j{n}", "depends": ["root"]}
+                for n in range(start, min(start + 600, dependents))
+            ]
+        )
+    [job] = keyed.take(queue="side")
+    keyed.settle([settlement("root", job["token"], "complete")], now=1)
+    left = keyed.server.scard("ql:j:root-dependents")
+    assert left == max(0, dependents - 1000)
+    keyed.put("root", 2, queue="side")
+    # A copy of the core that knows less may have left the note where it was.
+    keyed.server.zadd("ql:releasing", {"root": 1})
+    keyed.settle([], now=3)
+    assert keyed.server.scard("ql:j:root-dependents") == left
+    assert not keyed.server.exists("ql:releasing")
+    [job] = keyed.take(queue="side", now=4)
+    keyed.settle([settlement("root", job["token"], "complete")], now=5)
+    assert keyed.json("queues", "queue", now=5)["waiting"] == dependents
+    assert keyed.violations(5) == []
+
+
 def test_a_job_may_be_cancelled_if_nobody_minds(keyed: Keyed) -> None:
     keyed.put("root", queue="side")
     keyed.put("cancel", depends=["root"], on_failure="cancel")

@@ -159,6 +159,29 @@ def test_a_job_can_not_depend_on_itself(core: Core) -> None:
     assert snapshot(core.server) == before
 
 
+@pytest.mark.parametrize("state", ["new", "complete", "failed"])
+def test_a_job_that_is_to_be_put_can_not_depend_on_itself(
+    core: Core, state: str
+) -> None:
+    """Neither one that is not there yet nor one that is complete, which satisfies others."""
+    if state != "new":
+        core.put("jid")
+        core.pop()
+    if state == "complete":
+        core.complete("jid")
+    elif state == "failed":
+        core.old("fail", 0, "jid", "worker", "group", "message")
+    core.put("other", queue="side")
+    before = snapshot(core.server)
+    for command in ("put", "requeue") if state != "new" else ("put",):
+        for depends in ('["jid"]', '["other", "jid"]'):
+            text = core.error(
+                command, 1, "w", "queue", "jid", "k", "{}", 0, "depends", depends
+            )
+            assert "jid would wait for itself: jid waits for jid" in text
+    assert snapshot(core.server) == before
+
+
 @pytest.mark.parametrize("length", [2, 3, 10])
 def test_jobs_can_not_depend_in_a_circle(core: Core, length: int) -> None:
     core.put("root", queue="side")

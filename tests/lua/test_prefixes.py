@@ -24,7 +24,7 @@ def busy(keyed: Keyed) -> None:
     call("pause", "side", now=0)
     tokens = {job["jid"]: job["token"] for job in keyed.take(6, now=1)}
     jids = list(tokens)
-    call("beat", "worker", '{"pid": 1}', 1, jids[0], tokens[jids[0]], now=2)
+    call("beat", "worker", '{"pid": 1}', 1, jids[0], tokens[jids[0]], "", now=2)
     keyed.settle(
         [
             settlement(jids[1], tokens[jids[1]], "complete", "[1]", 100),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import redis
 
@@ -294,6 +296,37 @@ def test_a_job_that_was_left_alone_is_what_it_was(keyed: Keyed) -> None:
     assert snapshot(keyed.server) == before
 
 
+@pytest.mark.parametrize("how", ["put", "put.many", "spawn", "workflow.put", "stage"])
+@pytest.mark.parametrize("state", ["new", "complete", "absent"])
+def test_no_job_that_is_put_waits_for_itself(
+    keyed: Keyed, how: str, state: str
+) -> None:
+    """Wherever it is put, and whether it is there or not."""
+    keyed.put("spawner", 0)
+    token = keyed.token("spawner")
+    if state == "complete":
+        keyed.put("jid", 0)
+        keyed.call("complete", "jid", keyed.token("jid"), "queue", "{}", now=0)
+    pairs = ["depends", '["jid"]', "workflow", "flow"][: 4 if "flow" in how else 2]
+    if how == "stage":
+        pairs += ["workflow", "flow"]
+    if state == "absent":
+        pairs += ["absent", "1"]
+    item = ["jid", "queue", "k", "{}", 0, len(pairs) // 2, *pairs]
+    calls: dict[str, list[Any]] = {
+        "put": ["put", "w", "queue", "jid", "k", "{}", 0, *pairs],
+        "put.many": ["put.many", "w", *item],
+        "spawn": ["spawn", "spawner", token, "w", *item],
+        "workflow.put": ["workflow.put", "flow", "w", "{}", *item],
+        "stage": ["workflow.stage", "flow", 60, "jobs", *item],
+    }
+    before = snapshot(keyed.server)
+    text = keyed.refusal(*calls[how], now=1)
+    assert text.startswith("CYCLE "), text
+    assert "jid would wait for itself: jid waits for jid" in text
+    assert snapshot(keyed.server) == before
+
+
 @pytest.mark.parametrize("length", [1, 2, 3, 50])
 def test_a_batch_may_not_hold_a_circle(keyed: Keyed, length: int) -> None:
     items = [
@@ -313,3 +346,13 @@ def test_a_batch_may_turn_a_dependency_round(keyed: Keyed) -> None:
     )
     assert keyed.job("a")["dependencies"] == ["b"]
     assert keyed.violations() == []
+
+
+def test_the_jobs_of_a_batch_are_counted_by_queue_and_minute(keyed: Keyed) -> None:
+    keyed.put_many(
+        [{"jid": f"j{n}", "queue": "a" if n < 3 else "b"} for n in range(5)], now=120
+    )
+    keyed.put_many([{"jid": "j0", "queue": "a", "absent": "1"}], now=121)
+    for queue, number in (("a", 3), ("b", 2)):
+        counted = keyed.json("minutes", queue, 2, 2, now=125)
+        assert counted["put"] == {"2": number}

@@ -26,6 +26,8 @@ CALLS: list[tuple[Any, ...]] = [
     ("config.get",), ("config.get", "heartbeat"), ("config.get", "nosuch"),
     ("recur.get", "cron"), ("recur.get", "nosuch"),
     ("result", "complete"), ("result", "nosuch"), ("results", "complete", "nosuch"),
+    ("results.kept",), ("results.cut", "complete", "nosuch"),
+    ("stats.counters", 0, "queue", "nosuch"),
     ("needs", "depends"), ("needs", "nosuch", 0, 5), ("offspring", "running", 0, 5), ("lag", "queue", "nosuch"),
     ("survey",), ("survey", "queue", "nosuch"), ("due", "queue", "nosuch"), ("stacks", "worker"),
     ("minutes", "queue", 0, 10), ("meta",), ("audit", "0"), ("audit", "0", 10),

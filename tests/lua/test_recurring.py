@@ -165,6 +165,15 @@ def test_the_backlog_is_limited(core: Core, backlog: int, expected: int) -> None
     assert jids == [f"cron-{n}" for n in range(1, expected + 1)]
 
 
+@pytest.mark.parametrize(
+    ("now", "expected"), [(1600, 3), (1601, 2), (1630, 2), (1659, 2), (1660, 3)]
+)
+def test_the_backlog_between_two_ticks(core: Core, now: int, expected: int) -> None:
+    recur(core, now=1000, backlog=2)
+    assert len(core.popped(now, 50)) == expected
+    assert core.popped(now, 50) == []
+
+
 def test_a_template_put_again_keeps_its_count(core: Core) -> None:
     recur(core, tags=["old"], priority=1, data="[1]")
     core.pop(0)

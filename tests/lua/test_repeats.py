@@ -25,18 +25,18 @@ MUTATING: list[Call] = [
     ("pop", "empty", "w2", 2),
     ("settle", "w2", 0, 2, 1, "queue"),
     ("settle", "w2", 0, 2, 1, "empty", "wait", 5),
-    ("settle", "w", 1, "run", "{run}", "complete", 0, 2, 1, "queue"),
-    ("settle", "w", 2, "run", "{run}", "fail", 2, "group", "message",
-     "waiting", "1", "complete", 0, 0, 0),
-    ("settle", "w", 1, "run", "{run}", "retry", 3, 5, "group", "message", 0, 0),
-    ("settle", "w", 1, "run", "{run}", "release", 1, 0, 1, 1, "queue"),
-    ("settle", "w", 1, "run", "{run}", "unknown", 1, 600, 0, 0),
-    ("settle", "w", 1, "run", "{run}", "crash", 3, 3, "worker-crash", "m", 0, 0),
-    ("settle", "w", 1, "run", "{run}", "move", 2, "other", 0, 0, 0),
+    ("settle", "w", 1, "run", "{run}", "", "complete", 0, 2, 1, "queue"),
+    ("settle", "w", 2, "run", "{run}", "", "fail", 2, "group", "message",
+     "waiting", "1", "", "complete", 0, 0, 0),
+    ("settle", "w", 1, "run", "{run}", "", "retry", 3, 5, "group", "message", 0, 0),
+    ("settle", "w", 1, "run", "{run}", "", "release", 1, 0, 1, 1, "queue"),
+    ("settle", "w", 1, "run", "{run}", "", "unknown", 1, 600, 0, 0),
+    ("settle", "w", 1, "run", "{run}", "", "crash", 3, 3, "worker-crash", "m", 0, 0),
+    ("settle", "w", 1, "run", "{run}", "", "move", 2, "other", 0, 0, 0),
     ("settle", "w2", 0, 3, 2, "queue", "side", "turns", 1),
     ("order", "w", "quiet"),
     ("stacks", "w", "text"),
-    ("beat", "w", '{"pid":1}', 2, "run", "{run}", "waiting", "1"),
+    ("beat", "w", '{"pid":1}', 2, "run", "{run}", "", "waiting", "1", 0),
     ("complete", "run", "{run}", "queue", "{}"),
     ("complete", "run", "{run}", "queue", "{}", "result", "[1]", "result_ttl", 60),
     ("complete", "run", "{run}", "queue", "{}", "next", "other", "delay", 5),
@@ -169,6 +169,27 @@ def test_a_repeated_pop_hands_out_the_same_jobs(keyed: Keyed) -> None:
     assert keyed.call("jobs", "running", "queue", now=11) == first.jids
     later = keyed.settle([], 2, now=12, request="client:2")
     assert set(later.jids) & set(first.jids) == set()
+
+
+@pytest.mark.parametrize("how", ["another holds it", "timeout", "complete"])
+def test_a_repeated_settle_hands_out_no_job_that_was_lost_meanwhile(
+    keyed: Keyed, how: str
+) -> None:
+    for jid in ("lost", "held"):
+        keyed.put(jid)
+    first = keyed.settle([], 2, worker="one", now=1, request="one:1")
+    tokens = {job["jid"]: job["token"] for job in first.jobs}
+    if how == "another holds it":
+        keyed.call("heartbeat", "held", tokens["held"], now=40)
+        for now in (65, 80):  # At first its worker is given notice.
+            taken = keyed.take(worker="two", now=now)
+        assert [job["jid"] for job in taken] == ["lost"]
+    elif how == "timeout":
+        keyed.call("timeout", "lost", now=40)
+    else:
+        keyed.call("complete", "lost", tokens["lost"], "queue", "{}", now=40)
+    again = keyed.settle([], 2, worker="one", now=90, request="one:1")
+    assert again.jids == ["held"]
 
 
 def test_a_repeated_settle_completes_once(keyed: Keyed) -> None:

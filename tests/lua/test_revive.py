@@ -28,6 +28,21 @@ def test_each_goes_back_into_its_own_queue(keyed: Keyed) -> None:
     assert keyed.violations() == []
 
 
+def test_all_its_crashes_are_forgiven(keyed: Keyed) -> None:
+    keyed.put("jid")
+    crash = ("crash", 2, "worker-crash", "signal 9")
+    for now in (1, 2, 3):
+        token = keyed.token("jid", now)
+        keyed.settle([settlement("jid", token, *crash)], now=now)
+    assert keyed.job("jid")["state"] == "failed"
+    assert keyed.call("revive", "jid", now=4) == 1
+    assert keyed.job("jid")["crashes"] == 0
+    for now in (5, 6):
+        token = keyed.token("jid", now)
+        keyed.settle([settlement("jid", token, *crash)], now=now)
+        assert keyed.job("jid")["state"] == "waiting"
+
+
 def test_what_has_not_failed_is_left_alone(keyed: Keyed) -> None:
     failed(keyed, "a")
     keyed.put("b")

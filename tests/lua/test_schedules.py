@@ -466,6 +466,16 @@ class TestMarks:
         assert text.startswith("TOOBIG")
         text = keyed.refusal("schedule.mark", "p" * 256, "", "x")
         assert text.startswith("BADARG")
+        assert keyed.call("schedule.mark", "p" * 255, "", "x" * 524_288) == 1
+
+    def test_a_hundred_at_most(self, keyed: Keyed) -> None:
+        for n in range(100):
+            assert keyed.call("schedule.mark", f"p{n}", "", "1") == 1
+        refused = keyed.refusal("schedule.mark", "one-more", "", "1")
+        assert refused == "TOOBIG schedule.mark(): more than 100 marks"
+        assert keyed.call("schedule.mark", "p7", "1", "2") == 1
+        assert keyed.call("schedule.mark", "p7", "2", "") == 1
+        assert keyed.call("schedule.mark", "one-more", "", "1") == 1
 
 
 def test_a_sum_of_all_in_a_row(core: Core) -> None:

@@ -288,10 +288,10 @@ def test_beat_is_one_heartbeat_for_all(keyed: Keyed) -> None:
         keyed.put(jid)
     tokens = {job["jid"]: job["token"] for job in keyed.take(now=0)}
     keyed.call("cancel", "c", now=5)
-    held = [part for pair in tokens.items() for part in pair]
+    held = [part for pair in tokens.items() for part in (*pair, "")]
     lost, orders = keyed.call(
-        "beat", "worker", '{"pid": 7, "host": "h"}', 5, *held, "nosuch", "9",
-        "a", "999", now=30,
+        "beat", "worker", '{"pid": 7, "host": "h"}', 5, *held, "nosuch", "9", 0,
+        "a", "999", "", now=30,
     )  # fmt: skip
     assert sorted(lost) == ["a", "c", "nosuch"]
     assert orders == []
@@ -317,7 +317,8 @@ def test_beat_without_jobs_or_info_shows_that_the_worker_lives(keyed: Keyed) -> 
     [
         (), ("worker",), ("worker", "{}"), ("worker", "{", 0), ("worker", "[1]", 0),
         ("worker", "{}", 1), ("worker", "{}", 1, "jid"), ("worker", "{}", "x"),
-        ("worker", "{}", 1, "a", "1", "b"), ("worker", "{}", -1),
+        ("worker", "{}", 1, "a", "1"), ("worker", "{}", 1, "a", "1", "x"),
+        ("worker", "{}", 1, "a", "1", "", "b"), ("worker", "{}", -1),
     ],
 )  # fmt: skip
 def test_a_malformed_beat_is_refused(
@@ -330,7 +331,7 @@ def test_a_malformed_beat_is_refused(
 def test_a_beat_clears_the_notice(held: Keyed) -> None:
     held.call("heartbeat", "jid", "1", now=20)
     assert held.take(now=85, worker="second") == []
-    assert held.call("beat", "worker", "", 1, "jid", "1", now=90) == [[], []]
+    assert held.call("beat", "worker", "", 1, "jid", "1", "", now=90) == [[], []]
     assert held.take(now=150, worker="second") == []
     assert held.take(now=160, worker="second")[0]["jid"] == "jid"
 

@@ -386,6 +386,76 @@ def test_who_waits_no_longer_for_the_spawner_waits_for_none_of_its_jobs(
     assert state(keyed, "after") == "waiting"
 
 
+@pytest.mark.parametrize("how", ["depends", "staged", "move", "put"])
+def test_who_comes_late_waits_for_each_of_them_in_the_end(
+    keyed: Keyed, how: str
+) -> None:
+    """What has failed is waited for when nothing else is left."""
+    token = start(keyed)
+    spawn(keyed, token, "a", "b")
+    keyed.put("other", queue="third")
+    if how == "move":
+        start(keyed, "after")
+    elif how == "depends":
+        keyed.put("after", depends=["other"])
+    elif how == "staged":
+        job = ("after", "queue", "k", "{}", 0, 2, "workflow", "f", "absent", 1)
+        keyed.call("workflow.stage", "f", 60, "jobs", *job, now=0)
+        keyed.call("workflow.stage", "f", 60, "links", "after", "root", now=0)
+    end(keyed, "root")
+    keyed.take(queue="side", now=2)
+    end(keyed, "b", "fail", "group", "m")
+    if how == "move":
+        end(keyed, "after", "move", "queue", 0, json.dumps(["root"]))
+    elif how == "depends":
+        keyed.call("depends", "after", "on", "root", now=3)
+        keyed.take(queue="third", now=3)
+        end(keyed, "other")
+    elif how == "staged":
+        keyed.call("workflow.release", "f", "w", "{}", 2, now=3)
+        while keyed.call("workflow.carry", "f", now=3):
+            pass
+    else:
+        keyed.put("after", 3, depends=["root"])
+    assert keyed.job("after")["dependencies"] == ["a"]
+    end(keyed, "a")
+    assert keyed.job("after")["dependencies"] == ["b"]
+    keyed.call("revive", "b", now=4)
+    keyed.take(queue="side", now=4)
+    end(keyed, "b")
+    assert state(keyed, "after") == "waiting"
+    assert keyed.violations(5) == []
+
+
+def test_who_would_be_canceled_at_once_by_what_was_spawned_is_refused(
+    keyed: Keyed,
+) -> None:
+    token = start(keyed)
+    spawn(keyed, token, "a", "b")
+    end(keyed, "root")
+    keyed.take(queue="side", now=3)
+    end(keyed, "a", "fail", "group", "m")
+    before = snapshot(keyed.server)
+    with pytest.raises(redis.ResponseError, match=r"^STATE .*Job a has failed already"):
+        keyed.put("after", 3, depends=["root"], on_failure="cancel")
+    assert snapshot(keyed.server) == before
+
+
+def test_one_of_several_spawners_is_waited_for_no_longer(keyed: Keyed) -> None:
+    tokens = {jid: start(keyed, jid) for jid in ("root", "other")}
+    keyed.put("after", depends=["root", "other"], open="1")
+    for jid, token in tokens.items():
+        keyed.call("spawn", jid, token, "w", *items(f"by-{jid}"), now=1)
+        end(keyed, jid)
+    beyond = json.loads(keyed.server.hget("ql:j:after", "beyond"))
+    assert sorted(beyond) == ["other", "root"]
+    keyed.call("depends", "after", "off", "root", now=2)
+    assert json.loads(keyed.server.hget("ql:j:after", "beyond")) == ["other"]
+    keyed.call("seal", "after", now=2)
+    assert keyed.job("after")["dependencies"] == ["by-other"]
+    assert keyed.violations(2) == []
+
+
 def test_all_dependencies_may_be_dropped(keyed: Keyed) -> None:
     token = start(keyed)
     keyed.put("after", depends=["root"])

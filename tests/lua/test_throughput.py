@@ -65,13 +65,16 @@ def test_of_many_at_once_which_are_written_without_the_journal(keyed: Keyed) -> 
     """Jobs that waited differently long: too many samples for the journal."""
     for number in range(10):
         keyed.put(f"j{number}", number, queue=f"q{number % 2}")
-    keyed.settle([], 10, ["q0", "q1"], now=70)
+    jobs = keyed.settle([], 10, ["q0", "q1"], now=70).jobs
+    keyed.settle(
+        [settlement(job["jid"], job["token"], "complete") for job in jobs], now=70
+    )
     assert shown(keyed, "", 0, 1, 1)["started"] == [0, 10]
     keyed.core.put("old", 71, queue="q0")
     keyed.core.pop(130, queue="q0")
     keyed.core.complete("old", 140, queue="q0")
     assert shown(keyed, "", 0, 2, 1)["started"] == [0, 10, 1]
-    assert shown(keyed, "", 0, 2, 1)["completed"] == [0, 0, 1]
+    assert shown(keyed, "", 0, 2, 1)["completed"] == [0, 10, 1]
 
 
 def test_spans(busy: Keyed) -> None:
@@ -91,7 +94,7 @@ def test_a_day_and_an_hour_at_most(keyed: Keyed) -> None:
 
 def test_the_counters_of_the_namespace_end_by_themselves(keyed: Keyed) -> None:
     keyed.put("jid", "*")
-    keyed.settle([], 1, now="*")
+    keyed.call("pop", "queue", "worker", 1, now="*")
     keyed.call("beat", "worker", "", 0, now="*")
     names = keyed.server.keys("ql:m::*")
     assert [name.rpartition(":")[2] for name in names] == ["started"]

@@ -172,6 +172,19 @@ class TestCron:
         assert (shown(keyed)["next"], jobs(keyed)) == (10800, [])
         assert looked(keyed, now=200) == (3.0, True, False, [])
 
+    def test_who_looks_is_told_what_becomes_of_missed_ticks(self, keyed: Keyed) -> None:
+        for missed in ("all", "last", "none"):
+            make(keyed, missed, cron="* * * * *", missed=missed, now=100)
+        found = looked(keyed, now=200)[3]
+        assert {each[0]: each[5] for each in found} == {
+            "all": "all", "last": "last", "none": "none",
+        }  # fmt: skip
+
+    def test_a_tick_of_nothing_is_dropped(self, minutely: Keyed) -> None:
+        minutely.server.zadd("ql:schedules", {"ghost": MINUTE - 1})
+        assert [each[0] for each in looked(minutely, now=MINUTE)[3]] == ["s"]
+        assert minutely.server.zrange("ql:schedules", 0, -1) == ["s"]
+
     def test_a_tick_puts_one_job(self, minutely: Keyed) -> None:
         now = MINUTE + 0.004
         assert looked(minutely, now=now)[3] == [
@@ -303,6 +316,9 @@ class TestLease:
             make(keyed, f"s{n}", cron="* * * * *", now=n)
         seconds, _, _, found = looked(keyed, now=10, count=2)
         assert (seconds, [each[0] for each in found]) == (0, ["s0", "s1"])
+        for count in (4, 5):  # Others are left, or there may be others.
+            assert looked(keyed, now=10, count=count)[0] == 0
+        assert looked(keyed, now=10, count=6)[0] == 3
 
     def test_who_ends_gives_it_up(self, minutely: Keyed) -> None:
         looked(minutely, "a", MINUTE)

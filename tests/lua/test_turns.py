@@ -30,7 +30,7 @@ def in_turn(sizes: dict[str, int], count: int) -> Counter[str]:
 def served(keyed: Keyed, count: int, queues: list[str]) -> str:
     """Return the queues of the jobs handed out, as one word."""
     queues_and_turns = ["turns", "1"]
-    refused, jobs, _ = keyed.call(
+    refused, jobs, *_ = keyed.call(
         "settle", "w", 0, count, len(queues), *queues, *queues_and_turns, now=9
     )
     assert refused == []

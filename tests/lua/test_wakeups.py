@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import random
+from collections.abc import Sequence
+
 import pytest
 
 from tests.lua.keyed import Keyed, settlement
@@ -159,7 +163,143 @@ def test_one_worker_holds_the_timer(keyed: Keyed) -> None:
     keyed.put("jid", 0, delay=20)
     seconds = [wait(keyed, f"w{number}")[0] for number in range(5)]
     assert seconds[0] == pytest.approx(20, abs=0.01)
-    assert seconds[1:] == pytest.approx([60] * 4, abs=0.01)
+    assert seconds[3:] == pytest.approx([60] * 2, abs=0.01)
+
+
+@pytest.mark.parametrize("dead", [1, 2])
+def test_others_stand_in_line_behind_the_holder_of_the_timer(
+    keyed: Keyed, dead: int
+) -> None:
+    keyed.put("jid", 0, delay=3)
+    looks = [wait(keyed, f"w{number}", seconds=5)[0] for number in range(4)]
+    [look] = sorted(looks)[dead : dead + 1]
+    assert 3.1 < look < 3.9
+    [job] = keyed.take(1, worker=f"w{looks.index(look)}", now=look)
+    assert job["jid"] == "jid"
+
+
+def test_the_line_is_of_several_hosts_if_there_are_several(keyed: Keyed) -> None:
+    keyed.put("jid", 0, delay=3)
+    for number in range(9):
+        wait(keyed, f"one-{number}-a0b1", seconds=5)
+    assert 3.1 < wait(keyed, "other-1-c2d3", seconds=5)[0] < 3.9
+    assert wait(keyed, "other-2-c2d3", seconds=5)[0] == pytest.approx(5, abs=0.01)
+
+
+def test_more_than_one_learn_of_what_falls_due_before_they_look(keyed: Keyed) -> None:
+    """The one that takes the timer may be gone in the next moment."""
+    for number in range(6):
+        wait(keyed, f"w{number}", seconds=5)
+    keyed.put("jid", 1, delay=1)
+    assert all_tokens(keyed) == 3
+    looks = [1 + wait(keyed, f"w{number}", now=1, seconds=5)[0] for number in range(3)]
+    assert looks[0] == pytest.approx(2, abs=0.01)
+    assert all(2 < look < 2.9 for look in looks[1:])
+    keyed.put("after", 1, delay=1.3)
+    assert all_tokens(keyed) == 3
+
+
+def test_who_looks_in_time_need_not_be_woken(keyed: Keyed) -> None:
+    for number in range(3):
+        wait(keyed, f"w{number}", seconds=5)
+    keyed.put("jid", 1, delay=10)
+    assert all_tokens(keyed) == 0
+
+
+def test_a_pop_leaves_the_wake_ups_for_what_falls_due(keyed: Keyed) -> None:
+    """Who has been told to sleep may not have begun to: the element waits for it."""
+    _, names = wait(keyed, "w", seconds=5)
+    keyed.put("later", 1, delay=1)
+    keyed.put("now", 1)
+    assert [job["jid"] for job in keyed.take(1, worker="quick", now=1)] == ["now"]
+    assert is_woken(keyed, names)
+
+
+def test_a_short_lock_is_known_to_who_slept_before(keyed: Keyed) -> None:
+    keyed.call("config.set", "heartbeat", 1, now=0)
+    keyed.call("config.set", "grace-period", 0, now=0)
+    _, names = wait(keyed, "idle", seconds=5)
+    keyed.put("jid", 0.1)
+    assert len(keyed.take(1, worker="quick", now=0.2)) == 1
+    assert is_woken(keyed, names)
+    assert wait(keyed, "idle", now=0.2, seconds=5)[0] == pytest.approx(1, abs=0.01)
+
+
+class Idle:
+    """Clients that block, look and are killed as ours, with time as an argument."""
+
+    def __init__(self, keyed: Keyed, names: Sequence[str]) -> None:
+        self.keyed = keyed
+        #: When each of the living looks by itself, the longest waiting first.
+        self.looks: dict[str, float] = {}
+        self.starts: dict[str, float] = {}
+        self.calls = 0
+        for number, name in enumerate(names):
+            self.look(name, 5 * number / len(names))
+
+    def look(self, name: str, now: float) -> None:
+        """Ask as a client does that is there again at once when it has a job."""
+        self.looks.pop(name, None)
+        while name not in self.looks:
+            self.calls += 1
+            settled = self.keyed.settle([], 1, worker=name, now=now, wait=5)
+            for job in settled.jobs:
+                self.starts[job["jid"]] = now
+                self.keyed.settle([settlement(job["jid"], job["token"], "complete")],
+                                  now=now)  # fmt: skip
+            if settled.rest:
+                self.looks[name] = now + float(settled.rest[0])
+        while self.looks and self.keyed.server.lpop("ql:wake:queue"):
+            self.look(next(iter(self.looks)), now)
+
+    def put(self, jid: str, now: float, delay: float) -> None:
+        self.keyed.put(jid, now, delay=delay)
+        while self.looks and self.keyed.server.lpop("ql:wake:queue"):
+            self.look(next(iter(self.looks)), now)
+
+    def next(self) -> str:
+        """Return who looks next."""
+        return min(self.looks, key=self.looks.__getitem__)
+
+    def run_until(self, end: float) -> None:
+        """Let time pass."""
+        while self.looks and self.looks[self.next()] <= end:
+            self.look(self.next(), self.looks[self.next()])
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_what_falls_due_starts_in_time_whoever_dies(keyed: Keyed, seed: int) -> None:
+    chance = random.Random(seed)
+    idle = Idle(keyed, [f"h{n % 3}-{n}-a0" for n in range(chance.randint(2, 7))])
+    dues, now, death = {}, 5.0, chance.randrange(8)
+    for number in range(8):
+        now += chance.uniform(0, 2)
+        idle.run_until(now)
+        jid, delay = f"j{number}", chance.choice([0.2, 1, 2.5, 4.5, 6])
+        idle.put(jid, now, delay)
+        dues[jid] = now + delay
+        if number == death:
+            idle.looks.pop(chance.choice([idle.next(), *idle.looks]))
+    idle.run_until(now + 8)
+    late = {jid: idle.starts.get(jid, math.inf) - due for jid, due in dues.items()}
+    assert {jid: seconds for jid, seconds in late.items() if seconds > 0.8} == {}
+
+
+def test_a_hundred_idle_clients_are_hardly_disturbed(keyed: Keyed) -> None:
+    idle = Idle(keyed, [f"h{number}" for number in range(100)])
+    idle.run_until(10)
+    before = idle.calls
+    idle.run_until(20)
+    usual = idle.calls - before
+    before = idle.calls
+    for number in range(10):
+        idle.put(f"j{number}", 20 + number / 2, 1.2)
+        idle.run_until(20.5 + number / 2)
+    idle.run_until(30)
+    assert len(idle.starts) == 10
+    assert max(idle.starts[f"j{n}"] - (21.2 + n / 2) for n in range(10)) < 0.01
+    assert usual <= 2 * 100 * 10
+    assert idle.calls - before - usual <= 2 * 10
 
 
 @pytest.mark.parametrize("what", ["scheduled", "recurring", "lock", "grace"])
@@ -187,7 +327,7 @@ def test_the_holder_of_the_timer_is_asked_again_for_something_sooner(
     _, names = wait(keyed, "w0")
     wait(keyed, "w1")
     keyed.put("sooner", 1, delay=10)
-    assert woken(keyed, *names) == 1
+    assert woken(keyed, *names) == 2
     assert is_woken(keyed, names)
     seconds, _ = wait(keyed, "w1", now=1)
     assert seconds == pytest.approx(10, abs=0.01)
@@ -247,6 +387,23 @@ def test_one_look_notices_the_loss_of_many_locks(keyed: Keyed) -> None:
     assert all_tokens(keyed) == 3
     for number in range(1, 4):
         assert len(keyed.take(1, worker=f"w{number}", now=15.7)) == 1
+
+
+def test_somebody_idle_looks_after_the_end_of_the_grace(keyed: Keyed) -> None:
+    for jid in ("held", "lost"):
+        keyed.put(jid)
+    tokens = {job["jid"]: job["token"] for job in keyed.take()}
+    keyed.call("heartbeat", "held", tokens["held"], now=50)
+    keyed.call("config.set", "queue-max-concurrency", 1, now=50)
+    # The queue is full, so nobody can see yet that the other lock is lost.
+    seconds, names = wait(keyed, "idle", now=61)
+    assert seconds == pytest.approx(60, abs=0.01)
+    keyed.settle([settlement("held", tokens["held"], "complete")], now=62)
+    assert not is_woken(keyed, names)
+    assert keyed.take(worker="busy", now=63) == []  # It finds that, and gives notice.
+    assert is_woken(keyed, names)
+    seconds, _ = wait(keyed, "idle", now=64)
+    assert seconds == pytest.approx(9, abs=0.01)
 
 
 def test_the_timer_of_a_dead_holder_is_taken_over(keyed: Keyed) -> None:

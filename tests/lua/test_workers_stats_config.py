@@ -7,6 +7,7 @@ import math
 import pytest
 
 from tests.lua.caller import Core
+from tests.lua.keyed import Keyed
 
 DEFAULTS = {
     "application": "qless",
@@ -77,6 +78,20 @@ def test_the_age_of_workers_is_an_option(core: Core) -> None:
     core.pop(0, worker="old")
     core.pop(1, worker="new")
     assert [w["name"] for w in core.json("workers", 10)] == ["new"]
+
+
+def test_a_worker_whose_locks_are_good_is_not_forgotten(core: Core) -> None:
+    """However short the age is: its jobs stay on its list until their locks have expired."""
+    core.old("config.set", 0, "max-worker-age", 10)
+    core.put("jid")
+    core.pop(0, worker="holds")
+    core.pop(0, worker="idle")
+    core.pop(20, worker="new")
+    assert [w["name"] for w in core.json("workers", 25)] == ["new", "holds"]
+    assert core.json("workers", 25, "holds") == {"jobs": ["jid"], "stalled": {}}
+    assert core.server.zrange("ql:w:holds:jobs", 0, -1) == ["jid"]
+    core.old("workers", 60)
+    assert not core.server.exists("ql:w:holds:jobs", "ql:workers")
 
 
 def test_deregister_removes_only_the_entry(core: Core) -> None:
@@ -225,3 +240,35 @@ def test_the_old_spelling_of_the_queue_heartbeat_has_no_effect(core: Core) -> No
     core.old("config.set", 0, "heartbeat-queue", 7)
     core.put("jid")
     assert core.pop(0)[0]["expires"] == 60
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "fits"),
+    [
+        ("o" * 512, "v", True), ("o" * 513, "v", False),
+        ("option", "v" * 65536, True), ("option", "v" * 65537, False),
+    ],
+)  # fmt: skip
+def test_options_and_values_have_their_lengths(
+    keyed: Keyed, option: str, value: str, fits: bool
+) -> None:
+    if fits:
+        keyed.call("config.set", option, value, now=0)
+    else:
+        refused = keyed.refusal("config.set", option, value, now=0)
+        assert refused == "TOOBIG config.set(): Option or value is too long"
+    assert keyed.server.hexists("ql:config", option) is fits
+
+
+def test_options_are_found_among_very_many(keyed: Keyed) -> None:
+    """They are read one by one then."""
+    keyed.server.hset("ql:config", mapping={f"o{n}": n for n in range(200)})
+    assert keyed.call("config.get", "o7", now=0) == "7"
+    assert keyed.call("config.get", "heartbeat", now=0) == 60
+    assert keyed.call("config.get", "nosuch", now=0) is None
+    keyed.call("config.set", "heartbeat", 500, now=0)
+    keyed.call("config.set", "far-heartbeat", 7, now=0)
+    for queue, expires in (("queue", "501"), ("far", "8")):
+        keyed.put("in-" + queue, 1, queue=queue)
+        [job] = keyed.take(queue=queue, now=1)
+        assert job["expires"] == expires

@@ -205,6 +205,15 @@ def test_cancel(keyed: Keyed) -> None:
     assert keyed.call("workflow.cancel", "f", now=0) == 0
 
 
+def test_a_job_put_anew_on_its_own_is_not_cancelled_with_it(keyed: Keyed) -> None:
+    put(keyed, {"a": (), "b": ()})
+    keyed.call("cancel", "a", now=0)
+    keyed.put("a")
+    assert keyed.call("workflow.cancel", "f", now=0) == 0
+    assert keyed.job("a")["state"] == "waiting"
+    assert counts(keyed) == ("canceled", 2, 0, 0, 2, 0)
+
+
 def test_a_running_job_is_cancelled_and_its_worker_told(keyed: Keyed) -> None:
     put(keyed, {"a": ()})
     token = keyed.token("a")
@@ -293,6 +302,18 @@ def test_jobs_may_join_later(keyed: Keyed) -> None:
     assert "NOJOB" in keyed.refusal("put", "w", "q", "c", "k", "{}", 0, "workflow", "x")
 
 
+def test_a_job_may_leave_for_another_workflow(keyed: Keyed) -> None:
+    put(keyed, {"a": (), "b": ()})
+    put(keyed, {"c": ()}, flow="g")
+    end(keyed, "a", verb=FAIL)
+    keyed.put("a", 1, workflow="g")
+    assert counts(keyed) == ("running", 2, 0, 0, 1, 0)
+    assert counts(keyed, "g") == ("running", 2, 0, 0, 0, 0)
+    keyed.put("b", 1, workflow="g", depends=["a"])
+    assert counts(keyed) == ("canceled", 2, 0, 0, 2, 0)
+    assert counts(keyed, "g") == ("running", 3, 0, 0, 0, 1)
+
+
 def test_history_of_no_length_forgets_it_at_once(keyed: Keyed) -> None:
     keyed.call("config.set", "jobs-history", 0, now=0)
     put(keyed, {"a": ()})
@@ -364,7 +385,8 @@ def test_nothing_runs_before_everything_is_there(keyed: Keyed) -> None:
     stage(keyed, {"a": (), "b": ("outside",)})
     stage(keyed, {"c": ("a", "outside"), "d": ("c",)})
     release(keyed, 2)
-    assert keyed.server.ttl("ql:staged:f") == -1
+    for name in ("ql:staged:f", "ql:staged:f:jids"):
+        assert keyed.server.ttl(name) == -1  # Who releases it need not come back.
     assert counts(keyed) == ("unpacking", 4, 0, 0, 0, 0)
     assert carry(keyed) == 1
     assert counts(keyed) == ("unpacking", 4, 0, 0, 0, 2)
@@ -409,6 +431,19 @@ def test_any_later_call_carries_on(keyed: Keyed) -> None:
     keyed.call("pop", "queue", "w", 1, now=2)
     keyed.put("x", 3, queue="elsewhere")
     assert counts(keyed, now=3) == ("running", 4, 0, 0, 0, 0)
+
+
+def test_an_idle_worker_comes_back_soon_while_it_is_unpacked(keyed: Keyed) -> None:
+    for n in range(4):
+        stage(keyed, {f"j{n}": ()})
+    release(keyed, 4)
+    pauses = [float(keyed.settle([], 1, wait=60).rest[0])]
+    while pauses[-1] < 1 and len(pauses) < 9:
+        assert counts(keyed)[0] == "unpacking"
+        settled = keyed.settle([], 1, wait=60)
+        pauses.append(float(settled.rest[0]) if settled.rest else 60)
+    assert pauses == [pytest.approx(0.01, abs=0.001)] * 3 + [60]
+    assert counts(keyed)[0] == "running"
 
 
 def test_what_is_not_released_goes(keyed: Keyed) -> None:
@@ -580,6 +615,17 @@ def test_staging_refuses_what_could_not_be_put(keyed: Keyed) -> None:
 def test_what_is_not_there_is_told(keyed: Keyed, command: str) -> None:
     text = keyed.refusal(f"workflow.{command}", "f", 0)
     assert text.startswith("NOJOB") and "Workflow f does not exist" in text
+
+
+def test_each_job_names_its_workflow(keyed: Keyed) -> None:
+    """One in the same batch that belongs to another workflow would be lost to this one."""
+    put(keyed, {"x": ()}, flow="other")
+    both = [*items("f", {"a": ()}), *items("other", {"b": ()})]
+    text = keyed.refusal("workflow.put", "f", "w", "{}", *both)
+    assert text == "BADARG workflow.put(): Job b does not name its workflow"
+    without = ["b", "queue", "klass", "{}", 0, 0]
+    text = keyed.refusal("workflow.stage", "f", 60, "jobs", *without)
+    assert text == "BADARG workflow.stage(): Job b does not name its workflow"
 
 
 def test_a_repeated_call_changes_nothing(keyed: Keyed) -> None:

@@ -175,19 +175,6 @@ class Conformance:
         assert result.status == Status.FAILED
         assert result.errors[0].exception_class is SystemExit
 
-    @pytest.mark.parametrize(
-        "one", [work.interrupted, work.ainterrupted], ids=["sync", "async"]
-    )
-    def test_a_keyboard_interrupt_is_nobodys_failure(
-        self, drain: Drain, one: Any
-    ) -> None:
-        def run() -> None:
-            one.enqueue()
-            drain()
-
-        with pytest.raises(KeyboardInterrupt):
-            run()
-
     @pytest.mark.parametrize("kind", ["set", "object"])
     def test_a_result_that_json_has_no_word_for(self, drain: Drain, kind: str) -> None:
         result = self.done(drain, work.returns, kind)

@@ -28,6 +28,15 @@ class Promises(Conformance):
         assert backend.supports_get_result
         assert backend.supports_priority
 
+    @pytest.mark.parametrize(
+        "one", [work.interrupted, work.ainterrupted], ids=["sync", "async"]
+    )
+    def test_a_keyboard_interrupt(self, drain: Drain, one: Any) -> None:
+        result = self.done(drain, one)
+        assert result.status == Status.FAILED
+        assert result.attempts == 1
+        assert result.errors[0].exception_class is KeyboardInterrupt
+
     # Results.
 
     @pytest.mark.parametrize("one", [work.add, work.aadd], ids=["sync", "async"])

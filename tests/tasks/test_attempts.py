@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -13,6 +14,7 @@ from django_qless import jobs
 from django_qless.connections import connections
 from django_qless.core import Settlement
 from django_qless.core.jid import new_jid
+from django_qless.exceptions import JobGone
 from tests.jobs_app.jobs import add as job_of_ours
 from tests.servers import poll
 from tests.tasks import installed, work
@@ -22,6 +24,11 @@ from tests.tasks.installed import Status, task_backends
 
 def refreshed(result: Any) -> Any:
     result.refresh()
+    return result
+
+
+async def arefreshed(result: Any) -> Any:
+    await result.arefresh()
     return result
 
 
@@ -130,6 +137,30 @@ def test_a_run_that_is_handed_back_is_no_attempt(qless, drain) -> None:
     assert refreshed(result).worker_ids == [WORKER]
 
 
+def test_a_run_that_logs_is_an_attempt_as_well(qless, drain) -> None:
+    result = work.succeeds_at.enqueue(1)
+    [reserved] = qless.settle("another", [], 1, ["default"]).jobs
+    qless.log(result.id, "fetched", '{"bytes":812}')
+    assert refreshed(result).worker_ids == ["another"]
+    release = Settlement(reserved.jid, reserved.token, "release", (0,))
+    qless.settle("another", [release], 0, [])
+    assert refreshed(result).worker_ids == []
+
+
+def test_a_run_that_was_killed_for_its_hard_timeout(qless, drain) -> None:
+    result = work.succeeds_at.enqueue(1)
+    [reserved] = qless.settle("another", [], 1, ["default"]).jobs
+    late = (0, "timeout", "The job ran longer than its hard timeout of 5 s.\n\nstacks")
+    settled = Settlement(reserved.jid, reserved.token, "retry", late)
+    qless.settle("another", [settled], 0, [])
+    refreshed(result)
+    assert (result.status, result.attempts) == (Status.READY, 1)
+    [error] = result.errors
+    assert error.traceback == "The job ran longer than its hard timeout of 5 s."
+    drain()
+    assert refreshed(result).worker_ids == ["another", WORKER]
+
+
 def test_a_run_whose_process_died(qless, drain) -> None:
     result = work.succeeds_at.enqueue(1)
     [reserved] = qless.settle("another", [], 1, ["default"]).jobs
@@ -194,7 +225,40 @@ def test_an_exception_that_is_final(qless, drain, heard: Heard) -> None:
     assert heard.words() == ["enqueued", "started", "finished"]
 
 
-def test_a_cancelled_task_does_not_exist(qless) -> None:
+def test_a_cancelled_task_has_failed_while_it_is_remembered(qless) -> None:
+    result = work.add.using(priority=5).enqueue(1)
+    jobs[result.id].cancel()
+    for found in (refreshed(result), asyncio.run(arefreshed(result))):
+        assert (found.status, found.is_finished) == (Status.FAILED, True)
+        assert (found.attempts, found.args, found.task.priority) == (0, [1], 5)
+        assert found.finished_at >= found.enqueued_at
+        (error,) = found.errors
+        assert error.exception_class is JobGone
+        assert "canceled when it was waiting" in error.traceback
+        with pytest.raises(ValueError, match="failed"):
+            _ = found.return_value
+
+
+def test_a_task_that_is_cancelled_while_it_runs(qless) -> None:
+    result = work.add.enqueue(1)
+    [_] = qless.pop("default", "somebody")
+    jobs[result.id].cancel()
+    found = refreshed(result)
+    assert (found.status, found.attempts) == (Status.FAILED, 1)
+    assert found.worker_ids == ["somebody"]
+    assert found.started_at <= found.finished_at
+    assert "canceled when it was running" in found.errors[-1].traceback
+
+
+def test_a_cancelled_task_whose_arguments_are_not_kept(qless) -> None:
+    result = work.add.enqueue("x" * 20_000)
+    jobs[result.id].cancel()
+    with pytest.raises(installed.TaskResultDoesNotExist, match="canceled"):
+        refreshed(result)
+
+
+def test_a_cancelled_task_that_is_not_remembered_does_not_exist(qless) -> None:
+    qless.config_set("canceled-history", 0)
     result = work.add.enqueue(1)
     jobs[result.id].cancel()
     with pytest.raises(installed.TaskResultDoesNotExist):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.tasks import installed
+from tests.tasks import installed, work
 from tests.tasks.conformance import Conformance
 from tests.tasks.conftest import tasks_setting
 from tests.tasks.promises import Promises
@@ -24,6 +24,10 @@ class TestImmediate(Conformance):
     @pytest.fixture
     def drain(self) -> Callable[[], int]:
         return lambda: 0
+
+    def test_a_keyboard_interrupt_goes_to_the_caller(self) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            work.interrupted.enqueue()
 
 
 class TestQless(Promises):

@@ -191,10 +191,11 @@ def test_tasks_and_jobs_share_a_worker(
         }
     interrupted = seen["interrupts"]
     assert interrupted["status"] == "FAILED"
-    assert set(interrupted["errors"]) == {"JobFailed"}
-    assert interrupted["attempts"] == len(interrupted["errors"]) == 4
-    signals = (tmp_path / "signals").read_text().split("\n")
-    assert signals.count("interrupts FAILED 4") == 1
     if alone:
+        assert interrupted["errors"] == ["KeyboardInterrupt"]
+        assert interrupted["attempts"] == 1
+    signals = (tmp_path / "signals").read_text().split("\n")
+    if alone:
+        assert signals.count("interrupts FAILED 1") == 1
         assert signals.count("third_time RUNNING 3") == 1
         assert signals.count("third_time SUCCESSFUL 3") == 1

@@ -166,6 +166,26 @@ def test_a_retry_that_nobody_runs_here_is_a_failure() -> None:
     assert handle.result() == "at last"
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_retry_runs_when_its_backoff_is_over_and_not_before(is_async: bool) -> None:
+    def run(seconds: float) -> list[int]:
+        if is_async:
+            return [
+                run.attempt for run in asyncio.run(arun_jobs(with_scheduled=seconds))
+            ]
+        return [run.attempt for run in run_jobs(with_scheduled=seconds)]
+
+    third_time.delay()
+    assert run(1) == [1]
+    assert run_jobs() == []
+    assert run(3500) == []
+    assert run(3602) == [2]
+    # Nor did the run before move the clock: the second wait began when time was there.
+    assert run(7100) == []
+    assert run(7210) == [3]
+    assert done == [1, 2, 3]
+
+
 def test_a_retry_that_the_job_wishes_is_none() -> None:
     wishes.delay()
     assert run_jobs().only.outcome == "retried"

@@ -148,6 +148,22 @@ async def afall(path: str, name: str) -> None:
         raise LookupError("nothing there")
 
 
+@job(backoff=0.2)
+def stumble(path: str, name: str) -> None:
+    """Fail twice, and then do not."""
+    with recorded(path, name):
+        if current().attempt < 3:
+            raise LookupError(f"nothing there, {current().attempt}")
+
+
+@job(backoff=0.2)
+async def astumble(path: str, name: str) -> None:
+    with recorded(path, name):
+        await asyncio.sleep(0)
+        if current().attempt < 3:
+            raise LookupError(f"nothing there, {current().attempt}")
+
+
 @job(backoff=0, fail_on=(LookupError,))
 def fall_once(path: str, name: str) -> None:
     """Fail with an exception that is not worth a retry."""

@@ -63,6 +63,9 @@ class PlainEnvironment:
     def at_start(self) -> None:
         pass
 
+    def look_after_declared(self) -> None:
+        pass
+
     def warm(self) -> None:
         pass
 
@@ -217,6 +220,18 @@ def break_(ledger: str, text: str) -> None:
 @job(backoff=3600)
 def break_slowly() -> None:
     raise KeyError("once an hour")
+
+
+@job(backoff=3600)
+def break_later(ledger: str) -> None:
+    note(ledger, "attempt", current().attempt)
+    raise KeyError("once an hour")
+
+
+@job(backoff=0.4)
+def break_soon(ledger: str) -> None:
+    note(ledger, "began", time.monotonic())
+    raise KeyError("soon again")
 
 
 @job(backoff=lambda attempt, error: 1 / 0)

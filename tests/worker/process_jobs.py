@@ -5,6 +5,7 @@ python -m tests.worker.process_jobs '{"url": "unix://…", …}'
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -49,6 +50,16 @@ def leave_pipe_behind(ledger: str) -> None:
         signal.pause()
     note(ledger, "left", copy)
     os._exit(3)
+
+
+@job()
+def be_suspended(ledger: str, name: str, flag: str) -> None:
+    """Suspend this process if the flag is there, which is gone then."""
+    note(ledger, "ran", name)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(flag)
+        note(ledger, "suspended", os.getpid())
+        os.kill(os.getpid(), signal.SIGSTOP)
 
 
 @job()

@@ -120,7 +120,7 @@ def test_jobs_whose_locks_are_lost_are_dropped() -> None:
     settler = Settler()
     batch, board = settler.batch, settler.board
     for slot, job in (A, B, C):
-        assert board.take(job.jid, job.token) == slot
+        assert board.take(job.jid, job.token, 1.0) == slot
     batch.waiting.extend([A, B, C])
     batch.drop({"t-b", "t-z"})
     assert list(batch.waiting) == [A, C]

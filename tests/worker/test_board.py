@@ -48,7 +48,7 @@ def test_an_empty_board_holds_nothing(board: Board) -> None:
 
 def test_what_a_child_does_its_parent_sees(board: Board) -> None:
     def take() -> None:
-        assert [board.take(jid, jid + "1") for jid in "abc"] == [0, 1, 2]
+        assert [board.take(jid, jid + "1", 4.0) for jid in "abc"] == [0, 1, 2]
         board.begin(0, 5.0)
         board.finish(0)
         board.limit(1, 30.0, 2.0)
@@ -56,9 +56,9 @@ def test_what_a_child_does_its_parent_sees(board: Board) -> None:
 
     in_a_child(take)
     finished, running, waiting = board.holdings()
-    assert finished == [Held(0, boards.FINISHED, "a", "a1", 5.0, 0.0, 0.0)]
-    assert running == [Held(1, boards.RUNNING, "b", "b1", 7.0, 30.0, 2.0)]
-    assert waiting == [Held(2, boards.WAITING, "c", "c1", 0.0, 0.0, 0.0)]
+    assert finished == [Held(0, boards.FINISHED, "a", "a1", 5.0, 0.0, 0.0, 4.0)]
+    assert running == [Held(1, boards.RUNNING, "b", "b1", 7.0, 30.0, 2.0, 4.0)]
+    assert waiting == [Held(2, boards.WAITING, "c", "c1", 0.0, 0.0, 0.0, 4.0)]
     assert board.words[boards.RUNS] == 2
     assert [held.jid for held in board.holdings().locked] == ["b", "c"]
     in_a_child(lambda: board.free(0))
@@ -67,7 +67,7 @@ def test_what_a_child_does_its_parent_sees(board: Board) -> None:
 
 def test_slots_are_used_again(board: Board) -> None:
     for turn in range(3):
-        slots = [board.take(jid, str(turn)) for jid in "abc"]
+        slots = [board.take(jid, str(turn), 1.0) for jid in "abc"]
         assert sorted(slots) == [0, 1, 2]
         board.begin(slots[0], 1.0)
         board.finish(slots[0])
@@ -120,13 +120,13 @@ def test_a_child_knows_whether_its_parent_looks_in_time(board: Board) -> None:
 def test_ids_of_any_text_survive(board: Board) -> None:
     odd = [('\x00,"]\udce9 \né\U0001f40c', "7"), ("x" * 255, "8")]
     for pair in odd:
-        board.take(*pair)
+        board.take(*pair, 1.0)
     assert [(held.jid, held.token) for held in board.holdings().waiting] == odd
 
 
 def test_what_does_not_fit_is_not_held() -> None:
     board = Board(slots=2)
-    slots = [board.take(jid, "1") for jid in ("x" * 500, "a", "b", "c")]
+    slots = [board.take(jid, "1", 1.0) for jid in ("x" * 500, "a", "b", "c")]
     assert slots == [board.nowhere, 0, 1, board.nowhere]
     for slot in slots:
         board.begin(slot, 1.0)
@@ -136,7 +136,7 @@ def test_what_does_not_fit_is_not_held() -> None:
     assert not boards.fits("x" * 500, "1")
     assert boards.fits("ä" * 127, "1" * 20)
     # What was nowhere has not been added to the slots.
-    assert [board.take("a", "1") for _ in range(3)].count(board.nowhere) == 1
+    assert [board.take("a", "1", 1.0) for _ in range(3)].count(board.nowhere) == 1
 
 
 def test_a_reader_never_sees_half_a_job(board: Board) -> None:
@@ -144,7 +144,7 @@ def test_a_reader_never_sees_half_a_job(board: Board) -> None:
         turn = 0
         while True:
             turn += 1
-            slot = board.take(str(turn) * 9, str(turn))
+            slot = board.take(str(turn) * 9, str(turn), 1.0)
             board.begin(slot, float(turn))
             board.finish(slot)
             board.free(slot)

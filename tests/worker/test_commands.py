@@ -122,6 +122,24 @@ class TestWorker:
         assert ledger.all() == ["greet b", "greet mail-1"]
         assert client.length("a") == client.length("mail-2") == 1
 
+    def test_the_limits_of_a_call_end_its_run(
+        self, project: Project, ledger: Ledger, client: Client
+    ) -> None:
+        soft, hard = project.shell(
+            "from tests.worker.shop.jobs import *\n"
+            "stay = stay.using(retries=0)\n"
+            "print(stay.using(timeout=0.2).delay('soft').jid)\n"
+            "print(stay.using(hard_timeout=0.3).delay('hard').jid)"
+        ).split()
+        assert project.manage("qless_worker", "--burst", "--concurrency", "2")[0] == 0
+        assert sorted(line.split()[1] for line in ledger.all()) == ["hard", "soft"]
+        for jid, words in ((soft, "JobTimeout"), (hard, "hard timeout of 0.3 s")):
+            job = client.get(jid)
+            assert job is not None
+            assert job.failure is not None
+            assert job.failure.group == "timeout"
+            assert words in job.failure.message
+
     def test_ctrl_c_finishes_the_running_job(
         self, project: Project, ledger: Ledger, gate: Gate, client: Client
     ) -> None:
@@ -322,6 +340,25 @@ class TestStatus:
         assert "default (paused)" in output
         assert "bad-input" in output
         assert "no workers" in output
+
+    def test_retried_attempts_and_lost_locks(
+        self, project: Project, client: Client
+    ) -> None:
+        client.put("", "mail", "a", "k", "{}")
+        [job] = client.settle("w", [], 1, ["mail"]).jobs
+        client.retry(job.jid, "mail", job.token)
+        _, output, _ = project.manage("qless_status", "--json")
+        (queue,) = json.loads(output)["queues"]
+        assert queue["today"] == {
+            "retried": 1,
+            "retries": 0,
+            "failures": 0,
+            "failed": 0,
+        }
+        _, output, _ = project.manage("qless_status")
+        head, row = output.splitlines()[:2]
+        assert head.endswith("retried attempts today  locks lost today")
+        assert row.split()[-2:] == ["1", "0"]
 
     def test_as_json(self, project: Project, client: Client) -> None:
         project.shell("from tests.worker.shop.jobs import *\ngreet.delay('x')")

@@ -303,7 +303,7 @@ def test_a_cancelled_job_is_killed(
     poll(lambda: not is_alive(pid), what="the job's process is gone")
     other = put("give", 1)
     job_when(other, "complete")
-    assert client.get(jid) is None
+    assert client.get(jid).canceled.was == "running"
 
 
 def test_a_suspended_job_runs_into_its_hard_timeout(

@@ -84,7 +84,7 @@ class HostileFail(Fail):
 
 class TestOutcomes:
     def test_nothing_is_returned(self, outcome_of: Any) -> None:
-        assert outcome_of(lambda: None) == ("jid", "7", "complete", ())
+        assert outcome_of(lambda: None) == ("jid", "7", "complete", (), 0.0)
 
     def test_a_result(self, outcome_of: Any) -> None:
         assert outcome_of(lambda: [1]).args == ("[1]", 86400)
@@ -122,7 +122,7 @@ class TestOutcomes:
 
     @pytest.mark.parametrize("error", [ShuttingDown(), JobLost()])
     def test_an_interruption(self, outcome_of: Any, error: Exception) -> None:
-        assert outcome_of(raising(error)) == ("jid", "7", "release", (0,))
+        assert outcome_of(raising(error)) == ("jid", "7", "release", (0,), 0.0)
 
     def test_a_failure_because_of_an_interruption(self, outcome_of: Any) -> None:
         """Only the interruption itself counts, not what the job makes of it."""
@@ -137,11 +137,11 @@ class TestOutcomes:
 
     def test_fail(self, outcome_of: Any) -> None:
         outcome = outcome_of(raising(Fail("bad-input", "no file")))
-        assert outcome[2:] == ("fail", ("bad-input", "no file"))
+        assert outcome[2:4] == ("fail", ("bad-input", "no file"))
 
     def test_retry(self, outcome_of: Any) -> None:
         outcome = outcome_of(raising(Retry(7, message="soon", group="g")))
-        assert outcome[2:] == ("retry", (7, "g", "soon"))
+        assert outcome[2:4] == ("retry", (7, "g", "soon"))
         assert outcome_of(raising(Retry())).args[0] == 5
 
     @pytest.mark.parametrize("delay", ["soon", float("nan"), -1, [3], True])
@@ -151,7 +151,7 @@ class TestOutcomes:
 
     def test_a_name_that_nobody_knows(self, outcome_of: Any) -> None:
         outcome = outcome_of(lambda: 1, klass="nobody.knows")
-        assert outcome[2:] == ("unknown", (UNKNOWN_PATIENCE,))
+        assert outcome[2:] == ("unknown", (UNKNOWN_PATIENCE,), None)
 
     @pytest.mark.parametrize(
         "error",

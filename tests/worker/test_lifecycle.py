@@ -193,7 +193,7 @@ class TestBeginning:
     ) -> None:
         worker = start_worker(url=f"unix://{tmp_path}/nowhere.sock")
         assert worker.wait() == os.EX_UNAVAILABLE
-        assert "did not answer" in worker.output
+        assert "nothing was sent" in worker.output
         assert "Traceback" not in worker.output
 
     def test_with_a_wrong_password_it_says_so(

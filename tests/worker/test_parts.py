@@ -355,7 +355,7 @@ class TestHeartbeat:
         heartbeat = Heartbeat(client, "w", lambda: "{}")  # type: ignore[arg-type]
         heartbeat.pace = 0.0
         for _ in range(2):
-            assert heartbeat.beat([("a", "1")]) == Beat([], [])
+            assert heartbeat.beat([("a", "1", None)]) == Beat([], [])
             assert heartbeat.due <= time.monotonic() + 0.1
         assert not client.answers
         assert heartbeat.good == 0.0
@@ -363,7 +363,7 @@ class TestHeartbeat:
     def test_it_knows_when_the_server_last_answered(self) -> None:
         client = FakeClient(Beat(["a"], ["quiet"]), OSError("no"))
         heartbeat = Heartbeat(client, "w", lambda: "{}")  # type: ignore[arg-type]
-        assert heartbeat.beat([("a", "1")]) == Beat(["a"], ["quiet"])
+        assert heartbeat.beat([("a", "1", None)]) == Beat(["a"], ["quiet"])
         good = heartbeat.good
         assert good > 0.0
         heartbeat.beat([])
@@ -459,7 +459,7 @@ class FakeChild:
 
     def run(self, jid: str, ago: float, hard: float = 0.0) -> int:
         """Have a job run that began so many seconds ago."""
-        slot = self.board.take(jid, f"{jid}1")
+        slot = self.board.take(jid, f"{jid}1", 1.0)
         self.board.limit(slot, hard, 7.0)
         self.board.begin(slot, time.monotonic() - ago)
         return slot

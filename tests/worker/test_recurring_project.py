@@ -185,3 +185,27 @@ def test_cron_schedules_tick_whichever_queues_a_worker_serves(
     )
     assert schedule.next % 60 == 0
     assert schedule.timezone == "Europe/Berlin"
+
+
+def test_a_server_that_lost_its_data_gets_what_is_declared_again(
+    project: Project, client: Client, server: Server
+) -> None:
+    """The worker goes on meanwhile, and nobody restarts it."""
+    settings = project.folder / "news_settings.py"
+    settings.write_text(
+        settings.read_text()
+        + 'QLESS["default"]["QUEUES"] = {"mail": {"max_concurrency": 3}}\n'
+        "from django_qless.worker.pools import supervisor\n"
+        "supervisor.DECLARED_LOOKS = (0.1, 0.2)\n"
+    )
+    names = {"news.Feed.refresh", "news.jobs.minutely"}
+
+    def is_declared() -> bool:
+        present = {each.id for each in client.schedule_declared()}
+        return present == names and client.config_get("mail-max-concurrency") == "3"
+
+    project.work("default")
+    poll(is_declared, what="what is declared", seconds=PATIENCE)
+    server.client().flushall()
+    assert not is_declared()
+    poll(is_declared, what="what is declared, again", seconds=PATIENCE)

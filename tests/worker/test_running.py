@@ -132,6 +132,35 @@ def test_a_failure_waits_as_its_backoff_says(
     assert job.failure.group == "KeyError"
 
 
+def test_a_job_is_not_tried_again_before_its_backoff_is_over(
+    start_worker: StartWorker, put: Put, ledger: Ledger, client: Client
+) -> None:
+    jid = put("break_later", ledger.path, retries=3)
+    # It ends when nothing is ready: what is due at once would run again.
+    start_worker(burst=True).wait()
+    assert ledger.all() == ["attempt 1"]
+    now, due = client.meta()["now"], client.due(["q"])[0].scheduled
+    assert due is not None
+    assert 3000 < due - float(now) <= 3600
+    # As if the hour were over.
+    client.redis.zadd("ql:q:q-scheduled", {jid: now})
+    start_worker(burst=True).wait()
+    assert ledger.all() == ["attempt 1", "attempt 2"]
+
+
+def test_a_job_is_tried_again_when_its_backoff_is_over(
+    start_worker: StartWorker, put: Put, ledger: Ledger, job_when: JobWhen
+) -> None:
+    jid = put("break_soon", ledger.path, retries=1)
+    start_worker()
+    ledger.wait_until(2)
+    job = job_when(jid, "failed")
+    popped = [entry["when"] for entry in job.history if entry["what"] == "popped"]
+    assert len(popped) == 2
+    first, second = (float(line.split()[1]) for line in ledger.all())
+    assert second - first >= 0.4
+
+
 def test_a_backoff_that_fails_gives_way_to_the_usual_one(
     start_worker: StartWorker, put: Put, client: Client
 ) -> None:

@@ -245,3 +245,23 @@ def test_a_long_job_shows_in_the_list_of_processes(
     title = Path(f"/proc/{pid}/cmdline").read_text()
     assert f"running stay {jid}" in title
     gate.open()
+
+
+@pytest.mark.parametrize("pool", ["prefork", "coroutines"])
+def test_what_falls_due_does_not_wait_for_a_killed_worker(
+    start_worker: StartWorker, put: Put, job_when: JobWhen, client: Client, pool: str
+) -> None:
+    """The one that was to look at that very time is killed; another looks after it."""
+    server = client.redis
+    first = start_worker(queues=["q"], pool=pool)
+    poll(lambda: server.zcard("ql:idle:q") == 1, what="the first waits")
+    jid = put("give", 1, delay=4.5)
+    due = server.zscore("ql:q:q-scheduled", jid)
+    start_worker(queues=["q"], pool=pool)
+    poll(lambda: server.zcard("ql:idle:q") == 2, what="the second waits as well")
+    first.close()
+    assert server.zscore("ql:q:q-scheduled", jid) == due
+    job = job_when(jid, "complete")
+    [popped] = [entry["when"] for entry in job.history if entry["what"] == "popped"]
+    # Without a word to the second it would have slept on for seconds.
+    assert popped - due < 1

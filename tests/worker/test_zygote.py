@@ -156,11 +156,16 @@ def test_settlements_travel_as_they_are() -> None:
         ("release", (0,)),
         ("unknown", (600,)),
     ):
-        settlement = Settlement("j", "t", verb, args)
+        settlement = Settlement("j", "t", verb, args, 0.0)
         assert unpacked(job, packed(settlement)) == settlement
+    unstarted = Settlement("j", "t", "release", (0,))
+    assert unpacked(job, packed(unstarted)) == unstarted
 
 
-@pytest.mark.parametrize("message", [b"", b"rubbish", b"3", b'["complete"]', b"[1, 2]"])
+@pytest.mark.parametrize(
+    "message",
+    [b"", b"rubbish", b"3", b'["complete"]', b"[1, 2]", b'["release", [0], "x"]'],
+)
 def test_what_is_no_settlement_is_none(message: bytes) -> None:
     job = Reserved("j", "q", "k", "{}", "t", 3, 3, 0, "[]", "", 0.0)
     assert unpacked(job, message) is None

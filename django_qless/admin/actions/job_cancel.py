@@ -48,7 +48,8 @@ class CancelJob(JobAction):
     def question(self) -> str:
         """Return what follows from it."""
         text = _(
-            "Cancel %(klass)s? Its state is “%(state)s”. It is removed, with its data."
+            "Cancel %(klass)s? Its state is “%(state)s”. It is removed; what it was is "
+            "remembered for a while."
         ) % {
             "klass": self.brief.klass,
             "state": words.state(self.brief.state),
@@ -73,6 +74,8 @@ class CancelJob(JobAction):
         brief = self.brief
         if brief.state == "complete":
             raise WrongState(_("The job is complete: it expires by itself"))
+        if brief.state == "canceled":
+            raise WrongState(_("The job was canceled before"))
         jids = [self.name]
         if fields.get("dependents"):
             jids = self._with_dependents()
@@ -88,7 +91,7 @@ class CancelJob(JobAction):
         return text
 
     def next_url(self) -> str:
-        """Return where to go: the job's own page is gone with it."""
+        """Return where to go: the job is gone, so to the others and not to its page."""
         url = super().next_url()
         own = self.links.url("job_change", self.name).partition("?")[0]
         if self.is_done and url.partition("?")[0] == own:

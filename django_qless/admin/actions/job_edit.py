@@ -84,6 +84,10 @@ class EditJob(JobAction):
         view = self.client.job_view(self.name, links=0, history=1)
         if view is None:
             raise Missing(no_job(self.name))
+        if view.job.canceled and view.job.canceled.left_out:
+            raise Missing(
+                _("The job was canceled. Its data was too long to be remembered.")
+            )
         return view.job
 
     @cached_property
@@ -144,7 +148,8 @@ class EditJob(JobAction):
                 _("The job runs: time it out first, or put a new one like it")
             )
         jid = new_jid() if is_new else job.jid
-        put = self.client.put if is_new else self.client.requeue
+        is_there = not is_new and not job.canceled
+        put = self.client.requeue if is_there else self.client.put
         put(
             "",
             *(fields["queue"], jid, job.klass, data, fields["delay"] or 0),

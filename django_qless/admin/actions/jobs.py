@@ -53,8 +53,8 @@ class JobAction(Action):
 def no_job(jid: str) -> str:
     """Say that a job is gone, and how that may be."""
     return _(
-        "There is no job %s. It was cancelled, or is complete and has expired, or was "
-        "never put."
+        "There is no job %s. It was canceled or completed and has expired, or was never "
+        "put."
     ) % (jid or "“”")
 
 

@@ -59,6 +59,11 @@ def selection_of(query: QueryDict, verb: Verb) -> Selection | None:
             f"state must be {verb.state} to {verb.name} jobs, not "
             f"{arguments.shown(given['state'])}"
         )
+    if given.get("state") == "canceled":
+        raise BadArgument(
+            f"canceled jobs are gone, none can be told to {verb.name}: put one again "
+            "on its own page"
+        )
     return Selection(**given)
 
 

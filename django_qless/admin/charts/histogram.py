@@ -1,14 +1,15 @@
-"""How long something took: how often each of some lengths, from a second to days.
+"""How long something took: how often each of some lengths, from milliseconds to days.
 
 The core counts in 148 bins: a second wide below a minute, a minute below an hour, an hour
-below a day, a day below a week. For people they are put together.
+below a day, a day below a week; and in ten bins below a second. For people they are put
+together.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from django.utils.translation import gettext as _
@@ -25,6 +26,7 @@ from django_qless.admin.charts.plane import (
     text,
 )
 from django_qless.admin.listing import number
+from django_qless.core.commands.queues import BELOW_SECOND
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrOrPromise
@@ -33,13 +35,16 @@ if TYPE_CHECKING:
 
 MINUTE, HOUR, DAY, WEEK = 60, 3600, 86400, 7 * 86400
 
-EDGES: tuple[int, ...] = (
+EDGES: tuple[float, ...] = (
     *(0, 1, 2, 3, 5, 10, 20, 30),
     *(MINUTE, 2 * MINUTE, 3 * MINUTE, 5 * MINUTE, 10 * MINUTE, 20 * MINUTE),
     *(30 * MINUTE, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR),
     *(DAY, 2 * DAY, 4 * DAY, WEEK),
 )
 """Where the bars begin, in seconds, and where the last one ends."""
+
+FINE_EDGES = (*(edge / 1000 for edge in BELOW_SECOND), *EDGES[1:])
+"""The same where all that took less than a second is known more exactly."""
 
 LEAST_BARS = 8
 """Shown, however few lengths there were."""
@@ -85,14 +90,14 @@ class Histogram:
 
 def histogram(found: Distribution, *, ident: str, title: str) -> Histogram:
     """Return the chart of a day's waits or runs; `ident` names it in its page."""
-    counts = _together(found.histogram)
+    edges, counts = _together(found)
     first, last = _shown(counts)
     shown = counts[first:last]
     top = round_top(max(shown, default=0))
     width = text(len(shown) * STEP)
     bars = []
     for place, count in enumerate(shown):
-        begin, end = EDGES[first + place], EDGES[first + place + 1]
+        begin, end = edges[first + place], edges[first + place + 1]
         height = bar_height(count, top, HEIGHT)
         bars.append(
             Bar(
@@ -125,7 +130,7 @@ def histogram(found: Distribution, *, ident: str, title: str) -> Histogram:
     )
 
 
-def beginnings() -> list[int]:
+def beginnings() -> list[float]:
     """Return where each of the core's 148 bins begins, in seconds."""
     return [
         *range(MINUTE),
@@ -135,14 +140,18 @@ def beginnings() -> list[int]:
     ]
 
 
-def _together(bins: Sequence[int]) -> list[int]:
-    counts = dict.fromkeys(EDGES[:-1], 0)
-    edges = list(pairwise(EDGES))
-    for begins, count in zip(beginnings(), bins, strict=True):
-        if count:
-            edge = next(low for low, high in edges if low <= begins < high)
-            counts[edge] += count
-    return list(counts.values())
+def _together(found: Distribution) -> tuple[Sequence[float], list[int]]:
+    """Return where the bars begin, and how much each counts."""
+    fine = found.below_second
+    bins = list(zip(beginnings(), found.histogram, strict=True))
+    edges: Sequence[float] = EDGES
+    if any(fine) and sum(fine) == found.histogram[0]:
+        edges = FINE_EDGES
+        bins[:1] = zip(FINE_EDGES, fine, strict=False)
+    counts = [0] * (len(edges) - 1)
+    for begins, count in bins:
+        counts[bisect_right(edges, begins) - 1] += count
+    return edges, counts
 
 
 def _shown(counts: Sequence[int]) -> tuple[int, int]:
@@ -154,7 +163,7 @@ def _shown(counts: Sequence[int]) -> tuple[int, int]:
     return max(0, min(first, last - LEAST_BARS)), last
 
 
-def _lengths(begin: int, end: int) -> str:
+def _lengths(begin: float, end: float) -> str:
     if begin == 0:
         return _("below %s") % _length(end)
     return _("from %(begin)s to %(end)s") % {
@@ -163,8 +172,10 @@ def _lengths(begin: int, end: int) -> str:
     }
 
 
-def _length(seconds: int) -> str:
+def _length(seconds: float) -> str:
     for size, unit in UNITS:
         if seconds >= size:
             return str(unit) % (seconds // size)
+    if seconds:
+        return _("%d ms") % round(seconds * 1000)
     return _("%d s") % seconds

@@ -1,4 +1,4 @@
-"""What was completed, and what failed, over time: bars upwards and bars downwards."""
+"""What was completed, and what failed, over time: bars upwards and downwards, one scale."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from django_qless.admin.listing import number
 if TYPE_CHECKING:
     from django_qless.core import Throughput
 
-FAILED_ROOM = 0.25
-"""Of the height, what failures have, if there are any. They have a scale of their own:
-on that of thousands of completions a handful of them would not be seen."""
+LEAST_PART = 0.05
+"""What one side reaches of the other's number, however little it counts: so that the
+least bar has room on it."""
 
 MARKS = 4
 """Times written below the chart, evenly spread, before the last."""
@@ -96,9 +96,11 @@ def throughput(counted: Throughput, *, ident: str, title: str) -> ThroughputChar
         for place in range(len(counted.completed))
     ]
     completed, failed = sum(counted.completed), sum(counted.failed)
-    top = round_top(max(counted.completed, default=0)) if completed or not failed else 0
-    bottom = round_top(max(counted.failed, default=0)) if failed else 0
-    zero = HEIGHT * _share_above(top, bottom)
+    top, bottom = _edges(
+        max(counted.completed, default=0), max(counted.failed, default=0)
+    )
+    scale = HEIGHT / (top + bottom)
+    zero = scale * top
     width = text(len(spans) * STEP)
     return ThroughputChart(
         ident=ident,
@@ -124,11 +126,16 @@ def throughput(counted: Throughput, *, ident: str, title: str) -> ThroughputChar
     )
 
 
-def _share_above(top: int, bottom: int) -> float:
-    """Return which part of the height is above the line."""
-    if not bottom:
-        return 1.0
-    return 1.0 - FAILED_ROOM if top else 0.0
+def _edges(completed: int, failed: int) -> tuple[int, int]:
+    """Return the numbers at the upper and the lower edge; 0: nothing is on that side."""
+    top = round_top(completed) if completed or not failed else 0
+    bottom = round_top(failed) if failed else 0
+    if top and bottom:
+        return (
+            max(top, round_top(bottom * LEAST_PART)),
+            max(bottom, round_top(top * LEAST_PART)),
+        )
+    return top, bottom
 
 
 def _bar(place: int, span: Span, zero: float, top: int, bottom: int) -> Bar:

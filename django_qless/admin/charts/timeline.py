@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from django.utils.translation import gettext as _
 
-from django_qless.admin.presenters.history import in_words
+from django_qless.admin.presenters.history import phase_in_words
 
 if TYPE_CHECKING:
-    from django_qless.admin.presenters.history import Phase
+    from django_qless.core.attempts import Phase
 
 WIDTH = 1000
 HEIGHT = 26
@@ -22,6 +22,7 @@ NAMES = {
     "waiting": lambda: _("waited"),
     "running": lambda: _("ran"),
     "failed": lambda: _("lay failed"),
+    "unknown": lambda: _("not recorded"),
 }
 
 
@@ -67,7 +68,7 @@ def timeline(phases: Sequence[Phase]) -> Timeline | None:
             x, width = 0.0, float(WIDTH)
         text = _("%(what)s %(time)s") % {
             "what": NAMES[phase.kind](),
-            "time": in_words(phase.seconds),
+            "time": phase_in_words(phase),
         }
         bars.append(Bar(f"{x:.1f}", f"{width:.1f}", phase.kind, text))
     return Timeline(bars, start, end, phases[-1].is_open)

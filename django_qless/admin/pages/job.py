@@ -8,7 +8,7 @@ from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 
 from django_qless import models
-from django_qless.admin import permissions
+from django_qless.admin import permissions, words
 from django_qless.admin.actions.jobs import no_job
 from django_qless.admin.charts.job_links import graph
 from django_qless.admin.charts.timeline import timeline
@@ -49,15 +49,21 @@ class JobPage(OfJob):
         """Return what the core, the project and Django's log know of the job."""
         found = self.found
         job, brief = found.job, found.brief
-        phases = history.phases(found, self.now)
+        attempts = history.attempts_of(found, self.now)
         own = job_row(brief, self)
         return {
             "job": job,
             "brief": brief,
             "own": own,
-            "buttons": buttons(brief, self),
-            "spent": history.spent(found, phases),
-            "timeline": timeline(phases),
+            "canceled": self.canceled(),
+            "buttons": buttons(
+                brief, self, has_data=not (job.canceled and job.canceled.left_out)
+            ),
+            "spent": history.spent(found, attempts),
+            "timeline": timeline(attempts.phases),
+            "attempts": history.attempt_rows(
+                found, attempts, self.links, with_messages=self.may.data
+            ),
             "events": history.events(found, self.links, with_logs=self.may.data),
             "history_total": found.history_total,
             "tags": [
@@ -72,6 +78,18 @@ class JobPage(OfJob):
             "may_undepend": self.may.jobs and brief.state == "depends",
             **self.linked(own),
             **(self.data() if self.may.data else {}),
+        }
+
+    def canceled(self) -> dict[str, str] | None:
+        """Return what the page says of the end of a canceled job, beside the record."""
+        canceled = self.found.job.canceled
+        if canceled is None:
+            return None
+        by, worker = canceled.by, canceled.worker
+        return {
+            "was": words.state(canceled.was),
+            "by_url": self.links.url("job_change", by) if by else "",
+            "worker_url": self.links.url("worker_change", worker) if worker else "",
         }
 
     def linked(self, own: JobRow) -> dict[str, Any]:

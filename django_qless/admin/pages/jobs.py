@@ -17,7 +17,7 @@ from django_qless.admin.presenters.job import job_rows
 from django_qless.admin.site import EntryAdmin, Route
 from django_qless.admin.views import Page
 from django_qless.core import BadArgument
-from django_qless.selection import ALL_STATES, Selection
+from django_qless.selection import SEARCHED_STATES, Selection
 
 ROWS = 50
 NAME_BYTES = 1024
@@ -61,7 +61,7 @@ class Search(forms.Form):
         required=False,
         choices=[
             ("", _("any")),
-            *((state, words.STATES[state]) for state in ALL_STATES),
+            *((state, words.STATES[state]) for state in SEARCHED_STATES),
         ],
     )
 
@@ -105,6 +105,7 @@ class Jobs(Page):
             "queues": [each.name for each in queues[:MOST_SUGGESTED]],
             "is_search": bool(chosen),
             "is_completed": chosen.get("state") == "complete",
+            "is_canceled": chosen.get("state") == "canceled",
         }
 
     def found(self, selection: Selection) -> Listing:
@@ -120,7 +121,7 @@ class Jobs(Page):
         now = chosen.get("state", "")
         rest = {name: value for name, value in chosen.items() if name != "state"}
         tabs = []
-        for state in ("", *ALL_STATES):
+        for state in ("", *SEARCHED_STATES):
             text = words.state(state) if state else str(_("all"))
             kept = rest if state in ("", "failed") else _without(rest, "group")
             url = self.links.url("job_changelist", None, **kept, state=state)
@@ -129,7 +130,7 @@ class Jobs(Page):
 
     def matching(self, chosen: dict[str, str]) -> list[tuple[str, str, bool]]:
         """Return links to what can be done to all that match."""
-        if not self.may.jobs or not chosen:
+        if not self.may.jobs or not chosen or chosen.get("state") == "canceled":
             return []
         here = self.links.url("job_changelist", None, **chosen)
         return [

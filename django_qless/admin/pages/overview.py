@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from django.http import HttpResponseBase
 
     from django_qless.core.commands.operations import WorkerCounts
+    from django_qless.core.commands.queues import DayCounters
 
 QUEUES = 40
 """Shown on a page: with the longest names that there can be it stays within its size."""
@@ -70,15 +71,17 @@ class Overview(Page):
         return response
 
     def content(self) -> dict[str, Any]:
-        """Return what is shown. Asks the server twelve times, whatever there is."""
+        """Return what is shown. Asks the server 13 times, whatever there is."""
         looks = glances.send(self.others)
         client, now = self.client, self.now
         counts = client.queues()
-        lags = client.lag([each.name for each in counts]) if counts else []
+        names = [each.name for each in counts]
+        lags = client.lag(names) if counts else []
+        today = client.stats_counters(now, names) if counts else []
         workers = client.workers()
         failures = client.failure_groups(0, GROUPS)
         recurring = client.schedule_list(0, 1).total
-        together = replace(totals(counts, lags), recurring=recurring)
+        together = replace(totals(counts, lags, today), recurring=recurring)
         return {
             "totals": together,
             "failures": failures,
@@ -86,7 +89,11 @@ class Overview(Page):
                 (each, bulk_url(self.links, "retry", back=self.here, group=each.name))
                 for each in failures.groups
             ],
-            "queues": self.queues(by_urgency(counts, lags), Coverage(workers, now)),
+            "queues": self.queues(
+                by_urgency(counts, lags),
+                dict(zip(names, today, strict=True)),
+                Coverage(workers, now),
+            ),
             "charts": charts.recent(client, None, now),
             "workers": self.workers(workers),
             "ticks": next_ticks(client.next_schedules(TICKS), self),
@@ -104,7 +111,9 @@ class Overview(Page):
             ),
         }
 
-    def queues(self, found: list[Any], coverage: Coverage) -> Any:
+    def queues(
+        self, found: list[Any], today: dict[str, DayCounters], coverage: Coverage
+    ) -> Any:
         """Return a part of the queues, with what has failed in them."""
         offset = self.number("offset")
         part = found[offset : offset + QUEUES]
@@ -119,7 +128,7 @@ class Overview(Page):
         following = offset + QUEUES
         return listing(
             self,
-            queue_rows(part, failed, coverage, self),
+            queue_rows(part, failed, today, coverage, self),
             offset=offset,
             total=len(found),
             following=following if following < len(found) else None,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext
@@ -15,6 +14,15 @@ from django.utils.translation import gettext_lazy as _
 
 from django_qless.admin import words
 from django_qless.admin.presenters.texts import Text, head
+from django_qless.core.attempts import (
+    NOT_RECORDED,
+    NOTICE,
+    PUT_AGAIN,
+    Attempts,
+    Phase,
+    is_log,
+    read_attempts,
+)
 
 if TYPE_CHECKING:
     from django_qless.admin.links import Links
@@ -29,8 +37,12 @@ TITLES: dict[str, Promise] = {
     "popped": _("Taken by a worker"),
     "done": _("Done"),
     "failed": _("Failed"),
+    "retried": _("Failed, to be tried again"),
+    "returned": _("Handed back"),
     "timed-out": _("Taken from its worker (timed out)"),
     "crashed": _("Its process died"),
+    "lost": _("Lock lost"),
+    "canceled": _("Canceled"),
 }
 """What the core itself writes into a history; all else was logged by somebody."""
 
@@ -65,50 +77,57 @@ class Event:
     @property
     def gap(self) -> str:
         """The time since the entry before in words; "" for none."""
-        return in_words(self.after) if self.after else ""
-
-
-class Phase(NamedTuple):
-    """A time that a job spent in one way."""
-
-    kind: str
-    """waiting, running or failed."""
-    start: float
-    end: float
-    is_open: bool
-    """Whether it goes on."""
-
-    @property
-    def seconds(self) -> float:
-        """How long it took, or has taken so far."""
-        return self.end - self.start
+        if not self.after:
+            return ""
+        return in_words(self.after, is_exact=not self.after.is_integer())
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What became of a job's time, in seconds; history counts whole ones."""
+    """What became of a job's time, in words; "" for nothing of that kind."""
 
-    waiting: float
-    running: float
+    waiting: str
+    running: str
+    unknown: str
+    """Between attempts of whose ends the history says nothing."""
     runs: int
     is_all: bool
     """Whether nothing of the history is missing."""
 
-    @property
-    def waiting_words(self) -> str:
-        """How long it waited."""
-        return in_words(self.waiting)
 
-    @property
-    def running_words(self) -> str:
-        """How long it ran."""
-        return in_words(self.running)
+@dataclass(frozen=True)
+class AttemptRow:
+    """An attempt as a line of the table shows it."""
+
+    number: int | None
+    """None where entries are left out."""
+    worker: str
+    worker_url: str
+    started: datetime | None
+    waited: str
+    ran: str
+    """In words; "" if it is not known."""
+    end: str
+    """In words."""
+    ready: datetime | None
+    """When the job was to be ready again, if there was a delay."""
+    is_bad: bool
+    group: str
+    group_url: str
+    message: str
 
 
-def in_words(seconds: float) -> str:
-    """Return a time as exactly as a history has it: in whole seconds."""
+def in_words(seconds: float, *, is_exact: bool) -> str:
+    """Return a time as exactly as a history has it: earlier ones have whole seconds."""
+    if is_exact:
+        return words.span(seconds)
     whole = round(seconds)
     return gettext("%d s") % whole if whole < 60 else words.span(whole)
+
+
+def phase_in_words(phase: Phase | None) -> str:
+    """Return how long a phase took; "" if that is not known."""
+    return in_words(phase.seconds, is_exact=phase.is_exact) if phase else ""
 
 
 def events(view: JobView[Any], links: Links, *, with_logs: bool) -> list[Event]:
@@ -127,7 +146,7 @@ def events(view: JobView[Any], links: Links, *, with_logs: bool) -> list[Event]:
         after = None if previous is None or is_gap else when - previous
         previous = when
         what = str(entry.get("what", ""))
-        if what in TITLES:
+        if what in TITLES and not is_log(entry):
             found.append(_known(what, entry, links, when, after, is_gap))
             continue
         log, more = _log(what, entry, left) if with_logs else (None, ())
@@ -138,53 +157,77 @@ def events(view: JobView[Any], links: Links, *, with_logs: bool) -> list[Event]:
     return found
 
 
-def phases(view: JobView[Any], now: float) -> list[Phase]:
-    """Return how a job spent its time up to now, as far as its history tells.
-
-    A run that was given back to be tried again leaves no entry: it seems to last until
-    the next one begins.
-    """
-    marks: list[tuple[str, float]] = []
-    for entry in view.job.history:
-        kind = _AFTER.get(str(entry.get("what")))
-        if kind is not None:
-            marks.append((kind, _number(entry.get("when"))))
-    found: list[Phase] = []
-    for (kind, start), (_kind, end) in pairwise(marks):
-        if kind != "end":
-            found.append(Phase(kind, start, max(start, end), False))
-    if marks and marks[-1][0] not in ("end", "failed"):
-        kind, start = marks[-1]
-        state = view.brief.state
-        if kind == "running" and state not in ("running", "stalled"):
-            # It was given back. When, the history does not say, but the record does.
-            since = max(start, min(view.brief.since, now))
-            found.append(Phase(kind, start, since, False))
-            kind, start = "waiting", since
-        found.append(Phase(kind, start, max(start, now), True))
-    return found
+def attempts_of(view: JobView[Any], now: float) -> Attempts:
+    """Return the attempts at a job, and how it spent its time up to now."""
+    job, brief = view.job, view.brief
+    return read_attempts(
+        job.history,
+        is_running=brief.state in ("running", "stalled"),
+        now=now,
+        since=brief.since,
+        failed=job.failure.when if job.failure else None,
+        missing=view.history_total - len(job.history),
+    )
 
 
-def spent(view: JobView[Any], parts: Iterable[Phase]) -> Spent:
+def spent(view: JobView[Any], found: Attempts) -> Spent:
     """Return how long a job waited and ran."""
-    sums = {"waiting": 0.0, "running": 0.0, "failed": 0.0}
-    for phase in parts:
-        sums[phase.kind] += phase.seconds
-    history = view.job.history
-    runs = sum(entry.get("what") == "popped" for entry in history)
-    is_all = view.history_total == len(history)
-    return Spent(sums["waiting"], sums["running"], runs, is_all)
+    is_all = view.history_total == len(view.job.history)
+
+    def time(kind: str) -> str:
+        parts = [phase for phase in found.phases if phase.kind == kind]
+        seconds = sum(phase.seconds for phase in parts)
+        is_exact = all(phase.is_exact for phase in parts)
+        return in_words(seconds, is_exact=is_exact) if parts else ""
+
+    return Spent(
+        time("waiting"), time("running"), time("unknown"), len(found.attempts), is_all
+    )
 
 
-# What a job does after an entry.
-_AFTER = {
-    "put": "waiting",
-    "popped": "running",
-    "done": "end",
-    "failed": "failed",
-    "timed-out": "waiting",
-    "crashed": "waiting",
+ATTEMPT_ENDS: dict[str, Promise] = {
+    "": _("runs"),
+    "done": _("completed"),
+    "failed": _("failed"),
+    "retried": _("failed, to be tried again"),
+    "returned": _("handed back"),
+    "crashed": _("its process died"),
+    "lost": _("lock lost"),
+    "canceled": _("canceled"),
+    NOTICE: _("taken from its worker"),
+    PUT_AGAIN: _("put again meanwhile"),
+    NOT_RECORDED: _("not recorded"),
 }
+
+_BAD = ("failed", "retried", "crashed", "lost")
+
+
+def attempt_rows(
+    view: JobView[Any], found: Attempts, links: Links, *, with_messages: bool
+) -> list[AttemptRow]:
+    """Return the attempts, the first first."""
+    is_all = view.history_total == len(view.job.history)
+    return [
+        AttemptRow(
+            number=n if is_all else None,
+            worker=attempt.worker,
+            worker_url=links.url("worker_change", attempt.worker)
+            if attempt.worker
+            else "",
+            started=words.moment(attempt.started),
+            waited=phase_in_words(attempt.waiting),
+            ran=phase_in_words(attempt.running),
+            end=str(ATTEMPT_ENDS[attempt.end]),
+            ready=words.moment(attempt.until),
+            is_bad=attempt.end in _BAD,
+            group=attempt.group,
+            group_url=links.url("failure_change", attempt.group)
+            if attempt.group
+            else "",
+            message=attempt.message if with_messages else "",
+        )
+        for n, attempt in enumerate(found.attempts, 1)
+    ]
 
 
 def _known(

@@ -73,7 +73,7 @@ def age(brief: Brief, now: float) -> str:
     if brief.state == "scheduled" and brief.due is not None and brief.due > now:
         return _("in %s") % words.span(brief.due - now)
     past = words.span(max(0.0, now - brief.since))
-    if brief.state in ("complete", "failed"):
+    if brief.state in ("complete", "failed", "canceled"):
         return _("%s ago") % past
     return _("for %s") % past
 

@@ -34,6 +34,7 @@ BY_STATE: dict[str, tuple[type[actions.JobAction], ...]] = {
     "stalled": (actions.TimeOutJob, actions.MoveJob, EditJob, CancelJob),
     "failed": (actions.RetryJob, EditJob, actions.MoveJob, CancelJob),
     "complete": (EditJob,),
+    "canceled": (EditJob,),
 }
 AT_ONCE = (actions.RetryJob, actions.RunJob, actions.TrackJob, actions.UntrackJob)
 """What needs no more words, and harms nothing."""
@@ -49,21 +50,24 @@ class Button(NamedTuple):
     danger: bool
 
 
-def buttons(brief: Brief, view: View) -> list[Button]:
-    """Return what this user may do to a job now; nothing is offered in vain."""
+def buttons(brief: Brief, view: View, *, has_data: bool = True) -> list[Button]:
+    """Return what this user may do to a job now; nothing is offered in vain.
+
+    `has_data`: whether its data are known, so that it can be put again.
+    """
     if not view.may.jobs:
         return []
     track = actions.UntrackJob if brief.tracked else actions.TrackJob
-    offered: list[type[actions.JobAction]] = [
-        *BY_STATE.get(brief.state, ()),
-        actions.TagJob,
-        track,
-    ]
+    offered: list[type[actions.JobAction]] = [*BY_STATE.get(brief.state, ())]
+    if brief.state != "canceled":
+        offered += [actions.TagJob, track]
+    elif brief.tracked:
+        offered.append(track)
     if not brief.expires and actions.TimeOutJob in offered:
         offered.remove(actions.TimeOutJob)  # It was taken away already.
     # What cannot be undone comes last, away from the rest.
     offered.sort(key=lambda action: action is CancelJob)
-    if not view.may.data:
+    if not view.may.data or not has_data:
         offered.remove(EditJob)
     return [
         Button(

@@ -28,6 +28,18 @@ MEANINGS: dict[str, _StrOrPromise] = {
     ),
     "jobs-history": _("For how many seconds completed jobs are kept."),
     "jobs-history-count": _("How many completed jobs are kept at most."),
+    "results-count": _(
+        "How many results are kept at most, beyond those of the last five minutes. The "
+        "oldest go first."
+    ),
+    "results-bytes": _(
+        "How many bytes of results are kept at most, beyond those of the last five "
+        "minutes. The oldest go first."
+    ),
+    "canceled-history": _(
+        "For how many seconds it is remembered what became of canceled jobs."
+    ),
+    "canceled-history-count": _("How many canceled jobs are remembered at most."),
     "max-job-history": _("How many entries the history of one job keeps."),
     "stats-history": _("For how many days the statistics of queues are kept."),
     "histogram-history": _("For how many days their histograms are kept."),
@@ -49,7 +61,10 @@ MEANINGS_OF_A_QUEUE: dict[str, _StrOrPromise] = {
 }
 
 #: Options that count seconds: what they come to is shown beside them.
-IN_SECONDS = ("heartbeat", "grace-period", "jobs-history", "max-worker-age")
+IN_SECONDS = (
+    *("heartbeat", "grace-period", "jobs-history", "canceled-history"),
+    "max-worker-age",
+)
 
 
 @dataclass(frozen=True)

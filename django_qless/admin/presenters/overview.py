@@ -12,7 +12,7 @@ from django_qless.schedules.handle import RecurringHandle
 if TYPE_CHECKING:
     from django_qless.admin.views import View
     from django_qless.core import Schedule
-    from django_qless.core.commands.queues import QueueCounts
+    from django_qless.core.commands.queues import DayCounters, QueueCounts
     from django_qless.worker.serving import Coverage
 
 
@@ -32,7 +32,7 @@ class QueueRow:
     url: str
     lag: float
     cells: list[Cell]
-    """By state, in the order of STATES, and those that failed."""
+    """By state, in the order of STATES; the day's counters; those that failed."""
     lacks_workers: bool
     """Whether jobs wait in it and nobody takes them."""
 
@@ -52,17 +52,29 @@ class Totals:
     scheduled: int
     depends: int
     recurring: int
+    retried: int
+    """Attempts that failed today and run again."""
+    lost: int
+    """Locks that were seen to be lost today."""
 
     @property
     def cells(self) -> list[int]:
-        """The numbers of the states, in the order of the table's columns."""
-        return [getattr(self, state) for state in STATES]
+        """The numbers of the states and of today, in the order of the table's columns."""
+        return [
+            *(getattr(self, state) for state in STATES),
+            self.retried,
+            self.lost,
+        ]
 
 
 STATES = ("waiting", "running", "stalled", "scheduled", "depends", "recurring")
 
 
-def totals(counts: Sequence[QueueCounts], lags: Sequence[float]) -> Totals:
+def totals(
+    counts: Sequence[QueueCounts],
+    lags: Sequence[float],
+    today: Sequence[DayCounters],
+) -> Totals:
     """Return the sums of these queues; of their lags, the greatest."""
     lag, slowest = max(
         ((lag, each.name) for each, lag in zip(counts, lags, strict=True)),
@@ -75,6 +87,8 @@ def totals(counts: Sequence[QueueCounts], lags: Sequence[float]) -> Totals:
         lag=lag,
         slowest=slowest if lag else "",
         **{state: sum(getattr(each, state) for each in counts) for state in STATES},
+        retried=sum(each.retried for each in today),
+        lost=sum(each.retries for each in today),
     )
 
 
@@ -95,6 +109,7 @@ def by_urgency(
 def queue_rows(
     found: Sequence[tuple[QueueCounts, float]],
     failed: Sequence[int],
+    today: dict[str, DayCounters],
     coverage: Coverage,
     view: View,
 ) -> list[QueueRow]:
@@ -107,11 +122,16 @@ def queue_rows(
             Cell(getattr(counts, state), url("queue_change", name, tab=state))
             for state in STATES
         ]
+        statistics = url("queue_change", name)
+        cells += [
+            Cell(today[name].retried, statistics),
+            Cell(today[name].retries, statistics),
+        ]
         of_failed = url("job_changelist", queue=name, state="failed")
         rows.append(
             QueueRow(
                 counts=counts,
-                url=url("queue_change", name),
+                url=statistics,
                 lag=lag,
                 cells=[*cells, Cell(failures, of_failed)],
                 lacks_workers=bool(counts.waiting)

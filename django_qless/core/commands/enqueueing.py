@@ -38,6 +38,8 @@ class Enqueueing:
         debounce: int | float | None = None,
         debounce_max: int | float | None = None,
         expires: int | float | None = None,
+        at: int | float | None = None,
+        expires_at: int | float | None = None,
         workflow: str | None = None,
     ) -> Call[str | None]:
         """Put a job into a queue; a job that exists is moved there and begins anew.
@@ -52,7 +54,7 @@ class Enqueueing:
         item = Put(
             *(jid, queue, klass, data, delay, priority, retries, tags, depends),
             *(context, absent, open, on_failure, unique, unique_until, conflict),
-            *(debounce, debounce_max, expires, workflow),
+            *(debounce, debounce_max, expires, at, expires_at, workflow),
         )
         return Call("put", _single(worker, item), "write")
 

@@ -16,6 +16,7 @@ from ..reserved import (
     Settlement,
     add_beats,
     add_settled,
+    held_text,
     packed_settlements,
     read_beat,
     read_settled,
@@ -69,10 +70,15 @@ class Holding(HandsOutJobs[J]):
 
     @command
     def beat(
-        self, worker: str, info: str, held: Sequence[tuple[str, str]]
+        self,
+        worker: str,
+        info: str,
+        held: Sequence[tuple[str, str] | tuple[str, str, float | None]],
     ) -> Calls[Beat]:
-        """Prolong the locks of all jobs that a worker holds, given as (jid, token).
+        """Prolong the locks of all jobs that a worker holds.
 
+        They are given as (jid, token, held); `held` says for how many seconds the job lay
+        in the worker's hands before its run began, and is None or left out if it did not.
         `info` is the JSON text of an object that describes the worker, or "". Returns
         which locks are lost, and what the worker is asked to do.
         """
@@ -86,7 +92,11 @@ class Holding(HandsOutJobs[J]):
             tuple(
                 Call(
                     "beat",
-                    (*head, len(part), *(word for pair in part for word in pair)),
+                    (
+                        *head,
+                        len(part),
+                        *(word for job in part for word in _beaten(*job)),
+                    ),
                     "drain",
                     read_beat,
                 )
@@ -115,11 +125,13 @@ class Holding(HandsOutJobs[J]):
         depends: Sequence[str] = (),
         result: str | None = None,
         result_ttl: int | float | None = None,
+        held: int | float | None = None,
     ) -> Call[str]:
         """Complete a job, or this step of it: with `next` it goes on in that queue.
 
         `queue` is where it was taken from, `data` replaces its data, `result` is JSON
-        text kept for `result_ttl` seconds. Returns the job's new state.
+        text kept for `result_ttl` seconds. `held` is the seconds from the hand-out to the
+        beginning of its run. Returns the job's new state.
         """
         pairs: list[Argument] = []
         if next is not None:
@@ -133,6 +145,8 @@ class Holding(HandsOutJobs[J]):
             pairs += "result", arguments.text("result", result)
         if result_ttl is not None:
             pairs += "result_ttl", arguments.number("result_ttl", result_ttl)
+        if held is not None:
+            pairs += "held", held_text(held)
         args = (
             *_held(jid, token),
             arguments.known("queue", queue),
@@ -143,7 +157,13 @@ class Holding(HandsOutJobs[J]):
 
     @command
     def fail(
-        self, jid: str, token: str, group: str, message: str, data: str | None = None
+        self,
+        jid: str,
+        token: str,
+        group: str,
+        message: str,
+        data: str | None = None,
+        held: int | float | None = None,
     ) -> Call[str]:
         """Fail a job for good: into a failure group, with a message. Returns the jid."""
         args = (
@@ -151,7 +171,9 @@ class Holding(HandsOutJobs[J]):
             arguments.name("group", group),
             arguments.text("message", message),
         )
-        more = () if data is None else (arguments.data(data),)
+        more: tuple[Argument, ...] = () if data is None else (arguments.data(data),)
+        if held is not None:
+            more = (*(more or ("",)), held_text(held))
         return Call("fail", (*args, *more), "drain")
 
     @command
@@ -163,6 +185,7 @@ class Holding(HandsOutJobs[J]):
         delay: int | float = 0,
         group: str = "",
         message: str = "",
+        held: int | float | None = None,
     ) -> Call[int]:
         """Give a job back to be tried again in `queue` after `delay` seconds.
 
@@ -175,14 +198,30 @@ class Holding(HandsOutJobs[J]):
             _token(token),
             arguments.number("delay", delay),
         )
-        if group or message:
+        if group or message or held is not None:
             args += (group, arguments.text("message", message))
+        if held is not None:
+            args += (held_text(held),)
         return Call("retry", args, "drain")
 
     @command
-    def release(self, jid: str, token: str, delay: int | float = 0) -> Call[None]:
-        """Give a job back to its queue as if it had not been taken."""
-        args = (*_held(jid, token), arguments.number("delay", delay))
+    def release(
+        self,
+        jid: str,
+        token: str,
+        delay: int | float = 0,
+        held: int | float | None = None,
+    ) -> Call[None]:
+        """Give a job back to its queue as if it had not been taken.
+
+        With `held` its run counts as begun, so many seconds after it was handed out.
+        """
+        args: tuple[Argument, ...] = (
+            *_held(jid, token),
+            arguments.number("delay", delay),
+        )
+        if held is not None:
+            args += (held_text(held),)
         return Call("release", args, "drain", nothing)
 
     @command
@@ -251,6 +290,10 @@ def _wish(
 
 
 _remembered_wish = lru_cache(maxsize=1000, typed=True)(_wish)
+
+
+def _beaten(jid: str, token: str, held: float | None = None) -> tuple[str, str, str]:
+    return jid, token, held_text(held)
 
 
 def _held(jid: str, token: str) -> tuple[str, str]:

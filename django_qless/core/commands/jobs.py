@@ -34,12 +34,19 @@ class Jobs(HandsOutJobs[J]):
 
     @command
     def get(self, jid: str) -> Call[J | None]:
-        """Return a job, or None if there is none of this id."""
+        """Return a job, or None if there is none of this id.
+
+        A canceled one is remembered for `canceled-history` seconds: its state is
+        canceled, and for all other commands it does not exist.
+        """
         return Call("get", (arguments.known("jid", jid),), "read", self._read_job)
 
     @command
     def multiget(self, jids: Sequence[str]) -> Calls[list[J]]:
-        """Return the jobs that exist among these, in the order given."""
+        """Return the jobs that exist among these, in the order given.
+
+        Canceled ones, too, while they are remembered; see `get`.
+        """
         names = arguments.all_known("jids", jids, most=len(jids))
         return split("multiget", names, "read", self._read_jobs, most=250)
 
@@ -62,6 +69,15 @@ class Jobs(HandsOutJobs[J]):
         """Return the JSON texts of what these jobs returned; None where there is none."""
         names = arguments.all_known("jids", jids, most=len(jids))
         return split("results", names, "read", list[str | None], most=1000)
+
+    @command
+    def results_cut(self, jids: Sequence[str]) -> Calls[list[str]]:
+        """Return those jobs whose result, or list of spawned jobs, went before its time.
+
+        The namespace keeps no more than `results-count` and `results-bytes` say.
+        """
+        names = arguments.all_known("jids", jids, most=len(jids))
+        return split("results.cut", names, "read", list[str], most=1000)
 
     @command
     def cancel(self, jids: str | Sequence[str]) -> Call[list[str]]:

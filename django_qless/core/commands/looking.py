@@ -46,7 +46,7 @@ class Looking(HandsOutJobs[J]):
         """Return in brief the jobs of these parts of lists, in their order.
 
         A part is a kind of list (waiting, running, stalled, scheduled, depends, group,
-        tag, worker, complete, tracked), the name of its queue, group, tag or worker, from
+        tag, worker, complete, canceled, tracked), the name of its queue, group, tag or worker, from
         which place on, and how many. At most `most`, and 1,000, jobs are looked at; what
         is listed but gone is left out.
         """
@@ -61,7 +61,10 @@ class Looking(HandsOutJobs[J]):
 
     @command
     def brief(self, jids: Sequence[str]) -> Call[list[Brief]]:
-        """Return in brief those of these jobs (at most 1,000) that exist, in order."""
+        """Return in brief those of these jobs (at most 1,000) that exist, in order.
+
+        Canceled ones, too, while that is remembered.
+        """
         names = arguments.all_known("jids", jids)
         return Call("brief", tuple(names), "read", _read_briefs)
 

@@ -33,6 +33,18 @@ class WorkerJobs(NamedTuple):
     stalled: list[str]
 
 
+class KeptResults(NamedTuple):
+    """What is kept of what jobs returned, and of which jobs they spawned."""
+
+    number: int
+    #: Of the texts, without what the server needs for each.
+    bytes: int
+    #: When some were last dropped before their time, seconds of the epoch; None: never.
+    cut: float | None
+    #: Since when the oldest is kept; None if there is none.
+    oldest: float | None
+
+
 class Audit(NamedTuple):
     """One step of an audit."""
 
@@ -125,11 +137,20 @@ class Operations:
         return Call("meta", (), "read", json.loads)
 
     @command
+    def results_kept(self) -> Call[KeptResults]:
+        """Return how many results are kept, lists of spawned jobs among them."""
+        return Call("results.kept", (), "read", _read_kept)
+
+    @command
     def audit(self, cursor: str = "0", count: int | None = None) -> Call[Audit]:
         """Check up to `count` (at most 1,000) jobs of the namespace; begin at "0"."""
         more = () if count is None else (arguments.whole("count", count, 1),)
         args = (arguments.text("cursor", cursor), *more)
         return Call("audit", args, "read", _read_audit)
+
+
+def _read_kept(reply: str) -> KeptResults:
+    return KeptResults(**json.loads(reply))
 
 
 def _option(option: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from .. import arguments
@@ -48,6 +48,10 @@ class QueueCounts(NamedTuple):
     pause: Pause | None = None
 
 
+#: Where the bins below a second begin, in milliseconds.
+BELOW_SECOND = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500)
+
+
 @dataclass(frozen=True, slots=True)
 class Distribution:
     """How long something took, in seconds."""
@@ -57,6 +61,9 @@ class Distribution:
     std: float
     #: 148 numbers: by second, minute, hour and day.
     histogram: list[int]
+    #: What is below a second apart, in bins that begin at BELOW_SECOND. Their sum is less
+    #: than `histogram[0]` if some lengths are known in whole seconds only.
+    below_second: list[int] = field(default_factory=list)
 
 
 class DayStats(NamedTuple):
@@ -67,6 +74,21 @@ class DayStats(NamedTuple):
     failures: int
     wait: Distribution
     run: Distribution
+    #: Attempts that failed and run again. (`retries` are locks that were seen to be lost.)
+    retried: int = 0
+
+
+class DayCounters(NamedTuple):
+    """How often what went wrong in a queue on one day."""
+
+    #: Attempts that failed and run again.
+    retried: int
+    #: Locks that were seen to be lost, as the protocol calls and counts them.
+    retries: int
+    #: Failures for good.
+    failures: int
+    #: The same, without those that were put again or canceled.
+    failed: int
 
 
 class Minutes(NamedTuple):
@@ -148,6 +170,16 @@ class Queues(HandsOutJobs[J]):
         return Call("jobs.count", ("complete",), "read")
 
     @command
+    def canceled(self, offset: int = 0, count: int = 25) -> Call[list[str]]:
+        """Return the ids of canceled jobs that are remembered, the last canceled first."""
+        return Call("jobs", ("canceled", *arguments.part(offset, count)), "read")
+
+    @command
+    def canceled_count(self) -> Call[int]:
+        """Return how many canceled jobs are remembered."""
+        return Call("jobs.count", ("canceled",), "read")
+
+    @command
     def length(self, queue: str) -> Call[int]:
         """Return how many jobs of a queue are waiting, running or scheduled."""
         return Call("length", (arguments.known("queue", queue),), "read")
@@ -182,6 +214,22 @@ class Queues(HandsOutJobs[J]):
         seconds of the epoch."""
         args = (arguments.known("queue", queue), arguments.number("date", date))
         return Call("stats", args, "read", _read_stats)
+
+    @command
+    def stats_counters(
+        self, date: int | float, queues: Sequence[str]
+    ) -> Calls[list[DayCounters]]:
+        """Return for each queue what is counted of the day (UTC) that contains `date`."""
+        names = arguments.all_known("queues", queues, most=len(queues))
+        head = (arguments.number("date", date),)
+        return split(
+            "stats.counters",
+            names,
+            "read",
+            _read_counters,
+            most=arguments.MOST_ITEMS,
+            head=head,
+        )
 
     @command
     def minutes(self, queue: str, first: int, last: int) -> Call[Minutes]:
@@ -268,7 +316,12 @@ def _read_stats(reply: str) -> DayStats:
         members["failures"],
         Distribution(**members["wait"]),
         Distribution(**members["run"]),
+        members["retried"],
     )
+
+
+def _read_counters(reply: list[int]) -> list[DayCounters]:
+    return [DayCounters(*four) for four in zip(*[iter(reply)] * 4, strict=True)]
 
 
 def _read_minutes(reply: str) -> Minutes:

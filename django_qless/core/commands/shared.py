@@ -61,11 +61,15 @@ def split(
     decode: Callable[[Any], list[T]],
     *,
     most: int,
+    head: tuple[Argument, ...] = (),
 ) -> Calls[list[T]]:
-    """Return calls for as many items as there are, whose results are one list."""
+    """Return calls for as many items as there are, whose results are one list.
+
+    Each has `head` before its items.
+    """
     parts = [tuple(items[at : at + most]) for at in range(0, len(items), most)]
     return Calls(
-        tuple(Call(command, part, kind, decode) for part in parts),
+        tuple(Call(command, (*head, *part), kind, decode) for part in parts),
         tuple(map(len, parts)),
         lambda results: [result for part in results for result in part],
     )

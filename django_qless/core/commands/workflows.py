@@ -116,7 +116,7 @@ class Workflows:
     ) -> Call[Listing]:
         """Return the ids of a workflow's jobs, each behind those that it depends on.
 
-        Those that were cancelled or forgotten are among them.
+        Those that were canceled or are forgotten are among them.
         """
         args = (_known(id), *arguments.part(offset, count))
         return Call("workflow.jobs", args, "read", read_listing)

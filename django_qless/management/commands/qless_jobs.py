@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError
 
 from django_qless.management import numbers
-from django_qless.management.base import QlessCommand, add_no_input
+from django_qless.management.base import NO_JOBS, QlessCommand, add_no_input
 from django_qless.management.cancelling import cancel_all, left
 from django_qless.management.job_text import as_data, as_line, as_text, shown_result
 from django_qless.management.words import counted, table
 from django_qless.overview import jobs
-from django_qless.selection import ALL_STATES, Selection
+from django_qless.selection import ALL_STATES, SEARCHED_STATES, Selection
 
 if TYPE_CHECKING:
     from django.core.management.base import CommandParser
@@ -27,7 +28,7 @@ class Command(QlessCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         words = parser.add_subparsers(dest="word", required=True, metavar="word")
         page = self.add_word(words, "list", "a page of the jobs that are chosen")
-        self.add_choices(page)
+        self.add_choices(page, SEARCHED_STATES)
         page.add_argument("--count", type=numbers.whole, default=25)
         page.add_argument("--offset", type=lambda t: numbers.whole(t, least=0))
         show = self.add_word(words, "show", "all that is known of a job")
@@ -51,10 +52,10 @@ class Command(QlessCommand):
         super().add_arguments(parser)
         return parser
 
-    def add_choices(self, parser: Any) -> None:
+    def add_choices(self, parser: Any, states: Sequence[str] = ALL_STATES) -> None:
         """Add the options that choose jobs."""
         parser.add_argument("--queue")
-        parser.add_argument("--state", choices=ALL_STATES)
+        parser.add_argument("--state", choices=states)
         parser.add_argument("--tag")
         parser.add_argument("--group", help="a failure group")
         parser.add_argument("--worker", help="who runs the job")
@@ -102,6 +103,9 @@ class Command(QlessCommand):
     def do_retry(self, options: dict[str, Any]) -> None:
         """Let failed jobs begin anew."""
         jids = self.jids(options, failed=True)
+        if not jids:
+            self.say(NO_JOBS)
+            return
         self.confirm(
             f"Retry {counted(len(jids), 'job')}?", asked=self.is_asked(options)
         )
@@ -116,6 +120,9 @@ class Command(QlessCommand):
     def do_cancel(self, options: dict[str, Any]) -> None:
         """Remove jobs."""
         jids = self.jids(options)
+        if not jids:
+            self.say(NO_JOBS)
+            return
         self.confirm(
             f"Cancel {counted(len(jids), 'job')}?", asked=self.is_asked(options)
         )

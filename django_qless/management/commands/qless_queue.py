@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 
 from django_qless.core import WrongState
 from django_qless.management import numbers
-from django_qless.management.base import QlessCommand, add_no_input
+from django_qless.management.base import NO_JOBS, QlessCommand, add_no_input
 from django_qless.management.cancelling import cancel_all, left
 from django_qless.management.overview import Overview
 from django_qless.management.words import counted, table
@@ -131,6 +131,9 @@ class Command(QlessCommand):
         """Cancel a queue's jobs in a state."""
         selection = Selection(queue=options["queue"], state=options["state"])
         jids = selection.jids(self.client)
+        if not jids:
+            self.say(NO_JOBS)
+            return
         question = f"Cancel what is {options['state']} in {options['queue']}: {counted(len(jids), 'job')}?"
         self.confirm(question, asked=options["interactive"])
         done, refused = cancel_all(self.client, jids)

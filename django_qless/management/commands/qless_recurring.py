@@ -106,11 +106,13 @@ class Command(QlessCommand):
             ("changed", done.changed),
             ("removed", done.removed),
             ("left as an operator has it (see reset)", done.kept),
-            ("left, because it was made by hand or by another project", done.by_hand),
+            ("left, because it was made by hand", done.by_hand),
         ):
             for name in names:
                 self.say(f"{word}: {name}")
-        if not any((done.added, done.changed, done.removed, done.failed)):
+        for name, project in done.others.items():
+            self.say(declared_schedules.OF_ANOTHER % (name, project, project))
+        if done == declared_schedules.NOTHING:
             self.say("nothing to do: what the code declares is there")
 
     def do(self, word: str, names: Sequence[str], *, as_json: bool) -> None:

@@ -17,6 +17,7 @@ from django_qless.core.exceptions import QlessError, ServerError
 from django_qless.worker import failures
 from django_qless.worker.log import CALLS, event, hears
 from django_qless.worker.pools import board as boards
+from django_qless.worker.pools.lock_expiry import ServerTime, Term
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,6 +69,9 @@ class Accounts(ABC, Generic[Outcome]):
         self.questions: dict[tuple[tuple[str, ...], int], Request[Settled]] = {}
         #: Jobs whose end the server has refused: their locks were lost.
         self.lost: deque[Reserved] = deque()
+        self.server_time = ServerTime()
+        #: For how long the locks hold that came with the last jobs.
+        self.term = Term()
         self._tells = hears(CALLS)
 
     @abstractmethod
@@ -100,9 +104,22 @@ class Accounts(ABC, Generic[Outcome]):
             self.questions[asked, count] = request
         return request
 
-    def take_in(self, asked: tuple[str, ...], settled: Settled) -> None:
-        """Take in what a reserving call has brought: it is held, and shown, from now."""
+    def take_in(
+        self,
+        asked: tuple[str, ...],
+        settled: Settled,
+        sent: float,
+        *,
+        waited: bool = False,
+    ) -> None:
+        """Take in what a reserving call has brought: it is held, and shown, from now.
+
+        The request was `sent` then (boottime), and may have `waited` at the server.
+        """
         jobs = settled.jobs
+        self.term = Term()
+        if settled.now:
+            self.term = self.server_time.term(settled, sent, waited=waited)
         self.reserver.took(asked, jobs)
         if jobs:
             self.show(self.reserver.arrange(jobs))
@@ -153,7 +170,7 @@ class Accounts(ABC, Generic[Outcome]):
         if settlement.args[:1] == (failures.REFUSED,):
             return False
         words = failures.fitting(f"The server refused {verb}: {text}")
-        failure = Settlement(jid, job.token, "fail", (failures.REFUSED, words))
+        failure = settlement._replace(verb="fail", args=(failures.REFUSED, words))
         self.settle_instead(outcome, failure)
         return True
 

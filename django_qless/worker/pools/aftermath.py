@@ -52,7 +52,10 @@ class Aftermath:
             jid, token = running.jid, running.token
             if dead.doomed is None:
                 status = dead.status or 0
-                self._owe(verdicts.died(jid, token, dead.pid, status, stacks))
+                death = verdicts.died(
+                    *(jid, token, dead.pid, status, stacks), in_hands=running.in_hands
+                )
+                self._owe(death)
             elif token not in dead.doomed:
                 released.append(running)
             elif verdict := dead.doomed[token]:
@@ -60,7 +63,7 @@ class Aftermath:
             else:
                 self._tell(Obituary(jid, token, "", "The lock was lost."))
         for held in released:
-            self._owe(verdicts.release(held.jid, held.token))
+            self._owe(verdicts.release(held.jid, held.token, held.in_hands))
         if dead.board.words[boards.CALLS] % 2:
             # It died while it asked for jobs, and never saw those that it was given.
             self._searching = True
@@ -88,7 +91,7 @@ class Aftermath:
         settled = self._client.settle(self._worker, part, count=0, queues=())
         del self._owed[: len(part)]
         refused = {refusal.jid for refusal in settled.refused}
-        for jid, token, verb, args in part:
+        for jid, token, verb, args, _ in part:
             if verb != "release" and jid not in refused:
                 delay = float(args[0]) if verb == "retry" else 0.0
                 # All of these verbs end with group and message.

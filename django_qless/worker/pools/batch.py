@@ -36,8 +36,18 @@ MOST = 200
 
 
 def hand_back(job: Reserved) -> Settlement:
-    """Return the job to its queue at once; the attempt does not count."""
+    """Return the job, which was not run, to its queue at once; nothing of it counts."""
     return Settlement(job.jid, job.token, "release", (0,))
+
+
+def with_held(settlement: Settlement, seconds: float) -> Settlement:
+    """Return the settlement with the seconds that the job was held before its run.
+
+    Of a job that was not run it stays as it is.
+    """
+    if settlement.held is None:
+        return settlement
+    return Settlement(*settlement[:4], seconds)
 
 
 class Batch:
@@ -108,11 +118,14 @@ class Batch:
         """Hand back what has not been started."""
         try:
             while True:
-                slot, job = self.waiting.popleft()
-                self.outcomes.append((slot, hand_back(job), job))
-                self.given_back.append(job)
+                self.give_back(*self.waiting.popleft())
         except IndexError:
             pass
+
+    def give_back(self, slot: int, job: Reserved) -> None:
+        """Hand back a job that was not started."""
+        self.outcomes.append((slot, hand_back(job), job))
+        self.given_back.append(job)
 
     def step_in(self, since: float) -> bool:
         """Settle what is finished and hand back what waits, unless it is over.

@@ -26,6 +26,8 @@ call, and a board is as readable after its child's death as before.
     WAKES        parent        when it will look here at the latest (monotonic)
     PACE         parent        seconds from one heartbeat to the next
     ROOM         parent        how many jobs it may run at once
+    RENEWED      parent        when the request was sent that last renewed the locks on all
+                               jobs shown here (seconds since the machine was started)
     lost         parent        [token…] of held jobs whose locks are lost
     slots        child         the jobs that the server takes for held, one per slot
 
@@ -68,15 +70,16 @@ if TYPE_CHECKING:
     WAKES,
     PACE,
     ROOM,
+    RENEWED,
     WORDS,
-) = range(22)
+) = range(23)
 
 FREE, WAITING, RUNNING, FINISHED = range(4)
 
-# The words of a slot: its state, when it began to run (monotonic), the seconds after which
-# the process is killed (0.0: never), the seconds until the next attempt then, the length
-# of its text.
-STATE, STARTED, HARD, DELAY, LENGTH, TEXT = range(6)
+# The words of a slot: its state, when the job was handed out and when it began to run (both
+# monotonic), the seconds after which the process is killed (0.0: never), the seconds until
+# the next attempt then, the length of its text.
+STATE, TAKEN, STARTED, HARD, DELAY, LENGTH, TEXT = range(7)
 
 WORD = 8
 SLOT_WORDS = 64
@@ -102,6 +105,13 @@ class Held(NamedTuple):
     hard: float
     #: Seconds until the next attempt, if it is; below 0: there is none then.
     delay: float
+    #: When the job was handed out, on the monotonic clock.
+    taken: float = 0.0
+
+    @property
+    def in_hands(self) -> float | None:
+        """Seconds for which the job was held before its run began; None: it has not."""
+        return max(0.0, self.started - self.taken) if self.started else None
 
 
 class Holdings(NamedTuple):
@@ -144,8 +154,11 @@ class Board:
 
     # The child's side. Each slot is touched by one thread at a time.
 
-    def take(self, jid: str, token: str) -> int:
-        """Show a job as held and waiting; return its slot, `nowhere` if it fits in none."""
+    def take(self, jid: str, token: str, now: float) -> int:
+        """Show a job as held and waiting since `now`; return its slot.
+
+        That is `nowhere` if it fits in none.
+        """
         text = text_of(jid, token)
         size = len(text)
         if size > TEXT_BYTES or not self._unused:
@@ -156,6 +169,7 @@ class Board:
         self._bytes[begin : begin + size] = text
         words, seconds = self.words, self.seconds
         words[at + LENGTH] = size
+        seconds[at + TAKEN] = now
         seconds[at + STARTED] = seconds[at + HARD] = 0.0
         words[at] += WAITING
         if slot >= words[HIGH]:
@@ -258,7 +272,7 @@ class Board:
         while state := (word := words[at]) & 3:
             size = min(words[at + LENGTH], TEXT_BYTES)
             text = bytes(self._bytes[begin : begin + size])
-            times = [seconds[at + n] for n in (STARTED, HARD, DELAY)]
+            times = [seconds[at + n] for n in (STARTED, HARD, DELAY, TAKEN)]
             if words[at] == word:
                 jid, _, token = text.decode("utf-8", "surrogateescape").rpartition("\n")
                 return Held(slot, state, jid, token, *times)

@@ -17,7 +17,7 @@ from django_qless.worker.execution import Execution
 from django_qless.worker.interrupt import interrupt
 from django_qless.worker.log import event, hears
 from django_qless.worker.pools import board as boards
-from django_qless.worker.pools.batch import Batch, WatchedBatch
+from django_qless.worker.pools.batch import Batch, WatchedBatch, with_held
 from django_qless.worker.pools.exchange import Exchange
 from django_qless.worker.pools.pace import Pace
 from django_qless.worker.pools.recycling import Recycling
@@ -180,7 +180,7 @@ class Child:
         """Run the jobs just taken one after the other, as far as they may be run."""
         board, batch = self.board, self.batch
         words, waiting = board.words, batch.waiting
-        perform, limit = self.perform, self.limit
+        perform, limit, holds = self.perform, self.limit, self.exchange.term.holds
         keep = batch.outcomes.append
         chatty = hears(logging.DEBUG)
         if title.wanted:
@@ -188,6 +188,7 @@ class Child:
         ran = 0
         began = now = time.monotonic()
         batch.load(self.exchange.taken, now)
+        received = self.exchange.received
         while True:
             if words[boards.ATTENTION] != words[boards.HEARD] or self.leaves:
                 self.obey()
@@ -195,6 +196,11 @@ class Child:
                 self.running = slot, job = waiting.popleft()
             except IndexError:
                 break
+            if not holds(board):
+                self.running = None
+                telling.tell_of_lapse(job)
+                batch.give_back(slot, job)
+                continue
             hard, delay = limit(job)
             if hard:
                 board.limit(slot, hard, delay)
@@ -206,6 +212,7 @@ class Child:
                 os._exit(0)
             self.running = None
             board.finish(slot)
+            outcome = with_held(outcome, now - received)
             keep((slot, outcome, job))
             ran += 1
             then, now = now, time.monotonic()

@@ -52,6 +52,9 @@ class Coroutines:
     async def run(self, item: Item) -> None:
         """Run a job, then see to it that another one is run."""
         crew = self.crew
+        if not crew.may_begin(item):
+            self.ended()
+            return
         began = crew.begin(item)
         try:
             outcome = await crew.execution.aperform(item.job)
@@ -59,8 +62,13 @@ class Coroutines:
             raise
         except BaseException as error:  # noqa: BLE001  the job has cancelled its own task
             outcome = crew.execution.raised(item.job, error)
-        del self.tasks[asyncio.current_task()]  # type: ignore[arg-type]
         crew.end(item, outcome, began)
+        self.ended()
+
+    def ended(self) -> None:
+        """Have another job run in place of the present task's."""
+        crew = self.crew
+        del self.tasks[asyncio.current_task()]  # type: ignore[arg-type]
         if crew.stock.waiting and not crew.is_closed:
             self.attend()
 

@@ -26,7 +26,7 @@ from django_qless.worker.pools.crew_orders import Orders
 from django_qless.worker.pools.crew_post import Post
 from django_qless.worker.pools.crew_stock import Stock
 from django_qless.worker.pools.recycling import Recycling
-from django_qless.worker.telling import tell
+from django_qless.worker.telling import tell, tell_of_lapse
 from django_qless.worker.titles import title
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class Crew:
         """Settle what is finished and reserve jobs; if there are none, wait for some."""
         settled = await self.post.reserve(count)
         self.all_is_well()
-        await self.take(settled)
+        self.take(settled)
         if settled is None or settled.jobs or self.stock.outcomes:
             return
         self.appetite.rest(time.monotonic())
@@ -239,14 +239,11 @@ class Crew:
             # What has ended may have brought something into the queues.
             self.stop_waiting()
 
-    async def take(self, settled: Settled | None) -> None:
+    def take(self, settled: Settled | None) -> None:
         """Have those jobs run that a call has brought."""
         self.tell_of_losses()
-        if settled and settled.jobs:
-            # First, for a job may keep everything else from running.
-            await self.post.publish(settled.jobs)
-            if not self.is_closed:
-                self.hands.attend()
+        if settled and settled.jobs and not self.is_closed:
+            self.hands.attend()
 
     async def wait_for_jobs(self, settled: Settled, count: int) -> None:
         """Wait until jobs come, and take them, while others may run."""
@@ -256,7 +253,7 @@ class Crew:
             brought = await self.post.wait(settled, count)
             # Too late to be stopped.
             self._stopped_waiting = self.waiting_for_jobs
-            await self.take(brought)
+            self.take(brought)
 
     def waited(self, task: asyncio.Task[None]) -> None:
         """Take in that a wait is over, however it ended."""
@@ -327,6 +324,14 @@ class Crew:
             self.herald.submit(announcing, about)
 
     # Jobs: called by the hands.
+
+    def may_begin(self, item: Item) -> bool:
+        """Return whether the job is still ours; if not, it is handed back."""
+        if self.stock.may_begin(item):
+            return True
+        tell_of_lapse(item.job)
+        self.hands.wake()
+        return False
 
     def begin(self, item: Item) -> float:
         """Show that a job runs; return since when (monotonic)."""

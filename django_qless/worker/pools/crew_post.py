@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from django_qless.core import AsyncClient
-from django_qless.core.exceptions import ConnectionLost, QlessError
-from django_qless.worker.heartbeat import LockLength, pace_for
+from django_qless.core.exceptions import ConnectionLost
+from django_qless.worker.heartbeat import pace_for
 from django_qless.worker.log import event
 from django_qless.worker.pools import board as boards
 from django_qless.worker.pools.accounts import (
@@ -22,6 +22,7 @@ from django_qless.worker.pools.accounts import (
     check_wait,
     is_about_the_call,
 )
+from django_qless.worker.pools.lock_expiry import boottime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,7 +52,6 @@ class Post(Accounts["Outcome"]):
         self.early_client = worker.aclient(PATIENCE)
         # Reservers may look up the queues, in blocking calls.
         self.clerk = ThreadPoolExecutor(1, "clerk")
-        self.lock_length = AwaitedLockLength(self.client)
 
     # Reserving.
 
@@ -64,10 +64,11 @@ class Post(Accounts["Outcome"]):
         asked = await self.order()
         words[boards.DRY] = 0
         words[boards.CALLS] += 1
+        sent = boottime()
         try:
             settled = await self.send(self.client, asked, count)
             if settled:
-                self.take_in(asked, settled)
+                self.take_in(asked, settled, sent)
         finally:
             words[boards.CALLS] += 1
         return settled
@@ -83,7 +84,7 @@ class Post(Accounts["Outcome"]):
         seconds = known.wait_seconds or 0.0
         request = self.request(asked, (), count)
         after = self.client.after(known.wait_keys, seconds, request)
-        answer, began = after.run(), time.monotonic()
+        answer, began, sent = after.run(), time.monotonic(), boottime()
         was_broken = False
         self.board.words[boards.CALLS] += 1
         try:
@@ -100,7 +101,7 @@ class Post(Accounts["Outcome"]):
                     with contextlib.suppress(asyncio.CancelledError):
                         await asyncio.sleep(AFTER_TROUBLE)
                 answer = after.run_instead(self.request((), (), 0))
-            self.take_in(asked, settled)
+            self.take_in(asked, settled, sent, waited=True)
         finally:
             self.board.words[boards.CALLS] += 1
         if not (settled.jobs or was_broken):
@@ -124,13 +125,9 @@ class Post(Accounts["Outcome"]):
         return tuple(await loop.run_in_executor(self.clerk, self.reserver.order))
 
     def show(self, jobs: Sequence[Reserved]) -> None:
-        """Hold these new jobs, and publish them."""
-        self.stock.load(jobs)
-
-    async def publish(self, jobs: Sequence[Reserved]) -> None:
-        """Have the parent beat often enough for these new jobs."""
-        lock = await self.lock_length.shortest_of(jobs)
-        self.board.seconds[boards.LOCK] = lock
+        """Hold these new jobs, and have the parent beat often enough for them."""
+        self.stock.load(jobs, self.term)
+        self.board.seconds[boards.LOCK] = lock = self.term.length
         if pace_for(lock) < self.board.seconds[boards.PACE]:
             self.ring()
 
@@ -185,29 +182,3 @@ class Post(Accounts["Outcome"]):
         self.clerk.shutdown(wait=False, cancel_futures=True)
         for client in (self.client, self.early_client):
             await client.aclose()
-
-
-class AwaitedLockLength(LockLength):
-    """Learns how long locks last, by questions that do not hold up the event loop."""
-
-    def __init__(self, client: AsyncClient) -> None:
-        super().__init__(None)  # type: ignore[arg-type]
-        self._asynchronous = client
-
-    async def shortest_of(self, jobs: Sequence[Reserved]) -> float:
-        """Return the length in seconds of the shortest lock on these new jobs."""
-        try:
-            return self.shortest(jobs)
-        except _Doubt:
-            with contextlib.suppress(QlessError):
-                answer = await self._asynchronous.meta()
-                self._difference = float(answer["now"]) - time.time()
-            return self.shortest(jobs)
-
-    def _ask(self) -> None:
-        self._asked = time.monotonic()
-        raise _Doubt
-
-
-class _Doubt(Exception):
-    """The server's clock has to be asked for."""

@@ -7,7 +7,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from django_qless.worker.pools.batch import hand_back
+from django_qless.worker.pools.batch import hand_back, with_held
+from django_qless.worker.pools.lock_expiry import Term, boottime
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -23,6 +24,8 @@ class Item(NamedTuple):
     job: Reserved
     #: Since when (monotonic).
     since: float
+    #: For how long its lock holds.
+    term: Term
 
 
 class Outcome(NamedTuple):
@@ -59,14 +62,22 @@ class Stock:
         """How many jobs run."""
         return len(self.held) - len(self.waiting)
 
-    def load(self, jobs: Sequence[Reserved]) -> None:
-        """Hold new jobs, in the order in which to run them."""
-        now = time.monotonic()
+    def load(self, jobs: Sequence[Reserved], term: Term | None = None) -> None:
+        """Hold new jobs, in the order in which to run them, for this term."""
+        now, term = time.monotonic(), term or Term()
         take, held, wait = self.board.take, self.held, self.waiting.append
         for job in jobs:
-            slot = take(job.jid, job.token)
+            slot = take(job.jid, job.token, now)
             held[job.token] = slot, job
-            wait(Item(slot, job, now))
+            wait(Item(slot, job, now, term))
+        term.shown = boottime()
+
+    def may_begin(self, item: Item) -> bool:
+        """Return whether a job's lock still holds; if not, hand the job back."""
+        if item.term.holds(self.board):
+            return True
+        self._hand_back(item)
+        return False
 
     def begin(self, item: Item) -> float:
         """Show a job as running; return the time (monotonic)."""
@@ -77,9 +88,10 @@ class Stock:
 
     def end(self, item: Item, settlement: Settlement, began: float) -> float:
         """Take in how a job ended; return how many seconds it ran."""
-        slot, job, _ = item
+        slot, job = item.slot, item.job
         self.board.finish(slot)
         now = time.monotonic()
+        settlement = with_held(settlement, began - item.since)
         self.outcomes.append(Outcome(slot, settlement, job, now))
         with self._counting:
             self.ended += 1
@@ -98,12 +110,14 @@ class Stock:
                 item = self.waiting.popleft()
             except IndexError:
                 break
-            self.held.pop(item.job.token, None)
-            settlement = hand_back(item.job)
-            # At once: it has waited long enough.
-            self.outcomes.append(Outcome(item.slot, settlement, item.job, 0.0))
+            self._hand_back(item)
             given.append(item.job)
         return given
+
+    def _hand_back(self, item: Item) -> None:
+        self.held.pop(item.job.token, None)
+        # At once: it has waited long enough.
+        self.outcomes.append(Outcome(item.slot, hand_back(item.job), item.job, 0.0))
 
     def drop(self, tokens: Collection[str]) -> list[Reserved]:
         """Forget the waiting jobs whose locks are lost; return those that run."""

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from django_qless.core.exceptions import ConnectionLost, QlessError
-from django_qless.worker.heartbeat import LockLength, pace_for
+from django_qless.worker.heartbeat import pace_for
 from django_qless.worker.log import event
 from django_qless.worker.pools import board as boards
 from django_qless.worker.pools.accounts import (
@@ -17,6 +17,7 @@ from django_qless.worker.pools.accounts import (
     check_wait,
     is_about_the_call,
 )
+from django_qless.worker.pools.lock_expiry import boottime
 
 if TYPE_CHECKING:
     from collections import deque
@@ -45,11 +46,12 @@ class Exchange(Accounts["Outcome"]):
         self.client = worker.client(PATIENCE)
         # Who settles early must not take the other's place in the line of idle clients.
         self.early_client = worker.client(PATIENCE)
-        self.lock_length = LockLength(self.client)
         #: The jobs of the last call with their slots on the board.
         self.taken: list[tuple[int, Reserved]] = []
-        # A wait of which nobody knows whether it has brought jobs, and what it asked.
-        self._unanswered: tuple[After[Settled], tuple[str, ...]] | None = None
+        #: When they came (monotonic).
+        self.received = 0.0
+        # A wait of which nobody knows whether it has brought jobs, what it asked and when.
+        self._unanswered: tuple[After[Settled], tuple[str, ...], float] | None = None
 
     # Asking.
 
@@ -67,10 +69,11 @@ class Exchange(Accounts["Outcome"]):
         asked = tuple(self.reserver.order())
         words[boards.DRY] = 0
         words[boards.CALLS] += 1
+        sent = boottime()
         try:
             settled = self.send(asked, count)
             if settled:
-                self.take_in(asked, settled)
+                self.take_in(asked, settled, sent)
         finally:
             words[boards.CALLS] += 1
         if settled is None or settled.jobs:
@@ -92,7 +95,8 @@ class Exchange(Accounts["Outcome"]):
         after = self.client.after(known.wait_keys, seconds, self.request(asked, (), 1))
         began = time.monotonic()
         self.board.words[boards.CALLS] += 1
-        self._unanswered = after, asked
+        sent = boottime()
+        self._unanswered = after, asked, sent
         try:
             settled = sleep(after.run)
         except QlessError as error:
@@ -102,7 +106,7 @@ class Exchange(Accounts["Outcome"]):
             raise
         if settled is None:
             return self.find_out()
-        self.take_in(asked, settled)
+        self.take_in(asked, settled, sent, waited=True)
         self.answered()
         if not settled.jobs:
             check_wait(announced=after.announced, began=began, seconds=seconds)
@@ -120,10 +124,10 @@ class Exchange(Accounts["Outcome"]):
     def find_out(self) -> Settled:
         """Return what a wait has brought that was broken off; it brings nothing more."""
         assert self._unanswered is not None
-        after, asked = self._unanswered
+        after, asked, sent = self._unanswered
         try:
             settled = after.run_instead(self.request((), (), 0))
-            self.take_in(asked, settled)
+            self.take_in(asked, settled, sent, waited=True)
         except ConnectionLost:
             raise
         except BaseException:
@@ -145,13 +149,14 @@ class Exchange(Accounts["Outcome"]):
     def show(self, jobs: Sequence[Reserved]) -> None:
         """Publish the jobs, so that the parent beats for them, and often enough."""
         board = self.board
-        self.taken = [(board.take(job.jid, job.token), job) for job in jobs]
+        now = self.received = time.monotonic()
+        self.taken = [(board.take(job.jid, job.token, now), job) for job in jobs]
         for slot, job in self.taken:
             if slot == board.nowhere:
                 fields = {"queue": job.queue, "klass": job.klass}
                 event(logging.WARNING, "no heartbeats", jid=job.jid[:100], **fields)
-        lock = self.lock_length.shortest(jobs)
-        board.seconds[boards.LOCK] = lock
+        self.term.shown = boottime()
+        board.seconds[boards.LOCK] = lock = self.term.length
         if pace_for(lock) < board.seconds[boards.PACE]:
             self.ring()
 

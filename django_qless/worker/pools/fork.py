@@ -19,13 +19,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from django_qless.core import Reserved, Settlement
-from django_qless.worker import stacks
+from django_qless.worker import stacks, telling
 from django_qless.worker.execution import NO_LIMIT, Obituary
 from django_qless.worker.log import event, logger
 from django_qless.worker.pools import board as boards
 from django_qless.worker.pools import verdicts
 from django_qless.worker.pools.batch import AFTER_TROUBLE, LIMIT, Batch, hand_back
 from django_qless.worker.pools.child import Child
+from django_qless.worker.pools.lock_expiry import Term
 from django_qless.worker.pools.pace import Pace
 from django_qless.worker.pools.process import CRASHED
 from django_qless.worker.pools.zygote import Zygote
@@ -94,7 +95,8 @@ class Keeper(Child):
         """Have a process run the job; return how it is to be settled."""
         assert self.running is not None
         slot = self.running[0]
-        order = (slot, tuple(reserved), title.wanted and self.pace.is_slow)
+        titled = title.wanted and self.pace.is_slow
+        order = (slot, tuple(reserved), titled, self.exchange.term.values)
         try:
             result, pid, status = self.have_done(marshal.dumps(order))
         except EOFError as error:
@@ -152,7 +154,9 @@ class Keeper(Child):
     def crashed(self, reserved: Reserved, pid: int, status: int) -> Settlement:
         """Settle a job whose process has ended without a settlement."""
         jid, token = reserved.jid, reserved.token
-        settlement = verdicts.died(jid, token, pid, status, stacks.take())
+        settlement = verdicts.died(
+            *(jid, token, pid, status, stacks.take()), in_hands=0.0
+        )
         self.execution.sandboxes.sweep(os.getpid())
         _, group, message = settlement.args
         self.obituaries.append(Obituary(jid, token, str(group), str(message)))
@@ -198,9 +202,15 @@ class Keeper(Child):
         """Do what the keeper wants done apart, and leave this process tidy."""
         # From the keeper, so it may be trusted; what jobs say is JSON.
         given = marshal.loads(order)
-        if len(given) == 3:
-            slot, job, titled = given
-            result = packed(self.run_job(slot, Reserved(*job), titled=titled))
+        if len(given) == 4:
+            slot, job, titled, term = given
+            reserved = Reserved(*job)
+            if Term(*term).holds(self.board):
+                result = packed(self.run_job(slot, reserved, titled=titled))
+            else:
+                # It was suspended while this process was made.
+                telling.tell_of_lapse(reserved)
+                result = packed(hand_back(reserved))
         else:
             obituaries, lost = given
             self.obituaries = [Obituary(*each) for each in obituaries]
@@ -240,7 +250,7 @@ def packed(settlement: Settlement) -> bytes:
         {"bytes": arg.decode("latin-1")} if isinstance(arg, bytes) else arg
         for arg in settlement.args
     ]
-    return json.dumps([settlement.verb, args]).encode()
+    return json.dumps([settlement.verb, args, settlement.held]).encode()
 
 
 def unpacked(reserved: Reserved, message: bytes) -> Settlement | None:
@@ -249,16 +259,17 @@ def unpacked(reserved: Reserved, message: bytes) -> Settlement | None:
     None if it is no such message: the job has meddled with what is open in its process.
     """
     if message == COMPLETE:
-        return Settlement(reserved.jid, reserved.token, "complete")
+        return Settlement(reserved.jid, reserved.token, "complete", (), 0.0)
     try:
-        verb, packed_args = json.loads(message)
+        verb, packed_args, held = json.loads(message)
+        held = None if held is None else float(held)
         args: list[Any] = [
             arg["bytes"].encode("latin-1") if isinstance(arg, dict) else arg
             for arg in packed_args
         ]
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    return Settlement(reserved.jid, reserved.token, verb, tuple(args))
+    return Settlement(reserved.jid, reserved.token, verb, tuple(args), held)
 
 
 def no_limit(reserved: Reserved) -> tuple[float, float]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from typing import TYPE_CHECKING
 
 from django_qless.worker.log import event
 from django_qless.worker.pools import board as boards
+from django_qless.worker.pools.lock_expiry import boottime
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -29,18 +31,27 @@ class Renewal:
         if time.monotonic() < self.heartbeat.due:
             return ()
         newest: dict[str, Held] = {}
-        for child in self.children:
-            # Who does not work has no right to a lock.
-            for held in child.board.holdings().locked if child.works else ():
-                known = newest.setdefault(held.jid, held)
-                if int(held.token) > int(known.token):
-                    newest[held.jid] = held
+        asked = boottime()
+        # Who does not work has no right to a lock.
+        locked = {
+            child: child.board.holdings().locked
+            for child in self.children
+            if child.works
+        }
+        for held in itertools.chain.from_iterable(locked.values()):
+            known = newest.setdefault(held.jid, held)
+            if int(held.token) > int(known.token):
+                newest[held.jid] = held
         answer = self.heartbeat.beat(
-            [(held.jid, held.token) for held in newest.values()]
+            [(held.jid, held.token, held.in_hands) for held in newest.values()]
         )
         if answer.lost:
-            lost = [newest[jid].token for jid in answer.lost if jid in newest]
+            lost = [newest.pop(jid).token for jid in answer.lost if jid in newest]
             self.take_losses(set(lost))
+        if not self.heartbeat.is_failing:
+            for child, jobs in locked.items():
+                if all(held is newest.get(held.jid) for held in jobs):
+                    child.board.seconds[boards.RENEWED] = asked
         self.heartbeat.relax(self.locks())
         # A child that was given a short lock meanwhile has seen the old pace.
         self.hurry()

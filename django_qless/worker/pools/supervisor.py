@@ -12,6 +12,7 @@ import gc
 import logging
 import math
 import os
+import random
 import select
 import time
 from typing import TYPE_CHECKING
@@ -44,6 +45,9 @@ ERROR_PAUSE = 1.0
 # other things to do, and tries again by itself.
 PATIENCE, ANSWER = 0.1, 2.0
 
+# Seconds between two looks whether the server still has what is declared.
+DECLARED_LOOKS = (20.0, 40.0)
+
 # Seconds that the end waits for the server to take back the jobs of killed children.
 LAST_WORDS = 5.0
 
@@ -71,6 +75,7 @@ class Supervisor:
         self.idleness = Idleness(options.max_idle)
         self.stacks = Stacks(client, worker.name)
         self.signals = Signals()
+        self.declared_due = time.monotonic() + random.uniform(*DECLARED_LOOKS)
         self.bell, self.bell_button = os.pipe()
         for end in (self.bell, self.bell_button):
             os.set_blocking(end, False)
@@ -105,6 +110,7 @@ class Supervisor:
             self.listen,
             self.beat,
             self.tick,
+            self.look_after_declared,
             self.tell_stacks,
             self.end_burst,
             self.end_idleness,
@@ -150,6 +156,7 @@ class Supervisor:
         yield self.heartbeat.due
         yield self.hearing.due
         yield self.ticker.due
+        yield self.declared_due
         yield self.aftermath.due
         yield self.deadlines.due
         yield self.stacks.due
@@ -255,6 +262,14 @@ class Supervisor:
                 self.ticker.wait()
             else:
                 self.ticker.turn()
+
+    def look_after_declared(self) -> None:
+        """See whether the server still has what is declared, if it is time."""
+        now = time.monotonic()
+        if now >= self.declared_due:
+            self.declared_due = now + random.uniform(*DECLARED_LOOKS)
+            if not self.heartbeat.is_failing:
+                self.worker.environment.look_after_declared()
 
     def tell_stacks(self) -> None:
         """Tell what the children have written that were asked for their stacks."""

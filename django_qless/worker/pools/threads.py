@@ -125,7 +125,7 @@ class Threads:
             item = self._next()
             if item is None:
                 self._rest(sleep)
-            else:
+            elif crew.may_begin(item):
                 began = begin(item)
                 end(item, perform(item.job), began)
         crew.environment.leave_thread()

@@ -16,13 +16,21 @@ CRASH_LIMIT = 3
 """How many times a job may take its process with it and still be tried again."""
 
 
-def died(jid: str, token: str, pid: int, status: int, stacks: str = "") -> Settlement:
+def died(
+    jid: str,
+    token: str,
+    pid: int,
+    status: int,
+    stacks: str = "",
+    *,
+    in_hands: float | None,
+) -> Settlement:
     """Return the verdict on a job whose process died by itself: that was its crash.
 
     `status` is an exit code, or the number of a signal below zero; `stacks` is what the
-    process has written at its end.
+    process has written at its end. `in_hands` says how long the job was held unstarted.
     """
-    return crashed(jid, token, failures.death_of(pid, status), stacks)
+    return crashed(jid, token, failures.death_of(pid, status), stacks, in_hands)
 
 
 def blocked(
@@ -33,7 +41,7 @@ def blocked(
     words = f"The job blocked {whose}: the process was killed."
     if not sure:
         words = f"The job, or another beside it, blocked {whose}, which was killed."
-    return crashed(held.jid, held.token, words, stacks)
+    return crashed(held.jid, held.token, words, stacks, held.in_hands)
 
 
 def overran(held: Held, pid: int, stacks: str) -> Settlement:
@@ -43,21 +51,26 @@ def overran(held: Held, pid: int, stacks: str) -> Settlement:
     message = message_of(words, stacks)
     if held.delay < 0:
         args: tuple[str | float, ...] = (failures.TIMEOUT, message)
-        return Settlement(held.jid, held.token, "fail", args)
+        return Settlement(held.jid, held.token, "fail", args, held.in_hands)
     args = (held.delay, failures.TIMEOUT, message)
-    return Settlement(held.jid, held.token, "retry", args)
+    return Settlement(held.jid, held.token, "retry", args, held.in_hands)
 
 
-def crashed(jid: str, token: str, words: str, stacks: str) -> Settlement:
+def crashed(
+    jid: str, token: str, words: str, stacks: str, in_hands: float | None
+) -> Settlement:
     """Return the verdict on a job that has taken its process with it."""
     event(logging.ERROR, "crashed", jid=jid, why=words)
     args = (CRASH_LIMIT, failures.WORKER_CRASH, message_of(words, stacks))
-    return Settlement(jid, token, "crash", args)
+    return Settlement(jid, token, "crash", args, in_hands)
 
 
-def release(jid: str, token: str) -> Settlement:
-    """Return the verdict on a job that is not to blame: back, nothing used up."""
-    return Settlement(jid, token, "release", (0,))
+def release(jid: str, token: str, in_hands: float | None = None) -> Settlement:
+    """Return the verdict on a job that is not to blame: back, nothing used up.
+
+    With `in_hands` it was started.
+    """
+    return Settlement(jid, token, "release", (0,), in_hands)
 
 
 def message_of(words: str, stacks: str) -> str:

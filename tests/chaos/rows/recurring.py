@@ -110,7 +110,7 @@ def schedules(stage: Stage, tally: Tally, times: int) -> None:
     jobs = wait_for_all(stage, jids)
     ticks: dict[str, list[int]] = {schedule.id: [] for schedule in found}
     for job in jobs:
-        ticks[str(job.spawned_from)].append(job.history[0]["when"])
+        ticks[str(job.spawned_from)].append(int(job.history[0]["when"]))
     doubled = sum(len(each) - len(set(each)) for each in ticks.values())
     spans = {name: range(min(each), max(each) + 1) for name, each in ticks.items()}
     left_out = sum(len(spans[name]) - len(set(ticks[name])) for name in ticks)

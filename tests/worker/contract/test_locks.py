@@ -112,7 +112,7 @@ def test_a_cancelled_job_is_told(stage: Stage) -> None:
     for jid in after:
         stage.job_when(jid, "complete")
     for a, jid in jids.items():
-        assert stage.client.get(jid) is None
+        assert stage.client.get(jid).state == "canceled"
         assert len(stage.runs.of(f"{a}hold")) == 1
 
 

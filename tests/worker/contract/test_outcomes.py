@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
+from django_qless.core.attempts import read_attempts
 from tests.worker.stage import FLAVOURS
 
 if TYPE_CHECKING:
@@ -46,6 +49,37 @@ def test_jobs_end_as_they_say(stage: Stage) -> None:
         assert stage.client.result(jid) == "elsewhere"
     job = stage.job(unknown)
     assert (job.state, job.remaining) == ("scheduled", 5)
+
+
+def test_the_history_tells_of_each_attempt(stage: Stage) -> None:
+    jids = {a: stage.put_run(f"{a}stumble", f"{a}name", retries=5) for a in FLAVOURS}
+    worker = stage.start(concurrency=2)
+    for a, jid in jids.items():
+        stage.job_when(jid, "complete")
+        assert len(stage.runs.of(f"{a}name")) == 3
+        history = stage.job(jid).history
+        assert [entry["what"] for entry in history] == [
+            *("put", "popped", "retried", "popped", "retried", "popped", "done"),
+        ]
+        found = read_attempts(history, is_running=False, now=history[-1]["when"])
+        first, second, third = found.attempts
+        for number, attempt in enumerate((first, second), 1):
+            assert (attempt.end, attempt.group) == ("retried", "LookupError")
+            assert attempt.message == f"LookupError: nothing there, {number}"
+            assert attempt.worker == history[1]["worker"]
+            assert attempt.ended is not None
+            assert attempt.until == pytest.approx(attempt.ended + 0.2, abs=0.002)
+        assert (third.end, third.message) == ("done", "")
+        # What lies between two attempts is waiting, and all of the time is accounted for.
+        for attempt in (second, third):
+            assert attempt.waiting is not None
+            assert attempt.waiting.seconds >= 0.199
+        kinds = [phase.kind for phase in found.phases if phase.seconds]
+        assert set(kinds) <= {"waiting", "running"}
+        spent = sum(phase.seconds for phase in found.phases)
+        assert spent == pytest.approx(history[-1]["when"] - history[0]["when"])
+    worker.signal("TERM")
+    assert worker.wait() == 0
 
 
 def test_some_exceptions_are_not_worth_a_retry(stage: Stage) -> None:

@@ -1,0 +1,101 @@
+-- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
+-- they nor their queue are lost; and begin anew with defaults when somebody wants them to.
+local Record, Events, Tags, History, Place, Dependencies, Job, Outcome, scope, key =
+  Qless.Record,
+  Qless.Events,
+  Qless.Tags,
+  Qless.History,
+  Qless.Place,
+  Qless.Dependencies,
+  Qless.Job,
+  Qless.Outcome,
+  Qless.scope,
+  Qless.key
+
+local Corrupt = {}
+Qless.Corrupt = Corrupt
+
+local call = redis.call
+
+local GROUP = 'corrupt-record'
+
+local ENDED = { failed = true, complete = true }
+
+-- Fails a job that has not ended, because of this field with this text. `place` is the queue in whose
+-- hands it was, if the caller knows that.
+function Corrupt.fail(jid, field, text, place)
+  local record = call('HMGET', key.job(jid), 'state', 'queue', 'worker', 'rare')
+  local was, queue, worker = record[1], record[2] or place or '', record[3] or ''
+  if ENDED[was] then
+    return
+  end
+  was = Record.read('state', was, 'waiting')
+  local message = Record.words(field, text or '')
+  scope.touched = true
+  Place.leave(jid, queue)
+  if place and place ~= queue then
+    Place.leave(jid, place)
+  end
+  Job.unhold(jid, worker)
+  if was == 'running' and worker ~= '' then
+    Events.lock_lost(jid, worker)
+  elseif was == 'depends' then
+    Dependencies.unlink_all(jid)
+  end
+  call('HSET', key.job(jid), 'queue', queue)
+  call('HDEL', key.job(jid), 'token', 'open')
+  History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
+  Outcome.write_failed(
+    { jid = jid, queue = queue, rare = record[4], state = was },
+    GROUP,
+    message,
+    math.floor(scope.now)
+  )
+  if Job.is_tracked(jid) then
+    Events.tracked('failed', jid)
+  end
+  Events.failed(jid, GROUP, message, worker)
+end
+
+-- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
+-- at all it fails. -> whether it was so
+function Corrupt.look_at_state(jid, state, queue)
+  if Record.is_state(state) or call('EXISTS', key.job(jid)) == 0 then
+    return false
+  end
+  Corrupt.fail(jid, 'state', state or '', queue)
+  return true
+end
+
+-- What takes the place of what cannot be read; of the others nothing does.
+local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
+
+local OTHERS = { 'beyond', 'first', 'unknown', 'cascade', 'at' }
+
+-- A failed job is to begin anew: puts defaults in the place of what cannot be read, in its record and
+-- in the one given, which Job.read has made.
+function Corrupt.mend(record)
+  local jid, mended = record.jid, {}
+  if record.rare then
+    for n, text in ipairs(call('HMGET', key.job(jid), unpack(OTHERS))) do
+      record[OTHERS[n]] = text or nil
+    end
+  end
+  for _, field in ipairs(Record.fields) do
+    if Record.is_bad(field, record[field]) then
+      mended[#mended + 1] = cjson.encode(field)
+      if field == 'tags' then
+        Tags.unindex_all(jid, record.tags)
+      end
+      record[field] = DEFAULTS[field]
+      if DEFAULTS[field] then
+        call('HSET', key.job(jid), field, DEFAULTS[field])
+      else
+        call('HDEL', key.job(jid), field)
+      end
+    end
+  end
+  if #mended > 0 then
+    History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
+  end
+end

@@ -1,0 +1,328 @@
+-- Reads the fields of records: jobs, recurring templates, schedules, workflows. Nothing here raises.
+-- A field that is not there has its default; so has one that cannot be read, and who must not go on
+-- with a default asks which it is.
+local Texts, Errors = Qless.Texts, Qless.Errors
+
+local Record = {}
+Qless.Record = Record
+
+local find, gsub, decode = string.find, string.gsub, cjson.decode
+local HUGE = math.huge
+
+local SHORT = 256 -- bytes: texts that come again and again are judged once
+local SHOWN = 60 -- bytes of a value in a message
+
+-- Judges short texts once for many calls. `judge` -> what is read, or false
+local function remembered(judge)
+  local known = Texts.remembered(judge)
+  return function(text)
+    if #text <= SHORT then
+      return known(text)
+    end
+    return judge(text)
+  end
+end
+
+local function decimal(text)
+  local number = tonumber(text)
+  if number and number == number and number < HUGE and number > -HUGE then
+    return number
+  end
+  return false
+end
+
+-- As clients read it as well: neither 0x10 nor blanks.
+local number = remembered(function(text)
+  return find(text, '^[-+]?[%d.][%d.eE+-]*$') and decimal(text)
+end)
+
+local MOST = 2 ^ 53 -- the largest whole number that commands take
+
+local whole = remembered(function(text)
+  local value = find(text, '^-?%d+$') and decimal(text)
+  return value and value <= MOST and value >= -MOST and value
+end)
+
+-- An interval: nothing goes on by steps of 0.
+local function above_zero(text)
+  local seconds = decimal(text)
+  return seconds and seconds > 0 and seconds
+end
+
+-- '' where there is none.
+local function decimal_or_none(text)
+  return text == '' and 0 or decimal(text)
+end
+
+local function table_of(text)
+  local fine, value = pcall(decode, text)
+  return fine and type(value) == 'table' and value or false
+end
+
+-- cjson writes an empty list and an empty object alike.
+local function is_list(value, kinds)
+  local count = #value
+  for k, item in pairs(value) do
+    if type(k) ~= 'number' or k > count or (kinds and not kinds[type(item)]) then
+      return false
+    end
+  end
+  return true
+end
+
+local NAMES = { string = true, number = true }
+
+-- Lists are made anew each time: their readers change them.
+local function list_of(kinds)
+  return function(text)
+    local value = table_of(text)
+    return value and is_list(value, kinds) and value
+  end
+end
+
+local function is_text(value)
+  return value == nil or type(value) == 'string'
+end
+
+local function failure(text)
+  local value = table_of(text)
+  local fine = value
+    and #value == 0
+    and is_text(value.group)
+    and is_text(value.message)
+    and (value.when == nil or type(value.when) == 'number')
+  return fine and value
+end
+
+local function object(text)
+  local value = table_of(text)
+  return value and #value == 0 and value
+end
+
+local function old_history(text)
+  local value = table_of(text)
+  if not value or not is_list(value, { table = true }) then
+    return false
+  end
+  for _, entry in ipairs(value) do
+    for _, when in ipairs({ 'put', 'popped', 'failed', 'done' }) do
+      if entry[when] ~= nil and not tonumber(entry[when]) then
+        return false
+      end
+    end
+    if not is_text(entry.q) or not is_text(entry.worker) or (entry.put and not entry.q) then
+      return false
+    end
+  end
+  return value
+end
+
+local function is_entry(value)
+  return type(value) == 'table'
+    and type(value[1]) == 'number'
+    and type(value[2]) == 'string'
+    and (value[3] == nil or type(value[3]) == 'table')
+end
+
+local function entries(text)
+  local value = table_of(text)
+  for _, entry in ipairs(value or {}) do
+    if not is_entry(entry) then
+      return false
+    end
+  end
+  return value and is_list(value) and value
+end
+
+local function unique(text)
+  return find(text, '^[se].') and text
+end
+
+local STATES = {
+  waiting = true,
+  running = true,
+  stalled = true,
+  scheduled = true,
+  depends = true,
+  failed = true,
+  complete = true,
+}
+
+local function state(text)
+  return STATES[text] and text
+end
+
+local names = list_of(NAMES)
+
+local are_tags = remembered(function(text)
+  return names(text) and true
+end)
+
+local is_object = remembered(function(text)
+  return object(text) and true
+end)
+
+-- How each field is read that is more than a text. -> what is read, or false
+local READ = {
+  state = state,
+  priority = number,
+  retries = whole,
+  remaining = whole,
+  crashes = whole,
+  token = whole,
+  time = decimal,
+  at = decimal,
+  expires = decimal_or_none,
+  deadline = decimal,
+  scheduled = decimal,
+  first = decimal,
+  unknown = decimal,
+  cascade = whole,
+  tags = names,
+  spawners = names,
+  beyond = names,
+  failure = failure,
+  context = object,
+  progress = list_of(),
+  history = old_history,
+  unique = unique,
+}
+
+-- What stands in the records of what recurs and of workflows, where it is another thing.
+local ELSEWHERE = {
+  interval = above_zero,
+  backlog = decimal,
+  count = whole,
+  last = decimal,
+  since = decimal,
+  meta = object,
+  entries = entries,
+}
+
+local function reader_of(field)
+  return READ[field] or ELSEWHERE[field]
+end
+
+-- The fields of a job's record that may be impossible to read.
+Record.fields = {}
+for field in pairs(READ) do
+  Record.fields[#Record.fields + 1] = field
+end
+table.sort(Record.fields)
+
+-- The value of a field whose text was read, or the default.
+function Record.read(field, text, default)
+  if not text then
+    return default
+  end
+  local value = reader_of(field)(text)
+  if value == false or value == nil then
+    return default
+  end
+  return value
+end
+
+-- Is there a text that cannot be read?
+function Record.is_bad(field, text)
+  local reader = type(text) == 'string' and reader_of(field)
+  return reader and not reader(text) or false
+end
+
+-- Is this the name of a state?
+function Record.is_state(text)
+  return STATES[text or ''] or false
+end
+
+-- May a job with these fields, without which nothing runs, be handed out? -> since when it has been
+-- ready (now, if the record does not say), or nil. All jobs come here: what is common was judged before.
+function Record.ready_time(retries, remaining, priority, tags, context, time, now)
+  if
+    retries
+    and whole(retries)
+    and remaining
+    and whole(remaining)
+    and priority
+    and number(priority)
+    and (not tags or are_tags(tags))
+    and (not context or is_object(context))
+  then
+    return not time and now or decimal(time) or nil
+  end
+end
+
+-- The text, or the default in its place.
+function Record.text(field, text, default)
+  if not text or Record.is_bad(field, text) then
+    return default
+  end
+  return text
+end
+
+-- The first of these fields that cannot be read. -> its name and its text, or nil
+function Record.first_bad(fields, texts)
+  for n = 1, #fields do
+    local text = texts[n]
+    if text and reader_of(fields[n]) and not reader_of(fields[n])(text) then
+      return fields[n], text
+    end
+  end
+end
+
+-- What can be shown to everybody of a value that is none.
+local function shorten(text)
+  local shown = gsub(text, '[^\32-\126]', '?')
+  return #shown > SHOWN and Errors.cut(shown, SHOWN) .. '...' or shown
+end
+
+-- What is said of a field that cannot be read.
+function Record.words(field, text)
+  return 'Its field ' .. field .. ' cannot be read: ' .. (text == '' and 'it is empty' or shorten(text))
+end
+
+-- An entry of a job's history as a list: when, what, more. One that cannot be read is shown as what it
+-- is. -> the entry, whether it cannot be read
+function Record.entry_of(text)
+  local triple = table_of(text)
+  if is_entry(triple) then
+    return triple, false
+  end
+  return { 0, 'unreadable', { text = shorten(text) } }, true
+end
+
+-- The texts of such entries, all of which can be read.
+function Record.entry_texts(texts)
+  for n, text in ipairs(texts) do
+    local entry, is_bad = Record.entry_of(text)
+    texts[n] = is_bad and cjson.encode(entry) or text
+  end
+  return texts
+end
+
+-- A number, or nil.
+function Record.number(text)
+  return text and decimal(text) or nil
+end
+
+local NEEDED = { 'queue', 'klass', 'data', 'priority', 'retries', 'tags' }
+local JUDGED = { 'priority', 'retries', 'tags', 'context', 'interval', 'backlog', 'count' }
+
+-- What of a schedule's record cannot be read and keeps it from putting jobs. -> its name and its text,
+-- or nil
+function Record.bad_schedule(record)
+  for _, field in ipairs(NEEDED) do
+    if not record[field] then
+      return field, ''
+    end
+  end
+  if not record.cron and not (record.interval and record.count) then
+    return record.interval and 'count' or 'interval', ''
+  end
+  for _, field in ipairs(JUDGED) do
+    if Record.is_bad(field, record[field]) then
+      return field, record[field]
+    end
+  end
+  if record.expires and not decimal(record.expires) then
+    return 'expires', record.expires
+  end
+end

@@ -1,0 +1,181 @@
+"""Empty names are refused, whoever calls; what a foreign script has made of one is gone on with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.lua.caller import Core
+from tests.lua.invariants import violations
+from tests.lua.keyed import Keyed, settlement
+from tests.lua.keyspace import digest, snapshot
+
+Call = tuple[Any, ...]
+
+ITEM = ("queue", "klass", "{}", 0, 0)
+FLOW = ("queue", "klass", "{}", 0, 1, "workflow", "flow")
+
+# Calls with one empty name each; the proof of who holds a job stands for its token or worker.
+PROOF = object()
+BOTH: list[Call] = [
+    ("put", "w", "", "new", "klass", "{}", 0),
+    ("put", "w", "queue", "", "klass", "{}", 0),
+    ("requeue", "w", "", "waiting", "klass", "{}", 0),
+    ("requeue", "w", "queue", "", "klass", "{}", 0),
+    ("pop", "", "w", 1),
+    ("pop", "queue", "", 1),
+    ("peek", "", 1),
+    ("complete", "", PROOF, "queue", "{}"),
+    ("complete", "run", "", "queue", "{}"),
+    ("complete", "run", PROOF, "", "{}"),
+    ("complete", "run", PROOF, "queue", "{}", "next", ""),
+    ("fail", "", PROOF, "group", "message"),
+    ("fail", "run", "", "group", "message"),
+    ("retry", "", "queue", PROOF),
+    ("retry", "run", "", PROOF),
+    ("retry", "run", "queue", ""),
+    ("heartbeat", "", PROOF),
+    ("heartbeat", "run", ""),
+    ("get", ""),
+    ("timeout", ""),
+    ("depends", "", "on", "waiting"),
+    ("priority", "", 5),
+    ("tag", "add", "", "tag"),
+    ("tag", "remove", "", "tag"),
+    ("track", "track", ""),
+    ("track", "untrack", ""),
+    ("unfail", "", "group"),
+    ("jobs", "running", ""),
+    ("queues", ""),
+    ("stats", "", 0),
+    ("workers", ""),
+    ("pause", "queue", ""),
+    ("length", ""),
+    ("log", "", "message"),
+    ("recur", "", "new", "klass", "{}", "interval", 60, 0),
+    ("recur", "queue", "", "klass", "{}", "interval", 60, 0),
+    ("recur.get", ""),
+    ("recur.update", "", "priority", 1),
+    ("recur.update", "cron", "queue", ""),
+    ("recur.tag", "", "tag"),
+    ("recur.untag", "", "tag"),
+    ("unrecur", ""),
+]  # fmt: skip
+WITHOUT_KEYS: list[Call] = [
+    ("put", "", "queue", "new", "klass", "{}", 0),
+    ("requeue", "", "queue", "waiting", "klass", "{}", 0),
+]
+WITH_KEYS: list[Call] = [
+    ("put.many", "w", "", *ITEM),
+    ("put.many", "w", "new", "", *ITEM[1:]),
+    ("spawn", "", "1", "w", "new", *ITEM),
+    ("spawn", "run", "1", "w", "", *ITEM),
+    ("spawn", "run", "1", "w", "new", "", *ITEM[1:]),
+    ("settle", "", 0, 1, 1, "queue"),
+    ("settle", "w", 0, 1, 1, ""),
+    ("settle", "w", 0, 1, 2, "queue", ""),
+    ("settle", "w", 1, *settlement("run", "1", "move", ""), 0, 0),
+    ("beat", "", "{}", 0),
+    ("release", "", "1"),
+    ("progress", "", "1", "[0.5]"),
+    ("seal", ""),
+    ("order", "", "quiet"),
+    ("stacks", "", "text"),
+    ("stacks", ""),
+    ("needs", ""),
+    ("offspring", ""),
+    ("result", ""),
+    ("job.view", "", 5, 5),
+    ("move.each", "", 0, "waiting"),
+    ("queue.pause", "why", "me", "queue", ""),
+    ("schedule.set", "", "queue", "klass", "{}", "interval", 60),
+    ("schedule.set", "new", "", "klass", "{}", "interval", 60),
+    ("schedule.update", "cron", "queue", ""),
+    ("schedule.due", "", 5),
+    ("schedules.in", "", 0, 5),
+    ("workflow.put", "flow", "w", "{}", "", *FLOW),
+    ("workflow.put", "flow", "w", "{}", "new", "", *FLOW[1:]),
+    ("workflow.stage", "flow", 60, "jobs", "", *FLOW),
+    ("minutes", "", 0, 5),
+]  # fmt: skip
+
+
+def scene(core: Core) -> None:
+    core.put("run")
+    core.pop(1, worker="w")
+    core.put("waiting", 2)
+    core.old("recur", 3, "queue", "cron", "klass", "{}", "interval", 60, 500)
+
+
+def name(call: Call) -> str:
+    return " ".join("-" if part is PROOF else str(part)[:9] for part in call)[:50]
+
+
+@pytest.mark.parametrize("call", [*BOTH, *WITHOUT_KEYS], ids=name)
+def test_without_keys_no_name_may_be_empty(core: Core, call: Call) -> None:
+    scene(core)
+    before = digest(core.server)
+    args = ["w" if part is PROOF else part for part in call[1:]]
+    text = core.error(call[0], 4, *args)
+    assert digest(core.server) == before
+    assert "must not be empty" in text or "does not exist" in text
+
+
+@pytest.mark.parametrize("call", [*BOTH, *WITH_KEYS], ids=name)
+def test_with_keys_no_name_may_be_empty(keyed: Keyed, call: Call) -> None:
+    scene(keyed.core)
+    before = digest(keyed.server)
+    args = ["1" if part is PROOF else part for part in call[1:]]
+    text = keyed.refusal(call[0], *args, now=4)
+    assert digest(keyed.server) == before
+    assert text.split()[0] in {"BADARG", "NOJOB", "LOCKLOST"}
+
+
+def test_with_keys_jobs_may_come_from_nobody(keyed: Keyed) -> None:
+    """Then whoever has the job is told that it is lost."""
+    keyed.put("jid", 0, worker="")
+    keyed.take(now=0)
+    with keyed.core.listening() as heard:
+        keyed.put("jid", 1, worker="")
+    assert ("w:worker", '{"jid":"jid","event":"lock_lost","worker":"worker"}') in heard
+
+
+def from_a_foreign_script(core: Core, place: str, score: float) -> None:
+    """A job in a queue without a name, as the original puts it."""
+    state = {"work": "waiting", "scheduled": "scheduled", "depends": "depends"}[place]
+    core.put("jid", 0)
+    core.server.hset("ql:j:jid", mapping={"queue": "", "state": state})
+    core.server.rename("ql:q:queue-work", f"ql:q:-{place}")
+    core.server.zadd(f"ql:q:-{place}", {"jid": score})
+    core.server.rename("ql:queues", "ql:old")
+    core.server.delete("ql:old")
+    core.server.zadd("ql:queues", {"": 0})
+
+
+@pytest.mark.parametrize("place", ["work", "scheduled"])
+def test_a_job_of_a_queue_without_a_name_moves(core: Core, place: str) -> None:
+    """It is in one place, not in two."""
+    from_a_foreign_script(core, place, 5)
+    core.put("jid", 1, queue="a")
+    assert not core.server.exists(f"ql:q:-{place}")
+    assert core.popped(10, queue="a") == ["jid"]
+    assert violations(snapshot(core.server)) == []
+
+
+def test_a_queue_without_a_name_can_be_cleared_away(core: Core) -> None:
+    from_a_foreign_script(core, "work", 5)
+    core.old("unpause", 1, "")
+    core.old("cancel", 1, "jid")
+    core.old("queue.forget", 1, "")
+    core.old("worker.deregister", 1, "")
+    assert core.server.keys("ql:*") == []
+
+
+def test_a_worker_by_pattern_drains_a_queue_without_a_name(keyed: Keyed) -> None:
+    from_a_foreign_script(keyed.core, "work", 5)
+    [job] = keyed.settle([], 5, ["*"], now=10).jobs
+    settled = keyed.settle([settlement("jid", job["token"], "complete")], now=11)
+    assert settled.refused == []
+    assert keyed.job("jid")["state"] == "complete"
+    assert keyed.violations() == []

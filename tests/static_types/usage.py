@@ -1,0 +1,109 @@
+"""What type checkers make of `@job`: mypy and pyright must both agree with this file.
+
+A comment that ignores an error is needed there: where there is none, checkers complain.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+from typing_extensions import assert_type
+
+from django_qless import job
+from django_qless.handle import JobHandle
+
+
+@job
+def add(a: int, *, b: int = 2) -> int:
+    return a + b
+
+
+@job("mail", retries=3, tags=["x"])
+async def double(a: int) -> int:
+    return 2 * a
+
+
+@job
+def anything(value: object, times: int) -> str:
+    return str(value) * times
+
+
+class Feed(models.Model):
+    class Meta:
+        app_label = "static_types"
+
+    def __str__(self) -> str:
+        return "feed"
+
+    @job
+    def refresh(self, n: int) -> str:
+        return str(n)
+
+    @job(timeout=5)
+    async def arefresh(self, n: int) -> str:
+        return str(n)
+
+    @classmethod
+    @job
+    def count(cls, n: int) -> int:
+        return n
+
+    @classmethod
+    @job("reports", cron="@daily")
+    async def acount(cls, n: int) -> int:
+        return n
+
+    @staticmethod
+    @job
+    def ping(n: int) -> bool:
+        return bool(n)
+
+
+class Podcast(Feed):
+    def __str__(self) -> str:
+        return "podcast"
+
+
+@job("first")
+class Steps:
+    @staticmethod
+    def first(running: Any) -> None: ...
+
+
+def functions() -> None:
+    assert_type(add(1), int)
+    assert_type(add.delay(1, b=3), JobHandle[int])
+    assert_type(add.using(priority=3, queue="bulk").delay(1).result(), int)
+    assert_type(add.enqueue_many([add.args(1)]), list[JobHandle[int]])
+    assert_type(anything.delay(1, 2), JobHandle[str])
+    add.delay("x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    add.delay()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    add.using(prioritty=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    add.using(retries="3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    job("mail", retriess=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+
+
+async def coroutines() -> None:
+    assert_type(await double(1), int)
+    assert_type(double.delay(1), JobHandle[int])
+    assert_type(await double.adelay(1), JobHandle[int])
+    assert_type(await (await double.using(delay=5).aenqueue(1)).aresult(), int)
+
+
+def methods(feed: Feed) -> None:
+    assert_type(feed.refresh(1), str)
+    assert_type(feed.refresh.delay(1), JobHandle[str])
+    assert_type(feed.arefresh.delay(1).result(), str)
+    assert_type(Feed.refresh.delay(feed, 1), JobHandle[str])
+    assert_type(Feed.count(1), int)
+    assert_type(Feed.count.delay(1), JobHandle[int])
+    assert_type(Feed.acount.delay(1).result(), int)
+    assert_type(Podcast.count.using(delay=5).delay(1), JobHandle[int])
+    assert_type(Feed.ping.delay(1), JobHandle[bool])
+    Feed.count.delay()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    feed.refresh.delay("1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def classes() -> None:
+    assert_type(Steps, type[Steps])

@@ -1,0 +1,81 @@
+"""What the statistics say of a worker: each run once, from its start on."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from django_qless.core import Client
+
+if TYPE_CHECKING:
+    from django_qless.core.commands.queues import DayStats
+    from tests.worker.stage import Stage
+
+JOBS, LONG = 200, 3
+
+
+def started(client: Client, began: float) -> int:
+    """Return how many runs were begun since then, as the minutes count them."""
+    minutes = client.minutes("q", int(began // 60), int(time.time() // 60))
+    return sum(minutes.started.values())
+
+
+def stats(client: Client, began: float) -> tuple[int, int]:
+    """Return how many waits and runs the days since then know."""
+    days: list[DayStats] = [
+        client.stats("q", day * 86400) for day in {began // 86400, time.time() // 86400}
+    ]
+    return sum(day.wait.count for day in days), sum(day.run.count for day in days)
+
+
+def test_each_run_is_counted_once_when_it_starts(stage: Stage) -> None:
+    """Also if all children but one are busy and hand back what they cannot run."""
+    began = float(stage.client.meta()["now"])
+    jids = stage.put_records(range(JOBS // 2), priority=2)
+    long = [
+        stage.put_hold(("hold", "ahold")[n % 2], f"long-{n}", priority=1)
+        for n in range(LONG)
+    ]
+    jids += stage.put_records(range(JOBS // 2, JOBS), priority=0)
+    stage.start(concurrency=LONG + 1)
+    for jid in jids:
+        stage.job_when(jid, "complete")
+    for n in range(LONG):
+        assert stage.run_of(f"long-{n}").is_open
+    assert started(stage.client, began) == JOBS
+    stage.latch().open()
+    for jid in long:
+        stage.job_when(jid, "complete")
+    assert len(stage.runs.all()) == JOBS + LONG
+    assert started(stage.client, began) == JOBS + LONG
+    assert stats(stage.client, began) == (JOBS + LONG, JOBS + LONG)
+
+
+def test_a_job_that_kills_its_process_counts_each_time(stage: Stage) -> None:
+    began = float(stage.client.meta()["now"])
+    jid = stage.put_run("die", "killer", "kill")
+    stage.start()
+    stage.job_when(jid, "failed")
+    runs = len(stage.runs.all())
+    assert runs > 1
+    assert started(stage.client, began) == runs
+    assert stats(stage.client, began) == (runs, 0)
+
+
+def test_the_wait_includes_the_time_in_hands(stage: Stage) -> None:
+    began = float(stage.client.meta()["now"])
+    jids = stage.put_records(range(60), seconds=0.001)
+    stage.run(concurrency=1)
+    held = [
+        entry.get("held", 0.0)
+        for jid in jids
+        for entry in stage.job(jid).history
+        if entry["what"] == "done"
+    ]
+    assert len(held) == 60
+    if (
+        stage.pool != "fork"
+    ):  # whose processes may take so long that it takes single jobs
+        assert max(held) >= 0.001, "some have waited for others of their batch"
+    wait = stage.client.stats("q", began).wait
+    assert wait.count * wait.mean >= sum(held)
