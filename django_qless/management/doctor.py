@@ -11,11 +11,12 @@ from django.core import checks
 from redis.exceptions import RedisError
 
 from django_qless import discovery
-from django_qless.core.exceptions import UnsupportedFormat
+from django_qless.core.exceptions import QlessError, UnsupportedFormat
 from django_qless.core.options import known
 from django_qless.declared import set_by_operators
 from django_qless.management.audit import audit
 from django_qless.management.words import counted, span
+from django_qless.schedules.declared import lost_by_server
 from django_qless.selection import Selection
 from django_qless.tasks import catalogue
 from django_qless.worker.preflight import server_info, warnings
@@ -48,19 +49,26 @@ class Finding(NamedTuple):
 
 
 def examine(alias: str, client: Client, *, audited: bool = True) -> Iterator[Finding]:
-    """Yield what there is to say of an alias. Raises what the server's absence raises."""
+    """Yield what there is to say of an alias. That its server cannot be asked is one
+    finding; what was found before stays."""
     yield from _settings()
     try:
-        stored = client.meta()
+        yield from _namespace(alias, client, audited=audited)
     except UnsupportedFormat as error:
         yield Finding(PROBLEM, "format", str(error))
-        return  # Nothing else can be asked for.
+    except QlessError as error:
+        yield Finding(PROBLEM, "server", str(error))
+
+
+def _namespace(alias: str, client: Client, *, audited: bool) -> Iterator[Finding]:
+    stored = client.meta()
     yield Finding(FINE, "format", f"the namespace has format {stored.get('format', 1)}")
     info = server_info(client)
     yield from _server(client, info)
     yield from _clock(client)
     yield from _libraries(client)
     yield from _config(alias)
+    yield from _declared(alias)
     yield from _results(client)
     yield from _workers(client)
     yield from _names(alias, client)
@@ -159,6 +167,18 @@ def _config(alias: str) -> Iterator[Finding]:
             "config",
             f"{option} was set by hand: `qless_config reset {option}` returns to what "
             "the settings say",
+        )
+
+
+def _declared(alias: str) -> Iterator[Finding]:
+    lost = lost_by_server(alias)
+    if lost:
+        yield Finding(
+            PROBLEM,
+            "declared",
+            f"the server has none of the {' and none of the '.join(lost)} that this "
+            "project declares: it has lost its data, or no worker has run yet. A worker "
+            "that runs applies them within a minute, one that starts at once",
         )
 
 

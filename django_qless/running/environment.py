@@ -30,7 +30,7 @@ from django_qless.running.calls import Call, is_async, prepared, type_of, withou
 from django_qless.running.job_threads import JobThreads
 from django_qless.running.middleware import Chains
 from django_qless.running.tidiness import after_job, before_job, leave_thread
-from django_qless.schedules.declared import AGAIN, apply_at_start, is_forgotten
+from django_qless.schedules.declared import AGAIN, apply_at_start, lost_by_server
 from django_qless.schedules.row_endings import listen_to_all
 from django_qless.tasks import catalogue
 from django_qless.tasks import running as tasks
@@ -88,7 +88,7 @@ class DjangoEnvironment:
 
     def look_after_declared(self) -> None:
         """Bring what is declared to a server that has lost its data."""
-        if self._is_declared and is_forgotten(self.alias):
+        if self._is_declared and lost_by_server(self.alias):
             logger.warning(
                 "the server has lost what this project declares: it is applied again"
             )
@@ -273,7 +273,7 @@ class DjangoEnvironment:
 
     def _has_declared(self) -> bool:
         try:
-            return not is_forgotten(self.alias)
+            return not lost_by_server(self.alias)
         except Exception:
             logger.exception("it is not known whether all that is declared was applied")
             return False

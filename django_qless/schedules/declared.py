@@ -220,15 +220,18 @@ def digest_of(wanted: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def is_forgotten(alias: str) -> bool:
-    """Return whether the server has lost what this project had applied to it.
+def lost_by_server(alias: str) -> list[str]:
+    """Return what the project declares and the server has nothing of, in words.
 
-    So it is when it comes back without its data. Two short calls at most.
+    So it is when the server comes back without its data, and until the first worker has
+    applied it. Two short calls at most.
     """
-    client = connections[alias]
+    client, lost = connections[alias], []
     if declared_on(alias) and not client.schedule_marks().get(project_name(alias)):
-        return True
-    return bool(conf.alias(alias).declared) and not client.config_get(MARKER)
+        lost.append("recurring jobs")
+    if conf.alias(alias).declared and not client.config_get(MARKER):
+        lost.append("options")
+    return lost
 
 
 def owner_name(alias: str) -> str:

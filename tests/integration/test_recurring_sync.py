@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
 import time
 from threading import Barrier, Thread
 
 import pytest
+from django.conf import settings
 from django.core.management import call_command
 from django.test import override_settings
 
@@ -485,3 +487,24 @@ def test_a_schedule_that_is_not_there(qless) -> None:
         recurring["nobody"]
     assert recurring.get("nobody") is None
     assert "nobody" not in recurring
+
+
+def test_the_doctor_says_what_a_server_that_lost_its_data_lacks(qless) -> None:
+    def said() -> list[str]:
+        output = io.StringIO()
+        with contextlib.suppress(SystemExit):
+            call_command("qless_doctor", "--no-audit", stdout=output)
+        return [line for line in output.getvalue().splitlines() if "declare" in line]
+
+    aliases = {**settings.QLESS}
+    aliases["default"] = {**aliases["default"], "CONFIG": {"heartbeat": 30}}
+    with override_settings(QLESS=aliases), declaring() as declare:
+        declare(ECHO, every=60)
+        DjangoEnvironment().at_start()
+        assert said() == []
+        connections["default"].redis.flushall()
+        [line] = said()
+        assert line.startswith("PROBLEM declared")
+        assert "none of the recurring jobs and none of the options" in line
+        DjangoEnvironment().at_start()
+        assert said() == []

@@ -390,12 +390,50 @@ class TestStatus:
             "q200": 1,
         }
 
-    def test_without_a_server_it_says_so(self, tmp_path: Path) -> None:
-        project = Project(LOCATION=f"unix://{tmp_path}/nowhere.sock")
-        code, _, errors = project.manage("qless_status")
-        assert code == 1
-        assert "nowhere.sock" in errors
-        assert "Traceback" not in errors
+
+class TestWithoutAServer:
+    """Of two aliases one is up; what is asked of the other one is a PROBLEM."""
+
+    @pytest.fixture
+    def halved(self, server: Server, tmp_path: Path) -> Project:
+        (tmp_path / "halved_settings.py").write_text(
+            "from tests.worker.settings import *\n"
+            f"QLESS = {{'default': {{'LOCATION': 'unix://{tmp_path}/nowhere.sock',"
+            "                        'PATIENCE': 0.1},"
+            f"         'up': {{'LOCATION': {server.url!r}}}}}\n"
+        )
+        return Project(
+            DJANGO_SETTINGS_MODULE="halved_settings",
+            PYTHONPATH=f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}",
+        )
+
+    def test_the_doctor_says_all_else_that_it_knows(self, halved: Project) -> None:
+        code, output, errors = halved.manage("qless_doctor")
+        assert (code, errors) == (1, "")
+        first, last = output.splitlines()
+        assert first.split()[:2] == ["fine", "settings"]
+        assert last.split()[:2] == ["PROBLEM", "server"]
+        assert "nowhere.sock" in last and "nothing was sent" in last
+        code, output, errors = halved.manage("qless_doctor", "--clean", "--json")
+        assert (code, errors) == (1, "")
+        assert [each["level"] for each in json.loads(output)] == ["fine", "PROBLEM"]
+
+    def test_the_status_is_a_problem(self, halved: Project) -> None:
+        code, output, errors = halved.manage("qless_status")
+        assert (code, output) == (1, "")
+        assert errors.startswith("PROBLEM default: ")
+        assert "nowhere.sock" in errors and "Traceback" not in errors
+        code, output, errors = halved.manage("qless_status", "--json")
+        assert (code, errors) == (1, "")
+        assert "nowhere.sock" in json.loads(output)["problem"]
+
+    def test_of_the_other_alias_all_can_be_asked(self, halved: Project) -> None:
+        code, output, _ = halved.manage("qless_status", "--alias", "up")
+        assert (code, "no queues" in output) == (0, True)
+        code, output, errors = halved.manage("qless_doctor", "--alias", "up")
+        assert errors == ""
+        assert "nowhere.sock" not in output
+        assert "fine    records" in output
 
 
 class TestEmbedded:
