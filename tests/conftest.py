@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -68,6 +69,34 @@ def each_redis_client(each_server: Server) -> Iterator[redis.Redis]:
     client = each_server.client()
     yield client
     client.close()
+
+
+class Crier:
+    """Names what failed when it fails: the end is many minutes away."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self.terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            words = f"FAILED: {report.nodeid} ({report.when})"
+            self.terminal.ensure_newline()
+            self.terminal.write_line(words, red=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Let Ctrl-C be heard even if a script runs the tests in the background.
+
+    What a shell without job control starts with "&" ignores SIGINT, and so would every
+    worker that a test starts and interrupts.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # The processes of pytest-xdist have no terminal; the one that starts them has.
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:
+        config.pluginmanager.register(Crier(terminal))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

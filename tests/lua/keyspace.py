@@ -8,6 +8,10 @@ import redis
 
 Snapshot = dict[str, tuple[str, Any, int]]
 
+# What TYPE and PEXPIRETIME say of a key whose time ran out since it was listed.
+GONE = "none"
+EXPIRED = -2
+
 
 def snapshot(server: redis.Redis) -> Snapshot:
     """Return every key with its type, its content and when it expires (-1: never).
@@ -19,14 +23,18 @@ def snapshot(server: redis.Redis) -> Snapshot:
     pipe = server.pipeline(transaction=False)
     for name in names:
         pipe.type(name)
-    types = pipe.execute()
-    for name, kind in zip(names, types, strict=True):
+    types = dict(zip(names, pipe.execute(), strict=True))
+    kinds = {name: kind for name, kind in types.items() if kind != GONE}
+    for name, kind in kinds.items():
         READERS[kind](pipe, name)
         pipe.execute_command("PEXPIRETIME", name)
     replies = pipe.execute()
     return {
-        name: (kind, comparable(kind, replies[2 * i]), replies[2 * i + 1])
-        for i, (name, kind) in enumerate(zip(names, types, strict=True))
+        name: (kind, comparable(kind, content), expiry)
+        for (name, kind), content, expiry in zip(
+            kinds.items(), replies[::2], replies[1::2], strict=True
+        )
+        if expiry != EXPIRED
     }
 
 
@@ -70,7 +78,8 @@ def dumped(server: redis.Redis) -> dict[str, str]:
     pipe = server.pipeline(transaction=False)
     for name in names:
         pipe.dump(name)
-    return dict(zip(names, pipe.execute(), strict=True))
+    dumps = zip(names, pipe.execute(), strict=True)
+    return {name: dump for name, dump in dumps if dump is not None}
 
 
 def restore(server: redis.Redis, dumps: dict[str, str]) -> None:
