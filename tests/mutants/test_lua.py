@@ -12,11 +12,11 @@ from tests.mutants.drawing import draw
 from tests.mutants.lua import Lua
 from tests.mutants.reach import numbered
 from tests.mutants.tree import ROOT, copied
+from tests.servers import Server
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
-
-    from tests.servers import Server
 
 LUA = Lua()
 
@@ -95,17 +95,24 @@ def test_what_no_lua_is_does_not_compile() -> None:
     assert not LUA.compiles(b"x = = 1")
 
 
-def test_a_watched_tree_tells_what_was_reached(server: Server) -> None:
+@pytest.fixture
+def own_server() -> Iterator[Server]:
+    """A server where no other test has left a library, and none finds these."""
+    with Server("valkey") as server:
+        yield server
+
+
+def test_a_watched_tree_tells_what_was_reached(own_server: Server) -> None:
     statements = numbered(LUA)
     with copied() as tree:
         LUA.watch(tree, statements)
         library = Library(tree / "django_qless" / "core" / "qless.lua")
-    client = server.client(decode_responses=True)
+    client = own_server.client(decode_responses=True)
     library.load(client, "function")
     core = Core(client, "function", library)
 
     def reached() -> set[str]:
-        numbers = set(LUA.reached(server.client()))
+        numbers = set(LUA.reached(own_server.client()))
         return {
             module
             for module, known in statements.items()
