@@ -79,8 +79,21 @@ def run(*command: str, name: str) -> bool:
     return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
 
 
+#: What all tests and checks take, in minutes of one processor.
+MINUTES = 20
+
+
+def say_how_long() -> None:
+    """Print about how long everything takes here."""
+    processors = os.cpu_count() or 1
+    print(f"This takes about {-(-MINUTES // processors)} minutes on {processors} CPUs.")
+    print("A part: make test ARGS='tests/lua -k pop'")
+
+
 def run_tests(arguments: list[str]) -> bool:
     """Run pytest on all processors."""
+    if not arguments:
+        say_how_long()
     pytest = [sys.executable, "-m", "pytest", *processes.options()]
     return run(*pytest, "--quiet", *arguments, name="pytest")
 
