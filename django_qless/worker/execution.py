@@ -7,17 +7,18 @@ import json
 import logging
 import math
 import os
+import time
+import traceback
 from typing import TYPE_CHECKING, NamedTuple
 
 from django_qless.core import Reserved, Settlement
 from django_qless.current import CurrentJob
 from django_qless.exceptions import Fail, JobLost, JobTimeout, Retry, ShuttingDown
 from django_qless.options.backoff import USUAL
-from django_qless.worker import failures
+from django_qless.worker import failures, telling
 from django_qless.worker.backoff import delay_after
 from django_qless.worker.retrying import is_worth_it
 from django_qless.worker.sandbox import Sandboxes
-from django_qless.worker.telling import is_final
 
 if TYPE_CHECKING:
     from django_qless.core import Client
@@ -74,14 +75,14 @@ class Execution:
     def perform(self, reserved: Reserved) -> Settlement:
         """Run the job and return how it is to be settled. Raises nothing."""
         environment, process = self.environment, os.getpid()
-        current = self.current(reserved)
+        began, current = time.monotonic(), self.current(reserved)
         job_type: JobType | None = None
         result: object = None
         error: BaseException | None = None
         try:
             job_type = environment.resolve(reserved.klass)
             if job_type is None:
-                return settled(reserved, "unknown", UNKNOWN_PATIENCE)
+                return self.unknown(reserved)
             if environment.hears("started"):
                 environment.announce("started", current)
             result = environment.run(job_type, reserved, current)
@@ -89,10 +90,12 @@ class Execution:
         except BaseException as raised:  # noqa: BLE001  whatever the job raises is its end
             error = raised
             outcome = self.raised(reserved, raised)
+        seconds = time.monotonic() - began
+        if process != os.getpid():
+            return outcome  # the job has forked, and this is the copy
+        self.tell(reserved, outcome, seconds, error)
         what = announced(reserved, outcome)
         if self.sandboxes.in_use or environment.hears(what):
-            if process != os.getpid():
-                return outcome  # the job has forked, and this is the copy
             self.sandboxes.remove(reserved)
             if environment.hears(what):
                 details = details_of(what, outcome, result, error)
@@ -103,14 +106,14 @@ class Execution:
     async def aperform(self, reserved: Reserved) -> Settlement:
         """Do the same in a running event loop, which goes on meanwhile."""
         environment, process = self.environment, os.getpid()
-        current = self.current(reserved)
+        began, current = time.monotonic(), self.current(reserved)
         job_type: JobType | None = None
         result: object = None
         error: BaseException | None = None
         try:
             job_type = environment.resolve(reserved.klass)
             if job_type is None:
-                return settled(reserved, "unknown", UNKNOWN_PATIENCE)
+                return self.unknown(reserved)
             if environment.hears("started"):
                 await environment.aannounce("started", current)
             result = await environment.arun(job_type, reserved, current)
@@ -118,10 +121,12 @@ class Execution:
         except BaseException as raised:  # noqa: BLE001  whatever the job raises is its end
             error = raised
             outcome = self.raised(reserved, raised)
+        seconds = time.monotonic() - began
+        if process != os.getpid():
+            return outcome
+        self.tell(reserved, outcome, seconds, error)
         what = announced(reserved, outcome)
         if self.sandboxes.in_use or environment.hears(what):
-            if process != os.getpid():
-                return outcome
             if reserved.token in self.sandboxes.in_use:
                 await asyncio.to_thread(self.sandboxes.remove, reserved)
             if environment.hears(what):
@@ -129,6 +134,39 @@ class Execution:
                 await environment.aannounce(what, current, **details)
         error = None
         return outcome
+
+    def unknown(self, reserved: Reserved) -> Settlement:
+        """Settle a job that was not run, for its name is unknown here."""
+        outcome = settled(reserved, "unknown", UNKNOWN_PATIENCE)
+        self.tell(reserved, outcome, 0.0)
+        return outcome
+
+    def tell(
+        self,
+        reserved: Reserved,
+        outcome: Settlement,
+        seconds: float,
+        error: BaseException | None = None,
+    ) -> None:
+        """Log how a run ended after so many seconds. Raises nothing.
+
+        Here, where the exception is: its traceback goes into the log.
+        """
+        try:
+            if telling.is_told(outcome):
+                hides = error is not None and self.hides(reserved)
+                telling.tell(reserved, outcome, seconds, error, hides=hides)
+        except Exception:  # noqa: BLE001  a handler of the project's own
+            # It must not cost the job its end, and to log it would raise again.
+            traceback.print_exc()
+
+    def hides(self, reserved: Reserved) -> bool:
+        """Return whether the job has, or may have, values that are not to be seen."""
+        try:
+            job_type = self.environment.resolve(reserved.klass)
+        except Exception:  # noqa: BLE001  that is what the job failed of
+            return True
+        return job_type is None or bool(job_type.options.sensitive)
 
     def limit(self, reserved: Reserved) -> tuple[float, float]:
         """Return the seconds after which the job's process is to be killed, 0 for never.
@@ -147,7 +185,7 @@ class Execution:
         if hard is None:
             return NO_LIMIT
         overrun = JobTimeout(hard)
-        if not self.may_retry(reserved, overrun):
+        if reserved.remaining < 1 or not self.may_retry(reserved, overrun):
             return hard, NO_RETRY
         return hard, self.backoff(reserved, overrun)
 
@@ -298,7 +336,9 @@ def is_delay(value: object) -> bool:
 def announced(reserved: Reserved, outcome: Settlement) -> str:
     """Return what is announced of a run with this outcome, "" for nothing."""
     what = ANNOUNCED.get(outcome.verb, "")
-    return "failed" if what == "retried" and is_final(reserved, outcome) else what
+    return (
+        "failed" if what == "retried" and telling.is_final(reserved, outcome) else what
+    )
 
 
 def details_of(

@@ -19,6 +19,7 @@ REFUSED = "settlement-refused"
 TIMEOUT = "timeout"
 
 MOST_BYTES = 64 * 1024
+MOST_IN_LINE = 1000
 CUT = "[the beginning is left out]\n"
 
 
@@ -48,6 +49,16 @@ def wish_of(wish: Fail | Retry) -> str:
     if wish.__cause__ is not None:
         said = f"{said}\n\n{message_of(wish.__cause__)}"
     return fitting(said)
+
+
+def line_of(error: BaseException) -> str:
+    """Return the exception in one line, cut to fit: its class, and what it says."""
+    try:
+        said = str(error)
+    except Exception as trouble:  # noqa: BLE001  a hostile __str__
+        said = f"cannot be shown: {type(trouble).__name__}"
+    line = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return line if len(line) <= MOST_IN_LINE else f"{line[:MOST_IN_LINE]}…"
 
 
 def own_code(trace: TracebackType | None) -> TracebackType | None:

@@ -4,15 +4,19 @@
 
 A handler that writes JSON finds the same in two attributes of the record: `action`, the
 words in front ("done"), and `fields`, a dict of what follows. The fields are named alike
-in all events: worker, queue, jid, klass, pid, seconds.
+in all events: worker, queue, jid, klass, pid, seconds. A job that failed for good has its
+exception in the record's `exc_info`.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+from types import TracebackType
 
 logger = logging.getLogger("django_qless.worker")
+
+Raised = tuple[type[BaseException], BaseException, TracebackType | None]
 
 CALLS = 5
 """A level below DEBUG: each call to the server."""
@@ -36,12 +40,24 @@ def hears(level: int) -> bool:
 
 def event(level: int, action: str, **fields: object) -> None:
     """Log what happened: `action` and the fields, in the text and as attributes."""
+    write(level, action, fields)
+
+
+def write(
+    level: int,
+    action: str,
+    fields: dict[str, object],
+    *,
+    raised: Raised | None = None,
+    below: str = "",
+) -> None:
+    """Log an event; `raised` goes into the record's `exc_info`, `below` under the line."""
     if logger.isEnabledFor(level):
         fields = _common | fields
         told = " ".join(f"{name}={_shown(value)}" for name, value in fields.items())
-        logger.log(
-            level, "%s %s", action, told, extra={"action": action, "fields": fields}
-        )
+        extra = {"action": action, "fields": fields}
+        rest = f"\n{below.rstrip()}" if below else ""
+        logger.log(level, "%s %s%s", action, told, rest, exc_info=raised, extra=extra)
 
 
 def show(verbosity: int) -> None:

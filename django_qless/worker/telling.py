@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from django_qless.worker.log import event
+from django_qless.worker import failures
+from django_qless.worker.log import event, hears, write
 
 if TYPE_CHECKING:
     from django_qless.core import Reserved, Settlement
@@ -15,7 +16,7 @@ TOLD = {
     "complete": (logging.DEBUG, "done"),
     "move": (logging.DEBUG, "moved"),
     "retry": (logging.WARNING, "failed, to be tried again"),
-    "fail": (logging.WARNING, "failed"),
+    "fail": (logging.ERROR, "failed"),
     "release": (logging.INFO, "handed back"),
     "unknown": (logging.WARNING, "unknown job name"),
 }
@@ -46,10 +47,39 @@ def outcome_word(
     return level, word, fields
 
 
-def tell(reserved: Reserved, settlement: Settlement, seconds: float) -> None:
-    """Log how a job ended after so many seconds, in one line."""
+def is_told(settlement: Settlement) -> bool:
+    """Return whether the end of a run is logged: a job that is done only in DEBUG."""
+    return settlement.verb != "complete" or hears(logging.DEBUG)
+
+
+def tell(
+    reserved: Reserved,
+    settlement: Settlement,
+    seconds: float,
+    error: BaseException | None = None,
+    *,
+    hides: bool = False,
+) -> None:
+    """Log how a job ended after so many seconds, and what it raised, if it failed.
+
+    A failure for good has the exception with its traceback. With `hides` that is text
+    only: its frames hold the arguments, and Sentry and mails to admins show variables.
+    """
     level, word, fields = outcome_word(reserved, settlement)
-    event(level, word, **fields, seconds=f"{seconds:.6f}")
+    fields["seconds"] = f"{seconds:.6f}"
+    if error is None or "group" not in fields:
+        write(level, word, fields)
+        return
+    fields["error"] = failures.line_of(error)
+    if level < logging.ERROR:
+        write(level, word, fields)
+    elif hides:
+        write(level, word, fields, below=str(settlement.args[-1]))
+    else:
+        # The first frame is the execution's own.
+        trace = error.__traceback__ and error.__traceback__.tb_next
+        raised = type(error), error, failures.own_code(trace)
+        write(level, word, fields, raised=raised)
 
 
 def is_final(reserved: Reserved, settlement: Settlement) -> bool:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from django.views.debug import ExceptionReporter
 
 from django_qless import batch, job, workflow
 from django_qless.exceptions import InvalidOption
@@ -242,6 +243,18 @@ class TestCommands:
     def test_nothing_is_changed_in_what_may_be_shown(self, qless) -> None:
         handle = secret.open_one.delay("a")
         assert data("qless_jobs", "show", handle.jid)["data"] == handle.data
+
+
+class TestLog:
+    def test_nobody_finds_it_behind_a_failure(self, qless, each_work, caplog) -> None:
+        """Not in the line, nor in the variables of the exception's frames."""
+        secret.turn_away.delay("ann", SECRET)
+        assert each_work() == 1
+        [record] = [r for r in caplog.records if r.name == "django_qless.worker"]
+        assert record.levelname == "ERROR"
+        assert "PermissionError: ann may not" in record.getMessage()
+        report = ExceptionReporter(None, *(record.exc_info or (None, None, None)))
+        assert SECRET not in report.get_traceback_html() + caplog.text
 
 
 class TestSchedules:

@@ -148,6 +148,20 @@ async def afall(path: str, name: str) -> None:
         raise LookupError("nothing there")
 
 
+@job(sensitive=True)
+def fall_secretly(path: str, name: str) -> None:
+    """Fail, and hide the arguments."""
+    with recorded(path, name):
+        raise LookupError("nothing there")
+
+
+@job(sensitive=True)
+async def afall_secretly(path: str, name: str) -> None:
+    with recorded(path, name):
+        await asyncio.sleep(0)
+        raise LookupError("nothing there")
+
+
 @job(backoff=0.2)
 def stumble(path: str, name: str) -> None:
     """Fail twice, and then do not."""

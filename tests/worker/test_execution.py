@@ -170,13 +170,16 @@ class TestOutcomes:
         assert isinstance(group, str)
         assert isinstance(message, str)
 
-    def test_an_environment_that_fails(self, outcome_of: Any, monkeypatch: Any) -> None:
+    def test_an_environment_that_fails(
+        self, outcome_of: Any, monkeypatch: Any, caplog: Any
+    ) -> None:
         def fail(self: object, klass: str) -> None:
             raise ImportError("half deployed")
 
         monkeypatch.setattr(PlainEnvironment, "resolve", fail)
         outcome = outcome_of(lambda: 1)
         assert (outcome.verb, outcome.args[1]) == ("retry", "ImportError")
+        assert 'error="ImportError: half deployed"' in caplog.text
 
     def test_the_exception_is_not_kept(self, outcome_of: Any) -> None:
         """Its traceback holds all that the job had in its hands."""
@@ -208,8 +211,8 @@ class TestTelling:
                 *("retry", (5, "g", "m"), 1, "WARNING", "failed, to be tried again"),
                 {"group": "g", "delay": 5},
             ),
-            ("retry", (5, "g", "m"), 0, "WARNING", "failed", {"group": "g"}),
-            ("fail", ("g", "m"), 3, "WARNING", "failed", {"group": "g"}),
+            ("retry", (5, "g", "m"), 0, "ERROR", "failed", {"group": "g"}),
+            ("fail", ("g", "m"), 3, "ERROR", "failed", {"group": "g"}),
             ("release", (0,), 3, "INFO", "handed back", {}),
             ("unknown", (600,), 3, "WARNING", "unknown job name", {}),
         ],
@@ -241,6 +244,72 @@ class TestTelling:
         assert "done" in caplog.text
         assert "jid=jid" in caplog.text
         assert "seconds=0.25" in caplog.text
+
+    def test_a_failure_leaves_its_traceback(self, outcome_of: Any, caplog: Any) -> None:
+        outcome_of(raising(KeyError("k")), remaining=0)
+        [record] = caplog.records
+        assert record.levelname == "ERROR"
+        line = record.getMessage()
+        assert line.startswith("failed ")
+        assert "queue=q jid=jid klass=it group=KeyError" in line
+        assert """error="KeyError: 'k'\"""" in line
+        assert "\n" not in line
+        assert record.fields["jid"] == "jid"
+        kind, error, trace = record.exc_info
+        assert (kind, error.args) == (KeyError, ("k",))
+        # It begins with the job's own code, as it does in the admin.
+        code = trace.tb_frame.f_code.co_name
+        assert code in ("function", "as_coroutine")
+
+    def test_a_retry_is_told_in_a_line(self, outcome_of: Any, caplog: Any) -> None:
+        outcome_of(raising(ValueError("two\nlines")))
+        [record] = caplog.records
+        assert (record.levelname, record.exc_info) == ("WARNING", None)
+        assert record.getMessage().startswith("failed, to be tried again ")
+        assert r'error="ValueError: two\nlines"' in record.getMessage()
+        assert record.fields["delay"] == 5
+
+    @pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
+    def test_a_job_that_is_done_is_told_in_debug(
+        self, outcome_of: Any, caplog: Any, level: int
+    ) -> None:
+        with caplog.at_level(level, "django_qless.worker"):
+            outcome_of(lambda: 1)
+        told = [record.getMessage().split()[0] for record in caplog.records]
+        assert told == (["done"] if level == logging.DEBUG else [])
+
+    def test_no_handler_sees_what_is_sensitive(
+        self, outcome_of: Any, caplog: Any
+    ) -> None:
+        def function() -> None:
+            password = "hunter2"
+            raise KeyError(len(password))
+
+        outcome_of(function, Options(sensitive=True), remaining=0)
+        [record] = caplog.records
+        # Sentry and mails to admins show the variables of an exception's frames.
+        assert (record.levelname, record.exc_info) == ("ERROR", None)
+        assert "raise KeyError(len(password))" in record.getMessage()
+        assert "hunter2" not in caplog.text
+
+    @pytest.mark.parametrize("error", [Hostile(), HostileFail("g")])
+    def test_a_hostile_exception_is_told(
+        self, outcome_of: Any, caplog: Any, error: Exception
+    ) -> None:
+        outcome_of(raising(error), remaining=0)
+        [record] = caplog.records
+        assert "cannot be shown: RuntimeError" in record.getMessage()
+
+    def test_a_handler_that_fails_costs_no_job_its_end(
+        self, outcome_of: Any, monkeypatch: Any, capsys: Any
+    ) -> None:
+        def fail(*args: Any, **fields: Any) -> None:
+            raise OSError("the collector is away")
+
+        monkeypatch.setattr(logging.Logger, "callHandlers", fail)
+        outcome = outcome_of(raising(KeyError("k")), remaining=0)
+        assert outcome.verb == "retry"
+        assert "the collector is away" in capsys.readouterr().err
 
     def test_a_hard_timeout(self) -> None:
         assert "hard timeout of 1.5 s" in overrun(1.5)

@@ -15,7 +15,7 @@ from django_qless.exceptions import ShuttingDown
 from django_qless.worker import telling
 from django_qless.worker.execution import Execution
 from django_qless.worker.interrupt import interrupt
-from django_qless.worker.log import event, hears
+from django_qless.worker.log import event
 from django_qless.worker.pools import board as boards
 from django_qless.worker.pools.batch import Batch, WatchedBatch, with_held
 from django_qless.worker.pools.exchange import Exchange
@@ -182,7 +182,6 @@ class Child:
         words, waiting = board.words, batch.waiting
         perform, limit, holds = self.perform, self.limit, self.exchange.term.holds
         keep = batch.outcomes.append
-        chatty = hears(logging.DEBUG)
         if title.wanted:
             self.show_title()
         ran = 0
@@ -215,9 +214,7 @@ class Child:
             outcome = with_held(outcome, now - received)
             keep((slot, outcome, job))
             ran += 1
-            then, now = now, time.monotonic()
-            if chatty or outcome.verb != "complete":
-                self.tell(job, outcome, now - then)
+            now = time.monotonic()
         batch.done()
         self.pace.learn(ran, now - began)
 
@@ -226,10 +223,6 @@ class Child:
         taken = self.exchange.taken
         job = taken[0][1] if len(taken) == 1 and self.pace.is_slow else None
         title(f"running {job.klass} {job.jid}" if job else "running")
-
-    def tell(self, job: Reserved, outcome: Settlement, seconds: float) -> None:
-        """Log how a job ended."""
-        telling.tell(job, outcome, seconds)
 
     def announce(self) -> None:
         """Announce ends of runs of which nobody has heard.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 from django_qless.worker.pools import board as boards
@@ -62,6 +63,8 @@ class Coroutines:
             raise
         except BaseException as error:  # noqa: BLE001  the job has cancelled its own task
             outcome = crew.execution.raised(item.job, error)
+            seconds = time.monotonic() - began
+            crew.execution.tell(item.job, outcome, seconds, error)
         crew.end(item, outcome, began)
         self.ended()
 

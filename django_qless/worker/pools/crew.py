@@ -19,14 +19,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from django_qless.worker.execution import Execution
-from django_qless.worker.log import event, hears
+from django_qless.worker.log import event
 from django_qless.worker.pools import board as boards
 from django_qless.worker.pools.crew_appetite import Appetite
 from django_qless.worker.pools.crew_orders import Orders
 from django_qless.worker.pools.crew_post import Post
 from django_qless.worker.pools.crew_stock import Stock
 from django_qless.worker.pools.recycling import Recycling
-from django_qless.worker.telling import tell, tell_of_lapse
+from django_qless.worker.telling import tell_of_lapse
 from django_qless.worker.titles import title
 
 if TYPE_CHECKING:
@@ -105,7 +105,6 @@ class Crew:
         self.failure: BaseException | None = None
         self.troubles = 0
         self.is_copy = False
-        self.chatty = hears(logging.DEBUG)
 
     async def work(self) -> None:
         """Work until told to stop; return when everything is settled."""
@@ -348,9 +347,7 @@ class Crew:
         if self.is_copy:
             os._exit(0)
         stock = self.stock
-        seconds = stock.end(item, settlement, began)
-        if self.chatty or settlement.verb != "complete":
-            tell(item.job, settlement, seconds)
+        stock.end(item, settlement, began)
         if len(stock.waiting) <= self.alarm or not stock.held:
             self.alarm = -1
             self.hands.wake()

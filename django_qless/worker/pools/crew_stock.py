@@ -86,8 +86,8 @@ class Stock:
             self.board.begin(item.slot, now)
         return now
 
-    def end(self, item: Item, settlement: Settlement, began: float) -> float:
-        """Take in how a job ended; return how many seconds it ran."""
+    def end(self, item: Item, settlement: Settlement, began: float) -> None:
+        """Take in how a job ended."""
         slot, job = item.slot, item.job
         self.board.finish(slot)
         now = time.monotonic()
@@ -97,7 +97,6 @@ class Stock:
             self.ended += 1
             self.seconds += now - began
         self.held.pop(job.token, None)
-        return now - began
 
     def give_back(self, before: float = float("inf")) -> list[Reserved]:
         """Hand back what waits, or what has waited since before this time.

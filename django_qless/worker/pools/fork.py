@@ -162,11 +162,6 @@ class Keeper(Child):
         self.obituaries.append(Obituary(jid, token, str(group), str(message)))
         return settlement
 
-    def tell(self, job: Reserved, outcome: Settlement, seconds: float) -> None:
-        """Log how a job ended; a crash is known already."""
-        if outcome.verb != "crash":
-            super().tell(job, outcome, seconds)
-
     def show_title(self) -> None:
         """Show that jobs run; which one, their processes show if it may be a slow one."""
         title("running")

@@ -47,7 +47,8 @@ def blocked(
 def overran(held: Held, pid: int, stacks: str) -> Settlement:
     """Return the verdict on a job that ran longer than it may."""
     words = failures.overrun(held.hard)
-    event(logging.WARNING, "hard timeout, killing", jid=held.jid, pid=pid)
+    level = logging.ERROR if held.delay < 0 else logging.WARNING
+    event(level, "hard timeout, killing", jid=held.jid, pid=pid, seconds=held.hard)
     message = message_of(words, stacks)
     if held.delay < 0:
         args: tuple[str | float, ...] = (failures.TIMEOUT, message)
