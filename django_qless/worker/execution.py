@@ -44,6 +44,9 @@ NO_LIMIT = (0.0, 0.0)
 # The delay of a job that is not to be tried again.
 NO_RETRY = -1.0
 
+# That of a job that has used up its retries: it is put to the server, which counts.
+NO_RETRY_LEFT = -2.0
+
 
 class Obituary(NamedTuple):
     """A run whose process was killed, as the parent knows it."""
@@ -185,8 +188,10 @@ class Execution:
         if hard is None:
             return NO_LIMIT
         overrun = JobTimeout(hard)
-        if reserved.remaining < 1 or not self.may_retry(reserved, overrun):
+        if not self.may_retry(reserved, overrun):
             return hard, NO_RETRY
+        if reserved.remaining < 1:
+            return hard, NO_RETRY_LEFT
         return hard, self.backoff(reserved, overrun)
 
     def lost(self, reserved: Reserved) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from django_qless.core import Settlement
 from django_qless.worker import failures
+from django_qless.worker.execution import NO_RETRY
 from django_qless.worker.log import event
 
 if TYPE_CHECKING:
@@ -50,10 +51,10 @@ def overran(held: Held, pid: int, stacks: str) -> Settlement:
     level = logging.ERROR if held.delay < 0 else logging.WARNING
     event(level, "hard timeout, killing", jid=held.jid, pid=pid, seconds=held.hard)
     message = message_of(words, stacks)
-    if held.delay < 0:
+    if held.delay == NO_RETRY:
         args: tuple[str | float, ...] = (failures.TIMEOUT, message)
         return Settlement(held.jid, held.token, "fail", args, held.in_hands)
-    args = (held.delay, failures.TIMEOUT, message)
+    args = (max(0.0, held.delay), failures.TIMEOUT, message)
     return Settlement(held.jid, held.token, "retry", args, held.in_hands)
 
 
