@@ -1,12 +1,13 @@
 """Jobs chosen by queue, state, tag, failure group, type and so on, a page at a time.
 
-A page looks at a bounded number of jobs, whatever there is: it says how far it came, and
-where to go on.
+A page looks at a bounded number of jobs, or for so many seconds, whatever there is: it says
+how far it came, and where to go on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import time
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypeVar
@@ -109,11 +110,22 @@ class Selection:
         return page
 
     def briefs(
-        self, client: Client, *, offset: int = 0, count: int = 25, scan: int = SCANNED
+        self,
+        client: Client,
+        *,
+        offset: int = 0,
+        count: int = 25,
+        scan: int = SCANNED,
+        seconds: float = 0,
+        data: Sequence[str] = (),
     ) -> Page:
-        """Return a page whose jobs are core.Briefs: of five calls at most for each
-        thousand jobs looked at."""
-        page: Page = _answered(client, self._briefs(offset, count, scan))
+        """Return a page whose jobs are core.Briefs.
+
+        It has looked at `scan` jobs or less, or at more as long as it took less than so
+        many seconds. `data`: texts, one of which is in the data of the jobs chosen.
+        """
+        steps = self._briefs(offset, count, scan, seconds=seconds, data=data)
+        page: Page = _answered(client, steps)
         return page
 
     async def abriefs(
@@ -146,28 +158,36 @@ class Selection:
         jobs = (yield Commands.multiget.build(client, jids)) if jids else []
         return page._replace(jobs=jobs)
 
-    def _briefs(self, offset: int, count: int, scan: int) -> Steps[Page]:
+    def _briefs(
+        self,
+        offset: int,
+        count: int,
+        scan: int,
+        *,
+        seconds: float = 0,
+        data: Sequence[str] = (),
+    ) -> Steps[Page]:
         if self.jid is not None and not self.jid.endswith("*"):
             return (yield from self._one(self.jid, offset, count))
+        until = time.monotonic() + seconds
         sources = yield from self._sources()
         total = sum(source.total for source in sources)
+        needs_filter = self._needs_filter or bool(data)
         chosen: list[Brief] = []
         place = offset
-        while len(chosen) < count and place < total and place - offset < scan:
-            wanted = min(SCANNED, scan - (place - offset))
-            if not self._needs_filter:
-                wanted = min(wanted, count - len(chosen))
-            parts = list(_parts(sources, place, wanted))
-            found = yield Commands.placed_briefs.build(None, parts)
-            if not found:
-                place = total  # The lists have become shorter meanwhile.
+        while len(chosen) < count and place < total:
+            left, missing = scan - (place - offset), count - len(chosen)
+            if left <= 0 and time.monotonic() >= until:
                 break
-            for brief in found:
-                place += 1
-                if brief is not None and self._suits(brief):
-                    chosen.append(brief)
-                    if len(chosen) == count:
-                        break
+            wanted = min(SCANNED, left) if left > 0 else SCANNED
+            parts = list(
+                _parts(sources, place, wanted if needs_filter else min(wanted, missing))
+            )
+            found = yield Commands.search.build(
+                None, parts, most=missing, data=data, **self._conditions
+            )
+            place += found.looked
+            chosen += [brief for brief in found.jobs if self._suits(brief)]
         return Page(chosen, place - offset, total, place if place < total else None)
 
     def _one(self, jid: str, offset: int, count: int) -> Steps[Page]:
@@ -227,12 +247,27 @@ class Selection:
             return self.queue is not None or self.state is not None
         return self.queue is not None and self.state not in IN_QUEUE
 
+    @property
+    def _conditions(self) -> dict[str, str | None]:
+        """What the server looks at, so that few other jobs come back."""
+        return {
+            "queue": self.queue,
+            "state": self.state if self._lists_mix_states else None,
+            "klass": self.klass,
+            "jid": None if self.jid is None else self.jid[:-1],
+        }
+
+    @property
+    def _lists_mix_states(self) -> bool:
+        # Lists of one state or one group need no look at these: a job that was taken from
+        # its worker stands among the waiting, and a group that is one too many in `other`.
+        lists = (self.tag, self.worker)
+        return self.state != "canceled" and any(each is not None for each in lists)
+
     def _suits(
         self, brief: Brief, state: str | None = None, group: str | None = None
     ) -> bool:
-        # Lists of one state or one group need no look at these: a job that was taken from
-        # its worker stands among the waiting, and a group that is one too many in `other`.
-        if self.tag is not None or self.worker is not None:
+        if self._lists_mix_states:
             state = self.state
         return (
             (self.queue is None or brief.queue == self.queue)

@@ -76,7 +76,7 @@ local function see_failure(row, jid)
 end
 
 -- Are there tracked jobs at all?
-local function any_tracked()
+function Brief.any_tracked()
   return call('EXISTS', key.tracked()) == 1
 end
 
@@ -95,7 +95,7 @@ local function row_of_canceled(jid, tracking)
 end
 
 -- The row of one job, or false if there is no such job.
-local function row_of(jid, tracking)
+function Brief.row(jid, tracking)
   local row = read(jid)
   local state, rare = row[STATE], row[DUE]
   if not Record.is_state(state) then
@@ -132,9 +132,9 @@ end
 
 -- The rows of jobs, with false for each that is gone.
 function Brief.rows(jids)
-  local rows, tracking = {}, any_tracked()
+  local rows, tracking = {}, Brief.any_tracked()
   for n = 1, #jids do
-    rows[n] = row_of(jids[n], tracking)
+    rows[n] = Brief.row(jids[n], tracking)
   end
   return rows
 end
@@ -175,23 +175,40 @@ local LISTS = {
   end,
 }
 
-local function check_kind(kind)
-  if not LISTS[kind] and (not Queue.is_list(kind) or kind == 'recurring') then
-    Errors.argument('briefs', 'Unknown kind of list ' .. Errors.name(kind))
+-- Checks parts of lists, (kind name start count)... from args[i] on.
+function Brief.check_parts(command, args, i)
+  Arguments.bounded(command, (#args - i + 1) / 4)
+  for n = i, #args, 4 do
+    local kind = args[n]
+    if not LISTS[kind] and (not Queue.is_list(kind) or kind == 'recurring') then
+      Errors.argument(command, 'Unknown kind of list ' .. Errors.name(kind))
+    end
+    Arguments.given(command, 'name', args[n + 1])
+    args[n + 2] = Arguments.whole(command, 'start', args[n + 2], 0)
+    args[n + 3] = Arguments.whole(command, 'count', args[n + 3], 0)
   end
 end
 
--- Jids of a part, at most `most`.
-local function part(jids, args, i, most)
-  local kind, name = args[i], args[i + 1]
-  local start, count = args[i + 2], math.min(args[i + 3], most - #jids)
-  if count > 0 then
-    local list = LISTS[kind]
-    local found = list and list(name, start, count) or Queue.part(kind, name, start, count)
-    for n = 1, #found do
-      jids[#jids + 1] = found[n]
-    end
+-- Jids of a part of a list.
+local function part(kind, name, start, count)
+  if count < 1 then
+    return {}
   end
+  return LISTS[kind] and LISTS[kind](name, start, count) or Queue.part(kind, name, start, count)
+end
+
+-- The jids of parts that were checked, the place of each among all that the parts name, and how many
+-- places these are: at most as many as a call may handle.
+function Brief.listed(args, i)
+  local jids, places, before = {}, {}, 0
+  for n = i, #args, 4 do
+    local count = math.min(args[n + 3], Arguments.most - before)
+    for at, jid in ipairs(part(args[n], args[n + 1], args[n + 2], count)) do
+      jids[#jids + 1], places[#places + 1] = jid, before + at
+    end
+    before = before + count
+  end
+  return jids, places, before
 end
 
 -- tracked.jids offset count -> total and jids, the last first; some may be gone
@@ -206,16 +223,12 @@ end
 function Brief.briefs(args, i)
   local most = Arguments.whole('briefs', 'most', args[i], 0)
   Arguments.bounded('briefs', most)
-  Arguments.bounded('briefs', (#args - i) / 4)
-  for n = i + 1, #args, 4 do
-    check_kind(args[n])
-    Arguments.given('briefs', 'name', args[n + 1])
-    args[n + 2] = Arguments.whole('briefs', 'start', args[n + 2], 0)
-    args[n + 3] = Arguments.whole('briefs', 'count', args[n + 3], 0)
-  end
+  Brief.check_parts('briefs', args, i + 1)
   local jids = {}
   for n = i + 1, #args, 4 do
-    part(jids, args, n, most)
+    for _, jid in ipairs(part(args[n], args[n + 1], args[n + 2], math.min(args[n + 3], most - #jids))) do
+      jids[#jids + 1] = jid
+    end
   end
   return cjson.encode(Brief.rows(jids))
 end

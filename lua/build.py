@@ -74,6 +74,7 @@ MODULES = [
     "pausing",
     "queue",
     "brief",
+    "search",
     "groups",
     "job_view",
     "schedule_view",

@@ -46,6 +46,7 @@ Extensions['queue.pause'] = Q.Pausing.pause_with
 Extensions['queue.forget.empty'] = Q.Queue.forget_empty
 Extensions['brief'] = Q.Brief.brief
 Extensions['briefs'] = Q.Brief.briefs
+Extensions['search'] = Q.Search.search
 Extensions['job.view'] = Q.JobView.show
 Extensions['failure.groups'] = Q.Groups.list
 Extensions['failure.group'] = Q.Groups.show
@@ -94,6 +95,7 @@ for _, name in ipairs({
   'stats.counters',
   'brief',
   'briefs',
+  'search',
   'job.view',
   'failure.groups',
   'failure.group',

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from django_qless.selection import Page
 
 
+SEARCH_SECONDS = 0.6
+"""How long a page looks for jobs: shown within a second, it goes on by itself if it has to."""
+
+
 @dataclass(frozen=True)
 class Listing:
     """Rows of a page, and the links below them."""
@@ -23,6 +27,9 @@ class Listing:
     first_url: str = ""
     next_url: str = ""
     next_words: str = ""
+    scanned: int = 0
+    """How many of `total` a search has looked at which has found nothing so far."""
+    total: int = 0
 
 
 def listing(
@@ -67,6 +74,8 @@ def scanned(
         first_url=_at(view, None) if offset else "",
         next_url=_at(view, following) if following else "",
         next_words=_("Continue"),
+        scanned=offset + count if following and not rows else 0,
+        total=total,
     )
 
 

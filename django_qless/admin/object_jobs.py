@@ -14,21 +14,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from django.db import DEFAULT_DB_ALIAS
 
 from django_qless import methods
+from django_qless.admin import listing
 from django_qless.conf import DEFAULT_ALIAS
 from django_qless.puts.arguments import row_part
 from django_qless.registry import Binding, JobType, registry
 from django_qless.rows import database_of, key_of
 from django_qless.schedules.handle import RecurringHandle
 from django_qless.schedules.row_endings import ids_of
-from django_qless.selection import SCANNED, Selection
+from django_qless.selection import Selection
 
 if TYPE_CHECKING:
     from django.db.models import Model
 
     from django_qless.core import Brief, Client
-
-#: Jobs whose data are read at a time.
-READ = 250
 
 #: Jobs that a page shows.
 MOST = 50
@@ -98,26 +96,21 @@ class RowJobs:
     def look(
         self, client: Client, *, state: str | None, name: str | None, offset: int
     ) -> Found:
-        """Return those found in the part of all jobs that begins at an offset.
+        """Return those found among all jobs from an offset on, so far as time allows.
 
         `name` is the job type's, if only that is looked for.
         """
         if not self._references:
             return Found([], 0, 0, None)
-        selection = Selection(state=state, klass=self._pattern(name))
-        page = selection.briefs(client, offset=offset, count=SCANNED)
-        briefs: list[Brief] = []
-        looked_at = 0
-        for start in range(0, len(page.jobs), READ):
-            theirs = self._among(client, page.jobs[start : start + READ])
-            briefs += theirs[: MOST - len(briefs)]
-            if theirs and len(briefs) == MOST:
-                looked_at = page.jobs.index(briefs[-1]) + 1
-                break
-        if 0 < looked_at < len(page.jobs):
-            # The page is full: ask again how far that is.
-            page = selection.briefs(client, offset=offset, count=looked_at)
-        return Found(briefs, page.scanned, page.total, page.following)
+        page = Selection(state=state, klass=self._pattern(name)).briefs(
+            client,
+            offset=offset,
+            count=MOST,
+            seconds=listing.SEARCH_SECONDS,
+            data=self._texts(),
+        )
+        theirs = self._among(client, page.jobs)
+        return Found(theirs, page.scanned, page.total, page.following)
 
     def schedules(self, client: Client) -> list[RecurringHandle]:
         """Return the schedules that `recur` has made for this row."""
@@ -140,6 +133,14 @@ class RowJobs:
             if _referred_to(job.data) == self._references.get(job.klass)
         }
         return [each for each in briefs if each.jid in theirs]
+
+    def _texts(self) -> list[str]:
+        """Return texts of which one is in the data of each job on the row.
+
+        Data that people have written may have blanks in them: these are read here.
+        """
+        parts = {_part(self._row, each) for each in self._types}
+        return [f"{part}{end}" for part in sorted(parts) for end in ",}"] + ['"row": ']
 
     def _pattern(self, name: str | None) -> str | None:
         """Return what the server's names are compared with, None for nothing."""
@@ -165,9 +166,13 @@ def _is_in_use(job_type: JobType) -> bool:
     return job_type.binding is Binding.ROW and registry.get(job_type.name) is job_type
 
 
-def _reference(row: Model, job_type: JobType) -> tuple[Any, str]:
+def _part(row: Model, job_type: JobType) -> str:
     owner: type[Model] = job_type.model
-    part = row_part(job_type.name, key_of(row, owner), database_of(row, owner))
+    return row_part(job_type.name, key_of(row, owner), database_of(row, owner))
+
+
+def _reference(row: Model, job_type: JobType) -> tuple[Any, str]:
+    part = _part(row, job_type)
     reference = _referred_to(f'{{"v":1{part}}}')
     assert reference is not None, part
     return reference

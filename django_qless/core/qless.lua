@@ -8755,7 +8755,7 @@ local function see_failure(row, jid)
 end
 
 -- Are there tracked jobs at all?
-local function any_tracked()
+function Brief.any_tracked()
   return call('EXISTS', key.tracked()) == 1
 end
 
@@ -8774,7 +8774,7 @@ local function row_of_canceled(jid, tracking)
 end
 
 -- The row of one job, or false if there is no such job.
-local function row_of(jid, tracking)
+function Brief.row(jid, tracking)
   local row = read(jid)
   local state, rare = row[STATE], row[DUE]
   if not Record.is_state(state) then
@@ -8811,9 +8811,9 @@ end
 
 -- The rows of jobs, with false for each that is gone.
 function Brief.rows(jids)
-  local rows, tracking = {}, any_tracked()
+  local rows, tracking = {}, Brief.any_tracked()
   for n = 1, #jids do
-    rows[n] = row_of(jids[n], tracking)
+    rows[n] = Brief.row(jids[n], tracking)
   end
   return rows
 end
@@ -8854,23 +8854,40 @@ local LISTS = {
   end,
 }
 
-local function check_kind(kind)
-  if not LISTS[kind] and (not Queue.is_list(kind) or kind == 'recurring') then
-    Errors.argument('briefs', 'Unknown kind of list ' .. Errors.name(kind))
+-- Checks parts of lists, (kind name start count)... from args[i] on.
+function Brief.check_parts(command, args, i)
+  Arguments.bounded(command, (#args - i + 1) / 4)
+  for n = i, #args, 4 do
+    local kind = args[n]
+    if not LISTS[kind] and (not Queue.is_list(kind) or kind == 'recurring') then
+      Errors.argument(command, 'Unknown kind of list ' .. Errors.name(kind))
+    end
+    Arguments.given(command, 'name', args[n + 1])
+    args[n + 2] = Arguments.whole(command, 'start', args[n + 2], 0)
+    args[n + 3] = Arguments.whole(command, 'count', args[n + 3], 0)
   end
 end
 
--- Jids of a part, at most `most`.
-local function part(jids, args, i, most)
-  local kind, name = args[i], args[i + 1]
-  local start, count = args[i + 2], math.min(args[i + 3], most - #jids)
-  if count > 0 then
-    local list = LISTS[kind]
-    local found = list and list(name, start, count) or Queue.part(kind, name, start, count)
-    for n = 1, #found do
-      jids[#jids + 1] = found[n]
-    end
+-- Jids of a part of a list.
+local function part(kind, name, start, count)
+  if count < 1 then
+    return {}
   end
+  return LISTS[kind] and LISTS[kind](name, start, count) or Queue.part(kind, name, start, count)
+end
+
+-- The jids of parts that were checked, the place of each among all that the parts name, and how many
+-- places these are: at most as many as a call may handle.
+function Brief.listed(args, i)
+  local jids, places, before = {}, {}, 0
+  for n = i, #args, 4 do
+    local count = math.min(args[n + 3], Arguments.most - before)
+    for at, jid in ipairs(part(args[n], args[n + 1], args[n + 2], count)) do
+      jids[#jids + 1], places[#places + 1] = jid, before + at
+    end
+    before = before + count
+  end
+  return jids, places, before
 end
 
 -- tracked.jids offset count -> total and jids, the last first; some may be gone
@@ -8885,18 +8902,166 @@ end
 function Brief.briefs(args, i)
   local most = Arguments.whole('briefs', 'most', args[i], 0)
   Arguments.bounded('briefs', most)
-  Arguments.bounded('briefs', (#args - i) / 4)
-  for n = i + 1, #args, 4 do
-    check_kind(args[n])
-    Arguments.given('briefs', 'name', args[n + 1])
-    args[n + 2] = Arguments.whole('briefs', 'start', args[n + 2], 0)
-    args[n + 3] = Arguments.whole('briefs', 'count', args[n + 3], 0)
-  end
+  Brief.check_parts('briefs', args, i + 1)
   local jids = {}
   for n = i + 1, #args, 4 do
-    part(jids, args, n, most)
+    for _, jid in ipairs(part(args[n], args[n + 1], args[n + 2], math.min(args[n + 3], most - #jids))) do
+      jids[#jids + 1] = jid
+    end
   end
   return cjson.encode(Brief.rows(jids))
+end
+end
+
+-- search.lua
+do
+-- A search among jobs: which of those in parts of lists may be meant, and how far it has looked.
+local Errors, Arguments, Brief, key = Qless.Errors, Qless.Arguments, Qless.Brief, Qless.key
+
+local Search = {}
+Qless.Search = Search
+
+local call, find, sub, match = redis.call, string.find, string.sub, string.match
+
+local BYTES = 4 * 1024 * 1024 -- of jobs' data that one call reads, and those of one job more
+
+-- Which states a record may have of a job that is shown as being in a state.
+local RECORDED = {
+  waiting = { waiting = true, scheduled = true, stalled = true },
+  running = { running = true },
+  stalled = { running = true },
+  scheduled = { scheduled = true },
+  depends = { depends = true },
+  failed = { failed = true },
+  complete = { complete = true },
+}
+
+-- A pattern of names in which `*` and `?` stand for any characters: as the texts that a name must have in
+-- this order. That is less than the pattern says, but no pattern takes long.
+local function texts_of(pattern)
+  if not find(pattern, '[*?%[]') then
+    return { whole = pattern }
+  end
+  local plain, texts = match(pattern, '^[^%[]*'), { head = match(pattern, '^[^*?%[]*') }
+  for text in string.gmatch(plain, '[^*?]+') do
+    texts[#texts + 1] = text
+  end
+  texts.tail = plain == pattern and match(pattern, '[^*?]*$') or ''
+  return texts
+end
+
+local function may_suit(name, texts)
+  if texts.whole then
+    return name == texts.whole
+  end
+  if
+    sub(name, 1, #texts.head) ~= texts.head or texts.tail ~= '' and sub(name, -#texts.tail) ~= texts.tail
+  then
+    return false
+  end
+  local from = 1
+  for n = 1, #texts do
+    local _, last = find(name, texts[n], from, true)
+    if not last then
+      return false
+    end
+    from = last + 1
+  end
+  return true
+end
+
+local function has_any(text, texts)
+  for n = 1, #texts do
+    if find(text, texts[n], 1, true) then
+      return true
+    end
+  end
+  return false
+end
+
+-- Reads conditions, pairs of a name and a text, from args[i] on.
+local READERS = {
+  queue = function(wanted, text)
+    wanted.queue = text
+  end,
+  state = function(wanted, text)
+    wanted.states = RECORDED[text] or Errors.argument('search', 'Unknown state ' .. Errors.name(text))
+  end,
+  klass = function(wanted, text)
+    wanted.klass = texts_of(text)
+  end,
+  jid = function(wanted, text)
+    wanted.jid = text
+  end,
+  data = function(wanted, text)
+    wanted.data = wanted.data or {}
+    wanted.data[#wanted.data + 1] = text
+  end,
+}
+
+local function read_conditions(args, i, number)
+  local wanted = {}
+  for n = i, i + 2 * number - 1, 2 do
+    local name = Arguments.given('search', 'condition', args[n])
+    local reader = READERS[name]
+    if not reader then
+      Errors.argument('search', 'Unknown condition ' .. Errors.name(name))
+    end
+    reader(wanted, Arguments.given('search', name, args[n + 1]))
+  end
+  return wanted
+end
+
+-- May the job be meant? -> that, and how many bytes of data were read to know it. (One field after the other
+-- is read: mostly the first says no. Where one is missing, as of canceled jobs, the row is to tell.)
+local function may_be(jid, wanted)
+  if wanted.jid and sub(jid, 1, #wanted.jid) ~= wanted.jid then
+    return false, 0
+  end
+  local name = key.job(jid)
+  if wanted.queue and (call('HGET', name, 'queue') or wanted.queue) ~= wanted.queue then
+    return false, 0
+  end
+  local state = wanted.states and call('HGET', name, 'state')
+  if state and not wanted.states[state] then
+    return false, 0
+  end
+  local klass = wanted.klass and call('HGET', name, 'klass')
+  if klass and not may_suit(klass, wanted.klass) then
+    return false, 0
+  end
+  local data = wanted.data and call('HGET', name, 'data')
+  if data then
+    return has_any(data, wanted.data), #data
+  end
+  return true, 0
+end
+
+-- search most conditions (name text)... (kind list start count)... -> how many places were looked at, and
+-- the rows of the jobs, at most `most`. Conditions: queue, state, the pattern klass, how the jid begins, and a
+-- text that is in the data, or one of several.
+--
+-- A few jobs too many may be among them: a pattern is not compared to the letter, locks are not looked at.
+function Search.search(args, i)
+  local most = Arguments.whole('search', 'most', args[i], 0)
+  local number = Arguments.whole('search', 'conditions', args[i + 1], 0)
+  Arguments.bounded('search', most)
+  Arguments.bounded('search', number)
+  local wanted = read_conditions(args, i + 2, number)
+  local first = i + 2 + 2 * number
+  Brief.check_parts('search', args, first)
+  local jids, places, looked = Brief.listed(args, first)
+  local rows, bytes, tracking = {}, 0, Brief.any_tracked()
+  for n = 1, #jids do
+    if #rows >= most or bytes >= BYTES then
+      looked = places[n] - 1
+      break
+    end
+    local is_meant, read = may_be(jids[n], wanted)
+    bytes = bytes + read
+    rows[#rows + 1] = is_meant and Brief.row(jids[n], tracking) or nil
+  end
+  return cjson.encode({ looked = looked, jobs = rows })
 end
 end
 
@@ -12971,6 +13136,7 @@ Extensions['queue.pause'] = Q.Pausing.pause_with
 Extensions['queue.forget.empty'] = Q.Queue.forget_empty
 Extensions['brief'] = Q.Brief.brief
 Extensions['briefs'] = Q.Brief.briefs
+Extensions['search'] = Q.Search.search
 Extensions['job.view'] = Q.JobView.show
 Extensions['failure.groups'] = Q.Groups.list
 Extensions['failure.group'] = Q.Groups.show
@@ -13019,6 +13185,7 @@ for _, name in ipairs({
   'stats.counters',
   'brief',
   'briefs',
+  'search',
   'job.view',
   'failure.groups',
   'failure.group',

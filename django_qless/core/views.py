@@ -41,6 +41,13 @@ class FailureGroups(NamedTuple):
     groups: list[FailureGroup]
 
 
+class SearchFound(NamedTuple):
+    """What a look at parts of lists has found, and how many places were looked at."""
+
+    looked: int
+    jobs: list[Brief]
+
+
 class Throughput(NamedTuple):
     """What was counted in spans of `step` minutes, from a minute of the epoch on."""
 

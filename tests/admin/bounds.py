@@ -5,7 +5,8 @@
 fills a server of its own with 1,000,000 jobs, 100,000 of them failed in 1,000 groups, 500
 queues and 200 workers (two minutes), asks for every page as a superuser does, and prints
 how many calls of Redis each makes, how long it takes (the median of five), how large it
-is, and whether that is within the bounds. It ends with 1 if a page is not.
+is, and whether that is within the bounds. It ends with 1 if a page is not. A page that
+searches may take a second; if it has found nothing by then, it goes on by itself.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 MOST_CALLS = 20
 MOST_MS = 300
 MOST_KIB = 512
+MOST_MS_OF_A_SEARCH = 1_000
+"""A search looks at a thousand jobs in each call, as many as its time allows."""
 
 URLCONF = "tests.admin.shop"
 """The admin, and beside it ModelAdmins that show the jobs of their rows."""
@@ -53,6 +56,7 @@ class Cost(NamedTuple):
     size: int
     changes: int
     """What it has changed on the server: a page that only reads has none."""
+    is_search: bool = False
     is_down: bool = False
     """Whether it, or a part of it, could not ask the server: that is cheap."""
     seconds: float = 0
@@ -65,7 +69,7 @@ class Cost(NamedTuple):
             found.append("says that the server is down")
         if self.status != 200:
             found.append(f"status {self.status}")
-        if len(self.commands) > MOST_CALLS:
+        if len(self.commands) > MOST_CALLS and not self.is_search:
             found.append(f"{len(self.commands)} calls")
         others = {each for each in self.commands if not READS.fullmatch(each)}
         if others:
@@ -74,7 +78,7 @@ class Cost(NamedTuple):
             found.append(f"{self.size / 1024:.0f} KiB")
         if self.changes:
             found.append(f"{self.changes} changes")
-        if self.seconds * 1000 >= MOST_MS:
+        if self.seconds * 1000 >= (MOST_MS_OF_A_SEARCH if self.is_search else MOST_MS):
             found.append(f"{self.seconds * 1000:.0f} ms")
         return found
 
@@ -205,8 +209,16 @@ def cost(server: redis.Redis, browser: Browser, url: str) -> Cost:
     commands, response = sent(server, lambda: browser.get(url))
     changes = _changes(server) - changes
     text = response.content
-    is_down = b"cannot be asked" in text
-    return Cost(url, response.status_code, commands, len(text), changes, is_down)
+    return Cost(
+        url,
+        response.status_code,
+        commands,
+        len(text),
+        changes,
+        is_search=re.search(rb"scanned [\d,]+ of|looked through|No job matches", text)
+        is not None,
+        is_down=b"cannot be asked" in text,
+    )
 
 
 def sent(

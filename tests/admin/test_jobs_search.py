@@ -10,8 +10,10 @@ import pytest
 from django.template.loader import render_to_string
 from django.urls import reverse
 
+from django_qless.admin import listing
 from django_qless.admin.links import Links
-from django_qless.core import Put
+from django_qless.core import Put, Settlement
+from tests.admin.reading import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,27 +151,64 @@ def test_a_list_says_where_it_is(admin_browser: Browser, many: Client) -> None:
     assert admin_browser.get(following).context["listing"].words == "51–100 of 1,500"
 
 
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages that look at no more than a thousand jobs."""
+    monkeypatch.setattr(listing, "SEARCH_SECONDS", 0)
+
+
+@pytest.mark.usefixtures("hurried")
 def test_a_search_says_how_far_it_has_looked(
     admin_browser: Browser, many: Client
 ) -> None:
     response = admin_browser.get(url(klass="shop.rare"))
-    listing = response.context["listing"]
-    assert listing.words == "10 found; scanned 1,000 of 1,500"
-    assert listing.next_words == "Continue"
-    rest = admin_browser.get(listing.next_url).context["listing"]
+    shown = response.context["listing"]
+    assert shown.words == "10 found; scanned 1,000 of 1,500"
+    assert shown.next_words == "Continue"
+    assert "data-continue" not in response.content.decode()
+    rest = admin_browser.get(shown.next_url).context["listing"]
     assert rest.words == "5 found; scanned 1,500 of 1,500"
     assert not rest.next_url
 
 
+@pytest.mark.usefixtures("hurried")
 def test_a_search_without_a_find_so_far_is_not_at_its_end(
     admin_browser: Browser, many: Client
 ) -> None:
     many.queue("big").put("the-last", "shop.last", "{}", priority=-1)
     response = admin_browser.get(url(klass="shop.last"))
-    assert "None among those looked at so far." in response.content.decode()
+    shown = read(response)
+    assert "None among those looked at so far." in shown.text
+    # The script follows the link by itself, and the bar says how far it is.
+    (link,) = [a for a in shown.root.all("a") if "data-continue" in a.attributes]
+    assert link.attributes["href"] == response.context["listing"].next_url
+    (bar,) = shown.root.all("progress")
+    assert (bar.attributes["value"], bar.attributes["max"]) == ("1000", "1501")
     assert "All that match" in response.content.decode()
     rest = admin_browser.get(response.context["listing"].next_url)
     assert "the-last" in rest.content.decode()
+
+
+def test_a_link_of_a_page_finds_its_jobs_behind_thousands(
+    admin_browser: Browser, qless: Client
+) -> None:
+    for queue, number in (("rare", 1), ("big", 2500)):
+        jids = [f"{queue}-{n}" for n in range(number)]
+        qless.put_many("", [Put(jid, queue, f"shop.{queue}", "{}") for jid in jids])
+        while held := qless.settle("w", [], 250, [queue]).jobs:
+            ends = [Settlement(j.jid, j.token, "fail", ("boom", "")) for j in held]
+            qless.settle("w", ends, 0, [queue])
+    overview = admin_browser.get(reverse("admin:django_qless_overview_changelist"))
+    link = url(queue="rare", state="failed")
+    assert link.replace("&", "&amp;") in overview.content.decode()
+    assert found(admin_browser, queue="rare", state="failed") == ["rare-0"]
+    assert found(admin_browser, klass="shop.rare") == ["rare-0"]
+    assert found(admin_browser, group="boom", queue="rare") == ["rare-0"]
+    page = reverse("admin:django_qless_failure_change", args=["boom"])
+    assert "rare-0" in admin_browser.get(f"{page}?klass=*.rare").content.decode()
+    bulk = reverse("admin:django_qless_job_bulk")
+    asked = admin_browser.get(f"{bulk}?verb=retry&queue=rare").content.decode()
+    assert "Retry 1 job?" in asked
 
 
 def test_checkboxes_and_verbs_are_for_who_may_act(

@@ -15,7 +15,7 @@ from django.test import Client, override_settings
 from django.utils import translation
 
 from django_qless import jobs, queues
-from django_qless.admin import object_jobs
+from django_qless.admin import listing, object_jobs
 from tests.integration.conftest import in_main_thread, worker
 from tests.jobs_app.models import Feed, NewsFeed, Parcel, ProxyFeed
 from tests.rows_app.models import Country, Spare, Wheel
@@ -196,17 +196,29 @@ class TestThePage:
             )
             assert [each.jid for each in found.briefs] == [handle.jid]
 
-    def test_looks_at_no_more_than_a_thousand(self, chief, feed, qless) -> None:
+    def test_finds_them_behind_thousands_of_others(self, chief, feed) -> None:
+        other = Feed.objects.create()
+        Feed.rename.enqueue_many(Feed.rename.args(other, "x") for _ in range(2500))
+        last = feed.rename.delay("x")
+        assert quoted(last.jid) in text(chief.get(url(feed)))
+
+    def test_a_page_without_time_goes_on(self, chief, feed, monkeypatch) -> None:
+        monkeypatch.setattr(listing, "SEARCH_SECONDS", 0)
         other = Feed.objects.create()
         Feed.rename.enqueue_many(Feed.rename.args(other, "x") for _ in range(1200))
         last = feed.rename.delay("x")
         page = text(chief.get(url(feed)))
         assert "0 found; scanned 1,000 of 1,201" in page
         assert quoted(last.jid) not in page
-        assert "offset=1000" in page
+        assert "offset=1000" in page and "data-continue" in page
         following = text(chief.get(url(feed, offset=1000)))
         assert "1 found; scanned 1,201 of 1,201" in following
         assert quoted(last.jid) in following
+
+    def test_data_written_by_people(self, chief, feed, qless) -> None:
+        data = json.dumps({"v": 1, "row": feed.pk, "args": ["x"]})
+        qless.put("", "q", "by-hand", "jobs_app.Feed.rename", data)
+        assert "by-hand" in text(chief.get(url(feed)))
 
     def test_stops_when_a_page_is_full(self, chief, feed) -> None:
         other = Feed.objects.create()

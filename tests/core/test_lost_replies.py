@@ -157,6 +157,7 @@ READING: dict[str, Calling] = {
     "stacks": lambda client: client.stacks("w"),
     "brief": lambda client: client.brief(["held", "waiting"]),
     "briefs": lambda client: client.briefs([("waiting", "q", 0, 5)]),
+    "search": lambda client: client.search([("waiting", "q", 0, 5)], klass="k"),
     "job.view": lambda client: client.job_view("held"),
     "failure.groups": lambda client: client.failure_groups(),
     "throughput": lambda client: client.throughput(None, 0, 5, 5),

@@ -21,7 +21,7 @@ READS = frozenset(
     "get multiget peek queues jobs jobs.count stats workers failed length config.get recur.get "
     "result needs offspring results results.kept results.cut lag due survey minutes meta audit "
     "schedule.get schedule.list schedule.declared schedule.marks throughput failed.of "
-    "stats.counters brief briefs job.view failure.groups failure.group worker.views tag.counts "
+    "stats.counters brief briefs search job.view failure.groups failure.group worker.views tag.counts "
     "schedules.of schedules.next schedules.in schedules.count tracked.jids".split()
 )
 DRAINS = frozenset(

@@ -456,6 +456,7 @@ class Generator:
         return self.ours(*choose([
             ("briefs", 20, *parts, "group", choose(GROUPS), 0, 5, "complete", "", 0, 5),
             ("brief", *self.some(JIDS)), ("job.view", self.jid(), 3, 3),
+            ("search", 5, 1, "klass", "k*", *parts),
             ("failure.groups", "last", 0, 5), ("worker.views", 0, 5),
             ("throughput", choose(["", queue]), int(self.now // 60) - 9, int(self.now // 60), 5),
             ("failed.of", *QUEUES), ("schedules.next", 3), ("jobs", "canceled"),

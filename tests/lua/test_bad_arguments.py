@@ -106,6 +106,7 @@ KEYED: list[Call] = [
     ("config.get", "heartbeat"), ("recur.get", "cron"), ("result", "run"),
     ("brief", "run", "waiting"), ("briefs", 5, "running", "queue", 0, 5),
     ("briefs", 9, "group", "group", 0, 5, "complete", "", 0, 5, "worker", "w", 0, 5),
+    ("search", 5, 2, "klass", "k*", "state", "waiting", "waiting", "side", 0, 5),
     ("job.view", "run", 5, 5), ("failure.groups", "count", 0, 5),
     ("failure.group", "group"), ("worker.views", 0, 5), ("tag.counts", 0, 5),
     ("stats.counters", 0, "queue", "side"), ("failed.of", "queue", "side"), ("throughput", "queue", 0, 5, 2),
@@ -120,7 +121,7 @@ KEYED: list[Call] = [
 ]  # fmt: skip
 OURS = {*(call[0] for call in KEYED if call[0].startswith("schedule.")), "workflow.put", "workflow.stage", "workflow.get", "workflow.jobs",
         "workflow.carry", "workflow.cancel", "workflow.retry", "await", "put.many", "spawn", "needs", "offspring", "results", "settle", "beat", "release", "progress", "seal", "result", "lag",
-        "order", "stacks", "survey", "due", "minutes", "meta", "audit", "brief", "briefs",
+        "order", "stacks", "survey", "due", "minutes", "meta", "audit", "brief", "briefs", "search",
         "job.view", "failure.groups", "failure.group", "worker.views", "tag.counts",
         "stats.counters", "failed.of", "throughput", "schedules.of", "schedules.next", "schedules.in", "schedules.count", "tracked.jids", "queue.pause",
         "queue.forget.empty", *(call[0] for call in KEYED if call[0].endswith(".each"))}  # fmt: skip

@@ -44,6 +44,8 @@ CALLS: dict[str, Callable[[list[str]], tuple[object, ...]]] = {
     "brief": lambda many: ("brief", *many),
     "briefs": lambda many: (
         "briefs", 5, *(part for name in many for part in ("waiting", name, 0, 1))),
+    "search": lambda many: (
+        "search", 5, 0, *(part for name in many for part in ("waiting", name, 0, 1))),
     "stats.counters": lambda many: ("stats.counters", 1, *many),
     "schedules.of": lambda many: ("schedules.of", *many),
     "schedule.remove": lambda many: ("schedule.remove", *many),

@@ -41,6 +41,7 @@ CALLS: list[tuple[Any, ...]] = [
      "running", "queue", 0, 10, "scheduled", "queue", 0, 10, "depends", "queue", 0, 10,
      "group", "group", 0, 10, "tag", "tag", 0, 10, "worker", "silent", 0, 10,
      "complete", "", 0, 10, "tracked", "", 0, 10),
+    ("search", 9, 1, "klass", "k*", "waiting", "queue", 0, 10, "tag", "tag", 0, 10),
     ("job.view", "due", 10, 10), ("job.view", "nosuch", 10, 10),
     ("job.view", "complete", 10, 10), ("job.view", "ancient", 10, 10),
     ("failure.groups", "last", 0, 10), ("failure.groups", "count", 0, 10),

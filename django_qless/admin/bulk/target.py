@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from django.utils.translation import gettext_lazy as _
 
 from django_qless import models
+from django_qless.admin.listing import SEARCH_SECONDS
 from django_qless.core import BadArgument, arguments
 from django_qless.selection import IN_QUEUE, Selection
 
@@ -79,11 +80,15 @@ def in_words(members: Mapping[str, str]) -> list[tuple[Any, str]]:
 
 def count(client: Client, selection: Selection) -> Counted:
     """Count the jobs of a selection; those that have to be looked for, as far as two
-    thousand tell."""
+    thousand tell, or until the first is found, if that does not take long."""
     if _is_list(as_members(selection)):
         total = selection.briefs(client, count=1, scan=1).total
         return Counted(total, True, total)
     page = selection.briefs(client, count=LOOKED_AT, scan=LOOKED_AT)
+    if not page.jobs and page.following is not None:
+        page = selection.briefs(
+            client, offset=page.following, count=1, seconds=SEARCH_SECONDS
+        )
     return Counted(len(page.jobs), page.following is None, page.total)
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, get_args
 from django.utils.translation import gettext as _
 
 from django_qless import models
+from django_qless.admin import listing
 from django_qless.admin.bulk import bulk_url
-from django_qless.admin.listing import Listing, listing, selected
 from django_qless.admin.presenters.failures import group_rows, verbs
 from django_qless.admin.presenters.job import job_rows
 from django_qless.admin.presenters.operators import deeds
@@ -36,7 +36,7 @@ class Failures(Page):
         end = offset + len(found.groups)
         rows = group_rows(found.groups, self)
         return {
-            "listing": listing(
+            "listing": listing.listing(
                 self,
                 rows,
                 offset=offset,
@@ -106,13 +106,15 @@ class FailurePage(Page):
         given = self.request.GET
         return {name: given[name] for name in FILTERS if given.get(name)}
 
-    def jobs(self) -> Listing:
+    def jobs(self) -> listing.Listing:
         """Return a page of the jobs."""
         selection = Selection(group=self.name, **self.chosen)
         offset = self.number("offset")
-        page = selection.briefs(self.client, offset=offset, count=ROWS)
+        page = selection.briefs(
+            self.client, offset=offset, count=ROWS, seconds=listing.SEARCH_SECONDS
+        )
         rows, searched = job_rows(page.jobs, self), bool(self.chosen)
-        return selected(self, rows, page, offset=offset, searched=searched)
+        return listing.selected(self, rows, page, offset=offset, searched=searched)
 
     def verbs(self) -> list[tuple[str, str, bool]]:
         """Return what can be done to all jobs that match."""

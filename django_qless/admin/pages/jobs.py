@@ -7,11 +7,10 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from django_qless.admin import bulk, words
+from django_qless.admin import bulk, listing, words
 from django_qless.admin.actions import jobs as actions
 from django_qless.admin.actions.job_cancel import CancelJob
 from django_qless.admin.actions.job_edit import EditJob
-from django_qless.admin.listing import Listing, selected
 from django_qless.admin.pages.job import JobPage, JobText
 from django_qless.admin.presenters.job import job_rows
 from django_qless.admin.site import EntryAdmin, Route
@@ -108,13 +107,15 @@ class Jobs(Page):
             "is_canceled": chosen.get("state") == "canceled",
         }
 
-    def found(self, selection: Selection) -> Listing:
+    def found(self, selection: Selection) -> listing.Listing:
         """Return a page of the jobs chosen."""
         offset = self.number("offset")
-        page = selection.briefs(self.client, offset=offset, count=ROWS)
+        page = selection.briefs(
+            self.client, offset=offset, count=ROWS, seconds=listing.SEARCH_SECONDS
+        )
         rows = job_rows(page.jobs, self)
         searched = page.scanned != len(rows)
-        return selected(self, rows, page, offset=offset, searched=searched)
+        return listing.selected(self, rows, page, offset=offset, searched=searched)
 
     def states(self, chosen: dict[str, str]) -> list[tuple[str, str, bool]]:
         """Return a tab for each state, which keeps the rest of the search."""

@@ -15,6 +15,7 @@ from ..views import (
     FailureGroup,
     FailureGroups,
     JobView,
+    SearchFound,
     TagCount,
     TagCounts,
     Throughput,
@@ -58,6 +59,34 @@ class Looking(HandsOutJobs[J]):
     ) -> Call[list[Brief | None]]:
         """Return what `briefs` returns, with None for each job that is gone."""
         return Call("briefs", _parts(parts, most), "read", _read_placed)
+
+    @command
+    def search(
+        self,
+        parts: Sequence[Part],
+        *,
+        most: int = arguments.MOST_ITEMS,
+        queue: str | None = None,
+        state: str | None = None,
+        klass: str | None = None,
+        jid: str | None = None,
+        data: Sequence[str] = (),
+    ) -> Call[SearchFound]:
+        """Return those jobs in these parts of lists that may be meant, and how far it looked.
+
+        In `klass`, `*` and `?` stand for any characters; `jid` is how the id begins;
+        `data` are texts one of which is in the job's data. At most 1,000 places are
+        looked at, fewer when `most` jobs were found or much data was read. A few jobs
+        that are not meant may be among them: patterns and locks are looked at roughly.
+        """
+        given = {"queue": queue, "state": state, "klass": klass, "jid": jid}
+        pairs = [(name, text) for name, text in given.items() if text is not None]
+        pairs += [("data", text) for text in data]
+        number = min(arguments.whole("most", most, 0), arguments.MOST_ITEMS)
+        args: tuple[Argument, ...] = (number, len(pairs))
+        for name, text in pairs:
+            args += name, arguments.text(name, text)
+        return Call("search", args + _listed(parts), "read", _read_search)
 
     @command
     def brief(self, jids: Sequence[str]) -> Call[list[Brief]]:
@@ -216,9 +245,12 @@ class Looking(HandsOutJobs[J]):
 
 
 def _parts(parts: Sequence[Part], most: int) -> tuple[Argument, ...]:
-    args: list[Argument] = [
-        min(arguments.whole("most", most, 0), arguments.MOST_ITEMS),
-    ]
+    number = min(arguments.whole("most", most, 0), arguments.MOST_ITEMS)
+    return (number, *_listed(parts))
+
+
+def _listed(parts: Sequence[Part]) -> tuple[Argument, ...]:
+    args: list[Argument] = []
     for kind, name, start, count in parts:
         if kind not in LIST_KINDS:
             raise BadArgument(
@@ -236,6 +268,11 @@ def _read_briefs(reply: str) -> list[Brief]:
 
 def _read_placed(reply: str) -> list[Brief | None]:
     return [Brief.read(row) if row else None for row in read_list(reply)]
+
+
+def _read_search(reply: str) -> SearchFound:
+    members = json.loads(reply)
+    return SearchFound(members["looked"], read_rows(members["jobs"]))
 
 
 def _read_groups(reply: str) -> FailureGroups:

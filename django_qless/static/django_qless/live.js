@@ -1,17 +1,21 @@
 /* Refreshes the live parts of a page. Without it pages are as they were loaded.
 
    It asks for the page's own URL with live=1. It rests while the tab is hidden, and leaves
-   alone a part that the pointer or the focus is in, so that nothing moves away under them. */
+   alone a part that the pointer or the focus is in, so that nothing moves away under them.
+   A search that has found nothing yet goes on by itself: see parts/pager.html. */
 'use strict';
 (() => {
   const KEY = 'qless.refresh';
   const USUAL = '5';
+  const AGAIN = 5;
+  const SHARE = 10; /* What takes a second is asked for every ten. */
   const box = document.querySelector('[data-refresh]');
   if (!box || !document.querySelector('[data-live]')) return;
   const choice = box.querySelector('[data-interval]');
   const state = box.querySelector('[data-refresh-state]');
   let timer = null;
   let asking = false;
+  let rest = 0;
 
   const remembered = () => {
     try { return localStorage.getItem(KEY) || USUAL; } catch { return USUAL; }
@@ -27,10 +31,13 @@
     return Boolean(part.querySelector('input:checked, details[open].qless-keep'));
   };
 
+  const unfinished = (where = document) => where.querySelector('[data-continue]');
+
   const put = (parts) => {
     for (const part of document.querySelectorAll('[data-live]')) {
       const html = parts[part.dataset.live];
-      if (html === undefined || html === part.qlessShown || inUse(part)) continue;
+      if (html === undefined || html === part.qlessShown) continue;
+      if (inUse(part) && !unfinished(part)) continue;
       const fresh = new DOMParser().parseFromString(html, 'text/html').body;
       const open = new Set([...part.querySelectorAll('details[open][id]')].map((each) => each.id));
       part.replaceChildren(...document.importNode(fresh, true).childNodes);
@@ -42,15 +49,22 @@
   const ask = async () => {
     if (asking || document.hidden) return;
     asking = true;
+    const search = unfinished();
+    const began = performance.now();
     try {
-      const url = new URL(location.href);
+      const url = new URL(search?.href ?? location.href);
       url.searchParams.set('live', '1');
+      if (search) state.textContent = state.dataset.searching;
       const response = await fetch(url, { headers: { Accept: 'application/json' }, redirect: 'error' });
       if (!response.ok) throw new Error(String(response.status));
       put((await response.json()).parts);
       state.textContent = '';
+      if (search) history.replaceState(null, '', search.href);
+      if (search && !unfinished()) location.reload(); /* Its form stands outside the part. */
+      rest = ((performance.now() - began) / 1000) * SHARE;
     } catch {
       state.textContent = state.dataset.lost;
+      rest = AGAIN;
     } finally {
       asking = false;
       plan();
@@ -59,8 +73,10 @@
 
   const plan = () => {
     clearTimeout(timer);
-    const seconds = Number(choice.value);
-    if (seconds > 0 && !document.hidden) timer = setTimeout(ask, seconds * 1000);
+    if (document.hidden) return;
+    const chosen = Number(choice.value);
+    if (unfinished()) timer = setTimeout(ask, rest === AGAIN ? AGAIN * 1000 : 0);
+    else if (chosen > 0) timer = setTimeout(ask, Math.max(chosen, rest) * 1000);
   };
 
   choice.value = remembered();

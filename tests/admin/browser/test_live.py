@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
+from django_qless.core import Put
 from tests.admin.browser.operating import ADD, Operator
 
 if TYPE_CHECKING:
@@ -105,6 +106,18 @@ def test_nothing_moves_under_the_mouse(watch: Watch, operator: Operator) -> None
     watch.page.mouse.move(0, 0)
     watch.refreshed(5)
     expect(rows).to_have_count(2)
+
+
+def test_a_search_goes_on_until_it_has_found_something(operator: Operator) -> None:
+    """Each page looks at a thousand jobs; the one that is meant is the last."""
+    jobs = [Put(f"haystack-{n}", "haystack", ADD, "{}") for n in range(2500)]
+    operator.client.put_many("", jobs)
+    operator.put("needle", "haystack", klass="shop.needle", priority=-1)
+    operator.go("job", query="?klass=shop.needle")
+    # The row, and the form for what is ticked.
+    row = operator.main.locator("table.qless-jobs tbody tr")
+    expect(row).to_contain_text("needle")
+    expect(operator.button("Retry")).to_be_visible()
 
 
 def test_nothing_moves_under_the_focus(watch: Watch, operator: Operator) -> None:
