@@ -23,14 +23,15 @@ CLOCK = os.sysconf("SC_CLK_TCK")
 class Site:
     """The small Django project with its environment, on the server of the run."""
 
-    def __init__(self, server: Server, directory: Path) -> None:
+    def __init__(self, server: Server, directory: Path, root: Path) -> None:
         self.server = server
+        self.root = root
         self.directory = directory
         self.ticks = directory / "ticks"
         self.ticks.touch()
         self.environment = {
             **os.environ,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": str(root),
             "DJANGO_SETTINGS_MODULE": "benchmarks.project.settings",
             "BENCH_URL": server.url,
             "BENCH_DIRECTORY": str(directory),
@@ -46,6 +47,7 @@ class Site:
         place = None if beside_server else self.server.placement.to_measured_cpu
         done = subprocess.run(
             [sys.executable, *words],
+            cwd=self.root,
             env=self.environment,
             capture_output=True,
             text=True,
@@ -59,6 +61,10 @@ class Site:
         """Run `producer.py`; what it measured."""
         words = ("-m", "benchmarks.producer", what, str(count))
         return json.loads(self.run(*words, beside_server=beside_server))
+
+    def work(self, what: str, count: int) -> Any:
+        """Run `workload.py`; what it measured."""
+        return json.loads(self.run("-m", "benchmarks.workload", what, str(count)))
 
     @contextlib.contextmanager
     def running(self, *words: str) -> Iterator[Family]:
@@ -77,14 +83,17 @@ class Site:
 
 
 @contextlib.contextmanager
-def site(server: Server) -> Iterator[Site]:
-    """An empty server and a fresh folder, in memory where there is such a place."""
+def site(server: Server, root: Path = ROOT) -> Iterator[Site]:
+    """An empty server and a fresh folder, in memory where there is such a place.
+
+    `root` is where the package and these benchmarks are imported from.
+    """
     server.empty()
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(
         prefix="django-qless-bench-", dir=memory if memory.is_dir() else None
     ) as directory:
-        yield Site(server, Path(directory))
+        yield Site(server, Path(directory), root)
 
 
 class Family:
@@ -96,6 +105,7 @@ class Family:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 argv,
+                cwd=site.root,
                 env=site.environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,

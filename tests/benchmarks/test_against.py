@@ -1,0 +1,75 @@
+"""What is said of two builds, and that an earlier one can be measured at all."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.against import ROOT, Ratio, stages
+from benchmarks.workload import WORK, measured
+
+if TYPE_CHECKING:
+    from tests.servers import Server
+
+TEN = [1.0] * 10
+
+in_a_checkout = pytest.mark.skipif(
+    not (ROOT / ".git").exists() or shutil.which("git") is None,
+    reason="commits are only to be had with git, in a checkout",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "ratios", "verdict"),
+    [
+        ("server µs", [0.98, *[1.0] * 8, 1.02], "unchanged"),
+        ("server µs", [0.5, *[1.0] * 8, 2.0], "unchanged"),
+        ("server µs", [1.04] * 10, "worse"),
+        ("server µs", [0.9] * 10, "better"),
+        ("server µs", [0.9, 0.9, 0.9, *[1.0] * 4, 1.1, 1.1, 1.1], "repeat"),
+        ("jobs/s", [0.96] * 10, "unchanged"),
+        ("jobs/s", [0.9] * 10, "worse"),
+        ("jobs/s", [1.2] * 10, "better"),
+        ("commands", [1.01] * 10, "worse"),
+    ],
+)
+def test_verdicts(name: str, ratios: list[float], verdict: str) -> None:
+    assert verdict in Ratio(name, TEN, ratios).verdict
+
+
+def test_ratios_are_taken_within_pairs() -> None:
+    """The machine became half as fast in the midst of it."""
+    ratio = Ratio("server µs", [10.0] * 5 + [20.0] * 5, [11.0] * 5 + [22.0] * 5)
+    assert ratio.median == pytest.approx(1.1)
+    assert ratio.spread == pytest.approx((1.1, 1.1))
+
+
+@in_a_checkout
+def test_each_stage_has_its_own_package() -> None:
+    with stages("HEAD") as (old, new):
+        assert (new / "django_qless").resolve() == ROOT / "django_qless"
+        assert (old / "django_qless").resolve() != ROOT / "django_qless"
+        assert (old / "django_qless" / "core" / "qless.lua").is_file()
+
+
+@in_a_checkout
+def test_an_unknown_commit_is_named() -> None:
+    with pytest.raises(ValueError, match="--against no-such"), stages("no-such"):
+        pass
+
+
+@pytest.mark.parametrize(
+    "what", [what for what in WORK if what not in (".delay()", "enqueue_many")]
+)
+def test_workloads_complete_their_jobs(
+    server: Server, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setenv("BENCH_URL", server.url)
+    costs = measured(WORK[what](), 50)
+    assert costs["commands"] > 3
+    assert costs["bytes in"] > 50
+    client = server.client()
+    assert client.zcard("ql:completed") == 50
+    assert client.zcard("ql:q:bench-work") == client.zcard("ql:q:bench-locks") == 0
