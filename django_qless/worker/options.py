@@ -63,3 +63,10 @@ class WorkerOptions:
     """Where to write, for others to see, that the worker lives."""
     pidfile: str | None = None
     """Where to write the process id."""
+    parent: int | None = None
+    """The process above a worker of a group, which ends when that is gone."""
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether the process above has ended without a word."""
+        return self.parent is not None and os.getppid() != self.parent

@@ -79,12 +79,17 @@ class Shutdown:
     """Where the worker stands between running and ended.
 
     The first STOP begins a drain that lasts at most `timeout` seconds, the second ends
-    it. A drain for a reload lasts at most `reload_timeout`; None: as long as it takes.
+    it, unless it comes within `echo` seconds. A drain for a reload lasts at most
+    `reload_timeout`; None: as long as it takes.
     """
 
-    def __init__(self, timeout: float, reload_timeout: float | None = None) -> None:
+    def __init__(
+        self, timeout: float, reload_timeout: float | None = None, echo: float = 0.0
+    ) -> None:
         self.timeout = timeout
         self.reload_timeout = reload_timeout
+        self.echo = echo
+        self._asked = float("-inf")
         self.stage = Stage.RUNNING
         self.quiet = False
         #: When the next stage begins (monotonic), if it does by itself.
@@ -118,6 +123,10 @@ class Shutdown:
 
         Who asks during the drain for a reload wants an end, in the usual time.
         """
+        now = time.monotonic()
+        if now < self._asked + self.echo:
+            return
+        self._asked = now
         if self.reexec and self.stage is Stage.DRAINING:
             self.reexec = False
             self.deadline = time.monotonic() + self.timeout

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 # Seconds that a worker waits at its start, and at its end, for the server to answer.
 START_PATIENCE = 5.0
 
+# Seconds for which a worker of a group takes a second order to stop for the first one.
+ECHO = 1.0
+
 
 class Watcher(Protocol):
     """Watches the code, and sends HUP when there is new code that works."""
@@ -165,7 +168,9 @@ class Worker:
     def new_shutdown(self) -> Shutdown:
         """Return a shutdown that has not begun. A reload never ends a running job."""
         timeout = self.options.shutdown_timeout
-        return Shutdown(timeout, None if self.options.reload else timeout)
+        # A service manager ends all processes at once, and the parent passes it on.
+        echo = 0.0 if self.options.parent is None else ECHO
+        return Shutdown(timeout, None if self.options.reload else timeout, echo)
 
     def client(self, patience: float, timeout: float | None = None) -> Client:
         """Return a new client of the worker's namespace, with connections of its own.

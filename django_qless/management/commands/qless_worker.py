@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from django.core.management.base import (
     SystemCheckError,
 )
 
+from django_qless import conf
 from django_qless.checks import TAG
 from django_qless.core.arguments import MOST_JOBS
 from django_qless.discovery import discover
@@ -24,6 +26,7 @@ from django_qless.management.numbers import megabytes, seconds, some_seconds, wh
 from django_qless.reload import TRIAL, wait_until_it_works, watch
 from django_qless.running.environment import DjangoEnvironment
 from django_qless.servers.embedded import EmbeddedError
+from django_qless.worker.group import WorkerGroup, own_place, when_it_answers
 from django_qless.worker.log import show
 from django_qless.worker.options import (
     BATCH,
@@ -40,7 +43,7 @@ from django_qless.worker.shutdown import described
 from django_qless.worker.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from django.core.management.base import CommandParser
 
@@ -61,10 +64,22 @@ log (-v): 0 trouble only, 1 what matters, 2 every job, 3 every call to the serve
 a project with LOGGING of its own decides itself: the logger is django_qless.worker
 
 exit codes: 0 ended as it was told to, 1 errors found by the checks, 2 bad options,
-69 (EX_UNAVAILABLE) the server does not answer, 73 (EX_CANTCREAT) a file cannot be
+69 (EX_UNAVAILABLE) the server does not answer, 70 (EX_SOFTWARE) the worker of one of
+several aliases was killed, 73 (EX_CANTCREAT) a file cannot be
 written, 75 (EX_TEMPFAIL) the name is in use, or jobs were left to their locks,
 77 (EX_NOPERM) the server refuses, 78 (EX_CONFIG) a setting is wrong
 """
+
+
+@contextmanager
+def known_troubles() -> Iterator[None]:
+    """Turn what keeps a worker from its work into a CommandError."""
+    try:
+        yield
+    except CannotWork as error:
+        raise CommandError(str(error), returncode=error.code) from error
+    except (EmbeddedError, ImproperlyConfigured) as error:
+        raise CommandError(str(error), returncode=os.EX_CONFIG) from error
 
 
 class Formatter(DjangoHelpFormatter, argparse.RawDescriptionHelpFormatter):
@@ -113,7 +128,16 @@ class Command(BaseCommand):
             metavar="QUEUE",
             help="leave out this queue or glob (may be repeated)",
         )
-        add("--alias", default="default", help="which alias of the setting QLESS")
+        which = group.add_mutually_exclusive_group()
+        which.add_argument(
+            "--alias",
+            action="append",
+            help="which alias of the setting QLESS (default: default); may be repeated: "
+            "each alias has a worker of its own",
+        )
+        which.add_argument(
+            "--all-aliases", action="store_true", help="serve all aliases of QLESS"
+        )
         add(
             "--reserver",
             choices=list(RESERVERS),
@@ -233,21 +257,51 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         show(options["verbosity"])
         discover()
-        asked = self.asked(options)
+        aliases, asked = self.aliases(options), self.asked(options)
         if options["trial"]:
             return
-        try:
-            code = Worker(
-                DjangoEnvironment(asked.alias),
-                asked,
-                watch=watch if asked.reload else None,
-            ).run()
-        except CannotWork as error:
-            raise CommandError(str(error), returncode=error.code) from error
-        except (EmbeddedError, ImproperlyConfigured) as error:
-            raise CommandError(str(error), returncode=os.EX_CONFIG) from error
+        if place := own_place():
+            code = self.work(place.options(asked))
+        elif len(aliases) == 1:
+            code = self.work(asked)
+        else:
+            code = self.work_apart(asked, aliases)
         if code:
             sys.exit(code)
+
+    def work(self, asked: WorkerOptions) -> int:
+        """Be the worker of one alias; return the exit code, or raise CommandError."""
+
+        def run() -> int:
+            environment = DjangoEnvironment(asked.alias)
+            return Worker(environment, asked, watch if asked.reload else None).run()
+
+        with known_troubles():
+            return run() if asked.parent is None else when_it_answers(asked, run)
+
+    def work_apart(self, asked: WorkerOptions, aliases: Sequence[str]) -> int:
+        """Have a process work for each alias; return the exit code."""
+
+        def work(options: WorkerOptions) -> int:
+            try:
+                return self.work(options)
+            except CommandError as error:
+                self.stderr.write(f"{options.alias}: {error}")
+                return error.returncode
+
+        with known_troubles():
+            for alias in aliases:
+                conf.alias(alias)
+            DjangoEnvironment(asked.alias).before_fork()
+            return WorkerGroup(asked, aliases, work).run()
+
+    def aliases(self, options: Mapping[str, Any]) -> list[str]:
+        """Return the aliases that are to be served, each once."""
+        if options["all_aliases"]:
+            return conf.names()
+        given = options["alias"] or [conf.DEFAULT_ALIAS]
+        # Other code may call the command with a text.
+        return [given] if isinstance(given, str) else list(dict.fromkeys(given))
 
     def asked(self, options: Mapping[str, Any]) -> WorkerOptions:
         """Return what the command line asks for; raise CommandError."""
@@ -260,7 +314,7 @@ class Command(BaseCommand):
         given = {
             name: options[name]
             for name in (
-                *("alias", "reserver", "batch", "pool", "concurrency", "block_limit"),
+                *("reserver", "batch", "pool", "concurrency", "block_limit"),
                 *("sandbox", "max_jobs", "max_memory", "max_age", "resume", "burst"),
                 *("max_idle", "shutdown_timeout", "health_file", "pidfile"),
             )
@@ -268,6 +322,7 @@ class Command(BaseCommand):
         return WorkerOptions(
             queues=tuple(options["queues"]) or ("*",),
             exclude=tuple(options["exclude"]),
+            alias=self.aliases(options)[0],
             name=options["name"] or new_name(),
             reload=self.wants_reload(options),
             **given,

@@ -302,6 +302,8 @@ class Supervisor:
     def shut_down(self) -> None:
         """Pass on that the end has come, until every child has heard it."""
         shutdown = self.shutdown
+        if self.worker.options.is_orphaned:
+            shutdown.drain()
         shutdown.check_time()
         for child in self.children:
             if shutdown.stage is Stage.STOPPING:
