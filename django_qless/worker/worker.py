@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 START_PATIENCE = 5.0
 
 # Seconds for which a worker of a group takes a second order to stop for the first one.
-ECHO = 1.0
+ECHO = 2.0
 
 
 class Watcher(Protocol):

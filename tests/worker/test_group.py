@@ -307,7 +307,8 @@ def test_a_signal_to_all_processes_counts_once(
     ledger.wait_until(1)
     for pid in [*children_of(process.pid), process.pid]:
         os.kill(pid, signal.SIGTERM)
-    group.wait_for_log("order=stop", times=5)
+    for name in ("w", "w-default", "w-mail"):
+        group.wait_for_log(f"worker={name} name=SIGTERM order=stop")
     gate.open()
     assert process.wait(30) == 0, group.output
     assert group.state("mail", jid) == "complete"
