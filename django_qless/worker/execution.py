@@ -93,12 +93,12 @@ class Execution:
         except BaseException as raised:  # noqa: BLE001  whatever the job raises is its end
             error = raised
             outcome = self.raised(reserved, raised)
-        seconds = time.monotonic() - began
-        if process != os.getpid():
-            return outcome  # the job has forked, and this is the copy
-        self.tell(reserved, outcome, seconds, error)
-        what = announced(reserved, outcome)
-        if self.sandboxes.in_use or environment.hears(what):
+        what, told = announced(reserved, outcome), telling.is_told(outcome)
+        if told or self.sandboxes.in_use or environment.hears(what):
+            if process != os.getpid():
+                return outcome  # the job has forked, and this is the copy
+            if told:
+                self.tell(reserved, outcome, time.monotonic() - began, error)
             self.sandboxes.remove(reserved)
             if environment.hears(what):
                 details = details_of(what, outcome, result, error)
@@ -124,12 +124,12 @@ class Execution:
         except BaseException as raised:  # noqa: BLE001  whatever the job raises is its end
             error = raised
             outcome = self.raised(reserved, raised)
-        seconds = time.monotonic() - began
-        if process != os.getpid():
-            return outcome
-        self.tell(reserved, outcome, seconds, error)
-        what = announced(reserved, outcome)
-        if self.sandboxes.in_use or environment.hears(what):
+        what, told = announced(reserved, outcome), telling.is_told(outcome)
+        if told or self.sandboxes.in_use or environment.hears(what):
+            if process != os.getpid():
+                return outcome
+            if told:
+                self.tell(reserved, outcome, time.monotonic() - began, error)
             if reserved.token in self.sandboxes.in_use:
                 await asyncio.to_thread(self.sandboxes.remove, reserved)
             if environment.hears(what):
@@ -156,9 +156,8 @@ class Execution:
         Here, where the exception is: its traceback goes into the log.
         """
         try:
-            if telling.is_told(outcome):
-                hides = error is not None and self.hides(reserved)
-                telling.tell(reserved, outcome, seconds, error, hides=hides)
+            hides = error is not None and self.hides(reserved)
+            telling.tell(reserved, outcome, seconds, error, hides=hides)
         except Exception:  # noqa: BLE001  a handler of the project's own
             # It must not cost the job its end, and to log it would raise again.
             traceback.print_exc()
