@@ -14,10 +14,18 @@ SILENCE = 60.0
 """Seconds without a sign of life after which a worker is taken for lost: it gives one
 every ten."""
 
+LATENESS = 15.0
+"""Seconds after which a sign of life is late."""
+
 
 def is_alive(worker: WorkerCounts, now: float) -> bool:
     """Return whether a worker gave a sign of life lately; `now` by the server's clock."""
     return now - worker.beat < SILENCE
+
+
+def is_late(worker: WorkerCounts, now: float) -> bool:
+    """Return whether a sign of life is missing, of a worker that gives them regularly."""
+    return worker.info is not None and now - worker.beat >= LATENESS
 
 
 class Coverage:

@@ -188,6 +188,48 @@ class TestPage:
         assert all(row[3].startswith("for ") for row in rows)
         assert "Thread <MainThread>" in page.text
 
+    def test_one_whose_sign_of_life_is_late(
+        self, qless: Client, admin_browser: Browser
+    ) -> None:
+        for seconds, words in ((0, "running"), (16, "late"), (45, "silent")):
+            beat(qless, "w1")
+            make_silent(qless, "w1", seconds + (16 if words == "silent" else 0))
+            colour = {"running": "good", "late": "warn", "silent": "bad"}[words]
+            badge = f'<span class="qless-badge qless-{colour}">{words}</span>'
+            assert badge in admin_browser.get(LIST).content.decode()
+            assert badge in admin_browser.get(url()).content.decode()
+        beat(qless, "w1")
+        make_silent(qless, "w1", 16)
+        overview = read(admin_browser.get("/admin/django_qless/overview/"))
+        assert overview.facts()["of them late"] == "1"
+        # Another qless client's does not say how often it gives one.
+        qless.redis.zadd("ql:workers", {"w2": qless.redis.time()[0] - 30})
+        rows = read(admin_browser.get(LIST)).table(TABLE)[1:]
+        assert {row[0]: row[1] for row in rows} == {"w1": "late", "w2": "alive"}
+
+    def test_one_that_has_ended_and_holds_jobs(
+        self, qless: Client, admin_browser: Browser
+    ) -> None:
+        hold(qless, "w1", "a")
+        qless.deregister("w1")
+        link = read(admin_browser.get("/admin/django_qless/job/")).links()["w1"]
+        page = read(admin_browser.get(link))
+        assert page.facts()["State"].startswith("ended")
+        assert page.facts()["Last beat"] == "not known"
+        assert [row[1].split()[-1] for row in page.table("Jobs that it holds")[1:]] == [
+            "a"
+        ]
+        assert buttons_of(admin_browser.get(link)) == []
+
+    def test_one_that_has_ended_and_left_its_stacks(
+        self, qless: Client, as_user: Callable[[str], Browser]
+    ) -> None:
+        beat(qless)
+        qless.keep_stacks("w1", "Thread one")
+        qless.deregister("w1")
+        assert "Thread one" in read(as_user("view+act_on_workers").get(url())).text
+        assert "Thread one" not in read(as_user("view").get(url())).text
+
     def test_one_that_is_gone(self, qless: Client, admin_browser: Browser) -> None:
         text = read(admin_browser.get(url("nobody")), 404).text
         assert "There is no worker nobody" in text

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from django_qless.admin.views import View
 from django_qless.conf import DEFAULT_ALIAS
-from django_qless.core import QlessError
+from django_qless.core import ConnectionLost, QlessError
 
 if TYPE_CHECKING:
     from django.http import HttpResponseBase
@@ -64,6 +64,8 @@ class Action(View):
             return self.ask(form, status=400)
         try:
             done = self.act(form.cleaned_data)
+        except ConnectionLost:
+            raise  # The page asks the server, too: what it says then is not of the action.
         except QlessError as error:
             form.add_error(None, str(error))
             return self.ask(form, status=409)

@@ -213,6 +213,8 @@ OF_ALL: tuple[type[Action], ...] = (QuietAll, ResumeAll, StopAll)
 
 def of(worker: WorkerRow) -> list[type[Action]]:
     """Return what can be asked of a worker as it is now."""
+    if worker.state == "ended":
+        return []
     if not worker.alive:
         return [Forget]
     if worker.state in ("draining", "stopping"):

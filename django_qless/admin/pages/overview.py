@@ -142,6 +142,7 @@ class Overview(Page):
             "alive": len(rows) - len(silent),
             "quiet": sum(row.state == "quiet" for row in rows),
             "ending": sum(row.state in ("draining", "stopping") for row in rows),
+            "late": sum(row.late for row in rows),
             "silent": len(silent),
             "silent_rows": silent[:SILENT],
             "more_silent": max(0, len(silent) - SILENT),

@@ -12,10 +12,10 @@ from django_qless.admin.presenters.job import job_rows
 from django_qless.admin.presenters.worker import worker_row, worker_rows
 from django_qless.admin.site import EntryAdmin, Route
 from django_qless.admin.views import Missing, Page
+from django_qless.core.commands.operations import WorkerCounts
 
 if TYPE_CHECKING:
     from django_qless.admin.actions.base import Action
-    from django_qless.core.commands.operations import WorkerCounts
 
 WORKERS = 50
 """Shown on a page."""
@@ -71,7 +71,8 @@ class WorkerPage(PageOfWorkers):
 
     def content(self) -> dict[str, Any]:
         """Return what is shown."""
-        counts = self.counts()
+        stacks = self.client.stacks(self.name)
+        counts = self.counts(stacks)
         jobs = self.client.briefs([("worker", self.name, 0, JOBS)])
         jobs.sort(key=lambda job: job.since)
         row = worker_row(counts, (), self)
@@ -79,15 +80,21 @@ class WorkerPage(PageOfWorkers):
             "worker": row,
             "jobs": job_rows(jobs, self),
             "more_jobs": max(0, row.held - len(jobs)),
-            "stacks": self.client.stacks(self.name) if self.may.workers else None,
+            "stacks": stacks if self.may.workers else None,
             "buttons": [self.button(each, self.name) for each in actions.of(row)],
         }
 
-    def counts(self) -> WorkerCounts:
-        """Return what the server knows of the worker; raise Missing if it does not."""
+    def counts(self, stacks: str | None) -> WorkerCounts:
+        """Return what the server knows of the worker; raise Missing if it does not.
+
+        One that has ended is known as long as it holds jobs, or its stacks are kept.
+        """
         for each in self.client.workers():
             if each.name == self.name:
                 return each
+        held = self.client.worker_jobs(self.name)
+        if held.jobs or held.stalled or stacks:
+            return WorkerCounts(self.name, len(held.jobs), len(held.stalled), 0, None)
         raise Missing(
             _(
                 "There is no worker %s: it has ended, or it was silent for so long that "

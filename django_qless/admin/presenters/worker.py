@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_qless.admin import words
-from django_qless.worker.serving import is_alive
+from django_qless.worker.serving import is_alive, is_late
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrOrPromise
@@ -24,12 +24,14 @@ STATES: dict[str, _StrOrPromise] = {
     "quiet": gettext_lazy("quiet"),
     "draining": gettext_lazy("draining"),
     "stopping": gettext_lazy("stopping"),
+    "late": gettext_lazy("late"),
     "silent": gettext_lazy("silent"),
+    "ended": gettext_lazy("ended"),
     "": gettext_lazy("alive"),
 }
 """Of workers; "" is of one that does not say, another qless client's."""
 
-COLOURS = {"running": "good", "": "good", "silent": "bad"}
+COLOURS = {"running": "good", "": "good", "silent": "bad", "ended": "bad"}
 """Those that are not a warning."""
 
 MOST_JOBS = 3
@@ -52,8 +54,10 @@ class WorkerRow:
     counts: WorkerCounts
     url: str
     alive: bool
+    late: bool
+    """Whether its sign of life should have been there: perhaps it is lost."""
     state: str
-    """running, quiet, draining, stopping, silent, or ""."""
+    """running, quiet, draining, stopping, silent, ended, or ""."""
     state_text: str
     colour: str
     host: str
@@ -83,14 +87,17 @@ def worker_row(counts: WorkerCounts, jobs: Sequence[Brief], view: View) -> Worke
     """Return what is shown of a worker. What it says of itself is taken for hearsay."""
     said = counts.info or {}
     alive = is_alive(counts, view.now)
-    state = _text(said, "state") if alive else "silent"
+    late = alive and is_late(counts, view.now)
+    state = _text(said, "state") if alive else "silent" if counts.beat else "ended"
+    shown = "late" if late else state
     return WorkerRow(
         counts=counts,
         url=view.links.url("worker_change", counts.name),
         alive=alive,
+        late=late,
         state=state,
-        state_text=str(STATES.get(state, state)),
-        colour=COLOURS.get(state, "warn"),
+        state_text=str(STATES.get(shown, shown)),
+        colour=COLOURS.get(shown, "warn"),
         host=_text(said, "host"),
         pid=_number(said, "pid"),
         pool=_pool(said),

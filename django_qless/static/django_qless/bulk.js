@@ -31,8 +31,16 @@
     if (stopping) body.set('stop', '1');
     try {
       const response = await fetch(form.action, {
-        method: 'POST', body, headers: { Accept: 'application/json' }, redirect: 'error',
+        method: 'POST', body, headers: { Accept: 'application/json' }, redirect: 'manual',
       });
+      if (response.type === 'opaqueredirect') {
+        const link = document.createElement('a');
+        link.href = location.href;
+        link.textContent = form.dataset.login;
+        trouble.replaceChildren(link);
+        plan(AGAIN);
+        return;
+      }
       if (!response.ok || !response.headers.get('Content-Type').includes('json')) {
         throw new Error(String(response.status));
       }

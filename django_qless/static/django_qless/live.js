@@ -31,6 +31,17 @@
     return Boolean(part.querySelector('input:checked, details[open].qless-keep'));
   };
 
+  /* A page that is redirected is one of somebody who has to log in: it comes back here. */
+  const say = (text, url) => {
+    if (state.textContent === text) return;
+    state.textContent = url ? '' : text;
+    if (!url) return;
+    const link = document.createElement('a');
+    link.href = url;
+    link.textContent = text;
+    state.append(link);
+  };
+
   const unfinished = (where = document) => where.querySelector('[data-continue]');
 
   const put = (parts) => {
@@ -54,16 +65,20 @@
     try {
       const url = new URL(search?.href ?? location.href);
       url.searchParams.set('live', '1');
-      if (search) state.textContent = state.dataset.searching;
-      const response = await fetch(url, { headers: { Accept: 'application/json' }, redirect: 'error' });
+      if (search) say(state.dataset.searching);
+      const response = await fetch(url, { headers: { Accept: 'application/json' }, redirect: 'manual' });
+      if (response.type === 'opaqueredirect') {
+        say(state.dataset.login, location.href);
+        return;
+      }
       if (!response.ok) throw new Error(String(response.status));
       put((await response.json()).parts);
-      state.textContent = '';
+      say('');
       if (search) history.replaceState(null, '', search.href);
       if (search && !unfinished()) location.reload(); /* Its form stands outside the part. */
       rest = ((performance.now() - began) / 1000) * SHARE;
     } catch {
-      state.textContent = state.dataset.lost;
+      say(state.dataset.lost);
       rest = AGAIN;
     } finally {
       asking = false;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -195,6 +196,18 @@ def test_a_lost_server_is_told(watch: Watch, operator: Operator) -> None:
     assert faults
     assert all("ERR_FAILED" in fault for fault in faults), faults
     faults.clear()
+
+
+def test_an_ended_session_is_told(watch: Watch, operator: Operator) -> None:
+    """It says to log in again, and leads to the form, which comes back to the page."""
+    operator.go("queue")
+    watch.page.context.clear_cookies()
+    watch.page.clock.run_for(5000)
+    link = watch.page.get_by_role("link", name="log in again")
+    link.click()
+    expect(watch.page).to_have_url(
+        re.compile("/login/.*next=/admin/django_qless/queue/")
+    )
 
 
 def tab_to(page: Page, goal: Locator) -> None:
