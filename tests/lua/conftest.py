@@ -2,7 +2,8 @@
 
 Each test runs in one of the four cells, which is drawn by its name. A quarter of them are
 run as scripts, whose calls take three times as long as those of functions.
-QLESS_ALL_CELLS=1 in the environment runs each test in all four.
+QLESS_ALL_CELLS=1 in the environment runs each test in all four, QLESS_ENGINE=function each
+as a function.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ if TYPE_CHECKING:
 
     from tests.servers import Server
 
+ENGINE = os.environ.get("QLESS_ENGINE", "")
 CELLS = [
-    *(f"{kind}-function" for kind in available_kinds() for _ in range(3)),
-    *(f"{kind}-script" for kind in available_kinds()),
+    f"{kind}-{engine}"
+    for kind in available_kinds()
+    for engine in ("function", "function", "function", "script")
+    if ENGINE in ("", engine)
 ]
 
 
@@ -47,10 +51,12 @@ def pytest_collection_modifyitems(
 
 def in_its_cell(nodeid: str) -> bool:
     """Return whether a test is to run in the cell that its name says, if it says one."""
-    for cell in CELLS:
-        if cell in nodeid:
-            drawn = zlib.crc32(nodeid.replace(cell, "").encode("utf-8", "replace"))
-            return CELLS[drawn % len(CELLS)] == cell
+    for kind in available_kinds():
+        for engine in ("function", "script"):
+            cell = f"{kind}-{engine}"
+            if cell in nodeid:
+                rest = nodeid.replace(cell, "").encode("utf-8", "replace")
+                return CELLS[zlib.crc32(rest) % len(CELLS)] == cell
     return True
 
 
