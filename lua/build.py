@@ -97,6 +97,7 @@ MODULES = [
     "audit_links",
     "audit_workflows",
     "audit",
+    "permissions",
     "api",
     "extensions",
     "serve",

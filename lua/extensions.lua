@@ -67,6 +67,7 @@ Extensions['untag.each'] = Q.Each.untag
 Extensions['track.each'] = Q.Each.track
 Extensions['untrack.each'] = Q.Each.untrack
 Extensions['meta'] = Q.Clock.show
+Extensions['permissions'] = Q.Permissions.show
 Extensions['audit'] = Q.Audit.audit
 Extensions['await'] = Q.Awaiting.await
 Extensions['workflow.put'] = Q.WorkflowPut.put
@@ -107,6 +108,7 @@ for _, name in ipairs({
   'schedules.count',
   'tracked.jids',
   'meta',
+  'permissions',
   'audit',
   'schedule.get',
   'schedule.list',

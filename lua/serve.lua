@@ -136,8 +136,8 @@ function Qless.serve(keys, args, class)
     return reply
   elseif type(reply) == 'table' and reply.code then
     return redis.error_reply(reply.code .. ' ' .. reply.text)
-  elseif type(reply) == 'table' and reply.err then
-    return redis.error_reply(reply.err)
   end
-  return redis.error_reply(tostring(reply))
+  -- Servers before 7 raise texts.
+  local text = type(reply) == 'table' and reply.err or tostring(reply)
+  return redis.error_reply(Qless.Permissions.explained(text))
 end

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_qless.servers import embedded
+from tests.permissions import users
 
 if TYPE_CHECKING:
     import redis
@@ -182,6 +183,7 @@ class Server:
             *(self.binary, "--dir", str(self.folder), "--unixsocket", self.socket),
             *("--port", str(self.port), "--bind", "127.0.0.1"),
             *("--save", "", "--appendonly", "no", "--daemonize", "no"),
+            *users(self.kind),
             *self.arguments,
         ]
         with (self.folder / "server.log").open("ab") as log:

@@ -26,7 +26,7 @@ from .needs import steps_to_needs
 from .queue import AsyncQueue, Queue
 from .recurring import AsyncRecurringJob, RecurringJob
 from .retry import FAILURES, HangUp, Steps, insist, translated
-from .script import Engine, Library
+from .script import LIBRARY_PREFIX, Engine, Library
 from .server_info import ServerInfo, read_info
 from .waiting import After, AsyncAfter, block_seconds
 from .wire import command
@@ -153,9 +153,27 @@ class Client(Namespace, Commands[Job, RecurringJob], Blocking):
 
         Raises NotPermitted if the server's user may not ask.
         """
+        return read_info(self._ask("INFO"))
+
+    def libraries(self) -> list[str]:
+        """Return the names of this package's libraries of functions, of all versions.
+
+        Raises NotPermitted if the server's user may not ask.
+        """
+        reply = self._ask("FUNCTION", "LIST", "LIBRARYNAME", f"{LIBRARY_PREFIX}*")
+        return sorted(
+            str(library[library.index("library_name") + 1]) for library in reply
+        )
+
+    def remove_library(self, name: str) -> None:
+        """Remove a library of functions; what still calls it loads it again."""
+        self._ask("FUNCTION", "DELETE", name)
+
+    def _ask(self, *words: str) -> Any:
+        """Send a command of the server's own, once; return its reply."""
         lane = self._lanes.take()
         try:
-            return read_info(lane.exchange(command("INFO")))
+            return lane.exchange(command(*words))
         except FAILURES as error:
             raise translated(error) from error
         finally:

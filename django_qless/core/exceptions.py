@@ -36,6 +36,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
+from collections.abc import Iterable
 
 
 class QlessError(Exception):
@@ -58,6 +60,32 @@ class QlessError(Exception):
     def explanation(cls) -> str:
         """Return what this class of error means, and the remedy."""
         return " ".join(inspect.cleandoc(cls.__doc__ or "").split())
+
+
+# What servers say of a refusal, of versions 6.2 to 9, and what the core says.
+_USER = re.compile(r"\bUser (\S+) (?:has no permissions|lacks)")
+_COMMAND = re.compile(r"to run the '([^']+)' command")
+_LACKS = re.compile(r"\b[Uu]ser (?:\S+ )?lacks ((?:[+~&]\S+ ?)+)")
+
+# One is of no use without the other.
+_PAIRS = {
+    "fcall": ("+fcall", "+function|load"),
+    "function|load": ("+fcall", "+function|load"),
+    "evalsha": ("+evalsha", "+script|load"),
+    "script|load": ("+evalsha", "+script|load"),
+}
+
+
+def rules_for(refusal: str) -> Iterable[str]:
+    """Return what ACL SETUSER wants for what was refused with this text."""
+    lacks, command = _LACKS.search(refusal), _COMMAND.search(refusal)
+    if lacks:
+        return lacks[1].split()
+    if command:
+        return _PAIRS.get(command[1], (f"+{command[1]}",))
+    if "channel" in refusal:
+        return ("&<prefix>*",)
+    return ("~<prefix>*",) if "key" in refusal else ()
 
 
 def _closed(text: str) -> str:
@@ -179,9 +207,20 @@ class NotAuthenticated(ServerError):
 
 
 class NotPermitted(ServerError):
-    """The server's ACL does not permit this user what a queue needs: FCALL, FUNCTION LOAD
-    (or EVALSHA, SCRIPT LOAD), BLPOP, SUBSCRIBE, and all keys and channels that begin with
-    the prefix."""
+    """The server's ACL does not permit this to its user, whom docs/permissions.md gives
+    all that is needed."""
+
+    def __init__(self, detail: str = "", *, done: int = 0) -> None:
+        super().__init__(detail, done=done)
+        #: What ACL SETUSER wants to permit it, such as "+hset"; empty if unknown.
+        self.rules: tuple[str, ...] = tuple(rules_for(detail))
+
+    def __str__(self) -> str:
+        if not self.rules:
+            return super().__str__()
+        found = _USER.search(self.detail)
+        user = found[1] if found else "<user>"
+        return f"{super().__str__()} ACL SETUSER {user} {' '.join(self.rules)} adds it."
 
 
 class ServerTooOld(ServerError):

@@ -64,6 +64,8 @@ TABLE: dict[str, tuple[Remedy, type[exceptions.QlessError]]] = {
     "NOCOMMAND": (Remedy.NONE, exceptions.UnknownCommand),
     "FORMAT": (Remedy.NONE, exceptions.UnsupportedFormat),
     "COREFAILED": (Remedy.NONE, exceptions.CoreFailed),
+    # A command inside the core that the server refuses to its user.
+    "DENIED": (Remedy.NONE, exceptions.NotPermitted),
     # The server does not know the core (yet), or not this way of calling it.
     "NOSCRIPT": (Remedy.RELOAD, exceptions.ServerError),
     "NOFUNCTION": (Remedy.RELOAD, exceptions.ServerError),

@@ -36,12 +36,16 @@ HEADERS: dict[Kind, str] = {
 OLDEST = (6, 2)
 
 
+#: What the names of all versions' libraries begin with.
+LIBRARY_PREFIX = "qless_"
+
+
 class Library:
     """The built Lua text, and the names that follow from it."""
 
     def __init__(self, body: str) -> None:
         self.body = body
-        self.name = f"qless_{sha1(body.encode()).hexdigest()[:12]}"
+        self.name = f"{LIBRARY_PREFIX}{sha1(body.encode()).hexdigest()[:12]}"
 
     @staticmethod
     @cache
@@ -77,6 +81,8 @@ class Script:
         self.now: str | float = "*"
         self._keys = pack((2, f"{prefix}!", f"{prefix}meta"))
         self._may_fall_back = engine == "auto"
+        # Why functions are not called, if the user may not.
+        self._refusal: BaseException | None = None
         self._has_header = True
         self._heads: dict[Kind, Packed]
         # How calls begin: command, clock and kind → everything before the request id.
@@ -138,8 +144,9 @@ class Script:
         return Packed(number + self._keys.number, data + self._keys.data)
 
     def _fall_back(self, error: BaseException) -> None:
-        if not self._may_fall_back:
+        if not self._may_fall_back or _is_of_keys(error):
             raise translated(error) from error
+        self._refusal = error if code_of(error) == "NOPERM" else None
         self._call_scripts()
 
     def _load_functions(self) -> Steps:
@@ -156,15 +163,26 @@ class Script:
 
     def _load_script(self, error: BaseException, kind: Kind) -> Steps:
         if code_of(error) in ("UNKNOWN", "NOPERM"):
-            raise translated(error) from error
+            self._give_up(error)
         try:
             yield command(
                 "SCRIPT", "LOAD", self.library.script(kind, header=self._has_header)
             )
         except FAILURES as refusal:
+            if code_of(refusal) == "NOPERM":
+                self._give_up(refusal)
             if code_of(refusal) != "NOTCOMPILED" or not self._has_header:
                 raise
             yield from self._drop_header()
+
+    def _give_up(self, error: BaseException) -> None:
+        """Raise what stands in the way of scripts, or before that, of functions."""
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            # As soon as the user may call functions, no restart is needed.
+            self._call_functions()
+            raise translated(refusal) from refusal
+        raise translated(error) from error
 
     def _drop_header(self) -> Steps:
         """Turn to scripts without a header, for servers older than 7."""
@@ -175,6 +193,11 @@ class Script:
             raise exceptions.ServerTooOld(f"The server is version {found}")
         self._has_header = False
         self._call_scripts()
+
+
+def _is_of_keys(error: BaseException) -> bool:
+    """Return whether the user may run the command, but not on these keys."""
+    return code_of(error) == "NOPERM" and " key" in str(error)
 
 
 def _version(info: str) -> tuple[int, ...]:

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.core import checks
-from redis.exceptions import RedisError
 
 from django_qless import discovery
-from django_qless.core.exceptions import QlessError, UnsupportedFormat
+from django_qless.core.exceptions import (
+    NotPermitted,
+    QlessError,
+    ServerTooOld,
+    UnsupportedFormat,
+)
 from django_qless.core.options import known
+from django_qless.core.permissions import (
+    AUDIT,
+    CLEANING,
+    INFO,
+    LIBRARIES,
+    lacks,
+    needed_by_worker,
+)
 from django_qless.declared import set_by_operators
 from django_qless.management.audit import audit
 from django_qless.management.words import counted, span
 from django_qless.schedules.declared import lost_by_server
 from django_qless.selection import Selection
 from django_qless.tasks import catalogue
-from django_qless.worker.preflight import server_info, warnings
+from django_qless.worker.preflight import warnings
 from django_qless.worker.serving import Coverage, is_alive
 
 if TYPE_CHECKING:
@@ -36,6 +48,10 @@ SAMPLE = 1000
 #: Seconds for which it is told that results were dropped before their time.
 RECENTLY = 86400
 
+NOT_SERVER = "version, memory, eviction and append-only file of the server"
+NOT_LIBRARIES = "libraries of functions that other versions have left"
+NOT_RECORDS = "the records"
+
 #: Part of maxmemory from which on the server counts as nearly full.
 NEARLY_FULL = 0.9
 
@@ -48,32 +64,83 @@ class Finding(NamedTuple):
     text: str
 
 
-def examine(alias: str, client: Client, *, audited: bool = True) -> Iterator[Finding]:
+def examine(
+    alias: str, client: Client, *, audited: bool = True, cleans: bool = False
+) -> Iterator[Finding]:
     """Yield what there is to say of an alias. That its server cannot be asked is one
-    finding; what was found before stays."""
+    finding; what was found before stays.
+
+    `audited` has the records checked; `cleans` removes libraries of other versions.
+    """
     yield from _settings()
     try:
-        yield from _namespace(alias, client, audited=audited)
+        yield from _namespace(alias, client, audited=audited, cleans=cleans)
     except UnsupportedFormat as error:
         yield Finding(PROBLEM, "format", str(error))
     except QlessError as error:
         yield Finding(PROBLEM, "server", str(error))
 
 
-def _namespace(alias: str, client: Client, *, audited: bool) -> Iterator[Finding]:
+def _namespace(
+    alias: str, client: Client, *, audited: bool, cleans: bool
+) -> Iterator[Finding]:
     stored = client.meta()
     yield Finding(FINE, "format", f"the namespace has format {stored.get('format', 1)}")
-    info = server_info(client)
-    yield from _server(client, info)
+    missing = client.missing_permissions()
+    yield from _permissions(missing)
+    yield from _if_permitted(_server(client), missing, INFO, "server", NOT_SERVER)
     yield from _clock(client)
-    yield from _libraries(client)
+    yield from _if_permitted(
+        _libraries(client, cleans=cleans),
+        missing,
+        CLEANING if cleans else LIBRARIES,
+        "functions",
+        NOT_LIBRARIES,
+    )
     yield from _config(alias)
     yield from _declared(alias)
     yield from _results(client)
     yield from _workers(client)
     yield from _names(alias, client)
     if audited:
-        yield from _records(client)
+        yield from _if_permitted(
+            _records(client), missing, AUDIT, "records", NOT_RECORDS
+        )
+
+
+def _permissions(missing: Sequence[str] | None) -> Iterator[Finding]:
+    if missing is None:
+        yield Finding(
+            HINT,
+            "permissions",
+            "not checked: servers before Redis 7 do not tell what their user may do",
+        )
+        return
+    needed = needed_by_worker(missing)
+    if needed:
+        yield Finding(PROBLEM, "permissions", str(NotPermitted(lacks(needed))))
+    else:
+        yield Finding(FINE, "permissions", "the server's user has what a worker needs")
+
+
+def _if_permitted(
+    findings: Iterator[Finding],
+    missing: Collection[str] | None,
+    needed: Collection[str],
+    about: str,
+    unchecked: str,
+) -> Iterator[Finding]:
+    """Yield what a look finds, or that the user is not permitted to have it.
+
+    What is known to be refused is not tried: servers log that.
+    """
+    refused = sorted({*(missing or ())} & {*needed})
+    try:
+        if refused:
+            raise NotPermitted(lacks(refused))
+        yield from findings
+    except NotPermitted as error:
+        yield Finding(HINT, about, f"not checked: {unchecked}. {error}")
 
 
 def _settings() -> Iterator[Finding]:
@@ -89,7 +156,8 @@ def _settings() -> Iterator[Finding]:
         yield Finding(FINE, "settings", "the system checks of django_qless pass")
 
 
-def _server(client: Client, info: dict[str, Any]) -> Iterator[Finding]:
+def _server(client: Client) -> Iterator[Finding]:
+    info = client.server_info()
     name = "Valkey" if "valkey_version" in info else "Redis"
     number = info.get("valkey_version") or info.get("redis_version", "?")
     yield Finding(FINE, "server", f"{name} {number}, called by {client.script.engine}s")
@@ -149,9 +217,17 @@ def _mending(meta: Mapping[str, Any]) -> str:
     return f"Setting back the delays and locks given before goes on{where}: let a worker run"
 
 
-def _libraries(client: Client) -> Iterator[Finding]:
-    others = other_libraries(client)
-    if others:
+def _libraries(client: Client, *, cleans: bool) -> Iterator[Finding]:
+    try:
+        names = client.libraries()
+    except ServerTooOld:
+        return
+    others = [name for name in names if name != client.script.library.name]
+    if cleans:
+        for name in others:
+            client.remove_library(name)
+            yield Finding(FINE, "functions", f"removed: {name}")
+    elif others:
         yield Finding(
             HINT,
             "functions",
@@ -279,29 +355,3 @@ def _records(client: Client) -> Iterator[Finding]:
             "records",
             f"{counted(found.checked, 'record')} checked: all is as it must be",
         )
-
-
-def other_libraries(client: Client) -> list[str]:
-    """Return the names of the libraries that other versions left; none if forbidden."""
-    try:
-        listed = client.redis.function_list("qless_*")
-    except RedisError:
-        return []
-    names = []
-    for entry in listed:
-        fields = entry if isinstance(entry, dict) else _paired(entry)
-        name = fields.get("library_name") or fields.get(b"library_name")
-        names.append(name.decode() if isinstance(name, bytes) else str(name))
-    return sorted(name for name in names if name != client.script.library.name)
-
-
-def clean_libraries(client: Client) -> list[str]:
-    """Remove the libraries that other versions left; return their names."""
-    names = other_libraries(client)
-    for name in names:
-        client.redis.function_delete(name)
-    return names
-
-
-def _paired(flat: list[Any]) -> dict[Any, Any]:
-    return dict(zip(flat[::2], flat[1::2], strict=False))

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from django_qless.core import exceptions
+from django_qless.core.permissions import INFO, lacks, needed_by_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,6 +22,10 @@ EVICTING = (
 FORGETTING = (
     "there is no append-only file: after a crash the server has lost jobs. "
     "Set appendonly to yes."
+)
+UNKNOWN = (
+    "it is not known whether the server may lose jobs: its user lacks +info, "
+    "see docs/permissions.md"
 )
 
 
@@ -49,9 +54,15 @@ def inspect_server(client: Client) -> list[str]:
     """Return warnings about the server; raise CannotWork if it cannot be used."""
     try:
         client.meta()
+        missing = client.missing_permissions() or []
+        needed = needed_by_worker(missing)
+        if needed:
+            raise exceptions.NotPermitted(lacks(needed))
     except exceptions.QlessError as error:
         code = next(code for kind, code in CODES if isinstance(error, kind))
         raise CannotWork(str(error), code) from error
+    if INFO & {*missing}:
+        return [UNKNOWN]
     return list(warnings(server_info(client)))
 
 

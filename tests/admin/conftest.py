@@ -12,6 +12,7 @@ from django.utils import translation
 from django_qless.connections import connections
 from tests.admin import people
 from tests.admin.content import Content, fill
+from tests.permissions import channels_and_keys, nothing_refused, set_user, url_of
 
 if TYPE_CHECKING:
     from django.test import Client as Browser
@@ -33,11 +34,13 @@ def qless(server: Server) -> Iterator[Client]:
 
     `other` is a second alias, another namespace of the same server.
     """
+    set_user(server, "admin", *channels_and_keys("other:"))
+    location = url_of(server, "admin")
     aliases = {
-        "default": {"LOCATION": server.url},
-        "other": {"LOCATION": server.url, "PREFIX": "other:"},
+        "default": {"LOCATION": location},
+        "other": {"LOCATION": location, "PREFIX": "other:"},
     }
-    with override_settings(QLESS=aliases):
+    with nothing_refused(server), override_settings(QLESS=aliases):
         yield connections["default"]
 
 

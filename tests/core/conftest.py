@@ -10,6 +10,7 @@ import redis
 
 from django_qless.core import Client
 from tests.core.cutter import Cutter
+from tests.permissions import client_of, nothing_refused
 
 if TYPE_CHECKING:
     from tests.servers import Server
@@ -19,8 +20,11 @@ NOW = 1_700_000_000.0
 
 @pytest.fixture
 def client(each_server: Server, engine: str) -> Iterator[Client]:
-    """A client on an empty server, once per kind of server and engine."""
-    with Client(each_server.client(), engine=engine) as client:
+    """A worker's client on an empty server, once per kind of server and engine."""
+    with (
+        nothing_refused(each_server),
+        Client(client_of(each_server, "worker"), engine=engine) as client,
+    ):
         yield client
 
 

@@ -16,6 +16,7 @@ from django_qless.core import (
 from django_qless.core.commands.queues import BELOW_SECOND, STATES
 from tests.core.conftest import NOW
 from tests.core.jobs import Clock, pop, put
+from tests.permissions import client_of
 
 if TYPE_CHECKING:
     from tests.servers import Server
@@ -151,14 +152,15 @@ def test_config(client: Client) -> None:
     assert client.config_all()["heartbeat"] == 60
 
 
-def test_meta_and_audit(client: Client) -> None:
+def test_meta_and_audit(client: Client, each_server: Server) -> None:
+    operator = Client(client_of(each_server, "operator"))
     client.put_many("", [Put(new_jid(), "mail", "k", "{}") for _ in range(30)])
     pop(client)
     assert float(client.meta()["clock"]) > NOW
     assert int(client.meta()["token"]) == 1
     checked, cursor = 0, ""
     while cursor != "0":
-        step = client.audit(cursor or "0", 10)
+        step = operator.audit(cursor or "0", 10)
         checked, cursor = checked + step.checked, step.cursor
         assert step.violations == []
     assert checked >= 30

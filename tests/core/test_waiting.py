@@ -139,7 +139,7 @@ def test_a_core_that_is_gone_meanwhile_is_loaded_again(
     with each_server.client() as other:
         other.function_flush()
         other.script_flush()
-    settled = client.after(["nothing"], 0.01, asking(client)).run()
+    settled = client.after(["ql:nothing"], 0.01, asking(client)).run()
     assert [job.jid for job in settled.jobs] == ["a"]
 
 

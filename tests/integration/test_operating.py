@@ -7,6 +7,7 @@ import getpass
 import io
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,10 +15,14 @@ from django.core.management import CommandError, call_command
 from django.test import override_settings
 
 from django_qless import jobs, queues
+from django_qless.connections import connections
+from django_qless.core import Client
 from django_qless.declared import apply_declared
 from django_qless.management.words import span
 from tests.jobs_app import policies
 from tests.jobs_app.jobs import add, failing
+from tests.permissions import nothing_refused, set_user, url_of
+from tests.servers import Server
 
 
 def run(*arguments: str, **options: Any) -> str:
@@ -30,6 +35,15 @@ def run(*arguments: str, **options: Any) -> str:
 def data(*arguments: str) -> Any:
     """Return what a command prints as JSON."""
     return json.loads(run(*arguments, "--json"))
+
+
+@pytest.fixture
+def qless(server: Server) -> Iterator[Client]:
+    """The client of the default alias, as the documented operator has it."""
+    alias = {"LOCATION": url_of(server, "operator")}
+    with nothing_refused(server), override_settings(QLESS={"default": alias}):
+        yield connections["default"]
+    set_user(server, "operator")
 
 
 @pytest.fixture(autouse=True)
@@ -370,6 +384,44 @@ class TestDoctor:
         with contextlib.suppress(SystemExit):
             call_command("qless_doctor", "--clean", "--no-audit", stdout=output)
         return output.getvalue()
+
+    @pytest.mark.parametrize("role", ["operator", "worker"])
+    def test_nothing_is_tried_that_its_user_may_not_do(
+        self, qless, server: Server, role: str
+    ) -> None:
+        """What could not be checked is said, and what it would take."""
+        add.delay(1)
+        location = {"LOCATION": url_of(server, role)}
+        with nothing_refused(server), override_settings(QLESS={"default": location}):
+            words = self.words("--clean")
+        assert "fine permissions the server's user has what a worker needs" in words
+        unchecked = re.findall(r"^hint (\w+) not checked: .* adds it\.$", words, re.M)
+        if role == "operator":
+            assert unchecked == []
+            assert "fine records" in words
+        else:
+            assert unchecked == ["functions", "records"]
+            assert "ACL SETUSER <user> +lpos +scan +type adds it" in words
+            assert "fine server" in words
+
+    def test_what_its_user_lacks(self, qless, server: Server) -> None:
+        set_user(server, "worker", "-hset", "-info")
+        location = {"LOCATION": url_of(server, "worker")}
+        with nothing_refused(server), override_settings(QLESS={"default": location}):
+            words = self.words()
+        set_user(server, "worker")
+        assert "PROBLEM permissions The user lacks +hset. " in words
+        assert "ACL SETUSER <user> +hset adds it" in words
+        assert "hint server not checked: version, memory, eviction" in words
+
+    def test_a_user_who_may_not_even_look(self, server: Server) -> None:
+        set_user(server, "worker", "-hmget")
+        location = {"LOCATION": url_of(server, "worker")}
+        with override_settings(QLESS={"default": location}):
+            found = self.findings()
+        set_user(server, "worker")
+        assert found[-1][:2] == ("PROBLEM", "server")
+        assert "ACL SETUSER worker +hmget adds it" in found[-1][2]
 
     def test_options_set_by_hand(self, qless) -> None:
         qless.config_set("heartbeat", 5)

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import redis
 
+from tests.permissions import channels_and_keys
+
 SOURCE = Path(__file__).parents[2] / "django_qless" / "core" / "qless.lua"
 
 READS = frozenset(
     "get multiget peek queues jobs jobs.count stats workers failed length config.get recur.get "
     "result needs offspring results results.kept results.cut lag due survey minutes meta audit "
+    "permissions "
     "schedule.get schedule.list schedule.declared schedule.marks throughput failed.of "
     "stats.counters brief briefs search job.view failure.groups failure.group worker.views tag.counts "
     "schedules.of schedules.next schedules.in schedules.count tracked.jids".split()
@@ -76,26 +79,41 @@ class Library:
 
 
 class Core:
-    """The Lua core of one namespace on one server, called through one engine."""
+    """The Lua core of one namespace on one server, called through one engine.
+
+    `server` may do anything; `users` are clients of those who make the calls, by role.
+    """
 
     def __init__(
-        self, server: redis.Redis, engine: str, library: Library, prefix: str = "ql:"
+        self,
+        server: redis.Redis,
+        engine: str,
+        library: Library,
+        prefix: str = "ql:",
+        users: Mapping[str, redis.Redis] | None = None,
     ) -> None:
         self.server = server
         self.engine = engine
         self.library = library
         self.prefix = prefix
+        self.users = users or {}
 
     def with_prefix(self, prefix: str) -> Core:
         """Return a caller of another namespace on the same server."""
-        return Core(self.server, self.engine, self.library, prefix)
+        for role in self.users:
+            self.server.execute_command(
+                "ACL", "SETUSER", role, *channels_and_keys(prefix)
+            )
+        return Core(self.server, self.engine, self.library, prefix, self.users)
 
     def call(self, kind: str, keys: tuple[str, ...], *argv: Any) -> Any:
         """Send the keys and arguments as they are to the function or script of a class."""
+        role = "operator" if argv[:1] == ("audit",) else "worker"
+        caller = self.users.get(role, self.server)
         if self.engine == "function":
             name = f"{self.library.name}_{'write' if kind == 'old' else kind}"
-            return self.server.fcall(name, len(keys), *keys, *argv)
-        return self.server.evalsha(self.library.shas[kind], len(keys), *keys, *argv)
+            return caller.fcall(name, len(keys), *keys, *argv)
+        return caller.evalsha(self.library.shas[kind], len(keys), *keys, *argv)
 
     def old(self, command: str, now: Any, *args: Any) -> Any:
         """Call without KEYS: qless-core's protocol, the caller's clock."""

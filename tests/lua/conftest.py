@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import os
 import zlib
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.lua.caller import Core, Library
 from tests.lua.keyed import Keyed
+from tests.permissions import client_of, nothing_refused, set_user
 from tests.servers import available_kinds
 
 if TYPE_CHECKING:
@@ -68,13 +70,24 @@ def library() -> Library:
 
 @pytest.fixture
 def core(each_server: Server, engine: str, library: Library) -> Iterator[Core]:
-    """The Lua core on an empty server, once per kind of server and engine."""
-    client = each_server.client(
-        decode_responses=True, encoding_errors="surrogateescape"
-    )
-    library.load(client, engine)
-    yield Core(client, engine, library)
-    client.close()
+    """The Lua core on an empty server, once per kind of server and engine.
+
+    It is called by the documented users: workers, and an operator who audits.
+    """
+    options: dict[str, Any] = {
+        "decode_responses": True,
+        "encoding_errors": "surrogateescape",
+    }
+    with ExitStack() as stack:
+        client = stack.enter_context(each_server.client(**options))
+        library.load(client, engine)
+        users = {}
+        for role in ("worker", "operator"):
+            set_user(each_server, role)
+            user = client_of(each_server, role, **options)
+            users[role] = stack.enter_context(user)
+        stack.enter_context(nothing_refused(each_server))
+        yield Core(client, engine, library, users=users)
 
 
 @pytest.fixture

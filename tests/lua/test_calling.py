@@ -33,7 +33,9 @@ def test_a_clock_that_is_no_number_is_an_error(core: Core, now: str) -> None:
     assert core.server.dbsize() == 0
 
 
-@pytest.mark.parametrize("keys", [("ql:j:a",), ("ql:meta",), ("a", "b"), ("ql:",)])
+@pytest.mark.parametrize(
+    "keys", [("ql:j:a",), ("ql:meta",), ("ql:a", "ql:b"), ("ql:",)]
+)
 def test_keys_that_do_not_name_a_namespace_are_refused(
     core: Core, keys: tuple[str, ...]
 ) -> None:

@@ -17,7 +17,7 @@ KEYS = ("ql:!", "ql:meta")
     [
         ("ql:!",),
         ("ql:", "ql:meta"),
-        ("ql:!", "other:meta"),
+        ("ql:!", "ql:other:meta"),
         ("ql:meta", "ql:!"),
         ("ql:!", "ql:meta", "ql:queues"),
         ("ql:!", "ql:"),

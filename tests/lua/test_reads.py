@@ -30,7 +30,7 @@ CALLS: list[tuple[Any, ...]] = [
     ("stats.counters", 0, "queue", "nosuch"),
     ("needs", "depends"), ("needs", "nosuch", 0, 5), ("offspring", "running", 0, 5), ("lag", "queue", "nosuch"),
     ("survey",), ("survey", "queue", "nosuch"), ("due", "queue", "nosuch"), ("stacks", "worker"),
-    ("minutes", "queue", 0, 10), ("meta",), ("audit", "0"), ("audit", "0", 10),
+    ("minutes", "queue", 0, 10), ("meta",), ("permissions",), ("audit", "0"), ("audit", "0", 10),
     ("schedule.get", "cron"), ("schedule.get", "nosuch"), ("schedule.list", 0, 10),
     ("schedule.declared",), ("schedule.marks",),
     ("schedules.of", "cron", "nosuch"), ("schedules.next", 5),

@@ -132,7 +132,8 @@ OTHERS = set(
     "schedule.list schedule.declared schedule.mark schedule.marks schedule.due "
     "schedule.mend lag due survey minutes throughput failed.of queue.pause "
     "queue.forget.empty briefs failure.groups failure.group worker.views tag.counts "
-    "schedules.next schedules.in schedules.count tracked.jids meta audit workflow.release "
+    "schedules.next schedules.in schedules.count tracked.jids meta permissions audit "
+    "workflow.release "
     "workflow.carry workflow.get workflow.jobs workflow.cancel workflow.retry".split()
 )
 

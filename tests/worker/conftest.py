@@ -10,6 +10,7 @@ import pytest
 
 from django_qless.core import Client
 from django_qless.core.jid import new_jid
+from tests.permissions import url_of
 from tests.servers import poll
 from tests.worker.ledger import Gate, Ledger
 from tests.worker.processes import WorkerProcess, is_alive, no_new_connections
@@ -43,7 +44,9 @@ def start_worker(
             nonlocal count
             count += 1
             log = tmp_path / f"worker-{count}.log"
-            worker = WorkerProcess(options.pop("url", server.url), log, **options)
+            worker = WorkerProcess(
+                options.pop("url", url_of(server, "worker")), log, **options
+            )
             stack.callback(worker.close)
             return worker
 

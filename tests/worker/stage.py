@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_qless.core import Client, Put
 from django_qless.core.jid import new_jid
+from tests.permissions import nothing_refused, url_of
 from tests.servers import poll
 from tests.worker.processes import WorkerProcess
 from tests.worker.runs import Latch, Run, Runs
@@ -37,6 +38,7 @@ class Stage:
         self.workers: list[WorkerProcess] = []
         self._latches: dict[str, Latch] = {}
         self._stack = ExitStack()
+        self._stack.enter_context(nothing_refused(server))
         self._stack.callback(self.client.close)
         self._stack.callback(self.runs.close)
 
@@ -58,7 +60,12 @@ class Stage:
         environment = {"QLESS_TEST_CLOCK_OFF": str(clock_off)} if clock_off else {}
         if cron_by_seconds:
             environment["QLESS_TEST_CRON_BY_SECONDS"] = "1"
-        chosen = {"pool": self.pool, "queues": ["q"], "url": self.server.url, **options}
+        chosen = {
+            "pool": self.pool,
+            "queues": ["q"],
+            "url": url_of(self.server, "worker"),
+            **options,
+        }
         worker = WorkerProcess(
             chosen.pop("url"),
             self.folder / f"worker-{len(self.workers) + 1}.log",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.servers import Server, poll
+from tests.permissions import nothing_refused, set_user, url_of
+from tests.servers import Server, available_kinds, poll
 from tests.worker.conftest import is_alive
 from tests.worker.ledger import Gate, Ledger
 
@@ -205,6 +206,22 @@ class TestBeginning:
             assert worker.wait() == os.EX_NOPERM
         assert "password" in worker.output
         assert "Traceback" not in worker.output
+
+    @pytest.mark.parametrize("kind", available_kinds())
+    def test_without_a_permission_it_names_it_and_the_remedy(
+        self, start_worker: StartWorker, kind: str
+    ) -> None:
+        with Server(kind) as server, nothing_refused(server):
+            set_user(server, "worker", "-zadd", "-blpop", "-info")
+            worker = start_worker(url=url_of(server, "worker"))
+            assert worker.wait() == os.EX_NOPERM
+            assert "lacks +zadd +blpop." in worker.output
+            assert "ACL SETUSER <user> +zadd +blpop adds it" in worker.output
+            assert "Traceback" not in worker.output
+            set_user(server, "worker", "-info")
+            worker = start_worker(url=url_of(server, "worker"), burst=True)
+            assert worker.wait() == 0
+            assert "its user lacks +info" in worker.output
 
     def test_it_warns_of_a_server_that_may_lose_jobs(
         self, start_worker: StartWorker

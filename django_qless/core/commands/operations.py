@@ -137,6 +137,15 @@ class Operations:
         return Call("meta", (), "read", json.loads)
 
     @command
+    def missing_permissions(self) -> Call[list[str] | None]:
+        """Return what the server's ACL does not permit its user, as ACL SETUSER wants it.
+
+        Of all that any user may need: see `permissions.py`. None on servers before 7,
+        which cannot be asked.
+        """
+        return Call("permissions", (), "read", json.loads)
+
+    @command
     def results_kept(self) -> Call[KeptResults]:
         """Return how many results are kept, lists of spawned jobs among them."""
         return Call("results.kept", (), "read", _read_kept)

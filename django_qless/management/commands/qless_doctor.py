@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from django_qless.management.base import QlessCommand
-from django_qless.management.doctor import PROBLEM, clean_libraries, examine
+from django_qless.management.doctor import PROBLEM, examine
 
 if TYPE_CHECKING:
     from django.core.management.base import CommandParser
@@ -35,10 +35,10 @@ class Command(QlessCommand):
         )
 
     def act(self, **options: Any) -> None:
-        if options["clean"]:
-            for name in clean_libraries(self.client):
-                self.say(f"removed: {name}")
-        findings = list(examine(self.alias, self.client, audited=options["audit"]))
+        found = examine(
+            self.alias, self.client, audited=options["audit"], cleans=options["clean"]
+        )
+        findings = list(found)
         if options["json"]:
             self.print_json([finding._asdict() for finding in findings])
         else:

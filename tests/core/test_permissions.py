@@ -1,0 +1,122 @@
+"""Clients of users that the server's ACL limits: the documented ones, and those with less."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from redis.asyncio import Redis as AsyncRedis
+
+from django_qless.core import AsyncClient, Client, NotPermitted, Put, new_jid
+from django_qless.core.permissions import AUDIT, CLEANING, needed_by_worker
+from tests.permissions import PASSWORD, client_of, nothing_refused, set_user
+
+if TYPE_CHECKING:
+    from django_qless.core.script import Engine
+    from tests.servers import Server
+
+ENGINES = ["function", "script", "auto"]
+
+Limited = Callable[..., Client]
+
+
+@pytest.fixture
+def limited(each_server: Server, engine: Engine) -> Iterator[Limited]:
+    """Takes rules away from a role; returns a client of its user."""
+    made: list[Client] = []
+    with each_server.client() as admin:
+        admin.function_flush()
+        admin.script_flush()
+
+    def limit(role: str, *rules: str) -> Client:
+        set_user(each_server, role, *rules)
+        client = Client(client_of(each_server, role), engine=engine, patience=0.2)
+        made.append(client)
+        return client
+
+    yield limit
+    for client in made:
+        set_user(
+            each_server, str(client.redis.connection_pool.connection_kwargs["username"])
+        )
+        client.close()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_producer_puts_and_waits(limited: Limited, each_server: Server) -> None:
+    with nothing_refused(each_server):
+        client = limited("producer")
+        first = client.put("", "q", new_jid(), "k", "{}")
+        assert client.await_ended([first], 0.05) == {}
+        other = new_jid()
+        client.put_many("", [Put(other, "q", "k", "{}", depends=[first])])
+        client.cancel([other])
+        worker = limited("worker")
+        [job] = worker.settle("w", [], 1, ["q"]).jobs
+        worker.complete(job.jid, job.token, "q", "{}")
+        assert client.await_ended([first], 5) == {first: "complete"}
+
+
+def test_a_producer_of_asyncio(each_server: Server) -> None:
+    async def put() -> str:
+        redis = AsyncRedis(
+            unix_socket_path=each_server.socket, username="producer", password=PASSWORD
+        )
+        async with AsyncClient(redis) as client:
+            jid = await client.put("", "q", "a", "k", "{}")
+            await client.await_ended([jid], 0.05)
+            return jid
+
+    with nothing_refused(each_server):
+        assert asyncio.run(put()) == "a"
+
+
+def test_each_role_lacks_what_others_are_for(limited: Limited) -> None:
+    lacked = {
+        role: set(limited(role).missing_permissions() or ())
+        for role in ("producer", "worker", "admin", "operator")
+    }
+    assert lacked == {
+        "producer": {"+info", "+subscribe", *AUDIT, *CLEANING},
+        "worker": {*AUDIT, *CLEANING},
+        "admin": {"+subscribe", *AUDIT, *CLEANING},
+        "operator": {"+subscribe"},
+    }
+    assert needed_by_worker(lacked["producer"]) == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_command_inside_the_core_is_named_with_the_remedy(
+    limited: Limited, each_server: Server, engine: Engine
+) -> None:
+    client = limited("producer", "-zadd", "-hset")
+    with pytest.raises(NotPermitted, match="lacks") as caught:
+        client.put("", "q", "a", "k", "{}")
+    assert caught.value.rules == ("+hset", "+zadd")
+    assert " +hset +zadd adds it." in str(caught.value)
+    assert "docs/permissions.md" in str(caught.value)
+    set_user(each_server, "producer")
+    assert client.put("", "q", "b", "k", "{}") == "b", "without a restart"
+    assert client.script.engine == ("script" if engine == "script" else "function")
+
+
+def test_the_wait_for_results_is_named_with_the_remedy(limited: Limited) -> None:
+    client = limited("producer", "-blpop")
+    client.put("", "q", "a", "k", "{}")
+    with pytest.raises(NotPermitted, match=r"\+blpop adds it"):
+        client.await_ended(["a"], 5)
+
+
+def test_the_libraries_are_for_operators(limited: Limited, each_server: Server) -> None:
+    with each_server.client() as admin:
+        admin.function_load(
+            "#!lua name=qless_old\nredis.register_function('f', function() return 1 end)"
+        )
+    with pytest.raises(NotPermitted, match=r"\+function\|list adds it"):
+        limited("worker").libraries()
+    operator = limited("operator")
+    assert "qless_old" in operator.libraries()
+    operator.remove_library("qless_old")
+    assert "qless_old" not in operator.libraries()
