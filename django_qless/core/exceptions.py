@@ -207,8 +207,8 @@ class NotAuthenticated(ServerError):
 
 
 class NotPermitted(ServerError):
-    """The server's ACL does not permit this to its user, whom docs/permissions.md gives
-    all that is needed."""
+    """The server's ACL does not permit this: docs/permissions.md has all that its user
+    needs."""
 
     def __init__(self, detail: str = "", *, done: int = 0) -> None:
         super().__init__(detail, done=done)

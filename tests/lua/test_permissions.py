@@ -29,7 +29,7 @@ RUN = re.compile(
 #: What each role may besides, and why.
 BESIDES = {
     "producer": "blpop",
-    "worker": "blpop subscribe unsubscribe ping info",
+    "worker": "blpop subscribe ping info",
     "admin": "blpop info",
     "operator": "blpop info scan type lpos function|list function|delete",
 }
