@@ -11,6 +11,7 @@ from django.test import override_settings
 from django.urls import reverse
 
 from django_qless.admin.links import quote
+from django_qless.connections import connections
 from django_qless.declared import apply_declared
 from tests.admin import people
 from tests.admin.reading import read
@@ -192,12 +193,31 @@ def test_a_queue_in_use_is_not_forgotten(admin_browser: Browser, qless: Client) 
     assert not LogEntry.objects.exists()
 
 
-def test_drain(admin_browser: Browser, qless: Client) -> None:
+def test_what_is_deleted_is_what_the_button_names(
+    admin_browser: Browser, qless: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has fallen due is waiting, for the button as for the pages."""
     put(qless, "mail", "a", "b")
-    put(qless, "mail", "later", delay=60)
-    asked = read(admin_browser.get(url("empty", query="?state=waiting")))
-    assert "2" in asked.text
+    put(qless, "mail", "due", delay=60)
+    put(qless, "mail", "later", delay=600)
+    now = float(qless.meta()["now"]) + 61
+    monkeypatch.setattr(connections.impatient("default").script, "now", now)
+    links = read(admin_browser.get(url("change"))).links()
+    asked = read(admin_browser.get(links["Delete 3 waiting jobs…"]))
+    assert "Cancel 3 jobs?" in asked.text
+    assert "They are deleted" in asked.text
     assert qless.queue_counts("mail").waiting == 2
+    client = connections.impatient("default")
+    state = admin_browser.get(links["Delete 3 waiting jobs…"]).context["state"]
+    done = admin_browser.post(url("empty"), {"run": state}, follow=True)
+    assert done.status_code == 200
+    found = {
+        brief.jid: brief.state for brief in client.brief(["a", "b", "due", "later"])
+    }
+    assert found == {
+        **dict.fromkeys(["a", "b", "due"], "canceled"),
+        "later": "scheduled",
+    }
 
 
 @pytest.mark.parametrize("verb", VERBS)

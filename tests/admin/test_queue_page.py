@@ -274,7 +274,10 @@ def test_nobody_serves_it(admin_browser: Browser, qless: Client) -> None:
     assert words not in shown(admin_browser).text
 
 
-OFFERED = ("Pause…", "Drain…", "Cancel all 1…", "Move all…")
+OFFERED = (
+    *("Pause…", "Delete 1 waiting job…"),
+    *("Delete all 1 waiting…", "Move all…"),
+)
 
 
 @pytest.mark.parametrize(

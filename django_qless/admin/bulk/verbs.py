@@ -131,8 +131,9 @@ _ALL = (
         wants=lambda brief, _value: brief.state != "complete",
         confirm=_("Cancel the jobs"),
         note=_(
-            "They are deleted with their arguments and their history. This cannot be "
-            "undone. A job that is running is told to stop."
+            "They are deleted: they do not run, and one that is running is told to stop. "
+            "Only what is remembered of canceled jobs for a while can be put again, one "
+            "by one."
         ),
         danger=True,
     ),

@@ -281,7 +281,7 @@ class BulkView(Action):
 
 
 class EmptyQueue(BulkView):
-    """Cancels all jobs of a state in a queue: what draining it means. A queue's action."""
+    """Cancels all jobs of a state in a queue. A queue's action."""
 
     permission = permissions.QUEUES
     verb = "empty"

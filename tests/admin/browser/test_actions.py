@@ -471,12 +471,12 @@ def test_limits_of_a_queue(operator: Operator, client: Client) -> None:
     assert client.config_get("narrow-max-concurrency") is None
 
 
-def test_draining_and_forgetting_a_queue(operator: Operator, client: Client) -> None:
+def test_emptying_and_forgetting_a_queue(operator: Operator, client: Client) -> None:
     """All that waits is cancelled; then the queue is taken off the list."""
     for number in range(3):
         operator.put(f"drained.{number}", "draining")
     operator.go("queue", "draining")
-    operator.press("Drain…")
+    operator.press("Delete 3 waiting jobs…")
     operator.asks("Cancel 3 jobs?")
     operator.press("Cancel the jobs")
     operator.told("Canceled 3 jobs.")
