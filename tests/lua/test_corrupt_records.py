@@ -322,6 +322,31 @@ def test_a_field_that_cannot_be_read(
     scene.end()
 
 
+@pytest.mark.parametrize(
+    ("verb", "args"),
+    [("retry", [5, "mine", "no"]), ("release", [5]), ("crash", [3, "mine", "no"]),
+     ("unknown", [600]), ("move", ["side"])],
+)  # fmt: skip
+def test_a_run_that_ends_without_success_ends_there(
+    keyed: Keyed, verb: str, args: list[Any]
+) -> None:
+    keyed.put("jid", retries=3)
+    token = keyed.token("jid")
+    keyed.server.hset("ql:j:jid", "priority", "high")
+    assert not keyed.settle([settlement("jid", token, verb, *args)]).refused
+    job = keyed.job("jid")
+    assert (job["state"], job["failure"]["group"]) == ("failed", GROUP)
+
+
+def test_what_it_waits_for_cannot_be_read(keyed: Keyed) -> None:
+    keyed.put("first")
+    keyed.put("second", depends=["first"])
+    keyed.server.hset("ql:j:second", mapping={"beyond": "{", "rare": "1"})
+    keyed.settle([settlement("first", keyed.token("first"), "complete")])
+    job = keyed.job("second")
+    assert (job["state"], job["failure"]["group"]) == ("failed", GROUP)
+
+
 TEMPLATE: dict[str, list[str]] = {
     **dict.fromkeys(("interval", "count", "priority", "retries"), ANY + NUMBER),
     "backlog": ANY + NUMBER,

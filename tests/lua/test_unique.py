@@ -269,6 +269,18 @@ def test_a_job_behind_another_runs_whatever_becomes_of_that(
     assert keyed.job("b")["state"] == "waiting"
 
 
+def test_one_that_waits_behind_a_run_still_does_when_it_is_put_again(
+    keyed: Keyed,
+) -> None:
+    put(keyed, "running")
+    token = keyed.token("running")
+    put(keyed, "next", conflict="replace")
+    keyed.put("next", data="[2]")
+    assert keyed.job("next")["state"] == "depends"
+    keyed.settle([settlement("running", token, "fail", "g", "m")])
+    assert [job["jid"] for job in keyed.take()] == ["next"]
+
+
 def test_a_job_cannot_replace_what_it_waits_for(keyed: Keyed) -> None:
     put(keyed, "a")
     keyed.put("between", depends=["a"])
