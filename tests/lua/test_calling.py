@@ -48,6 +48,15 @@ def test_keys_that_do_not_name_a_namespace_are_refused(
     assert core.server.dbsize() == 0
 
 
+def test_what_writes_is_refused_where_only_reads_are_called(core: Core) -> None:
+    keys = ("ql:!", "ql:meta")
+    arguments = ("*", "", "worker", "queue", "jid", "klass", "{}", 0)
+    with pytest.raises(redis.ResponseError, match="in the write or the drain class"):
+        core.call("read", keys, "put", *arguments)
+    assert core.server.dbsize() == 0
+    core.call("write", keys, "put", *arguments)
+
+
 def test_the_clock_may_be_a_fraction_and_may_jump_both_ways(core: Core) -> None:
     core.put("a", 1400000000.25)
     core.put("b", 12)

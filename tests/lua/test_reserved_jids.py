@@ -131,7 +131,7 @@ OTHERS = set(
     "stats.counters results.kept "
     "schedule.list schedule.declared schedule.mark schedule.marks schedule.due "
     "schedule.mend lag due survey minutes throughput failed.of queue.pause "
-    "queue.forget.empty briefs failure.groups failure.group worker.views tag.counts "
+    "queue.forget.empty briefs search failure.groups failure.group worker.views tag.counts "
     "schedules.next schedules.in schedules.count tracked.jids meta permissions audit "
     "workflow.release "
     "workflow.carry workflow.get workflow.jobs workflow.cancel workflow.retry".split()
