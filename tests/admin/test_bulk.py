@@ -201,8 +201,18 @@ def test_chosen_ones(qless, browser) -> None:
     assert re.search(r"gone</a>[^<]*does not exist", page)
     assert qless.failed() == {"g": 2}
     told = {entry.object_id: entry.change_message for entry in LogEntry.objects.all()}
-    assert told.keys() == {"*", *jids[:2]}
-    assert "2 of 4 done, 2 refused; finished" in told["*"]
+    assert told.keys() == {None, *jids[:2]}
+    assert "2 of 4 done, 2 refused; finished" in told[None]
+    assert LogEntry.objects.get(object_id=None).object_repr == "4 chosen jobs"
+
+
+def test_a_search_has_a_name_in_the_log(qless, browser) -> None:
+    fail(qless, 2)
+    run = asked(browser, url("retry", klass="shop.*"))
+    browser.post(BULK, {"run": run, "next": ""})
+    entry = last_entry()
+    assert (entry.object_id, entry.object_repr) == (None, "State failed, Type shop.*")
+    assert entry.get_admin_url() is None
 
 
 def test_one_chosen_has_one_entry(qless, browser) -> None:

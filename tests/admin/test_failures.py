@@ -97,6 +97,19 @@ def test_the_jobs_of_a_group(qless, as_user) -> None:
     assert "g-web-1<" not in text
 
 
+def test_the_page_of_a_group_shows_how_the_error_ends(qless, as_user) -> None:
+    call = '  File "/srv/shop/orders.py", line 87, in charge\n    charge(order)\n'
+    text = f"Traceback (most recent call last):\n{call * 300}shop.Declined: card 4711"
+    fail(qless, 1, "g", message=text)
+    shown = as_user("view+view_data").get(group("g"))
+    assert '<p class="qless-headline" dir="ltr">shop.Declined: card 4711</p>' in (
+        shown.content.decode()
+    )
+    assert "more calls" in shown.content.decode()
+    fail(qless, 1, "g", message="It began.\n" + "It went on.\n" * 2000 + "It ended.")
+    assert "It ended." in text_of(as_user("view+view_data"), group("g"))
+
+
 def test_selected_ones(qless, as_user) -> None:
     fail(qless, 2, "g")
     text = text_of(as_user("view+act_on_jobs"), group("g"))

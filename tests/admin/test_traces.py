@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sysconfig
 
+from django.template.loader import render_to_string
+
 from django_qless.admin.presenters.texts import head, tail
 from django_qless.admin.presenters.trace import trace
 
@@ -56,6 +58,25 @@ def test_nothing_is_lost() -> None:
             texts.append(f'  File "{frame.file}", line {frame.line}, in {frame.name}')
             texts += [f"    {line}" for line in frame.code]
     assert "\n".join(texts) == CHAINED.rstrip("\n")
+
+
+def test_many_calls_of_ones_own_are_folded() -> None:
+    call = '  File "/srv/shop/tree.py", line {}, in walk\n    walk(child)\n'
+    calls = "".join(call.format(number) for number in range(400))
+    text = f"Traceback (most recent call last):\n{calls}RecursionError: too deep"
+    found = trace(text)
+    assert found.headline == "RecursionError: too deep"
+    shown = [each for each in found.sections if each.frames]
+    assert [(each.is_middle, len(each.frames)) for each in shown] == [
+        *((False, 4), (True, 388), (False, 8)),
+    ]
+    assert [each.frames[0].line for each in shown] == ["0", "4", "392"]
+    html = render_to_string(
+        "admin/django_qless/parts/trace.html", {"trace": found, "message": head(text)}
+    )
+    assert "388 more calls</summary>" in html
+    few = trace(text.replace(calls, calls[: len(calls) // 25]))
+    assert [len(each.frames) for each in few.sections if each.frames] == [16]
 
 
 def test_a_message_without_traceback() -> None:

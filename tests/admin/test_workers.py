@@ -340,6 +340,8 @@ class TestActions:
         assert "all 2 workers" in read(admin_browser.get(address)).text
         assert orders(qless) == []
         assert act(admin_browser, address).startswith("Asked 2 workers")
+        entry = LogEntry.objects.get()
+        assert (entry.object_id, entry.object_repr) == (None, "all workers")
         assert [orders(qless, name) for name in ("w1", "w2")] == [[verb], [verb]]
         assert orders(qless, "w3") == []
         assert LogEntry.objects.count() == 1

@@ -107,7 +107,7 @@ class Action(View):
         name = self.name if name is None else name
         if self.alias != DEFAULT_ALIAS:
             done = f"[{self.alias}] {done}"
-        LogEntry.objects.log_actions(
+        entry: Any = LogEntry.objects.log_actions(
             user_id=self.request.user.pk,
             # What PostgreSQL cannot keep in a text is left out.
             queryset=[(model or self.admin.model)(name=_storable(name or "*"))],
@@ -115,6 +115,12 @@ class Action(View):
             change_message=_storable(done),
             single_object=True,
         )
+        if not name:
+            # It is about all there are, which have no page that it could lead to.
+            plural = str(self.admin.model._meta.verbose_name_plural)
+            LogEntry.objects.filter(pk=entry.pk).update(
+                object_id=None, object_repr=_("all %s") % plural
+            )
 
 
 def _storable(text: str) -> str:

@@ -102,6 +102,10 @@ def _is_list(members: Mapping[str, str]) -> bool:
     return len(names) == 1 and not names & {"queue", "klass", "jid"}
 
 
+MANY = "*"
+"""The name of jobs that nothing but a choice or a search has in common."""
+
+
 @dataclass(frozen=True)
 class Subject:
     """What an entry in Django's log is about."""
@@ -113,7 +117,7 @@ class Subject:
     def of(cls, selection: Mapping[str, str] | None, jids: list[str]) -> Subject:
         """Return the one thing that chose the jobs, if it was one."""
         if selection is None:
-            return cls(models.Job, jids[0] if len(jids) == 1 else "*")
+            return cls(models.Job, jids[0] if len(jids) == 1 else MANY)
         names = selection.keys() - {"state"}
         for field, model in (
             ("group", models.Failure),
@@ -123,4 +127,4 @@ class Subject:
         ):
             if names == {field}:
                 return cls(model, selection[field])
-        return cls(models.Job, "*")
+        return cls(models.Job, MANY)

@@ -12,6 +12,7 @@ from django.http import HttpResponseRedirect, JsonResponse
 from django.template.loader import render_to_string
 from django.utils.text import Truncator
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from django_qless import models
 from django_qless.admin import permissions
@@ -173,6 +174,11 @@ class BulkView(Action):
             change_message=self.told(run, _("begun")),
             single_object=True,
         )
+        if subject.name == target.MANY:
+            # They have no page of their own to which the entry could lead.
+            LogEntry.objects.filter(pk=entry.pk).update(
+                object_id=None, object_repr=Truncator(self.which(run)).chars(200)
+            )
         return replace(run, entry=entry.pk)
 
     def stop(self, run: Run) -> Run:
@@ -233,20 +239,23 @@ class BulkView(Action):
         """Return what was done, for people."""
         return str(run.verb.done % self.words(run.done, run.value))
 
+    def which(self, run: Run) -> str:
+        """Return which jobs a run is about, in words."""
+        if run.selection is None:
+            jobs = ngettext("%s chosen job", "%s chosen jobs", run.number)
+            return jobs % number(run.number)
+        pairs = target.in_words(run.selection)
+        return ", ".join(f"{label} {value}" for label, value in pairs)
+
     def told(self, run: Run, how: str) -> str:
         """Return what Django's log says of a run."""
-        if run.selection is None:
-            which = _("chosen jobs")
-        else:
-            pairs = target.in_words(run.selection)
-            which = ", ".join(f"{label} {value}" for label, value in pairs)
         counts = _("%(done)s of %(number)s done, %(refused)s refused") % {
             "done": number(run.done),
             "number": number(run.number) + ("" if run.exact else "+"),
             "refused": number(run.refusals),
         }
         value = "" if run.value is None else f" {run.value}"
-        text = f"{run.verb.label}{value} ({which}): {counts}; {how}."
+        text = f"{run.verb.label}{value} ({self.which(run)}): {counts}; {how}."
         return text if self.alias == DEFAULT_ALIAS else f"[{self.alias}] {text}"
 
     def _keep_log(self, run: Run, problem: str) -> None:

@@ -12,6 +12,8 @@ from django_qless.admin.bulk import bulk_url
 from django_qless.admin.presenters.failures import group_rows, verbs
 from django_qless.admin.presenters.job import job_rows
 from django_qless.admin.presenters.operators import deeds
+from django_qless.admin.presenters.texts import Text, tail
+from django_qless.admin.presenters.trace import trace
 from django_qless.admin.site import EntryAdmin, Route
 from django_qless.admin.views import Page
 from django_qless.core.commands.looking import GroupOrder
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from django_qless.core import FailureGroup
 
 ROWS = 50
+MESSAGE = 8 * 1024
+"""Bytes of HTML that an error may take on the page of a group."""
 FILTERS = ("klass", "queue")
 
 
@@ -86,8 +90,12 @@ class FailurePage(Page):
 
     def content(self) -> dict[str, Any]:
         """Return the group, and a page of its jobs."""
+        group = self.group
+        message = self.message(group) if group and self.may.data else None
         return {
-            "group": self.group,
+            "group": group,
+            "message": message,
+            "trace": trace(message.text) if message else None,
             "listing": self.jobs(),
             "chosen": self.chosen,
             "verbs": self.verbs(),
@@ -99,6 +107,14 @@ class FailurePage(Page):
     def group(self) -> FailureGroup | None:
         """What the server knows of the group; None if no job is in it."""
         return self.client.failure_group(self.name)
+
+    def message(self, group: FailureGroup) -> Text:
+        """Return how the error of the job that failed last ends, from a whole line on."""
+        job = self.client.get(group.jid)
+        found = job.failure.message if job and job.failure else group.message_end
+        end = tail(found, MESSAGE)
+        _, _, rest = end.text.partition("\n")
+        return Text(rest, True) if end.is_cut and rest else end
 
     @property
     def chosen(self) -> dict[str, str]:

@@ -15,7 +15,12 @@ _LIBRARIES = ("/site-packages/", "/dist-packages/", "\\site-packages\\", "<froze
 _STANDARD = tuple(
     path for path in map(sysconfig.get_path, ("stdlib", "platstdlib")) if path
 )
-MOST_FRAMES = 300
+MOST_FRAMES = 600
+
+MOST_OWN = 16
+"""Own calls in a row that are shown; of more, those in the middle are folded."""
+FIRST, LAST = 4, 8
+"""Those at either end that are not: how it began, and where it went wrong."""
 
 
 @dataclass
@@ -42,6 +47,8 @@ class Section:
     frames: list[Frame] = field(default_factory=list)
     is_own: bool = True
     lines: list[str] = field(default_factory=list)
+    is_middle: bool = False
+    """Whether they are own ones between others that are shown."""
 
     @property
     def text(self) -> str:
@@ -62,7 +69,7 @@ class Trace:
 def trace(message: str) -> Trace:
     """Return a failure message taken apart."""
     lines = message.rstrip("\n").split("\n")
-    sections = list(_sections(lines))
+    sections = [part for section in _sections(lines) for part in _folded(section)]
     if not any(section.frames for section in sections):
         return Trace(_headline(lines, has_frames=False), [])
     return Trace(_headline(lines, has_frames=True), sections)
@@ -94,6 +101,18 @@ def _sections(lines: list[str]) -> Iterator[Section]:
             current.lines.append(line)
     if current.frames or current.lines:
         yield current
+
+
+def _folded(section: Section) -> list[Section]:
+    """Return a section, or how it begins, its middle and its end: of a recursion."""
+    frames = section.frames
+    if not section.is_own or len(frames) <= MOST_OWN:
+        return [section]
+    return [
+        Section(frames[:FIRST]),
+        Section(frames[FIRST:-LAST], is_middle=True),
+        Section(frames[-LAST:]),
+    ]
 
 
 def _headline(lines: list[str], *, has_frames: bool) -> str:
