@@ -16,7 +16,7 @@ from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 
 from django_qless import conf
-from django_qless.admin import live, permissions
+from django_qless.admin import live, permissions, words
 from django_qless.admin.links import Links, unquote
 from django_qless.admin.menu import menu
 from django_qless.connections import connections
@@ -91,12 +91,16 @@ class View:
         try:
             return self.answer()
         except (Missing, *NOT_FOUND) as error:
-            return self.render("problem.html", {"problem": str(error)}, status=404)
+            return self.render(
+                "problem.html", {"problem": words.visible(str(error))}, status=404
+            )
         except BadArgument as error:
-            return self.render("problem.html", {"problem": str(error)}, status=400)
+            return self.render(
+                "problem.html", {"problem": words.visible(str(error))}, status=400
+            )
         except (QlessError, ImproperlyConfigured) as error:
             # The page still comes: other aliases are one click away.
-            return self.render("down.html", {"problem": str(error)})
+            return self.render("down.html", {"problem": words.visible(str(error))})
 
     def answer(self) -> HttpResponseBase:
         """Return the response to what is permitted; may raise QlessError and Missing."""
@@ -114,7 +118,7 @@ class View:
             "opts": opts,
             "app_label": opts.app_label,
             "title": self.title,
-            "subtitle": self.name or None,
+            "subtitle": words.visible(self.name) or None,
             "page": self,
             "links": self.links,
             "may": self.may,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timezone
 from typing import NamedTuple
 
@@ -77,6 +78,15 @@ STATES = {
     "complete": gettext_lazy("complete"),
     "canceled": gettext_lazy("canceled"),
 }
+
+
+TURNING = re.compile("[\u202a-\u202e\u2066\u2067]")
+"""Characters that have what follows written in another direction."""
+
+
+def visible(text: str) -> str:
+    """Return a text in which characters that would turn the words behind it are spelt."""
+    return TURNING.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
 
 
 def state(name: str) -> str:

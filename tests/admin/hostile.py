@@ -88,6 +88,6 @@ STRINGS = [
     "<qlessxss\n56\n>",
     "<qlessxss/onclick=window.qlessxss=57>",
     "<\u0000qlessxss>58",
-    "＜qlessxss＞59 \u202e\u2066qlessxss\u2069 \u2028\u2029",
-    "<scr<script>ipt>window.qlessxss=60</scr</script>ipt>",
+    "<scr<script>ipt>window.qlessxss=59</scr</script>ipt>",
+    "＜qlessxss＞60 \u2028\u2029\u202e\u2066qlessxss\u2069",
 ]

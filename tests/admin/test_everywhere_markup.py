@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,6 +11,7 @@ from tests.admin.browser.pages import pages_of
 from tests.admin.content import fill
 from tests.admin.hostile import MARK, STRINGS, marked, together
 from tests.admin.markup import Markup
+from tests.admin.reading import Page
 from tests.admin.routes import places
 
 if TYPE_CHECKING:
@@ -45,6 +46,34 @@ def born(html: str) -> list[str]:
     return found
 
 
+OVERRIDE = "\u202e"
+"""What follows is written from right to left, unless the text before is isolated."""
+
+ISOLATED = frozenset(
+    "a b bdi button code option pre span strong textarea title".split()
+)
+"""pages.css isolates them, or browsers do."""
+
+
+def reversed_by(element: Any, path: str = "") -> list[str]:
+    """Return which elements of a page have words behind a text that turns them round."""
+    found: list[str] = []
+    path = f"{path} {element.tag}.{element.attributes.get('class', '')}"
+    turned, own = False, element.tag in ISOLATED - {"title"}
+    for child in element.inside:
+        if isinstance(child, str):
+            before, _, behind = child.rpartition(OVERRIDE)
+            behind = behind.partition("\u2069")[2] if before and not own else ""
+            if (turned and child.strip()) or behind.strip():
+                found.append(f"{path}: {child}")
+            turned = turned or (OVERRIDE in child and not own)
+        else:
+            if turned and child.text:
+                found.append(path)
+            found += reversed_by(child, path)
+    return found
+
+
 def unescaped(text: str, html: str) -> bool:
     """Return whether a text that needs escaping stands in the page as it is."""
     return any(sign in text for sign in "<>\"'&") and text in html
@@ -70,6 +99,7 @@ def test_texts_stay_texts(
         html = response.content.decode()
         shown += MARK in html
         faults += [f"{url}: {fault}" for fault in born(html)]
+        faults += [f"{url}: turned {each}" for each in reversed_by(Page(html).root)]
         faults += [
             f"{url}: {text!r} as it is" for text in texts if unescaped(text, html)
         ]

@@ -11,6 +11,7 @@ from django.http import HttpResponseRedirect
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 
+from django_qless.admin import words
 from django_qless.admin.views import View
 from django_qless.conf import DEFAULT_ALIAS
 from django_qless.core import ConnectionLost, QlessError
@@ -63,11 +64,11 @@ class Action(View):
         if not form.is_valid():
             return self.ask(form, status=400)
         try:
-            done = self.act(form.cleaned_data)
+            done = words.visible(self.act(form.cleaned_data))
         except ConnectionLost:
             raise  # The page asks the server, too: what it says then is not of the action.
         except QlessError as error:
-            form.add_error(None, str(error))
+            form.add_error(None, words.visible(str(error)))
             return self.ask(form, status=409)
         self.log(done)
         messages.success(self.request, done)
@@ -82,7 +83,7 @@ class Action(View):
         content = {
             "action": self,
             "form": form,
-            "question": self.question(),
+            "question": words.visible(self.question()),
             "next": self.next_url(),
         }
         return self.render(self.template, content, status=status)

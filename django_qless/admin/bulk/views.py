@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_qless import models
-from django_qless.admin import permissions
+from django_qless.admin import permissions, words
 from django_qless.admin.actions.base import Action
 from django_qless.admin.bulk import target
 from django_qless.admin.bulk.run import Run, Stale
@@ -177,7 +177,8 @@ class BulkView(Action):
         if subject.name == target.MANY:
             # They have no page of their own to which the entry could lead.
             LogEntry.objects.filter(pk=entry.pk).update(
-                object_id=None, object_repr=Truncator(self.which(run)).chars(200)
+                object_id=None,
+                object_repr=Truncator(words.visible(self.which(run))).chars(200),
             )
         return replace(run, entry=entry.pk)
 
@@ -237,7 +238,7 @@ class BulkView(Action):
 
     def done_words(self, run: Run) -> str:
         """Return what was done, for people."""
-        return str(run.verb.done % self.words(run.done, run.value))
+        return words.visible(str(run.verb.done % self.words(run.done, run.value)))
 
     def which(self, run: Run) -> str:
         """Return which jobs a run is about, in words."""
@@ -256,6 +257,7 @@ class BulkView(Action):
         }
         value = "" if run.value is None else f" {run.value}"
         text = f"{run.verb.label}{value} ({self.which(run)}): {counts}; {how}."
+        text = words.visible(text)
         return text if self.alias == DEFAULT_ALIAS else f"[{self.alias}] {text}"
 
     def _keep_log(self, run: Run, problem: str) -> None:

@@ -122,7 +122,8 @@ def pause_in_words(counts: QueueCounts) -> str:
     if pause is None:
         return ""
     if pause.reason and pause.by:
-        return _("%(reason)s (%(by)s)") % {"reason": pause.reason, "by": pause.by}
+        reason = words.visible(pause.reason)
+        return _("%(reason)s (%(by)s)") % {"reason": reason, "by": pause.by}
     return pause.reason or (_("by %s") % pause.by if pause.by else "")
 
 
