@@ -1,7 +1,8 @@
 /* Refreshes the live parts of a page. Without it pages are as they were loaded.
 
    It asks for the page's own URL with live=1. It rests while the tab is hidden, and leaves
-   alone a part that the pointer or the focus is in, so that nothing moves away under them.
+   alone a part that the pointer or the focus is in, so that nothing moves away under them: it
+   says so, and puts the part there when they have left.
    A search that has found nothing yet goes on by itself: see parts/pager.html. */
 'use strict';
 (() => {
@@ -16,6 +17,7 @@
   let timer = null;
   let asking = false;
   let rest = 0;
+  let pending = null; /* What was not put because it is in use. */
 
   const remembered = () => {
     try { return localStorage.getItem(KEY) || USUAL; } catch { return USUAL; }
@@ -33,6 +35,7 @@
 
   /* A page that is redirected is one of somebody who has to log in: it comes back here. */
   const say = (text, url) => {
+    state.classList.remove('qless-paused');
     if (state.textContent === text) return;
     state.textContent = url ? '' : text;
     if (!url) return;
@@ -45,16 +48,22 @@
   const unfinished = (where = document) => where.querySelector('[data-continue]');
 
   const put = (parts) => {
+    pending = null;
     for (const part of document.querySelectorAll('[data-live]')) {
       const html = parts[part.dataset.live];
       if (html === undefined || html === part.qlessShown) continue;
-      if (inUse(part) && !unfinished(part)) continue;
+      if (inUse(part) && !unfinished(part)) {
+        pending = parts;
+        continue;
+      }
       const fresh = new DOMParser().parseFromString(html, 'text/html').body;
       const open = new Set([...part.querySelectorAll('details[open][id]')].map((each) => each.id));
       part.replaceChildren(...document.importNode(fresh, true).childNodes);
       for (const each of part.querySelectorAll('details[id]')) each.open = each.open || open.has(each.id);
       part.qlessShown = html;
     }
+    say(pending ? state.dataset.paused : '');
+    state.classList.toggle('qless-paused', Boolean(pending));
   };
 
   const ask = async () => {
@@ -73,7 +82,6 @@
       }
       if (!response.ok) throw new Error(String(response.status));
       put((await response.json()).parts);
-      say('');
       if (search) history.replaceState(null, '', search.href);
       if (search && !unfinished()) location.reload(); /* Its form stands outside the part. */
       rest = ((performance.now() - began) / 1000) * SHARE;
@@ -93,6 +101,10 @@
     if (unfinished()) timer = setTimeout(ask, rest === AGAIN ? AGAIN * 1000 : 0);
     else if (chosen > 0) timer = setTimeout(ask, Math.max(chosen, rest) * 1000);
   };
+
+  /* Where the pointer and the focus have come to: what they have left is put. */
+  const resume = () => { if (pending) put(pending); };
+  for (const event of ['pointerover', 'focusin', 'change']) document.addEventListener(event, resume);
 
   choice.value = remembered();
   if (!choice.value) choice.value = USUAL;

@@ -104,9 +104,12 @@ def test_nothing_moves_under_the_mouse(watch: Watch, operator: Operator) -> None
     # What is elsewhere has changed, so the answer is dealt with.
     expect(waiting).to_have_text("2")
     assert rows.count() == 1
+    state = watch.page.locator("[data-refresh-state]")
+    expect(state).to_have_text("Paused while you point, select or type")
+    # What was held back is shown as the mouse leaves, and nothing is asked for it.
     watch.page.mouse.move(0, 0)
-    watch.refreshed(5)
     expect(rows).to_have_count(2)
+    expect(state).to_have_text("")
 
 
 def test_a_search_goes_on_until_it_has_found_something(operator: Operator) -> None:
@@ -140,6 +143,8 @@ def test_nothing_moves_under_the_focus(watch: Watch, operator: Operator) -> None
     expect(waiting).to_have_text("3")
     assert rows.count() == 1
     expect(box).to_be_checked()
+    state = watch.page.locator("[data-refresh-state]")
+    expect(state).to_have_text("Paused while you point, select or type")
     box.uncheck()
     watch.page.get_by_label("Refresh").focus()
     watch.page.mouse.move(0, 0)
