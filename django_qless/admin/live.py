@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from django.http import JsonResponse
 
+from django_qless.admin import words
+
 if TYPE_CHECKING:
     from django.http import HttpRequest
     from django.template.response import TemplateResponse
@@ -29,6 +31,7 @@ def parts_of(response: TemplateResponse) -> JsonResponse:
     assert response.context_data is not None
     response.context_data[PARTS] = parts
     response.render()
+    parts = {name: words.in_one_line(html) for name, html in parts.items()}
     answer = JsonResponse({"parts": parts}, status=response.status_code)
     answer["Cache-Control"] = "no-store"
     return answer

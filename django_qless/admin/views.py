@@ -132,6 +132,7 @@ class View:
             request, f"admin/django_qless/{template}", context, status=status
         )
         response["Cache-Control"] = "no-store"
+        response.add_post_render_callback(_in_one_line)
         return response
 
     @property
@@ -164,6 +165,10 @@ class View:
         """Return a whole number of the query that is not negative, or the usual one."""
         text = self.request.GET.get(key, "")
         return int(text) if text.isdecimal() and len(text) < 16 else usual
+
+
+def _in_one_line(response: TemplateResponse) -> None:
+    response.content = words.in_one_line(response.content.decode()).encode()
 
 
 class Page(View):

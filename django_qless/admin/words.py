@@ -89,6 +89,24 @@ def visible(text: str) -> str:
     return TURNING.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
 
 
+TEXTS = re.compile("<textarea.*?</textarea>|<[^>]*>|[^<]+", re.DOTALL)
+
+
+def in_one_line(html: str) -> str:
+    """Return HTML whose texts have no end of a paragraph in them.
+
+    U+2029 would end what isolates a name. In what forms send back it stays.
+    """
+    if "\u2029" not in html:
+        return html
+    return TEXTS.sub(
+        lambda found: (
+            found[0] if found[0][0] == "<" else found[0].replace("\u2029", " ")
+        ),
+        html,
+    )
+
+
 def state(name: str) -> str:
     """Return a state's name in the user's language."""
     return str(STATES.get(name, name))

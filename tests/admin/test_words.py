@@ -24,6 +24,17 @@ def test_a_span(seconds: float | None, text: str) -> None:
     assert words.span(seconds) == text
 
 
+def test_an_end_of_a_paragraph_ends_no_isolation() -> None:
+    field = '<input value="a\u2029"><textarea>a\u2029</textarea>'
+    html = f"<p><a>a\u2029b</a></p>{field}<p>\u2029</p>"
+    assert words.in_one_line(html) == f"<p><a>a b</a></p>{field}<p> </p>"
+
+
+def test_what_turns_words_is_spelt() -> None:
+    assert words.visible("a\u202eb\u2067 c") == "a⟨U+202E⟩b⟨U+2067⟩ c"
+    assert words.visible("\u20683 min\u2069") == "\u20683 min\u2069"
+
+
 def test_a_span_keeps_its_order_from_right_to_left() -> None:
     with translation.override("ar"):
         assert words.span(192) == "\u20683 min 12 s\u2069"
