@@ -22,12 +22,6 @@ EQUIVALENTS: list[Equivalent] = [
         "In each list of states in which a job holds its key stand both or none.",
     ),
     Equivalent(
-        "lua/serve.lua",
-        "elseif type(reply) == 'table' and reply.err then",
-        "elseif type(reply) ~= 'table' and reply.err then",
-        "As a text an error of the server is what it says in its field `err`.",
-    ),
-    Equivalent(
         "lua/workflow_put.lua",
         "local plan = Put.plan('workflow.put', args, i + 3, { acyclic = true })",
         "local plan = Put.plan('workflow.put', args, i + 3, { acyclic = false })",
