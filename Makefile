@@ -7,7 +7,7 @@ PORT ?= 8000
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo admin test check format bench chaos mutants matrix clean
+.PHONY: help demo admin test nightly check format bench chaos mutants matrix clean
 
 help: ## say what can be made (this text)
 	@echo "make TARGET, where TARGET is"
@@ -30,6 +30,9 @@ admin: .venv/embedded,hiredis.stamp ## open the example in Django's admin, with 
 
 test: .venv/test.stamp ## run all tests, then those of the checks whose tool is there
 	@$(BIN)/python -m tests.run all $(ARGS)
+
+nightly: .venv/test.stamp ## all tests in all variants, of which make test runs some
+	@QLESS_ALL_CELLS=1 QLESS_RANDOM_OPERATIONS=100000 $(BIN)/python -m tests.run all $(ARGS)
 
 check: .venv/dev.stamp ## run the checks: format, lint, types, layers, Lua, the built core
 	@$(BIN)/python -m tests.run checks

@@ -2,20 +2,20 @@
 
 Each test runs in one of the four cells, which is drawn by its name. A quarter of them are
 run as scripts, whose calls take three times as long as those of functions.
-QLESS_ALL_CELLS=1 in the environment runs each test in all four, QLESS_ENGINE=function each
-as a function.
+`make nightly` runs each test in all four; with QLESS_ENGINE=function in the environment each
+runs as a function.
 """
 
 from __future__ import annotations
 
 import os
-import zlib
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import drawing
 from tests.lua.caller import Core, Library
 from tests.lua.keyed import Keyed
 from tests.permissions import client_of, nothing_refused, set_user
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
     """Leave each test its cell."""
-    if os.environ.get("QLESS_ALL_CELLS", "") == "1":
+    if drawing.ALL:
         return
     here = Path(__file__).parent
     left_out = {
@@ -57,8 +57,8 @@ def in_its_cell(nodeid: str) -> bool:
         for engine in ("function", "script"):
             cell = f"{kind}-{engine}"
             if cell in nodeid:
-                rest = nodeid.replace(cell, "").encode("utf-8", "replace")
-                return CELLS[zlib.crc32(rest) % len(CELLS)] == cell
+                rest = nodeid.replace(cell, "")
+                return CELLS[drawing.draw(rest, len(CELLS))] == cell
     return True
 
 

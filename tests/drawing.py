@@ -1,0 +1,19 @@
+"""Which variants of a test are run: by day some, drawn by name; by night all."""
+
+from __future__ import annotations
+
+import os
+import zlib
+
+#: Set by `make nightly`.
+ALL = os.environ.get("QLESS_ALL_CELLS", "") == "1"
+
+
+def draw(name: str, number: int) -> int:
+    """Return a number below `number` that is the same for a name at all times."""
+    return zlib.crc32(name.encode("utf-8", "replace")) % number
+
+
+def turn(place: int, of: int) -> bool:
+    """Return whether it is this one's turn, of so many that are run in turn."""
+    return ALL or place % of == 0
