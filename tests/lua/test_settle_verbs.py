@@ -375,3 +375,11 @@ def test_a_released_job_alone_in_its_queue(keyed: Keyed) -> None:
     [job] = keyed.take(now=6)
     keyed.settle([settlement("jid", job["token"], "release", 0)], now=7)
     assert [job["jid"] for job in keyed.take(now=8)] == ["jid"]
+
+
+def test_a_record_without_remaining_has_none_left(keyed: Keyed) -> None:
+    keyed.put("jid", retries=5)
+    token = keyed.token("jid")
+    keyed.server.hdel("ql:j:jid", "remaining")
+    keyed.settle([settlement("jid", token, "retry", 0, "group", "message")])
+    assert keyed.job("jid")["state"] == "failed"

@@ -33,4 +33,16 @@ EQUIVALENTS: list[Equivalent] = [
         "if #names > 1 then",
         "Each job has two names at least, so there is never one alone.",
     ),
+    Equivalent(
+        "lua/spawned.lua",
+        "if #scores > 0 then",
+        "if #scores > 1 then",
+        "Each job has a score and a jid there, so there is never one alone.",
+    ),
+    Equivalent(
+        "lua/wake.lua",
+        "local waiting = Absence.is_absent(list) and 0 or call('LLEN', list)",
+        "local waiting = Absence.is_absent(list) and 1 or call('LLEN', list)",
+        "What is deleted or cut then is a list that does not exist.",
+    ),
 ]

@@ -61,6 +61,10 @@ class Reach:
             if self.files.get(path) != digest([path])
         ]
 
+    def is_watched(self, module: str) -> bool:
+        """Return whether any test has told that it reached the module."""
+        return any(self.by_number.get(each.number) for each in self.statements[module])
+
     def reaching(self, mutant: Mutant) -> list[str]:
         """Return the tests that reach the changed place, the quickest first."""
         around = [
@@ -75,8 +79,7 @@ class Reach:
             # What stands outside functions runs when the library is loaded.
             numbers = [each.number for each in self.statements[mutant.module]]
         found = {nodeid for number in numbers for nodeid in self.by_number[number]}
-        if not around and not found:
-            # A module that cannot be watched: all of them.
+        if not found and not self.is_watched(mutant.module):
             found = set(self.tests)
         return sorted(found, key=lambda nodeid: (self.seconds(nodeid), nodeid))
 
