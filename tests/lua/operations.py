@@ -70,16 +70,16 @@ class Operation(NamedTuple):
 class Generator:
     """Draws operations; what it draws depends on the seed and on who holds what."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, weights: dict[str, int] | None = None) -> None:
         self.random = random.Random(seed)
         self.now = 1_700_000_000.0
         self.requests = 0
         self.flows = 0
         self.staged = 0
         self.running: list[str] = []
-        names, weights = zip(*WEIGHTS.items(), strict=True)
-        self.names: list[str] = list(names)
-        self.weights: list[int] = list(weights)
+        chosen = weights or WEIGHTS
+        self.names = list(chosen)
+        self.weights = list(chosen.values())
 
     def draw(self, running: list[str]) -> Operation:
         """Return the next operation, given the jids that are running."""
