@@ -338,6 +338,21 @@ def test_a_run_that_ends_without_success_ends_there(
     assert (job["state"], job["failure"]["group"]) == ("failed", GROUP)
 
 
+@pytest.mark.parametrize("field", ["retries", "remaining", "priority"])
+def test_what_cannot_be_run_is_not_handed_out(keyed: Keyed, field: str) -> None:
+    keyed.put("jid")
+    keyed.server.hset("ql:j:jid", field, "many")
+    assert keyed.take() == []
+    job = keyed.job("jid")
+    assert (job["state"], job["failure"]["group"]) == ("failed", GROUP)
+    assert keyed.call("revive", "jid", now=5) == 1
+    assert keyed.job("jid", 5)["history"][-2:][0] == {
+        "what": "mended",
+        "when": 5,
+        "fields": [field],
+    }
+
+
 def test_what_it_waits_for_cannot_be_read(keyed: Keyed) -> None:
     keyed.put("first")
     keyed.put("second", depends=["first"])

@@ -112,3 +112,11 @@ def test_a_page_has_at_most_250_groups(keyed: Keyed) -> None:
         keyed.settle(ends)
     found = keyed.json("failure.groups", "count", 0, 1000, now=6)
     assert (found["total_groups"], len(found["groups"])) == (251, 250)
+
+
+@pytest.mark.parametrize("rest", ["", "x"])
+def test_the_last_line_begins_with_a_whole_character(keyed: Keyed, rest: str) -> None:
+    """Of a line that is longer than what is looked at."""
+    fail(keyed, "jid", "group", 1, "Ā" * 2000 + rest)
+    [group] = keyed.json("failure.groups", "last", 0, 10, now=2)["groups"]
+    assert set(group[8][:50]) == {"Ā"}

@@ -66,7 +66,7 @@ def test_the_number_of_failed_jobs_is_never_negative(core: Core) -> None:
     core.pop(0)
     for jid in "ab":
         core.old("fail", 0, jid, "worker", "group", "message")
-    core.server.hset("ql:s:stats:0:queue", "failed", 1)
+    core.server.hset("ql:s:wait:0:queue", "failed", 1)
     core.old("cancel", 1, "a", "b")
     assert core.json("stats", 1, "queue", 0)["failed"] == 0
 
@@ -149,6 +149,15 @@ def test_old_statistics_are_forgotten(core: Core) -> None:
         assert 11 in kept, kind
         assert len(kept) <= 5, f"{kind} of {len(kept)} days is still there"
         assert min(kept) >= 7, kind
+
+
+def test_statistics_of_one_day_are_forgotten_as_well(core: Core) -> None:
+    core.old("config.set", 0, "stats-history", 1)
+    for day in range(4):
+        core.put("jid", day * 86400)
+        core.pop(day * 86400)
+        core.complete("jid", day * 86400)
+    assert not core.server.exists("ql:s:wait:0:queue")
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,8 @@ def test_no_more_wake_ups_than_jobs(keyed: Keyed) -> None:
     keyed.put("a", 1)
     keyed.put("b", 1)
     assert all_tokens(keyed) == 2
+    keyed.put_many([{"jid": "c"}, {"jid": "d"}], now=1)
+    assert all_tokens(keyed) == 4
 
 
 def test_a_hundred_thousand_puts_without_a_worker_leave_nothing(keyed: Keyed) -> None:
