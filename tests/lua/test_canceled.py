@@ -272,6 +272,13 @@ def test_none_is_kept_if_so_wanted(keyed: Keyed, option: str, value: int) -> Non
     assert keyed.call("get", "jid", now=1) is None
 
 
+def test_the_last_one_is_kept_if_so_wanted(keyed: Keyed) -> None:
+    keyed.call("config.set", "canceled-history-count", 1, now=0)
+    keyed.put("jid")
+    keyed.call("cancel", "jid", now=1)
+    assert left(keyed) == {"ql:canceled", "ql:canceled:jid"}
+
+
 def test_of_a_job_that_is_open_none_is_kept(keyed: Keyed) -> None:
     """It was not put whole: who takes it back says that it was not put."""
     keyed.put("jid", open=1)

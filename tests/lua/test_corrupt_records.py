@@ -338,6 +338,15 @@ def test_a_run_that_ends_without_success_ends_there(
     assert (job["state"], job["failure"]["group"]) == ("failed", GROUP)
 
 
+def test_a_retry_without_keys_of_what_cannot_be_run(keyed: Keyed) -> None:
+    keyed.core.put("jid", 0)
+    keyed.core.popped(1)
+    keyed.server.hset("ql:j:jid", "remaining", "many")
+    assert keyed.core.old("retry", 2, "jid", "queue", "worker") == -1
+    job = keyed.job("jid", 2)
+    assert (job["state"], job["failure"]["group"]) == ("failed", GROUP)
+
+
 @pytest.mark.parametrize("field", ["retries", "remaining", "priority"])
 def test_what_cannot_be_run_is_not_handed_out(keyed: Keyed, field: str) -> None:
     keyed.put("jid")

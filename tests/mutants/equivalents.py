@@ -45,4 +45,10 @@ EQUIVALENTS: list[Equivalent] = [
         "local waiting = Absence.is_absent(list) and 1 or call('LLEN', list)",
         "What is deleted or cut then is a list that does not exist.",
     ),
+    Equivalent(
+        "lua/batch.lua",
+        "for n = 1, (has.depends or has.unique) and #jobs or 0 do",
+        "for n = 1, #jobs or 0 do",
+        "There is nothing to prepare for a job without dependencies and unique key.",
+    ),
 ]
