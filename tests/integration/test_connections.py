@@ -110,10 +110,12 @@ def test_short_lived_event_loops_leave_nothing_open(qless) -> None:
         await jobs.add.aenqueue(1)
 
     asyncio.run(put())
+    # What earlier tests have left to the collector is closed now, or meanwhile.
+    gc.collect()
     before = open_descriptors()
     for _ in range(2000):
         asyncio.run(put())
-        assert open_descriptors() == before
+        assert open_descriptors() <= before
     gc.collect()
     assert len(loops) == 0
     assert qless.length("default") == 2001
