@@ -461,6 +461,11 @@ class Generator:
             ("throughput", choose(["", queue]), int(self.now // 60) - 9, int(self.now // 60), 5),
             ("failed.of", *QUEUES), ("schedules.next", 3), ("jobs", "canceled"),
             ("briefs", 9, "canceled", "", 0, 9), ("jobs.count", "canceled"),
+            ("audit", "0", 1000), ("job.view", self.jid(), 3, 3), ("get", self.jid()),
+            ("schedules.in", queue, 0, 3), ("schedules.count", *QUEUES), ("tag.counts", 0, 5),
+            ("stats.counters", int(self.now), *QUEUES), ("results.kept",), ("meta",),
+            ("search", 5, 2, "queue", queue, "state", choose(states), "tag", choose(TAGS), 0, 9),
+            ("briefs", 9, "tag", choose(TAGS), 0, 5, "worker", choose(OUR_WORKERS), 0, 5),
         ]))  # fmt: skip
 
     def ask(self) -> Operation:
