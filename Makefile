@@ -7,7 +7,7 @@ PORT ?= 8000
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo admin test nightly check format bench chaos mutants matrix clean
+.PHONY: help demo admin test nightly check format bench chaos mutants recorder matrix clean
 
 help: ## say what can be made (this text)
 	@echo "make TARGET, where TARGET is"
@@ -17,7 +17,7 @@ help: ## say what can be made (this text)
 	@echo "  PYTHON=python3.13   the interpreter that .venv is made with (make clean first)"
 	@echo "  SOURCE=path         make demo: analyse the Python files below this path"
 	@echo "  PORT=8000           make admin: where it can be seen"
-	@echo "  ARGS='-k pop -x'    make test, bench, chaos, mutants, matrix: passed on to the program"
+	@echo "  ARGS='-k pop -x'    make test, bench, chaos, mutants, recorder, matrix: passed on to the program"
 	@echo "  JOBS=4              make mutants: how many are tried at a time"
 	@echo "  COMBINATIONS='py3.10 py3.13'   make matrix: only those whose name begins so"
 	@echo "  STRICT=1            make test, check: fail if anything was left out"
@@ -48,6 +48,9 @@ chaos: .venv/test.stamp ## break things under workers, for half an hour; counts 
 
 mutants: .venv/test.stamp ## change the core at one place at a time: does a test notice?
 	@$(BIN)/python -m tests.mutants.run $(ARGS)
+
+recorder: .venv/test.stamp ## does the core do what it did? ARGS=COMMIT, in 2000 random sequences
+	@$(BIN)/python -m tests.lua.against $(ARGS)
 
 matrix: ## run the tests with each named combination of Python, Django and redis-py
 	@$(PYTHON) -m tests.matrix $(ARGS)

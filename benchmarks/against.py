@@ -11,17 +11,15 @@ statistics of the ratios: no distribution is assumed).
 from __future__ import annotations
 
 import contextlib
-import io
 import statistics
-import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from .commits import unpacked
 from .drain import Drain
 from .processes import ROOT, site
 from .server import Server
@@ -133,24 +131,17 @@ def stages(commit: str) -> Iterator[tuple[Path, Path]]:
 
     Both have these benchmarks beside it: what is measured is the package.
     """
-    with tempfile.TemporaryDirectory(prefix="django-qless-against-") as name:
+    with (
+        unpacked(commit, "django_qless") as earlier,
+        tempfile.TemporaryDirectory(prefix="django-qless-against-") as name,
+    ):
         folder = Path(name)
-        _unpack(commit, folder / "commit")
-        built = {"old": folder / "commit", "new": ROOT}
+        built = {"old": earlier, "new": ROOT}
         for stage, root in built.items():
             (folder / stage).mkdir()
             (folder / stage / "django_qless").symlink_to(root / "django_qless")
             (folder / stage / "benchmarks").symlink_to(ROOT / "benchmarks")
         yield folder / "old", folder / "new"
-
-
-def _unpack(commit: str, folder: Path) -> None:
-    command = ["git", "archive", "--format=tar", commit, "django_qless"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
-    if done.returncode:
-        raise ValueError(f"--against {commit}: {done.stderr.decode().strip()}")
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tree:
-        tree.extractall(folder)
 
 
 def _alone(what: str, server: Server, stage: Path) -> Costs:

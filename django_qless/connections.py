@@ -9,7 +9,7 @@ from typing import Any
 
 from django_qless import conf
 from django_qless.core import AsyncClient, Client
-from django_qless.core.namespace import PATIENCE
+from django_qless.core.client import PATIENCE
 from django_qless.servers import in_tests
 from django_qless.sources import source_of
 
@@ -47,7 +47,10 @@ class Connections:
     def enter_worker(self) -> None:
         """Have the patience that the settings give to workers, from now on."""
         self._in_worker = True
-        clients = [*self._clients.items(), *self._async_clients.items()]
+        clients: list[tuple[str, Client | AsyncClient]] = [
+            *self._clients.items(),
+            *self._async_clients.items(),
+        ]
         for alias, client in clients:
             client.patience = self._patience(alias)
 

@@ -10,8 +10,8 @@ from asgiref.sync import sync_to_async
 
 from django_qless.connections import connections
 from django_qless.core.commands import Commands
-from django_qless.core.endings import time_left
 from django_qless.core.exceptions import WrongState
+from django_qless.core.results import time_left
 from django_qless.exceptions import (
     JobFailed,
     JobGone,

@@ -11,29 +11,13 @@ is connected before it is used.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_qless.conf import DEFAULT_ALIAS
 from django_qless.connections import connections
-from django_qless.core import (
-    AsyncClient,
-    AsyncConfig,
-    AsyncFailures,
-    AsyncQueue,
-    AsyncTags,
-    AsyncTracked,
-    AsyncWorkers,
-    Client,
-    Config,
-    Failures,
-    JobNotFound,
-    Queue,
-    Tags,
-    Tracked,
-    Workers,
-)
+from django_qless.core import AsyncClient, AsyncQueue, Client, JobNotFound, Queue
 from django_qless.handle import JobHandle
 from django_qless.schedules.handle import RecurringHandle
 from django_qless.selection import SCANNED, Page, Selection
@@ -44,8 +28,6 @@ if TYPE_CHECKING:
 
     from django_qless.core import Schedule, ScheduleListing
     from django_qless.core.commands.queues import QueueCounts
-
-T = TypeVar("T")
 
 MOST_SCHEDULES = 1000
 
@@ -257,55 +239,75 @@ class Schedules(NamedTuple):
     following: int | None
 
 
-class _Forwarding(_View, Twins, Generic[T]):
-    """Forwards to an object of the core that is made with the client."""
+class _Forwarding(_View):
+    """Forwards to commands of the client, under names that are shorter where they are.
 
-    of: Any
-    of_async: Any
+    Each has an asynchronous twin by the same name after an `a`.
+    """
+
+    #: By name: the client's command.
+    commands: Mapping[str, str]
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_") and hasattr(self.of, name):
-            return getattr(self.of(self.client), name)
-        return super().__getattr__(name)
+        command = self.commands.get(name)
+        if command is not None:
+            return getattr(self.client, command)
+        command = self.commands.get(name[1:]) if name[:1] == "a" else None
+        if command is not None:
+            return getattr(self.aclient, command)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
-    def _twin(self) -> Any:
-        return self.of_async(self.aclient)
 
-
-class WorkersView(_Forwarding[Workers]):
+class WorkersView(_Forwarding):
     """Workers: `counts()`, `jobs(worker)`, `order(worker, order)`, `stacks(worker)`,
     `deregister(worker)`; `acounts()` and so on."""
 
-    of = Workers
-    of_async = AsyncWorkers
+    commands = {
+        "counts": "workers",
+        "jobs": "worker_jobs",
+        "order": "order",
+        "stacks": "stacks",
+    }
+
+    def deregister(self, *workers: str) -> None:
+        """Take workers off the list."""
+        self.client.deregister(workers)
+
+    async def aderegister(self, *workers: str) -> None:
+        """Take workers off the list, from asynchronous code."""
+        await self.aclient.deregister(workers)
 
 
-class FailuresView(_Forwarding[Failures]):
+class FailuresView(_Forwarding):
     """Failure groups: `groups()`, `jobs(group)`, `unfail(group, queue)`; `agroups()`."""
 
-    of = Failures
-    of_async = AsyncFailures
+    commands = {"groups": "failed", "jobs": "failed_jobs"}
+
+    def unfail(self, group: str, queue: str, count: int = 25) -> int:
+        """Put up to `count` jobs of a group, the oldest first, back into a queue."""
+        return self.client.unfail(queue, group, count)
+
+    async def aunfail(self, group: str, queue: str, count: int = 25) -> int:
+        """Put jobs of a group back into a queue, from asynchronous code."""
+        return await self.aclient.unfail(queue, group, count)
 
 
-class ConfigView(_Forwarding[Config]):
+class ConfigView(_Forwarding):
     """Options: `all()`, `get(option)`, `set(option, value)`, `unset(option)`; `aall()`."""
 
-    of = Config
-    of_async = AsyncConfig
+    commands = {name: f"config_{name}" for name in ("all", "get", "set", "unset")}
 
 
-class TagsView(_Forwarding[Tags]):
+class TagsView(_Forwarding):
     """Tags: `top()`, `jobs(tag)`; `atop()`, `ajobs(tag)`."""
 
-    of = Tags
-    of_async = AsyncTags
+    commands = {"top": "top_tags", "jobs": "tagged"}
 
 
-class TrackedView(_Forwarding[Tracked]):
+class TrackedView(_Forwarding):
     """Followed jobs: `jobs()`, `add(jid)`, `remove(jid)`; `ajobs()`, `aadd(jid)`, …"""
 
-    of = Tracked
-    of_async = AsyncTracked
+    commands = {"jobs": "tracked", "add": "track", "remove": "untrack"}
 
 
 queues = QueuesView()

@@ -1,8 +1,4 @@
 -- Arguments: numbers, JSON texts, names and option pairs, checked once and in one wording.
-local Errors, scope = Qless.Errors, Qless.scope
-
-local Arguments = {}
-Qless.Arguments = Arguments
 
 local find, gsub, floor = string.find, string.gsub, math.floor
 local HUGE = math.huge
@@ -49,17 +45,20 @@ function Arguments.proof(command, value)
   return Arguments.name(command, 'worker', value)
 end
 
--- Most numbers are small and whole: these need no second look, and no printing (redis.call
+-- Most numbers are small and whole: these need no second look, and no second printing (redis.call
 -- prints a number with 17 digits each time).
 local SMALL, TEXTS = {}, {}
-for number = 0, 60 do
-  local text = tostring(number)
-  SMALL[text], TEXTS[number] = number, text
-end
 
 -- A number as redis.call would print it.
 function Arguments.text_of(number)
-  return TEXTS[number] or string.format('%.17g', number)
+  local text = TEXTS[number]
+  if not text then
+    text = string.format('%.17g', number)
+    if #text == 1 then
+      TEXTS[number] = text
+    end
+  end
+  return text
 end
 
 -- A finite decimal number. (tonumber alone takes 0x10, nan and inf.) Old clients may put blanks
@@ -77,7 +76,11 @@ function Arguments.number(command, what, value)
   elseif number > MOST or number < -MOST then
     refuse(command, what, value, 'must be a number between -1e300 and 1e300')
   end
-  return number + 0 -- no command takes -0
+  number = number + 0 -- no command takes -0
+  if #value == 1 then
+    SMALL[value] = number
+  end
+  return number
 end
 
 function Arguments.whole(command, what, value, least)
@@ -249,7 +252,7 @@ end
 -- The id of a job to be made: it may be none that there cannot be.
 function Arguments.jid(command, jid)
   Arguments.name(command, 'jid', jid)
-  local ending = Qless.key.list_ending(jid)
+  local ending = key.list_ending(jid)
   if ending then
     Errors.argument(command, 'jid must not end in ' .. ending .. ': ' .. Errors.name(jid))
   end

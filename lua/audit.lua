@@ -1,20 +1,7 @@
 -- The invariants of a namespace, checked in steps; each step judges only what one call saw.
 -- First every key is visited (SCAN), then every list of jids, so that links are seen from both ends.
-local Errors, Record, Arguments, Kept, AuditJobs, AuditLinks, AuditWorkflows, scope, key =
-  Qless.Errors,
-  Qless.Record,
-  Qless.Arguments,
-  Qless.Kept,
-  Qless.AuditJobs,
-  Qless.AuditLinks,
-  Qless.AuditWorkflows,
-  Qless.scope,
-  Qless.key
 
-local Audit = {}
-Qless.Audit = Audit
-
-local call, match, sub = redis.call, string.match, string.sub
+local match, sub = string.match, string.sub
 
 local complain = AuditJobs.complain
 

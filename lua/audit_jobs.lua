@@ -1,11 +1,4 @@
 -- The invariants of a job's record: what an audit asks of each.
-local Errors, Record, Arguments, scope, key =
-  Qless.Errors, Qless.Record, Qless.Arguments, Qless.scope, Qless.key
-
-local AuditJobs = {}
-Qless.AuditJobs = AuditJobs
-
-local call = redis.call
 
 -- Violations told in one step: the first of them say what is wrong.
 local TOLD = 100
@@ -108,7 +101,7 @@ local function check_depends(report, jid, record)
     if
       (state or 'complete') == 'complete'
       and not AuditJobs.is_told_later(other)
-      and not Qless.AuditWorkflows.is_gate(other)
+      and not AuditWorkflows.is_gate(other)
     then
       AuditJobs.complain(
         report,
@@ -218,9 +211,10 @@ end
 
 -- Everything in the record that is more than a text, and every line of its history.
 local function check_readable(report, jid)
-  for n, text in ipairs(call('HMGET', key.job(jid), unpack(Record.fields))) do
-    if Record.is_bad(Record.fields[n], text) then
-      AuditJobs.complain(report, 'job ' .. jid .. ': ' .. Record.words(Record.fields[n], text))
+  local fields = Record.fields()
+  for n, text in ipairs(call('HMGET', key.job(jid), unpack(fields))) do
+    if Record.is_bad(fields[n], text) then
+      AuditJobs.complain(report, 'job ' .. jid .. ': ' .. Record.words(fields[n], text))
     end
   end
   local entries = redis.pcall('LRANGE', key.history(jid), 0, Arguments.most - 1)

@@ -1,11 +1,4 @@
 -- The invariants of what hangs on jobs: unique keys, what was needed, what was spawned.
-local Record, Arguments, Unique, AuditJobs, key =
-  Qless.Record, Qless.Arguments, Qless.Unique, Qless.AuditJobs, Qless.key
-
-local AuditLinks = {}
-Qless.AuditLinks = AuditLinks
-
-local call = redis.call
 
 local complain = AuditJobs.complain
 

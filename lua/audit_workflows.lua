@@ -1,10 +1,6 @@
 -- The invariants of workflows: what their counters say together, and what is kept beside them.
-local AuditJobs, Workflow, key = Qless.AuditJobs, Qless.Workflow, Qless.key
 
-local AuditWorkflows = {}
-Qless.AuditWorkflows = AuditWorkflows
-
-local call, match = redis.call, string.match
+local match = string.match
 
 -- The gate of a workflow that is being unpacked is a dependency without a record.
 function AuditWorkflows.is_gate(jid)

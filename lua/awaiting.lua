@@ -1,11 +1,6 @@
 -- Waiting for the end of jobs and of workflows: who waits blocks on a list that the end feeds.
-local Texts, Errors, Arguments, scope, key =
-  Qless.Texts, Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
 
-local Awaiting = {}
-Qless.Awaiting = Awaiting
-
-local call, match = redis.call, string.match
+local match = string.match
 
 local MOST = 1000 -- waiters told of one end; the others see it when they look again
 
@@ -17,26 +12,23 @@ local MARGIN = 5
 
 local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
 
--- What ended in this call: targets, in order.
-local ended
-
-function Awaiting.reset()
-  ended = nil
+-- What has ended in this call: scope.ended, in order.
+local function note(target)
+  scope.ended = scope.ended or {}
+  scope.ended[#scope.ended + 1] = target
 end
 
 -- The job is complete, has failed, or is gone; called for those that are marked, as others are not
 -- waited for.
 function Awaiting.ended(jid)
   if scope.live then
-    ended, scope.touched = ended or {}, true
-    ended[#ended + 1] = 'job:' .. jid
+    note('job:' .. jid)
   end
 end
 
 -- Nothing of the workflow goes on by itself.
 function Awaiting.ended_workflow(id)
-  ended, scope.touched = ended or {}, true
-  ended[#ended + 1] = 'workflow:' .. id
+  note('workflow:' .. id)
 end
 
 -- (An old client's clock says nothing about how long somebody waits.)
@@ -55,15 +47,15 @@ local function tell(target)
   end
 end
 
-function Awaiting.flush()
-  for _, target in ipairs(ended or {}) do
+function Awaiting.finish()
+  for _, target in ipairs(scope.ended) do
     tell(target)
   end
 end
 
 local function register(waiter, kind, id, seconds)
   if kind == 'job' then
-    Qless.Ended.mark(id)
+    Ended.mark(id)
   end
   local name, kept = key.awaiting(kind .. ':' .. id), math.ceil(seconds) + KEPT
   call('ZADD', name, string.format('%.6f', scope.now + seconds + MARGIN), waiter)
@@ -78,7 +70,7 @@ local ENDED = { complete = true, failed = true, canceled = true }
 
 local LOOK = {
   job = function(jid)
-    return Qless.Job.state_now(jid) or Qless.Canceled.exists(jid) and 'canceled'
+    return Job.state_now(jid) or Canceled.exists(jid) and 'canceled'
   end,
   workflow = function(id)
     return call('HGET', key.workflow(id), 'state')

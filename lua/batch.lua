@@ -1,18 +1,4 @@
 -- Putting many jobs in one call: all of them, or none.
-local Errors, Arguments, Place, Dependencies, PutOptions, Store, Conflict, Put, Job, Minutes, key =
-  Qless.Errors,
-  Qless.Arguments,
-  Qless.Place,
-  Qless.Dependencies,
-  Qless.PutOptions,
-  Qless.Store,
-  Qless.Conflict,
-  Qless.Put,
-  Qless.Job,
-  Qless.Minutes,
-  Qless.key
-
-local call = redis.call
 
 -- The jobs of a batch: jid queue klass data delay k (name value)*k each. -> jobs, their jids, the jobs
 -- by jid, and which options that concern others any of them has
@@ -55,7 +41,7 @@ local function all_new(jids)
   elseif found > 1 or call('EXISTS', names[1]) == 0 then
     return false
   end
-  return true, Qless.Canceled.among(jids)
+  return true, Canceled.among(jids)
 end
 
 -- Reads what there is of the jobs: some may be left alone.
@@ -148,7 +134,7 @@ end
 -- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
 -- function `known`), and for which others have come to stand before (a metatable `instead`).
 -- -> what carry_out wants
-function Put.plan(command, args, i, how)
+function Batch.plan(command, args, i, how)
   how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
   local jobs, jids, coming, has = parse_many(command, args, i)
   look_at_all(jobs, jids, coming)
@@ -189,7 +175,7 @@ local function collector()
 end
 
 -- Puts the jobs of a plan; cannot fail. -> the jids left alone; given jid, jid that stands for it …
-function Put.carry_out(plan, worker)
+function Batch.carry_out(plan, worker)
   local tracked, left, instead, counts = Job.tracked_among(plan.jids), {}, {}, {}
   local ready, batch = collector()
   for n = 1, #plan.jobs do
@@ -218,7 +204,7 @@ function Put.carry_out(plan, worker)
 end
 
 -- put.many worker (jid queue klass data delay k (name value)*k)... -> as carry_out
-function Put.many(args, i)
+function Batch.many(args, i)
   local worker = Arguments.asking('put.many', args[i])
-  return Put.carry_out(Put.plan('put.many', args, i + 1), worker)
+  return Batch.carry_out(Batch.plan('put.many', args, i + 1), worker)
 end

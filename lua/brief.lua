@@ -1,11 +1,6 @@
 -- Jobs in brief: what a line of a list shows of each, and parts of all the lists that there are.
-local Errors, Record, Arguments, Place, Queue, scope, key =
-  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Place, Qless.Queue, Qless.scope, Qless.key
 
-local Brief = {}
-Qless.Brief = Brief
-
-local call, match = redis.call, string.match
+local match = string.match
 
 -- Places in a row: the first twelve are fields of the record as they are, but for `due`, which stands
 -- where `rare` stood.
@@ -82,7 +77,7 @@ end
 
 -- What became of a canceled job, as a row; or false.
 local function row_of_canceled(jid, tracking)
-  local row = Qless.Canceled.row(jid)
+  local row = Canceled.row(jid)
   if row then
     local workflow, history = row[12], row[13]
     row[STATE], row[WORKER], row[DUE], row[GROUP], row[PROGRESS] = 'canceled', '', false, false, false
@@ -168,7 +163,7 @@ local LISTS = {
     return newest_first(key.completed(), start, count)
   end,
   canceled = function(_, start, count)
-    return Qless.Canceled.part(start, count)
+    return Canceled.part(start, count)
   end,
   tracked = function(_, start, count)
     return newest_first(key.tracked(), start, count)

@@ -4,10 +4,11 @@
     python lua/build.py            writes the file
     python lua/build.py --check    exits 1 if the file is not what lua/ gives
 
-MODULES is the order of the file and its table of contents. Each module stands in
-`do … end`, so that what is local to a file stays private. The first module declares
-`local Qless = {}` for all the others and the last one dispatches: these two stand
-at the level of the chunk.
+head.lua comes first and main.lua last. Each of the others becomes a module: a table under the
+file's name in camel case (put_options.lua is PutOptions), and a function of the file that fills
+it when it is first wanted. A file uses other modules by their names, without further ado: what
+it names is declared for it. So the order of the files means nothing, and what is local to one
+stays private.
 
 The result holds no date, no version and no hash: it changes only when a module does.
 """
@@ -15,124 +16,56 @@ The result holds no date, no version and no hash: it changes only when a module 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 ARTEFACT = FOLDER.parent / "django_qless" / "core" / "qless.lua"
 
-MODULES = [
-    "head",
-    "texts",
-    "absence",
-    "errors",
-    "json",
-    "arguments",
-    "record",
-    "events",
-    "config",
-    "sorted_set",
-    "clock",
-    "replies",
-    "kept",
-    "wake",
-    "journal",
-    "minutes",
-    "stats",
-    "samples",
-    "tags",
-    "failures",
-    "headline",
-    "history",
-    "place",
-    "unique",
-    "canceled",
-    "needs",
-    "circles",
-    "spawned",
-    "awaiting",
-    "workflow",
-    "dependencies",
-    "links",
-    "job",
-    "cascade",
-    "ended",
-    "put_options",
-    "store",
-    "conflict",
-    "put",
-    "batch",
-    "lock",
-    "spawn",
-    "expiry",
-    "outcome",
-    "corrupt",
-    "ticks",
-    "definition",
-    "schedules",
-    "recurring",
-    "pausing",
-    "queue",
-    "brief",
-    "search",
-    "groups",
-    "job_view",
-    "schedule_view",
-    "queue_schedules",
-    "skews",
-    "cron",
-    "revive",
-    "each",
-    "workflow_put",
-    "workflow_verbs",
-    "pop",
-    "verbs",
-    "settle",
-    "survey",
-    "throughput",
-    "orders",
-    "worker",
-    "worker_view",
-    "audit_jobs",
-    "audit_links",
-    "audit_workflows",
-    "audit",
-    "permissions",
-    "api",
-    "extensions",
-    "serve",
-    "main",
-]
-AT_CHUNK_LEVEL = {MODULES[0], MODULES[-1]}
+FIRST, LAST = "head", "main"
 
 FIRST_LINE = "-- Generated from lua/ by lua/build.py: change it there.\n"
 
 
 class BuildError(Exception):
-    """The modules on disk and the list of modules do not agree."""
+    """The files of this folder cannot be joined."""
 
 
 def build() -> str:
     """Return the text of the artefact. Raises BuildError."""
-    found = {path.stem for path in FOLDER.glob("*.lua")}
-    missing = [name for name in MODULES if name not in found]
+    found = sorted(path.stem for path in FOLDER.glob("*.lua"))
+    missing = {FIRST, LAST}.difference(found)
     if missing:
-        raise BuildError(f"listed but not in lua/: {', '.join(missing)}")
-    unlisted = sorted(found.difference(MODULES))
-    if unlisted:
-        raise BuildError(f"in lua/ but not listed: {', '.join(unlisted)}")
-    modules = "".join(section(name) for name in MODULES[:-1])
-    body = f"local function build(){modules}return Qless\nend\n"
-    return FIRST_LINE + body + section(MODULES[-1])
+        raise BuildError(f"not in lua/: {', '.join(sorted(missing))}")
+    names = [name for name in found if name not in (FIRST, LAST)]
+    tables = {table(name) for name in names}
+    modules = "".join(module(name, tables) for name in names)
+    ending = "\nreturn modules.Serve.serve\nend\n\n"
+    body = f"local function build()\n{section(FIRST)}{modules}{ending}"
+    return FIRST_LINE + body + section(LAST)
+
+
+def table(name: str) -> str:
+    """Return the name of a module's table."""
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def module(name: str, tables: set[str]) -> str:
+    """Return the function that fills a module's table, of all these modules."""
+    source, own = section(name), table(name)
+    if not re.search(rf"^(function )?{own}\.", source, re.MULTILINE):
+        raise BuildError(f"lua/{name}.lua adds nothing to {own}")
+    code = re.sub(r"--.*|'[^'\n]*'", "", source)
+    used = {own} | tables.intersection(re.findall(r"\b([A-Z]\w*)\.\w", code))
+    header = "".join(f"local {each} = modules.{each}\n" for each in sorted(used))
+    return f"\nfunction builders.{own}()\n{header}{source}end\n"
 
 
 def section(name: str) -> str:
-    """Return one module as it stands in the artefact."""
+    """Return one file as it stands in the artefact."""
     source = (FOLDER / f"{name}.lua").read_text(encoding="utf-8").rstrip() + "\n"
-    title = f"\n-- {name}.lua\n"
-    if name in AT_CHUNK_LEVEL:
-        return title + source
-    return f"{title}do\n{source}end\n"
+    return f"-- {name}.lua\n{source}"
 
 
 def main() -> int:

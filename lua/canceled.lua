@@ -1,12 +1,7 @@
 -- What is left of a canceled job for a while: a record for those who ask what became of it. For everything
 -- else the job does not exist.
-local Texts, Record, Json, Config, History, scope, key =
-  Qless.Texts, Qless.Record, Qless.Json, Qless.Config, Qless.History, Qless.scope, Qless.key
 
-local Canceled = {}
-Qless.Canceled = Canceled
-
-local call, sub = redis.call, string.sub
+local sub = string.sub
 
 -- Bytes of data and context, of a failure, of a history: what is longer is left out, or cut. A full
 -- server is emptied by canceling, and most records are read by nobody.
@@ -15,13 +10,6 @@ local ENTRIES = 20 -- of the history
 local LIST = 4 * 1024 -- bytes of the jids that spawned it
 
 local SURPLUS = 200 -- old records removed by one call beyond twice those it adds
-
--- How many records this call has added.
-local added = 0
-
-function Canceled.reset()
-  added = 0
-end
 
 -- What of a job's record is kept as it is.
 local SAME = {
@@ -103,7 +91,7 @@ function Canceled.keep(jid, record, why, by)
   call('HSET', name, unpack(fields))
   call('EXPIRE', name, age)
   call('ZADD', key.canceled(), fields[4], jid)
-  added, scope.touched = added + 1, true
+  scope.canceled = (scope.canceled or 0) + 1
 end
 
 -- The job of this jid is put again: its record says what became of it.
@@ -127,11 +115,8 @@ local function too_old()
 end
 
 -- The call has added records: those that are too old or too many go, and the list lasts as long as they.
-function Canceled.flush()
-  if added == 0 then
-    return
-  end
-  local name, most = key.canceled(), SURPLUS + 2 * added
+function Canceled.finish()
+  local name, most = key.canceled(), SURPLUS + 2 * scope.canceled
   local age, count = Config.whole('canceled-history'), Config.whole('canceled-history-count')
   local old = call('ZRANGEBYSCORE', name, '-inf', scope.now - age, 'LIMIT', 0, most)
   local surplus = call('ZCARD', name) - #old - count
@@ -155,7 +140,7 @@ end
 -- The jids of a part, the last canceled first.
 function Canceled.part(offset, count)
   if count < 0 then
-    count = Qless.Arguments.most
+    count = Arguments.most
   end
   return call('ZREVRANGEBYSCORE', key.canceled(), '+inf', too_old(), 'LIMIT', offset, count)
 end
@@ -203,7 +188,7 @@ function Canceled.show(jid)
     token = '',
     crashes = tonumber(record.crashes) or 0,
     open = false,
-    unique = Qless.Unique.shown(record.unique),
+    unique = Unique.shown(record.unique),
     workflow = record.workflow,
     on_failure = record.on_failure,
     canceled = {

@@ -2,32 +2,11 @@
 --   block   waits on for what has failed; fails itself when it was canceled
 --   cancel  is canceled
 --   run     waits for it no longer, as if it had been completed
-local Record, Dependencies, Events, History, Place, Job, scope, key =
-  Qless.Record,
-  Qless.Dependencies,
-  Qless.Events,
-  Qless.History,
-  Qless.Place,
-  Qless.Job,
-  Qless.scope,
-  Qless.key
-
-local Cascade = {}
-Qless.Cascade = Cascade
-
-local call = redis.call
 
 local GROUP = 'dependency-canceled'
 
 -- Dependents looked at together: how much work they are shows only then.
 local PART = 50
-
--- What is still to be followed in this call: jids, and whether each has failed or is gone.
-local jids, kinds, working = {}, {}, false
-
-function Cascade.reset()
-  jids, kinds, working = {}, {}, false
-end
 
 -- What a dependent does when a dependency ends otherwise than complete; and the jid of the one behind
 -- which it was put, if any, whose end is enough.
@@ -58,7 +37,7 @@ local function fail(jid, other)
   Place.leave(jid, record[1])
   call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
   History.failed(jid, GROUP, nil, message)
-  Qless.Outcome.write_failed(
+  Outcome.write_failed(
     { jid = jid, queue = record[1], rare = record[2], state = 'depends' },
     GROUP,
     message,
@@ -132,23 +111,27 @@ end
 local VISIT = { gone = visit_gone, failed = visit_failed }
 
 -- A job has failed, or is gone: its dependents follow by their policies, and theirs in turn, as many
--- as the call may deal with; the others are noted.
+-- as the call may deal with; the others are noted. (What a visit finds is followed after it, by the loop that
+-- is at work: scope.following.)
 function Cascade.follow(jid, kind)
-  jids[#jids + 1], kinds[#kinds + 1] = jid, kind
-  if working then
+  local line = scope.following
+  if line then
+    line[#line + 1] = { jid, kind }
     return
   end
-  working, scope.touched = true, true
+  line = { { jid, kind } }
+  scope.following = line
   local n = 1
-  while n <= #jids do
+  while line[n] do
+    local name = line[n][1]
     if Dependencies.left() > 0 then
-      VISIT[kinds[n]](jids[n])
-    elseif call('EXISTS', key.dependents(jids[n])) == 1 then
-      call('ZADD', key.cascading(), scope.now, jids[n])
+      VISIT[line[n][2]](name)
+    elseif call('EXISTS', key.dependents(name)) == 1 then
+      call('ZADD', key.cascading(), scope.now, name)
     end
     n = n + 1
   end
-  Cascade.reset()
+  scope.following = nil
 end
 
 -- Takes up what an earlier call had to leave of this job.

@@ -1,23 +1,16 @@
 -- Circles: no job may come to wait for itself, directly or through others.
-local Errors, scope, key = Qless.Errors, Qless.scope, Qless.key
-
-local Circles = {}
-Qless.Circles = Circles
-
-local call = redis.call
 
 local MOST = 1000 -- jobs behind a job that are looked at before links are refused
 local FAR = 10000 -- links that one call follows where links may not be refused any more
 
--- Links that this call has checked and is going to make, by jid; how many it has followed.
-local intended, looked = nil, 0
-
-function Circles.reset()
-  intended, looked = nil, 0
+-- Links that this call has checked and is going to make, by jid.
+function Circles.intend(planned)
+  scope.intended = planned
 end
 
-function Circles.intend(planned)
-  intended, scope.touched = planned, true
+-- How many links this call has followed.
+local function followed()
+  return scope.links_followed or 0
 end
 
 -- Who waits for a job, directly or through others: mostly few. -> a set of jids with its own; nil if
@@ -111,7 +104,7 @@ end
 -- What a job waits for, or is going to.
 local function behind(jid)
   local jids = call('SMEMBERS', key.dependencies(jid))
-  for _, other in ipairs(intended and intended[jid] or {}) do
+  for _, other in ipairs(scope.intended and scope.intended[jid] or {}) do
     jids[#jids + 1] = other
   end
   return jids
@@ -119,13 +112,13 @@ end
 
 -- Has this call followed none yet, so that it can see as far as any?
 function Circles.is_fresh()
-  return looked == 0
+  return followed() == 0
 end
 
 -- Those of the jids that a job may wait for, because they do not wait for it. Refuses nothing: what is
 -- too far for one call to see is not harmless. -> the jids, and whether there was such
 function Circles.harmless(jid, jids)
-  if not intended and call('EXISTS', key.dependents(jid)) == 0 then
+  if not scope.intended and call('EXISTS', key.dependents(jid)) == 0 then
     jids = { unpack(jids) }
     for n = #jids, 1, -1 do
       if jids[n] == jid then
@@ -141,8 +134,8 @@ function Circles.harmless(jid, jids)
       local others = behind(current)
       waits[current] = false
       if #others > 0 then
-        looked, scope.touched = looked + #others, true
-        tired = looked > FAR
+        scope.links_followed = followed() + #others
+        tired = followed() > FAR
       end
       for n = 1, #others do
         if tired or walk(others[n]) then

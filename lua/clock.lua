@@ -1,36 +1,37 @@
 -- The server's clock, and the record of the namespace that keeps it: meta.
-local Texts, Errors, Arguments, scope, key =
-  Qless.Texts, Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
 
-local Clock = {}
-Qless.Clock = Clock
-
-local call, format, rep, floor = redis.call, string.format, string.rep, math.floor
+local format, rep, floor = string.format, string.rep, math.floor
 
 -- A kept time this far ahead of the server is not drift but a failover to a skewed replica.
 local TOO_FAR = 60
 
 local EVERY = 64
 
-local OLDEST, NEWEST = Qless.format.oldest, Qless.format.newest
+-- The number in meta says what a build must understand to work on what is stored. This build reads the
+-- formats from OLDEST to NEWEST and continues them; NEWEST is the one that it writes. A namespace
+-- without a number has format 1.
+-- Raise NEWEST when a build that reads only the number before would lose jobs, or break, on what this one
+-- stores: a field that means something else, a key of another type or name. Fields and keys that it
+-- does not know, and need not know, are no reason. From then on its workers are refused as soon as one new
+-- worker writes. Raise OLDEST when the code that reads the old forms is taken out.
+local OLDEST, NEWEST = 1, 1
 local WRITTEN = format('%d', NEWEST)
 
--- kept and token as meta has them; last: the last token drawn, as text; older: meta does not say the
--- format yet that this build writes
-local kept, token, drawn, last, server, skewed, older
-
--- shifts: what skews have left to do, as meta has it; ahead: by how much the clock was set back just now
-local shifts, ahead
-
-function Clock.reset()
-  kept, token, drawn, last, server, skewed, older = nil, nil, 0, nil, false, false, false
-  shifts, ahead = false, nil
-end
+-- Of a call, in scope.clock:
+--   kept, token  as meta has them
+--   drawn        how many tokens the call has drawn
+--   last         the last of them, as text
+--   known        the server on which this build drew last, as meta has it
+--   newcomer     this server, if it is another one
+--   older        meta does not say the format yet that this build writes
+--   server       the time is the server's
+--   ahead        by how much the kept time was ahead of it
+--   skewed       and that is no drift
+--   shifts       what skews have left to do, as meta has it
 
 -- Refuses a namespace that this build cannot work on.
 local function check_format(text)
   local number = tonumber(text or 1)
-  older = true
   if not (number and number <= NEWEST) then
     local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
       .. 'upgrade the workers and web processes that still run this build'
@@ -51,71 +52,103 @@ end
 local function take_server_time()
   local time = call('TIME')
   local second, rest = time[1], BEFORE[#time[2]] .. time[2]
-  scope.now = tonumber(second .. rest)
-  Texts.begin(second, rest)
+  scope.now, scope.second, scope.fraction = tonumber(second .. rest), second, rest
 end
 
 -- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back.
 function Clock.set(text)
-  local meta = call('HMGET', key.meta(), 'clock', 'token', 'format', 'shifts')
-  kept, token = tonumber(meta[1]), tonumber(meta[2]) or 0
+  local meta = call('HMGET', key.meta(), 'clock', 'token', 'format', 'shifts', Epoch.field())
+  local clock = { kept = tonumber(meta[1]), token = tonumber(meta[2]) or 0, drawn = 0, shifts = false }
+  clock.known = meta[5]
+  scope.clock = clock
   if meta[3] ~= WRITTEN then
+    clock.older = true
     check_format(meta[3])
   end
   if text ~= '*' then
     scope.now = Arguments.number('now', 'now', text)
     return
   end
-  server, shifts = true, meta[4]
+  clock.server, clock.shifts = true, meta[4]
   take_server_time()
-  ahead = kept and kept - scope.now or 0
-  if ahead > TOO_FAR then
-    skewed = true
-  elseif ahead > 0 then
-    scope.now = kept
-    Texts.begin()
+  clock.ahead = clock.kept and clock.kept - scope.now or 0
+  if clock.ahead > TOO_FAR then
+    clock.skewed = true
+  elseif clock.ahead > 0 then
+    scope.now, scope.second, scope.fraction = clock.kept, nil, nil
   end
+end
+
+-- Has the clock been set back, now or lately?
+function Clock.is_skewed()
+  return (scope.clock.shifts or scope.clock.skewed) and true or false
 end
 
 -- Only the server's clock is set back, and not that of a caller. -> what is left to do after skews, as
 -- text; by how many seconds the clock was set back since the last call, from when, and when it had gone
 -- ahead by much
 function Clock.skew()
-  if skewed then
-    return shifts, ahead, kept, call('HGET', key.meta(), 'leap')
+  local clock = scope.clock
+  if clock.skewed then
+    return clock.shifts, clock.ahead, clock.kept, call('HGET', key.meta(), 'leap')
   end
-  return shifts
+  return clock.shifts
 end
 
 function Clock.keep_shifts(text)
   if text then
     call('HSET', key.meta(), 'shifts', text)
-  elseif shifts then
+  elseif scope.clock.shifts then
     call('HDEL', key.meta(), 'shifts')
   end
 end
 
--- A new fencing token: rises for ever, whatever becomes of the jobs.
+-- Before the first token of a call: was the last one drawn here?
+local function look_who_draws(clock)
+  clock.newcomer = Epoch.newcomer(clock.known)
+  if clock.newcomer then
+    clock.token = Epoch.begin(clock.token)
+  end
+end
+
+-- The same where the client's clock counts, and meta is not read in advance.
+local function draw_without_keys()
+  local name, field = key.meta(), Epoch.field()
+  local newcomer = Epoch.newcomer(call('HGET', name, field))
+  if newcomer then
+    local token = Epoch.begin(tonumber(call('HGET', name, 'token') or nil) or 0)
+    call('HSET', name, field, newcomer, 'token', Texts.whole(token))
+  end
+  return call('HINCRBY', name, 'token', 1)
+end
+
+-- A new fencing token: rises for ever, whatever becomes of the jobs and of the server.
 function Clock.draw()
   if scope.keyed then
-    drawn = drawn + 1
-    last = Texts.whole(token + drawn)
-    return last
+    local clock = scope.clock
+    if clock.drawn == 0 then
+      look_who_draws(clock)
+    end
+    clock.drawn = clock.drawn + 1
+    clock.last = Texts.whole(clock.token + clock.drawn)
+    return clock.last
   end
-  return call('HINCRBY', key.meta(), 'token', 1)
+  return draw_without_keys()
 end
 
 -- Is it time for what has to be looked after, but not at each call? So in the first call of a
 -- second, and for one in EVERY tokens.
 function Clock.is_round()
-  return token % EVERY == 0 or not kept or floor(kept) ~= floor(scope.now)
+  local clock = scope.clock
+  return clock.token % EVERY == 0 or not clock.kept or floor(clock.kept) ~= floor(scope.now)
 end
 
 -- Written only when the call has succeeded: a refused call does not advance the clock.
 function Clock.keep()
-  local name = key.meta()
+  local name, clock = key.meta(), scope.clock
+  local server, last, kept = clock.server, clock.last, clock.kept
   if not last and not kept then
-    last = Texts.whole(token)
+    last = Texts.whole(clock.token)
   end
   if server and last then
     call('HSET', name, 'clock', Texts.now(), 'token', last)
@@ -124,12 +157,15 @@ function Clock.keep()
   elseif last then
     call('HSET', name, 'token', last)
   end
-  if older then
+  if clock.newcomer then
+    call('HSET', name, Epoch.field(), clock.newcomer)
+  end
+  if clock.older then
     call('HSET', name, 'format', WRITTEN)
   end
-  if skewed then
+  if clock.skewed then
     call('HINCRBY', name, 'skews', 1)
-  elseif server and ahead < -TOO_FAR then
+  elseif server and clock.ahead < -TOO_FAR then
     -- It has gone ahead, or nobody has called for long. If it goes back, that tells which it was.
     call('HSET', name, 'leap', format('%.6f %.6f', kept, scope.now))
   end

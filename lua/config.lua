@@ -1,11 +1,6 @@
 -- Options of the namespace: defaults, values, and what a value may be.
-local Errors, Arguments, Events, scope, key =
-  Qless.Errors, Qless.Arguments, Qless.Events, Qless.scope, Qless.key
 
-local Config = {}
-Qless.Config = Config
-
-local call, find = redis.call, string.find
+local find = string.find
 
 local DEFAULTS = {
   application = 'qless',
@@ -32,41 +27,31 @@ local OURS = { ['results-count'] = 50000, ['results-bytes'] = 64 * 2 ^ 20 }
 local FEW = 100
 local NONE = {}
 
--- What is set, as far as this call has read it; `all` if it has read everything.
-local known, all
-
-function Config.reset()
-  known, all = nil, false
-end
-
+-- What is set, as far as this call has read it: scope.config. (Or all of it, if those are few.)
 local function read()
-  local count = call('HLEN', key.config())
-  known, all = NONE, true
-  if count > FEW then
-    known, all = {}, false
-  elseif count > 0 then
+  local count, known = call('HLEN', key.config()), NONE
+  if count > 0 then
     known = {}
+  end
+  if count > 0 and count <= FEW then
     local set = call('HGETALL', key.config())
     for n = 1, #set, 2 do
       known[set[n]] = set[n + 1]
     end
   end
+  scope.config, scope.knows_config = known, count <= FEW
+  return known
 end
 
 -- Is nothing set at all? Then queues have no options of their own either.
 local function untouched()
-  if not known then
-    read()
-  end
-  return known == NONE
+  return (scope.config or read()) == NONE
 end
 
 function Config.get(option)
-  if not known then
-    read()
-  end
+  local known = scope.config or read()
   local value = known[option]
-  if value == nil and not all then
+  if value == nil and not scope.knows_config then
     value = call('HGET', key.config(), option)
     known[option] = value
   end

@@ -1,11 +1,5 @@
 -- What becomes of a put whose unique key another job holds: that one stands for it, or begins anew as
 -- this one, or this one waits behind it.
-local Errors, Record, Unique, Store, key = Qless.Errors, Qless.Record, Qless.Unique, Qless.Store, Qless.key
-
-local Conflict = {}
-Qless.Conflict = Conflict
-
-local call = redis.call
 
 -- What is of the job itself; the rest belongs to the one whose place it takes.
 local OWN = {

@@ -1,21 +1,5 @@
 -- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
 -- they nor their queue are lost; and begin anew with defaults when somebody wants them to.
-local Record, Events, Tags, History, Place, Dependencies, Job, Outcome, scope, key =
-  Qless.Record,
-  Qless.Events,
-  Qless.Tags,
-  Qless.History,
-  Qless.Place,
-  Qless.Dependencies,
-  Qless.Job,
-  Qless.Outcome,
-  Qless.scope,
-  Qless.key
-
-local Corrupt = {}
-Qless.Corrupt = Corrupt
-
-local call = redis.call
 
 local GROUP = 'corrupt-record'
 
@@ -31,7 +15,6 @@ function Corrupt.fail(jid, field, text, place)
   end
   was = Record.read('state', was, 'waiting')
   local message = Record.words(field, text or '')
-  scope.touched = true
   Place.leave(jid, queue)
   if place and place ~= queue then
     Place.leave(jid, place)
@@ -81,7 +64,7 @@ function Corrupt.mend(record)
       record[OTHERS[n]] = text or nil
     end
   end
-  for _, field in ipairs(Record.fields) do
+  for _, field in ipairs(Record.fields()) do
     if Record.is_bad(field, record[field]) then
       mended[#mended + 1] = cjson.encode(field)
       if field == 'tags' then

@@ -1,19 +1,7 @@
 -- Cron schedules at work. Which time comes next is known outside; one worker at a time looks after that,
 -- and here it is compared and set, so that each tick puts one job whoever looks.
-local Errors, Record, Arguments, Place, Ticks, ScheduleView, scope, key =
-  Qless.Errors,
-  Qless.Record,
-  Qless.Arguments,
-  Qless.Place,
-  Qless.Ticks,
-  Qless.ScheduleView,
-  Qless.scope,
-  Qless.key
 
-local Cron = {}
-Qless.Cron = Cron
-
-local call, format, floor = redis.call, string.format, math.floor
+local format, floor = string.format, math.floor
 
 local LEASE = 6 -- seconds for which a worker is the one who looks; it asks again in time
 local AGAIN = 60 -- seconds until a schedule in trouble is tried again
@@ -23,7 +11,7 @@ local LONGEST_TROUBLE = 1000 -- bytes
 -- Has the clock gone back since the schedules were last mended?
 local function needs_mending()
   local meta = call('HMGET', key.meta(), 'skews', 'mended')
-  return (meta[1] and meta[1] ~= meta[2]) or Qless.Skews.pending()
+  return (meta[1] and meta[1] ~= meta[2]) or Clock.is_skewed()
 end
 
 -- What is due, at most so many; the seconds until the next falls due, if that is soon.
@@ -220,8 +208,8 @@ function Cron.mend(args, i)
       at, offset = at + 1, 0
     end
   end
-  Qless.Skews.get_on(left)
-  if at <= #lists or Qless.Skews.pending() then
+  Skews.get_on(left)
+  if at <= #lists or Clock.is_skewed() then
     return at .. ':' .. offset
   end
   call('HSET', key.meta(), 'mended', call('HGET', key.meta(), 'skews') or '0')

@@ -1,8 +1,4 @@
 -- What a schedule is made of: how it is checked, and what of it is stored.
-local Errors, Arguments, Tags, Ticks = Qless.Errors, Qless.Arguments, Qless.Tags, Qless.Ticks
-
-local Definition = {}
-Qless.Definition = Definition
 
 local LONGEST_TEXT = 255 -- bytes
 

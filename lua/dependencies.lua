@@ -1,19 +1,4 @@
 -- Dependencies: symmetric links between jobs, and the release of those that waited.
-local Absence, Errors, Record, Place, SortedSet, Spawned, Workflow, scope, key =
-  Qless.Absence,
-  Qless.Errors,
-  Qless.Record,
-  Qless.Place,
-  Qless.SortedSet,
-  Qless.Spawned,
-  Qless.Workflow,
-  Qless.scope,
-  Qless.key
-
-local Dependencies = {}
-Qless.Dependencies = Dependencies
-
-local call = redis.call
 
 -- Links followed at most when a circle is looked for, and dependents dealt with by one call.
 local MOST = 1000
@@ -24,20 +9,13 @@ local LIGHT = 20
 -- Jobs whose dependents one call takes up again at most.
 local FEW = 50
 
--- What this call may still do.
-local budget
-
-function Dependencies.reset()
-  budget = MOST
-end
-
 -- How many dependents this call may still deal with.
 function Dependencies.left()
-  return budget
+  return scope.dependents_left or MOST
 end
 
 function Dependencies.spend(n)
-  budget = budget - n
+  scope.dependents_left = Dependencies.left() - n
 end
 
 -- What has failed already would cancel its dependent: refused, or where nothing may be refused any
@@ -59,7 +37,7 @@ end
 
 -- Which of the jids hold a job back. Without KEYS unknown ones are ignored, with KEYS refused;
 -- `coming` are the jids that the same call is about to put. What has failed holds back by the
--- job's policy for failures; `how` is that of Put.plan, `one` the job itself if it is there already
+-- job's policy for failures; `how` is that of Batch.plan, `one` the job itself if it is there already
 -- (what is spawned does not wait for its siblings). -> the jids; the jobs that still have spawned
 -- ones to be waited for, as the field `beyond` names them, or nil
 function Dependencies.open(command, jids, coming, policy, how, one)
@@ -123,9 +101,9 @@ end
 function Dependencies.attach(jid, jids)
   local policy, how = call('HGET', key.job(jid), 'on_failure'), { lenient = true }
   local open, beyond = Dependencies.open('depends', jids, nil, policy, how, jid)
-  local harmless, tired = Qless.Circles.harmless(jid, open)
+  local harmless, tired = Circles.harmless(jid, open)
   Dependencies.link(jid, tired and open or harmless, policy)
-  Qless.Needs.add(jid, jids)
+  Needs.add(jid, jids)
   for _, spawner in ipairs(Record.read('beyond', beyond, {})) do
     Spawned.look_beyond(jid, spawner)
   end
@@ -135,7 +113,7 @@ end
 -- Those that `open` has noted: now that the links are there, they have their effect.
 function Dependencies.follow_failed(how)
   for _, jid in ipairs(how and how.failed or {}) do
-    Qless.Cascade.follow(jid, 'failed')
+    Cascade.follow(jid, 'failed')
   end
 end
 
@@ -152,14 +130,14 @@ function Dependencies.unlink_all(jid)
     call('SREM', key.dependents(other), jid)
   end
   call('DEL', key.dependencies(jid))
-  budget = budget - math.floor(#others / LIGHT)
+  Dependencies.spend(math.floor(#others / LIGHT))
 end
 
 -- Is there nothing that holds the job back but what it does not know of yet?
 local function free_rare(jid)
   local more = call('HMGET', key.job(jid), 'beyond', 'workflow', 'on_failure')
   if Record.is_bad('beyond', more[1]) then
-    Qless.Corrupt.fail(jid, 'beyond', more[1])
+    Corrupt.fail(jid, 'beyond', more[1])
     return false
   end
   if more[1] and Spawned.holds_back(jid, more[1], more[3]) then
@@ -173,11 +151,11 @@ function Dependencies.free(jid)
   local record = call('HMGET', key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
   if record[1] ~= 'depends' or record[5] == '1' then
     if record[1] ~= 'depends' then
-      Qless.Corrupt.look_at_state(jid, record[1], record[2])
+      Corrupt.look_at_state(jid, record[1], record[2])
     end
     return
   elseif Record.is_bad('scheduled', record[4]) then
-    Qless.Corrupt.fail(jid, 'scheduled', record[4])
+    Corrupt.fail(jid, 'scheduled', record[4])
     return
   end
   local workflow
@@ -216,7 +194,8 @@ end
 function Dependencies.take_some(jid, later, most)
   local name = key.dependents(jid)
   local dependents, number = {}, call('SCARD', name)
-  most = math.min(budget, most or budget)
+  local left = Dependencies.left()
+  most = math.min(left, most or left)
   if number > most then
     dependents = call('SPOP', name, most)
     call('ZADD', later, scope.now, jid)
@@ -227,7 +206,7 @@ function Dependencies.take_some(jid, later, most)
     end
     call('ZREM', later, jid)
   end
-  budget = budget - #dependents
+  Dependencies.spend(#dependents)
   for _, dependent in ipairs(dependents) do
     call('SREM', key.dependencies(dependent), jid)
   end
@@ -259,7 +238,7 @@ function Dependencies.release(jids, rare)
   end
   for n, jid in ipairs(jids) do
     if call('EXISTS', names[n]) == 1 then
-      if budget > 0 then
+      if Dependencies.left() > 0 then
         release_some(jid, rare and rare[jid])
       else
         call('ZADD', key.releasing(), scope.now, jid)
@@ -270,7 +249,7 @@ end
 
 -- The first job of a list, or nil; mostly there is no such list.
 local function first_of(name)
-  if budget <= 0 or Absence.is_absent(name) or call('EXISTS', name) == 0 then
+  if Dependencies.left() <= 0 or Absence.is_absent(name) or call('EXISTS', name) == 0 then
     return nil
   end
   return call('ZRANGE', name, 0, 0)[1]
@@ -298,5 +277,7 @@ end
 -- Carries on with what earlier calls had to leave.
 function Dependencies.carry_on()
   go_on(key.releasing(), go_on_releasing)
-  go_on(key.cascading(), Qless.Cascade.carry_on)
+  go_on(key.cascading(), function(jid)
+    Cascade.carry_on(jid)
+  end)
 end

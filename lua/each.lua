@@ -1,13 +1,6 @@
 -- Commands on several jobs, each for itself: what is refused of one does not stop the others.
 --
 -- The command on one job is the one that exists; it refuses before it writes.
-local Errors, Record, Arguments, Job, Put, Revive, Tags, key =
-  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Job, Qless.Put, Qless.Revive, Qless.Tags, Qless.key
-
-local Each = {}
-Qless.Each = Each
-
-local call = redis.call
 
 local MOST = 250 -- jobs
 local ROUNDS = 10 -- in which jobs are tried again that were refused because of others

@@ -1,12 +1,5 @@
 -- What is to be done wherever a job ends, goes on or is gone: its unique key, its workflow, those that
 -- wait for its end, those that depend on it.
-local Awaiting, Workflow, Unique, Spawned, Dependencies, Cascade, key =
-  Qless.Awaiting, Qless.Workflow, Qless.Unique, Qless.Spawned, Qless.Dependencies, Qless.Cascade, Qless.key
-
-local Ended = {}
-Qless.Ended = Ended
-
-local call = redis.call
 
 -- The record has something to do with what is done here: `rare`. It is never taken away, so it may
 -- be there for nothing.

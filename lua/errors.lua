@@ -1,8 +1,4 @@
 -- How a call is refused: a plain Lua error without KEYS, a reply 'CODE text' with them.
-local scope = Qless.scope
-
-local Errors = {}
-Qless.Errors = Errors
 
 local MOST = 200
 

@@ -1,10 +1,6 @@
 -- What is published, byte for byte: members in a fixed order, no spaces.
-local Texts, scope = Qless.Texts, Qless.scope
 
-local Events = {}
-Qless.Events = Events
-
-local call, quote = redis.call, cjson.encode
+local quote = cjson.encode
 
 local function log(text)
   call('PUBLISH', scope.prefix .. 'log', text)

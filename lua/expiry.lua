@@ -1,11 +1,4 @@
 -- Completed jobs are forgotten when they are too old or too many.
-local Clock, Config, Tags, Needs, scope, key =
-  Qless.Clock, Qless.Config, Qless.Tags, Qless.Needs, Qless.scope, Qless.key
-
-local Expiry = {}
-Qless.Expiry = Expiry
-
-local call = redis.call
 
 -- Completed jobs expired by one call beyond twice those it completes.
 local EXPIRED = 200

@@ -1,11 +1,4 @@
 -- Failed jobs by group: the set of groups, a list of jids for each.
-local Record, Arguments, Stats, Minutes, scope, key =
-  Qless.Record, Qless.Arguments, Qless.Stats, Qless.Minutes, Qless.scope, Qless.key
-
-local Failures = {}
-Qless.Failures = Failures
-
-local call = redis.call
 
 Failures.groups = 1000
 

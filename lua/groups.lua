@@ -1,11 +1,6 @@
 -- Failure groups as pages show them: how many jobs, since when, and the latest of them as a sample.
-local Errors, Record, Arguments, Brief, key =
-  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Brief, Qless.key
 
-local Groups = {}
-Qless.Groups = Groups
-
-local call, sub, byte = redis.call, string.sub, string.byte
+local sub, byte = string.sub, string.byte
 
 local MOST = 250 -- groups of one page: each shows the beginning of a message that may be long
 local HEAD = 300 -- bytes of it

@@ -1,33 +1,43 @@
--- The namespace table, the state of the present call, and THE KEY GLOSSARY.
+-- How modules come about, the state of the present call, and THE KEY GLOSSARY.
 --
 -- A job queue whose every change of state is one atomic call of this script. Called
 -- without KEYS it speaks the wire protocol of qless-core; called with KEYS it has the
 -- server's clock, fencing tokens, repeatable requests and batches.
-local Qless = {}
 
--- What every module needs to know of the call that is being served; reset by main.lua.
+-- A module is a table that is filled when something of it is first wanted: lua/build.py makes a function of each
+-- file, which does that, under the file's name in camel case. So a script pays only for what its call runs, and
+-- the order of the files means nothing.
+local builders, module_names = {}, {}
+
+local UNBUILT = {
+  __index = function(module, what)
+    setmetatable(module, nil)
+    builders[module_names[module]]()
+    return module[what]
+  end,
+}
+
+local modules = setmetatable({}, {
+  __index = function(modules, name)
+    local module = setmetatable({}, UNBUILT)
+    modules[name], module_names[module] = module, name
+    return module
+  end,
+})
+
+local call = redis.call
+
+-- All that is known of the call that is being served; Serve begins it empty, so that nothing is left of the
+-- call before. Modules keep what they have to remember until the end of the call in fields of their own.
 --   prefix   of every key ('ql:' without KEYS)
 --   now      seconds since the epoch, the only clock there is
 --   keyed    the call came with KEYS
 --   live     the namespace has seen a call with KEYS, so tokens and wake-ups are kept
 --   reading  the call must not write
---   touched  something was remembered by modules of which most calls need nothing
-local scope = { prefix = 'ql:', now = 0, keyed = false, live = false, reading = false, touched = false }
-Qless.scope = scope
-
--- The number in meta says what a build must understand to work on what is stored. This build reads the
--- formats from `oldest` to `newest` and continues them; `newest` is the one that it writes. A namespace
--- without a number has format 1.
--- Raise `newest` when a build that reads only the number before would lose jobs, or break, on what this one
--- stores: a field that means something else, a key of another type or name. Fields and keys that it
--- does not know, and need not know, are no reason. From then on its workers are refused as soon as one new
--- worker writes. Raise `oldest` when the code that reads the old forms is taken out.
-Qless.format = { oldest = 1, newest = 1 }
+--   library  the name of the library that was called; nil for a script
+local scope = {}
 
 local key = {}
-Qless.key = key
-
-local byte = string.byte
 
 local function fixed(name)
   key[name] = function()
@@ -57,10 +67,11 @@ for _, name in ipairs({
 end
 
 -- Ours: they exist only where calls with KEYS are made.
--- meta            hash   clock (the last time given out), token (the last one drawn), format (of what is
---                        stored), skews (how often the clock was set back), mended (after how many of
---                        them schedules were), shifts (what they have left to set back, JSON) and leap
---                        (from when to when the clock went ahead by much last, or nobody called)
+-- meta            hash   clock (the last time given out), token (the last one drawn), server:<build> (on
+--                        which that build drew last), format (of what is stored), skews (how often the
+--                        clock was set back), mended (after how many of them schedules were), shifts (what
+--                        they have left to set back, JSON) and leap (from when to when the clock went ahead
+--                        by much last, or nobody called)
 -- releasing       zset   completed jid with dependents still to be released -> when
 -- cascading       zset   failed or canceled jid with dependents still to be told -> when
 -- idle            zset   client and host, waiting for queues not seen yet -> a second after its next look
@@ -109,15 +120,15 @@ function key.place(queue, place)
 end
 
 -- What the keys of a job's lists have behind those of records.
-local LISTS = { '-history', '-dependencies', '-dependents' }
-local LAST = { [byte('y')] = true, [byte('s')] = true }
+local LIST_ENDINGS = { '-history', '-dependencies', '-dependents' }
+local LAST_BYTES = { [string.byte('y')] = true, [string.byte('s')] = true }
 
 -- The end of a jid that no job may have, because its record would be a list of another job; or nil.
 function key.list_ending(jid)
-  if not LAST[byte(jid, -1)] then
+  if not LAST_BYTES[string.byte(jid, -1)] then
     return nil -- like nearly all, and quickly seen
   end
-  for _, ending in ipairs(LISTS) do
+  for _, ending in ipairs(LIST_ENDINGS) do
     if string.sub(jid, -#ending) == ending then
       return ending
     end
@@ -133,7 +144,7 @@ end
 -- (What would name a list of another job gets a key that never exists, so that nobody takes the list
 -- for a record: there is no such job.)
 function key.job(jid)
-  if LAST[byte(jid, -1)] and key.list_ending(jid) then
+  if LAST_BYTES[string.byte(jid, -1)] and key.list_ending(jid) then
     return scope.prefix .. '!' .. jid
   end
   return scope.prefix .. 'j:' .. jid
@@ -185,7 +196,7 @@ end
 --                               kind stats: retries (locks that were seen to be lost), failures,
 --                               failed, and ours: retried (attempts that failed and run again)
 function key.stat(kind, day, queue)
-  return scope.prefix .. 's:' .. kind .. ':' .. Qless.Texts.whole(day) .. ':' .. queue
+  return scope.prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 
 -- Ours again.
@@ -243,7 +254,7 @@ end
 -- m:<queue>:<hour>:<kind>  hash  minute of the hour -> jobs put, started, completed or failed;
 --                                 without a queue (''), of the whole namespace, but for put
 function key.minutes(queue, hour, kind)
-  return scope.prefix .. 'm:' .. queue .. ':' .. Qless.Texts.whole(hour) .. ':' .. kind
+  return scope.prefix .. 'm:' .. queue .. ':' .. string.format('%.0f', hour) .. ':' .. kind
 end
 
 -- idle:<queue>          zset   client and host, waiting for a job of this queue -> a second after its

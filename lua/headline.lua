@@ -1,6 +1,4 @@
 -- The line of a failure's message that says what happened.
-local Headline = {}
-Qless.Headline = Headline
 
 local find, sub = string.find, string.sub
 

@@ -7,20 +7,8 @@
 --   crashed    its process died
 --   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
 --   lost       the grace after such a notice is over: the worker holds the job no more
-local Texts, Headline, Record, Config, Arguments, Errors, scope, key =
-  Qless.Texts,
-  Qless.Headline,
-  Qless.Record,
-  Qless.Config,
-  Qless.Arguments,
-  Qless.Errors,
-  Qless.scope,
-  Qless.key
 
-local History = {}
-Qless.History = History
-
-local call, quote, floor, format = redis.call, cjson.encode, math.floor, string.format
+local quote, floor, format = cjson.encode, math.floor, string.format
 
 -- A time as an entry has it; defaults to now.
 local function text_of(when)

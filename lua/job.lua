@@ -1,26 +1,4 @@
 -- A job's record: reading it, showing it, and the commands on a single job.
-local Errors, Json, Record, Arguments, Events, History, Place, Unique, Canceled, Tags, Failures, Dependencies, scope, key =
-  Qless.Errors,
-  Qless.Json,
-  Qless.Record,
-  Qless.Arguments,
-  Qless.Events,
-  Qless.History,
-  Qless.Place,
-  Qless.Unique,
-  Qless.Canceled,
-  Qless.Tags,
-  Qless.Failures,
-  Qless.Dependencies,
-  Qless.scope,
-  Qless.key
-
-local Samples = Qless.Samples
-
-local Job = {}
-Qless.Job = Job
-
-local call = redis.call
 
 local FIELDS = {
   'jid',
@@ -94,7 +72,7 @@ end
 -- The jobs of a batch that are tracked; mostly there are none at all.
 function Job.tracked_among(jids)
   local tracked, name = {}, key.tracked()
-  if not Qless.Absence.is_absent(name) and call('EXISTS', name) == 1 then
+  if not Absence.is_absent(name) and call('EXISTS', name) == 1 then
     for _, jid in ipairs(jids) do
       tracked[jid] = Job.is_tracked(jid)
     end
@@ -135,7 +113,7 @@ function Job.show(jid, some)
   shown.crashes = Record.read('crashes', record.crashes, 0)
   shown.open = record.open == '1'
   if record.returned and record.state == 'complete' then
-    shown.returned = Qless.Kept.left(record.returned, record.token)
+    shown.returned = Kept.left(record.returned, record.token)
   end
   if record.rare then
     shown.unique = Unique.shown(record.unique)
@@ -189,7 +167,7 @@ function Job.erase(jid, tags)
   Tags.unindex_all(jid, tags)
   call('DEL', key.job(jid), key.history(jid), key.dependencies(jid))
   if scope.live and call('DEL', key.result(jid), key.needs(jid)) > 0 then
-    Qless.Kept.forget('result:' .. jid)
+    Kept.forget('result:' .. jid)
   end
 end
 
@@ -250,7 +228,7 @@ local function no_dependents_left(jids)
   end
   -- (Many of them may have the same dependents.)
   local function can_lose(dependent, jid)
-    known[dependent] = known[dependent] or { Qless.Cascade.policy(dependent) }
+    known[dependent] = known[dependent] or { Cascade.policy(dependent) }
     return known[dependent][1] ~= 'block' or known[dependent][2] == jid
   end
   for _, jid in ipairs(jids) do
@@ -289,7 +267,7 @@ function Job.remove(jid, record, why, by)
     Events.tracked('canceled', jid)
   end
   Job.erase(jid, record.tags)
-  Qless.Ended.canceled(jid, record)
+  Ended.canceled(jid, record)
 end
 
 -- -> whether there was something to cancel
@@ -318,7 +296,7 @@ function Job.cancel(args, i)
   end
   -- Those that were canceled with them are no dependents any more.
   for _, jid in ipairs(gone) do
-    Qless.Cascade.follow(jid, 'gone')
+    Cascade.follow(jid, 'gone')
   end
   return jids
 end
@@ -343,7 +321,7 @@ function Job.timeout(args, i)
       History.ended(jid, 'timed-out', record)
       call('ZREM', key.place(record.queue, 'locks'), jid)
       call('ZADD', key.place(record.queue, 'work'), '+inf', jid)
-      Qless.Wake.ready(record.queue, 1)
+      Wake.ready(record.queue, 1)
       Job.unhold(jid, record.worker)
       call('HSET', key.job(jid), 'state', 'stalled', 'expires', 0)
       Place.ready_since(jid, scope.now)
@@ -361,7 +339,7 @@ function Job.progress(args, i)
   if not string.find(text, '^%s*%[') then
     Errors.argument('progress', 'progress must be a JSON list, [fraction, text]')
   end
-  local job = Qless.Lock.holder('progress', jid, args[i + 1])
+  local job = Lock.holder('progress', jid, args[i + 1])
   call('HSET', key.job(jid), 'progress', text, 'rare', job.rare or '0')
   return 1
 end

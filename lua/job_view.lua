@@ -1,11 +1,4 @@
 -- All that a page shows of one job, however many others it has to do with and however long it goes on.
-local Record, Arguments, Brief, Canceled, History, Job, Json, key =
-  Qless.Record, Qless.Arguments, Qless.Brief, Qless.Canceled, Qless.History, Qless.Job, Qless.Json, Qless.key
-
-local JobView = {}
-Qless.JobView = JobView
-
-local call = redis.call
 
 local MOST_LINKS = 250 -- of one kind
 local HISTORY_BYTES = 256 * 1024

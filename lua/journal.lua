@@ -1,10 +1,6 @@
 -- Samples that the statistics do not have yet: few at a time are only appended here.
-local Texts, Arguments, key = Qless.Texts, Qless.Arguments, Qless.key
 
-local Journal = {}
-Qless.Journal = Journal
-
-local call, match, format, floor = redis.call, string.match, string.format, math.floor
+local match, format, floor = string.match, string.format, math.floor
 local text_of = Arguments.text_of
 
 -- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length

@@ -1,6 +1,4 @@
 -- JSON texts that are shown as they came: decoding and encoding would change [] and long numbers.
-local Json = {}
-Qless.Json = Json
 
 -- An object's text with members added whose values are JSON texts already: name, text, …
 function Json.with(object, ...)

@@ -1,12 +1,7 @@
 -- What outlives jobs for a while: their results, and the lists of what they have spawned. How much is
 -- kept is limited by number and by bytes: the oldest go first, but nothing of the last minutes.
-local Texts, Arguments, SortedSet, Config, Clock, scope, key =
-  Qless.Texts, Qless.Arguments, Qless.SortedSet, Qless.Config, Qless.Clock, Qless.scope, Qless.key
 
-local Kept = {}
-Qless.Kept = Kept
-
-local call, floor, format, min, max = redis.call, math.floor, string.format, math.min, math.max
+local floor, format, min, max = math.floor, string.format, math.min, math.max
 
 -- Each has an entry in two sorted sets: in `results` by when it was kept, in `results_until` by when it
 -- expires by itself, together with its size: seconds * SIZES + bytes. So what has expired is found without a
@@ -23,24 +18,16 @@ local FOR_SURE = 300
 -- Entries dropped by one call beyond twice those that it makes; which part of a limit a cut goes below it.
 local DROPPED, MARGIN = 500, 100
 
--- What this call has kept: entries, when they expire, their bytes.
-local fresh, times, sizes
-
-function Kept.reset()
-  fresh, times, sizes = nil, nil, nil
-end
-
--- Takes note of a key that the call has made and that expires after `ttl` seconds; written down by flush.
+-- Takes note of a key that the call has made and that expires after `ttl` seconds: in scope.kept, written down
+-- at the end of the call.
 -- Calls without KEYS have a clock of their own: what they keep goes when it expires. -> when that is
 function Kept.note(entry, bytes, ttl)
   if not scope.keyed then
     return nil
   end
-  if not fresh then
-    fresh, times, sizes, scope.touched = {}, {}, {}, true
-  end
-  local n, time = #fresh + 1, min(floor(scope.now) + ttl + 1, LATEST)
-  fresh[n], times[n], sizes[n] = entry, time, min(bytes, SIZES - 1)
+  local fresh, time = scope.kept or {}, min(floor(scope.now) + ttl + 1, LATEST)
+  fresh[#fresh + 1] = { entry = entry, time = time, bytes = min(bytes, SIZES - 1) }
+  scope.kept = fresh
   return time
 end
 
@@ -129,7 +116,7 @@ local function is_wanted(entry)
   local record = call('HMGET', key.job(spawner), 'state', 'token')
   if record[1] and record[1] ~= 'complete' and record[1] ~= 'failed' then
     return true
-  elseif Qless.Spawned.has_unfinished(spawner) then
+  elseif Spawned.has_unfinished(spawner) then
     return true
   elseif record[1] then
     call('HSET', key.job(spawner), 'cut', record[2] or '')
@@ -189,19 +176,17 @@ local function tidy(total, most)
 end
 
 -- Writes down what the call has kept.
-function Kept.flush()
-  if not fresh then
-    return
-  end
-  local now, number, bytes = Texts.second(), #fresh, 0
-  local kept, expiring = {}, {}
-  for n = 1, number do
-    kept[2 * n - 1], kept[2 * n] = now, fresh[n]
-    expiring[2 * n - 1], expiring[2 * n] = format('%.0f', times[n] * SIZES + sizes[n]), fresh[n]
-    bytes = bytes + sizes[n]
+function Kept.finish()
+  local now, number, bytes = Texts.second(), #scope.kept, 0
+  local names, kept, expiring = {}, {}, {}
+  for n, fresh in ipairs(scope.kept) do
+    names[n] = fresh.entry
+    kept[2 * n - 1], kept[2 * n] = now, fresh.entry
+    expiring[2 * n - 1], expiring[2 * n] = format('%.0f', fresh.time * SIZES + fresh.bytes), fresh.entry
+    bytes = bytes + fresh.bytes
   end
   if call('ZADD', key.results(), unpack(kept)) < number then
-    for _, score in ipairs(call('ZMSCORE', key.results_until(), unpack(fresh))) do
+    for _, score in ipairs(call('ZMSCORE', key.results_until(), unpack(names))) do
       bytes = bytes - bytes_of(score)
     end
   end
@@ -212,9 +197,9 @@ function Kept.flush()
   end
 end
 
--- The same for calls that keep nothing: not each of them looks.
-function Kept.tidy_sometimes()
-  if not fresh and Clock.is_round() and call('EXISTS', key.results()) == 1 then
+-- The same for calls that keep nothing. (Not each of them looks.)
+function Kept.tidy()
+  if not scope.kept and call('EXISTS', key.results()) == 1 then
     tidy(Kept.total_bytes(), DROPPED)
   end
 end

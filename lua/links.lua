@@ -1,18 +1,4 @@
 -- The commands that change what a job waits for: depends, seal.
-local Errors, Record, Arguments, Circles, Needs, Spawned, Dependencies, key =
-  Qless.Errors,
-  Qless.Record,
-  Qless.Arguments,
-  Qless.Circles,
-  Qless.Needs,
-  Qless.Spawned,
-  Qless.Dependencies,
-  Qless.key
-
-local Links = {}
-Qless.Links = Links
-
-local call = redis.call
 
 -- -> the job's policy for failures of what it depends on, and whether it may have rare fields
 local function in_depends(jid)

@@ -1,19 +1,4 @@
 -- The lock of a running job: who holds it, renewing it, taking it away.
-local Errors, Record, Arguments, Config, Samples, Place, Job, scope, key =
-  Qless.Errors,
-  Qless.Record,
-  Qless.Arguments,
-  Qless.Config,
-  Qless.Samples,
-  Qless.Place,
-  Qless.Job,
-  Qless.scope,
-  Qless.key
-
-local Lock = {}
-Qless.Lock = Lock
-
-local call = redis.call
 
 -- What ends a run: the fields that a completion by its token needs, then those of every other end.
 local ENDING = { 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited' }

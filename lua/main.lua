@@ -2,9 +2,9 @@
 -- loaded is to register functions, nothing else; so the modules are built by the first call.
 local built
 
-local function serve(keys, args, class)
+local function serve(keys, args, class, library)
   built = built or build()
-  return built.serve(keys, args, class)
+  return built(keys, args, class, library)
 end
 
 -- The loader of a library calls this with the library's name.
@@ -13,20 +13,20 @@ local Qless = {
     redis.register_function({
       function_name = library .. '_read',
       callback = function(keys, args)
-        return serve(keys, args, 'read')
+        return serve(keys, args, 'read', library)
       end,
       flags = { 'no-writes' },
     })
     redis.register_function({
       function_name = library .. '_write',
       callback = function(keys, args)
-        return serve(keys, args, 'write')
+        return serve(keys, args, 'write', library)
       end,
     })
     redis.register_function({
       function_name = library .. '_drain',
       callback = function(keys, args)
-        return serve(keys, args, 'drain')
+        return serve(keys, args, 'drain', library)
       end,
       flags = { 'allow-oom' },
     })

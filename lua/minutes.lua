@@ -1,11 +1,6 @@
 -- Counters per queue and minute of what was put, started, completed and failed.
-local Arguments, Errors, Journal, scope, key =
-  Qless.Arguments, Qless.Errors, Qless.Journal, Qless.scope, Qless.key
 
-local Minutes = {}
-Qless.Minutes = Minutes
-
-local call, floor, text_of = redis.call, math.floor, Arguments.text_of
+local floor, text_of = math.floor, Arguments.text_of
 
 local KINDS = { 'put', 'started', 'completed', 'failed' }
 local KEPT = 26 * 3600 -- an hour's counters are kept until its last minute is 25 hours old
@@ -17,25 +12,21 @@ Minutes.kinds, Minutes.longest = KINDS, LONGEST
 -- counted there: it would cost each put as much as its own counter.
 local ALL = ''
 
--- What this call counted: queues, kinds and numbers side by side, as a call counts few.
-local counted, queues, kinds, numbers = 0, {}, {}, {}
-
-function Minutes.reset()
-  counted = 0
-end
-
+-- What a call counts is written at its end: scope.minutes, a list, as a call counts few.
 function Minutes.count(queue, kind, n)
   if not scope.live then
     return
   end
-  for place = 1, counted do
-    if queues[place] == queue and kinds[place] == kind then
-      numbers[place] = numbers[place] + n
+  local counted = scope.minutes or {}
+  for place = 1, #counted do
+    local one = counted[place]
+    if one.queue == queue and one.kind == kind then
+      one.n = one.n + n
       return
     end
   end
-  counted = counted + 1
-  queues[counted], kinds[counted], numbers[counted] = queue, kind, n
+  counted[#counted + 1] = { queue = queue, kind = kind, n = n }
+  scope.minutes = counted
 end
 
 -- Adds to the counter of one minute of the epoch.
@@ -53,12 +44,12 @@ function Minutes.write_total(kind, minute, n)
   Minutes.write(ALL, kind, minute, n)
 end
 
-function Minutes.flush()
-  for place = 1, counted do
-    local minute, kind, n = floor(scope.now / 60), kinds[place], numbers[place]
-    Minutes.write(queues[place], kind, minute, n)
-    if kind ~= 'put' then
-      Minutes.write_total(kind, minute, n)
+function Minutes.finish()
+  local minute = floor(scope.now / 60)
+  for _, one in ipairs(scope.minutes) do
+    Minutes.write(one.queue, one.kind, minute, one.n)
+    if one.kind ~= 'put' then
+      Minutes.write_total(one.kind, minute, one.n)
     end
   end
 end

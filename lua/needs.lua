@@ -1,29 +1,15 @@
 -- What a job was made to depend on, in order, kept beyond the links: its results are wanted later.
-local Arguments, SortedSet, Kept, scope, key =
-  Qless.Arguments, Qless.SortedSet, Qless.Kept, Qless.scope, Qless.key
-
-local Needs = {}
-Qless.Needs = Needs
-
-local call = redis.call
-
--- Has this call said already that there are such lists?
-local said
-
-function Needs.reset()
-  said = false
-end
 
 -- The namespace has such lists: whoever deletes records looks for them from now on.
 local function say()
-  if not said then
+  if not scope.has_lists then
     call('HSET', key.meta(), 'lists', '1')
-    said, scope.touched = true, true
+    scope.has_lists = true
   end
 end
 
 function Needs.exist()
-  return said or call('HGET', key.meta(), 'lists') == '1'
+  return scope.has_lists or call('HGET', key.meta(), 'lists') == '1'
 end
 
 -- (Calls without KEYS keep what the original keeps.)

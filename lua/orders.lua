@@ -1,11 +1,4 @@
 -- What operators ask of a worker, and the stack dump that it leaves for them.
-local Errors, Arguments, Config, Events, key =
-  Qless.Errors, Qless.Arguments, Qless.Config, Qless.Events, Qless.key
-
-local Orders = {}
-Qless.Orders = Orders
-
-local call = redis.call
 
 local KNOWN = { quiet = true, resume = true, stop = true, dump = true }
 local MOST = 20 -- orders kept for a worker that does not fetch them; the latest are

@@ -1,24 +1,6 @@
 -- How a run ends: complete, advance, fail, retry, give back.
-local Errors, Arguments, Events, Samples, Failures, History, Place, Needs, Circles, Dependencies, Job, Lock =
-  Qless.Errors,
-  Qless.Arguments,
-  Qless.Events,
-  Qless.Samples,
-  Qless.Failures,
-  Qless.History,
-  Qless.Place,
-  Qless.Needs,
-  Qless.Circles,
-  Qless.Dependencies,
-  Qless.Job,
-  Qless.Lock
-local Kept, Stats, Expiry, Ended, scope, key =
-  Qless.Kept, Qless.Stats, Qless.Expiry, Qless.Ended, Qless.scope, Qless.key
 
-local Outcome = {}
-Qless.Outcome = Outcome
-
-local call, floor = redis.call, math.floor
+local floor = math.floor
 
 -- The record of a completed job; `returned` is what keep_result says.
 function Outcome.write_complete(name, retries, data, returned)
@@ -35,7 +17,7 @@ function Outcome.write_complete(name, retries, data, returned)
     'expires',
     '0',
     'time',
-    Qless.Texts.time(),
+    Texts.time(),
     'remaining',
     retries,
     'queue',
@@ -50,7 +32,7 @@ end
 
 -- The same in one command for a job that has returned something: a command more would cost more than a table.
 function Outcome.write_returned(name, retries, data, returned)
-  local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', Qless.Texts.time() }
+  local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', Texts.time() }
   fields[9], fields[10], fields[11], fields[12] = 'remaining', retries, 'queue', ''
   fields[13], fields[14], fields[15], fields[16] = 'failure', '{}', 'returned', returned
   if data then
@@ -110,7 +92,7 @@ function Outcome.advance(job, to, delay, depends, data, needs, beyond)
     'remaining',
     job.retries,
     'time',
-    Qless.Texts.time()
+    Texts.time()
   )
   if data then
     call('HSET', key.job(jid), 'data', data)
@@ -150,7 +132,7 @@ function Outcome.keep_result(jid, token, result, ttl)
   ttl = math.min(ttl, LONGEST_TTL)
   call('SET', key.result(jid), result, 'EX', ttl)
   local time = Kept.note('result:' .. jid, #result, ttl)
-  return time and result ~= 'null' and Qless.Texts.whole(time) .. ' ' .. token or nil
+  return time and result ~= 'null' and Texts.whole(time) .. ' ' .. token or nil
 end
 
 -- With KEYS these commands may be told for how many seconds the job lay in its worker's hands before it
@@ -189,7 +171,7 @@ function Outcome.complete(args, i)
     depends, beyond = Dependencies.open_for('complete', jid, depends)
     Circles.refuse('complete', jid, depends)
     if job.bad then
-      Qless.Corrupt.fail(jid, job.bad, job.bad_text)
+      Corrupt.fail(jid, job.bad, job.bad_text)
       return 'failed'
     end
   end
@@ -285,7 +267,7 @@ function Outcome.back(job, queue, delay, failure, again)
   if scope.keyed then
     -- Old clients see the last worker, its lock and its start on a waiting job.
     fields[#fields + 1] = 'time'
-    fields[#fields + 1] = Qless.Texts.time()
+    fields[#fields + 1] = Texts.time()
     fields[#fields + 1] = 'worker'
     fields[#fields + 1] = ''
     fields[#fields + 1] = 'expires'
@@ -362,7 +344,7 @@ function Outcome.retry(args, i)
   end
   local job = Lock.holder('retry', jid, proof)
   if job.bad then
-    Qless.Corrupt.fail(jid, job.bad, job.bad_text)
+    Corrupt.fail(jid, job.bad, job.bad_text)
     return -1
   end
   Lock.count_start(job, held, true)
@@ -375,7 +357,7 @@ function Outcome.release(args, i)
   local held = Arguments.held('release', args[i + 3])
   local job = Lock.holder('release', args[i], args[i + 1])
   if job.bad then
-    Qless.Corrupt.fail(job.jid, job.bad, job.bad_text)
+    Corrupt.fail(job.jid, job.bad, job.bad_text)
     return 1
   end
   Lock.count_start(job, held)

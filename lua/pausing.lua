@@ -1,11 +1,4 @@
 -- Pausing queues: none of their jobs are handed out; and why, for people.
-local Errors, Record, Arguments, scope, key =
-  Qless.Errors, Qless.Record, Qless.Arguments, Qless.scope, Qless.key
-
-local Pausing = {}
-Qless.Pausing = Pausing
-
-local call = redis.call
 
 local REASON, BY = 500, 255 -- bytes
 
@@ -78,7 +71,7 @@ function Pausing.unpause(args, i)
     if scope.live then
       call('HDEL', key.paused_reasons(), queue)
     end
-    Qless.Wake.ready(queue, call('ZCARD', key.place(queue, 'work')))
-    Qless.Wake.due(queue, scope.now)
+    Wake.ready(queue, call('ZCARD', key.place(queue, 'work')))
+    Wake.due(queue, scope.now)
   end)
 end

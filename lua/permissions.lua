@@ -1,13 +1,9 @@
 -- What the server's ACL permits its user: asked in advance, and named where something is missing.
-local scope = Qless.scope
-
-local Permissions = {}
-Qless.Permissions = Permissions
 
 -- What the core runs, in the order of the documented command lines. With too few arguments for a
 -- command a server may abort while it looks for keys, so nothing else is asked about.
 local INSIDE = {
-  'time del exists expire pexpire persist pttl ttl get mget set',
+  'info time del exists expire pexpire persist pttl ttl get mget set',
   'hdel hexists hget hgetall hincrby hlen hmget hset',
   'lindex llen lpop lpush lrange lrem ltrim rpush',
   'sadd scard sismember smembers spop srandmember srem sscan',
@@ -16,7 +12,7 @@ local INSIDE = {
 }
 local OF_AUDITS = { 'scan type lpos' }
 -- What clients run themselves.
-local OF_CLIENTS = { 'blpop info function|list function|delete' }
+local OF_CLIENTS = { 'blpop function|list function|delete' }
 local ON_CHANNELS = { 'publish', 'subscribe' }
 
 -- How servers say that a command of a script is refused: from 7.2 on, and before.

@@ -1,10 +1,4 @@
 -- The places of a queue: work, locks, scheduled, depends. A job is in exactly one.
-local Wake, scope, key = Qless.Wake, Qless.scope, Qless.key
-
-local Place = {}
-Qless.Place = Place
-
-local call = redis.call
 
 -- Highest first: by priority, then the longest waiting. Ties are popped in falling order of jid.
 function Place.score(priority, time)

@@ -1,33 +1,6 @@
 -- Handing out jobs: expired locks first, then what fell due, then the top of the work.
-local Texts, Absence, Arguments, Config, Events, History, Place, Job, Outcome, Stats, Samples =
-  Qless.Texts,
-  Qless.Absence,
-  Qless.Arguments,
-  Qless.Config,
-  Qless.Events,
-  Qless.History,
-  Qless.Place,
-  Qless.Job,
-  Qless.Outcome,
-  Qless.Stats,
-  Qless.Samples
-local Record, Corrupt, SortedSet, Clock, Wake, Unique, Dependencies, Queue, Recurring, scope, key =
-  Qless.Record,
-  Qless.Corrupt,
-  Qless.SortedSet,
-  Qless.Clock,
-  Qless.Wake,
-  Qless.Unique,
-  Qless.Dependencies,
-  Qless.Queue,
-  Qless.Recurring,
-  Qless.scope,
-  Qless.key
 
-local Pop = {}
-Qless.Pop = Pop
-
-local call, text_of = redis.call, Arguments.text_of
+local text_of = Arguments.text_of
 
 -- What a worker is told of a job, after its jid and queue; `time` and `state` are for us.
 local FIELDS =
@@ -125,11 +98,10 @@ end
 local RUNNABLE = { waiting = true, stalled = true, running = true }
 
 -- Jobs that have missed their deadlines and were found by this call; it finds so many at most.
-local late = 0
 local MOST_LATE = 1000
 
-function Pop.reset()
-  late = 0
+local function late()
+  return scope.late or 0
 end
 
 local FEW_HAVE = { 'deadline', 'unique', 'spawners' }
@@ -170,7 +142,7 @@ local function fail_late(jid, queue, state)
   local message = 'Its turn came '
     .. string.format('%.1f', since)
     .. ' seconds after the time when it expired'
-  late, scope.touched = late + 1, true
+  scope.late = late() + 1
   Place.leave(jid, queue)
   call('HDEL', key.job(jid), 'token')
   History.failed(jid, 'expired', nil, message)
@@ -256,7 +228,7 @@ end
 local function fail_all_late(queue, too_late)
   for _, job in ipairs(too_late) do
     if job[3] then
-      late, scope.touched = late + 1, true
+      scope.late = late() + 1
       Corrupt.fail(job[1], job[3], job[4], queue)
     else
       fail_late(job[1], queue, job[2])
@@ -267,7 +239,7 @@ end
 -- Takes up to `count` jobs off the top of the work. -> how many
 local function take_work(queue, worker, count, visit, reserved)
   local work, taken = key.place(queue, 'work'), 0
-  while taken < count and late < MOST_LATE do
+  while taken < count and late() < MOST_LATE do
     local jids = call('ZREVRANGE', work, '0', text_of(count - taken - 1))
     if #jids == 0 then
       break
@@ -279,7 +251,7 @@ local function take_work(queue, worker, count, visit, reserved)
       fail_all_late(queue, too_late)
     end
   end
-  if late >= MOST_LATE and taken < count then
+  if late() >= MOST_LATE and taken < count then
     Wake.ready(queue, 1) -- There may be more behind them: somebody has to look again.
   end
   return taken
@@ -293,6 +265,12 @@ local function allowed(queue, count)
     return math.min(count, math.max(0, limit - running))
   end
   return count
+end
+
+-- Has the time of something in this place come? Mostly not, and this is cheaper to ask.
+local function is_due(queue, place)
+  local name = key.place(queue, place)
+  return not Absence.is_absent(name) and call('ZCOUNT', name, '-inf', Texts.now()) > 0
 end
 
 -- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many
@@ -311,8 +289,12 @@ function Pop.take(queue, worker, count, visit, reserved)
     end
   end
   if taken < count then
-    Recurring.spawn_due(queue, count - taken)
-    Queue.move_due(queue, count - taken)
+    if is_due(queue, 'recur') then
+      Recurring.spawn_due(queue, count - taken)
+    end
+    if is_due(queue, 'scheduled') then
+      Queue.move_due(queue, count - taken)
+    end
     taken = taken + take_work(queue, worker, count - taken, visit, reserved)
   end
   if taken > 0 and scope.live then
@@ -340,6 +322,6 @@ function Pop.pop(args, i)
   Pop.take(queue, worker, count, function(jid)
     jids[#jids + 1] = jid
   end)
-  Qless.Replies.shorten('pop', jids)
+  Replies.shorten('pop', jids)
   return Job.show_all(jids)
 end

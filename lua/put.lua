@@ -1,21 +1,4 @@
 -- Putting a job: a new one, or an old one again (which moves or revives it).
-local Errors, Arguments, Place, Circles, Dependencies, PutOptions, Store, Conflict, Job, Minutes, key =
-  Qless.Errors,
-  Qless.Arguments,
-  Qless.Place,
-  Qless.Circles,
-  Qless.Dependencies,
-  Qless.PutOptions,
-  Qless.Store,
-  Qless.Conflict,
-  Qless.Job,
-  Qless.Minutes,
-  Qless.key
-
-local Put = {}
-Qless.Put = Put
-
-local call = redis.call
 
 -- Reads the old record: an existing job may be left alone.
 function Put.look(job)

@@ -1,9 +1,4 @@
 -- What a put may say of a job: each option checked, before anything is written.
-local Errors, Arguments, Unique, Workflow, Circles, scope =
-  Qless.Errors, Qless.Arguments, Qless.Unique, Qless.Workflow, Qless.Circles, Qless.scope
-
-local PutOptions = {}
-Qless.PutOptions = PutOptions
 
 local OPTIONS = { priority = true, tags = true, retries = true, depends = true }
 local KEYED_OPTIONS = {

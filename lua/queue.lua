@@ -1,26 +1,9 @@
 -- Queues: what is in them, the lists of their jobs, forgetting them.
-local Errors, Record, Arguments, Place, Canceled, Job, Pausing, Recurring, scope, key =
-  Qless.Errors,
-  Qless.Record,
-  Qless.Arguments,
-  Qless.Place,
-  Qless.Canceled,
-  Qless.Job,
-  Qless.Pausing,
-  Qless.Recurring,
-  Qless.scope,
-  Qless.key
-
-local Queue = {}
-Qless.Queue = Queue
-
-local call = redis.call
 
 -- Moves jobs whose time has come into work, at most `wanted`.
 function Queue.move_due(queue, wanted)
   local name = key.place(queue, 'scheduled')
-  local due = Qless.Absence.is_absent(name) and {}
-    or call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
+  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
   if #due == 0 then
     return
   end
@@ -33,11 +16,11 @@ function Queue.move_due(queue, wanted)
       Place.ready_since(jid, tonumber(due[n + 1]))
       Place.work(jid, queue, Record.read('priority', record[1], 0))
     else
-      Qless.Corrupt.look_at_state(jid, record[2], queue)
+      Corrupt.look_at_state(jid, record[2], queue)
     end
     moved[#moved + 1] = jid
   end
-  Qless.SortedSet.remove(name, moved)
+  SortedSet.remove(name, moved)
 end
 
 -- Calls that must not write count what is due as waiting; the others move it. What is known of a pause
@@ -217,7 +200,7 @@ function Queue.forget_empty(args, i)
   Pausing.each_queue('queue.forget.empty', args, i, function(queue)
     queues[#queues + 1] = queue
   end)
-  local schedules = Qless.QueueSchedules.count(queues)
+  local schedules = QueueSchedules.count(queues)
   for n, queue in ipairs(queues) do
     refuse_if_used(queue, schedules[n])
   end

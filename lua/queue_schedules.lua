@@ -1,12 +1,5 @@
 -- The schedules that put jobs into a queue: interval ones have their place there; cron ones and paused
 -- ones are kept together for all queues, and their records say which queue is theirs.
-local Errors, Arguments, Json, ScheduleView, Schedules, key =
-  Qless.Errors, Qless.Arguments, Qless.Json, Qless.ScheduleView, Qless.Schedules, Qless.key
-
-local QueueSchedules = {}
-Qless.QueueSchedules = QueueSchedules
-
-local call = redis.call
 
 local QUEUES = 200 -- of which one call says how many they have
 

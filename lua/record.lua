@@ -1,10 +1,6 @@
 -- Reads the fields of records: jobs, recurring templates, schedules, workflows. Nothing here raises.
 -- A field that is not there has its default; so has one that cannot be read, and who must not go on
 -- with a default asks which it is.
-local Texts, Errors = Qless.Texts, Qless.Errors
-
-local Record = {}
-Qless.Record = Record
 
 local find, gsub, decode = string.find, string.gsub, cjson.decode
 local HUGE = math.huge
@@ -203,12 +199,15 @@ local function reader_of(field)
   return READ[field] or ELSEWHERE[field]
 end
 
--- The fields of a job's record that may be impossible to read.
-Record.fields = {}
-for field in pairs(READ) do
-  Record.fields[#Record.fields + 1] = field
+-- The fields of a job's record that may be impossible to read, by name.
+function Record.fields()
+  local fields = {}
+  for field in pairs(READ) do
+    fields[#fields + 1] = field
+  end
+  table.sort(fields)
+  return fields
 end
-table.sort(Record.fields)
 
 -- The value of a field whose text was read, or the default.
 function Record.read(field, text, default)

@@ -1,11 +1,6 @@
 -- Recurring jobs: templates, and the jobs they spawn when their time comes.
-local Errors, Record, Arguments, Place, Tags, Ticks, scope, key =
-  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Place, Qless.Tags, Qless.Ticks, Qless.scope, Qless.key
 
-local Recurring = {}
-Qless.Recurring = Recurring
-
-local call, format, floor = redis.call, string.format, math.floor
+local format, floor = string.format, math.floor
 
 local OPTIONS = { priority = true, tags = true, retries = true, backlog = true }
 
@@ -48,7 +43,7 @@ function Recurring.recur(args, i)
   if old[1] then
     call('ZREM', key.place(old[1], 'recur'), jid)
   end
-  Qless.Schedules.forget(jid)
+  Schedules.forget(jid)
   call(
     'HSET',
     key.template(jid),
@@ -79,7 +74,7 @@ function Recurring.recur(args, i)
   )
   local due = scope.now + offset
   call('ZADD', key.place(queue, 'recur'), due, jid)
-  Qless.Wake.due(queue, due)
+  Wake.due(queue, due)
   Place.register(queue)
   return jid
 end
@@ -154,7 +149,7 @@ local function move(record, jid, queue)
   local due = call('ZSCORE', old, jid)
   call('ZREM', old, jid)
   call('ZADD', key.place(queue, 'recur'), due or scope.now, jid)
-  Qless.Wake.due(queue, tonumber(due) or scope.now)
+  Wake.due(queue, tonumber(due) or scope.now)
 end
 
 -- A changed interval shifts what comes next.
@@ -165,7 +160,7 @@ local function shift(record, jid, by)
     return
   end
   local due = call('ZINCRBY', key.place(record.queue or '', 'recur'), by, jid)
-  Qless.Wake.due(record.queue, tonumber(due))
+  Wake.due(record.queue, tonumber(due))
 end
 
 -- recur.update jid key value ...
@@ -220,7 +215,7 @@ function Recurring.unrecur(args, i)
   if queue then
     call('ZREM', key.place(queue, 'recur'), jid)
     call('DEL', key.template(jid))
-    Qless.Schedules.forget(jid)
+    Schedules.forget(jid)
   end
   return 1
 end
@@ -306,9 +301,6 @@ end
 -- Puts the jobs of a queue's templates that are due into its work, at most `wanted`.
 function Recurring.spawn_due(queue, wanted)
   local name = key.place(queue, 'recur')
-  if Qless.Absence.is_absent(name) then
-    return
-  end
   local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
   for n = 1, #due, 2 do
     if wanted <= 0 then

@@ -1,41 +1,28 @@
 -- Repeatable requests: a call whose reply was lost is sent again and gets the same reply.
-local Errors, key = Qless.Errors, Qless.key
 
-local Replies = {}
-Qless.Replies = Replies
-
-local call, match, sub = redis.call, string.match, string.sub
+local match, sub = string.match, string.sub
 
 Replies.seconds = '600'
 
--- The request that is being served.
-local client, number
+-- What makes a reply again of what was kept in its place.
+local REBUILD = {
+  settle = function(kept)
+    return Settle.rebuild(kept)
+  end,
+  pop = function(jids)
+    return Job.show_all(jids)
+  end,
+}
 
--- What a repeat needs in place of a long reply: commands put it here and name who rebuilds.
-local short, rebuild
-
-function Replies.reset()
-  short, client = nil, nil
-end
-
--- The reply is rebuilt from `value` by the function registered under `name`.
+-- A repeat needs no more than `value`, of which REBUILD makes the reply again.
 function Replies.shorten(name, value)
-  short = { name, value }
-end
-
--- Who sends the request, or nil.
-function Replies.client()
-  return client
-end
-
-function Replies.builders(builders)
-  rebuild = builders
+  scope.short = { name, value }
 end
 
 -- Most replies are a jid or nothing; only the others need to be packed.
 local function packed_reply(reply)
-  if short then
-    return 'b' .. cmsgpack.pack(short)
+  if scope.short then
+    return 'b' .. cmsgpack.pack(scope.short)
   elseif type(reply) == 'string' then
     return 's' .. reply
   elseif not reply then
@@ -48,7 +35,7 @@ local function unpacked(text)
   local kind, rest = sub(text, 1, 1), sub(text, 2)
   if kind == 'b' then
     local built = cmsgpack.unpack(rest)
-    return rebuild[built[1]](built[2])
+    return REBUILD[built[1]](built[2])
   elseif kind == 's' then
     return rest
   elseif kind == 'm' then
@@ -57,15 +44,16 @@ local function unpacked(text)
   return false
 end
 
--- -> true and the earlier reply if this request was served before.
+-- -> true and the earlier reply if this request was served before. Notes who sends it (scope.client).
 function Replies.recall(request)
   if request == '' then
     return false
   end
-  client, number = match(request, '^([%w_.~-]+):(%d+)$')
+  local client, number = match(request, '^([%w_.~-]+):(%d+)$')
   if not client or #client > 128 then
     Errors.raise('BADARG', 'request must be <client>:<number>, not ' .. Errors.name(request))
   end
+  scope.client, scope.number = client, number
   local stored = call('GET', key.reply(client))
   if not stored then
     return false
@@ -84,5 +72,5 @@ function Replies.keep(request, reply)
   if request == '' then
     return
   end
-  call('SET', key.reply(client), number .. ' ' .. packed_reply(reply), 'EX', Replies.seconds)
+  call('SET', key.reply(scope.client), scope.number .. ' ' .. packed_reply(reply), 'EX', Replies.seconds)
 end

@@ -1,24 +1,9 @@
 -- Failed jobs that begin anew: those of a group, or those that are named.
-local Record, Arguments, Failures, History, Place, Job, Stats, scope, key =
-  Qless.Record,
-  Qless.Arguments,
-  Qless.Failures,
-  Qless.History,
-  Qless.Place,
-  Qless.Job,
-  Qless.Stats,
-  Qless.scope,
-  Qless.key
-
-local Revive = {}
-Qless.Revive = Revive
-
-local call = redis.call
 
 -- Puts a failed job, which is in no group any more, into a queue, with all of its retries.
 local function revive(record, queue)
   local jid = record.jid
-  Qless.Corrupt.mend(record)
+  Corrupt.mend(record)
   History.put(jid, queue)
   call(
     'HSET',
@@ -39,7 +24,7 @@ local function revive(record, queue)
   end
   call('HDEL', key.job(jid), 'crashes', 'unknown')
   Place.work(jid, queue, Record.read('priority', record.priority, 0))
-  Qless.Ended.revived(jid, record)
+  Ended.revived(jid, record)
 end
 
 -- unfail queue group [count] -> how many

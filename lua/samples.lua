@@ -3,24 +3,12 @@
 -- To write the statistics for each single job would cost more than the job. A call with few
 -- samples leaves them in the journal; when that is long, and with each beat of a worker, all of
 -- it is written. Whoever reads statistics counts the journal in.
-local Texts, Journal, Minutes, Stats, scope =
-  Qless.Texts, Qless.Journal, Qless.Minutes, Qless.Stats, Qless.scope
-
-local Samples = {}
-Qless.Samples = Samples
 
 local floor, match = math.floor, string.match
 
 local FEW = 8 -- samples of one call
 local MOST = 100 -- entries of the journal
 local LOOKED_BACK = 3
-
--- The samples of this call side by side: at which second, kind, queue, seconds, how often.
-local count, times, kinds, queues, values, numbers = 0, {}, {}, {}, {}, {}
-
-function Samples.reset()
-  count = 0
-end
 
 -- kind wait: from ready to started; kind run: from started to complete; in seconds. It counts for the
 -- time `at` (now, if none is given). Calls with KEYS keep milliseconds, so that many are equal; without
@@ -31,20 +19,17 @@ function Samples.add(kind, queue, seconds, at)
     value = floor(value * 1000 + 0.5) / 1000
   end
   -- The jobs of a batch mostly have the same: what is missed here is added up later.
+  local samples = scope.samples or {}
+  local count = #samples
   for place = count, math.max(1, count - LOOKED_BACK), -1 do
-    if
-      values[place] == value
-      and times[place] == second
-      and queues[place] == queue
-      and kinds[place] == kind
-    then
-      numbers[place] = numbers[place] + 1
+    local one = samples[place]
+    if one.value == value and one.second == second and one.queue == queue and one.kind == kind then
+      one.n = one.n + 1
       return
     end
   end
-  count = count + 1
-  kinds[count], queues[count], values[count], numbers[count] = kind, queue, value, 1
-  times[count] = second
+  samples[count + 1] = { second = second, kind = kind, queue = queue, value = value, n = 1 }
+  scope.samples = samples
 end
 
 -- What a record says of how long its job waited before it was handed out, in milliseconds, and then in
@@ -86,7 +71,7 @@ end
 function Samples.taken_away(queue, popped, waited)
   local held = Samples.held(waited)
   if held then
-    Samples.started(queue, Qless.Record.read('time', popped, scope.now), waited, held)
+    Samples.started(queue, Record.read('time', popped, scope.now), waited, held)
   end
 end
 
@@ -141,24 +126,22 @@ end
 
 local function leave_in_journal()
   local entries = {}
-  for place = 1, count do
-    entries[place] = Journal.entry(times[place], kinds[place], values[place], numbers[place], queues[place])
+  for place, one in ipairs(scope.samples) do
+    entries[place] = Journal.entry(one.second, one.kind, one.value, one.n, one.queue)
   end
   if Journal.append(unpack(entries)) >= MOST then
     Samples.settle()
   end
 end
 
-function Samples.flush()
-  if count == 0 then
-    return
-  elseif scope.keyed and count <= FEW then
+function Samples.finish()
+  if scope.keyed and #scope.samples <= FEW then
     leave_in_journal()
     return
   end
   local add, write = book()
-  for place = 1, count do
-    add(times[place], kinds[place], values[place], numbers[place], queues[place])
+  for _, one in ipairs(scope.samples) do
+    add(one.second, one.kind, one.value, one.n, one.queue)
   end
   write()
 end

@@ -1,11 +1,4 @@
 -- How schedules of both kinds are shown, one by one and in one list; and the marks of who declares them.
-local Errors, Record, Arguments, Json, Queue, Schedules, key =
-  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Json, Qless.Queue, Qless.Schedules, Qless.key
-
-local ScheduleView = {}
-Qless.ScheduleView = ScheduleView
-
-local call = redis.call
 
 local LONGEST_NAME = 255 -- bytes
 local MOST_MARKS = 100

@@ -1,22 +1,7 @@
 -- Schedules of both kinds: interval ones, which are recurring jobs' templates, and cron ones.
 -- One id names one schedule. Here they are made, changed, paused and removed.
-local Errors, Record, Arguments, Definition, Place, Ticks, Clock, Wake, Events, scope, key =
-  Qless.Errors,
-  Qless.Record,
-  Qless.Arguments,
-  Qless.Definition,
-  Qless.Place,
-  Qless.Ticks,
-  Qless.Clock,
-  Qless.Wake,
-  Qless.Events,
-  Qless.scope,
-  Qless.key
 
-local Schedules = {}
-Qless.Schedules = Schedules
-
-local call, format, ceil = redis.call, string.format, math.ceil
+local format, ceil = string.format, math.ceil
 
 local LONGEST_ID = 200 -- bytes: its jobs' ids are longer
 local MOST_DECLARED = 1000
@@ -162,7 +147,7 @@ local function store(made, old)
     made.backlog = made.backlog or 0
   end
   made.place = made.cron and key.schedules() or key.place(made.queue, 'recur')
-  made.count = old and Record.text('count', old.count) or made.cron and 0 or Qless.Recurring.last_child(id)
+  made.count = old and Record.text('count', old.count) or made.cron and 0 or Recurring.last_child(id)
   made.last, made.paused =
     old and Record.number(old.last) and old.last, old and old.paused and format('%.17g', due)
   if old then

@@ -1,10 +1,6 @@
 -- A search among jobs: which of those in parts of lists may be meant, and how far it has looked.
-local Errors, Arguments, Brief, key = Qless.Errors, Qless.Arguments, Qless.Brief, Qless.key
 
-local Search = {}
-Qless.Search = Search
-
-local call, find, sub, match = redis.call, string.find, string.sub, string.match
+local find, sub, match = string.find, string.sub, string.match
 
 local BYTES = 4 * 1024 * 1024 -- of jobs' data that one call reads, and those of one job more
 

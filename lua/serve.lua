@@ -1,78 +1,72 @@
 -- Dispatch: qless-core's protocol without KEYS, ours with them.
-local Texts, Absence, Errors, Arguments, Clock, Config, Replies, Wake, Minutes, Stats, Samples, scope =
-  Qless.Texts,
-  Qless.Absence,
-  Qless.Errors,
-  Qless.Arguments,
-  Qless.Clock,
-  Qless.Config,
-  Qless.Replies,
-  Qless.Wake,
-  Qless.Minutes,
-  Qless.Stats,
-  Qless.Samples,
-  Qless.scope
 
-local call = redis.call
-
--- What most calls leave as it is.
-local function reset_touched()
-  Qless.Awaiting.reset()
-  Qless.Circles.reset()
-  Qless.Workflow.reset()
-  Qless.WorkflowVerbs.reset()
-  Qless.Cascade.reset()
-  Qless.Needs.reset()
-  Qless.Canceled.reset()
-  Qless.Pop.reset()
-  Qless.Kept.reset()
-  scope.touched = false
-end
-
--- Functions keep their state from call to call.
-local function reset(prefix, keyed)
-  scope.prefix, scope.now, scope.keyed, scope.live, scope.reading = prefix, 0, keyed, keyed, false
-  Texts.begin()
-  Absence.reset()
-  Clock.reset()
-  Config.reset()
-  Replies.reset()
-  Qless.Dependencies.reset()
-  Qless.Skews.reset()
-  if scope.touched then
-    reset_touched()
+-- Functions live from call to call; what they know of a call does not.
+local function begin(prefix, keyed, library)
+  for field in pairs(scope) do
+    scope[field] = nil
   end
-  Wake.reset()
-  Minutes.reset()
-  Stats.reset()
-  Samples.reset()
+  scope.prefix, scope.now, scope.keyed, scope.live, scope.library = prefix, 0, keyed, keyed, library
 end
 
-local function flush()
-  if scope.touched then
-    Qless.Workflow.flush()
-    Qless.Awaiting.flush()
-    Qless.Kept.flush()
-    Qless.Canceled.flush()
+-- Writes down what was left for the end of the call. (Each may leave something for those that follow.)
+local function finish()
+  if scope.workflows then
+    Workflow.finish()
   end
-  Samples.flush()
-  Stats.flush()
-  Minutes.flush()
-  Wake.flush()
+  if scope.ended then
+    Awaiting.finish()
+  end
+  if scope.kept then
+    Kept.finish()
+  end
+  if scope.canceled then
+    Canceled.finish()
+  end
+  if scope.samples then
+    Samples.finish()
+  end
+  if scope.counts then
+    Stats.finish()
+  end
+  if scope.minutes then
+    Minutes.finish()
+  end
+  if scope.wake then
+    Wake.finish()
+  end
 end
+
+-- The function that answers a command: 'Module.function' as api.lua and extensions.lua name it.
+local function handler_of(name)
+  local module, what = string.match(name, '^(%w+)%.([%w_]+)$')
+  return modules[module][what]
+end
+
+-- Some words of a command read, others write; its arguments stand at args[4] and behind.
+local READS_SOMETIMES = {
+  tag = function(args)
+    return args[4] == 'get' or args[4] == 'top'
+  end,
+  track = function(args)
+    return args[4] == nil
+  end,
+  stacks = function(args)
+    return args[5] == nil
+  end,
+}
 
 -- ARGV = command, now, args...
-local function without_keys(args)
-  reset('ql:', false)
+local function without_keys(args, library)
+  begin('ql:', false, library)
   local command = Arguments.given('qless', 'command', args[1])
-  local handler = Qless.Api[command]
-  if not handler then
+  local name = Api.reads[command] or Api.writes[command]
+  if not name then
     error('Unknown command ' .. Errors.name(command))
   end
   scope.now = Arguments.number(command, 'now', args[2])
-  scope.live = call('EXISTS', Qless.key.meta()) == 1
-  local reply = handler(args, 3)
-  flush()
+  scope.live = call('EXISTS', key.meta()) == 1
+  local reply = handler_of(name)(args, 3)
+  finish()
   return reply
 end
 
@@ -92,46 +86,52 @@ local function prefix_of(keys)
 end
 
 -- ARGV = command, now, request, args...
-local function with_keys(keys, args, class)
-  reset('', true)
+local function with_keys(keys, args, class, library)
+  begin('', true, library)
   scope.prefix = prefix_of(keys)
   local command, now, request = args[1], args[2], args[3]
-  local handler = command and (Qless.Api[command] or Qless.Extensions[command])
-  if not handler then
+  local read = command and (Api.reads[command] or Extensions.reads[command])
+  local name = read or command and (Api.writes[command] or Extensions.writes[command])
+  if not name then
     Errors.raise('NOCOMMAND', 'Unknown command ' .. Errors.name(command))
   end
   if not now or not request then
     Errors.raise('BADARG', command .. '(): now and request wanted')
   end
-  scope.reading = Qless.is_read(command, args)
+  local sometimes = READS_SOMETIMES[command]
+  scope.reading = read ~= nil or sometimes ~= nil and sometimes(args)
   if class == 'read' and not scope.reading then
     Errors.raise('BADARG', command .. '() writes: call it in the write or the drain class')
   end
   Arguments.weigh(command, args)
   Clock.set(now)
   if scope.reading then
-    return handler(args, 4, '')
+    return handler_of(name)(args, 4)
   end
   local served, reply = Replies.recall(request)
   if served then
     return reply
   end
-  reply = handler(args, 4, request)
-  Qless.WorkflowVerbs.carry_on_sometimes()
-  Qless.Kept.tidy_sometimes()
-  Qless.Skews.carry_on()
-  flush()
+  reply = handler_of(name)(args, 4)
+  if Clock.is_round() then
+    WorkflowVerbs.carry_on()
+    Kept.tidy()
+  end
+  if Clock.is_skewed() then
+    Skews.carry_on()
+  end
+  finish()
   Clock.keep()
   Replies.keep(request, reply)
   return reply
 end
 
 -- A refusal becomes a reply whose first word is its code.
-function Qless.serve(keys, args, class)
+function Serve.serve(keys, args, class, library)
   if #keys == 0 then
-    return without_keys(args)
+    return without_keys(args, library)
   end
-  local fine, reply = pcall(with_keys, keys, args, class)
+  local fine, reply = pcall(with_keys, keys, args, class, library)
   if fine then
     return reply
   elseif type(reply) == 'table' and reply.code then
@@ -139,5 +139,5 @@ function Qless.serve(keys, args, class)
   end
   -- Servers before 7 raise texts.
   local text = type(reply) == 'table' and reply.err or tostring(reply)
-  return redis.error_reply(Qless.Permissions.explained(text))
+  return redis.error_reply(Permissions.explained(text))
 end

@@ -1,22 +1,6 @@
 -- One round trip of a worker: the jobs it has finished, then the next ones to run.
-local Texts, Absence, Errors, Arguments, Dependencies, Job, Verbs, Wake, Queue, Pop, Replies, key =
-  Qless.Texts,
-  Qless.Absence,
-  Qless.Errors,
-  Qless.Arguments,
-  Qless.Dependencies,
-  Qless.Job,
-  Qless.Verbs,
-  Qless.Wake,
-  Qless.Queue,
-  Qless.Pop,
-  Qless.Replies,
-  Qless.key
 
-local Settle = {}
-Qless.Settle = Settle
-
-local call, VERBS = redis.call, Verbs.by_name
+local VERBS = Verbs.by_name
 
 local MANY = 8 -- queues
 
@@ -236,7 +220,7 @@ end
 -- Carries on with what earlier calls had to leave. -> whether a workflow has more of it
 local function carry_on()
   Dependencies.carry_on()
-  return Qless.WorkflowVerbs.carry_on()
+  return WorkflowVerbs.carry_on()
 end
 
 -- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest, now }: the time by
@@ -258,7 +242,7 @@ function Settle.settle(args, i)
   if wish.count > 0 then
     local taken
     jobs, taken = reserve(queues, worker, wish)
-    local client = Replies.client() or worker
+    local client = scope.client or worker
     Wake.busy(client, worker, queues, globbing, taken > 0)
     if taken == 0 and wish.wait then
       local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
@@ -297,5 +281,3 @@ function Settle.rebuild(held)
   end
   return { held.refused or {}, flat, held.rest or {}, held.now }
 end
-
-Replies.builders({ settle = Settle.rebuild, pop = Job.show_all })

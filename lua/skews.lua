@@ -1,12 +1,7 @@
 -- The server's clock was set back: what was timed before by how long it was to take is set back with it,
 -- a bounded number of items per call. What was given as a time stays.
-local Record, Arguments, Config, Clock, Wake, Queue, scope, key =
-  Qless.Record, Qless.Arguments, Qless.Config, Qless.Clock, Qless.Wake, Qless.Queue, Qless.scope, Qless.key
 
-local Skews = {}
-Qless.Skews = Skews
-
-local call, format = redis.call, string.format
+local format = string.format
 
 -- Items looked at by one call beside what it is made for; by one that is made for nothing else.
 local FEW, MOST = 500, Arguments.most
@@ -22,21 +17,18 @@ local PLACES = { 'locks', 'scheduled', 'depends', 'recur' }
 -- Seconds by which two sums of the same times may differ.
 local CLOSE = 0.001
 
-local left
+-- How many items this call may still look at.
+local function items_left()
+  return scope.skewed_left or FEW
+end
 
-function Skews.reset()
-  left = FEW
+local function spend(items)
+  scope.skewed_left = items_left() - items
 end
 
 -- The present call is made to get on with it, and may still look at so many items.
 function Skews.get_on(items)
-  left = math.max(1, items)
-end
-
--- Is something left of it? (As far as is known before the present call gets on with it.)
-function Skews.pending()
-  local text, by = Clock.skew()
-  return (text or by) and true or false
+  scope.skewed_left = math.max(1, items)
 end
 
 local function exact(number)
@@ -168,8 +160,8 @@ end
 
 -- What belongs to no queue.
 local function begin(shift)
-  left = left - set_members_back(key.workers(), scope.now, shift)
-  left = left - set_members_back(key.idle(), scope.now + TOO_FAR, shift)
+  spend(set_members_back(key.workers(), scope.now, shift))
+  spend(set_members_back(key.idle(), scope.now + TOO_FAR, shift))
   if call('PTTL', key.ticker()) > LEASE * 1000 then
     call('PEXPIRE', key.ticker(), LEASE * 1000)
   end
@@ -177,7 +169,7 @@ local function begin(shift)
 end
 
 local function begin_queue(shift)
-  left = left - 1 - set_members_back(key.idle_at(shift.queue), scope.now + TOO_FAR, shift)
+  spend(1 + set_members_back(key.idle_at(shift.queue), scope.now + TOO_FAR, shift))
   call('DEL', key.timer(shift.queue))
   shift.place, shift.score, shift.skip = 1, '-inf', 0
 end
@@ -198,7 +190,7 @@ end
 local function go_on(shifts)
   local shift = shifts[1]
   local queue, place = shift.queue, PLACES[shift.place]
-  local count = math.max(1, math.min(left, MOST))
+  local count = math.max(1, math.min(items_left(), MOST))
   local name = key.place(queue, place)
   local items = call('ZRANGEBYSCORE', name, shift.score, '+inf', 'WITHSCORES', 'LIMIT', shift.skip, count)
   local first
@@ -216,7 +208,7 @@ local function go_on(shifts)
   if first then
     Wake.due(queue, math.max(first, scope.now))
   end
-  left = left - #items / 2
+  spend(#items / 2)
   if #items / 2 < count then
     shift.place, shift.score, shift.skip = shift.place + 1, '-inf', 0
   end
@@ -253,17 +245,14 @@ local function note(shifts, by, kept, leap)
   end
 end
 
--- Gets on with it, if there is anything to do.
+-- Gets on with it; called if there is anything to do.
 function Skews.carry_on()
   local text, by, kept, leap = Clock.skew()
-  if not text and not by then
-    return
-  end
   local shifts = text and cjson.decode(text) or {}
   if by then
     note(shifts, by, kept, leap)
   end
-  while left > 0 and shifts[1] do
+  while items_left() > 0 and shifts[1] do
     step(shifts)
   end
   Clock.keep_shifts(shifts[1] and cjson.encode(shifts))

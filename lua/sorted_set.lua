@@ -1,8 +1,5 @@
 -- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
-local SortedSet = {}
-Qless.SortedSet = SortedSet
 
-local call = redis.call
 local PIECE = 1000
 
 local function in_pieces(command, name, values)

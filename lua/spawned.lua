@@ -3,13 +3,6 @@
 -- The links are made late. A dependent waits for the spawner; when that is complete, for those of
 -- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
 -- It does not wait for a spawned job that waits for it at that time: so no circle can come about.
-local Record, Arguments, Circles, Needs, scope, key =
-  Qless.Record, Qless.Arguments, Qless.Circles, Qless.Needs, Qless.scope, Qless.key
-
-local Spawned = {}
-Qless.Spawned = Spawned
-
-local call = redis.call
 
 -- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
 local ON_ITS_WAY, FAILED = '0', '1'
@@ -121,8 +114,8 @@ local function put_off(jid, spawner)
   if (call('HGET', key.job(spawner), 'state') or 'complete') ~= 'complete' then
     return false
   end
-  Qless.Dependencies.link(jid, { spawner })
-  Qless.Dependencies.spend(Qless.Dependencies.left())
+  Dependencies.link(jid, { spawner })
+  Dependencies.spend(Dependencies.left())
   call('ZADD', key.releasing(), scope.now, spawner)
   return true
 end
@@ -130,13 +123,13 @@ end
 -- Nothing else holds the job back: is there something spawned? Then it waits for that, or is
 -- canceled with what has failed of it. -> whether it must not start
 function Spawned.holds_back(jid, text, policy)
-  local Dependencies, beyond, open, fresh = Qless.Dependencies, {}, {}, Circles.is_fresh()
+  local beyond, open, fresh = {}, {}, Circles.is_fresh()
   for _, spawner in ipairs(list_of(text)) do
     local jids, failed, tired = Spawned.unfinished(spawner, policy, Dependencies.left(), jid)
     if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
       return true
     elseif failed and policy == 'cancel' then
-      Qless.Cascade.cancel(jid, 'dependency', failed)
+      Cascade.cancel(jid, 'dependency', failed)
       return true
     elseif #jids > 0 then
       beyond[#beyond + 1] = spawner

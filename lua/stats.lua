@@ -1,26 +1,16 @@
 -- Statistics of a queue and day: running mean and variance (Welford 1962), a histogram.
-local Texts, Config, Arguments, Journal, scope, key =
-  Qless.Texts, Qless.Config, Qless.Arguments, Qless.Journal, Qless.scope, Qless.key
 
-local Stats = {}
-Qless.Stats = Stats
-
-local call, floor = redis.call, math.floor
+local floor = math.floor
 local DAY = 86400
-
--- Counts of this call: written once, at its end.
-local counts
-
-function Stats.reset()
-  counts = nil
-end
 
 function Stats.day(time)
   return time - time % DAY
 end
 
+-- What a call counts is written once, at its end: scope.counts, queue -> field -> number.
 function Stats.count(queue, field, n)
-  counts = counts or {}
+  local counts = scope.counts or {}
+  scope.counts = counts
   local fields = counts[queue]
   if not fields then
     fields = {}
@@ -31,7 +21,7 @@ end
 
 -- One job less is failed, of those that failed on that day.
 function Stats.mended(queue, failed_at)
-  local fields = counts and counts[queue]
+  local fields = scope.counts and scope.counts[queue]
   if fields and (fields.failed or 0) > 0 and Stats.day(failed_at) == Stats.day(scope.now) then
     fields.failed = fields.failed - 1 -- It failed in this very call, perhaps.
     return
@@ -147,25 +137,27 @@ function Stats.write(kind, day, queue, values)
   end
 end
 
-function Stats.flush()
-  if counts then
-    local day = Stats.day(scope.now)
-    for queue, fields in pairs(counts) do
-      local name = key.stat('stats', day, queue)
-      for field, n in pairs(fields) do
-        if call('HINCRBY', name, field, n) == n then
-          begin_day('stats', day, queue)
-        end
+function Stats.finish()
+  local day = Stats.day(scope.now)
+  for queue, fields in pairs(scope.counts) do
+    local name = key.stat('stats', day, queue)
+    for field, n in pairs(fields) do
+      if call('HINCRBY', name, field, n) == n then
+        begin_day('stats', day, queue)
       end
     end
   end
 end
 
-local BINS = {}
-for _, part in ipairs({ { 's', 0, 59 }, { 'm', 1, 59 }, { 'h', 1, 23 }, { 'd', 1, 6 } }) do
-  for n = part[2], part[3] do
-    BINS[#BINS + 1] = part[1] .. n
+-- The protocol's bins, in order.
+local function all_bins()
+  local bins = {}
+  for _, part in ipairs({ { 's', 0, 59 }, { 'm', 1, 59 }, { 'h', 1, 23 }, { 'd', 1, 6 } }) do
+    for n = part[2], part[3] do
+      bins[#bins + 1] = part[1] .. n
+    end
   end
+  return bins
 end
 
 -- What the journal has of a queue and day: kind -> seconds -> how often.
@@ -198,7 +190,7 @@ local function summary(kind, day, queue, more)
     end
     return numbers
   end
-  shown.histogram = times(BINS)
+  shown.histogram = times(all_bins())
   if scope.keyed then
     shown.below_second = times(FINE_BINS)
   end

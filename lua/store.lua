@@ -1,25 +1,6 @@
 -- How a put is written down: the record, its places, its links; over an old record or as a new one.
-local Texts, Record, Events, History, Place, Tags, Failures, Unique, Dependencies, Spawned, Needs, Job, scope, key =
-  Qless.Texts,
-  Qless.Record,
-  Qless.Events,
-  Qless.History,
-  Qless.Place,
-  Qless.Tags,
-  Qless.Failures,
-  Qless.Unique,
-  Qless.Dependencies,
-  Qless.Spawned,
-  Qless.Needs,
-  Qless.Job,
-  Qless.scope,
-  Qless.key
-local Kept, Workflow, Samples = Qless.Kept, Qless.Workflow, Qless.Samples
 
-local Store = {}
-Qless.Store = Store
-
-local call, format, text_of = redis.call, string.format, Qless.Arguments.text_of
+local format, text_of = string.format, Arguments.text_of
 
 local OLD = {
   'state',
@@ -296,7 +277,7 @@ function Store.store(job, asking, tracked, batch)
   local jid, queue, old = job.jid, job.queue, job.old
   Events.put(jid, queue)
   if job.was_canceled then
-    Qless.Canceled.forget(jid)
+    Canceled.forget(jid)
   end
   if old and old.history then
     History.modernise(jid, old.history)

@@ -1,12 +1,7 @@
 -- How long jobs have waited and have to wait: the lag of queues, what falls due in them, and the
 -- survey by which workers choose among them.
-local Record, Arguments, Config, Place, Queue, scope, key =
-  Qless.Record, Qless.Arguments, Qless.Config, Qless.Place, Qless.Queue, Qless.scope, Qless.key
 
-local Survey = {}
-Qless.Survey = Survey
-
-local call, format, min = redis.call, string.format, math.min
+local format, min = string.format, math.min
 
 -- Levels of priority looked at.
 local LEVELS = 32

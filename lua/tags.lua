@@ -1,11 +1,4 @@
 -- Tags: which jobs carry one, and how many do.
-local Errors, Record, Arguments, scope, key =
-  Qless.Errors, Qless.Record, Qless.Arguments, Qless.scope, Qless.key
-
-local Tags = {}
-Qless.Tags = Tags
-
-local call = redis.call
 
 -- Counted only when the job did not carry it, so that counts stay equal to members.
 function Tags.index(jid, tags)

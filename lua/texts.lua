@@ -1,9 +1,5 @@
 -- Texts that are made once: of the present time, and of names that come again and again.
 -- (Printing a number costs as much as a small Redis command, and so does looking at a text.)
-local scope = Qless.scope
-
-local Texts = {}
-Qless.Texts = Texts
 
 local format, floor = string.format, math.floor
 
@@ -33,35 +29,31 @@ function Texts.whole(number)
   return format('%.0f', number)
 end
 
--- The present time: its whole seconds and their fraction as the server told them, if it did.
-local second, fraction, now, time, thousandth
-
--- A new call: the time is scope.now, in the server's words `seconds` and `rest` ('.123456').
-function Texts.begin(seconds, rest)
-  second, fraction, now, time, thousandth = seconds, rest, nil, nil, nil
-end
+-- The time is scope.now. In the server's words it is scope.second and scope.fraction ('.123456'), if it told them.
 
 -- The present time, at least as exact as redis.call would print it.
 function Texts.now()
-  if not now then
-    now = fraction and second .. fraction or format('%.17g', scope.now)
+  local text = scope.now_text
+  if not text then
+    text = scope.fraction and scope.second .. scope.fraction or format('%.17g', scope.now)
+    scope.now_text = text
   end
-  return now
+  return text
 end
 
 -- The same as job records keep it.
 function Texts.time()
-  if not time then
-    time = fraction and Texts.now() .. '00000000000000' or format('%.20f', scope.now)
+  local text = scope.time_text
+  if not text then
+    text = scope.fraction and Texts.now() .. '00000000000000' or format('%.20f', scope.now)
+    scope.time_text = text
   end
-  return time
+  return text
 end
 
 function Texts.second()
-  if not second then
-    second = Texts.whole(floor(scope.now))
-  end
-  return second
+  scope.second = scope.second or Texts.whole(floor(scope.now))
+  return scope.second
 end
 
 -- A time cut to thousandths of a second. (What is lost in a product is less than what is added.)
@@ -74,16 +66,16 @@ end
 
 -- The present time in thousandths of a second.
 function Texts.thousandth()
-  if not thousandth then
-    thousandth = fraction and second .. string.sub(fraction, 1, 4) or Texts.thousandths(scope.now)
+  if scope.fraction then
+    return scope.second .. string.sub(scope.fraction, 1, 4)
   end
-  return thousandth
+  return Texts.thousandths(scope.now)
 end
 
 -- The time so many seconds from now.
 function Texts.later(seconds)
-  if fraction and seconds == floor(seconds) then
-    return Texts.whole(floor(scope.now) + seconds) .. fraction
+  if scope.fraction and seconds == floor(seconds) then
+    return Texts.whole(floor(scope.now) + seconds) .. scope.fraction
   end
   return format('%.17g', scope.now + seconds)
 end

@@ -1,18 +1,6 @@
 -- What a queue, or the whole namespace, has done lately: the counters of minutes in longer spans.
-local Arguments, Config, Errors, Journal, Minutes, Stats, scope, key =
-  Qless.Arguments,
-  Qless.Config,
-  Qless.Errors,
-  Qless.Journal,
-  Qless.Minutes,
-  Qless.Stats,
-  Qless.scope,
-  Qless.key
 
-local Throughput = {}
-Qless.Throughput = Throughput
-
-local call, floor = redis.call, math.floor
+local floor = math.floor
 
 local QUEUES = 200 -- of which one call says how many jobs are failed
 local DAYS = 10000 -- looked at by that call, of all queues together

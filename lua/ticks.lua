@@ -1,11 +1,6 @@
 -- Ticks of a schedule: which of them are made up for, and the job that one puts.
-local Record, Tags, History, Place, Minutes, scope, key =
-  Qless.Record, Qless.Tags, Qless.History, Qless.Place, Qless.Minutes, Qless.scope, Qless.key
 
-local Ticks = {}
-Qless.Ticks = Ticks
-
-local call, format, min = redis.call, string.format, math.min
+local format, min = string.format, math.min
 
 -- What may become of missed ticks: all are made up for, the last of them, or none.
 Ticks.policies = { all = true, last = true, none = true }
@@ -46,14 +41,14 @@ local function write_rare(record, child)
   if record.unique then
     -- The key names the job put last, until that one has ended.
     call('HSET', name, 'unique', 'e' .. record.unique, 'rare', '1')
-    Qless.Unique.take(child, record.unique)
+    Unique.take(child, record.unique)
   end
 end
 
 -- Puts the job of a tick, without a word. `record` is that of the schedule, in which everything can be
 -- read (Record.bad_schedule).
 function Ticks.put(record, child, time)
-  Qless.Canceled.forget(child)
+  Canceled.forget(child)
   call(
     'HSET',
     key.job(child),

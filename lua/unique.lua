@@ -1,10 +1,6 @@
 -- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
-local Errors, Arguments, scope, key = Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
 
-local Unique = {}
-Qless.Unique = Unique
-
-local call, sub, floor = redis.call, string.sub, math.floor
+local sub, floor = string.sub, math.floor
 
 local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
 

@@ -1,24 +1,4 @@
 -- What may become of a job that a worker held: each verb of settle, its arguments and its effect.
-local Record, Arguments, Events, SortedSet, Samples, History, Circles, Dependencies, Ended, Lock, Expiry, Outcome, scope, key =
-  Qless.Record,
-  Qless.Arguments,
-  Qless.Events,
-  Qless.SortedSet,
-  Qless.Samples,
-  Qless.History,
-  Qless.Circles,
-  Qless.Dependencies,
-  Qless.Ended,
-  Qless.Lock,
-  Qless.Expiry,
-  Qless.Outcome,
-  Qless.scope,
-  Qless.key
-
-local Verbs = {}
-Qless.Verbs = Verbs
-
-local call = redis.call
 
 -- What the completed jobs of a call have in common is written once, at the end.
 function Verbs.finish(completed)
@@ -31,7 +11,7 @@ function Verbs.finish(completed)
   for worker, list in pairs(completed.workers) do
     SortedSet.remove(key.held(worker), list)
   end
-  SortedSet.add(key.completed(), Qless.Texts.now(), completed.jids)
+  SortedSet.add(key.completed(), Texts.now(), completed.jids)
   Ended.completed(completed.jids, completed.rare) -- which reads the records, so before they may go
   Expiry.after(#completed.jids)
 end
@@ -221,7 +201,7 @@ for name, verb in pairs(RARE) do
       if not job then
         return code, text
       elseif job.bad and name ~= 'fail' then
-        Qless.Corrupt.fail(jid, job.bad, job.bad_text)
+        Corrupt.fail(jid, job.bad, job.bad_text)
         return
       end
       Lock.count_start(job, held, verb.runs)

@@ -1,10 +1,6 @@
 -- Wake-ups: idle workers block on lists, and whoever makes work ready feeds the lists.
-local Texts, Absence, scope, key = Qless.Texts, Qless.Absence, Qless.scope, Qless.key
 
-local Wake = {}
-Qless.Wake = Wake
-
-local call, match, gsub, format = redis.call, string.match, string.gsub, string.format
+local match, gsub, format = string.match, string.gsub, string.format
 
 -- An unused wake-up must not outlive the workers it was meant for by long.
 local KEPT = 60
@@ -19,16 +15,20 @@ local LATE = 1
 -- Seconds: idle clients of ours come back in time for longer locks by themselves.
 local SHORT_LOCK = 6
 
-local ready, due, seen, popped
-
-function Wake.reset()
-  ready, due, seen, popped = nil, nil, nil, false
+-- What a call tells is kept in scope.wake and looked at when it ends: `ready` and `due` by queue, `seen`, `popped`.
+local function noted()
+  local wake = scope.wake
+  if not wake then
+    wake = { ready = {}, due = {} }
+    scope.wake = wake
+  end
+  return wake
 end
 
 -- n jobs of the queue became ready.
 function Wake.ready(queue, n)
   if scope.live then
-    ready = ready or {}
+    local ready = noted().ready
     ready[queue] = (ready[queue] or 0) + n
   end
 end
@@ -36,14 +36,16 @@ end
 -- Something of the queue falls due at that time.
 function Wake.due(queue, time)
   if scope.live then
-    due = due or {}
+    local due = noted().due
     due[queue] = math.min(due[queue] or time, time)
   end
 end
 
 -- A queue was seen for the first time.
 function Wake.seen()
-  seen = scope.live
+  if scope.live then
+    noted().seen = true
+  end
 end
 
 -- How many clients wait there; those whose time is over have gone away without a word.
@@ -98,29 +100,26 @@ local function missing(queue, time, idle)
   return (not taken or time < taken or taken <= scope.now) and 1 or 0
 end
 
-function Wake.flush()
-  if ready then
-    for queue, n in pairs(ready) do
-      local idle = waiting_at(key.idle_at(queue))
-      if idle > 0 then
-        if popped then
-          -- Some of what became ready may have been taken by this very call.
-          n = math.min(n, call('ZCARD', key.place(queue, 'work')))
-        end
-        feed(key.wake_at(queue), idle, n)
+function Wake.finish()
+  local wake = scope.wake
+  for queue, n in pairs(wake.ready) do
+    local idle = waiting_at(key.idle_at(queue))
+    if idle > 0 then
+      if wake.popped then
+        -- Some of what became ready may have been taken by this very call.
+        n = math.min(n, call('ZCARD', key.place(queue, 'work')))
       end
+      feed(key.wake_at(queue), idle, n)
     end
   end
-  if due then
-    for queue, time in pairs(due) do
-      local idle = waiting_at(key.idle_at(queue))
-      if idle > 0 then
-        feed(key.wake_at(queue), idle, missing(queue, time, idle))
-      end
+  for queue, time in pairs(wake.due) do
+    local idle = waiting_at(key.idle_at(queue))
+    if idle > 0 then
+      feed(key.wake_at(queue), idle, missing(queue, time, idle))
     end
   end
-  if seen then
-    feed(key.wake(), waiting_at(key.idle()), Qless.Arguments.most)
+  if wake.seen then
+    feed(key.wake(), waiting_at(key.idle()), Arguments.most)
   end
 end
 
@@ -145,7 +144,7 @@ end
 -- Takes back what a pop has made pointless: no more wake-ups than jobs are left, and than are needed for
 -- what falls due next.
 function Wake.taken(queue)
-  popped = true
+  noted().popped = true
   local list = key.wake_at(queue)
   local waiting = Absence.is_absent(list) and 0 or call('LLEN', list)
   if waiting > 0 then

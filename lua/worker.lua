@@ -1,20 +1,4 @@
 -- Workers: what they say of themselves, what they hold, and one heartbeat for all of it.
-local Errors, Json, Arguments, Config, SortedSet, Tags, Orders, Samples, scope, key =
-  Qless.Errors,
-  Qless.Json,
-  Qless.Arguments,
-  Qless.Config,
-  Qless.SortedSet,
-  Qless.Tags,
-  Qless.Orders,
-  Qless.Samples,
-  Qless.scope,
-  Qless.key
-
-local Worker = {}
-Qless.Worker = Worker
-
-local call = redis.call
 
 local FAR = 8640000 -- seconds; no lock is longer
 
@@ -105,7 +89,7 @@ function Worker.deregister(args, i)
       call('DEL', key.worker(worker))
       Orders.forget(worker)
     end
-    Qless.Cron.leave(workers)
+    Cron.leave(workers)
   end
 end
 
@@ -151,7 +135,7 @@ function Worker.beat(args, i)
   end
   local queues, lost = sort_out(worker, args, i + 3, count)
   for queue, jids in pairs(queues) do
-    local expires = Qless.Texts.later(Config.heartbeat(queue))
+    local expires = Texts.later(Config.heartbeat(queue))
     for _, jid in ipairs(jids) do
       call('HSET', key.job(jid), 'expires', expires)
     end

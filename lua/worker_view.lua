@@ -1,11 +1,4 @@
 -- Workers with the jobs that they hold, for a page.
-local Record, Arguments, Brief, Json, Worker, key =
-  Qless.Record, Qless.Arguments, Qless.Brief, Qless.Json, Qless.Worker, Qless.key
-
-local WorkerView = {}
-Qless.WorkerView = WorkerView
-
-local call = redis.call
 
 local SHOWN = 5 -- jobs of a worker
 local LOOKED_AT = 100 -- of those that it holds, to find the longest running; …

@@ -1,22 +1,10 @@
 -- Workflows: jobs that were put together, how many of them have ended, and how.
-local Errors, Record, Config, Awaiting, SortedSet, scope, key =
-  Qless.Errors, Qless.Record, Qless.Config, Qless.Awaiting, Qless.SortedSet, Qless.scope, Qless.key
 
-local Workflow = {}
-Qless.Workflow = Workflow
-
-local call = redis.call
-
--- What changed in this call: id -> by how much each counter, and the jids that joined. And the
--- workflows that are known to take jobs.
-local changes, open
-
-function Workflow.reset()
-  changes, open = nil, nil
-end
-
+-- What changed in this call is in scope.workflows: id -> by how much each counter, and the jids that joined.
+-- The workflows that are known to take jobs are in scope.open_workflows.
 local function change(id)
-  changes, scope.touched = changes or {}, true
+  local changes = scope.workflows or {}
+  scope.workflows = changes
   local mine = changes[id]
   if not mine then
     mine = { complete = 0, failed = 0, canceled = 0, held = 0, total = 0, jids = {} }
@@ -69,7 +57,7 @@ end
 
 -- Refuses what names a workflow that takes no jobs.
 function Workflow.check(command, id)
-  if open and open[id] then
+  if scope.open_workflows and scope.open_workflows[id] then
     return
   elseif not Workflow.must_go_on(command, id) then
     Errors.raise('NOJOB', command .. '(): Workflow ' .. Errors.name(id) .. ' does not exist')
@@ -79,8 +67,8 @@ end
 
 -- The call is about to make this workflow.
 function Workflow.will_take(id)
-  open, scope.touched = open or {}, true
-  open[id] = true
+  scope.open_workflows = scope.open_workflows or {}
+  scope.open_workflows[id] = true
 end
 
 -- What the counters say of the whole.
@@ -132,7 +120,7 @@ local function judge(id)
   end
   call('HSET', name, 'state', is)
   if is == 'complete' or is == 'failed' or is == 'canceled' then
-    call('HSET', name, 'finished', Qless.Texts.now())
+    call('HSET', name, 'finished', Texts.now())
     Awaiting.ended_workflow(id)
   else
     call('HDEL', name, 'finished')
@@ -144,11 +132,8 @@ local function judge(id)
   end
 end
 
-function Workflow.flush()
-  if not changes then
-    return
-  end
-  for id, mine in pairs(changes) do
+function Workflow.finish()
+  for id, mine in pairs(scope.workflows) do
     local name = key.workflow(id)
     if call('EXISTS', name) == 1 then
       for _, field in ipairs(NUMBERS) do

@@ -1,12 +1,7 @@
 -- How workflows are put: small ones in one call, large ones staged, released and then unpacked.
 -- Nothing of a workflow runs before all of it is there.
-local Errors, Arguments, Workflow, Dependencies, Put, key =
-  Qless.Errors, Qless.Arguments, Qless.Workflow, Qless.Dependencies, Qless.Put, Qless.key
 
-local WorkflowPut = {}
-Qless.WorkflowPut = WorkflowPut
-
-local call, match = redis.call, string.match
+local match = string.match
 
 -- Seconds that what was staged is kept at most without a release.
 local LONGEST = 24 * 3600
@@ -76,7 +71,7 @@ local function begin(id, meta, total, chore)
     'meta',
     meta,
     'created',
-    Qless.Texts.now(),
+    Texts.now(),
     'total',
     total,
     'complete',
@@ -90,7 +85,7 @@ local function begin(id, meta, total, chore)
   )
   if chore then
     call('HSET', key.workflow(id), 'chore', chore)
-    call('ZADD', key.workflows(), Qless.Texts.now(), id)
+    call('ZADD', key.workflows(), Texts.now(), id)
   end
 end
 
@@ -100,11 +95,11 @@ function WorkflowPut.put(args, i)
   local worker = Arguments.asking('workflow.put', args[i + 1])
   Arguments.object('workflow.put', 'meta', args[i + 2])
   Workflow.will_take(id)
-  local plan = Put.plan('workflow.put', args, i + 3, { acyclic = true })
+  local plan = Batch.plan('workflow.put', args, i + 3, { acyclic = true })
   check_members('workflow.put', id, plan)
   begin(id, args[i + 2], 0)
   Workflow.count(id, 'total', 0) -- so that its state is judged even if others stand for all its jobs
-  Put.carry_out(plan, worker)
+  Batch.carry_out(plan, worker)
   return id
 end
 
@@ -152,7 +147,7 @@ local STAGE = {}
 -- -> the jids that come with them
 function STAGE.jobs(id, args, i)
   local known = staged_before(id)
-  local plan = Put.plan('workflow.stage', args, i, { acyclic = true, known = known })
+  local plan = Batch.plan('workflow.stage', args, i, { acyclic = true, known = known })
   check_members('workflow.stage', id, plan)
   local jids = {}
   for n, job in ipairs(plan.jobs) do
@@ -257,7 +252,7 @@ function UNPACK.jobs(id, args, jobs)
   local known, gate = staged_before(id), WorkflowPut.gate(id)
   Workflow.will_take(id)
   local how = { acyclic = true, lenient = true, instead = instead_of(id) or nil }
-  local fine, plan = pcall(Put.plan, 'workflow.carry', args, 1, how)
+  local fine, plan = pcall(Batch.plan, 'workflow.carry', args, 1, how)
   if not fine then
     -- It was fine when it was staged. Whoever calls now must not hear of it.
     Workflow.count(id, 'canceled', jobs)
@@ -270,7 +265,7 @@ function UNPACK.jobs(id, args, jobs)
     end
     job.gate = not inside and gate or nil
   end
-  local instead = Put.carry_out(plan, call('HGET', key.workflow(id), 'worker') or '')[2]
+  local instead = Batch.carry_out(plan, call('HGET', key.workflow(id), 'worker') or '')[2]
   if #instead > 0 then
     call('HSET', key.staged_instead(id), unpack(instead)) -- for the batches to come
   end

@@ -1,32 +1,7 @@
 -- What may be done with a workflow as a whole: look at it, cancel it, retry what failed in it; and
 -- the steps that are carried on by whoever calls next.
-local Absence, Errors, Record, Json, Arguments, Clock, Dependencies, Workflow, WorkflowPut, Cascade, Revive, scope, key =
-  Qless.Absence,
-  Qless.Errors,
-  Qless.Record,
-  Qless.Json,
-  Qless.Arguments,
-  Qless.Clock,
-  Qless.Dependencies,
-  Qless.Workflow,
-  Qless.WorkflowPut,
-  Qless.Cascade,
-  Qless.Revive,
-  Qless.scope,
-  Qless.key
-
-local WorkflowVerbs = {}
-Qless.WorkflowVerbs = WorkflowVerbs
-
-local call = redis.call
 
 local STEP = 250 -- jobs canceled or retried by one call
-
-local carried
-
-function WorkflowVerbs.reset()
-  carried = false
-end
 
 local function must(command, id)
   Arguments.given(command, 'workflow', id)
@@ -106,10 +81,15 @@ local function drop_staged(id)
   end
 end
 
-local CHORES = { unpacking = WorkflowPut.unpack, canceling = cancel_some }
+local CHORES = {
+  unpacking = function(id)
+    return WorkflowPut.unpack(id)
+  end,
+  canceling = cancel_some,
+}
 
 local function step(id)
-  carried, scope.touched = true, true
+  scope.carried = true -- once is enough
   local chore = CHORES[call('HGET', key.workflow(id), 'chore') or '']
   if not chore then
     call('ZREM', key.workflows(), id)
@@ -129,18 +109,11 @@ end
 -- -> whether more is left
 function WorkflowVerbs.carry_on()
   local name = key.workflows()
-  if carried or Absence.is_absent(name) or not scope.keyed then
+  if scope.carried or Absence.is_absent(name) or not scope.keyed then
     return false
   end
   local id = call('ZRANGE', name, 0, 0)[1]
   return id and (step(id) > 0 or call('EXISTS', name) == 1)
-end
-
--- The same for calls that would have to ask for it: not each of them does.
-function WorkflowVerbs.carry_on_sometimes()
-  if not carried and Clock.is_round() then
-    WorkflowVerbs.carry_on()
-  end
 end
 
 -- workflow.cancel id -> how many jobs are still to be looked at: go on with workflow.carry
@@ -154,7 +127,7 @@ function WorkflowVerbs.cancel(args, i)
     end
     drop_staged(id)
     call('HSET', name, 'chore', 'canceling', 'cancel_at', call('LLEN', key.workflow_jobs(id)))
-    call('ZADD', key.workflows(), Qless.Texts.now(), id)
+    call('ZADD', key.workflows(), Texts.now(), id)
     Workflow.count(id, 'total', 0)
   end
   return step(id)

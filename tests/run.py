@@ -62,7 +62,10 @@ CHECKS = [
     Check(("mypy", "tests/static_types/usage.py"), PIP),
     Check(("pyright", "--project", "tests/static_types", *PYTHON), PYRIGHT),
     Check(("lint-imports",), PIP),
-    Check(("luacheck", "--quiet", "--no-color", "lua"), "apt-get install lua-check"),
+    Check(
+        ("luacheck", "--quiet", "--no-color", "django_qless/core/qless.lua"),
+        "apt-get install lua-check",
+    ),
     Check(("stylua", "--check", "lua"), NPM),
 ]
 FORMATS = [

@@ -104,10 +104,17 @@ class Server:
 
     `arguments` are added to the command line, `tcp=True` opens a port as well. Nothing
     is kept on disk unless the arguments ask for it; what they keep stays through
-    `restart()` and goes with `close()`.
+    `restart()` and goes with `close()`. `config` is the text of a configuration file,
+    which a sentinel needs.
     """
 
-    def __init__(self, kind: str = "valkey", *arguments: str, tcp: bool = False):
+    def __init__(
+        self,
+        kind: str = "valkey",
+        *arguments: str,
+        tcp: bool = False,
+        config: str | None = None,
+    ):
         path = binary(kind)
         if path is None:
             raise RuntimeError(f"there is no {kind} server on this machine")
@@ -117,6 +124,10 @@ class Server:
         self.folder = short_folder()
         self.socket = str(self.folder / "server.sock")
         self.port = free_port() if tcp else 0
+        self._config: list[str] = []
+        if config is not None:
+            (self.folder / "server.conf").write_text(config)
+            self._config = [str(self.folder / "server.conf")]
         self._process: subprocess.Popen[bytes] | None = None
         self._guard = subprocess.Popen(
             ["/bin/sh", "-c", GUARD, "guard", str(self.folder)],
@@ -180,10 +191,12 @@ class Server:
         # A killed server leaves its socket, and the next one would not bind it.
         Path(self.socket).unlink(missing_ok=True)
         command = [
-            *(self.binary, "--dir", str(self.folder), "--unixsocket", self.socket),
+            *(self.binary, *self._config, "--dir", str(self.folder)),
+            *("--unixsocket", self.socket),
             *("--port", str(self.port), "--bind", "127.0.0.1"),
             *("--save", "", "--appendonly", "no", "--daemonize", "no"),
-            *users(self.kind),
+            # A sentinel does not know the commands that they may give.
+            *(() if self._config else users(self.kind)),
             *self.arguments,
         ]
         with (self.folder / "server.log").open("ab") as log:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from .brief import Brief, ListKind, Part
 from .client import AsyncClient, Client
-from .commands.each import Each
-from .commands.operations import ORDERS, Order
+from .commands.operations import ORDERS, Each, Order
 from .commands.queues import Pause, QueueSurvey
 from .commands.workflows import WorkflowRecord
-from .config import AsyncConfig, Config
 from .events import AsyncSubscriber, Event, Subscriber
 from .exceptions import (
     BadArgument,
@@ -40,13 +37,10 @@ from .exceptions import (
     WorkerNotFound,
     WrongState,
 )
-from .failures import AsyncFailures, Failures
 from .jid import new_jid
 from .job import AsyncJob, Canceled, Failure, Job
-from .prepared import PreparedPut
-from .put import Put, PutMany
-from .queue import AsyncQueue, Queue
-from .recurring import AsyncRecurringJob, RecurringJob
+from .objects import AsyncQueue, AsyncRecurringJob, Queue, RecurringJob
+from .put import PreparedPut, Put, PutMany
 from .reserved import Beat, Refused, Reserved, Settled, Settlement
 from .schedule import (
     Declared,
@@ -56,12 +50,13 @@ from .schedule import (
     ScheduleListing,
     Tick,
 )
-from .tags import AsyncTags, Tags
-from .tracked import AsyncTracked, Tracked
 from .views import (
+    Brief,
     FailureGroup,
     FailureGroups,
     JobView,
+    ListKind,
+    Part,
     TagCount,
     TagCounts,
     Throughput,
@@ -69,22 +64,16 @@ from .views import (
     WorkerViews,
 )
 from .waiting import After, AsyncAfter
-from .workers import AsyncWorkers, Workers
 
 __all__ = [
     "ORDERS",
     "After",
     "AsyncAfter",
     "AsyncClient",
-    "AsyncConfig",
-    "AsyncFailures",
     "AsyncJob",
     "AsyncQueue",
     "AsyncRecurringJob",
     "AsyncSubscriber",
-    "AsyncTags",
-    "AsyncTracked",
-    "AsyncWorkers",
     "BadArgument",
     "Beat",
     "Brief",
@@ -92,7 +81,6 @@ __all__ = [
     "CannotPersist",
     "Client",
     "ClusterRefused",
-    "Config",
     "ConnectionLost",
     "CoreFailed",
     "Declared",
@@ -105,7 +93,6 @@ __all__ = [
     "Failure",
     "FailureGroup",
     "FailureGroups",
-    "Failures",
     "HasDependents",
     "Job",
     "JobNotFound",
@@ -143,17 +130,14 @@ __all__ = [
     "Subscriber",
     "TagCount",
     "TagCounts",
-    "Tags",
     "Throughput",
     "Tick",
     "TooBig",
-    "Tracked",
     "UnknownCommand",
     "UnsupportedFormat",
     "WorkerNotFound",
     "WorkerView",
     "WorkerViews",
-    "Workers",
     "WorkflowRecord",
     "WrongState",
     "new_jid",

@@ -2,39 +2,151 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
 from . import arguments
-from .calls import Awaiting, Blocking, Call, Calls, Request
+from .calls import Awaiting, Blocking, Call, Calls, Request, Steps, adrive, drive
 from .commands import Commands
-from .endings import Kind, afollow, follow, steps_to_end
 from .events import AsyncSubscriber, Subscriber
 from .exceptions import BadArgument, ConnectionLost, QlessError
 from .job import AsyncJob, Job
-from .lanes import AsyncLane, AsyncLanes, Lane, Lanes
-from .loops import LoopLanes
-from .namespace import PATIENCE, Namespace, kind_of
-from .needs import afollow as afollow_needs
-from .needs import follow as follow_needs
-from .needs import steps_to_needs
-from .queue import AsyncQueue, Queue
-from .recurring import AsyncRecurringJob, RecurringJob
-from .retry import FAILURES, HangUp, Steps, insist, translated
-from .script import LIBRARY_PREFIX, Engine, Library
-from .server_info import ServerInfo, read_info
+from .objects import AsyncQueue, AsyncRecurringJob, Queue, RecurringJob
+from .pool import AsyncPool, Limits, LoopPools, Pool, address, own_pool
+from .protocol import command
+from .results import Kind, await_ended, read_needs
+from .retry import FAILURES, insist, translated
+from .script import LIBRARY_PREFIX, Engine, Library, Script
+from .server import ServerInfo, read_info
 from .waiting import After, AsyncAfter, block_seconds
-from .wire import command
 
 T = TypeVar("T")
+R = TypeVar("R", Redis, AsyncRedis)
+
+#: Seconds in which a call is repeated while the server does not answer.
+PATIENCE = 10.0
 
 
-class Client(Namespace, Commands[Job, RecurringJob], Blocking):
+class Namespace(ABC, Generic[R]):
+    """What both clients know and do: the server, the prefix, each conversation."""
+
+    #: The kind of redis-py client that it needs, and its name.
+    _needs: tuple[type[R], str]
+
+    def __init__(
+        self,
+        redis: R,
+        prefix: str = "ql:",
+        engine: Engine = "auto",
+        *,
+        patience: float = PATIENCE,
+        library: Library | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        kind, name = self._needs
+        if not isinstance(redis, kind):
+            given = f"{type(redis).__module__}.{type(redis).__qualname__}"
+            raise BadArgument(f"{type(self).__name__} needs a {name}, not {given}")
+        #: The redis-py client as it was given; it is asked how to connect, no more.
+        self.redis: R = redis
+        #: What all keys begin with.
+        self.prefix = arguments.name("prefix", prefix)
+        #: Seconds in which a call is repeated while the server does not answer.
+        self.patience = arguments.number("patience", patience)
+        self.script = Script(prefix, engine, library or Library.default())
+        self._source = partial(own_pool, redis, timeout)
+        self._open(Limits(redis))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {address(self.redis)} {self.prefix}>"
+
+    @abstractmethod
+    def _open(self, limits: Limits) -> None:
+        """Make the pool, or the place for those of all event loops."""
+
+    @property
+    @abstractmethod
+    def pool(self) -> Pool | AsyncPool:
+        """The connections."""
+
+    @abstractmethod
+    def after(self, keys: Sequence[str], seconds: float, request: Request[T]) -> Any:
+        """Return a wait with a call behind it."""
+
+    def steps(self, request: Request[T]) -> Steps[T]:
+        """Make a call, or several, and return the result."""
+        if type(request) is not Call:
+            return (yield from self._steps_of_several(request))
+        pool = self.pool
+        connection = yield pool.take(self.patience)
+        try:
+            request_id = "" if request.kind == "read" else connection.next_request()
+            try:
+                reply = yield connection.exchange(
+                    self.script.request(request, request_id)
+                )
+            except FAILURES as error:
+                reply = yield from insist(
+                    *(error, connection, self.script, request, request_id),
+                    self.patience,
+                )
+        finally:
+            pool.give(connection)
+        decode = request.decode
+        result: T = reply if decode is None else decode(reply)
+        return result
+
+    def _steps_of_several(self, request: Request[T]) -> Steps[T]:
+        assert isinstance(request, Calls)
+        results: list[Any] = []
+        try:
+            for part in request.parts:
+                results.append((yield from self.steps(part)))
+        except QlessError as error:
+            error.done = sum(request.sizes[: len(results)])
+            raise
+        result: T = request.combine(results)
+        return result
+
+    def _blpop(
+        self, keys: Sequence[str], seconds: float
+    ) -> Steps[tuple[str, str] | None]:
+        seconds = block_seconds(seconds)
+        names = arguments.all_known("keys", keys, least=1)
+        try:
+            reply = yield from self._ask("BLPOP", *names, seconds, blocking=seconds)
+        except ConnectionLost:
+            return None
+        return (reply[0], reply[1]) if reply else None
+
+    def _ask(self, *words: str | float, blocking: float | None = None) -> Steps[Any]:
+        """Send a command of the server's own, once; return its reply."""
+        pool = self.pool
+        connection = yield pool.take(self.patience)
+        try:
+            return (yield connection.exchange(command(*words), blocking))
+        except FAILURES as error:
+            raise translated(error) from error
+        finally:
+            pool.give(connection)
+
+    def _server_info(self) -> Steps[ServerInfo]:
+        return read_info((yield from self._ask("INFO")))
+
+    def _libraries(self) -> Steps[list[str]]:
+        name = f"{LIBRARY_PREFIX}*"
+        reply = yield from self._ask("FUNCTION", "LIST", "LIBRARYNAME", name)
+        return sorted(
+            str(library[library.index("library_name") + 1]) for library in reply
+        )
+
+
+class Client(Namespace[Redis], Commands[Job, RecurringJob], Blocking):
     """The commands of one namespace on one server, for any number of threads.
 
     `redis` is a redis.Redis of redis-py 5 to 8, whatever its options: connections are
@@ -43,24 +155,15 @@ class Client(Namespace, Commands[Job, RecurringJob], Blocking):
     Safe to use after a fork.
     """
 
-    redis: Redis
+    _needs = (Redis, "redis.Redis")
 
-    def __init__(
-        self,
-        redis: Redis,
-        prefix: str = "ql:",
-        engine: Engine = "auto",
-        *,
-        patience: float = PATIENCE,
-        library: Library | None = None,
-        timeout: float | None = None,
-    ) -> None:
-        if not isinstance(redis, Redis):
-            raise BadArgument(f"Client needs a redis.Redis, not {kind_of(redis)}")
-        super().__init__(
-            redis, prefix, engine, patience=patience, library=library, timeout=timeout
-        )
-        self._lanes = Lanes(self._connect, self._most, self.patience)
+    def _open(self, limits: Limits) -> None:
+        self._pool = Pool(self._source, limits)
+
+    @property
+    def pool(self) -> Pool:
+        """The connections."""
+        return self._pool
 
     def __enter__(self) -> Client:
         return self
@@ -73,22 +176,7 @@ class Client(Namespace, Commands[Job, RecurringJob], Blocking):
 
         Repeats it for `patience` seconds if the server is lost or not ready.
         """
-        if type(request) is not Call:
-            return self._run_parts(request)
-        lanes = self._lanes
-        lane = lanes.take()
-        try:
-            request_id = "" if request.kind == "read" else lane.next_request()
-            try:
-                reply = lane.exchange(self.script.request(request, request_id))
-            except FAILURES as error:
-                steps = insist(error, self.script, request, request_id, self.patience)
-                reply = self._follow(lane, steps)
-        finally:
-            lanes.give(lane)
-        decode = request.decode
-        result: T = reply if decode is None else decode(reply)
-        return result
+        return drive(self.steps(request))
 
     def blpop(self, keys: Sequence[str], seconds: float) -> tuple[str, str] | None:
         """Wait for an element of these lists: which, and the element; None if none came.
@@ -96,18 +184,7 @@ class Client(Namespace, Commands[Job, RecurringJob], Blocking):
         For a worker without jobs, with what settle told it. A lost connection ends the
         wait: ask again. Waits longer than the connection's socket_timeout if need be.
         """
-        seconds = block_seconds(seconds)
-        lane = self._lanes.take()
-        try:
-            request = command(
-                "BLPOP", *arguments.all_known("keys", keys, least=1), seconds
-            )
-            reply = lane.exchange(request, blocking=seconds)
-        except FAILURES as error:
-            reply = _no_element(error)
-        finally:
-            self._lanes.give(lane)
-        return (reply[0], reply[1]) if reply else None
+        return drive(self._blpop(keys, seconds))
 
     def after(
         self, keys: Sequence[str], seconds: float, request: Request[T]
@@ -130,19 +207,19 @@ class Client(Namespace, Commands[Job, RecurringJob], Blocking):
         complete, failed, canceled (of workflows), or "" for what does not exist. After
         `seconds` (None: never) those that have not ended are missing.
         """
-        return follow(self, steps_to_end(kind, ids, seconds))
+        return drive(await_ended(self, kind, ids, seconds))
 
     def needs(self, jid: str) -> list[str]:
         """Return all jobs that a job was ever made to depend on, in order.
 
         Each is followed by those that it has spawned; complete ones are among them.
         """
-        return follow_needs(self, steps_to_needs(jid))
+        return drive(read_needs(self, jid))
 
     def events(self, *channels: str) -> Subscriber:
         """Return a subscriber to channels: "log" (all events), "w:<worker>", or an event
         of tracked jobs, such as "completed"."""
-        return Subscriber(self._connect, self.prefix, self._channels(channels))
+        return Subscriber(self._source(), self.prefix, channels or ("log",))
 
     def queue(self, name: str) -> Queue:
         """Return one queue."""
@@ -153,35 +230,22 @@ class Client(Namespace, Commands[Job, RecurringJob], Blocking):
 
         Raises NotPermitted if the server's user may not ask.
         """
-        return read_info(self._ask("INFO"))
+        return drive(self._server_info())
 
     def libraries(self) -> list[str]:
         """Return the names of this package's libraries of functions, of all versions.
 
         Raises NotPermitted if the server's user may not ask.
         """
-        reply = self._ask("FUNCTION", "LIST", "LIBRARYNAME", f"{LIBRARY_PREFIX}*")
-        return sorted(
-            str(library[library.index("library_name") + 1]) for library in reply
-        )
+        return drive(self._libraries())
 
     def remove_library(self, name: str) -> None:
         """Remove a library of functions; what still calls it loads it again."""
-        self._ask("FUNCTION", "DELETE", name)
-
-    def _ask(self, *words: str) -> Any:
-        """Send a command of the server's own, once; return its reply."""
-        lane = self._lanes.take()
-        try:
-            return lane.exchange(command(*words))
-        except FAILURES as error:
-            raise translated(error) from error
-        finally:
-            self._lanes.give(lane)
+        drive(self._ask("FUNCTION", "DELETE", name))
 
     def close(self) -> None:
         """Close the connections that are not in use."""
-        self._lanes.close()
+        self.pool.close()
 
     def _job(self, members: dict[str, Any]) -> Job:
         job: Job = Job.read(self, members)
@@ -191,67 +255,24 @@ class Client(Namespace, Commands[Job, RecurringJob], Blocking):
         recurring: RecurringJob = RecurringJob.read(self, members)
         return recurring
 
-    def _run_parts(self, request: Request[T]) -> T:
-        assert isinstance(request, Calls)
-        results: list[Any] = []
-        try:
-            for part in request.parts:
-                results.append(self.run(part))
-        except QlessError as error:
-            error.done = sum(request.sizes[: len(results)])
-            raise
-        result: T = request.combine(results)
-        return result
 
-    def _follow(self, lane: Lane, steps: Steps) -> Any:
-        """Do what the steps say until they end, and return their result."""
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    outcome = None
-                    if isinstance(step, bytes):
-                        outcome = lane.exchange(step)
-                    elif isinstance(step, HangUp):
-                        lane.hang_up()
-                    else:
-                        time.sleep(step)
-                except FAILURES as error:
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(outcome)
-        except StopIteration as end:
-            return end.value
-
-
-class AsyncClient(Namespace, Commands[AsyncJob, AsyncRecurringJob], Awaiting):
+class AsyncClient(
+    Namespace[AsyncRedis], Commands[AsyncJob, AsyncRecurringJob], Awaiting
+):
     """The commands of one namespace on one server, for asyncio.
 
     As Client, with a redis.asyncio.Redis. Each event loop has connections of its own.
     """
 
-    redis: AsyncRedis
+    _needs = (AsyncRedis, "redis.asyncio.Redis")
 
-    def __init__(
-        self,
-        redis: AsyncRedis,
-        prefix: str = "ql:",
-        engine: Engine = "auto",
-        *,
-        patience: float = PATIENCE,
-        library: Library | None = None,
-        timeout: float | None = None,
-    ) -> None:
-        if not isinstance(redis, AsyncRedis):
-            raise BadArgument(
-                f"AsyncClient needs a redis.asyncio.Redis, not {kind_of(redis)}"
-            )
-        super().__init__(
-            redis, prefix, engine, patience=patience, library=library, timeout=timeout
-        )
-        self._loops = LoopLanes(
-            lambda: AsyncLanes(self._connect, self._most, self.patience)
-        )
+    def _open(self, limits: Limits) -> None:
+        self._pools = LoopPools(lambda: AsyncPool(self._source, limits))
+
+    @property
+    def pool(self) -> AsyncPool:
+        """The connections in the running event loop."""
+        return self._pools.of_running_loop()
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -260,47 +281,14 @@ class AsyncClient(Namespace, Commands[AsyncJob, AsyncRecurringJob], Awaiting):
         await self.aclose()
 
     async def run(self, request: Request[T]) -> T:
-        """Make a call and return its result; raise a QlessError.
-
-        Repeats it for `patience` seconds if the server is lost or not ready.
-        """
-        if type(request) is not Call:
-            return await self._run_parts(request)
-        lanes = self._lanes()
-        lane = await lanes.take()
-        try:
-            request_id = "" if request.kind == "read" else lane.next_request()
-            try:
-                reply = await lane.exchange(self.script.request(request, request_id))
-            except FAILURES as error:
-                steps = insist(error, self.script, request, request_id, self.patience)
-                reply = await self._follow(lane, steps)
-        finally:
-            lanes.give(lane)
-        decode = request.decode
-        result: T = reply if decode is None else decode(reply)
-        return result
+        """Make a call and return its result; see Client.run."""
+        return await adrive(self.steps(request))
 
     async def blpop(
         self, keys: Sequence[str], seconds: float
     ) -> tuple[str, str] | None:
-        """Wait for an element of these lists: which, and the element; None if none came.
-
-        See Client.blpop.
-        """
-        seconds = block_seconds(seconds)
-        lanes = self._lanes()
-        lane = await lanes.take()
-        try:
-            request = command(
-                "BLPOP", *arguments.all_known("keys", keys, least=1), seconds
-            )
-            reply = await lane.exchange(request, blocking=seconds)
-        except FAILURES as error:
-            reply = _no_element(error)
-        finally:
-            lanes.give(lane)
-        return (reply[0], reply[1]) if reply else None
+        """Wait for an element of these lists; see Client.blpop."""
+        return await adrive(self._blpop(keys, seconds))
 
     def after(
         self, keys: Sequence[str], seconds: float, request: Request[T]
@@ -315,15 +303,15 @@ class AsyncClient(Namespace, Commands[AsyncJob, AsyncRecurringJob], Awaiting):
         kind: Kind = "job",
     ) -> dict[str, str]:
         """Wait until all of these jobs (or workflows) have ended; see Client."""
-        return await afollow(self, steps_to_end(kind, ids, seconds))
+        return await adrive(await_ended(self, kind, ids, seconds))
 
     async def needs(self, jid: str) -> list[str]:
         """Return all jobs that a job was ever made to depend on; see Client.needs."""
-        return await afollow_needs(self, steps_to_needs(jid))
+        return await adrive(read_needs(self, jid))
 
     def events(self, *channels: str) -> AsyncSubscriber:
         """Return a subscriber to channels; see Client.events."""
-        return AsyncSubscriber(self._connect, self.prefix, self._channels(channels))
+        return AsyncSubscriber(self._source(), self.prefix, channels or ("log",))
 
     def queue(self, name: str) -> AsyncQueue:
         """Return one queue."""
@@ -331,18 +319,11 @@ class AsyncClient(Namespace, Commands[AsyncJob, AsyncRecurringJob], Awaiting):
 
     async def server_info(self) -> ServerInfo:
         """Return what the server says of itself (INFO); see Client.server_info."""
-        lanes = self._lanes()
-        lane = await lanes.take()
-        try:
-            return read_info(await lane.exchange(command("INFO")))
-        except FAILURES as error:
-            raise translated(error) from error
-        finally:
-            lanes.give(lane)
+        return await adrive(self._server_info())
 
     async def aclose(self) -> None:
         """Close this event loop's connections that are not in use."""
-        await self._lanes().close()
+        await self.pool.close()
 
     def _job(self, members: dict[str, Any]) -> AsyncJob:
         job: AsyncJob = AsyncJob.read(self, members)
@@ -351,46 +332,3 @@ class AsyncClient(Namespace, Commands[AsyncJob, AsyncRecurringJob], Awaiting):
     def _recurring(self, members: dict[str, Any]) -> AsyncRecurringJob:
         recurring: AsyncRecurringJob = AsyncRecurringJob.read(self, members)
         return recurring
-
-    def _lanes(self) -> AsyncLanes:
-        return self._loops.of_running_loop()
-
-    async def _run_parts(self, request: Request[T]) -> T:
-        assert isinstance(request, Calls)
-        results: list[Any] = []
-        try:
-            for part in request.parts:
-                results.append(await self.run(part))
-        except QlessError as error:
-            error.done = sum(request.sizes[: len(results)])
-            raise
-        result: T = request.combine(results)
-        return result
-
-    async def _follow(self, lane: AsyncLane, steps: Steps) -> Any:
-        """Do what the steps say until they end, and return their result."""
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    outcome = None
-                    if isinstance(step, bytes):
-                        outcome = await lane.exchange(step)
-                    elif isinstance(step, HangUp):
-                        await lane.hang_up()
-                    else:
-                        await asyncio.sleep(step)
-                except FAILURES as error:
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(outcome)
-        except StopIteration as end:
-            return end.value
-
-
-def _no_element(error: BaseException) -> list[str]:
-    """Take a lost connection for an empty list; raise what the server refuses."""
-    failure = translated(error)
-    if isinstance(failure, ConnectionLost):
-        return []
-    raise failure from error

@@ -13,16 +13,19 @@ import json
 import math
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import redis.asyncio.client
+import redis.client
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from .arguments import all_known
+from .calls import Steps, adrive, drive
 from .exceptions import ConnectionLost
 from .retry import FAILURES, TABLE, Remedy, code_of, pauses, translated
-from .wire import command
 
 #: Channels that carry bare jids of tracked jobs.
 TRACKED = (
@@ -32,8 +35,6 @@ TRACKED = (
 
 #: Seconds of silence after which the subscriber asks whether the server is there.
 SILENCE = 10.0
-
-PING = command("PING")
 
 RECONNECTED = "reconnected"
 
@@ -52,64 +53,124 @@ class Event:
     details: dict[str, Any] = field(default_factory=dict)
 
 
-class _Conversation:
-    """What both subscribers say, understand and remember of one subscription."""
+class _Subscription(ABC):
+    """What both subscribers do: a PubSub of redis-py, and what is known of it.
 
-    def __init__(self, prefix: str, channels: Sequence[str]) -> None:
+    The PubSub connects and subscribes again by itself when it is used after a loss.
+    """
+
+    def __init__(self, pubsub: Any, prefix: str, channels: Sequence[str]) -> None:
+        self._pubsub = pubsub
         self._prefix = prefix
-        self._channels = all_known("channels", channels, least=1)
+        self._channels = [
+            prefix + name for name in all_known("channels", channels, least=1)
+        ]
+        self._waits = pauses()
+        self._retry_at = 0.0
         self._again = False
-        self.subscribe = command(
-            "SUBSCRIBE", *[prefix + channel for channel in self._channels]
-        )
-        self.unsubscribe = command("UNSUBSCRIBE")
-        self.begin()
+        # Whether a step was broken off, after which nobody knows what was read.
+        self._broken = False
+        self._begin()
 
-    def begin(self) -> None:
-        """Note that a new connection is being made."""
-        self.connected = False
+    @property
+    @abstractmethod
+    def _is_closed(self) -> bool: ...
+
+    @abstractmethod
+    def _pause(self, seconds: float) -> Any: ...
+
+    @abstractmethod
+    def _disconnect(self) -> Any: ...
+
+    @property
+    def _subscribed(self) -> bool:
+        """Whether the server has confirmed all channels on this connection."""
+        return self._confirmed == len(self._channels)
+
+    @property
+    def _silent_at(self) -> float:
+        """When the silence will have lasted so long that something has to be done."""
+        return self._heard + (2 if self._asked else 1) * SILENCE
+
+    def _begin(self) -> None:
+        """Note that the next message comes over a new connection."""
         self._confirmed = 0
         self._heard = time.monotonic()
         self._asked = False
 
-    @property
-    def subscribed(self) -> bool:
-        """Whether the server has confirmed all channels on this connection."""
-        return self.connected and self._confirmed == len(self._channels)
+    def _open(self, timeout: float) -> Steps[None]:
+        deadline = time.monotonic() + timeout
+        while not self._subscribed:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise ConnectionLost(f"No subscription within {timeout:g} s")
+            yield from self._step(left)
 
-    @property
-    def due(self) -> float:
-        """When the silence will have lasted so long that something has to be done."""
-        return self._heard + (2 if self._asked else 1) * SILENCE
+    def _next(self, timeout: float | None) -> Steps[Event | None]:
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        while not self._is_closed:
+            left = deadline - time.monotonic()
+            event = yield from self._step(max(0.0, left))
+            if event is not None or left <= 0:
+                return event
+        return None
 
-    def patience(self, seconds: float) -> float:
-        """Return how long to wait for a message when the caller would wait so long."""
-        return max(0.0, min(seconds, self.due - time.monotonic()))
+    def _step(self, seconds: float) -> Steps[Event | None]:
+        """Do one thing towards the next event, in at most so many seconds."""
+        event = None
+        try:
+            if self._broken:
+                yield self._hang_up()
+            self._broken = True
+            if self._pubsub.channels:
+                # A limit of zero would not even look at what has arrived.
+                wait = min(seconds, self._silent_at - time.monotonic())
+                message = yield self._pubsub.get_message(timeout=max(0.01, wait))
+                event = self._read(message)
+                yield from self._mind_silence()
+            else:
+                yield self._pubsub.subscribe(*self._channels)
+            self._broken = False
+        except FAILURES as error:
+            if not self._is_closed:
+                yield self._hang_up()
+                if _is_lasting(error):
+                    raise translated(error) from error
+                yield self._pause(min(seconds, next(self._waits)))
+        if self._is_closed:
+            yield self._hang_up()
+        return event
 
-    def silence(self) -> bytes | None:
-        """Return what to send because no message came; raise if that was done before."""
+    def _mind_silence(self) -> Steps[None]:
+        """Ask whether the server is there when it is silent; raise if it stays silent."""
         silent = time.monotonic() - self._heard
         if self._asked:
             if silent >= 2 * SILENCE:
                 raise RedisTimeoutError(f"silence for {silent:.0f} s")
         elif silent >= SILENCE:
             self._asked = True
-            return PING
-        return None
+            yield self._pubsub.ping()
 
-    def read(self, reply: Any) -> Event | None:
+    def _hang_up(self) -> Any:
+        self._begin()
+        self._broken = False
+        return self._disconnect() if self._pubsub.connection else self._pause(0)
+
+    def _read(self, message: dict[str, Any] | None) -> Event | None:
         """Return the event that a message of the server is, if it is one."""
+        if message is None:
+            return None
         self._heard = time.monotonic()
         self._asked = False
-        kind = reply[0]
-        if kind == "subscribe":
+        if message["type"] == "subscribe":
             self._confirmed += 1
-            if self.subscribed:
+            if self._subscribed:
+                self._waits = pauses()
                 again, self._again = self._again, True
                 return Event(RECONNECTED) if again else None
-        if kind != "message":
+        if message["type"] != "message":
             return None
-        channel, text = reply[1].removeprefix(self._prefix), reply[2]
+        channel, text = message["channel"].removeprefix(self._prefix), message["data"]
         if channel in TRACKED:
             return Event(channel, channel, text, {"jid": text})
         try:
@@ -122,26 +183,22 @@ class _Conversation:
         return Event(str(details.get("event")), channel, jid, details)
 
 
-def _lasting(error: BaseException) -> bool:
-    """Whether an error would be the same on the next connection."""
+def _is_lasting(error: BaseException) -> bool:
+    """Return whether an error would be the same on the next connection."""
     remedy, _ = TABLE.get(code_of(error), TABLE["ERR"])
     return remedy in (Remedy.NONE, Remedy.RELOAD)
 
 
-class Subscriber:
+class Subscriber(_Subscription):
     """Receives events in one thread; another thread may close it.
 
     Iterating yields events until it is closed. Raises NotPermitted or NotAuthenticated
     if the server refuses; a lost connection is made again, for as long as it takes.
+    `pool` is a pool of redis-py.
     """
 
-    def __init__(
-        self, connect: Callable[[], Any], prefix: str, channels: Sequence[str]
-    ) -> None:
-        self._talk = _Conversation(prefix, channels)
-        self._connection = connect()
-        self._waits = pauses()
-        self._retry_at = 0.0
+    def __init__(self, pool: Any, prefix: str, channels: Sequence[str]) -> None:
+        super().__init__(redis.client.PubSub(pool), prefix, channels)
         self._closed = threading.Event()
         self._reading = threading.Lock()
 
@@ -163,35 +220,26 @@ class Subscriber:
 
         Raises ConnectionLost if the server has not confirmed it in `timeout` seconds.
         """
-        deadline = time.monotonic() + timeout
-        while not self._talk.subscribed:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise ConnectionLost(f"No subscription within {timeout:g} s")
-            self._step(left)
+        with self._reading:
+            drive(self._open(timeout))
 
     def next(self, timeout: float | None = None) -> Event | None:
         """Wait for the next event; return None if none came in `timeout` seconds."""
-        deadline = math.inf if timeout is None else time.monotonic() + timeout
-        while not self._closed.is_set():
-            left = deadline - time.monotonic()
-            event = self._step(max(0.0, left))
-            if event is not None or left <= 0:
-                return event
-        return None
+        with self._reading:
+            return drive(self._next(timeout))
 
     # For a loop that watches several things and must not be held up by one of them.
 
     def fileno(self) -> int | None:
         """Return what to watch for reading; None while there is no connection."""
-        sock = self._connection._sock if self._talk.connected else None
+        sock = getattr(self._pubsub.connection, "_sock", None)
         number: int = sock.fileno() if sock else -1
         return number if number >= 0 else None
 
     @property
     def due(self) -> float:
         """When to call `look` though there is nothing to read (monotonic seconds)."""
-        return self._talk.due if self._talk.connected else self._retry_at
+        return self._retry_at if self.fileno() is None else self._silent_at
 
     def look(self) -> list[Event]:
         """Return the events that are there; wait for none.
@@ -202,23 +250,19 @@ class Subscriber:
         events: list[Event] = []
         with self._reading:
             try:
-                if not self._talk.connected:
-                    if time.monotonic() < self._retry_at:
-                        return events
-                    self._subscribe()
-                while self._connection.can_read(timeout=0):
-                    event = self._talk.read(self._connection.read_response())
+                if self.fileno() is None and time.monotonic() < self._retry_at:
+                    return events
+                if not self._pubsub.channels:
+                    self._pubsub.subscribe(*self._channels)
+                while message := self._pubsub.get_message(timeout=0):
+                    event = self._read(message)
                     if event is not None:
                         events.append(event)
-                    if self._talk.subscribed:
-                        self._waits = pauses()
-                request = self._talk.silence()
-                if request:
-                    self._connection.send_packed_command((request,))
+                drive(self._mind_silence())
             except FAILURES as error:
                 self._hang_up()
                 self._retry_at = time.monotonic() + next(self._waits)
-                if _lasting(error):
+                if _is_lasting(error):
                     raise translated(error) from error
         return events
 
@@ -231,58 +275,24 @@ class Subscriber:
         else:
             # The other thread waits for a message: the answer to this is one.
             with contextlib.suppress(*FAILURES):
-                self._connection.send_packed_command((self._talk.unsubscribe,))
+                self._pubsub.unsubscribe()
 
-    def _step(self, seconds: float) -> Event | None:
-        """Do one thing towards the next event, in at most so many seconds."""
-        with self._reading:
-            try:
-                if self._talk.connected:
-                    return self._receive(seconds)
-                self._subscribe()
-            except FAILURES as error:
-                self._hang_up()
-                if _lasting(error):
-                    raise translated(error) from error
-                self._closed.wait(min(seconds, next(self._waits)))
-            except BaseException:
-                self._hang_up()
-                raise
-            finally:
-                if self._closed.is_set():
-                    self._hang_up()
-        return None
+    @property
+    def _is_closed(self) -> bool:
+        return self._closed.is_set()
 
-    def _subscribe(self) -> None:
-        self._connection.connect()
-        self._connection.send_packed_command((self._talk.subscribe,))
-        self._talk.connected = True
+    def _pause(self, seconds: float) -> None:
+        self._closed.wait(seconds)
 
-    def _receive(self, seconds: float) -> Event | None:
-        if self._connection.can_read(timeout=self._talk.patience(seconds)):
-            event = self._talk.read(self._connection.read_response())
-            if self._talk.subscribed:
-                self._waits = pauses()
-            return event
-        request = self._talk.silence()
-        if request:
-            self._connection.send_packed_command((request,))
-        return None
-
-    def _hang_up(self) -> None:
-        self._talk.begin()
-        self._connection.disconnect()
+    def _disconnect(self) -> None:
+        self._pubsub.connection.disconnect()
 
 
-class AsyncSubscriber:
+class AsyncSubscriber(_Subscription):
     """Receives events in one task; another task may close it. See Subscriber."""
 
-    def __init__(
-        self, connect: Callable[[], Any], prefix: str, channels: Sequence[str]
-    ) -> None:
-        self._talk = _Conversation(prefix, channels)
-        self._connection = connect()
-        self._waits = pauses()
+    def __init__(self, pool: Any, prefix: str, channels: Sequence[str]) -> None:
+        super().__init__(redis.asyncio.client.PubSub(pool), prefix, channels)
         self._closed = False
 
     async def __aenter__(self) -> AsyncSubscriber:
@@ -299,68 +309,24 @@ class AsyncSubscriber:
                 yield event
 
     async def open(self, timeout: float = 10.0) -> None:
-        """Subscribe now; what happens after the return will be received.
-
-        Raises ConnectionLost if the server has not confirmed it in `timeout` seconds.
-        """
-        deadline = time.monotonic() + timeout
-        while not self._talk.subscribed:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise ConnectionLost(f"No subscription within {timeout:g} s")
-            await self._step(left)
+        """Subscribe now; see Subscriber.open."""
+        await adrive(self._open(timeout))
 
     async def next(self, timeout: float | None = None) -> Event | None:
         """Wait for the next event; return None if none came in `timeout` seconds."""
-        deadline = math.inf if timeout is None else time.monotonic() + timeout
-        while not self._closed:
-            left = deadline - time.monotonic()
-            event = await self._step(max(0.0, left))
-            if event is not None or left <= 0:
-                return event
-        return None
+        return await adrive(self._next(timeout))
 
     async def close(self) -> None:
         """End the subscription; a `next` under way in another task returns None."""
         self._closed = True
         await self._hang_up()
 
-    async def _step(self, seconds: float) -> Event | None:
-        """Do one thing towards the next event, in at most so many seconds."""
-        try:
-            if self._talk.connected:
-                return await self._receive(seconds)
-            await self._subscribe()
-        except FAILURES as error:
-            await self._hang_up()
-            if not self._closed:
-                if _lasting(error):
-                    raise translated(error) from error
-                await asyncio.sleep(min(seconds, next(self._waits)))
-        except BaseException:
-            await self._hang_up()
-            raise
-        return None
+    @property
+    def _is_closed(self) -> bool:
+        return self._closed
 
-    async def _subscribe(self) -> None:
-        await self._connection.connect()
-        await self._connection.send_packed_command((self._talk.subscribe,))
-        self._talk.connected = True
+    async def _pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
-    async def _receive(self, seconds: float) -> Event | None:
-        # A limit of zero would not even look at what has arrived.
-        limit = max(0.01, self._talk.patience(seconds))
-        reply = await self._connection.read_response(timeout=limit)
-        if reply is not None:
-            event = self._talk.read(reply)
-            if self._talk.subscribed:
-                self._waits = pauses()
-            return event
-        request = self._talk.silence()
-        if request:
-            await self._connection.send_packed_command((request,))
-        return None
-
-    async def _hang_up(self) -> None:
-        self._talk.begin()
-        await self._connection.disconnect(nowait=True)
+    async def _disconnect(self) -> None:
+        await self._pubsub.connection.disconnect(nowait=True)

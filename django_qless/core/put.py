@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from . import arguments, wire
+from . import arguments, protocol
+from .calls import Call
 from .exceptions import BadArgument
-from .put_options import rare_options
-from .wire import Argument, Packed, pack
+from .protocol import Argument, Packed, pack
 
 # The longest jid and data whose bytes need not be counted.
 _SHORT_JID = arguments.NAME_BYTES // 4
@@ -117,7 +117,7 @@ def batches(items: Iterable[Put]) -> Iterator[tuple[int, Packed]]:
 
     The order is kept. Raises BadArgument, which names the item, for the first bad one.
     """
-    return wire.batches_of(_whole(_packed(items)), arguments.MOST_ITEMS)
+    return protocol.batches_of(_whole(_packed(items)), arguments.MOST_ITEMS)
 
 
 def _whole(
@@ -185,3 +185,112 @@ def _tail(item: Put) -> Packed:
     pairs = options(item)
     delay = arguments.number("delay", item.delay)
     return pack((delay, len(pairs) // 2, *pairs))
+
+
+POLICIES = ("", "block", "cancel", "run")
+UNTIL = ("start", "end")
+CONFLICTS = ("keep", "replace", "refuse", "take")
+
+
+def rare_options(item: Put) -> list[Argument]:
+    """Return the options of a Put from `on_failure` on, as names and values."""
+    pairs: list[Argument] = []
+    if item.on_failure != "":
+        pairs += "on_failure", _one_of("on_failure", item.on_failure, POLICIES)
+    if item.unique is not None:
+        pairs += _unique(item)
+    elif item.debounce is not None or item.debounce_max is not None:
+        raise BadArgument("debounce needs unique: the key of what is put again")
+    if item.expires is not None:
+        pairs += "expires", arguments.number("expires", item.expires)
+    if item.at is not None:
+        pairs += "at", arguments.number("at", item.at)
+        if item.delay or item.debounce is not None:
+            raise BadArgument("at says when the job is due: no delay, no debounce then")
+    if item.expires_at is not None:
+        pairs += "expires_at", arguments.number("expires_at", item.expires_at)
+        if item.expires is not None:
+            raise BadArgument("expires and expires_at exclude each other")
+    if item.workflow is not None:
+        pairs += "workflow", arguments.name("workflow", item.workflow)
+    if item.spare:
+        pairs += "spare", "1"
+    return pairs
+
+
+def _unique(item: Put) -> list[Argument]:
+    pairs: list[Argument] = ["unique", arguments.name("unique", item.unique)]
+    if item.unique_until != "end":
+        pairs += "unique_until", _until(item.unique_until)
+    if item.conflict != "keep":
+        pairs += "conflict", _one_of("conflict", item.conflict, CONFLICTS)
+    if item.debounce is not None:
+        pairs += "debounce", _seconds("debounce", item.debounce)
+        if item.delay:
+            raise BadArgument(
+                f"debounce says when the job is due: a delay of {item.delay} s cannot "
+                "be given with it"
+            )
+    if item.debounce_max is not None:
+        if item.debounce is None:
+            raise BadArgument("debounce_max needs debounce, which it limits")
+        pairs += "debounce_max", _seconds("debounce_max", item.debounce_max)
+    return pairs
+
+
+def _until(value: object) -> Argument:
+    if isinstance(value, str):
+        return _one_of("unique_until", value, UNTIL)
+    seconds = arguments.number("unique_until", value)
+    if seconds <= 0:
+        raise BadArgument(
+            f"unique_until must be start, end or seconds above 0, not {seconds}"
+        )
+    return seconds
+
+
+def _seconds(label: str, value: object) -> int | float:
+    seconds = arguments.number(label, value)
+    if seconds < 0:
+        raise BadArgument(f"{label} must not be below 0, as {seconds} is")
+    return seconds
+
+
+def _one_of(label: str, value: object, known: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in known:
+        names = ", ".join(name for name in known if name)
+        raise BadArgument(
+            f"{label} must be one of {names}, not {arguments.shown(value)}"
+        )
+    return value
+
+
+class PreparedPut:
+    """Puts jobs that differ in their id and data only.
+
+    `shape` says everything else; its jid and data are not looked at. Saves a third of
+    the client's time for a put.
+    """
+
+    __slots__ = ("_klass", "_queue", "_tail")
+
+    def __init__(self, shape: Put) -> None:
+        self._queue = pack((arguments.queue(shape.queue),))
+        self._klass = pack((arguments.name("klass", shape.klass),))
+        self._tail: Packed = pack(
+            (
+                arguments.number("delay", shape.delay),
+                *options(shape),
+            )
+        )
+
+    def call(
+        self, worker: str, jid: str, data: str, *more: Argument
+    ) -> Call[str | None]:
+        """Return the call that puts one job.
+
+        `more` are names and values of options that the shape leaves out. They, `jid` and
+        `data` are checked by the core.
+        """
+        args = (worker, self._queue, jid, self._klass, data, self._tail, *more)
+        return Call("put", args, "write")

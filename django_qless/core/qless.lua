@@ -1,36 +1,46 @@
 -- Generated from lua/ by lua/build.py: change it there.
 local function build()
 -- head.lua
--- The namespace table, the state of the present call, and THE KEY GLOSSARY.
+-- How modules come about, the state of the present call, and THE KEY GLOSSARY.
 --
 -- A job queue whose every change of state is one atomic call of this script. Called
 -- without KEYS it speaks the wire protocol of qless-core; called with KEYS it has the
 -- server's clock, fencing tokens, repeatable requests and batches.
-local Qless = {}
 
--- What every module needs to know of the call that is being served; reset by main.lua.
+-- A module is a table that is filled when something of it is first wanted: lua/build.py makes a function of each
+-- file, which does that, under the file's name in camel case. So a script pays only for what its call runs, and
+-- the order of the files means nothing.
+local builders, module_names = {}, {}
+
+local UNBUILT = {
+  __index = function(module, what)
+    setmetatable(module, nil)
+    builders[module_names[module]]()
+    return module[what]
+  end,
+}
+
+local modules = setmetatable({}, {
+  __index = function(modules, name)
+    local module = setmetatable({}, UNBUILT)
+    modules[name], module_names[module] = module, name
+    return module
+  end,
+})
+
+local call = redis.call
+
+-- All that is known of the call that is being served; Serve begins it empty, so that nothing is left of the
+-- call before. Modules keep what they have to remember until the end of the call in fields of their own.
 --   prefix   of every key ('ql:' without KEYS)
 --   now      seconds since the epoch, the only clock there is
 --   keyed    the call came with KEYS
 --   live     the namespace has seen a call with KEYS, so tokens and wake-ups are kept
 --   reading  the call must not write
---   touched  something was remembered by modules of which most calls need nothing
-local scope = { prefix = 'ql:', now = 0, keyed = false, live = false, reading = false, touched = false }
-Qless.scope = scope
-
--- The number in meta says what a build must understand to work on what is stored. This build reads the
--- formats from `oldest` to `newest` and continues them; `newest` is the one that it writes. A namespace
--- without a number has format 1.
--- Raise `newest` when a build that reads only the number before would lose jobs, or break, on what this one
--- stores: a field that means something else, a key of another type or name. Fields and keys that it
--- does not know, and need not know, are no reason. From then on its workers are refused as soon as one new
--- worker writes. Raise `oldest` when the code that reads the old forms is taken out.
-Qless.format = { oldest = 1, newest = 1 }
+--   library  the name of the library that was called; nil for a script
+local scope = {}
 
 local key = {}
-Qless.key = key
-
-local byte = string.byte
 
 local function fixed(name)
   key[name] = function()
@@ -60,10 +70,11 @@ for _, name in ipairs({
 end
 
 -- Ours: they exist only where calls with KEYS are made.
--- meta            hash   clock (the last time given out), token (the last one drawn), format (of what is
---                        stored), skews (how often the clock was set back), mended (after how many of
---                        them schedules were), shifts (what they have left to set back, JSON) and leap
---                        (from when to when the clock went ahead by much last, or nobody called)
+-- meta            hash   clock (the last time given out), token (the last one drawn), server:<build> (on
+--                        which that build drew last), format (of what is stored), skews (how often the
+--                        clock was set back), mended (after how many of them schedules were), shifts (what
+--                        they have left to set back, JSON) and leap (from when to when the clock went ahead
+--                        by much last, or nobody called)
 -- releasing       zset   completed jid with dependents still to be released -> when
 -- cascading       zset   failed or canceled jid with dependents still to be told -> when
 -- idle            zset   client and host, waiting for queues not seen yet -> a second after its next look
@@ -112,15 +123,15 @@ function key.place(queue, place)
 end
 
 -- What the keys of a job's lists have behind those of records.
-local LISTS = { '-history', '-dependencies', '-dependents' }
-local LAST = { [byte('y')] = true, [byte('s')] = true }
+local LIST_ENDINGS = { '-history', '-dependencies', '-dependents' }
+local LAST_BYTES = { [string.byte('y')] = true, [string.byte('s')] = true }
 
 -- The end of a jid that no job may have, because its record would be a list of another job; or nil.
 function key.list_ending(jid)
-  if not LAST[byte(jid, -1)] then
+  if not LAST_BYTES[string.byte(jid, -1)] then
     return nil -- like nearly all, and quickly seen
   end
-  for _, ending in ipairs(LISTS) do
+  for _, ending in ipairs(LIST_ENDINGS) do
     if string.sub(jid, -#ending) == ending then
       return ending
     end
@@ -136,7 +147,7 @@ end
 -- (What would name a list of another job gets a key that never exists, so that nobody takes the list
 -- for a record: there is no such job.)
 function key.job(jid)
-  if LAST[byte(jid, -1)] and key.list_ending(jid) then
+  if LAST_BYTES[string.byte(jid, -1)] and key.list_ending(jid) then
     return scope.prefix .. '!' .. jid
   end
   return scope.prefix .. 'j:' .. jid
@@ -188,7 +199,7 @@ end
 --                               kind stats: retries (locks that were seen to be lost), failures,
 --                               failed, and ours: retried (attempts that failed and run again)
 function key.stat(kind, day, queue)
-  return scope.prefix .. 's:' .. kind .. ':' .. Qless.Texts.whole(day) .. ':' .. queue
+  return scope.prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 
 -- Ours again.
@@ -246,7 +257,7 @@ end
 -- m:<queue>:<hour>:<kind>  hash  minute of the hour -> jobs put, started, completed or failed;
 --                                 without a queue (''), of the whole namespace, but for put
 function key.minutes(queue, hour, kind)
-  return scope.prefix .. 'm:' .. queue .. ':' .. Qless.Texts.whole(hour) .. ':' .. kind
+  return scope.prefix .. 'm:' .. queue .. ':' .. string.format('%.0f', hour) .. ':' .. kind
 end
 
 -- idle:<queue>          zset   client and host, waiting for a job of this queue -> a second after its
@@ -301,218 +312,93 @@ function key.staged_instead(id)
   return scope.prefix .. 'staged:' .. id .. ':instead'
 end
 
--- texts.lua
-do
--- Texts that are made once: of the present time, and of names that come again and again.
--- (Printing a number costs as much as a small Redis command, and so does looking at a text.)
-local scope = Qless.scope
-
-local Texts = {}
-Qless.Texts = Texts
-
-local format, floor = string.format, math.floor
-
-local KEPT = 500 -- texts of one kind
-
--- Remembers from call to call what `make` makes of a name; of what else it depends on, nothing.
-function Texts.remembered(make)
-  local made, count = {}, 0
-  return function(name)
-    local text = made[name]
-    if text == nil then
-      if count == KEPT then
-        made, count = {}, 0
-      end
-      text = make(name)
-      made[name], count = text, count + 1
-    end
-    return text
-  end
-end
-
--- A whole number: much cheaper than with a fraction.
-function Texts.whole(number)
-  if number > -2 ^ 53 and number < 2 ^ 53 then
-    return format('%d', number)
-  end
-  return format('%.0f', number)
-end
-
--- The present time: its whole seconds and their fraction as the server told them, if it did.
-local second, fraction, now, time, thousandth
-
--- A new call: the time is scope.now, in the server's words `seconds` and `rest` ('.123456').
-function Texts.begin(seconds, rest)
-  second, fraction, now, time, thousandth = seconds, rest, nil, nil, nil
-end
-
--- The present time, at least as exact as redis.call would print it.
-function Texts.now()
-  if not now then
-    now = fraction and second .. fraction or format('%.17g', scope.now)
-  end
-  return now
-end
-
--- The same as job records keep it.
-function Texts.time()
-  if not time then
-    time = fraction and Texts.now() .. '00000000000000' or format('%.20f', scope.now)
-  end
-  return time
-end
-
-function Texts.second()
-  if not second then
-    second = Texts.whole(floor(scope.now))
-  end
-  return second
-end
-
--- A time cut to thousandths of a second. (What is lost in a product is less than what is added.)
-function Texts.thousandths(seconds)
-  if seconds == floor(seconds) then
-    return Texts.whole(seconds)
-  end
-  return format('%.3f', floor(seconds * 1000 + 0.001) / 1000)
-end
-
--- The present time in thousandths of a second.
-function Texts.thousandth()
-  if not thousandth then
-    thousandth = fraction and second .. string.sub(fraction, 1, 4) or Texts.thousandths(scope.now)
-  end
-  return thousandth
-end
-
--- The time so many seconds from now.
-function Texts.later(seconds)
-  if fraction and seconds == floor(seconds) then
-    return Texts.whole(floor(scope.now) + seconds) .. fraction
-  end
-  return format('%.17g', scope.now + seconds)
-end
-end
-
+function builders.Absence()
+local Absence = modules.Absence
 -- absence.lua
-do
 -- What mostly is not there, asked for once: one question for many keys.
-local Absence = {}
-Qless.Absence = Absence
-
-local call = redis.call
-
-local MOST = 200 -- keys remembered
-
--- key -> the call that saw that it did not exist
-local seen, count, present = {}, 0, 0
-
-function Absence.reset()
-  present = present + 1
-  if count > MOST then
-    seen, count = {}, 0
-  end
-end
 
 -- Asks for keys. If none exists, is_absent says so of each. -> whether none exists
 function Absence.look_for(names)
   if call('EXISTS', unpack(names)) > 0 then
     return false
   end
-  count = count + #names
+  local absent = scope.absent or {}
   for n = 1, #names do
-    seen[names[n]] = present
+    absent[names[n]] = true
   end
+  scope.absent = absent
   return true
 end
 
 -- The call has made the key, or is about to.
 function Absence.forget(name)
-  seen[name] = nil
+  if scope.absent then
+    scope.absent[name] = nil
+  end
 end
 
 -- Is the key known not to exist? (What makes one has to say so: forget.)
 function Absence.is_absent(name)
-  return seen[name] == present
+  return scope.absent and scope.absent[name] or false
 end
 end
 
--- errors.lua
-do
--- How a call is refused: a plain Lua error without KEYS, a reply 'CODE text' with them.
-local scope = Qless.scope
+function builders.Api()
+local Api = modules.Api
+-- api.lua
+-- The commands of qless-core's protocol, by name: which function of which module answers.
 
-local Errors = {}
-Qless.Errors = Errors
+-- Those that only read. (Without KEYS some of them move what is due; with KEYS none writes.)
+Api.reads = {
+  peek = 'Queue.peek',
+  get = 'Job.get',
+  multiget = 'Job.multiget',
+  failed = 'Failures.show',
+  jobs = 'Queue.jobs',
+  queues = 'Queue.show',
+  stats = 'Stats.show',
+  workers = 'Worker.show',
+  length = 'Queue.length',
+  ['config.get'] = 'Config.show',
+  ['recur.get'] = 'Recurring.get',
+}
 
-local MOST = 200
-
--- At most so many bytes of a text. No character is cut in two: who reads it as UTF-8 would fail.
-function Errors.cut(text, most)
-  local last = most
-  while last > most - 3 and string.find(text, '^[\128-\191]', last + 1) do
-    last = last - 1
-  end
-  return string.sub(text, 1, last)
+-- Some words of tag and of track only read: see Serve.
+Api.writes = {
+  put = 'Put.put',
+  requeue = 'Put.requeue',
+  pop = 'Pop.pop',
+  complete = 'Outcome.complete',
+  fail = 'Outcome.fail',
+  retry = 'Outcome.retry',
+  heartbeat = 'Lock.heartbeat',
+  cancel = 'Job.cancel',
+  timeout = 'Job.timeout',
+  depends = 'Links.depends',
+  priority = 'Job.priority',
+  tag = 'Tags.command',
+  track = 'Job.track',
+  unfail = 'Revive.unfail',
+  ['worker.deregister'] = 'Worker.deregister',
+  pause = 'Pausing.pause',
+  unpause = 'Pausing.unpause',
+  ['queue.forget'] = 'Queue.forget',
+  log = 'History.log',
+  ['config.set'] = 'Config.set',
+  ['config.unset'] = 'Config.unset',
+  recur = 'Recurring.recur',
+  ['recur.update'] = 'Recurring.update',
+  ['recur.tag'] = 'Recurring.tag',
+  ['recur.untag'] = 'Recurring.untag',
+  unrecur = 'Recurring.unrecur',
+}
 end
 
--- Names in messages are cut, so that a hostile jid cannot fill a log.
-function Errors.name(value)
-  value = tostring(value)
-  if #value > MOST then
-    return Errors.cut(value, MOST) .. '…'
-  end
-  return value
-end
-
--- Text begins with a word character: old clients look for that.
-function Errors.raise(code, text)
-  if scope.keyed then
-    error({ code = code, text = text })
-  end
-  error(text, 2)
-end
-
-function Errors.argument(command, text)
-  Errors.raise('BADARG', command .. '(): ' .. text)
-end
-
-function Errors.no_job(command, jid)
-  Errors.raise('NOJOB', command .. '(): Job ' .. Errors.name(jid) .. ' does not exist')
-end
-end
-
--- json.lua
-do
--- JSON texts that are shown as they came: decoding and encoding would change [] and long numbers.
-local Json = {}
-Qless.Json = Json
-
--- An object's text with members added whose values are JSON texts already: name, text, …
-function Json.with(object, ...)
-  local parts, more = { string.sub(object, 1, -2) }, { ... }
-  for n = 1, #more, 2 do
-    parts[#parts + 1] = ',"' .. more[n] .. '":' .. more[n + 1]
-  end
-  return table.concat(parts) .. '}'
-end
-
--- A list of texts.
-function Json.list(texts)
-  if #texts == 0 then
-    return '{}' -- as cjson writes it, and as old clients expect it
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-end
-end
-
+function builders.Arguments()
+local Arguments = modules.Arguments
+local Errors = modules.Errors
 -- arguments.lua
-do
 -- Arguments: numbers, JSON texts, names and option pairs, checked once and in one wording.
-local Errors, scope = Qless.Errors, Qless.scope
-
-local Arguments = {}
-Qless.Arguments = Arguments
 
 local find, gsub, floor = string.find, string.gsub, math.floor
 local HUGE = math.huge
@@ -559,17 +445,20 @@ function Arguments.proof(command, value)
   return Arguments.name(command, 'worker', value)
 end
 
--- Most numbers are small and whole: these need no second look, and no printing (redis.call
+-- Most numbers are small and whole: these need no second look, and no second printing (redis.call
 -- prints a number with 17 digits each time).
 local SMALL, TEXTS = {}, {}
-for number = 0, 60 do
-  local text = tostring(number)
-  SMALL[text], TEXTS[number] = number, text
-end
 
 -- A number as redis.call would print it.
 function Arguments.text_of(number)
-  return TEXTS[number] or string.format('%.17g', number)
+  local text = TEXTS[number]
+  if not text then
+    text = string.format('%.17g', number)
+    if #text == 1 then
+      TEXTS[number] = text
+    end
+  end
+  return text
 end
 
 -- A finite decimal number. (tonumber alone takes 0x10, nan and inf.) Old clients may put blanks
@@ -587,7 +476,11 @@ function Arguments.number(command, what, value)
   elseif number > MOST or number < -MOST then
     refuse(command, what, value, 'must be a number between -1e300 and 1e300')
   end
-  return number + 0 -- no command takes -0
+  number = number + 0 -- no command takes -0
+  if #value == 1 then
+    SMALL[value] = number
+  end
+  return number
 end
 
 function Arguments.whole(command, what, value, least)
@@ -759,7 +652,7 @@ end
 -- The id of a job to be made: it may be none that there cannot be.
 function Arguments.jid(command, jid)
   Arguments.name(command, 'jid', jid)
-  local ending = Qless.key.list_ending(jid)
+  local ending = key.list_ending(jid)
   if ending then
     Errors.argument(command, 'jid must not end in ' .. ending .. ': ' .. Errors.name(jid))
   end
@@ -795,11823 +688,20 @@ function Arguments.options(command, args, first, known)
 end
 end
 
--- record.lua
-do
--- Reads the fields of records: jobs, recurring templates, schedules, workflows. Nothing here raises.
--- A field that is not there has its default; so has one that cannot be read, and who must not go on
--- with a default asks which it is.
-local Texts, Errors = Qless.Texts, Qless.Errors
-
-local Record = {}
-Qless.Record = Record
-
-local find, gsub, decode = string.find, string.gsub, cjson.decode
-local HUGE = math.huge
-
-local SHORT = 256 -- bytes: texts that come again and again are judged once
-local SHOWN = 60 -- bytes of a value in a message
-
--- Judges short texts once for many calls. `judge` -> what is read, or false
-local function remembered(judge)
-  local known = Texts.remembered(judge)
-  return function(text)
-    if #text <= SHORT then
-      return known(text)
-    end
-    return judge(text)
-  end
-end
-
-local function decimal(text)
-  local number = tonumber(text)
-  if number and number == number and number < HUGE and number > -HUGE then
-    return number
-  end
-  return false
-end
-
--- As clients read it as well: neither 0x10 nor blanks.
-local number = remembered(function(text)
-  return find(text, '^[-+]?[%d.][%d.eE+-]*$') and decimal(text)
-end)
-
-local MOST = 2 ^ 53 -- the largest whole number that commands take
-
-local whole = remembered(function(text)
-  local value = find(text, '^-?%d+$') and decimal(text)
-  return value and value <= MOST and value >= -MOST and value
-end)
-
--- An interval: nothing goes on by steps of 0.
-local function above_zero(text)
-  local seconds = decimal(text)
-  return seconds and seconds > 0 and seconds
-end
-
--- '' where there is none.
-local function decimal_or_none(text)
-  return text == '' and 0 or decimal(text)
-end
-
-local function table_of(text)
-  local fine, value = pcall(decode, text)
-  return fine and type(value) == 'table' and value or false
-end
-
--- cjson writes an empty list and an empty object alike.
-local function is_list(value, kinds)
-  local count = #value
-  for k, item in pairs(value) do
-    if type(k) ~= 'number' or k > count or (kinds and not kinds[type(item)]) then
-      return false
-    end
-  end
-  return true
-end
-
-local NAMES = { string = true, number = true }
-
--- Lists are made anew each time: their readers change them.
-local function list_of(kinds)
-  return function(text)
-    local value = table_of(text)
-    return value and is_list(value, kinds) and value
-  end
-end
-
-local function is_text(value)
-  return value == nil or type(value) == 'string'
-end
-
-local function failure(text)
-  local value = table_of(text)
-  local fine = value
-    and #value == 0
-    and is_text(value.group)
-    and is_text(value.message)
-    and (value.when == nil or type(value.when) == 'number')
-  return fine and value
-end
-
-local function object(text)
-  local value = table_of(text)
-  return value and #value == 0 and value
-end
-
-local function old_history(text)
-  local value = table_of(text)
-  if not value or not is_list(value, { table = true }) then
-    return false
-  end
-  for _, entry in ipairs(value) do
-    for _, when in ipairs({ 'put', 'popped', 'failed', 'done' }) do
-      if entry[when] ~= nil and not tonumber(entry[when]) then
-        return false
-      end
-    end
-    if not is_text(entry.q) or not is_text(entry.worker) or (entry.put and not entry.q) then
-      return false
-    end
-  end
-  return value
-end
-
-local function is_entry(value)
-  return type(value) == 'table'
-    and type(value[1]) == 'number'
-    and type(value[2]) == 'string'
-    and (value[3] == nil or type(value[3]) == 'table')
-end
-
-local function entries(text)
-  local value = table_of(text)
-  for _, entry in ipairs(value or {}) do
-    if not is_entry(entry) then
-      return false
-    end
-  end
-  return value and is_list(value) and value
-end
-
-local function unique(text)
-  return find(text, '^[se].') and text
-end
-
-local STATES = {
-  waiting = true,
-  running = true,
-  stalled = true,
-  scheduled = true,
-  depends = true,
-  failed = true,
-  complete = true,
-}
-
-local function state(text)
-  return STATES[text] and text
-end
-
-local names = list_of(NAMES)
-
-local are_tags = remembered(function(text)
-  return names(text) and true
-end)
-
-local is_object = remembered(function(text)
-  return object(text) and true
-end)
-
--- How each field is read that is more than a text. -> what is read, or false
-local READ = {
-  state = state,
-  priority = number,
-  retries = whole,
-  remaining = whole,
-  crashes = whole,
-  token = whole,
-  time = decimal,
-  at = decimal,
-  expires = decimal_or_none,
-  deadline = decimal,
-  scheduled = decimal,
-  first = decimal,
-  unknown = decimal,
-  cascade = whole,
-  tags = names,
-  spawners = names,
-  beyond = names,
-  failure = failure,
-  context = object,
-  progress = list_of(),
-  history = old_history,
-  unique = unique,
-}
-
--- What stands in the records of what recurs and of workflows, where it is another thing.
-local ELSEWHERE = {
-  interval = above_zero,
-  backlog = decimal,
-  count = whole,
-  last = decimal,
-  since = decimal,
-  meta = object,
-  entries = entries,
-}
-
-local function reader_of(field)
-  return READ[field] or ELSEWHERE[field]
-end
-
--- The fields of a job's record that may be impossible to read.
-Record.fields = {}
-for field in pairs(READ) do
-  Record.fields[#Record.fields + 1] = field
-end
-table.sort(Record.fields)
-
--- The value of a field whose text was read, or the default.
-function Record.read(field, text, default)
-  if not text then
-    return default
-  end
-  local value = reader_of(field)(text)
-  if value == false or value == nil then
-    return default
-  end
-  return value
-end
-
--- Is there a text that cannot be read?
-function Record.is_bad(field, text)
-  local reader = type(text) == 'string' and reader_of(field)
-  return reader and not reader(text) or false
-end
-
--- Is this the name of a state?
-function Record.is_state(text)
-  return STATES[text or ''] or false
-end
-
--- May a job with these fields, without which nothing runs, be handed out? -> since when it has been
--- ready (now, if the record does not say), or nil. All jobs come here: what is common was judged before.
-function Record.ready_time(retries, remaining, priority, tags, context, time, now)
-  if
-    retries
-    and whole(retries)
-    and remaining
-    and whole(remaining)
-    and priority
-    and number(priority)
-    and (not tags or are_tags(tags))
-    and (not context or is_object(context))
-  then
-    return not time and now or decimal(time) or nil
-  end
-end
-
--- The text, or the default in its place.
-function Record.text(field, text, default)
-  if not text or Record.is_bad(field, text) then
-    return default
-  end
-  return text
-end
-
--- The first of these fields that cannot be read. -> its name and its text, or nil
-function Record.first_bad(fields, texts)
-  for n = 1, #fields do
-    local text = texts[n]
-    if text and reader_of(fields[n]) and not reader_of(fields[n])(text) then
-      return fields[n], text
-    end
-  end
-end
-
--- What can be shown to everybody of a value that is none.
-local function shorten(text)
-  local shown = gsub(text, '[^\32-\126]', '?')
-  return #shown > SHOWN and Errors.cut(shown, SHOWN) .. '...' or shown
-end
-
--- What is said of a field that cannot be read.
-function Record.words(field, text)
-  return 'Its field ' .. field .. ' cannot be read: ' .. (text == '' and 'it is empty' or shorten(text))
-end
-
--- An entry of a job's history as a list: when, what, more. One that cannot be read is shown as what it
--- is. -> the entry, whether it cannot be read
-function Record.entry_of(text)
-  local triple = table_of(text)
-  if is_entry(triple) then
-    return triple, false
-  end
-  return { 0, 'unreadable', { text = shorten(text) } }, true
-end
-
--- The texts of such entries, all of which can be read.
-function Record.entry_texts(texts)
-  for n, text in ipairs(texts) do
-    local entry, is_bad = Record.entry_of(text)
-    texts[n] = is_bad and cjson.encode(entry) or text
-  end
-  return texts
-end
-
--- A number, or nil.
-function Record.number(text)
-  return text and decimal(text) or nil
-end
-
-local NEEDED = { 'queue', 'klass', 'data', 'priority', 'retries', 'tags' }
-local JUDGED = { 'priority', 'retries', 'tags', 'context', 'interval', 'backlog', 'count' }
-
--- What of a schedule's record cannot be read and keeps it from putting jobs. -> its name and its text,
--- or nil
-function Record.bad_schedule(record)
-  for _, field in ipairs(NEEDED) do
-    if not record[field] then
-      return field, ''
-    end
-  end
-  if not record.cron and not (record.interval and record.count) then
-    return record.interval and 'count' or 'interval', ''
-  end
-  for _, field in ipairs(JUDGED) do
-    if Record.is_bad(field, record[field]) then
-      return field, record[field]
-    end
-  end
-  if record.expires and not decimal(record.expires) then
-    return 'expires', record.expires
-  end
-end
-end
-
--- events.lua
-do
--- What is published, byte for byte: members in a fixed order, no spaces.
-local Texts, scope = Qless.Texts, Qless.scope
-
-local Events = {}
-Qless.Events = Events
-
-local call, quote = redis.call, cjson.encode
-
-local function log(text)
-  call('PUBLISH', scope.prefix .. 'log', text)
-end
-
-local function tell(worker, text)
-  call('PUBLISH', scope.prefix .. 'w:' .. worker, text)
-end
-
--- Bare jids, for tracked jobs: put popped completed failed canceled stalled track untrack.
-function Events.tracked(what, jid)
-  call('PUBLISH', scope.prefix .. what, jid)
-end
-
--- What stands behind the jid, the same for all jobs of a queue.
-local put_into = Texts.remembered(function(queue)
-  return ',"event":"put","queue":' .. quote(queue) .. '}'
-end)
-
-local completed_in = Texts.remembered(function(queue)
-  return ',"event":"completed","queue":' .. quote(queue) .. '}'
-end)
-
-function Events.put(jid, queue)
-  log('{"jid":' .. quote(jid) .. put_into(queue))
-end
-
-function Events.completed(jid, queue)
-  log('{"jid":' .. quote(jid) .. completed_in(queue))
-end
-
-function Events.advanced(jid, queue, to)
-  log(
-    '{"jid":' .. quote(jid) .. ',"to":' .. quote(to) .. ',"event":"advanced","queue":' .. quote(queue) .. '}'
-  )
-end
-
-function Events.failed(jid, group, message, worker)
-  log(
-    '{"message":'
-      .. quote(message)
-      .. ',"jid":'
-      .. quote(jid)
-      .. ',"group":'
-      .. quote(group)
-      .. ',"event":"failed","worker":'
-      .. quote(worker)
-      .. '}'
-  )
-end
-
-function Events.canceled(jid, queue, worker)
-  local text = '{"jid":'
-    .. quote(jid)
-    .. ',"queue":'
-    .. quote(queue)
-    .. ',"event":"canceled","worker":'
-    .. quote(worker)
-    .. '}'
-  log(text)
-  if worker and worker ~= '' then
-    tell(worker, text)
-  end
-end
-
-local function lock_lost(jid, worker)
-  return '{"jid":' .. quote(jid) .. ',"event":"lock_lost","worker":' .. quote(worker) .. '}'
-end
-
--- Whom it concerns hears it first.
-function Events.lock_lost(jid, worker)
-  local text = lock_lost(jid, worker)
-  tell(worker, text)
-  log(text)
-end
-
-function Events.order(worker, order)
-  tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
-end
-
--- Who looks after cron schedules is told that one has changed.
-function Events.schedules(worker)
-  if worker then
-    tell(worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')
-  end
-end
-
-function Events.config_set(option, value)
-  log('{"option":' .. quote(option) .. ',"event":"config_set","value":' .. quote(value) .. '}')
-end
-
-function Events.config_unset(option)
-  log('{"event":"config_unset","option":' .. quote(option) .. '}')
-end
-end
-
--- config.lua
-do
--- Options of the namespace: defaults, values, and what a value may be.
-local Errors, Arguments, Events, scope, key =
-  Qless.Errors, Qless.Arguments, Qless.Events, Qless.scope, Qless.key
-
-local Config = {}
-Qless.Config = Config
-
-local call, find = redis.call, string.find
-
-local DEFAULTS = {
-  application = 'qless',
-  heartbeat = 60,
-  ['grace-period'] = 10,
-  ['stats-history'] = 30,
-  ['histogram-history'] = 7,
-  ['jobs-history-count'] = 50000,
-  ['jobs-history'] = 604800,
-}
-
--- Used when unset, but not listed among the options.
-local UNLISTED = {
-  ['max-worker-age'] = 86400,
-  ['max-job-history'] = 100,
-  ['canceled-history'] = 86400,
-  ['canceled-history-count'] = 5000,
-}
-
--- The same, but not of the protocol: calls without KEYS may set them to anything, as all that is unknown to it.
-local OURS = { ['results-count'] = 50000, ['results-bytes'] = 64 * 2 ^ 20 }
-
--- Options are read together when the first is wanted, unless very many are set.
-local FEW = 100
-local NONE = {}
-
--- What is set, as far as this call has read it; `all` if it has read everything.
-local known, all
-
-function Config.reset()
-  known, all = nil, false
-end
-
-local function read()
-  local count = call('HLEN', key.config())
-  known, all = NONE, true
-  if count > FEW then
-    known, all = {}, false
-  elseif count > 0 then
-    known = {}
-    local set = call('HGETALL', key.config())
-    for n = 1, #set, 2 do
-      known[set[n]] = set[n + 1]
-    end
-  end
-end
-
--- Is nothing set at all? Then queues have no options of their own either.
-local function untouched()
-  if not known then
-    read()
-  end
-  return known == NONE
-end
-
-function Config.get(option)
-  if not known then
-    read()
-  end
-  local value = known[option]
-  if value == nil and not all then
-    value = call('HGET', key.config(), option)
-    known[option] = value
-  end
-  return value or DEFAULTS[option]
-end
-
--- Beyond that neither days nor milliseconds can be counted.
-local MOST = 2 ^ 40
-
--- A foreign script may have set anything.
-local function decimal(text)
-  local number = tonumber(text)
-  if number and number == number then
-    return math.max(-MOST, math.min(number, MOST))
-  end
-end
-
-function Config.number(option)
-  if untouched() then
-    return DEFAULTS[option] or UNLISTED[option] or OURS[option]
-  end
-  return decimal(Config.get(option)) or DEFAULTS[option] or UNLISTED[option] or OURS[option]
-end
-
-function Config.whole(option)
-  return math.floor(Config.number(option))
-end
-
--- How long a lock of the queue lasts, in seconds.
-function Config.heartbeat(queue)
-  if untouched() then
-    return DEFAULTS.heartbeat
-  end
-  return decimal(Config.get(queue .. '-heartbeat')) or Config.number('heartbeat')
-end
-
--- How many locks the queue may have at once; 0 for no limit.
-function Config.concurrency(queue)
-  if untouched() then
-    return 0
-  end
-  return math.ceil(decimal(Config.get(queue .. '-max-concurrency')) or 0)
-end
-
--- How often a lottery draws the queue, beside the others; 0 for never.
-function Config.weight(queue)
-  if untouched() then
-    return 1
-  end
-  return math.max(0, decimal(Config.get(queue .. '-weight')) or 1)
-end
-
--- Seconds after which a silent worker is forgotten, as times to live want them.
-function Config.worker_age()
-  return math.max(1, math.ceil(Config.number('max-worker-age')))
-end
-
-local function is_ours(option)
-  return scope.keyed and (OURS[option] or find(option, '%-weight$'))
-end
-
-local function numeric(option)
-  return type(DEFAULTS[option]) == 'number'
-    or UNLISTED[option]
-    or is_ours(option)
-    or find(option, '%-heartbeat$')
-    or find(option, '%-max%-concurrency$')
-end
-
--- config.get [option]
-function Config.show(args, i)
-  local option = args[i]
-  if option then
-    return Config.get(option)
-  end
-  local shown = {}
-  for name, value in pairs(DEFAULTS) do
-    shown[name] = value
-  end
-  local set = call('HGETALL', key.config())
-  for n = 1, #set, 2 do
-    shown[set[n]] = set[n + 1]
-  end
-  return cjson.encode(shown)
-end
-
--- config.set option value
-function Config.set(args, i)
-  local option = Arguments.given('config.set', 'option', args[i])
-  local value = Arguments.given('config.set', 'value', args[i + 1])
-  if numeric(option) then
-    local number = Arguments.number('config.set', option, value)
-    if number < 0 and is_ours(option) then
-      Errors.argument('config.set', option .. ' must not be below 0, as ' .. value .. ' is')
-    end
-  end
-  if #option > 512 or #value > Arguments.text_bytes then
-    Errors.raise('TOOBIG', 'config.set(): Option or value is too long')
-  end
-  call('HSET', key.config(), option, value)
-  Events.config_set(option, value)
-end
-
--- config.unset option
-function Config.unset(args, i)
-  local option = Arguments.given('config.unset', 'option', args[i])
-  call('HDEL', key.config(), option)
-  Events.config_unset(option)
-end
-end
-
--- sorted_set.lua
-do
--- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
-local SortedSet = {}
-Qless.SortedSet = SortedSet
-
-local call = redis.call
-local PIECE = 1000
-
-local function in_pieces(command, name, values)
-  local n = #values
-  if n == 0 then
-    return
-  end
-  if n <= PIECE then
-    call(command, name, unpack(values))
-    return
-  end
-  for first = 1, n, PIECE do
-    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
-  end
-end
-
-function SortedSet.remove(name, members)
-  if #members == 1 then
-    call('ZREM', name, members[1])
-    return
-  end
-  in_pieces('ZREM', name, members)
-end
-
--- All members with one score, as text: as a number it would be printed for each member.
-function SortedSet.add(name, score, members)
-  if #members == 1 then
-    call('ZADD', name, score, members[1])
-    return
-  end
-  local values = {}
-  for i = 1, #members do
-    values[2 * i - 1] = score
-    values[2 * i] = members[i]
-  end
-  in_pieces('ZADD', name, values)
-end
-
-function SortedSet.add_to_set(name, members)
-  in_pieces('SADD', name, members)
-end
-
-function SortedSet.append(name, elements)
-  in_pieces('RPUSH', name, elements)
-end
-end
-
--- clock.lua
-do
--- The server's clock, and the record of the namespace that keeps it: meta.
-local Texts, Errors, Arguments, scope, key =
-  Qless.Texts, Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
-
-local Clock = {}
-Qless.Clock = Clock
-
-local call, format, rep, floor = redis.call, string.format, string.rep, math.floor
-
--- A kept time this far ahead of the server is not drift but a failover to a skewed replica.
-local TOO_FAR = 60
-
-local EVERY = 64
-
-local OLDEST, NEWEST = Qless.format.oldest, Qless.format.newest
-local WRITTEN = format('%d', NEWEST)
-
--- kept and token as meta has them; last: the last token drawn, as text; older: meta does not say the
--- format yet that this build writes
-local kept, token, drawn, last, server, skewed, older
-
--- shifts: what skews have left to do, as meta has it; ahead: by how much the clock was set back just now
-local shifts, ahead
-
-function Clock.reset()
-  kept, token, drawn, last, server, skewed, older = nil, nil, 0, nil, false, false, false
-  shifts, ahead = false, nil
-end
-
--- Refuses a namespace that this build cannot work on.
-local function check_format(text)
-  local number = tonumber(text or 1)
-  older = true
-  if not (number and number <= NEWEST) then
-    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
-      .. 'upgrade the workers and web processes that still run this build'
-    Errors.raise('FORMAT', format(words, Errors.name(text), OLDEST, NEWEST))
-  elseif number < OLDEST then
-    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
-      .. 'let workers of the build before drain it first'
-    Errors.raise('FORMAT', format(words, Errors.name(text or 1), OLDEST, NEWEST))
-  end
-end
-
--- What stands before the microseconds, by how many digits they have.
-local BEFORE = {}
-for digits = 1, 6 do
-  BEFORE[digits] = '.' .. rep('0', 6 - digits)
-end
-
-local function take_server_time()
-  local time = call('TIME')
-  local second, rest = time[1], BEFORE[#time[2]] .. time[2]
-  scope.now = tonumber(second .. rest)
-  Texts.begin(second, rest)
-end
-
--- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back.
-function Clock.set(text)
-  local meta = call('HMGET', key.meta(), 'clock', 'token', 'format', 'shifts')
-  kept, token = tonumber(meta[1]), tonumber(meta[2]) or 0
-  if meta[3] ~= WRITTEN then
-    check_format(meta[3])
-  end
-  if text ~= '*' then
-    scope.now = Arguments.number('now', 'now', text)
-    return
-  end
-  server, shifts = true, meta[4]
-  take_server_time()
-  ahead = kept and kept - scope.now or 0
-  if ahead > TOO_FAR then
-    skewed = true
-  elseif ahead > 0 then
-    scope.now = kept
-    Texts.begin()
-  end
-end
-
--- Only the server's clock is set back, and not that of a caller. -> what is left to do after skews, as
--- text; by how many seconds the clock was set back since the last call, from when, and when it had gone
--- ahead by much
-function Clock.skew()
-  if skewed then
-    return shifts, ahead, kept, call('HGET', key.meta(), 'leap')
-  end
-  return shifts
-end
-
-function Clock.keep_shifts(text)
-  if text then
-    call('HSET', key.meta(), 'shifts', text)
-  elseif shifts then
-    call('HDEL', key.meta(), 'shifts')
-  end
-end
-
--- A new fencing token: rises for ever, whatever becomes of the jobs.
-function Clock.draw()
-  if scope.keyed then
-    drawn = drawn + 1
-    last = Texts.whole(token + drawn)
-    return last
-  end
-  return call('HINCRBY', key.meta(), 'token', 1)
-end
-
--- Is it time for what has to be looked after, but not at each call? So in the first call of a
--- second, and for one in EVERY tokens.
-function Clock.is_round()
-  return token % EVERY == 0 or not kept or floor(kept) ~= floor(scope.now)
-end
-
--- Written only when the call has succeeded: a refused call does not advance the clock.
-function Clock.keep()
-  local name = key.meta()
-  if not last and not kept then
-    last = Texts.whole(token)
-  end
-  if server and last then
-    call('HSET', name, 'clock', Texts.now(), 'token', last)
-  elseif server then
-    call('HSET', name, 'clock', Texts.now())
-  elseif last then
-    call('HSET', name, 'token', last)
-  end
-  if older then
-    call('HSET', name, 'format', WRITTEN)
-  end
-  if skewed then
-    call('HINCRBY', name, 'skews', 1)
-  elseif server and ahead < -TOO_FAR then
-    -- It has gone ahead, or nobody has called for long. If it goes back, that tells which it was.
-    call('HSET', name, 'leap', format('%.6f %.6f', kept, scope.now))
-  end
-end
-
--- meta
-function Clock.show()
-  local fields, record = call('HGETALL', key.meta()), { now = format('%.6f', scope.now) }
-  for i = 1, #fields, 2 do
-    record[fields[i]] = fields[i + 1]
-  end
-  return cjson.encode(record)
-end
-end
-
--- replies.lua
-do
--- Repeatable requests: a call whose reply was lost is sent again and gets the same reply.
-local Errors, key = Qless.Errors, Qless.key
-
-local Replies = {}
-Qless.Replies = Replies
-
-local call, match, sub = redis.call, string.match, string.sub
-
-Replies.seconds = '600'
-
--- The request that is being served.
-local client, number
-
--- What a repeat needs in place of a long reply: commands put it here and name who rebuilds.
-local short, rebuild
-
-function Replies.reset()
-  short, client = nil, nil
-end
-
--- The reply is rebuilt from `value` by the function registered under `name`.
-function Replies.shorten(name, value)
-  short = { name, value }
-end
-
--- Who sends the request, or nil.
-function Replies.client()
-  return client
-end
-
-function Replies.builders(builders)
-  rebuild = builders
-end
-
--- Most replies are a jid or nothing; only the others need to be packed.
-local function packed_reply(reply)
-  if short then
-    return 'b' .. cmsgpack.pack(short)
-  elseif type(reply) == 'string' then
-    return 's' .. reply
-  elseif not reply then
-    return 'n'
-  end
-  return 'm' .. cmsgpack.pack(reply)
-end
-
-local function unpacked(text)
-  local kind, rest = sub(text, 1, 1), sub(text, 2)
-  if kind == 'b' then
-    local built = cmsgpack.unpack(rest)
-    return rebuild[built[1]](built[2])
-  elseif kind == 's' then
-    return rest
-  elseif kind == 'm' then
-    return cmsgpack.unpack(rest)
-  end
-  return false
-end
-
--- -> true and the earlier reply if this request was served before.
-function Replies.recall(request)
-  if request == '' then
-    return false
-  end
-  client, number = match(request, '^([%w_.~-]+):(%d+)$')
-  if not client or #client > 128 then
-    Errors.raise('BADARG', 'request must be <client>:<number>, not ' .. Errors.name(request))
-  end
-  local stored = call('GET', key.reply(client))
-  if not stored then
-    return false
-  end
-  local last, packed = match(stored, '^(%d+) (.*)$')
-  if tonumber(number) > tonumber(last) then
-    return false
-  end
-  if tonumber(number) < tonumber(last) then
-    Errors.raise('STALE', 'request ' .. request .. ' is older than the last one of its client, ' .. last)
-  end
-  return true, unpacked(packed)
-end
-
-function Replies.keep(request, reply)
-  if request == '' then
-    return
-  end
-  call('SET', key.reply(client), number .. ' ' .. packed_reply(reply), 'EX', Replies.seconds)
-end
-end
-
--- kept.lua
-do
--- What outlives jobs for a while: their results, and the lists of what they have spawned. How much is
--- kept is limited by number and by bytes: the oldest go first, but nothing of the last minutes.
-local Texts, Arguments, SortedSet, Config, Clock, scope, key =
-  Qless.Texts, Qless.Arguments, Qless.SortedSet, Qless.Config, Qless.Clock, Qless.scope, Qless.key
-
-local Kept = {}
-Qless.Kept = Kept
-
-local call, floor, format, min, max = redis.call, math.floor, string.format, math.min, math.max
-
--- Each has an entry in two sorted sets: in `results` by when it was kept, in `results_until` by when it
--- expires by itself, together with its size: seconds * SIZES + bytes. So what has expired is found without a
--- look at the others, and what it took is known when it is gone. All that they take is the score of TOTAL
--- there, below 0. Both sets expire when nothing can be left. (A foreign copy of the core makes no entries.)
-local SIZES, LATEST, TOTAL = 2 ^ 20, 2 ^ 33 - 1, ''
-
--- Seconds for which the sets outlive their last entry, as not each call that makes one looks.
-local LONGER = 86400
-
--- Seconds for which all is kept, however much it is: somebody may be waiting for it.
-local FOR_SURE = 300
-
--- Entries dropped by one call beyond twice those that it makes; which part of a limit a cut goes below it.
-local DROPPED, MARGIN = 500, 100
-
--- What this call has kept: entries, when they expire, their bytes.
-local fresh, times, sizes
-
-function Kept.reset()
-  fresh, times, sizes = nil, nil, nil
-end
-
--- Takes note of a key that the call has made and that expires after `ttl` seconds; written down by flush.
--- Calls without KEYS have a clock of their own: what they keep goes when it expires. -> when that is
-function Kept.note(entry, bytes, ttl)
-  if not scope.keyed then
-    return nil
-  end
-  if not fresh then
-    fresh, times, sizes, scope.touched = {}, {}, {}, true
-  end
-  local n, time = #fresh + 1, min(floor(scope.now) + ttl + 1, LATEST)
-  fresh[n], times[n], sizes[n] = entry, time, min(bytes, SIZES - 1)
-  return time
-end
-
--- What an entry takes, by its score; 0 if there is none.
-local function bytes_of(score)
-  return score and tonumber(score) % SIZES or 0
-end
-Kept.bytes_of = bytes_of
-
--- Is an entry with this score kept beyond a time?
-function Kept.outlives(score, time)
-  return floor(tonumber(score) / SIZES) > time
-end
-
-function Kept.bytes(entry)
-  return bytes_of(call('ZSCORE', key.results_until(), entry))
-end
-
-local function count_bytes(number)
-  return -tonumber(call('ZINCRBY', key.results_until(), Texts.whole(-number), TOTAL))
-end
-
-function Kept.total_bytes()
-  return -(tonumber(call('ZSCORE', key.results_until(), TOTAL) or nil) or 0)
-end
-
--- Takes entries out of the books; `scores` are those in `results_until`.
-local function strike(entries, scores)
-  local bytes = 0
-  for n = 1, #entries do
-    bytes = bytes + bytes_of(scores[n])
-  end
-  SortedSet.remove(key.results(), entries)
-  SortedSet.remove(key.results_until(), entries)
-  local total = count_bytes(-bytes)
-  if total == 0 and call('EXISTS', key.results()) == 0 then
-    call('DEL', key.results_until())
-  end
-  return total
-end
-
--- The key of an entry is gone.
-function Kept.forget(entry)
-  local score = scope.live and call('ZSCORE', key.results_until(), entry)
-  if score then
-    strike({ entry }, { score })
-  end
-end
-
-local function drop(entries, scores)
-  local names = {}
-  for n = 1, #entries do
-    names[n] = scope.prefix .. entries[n]
-  end
-  for first = 1, #names, 1000 do
-    call('DEL', unpack(names, first, min(first + 999, #names)))
-  end
-  return strike(entries, scores)
-end
-
--- Entries and their scores, from a flat list.
-local function parted(flat)
-  local entries, scores = {}, {}
-  for n = 1, #flat, 2 do
-    entries[#entries + 1], scores[#scores + 1] = flat[n], flat[n + 1]
-  end
-  return entries, scores
-end
-
--- -> the bytes that are left, if any went
-local function drop_expired(most)
-  local beyond = '(' .. format('%.0f', (floor(scope.now) + 1) * SIZES)
-  local flat =
-    call('ZRANGEBYSCORE', key.results_until(), '(0', beyond, 'WITHSCORES', 'LIMIT', '0', Texts.whole(most))
-  if #flat > 0 then
-    return drop(parted(flat))
-  end
-end
-
--- The list of what a job has spawned is wanted until that, and the job itself, has ended.
-local function is_wanted(entry)
-  local spawner = string.match(entry, '^offspring:(.*)$')
-  if not spawner then
-    return false
-  end
-  local record = call('HMGET', key.job(spawner), 'state', 'token')
-  if record[1] and record[1] ~= 'complete' and record[1] ~= 'failed' then
-    return true
-  elseif Qless.Spawned.has_unfinished(spawner) then
-    return true
-  elseif record[1] then
-    call('HSET', key.job(spawner), 'cut', record[2] or '')
-  end
-  return false
-end
-
--- Drops the oldest entries until there are no more than so many, of no more than so many bytes.
-local function cut(count, bytes, most)
-  local before = Texts.whole(floor(scope.now) - FOR_SURE)
-  local oldest = call('ZRANGEBYSCORE', key.results(), '-inf', before, 'LIMIT', '0', Texts.whole(most))
-  if #oldest == 0 then
-    return
-  end
-  local scores, dropped, theirs, wanted = call('ZMSCORE', key.results_until(), unpack(oldest)), {}, {}, {}
-  for n = 1, #oldest do
-    if count <= 0 and bytes <= 0 then
-      break
-    elseif is_wanted(oldest[n]) then
-      wanted[#wanted + 1] = oldest[n]
-    else
-      count, bytes = count - 1, bytes - bytes_of(scores[n])
-      dropped[#dropped + 1], theirs[#theirs + 1] = oldest[n], scores[n]
-    end
-  end
-  SortedSet.add(key.results(), Texts.second(), wanted) -- looked at again later
-  if #dropped > 0 then
-    drop(dropped, theirs)
-    call('HSET', key.meta(), 'results_cut', Texts.now())
-  end
-end
-
--- How much there is above a limit, and a little more, so that not each call has to cut.
-local function surplus(number, option)
-  local most = max(0, Config.whole(option))
-  return number > most and number - most + floor(most / MARGIN) or 0
-end
-
-local function outlive_all()
-  local last = call('ZREVRANGE', key.results_until(), '0', '0', 'WITHSCORES')[2]
-  if last then
-    local rest = Texts.whole(max(0, floor(tonumber(last) / SIZES) - floor(scope.now)) + LONGER)
-    call('EXPIRE', key.results(), rest)
-    call('EXPIRE', key.results_until(), rest)
-  end
-end
-
--- Drops what has expired and what is too much, a bounded number.
-local function tidy(total, most)
-  outlive_all()
-  total = drop_expired(most) or total
-  local count = surplus(call('ZCARD', key.results()), 'results-count')
-  local bytes = surplus(total, 'results-bytes')
-  if count > 0 or bytes > 0 then
-    cut(count, bytes, min(most, Arguments.most))
-  end
-end
-
--- Writes down what the call has kept.
-function Kept.flush()
-  if not fresh then
-    return
-  end
-  local now, number, bytes = Texts.second(), #fresh, 0
-  local kept, expiring = {}, {}
-  for n = 1, number do
-    kept[2 * n - 1], kept[2 * n] = now, fresh[n]
-    expiring[2 * n - 1], expiring[2 * n] = format('%.0f', times[n] * SIZES + sizes[n]), fresh[n]
-    bytes = bytes + sizes[n]
-  end
-  if call('ZADD', key.results(), unpack(kept)) < number then
-    for _, score in ipairs(call('ZMSCORE', key.results_until(), unpack(fresh))) do
-      bytes = bytes - bytes_of(score)
-    end
-  end
-  call('ZADD', key.results_until(), unpack(expiring))
-  local total = count_bytes(bytes)
-  if number > 1 or total == bytes or Clock.is_round() then
-    tidy(total, DROPPED + 2 * number)
-  end
-end
-
--- The same for calls that keep nothing: not each of them looks.
-function Kept.tidy_sometimes()
-  if not fresh and Clock.is_round() and call('EXISTS', key.results()) == 1 then
-    tidy(Kept.total_bytes(), DROPPED)
-  end
-end
-
--- results.kept -> how many there are, their bytes, when some were last dropped before their time, since when
--- the oldest is kept (null: never, none)
-function Kept.show()
-  local oldest = call('ZRANGE', key.results(), '0', '0', 'WITHSCORES')[2]
-  return cjson.encode({
-    number = call('ZCARD', key.results()),
-    bytes = Kept.total_bytes(),
-    cut = tonumber(call('HGET', key.meta(), 'results_cut') or nil) or cjson.null,
-    oldest = tonumber(oldest) or cjson.null,
-  })
-end
-
--- The seconds that were left of the time for which the result of a complete job is kept, by its record; nil
--- if it has returned nothing. (The run must be the last: an old copy of the core leaves the field.)
-function Kept.left(returned, token)
-  local time, run = string.match(returned or '', '^(%d+) (.*)$')
-  if time and run == (token or '') then
-    return tonumber(time) - scope.now
-  end
-end
-
-local function is_cut(jid)
-  local record = call('HMGET', key.job(jid), 'state', 'token', 'returned', 'cut')
-  if record[4] and record[4] == (record[2] or '') then
-    return true
-  end
-  local left = record[1] == 'complete' and Kept.left(record[3], record[2])
-  return left and left > 0 and call('EXISTS', key.result(jid)) == 0
-end
-
--- results.cut jid... -> those of which a result, or the list of what they have spawned, was dropped before
--- its time
-function Kept.cut(args, i)
-  Arguments.given('results.cut', 'jid', args[i])
-  Arguments.bounded('results.cut', #args - i + 1)
-  local jids = {}
-  for n = i, #args do
-    if is_cut(args[n]) then
-      jids[#jids + 1] = args[n]
-    end
-  end
-  return jids
-end
-end
-
--- wake.lua
-do
--- Wake-ups: idle workers block on lists, and whoever makes work ready feeds the lists.
-local Texts, Absence, scope, key = Qless.Texts, Qless.Absence, Qless.scope, Qless.key
-
-local Wake = {}
-Qless.Wake = Wake
-
-local call, match, gsub, format = redis.call, string.match, string.gsub, string.format
-
--- An unused wake-up must not outlive the workers it was meant for by long.
-local KEPT = 60
-
--- What falls due is looked after by a line of clients: one looks at that very time, the others REACH
--- seconds later at most, STEP seconds apart, and find it still there if those before them have died.
-local LINE, STEP, REACH = 3, 0.15, 0.75
-
--- Seconds: a client is counted as idle so long beyond its next look, for it may be late.
-local LATE = 1
-
--- Seconds: idle clients of ours come back in time for longer locks by themselves.
-local SHORT_LOCK = 6
-
-local ready, due, seen, popped
-
-function Wake.reset()
-  ready, due, seen, popped = nil, nil, nil, false
-end
-
--- n jobs of the queue became ready.
-function Wake.ready(queue, n)
-  if scope.live then
-    ready = ready or {}
-    ready[queue] = (ready[queue] or 0) + n
-  end
-end
-
--- Something of the queue falls due at that time.
-function Wake.due(queue, time)
-  if scope.live then
-    due = due or {}
-    due[queue] = math.min(due[queue] or time, time)
-  end
-end
-
--- A queue was seen for the first time.
-function Wake.seen()
-  seen = scope.live
-end
-
--- How many clients wait there; those whose time is over have gone away without a word.
--- (An old client's clock says nothing about that.)
-local function waiting_at(name)
-  if call('ZCARD', name) == 0 then
-    return 0 -- mostly, and cheaper to ask
-  end
-  return call('ZCOUNT', name, scope.keyed and Texts.now() or '-inf', '+inf')
-end
-
--- Feeds a list with up to n elements, never more than there are idle clients.
-local function feed(list, idle, n)
-  if idle == 0 then
-    return
-  end
-  local missing = math.min(n, idle - call('LLEN', list))
-  if missing > 0 then
-    local elements = {}
-    for i = 1, math.min(missing, 1000) do
-      elements[i] = '1'
-    end
-    if call('RPUSH', list, unpack(elements)) == #elements then
-      call('EXPIRE', list, KEPT)
-    end
-  end
-end
-
-local function timer_of(queue)
-  local text = call('GET', key.timer(queue))
-  if text then
-    local time, client = match(text, '^(%S+) (.*)$')
-    return tonumber(time), client
-  end
-end
-
-local function text_of(time)
-  return format('%.17g', time)
-end
-
--- How many of so many idle clients are to be woken, so that what falls due then is looked after. (The list
--- wakes those that have waited longest, who may be those that would have come in time: so a whole line.)
-local function missing(queue, time, idle)
-  local too_late = '(' .. text_of(time + REACH + LATE)
-  local sleeping = idle > 0 and call('ZCOUNT', key.idle_at(queue), too_late, '+inf') or 0
-  if sleeping == 0 then
-    return 0
-  elseif idle - sleeping < LINE then
-    return LINE
-  end
-  local taken = timer_of(queue)
-  return (not taken or time < taken or taken <= scope.now) and 1 or 0
-end
-
-function Wake.flush()
-  if ready then
-    for queue, n in pairs(ready) do
-      local idle = waiting_at(key.idle_at(queue))
-      if idle > 0 then
-        if popped then
-          -- Some of what became ready may have been taken by this very call.
-          n = math.min(n, call('ZCARD', key.place(queue, 'work')))
-        end
-        feed(key.wake_at(queue), idle, n)
-      end
-    end
-  end
-  if due then
-    for queue, time in pairs(due) do
-      local idle = waiting_at(key.idle_at(queue))
-      if idle > 0 then
-        feed(key.wake_at(queue), idle, missing(queue, time, idle))
-      end
-    end
-  end
-  if seen then
-    feed(key.wake(), waiting_at(key.idle()), Qless.Arguments.most)
-  end
-end
-
--- How many jobs of the queue are ready without having been announced: their time has come.
-local function ripe(queue)
-  return call('ZCOUNT', key.place(queue, 'locks'), '-inf', Texts.now())
-    + call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', Texts.now())
-end
-
--- When the next thing of the queue falls due, or nil.
-local function next_due(queue)
-  local first
-  for _, place in ipairs({ 'scheduled', 'recur', 'locks' }) do
-    local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
-    if head[2] then
-      first = math.min(first or math.huge, tonumber(head[2]))
-    end
-  end
-  return first
-end
-
--- Takes back what a pop has made pointless: no more wake-ups than jobs are left, and than are needed for
--- what falls due next.
-function Wake.taken(queue)
-  popped = true
-  local list = key.wake_at(queue)
-  local waiting = Absence.is_absent(list) and 0 or call('LLEN', list)
-  if waiting > 0 then
-    local left, time = call('ZCARD', key.place(queue, 'work')) + ripe(queue), next_due(queue)
-    if left < waiting and time and time > scope.now then
-      left = math.max(left, missing(queue, time, waiting_at(key.idle_at(queue))))
-    end
-    if left == 0 then
-      call('DEL', list)
-    elseif left < waiting then
-      call('LTRIM', list, 0, left - 1)
-    end
-  end
-end
-
--- Jobs of the queue were handed out, under locks of so many seconds. Whose look is later has to know.
-function Wake.locked(queue, seconds)
-  if seconds < SHORT_LOCK then
-    Wake.due(queue, scope.now + seconds)
-  end
-end
-
--- A client goes to work that was idle at the queue. Somebody else has to look after what falls due next;
--- and if several jobs fell due at once, for each of them somebody.
-local function hand_on(client, queue)
-  local time, _, holder = next_due(queue), timer_of(queue)
-  local idle = time and waiting_at(key.idle_at(queue)) or 0
-  if holder == client then
-    call('DEL', key.timer(queue))
-  end
-  if idle > 0 then
-    local wanted = time <= scope.now and ripe(queue) or missing(queue, time, idle)
-    feed(key.wake_at(queue), idle, math.max(wanted, holder == client and 1 or 0))
-  end
-end
-
--- Clients of one host may all be gone at once: so the host is named beside them. It stands in the names
--- that workers have by default, and otherwise each worker counts as a host.
-local host_of = Texts.remembered(function(worker)
-  return (gsub(match(worker, '^(.+)%-%d+%-%x+$') or worker, '%s', '_'))
-end)
-
-local function named(client, worker)
-  return client .. ' ' .. host_of(worker)
-end
-
--- The caller has asked and is idle no longer.
-function Wake.busy(client, worker, queues, globbing, working)
-  local member = named(client, worker)
-  if globbing then
-    call('ZREM', key.idle(), member)
-  end
-  for n = 1, #queues do
-    local idle = key.idle_at(queues[n])
-    if not Absence.is_absent(idle) and call('ZREM', idle, member) == 1 and working then
-      hand_on(client, queues[n])
-    end
-  end
-end
-
-local function register(name, member, seconds)
-  call('ZREMRANGEBYSCORE', name, '-inf', scope.now)
-  call('ZADD', name, text_of(scope.now + seconds + LATE), member)
-  call('EXPIRE', name, math.ceil(seconds) + KEPT)
-end
-
--- Whom else what falls due then can rely on: how many clients look then or shortly after, and the host
--- of them all if it is one.
-local function line_up(queue, time)
-  local first, last = text_of(time + LATE), text_of(time + REACH + LATE)
-  local members = call('ZRANGEBYSCORE', key.idle_at(queue), first, last, 'LIMIT', 0, 4 * LINE)
-  local only
-  for n, member in ipairs(members) do
-    local host = match(member, ' (%S*)$') or member
-    only = (n == 1 or only == host) and host
-  end
-  return #members, only
-end
-
--- When the client is to look after what of the queue falls due at that time; nil: others do.
-local function place_in_line(client, worker, queue, time)
-  local taken, holder = timer_of(queue)
-  if not taken or holder == client or time < taken or taken <= scope.now then
-    local left = math.max(time - scope.now, 0.001)
-    local text = format('%.6f', time) .. ' ' .. client
-    call('SET', key.timer(queue), text, 'PX', math.ceil(left * 1000) + 1000)
-    return left
-  end
-  local others, host = line_up(queue, time)
-  if others < LINE or (host and host ~= host_of(worker)) then
-    return time - scope.now + math.min(STEP * (math.max(others, 1) + 1), REACH)
-  end
-end
-
--- Registers an idle client. -> the seconds it may block and the keys to block on.
--- One client per queue holds the timer for what falls due, a few stand in line behind it; the others
--- sleep on.
-function Wake.wait(client, worker, queues, seconds, globbing)
-  local member, rest, asked = named(client, worker), { seconds }, seconds
-  for _, queue in ipairs(queues) do
-    rest[#rest + 1] = key.wake_at(queue)
-    local time = next_due(queue)
-    -- What is due already could not be taken: the queue is paused, or full.
-    if time and time > scope.now and time < scope.now + asked then
-      seconds = math.min(seconds, place_in_line(client, worker, queue, time) or seconds)
-    end
-  end
-  for _, queue in ipairs(queues) do
-    register(key.idle_at(queue), member, seconds)
-  end
-  if globbing or #queues == 0 then
-    register(key.idle(), member, seconds)
-    rest[#rest + 1] = key.wake()
-  end
-  rest[1] = format('%.3f', seconds + 0.0005)
-  return rest
-end
-end
-
--- journal.lua
-do
--- Samples that the statistics do not have yet: few at a time are only appended here.
-local Texts, Arguments, key = Qless.Texts, Qless.Arguments, Qless.key
-
-local Journal = {}
-Qless.Journal = Journal
-
-local call, match, format, floor = redis.call, string.match, string.format, math.floor
-local text_of = Arguments.text_of
-
--- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length
--- stand behind the whole seconds of the time, where libraries that count in whole seconds overlook
--- them; their own entries have none.
-function Journal.entry(second, kind, seconds, n, queue)
-  local whole = floor(seconds)
-  return Texts.whole(second)
-    .. format('.%03d ', floor((seconds - whole) * 1000 + 0.5))
-    .. kind
-    .. ' '
-    .. text_of(whole)
-    .. ' '
-    .. text_of(n)
-    .. ' '
-    .. queue
-end
-
--- -> how many entries there are now
-function Journal.append(...)
-  return call('RPUSH', key.journal(), ...)
-end
-
--- Shows all entries to `visit(second, kind, seconds, n, queue)`; the seconds are a text if no more than
--- the whole ones are known. Jobs that come quickly one after the other leave the same entry many
--- times: those come as one.
-local function show(texts, visit)
-  local times = {}
-  for n = 1, #texts do
-    times[texts[n]] = (times[texts[n]] or 0) + 1
-  end
-  for text, often in pairs(times) do
-    local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
-    if fraction ~= '' then
-      seconds = tonumber(seconds .. fraction)
-    end
-    visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
-  end
-end
-
-function Journal.read(visit)
-  show(call('LRANGE', key.journal(), '0', '-1'), visit)
-end
-
--- The same, and forgets them.
-function Journal.take(visit)
-  local texts = call('LRANGE', key.journal(), '0', '-1')
-  if #texts > 0 then
-    call('DEL', key.journal())
-    show(texts, visit)
-  end
-end
-end
-
--- minutes.lua
-do
--- Counters per queue and minute of what was put, started, completed and failed.
-local Arguments, Errors, Journal, scope, key =
-  Qless.Arguments, Qless.Errors, Qless.Journal, Qless.scope, Qless.key
-
-local Minutes = {}
-Qless.Minutes = Minutes
-
-local call, floor, text_of = redis.call, math.floor, Arguments.text_of
-
-local KINDS = { 'put', 'started', 'completed', 'failed' }
-local KEPT = 26 * 3600 -- an hour's counters are kept until its last minute is 25 hours old
-local LONGEST = 25 * 60
-
-Minutes.kinds, Minutes.longest = KINDS, LONGEST
-
--- The counters of the whole namespace stand under a name that no queue has. What is put is not
--- counted there: it would cost each put as much as its own counter.
-local ALL = ''
-
--- What this call counted: queues, kinds and numbers side by side, as a call counts few.
-local counted, queues, kinds, numbers = 0, {}, {}, {}
-
-function Minutes.reset()
-  counted = 0
-end
-
-function Minutes.count(queue, kind, n)
-  if not scope.live then
-    return
-  end
-  for place = 1, counted do
-    if queues[place] == queue and kinds[place] == kind then
-      numbers[place] = numbers[place] + n
-      return
-    end
-  end
-  counted = counted + 1
-  queues[counted], kinds[counted], numbers[counted] = queue, kind, n
-end
-
--- Adds to the counter of one minute of the epoch.
-function Minutes.write(queue, kind, minute, n)
-  if scope.live then
-    local name = key.minutes(queue, floor(minute / 60), kind)
-    if call('HINCRBY', name, text_of(minute % 60), text_of(n)) == n then
-      call('EXPIRE', name, KEPT)
-    end
-  end
-end
-
--- The same for the whole namespace.
-function Minutes.write_total(kind, minute, n)
-  Minutes.write(ALL, kind, minute, n)
-end
-
-function Minutes.flush()
-  for place = 1, counted do
-    local minute, kind, n = floor(scope.now / 60), kinds[place], numbers[place]
-    Minutes.write(queues[place], kind, minute, n)
-    if kind ~= 'put' then
-      Minutes.write_total(kind, minute, n)
-    end
-  end
-end
-
-local JOURNALLED = { wait = 'started', run = 'completed' }
-Minutes.journalled = JOURNALLED
-
--- Adds what the statistics do not have yet.
-local function count_journal(shown, wanted_queue, from, to)
-  Journal.read(function(second, kind, _, n, queue)
-    local minute = floor(second / 60)
-    if queue == wanted_queue and minute >= from and minute <= to then
-      local list, field = shown[JOURNALLED[kind]], string.format('%.0f', minute)
-      list[field] = (list[field] or 0) + n
-    end
-  end)
-end
-
--- minutes queue from to
-function Minutes.show(args, i)
-  local queue = Arguments.queue('minutes', args[i])
-  local from = Arguments.whole('minutes', 'from', args[i + 1], 0)
-  local to = Arguments.whole('minutes', 'to', args[i + 2], 0)
-  if to - from > LONGEST then
-    Errors.raise('TOOBIG', 'minutes(): ' .. to - from .. ' minutes, at most ' .. LONGEST)
-  end
-  local shown = {}
-  for _, kind in ipairs(KINDS) do
-    shown[kind] = {}
-    for hour = floor(from / 60), floor(to / 60) do
-      local found = call('HGETALL', key.minutes(queue, hour, kind))
-      for n = 1, #found, 2 do
-        local minute = hour * 60 + tonumber(found[n])
-        if minute >= from and minute <= to then
-          shown[kind][string.format('%.0f', minute)] = tonumber(found[n + 1])
-        end
-      end
-    end
-  end
-  count_journal(shown, queue, from, to)
-  return cjson.encode(shown)
-end
-end
-
--- stats.lua
-do
--- Statistics of a queue and day: running mean and variance (Welford 1962), a histogram.
-local Texts, Config, Arguments, Journal, scope, key =
-  Qless.Texts, Qless.Config, Qless.Arguments, Qless.Journal, Qless.scope, Qless.key
-
-local Stats = {}
-Qless.Stats = Stats
-
-local call, floor = redis.call, math.floor
-local DAY = 86400
-
--- Counts of this call: written once, at its end.
-local counts
-
-function Stats.reset()
-  counts = nil
-end
-
-function Stats.day(time)
-  return time - time % DAY
-end
-
-function Stats.count(queue, field, n)
-  counts = counts or {}
-  local fields = counts[queue]
-  if not fields then
-    fields = {}
-    counts[queue] = fields
-  end
-  fields[field] = (fields[field] or 0) + n
-end
-
--- One job less is failed, of those that failed on that day.
-function Stats.mended(queue, failed_at)
-  local fields = counts and counts[queue]
-  if fields and (fields.failed or 0) > 0 and Stats.day(failed_at) == Stats.day(scope.now) then
-    fields.failed = fields.failed - 1 -- It failed in this very call, perhaps.
-    return
-  end
-  local name = key.stat('stats', Stats.day(failed_at), queue)
-  if (tonumber(call('HGET', name, 'failed')) or 0) > 0 then
-    call('HINCRBY', name, 'failed', -1)
-  end
-end
-
-local function bin(seconds)
-  if seconds < 60 then
-    return 's' .. floor(seconds)
-  elseif seconds < 3600 then
-    return 'm' .. floor(seconds / 60)
-  elseif seconds < DAY then
-    return 'h' .. floor(seconds / 3600)
-  end
-  return 'd' .. floor(seconds / DAY)
-end
-
--- Where the bins below a second begin, in milliseconds.
-local BELOW_SECOND = { 0, 1, 2, 5, 10, 20, 50, 100, 200, 500 }
-
-local FINE_BINS = {}
-for n, edge in ipairs(BELOW_SECOND) do
-  FINE_BINS[n] = 'ms' .. edge
-end
-
--- The bin of ours that a length below a second belongs to as well.
-local function fine_bin(seconds)
-  local milliseconds, n = floor(seconds * 1000 + 0.5), #BELOW_SECOND
-  while milliseconds < BELOW_SECOND[n] do
-    n = n - 1
-  end
-  return FINE_BINS[n]
-end
-
--- Days looked back when a day begins, for days on which the queue did nothing.
-local LOOKED_BACK = 10
-local LONGEST = 36500 -- days a time to live may have
-
--- Days end: summaries are kept stats-history days, histograms histogram-history days.
-local function begin_day(kind, day, queue)
-  local kept = Config.whole('stats-history')
-  local gone = {}
-  for n = 1, LOOKED_BACK do
-    gone[n] = key.stat(kind, day - (kept + n - 1) * DAY, queue)
-  end
-  if kept >= 1 then
-    call('DEL', unpack(gone))
-  end
-  if scope.live then
-    call('EXPIRE', key.stat(kind, day, queue), (math.max(0, math.min(kept, LONGEST)) + 1) * DAY)
-  end
-  if kind == 'stats' then
-    return
-  end
-  local old = key.stat(kind, day - Config.whole('histogram-history') * DAY, queue)
-  local summary = call('HMGET', old, 'total', 'mean', 'vk')
-  if summary[1] then
-    local rest = call('TTL', old)
-    call('DEL', old)
-    call('HSET', old, 'total', summary[1], 'mean', summary[2], 'vk', summary[3])
-    if rest > 0 then
-      call('EXPIRE', old, rest)
-    end
-  end
-end
-
--- Mean and variance with more values: seconds -> how often. (Texts are whole seconds of which no
--- more is known.)
-local function with(count, mean, vk, values)
-  for value, n in pairs(values) do
-    local away, before = tonumber(value) - mean, count
-    count = count + n
-    mean = mean + away * n / count
-    vk = vk + away * away * before * n / count
-  end
-  return count, mean, vk
-end
-
-local function by_bin(values)
-  local bins = {}
-  local function add(field, n)
-    bins[field] = (bins[field] or 0) + n
-  end
-  for value, n in pairs(values) do
-    add(bin(tonumber(value)), n)
-    if scope.live and type(value) == 'number' and value < 1 then
-      add(fine_bin(value), n)
-    end
-  end
-  return bins
-end
-
--- Adds samples to a day's statistics: seconds -> how often.
-function Stats.write(kind, day, queue, values)
-  local name, bins, fields = key.stat(kind, day, queue), by_bin(values), { 'total', 'mean', 'vk' }
-  for field in pairs(bins) do
-    fields[#fields + 1] = field
-  end
-  local old = call('HMGET', name, unpack(fields))
-  local count, mean, vk = with(tonumber(old[1]) or 0, tonumber(old[2]) or 0, tonumber(old[3]) or 0, values)
-  local written = { 'total', Texts.whole(count), 'mean', mean, 'vk', vk }
-  for k = 4, #fields do
-    written[#written + 1] = fields[k]
-    written[#written + 1] = Texts.whole((tonumber(old[k]) or 0) + bins[fields[k]])
-  end
-  call('HSET', name, unpack(written))
-  if not old[1] then
-    begin_day(kind, day, queue)
-  end
-end
-
-function Stats.flush()
-  if counts then
-    local day = Stats.day(scope.now)
-    for queue, fields in pairs(counts) do
-      local name = key.stat('stats', day, queue)
-      for field, n in pairs(fields) do
-        if call('HINCRBY', name, field, n) == n then
-          begin_day('stats', day, queue)
-        end
-      end
-    end
-  end
-end
-
-local BINS = {}
-for _, part in ipairs({ { 's', 0, 59 }, { 'm', 1, 59 }, { 'h', 1, 23 }, { 'd', 1, 6 } }) do
-  for n = part[2], part[3] do
-    BINS[#BINS + 1] = part[1] .. n
-  end
-end
-
--- What the journal has of a queue and day: kind -> seconds -> how often.
-local function not_yet_written(wanted_day, wanted_queue)
-  local found = { wait = {}, run = {} }
-  if scope.live then
-    Journal.read(function(second, kind, seconds, n, queue)
-      if queue == wanted_queue and Stats.day(second) == wanted_day then
-        found[kind][seconds] = (found[kind][seconds] or 0) + n
-      end
-    end)
-  end
-  return found
-end
-
-local function summary(kind, day, queue, more)
-  local name = key.stat(kind, day, queue)
-  local head = call('HMGET', name, 'total', 'mean', 'vk')
-  local count, mean, vk = with(tonumber(head[1]) or 0, tonumber(head[2]) or 0, tonumber(head[3]) or 0, more)
-  local shown = {
-    count = count,
-    mean = mean,
-    std = count > 1 and math.sqrt(vk / (count - 1)) or 0,
-  }
-  local more_bins = by_bin(more)
-  local function times(bins)
-    local numbers = call('HMGET', name, unpack(bins))
-    for n, value in ipairs(numbers) do
-      numbers[n] = (tonumber(value) or 0) + (more_bins[bins[n]] or 0)
-    end
-    return numbers
-  end
-  shown.histogram = times(BINS)
-  if scope.keyed then
-    shown.below_second = times(FINE_BINS)
-  end
-  return shown
-end
-
--- stats queue date
-function Stats.show(args, i)
-  local queue = Arguments.name('stats', 'queue', args[i])
-  local day = Stats.day(Arguments.number('stats', 'date', args[i + 1]))
-  local head = call('HMGET', key.stat('stats', day, queue), 'retries', 'failed', 'failures', 'retried')
-  local more = not_yet_written(day, queue)
-  return cjson.encode({
-    retries = tonumber(head[1]) or 0,
-    failed = tonumber(head[2]) or 0,
-    failures = tonumber(head[3]) or 0,
-    retried = scope.keyed and (tonumber(head[4]) or 0) or nil,
-    wait = summary('wait', day, queue, more.wait),
-    run = summary('run', day, queue, more.run),
-  })
-end
-
--- stats.counters date queue... -> for each queue: retried, retries, failures, failed of that day
-function Stats.counters(args, i)
-  local day = Stats.day(Arguments.number('stats.counters', 'date', args[i]))
-  Arguments.bounded('stats.counters', #args - i)
-  local found = {}
-  for n = i + 1, #args do
-    local name = key.stat('stats', day, args[n])
-    for _, number in ipairs(call('HMGET', name, 'retried', 'retries', 'failures', 'failed')) do
-      found[#found + 1] = tonumber(number) or 0
-    end
-  end
-  return found
-end
-end
-
--- samples.lua
-do
--- How long jobs waited and ran: the samples of a call, and their way into statistics and minutes.
---
--- To write the statistics for each single job would cost more than the job. A call with few
--- samples leaves them in the journal; when that is long, and with each beat of a worker, all of
--- it is written. Whoever reads statistics counts the journal in.
-local Texts, Journal, Minutes, Stats, scope =
-  Qless.Texts, Qless.Journal, Qless.Minutes, Qless.Stats, Qless.scope
-
-local Samples = {}
-Qless.Samples = Samples
-
-local floor, match = math.floor, string.match
-
-local FEW = 8 -- samples of one call
-local MOST = 100 -- entries of the journal
-local LOOKED_BACK = 3
-
--- The samples of this call side by side: at which second, kind, queue, seconds, how often.
-local count, times, kinds, queues, values, numbers = 0, {}, {}, {}, {}, {}
-
-function Samples.reset()
-  count = 0
-end
-
--- kind wait: from ready to started; kind run: from started to complete; in seconds. It counts for the
--- time `at` (now, if none is given). Calls with KEYS keep milliseconds, so that many are equal; without
--- KEYS a length is kept as it is.
-function Samples.add(kind, queue, seconds, at)
-  local value, second = seconds > 0 and seconds or 0, floor(at or scope.now)
-  if scope.keyed then
-    value = floor(value * 1000 + 0.5) / 1000
-  end
-  -- The jobs of a batch mostly have the same: what is missed here is added up later.
-  for place = count, math.max(1, count - LOOKED_BACK), -1 do
-    if
-      values[place] == value
-      and times[place] == second
-      and queues[place] == queue
-      and kinds[place] == kind
-    then
-      numbers[place] = numbers[place] + 1
-      return
-    end
-  end
-  count = count + 1
-  kinds[count], queues[count], values[count], numbers[count] = kind, queue, value, 1
-  times[count] = second
-end
-
--- What a record says of how long its job waited before it was handed out, in milliseconds, and then in
--- its worker's hands: its field `waited`. -> nil if its wait was counted when it was handed out; nil if
--- it is not known to have been started
-local function waits_of(waited)
-  local before, held = match(waited or '', '^(%d+)%+?(%d*)$')
-  return tonumber(before), tonumber(held)
-end
-
--- The field `waited` of a job that has been handed out now, and has been ready `since`.
-function Samples.waited(since)
-  return Texts.whole(floor(math.max(0, scope.now - since) * 1000 + 0.5))
-end
-
--- The same of a job that was started after `held` seconds, or nil if it says so already.
-function Samples.waited_in_hands(waited, held)
-  local before, known = waits_of(waited)
-  return before and not known and waited .. '+' .. Texts.whole(floor(held * 1000 + 0.5))
-end
-
--- Seconds that a job lay in its worker's hands before it was started, as far as its record knows.
-function Samples.held(waited)
-  local _, held = waits_of(waited)
-  return held and held / 1000
-end
-
--- Counts that a job was started that was handed out at the time `popped` and then lay for `held` seconds
--- in its worker's hands. -> when it was started
-function Samples.started(queue, popped, waited, held)
-  local before, start = waits_of(waited), math.min(popped + held, scope.now)
-  if before then
-    Samples.add('wait', queue, before / 1000 + start - popped, start)
-  end
-  return start
-end
-
--- The same of a job that is taken from its worker, if it is known to have been started.
-function Samples.taken_away(queue, popped, waited)
-  local held = Samples.held(waited)
-  if held then
-    Samples.started(queue, Qless.Record.read('time', popped, scope.now), waited, held)
-  end
-end
-
-local COUNTED_AS = Minutes.journalled
-
-local function inside(list, name)
-  local inner = list[name]
-  if not inner then
-    inner = {}
-    list[name] = inner
-  end
-  return inner
-end
-
--- Adds up samples by what has to be written: -> add(second, kind, seconds, n, queue), write()
-local function book()
-  local days, minutes = { wait = {}, run = {} }, { wait = {}, run = {} }
-  local function add(second, kind, seconds, n, queue)
-    local list = inside(inside(days[kind], Stats.day(second)), queue)
-    list[seconds] = (list[seconds] or 0) + n
-    list = inside(minutes[kind], floor(second / 60))
-    list[queue] = (list[queue] or 0) + n
-  end
-  local function write()
-    for kind, by_day in pairs(days) do
-      for day, by_queue in pairs(by_day) do
-        for queue, list in pairs(by_queue) do
-          Stats.write(kind, day, queue, list)
-        end
-      end
-    end
-    for kind, by_minute in pairs(minutes) do
-      for minute, by_queue in pairs(by_minute) do
-        local total = 0
-        for queue, n in pairs(by_queue) do
-          Minutes.write(queue, COUNTED_AS[kind], minute, n)
-          total = total + n
-        end
-        Minutes.write_total(COUNTED_AS[kind], minute, total)
-      end
-    end
-  end
-  return add, write
-end
-
--- Writes what the journal has.
-function Samples.settle()
-  local add, write = book()
-  Journal.take(add)
-  write()
-end
-
-local function leave_in_journal()
-  local entries = {}
-  for place = 1, count do
-    entries[place] = Journal.entry(times[place], kinds[place], values[place], numbers[place], queues[place])
-  end
-  if Journal.append(unpack(entries)) >= MOST then
-    Samples.settle()
-  end
-end
-
-function Samples.flush()
-  if count == 0 then
-    return
-  elseif scope.keyed and count <= FEW then
-    leave_in_journal()
-    return
-  end
-  local add, write = book()
-  for place = 1, count do
-    add(times[place], kinds[place], values[place], numbers[place], queues[place])
-  end
-  write()
-end
-end
-
--- tags.lua
-do
--- Tags: which jobs carry one, and how many do.
-local Errors, Record, Arguments, scope, key =
-  Qless.Errors, Qless.Record, Qless.Arguments, Qless.scope, Qless.key
-
-local Tags = {}
-Qless.Tags = Tags
-
-local call = redis.call
-
--- Counted only when the job did not carry it, so that counts stay equal to members.
-function Tags.index(jid, tags)
-  for _, tag in ipairs(tags) do
-    if call('ZADD', key.tag(tag), scope.now, jid) == 1 then
-      call('ZINCRBY', key.tags(), 1, tag)
-    end
-  end
-end
-
-function Tags.unindex(jid, tags)
-  for _, tag in ipairs(tags) do
-    if call('ZREM', key.tag(tag), jid) == 1 then
-      if tonumber(call('ZINCRBY', key.tags(), -1, tag)) <= 0 then
-        call('ZREM', key.tags(), tag)
-      end
-    end
-  end
-end
-
--- The same with the text of a record. Where that cannot be read, the job is looked for among all tags.
-function Tags.unindex_all(jid, text)
-  if Record.is_bad('tags', text) then
-    Tags.unindex(jid, call('ZRANGE', key.tags(), 0, -1))
-  elseif text then
-    Tags.unindex(jid, Record.read('tags', text, {}))
-  end
-end
-
--- The stored text of a list; an empty one is {} as cjson writes it.
-function Tags.text(tags)
-  return cjson.encode(tags)
-end
-
--- The tags after adding or removing some, in order of application.
-function Tags.with(tags, more)
-  local all, seen = {}, {}
-  for _, list in ipairs({ tags, more }) do
-    for _, tag in ipairs(list) do
-      if not seen[tag] then
-        seen[tag] = true
-        all[#all + 1] = tag
-      end
-    end
-  end
-  return all
-end
-
-function Tags.without(tags, less)
-  local gone, left = {}, {}
-  for _, tag in ipairs(less) do
-    gone[tag] = true
-  end
-  for _, tag in ipairs(tags) do
-    if not gone[tag] then
-      left[#left + 1] = tag
-    end
-  end
-  return left
-end
-
-function Tags.rest(args, i)
-  local tags = {}
-  for n = i, #args do
-    tags[#tags + 1] = args[n]
-  end
-  return tags
-end
-
-local function load(jid)
-  jid = Arguments.name('tag', 'jid', jid)
-  local record = call('HMGET', key.job(jid), 'jid', 'tags')
-  if not record[1] then
-    Errors.no_job('tag', jid)
-  end
-  if Record.is_bad('tags', record[2]) then
-    Tags.unindex_all(jid, record[2])
-  end
-  return Record.read('tags', record[2], {})
-end
-
-local function store(jid, tags)
-  local text = Tags.text(tags)
-  call('HSET', key.job(jid), 'tags', text)
-  return text
-end
-
-local function page(args, i)
-  local offset, count = Arguments.offset('tag', args[i]), Arguments.count('tag', args[i + 1], 25)
-  return offset, count
-end
-
-local commands = {
-  add = function(args, i)
-    local jid = args[i]
-    local tags = load(jid)
-    local more = Tags.rest(args, i + 1)
-    Arguments.bounded('tag', #more)
-    local all = Arguments.few_tags('tag', Tags.with(tags, more))
-    Tags.index(jid, more)
-    return store(jid, all)
-  end,
-  remove = function(args, i)
-    local jid = args[i]
-    local tags = load(jid)
-    local less = Tags.rest(args, i + 1)
-    Arguments.bounded('tag', #less)
-    Tags.unindex(jid, less)
-    return store(jid, Tags.without(tags, less))
-  end,
-  get = function(args, i)
-    local tag = Arguments.given('tag', 'tag', args[i])
-    local offset, count = page(args, i + 1)
-    local total = call('ZCARD', key.tag(tag))
-    return cjson.encode({
-      total = total,
-      jobs = call('ZRANGE', key.tag(tag), Arguments.range(offset, count, total)),
-    })
-  end,
-  top = function(args, i)
-    local offset, count = page(args, i)
-    count = count < 0 and Arguments.most or count
-    return cjson.encode(call('ZREVRANGEBYSCORE', key.tags(), '+inf', 2, 'LIMIT', offset, count))
-  end,
-}
-
--- tag.counts offset count -> total, and tags: each with how many jobs carry it, the commonest first
-function Tags.counts(args, i)
-  local offset = Arguments.whole('tag.counts', 'offset', args[i], 0)
-  local count = math.min(Arguments.whole('tag.counts', 'count', args[i + 1], 0), Arguments.most)
-  local shown = {}
-  local found = count > 0 and call('ZREVRANGE', key.tags(), offset, offset + count - 1, 'WITHSCORES') or {}
-  for n = 1, #found, 2 do
-    shown[#shown + 1] = { found[n], tonumber(found[n + 1]) }
-  end
-  return cjson.encode({ total = call('ZCARD', key.tags()), tags = shown })
-end
-
--- tag add|remove jid tag...   tag get tag [offset count]   tag top [offset count]
-function Tags.command(args, i)
-  local command = commands[args[i]]
-  if not command then
-    Errors.argument('tag', 'First argument must be add, remove, get or top')
-  end
-  return command(args, i + 1)
-end
-end
-
--- failures.lua
-do
--- Failed jobs by group: the set of groups, a list of jids for each.
-local Record, Arguments, Stats, Minutes, scope, key =
-  Qless.Record, Qless.Arguments, Qless.Stats, Qless.Minutes, Qless.scope, Qless.key
-
-local Failures = {}
-Qless.Failures = Failures
-
-local call = redis.call
-
-Failures.groups = 1000
-
--- Where calls with KEYS are made the number of groups is bounded: further ones share a list.
-local function list_of(group)
-  if scope.live and call('SISMEMBER', key.failures(), group) == 0 then
-    if call('SCARD', key.failures()) >= Failures.groups then
-      return 'other'
-    end
-  end
-  return group
-end
-
--- Files a failed job under its group and counts it.
-function Failures.add(jid, queue, group)
-  local list = list_of(group)
-  call('SADD', key.failures(), list)
-  call('LPUSH', key.group(list), jid)
-  Stats.count(queue, 'failures', 1)
-  Stats.count(queue, 'failed', 1)
-  Minutes.count(queue, 'failed', 1)
-end
-
--- Looks from the newest on, or from the oldest on: where the job is likely to be.
-local function take(jid, list, oldest_first)
-  local found = call('LREM', key.group(list), oldest_first and -1 or 1, jid)
-  if call('LLEN', key.group(list)) == 0 then
-    call('SREM', key.failures(), list)
-  end
-  return found > 0
-end
-
--- Nothing says in which group the job is: it is in one of them.
-local function take_anywhere(jid)
-  for _, list in ipairs(call('SMEMBERS', key.failures())) do
-    if take(jid, list) then
-      return
-    end
-  end
-end
-
--- A job that was failed is so no longer.
-function Failures.remove(jid, queue, failure, oldest_first)
-  local known = Record.read('failure', failure)
-  if not known or not known.group then
-    take_anywhere(jid)
-    Stats.mended(queue, scope.now)
-    return
-  end
-  if not take(jid, known.group, oldest_first) then
-    take(jid, 'other', oldest_first)
-  end
-  Stats.mended(queue, known.when or 0)
-end
-
--- failed [group [start limit]]
-function Failures.show(args, i)
-  local group = args[i]
-  if not group then
-    local counts = {}
-    for _, name in ipairs(call('SMEMBERS', key.failures())) do
-      counts[name] = call('LLEN', key.group(name))
-    end
-    return cjson.encode(counts)
-  end
-  local start, limit = Arguments.offset('failed', args[i + 1]), Arguments.count('failed', args[i + 2], 25)
-  local total = call('LLEN', key.group(group))
-  return cjson.encode({
-    total = total,
-    jobs = call('LRANGE', key.group(group), Arguments.range(start, limit, total)),
-  })
-end
-end
-
--- headline.lua
-do
--- The line of a failure's message that says what happened.
-local Headline = {}
-Qless.Headline = Headline
-
-local find, sub = string.find, string.sub
-
-local MOST = 200 -- bytes
-
--- How Python's tracebacks begin, and what stands before each line of one: in those of groups, a frame
--- of lines.
-local PLAIN, GROUP =
-  'Traceback (most recent call last):\n', '  + Exception Group Traceback (most recent call last):\n'
-
--- Where the text behind the last line of this kind begins, or nil.
-local function behind_last(message, line)
-  local found
-  if sub(message, 1, #line) == line then
-    found = #line + 1
-  end
-  local _, to = find(message, '\n' .. line, 1, true)
-  while to do
-    found = to + 1
-    _, to = find(message, '\n' .. line, to, true)
-  end
-  return found
-end
-
--- The first line from there on that is no part of a stack: those are indented.
-local function unindented(message, from, before)
-  for line in string.gmatch(sub(message, from), '[^\n]+') do
-    if sub(line, 1, #before) == before and find(line, '^%S', #before + 1) then
-      return sub(line, #before + 1)
-    end
-  end
-end
-
-local function cut(line)
-  if #line <= MOST then
-    return line
-  end
-  local last = MOST
-  while last > MOST - 3 and find(sub(line, last + 1, last + 1), '[\128-\191]') do
-    last = last - 1
-  end
-  return sub(line, 1, last) .. '…'
-end
-
--- How a message begins that is a traceback, or the end of one; or an exception that was never raised,
--- with the one that it is the cause of.
-local TRACEBACKS = {
-  '^Traceback %(most recent call last%):\n',
-  '^  %+ Exception Group Traceback %(',
-  '^%[the beginning is left out%]\n',
-  '^[^\n]*\n\nThe above exception was the direct cause of the following exception:\n',
-}
-
-local function raised(message)
-  for _, beginning in ipairs(TRACEBACKS) do
-    if find(message, beginning) then
-      local plain, group = behind_last(message, PLAIN), behind_last(message, GROUP)
-      if group and group > (plain or 0) then
-        return unindented(message, group, '  | ')
-      end
-      return unindented(message, plain or (find(message, '\n', 1, true) + 1), '')
-    end
-  end
-end
-
--- What was raised at last, if the message is a traceback; else its first line.
-function Headline.of(message)
-  return cut(raised(message) or string.match(message, '[^\r\n]+') or '')
-end
-end
-
--- history.lua
-do
--- What happened to a job: a list of [when, what, more], the first and the newest kept. Calls without
--- KEYS write and show whole seconds; calls with them write thousandths, and how each attempt ended:
---   done       it was completed
---   failed     it failed for good
---   retried    it failed and will run again
---   returned   it was handed back, which uses no retry up
---   crashed    its process died
---   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
---   lost       the grace after such a notice is over: the worker holds the job no more
-local Texts, Headline, Record, Config, Arguments, Errors, scope, key =
-  Qless.Texts,
-  Qless.Headline,
-  Qless.Record,
-  Qless.Config,
-  Qless.Arguments,
-  Qless.Errors,
-  Qless.scope,
-  Qless.key
-
-local History = {}
-Qless.History = History
-
-local call, quote, floor, format = redis.call, cjson.encode, math.floor, string.format
-
--- A time as an entry has it; defaults to now.
-local function text_of(when)
-  if scope.keyed then
-    return when and Texts.thousandths(when) or Texts.thousandth()
-  end
-  return when and Texts.whole(floor(when)) or Texts.second()
-end
-
--- An entry; `more` is the text of a JSON object.
-function History.entry(what, more, when)
-  return '[' .. text_of(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
-end
-
-local function append(jid, text, putting)
-  local name = key.history(jid)
-  local length = call('RPUSH', name, text)
-  if length < 3 then
-    if length == 1 and not putting then
-      History.modernise_late(jid)
-    end
-    return
-  end
-  local limit = Config.whole('max-job-history')
-  if limit > 0 and limit ~= 2 and length > limit then
-    local first = call('LPOP', name)
-    call('LTRIM', name, -math.max(limit - 1, 1), -1)
-    call('LPUSH', name, first)
-  end
-end
-
-function History.add(jid, what, more, when)
-  append(jid, History.entry(what, more, when))
-end
-
--- What stands behind the time, the same for all jobs of a queue or a worker.
-local put_into = Texts.remembered(function(queue)
-  return ',"put",{"q":' .. quote(queue) .. '}]'
-end)
-
-local popped_by = Texts.remembered(function(worker)
-  return ',"popped",{"worker":' .. quote(worker) .. '}]'
-end)
-
-function History.put(jid, queue, when)
-  append(jid, '[' .. text_of(when) .. put_into(queue), true)
-end
-
-function History.popped(jid, worker)
-  append(jid, '[' .. text_of() .. popped_by(worker))
-end
-
-local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
-
--- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
-function History.done(jid, held)
-  if held and held >= SHORTEST then
-    append(jid, '[' .. text_of() .. ',"done",{"held":' .. format('%.3f', held) .. '}]')
-  else
-    append(jid, '[' .. text_of() .. ',"done"]')
-  end
-end
-
--- An object of those of these members that there are. (Lists of jobs look for the group before what
--- anybody may have written into the message.)
-local function members(worker, group, held, ready, message)
-  local texts = {}
-  if worker then
-    texts[#texts + 1] = '"worker":' .. quote(worker)
-  end
-  if group then
-    texts[#texts + 1] = '"group":' .. quote(group)
-  end
-  if held and held >= SHORTEST then
-    texts[#texts + 1] = '"held":' .. format('%.3f', held)
-  end
-  if ready then
-    texts[#texts + 1] = '"until":' .. Texts.thousandths(ready)
-  end
-  if message and message ~= '' then
-    texts[#texts + 1] = '"message":' .. quote(Headline.of(message))
-  end
-  return #texts > 0 and '{' .. table.concat(texts, ',') .. '}' or nil
-end
-
--- What is not run at all may fail as well: then there is no worker.
-function History.failed(jid, group, worker, message)
-  History.add(jid, 'failed', members(worker, group, nil, nil, scope.keyed and message))
-end
-
--- An attempt at `job` (worker, held) ended so. It will be ready again after `delay` seconds, if that is
--- given. Calls without KEYS only write what the protocol knows.
-function History.ended(jid, what, job, group, message, delay)
-  if what == 'done' then
-    History.done(jid, job.held)
-  elseif scope.keyed then
-    local ready = delay and delay > 0 and scope.now + delay
-    History.add(jid, what, members(job.worker, group, job.held, ready, message))
-  elseif what == 'failed' then
-    History.failed(jid, group, job.worker)
-  elseif what == 'timed-out' then
-    History.add(jid, what)
-  end
-end
-
--- Triples as objects with when, what and the members of their third part.
-function History.shown(triples)
-  local entries = {}
-  for n, triple in ipairs(triples) do
-    local entry_shown = triple[3] or {}
-    entry_shown.when = scope.keyed and triple[1] or floor(triple[1])
-    entry_shown.what = triple[2]
-    entries[n] = entry_shown
-  end
-  return entries
-end
-
-local function shown(texts)
-  local triples = {}
-  for n, text in ipairs(texts) do
-    triples[n] = Record.entry_of(text)
-  end
-  return History.shown(triples)
-end
-
-function History.read(jid)
-  return shown(call('LRANGE', key.history(jid), 0, -1))
-end
-
-local PIECE = 20 -- entries read at a time where they may be long
-
--- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
-function History.texts(jid, most, bytes)
-  local name = key.history(jid)
-  local total, newest = call('LLEN', name), {}
-  local last = total - 1
-  while last >= 1 and #newest < most - 1 and bytes > 0 do
-    local from = math.max(1, last - PIECE + 1, last - (most - 1 - #newest) + 1)
-    local part = call('LRANGE', name, from, last)
-    for n = #part, 1, -1 do
-      bytes = bytes - #part[n]
-      if bytes > 0 then
-        newest[#newest + 1] = part[n]
-      end
-    end
-    last = from - 1
-  end
-  local texts = call('LRANGE', name, 0, 0)
-  for n = #newest, 1, -1 do
-    texts[#texts + 1] = newest[n]
-  end
-  return texts, total
-end
-
--- The same as objects.
-function History.some(jid, most, bytes)
-  local texts, total = History.texts(jid, most, bytes)
-  return shown(texts), total
-end
-
--- Records of the earliest versions carry their history in a field of the hash.
-function History.modernise(jid, text)
-  local entries = Record.read('history', text)
-  for _, old in ipairs(entries or {}) do
-    if old.put then
-      History.put(jid, old.q, tonumber(old.put))
-    end
-    if old.popped then
-      History.add(jid, 'popped', '{"worker":' .. quote(old.worker or '') .. '}', tonumber(old.popped))
-    end
-    if old.failed then
-      History.add(jid, 'failed', nil, tonumber(old.failed))
-    end
-    if old.done then
-      History.add(jid, 'done', nil, tonumber(old.done))
-    end
-  end
-  if entries then
-    call('HDEL', key.job(jid), 'history')
-  end
-end
-
--- The first entry of a list was not a put: the record may be of the earliest versions.
-function History.modernise_late(jid)
-  local text = call('HGET', key.job(jid), 'history')
-  if text then
-    local newest = call('LPOP', key.history(jid))
-    History.modernise(jid, text)
-    call('RPUSH', key.history(jid), newest)
-  end
-end
-
--- log jid message [data]
-function History.log(args, i)
-  local jid = Arguments.name('log', 'jid', args[i])
-  local message = Arguments.given('log', 'message', args[i + 1])
-  local data = args[i + 2]
-  if data then
-    Arguments.object('log', 'data', data)
-  end
-  if scope.keyed and #message > Arguments.text_bytes then
-    Errors.raise('TOOBIG', 'log(): message has ' .. #message .. ' bytes, at most ' .. Arguments.text_bytes)
-  end
-  if call('EXISTS', key.job(jid)) == 0 then
-    Errors.no_job('log', jid)
-  end
-  History.add(jid, message, data)
-end
-end
-
--- place.lua
-do
--- The places of a queue: work, locks, scheduled, depends. A job is in exactly one.
-local Wake, scope, key = Qless.Wake, Qless.scope, Qless.key
-
-local Place = {}
-Qless.Place = Place
-
-local call = redis.call
-
--- Highest first: by priority, then the longest waiting. Ties are popped in falling order of jid.
-function Place.score(priority, time)
-  return priority - time / 1e10
-end
-
-function Place.work(jid, queue, priority, time)
-  call('ZADD', key.place(queue, 'work'), Place.score(priority, time or scope.now), jid)
-  Wake.ready(queue, 1)
-end
-
--- Back to where a job was taken from: the head of its priority. Its equals there have the same
--- score, and of those the one with the higher jid comes first; ours fall with time.
-function Place.work_again(jid, queue, priority)
-  local work, score = key.place(queue, 'work'), Place.score(priority, scope.now)
-  local head = call('ZREVRANGEBYSCORE', work, priority, score, 'WITHSCORES', 'LIMIT', '0', '1')
-  call('ZADD', work, head[2] or score, jid)
-  Wake.ready(queue, 1)
-end
-
--- The scores of jobs that become ready now, as texts by priority: a batch has few different ones.
-function Place.scores()
-  return setmetatable({}, {
-    __index = function(texts, priority)
-      local text = string.format('%.17g', Place.score(priority, scope.now))
-      texts[priority] = text
-      return text
-    end,
-  })
-end
-
--- Many jobs at once: score, jid, score, jid …
-function Place.work_many(queue, list)
-  local name = key.place(queue, 'work')
-  for first = 1, #list, 1000 do
-    call('ZADD', name, unpack(list, first, math.min(first + 999, #list)))
-  end
-  Wake.ready(queue, #list / 2)
-end
-
-function Place.scheduled(jid, queue, time)
-  call('ZADD', key.place(queue, 'scheduled'), time, jid)
-  Wake.due(queue, time)
-end
-
-function Place.depends(jid, queue)
-  call('ZADD', key.place(queue, 'depends'), scope.now, jid)
-end
-
--- A delayed job counts as waiting from its time on wherever calls with KEYS look, though it stands
--- among the delayed ones until a call moves it that writes. -> its state now, when it falls due
-function Place.state_now(jid, queue, state)
-  if state ~= 'scheduled' or not scope.keyed then
-    return state
-  end
-  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid)
-  return due and tonumber(due) <= scope.now and 'waiting' or state, due
-end
-
--- How many delayed jobs of a queue count as waiting, and which they are.
-function Place.count_due(queue)
-  return call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', scope.now)
-end
-
-function Place.list_due(queue, offset, count)
-  return call('ZRANGEBYSCORE', key.place(queue, 'scheduled'), '-inf', scope.now, 'LIMIT', offset, count)
-end
-
--- What lags is counted from when a job became ready. (Old clients count from its put.)
-function Place.ready_since(jid, time)
-  if scope.keyed then
-    call('HSET', key.job(jid), 'time', string.format('%.20f', time))
-  end
-end
-
-function Place.leave(jid, queue)
-  call('ZREM', key.place(queue, 'work'), jid)
-  call('ZREM', key.place(queue, 'locks'), jid)
-  call('ZREM', key.place(queue, 'depends'), jid)
-  call('ZREM', key.place(queue, 'scheduled'), jid)
-end
-
--- A queue is known from its first job on.
-function Place.register(queue)
-  if call('ZADD', key.queues(), 'NX', scope.now, queue) == 1 then
-    Wake.seen()
-  end
-end
-end
-
--- unique.lua
-do
--- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
-local Errors, Arguments, scope, key = Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
-
-local Unique = {}
-Qless.Unique = Unique
-
-local call, sub, floor = redis.call, string.sub, math.floor
-
-local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
-
-local PENDING = { waiting = true, scheduled = true, depends = true }
-
--- In which states a job counts as the holder of its key, by the first letter of its field
--- `unique`: until it starts, or until it has ended. (Behind the letter stands the key.)
-local COUNTS = {
-  s = PENDING,
-  e = { waiting = true, scheduled = true, depends = true, stalled = true, running = true },
-}
-
-local function counts(field, state)
-  local states = COUNTS[sub(field, 1, 1)]
-  return states and states[state]
-end
-
-local LETTERS = { ['start'] = 's', ['end'] = 'e' }
-local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
-
-local function check_until(command, job)
-  local until_when = job.unique_until or 'end'
-  if LETTERS[until_when] then
-    job.unique_field = LETTERS[until_when] .. job.unique
-    return
-  end
-  local seconds = tonumber(until_when) and Arguments.number(command, 'unique_until', until_when)
-  if not seconds or seconds <= 0 then
-    Errors.argument(
-      command,
-      'unique_until must be start, end or seconds above 0, not ' .. Errors.name(until_when)
-    )
-  end
-  job.period = math.min(seconds, LONGEST)
-end
-
-local function check_debounce(command, job)
-  if job.delay ~= 0 then
-    Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
-  elseif job.conflict == 'take' then
-    Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
-  end
-  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
-    local seconds = job[name] and Arguments.number(command, name, job[name])
-    if seconds and seconds < 0 then
-      Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
-    end
-    job[name] = seconds
-  end
-  job.first = scope.now
-  job.delay = math.min(job.debounce, job.debounce_max or job.debounce)
-end
-
--- Checks the options of a put that have to do with its key, as the call gave them.
-function Unique.check(command, job)
-  if not job.unique then
-    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max' }) do
-      if job[name] then
-        Errors.argument(command, name .. ' can only be used with unique')
-      end
-    end
-    return
-  end
-  if job.unique == '' or #job.unique > 255 then
-    Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
-  end
-  job.conflict = job.conflict or 'keep'
-  if not ANSWERS[job.conflict] then
-    Errors.argument(
-      command,
-      'conflict must be keep, replace, refuse or take, not ' .. Errors.name(job.conflict)
-    )
-  end
-  check_until(command, job)
-  if job.debounce then
-    check_debounce(command, job)
-  elseif job.debounce_max then
-    Errors.argument(command, 'debounce_max can only be used with debounce')
-  end
-end
-
--- Who holds the key, or nil: the jid, and its state if it still exists. A job that has ended or
--- is gone holds nothing, unless the key was given for a period.
-function Unique.holder(text)
-  local name = key.unique(text)
-  local jid = call('GET', name)
-  if not jid then
-    return nil
-  end
-  local record = call('HMGET', key.job(jid), 'state', 'unique')
-  local state, field = record[1], record[2]
-  if call('PTTL', name) > 0 then
-    return jid, state
-  elseif field and sub(field, 2) == text and counts(field, state) then
-    return jid, state
-  end
-  return nil
-end
-
--- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
-function Unique.take(jid, text, period)
-  if period then
-    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
-  else
-    call('SET', key.unique(text), jid)
-  end
-end
-
--- A job with this field is in a state in which it may count again: it gets its key back, unless
--- another has taken it meanwhile.
-function Unique.regain(jid, field, state)
-  if field and counts(field, state) then
-    call('SET', key.unique(sub(field, 2)), jid, 'NX')
-  end
-end
-
--- The job does not count any longer. What another has taken is left to it.
-function Unique.free(jid, field)
-  if field and field ~= '' then
-    local name = key.unique(sub(field, 2))
-    if call('GET', name) == jid then
-      call('DEL', name)
-    end
-  end
-end
-
--- A job starts: some count no longer.
-function Unique.started(jid, field)
-  if field and sub(field, 1, 1) == 's' then
-    Unique.free(jid, field)
-  end
-end
-
--- The key in a record's field, or nil.
-function Unique.shown(field)
-  return field and sub(field, 2) or nil
-end
-
--- Is a job in this state still to start?
-function Unique.is_pending(state)
-  return PENDING[state] or state == 'stalled'
-end
-
-local function refuse(command, job, jid, state)
-  Errors.raise(
-    'DUPLICATE',
-    cjson.encode(jid)
-      .. ' '
-      .. command
-      .. '(): The unique key '
-      .. Errors.name(job.unique)
-      .. ' of job '
-      .. Errors.name(job.jid)
-      .. ' belongs to job '
-      .. Errors.name(jid)
-      .. (state and ', which is ' .. state or '')
-  )
-end
-
--- What becomes of a job whose key another one holds: 'keep' that one, 'replace' it (it has not
--- started), or put the new one 'behind' it (it runs); nil: put the new one as if there were none.
-function Unique.answer(command, job, jid, state)
-  local pending = Unique.is_pending(state)
-  if job.conflict == 'take' then
-    return nil
-  elseif job.debounce and pending then
-    return 'replace'
-  elseif job.conflict == 'keep' then
-    return 'keep'
-  elseif job.conflict == 'refuse' then
-    refuse(command, job, jid, state)
-  elseif pending then
-    return 'replace'
-  elseif state == 'running' then
-    return 'behind'
-  end
-  return nil
-end
-
--- When a debounced job is due that was first put then. One that is due already keeps its place among
--- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
-function Unique.push_back(job, first)
-  if job.debounce and first then
-    job.first = math.min(first, scope.now) -- the clock may have been set back
-    local due = scope.now + job.debounce
-    if job.debounce_max then
-      due = math.min(due, first + job.debounce_max)
-    end
-    job.delay = math.max(0, due - scope.now)
-    job.overdue = due < scope.now and due or nil
-  end
-end
-end
-
--- canceled.lua
-do
--- What is left of a canceled job for a while: a record for those who ask what became of it. For everything
--- else the job does not exist.
-local Texts, Record, Json, Config, History, scope, key =
-  Qless.Texts, Qless.Record, Qless.Json, Qless.Config, Qless.History, Qless.scope, Qless.key
-
-local Canceled = {}
-Qless.Canceled = Canceled
-
-local call, sub = redis.call, string.sub
-
--- Bytes of data and context, of a failure, of a history: what is longer is left out, or cut. A full
--- server is emptied by canceling, and most records are read by nobody.
-local BYTES = 16 * 1024
-local ENTRIES = 20 -- of the history
-local LIST = 4 * 1024 -- bytes of the jids that spawned it
-
-local SURPLUS = 200 -- old records removed by one call beyond twice those it adds
-
--- How many records this call has added.
-local added = 0
-
-function Canceled.reset()
-  added = 0
-end
-
--- What of a job's record is kept as it is.
-local SAME = {
-  'klass',
-  'queue',
-  'priority',
-  'retries',
-  'remaining',
-  'tags',
-  'worker',
-  'crashes',
-  'spawned_from_jid',
-  'unique',
-  'workflow',
-  'on_failure',
-}
-
--- (The end of a traceback tells most.)
-local function shortened(failure)
-  if #failure <= BYTES then
-    return failure
-  end
-  local known = cjson.decode(failure)
-  known.message = string.gsub(sub(tostring(known.message), -BYTES), '^[\128-\191]+', '', 1)
-  return cjson.encode(known)
-end
-
--- The namespace's time: an old client's clock may be anywhere.
-local function time_of_it()
-  if scope.keyed then
-    return Texts.now()
-  end
-  return call('HGET', key.meta(), 'clock') or Texts.now()
-end
-
--- Fields and values of what is kept. `why` is call, dependency or workflow, `by` the jid or id.
-local function fields_of(jid, record, why, by)
-  local fields = { 'was', record.state, 'when', time_of_it(), 'why', why }
-  local function add(name, value)
-    if value and value ~= '' then
-      fields[#fields + 1] = name
-      fields[#fields + 1] = value
-    end
-  end
-  add('by', by)
-  for _, name in ipairs(SAME) do
-    add(name, Record.text(name, record[name]))
-  end
-  local data, context = record.data or '', Record.text('context', record.context, '')
-  if #data + #context <= BYTES then
-    add('data', data)
-    add('context', context)
-  else
-    add('left_out', #data + #context)
-  end
-  local failure, spawners = Record.text('failure', record.failure), Record.text('spawners', record.spawners)
-  add('failure', failure and shortened(failure))
-  if spawners and #spawners <= LIST then
-    add('spawners', spawners)
-  end
-  local entries, total = History.texts(jid, ENTRIES, BYTES)
-  entries = Record.entry_texts(entries)
-  local more = { was = record.state, why = why, by = by }
-  entries[#entries + 1] = History.entry('canceled', cjson.encode(more), tonumber(fields[4]))
-  add('history', Json.list(entries))
-  add('history_total', total + 1)
-  return fields
-end
-
--- Keeps what is known of a job that is about to be taken away. (One that is open was not put whole yet:
--- who takes it back has it as not put.)
-function Canceled.keep(jid, record, why, by)
-  local age = Config.whole('canceled-history')
-  if not scope.live or record.open == '1' or age < 1 or Config.whole('canceled-history-count') < 1 then
-    return
-  end
-  local name, fields = key.canceled_job(jid), fields_of(jid, record, why, by)
-  call('DEL', name)
-  call('HSET', name, unpack(fields))
-  call('EXPIRE', name, age)
-  call('ZADD', key.canceled(), fields[4], jid)
-  added, scope.touched = added + 1, true
-end
-
--- The job of this jid is put again: its record says what became of it.
-function Canceled.forget(jid)
-  if scope.live and call('DEL', key.canceled_job(jid)) == 1 then
-    call('ZREM', key.canceled(), jid)
-  end
-end
-
--- Which of these jids have such records, as a set.
-function Canceled.among(jids)
-  local found, times = {}, call('ZMSCORE', key.canceled(), unpack(jids))
-  for n, jid in ipairs(jids) do
-    found[jid] = times[n] and true or nil
-  end
-  return found
-end
-
-local function too_old()
-  return '(' .. string.format('%.17g', scope.now - Config.whole('canceled-history'))
-end
-
--- The call has added records: those that are too old or too many go, and the list lasts as long as they.
-function Canceled.flush()
-  if added == 0 then
-    return
-  end
-  local name, most = key.canceled(), SURPLUS + 2 * added
-  local age, count = Config.whole('canceled-history'), Config.whole('canceled-history-count')
-  local old = call('ZRANGEBYSCORE', name, '-inf', scope.now - age, 'LIMIT', 0, most)
-  local surplus = call('ZCARD', name) - #old - count
-  if surplus > 0 and #old < most then
-    for _, jid in ipairs(call('ZRANGE', name, #old, #old + math.min(surplus, most - #old) - 1)) do
-      old[#old + 1] = jid
-    end
-  end
-  if #old > 0 then
-    call('ZREMRANGEBYRANK', name, 0, #old - 1) -- the oldest are the first
-    for n, jid in ipairs(old) do
-      old[n] = key.canceled_job(jid)
-    end
-    call('DEL', unpack(old))
-  end
-  if call('PTTL', name) < age * 1000 then
-    call('EXPIRE', name, age)
-  end
-end
-
--- The jids of a part, the last canceled first.
-function Canceled.part(offset, count)
-  if count < 0 then
-    count = Qless.Arguments.most
-  end
-  return call('ZREVRANGEBYSCORE', key.canceled(), '+inf', too_old(), 'LIMIT', offset, count)
-end
-
-function Canceled.count()
-  return call('ZCOUNT', key.canceled(), too_old(), '+inf')
-end
-
-function Canceled.exists(jid)
-  return call('EXISTS', key.canceled_job(jid)) == 1
-end
-
-local function read(jid)
-  local fields, record = call('HGETALL', key.canceled_job(jid)), {}
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
-  end
-  return record.was and record
-end
-
--- The object that get shows, as JSON, or nil; its state is `canceled`.
-function Canceled.show(jid)
-  local record = read(jid)
-  if not record then
-    return nil
-  end
-  local shown = cjson.encode({
-    jid = jid,
-    klass = record.klass or '',
-    state = 'canceled',
-    queue = record.queue or '',
-    worker = '',
-    tracked = call('ZSCORE', key.tracked(), jid) and true or false,
-    priority = tonumber(record.priority) or 0,
-    expires = 0,
-    retries = tonumber(record.retries) or 0,
-    remaining = math.floor(tonumber(record.remaining) or 0),
-    data = record.data or 'null',
-    tags = Record.read('tags', record.tags, {}),
-    history = History.shown(Record.read('entries', record.history, {})),
-    failure = Record.read('failure', record.failure, {}),
-    spawned_from_jid = record.spawned_from_jid or false,
-    dependents = {},
-    dependencies = {},
-    token = '',
-    crashes = tonumber(record.crashes) or 0,
-    open = false,
-    unique = Qless.Unique.shown(record.unique),
-    workflow = record.workflow,
-    on_failure = record.on_failure,
-    canceled = {
-      when = tonumber(record.when),
-      was = record.was,
-      why = record.why,
-      by = record.by or '',
-      worker = record.was == 'running' and record.worker or '',
-      left_out = tonumber(record.left_out) or 0,
-    },
-  })
-  return Json.with(shown, 'context', record.context or 'null', 'progress', 'null')
-end
-
--- How many entries the history had, and what spawned the job.
-function Canceled.more(jid)
-  local record = call('HMGET', key.canceled_job(jid), 'history_total', 'spawners')
-  return Record.read('count', record[1], 0), Record.read('spawners', record[2], {})
-end
-
--- A row of a list, as Brief has it, but for the last places; or false.
-function Canceled.row(jid)
-  local row = call(
-    'HMGET',
-    key.canceled_job(jid),
-    'klass',
-    'queue',
-    'was',
-    'priority',
-    'retries',
-    'remaining',
-    'tags',
-    'worker',
-    'when',
-    'expires',
-    'spawned_from_jid',
-    'workflow',
-    'history'
-  )
-  row[1], row[2] = row[1] or '', row[2] or ''
-  return row[3] and row
-end
-end
-
--- needs.lua
-do
--- What a job was made to depend on, in order, kept beyond the links: its results are wanted later.
-local Arguments, SortedSet, Kept, scope, key =
-  Qless.Arguments, Qless.SortedSet, Qless.Kept, Qless.scope, Qless.key
-
-local Needs = {}
-Qless.Needs = Needs
-
-local call = redis.call
-
--- Has this call said already that there are such lists?
-local said
-
-function Needs.reset()
-  said = false
-end
-
--- The namespace has such lists: whoever deletes records looks for them from now on.
-local function say()
-  if not said then
-    call('HSET', key.meta(), 'lists', '1')
-    said, scope.touched = true, true
-  end
-end
-
-function Needs.exist()
-  return said or call('HGET', key.meta(), 'lists') == '1'
-end
-
--- (Calls without KEYS keep what the original keeps.)
-function Needs.add(jid, jids)
-  if scope.keyed and jids and #jids > 0 then
-    say()
-    SortedSet.append(key.needs(jid), jids)
-  end
-end
-
--- Kept as long as results are, at least: who depends on the job may start long after its end.
-local KEPT = 7 * 86400 -- seconds
-
-function Needs.add_offspring(jid, jids)
-  if #jids > 0 then
-    say()
-    local entry, bytes = 'offspring:' .. jid, 0
-    for n = 1, #jids do
-      bytes = bytes + #jids[n]
-    end
-    if call('EXISTS', key.offspring(jid)) == 1 then
-      bytes = bytes + Kept.bytes(entry)
-    end
-    SortedSet.append(key.offspring(jid), jids)
-    call('EXPIRE', key.offspring(jid), KEPT)
-    Kept.note(entry, bytes, KEPT)
-  end
-end
-
-function Needs.forget(jid)
-  if scope.live then
-    call('DEL', key.needs(jid))
-  end
-end
-
-local function page(command, name, args, i)
-  local offset, count = Arguments.offset(command, args[i]), Arguments.count(command, args[i + 1], 25)
-  local flat = {}
-  if count > 0 then
-    for _, jid in ipairs(call('LRANGE', name, offset, offset + count - 1)) do
-      flat[#flat + 1] = jid
-      flat[#flat + 1] = call('LLEN', key.offspring(jid))
-    end
-  end
-  return flat
-end
-
--- needs jid [offset count] -> jid, how many jobs that one has spawned …
-function Needs.show(args, i)
-  return page('needs', key.needs(Arguments.name('needs', 'jid', args[i])), args, i + 1)
-end
-
--- offspring jid [offset count] -> the same of the jobs that this one has spawned
-function Needs.offspring(args, i)
-  return page('offspring', key.offspring(Arguments.name('offspring', 'jid', args[i])), args, i + 1)
-end
-
--- results jid... -> what each returned, JSON, or nil
-function Needs.results(args, i)
-  Arguments.given('results', 'jid', args[i])
-  Arguments.bounded('results', #args - i + 1)
-  local names = {}
-  for n = i, #args do
-    names[#names + 1] = key.result(args[n])
-  end
-  return call('MGET', unpack(names))
-end
-end
-
--- circles.lua
-do
--- Circles: no job may come to wait for itself, directly or through others.
-local Errors, scope, key = Qless.Errors, Qless.scope, Qless.key
-
-local Circles = {}
-Qless.Circles = Circles
-
-local call = redis.call
-
-local MOST = 1000 -- jobs behind a job that are looked at before links are refused
-local FAR = 10000 -- links that one call follows where links may not be refused any more
-
--- Links that this call has checked and is going to make, by jid; how many it has followed.
-local intended, looked = nil, 0
-
-function Circles.reset()
-  intended, looked = nil, 0
-end
-
-function Circles.intend(planned)
-  intended, scope.touched = planned, true
-end
-
--- Who waits for a job, directly or through others: mostly few. -> a set of jids with its own; nil if
--- they are too many
-local function waiting_for(jid)
-  local waiting, line = { [jid] = true }, { jid }
-  local n = 1
-  while line[n] do
-    local name = key.dependents(line[n])
-    if #line + call('SCARD', name) > MOST then
-      return nil
-    end
-    for _, dependent in ipairs(call('SMEMBERS', name)) do
-      if not waiting[dependent] then
-        waiting[dependent] = true
-        line[#line + 1] = dependent
-      end
-    end
-    n = n + 1
-  end
-  return waiting
-end
-
--- Is it certain that none of the jids waits for the job? However much is behind them.
-local function is_harmless(jid, jids, planned)
-  if planned and (next(planned) ~= jid or next(planned, jid) ~= nil) then
-    return false -- links of others are not written yet
-  end
-  local waiting = waiting_for(jid)
-  for n = 1, waiting and #jids or 0 do
-    if waiting[jids[n]] then
-      return false
-    end
-  end
-  return waiting ~= nil
-end
-
-local function refuse(command, jid, path)
-  Errors.raise(
-    'CYCLE',
-    command
-      .. '(): Job '
-      .. Errors.name(jid)
-      .. ' would wait for itself: '
-      .. table.concat(path, ' waits for ')
-  )
-end
-
--- Refuses the link that makes the smallest circle.
-function Circles.refuse_self(command, jid, jids)
-  for n = 1, jids and #jids or 0 do
-    if jids[n] == jid then
-      refuse(command, jid, { Errors.name(jid), Errors.name(jid) })
-    end
-  end
-end
-
--- Refuses links that would make a job wait for itself. `planned` are links not yet written.
-function Circles.refuse(command, jid, jids, planned)
-  if is_harmless(jid, jids, planned) then
-    return
-  end
-  local seen, path, visited = {}, { Errors.name(jid) }, 0
-  local function walk(current)
-    if current == jid then
-      path[#path + 1] = Errors.name(current)
-      refuse(command, jid, path)
-    end
-    if seen[current] then
-      return
-    end
-    seen[current] = true
-    visited = visited + 1
-    if visited > MOST then
-      Errors.raise(
-        'TOOBIG',
-        command .. '(): more than ' .. MOST .. ' jobs behind the dependencies of ' .. Errors.name(jid)
-      )
-    end
-    path[#path + 1] = Errors.name(current)
-    for _, further in ipairs(planned and planned[current] or call('SMEMBERS', key.dependencies(current))) do
-      walk(further)
-    end
-    path[#path] = nil
-  end
-  for _, other in ipairs(jids) do
-    walk(other)
-  end
-end
-
--- What a job waits for, or is going to.
-local function behind(jid)
-  local jids = call('SMEMBERS', key.dependencies(jid))
-  for _, other in ipairs(intended and intended[jid] or {}) do
-    jids[#jids + 1] = other
-  end
-  return jids
-end
-
--- Has this call followed none yet, so that it can see as far as any?
-function Circles.is_fresh()
-  return looked == 0
-end
-
--- Those of the jids that a job may wait for, because they do not wait for it. Refuses nothing: what is
--- too far for one call to see is not harmless. -> the jids, and whether there was such
-function Circles.harmless(jid, jids)
-  if not intended and call('EXISTS', key.dependents(jid)) == 0 then
-    jids = { unpack(jids) }
-    for n = #jids, 1, -1 do
-      if jids[n] == jid then
-        table.remove(jids, n)
-      end
-    end
-    return jids, false
-  end
-  local tired, waits = false, { [jid] = true }
-  -- Does a job wait for the one, or is it too far to see?
-  local function walk(current)
-    if waits[current] == nil then
-      local others = behind(current)
-      waits[current] = false
-      if #others > 0 then
-        looked, scope.touched = looked + #others, true
-        tired = looked > FAR
-      end
-      for n = 1, #others do
-        if tired or walk(others[n]) then
-          waits[current] = true
-          break
-        end
-      end
-    end
-    return waits[current]
-  end
-  local harmless = {}
-  for _, other in ipairs(jids) do
-    if not walk(other) then
-      harmless[#harmless + 1] = other
-    end
-  end
-  return harmless, tired
-end
-end
-
--- spawned.lua
-do
--- What a job has spawned: whoever depends on the job waits for that as well.
---
--- The links are made late. A dependent waits for the spawner; when that is complete, for those of
--- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
--- It does not wait for a spawned job that waits for it at that time: so no circle can come about.
-local Record, Arguments, Circles, Needs, scope, key =
-  Qless.Record, Qless.Arguments, Qless.Circles, Qless.Needs, Qless.scope, Qless.key
-
-local Spawned = {}
-Qless.Spawned = Spawned
-
-local call = redis.call
-
--- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
-local ON_ITS_WAY, FAILED = '0', '1'
-
-local FEW = 10 -- spawned jobs that are looked at one by one
-
-local function list_of(text)
-  return Record.read('spawners', text, {})
-end
-
-local function has(list, jid)
-  for _, one in ipairs(list) do
-    if one == jid then
-      return true
-    end
-  end
-  return false
-end
-
--- Has the spawner spawned this job, which is not complete?
-function Spawned.is_one(spawner, jid)
-  return call('ZSCORE', key.spawned(spawner), jid) and true or false
-end
-
-function Spawned.has_unfinished(spawner)
-  return call('EXISTS', key.spawned(spawner)) == 1
-end
-
--- Those of the jids that do not wait for the dependent; if there are none, one of the first thousand.
-local function harmless(dependent, name, jids, most)
-  local good, tired = Circles.harmless(dependent, jids)
-  if #good == 0 and #jids == most and most < Arguments.most then
-    jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', Arguments.most)
-    good, tired = Circles.harmless(dependent, jids)
-    good = { good[1] }
-  end
-  return good, tired
-end
-
--- The few that are left may be there for nothing: a job whose field `spawners` could not be read has not
--- said that it has ended.
-local function without_ended(name, jids)
-  local left = {}
-  for _, jid in ipairs(jids) do
-    if (call('HGET', key.job(jid), 'state') or 'complete') ~= 'complete' then
-      left[#left + 1] = jid
-    elseif not scope.reading then
-      call('ZREM', name, jid)
-    end
-  end
-  return left
-end
-
--- What a dependent of the spawner has to wait for: at most so many jids (one is enough: there is
--- another look when they are done). And one that has failed, if any. With `dependent` only what does not
--- wait for that; and whether there is more than this call can see.
-function Spawned.unfinished(spawner, policy, most, dependent)
-  local name, tired = key.spawned(spawner), false
-  most = math.max(1, math.min(most, Arguments.most))
-  local jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', most)
-  if #jids <= FEW then
-    jids = without_ended(name, jids)
-  end
-  if dependent and #jids > 0 then
-    jids, tired = harmless(dependent, name, jids, most)
-  end
-  local failed = call('ZRANGEBYSCORE', name, FAILED, FAILED, 'LIMIT', '0', '1')[1]
-  if failed and #jids == 0 and policy ~= 'run' then
-    jids[1] = failed
-  end
-  return jids, failed, tired
-end
-
--- The spawner is complete: its dependent waits for what it has spawned, unless it is one of those.
-function Spawned.look_beyond(jid, spawner)
-  local record = call('HMGET', key.job(jid), 'beyond', 'spawners')
-  local beyond = list_of(record[1])
-  if not has(beyond, spawner) and not has(list_of(record[2]), spawner) then
-    beyond[#beyond + 1] = spawner
-    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond), 'rare', '1')
-  end
-end
-
-local function write_beyond(jid, beyond)
-  if #beyond > 0 then
-    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond))
-  else
-    call('HDEL', key.job(jid), 'beyond')
-  end
-end
-
--- A job waits for these spawners' jobs no longer; nil: for none.
-function Spawned.forget_beyond(jid, spawners)
-  local text = call('HGET', key.job(jid), 'beyond')
-  if text then
-    local rest = {}
-    for _, spawner in ipairs(list_of(text)) do
-      if spawners and not has(spawners, spawner) then
-        rest[#rest + 1] = spawner
-      end
-    end
-    write_beyond(jid, rest)
-  end
-end
-
--- This call has looked so far for others that it cannot say what the job has to wait for: a later one
--- does, as if the spawner were complete only then. -> whether that can be
-local function put_off(jid, spawner)
-  if (call('HGET', key.job(spawner), 'state') or 'complete') ~= 'complete' then
-    return false
-  end
-  Qless.Dependencies.link(jid, { spawner })
-  Qless.Dependencies.spend(Qless.Dependencies.left())
-  call('ZADD', key.releasing(), scope.now, spawner)
-  return true
-end
-
--- Nothing else holds the job back: is there something spawned? Then it waits for that, or is
--- canceled with what has failed of it. -> whether it must not start
-function Spawned.holds_back(jid, text, policy)
-  local Dependencies, beyond, open, fresh = Qless.Dependencies, {}, {}, Circles.is_fresh()
-  for _, spawner in ipairs(list_of(text)) do
-    local jids, failed, tired = Spawned.unfinished(spawner, policy, Dependencies.left(), jid)
-    if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
-      return true
-    elseif failed and policy == 'cancel' then
-      Qless.Cascade.cancel(jid, 'dependency', failed)
-      return true
-    elseif #jids > 0 then
-      beyond[#beyond + 1] = spawner
-      Dependencies.spend(#jids)
-      for n = 1, #jids do
-        open[#open + 1] = jids[n]
-      end
-    end
-  end
-  write_beyond(jid, beyond)
-  Dependencies.link(jid, open, policy)
-  return #open > 0
-end
-
--- Leaves out the first of a job's spawners, those that have seen its end: a jid that is put again and
--- again would collect them for ever.
-local function without_former(spawners, jid)
-  local first, rest = 1, {}
-  while first <= math.min(#spawners, Arguments.most) and not Spawned.is_one(spawners[first], jid) do
-    first = first + 1
-  end
-  for n = first, #spawners do
-    rest[#rest + 1] = spawners[n]
-  end
-  return rest
-end
-
--- The job takes these under its wings: jid and state of each.
-function Spawned.adopt(spawner, jobs)
-  local name, scores, new = key.spawned(spawner), {}, {}
-  for _, job in ipairs(jobs) do
-    local spawners = list_of(call('HGET', key.job(job.jid), 'spawners'))
-    if not has(spawners, spawner) then
-      spawners = without_former(spawners, job.jid)
-      spawners[#spawners + 1] = spawner
-      call('HSET', key.job(job.jid), 'spawners', cjson.encode(spawners), 'rare', '1')
-      new[#new + 1] = job.jid
-    end
-    if job.state ~= 'complete' then
-      scores[#scores + 1] = job.state == 'failed' and FAILED or ON_ITS_WAY
-      scores[#scores + 1] = job.jid
-    end
-  end
-  if #scores > 0 then
-    call('ZADD', name, unpack(scores))
-  end
-  call('HSET', key.job(spawner), 'rare', '1')
-  Needs.add_offspring(spawner, new)
-end
-
-local function each(text, act)
-  for _, spawner in ipairs(list_of(text)) do
-    act(key.spawned(spawner))
-  end
-end
-
--- A job with this field `spawners` is complete, or gone.
-function Spawned.done(jid, text)
-  each(text, function(name)
-    call('ZREM', name, jid)
-  end)
-end
-
-function Spawned.failed(jid, text)
-  each(text, function(name)
-    call('ZADD', name, 'XX', FAILED, jid)
-  end)
-end
-
--- It had failed, and goes on.
-function Spawned.goes_on(jid, text)
-  each(text, function(name)
-    call('ZADD', name, 'XX', ON_ITS_WAY, jid)
-  end)
-end
-end
-
--- awaiting.lua
-do
--- Waiting for the end of jobs and of workflows: who waits blocks on a list that the end feeds.
-local Texts, Errors, Arguments, scope, key =
-  Qless.Texts, Qless.Errors, Qless.Arguments, Qless.scope, Qless.key
-
-local Awaiting = {}
-Qless.Awaiting = Awaiting
-
-local call, match = redis.call, string.match
-
-local MOST = 1000 -- waiters told of one end; the others see it when they look again
-
--- What is kept for somebody who may have gone away without a word, in seconds.
-local KEPT = 60
-
--- Seconds between the answer and the moment in which a client really blocks.
-local MARGIN = 5
-
-local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
-
--- What ended in this call: targets, in order.
-local ended
-
-function Awaiting.reset()
-  ended = nil
-end
-
--- The job is complete, has failed, or is gone; called for those that are marked, as others are not
--- waited for.
-function Awaiting.ended(jid)
-  if scope.live then
-    ended, scope.touched = ended or {}, true
-    ended[#ended + 1] = 'job:' .. jid
-  end
-end
-
--- Nothing of the workflow goes on by itself.
-function Awaiting.ended_workflow(id)
-  ended, scope.touched = ended or {}, true
-  ended[#ended + 1] = 'workflow:' .. id
-end
-
--- (An old client's clock says nothing about how long somebody waits.)
-local function tell(target)
-  local name, since = key.awaiting(target), scope.keyed and Texts.now() or '-inf'
-  local waiters = call('ZRANGEBYSCORE', name, since, '+inf', 'LIMIT', '0', MOST)
-  for _, waiter in ipairs(waiters) do
-    local list = key.ended(waiter)
-    call('RPUSH', list, '1')
-    call('EXPIRE', list, KEPT)
-  end
-  if #waiters < MOST then
-    call('DEL', name)
-  else
-    call('ZREM', name, unpack(waiters))
-  end
-end
-
-function Awaiting.flush()
-  for _, target in ipairs(ended or {}) do
-    tell(target)
-  end
-end
-
-local function register(waiter, kind, id, seconds)
-  if kind == 'job' then
-    Qless.Ended.mark(id)
-  end
-  local name, kept = key.awaiting(kind .. ':' .. id), math.ceil(seconds) + KEPT
-  call('ZADD', name, string.format('%.6f', scope.now + seconds + MARGIN), waiter)
-  call('ZREMRANGEBYSCORE', name, '-inf', Texts.now())
-  -- Somebody else may wait for longer.
-  if call('TTL', name) < kept then
-    call('EXPIRE', name, kept)
-  end
-end
-
-local ENDED = { complete = true, failed = true, canceled = true }
-
-local LOOK = {
-  job = function(jid)
-    return Qless.Job.state_now(jid) or Qless.Canceled.exists(jid) and 'canceled'
-  end,
-  workflow = function(id)
-    return call('HGET', key.workflow(id), 'state')
-  end,
-}
-
--- The first of the others is waited for: what comes behind it is looked at when it has ended.
-local function wait_for_first(reply, waiter, seconds, kind, args, first)
-  for n = first, #args do
-    local state = LOOK[kind](args[n]) or ''
-    if state ~= '' and not ENDED[state] then
-      register(waiter, kind, args[n], seconds)
-      return reply
-    end
-    reply[#reply + 1] = state
-  end
-  call('DEL', reply[1])
-  return reply
-end
-
--- await waiter seconds job|workflow id... -> the key to block on for at most so many seconds, and
--- the states of the first of them, as far as they have ended; '' for what does not exist. The list
--- is fed when the next one ends. With 0 seconds: the states of all, and nobody waits.
-function Awaiting.await(args, i)
-  local waiter = Arguments.given('await', 'waiter', args[i])
-  if not match(waiter, '^[%w_.~-]+$') or #waiter > 128 then
-    Errors.argument(
-      'await',
-      'waiter must be 1 to 128 letters, digits and _ . ~ -, not ' .. Errors.name(waiter)
-    )
-  end
-  local seconds = math.max(0, math.min(Arguments.number('await', 'seconds', args[i + 1]), LONGEST_WAIT))
-  local kind = args[i + 2]
-  if not LOOK[kind or ''] then
-    Errors.argument('await', 'what to wait for must be job or workflow, not ' .. Errors.name(kind))
-  end
-  Arguments.given('await', 'id', args[i + 3])
-  Arguments.bounded('await', #args - i - 2)
-  local reply = { key.ended(waiter) }
-  if seconds > 0 then
-    return wait_for_first(reply, waiter, seconds, kind, args, i + 3)
-  end
-  for n = i + 3, #args do
-    reply[#reply + 1] = LOOK[kind](args[n]) or ''
-  end
-  return reply
-end
-end
-
--- workflow.lua
-do
--- Workflows: jobs that were put together, how many of them have ended, and how.
-local Errors, Record, Config, Awaiting, SortedSet, scope, key =
-  Qless.Errors, Qless.Record, Qless.Config, Qless.Awaiting, Qless.SortedSet, Qless.scope, Qless.key
-
-local Workflow = {}
-Qless.Workflow = Workflow
-
-local call = redis.call
-
--- What changed in this call: id -> by how much each counter, and the jids that joined. And the
--- workflows that are known to take jobs.
-local changes, open
-
-function Workflow.reset()
-  changes, open = nil, nil
-end
-
-local function change(id)
-  changes, scope.touched = changes or {}, true
-  local mine = changes[id]
-  if not mine then
-    mine = { complete = 0, failed = 0, canceled = 0, held = 0, total = 0, jids = {} }
-    changes[id] = mine
-  end
-  return mine
-end
-
--- complete, failed, canceled: jobs that ended so; held: jobs that depend on others.
-function Workflow.count(id, what, by)
-  if id and id ~= '' then
-    local mine = change(id)
-    mine[what] = mine[what] + by
-  end
-end
-
-local COUNTER = { complete = 'complete', failed = 'failed', depends = 'held' }
-
--- A job of the workflow went from a state into another; false: its record is gone. (What is
--- forgotten after its completion stays counted: no call for that.)
-function Workflow.moved(id, was, is)
-  local from, to = COUNTER[was], is and COUNTER[is] or not is and 'canceled'
-  if from then
-    Workflow.count(id, from, -1)
-  end
-  if to then
-    Workflow.count(id, to, 1)
-  end
-end
-
--- A new job of the workflow, in the state in which it was put.
-function Workflow.joined(id, jid, state)
-  local mine = change(id)
-  mine.jids[#mine.jids + 1] = jid
-  mine.total = mine.total + 1
-  if state == 'depends' then
-    mine.held = mine.held + 1
-  end
-end
-
--- Refuses a workflow that is being cancelled: nobody would look at what joins it now.
--- -> its state, nil if there is none
-function Workflow.must_go_on(command, id)
-  local state = call('HGET', key.workflow(id), 'state')
-  if state == 'canceling' then
-    Errors.raise('STATE', command .. '(): Workflow ' .. Errors.name(id) .. ' is being canceled')
-  end
-  return state
-end
-
--- Refuses what names a workflow that takes no jobs.
-function Workflow.check(command, id)
-  if open and open[id] then
-    return
-  elseif not Workflow.must_go_on(command, id) then
-    Errors.raise('NOJOB', command .. '(): Workflow ' .. Errors.name(id) .. ' does not exist')
-  end
-  Workflow.will_take(id)
-end
-
--- The call is about to make this workflow.
-function Workflow.will_take(id)
-  open, scope.touched = open or {}, true
-  open[id] = true
-end
-
--- What the counters say of the whole.
-function Workflow.judged(record)
-  if record.chore then
-    return record.chore
-  end
-  local left = record.total - record.complete - record.failed - record.canceled
-  if left == 0 then
-    return record.failed > 0 and 'failed' or record.canceled > 0 and 'canceled' or 'complete'
-  elseif record.failed > 0 and left == record.held then
-    return 'failed' -- What is left waits for what has failed.
-  end
-  return 'running'
-end
-
--- A workflow of which nothing is left but its record is forgotten as completed jobs are.
-local function forget_later(id)
-  local seconds = math.floor(Config.number('jobs-history'))
-  for _, name in ipairs({ key.workflow(id), key.workflow_jobs(id) }) do
-    call('EXPIRE', name, math.max(seconds, 0))
-  end
-end
-
-local function keep(id)
-  call('PERSIST', key.workflow(id))
-  call('PERSIST', key.workflow_jobs(id))
-end
-
-local NUMBERS = { 'total', 'complete', 'failed', 'canceled', 'held' }
-
--- Its counters, its state, and what is being done with it.
-function Workflow.read(id)
-  local values = call('HMGET', key.workflow(id), 'state', 'chore', unpack(NUMBERS))
-  local record = { state = values[1], chore = values[2] or nil }
-  for n, field in ipairs(NUMBERS) do
-    record[field] = Record.read('count', values[n + 2], 0)
-    record.bad = record.bad or (Record.is_bad('count', values[n + 2]) and field) or nil
-  end
-  return record
-end
-
--- Writes down the state that follows from the counters, and tells who waits for the end.
-local function judge(id)
-  local name, record = key.workflow(id), Workflow.read(id)
-  local was, is = record.state, Workflow.judged(record)
-  if is == was then
-    return
-  end
-  call('HSET', name, 'state', is)
-  if is == 'complete' or is == 'failed' or is == 'canceled' then
-    call('HSET', name, 'finished', Qless.Texts.now())
-    Awaiting.ended_workflow(id)
-  else
-    call('HDEL', name, 'finished')
-  end
-  if is == 'complete' or is == 'canceled' then
-    forget_later(id)
-  elseif was == 'complete' or was == 'canceled' then
-    keep(id)
-  end
-end
-
-function Workflow.flush()
-  if not changes then
-    return
-  end
-  for id, mine in pairs(changes) do
-    local name = key.workflow(id)
-    if call('EXISTS', name) == 1 then
-      for _, field in ipairs(NUMBERS) do
-        if mine[field] ~= 0 then
-          redis.pcall('HINCRBY', name, field, mine[field]) -- A counter that is no number stays as it is.
-        end
-      end
-      SortedSet.append(key.workflow_jobs(id), mine.jids)
-      judge(id)
-    end
-  end
-end
-end
-
--- dependencies.lua
-do
--- Dependencies: symmetric links between jobs, and the release of those that waited.
-local Absence, Errors, Record, Place, SortedSet, Spawned, Workflow, scope, key =
-  Qless.Absence,
-  Qless.Errors,
-  Qless.Record,
-  Qless.Place,
-  Qless.SortedSet,
-  Qless.Spawned,
-  Qless.Workflow,
-  Qless.scope,
-  Qless.key
-
-local Dependencies = {}
-Qless.Dependencies = Dependencies
-
-local call = redis.call
-
--- Links followed at most when a circle is looked for, and dependents dealt with by one call.
-local MOST = 1000
-
--- Links cut off that count as much as a dependent dealt with.
-local LIGHT = 20
-
--- Jobs whose dependents one call takes up again at most.
-local FEW = 50
-
--- What this call may still do.
-local budget
-
-function Dependencies.reset()
-  budget = MOST
-end
-
--- How many dependents this call may still deal with.
-function Dependencies.left()
-  return budget
-end
-
-function Dependencies.spend(n)
-  budget = budget - n
-end
-
--- What has failed already would cancel its dependent: refused, or where nothing may be refused any
--- more, noted.
-local function meet_failed(command, jid, how)
-  if how and how.lenient then
-    how.failed = how.failed or {}
-    how.failed[#how.failed + 1] = jid
-    return
-  end
-  Errors.raise(
-    'STATE',
-    command
-      .. '(): Job '
-      .. Errors.name(jid)
-      .. ' has failed already, so what is to be canceled with it cannot wait for it'
-  )
-end
-
--- Which of the jids hold a job back. Without KEYS unknown ones are ignored, with KEYS refused;
--- `coming` are the jids that the same call is about to put. What has failed holds back by the
--- job's policy for failures; `how` is that of Put.plan, `one` the job itself if it is there already
--- (what is spawned does not wait for its siblings). -> the jids; the jobs that still have spawned
--- ones to be waited for, as the field `beyond` names them, or nil
-function Dependencies.open(command, jids, coming, policy, how, one)
-  local open, beyond = {}, nil
-  for _, jid in ipairs(jids) do
-    local is_coming = coming and coming[jid] or (how and how.known and how.known(jid))
-    local record = is_coming and { 'waiting' } or call('HMGET', key.job(jid), 'state', 'rare')
-    local state = record[1]
-    if not state then
-      if scope.keyed and not (how and how.lenient) then
-        Errors.no_job(command, jid)
-      end
-    elseif state == 'complete' then
-      if record[2] and scope.keyed and not (one and Spawned.is_one(jid, one)) then
-        local more, failed = Spawned.unfinished(jid, policy, MOST - #open)
-        if failed and policy == 'cancel' then
-          meet_failed(command, failed, how)
-        end
-        if #more > 0 then
-          beyond = beyond or {}
-          beyond[#beyond + 1] = jid
-          for n = 1, #more do
-            open[#open + 1] = more[n]
-          end
-        end
-      end
-    elseif not (state == 'failed' and policy == 'run') then
-      if state == 'failed' and policy == 'cancel' then
-        meet_failed(command, jid, how)
-      end
-      open[#open + 1] = jid
-    end
-  end
-  return open, beyond and cjson.encode(beyond)
-end
-
--- The same for a job that exists and that keeps its policy.
-function Dependencies.open_for(command, jid, jids)
-  if #jids == 0 then
-    return jids
-  end
-  return Dependencies.open(command, jids, nil, call('HGET', key.job(jid), 'on_failure'), nil, jid)
-end
-
--- A job waits for others. If it has a policy for their failures, they must know that: `followed`.
-function Dependencies.link(jid, jids, policy)
-  local followed = policy and policy ~= 'block'
-  for _, other in ipairs(jids) do
-    local name = key.dependents(other)
-    Absence.forget(name)
-    call('SADD', name, jid)
-    if followed then
-      call('HSET', key.job(other), 'followed', '1', 'rare', '1')
-    end
-  end
-  SortedSet.add_to_set(key.dependencies(jid), jids)
-end
-
--- A job that depends on others gains dependencies; nothing is refused. What is seen to wait for it is
--- left out.
-function Dependencies.attach(jid, jids)
-  local policy, how = call('HGET', key.job(jid), 'on_failure'), { lenient = true }
-  local open, beyond = Dependencies.open('depends', jids, nil, policy, how, jid)
-  local harmless, tired = Qless.Circles.harmless(jid, open)
-  Dependencies.link(jid, tired and open or harmless, policy)
-  Qless.Needs.add(jid, jids)
-  for _, spawner in ipairs(Record.read('beyond', beyond, {})) do
-    Spawned.look_beyond(jid, spawner)
-  end
-  Dependencies.follow_failed(how)
-end
-
--- Those that `open` has noted: now that the links are there, they have their effect.
-function Dependencies.follow_failed(how)
-  for _, jid in ipairs(how and how.failed or {}) do
-    Qless.Cascade.follow(jid, 'failed')
-  end
-end
-
-function Dependencies.unlink(jid, jids)
-  for _, other in ipairs(jids) do
-    call('SREM', key.dependents(other), jid)
-    call('SREM', key.dependencies(jid), other)
-  end
-end
-
-function Dependencies.unlink_all(jid)
-  local others = call('SMEMBERS', key.dependencies(jid))
-  for _, other in ipairs(others) do
-    call('SREM', key.dependents(other), jid)
-  end
-  call('DEL', key.dependencies(jid))
-  budget = budget - math.floor(#others / LIGHT)
-end
-
--- Is there nothing that holds the job back but what it does not know of yet?
-local function free_rare(jid)
-  local more = call('HMGET', key.job(jid), 'beyond', 'workflow', 'on_failure')
-  if Record.is_bad('beyond', more[1]) then
-    Qless.Corrupt.fail(jid, 'beyond', more[1])
-    return false
-  end
-  if more[1] and Spawned.holds_back(jid, more[1], more[3]) then
-    return false
-  end
-  return true, more[2]
-end
-
--- Nothing holds the job back any longer: it becomes ready, or waits for its time.
-function Dependencies.free(jid)
-  local record = call('HMGET', key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
-  if record[1] ~= 'depends' or record[5] == '1' then
-    if record[1] ~= 'depends' then
-      Qless.Corrupt.look_at_state(jid, record[1], record[2])
-    end
-    return
-  elseif Record.is_bad('scheduled', record[4]) then
-    Qless.Corrupt.fail(jid, 'scheduled', record[4])
-    return
-  end
-  local workflow
-  if record[6] then
-    local is_free
-    is_free, workflow = free_rare(jid)
-    if not is_free then
-      return
-    end
-  end
-  local queue = record[2]
-  call('ZREM', key.place(queue, 'depends'), jid)
-  local time = Record.read('scheduled', record[4])
-  if time then
-    call('HDEL', key.job(jid), 'scheduled')
-    call('HSET', key.job(jid), 'state', 'scheduled')
-    Place.scheduled(jid, queue, time)
-  else
-    call('HSET', key.job(jid), 'state', 'waiting')
-    Place.ready_since(jid, scope.now)
-    Place.work(jid, queue, Record.read('priority', record[3], 0))
-  end
-  if workflow then
-    Workflow.moved(workflow, 'depends', time and 'scheduled' or 'waiting')
-  end
-end
-
-function Dependencies.free_if_last(jid)
-  if call('SCARD', key.dependencies(jid)) == 0 then
-    Dependencies.free(jid)
-  end
-end
-
--- Up to as many of the dependents of a job that is done with as the call may still deal with (or
--- `most`, if that is less); they are no members any more. What is left is noted in the list `later`.
-function Dependencies.take_some(jid, later, most)
-  local name = key.dependents(jid)
-  local dependents, number = {}, call('SCARD', name)
-  most = math.min(budget, most or budget)
-  if number > most then
-    dependents = call('SPOP', name, most)
-    call('ZADD', later, scope.now, jid)
-  else
-    if number > 0 then
-      dependents = call('SMEMBERS', name)
-      call('DEL', name)
-    end
-    call('ZREM', later, jid)
-  end
-  budget = budget - #dependents
-  for _, dependent in ipairs(dependents) do
-    call('SREM', key.dependencies(dependent), jid)
-  end
-  return dependents
-end
-
-local function release_some(jid, spawner)
-  spawner = spawner and Spawned.has_unfinished(jid)
-  for _, dependent in ipairs(Dependencies.take_some(jid, key.releasing())) do
-    if spawner then
-      Spawned.look_beyond(dependent, jid)
-    end
-    Dependencies.free_if_last(dependent)
-  end
-end
-
--- After the jobs were completed: frees what waited for them, a bounded number at a time. `rare` are
--- those of them that may have spawned others.
-function Dependencies.release(jids, rare)
-  if #jids == 1 and Absence.is_absent(key.dependents(jids[1])) then
-    return
-  end
-  local names = {}
-  for n, jid in ipairs(jids) do
-    names[n] = key.dependents(jid)
-  end
-  if #names == 0 or call('EXISTS', unpack(names)) == 0 then
-    return
-  end
-  for n, jid in ipairs(jids) do
-    if call('EXISTS', names[n]) == 1 then
-      if budget > 0 then
-        release_some(jid, rare and rare[jid])
-      else
-        call('ZADD', key.releasing(), scope.now, jid)
-      end
-    end
-  end
-end
-
--- The first job of a list, or nil; mostly there is no such list.
-local function first_of(name)
-  if budget <= 0 or Absence.is_absent(name) or call('EXISTS', name) == 0 then
-    return nil
-  end
-  return call('ZRANGE', name, 0, 0)[1]
-end
-
-local function go_on_releasing(jid)
-  -- Its record may have expired meanwhile; if it was put again, the rest waits for its new run.
-  if (call('HGET', key.job(jid), 'state') or 'complete') == 'complete' then
-    release_some(jid, true)
-  else
-    call('ZREM', key.releasing(), jid)
-  end
-end
-
-local function go_on(name, act)
-  for _ = 1, FEW do
-    local jid = first_of(name)
-    if not jid then
-      return
-    end
-    act(jid)
-  end
-end
-
--- Carries on with what earlier calls had to leave.
-function Dependencies.carry_on()
-  go_on(key.releasing(), go_on_releasing)
-  go_on(key.cascading(), Qless.Cascade.carry_on)
-end
-end
-
--- links.lua
-do
--- The commands that change what a job waits for: depends, seal.
-local Errors, Record, Arguments, Circles, Needs, Spawned, Dependencies, key =
-  Qless.Errors,
-  Qless.Record,
-  Qless.Arguments,
-  Qless.Circles,
-  Qless.Needs,
-  Qless.Spawned,
-  Qless.Dependencies,
-  Qless.key
-
-local Links = {}
-Qless.Links = Links
-
-local call = redis.call
-
--- -> the job's policy for failures of what it depends on, and whether it may have rare fields
-local function in_depends(jid)
-  local record = call('HMGET', key.job(jid), 'state', 'on_failure', 'rare')
-  if record[1] ~= 'depends' then
-    Errors.raise('STATE', 'depends(): Job ' .. Errors.name(jid) .. ' is not in the depends state')
-  end
-  return record[2], record[3]
-end
-
-local function add(jid, jids, policy)
-  local open, beyond = Dependencies.open('depends', jids, nil, policy, nil, jid)
-  Circles.refuse('depends', jid, open)
-  Dependencies.link(jid, open, policy)
-  Needs.add(jid, jids)
-  for _, spawner in ipairs(Record.read('beyond', beyond, {})) do
-    Spawned.look_beyond(jid, spawner)
-  end
-end
-
--- depends jid on|off jid...   depends jid off all
-function Links.depends(args, i)
-  local jid = Arguments.name('depends', 'jid', args[i])
-  local word = Arguments.given('depends', 'on or off', args[i + 1])
-  if word ~= 'on' and word ~= 'off' then
-    Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. Errors.name(word))
-  end
-  local policy, rare = in_depends(jid)
-  local jids = {}
-  for n = i + 2, #args do
-    jids[#jids + 1] = args[n]
-  end
-  Arguments.bounded('depends', #jids)
-  if word == 'on' then
-    add(jid, jids, policy)
-    return 1
-  end
-  local all = jids[1] == 'all'
-  if all then
-    Dependencies.unlink_all(jid)
-  else
-    Dependencies.unlink(jid, jids)
-  end
-  if rare then
-    Spawned.forget_beyond(jid, not all and jids or nil)
-  end
-  Dependencies.free_if_last(jid)
-  return 1
-end
-
--- seal jid: a job that was put open gains no more dependencies and may become ready.
-function Links.seal(args, i)
-  local jid = Arguments.name('seal', 'jid', args[i])
-  if call('EXISTS', key.job(jid)) == 0 then
-    Errors.no_job('seal', jid)
-  end
-  if call('HDEL', key.job(jid), 'open') == 1 then
-    Dependencies.free_if_last(jid)
-  end
-  return 1
-end
-end
-
--- job.lua
-do
--- A job's record: reading it, showing it, and the commands on a single job.
-local Errors, Json, Record, Arguments, Events, History, Place, Unique, Canceled, Tags, Failures, Dependencies, scope, key =
-  Qless.Errors,
-  Qless.Json,
-  Qless.Record,
-  Qless.Arguments,
-  Qless.Events,
-  Qless.History,
-  Qless.Place,
-  Qless.Unique,
-  Qless.Canceled,
-  Qless.Tags,
-  Qless.Failures,
-  Qless.Dependencies,
-  Qless.scope,
-  Qless.key
-
-local Samples = Qless.Samples
-
-local Job = {}
-Qless.Job = Job
-
-local call = redis.call
-
-local FIELDS = {
-  'jid',
-  'klass',
-  'state',
-  'queue',
-  'worker',
-  'priority',
-  'expires',
-  'retries',
-  'remaining',
-  'data',
-  'tags',
-  'failure',
-  'spawned_from_jid',
-  'time',
-  'grace',
-  'scheduled',
-  'token',
-  'context',
-  'progress',
-  'crashes',
-  'open',
-  'history',
-  'rare',
-  'unique',
-  'workflow',
-  'on_failure',
-  'deadline',
-  'spawners',
-  'returned',
-  'waited',
-}
-
--- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
--- not only a look at it is wanted.
-function Job.read(jid, looking)
-  local values = call('HMGET', key.job(jid), unpack(FIELDS))
-  if not values[1] then
-    return nil
-  end
-  local record = {}
-  for n, field in ipairs(FIELDS) do
-    record[field] = values[n] or nil
-  end
-  record.state, record.queue = record.state or '', record.queue or ''
-  if record.history and not looking and not scope.reading then
-    History.modernise(jid, record.history)
-  end
-  return record
-end
-
-local function must_look(command, jid)
-  local record = Job.read(Arguments.name(command, 'jid', jid), true)
-  if not record then
-    Errors.no_job(command, jid)
-  end
-  return record
-end
-
--- A job's state as it is now, or nil.
-function Job.state_now(jid)
-  local record = call('HMGET', key.job(jid), 'state', 'queue')
-  return record[1] and Place.state_now(jid, record[2], record[1]) or nil
-end
-
-function Job.is_tracked(jid)
-  return call('ZSCORE', key.tracked(), jid) and true or false
-end
-
--- The jobs of a batch that are tracked; mostly there are none at all.
-function Job.tracked_among(jids)
-  local tracked, name = {}, key.tracked()
-  if not Qless.Absence.is_absent(name) and call('EXISTS', name) == 1 then
-    for _, jid in ipairs(jids) do
-      tracked[jid] = Job.is_tracked(jid)
-    end
-  end
-  return tracked
-end
-
--- The object that get, pop and peek show, as JSON, or nil. `some` has what is shown of the lists that
--- belong to a job (history, dependents, dependencies) in place of all of it.
-function Job.show(jid, some)
-  local record = Job.read(jid)
-  if not record then
-    return nil
-  end
-  local shown = {
-    jid = record.jid,
-    klass = record.klass or '',
-    state = Place.state_now(jid, record.queue, record.state),
-    queue = record.queue,
-    worker = record.worker or '',
-    tracked = Job.is_tracked(jid),
-    priority = Record.read('priority', record.priority, 0),
-    expires = Record.read('expires', record.expires, 0),
-    retries = Record.read('retries', record.retries, 0),
-    remaining = Record.read('remaining', record.remaining, 0),
-    data = record.data or '',
-    tags = Record.read('tags', record.tags, {}),
-    history = some and some.history or History.read(jid),
-    failure = Record.read('failure', record.failure, {}),
-    spawned_from_jid = record.spawned_from_jid or false,
-    dependents = some and some.dependents or call('SMEMBERS', key.dependents(jid)),
-    dependencies = some and some.dependencies or call('SMEMBERS', key.dependencies(jid)),
-  }
-  if not scope.keyed then
-    return cjson.encode(shown)
-  end
-  shown.token = record.state == 'running' and record.token or ''
-  shown.crashes = Record.read('crashes', record.crashes, 0)
-  shown.open = record.open == '1'
-  if record.returned and record.state == 'complete' then
-    shown.returned = Qless.Kept.left(record.returned, record.token)
-  end
-  if record.rare then
-    shown.unique = Unique.shown(record.unique)
-    shown.workflow, shown.on_failure = record.workflow, record.on_failure
-    shown.deadline = Record.read('deadline', record.deadline)
-  end
-  local context = Record.text('context', record.context, 'null')
-  local progress = Record.text('progress', record.progress, 'null')
-  return Json.with(cjson.encode(shown), 'context', context, 'progress', progress)
-end
-
-local function all(jids, show)
-  local shown = {}
-  for _, jid in ipairs(jids) do
-    shown[#shown + 1] = show(jid)
-  end
-  return Json.list(shown)
-end
-
-function Job.show_all(jids)
-  return all(jids, Job.show)
-end
-
--- Calls with KEYS are also shown what became of a canceled job.
-local function found(jid)
-  return Job.show(jid) or scope.keyed and Canceled.show(jid) or nil
-end
-
--- get jid
-function Job.get(args, i)
-  return found(Arguments.name('get', 'jid', args[i]))
-end
-
--- multiget jid...
-function Job.multiget(args, i)
-  local jids = Tags.rest(args, i)
-  Arguments.bounded('multiget', #jids)
-  return all(jids, found)
-end
-
--- Takes a job out of its worker's hands, in the books.
-function Job.unhold(jid, worker)
-  if worker and worker ~= '' then
-    call('ZREM', key.held(worker), jid)
-  end
-end
-
--- Deletes all that is kept of a job that is in no place any longer, but for its dependents. `tags` is
--- the text in its record.
-function Job.erase(jid, tags)
-  Tags.unindex_all(jid, tags)
-  call('DEL', key.job(jid), key.history(jid), key.dependencies(jid))
-  if scope.live and call('DEL', key.result(jid), key.needs(jid)) > 0 then
-    Qless.Kept.forget('result:' .. jid)
-  end
-end
-
--- priority jid p
-function Job.priority(args, i)
-  local jid = Arguments.name('priority', 'jid', args[i])
-  local priority = Arguments.number('priority', 'priority', args[i + 1])
-  local record = call('HMGET', key.job(jid), 'queue', 'priority', 'state')
-  if not record[3] then
-    Errors.no_job('priority', jid)
-  end
-  local work = key.place(record[1] or '', 'work')
-  local score = call('ZSCORE', work, jid)
-  if score and record[3] == 'waiting' then
-    local before = Record.read('priority', record[2])
-    local rest = before and tonumber(score) - before or Place.score(0, scope.now)
-    call('ZADD', work, priority + rest, jid)
-  end
-  call('HSET', key.job(jid), 'priority', priority)
-  return priority
-end
-
--- track [track|untrack jid]
-function Job.track(args, i)
-  if args[i] == nil then
-    local jobs, expired = {}, {}
-    for _, jid in ipairs(call('ZRANGE', key.tracked(), 0, Arguments.most - 1)) do
-      local shown = Job.show(jid)
-      if shown then
-        jobs[#jobs + 1] = shown
-      else
-        expired[#expired + 1] = jid
-      end
-    end
-    return Json.with(cjson.encode({ expired = expired }), 'jobs', Json.list(jobs))
-  end
-  local word = string.lower(args[i])
-  if word ~= 'track' and word ~= 'untrack' then
-    Errors.argument('track', 'Unknown word ' .. Errors.name(args[i]) .. ', it must be track or untrack')
-  end
-  local jid = Arguments.name('track', 'jid', args[i + 1])
-  if call('EXISTS', key.job(jid)) == 0 then
-    Errors.no_job('track', jid)
-  end
-  Events.tracked(word, jid)
-  if word == 'track' then
-    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
-  end
-  return cjson.encode(call('ZREM', key.tracked(), jid))
-end
-
--- Would canceling these strand a job that is not canceled with them? (Calls with KEYS may leave it to
--- the policies of their dependents.)
-local function no_dependents_left(jids)
-  local named, known = {}, {}
-  for _, jid in ipairs(jids) do
-    named[jid] = true
-  end
-  -- (Many of them may have the same dependents.)
-  local function can_lose(dependent, jid)
-    known[dependent] = known[dependent] or { Qless.Cascade.policy(dependent) }
-    return known[dependent][1] ~= 'block' or known[dependent][2] == jid
-  end
-  for _, jid in ipairs(jids) do
-    -- More than this call may name: some of them show it as well as all.
-    for _, dependent in ipairs(call('SRANDMEMBER', key.dependents(jid), Arguments.most + 1)) do
-      if not named[dependent] and not (scope.keyed and can_lose(dependent, jid)) then
-        Errors.raise(
-          'DEPENDENTS',
-          'cancel(): '
-            .. Errors.name(jid)
-            .. ' is a dependency of '
-            .. Errors.name(dependent)
-            .. ' but is not mentioned to be canceled'
-        )
-      end
-    end
-  end
-end
-
--- Takes a job that is not complete away with all that belongs to it. Its dependents stay. `why` and `by` are
--- those of Canceled.keep.
-function Job.remove(jid, record, why, by)
-  local queue, worker = record.queue, record.worker or ''
-  Canceled.keep(jid, record, why, by)
-  Events.canceled(jid, queue, worker)
-  Job.unhold(jid, worker)
-  Place.leave(jid, queue)
-  Dependencies.unlink_all(jid)
-  if record.state == 'running' then
-    Samples.taken_away(queue, record.time, record.waited)
-  elseif record.state == 'failed' or not Record.is_state(record.state) then
-    Failures.remove(jid, queue, record.failure)
-    call('ZREM', key.completed(), jid)
-  end
-  if Job.is_tracked(jid) then
-    Events.tracked('canceled', jid)
-  end
-  Job.erase(jid, record.tags)
-  Qless.Ended.canceled(jid, record)
-end
-
--- -> whether there was something to cancel
-local function cancel(jid)
-  local record = Job.read(jid)
-  if not record and not scope.keyed then
-    Events.canceled(jid, false, false)
-    if Job.is_tracked(jid) then
-      Events.tracked('canceled', jid)
-    end
-  elseif record and record.state ~= 'complete' then
-    Job.remove(jid, record, 'call')
-    return true
-  end
-  return false
-end
-
--- cancel jid...
-function Job.cancel(args, i)
-  local jids = Tags.rest(args, i)
-  Arguments.bounded('cancel', #jids)
-  no_dependents_left(jids)
-  local gone = {}
-  for _, jid in ipairs(jids) do
-    gone[#gone + 1] = cancel(jid) and jid or nil
-  end
-  -- Those that were canceled with them are no dependents any more.
-  for _, jid in ipairs(gone) do
-    Qless.Cascade.follow(jid, 'gone')
-  end
-  return jids
-end
-
--- timeout jid...: takes the job from its worker and puts it before all others.
-function Job.timeout(args, i)
-  local jids = Tags.rest(args, i)
-  Arguments.bounded('timeout', #jids)
-  local records = {}
-  for n, jid in ipairs(jids) do
-    records[n] = must_look('timeout', jid)
-    if records[n].state ~= 'running' then
-      local state = Place.state_now(jid, records[n].queue, records[n].state)
-      Errors.raise('STATE', 'timeout(): Job ' .. Errors.name(jid) .. ' not running but ' .. state)
-    end
-  end
-  for n, jid in ipairs(jids) do
-    local record = records[n]
-    if call('HGET', key.job(jid), 'state') == 'running' then
-      record.held = Samples.held(record.waited)
-      Samples.taken_away(record.queue, record.time, record.waited)
-      History.ended(jid, 'timed-out', record)
-      call('ZREM', key.place(record.queue, 'locks'), jid)
-      call('ZADD', key.place(record.queue, 'work'), '+inf', jid)
-      Qless.Wake.ready(record.queue, 1)
-      Job.unhold(jid, record.worker)
-      call('HSET', key.job(jid), 'state', 'stalled', 'expires', 0)
-      Place.ready_since(jid, scope.now)
-      call('HDEL', key.job(jid), 'grace', 'waited')
-      Events.lock_lost(jid, record.worker)
-    end
-  end
-end
-
--- progress jid token json
-function Job.progress(args, i)
-  local jid = Arguments.name('progress', 'jid', args[i])
-  local text = args[i + 2]
-  Arguments.json('progress', 'progress', text, Arguments.text_bytes)
-  if not string.find(text, '^%s*%[') then
-    Errors.argument('progress', 'progress must be a JSON list, [fraction, text]')
-  end
-  local job = Qless.Lock.holder('progress', jid, args[i + 1])
-  call('HSET', key.job(jid), 'progress', text, 'rare', job.rare or '0')
-  return 1
-end
-
--- result jid
-function Job.result(args, i)
-  return call('GET', key.result(Arguments.name('result', 'jid', args[i])))
-end
-end
-
--- cascade.lua
-do
--- What becomes of jobs whose dependency has failed or was canceled: each has its policy for that.
---   block   waits on for what has failed; fails itself when it was canceled
---   cancel  is canceled
---   run     waits for it no longer, as if it had been completed
-local Record, Dependencies, Events, History, Place, Job, scope, key =
-  Qless.Record,
-  Qless.Dependencies,
-  Qless.Events,
-  Qless.History,
-  Qless.Place,
-  Qless.Job,
-  Qless.scope,
-  Qless.key
-
-local Cascade = {}
-Qless.Cascade = Cascade
-
-local call = redis.call
-
-local GROUP = 'dependency-canceled'
-
--- Dependents looked at together: how much work they are shows only then.
-local PART = 50
-
--- What is still to be followed in this call: jids, and whether each has failed or is gone.
-local jids, kinds, working = {}, {}, false
-
-function Cascade.reset()
-  jids, kinds, working = {}, {}, false
-end
-
--- What a dependent does when a dependency ends otherwise than complete; and the jid of the one behind
--- which it was put, if any, whose end is enough.
-function Cascade.policy(jid)
-  local record = call('HMGET', key.job(jid), 'on_failure', 'behind')
-  return record[1] or 'block', record[2]
-end
-
-local function policy_of(jid, other)
-  local policy, behind = Cascade.policy(jid)
-  return behind == other and 'run' or policy
-end
-
--- Cancels a job with all that belongs to it, and what hangs on it by its policy: because of the
--- `dependency` or the `workflow` of this jid or id.
-function Cascade.cancel(jid, why, by)
-  local record = Job.read(jid)
-  if record then
-    Job.remove(jid, record, why, by)
-    Cascade.follow(jid, 'gone')
-  end
-end
-
-local function fail(jid, other)
-  local record = call('HMGET', key.job(jid), 'queue', 'rare')
-  local message = 'Job ' .. other .. ', on which this one depended, was canceled'
-  Dependencies.unlink_all(jid)
-  Place.leave(jid, record[1])
-  call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
-  History.failed(jid, GROUP, nil, message)
-  Qless.Outcome.write_failed(
-    { jid = jid, queue = record[1], rare = record[2], state = 'depends' },
-    GROUP,
-    message,
-    math.floor(scope.now)
-  )
-  if Job.is_tracked(jid) then
-    Events.tracked('failed', jid)
-  end
-  Events.failed(jid, GROUP, message, '')
-end
-
--- The job's record is gone: all its dependents have to do without it.
-local function visit_gone(jid)
-  local dependents
-  repeat
-    dependents = Dependencies.take_some(jid, key.cascading(), PART)
-    for _, dependent in ipairs(dependents) do
-      local policy = policy_of(dependent, jid)
-      if policy == 'run' then
-        Dependencies.free_if_last(dependent)
-      elseif policy == 'cancel' then
-        Cascade.cancel(dependent, 'dependency', jid)
-      else
-        fail(dependent, jid)
-      end
-    end
-  until #dependents < PART or Dependencies.left() <= 0
-end
-
--- -> whether the call could deal with all of these dependents of a failed job
-local function follow_some(jid, dependents)
-  for _, dependent in ipairs(dependents) do
-    if Dependencies.left() <= 0 then
-      return false
-    end
-    Dependencies.spend(1)
-    local policy = policy_of(dependent, jid)
-    if policy == 'run' then
-      Dependencies.unlink(dependent, { jid })
-      Dependencies.free_if_last(dependent)
-    elseif policy == 'cancel' then
-      Cascade.cancel(dependent, 'dependency', jid)
-    end
-  end
-  return true
-end
-
--- The job has failed: those that block stay where they are, so the rest is found by a cursor.
-local function visit_failed(jid)
-  local name = key.job(jid)
-  local cursor = Record.text('cascade', call('HGET', name, 'cascade'), '0')
-  local done
-  repeat
-    local part = math.min(PART, Dependencies.left())
-    local reply = call('SSCAN', key.dependents(jid), cursor, 'COUNT', part)
-    if not follow_some(jid, reply[2]) then
-      break -- the same part again: those that were dealt with are no members any more
-    end
-    cursor = reply[1]
-    done = cursor == '0'
-  until done or Dependencies.left() <= 0
-  if done then
-    call('HDEL', name, 'cascade')
-    call('ZREM', key.cascading(), jid)
-  else
-    call('HSET', name, 'cascade', cursor)
-    call('ZADD', key.cascading(), scope.now, jid)
-  end
-end
-
-local VISIT = { gone = visit_gone, failed = visit_failed }
-
--- A job has failed, or is gone: its dependents follow by their policies, and theirs in turn, as many
--- as the call may deal with; the others are noted.
-function Cascade.follow(jid, kind)
-  jids[#jids + 1], kinds[#kinds + 1] = jid, kind
-  if working then
-    return
-  end
-  working, scope.touched = true, true
-  local n = 1
-  while n <= #jids do
-    if Dependencies.left() > 0 then
-      VISIT[kinds[n]](jids[n])
-    elseif call('EXISTS', key.dependents(jids[n])) == 1 then
-      call('ZADD', key.cascading(), scope.now, jids[n])
-    end
-    n = n + 1
-  end
-  Cascade.reset()
-end
-
--- Takes up what an earlier call had to leave of this job.
-function Cascade.carry_on(jid)
-  local state = call('HGET', key.job(jid), 'state')
-  if not state then
-    Cascade.follow(jid, 'gone')
-  elseif state == 'failed' then
-    Cascade.follow(jid, 'failed')
-  else
-    -- It was put again, or goes on: the rest waits for its new run.
-    call('ZREM', key.cascading(), jid)
-    call('HDEL', key.job(jid), 'cascade')
-    call('HSET', key.job(jid), 'followed', '1', 'rare', '1')
-  end
-end
-end
-
--- ended.lua
-do
--- What is to be done wherever a job ends, goes on or is gone: its unique key, its workflow, those that
--- wait for its end, those that depend on it.
-local Awaiting, Workflow, Unique, Spawned, Dependencies, Cascade, key =
-  Qless.Awaiting, Qless.Workflow, Qless.Unique, Qless.Spawned, Qless.Dependencies, Qless.Cascade, Qless.key
-
-local Ended = {}
-Qless.Ended = Ended
-
-local call = redis.call
-
--- The record has something to do with what is done here: `rare`. It is never taken away, so it may
--- be there for nothing.
-function Ended.mark(jid)
-  call('HSET', key.job(jid), 'rare', '1')
-end
-
--- These jobs are complete. `rare` lists those of them whose records have the field of this name.
-function Ended.completed(jids, rare)
-  local is_rare
-  for n = 1, #rare do
-    local jid = rare[n]
-    Awaiting.ended(jid)
-    local record = call('HMGET', key.job(jid), 'unique', 'workflow', 'spawners')
-    Unique.free(jid, record[1])
-    if record[2] then
-      Workflow.moved(record[2], 'running', 'complete')
-    end
-    Spawned.done(jid, record[3])
-    is_rare = is_rare or {}
-    is_rare[jid] = true
-  end
-  Dependencies.release(jids, is_rare)
-end
-
--- The job, which was in this state, has failed.
-function Ended.failed(jid, was, rare)
-  if not rare then
-    return
-  end
-  Awaiting.ended(jid)
-  local record = call('HMGET', key.job(jid), 'unique', 'workflow', 'spawners', 'followed')
-  Unique.free(jid, record[1])
-  if record[2] then
-    Workflow.moved(record[2], was, 'failed')
-  end
-  Spawned.failed(jid, record[3])
-  if record[4] then
-    Cascade.follow(jid, 'failed')
-  end
-end
-
--- The job had failed and waits for its turn again. Its time is over if it had one, but not its claim
--- to its key, unless another has taken that.
-function Ended.revived(jid, record)
-  if not record.rare then
-    return
-  end
-  Unique.regain(jid, record.unique, 'waiting')
-  if record.workflow then
-    Workflow.moved(record.workflow, 'failed', 'waiting')
-  end
-  Spawned.goes_on(jid, record.spawners)
-  call('HDEL', key.job(jid), 'deadline', 'fixed', 'cascade')
-end
-
--- The job ran and goes on in this state: tried again, given back, or `moved` on to its next step.
-function Ended.goes_on(job, state, moved)
-  if not job.rare then
-    return
-  end
-  local record = call('HMGET', key.job(job.jid), 'unique', 'workflow')
-  Unique.regain(job.jid, record[1], state)
-  if record[2] then
-    Workflow.moved(record[2], 'running', state)
-  end
-  if moved then
-    call('HDEL', key.job(job.jid), 'deadline', 'fixed')
-  end
-end
-
--- The job with this record was canceled.
-function Ended.canceled(jid, record)
-  if record.rare then
-    Awaiting.ended(jid)
-    Unique.free(jid, record.unique)
-    if record.workflow then
-      Workflow.moved(record.workflow, record.state, false)
-    end
-    Spawned.done(jid, record.spawners)
-  end
-end
-end
-
--- put_options.lua
-do
--- What a put may say of a job: each option checked, before anything is written.
-local Errors, Arguments, Unique, Workflow, Circles, scope =
-  Qless.Errors, Qless.Arguments, Qless.Unique, Qless.Workflow, Qless.Circles, Qless.scope
-
-local PutOptions = {}
-Qless.PutOptions = PutOptions
-
-local OPTIONS = { priority = true, tags = true, retries = true, depends = true }
-local KEYED_OPTIONS = {
-  priority = true,
-  tags = true,
-  retries = true,
-  depends = true,
-  context = true,
-  absent = true,
-  open = true,
-  spare = true,
-}
-
--- Those that few jobs have.
-local RARE = {}
-for _, name in ipairs({
-  'on_failure',
-  'unique',
-  'unique_until',
-  'conflict',
-  'debounce',
-  'debounce_max',
-  'expires',
-  'at',
-  'expires_at',
-  'workflow',
-}) do
-  KEYED_OPTIONS[name], RARE[name] = true, true
-end
-
-local POLICIES = { [''] = 'block', block = 'block', cancel = 'cancel', run = 'run' }
-
-local function check_rare(command, job)
-  if job.on_failure then
-    local policy = POLICIES[job.on_failure]
-    if not policy then
-      Errors.argument(command, 'on_failure must be block, cancel or run, not ' .. Errors.name(job.on_failure))
-    end
-    job.on_failure = policy
-  end
-  if job.at then
-    if job.delay ~= 0 then
-      Errors.argument(command, 'at says when the job is due: delay must be 0 with it')
-    end
-    local at = Arguments.number(command, 'at', job.at)
-    job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
-  end
-  Unique.check(command, job)
-  if job.expires_at then
-    if job.expires then
-      Errors.argument(command, 'expires and expires_at exclude each other')
-    end
-    job.deadline, job.fixed = Arguments.number(command, 'expires_at', job.expires_at), '1'
-  elseif job.expires then
-    job.deadline = scope.now + Arguments.number(command, 'expires', job.expires)
-  end
-  if job.workflow then
-    if job.workflow == '' or #job.workflow > 255 then
-      Errors.argument(command, 'workflow must have 1 to 255 bytes, not ' .. #job.workflow)
-    end
-    Workflow.check(command, job.workflow)
-  end
-end
-
-local function check_common(command, job)
-  if job.priority then
-    job.priority = Arguments.number(command, 'priority', job.priority)
-  end
-  if job.retries then
-    job.retries = Arguments.whole(command, 'retries', job.retries, 0)
-  end
-  job.tags = job.tags and Arguments.tag_list(command, job.tags)
-  job.depends = job.depends and Arguments.names(command, 'depends', job.depends)
-  if job.depends then
-    Arguments.bounded(command, #job.depends)
-    -- (It may be complete or not there yet: then its dependency on itself would seem to be satisfied.)
-    Circles.refuse_self(command, job.jid, job.depends)
-  end
-  if job.context then
-    Arguments.object(command, 'context', job.context)
-  end
-end
-
--- Checks one job's arguments from args[i] on; options stand at args[from .. to].
-function PutOptions.parse(command, args, i, from, to)
-  local job = {
-    queue = Arguments.queue(command, args[i]),
-    jid = Arguments.jid(command, args[i + 1]),
-    klass = Arguments.given(command, 'klass', args[i + 2]),
-    data = args[i + 3],
-    delay = Arguments.number(command, 'delay', args[i + 4]),
-    priority = nil,
-    retries = nil,
-    tags_text = '{}',
-  }
-  Arguments.json(command, 'data', job.data)
-  if from > to then
-    return job
-  end
-  local known, rare = scope.keyed and KEYED_OPTIONS or OPTIONS, false
-  for n = from, to, 2 do
-    local name, value = args[n], args[n + 1]
-    if known[name] then
-      job[name] = value
-      rare = rare or RARE[name]
-    elseif scope.keyed then
-      Errors.argument(command, 'Unknown option ' .. Errors.name(name))
-    end
-  end
-  check_common(command, job)
-  if rare then
-    job.rare = true
-    check_rare(command, job)
-  end
-  return job
-end
-end
-
--- store.lua
-do
--- How a put is written down: the record, its places, its links; over an old record or as a new one.
-local Texts, Record, Events, History, Place, Tags, Failures, Unique, Dependencies, Spawned, Needs, Job, scope, key =
-  Qless.Texts,
-  Qless.Record,
-  Qless.Events,
-  Qless.History,
-  Qless.Place,
-  Qless.Tags,
-  Qless.Failures,
-  Qless.Unique,
-  Qless.Dependencies,
-  Qless.Spawned,
-  Qless.Needs,
-  Qless.Job,
-  Qless.scope,
-  Qless.key
-local Kept, Workflow, Samples = Qless.Kept, Qless.Workflow, Qless.Samples
-
-local Store = {}
-Qless.Store = Store
-
-local call, format, text_of = redis.call, string.format, Qless.Arguments.text_of
-
-local OLD = {
-  'state',
-  'queue',
-  'worker',
-  'priority',
-  'tags',
-  'retries',
-  'failure',
-  'history',
-  'open',
-  'rare',
-  'time',
-  'waited',
-}
-
--- The fields that few records have. A record that has one of them has `rare` as well, which is never
--- taken away: where jobs end and start, the others are read only then. ('0': it has or had no more
--- than the marks of a run, `grace` and `progress`.)
-local RARE =
-  { 'unique', 'workflow', 'on_failure', 'deadline', 'fixed', 'first', 'behind', 'beyond', 'spawners' }
-
-local function named(fields, values)
-  local record = {}
-  for n = 1, #fields do
-    record[fields[n]] = values[n] or nil
-  end
-  return record
-end
-
--- The fields of an old record that stay where a put says nothing of them.
-local KEPT = { 'priority', 'retries', 'history' }
-
--- Takes out of a record what cannot be read; `old.gone` are the fields to be deleted.
-local function forget_bad(record, fields, old)
-  for _, field in ipairs(fields) do
-    if Record.is_bad(field, record[field]) then
-      record[field] = nil
-      old.gone = old.gone or {}
-      old.gone[#old.gone + 1] = field
-    end
-  end
-end
-
--- What of an old record a put needs, or false.
-function Store.read_old(jid)
-  local values = call('HMGET', key.job(jid), unpack(OLD))
-  if not values[1] then
-    return false
-  end
-  local old = named(OLD, values)
-  old.more = old.rare and named(RARE, call('HMGET', key.job(jid), unpack(RARE))) or {}
-  forget_bad(old.more, RARE, old)
-  forget_bad(old, KEPT, old)
-  return old
-end
-
--- What the new run keeps of the old one because the put says nothing of it. A job that takes
--- another's place (`fresh`) keeps what others know it by.
-local function inherit(job, old)
-  local more = old.more
-  if job.fresh then
-    job.workflow = more.workflow or job.workflow
-    return
-  end
-  job.workflow = job.workflow or more.workflow
-  if not job.unique then
-    job.unique_field, job.first = more.unique, more.first
-  end
-  if not job.replacing then
-    job.on_failure = job.on_failure or more.on_failure
-    job.behind, job.beyond = more.behind, more.beyond
-  end
-  if old.state ~= 'failed' and old.state ~= 'complete' then
-    if not job.deadline then
-      job.deadline, job.fixed = more.deadline, more.fixed
-    end
-  end
-end
-
-local function clear_rare(job, old)
-  local jid, more = job.jid, old.more
-  if more.unique and more.unique ~= job.unique_field then
-    Unique.free(jid, more.unique)
-  end
-  if old.state == 'failed' then
-    Spawned.goes_on(jid, more.spawners)
-  end
-  call(
-    'HDEL',
-    key.job(jid),
-    'unique',
-    'workflow',
-    'on_failure',
-    'deadline',
-    'fixed',
-    'first',
-    'behind',
-    'beyond',
-    'cascade'
-  )
-end
-
-local function forget_result(jid)
-  if call('DEL', key.result(jid)) == 1 then
-    Kept.forget('result:' .. jid)
-  end
-end
-
--- Undoes what the old record did elsewhere.
-local function clear_old(job, old, asking)
-  local jid, queue, worker = job.jid, old.queue, old.worker
-  Tags.unindex_all(jid, old.tags)
-  if queue and old.state ~= 'complete' then
-    Place.leave(jid, queue)
-  end
-  if worker and worker ~= '' then
-    Job.unhold(jid, worker)
-    if worker ~= asking then
-      Events.lock_lost(jid, worker)
-    end
-  end
-  local is_lost = not Record.is_state(old.state)
-  if old.state == 'complete' or is_lost then
-    call('ZREM', key.completed(), jid)
-    call('ZREM', key.releasing(), jid)
-  end
-  if old.state == 'failed' or is_lost then
-    Failures.remove(jid, queue, old.failure)
-  elseif old.state == 'running' then
-    Samples.taken_away(queue, old.time, old.waited)
-  end
-  if Record.is_bad('failure', old.failure) then
-    call('HSET', key.job(jid), 'failure', '{}')
-  end
-  if job.replacing then
-    Dependencies.unlink_all(jid)
-    Needs.forget(jid)
-  end
-  call(
-    'HDEL',
-    key.job(jid),
-    'grace',
-    'scheduled',
-    'token',
-    'progress',
-    'waited',
-    'crashes',
-    'unknown',
-    'open',
-    'context',
-    'returned',
-    'cut',
-    'at',
-    'shifted'
-  )
-  if old.rare then
-    clear_rare(job, old)
-  end
-  if old.gone then
-    call('HDEL', key.job(jid), unpack(old.gone))
-  end
-  if scope.live then
-    forget_result(jid)
-  end
-end
-
-local function write_rare(job, state)
-  local fields, jid = { 'rare', '1' }, job.jid
-  local function add(name, value)
-    if value then
-      fields[#fields + 1] = name
-      fields[#fields + 1] = value
-    end
-  end
-  add('unique', job.unique_field)
-  add('workflow', job.workflow)
-  add('on_failure', job.on_failure ~= 'block' and job.on_failure)
-  add('deadline', job.deadline and format('%.6f', job.deadline))
-  add('fixed', job.deadline and job.fixed)
-  add('first', job.first and format('%.6f', job.first))
-  add('behind', job.behind)
-  add('beyond', job.beyond)
-  if #fields > 2 then
-    call('HSET', key.job(jid), unpack(fields))
-  end
-  if job.unique then
-    Unique.take(jid, job.unique, job.period)
-  else
-    Unique.regain(jid, job.unique_field, state)
-  end
-end
-
--- A workflow counts its jobs by their states.
-local function join(job, state)
-  local was = job.old and job.old.more.workflow
-  if was and was == job.workflow then
-    Workflow.moved(was, job.old.state, state)
-    return
-  elseif was then
-    Workflow.moved(was, job.old.state, false)
-  end
-  if job.workflow then
-    Workflow.joined(job.workflow, job.jid, state)
-  end
-end
-
-local function due(job)
-  return job.at or scope.now + job.delay
-end
-
--- The record of a new job, in one command. Fields that change at every step come first.
-local function write(job, state)
-  local jid, retries = job.jid, text_of(job.retries)
-  local name = key.job(jid)
-  call(
-    'HSET',
-    name,
-    'state',
-    state,
-    'worker',
-    '',
-    'expires',
-    '0',
-    'time',
-    Texts.time(),
-    'remaining',
-    retries,
-    'jid',
-    jid,
-    'klass',
-    job.klass,
-    'data',
-    job.data,
-    'priority',
-    text_of(job.priority),
-    'tags',
-    job.tags_text,
-    'queue',
-    job.queue,
-    'retries',
-    retries
-  )
-  if job.context then
-    call('HSET', name, 'context', job.context)
-  end
-  if job.open == '1' then
-    call('HSET', name, 'open', '1')
-  end
-  if job.delay > 0 and job.at then
-    call('HSET', name, 'at', format('%.17g', job.at))
-  end
-  if state == 'depends' and job.delay > 0 then
-    call('HSET', name, 'scheduled', format('%.17g', due(job)))
-  end
-  if job.rare or (job.old and job.old.rare) then
-    write_rare(job, state)
-    join(job, state)
-  end
-end
-
--- What a put leaves open is as it was, or as it is with new jobs.
-local function complete_options(job, old)
-  job.priority = job.priority or (old and Record.read('priority', old.priority)) or 0
-  job.retries = job.retries or (old and Record.read('retries', old.retries)) or 5
-  if not job.tags and old then
-    job.tags = Record.read('tags', old.tags, {})
-  end
-  job.tags_text = job.tags and #job.tags > 0 and Tags.text(job.tags) or '{}'
-end
-
--- Writes down a job that Put has checked. `batch` takes those that are ready. Cannot fail.
-function Store.store(job, asking, tracked, batch)
-  local jid, queue, old = job.jid, job.queue, job.old
-  Events.put(jid, queue)
-  if job.was_canceled then
-    Qless.Canceled.forget(jid)
-  end
-  if old and old.history then
-    History.modernise(jid, old.history)
-  end
-  History.put(jid, queue)
-  complete_options(job, not job.fresh and old)
-  local held_back = job.open == '1'
-  if old then
-    inherit(job, old)
-    clear_old(job, old, asking)
-    held_back = held_back or call('SCARD', key.dependencies(jid)) > 0
-  end
-  if job.tags then
-    Tags.index(jid, job.tags)
-  end
-  if job.replacing then
-    Dependencies.link(jid, job.depends, job.behind or job.on_failure)
-    Needs.add(jid, job.needs)
-    held_back = held_back or #job.depends > 0
-  end
-  if job.gate then -- It has no record, and cannot fail.
-    Dependencies.link(jid, { job.gate })
-    held_back = true
-  end
-  if held_back then
-    write(job, 'depends')
-    Place.depends(jid, queue)
-  elseif job.delay > 0 then
-    write(job, 'scheduled')
-    Place.scheduled(jid, queue, due(job))
-  else
-    write(job, 'waiting')
-    if job.overdue then
-      Place.work(jid, queue, job.priority, job.overdue)
-      Place.ready_since(jid, job.overdue)
-    elseif batch then
-      batch(job)
-    else
-      Place.work(jid, queue, job.priority)
-    end
-  end
-  if tracked then
-    Events.tracked('put', jid)
-  end
-end
-end
-
--- conflict.lua
-do
--- What becomes of a put whose unique key another job holds: that one stands for it, or begins anew as
--- this one, or this one waits behind it.
-local Errors, Record, Unique, Store, key = Qless.Errors, Qless.Record, Qless.Unique, Qless.Store, Qless.key
-
-local Conflict = {}
-Qless.Conflict = Conflict
-
-local call = redis.call
-
--- What is of the job itself; the rest belongs to the one whose place it takes.
-local OWN = {
-  jid = true,
-  given = true,
-  old = true,
-  was_canceled = true,
-  fresh = true,
-  behind = true,
-  first = true,
-  spare = true,
-}
-
--- The job takes the place of one that was to be put by the same call.
-local function absorb(earlier, job)
-  for name in pairs(earlier) do
-    if not OWN[name] then
-      earlier[name] = nil
-    end
-  end
-  for name, value in pairs(job) do
-    if not OWN[name] then
-      earlier[name] = value
-    end
-  end
-  earlier.fresh = true
-  Unique.push_back(earlier, earlier.first)
-  job.instead = earlier.jid
-end
-
--- The job takes the place of one that has not started: under its jid, but as if it were new.
-local function replace(command, job, jid, coming)
-  if coming and coming[jid] then
-    Errors.argument(
-      command,
-      'job '
-        .. Errors.name(job.jid)
-        .. ' would replace '
-        .. Errors.name(jid)
-        .. ', which is in the same batch'
-    )
-  end
-  local old = Store.read_old(jid)
-  job.given, job.jid, job.old, job.fresh = job.jid, jid, old, true
-  job.was_canceled = nil
-  Unique.push_back(job, Record.read('first', old.more.first))
-  local behind = old.more.behind
-  if behind and call('SISMEMBER', key.dependencies(jid), behind) == 1 then
-    job.behind = behind
-  end
-  if coming then
-    coming[job.given], coming[jid] = nil, job
-  end
-end
-
--- Looks whether another job holds the job's key, and what follows. `taken` are the jobs of the
--- same call by key.
-function Conflict.settle(command, job, coming, taken)
-  local text = job.unique
-  local earlier = taken[text]
-  if earlier and earlier.jid ~= job.jid then
-    local answer = Unique.answer(command, job, earlier.jid, 'waiting')
-    if answer == 'replace' then
-      absorb(earlier, job)
-    elseif answer == 'keep' then
-      job.instead = earlier.jid
-    end
-  else
-    local jid, state = Unique.holder(text)
-    local answer = jid and jid ~= job.jid and Unique.answer(command, job, jid, state)
-    if jid == job.jid and job.old and Unique.is_pending(state) then
-      Unique.push_back(job, Record.read('first', job.old.more.first))
-    elseif answer == 'keep' then
-      job.instead, job.instead_gone = jid, not state
-    elseif answer == 'replace' then
-      replace(command, job, jid, coming)
-    elseif answer == 'behind' then
-      job.behind = jid
-    end
-  end
-  if not job.instead then
-    taken[text] = job
-  elseif coming then
-    coming[job.jid] = nil
-  end
-end
-end
-
--- put.lua
-do
--- Putting a job: a new one, or an old one again (which moves or revives it).
-local Errors, Arguments, Place, Circles, Dependencies, PutOptions, Store, Conflict, Job, Minutes, key =
-  Qless.Errors,
-  Qless.Arguments,
-  Qless.Place,
-  Qless.Circles,
-  Qless.Dependencies,
-  Qless.PutOptions,
-  Qless.Store,
-  Qless.Conflict,
-  Qless.Job,
-  Qless.Minutes,
-  Qless.key
-
-local Put = {}
-Qless.Put = Put
-
-local call = redis.call
-
--- Reads the old record: an existing job may be left alone.
-function Put.look(job)
-  if job.old == nil then
-    -- Mostly there is none, and no record of a canceled one: that is quickly asked.
-    local found = call('EXISTS', key.job(job.jid), key.canceled_job(job.jid))
-    job.old = found > 0 and Store.read_old(job.jid)
-    job.was_canceled = found == 2 or found == 1 and not job.old
-  end
-  job.left_alone = job.absent == '1' and job.old and true
-end
-
--- Settles what may still be refused. `how` is that of plan.
-function Put.prepare(command, job, coming, planned, how)
-  if job.fresh or job.behind then
-    job.replacing = true
-    job.depends = job.depends or {}
-  end
-  if job.depends and #job.depends > 0 then
-    job.replacing, job.needs = true, job.depends
-    job.depends, job.beyond =
-      Dependencies.open(command, job.depends, coming, job.on_failure, how, job.old and job.jid)
-    job.rare = job.rare or job.beyond
-  end
-  if job.behind then
-    job.depends[#job.depends + 1] = job.behind
-  end
-  if not job.replacing or (how and how.acyclic and not planned) then
-    return
-  end
-  if planned then
-    planned[job.jid] = job.depends
-  end
-  if job.old or planned then
-    Circles.refuse(command, job.jid, job.depends, planned)
-    return
-  end
-  Circles.refuse_self(command, job.jid, job.depends)
-end
-
-local function one(command, args, i)
-  Arguments.asking(command, args[i])
-  if (#args - i - 5) % 2 ~= 0 and #args > i + 5 then
-    Errors.argument(command, 'Odd number of additional args')
-  end
-  local job = PutOptions.parse(command, args, i + 1, i + 6, #args)
-  if job.spare then
-    Errors.argument(command, 'spare can only be used in a batch')
-  end
-  Put.look(job)
-  if not job.old and command == 'requeue' then
-    Errors.no_job('requeue', job.jid)
-  end
-  if job.left_alone then
-    return job
-  end
-  if job.unique then
-    Conflict.settle(command, job, nil, {})
-  end
-  if not job.instead then
-    Put.prepare(command, job)
-  end
-  return job
-end
-
-local function put_one(command, args, i)
-  local job = one(command, args, i)
-  if job.left_alone then
-    return false
-  elseif job.instead then
-    return job.instead
-  end
-  Store.store(job, args[i], Job.is_tracked(job.jid))
-  Minutes.count(job.queue, 'put', 1)
-  Place.register(job.queue)
-  return job.jid
-end
-
--- put worker queue jid klass data delay [pairs] -> the jid that stands for the job
-function Put.put(args, i)
-  return put_one('put', args, i)
-end
-
--- requeue worker queue jid klass data delay [pairs]
-function Put.requeue(args, i)
-  return put_one('requeue', args, i)
-end
-end
-
--- batch.lua
-do
--- Putting many jobs in one call: all of them, or none.
-local Errors, Arguments, Place, Dependencies, PutOptions, Store, Conflict, Put, Job, Minutes, key =
-  Qless.Errors,
-  Qless.Arguments,
-  Qless.Place,
-  Qless.Dependencies,
-  Qless.PutOptions,
-  Qless.Store,
-  Qless.Conflict,
-  Qless.Put,
-  Qless.Job,
-  Qless.Minutes,
-  Qless.key
-
-local call = redis.call
-
--- The jobs of a batch: jid queue klass data delay k (name value)*k each. -> jobs, their jids, the jobs
--- by jid, and which options that concern others any of them has
-local function parse_many(command, args, i)
-  local jobs, jids, coming, has = {}, {}, {}, {}
-  local total, n = #args, 0
-  while i <= total do
-    local pairs_given = Arguments.whole(command, 'number of options', args[i + 5], 0)
-    local last = i + 5 + 2 * pairs_given
-    if last > total then
-      Errors.argument(command, 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')
-    end
-    args[i], args[i + 1] = args[i + 1], args[i] -- a single put names the queue first
-    local job = PutOptions.parse(command, args, i, i + 6, last)
-    if coming[job.jid] then
-      Errors.argument(command, 'jid ' .. Errors.name(job.jid) .. ' twice in one batch')
-    end
-    coming[job.jid] = job
-    has.unique = has.unique or job.unique
-    has.depends = has.depends or job.depends
-    has.spare = has.spare or job.spare
-    n = n + 1
-    jobs[n], jids[n] = job, job.jid
-    i = last + 1
-  end
-  Arguments.bounded(command, n)
-  return jobs, jids, coming, has
-end
-
--- Is none of the jobs there yet, and is there no canceled one at all? Mostly so, and then one question
--- answers for all. -> the first, and which of them were canceled (or nil)
-local function all_new(jids)
-  local names = { key.canceled() }
-  for n, jid in ipairs(jids) do
-    names[n + 1] = key.job(jid)
-  end
-  local found = #jids > 0 and call('EXISTS', unpack(names)) or 0
-  if found == 0 then
-    return true
-  elseif found > 1 or call('EXISTS', names[1]) == 0 then
-    return false
-  end
-  return true, Qless.Canceled.among(jids)
-end
-
--- Reads what there is of the jobs: some may be left alone.
-local function look_at_all(jobs, jids, coming)
-  local fresh, canceled = all_new(jids)
-  for _, job in ipairs(jobs) do
-    if fresh then
-      job.old, job.was_canceled = false, canceled and canceled[job.jid]
-    end
-    Put.look(job)
-    if job.left_alone then
-      coming[job.jid] = nil
-    end
-  end
-end
-
--- Which other job stands for a job. -> given jid -> the jid of the other, false if that is gone; or nil
-local function stand_ins(command, jobs, coming)
-  local taken, stands = {}, nil
-  for _, job in ipairs(jobs) do
-    if job.unique and not job.left_alone then
-      Conflict.settle(command, job, coming, taken)
-      if job.instead or job.given then
-        stands = stands or {}
-        stands[job.given or job.jid] = job.instead or job.jid
-        if job.instead_gone then
-          stands[job.jid] = false
-        end
-      end
-    end
-  end
-  return stands
-end
-
--- Dependencies on jobs that another one stands for are dependencies on the other one.
-local function translate(job, stands)
-  local depends, seen = {}, {}
-  for _, jid in ipairs(job.depends or {}) do
-    if stands[jid] ~= nil then
-      jid = stands[jid]
-    end
-    if jid and not seen[jid] then
-      seen[jid] = true
-      depends[#depends + 1] = jid
-    end
-  end
-  job.depends = job.depends and depends
-end
-
--- Leaves out the spare jobs on which no job of the batch depends that is put.
-local function leave_spare_ones(jobs, coming)
-  local wanted = {}
-  for n = #jobs, 1, -1 do
-    local job = jobs[n]
-    if coming[job.jid] == job then
-      if job.spare == '1' and not wanted[job.jid] then
-        job.left_alone, coming[job.jid] = true, nil
-      else
-        for _, jid in ipairs(job.depends or {}) do
-          wanted[jid] = true
-        end
-      end
-    elseif job.instead and job.spare ~= '1' then
-      wanted[job.instead] = true
-    end
-  end
-end
-
--- The dependencies of a batch, by jid, if they could make a circle: jobs that are all new, and of
--- which each waits for earlier ones only, cannot.
-local function links(jobs, coming)
-  local planned, earlier, harmless = nil, {}, true
-  for _, job in ipairs(jobs) do
-    if coming[job.jid] == job then
-      if job.depends and #job.depends > 0 then
-        planned = planned or {}
-        planned[job.jid] = job.depends
-        for _, other in ipairs(job.depends) do
-          harmless = harmless and (not coming[other] or earlier[other])
-        end
-      end
-      harmless = harmless and not job.old
-      earlier[job.jid] = true
-    end
-  end
-  return not harmless and planned or nil
-end
-
--- Checks a batch and writes nothing. `how` may say that jobs not there yet make no circle (`acyclic`), that
--- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
--- function `known`), and for which others have come to stand before (a metatable `instead`).
--- -> what carry_out wants
-function Put.plan(command, args, i, how)
-  how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
-  local jobs, jids, coming, has = parse_many(command, args, i)
-  look_at_all(jobs, jids, coming)
-  local stands = has.unique and stand_ins(command, jobs, coming)
-  if how and how.instead then
-    stands = setmetatable(stands or {}, how.instead)
-  end
-  for n = 1, stands and #jobs or 0 do
-    translate(jobs[n], stands)
-  end
-  if has.spare then
-    leave_spare_ones(jobs, coming)
-  end
-  local planned = has.depends and links(jobs, coming) or nil
-  for n = 1, (has.depends or has.unique) and #jobs or 0 do
-    local job = jobs[n]
-    if coming[job.jid] == job then
-      Put.prepare(command, job, coming, planned, how)
-    end
-  end
-  return { jobs = jobs, jids = jids, coming = coming, how = how }
-end
-
--- Collects jobs that are ready, to be placed together.
-local function collector()
-  local ready, scores = {}, Place.scores()
-  return ready,
-    function(job)
-      local queue, priority = job.queue, job.priority
-      local list = ready[queue]
-      if not list then
-        list = {}
-        ready[queue] = list
-      end
-      local n = #list
-      list[n + 1], list[n + 2] = scores[priority], job.jid
-    end
-end
-
--- Puts the jobs of a plan; cannot fail. -> the jids left alone; given jid, jid that stands for it …
-function Put.carry_out(plan, worker)
-  local tracked, left, instead, counts = Job.tracked_among(plan.jids), {}, {}, {}
-  local ready, batch = collector()
-  for n = 1, #plan.jobs do
-    local job = plan.jobs[n]
-    if job.left_alone then
-      left[#left + 1] = job.jid
-    elseif job.instead then
-      instead[#instead + 1], instead[#instead + 2] = job.given or job.jid, job.instead
-    else
-      Store.store(job, worker, tracked[job.jid], batch)
-      counts[job.queue] = (counts[job.queue] or 0) + 1
-      if job.given then
-        instead[#instead + 1], instead[#instead + 2] = job.given, job.jid
-      end
-    end
-  end
-  for queue, list in pairs(ready) do
-    Place.work_many(queue, list)
-  end
-  for queue, count in pairs(counts) do
-    Minutes.count(queue, 'put', count)
-    Place.register(queue)
-  end
-  Dependencies.follow_failed(plan.how)
-  return { left, instead }
-end
-
--- put.many worker (jid queue klass data delay k (name value)*k)... -> as carry_out
-function Put.many(args, i)
-  local worker = Arguments.asking('put.many', args[i])
-  return Put.carry_out(Put.plan('put.many', args, i + 1), worker)
-end
-end
-
--- lock.lua
-do
--- The lock of a running job: who holds it, renewing it, taking it away.
-local Errors, Record, Arguments, Config, Samples, Place, Job, scope, key =
-  Qless.Errors,
-  Qless.Record,
-  Qless.Arguments,
-  Qless.Config,
-  Qless.Samples,
-  Qless.Place,
-  Qless.Job,
-  Qless.scope,
-  Qless.key
-
-local Lock = {}
-Qless.Lock = Lock
-
-local call = redis.call
-
--- What ends a run: the fields that a completion by its token needs, then those of every other end.
-local ENDING = { 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited' }
-local ENDING_OTHERWISE = {
-  'worker',
-  'state',
-  'queue',
-  'token',
-  'time',
-  'retries',
-  'grace',
-  'progress',
-  'rare',
-  'remaining',
-  'priority',
-  'crashes',
-  'waited',
-}
-
--- Reads the running job's record, if `proof` shows that the caller holds it: the worker's name
--- without KEYS, the token of the pop with them. -> its key, the values, or code and text
-function Lock.read(command, jid, proof, completing)
-  local name = key.job(jid)
-  local values = call('HMGET', name, unpack(completing and ENDING or ENDING_OTHERWISE))
-  local worker, state = values[1], values[2]
-  if not worker then
-    return nil, nil, 'NOJOB', command .. '(): Job ' .. Errors.name(jid) .. ' does not exist'
-  end
-  if state ~= 'running' then
-    return nil,
-      nil,
-      'LOCKLOST',
-      command .. '(): Job ' .. Errors.name(jid) .. ' is not currently running: ' .. Place.state_now(
-        jid,
-        values[3],
-        state
-      )
-  end
-  if scope.keyed then
-    if proof ~= values[4] then
-      return nil,
-        nil,
-        'LOCKLOST',
-        command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker'
-    end
-  elseif proof ~= worker then
-    return nil,
-      nil,
-      'LOCKLOST',
-      command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker: ' .. Errors.name(worker)
-  end
-  values[3] = values[3] or ''
-  return name, values
-end
-
--- The same as a table by name; `bad` is the field that keeps the job from being run again, because it
--- cannot be read, and `bad_text` what stands there. -> nil, code, text if refused
-function Lock.claim(command, jid, proof)
-  local name, values, code, text = Lock.read(command, jid, proof)
-  if code then
-    return nil, code, text
-  end
-  local bad, bad_text = Record.first_bad(ENDING_OTHERWISE, values)
-  if values[3] == '' then
-    bad, bad_text = 'queue', ''
-  end
-  return {
-    jid = jid,
-    key = name,
-    bad = bad,
-    bad_text = bad_text,
-    worker = values[1],
-    queue = values[3],
-    time = Record.read('time', values[5], scope.now),
-    retries = Record.text('retries', values[6], '0'),
-    marked = values[7] or values[8],
-    rare = values[9] or nil,
-    remaining = Record.read('remaining', values[10], 0),
-    priority = Record.read('priority', values[11], 0),
-    crashes = Record.read('crashes', values[12], 0),
-    waited = values[13] or nil,
-  }
-end
-
--- The run of a claimed job ends: counts that it was started, if it was. Then the job lay for `held`
--- seconds in its worker's hands before; nobody says for how long if it only `runs` for certain.
-function Lock.count_start(job, held, runs)
-  job.held = held or Samples.held(job.waited)
-  if job.held or runs then
-    job.start = Samples.started(job.queue, job.time, job.waited, job.held or 0)
-  end
-end
-
-function Lock.holder(command, jid, proof)
-  Arguments.name(command, 'jid', jid)
-  Arguments.proof(command, proof)
-  local job, code, text = Lock.claim(command, jid, proof)
-  if not job then
-    Errors.raise(code, text)
-  end
-  return job
-end
-
--- Takes the job out of the hands of its worker and out of the running ones.
-function Lock.release(job)
-  call('ZREM', key.place(job.queue, 'locks'), job.jid)
-  Job.unhold(job.jid, job.worker)
-end
-
--- heartbeat jid worker [data] -> the new expiry
-function Lock.heartbeat(args, i)
-  local jid, proof, data = args[i], args[i + 1], args[i + 2]
-  if data then
-    Arguments.json('heartbeat', 'data', data)
-  end
-  local job = Lock.holder('heartbeat', jid, proof)
-  local expires = scope.now + Config.heartbeat(job.queue)
-  if data then
-    call('HSET', key.job(jid), 'data', data)
-  end
-  Lock.extend(job, expires)
-  call('ZADD', key.workers(), scope.now, job.worker)
-  return expires
-end
-
--- Renews a lock. The next loss of it gets a notice of its own.
-function Lock.extend(job, expires)
-  call('HSET', key.job(job.jid), 'expires', expires)
-  call('HDEL', key.job(job.jid), 'grace')
-  call('ZADD', key.held(job.worker), expires, job.jid)
-  call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
-end
-end
-
--- spawn.lua
-do
--- spawn: a running job puts others, for which whoever depends on it has to wait as well.
-local Errors, Arguments, Spawned, Lock, Put, Workflow, key =
-  Qless.Errors, Qless.Arguments, Qless.Spawned, Qless.Lock, Qless.Put, Qless.Workflow, Qless.key
-
-local Spawn = {}
-Qless.Spawn = Spawn
-
-local call = redis.call
-
--- The jobs of the plan as they are now, or those that stand for them.
-local function present(spawner, plan)
-  local jobs, seen = {}, { [spawner] = true }
-  for _, job in ipairs(plan.jobs) do
-    local jid = job.instead or job.jid
-    local state = call('HGET', key.job(jid), 'state')
-    if state and not seen[jid] then
-      seen[jid] = true
-      jobs[#jobs + 1] = { jid = jid, state = state }
-    end
-  end
-  return jobs
-end
-
--- spawn jid token worker (as put.many) -> as put.many
-function Spawn.spawn(args, i)
-  local jid, worker = Arguments.name('spawn', 'jid', args[i]), args[i + 2]
-  Lock.holder('spawn', jid, args[i + 1])
-  Arguments.asking('spawn', worker)
-  local plan = Put.plan('spawn', args, i + 3)
-  if plan.coming[jid] then
-    Errors.argument('spawn', 'job ' .. Errors.name(jid) .. ' cannot spawn itself')
-  end
-  local workflow = call('HGET', key.job(jid), 'workflow')
-  if workflow then
-    Workflow.must_go_on('spawn', workflow)
-  end
-  for _, job in ipairs(plan.jobs) do
-    if workflow and not job.workflow then
-      job.workflow, job.rare = workflow, true
-    end
-  end
-  local reply = Put.carry_out(plan, worker)
-  Spawned.adopt(jid, present(jid, plan))
-  return reply
-end
-end
-
--- expiry.lua
-do
--- Completed jobs are forgotten when they are too old or too many.
-local Clock, Config, Tags, Needs, scope, key =
-  Qless.Clock, Qless.Config, Qless.Tags, Qless.Needs, Qless.scope, Qless.key
-
-local Expiry = {}
-Qless.Expiry = Expiry
-
-local call = redis.call
-
--- Completed jobs expired by one call beyond twice those it completes.
-local EXPIRED = 200
-
--- Where so many jobs, or for so many seconds, are kept, single completions leave it to later ones.
-local MANY, LONG, FEW = 1000, 60, 8
-
-local function expire(jids)
-  local names, tagged, needing = {}, call('EXISTS', key.tags()) == 1, Needs.exist()
-  for _, jid in ipairs(jids) do
-    local tags = tagged and call('HGET', key.job(jid), 'tags')
-    if tags and tags ~= '{}' then
-      Tags.unindex_all(jid, tags)
-    end
-    -- A job that was completed has no links any more.
-    local at = #names
-    names[at + 1], names[at + 2] = key.job(jid), key.history(jid)
-    if needing then
-      names[at + 3] = key.needs(jid)
-    end
-  end
-  if #names > 0 then
-    call('DEL', unpack(names))
-  end
-end
-
--- Forgets completed jobs that are too old or too many, a bounded number per call.
-function Expiry.after(just_completed)
-  local age, count = Config.number('jobs-history'), Config.whole('jobs-history-count')
-  local can_wait = scope.keyed and just_completed <= FEW and count >= MANY and age >= LONG
-  if can_wait and not Clock.is_round() then
-    return
-  end
-  local most = EXPIRED + 2 * just_completed
-  local completed = key.completed()
-  local old = call('ZRANGEBYSCORE', completed, '-inf', scope.now - age, 'LIMIT', 0, most)
-  local surplus = call('ZCARD', completed) - #old - count
-  if surplus > 0 and #old < most then
-    local rest = call('ZRANGE', completed, #old, #old + math.min(surplus, most - #old) - 1)
-    for _, jid in ipairs(rest) do
-      old[#old + 1] = jid
-    end
-  end
-  if #old > 0 then
-    call('ZREMRANGEBYRANK', completed, 0, #old - 1) -- the oldest are the first
-    expire(old)
-  end
-end
-end
-
--- outcome.lua
-do
--- How a run ends: complete, advance, fail, retry, give back.
-local Errors, Arguments, Events, Samples, Failures, History, Place, Needs, Circles, Dependencies, Job, Lock =
-  Qless.Errors,
-  Qless.Arguments,
-  Qless.Events,
-  Qless.Samples,
-  Qless.Failures,
-  Qless.History,
-  Qless.Place,
-  Qless.Needs,
-  Qless.Circles,
-  Qless.Dependencies,
-  Qless.Job,
-  Qless.Lock
-local Kept, Stats, Expiry, Ended, scope, key =
-  Qless.Kept, Qless.Stats, Qless.Expiry, Qless.Ended, Qless.scope, Qless.key
-
-local Outcome = {}
-Qless.Outcome = Outcome
-
-local call, floor = redis.call, math.floor
-
--- The record of a completed job; `returned` is what keep_result says.
-function Outcome.write_complete(name, retries, data, returned)
-  if returned then
-    return Outcome.write_returned(name, retries, data, returned)
-  end
-  call(
-    'HSET',
-    name,
-    'state',
-    'complete',
-    'worker',
-    '',
-    'expires',
-    '0',
-    'time',
-    Qless.Texts.time(),
-    'remaining',
-    retries,
-    'queue',
-    '',
-    'failure',
-    '{}'
-  )
-  if data then
-    call('HSET', name, 'data', data)
-  end
-end
-
--- The same in one command for a job that has returned something: a command more would cost more than a table.
-function Outcome.write_returned(name, retries, data, returned)
-  local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', Qless.Texts.time() }
-  fields[9], fields[10], fields[11], fields[12] = 'remaining', retries, 'queue', ''
-  fields[13], fields[14], fields[15], fields[16] = 'failure', '{}', 'returned', returned
-  if data then
-    fields[17], fields[18] = 'data', data
-  end
-  call('HSET', name, unpack(fields))
-end
-
--- Forgets what belongs to a run that was completed. (Its token is stale by the job's new state.)
-function Outcome.forget_run(job)
-  if job.marked then
-    Outcome.forget_marks(key.job(job.jid))
-  end
-end
-
-function Outcome.forget_marks(name)
-  call('HDEL', name, 'grace', 'progress')
-end
-
--- The same for a run that was not. `unknown` stays only from one unknown name to the next.
-local function forget_all(job)
-  if job.unknown then
-    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited')
-  else
-    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited', 'unknown')
-  end
-end
-
-local function finish(job, data, returned)
-  Outcome.write_complete(job.key, job.retries, data, returned)
-  call('ZADD', key.completed(), scope.now, job.jid)
-  Ended.completed({ job.jid }, { job.rare and job.jid }) -- which reads the record, so before it may go
-  Expiry.after(1)
-end
-
--- Completes a job that goes on in another queue, where it waits for what is open of what it
--- `needs`. -> its new state
-function Outcome.advance(job, to, delay, depends, data, needs, beyond)
-  local jid = job.jid
-  History.put(jid, to)
-  Place.register(to)
-  local open = depends and #depends > 0
-  local state = open and 'depends' or delay > 0 and 'scheduled' or 'waiting'
-  call(
-    'HSET',
-    key.job(jid),
-    'state',
-    state,
-    'worker',
-    '',
-    'failure',
-    '{}',
-    'queue',
-    to,
-    'expires',
-    0,
-    'remaining',
-    job.retries,
-    'time',
-    Qless.Texts.time()
-  )
-  if data then
-    call('HSET', key.job(jid), 'data', data)
-  end
-  Outcome.forget_run(job)
-  if state == 'depends' then
-    Dependencies.link(jid, depends, job.rare and call('HGET', key.job(jid), 'on_failure'))
-    if beyond then
-      call('HSET', key.job(jid), 'beyond', beyond, 'rare', '1')
-    end
-    if delay > 0 then
-      call('HSET', key.job(jid), 'scheduled', scope.now + delay)
-    end
-    Place.depends(jid, to)
-  elseif state == 'scheduled' then
-    Place.scheduled(jid, to, scope.now + delay)
-  else
-    Place.work(jid, to, job.priority)
-  end
-  Needs.add(jid, needs)
-  Ended.goes_on(job, state, true)
-  return state
-end
-
-local COMPLETE_OPTIONS =
-  { next = true, delay = true, depends = true, result = true, result_ttl = true, held = true }
-
--- Seconds; the server refuses times to live that it cannot count in milliseconds.
-local LONGEST_TTL = 2 ^ 31
-
--- -> what the record says of it, that of a complete job for as long as it is complete: when it expires, which
--- run returned it; nil if there is nothing
-function Outcome.keep_result(jid, token, result, ttl)
-  if not result or result == '' then
-    return nil
-  end
-  ttl = math.min(ttl, LONGEST_TTL)
-  call('SET', key.result(jid), result, 'EX', ttl)
-  local time = Kept.note('result:' .. jid, #result, ttl)
-  return time and result ~= 'null' and Qless.Texts.whole(time) .. ' ' .. token or nil
-end
-
--- With KEYS these commands may be told for how many seconds the job lay in its worker's hands before it
--- was started, as settle is.
-
--- complete jid worker queue data [pairs]
-function Outcome.complete(args, i)
-  local jid, proof = Arguments.name('complete', 'jid', args[i]), args[i + 1]
-  local queue, data = Arguments.name('complete', 'queue', args[i + 2]), args[i + 3]
-  Arguments.proof('complete', proof)
-  Arguments.json('complete', 'data', data)
-  local options = Arguments.options('complete', args, i + 4, COMPLETE_OPTIONS)
-  local to, delay, depends = options.next, options.delay, options.depends
-  if not to and (delay or depends) then
-    Errors.argument('complete', 'delay and depends can only be used with next')
-  end
-  delay = delay and Arguments.number('complete', 'delay', delay) or 0
-  depends = depends and Arguments.names('complete', 'depends', depends) or {}
-  local needs, beyond
-  local result, ttl = options.result, nil
-  if result and result ~= '' then
-    Arguments.json('complete', 'result', result, Arguments.text_bytes)
-    ttl = Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
-  end
-  local held = scope.keyed and Arguments.held('complete', options.held)
-  local job = Lock.holder('complete', jid, proof)
-  if job.queue ~= queue then
-    Errors.raise(
-      'STATE',
-      'complete(): Job ' .. Errors.name(jid) .. ' is running in another queue: ' .. Errors.name(job.queue)
-    )
-  end
-  if to then
-    Arguments.queue('complete', to)
-    needs = depends
-    depends, beyond = Dependencies.open_for('complete', jid, depends)
-    Circles.refuse('complete', jid, depends)
-    if job.bad then
-      Qless.Corrupt.fail(jid, job.bad, job.bad_text)
-      return 'failed'
-    end
-  end
-
-  Lock.count_start(job, held, true)
-  History.ended(jid, 'done', job)
-  Lock.release(job)
-  Samples.add('run', job.queue, scope.now - job.start)
-  local returned = Outcome.keep_result(jid, proof, result, ttl)
-  if Job.is_tracked(jid) then
-    Events.tracked('completed', jid)
-  end
-  if to then
-    Events.advanced(jid, job.queue, to)
-    return Outcome.advance(job, to, delay, depends, data, needs, beyond)
-  end
-  Events.completed(jid, job.queue)
-  Outcome.forget_run(job)
-  finish(job, data, returned)
-  return 'complete'
-end
-
--- Files a job as failed, which ran unless `job.state` says otherwise. `failing` is the worker whose
--- run failed it, or nil.
-function Outcome.write_failed(job, group, message, when, failing)
-  local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
-  call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  forget_all(job)
-  Failures.add(job.jid, job.queue, group)
-  Ended.failed(job.jid, job.state or 'running', job.rare)
-end
-
--- A message of at most 64 KiB: its end is what tells the most.
-function Outcome.message(command, message)
-  Arguments.given(command, 'message', message)
-  if #message > Arguments.text_bytes and scope.keyed then
-    Errors.raise(
-      'TOOBIG',
-      command .. '(): message has ' .. #message .. ' bytes, at most ' .. Arguments.text_bytes
-    )
-  end
-  return message
-end
-
-function Outcome.fail_now(job, group, message)
-  local jid = job.jid
-  Events.failed(jid, group, message, job.worker)
-  if Job.is_tracked(jid) then
-    Events.tracked('failed', jid)
-  end
-  Lock.release(job)
-  History.ended(jid, 'failed', job, group, message)
-  Outcome.write_failed(job, group, message, floor(scope.now), job.worker)
-end
-
--- fail jid worker group message [data]; with KEYS also [data [held]], where '' is no data
-function Outcome.fail(args, i)
-  local jid, proof = Arguments.name('fail', 'jid', args[i]), args[i + 1]
-  Arguments.proof('fail', proof)
-  local group = Arguments.given('fail', 'group', args[i + 2])
-  local message, data = Outcome.message('fail', args[i + 3]), args[i + 4]
-  local held = scope.keyed and Arguments.held('fail', args[i + 5])
-  if held and data == '' then
-    data = nil
-  end
-  if data then
-    Arguments.json('fail', 'data', data)
-  end
-  local job = Lock.holder('fail', jid, proof)
-  Lock.count_start(job, held, true)
-  Outcome.fail_now(job, group, message)
-  if data then
-    call('HSET', key.job(jid), 'data', data)
-  end
-  return jid
-end
-
--- Puts a job that was running back into a queue, at once or after a delay; with `again` it keeps
--- its place before its equals.
-function Outcome.back(job, queue, delay, failure, again)
-  local jid = job.jid
-  local state = delay > 0 and 'scheduled' or 'waiting'
-  local fields = {
-    'HSET',
-    key.job(jid),
-    'state',
-    state,
-    'queue',
-    queue,
-    'remaining',
-    job.remaining,
-  }
-  if scope.keyed then
-    -- Old clients see the last worker, its lock and its start on a waiting job.
-    fields[#fields + 1] = 'time'
-    fields[#fields + 1] = Qless.Texts.time()
-    fields[#fields + 1] = 'worker'
-    fields[#fields + 1] = ''
-    fields[#fields + 1] = 'expires'
-    fields[#fields + 1] = 0
-  end
-  if failure then
-    fields[#fields + 1] = 'failure'
-    fields[#fields + 1] = failure
-  end
-  call(unpack(fields))
-  forget_all(job)
-  if state == 'scheduled' then
-    Place.scheduled(jid, queue, scope.now + delay)
-  elseif again then
-    Place.work_again(jid, queue, job.priority)
-  else
-    Place.work(jid, queue, job.priority)
-  end
-  if queue ~= job.queue then
-    Place.register(queue)
-  end
-  Ended.goes_on(job, state)
-end
-
--- One retry less: back into the queue, or failed when none is left. -> what remains
-function Outcome.retry_now(job, queue, delay, group, message)
-  local jid = job.jid
-  job.remaining = job.remaining - 1
-  Lock.release(job)
-  if job.remaining >= 0 then
-    History.ended(jid, 'retried', job, group, message, delay)
-    if scope.keyed then
-      Stats.count(job.queue, 'retried', 1)
-    end
-    local failure = message
-      and cjson.encode({
-        group = group or '',
-        message = message,
-        when = floor(scope.now),
-        worker = job.worker,
-      })
-    Outcome.back(job, queue, delay, failure)
-    return job.remaining
-  end
-  call('HSET', key.job(jid), 'remaining', -1)
-  group = group or 'failed-retries-' .. queue
-  -- (The protocol names no worker here.)
-  History.ended(jid, 'failed', scope.keyed and job or {}, group, message)
-  if Job.is_tracked(jid) then
-    Events.tracked('failed', jid)
-  end
-  if message then
-    Outcome.write_failed(job, group, message, floor(scope.now), job.worker)
-  else
-    Outcome.write_failed(job, group, 'Job exhausted retries in queue "' .. job.queue .. '"', scope.now)
-  end
-  return -1
-end
-
--- retry jid queue worker [delay] [group] [message]; with KEYS also [held], where group and message may
--- both be ''
-function Outcome.retry(args, i)
-  local jid = Arguments.name('retry', 'jid', args[i])
-  local queue = Arguments.queue('retry', args[i + 1])
-  local proof = Arguments.proof('retry', args[i + 2])
-  local delay = Arguments.number('retry', 'delay', args[i + 3] or '0')
-  local group, message = args[i + 4], args[i + 5]
-  local held = scope.keyed and Arguments.held('retry', args[i + 6])
-  if held and group == '' and message == '' then
-    group, message = nil, nil
-  end
-  if message then
-    Outcome.message('retry', message)
-  end
-  local job = Lock.holder('retry', jid, proof)
-  if job.bad then
-    Qless.Corrupt.fail(jid, job.bad, job.bad_text)
-    return -1
-  end
-  Lock.count_start(job, held, true)
-  return Outcome.retry_now(job, queue, delay, group, message)
-end
-
--- release jid token [delay [held]]: back into its queue and its place there, no retry used up
-function Outcome.release(args, i)
-  local delay = Arguments.number('release', 'delay', args[i + 2] or '0')
-  local held = Arguments.held('release', args[i + 3])
-  local job = Lock.holder('release', args[i], args[i + 1])
-  if job.bad then
-    Qless.Corrupt.fail(job.jid, job.bad, job.bad_text)
-    return 1
-  end
-  Lock.count_start(job, held)
-  History.ended(job.jid, 'returned', job, nil, nil, delay)
-  Lock.release(job)
-  Outcome.back(job, job.queue, delay, nil, true)
-  return 1
-end
-end
-
--- corrupt.lua
-do
--- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
--- they nor their queue are lost; and begin anew with defaults when somebody wants them to.
-local Record, Events, Tags, History, Place, Dependencies, Job, Outcome, scope, key =
-  Qless.Record,
-  Qless.Events,
-  Qless.Tags,
-  Qless.History,
-  Qless.Place,
-  Qless.Dependencies,
-  Qless.Job,
-  Qless.Outcome,
-  Qless.scope,
-  Qless.key
-
-local Corrupt = {}
-Qless.Corrupt = Corrupt
-
-local call = redis.call
-
-local GROUP = 'corrupt-record'
-
-local ENDED = { failed = true, complete = true }
-
--- Fails a job that has not ended, because of this field with this text. `place` is the queue in whose
--- hands it was, if the caller knows that.
-function Corrupt.fail(jid, field, text, place)
-  local record = call('HMGET', key.job(jid), 'state', 'queue', 'worker', 'rare')
-  local was, queue, worker = record[1], record[2] or place or '', record[3] or ''
-  if ENDED[was] then
-    return
-  end
-  was = Record.read('state', was, 'waiting')
-  local message = Record.words(field, text or '')
-  scope.touched = true
-  Place.leave(jid, queue)
-  if place and place ~= queue then
-    Place.leave(jid, place)
-  end
-  Job.unhold(jid, worker)
-  if was == 'running' and worker ~= '' then
-    Events.lock_lost(jid, worker)
-  elseif was == 'depends' then
-    Dependencies.unlink_all(jid)
-  end
-  call('HSET', key.job(jid), 'queue', queue)
-  call('HDEL', key.job(jid), 'token', 'open')
-  History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
-  Outcome.write_failed(
-    { jid = jid, queue = queue, rare = record[4], state = was },
-    GROUP,
-    message,
-    math.floor(scope.now)
-  )
-  if Job.is_tracked(jid) then
-    Events.tracked('failed', jid)
-  end
-  Events.failed(jid, GROUP, message, worker)
-end
-
--- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
--- at all it fails. -> whether it was so
-function Corrupt.look_at_state(jid, state, queue)
-  if Record.is_state(state) or call('EXISTS', key.job(jid)) == 0 then
-    return false
-  end
-  Corrupt.fail(jid, 'state', state or '', queue)
-  return true
-end
-
--- What takes the place of what cannot be read; of the others nothing does.
-local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
-
-local OTHERS = { 'beyond', 'first', 'unknown', 'cascade', 'at' }
-
--- A failed job is to begin anew: puts defaults in the place of what cannot be read, in its record and
--- in the one given, which Job.read has made.
-function Corrupt.mend(record)
-  local jid, mended = record.jid, {}
-  if record.rare then
-    for n, text in ipairs(call('HMGET', key.job(jid), unpack(OTHERS))) do
-      record[OTHERS[n]] = text or nil
-    end
-  end
-  for _, field in ipairs(Record.fields) do
-    if Record.is_bad(field, record[field]) then
-      mended[#mended + 1] = cjson.encode(field)
-      if field == 'tags' then
-        Tags.unindex_all(jid, record.tags)
-      end
-      record[field] = DEFAULTS[field]
-      if DEFAULTS[field] then
-        call('HSET', key.job(jid), field, DEFAULTS[field])
-      else
-        call('HDEL', key.job(jid), field)
-      end
-    end
-  end
-  if #mended > 0 then
-    History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
-  end
-end
-end
-
--- ticks.lua
-do
--- Ticks of a schedule: which of them are made up for, and the job that one puts.
-local Record, Tags, History, Place, Minutes, scope, key =
-  Qless.Record, Qless.Tags, Qless.History, Qless.Place, Qless.Minutes, Qless.scope, Qless.key
-
-local Ticks = {}
-Qless.Ticks = Ticks
-
-local call, format, min = redis.call, string.format, math.min
-
--- What may become of missed ticks: all are made up for, the last of them, or none.
-Ticks.policies = { all = true, last = true, none = true }
-
--- A tick is missed when it is late by more than this: half the time to the tick after it, at most
--- so many seconds.
-local GRACE = 60
-
-local function is_missed(tick, following)
-  return scope.now - tick > min(GRACE, (following - tick) / 2)
-end
-
--- Ticks are due: `first`, which `following` comes after, to `last`, which `next` comes after.
--- -> the tick that puts a job now, or nil; and the tick to go on with
-function Ticks.choose(policy, first, following, last, next)
-  if policy == 'all' then
-    return first, following
-  elseif policy == 'none' and is_missed(last, next) then
-    return nil, next
-  end
-  return last, next
-end
-
--- A score for cron schedules that is due now and that nobody takes for a tick, which is whole.
-function Ticks.none_yet(time)
-  return time == math.floor(time) and time - 2 ^ -10 or time
-end
-
--- What few jobs have; `rare` says that there is some of it.
-local function write_rare(record, child)
-  local name = key.job(child)
-  if record.context then
-    call('HSET', name, 'context', record.context)
-  end
-  if record.expires then
-    call('HSET', name, 'deadline', format('%.17g', scope.now + Record.number(record.expires)), 'rare', '1')
-  end
-  if record.unique then
-    -- The key names the job put last, until that one has ended.
-    call('HSET', name, 'unique', 'e' .. record.unique, 'rare', '1')
-    Qless.Unique.take(child, record.unique)
-  end
-end
-
--- Puts the job of a tick, without a word. `record` is that of the schedule, in which everything can be
--- read (Record.bad_schedule).
-function Ticks.put(record, child, time)
-  Qless.Canceled.forget(child)
-  call(
-    'HSET',
-    key.job(child),
-    'state',
-    'waiting',
-    'worker',
-    '',
-    'expires',
-    0,
-    'time',
-    format('%.20f', time),
-    'remaining',
-    record.retries,
-    'jid',
-    child,
-    'klass',
-    record.klass,
-    'data',
-    record.data,
-    'priority',
-    record.priority,
-    'tags',
-    record.tags,
-    'queue',
-    record.queue,
-    'retries',
-    record.retries,
-    'spawned_from_jid',
-    record.jid
-  )
-  if record.context or record.expires or record.unique then
-    write_rare(record, child)
-  end
-  local tags = Record.read('tags', record.tags, {})
-  if #tags > 0 then
-    Tags.index(child, tags)
-  end
-  History.put(child, record.queue, time)
-  Place.work(child, record.queue, Record.number(record.priority), time)
-  Minutes.count(record.queue, 'put', 1)
-end
-end
-
--- definition.lua
-do
--- What a schedule is made of: how it is checked, and what of it is stored.
-local Errors, Arguments, Tags, Ticks = Qless.Errors, Qless.Arguments, Qless.Tags, Qless.Ticks
-
-local Definition = {}
-Qless.Definition = Definition
-
-local LONGEST_TEXT = 255 -- bytes
-
-local function short(what)
-  return function(command, value)
-    if #value > LONGEST_TEXT then
-      Errors.argument(command, what .. ' has ' .. #value .. ' bytes, at most ' .. LONGEST_TEXT)
-    end
-    return value
-  end
-end
-
-local function number(what)
-  return function(command, value)
-    return Arguments.number(command, what, value)
-  end
-end
-
--- How what a schedule is made of is checked, and what of it is stored; '' takes away what is optional.
-local CHECKS = {
-  queue = Arguments.queue,
-  klass = function(command, value)
-    return Arguments.given(command, 'klass', value)
-  end,
-  data = function(command, value)
-    Arguments.json(command, 'data', value)
-    return value
-  end,
-  interval = function(command, value)
-    local interval = Arguments.number(command, 'interval', value)
-    if interval < 1 then
-      Errors.argument(command, 'interval must be at least 1 second, not ' .. Errors.name(value))
-    end
-    return interval
-  end,
-  offset = number('offset'),
-  cron = short('cron'),
-  timezone = short('timezone'),
-  priority = number('priority'),
-  retries = function(command, value)
-    return Arguments.whole(command, 'retries', value, 0)
-  end,
-  backlog = function(command, value)
-    return Arguments.whole(command, 'backlog', value, 0)
-  end,
-  tags = function(command, value)
-    return Tags.text(Arguments.tag_list(command, value))
-  end,
-  missed = function(command, value)
-    if not Ticks.policies[value] then
-      Errors.argument(command, 'missed must be all, last or none, not ' .. Errors.name(value))
-    end
-    return value
-  end,
-  context = function(command, value)
-    if value ~= '' then
-      Arguments.object(command, 'context', value)
-    end
-    return value
-  end,
-  expires = function(command, value)
-    return value == '' and value or Arguments.number(command, 'expires', value)
-  end,
-  unique = short('unique'),
-  name = short('name'),
-  owner = short('owner'),
-  declared = short('declared'),
-}
-
--- One checked value.
-function Definition.check(command, field, value)
-  return CHECKS[field](command, value)
-end
-
--- What is stored where nothing is given.
-Definition.defaults = { priority = 0, retries = 5, tags = '{}', missed = 'last' }
-
--- Checks option pairs from args[i] on, and lays their values over `made`.
-function Definition.lay_over(command, made, args, i, refused)
-  if (#args - i + 1) % 2 ~= 0 then
-    Errors.argument(command, 'Odd number of additional args')
-  end
-  local given = {}
-  for n = i, #args, 2 do
-    local name, value = args[n], args[n + 1]
-    if refused[name] or not (CHECKS[name] or name == 'force') then
-      Errors.argument(command, 'Unknown option ' .. Errors.name(name))
-    elseif name == 'force' then
-      made.force = value == '1'
-    else
-      value = CHECKS[name](command, value)
-      given[name] = true
-      made[name] = value ~= '' and value or nil
-    end
-  end
-  return given
-end
-
--- An interval schedule has no cron, and the other way round.
-function Definition.settle_kind(command, made, given)
-  if given.interval and given.cron then
-    Errors.argument(command, 'either interval or cron wanted, not both')
-  elseif given.cron then
-    made.interval = nil
-    made.backlog, made.offset = given.backlog and made.backlog, given.offset and made.offset
-  elseif given.interval then
-    made.cron, made.timezone = nil, given.timezone and made.timezone
-  end
-  if not made.interval and not made.cron then
-    Errors.argument(command, 'interval or cron wanted')
-  elseif made.cron then
-    if made.backlog or made.offset then
-      Errors.argument(command, 'backlog and offset belong to an interval, not to cron')
-    end
-    made.timezone = made.timezone or 'UTC'
-  elseif made.timezone then
-    Errors.argument(command, 'timezone belongs to cron, not to an interval')
-  end
-end
-end
-
--- schedules.lua
-do
--- Schedules of both kinds: interval ones, which are recurring jobs' templates, and cron ones.
--- One id names one schedule. Here they are made, changed, paused and removed.
-local Errors, Record, Arguments, Definition, Place, Ticks, Clock, Wake, Events, scope, key =
-  Qless.Errors,
-  Qless.Record,
-  Qless.Arguments,
-  Qless.Definition,
-  Qless.Place,
-  Qless.Ticks,
-  Qless.Clock,
-  Qless.Wake,
-  Qless.Events,
-  Qless.scope,
-  Qless.key
-
-local Schedules = {}
-Qless.Schedules = Schedules
-
-local call, format, ceil = redis.call, string.format, math.ceil
-
-local LONGEST_ID = 200 -- bytes: its jobs' ids are longer
-local MOST_DECLARED = 1000
-
--- What a template has beyond what qless gives it.
-local OURS = {
-  'name',
-  'owner',
-  'missed',
-  'context',
-  'unique',
-  'expires',
-  'offset',
-  'last',
-  'paused',
-  'edited',
-  'declared',
-  'trouble',
-  'since',
-}
-
-local function unknown(command, id)
-  Errors.raise('NOSCHEDULE', command .. '(): Schedule ' .. Errors.name(id) .. ' does not exist')
-end
-
--- The key of a record, or nil if there is no such schedule.
-local function name_of(id)
-  if call('EXISTS', key.schedule(id)) == 1 then
-    return key.schedule(id)
-  elseif call('EXISTS', key.template(id)) == 1 then
-    return key.template(id)
-  end
-end
-
--- The record of a schedule or nil. Its `due` is when it goes on, unless it is paused.
-function Schedules.read(id)
-  local name = name_of(id)
-  if not name then
-    return nil
-  end
-  local record, fields = {}, call('HGETALL', name)
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
-  end
-  record.jid, record.tags = id, record.tags or '{}'
-  record.place = record.cron and key.schedules() or key.place(record.queue or '', 'recur')
-  record.due = Record.number(record.paused)
-    or (record.trouble and not record.cron and Record.number(record.since))
-    or tonumber(call('ZSCORE', record.place, id) or scope.now)
-  return record
-end
-
-local function must_read(command, id)
-  return Schedules.read(Arguments.given(command, 'id', id)) or unknown(command, id)
-end
-
--- The first tick of an interval's rhythm after now.
-local function after_now(due, interval)
-  if due > scope.now then
-    return due
-  end
-  local next = due + ceil((scope.now - due) / interval) * interval
-  next = next > scope.now and next or next + interval
-  return math.min(next, scope.now + interval) -- (what is divided by very little is infinite)
-end
-
--- When a changed interval goes on: it keeps its rhythm, and what is due stays due.
-local function next_of_interval(made, old)
-  if not old or old.cron or (made.offset and made.offset ~= tonumber(old.offset)) then
-    return scope.now + (made.offset or 0)
-  end
-  local before = Record.read('interval', old.interval)
-  if not before then
-    return math.max(old.due, scope.now)
-  elseif made.interval == before or old.due <= scope.now then
-    return old.due
-  end
-  return after_now(old.due - before + made.interval, made.interval)
-end
-
--- When a cron schedule goes on, and since when its ticks count if that is no tick itself: those
--- who know cron will look.
-local function next_of_cron(made, old)
-  if old and old.cron == made.cron and old.timezone == made.timezone then
-    return old.due, old.since
-  end
-  return Ticks.none_yet(scope.now), format('%.17g', scope.now)
-end
-
--- Removes the record and all that refers to it.
-local function drop(record)
-  local id = record.jid
-  call('ZREM', record.place, id)
-  call('DEL', record.cron and key.schedule(id) or key.template(id))
-  call('ZREM', key.paused_schedules(), id)
-  call('HDEL', key.declared_schedules(), id)
-end
-
-local FIELDS = {
-  'queue',
-  'klass',
-  'data',
-  'priority',
-  'retries',
-  'tags',
-  'interval',
-  'backlog',
-  'offset',
-  'cron',
-  'timezone',
-  'since',
-  'count',
-  'last',
-  'name',
-  'owner',
-  'declared',
-  'edited',
-  'missed',
-  'context',
-  'unique',
-  'expires',
-  'paused',
-}
-
-local function put_in_place(record, due)
-  call('ZADD', record.place, format('%.17g', due), record.jid)
-  if record.cron then
-    Events.schedules(call('GET', key.ticker()))
-  else
-    Wake.due(record.queue, due)
-  end
-end
-
--- Writes what has been checked, in place of the old record. None of it can fail.
-local function store(made, old)
-  local id, values = made.jid, {}
-  local due
-  if made.cron then
-    due, made.since = next_of_cron(made, old)
-    made.missed = made.missed or Definition.defaults.missed -- an old client's template has none
-  else
-    due, made.since = next_of_interval(made, old), nil
-    made.backlog = made.backlog or 0
-  end
-  made.place = made.cron and key.schedules() or key.place(made.queue, 'recur')
-  made.count = old and Record.text('count', old.count) or made.cron and 0 or Qless.Recurring.last_child(id)
-  made.last, made.paused =
-    old and Record.number(old.last) and old.last, old and old.paused and format('%.17g', due)
-  if old then
-    drop(old)
-  end
-  for _, field in ipairs(FIELDS) do
-    if made[field] then
-      values[#values + 1] = field
-      values[#values + 1] = made[field]
-    end
-  end
-  if made.cron then
-    call('HSET', key.schedule(id), unpack(values))
-  else
-    call('HSET', key.template(id), 'jid', id, 'state', 'recur', 'type', 'interval', unpack(values))
-  end
-  if made.declared then
-    call('HSET', key.declared_schedules(), id, made.declared)
-  end
-  if made.paused then
-    call('ZADD', key.paused_schedules(), scope.now, id)
-  else
-    put_in_place(made, due)
-  end
-  Place.register(made.queue)
-end
-
--- Does a schedule stay as it is? Who declares leaves alone what is another's, or was edited.
-local function stays(made, old)
-  if not old or made.force then
-    return nil
-  elseif made.owner and ((old.owner or '') ~= made.owner or old.edited) then
-    return 'kept'
-  elseif made.declared and old.declared == made.declared then
-    return 'same'
-  end
-end
-
-local function refuse_too_many(made)
-  if
-    made.declared
-    and call('HEXISTS', key.declared_schedules(), made.jid) == 0
-    and call('HLEN', key.declared_schedules()) >= MOST_DECLARED
-  then
-    Errors.raise('TOOBIG', 'schedule.set(): more than ' .. MOST_DECLARED .. ' declared schedules')
-  end
-end
-
--- schedule.set id queue klass data [pairs] -> new, changed, same or kept
-function Schedules.set(args, i)
-  local id = Arguments.jid('schedule.set', args[i])
-  if #id > LONGEST_ID then
-    Errors.argument('schedule.set', 'id has ' .. #id .. ' bytes, at most ' .. LONGEST_ID)
-  end
-  local made = { jid = id }
-  for n, field in ipairs({ 'queue', 'klass', 'data' }) do
-    made[field] = Definition.check('schedule.set', field, args[i + n])
-  end
-  local given =
-    Definition.lay_over('schedule.set', made, args, i + 4, { queue = true, klass = true, data = true })
-  Definition.settle_kind('schedule.set', made, given)
-  for field, value in pairs(Definition.defaults) do
-    made[field] = made[field] or value
-  end
-  local old = Schedules.read(id)
-  local reply = stays(made, old)
-  if not reply then
-    refuse_too_many(made)
-    store(made, old)
-    reply = old and 'changed' or 'new'
-  end
-  return reply
-end
-
--- Nothing is made of a record that cannot be read.
-local function refuse_unreadable(command, record, remedy)
-  local field, text = Record.bad_schedule(record)
-  if field and field ~= 'count' then
-    Errors.raise(
-      'STATE',
-      command .. '(): Schedule ' .. Errors.name(record.jid) .. ': ' .. Record.words(field, text) .. remedy
-    )
-  end
-end
-
--- schedule.update id name value ...: an operator's changes
-function Schedules.update(args, i)
-  local old = must_read('schedule.update', args[i])
-  local made = { jid = old.jid }
-  for _, field in ipairs(FIELDS) do
-    made[field] = old[field]
-  end
-  local given =
-    Definition.lay_over('schedule.update', made, args, i + 1, { owner = true, declared = true, force = true })
-  Definition.settle_kind('schedule.update', made, given)
-  refuse_unreadable('schedule.update', made, ': give it anew')
-  made.interval, made.offset = Record.number(made.interval), Record.number(made.offset)
-  made.edited = made.owner and '1' or nil
-  store(made, old)
-end
-
--- Reads several schedules, all of which must exist.
-local function read_all(command, args, i)
-  Arguments.given(command, 'id', args[i])
-  Arguments.bounded(command, #args - i + 1)
-  local records, seen = {}, {}
-  for n = i, #args do
-    if not seen[args[n]] then
-      seen[args[n]] = true
-      records[#records + 1] = must_read(command, args[n])
-    end
-  end
-  return records
-end
-
-local function record_name(record)
-  return record.cron and key.schedule(record.jid) or key.template(record.jid)
-end
-
--- schedule.pause id... -> how many were not paused
-function Schedules.pause(args, i)
-  local changed = 0
-  for _, record in ipairs(read_all('schedule.pause', args, i)) do
-    if not record.paused then
-      call('ZREM', record.place, record.jid)
-      call('HSET', record_name(record), 'paused', format('%.17g', record.due))
-      call('ZADD', key.paused_schedules(), scope.now, record.jid)
-      changed = changed + 1
-    end
-  end
-  return changed
-end
-
--- Goes on in its old rhythm; what fell due in the pause is no missed tick.
-local function resume(record)
-  local name, due = record_name(record), record.due
-  if not record.cron then
-    local interval = Record.read('interval', record.interval)
-    due = interval and after_now(due, interval) or scope.now
-  elseif due <= scope.now then
-    due = Ticks.none_yet(scope.now)
-    call('HSET', name, 'since', format('%.17g', scope.now))
-  end
-  call('HDEL', name, 'paused')
-  call('ZREM', key.paused_schedules(), record.jid)
-  put_in_place(record, due)
-end
-
--- schedule.resume id... -> how many were paused
-function Schedules.resume(args, i)
-  local changed = 0
-  for _, record in ipairs(read_all('schedule.resume', args, i)) do
-    if record.paused then
-      resume(record)
-      changed = changed + 1
-    end
-  end
-  return changed
-end
-
--- schedule.run id -> the jid of the job that is put now, outside the rhythm
-function Schedules.run(args, i)
-  local record = must_read('schedule.run', args[i])
-  refuse_unreadable('schedule.run', record, '')
-  if Record.is_bad('count', record.count) then
-    call('HSET', record_name(record), 'count', 0)
-  end
-  local child
-  repeat
-    child = record.jid .. '@run-' .. Clock.draw()
-  until call('EXISTS', key.job(child)) == 0
-  Ticks.put(record, child, scope.now)
-  call('HINCRBY', record_name(record), 'count', 1)
-  Place.register(record.queue)
-  return child
-end
-
--- schedule.remove id... -> how many there were; the jobs that they have put stay
-function Schedules.remove(args, i)
-  Arguments.given('schedule.remove', 'id', args[i])
-  Arguments.bounded('schedule.remove', #args - i + 1)
-  local removed = 0
-  for n = i, #args do
-    local record = Schedules.read(args[n])
-    if record then
-      drop(record)
-      removed = removed + 1
-    end
-  end
-  return removed
-end
-
--- Takes away what only calls with KEYS give: the template is made anew, or is to go.
-function Schedules.forget(id)
-  if scope.live then
-    call('ZREM', key.schedules(), id)
-    call('DEL', key.schedule(id))
-    call('ZREM', key.paused_schedules(), id)
-    call('HDEL', key.declared_schedules(), id)
-    call('HDEL', key.template(id), unpack(OURS))
-  end
-end
-end
-
--- recurring.lua
-do
--- Recurring jobs: templates, and the jobs they spawn when their time comes.
-local Errors, Record, Arguments, Place, Tags, Ticks, scope, key =
-  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Place, Qless.Tags, Qless.Ticks, Qless.scope, Qless.key
-
-local Recurring = {}
-Qless.Recurring = Recurring
-
-local call, format, floor = redis.call, string.format, math.floor
-
-local OPTIONS = { priority = true, tags = true, retries = true, backlog = true }
-
-local function interval_of(command, value)
-  local interval = Arguments.number(command, 'interval', value)
-  if interval <= 0 then
-    Errors.argument(command, 'interval must be greater than 0, not ' .. Errors.name(value))
-  end
-  return interval
-end
-
--- The last number a template of this jid may have given away: children are never overwritten.
-function Recurring.last_child(jid)
-  local last = 0
-  while call('EXISTS', key.job(jid .. '-' .. format('%.0f', last + 1))) == 1 and last < 2 ^ 30 do
-    last = last == 0 and 1 or last * 2
-  end
-  return last
-end
-
--- recur queue jid klass data interval <interval> <offset> [pairs]
-function Recurring.recur(args, i)
-  local queue = Arguments.queue('recur', args[i])
-  local jid = Arguments.jid('recur', args[i + 1])
-  local klass = Arguments.given('recur', 'klass', args[i + 2])
-  local data = args[i + 3]
-  Arguments.json('recur', 'data', data)
-  if args[i + 4] ~= 'interval' then
-    Errors.argument('recur', 'schedule type "interval" wanted, not ' .. Errors.name(args[i + 4]))
-  end
-  local interval = interval_of('recur', args[i + 5])
-  local offset = Arguments.number('recur', 'offset', args[i + 6])
-  local options = Arguments.options('recur', args, i + 7, OPTIONS)
-  local priority = Arguments.number('recur', 'priority', options.priority or '0')
-  local tags = Arguments.tag_list('recur', options.tags or '[]')
-  local retries = Arguments.whole('recur', 'retries', options.retries or '0', 0)
-  local backlog = Arguments.number('recur', 'backlog', options.backlog or '0')
-
-  local old = call('HMGET', key.template(jid), 'queue', 'count')
-  if old[1] then
-    call('ZREM', key.place(old[1], 'recur'), jid)
-  end
-  Qless.Schedules.forget(jid)
-  call(
-    'HSET',
-    key.template(jid),
-    'jid',
-    jid,
-    'klass',
-    klass,
-    'data',
-    data,
-    'priority',
-    priority,
-    'tags',
-    Tags.text(tags),
-    'state',
-    'recur',
-    'queue',
-    queue,
-    'type',
-    'interval',
-    'count',
-    Record.text('count', old[2]) or Recurring.last_child(jid),
-    'interval',
-    interval,
-    'retries',
-    retries,
-    'backlog',
-    backlog
-  )
-  local due = scope.now + offset
-  call('ZADD', key.place(queue, 'recur'), due, jid)
-  Qless.Wake.due(queue, due)
-  Place.register(queue)
-  return jid
-end
-
-local function load(command, jid)
-  Arguments.name(command, 'jid', jid)
-  local record, fields = {}, call('HGETALL', key.template(jid))
-  if #fields == 0 then
-    Errors.raise('NOJOB', command .. '(): Recurring job ' .. Errors.name(jid) .. ' does not exist')
-  end
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
-  end
-  return record
-end
-
--- recur.get jid
-function Recurring.get(args, i)
-  local jid = Arguments.name('recur.get', 'jid', args[i])
-  if call('EXISTS', key.template(jid)) == 0 then
-    return nil
-  end
-  local record = load('recur.get', jid)
-  return cjson.encode({
-    jid = record.jid,
-    klass = record.klass,
-    state = record.state,
-    queue = record.queue,
-    priority = Record.number(record.priority),
-    interval = Record.number(record.interval),
-    retries = Record.number(record.retries),
-    count = Record.number(record.count),
-    data = record.data,
-    tags = Record.read('tags', record.tags, {}),
-    backlog = Record.number(record.backlog) or 0,
-  })
-end
-
--- What recur.update may change, and how a value is checked.
-local CHANGES = {
-  priority = function(value)
-    return Arguments.number('recur.update', 'priority', value)
-  end,
-  interval = function(value)
-    return interval_of('recur.update', value)
-  end,
-  retries = function(value)
-    return Arguments.whole('recur.update', 'retries', value, 0)
-  end,
-  backlog = function(value)
-    return Arguments.number('recur.update', 'backlog', value)
-  end,
-  data = function(value)
-    Arguments.json('recur.update', 'data', value)
-    return value
-  end,
-  klass = function(value)
-    return value
-  end,
-  queue = function(value)
-    return Arguments.queue('recur.update', value)
-  end,
-}
-
--- A paused template is in no place, and its record says when it would go on.
-local function move(record, jid, queue)
-  Place.register(queue)
-  if record.paused then
-    return
-  end
-  local old = key.place(record.queue or '', 'recur')
-  local due = call('ZSCORE', old, jid)
-  call('ZREM', old, jid)
-  call('ZADD', key.place(queue, 'recur'), due or scope.now, jid)
-  Qless.Wake.due(queue, tonumber(due) or scope.now)
-end
-
--- A changed interval shifts what comes next.
-local function shift(record, jid, by)
-  if record.paused then
-    local paused = Record.number(record.paused) or scope.now
-    call('HSET', key.template(jid), 'paused', format('%.17g', paused + by))
-    return
-  end
-  local due = call('ZINCRBY', key.place(record.queue or '', 'recur'), by, jid)
-  Qless.Wake.due(record.queue, tonumber(due))
-end
-
--- recur.update jid key value ...
-function Recurring.update(args, i)
-  local jid = args[i]
-  local record = load('recur.update', jid)
-  local changes = {}
-  for n = i + 1, #args, 2 do
-    local name, value = args[n], args[n + 1]
-    if not CHANGES[name] then
-      Errors.argument('recur.update', 'Unrecognized option ' .. Errors.name(name))
-    end
-    changes[#changes + 1] = { name, CHANGES[name](Arguments.given('recur.update', name, value)) }
-  end
-  for _, change in ipairs(changes) do
-    local name, value = change[1], change[2]
-    if name == 'queue' then
-      move(record, jid, value)
-    elseif name == 'interval' then
-      shift(record, jid, value - Record.read('interval', record.interval, value))
-    end
-    record[name] = value
-    call('HSET', key.template(jid), name, value)
-  end
-  return 1
-end
-
-local function retag(command, args, i, combine)
-  local jid = args[i]
-  local record = load(command, jid)
-  local tags =
-    Arguments.few_tags(command, combine(Record.read('tags', record.tags, {}), Tags.rest(args, i + 1)))
-  local text = Tags.text(tags)
-  call('HSET', key.template(jid), 'tags', text)
-  return text
-end
-
--- recur.tag jid tag...
-function Recurring.tag(args, i)
-  return retag('recur.tag', args, i, Tags.with)
-end
-
--- recur.untag jid tag...
-function Recurring.untag(args, i)
-  return retag('recur.untag', args, i, Tags.without)
-end
-
--- unrecur jid
-function Recurring.unrecur(args, i)
-  local jid = Arguments.name('unrecur', 'jid', args[i])
-  local queue = call('HGET', key.template(jid), 'queue')
-  if queue then
-    call('ZREM', key.place(queue, 'recur'), jid)
-    call('DEL', key.template(jid))
-    Qless.Schedules.forget(jid)
-  end
-  return 1
-end
-
--- The jid of the next child: a number that no job bears.
-local function next_child(jid, count)
-  repeat
-    count = count + 1
-  until call('EXISTS', key.job(jid .. '-' .. format('%.0f', count))) == 0
-  return jid .. '-' .. format('%.0f', count), count
-end
-
-local function spawn_one(record, jid, time)
-  local child, count = next_child(jid, Record.number(record.count))
-  record.count, record.last = count, time
-  Ticks.put(record, child, time)
-end
-
--- Writes how far a template has come.
-local function keep(queue, jid, record, due)
-  if scope.live and record.last then
-    call('HSET', key.template(jid), 'count', record.count, 'last', record.last)
-  else
-    call('HSET', key.template(jid), 'count', record.count)
-  end
-  call('ZADD', key.place(queue, 'recur'), due, jid)
-end
-
--- Not all ticks are to be made up for. -> how many jobs were spawned
-local function spawn_chosen(queue, jid, record, due)
-  local interval = Record.number(record.interval)
-  local last = due + floor((scope.now - due) / interval) * interval
-  local chosen, next = Ticks.choose(record.missed, due, due + interval, last, last + interval)
-  if chosen then
-    spawn_one(record, jid, chosen)
-  end
-  keep(queue, jid, record, next)
-  return chosen and 1 or 0
-end
-
-local AGAIN = 60 -- seconds until a template that cannot be read is looked at again
-
--- Leaves a template for later, so that it does not stand before others. What has fallen due stays due.
-local function put_off(queue, jid, record, due, words)
-  if scope.live then
-    call('HSET', key.template(jid), 'trouble', words, 'since', record.since or format('%.17g', due))
-  end
-  call('ZADD', key.place(queue, 'recur'), scope.now + AGAIN, jid)
-end
-
--- Spawns what is due of one template, at most `wanted` jobs. -> how many
-local function spawn(queue, jid, due, wanted)
-  local record = load('pop', jid)
-  local field, text = Record.bad_schedule(record)
-  if field then
-    put_off(queue, jid, record, due, Record.words(field, text))
-    return 0
-  elseif record.trouble then
-    due = Record.read('since', record.since, due)
-    call('HDEL', key.template(jid), 'trouble', 'since')
-  end
-  if record.missed and record.missed ~= 'all' then
-    return spawn_chosen(queue, jid, record, due)
-  end
-  local interval, backlog = Record.number(record.interval), Record.number(record.backlog) or 0
-  local time, spawned = record.missed and due or floor(due), 0 -- qless drops the fraction
-  if backlog > 0 then
-    local missed = (scope.now - time) / interval
-    if missed > backlog then
-      -- (What is divided by very little is infinite.)
-      time = math.min(time + math.ceil(missed - backlog) * interval, scope.now + interval)
-    end
-  end
-  while time <= scope.now and spawned < wanted do
-    spawn_one(record, jid, time)
-    spawned = spawned + 1
-    time = time + interval
-  end
-  keep(queue, jid, record, time)
-  return spawned
-end
-
--- Puts the jobs of a queue's templates that are due into its work, at most `wanted`.
-function Recurring.spawn_due(queue, wanted)
-  local name = key.place(queue, 'recur')
-  if Qless.Absence.is_absent(name) then
-    return
-  end
-  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
-  for n = 1, #due, 2 do
-    if wanted <= 0 then
-      return
-    end
-    if call('EXISTS', key.template(due[n])) == 1 then
-      wanted = wanted - spawn(queue, due[n], tonumber(due[n + 1]), wanted)
-    else
-      call('ZREM', name, due[n])
-    end
-  end
-end
-end
-
--- pausing.lua
-do
--- Pausing queues: none of their jobs are handed out; and why, for people.
-local Errors, Record, Arguments, scope, key =
-  Qless.Errors, Qless.Record, Qless.Arguments, Qless.scope, Qless.key
-
-local Pausing = {}
-Qless.Pausing = Pausing
-
-local call = redis.call
-
-local REASON, BY = 500, 255 -- bytes
-
--- Those that clear away take the names of whatever there may be; the others check them first.
-local function check_names(command, args, i)
-  for n = i, #args do
-    Arguments.name(command, 'queue', args[n])
-  end
-end
-
--- Does it for each queue named, when all of the names are looked at.
-function Pausing.each_queue(command, args, i, act)
-  Arguments.given(command, 'queue', args[i])
-  Arguments.bounded(command, #args - i + 1)
-  for n = i, #args do
-    act(args[n])
-  end
-end
-
-function Pausing.is_paused(queue)
-  return call('SISMEMBER', key.paused_queues(), queue) == 1
-end
-
--- What is known of the pause of a paused queue: reason, by, at; or nil.
-function Pausing.known(queue)
-  local text = call('HGET', key.paused_reasons(), queue)
-  return Record.read('meta', text)
-end
-
--- -> whether the queue was not paused. What an earlier pause left behind (a foreign script has ended
--- that one) is not true of this one.
-local function pause(queue)
-  local new = call('SADD', key.paused_queues(), queue) == 1
-  if new and scope.live then
-    call('HDEL', key.paused_reasons(), queue)
-  end
-  return new
-end
-
--- pause queue...
-function Pausing.pause(args, i)
-  check_names('pause', args, i)
-  Pausing.each_queue('pause', args, i, pause)
-end
-
-local function short(what, text, most)
-  Arguments.given('queue.pause', what, text)
-  if #text > most then
-    Errors.raise('TOOBIG', 'queue.pause(): ' .. what .. ' has ' .. #text .. ' bytes, at most ' .. most)
-  end
-  return text
-end
-
--- queue.pause reason by queue...: a queue that is paused keeps its reason unless there is a new one
-function Pausing.pause_with(args, i)
-  local reason, by = short('reason', args[i], REASON), short('by', args[i + 1], BY)
-  check_names('queue.pause', args, i + 2)
-  local text = cjson.encode({ reason = reason, by = by, at = scope.now })
-  Pausing.each_queue('queue.pause', args, i + 2, function(queue)
-    if pause(queue) or reason ~= '' then
-      call('HSET', key.paused_reasons(), queue, text)
-    end
-  end)
-end
-
--- unpause queue...
-function Pausing.unpause(args, i)
-  Pausing.each_queue('unpause', args, i, function(queue)
-    call('SREM', key.paused_queues(), queue)
-    if scope.live then
-      call('HDEL', key.paused_reasons(), queue)
-    end
-    Qless.Wake.ready(queue, call('ZCARD', key.place(queue, 'work')))
-    Qless.Wake.due(queue, scope.now)
-  end)
-end
-end
-
--- queue.lua
-do
--- Queues: what is in them, the lists of their jobs, forgetting them.
-local Errors, Record, Arguments, Place, Canceled, Job, Pausing, Recurring, scope, key =
-  Qless.Errors,
-  Qless.Record,
-  Qless.Arguments,
-  Qless.Place,
-  Qless.Canceled,
-  Qless.Job,
-  Qless.Pausing,
-  Qless.Recurring,
-  Qless.scope,
-  Qless.key
-
-local Queue = {}
-Qless.Queue = Queue
-
-local call = redis.call
-
--- Moves jobs whose time has come into work, at most `wanted`.
-function Queue.move_due(queue, wanted)
-  local name = key.place(queue, 'scheduled')
-  local due = Qless.Absence.is_absent(name) and {}
-    or call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
-  if #due == 0 then
-    return
-  end
-  local moved = {}
-  for n = 1, #due, 2 do
-    local jid = due[n]
-    local record = call('HMGET', key.job(jid), 'priority', 'state')
-    if Record.is_state(record[2]) then
-      call('HSET', key.job(jid), 'state', 'waiting')
-      Place.ready_since(jid, tonumber(due[n + 1]))
-      Place.work(jid, queue, Record.read('priority', record[1], 0))
-    else
-      Qless.Corrupt.look_at_state(jid, record[2], queue)
-    end
-    moved[#moved + 1] = jid
-  end
-  Qless.SortedSet.remove(name, moved)
-end
-
--- Calls that must not write count what is due as waiting; the others move it. What is known of a pause
--- is shown to calls with KEYS.
-local function counts(queue)
-  local due = 0
-  if scope.reading then
-    due = Place.count_due(queue)
-  else
-    Queue.move_due(queue, Arguments.most)
-  end
-  -- Old clients do not see locks that expired before 1970 as stalled.
-  local paused = Pausing.is_paused(queue)
-  local stalled = call('ZCOUNT', key.place(queue, 'locks'), scope.keyed and '-inf' or 0, scope.now)
-  return {
-    name = queue,
-    waiting = call('ZCARD', key.place(queue, 'work')) + due,
-    stalled = stalled,
-    running = call('ZCARD', key.place(queue, 'locks')) - stalled,
-    scheduled = call('ZCARD', key.place(queue, 'scheduled')) - due,
-    depends = call('ZCARD', key.place(queue, 'depends')),
-    recurring = call('ZCARD', key.place(queue, 'recur')),
-    paused = paused,
-    pause = paused and scope.keyed and Pausing.known(queue) or nil,
-  }
-end
-
--- In the order first seen; at most so many, if a number is given.
-function Queue.names(most)
-  return call('ZRANGE', key.queues(), 0, most and most - 1 or -1)
-end
-
--- queues [queue]
-function Queue.show(args, i)
-  if args[i] then
-    return cjson.encode(counts(Arguments.name('queues', 'queue', args[i])))
-  end
-  local all = {}
-  for n, queue in ipairs(Queue.names()) do
-    all[n] = counts(queue)
-  end
-  return cjson.encode(all)
-end
-
--- The place of each list of jids, by state.
-local LISTS = {
-  running = 'locks',
-  stalled = 'locks',
-  scheduled = 'scheduled',
-  depends = 'depends',
-  recurring = 'recur',
-}
-
--- A negative count asks for all, which is never more than a call may handle.
-local function page(name, lowest, highest, offset, count)
-  if count < 0 then
-    count = Arguments.most
-  end
-  return call('ZRANGEBYSCORE', name, lowest, highest, 'LIMIT', offset, count)
-end
-
--- What is ready, the next to be handed out first; then what is due and not moved yet.
-local function waiting(queue, offset, count)
-  count = count < 0 and Arguments.most or count
-  local work = key.place(queue, 'work')
-  local jids = count > 0 and call('ZREVRANGE', work, offset, offset + count - 1) or {}
-  local missing = count - #jids
-  if missing > 0 then
-    local before = math.max(0, offset - call('ZCARD', work))
-    for _, jid in ipairs(Place.list_due(queue, before, missing)) do
-      jids[#jids + 1] = jid
-    end
-  end
-  return jids
-end
-
--- Is there a list of jids of this kind?
-function Queue.is_list(state)
-  return state == 'waiting' or LISTS[state] ~= nil
-end
-
--- The jids of a part of such a list.
-function Queue.part(state, queue, offset, count)
-  if state == 'waiting' then
-    return waiting(queue, offset, count)
-  end
-  local name = key.place(queue, LISTS[state])
-  if state == 'running' then
-    return page(name, scope.now, '+inf', offset, count)
-  elseif state == 'stalled' then
-    return page(name, '-inf', scope.now, offset, count)
-  elseif state == 'scheduled' and scope.reading then
-    return page(name, '(' .. string.format('%.17g', scope.now), '+inf', offset, count)
-  elseif state == 'scheduled' then
-    Queue.move_due(queue, Arguments.most)
-  end
-  return page(name, '-inf', '+inf', offset, count)
-end
-
--- jobs complete [offset count]   jobs running|stalled|scheduled|depends|recurring queue [offset count]
--- With KEYS also: jobs waiting queue [offset count]   jobs canceled [offset count]
-function Queue.jobs(args, i)
-  local state = Arguments.given('jobs', 'state', args[i])
-  if state == 'complete' or state == 'canceled' and scope.keyed then
-    local offset, count = Arguments.offset('jobs', args[i + 1]), Arguments.count('jobs', args[i + 2], 25)
-    if state == 'canceled' then
-      return Canceled.part(offset, count)
-    end
-    count = count < 0 and Arguments.most or count
-    return call('ZREVRANGEBYSCORE', key.completed(), '+inf', '-inf', 'LIMIT', offset, count)
-  end
-  if not LISTS[state] and not (state == 'waiting' and scope.keyed) then
-    Errors.argument('jobs', 'Unknown type ' .. Errors.name(state))
-  end
-  local queue = Arguments.name('jobs', 'queue', args[i + 1])
-  local offset, count = Arguments.offset('jobs', args[i + 2]), Arguments.count('jobs', args[i + 3], 25)
-  return Queue.part(state, queue, offset, count)
-end
-
--- jobs.count complete|canceled: how many are kept
-function Queue.count_jobs(args, i)
-  local state = Arguments.given('jobs.count', 'state', args[i])
-  if state == 'canceled' then
-    return Canceled.count()
-  elseif state ~= 'complete' then
-    Errors.argument('jobs.count', 'Unknown type ' .. Errors.name(state))
-  end
-  return call('ZCARD', key.completed())
-end
-
--- length queue
-function Queue.length(args, i)
-  local queue = Arguments.name('length', 'queue', args[i])
-  return call('ZCARD', key.place(queue, 'locks'))
-    + call('ZCARD', key.place(queue, 'work'))
-    + call('ZCARD', key.place(queue, 'scheduled'))
-end
-
--- queue.forget queue...
-function Queue.forget(args, i)
-  Pausing.each_queue('queue.forget', args, i, function(queue)
-    call('ZREM', key.queues(), queue)
-  end)
-end
-
-local PLACES = { 'work', 'locks', 'scheduled', 'depends' }
-local IN_PLACE = {
-  work = 'waiting',
-  locks = 'running or stalled',
-  scheduled = 'scheduled',
-  depends = 'dependent',
-}
-
-local function refuse_if_used(queue, schedules)
-  local found, due = {}, scope.keyed and Place.count_due(queue) or 0
-  local moved = { work = due, scheduled = -due }
-  for _, place in ipairs(PLACES) do
-    local number = call('ZCARD', key.place(queue, place)) + (moved[place] or 0)
-    if number > 0 then
-      found[#found + 1] = number .. ' ' .. IN_PLACE[place]
-    end
-  end
-  if schedules > 0 then
-    found[#found + 1] = schedules .. ' recurring'
-  end
-  if #found > 0 then
-    Errors.raise(
-      'STATE',
-      'queue.forget.empty(): Queue ' .. Errors.name(queue) .. ' is in use: ' .. table.concat(found, ', ')
-    )
-  end
-end
-
--- queue.forget.empty queue...: the same if nothing is in them and no schedule puts anything there
-function Queue.forget_empty(args, i)
-  local queues = {}
-  Pausing.each_queue('queue.forget.empty', args, i, function(queue)
-    queues[#queues + 1] = queue
-  end)
-  local schedules = Qless.QueueSchedules.count(queues)
-  for n, queue in ipairs(queues) do
-    refuse_if_used(queue, schedules[n])
-  end
-  Queue.forget(args, i)
-end
-
--- peek queue count
-function Queue.peek(args, i)
-  local queue = Arguments.name('peek', 'queue', args[i])
-  local count = Arguments.count('peek', Arguments.given('peek', 'count', args[i + 1]))
-  if count <= 0 then
-    return '{}'
-  end
-  local jids = page(key.place(queue, 'locks'), '-inf', scope.now, 0, count)
-  if #jids < count then
-    local wanted = count - #jids
-    if not scope.reading then
-      Recurring.spawn_due(queue, wanted)
-      Queue.move_due(queue, wanted)
-    end
-    for _, jid in ipairs(call('ZREVRANGE', key.place(queue, 'work'), 0, wanted - 1)) do
-      jids[#jids + 1] = jid
-    end
-    if scope.reading and #jids < count then
-      for _, jid in ipairs(Place.list_due(queue, 0, count - #jids)) do
-        jids[#jids + 1] = jid
-      end
-    end
-  end
-  return Job.show_all(jids)
-end
-end
-
--- brief.lua
-do
--- Jobs in brief: what a line of a list shows of each, and parts of all the lists that there are.
-local Errors, Record, Arguments, Place, Queue, scope, key =
-  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Place, Qless.Queue, Qless.scope, Qless.key
-
-local Brief = {}
-Qless.Brief = Brief
-
-local call, match = redis.call, string.match
-
--- Places in a row: the first twelve are fields of the record as they are, but for `due`, which stands
--- where `rare` stood.
-local KLASS, QUEUE, STATE, WORKER, SINCE, EXPIRES, DUE = 1, 2, 3, 8, 9, 10, 12
-local GROUP, PROGRESS, WORKFLOW, TRACKED, PUT, JID = 13, 14, 15, 16, 17, 18
-
--- The places of what is no mere text: what cannot be read is not shown.
-local JUDGED = {
-  [4] = 'priority',
-  [5] = 'retries',
-  [6] = 'remaining',
-  [7] = 'tags',
-  [SINCE] = 'time',
-  [EXPIRES] = 'expires',
-}
-
--- (Naming the fields one by one is a sixth quicker than unpacking a list of them.)
-local function read(jid)
-  return call(
-    'HMGET',
-    key.job(jid),
-    'klass',
-    'queue',
-    'state',
-    'priority',
-    'retries',
-    'remaining',
-    'tags',
-    'worker',
-    'time',
-    'expires',
-    'spawned_from_jid',
-    'rare'
-  )
-end
-
--- What a running job is whose lock has ended: the queue's list knows whether there was a notice.
-local function see_lock(row, jid)
-  local lock = call('ZSCORE', key.place(row[QUEUE], 'locks'), jid)
-  if lock and tonumber(lock) <= scope.now then
-    row[STATE], row[SINCE] = 'stalled', lock
-  end
-end
-
-local function see_due(row, jid)
-  local state, due = Place.state_now(jid, row[QUEUE], row[STATE])
-  if state == 'waiting' then
-    row[STATE], row[SINCE] = state, due
-  else
-    row[DUE] = due
-  end
-end
-
--- When and in which group a job has failed: mostly the last line of its history says so, which is
--- shorter than the record's text with the whole message. -> when, group
-function Brief.failure(jid)
-  local when, more = match(call('LINDEX', key.history(jid), -1) or '', '^%[([%d.]+),"failed",(.*)%]$')
-  if when then
-    return when, match(more, '"group":"([^"\\]*)"') or Record.read('failure', more, {}).group
-  end
-  local failure = Record.read('failure', call('HGET', key.job(jid), 'failure'), {})
-  return failure.when and string.format('%.17g', failure.when), failure.group
-end
-
-local function see_failure(row, jid)
-  local when, group = Brief.failure(jid)
-  row[SINCE], row[GROUP] = when or row[SINCE], group or false
-end
-
--- Are there tracked jobs at all?
-function Brief.any_tracked()
-  return call('EXISTS', key.tracked()) == 1
-end
-
--- What became of a canceled job, as a row; or false.
-local function row_of_canceled(jid, tracking)
-  local row = Qless.Canceled.row(jid)
-  if row then
-    local workflow, history = row[12], row[13]
-    row[STATE], row[WORKER], row[DUE], row[GROUP], row[PROGRESS] = 'canceled', '', false, false, false
-    row[WORKFLOW] = workflow
-    row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
-    row[PUT] = match(history or '', '^%[%[([%d.]+),') or false
-    row[JID] = jid
-  end
-  return row
-end
-
--- The row of one job, or false if there is no such job.
-function Brief.row(jid, tracking)
-  local row = read(jid)
-  local state, rare = row[STATE], row[DUE]
-  if not Record.is_state(state) then
-    if not (state or row[KLASS] or row[QUEUE]) then
-      return row_of_canceled(jid, tracking)
-    end
-    row[STATE] = state or ''
-  end
-  row[KLASS], row[QUEUE] = row[KLASS] or '', row[QUEUE] or ''
-  for place, field in pairs(JUDGED) do
-    row[place] = Record.text(field, row[place], false)
-  end
-  row[DUE], row[GROUP], row[PROGRESS], row[WORKFLOW] = false, false, false, false
-  if rare then
-    local more = call('HMGET', key.job(jid), 'progress', 'workflow')
-    row[PROGRESS], row[WORKFLOW] = Record.text('progress', more[1], false), more[2]
-  end
-  if state == 'running' then
-    if (tonumber(row[EXPIRES]) or 0) <= scope.now then
-      see_lock(row, jid)
-    end
-  elseif state == 'scheduled' then
-    see_due(row, jid)
-  elseif state == 'failed' then
-    see_failure(row, jid)
-  elseif state == 'stalled' then
-    row[STATE] = 'waiting' -- taken from its worker: it is the first to be handed out
-  end
-  row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
-  row[PUT] = match(call('LINDEX', key.history(jid), 0) or '', '^%[([%d.]+),') or false
-  row[JID] = jid
-  return row
-end
-
--- The rows of jobs, with false for each that is gone.
-function Brief.rows(jids)
-  local rows, tracking = {}, Brief.any_tracked()
-  for n = 1, #jids do
-    rows[n] = Brief.row(jids[n], tracking)
-  end
-  return rows
-end
-
--- brief jid... -> the rows as JSON
-function Brief.brief(args, i)
-  Arguments.bounded('brief', #args - i + 1)
-  local jids = {}
-  for n = i, #args do
-    jids[#jids + 1] = args[n]
-  end
-  return cjson.encode(Brief.rows(jids))
-end
-
-local function newest_first(name, start, count)
-  return call('ZREVRANGE', name, start, start + count - 1)
-end
-
--- Lists beside those of queues: jids from a place on, so many.
-local LISTS = {
-  group = function(name, start, count)
-    return call('LRANGE', key.group(name), start, start + count - 1)
-  end,
-  tag = function(name, start, count)
-    return call('ZRANGE', key.tag(name), start, start + count - 1)
-  end,
-  worker = function(name, start, count)
-    return newest_first(key.held(name), start, count)
-  end,
-  complete = function(_, start, count)
-    return newest_first(key.completed(), start, count)
-  end,
-  canceled = function(_, start, count)
-    return Qless.Canceled.part(start, count)
-  end,
-  tracked = function(_, start, count)
-    return newest_first(key.tracked(), start, count)
-  end,
-}
-
--- Checks parts of lists, (kind name start count)... from args[i] on.
-function Brief.check_parts(command, args, i)
-  Arguments.bounded(command, (#args - i + 1) / 4)
-  for n = i, #args, 4 do
-    local kind = args[n]
-    if not LISTS[kind] and (not Queue.is_list(kind) or kind == 'recurring') then
-      Errors.argument(command, 'Unknown kind of list ' .. Errors.name(kind))
-    end
-    Arguments.given(command, 'name', args[n + 1])
-    args[n + 2] = Arguments.whole(command, 'start', args[n + 2], 0)
-    args[n + 3] = Arguments.whole(command, 'count', args[n + 3], 0)
-  end
-end
-
--- Jids of a part of a list.
-local function part(kind, name, start, count)
-  if count < 1 then
-    return {}
-  end
-  return LISTS[kind] and LISTS[kind](name, start, count) or Queue.part(kind, name, start, count)
-end
-
--- The jids of parts that were checked, the place of each among all that the parts name, and how many
--- places these are: at most as many as a call may handle.
-function Brief.listed(args, i)
-  local jids, places, before = {}, {}, 0
-  for n = i, #args, 4 do
-    local count = math.min(args[n + 3], Arguments.most - before)
-    for at, jid in ipairs(part(args[n], args[n + 1], args[n + 2], count)) do
-      jids[#jids + 1], places[#places + 1] = jid, before + at
-    end
-    before = before + count
-  end
-  return jids, places, before
-end
-
--- tracked.jids offset count -> total and jids, the last first; some may be gone
-function Brief.tracked(args, i)
-  local offset = Arguments.whole('tracked.jids', 'offset', args[i], 0)
-  local count = math.min(Arguments.whole('tracked.jids', 'count', args[i + 1], 0), Arguments.most)
-  local jids = count > 0 and newest_first(key.tracked(), offset, count) or {}
-  return cjson.encode({ total = call('ZCARD', key.tracked()), jobs = jids })
-end
-
--- briefs most (kind name start count)... -> the rows as JSON
-function Brief.briefs(args, i)
-  local most = Arguments.whole('briefs', 'most', args[i], 0)
-  Arguments.bounded('briefs', most)
-  Brief.check_parts('briefs', args, i + 1)
-  local jids = {}
-  for n = i + 1, #args, 4 do
-    for _, jid in ipairs(part(args[n], args[n + 1], args[n + 2], math.min(args[n + 3], most - #jids))) do
-      jids[#jids + 1] = jid
-    end
-  end
-  return cjson.encode(Brief.rows(jids))
-end
-end
-
--- search.lua
-do
--- A search among jobs: which of those in parts of lists may be meant, and how far it has looked.
-local Errors, Arguments, Brief, key = Qless.Errors, Qless.Arguments, Qless.Brief, Qless.key
-
-local Search = {}
-Qless.Search = Search
-
-local call, find, sub, match = redis.call, string.find, string.sub, string.match
-
-local BYTES = 4 * 1024 * 1024 -- of jobs' data that one call reads, and those of one job more
-
--- Which states a record may have of a job that is shown as being in a state.
-local RECORDED = {
-  waiting = { waiting = true, scheduled = true, stalled = true },
-  running = { running = true },
-  stalled = { running = true },
-  scheduled = { scheduled = true },
-  depends = { depends = true },
-  failed = { failed = true },
-  complete = { complete = true },
-}
-
--- A pattern of names in which `*` and `?` stand for any characters: as the texts that a name must have in
--- this order. That is less than the pattern says, but no pattern takes long.
-local function texts_of(pattern)
-  if not find(pattern, '[*?%[]') then
-    return { whole = pattern }
-  end
-  local plain, texts = match(pattern, '^[^%[]*'), { head = match(pattern, '^[^*?%[]*') }
-  for text in string.gmatch(plain, '[^*?]+') do
-    texts[#texts + 1] = text
-  end
-  texts.tail = plain == pattern and match(pattern, '[^*?]*$') or ''
-  return texts
-end
-
-local function may_suit(name, texts)
-  if texts.whole then
-    return name == texts.whole
-  end
-  if
-    sub(name, 1, #texts.head) ~= texts.head or texts.tail ~= '' and sub(name, -#texts.tail) ~= texts.tail
-  then
-    return false
-  end
-  local from = 1
-  for n = 1, #texts do
-    local _, last = find(name, texts[n], from, true)
-    if not last then
-      return false
-    end
-    from = last + 1
-  end
-  return true
-end
-
-local function has_any(text, texts)
-  for n = 1, #texts do
-    if find(text, texts[n], 1, true) then
-      return true
-    end
-  end
-  return false
-end
-
--- Reads conditions, pairs of a name and a text, from args[i] on.
-local READERS = {
-  queue = function(wanted, text)
-    wanted.queue = text
-  end,
-  state = function(wanted, text)
-    wanted.states = RECORDED[text] or Errors.argument('search', 'Unknown state ' .. Errors.name(text))
-  end,
-  klass = function(wanted, text)
-    wanted.klass = texts_of(text)
-  end,
-  jid = function(wanted, text)
-    wanted.jid = text
-  end,
-  data = function(wanted, text)
-    wanted.data = wanted.data or {}
-    wanted.data[#wanted.data + 1] = text
-  end,
-}
-
-local function read_conditions(args, i, number)
-  local wanted = {}
-  for n = i, i + 2 * number - 1, 2 do
-    local name = Arguments.given('search', 'condition', args[n])
-    local reader = READERS[name]
-    if not reader then
-      Errors.argument('search', 'Unknown condition ' .. Errors.name(name))
-    end
-    reader(wanted, Arguments.given('search', name, args[n + 1]))
-  end
-  return wanted
-end
-
--- May the job be meant? -> that, and how many bytes of data were read to know it. (One field after the other
--- is read: mostly the first says no. Where one is missing, as of canceled jobs, the row is to tell.)
-local function may_be(jid, wanted)
-  if wanted.jid and sub(jid, 1, #wanted.jid) ~= wanted.jid then
-    return false, 0
-  end
-  local name = key.job(jid)
-  if wanted.queue and (call('HGET', name, 'queue') or wanted.queue) ~= wanted.queue then
-    return false, 0
-  end
-  local state = wanted.states and call('HGET', name, 'state')
-  if state and not wanted.states[state] then
-    return false, 0
-  end
-  local klass = wanted.klass and call('HGET', name, 'klass')
-  if klass and not may_suit(klass, wanted.klass) then
-    return false, 0
-  end
-  local data = wanted.data and call('HGET', name, 'data')
-  if data then
-    return has_any(data, wanted.data), #data
-  end
-  return true, 0
-end
-
--- search most conditions (name text)... (kind list start count)... -> how many places were looked at, and
--- the rows of the jobs, at most `most`. Conditions: queue, state, the pattern klass, how the jid begins, and a
--- text that is in the data, or one of several.
---
--- A few jobs too many may be among them: a pattern is not compared to the letter, locks are not looked at.
-function Search.search(args, i)
-  local most = Arguments.whole('search', 'most', args[i], 0)
-  local number = Arguments.whole('search', 'conditions', args[i + 1], 0)
-  Arguments.bounded('search', most)
-  Arguments.bounded('search', number)
-  local wanted = read_conditions(args, i + 2, number)
-  local first = i + 2 + 2 * number
-  Brief.check_parts('search', args, first)
-  local jids, places, looked = Brief.listed(args, first)
-  local rows, bytes, tracking = {}, 0, Brief.any_tracked()
-  for n = 1, #jids do
-    if #rows >= most or bytes >= BYTES then
-      looked = places[n] - 1
-      break
-    end
-    local is_meant, read = may_be(jids[n], wanted)
-    bytes = bytes + read
-    rows[#rows + 1] = is_meant and Brief.row(jids[n], tracking) or nil
-  end
-  return cjson.encode({ looked = looked, jobs = rows })
-end
-end
-
--- groups.lua
-do
--- Failure groups as pages show them: how many jobs, since when, and the latest of them as a sample.
-local Errors, Record, Arguments, Brief, key =
-  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Brief, Qless.key
-
-local Groups = {}
-Qless.Groups = Groups
-
-local call, sub, byte = redis.call, string.sub, string.byte
-
-local MOST = 250 -- groups of one page: each shows the beginning of a message that may be long
-local HEAD = 300 -- bytes of it
-
-local NEWLINE, SPACE = 10, 32
-local TAIL = 1000 -- bytes in which the last line is looked for
-
--- The last line of a text that says something: the error itself, below a traceback. What is
--- longer than the tail begins where that begins, at a character of UTF-8.
-local function last_line(text)
-  local last, least = #text, math.max(1, #text - TAIL + 1)
-  while last >= least and byte(text, last) <= SPACE do
-    last = last - 1
-  end
-  local first = last + 1
-  while first > least and byte(text, first - 1) ~= NEWLINE do
-    first = first - 1
-  end
-  while first <= last and byte(text, first) >= 128 and byte(text, first) < 192 do
-    first = first + 1
-  end
-  return Errors.cut(sub(text, first, last), HEAD)
-end
-
--- name, count, first, last, jid, klass, queue, the message's head and its last line
-local function shown(name, count)
-  local list = key.group(name)
-  local newest, oldest = call('LINDEX', list, 0), call('LINDEX', list, -1)
-  local record = call('HMGET', key.job(newest), 'klass', 'queue', 'failure')
-  local failure = Record.read('failure', record[3], {})
-  local message = failure.message or ''
-  return {
-    name,
-    count,
-    tonumber((Brief.failure(oldest))) or 0,
-    tonumber((Brief.failure(newest))) or 0,
-    newest,
-    record[1] or '',
-    record[2] or '',
-    Errors.cut(message, HEAD),
-    last_line(message),
-  }
-end
-
--- By what groups are sorted: the highest comes first.
-local ORDERS = {
-  count = function(group)
-    return group.count
-  end,
-  last = function(group)
-    return tonumber((Brief.failure(call('LINDEX', key.group(group.name), 0)))) or 0
-  end,
-}
-
--- failure.groups count|last offset count -> total_groups, total_jobs and groups
-function Groups.list(args, i)
-  local order = Arguments.given('failure.groups', 'order', args[i])
-  local rank = ORDERS[order]
-  if not rank then
-    Errors.argument('failure.groups', 'order must be count or last, not ' .. Errors.name(order))
-  end
-  local offset = Arguments.whole('failure.groups', 'offset', args[i + 1], 0)
-  local count = math.min(Arguments.whole('failure.groups', 'count', args[i + 2], 0), MOST)
-  local all, total = {}, 0
-  for n, name in ipairs(call('SMEMBERS', key.failures())) do
-    local group = { name = name, count = call('LLEN', key.group(name)) }
-    group.rank, all[n] = rank(group), group
-    total = total + group.count
-  end
-  table.sort(all, function(one, other)
-    if one.rank ~= other.rank then
-      return one.rank > other.rank
-    end
-    return one.name < other.name
-  end)
-  local groups = {}
-  for n = offset + 1, math.min(offset + count, #all) do
-    groups[#groups + 1] = shown(all[n].name, all[n].count)
-  end
-  return cjson.encode({ total_groups = #all, total_jobs = total, groups = groups })
-end
-
--- failure.group name -> the group, or nil if no job is in it
-function Groups.show(args, i)
-  local name = Arguments.given('failure.group', 'name', args[i])
-  local count = call('LLEN', key.group(name))
-  return count > 0 and cjson.encode(shown(name, count)) or nil
-end
-end
-
--- job_view.lua
-do
--- All that a page shows of one job, however many others it has to do with and however long it goes on.
-local Record, Arguments, Brief, Canceled, History, Job, Json, key =
-  Qless.Record, Qless.Arguments, Qless.Brief, Qless.Canceled, Qless.History, Qless.Job, Qless.Json, Qless.key
-
-local JobView = {}
-Qless.JobView = JobView
-
-local call = redis.call
-
-local MOST_LINKS = 250 -- of one kind
-local HISTORY_BYTES = 256 * 1024
-
--- Some members of a set, in an order of their own: never more are read than about so many. -> these,
--- how many there are
-local function some(name, most)
-  local total, cursor, members = call('SCARD', name), '0', {}
-  repeat
-    local reply = call('SSCAN', name, cursor, 'COUNT', math.max(most, 1))
-    cursor = reply[1]
-    for _, member in ipairs(reply[2]) do
-      if #members == most then
-        break
-      end
-      members[#members + 1] = member
-    end
-  until cursor == '0' or #members == most
-  table.sort(members)
-  return members, total
-end
-
--- The first elements of a list, each once. -> these, how many the list has
-local function first(name, most)
-  local found, seen = {}, {}
-  for _, jid in ipairs(most > 0 and call('LRANGE', name, 0, most - 1) or {}) do
-    if not seen[jid] then
-      seen[jid] = true
-      found[#found + 1] = jid
-    end
-  end
-  return found, call('LLEN', name)
-end
-
--- The same of a canceled job, of which less is known.
-local function canceled_view(jid, own, links)
-  local total, spawners = Canceled.more(jid)
-  local view = { brief = own, history_total = total, result = cjson.null, result_ttl = cjson.null }
-  for _, list in ipairs({ 'dependents', 'dependencies', 'needs' }) do
-    view[list], view[list .. '_total'] = {}, 0
-  end
-  local spawned, number = first(key.offspring(jid), links)
-  view.spawned, view.spawned_total = Brief.rows(spawned), number
-  view.spawners = Brief.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
-  return Json.with(cjson.encode(view), 'job', Canceled.show(jid))
-end
-
--- job.view jid links history -> the job as get shows it, those it has to do with in brief, its result
-function JobView.show(args, i)
-  local jid = Arguments.name('job.view', 'jid', args[i])
-  local links = math.min(Arguments.whole('job.view', 'links', args[i + 1], 0), MOST_LINKS)
-  local entries = math.min(Arguments.whole('job.view', 'history', args[i + 2], 1), Arguments.most)
-  local own = Brief.rows({ jid })[1]
-  if not own then
-    return nil
-  elseif call('EXISTS', key.job(jid)) == 0 then
-    return canceled_view(jid, own, links)
-  end
-  local lists, view = {}, { brief = own }
-  for list, name in pairs({ dependents = key.dependents(jid), dependencies = key.dependencies(jid) }) do
-    lists[list], view[list .. '_total'] = some(name, links)
-    view[list] = Brief.rows(lists[list])
-  end
-  for list, name in pairs({ needs = key.needs(jid), spawned = key.offspring(jid) }) do
-    local jids, total = first(name, links)
-    view[list], view[list .. '_total'] = Brief.rows(jids), total
-  end
-  local spawners = Record.read('spawners', call('HGET', key.job(jid), 'spawners'), {})
-  view.spawners = Brief.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
-  lists.history, view.history_total = History.some(jid, entries, HISTORY_BYTES)
-  view.result = call('GET', key.result(jid)) or cjson.null
-  local rest = call('PTTL', key.result(jid))
-  view.result_ttl = rest >= 0 and rest / 1000 or cjson.null
-  return Json.with(cjson.encode(view), 'job', Job.show(jid, lists))
-end
-end
-
--- schedule_view.lua
-do
--- How schedules of both kinds are shown, one by one and in one list; and the marks of who declares them.
-local Errors, Record, Arguments, Json, Queue, Schedules, key =
-  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Json, Qless.Queue, Qless.Schedules, Qless.key
-
-local ScheduleView = {}
-Qless.ScheduleView = ScheduleView
-
-local call = redis.call
-
-local LONGEST_NAME = 255 -- bytes
-local MOST_MARKS = 100
-
-local TEXTS = {
-  'queue',
-  'klass',
-  'data',
-  'context',
-  'unique',
-  'name',
-  'owner',
-  'declared',
-  'missed',
-  'cron',
-  'timezone',
-  'trouble',
-}
-
-local NUMBERS = { 'priority', 'retries', 'count', 'last', 'interval', 'offset', 'backlog', 'expires' }
-
--- The text of an object; `next` is missing while nobody knows it.
-local function shown(record)
-  local view = {
-    id = record.jid,
-    kind = record.cron and 'cron' or 'interval',
-    edited = record.edited == '1',
-    paused = record.paused ~= nil,
-    tags = Record.read('tags', record.tags, {}),
-  }
-  for _, field in ipairs(TEXTS) do
-    view[field] = record[field]
-  end
-  for _, field in ipairs({ 'priority', 'retries', 'count' }) do
-    view[field] = 0
-  end
-  for _, field in ipairs(NUMBERS) do
-    view[field] = Record.number(record[field]) or view[field]
-  end
-  if not record.paused and not record.since then
-    view.next = record.due
-  end
-  return cjson.encode(view)
-end
-
-ScheduleView.shown = shown
-
--- schedule.get id
-function ScheduleView.get(args, i)
-  local record = Schedules.read(Arguments.given('schedule.get', 'id', args[i]))
-  return record and shown(record) or nil
-end
-
--- Every list of schedules: cron ones by their next tick, paused ones, interval ones queue by queue.
-function ScheduleView.lists()
-  local lists, queues = { key.schedules(), key.paused_schedules() }, Queue.names()
-  table.sort(queues)
-  for _, queue in ipairs(queues) do
-    lists[#lists + 1] = key.place(queue, 'recur')
-  end
-  return lists
-end
-
--- schedule.list [offset count] -> total and schedules
-function ScheduleView.list(args, i)
-  local offset = math.max(Arguments.offset('schedule.list', args[i]), 0)
-  local count = Arguments.count('schedule.list', args[i + 1], 25)
-  local total, found = 0, {}
-  for _, name in ipairs(ScheduleView.lists()) do
-    local size = call('ZCARD', name)
-    local first = math.max(offset - total, 0)
-    local last = math.min(offset + count - total, size) - 1
-    if first <= last then
-      for _, id in ipairs(call('ZRANGE', name, first, last)) do
-        local record = Schedules.read(id)
-        found[#found + 1] = record and shown(record)
-      end
-    end
-    total = total + size
-  end
-  return Json.with(cjson.encode({ total = total }), 'schedules', Json.list(found))
-end
-
--- schedules.of id... -> those that exist
-function ScheduleView.of(args, i)
-  Arguments.bounded('schedules.of', #args - i + 1)
-  local found = {}
-  for n = i, #args do
-    local record = Schedules.read(args[n])
-    found[#found + 1] = record and shown(record)
-  end
-  return Json.list(found)
-end
-
-local MOST_NEXT = 100
-
--- Takes a schedule in among the first `count` of those seen so far, if it belongs there.
-local function take_in(first, id, due, count)
-  local n = #first + 1
-  while n > 1 and (due < first[n - 1].due or (due == first[n - 1].due and id < first[n - 1].id)) do
-    n = n - 1
-  end
-  if n <= count then
-    table.insert(first, n, { id = id, due = due })
-    first[count + 1] = nil
-  end
-end
-
--- Does nobody know yet when the schedule ticks next?
-local function is_not_worked_out(id)
-  return call('HEXISTS', key.schedule(id), 'since') == 1
-end
-
--- The schedules of a list, of which so many are looked at, that are among the first `count`.
-local function look_through(first, name, most, count, is_left_out)
-  local head = call('ZRANGE', name, 0, most - 1, 'WITHSCORES')
-  for n = 1, #head, 2 do
-    local due = tonumber(head[n + 1])
-    if #first == count and due > first[count].due then
-      return -- like all that follow
-    elseif not is_left_out or not is_left_out(head[n]) then
-      take_in(first, head[n], due, count)
-    end
-  end
-end
-
--- schedules.next count -> those that tick next, of all queues
-function ScheduleView.next(args, i)
-  local count = math.min(Arguments.whole('schedules.next', 'count', args[i], 0), MOST_NEXT)
-  local first, found = {}, {}
-  if count > 0 then
-    look_through(first, key.schedules(), Arguments.most, count, is_not_worked_out)
-    for _, queue in ipairs(Queue.names(Arguments.most)) do
-      look_through(first, key.place(queue, 'recur'), count, count)
-    end
-  end
-  for _, each in ipairs(first) do
-    local record = Schedules.read(each.id)
-    found[#found + 1] = record and shown(record)
-  end
-  return Json.list(found)
-end
-
--- schedule.declared -> id, declared, owner, edited (1 or 0) of each that was declared
-function ScheduleView.declared()
-  local declared, flat = call('HGETALL', key.declared_schedules()), {}
-  for n = 1, #declared, 2 do
-    local record = Schedules.read(declared[n])
-    if record then
-      flat[#flat + 1] = declared[n]
-      flat[#flat + 1] = declared[n + 1]
-      flat[#flat + 1] = record.owner or ''
-      flat[#flat + 1] = record.edited or '0'
-    end
-  end
-  return flat
-end
-
--- schedule.mark name expected text -> 1 if the mark was `expected` ('': missing) and is `text` now ('': removed)
-function ScheduleView.mark(args, i)
-  local name = Arguments.given('schedule.mark', 'name', args[i])
-  local expected = Arguments.given('schedule.mark', 'expected', args[i + 1])
-  local text = Arguments.given('schedule.mark', 'text', args[i + 2])
-  if #name > LONGEST_NAME then
-    Errors.argument('schedule.mark', 'name has ' .. #name .. ' bytes, at most ' .. LONGEST_NAME)
-  elseif #text > Arguments.data_bytes then
-    Errors.raise(
-      'TOOBIG',
-      'schedule.mark(): text has ' .. #text .. ' bytes, at most ' .. Arguments.data_bytes
-    )
-  end
-  local marks = key.schedule_marks()
-  local known = call('HGET', marks, name) or ''
-  if known ~= expected then
-    return 0
-  elseif text == '' then
-    call('HDEL', marks, name)
-    return 1
-  elseif known == '' and call('HLEN', marks) >= MOST_MARKS then
-    Errors.raise('TOOBIG', 'schedule.mark(): more than ' .. MOST_MARKS .. ' marks')
-  end
-  call('HSET', marks, name, text)
-  return 1
-end
-
--- schedule.marks -> name, text, name, text …
-function ScheduleView.marks()
-  return call('HGETALL', key.schedule_marks())
-end
-end
-
--- queue_schedules.lua
-do
--- The schedules that put jobs into a queue: interval ones have their place there; cron ones and paused
--- ones are kept together for all queues, and their records say which queue is theirs.
-local Errors, Arguments, Json, ScheduleView, Schedules, key =
-  Qless.Errors, Qless.Arguments, Qless.Json, Qless.ScheduleView, Qless.Schedules, Qless.key
-
-local QueueSchedules = {}
-Qless.QueueSchedules = QueueSchedules
-
-local call = redis.call
-
-local QUEUES = 200 -- of which one call says how many they have
-
--- Shows the cron schedules by their next tick, then the paused ones, with the queue of each: as many
--- of either as one call may look at.
-local function each_elsewhere(visit)
-  for _, id in ipairs(call('ZRANGE', key.schedules(), 0, Arguments.most - 1)) do
-    visit(id, call('HGET', key.schedule(id), 'queue'))
-  end
-  for _, id in ipairs(call('ZRANGE', key.paused_schedules(), 0, Arguments.most - 1)) do
-    visit(id, call('HGET', key.schedule(id), 'queue') or call('HGET', key.template(id), 'queue'))
-  end
-end
-
--- How many schedules these queues have, in their order.
-function QueueSchedules.count(queues)
-  local elsewhere, numbers = {}, {}
-  each_elsewhere(function(_, queue)
-    if queue then
-      elsewhere[queue] = (elsewhere[queue] or 0) + 1
-    end
-  end)
-  for n, queue in ipairs(queues) do
-    numbers[n] = call('ZCARD', key.place(queue, 'recur')) + (elsewhere[queue] or 0)
-  end
-  return numbers
-end
-
--- schedules.count queue... -> how many each has
-function QueueSchedules.numbers(args, i)
-  local queues = {}
-  for n = i, #args do
-    queues[#queues + 1] = args[n]
-  end
-  if #queues > QUEUES then
-    Errors.raise('TOOBIG', 'schedules.count(): ' .. #queues .. ' queues in one call, at most ' .. QUEUES)
-  end
-  return QueueSchedules.count(queues)
-end
-
--- schedules.in queue offset count -> total and schedules: cron ones, paused ones, interval ones
-function QueueSchedules.list(args, i)
-  local queue = Arguments.name('schedules.in', 'queue', args[i])
-  local offset = Arguments.whole('schedules.in', 'offset', args[i + 1], 0)
-  local count = math.min(Arguments.whole('schedules.in', 'count', args[i + 2], 0), Arguments.most)
-  local ids, recur = {}, key.place(queue, 'recur')
-  each_elsewhere(function(id, of)
-    ids[#ids + 1] = of == queue and id or nil
-  end)
-  local wanted, found = {}, {}
-  for n = offset + 1, math.min(offset + count, #ids) do
-    wanted[#wanted + 1] = ids[n]
-  end
-  if #wanted < count then
-    local first = math.max(offset - #ids, 0)
-    for _, id in ipairs(call('ZRANGE', recur, first, first + count - #wanted - 1)) do
-      wanted[#wanted + 1] = id
-    end
-  end
-  for _, id in ipairs(wanted) do
-    local record = Schedules.read(id)
-    found[#found + 1] = record and ScheduleView.shown(record)
-  end
-  local total = #ids + call('ZCARD', recur)
-  return Json.with(cjson.encode({ total = total }), 'schedules', Json.list(found))
-end
-end
-
--- skews.lua
-do
--- The server's clock was set back: what was timed before by how long it was to take is set back with it,
--- a bounded number of items per call. What was given as a time stays.
-local Record, Arguments, Config, Clock, Wake, Queue, scope, key =
-  Qless.Record, Qless.Arguments, Qless.Config, Qless.Clock, Qless.Wake, Qless.Queue, Qless.scope, Qless.key
-
-local Skews = {}
-Qless.Skews = Skews
-
-local call, format = redis.call, string.format
-
--- Items looked at by one call beside what it is made for; by one that is made for nothing else.
-local FEW, MOST = 500, Arguments.most
-
--- Seconds by which the time may stray before it is a skew, and for which the ticker holds its lease.
-local TOO_FAR, LEASE = 60, 6
-
--- Skews that are remembered at once.
-local REMEMBERED = 10
-
-local PLACES = { 'locks', 'scheduled', 'depends', 'recur' }
-
--- Seconds by which two sums of the same times may differ.
-local CLOSE = 0.001
-
-local left
-
-function Skews.reset()
-  left = FEW
-end
-
--- The present call is made to get on with it, and may still look at so many items.
-function Skews.get_on(items)
-  left = math.max(1, items)
-end
-
--- Is something left of it? (As far as is known before the present call gets on with it.)
-function Skews.pending()
-  local text, by = Clock.skew()
-  return (text or by) and true or false
-end
-
-local function exact(number)
-  return format('%.17g', number)
-end
-
--- Was something given before the clock was set back? What was given since is known by its time. If the
--- clock had gone ahead shortly before, `from` is when: what was given earlier is right as it is.
-local function is_older(shifts, given)
-  for n, shift in ipairs(shifts) do
-    if n == 1 and shift.from and given < shift.from - CLOSE then
-      return false
-    elseif shift.since - CLOSE <= given and given <= (shift.till or scope.now) + CLOSE then
-      return false
-    end
-  end
-  return true
-end
-
--- A job is set back once by each skew, and notes it.
-local function set_back(jid, shift, more)
-  call('HSET', key.job(jid), 'shifted', shift.id, unpack(more))
-end
-
--- What began after now began earlier: how long it waits or runs is counted from then.
-local function begun(record, shift)
-  local time = tonumber(record.time)
-  return format('%.20f', time > scope.now and time - shift.by or time)
-end
-
-local function add_deadline(fields, record, shift)
-  if record.deadline and not record.fixed then
-    fields[#fields + 1] = 'deadline'
-    fields[#fields + 1] = format('%.6f', record.deadline - shift.by)
-  end
-end
-
-local FIELDS = { 'time', 'worker', 'grace', 'expires', 'at', 'scheduled', 'deadline', 'fixed', 'shifted' }
-
-local function read(jid)
-  local record, values = {}, call('HMGET', key.job(jid), unpack(FIELDS))
-  for n, name in ipairs(FIELDS) do
-    record[name] = Record.text(name, values[n])
-  end
-  return record
-end
-
-local visit = {}
-
--- A lock says how long it is, and so when it was given or renewed.
-function visit.locks(shifts, queue, jid, score)
-  local record, shift = read(jid), shifts[1]
-  local length = record.grace and Config.number('grace-period') or Config.heartbeat(queue)
-  if record.shifted == shift.id or not is_older(shifts, score - length) then
-    return
-  end
-  local expires = exact(score - shift.by)
-  call('ZADD', key.place(queue, 'locks'), expires, jid)
-  if record.worker and call('ZSCORE', key.held(record.worker), jid) then
-    call('ZADD', key.held(record.worker), expires, jid)
-  end
-  local fields = { 'expires', record.grace and record.expires or expires }
-  if record.time then
-    fields[3], fields[4] = 'time', begun(record, shift)
-  end
-  set_back(jid, shift, fields)
-  return score - shift.by
-end
-
-function visit.scheduled(shifts, queue, jid, score)
-  local record, shift = read(jid), shifts[1]
-  local given = tonumber(record.time)
-  if
-    not given
-    or record.shifted == shift.id
-    or tonumber(record.at) == score
-    or not is_older(shifts, given)
-  then
-    return
-  end
-  call('ZADD', key.place(queue, 'scheduled'), exact(score - shift.by), jid)
-  local fields = { 'time', begun(record, shift) }
-  add_deadline(fields, record, shift)
-  set_back(jid, shift, fields)
-  return score - shift.by
-end
-
--- Those that wait for others remember until when they wait then.
-function visit.depends(shifts, _, jid, score)
-  local record, shift = read(jid), shifts[1]
-  local due, fields = tonumber(record.scheduled), {}
-  if record.shifted == shift.id or not is_older(shifts, score) then
-    return
-  end
-  if due and tonumber(record.at) ~= due then
-    fields = { 'scheduled', exact(due - shift.by) }
-  end
-  add_deadline(fields, record, shift)
-  if #fields > 0 then
-    set_back(jid, shift, fields)
-  end
-end
-
--- A template that has had its tick goes on by itself (schedule.mend). One that has not is due within an
--- interval and its offset.
-function visit.recur(shifts, queue, id, score)
-  local shift = shifts[1]
-  local record = call('HMGET', key.template(id), 'interval', 'offset', 'last', 'missed', 'shifted')
-  local interval, offset = Record.number(record[1]) or 0, Record.number(record[2]) or 0
-  local last = Record.number(record[3]) or 0
-  local usual = score <= scope.now + interval + offset
-  if not record[4] or usual or record[5] == shift.id or last > scope.now + TOO_FAR then
-    return
-  end
-  call('ZADD', key.place(queue, 'recur'), exact(score - shift.by), id)
-  call('HSET', key.template(id), 'shifted', shift.id)
-  return score - shift.by
-end
-
--- Those who gave a sign of life, or were to look, at a time that is yet to come.
-local function set_members_back(name, after, shift)
-  local first = '(' .. exact(after)
-  local members = call('ZRANGEBYSCORE', name, first, '+inf', 'WITHSCORES', 'LIMIT', 0, MOST)
-  for n = 1, #members, 2 do
-    call('ZADD', name, exact(tonumber(members[n + 1]) - shift.by), members[n])
-  end
-  return #members / 2
-end
-
--- What belongs to no queue.
-local function begin(shift)
-  left = left - set_members_back(key.workers(), scope.now, shift)
-  left = left - set_members_back(key.idle(), scope.now + TOO_FAR, shift)
-  if call('PTTL', key.ticker()) > LEASE * 1000 then
-    call('PEXPIRE', key.ticker(), LEASE * 1000)
-  end
-  shift.begun = true
-end
-
-local function begin_queue(shift)
-  left = left - 1 - set_members_back(key.idle_at(shift.queue), scope.now + TOO_FAR, shift)
-  call('DEL', key.timer(shift.queue))
-  shift.place, shift.score, shift.skip = 1, '-inf', 0
-end
-
--- The queue that comes next by name, or nil.
-local function next_queue(shift)
-  local found
-  for _, queue in ipairs(Queue.names()) do
-    if (not shift.queue or queue > shift.queue) and (not found or queue < found) then
-      found = queue
-    end
-  end
-  return found
-end
-
--- Looks at some items of a place from the cursor on, in the order of their times. Those that are set back
--- leave the others behind.
-local function go_on(shifts)
-  local shift = shifts[1]
-  local queue, place = shift.queue, PLACES[shift.place]
-  local count = math.max(1, math.min(left, MOST))
-  local name = key.place(queue, place)
-  local items = call('ZRANGEBYSCORE', name, shift.score, '+inf', 'WITHSCORES', 'LIMIT', shift.skip, count)
-  local first
-  for n = 1, #items, 2 do
-    local due = visit[place](shifts, queue, items[n], tonumber(items[n + 1]))
-    if items[n + 1] ~= shift.score then
-      shift.score, shift.skip = items[n + 1], 0
-    end
-    if due then
-      first = math.min(first or due, due)
-    else
-      shift.skip = shift.skip + 1
-    end
-  end
-  if first then
-    Wake.due(queue, math.max(first, scope.now))
-  end
-  left = left - #items / 2
-  if #items / 2 < count then
-    shift.place, shift.score, shift.skip = shift.place + 1, '-inf', 0
-  end
-end
-
-local function step(shifts)
-  local shift = shifts[1]
-  if not shift.begun then
-    begin(shift)
-  elseif shift.place and shift.place <= #PLACES then
-    go_on(shifts)
-  else
-    shift.queue = next_queue(shift)
-    if shift.queue then
-      begin_queue(shift)
-    else
-      table.remove(shifts, 1)
-    end
-  end
-end
-
--- Notes what the present call has seen of the clock. `leap` is when it went ahead last: from and to.
-local function note(shifts, by, kept, leap)
-  local shift = { by = by, since = scope.now, id = format('%.6f', scope.now) }
-  local before, after = string.match(leap or '', '^(%S+) (%S+)$')
-  if before and math.abs(tonumber(after) - tonumber(before) - by) <= TOO_FAR then
-    shift.from = tonumber(after)
-  end
-  if shifts[#shifts] then
-    shifts[#shifts].till = kept
-  end
-  if #shifts < REMEMBERED then
-    shifts[#shifts + 1] = shift
-  end
-end
-
--- Gets on with it, if there is anything to do.
-function Skews.carry_on()
-  local text, by, kept, leap = Clock.skew()
-  if not text and not by then
-    return
-  end
-  local shifts = text and cjson.decode(text) or {}
-  if by then
-    note(shifts, by, kept, leap)
-  end
-  while left > 0 and shifts[1] do
-    step(shifts)
-  end
-  Clock.keep_shifts(shifts[1] and cjson.encode(shifts))
-end
-end
-
--- cron.lua
-do
--- Cron schedules at work. Which time comes next is known outside; one worker at a time looks after that,
--- and here it is compared and set, so that each tick puts one job whoever looks.
-local Errors, Record, Arguments, Place, Ticks, ScheduleView, scope, key =
-  Qless.Errors,
-  Qless.Record,
-  Qless.Arguments,
-  Qless.Place,
-  Qless.Ticks,
-  Qless.ScheduleView,
-  Qless.scope,
-  Qless.key
-
-local Cron = {}
-Qless.Cron = Cron
-
-local call, format, floor = redis.call, string.format, math.floor
-
-local LEASE = 6 -- seconds for which a worker is the one who looks; it asks again in time
-local AGAIN = 60 -- seconds until a schedule in trouble is tried again
-local TOO_FAR = 60 -- seconds: a last tick so far ahead was put by a clock that has been set back
-local LONGEST_TROUBLE = 1000 -- bytes
-
--- Has the clock gone back since the schedules were last mended?
-local function needs_mending()
-  local meta = call('HMGET', key.meta(), 'skews', 'mended')
-  return (meta[1] and meta[1] ~= meta[2]) or Qless.Skews.pending()
-end
-
--- What is due, at most so many; the seconds until the next falls due, if that is soon.
-local function due_now(count)
-  local name, flat = key.schedules(), {}
-  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, count)
-  for n = 1, #due, 2 do
-    local record = call('HMGET', key.schedule(due[n]), 'since', 'cron', 'timezone', 'missed')
-    if record[2] then
-      flat[#flat + 1] = due[n]
-      flat[#flat + 1] = due[n + 1]
-      flat[#flat + 1] = record[1] and Record.text('since', record[1], due[n + 1]) or ''
-      flat[#flat + 1] = record[2]
-      flat[#flat + 1] = record[3] or 'UTC'
-      flat[#flat + 1] = record[4] or 'last'
-    else
-      call('ZREM', name, due[n])
-    end
-  end
-  local soon = LEASE / 2
-  if #due == 2 * count then
-    return flat, 0
-  end
-  local later = format('(%.17g', scope.now)
-  local head = call('ZRANGEBYSCORE', name, later, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-  return flat, head[2] and math.min(soon, tonumber(head[2]) - scope.now) or soon
-end
-
--- schedule.due worker count -> seconds until the next look, now, whether the worker holds the lease,
--- whether to mend, and what is due:
--- id, score, since ('': the score is a tick), cron, timezone, missed of each. Nothing is due for who
--- does not hold the lease.
-function Cron.due(args, i)
-  local worker = Arguments.name('schedule.due', 'worker', args[i])
-  local count = math.max(Arguments.count('schedule.due', args[i + 1], 100), 1)
-  local holder = call('GET', key.ticker())
-  if holder and holder ~= worker then
-    local left = math.max(call('PTTL', key.ticker()), 0) / 1000
-    return { format('%.3f', left), format('%.6f', scope.now), 0, 0, {} }
-  end
-  call('SET', key.ticker(), worker, 'PX', LEASE * 1000)
-  local due, seconds = due_now(count)
-  return { format('%.6f', seconds), format('%.6f', scope.now), 1, needs_mending() and 1 or 0, due }
-end
-
--- A worker ends, and looks no longer.
-function Cron.leave(workers)
-  local holder = call('GET', key.ticker())
-  for _, worker in ipairs(holder and workers or {}) do
-    if worker == holder then
-      call('DEL', key.ticker())
-    end
-  end
-end
-
--- Checks id, score, first, following, last, next. `first` is '' if no tick is due yet.
-local function parse_tick(args, i)
-  local tick = { id = Arguments.given('schedule.tick', 'id', args[i]) }
-  tick.score = Arguments.number('schedule.tick', 'score', args[i + 1])
-  tick.next = Arguments.whole('schedule.tick', 'next', args[i + 5], 0)
-  if args[i + 2] == '' then
-    return tick
-  end
-  tick.first = Arguments.whole('schedule.tick', 'first', args[i + 2], 0)
-  tick.following = Arguments.whole('schedule.tick', 'following', args[i + 3], 0)
-  tick.last = Arguments.whole('schedule.tick', 'last', args[i + 4], 0)
-  if tick.first > tick.last or tick.following <= tick.first or tick.next <= tick.last then
-    Errors.argument('schedule.tick', 'first <= last < next and first < following wanted')
-  end
-  return tick
-end
-
--- -> the record of a schedule whose next tick is still the one that was seen
-local function expected(tick)
-  local score = tonumber(call('ZSCORE', key.schedules(), tick.id) or nil)
-  if score ~= tick.score or (tick.last and tick.last > scope.now) then
-    return nil
-  end
-  local record, fields = {}, call('HGETALL', key.schedule(tick.id))
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
-  end
-  record.jid = tick.id
-  return record.cron and record
-end
-
--- A schedule is in trouble; no tick is forgotten.
-local function try_later(record, tick, text)
-  local since = Record.text('since', record.since, format('%.17g', tick.score - 1))
-  call('HSET', key.schedule(tick.id), 'trouble', text, 'since', since)
-  call('ZADD', key.schedules(), format('%.17g', Ticks.none_yet(scope.now + AGAIN)), tick.id)
-end
-
--- -> 1 if a job was put, otherwise 0
-local function carry_out(tick)
-  local record = expected(tick)
-  if not record then
-    return 0
-  end
-  local field, text = Record.bad_schedule(record)
-  if field then
-    try_later(record, tick, Record.words(field, text))
-    return 0
-  end
-  local name, chosen, next = key.schedule(tick.id), nil, tick.next
-  if tick.first then
-    chosen, next = Ticks.choose(record.missed, tick.first, tick.following, tick.last, tick.next)
-  end
-  call('HDEL', name, 'since', 'trouble')
-  call('ZADD', key.schedules(), format('%.17g', next), tick.id)
-  local child = chosen and tick.id .. '@' .. format('%.0f', chosen)
-  if not child or call('EXISTS', key.job(child)) == 1 then
-    return 0
-  end
-  Ticks.put(record, child, chosen)
-  call('HINCRBY', name, 'count', 1)
-  call('HSET', name, 'last', format('%.0f', chosen))
-  Place.register(record.queue)
-  return 1
-end
-
--- schedule.tick (id score first following last next)... -> 1 for each that put a job, otherwise 0
-function Cron.tick(args, i)
-  local given, ticks = #args - i + 1, {}
-  if given % 6 ~= 0 then
-    Errors.argument('schedule.tick', 'id, score, first, following, last and next of each wanted')
-  end
-  Arguments.bounded('schedule.tick', given / 6)
-  for n = i, #args, 6 do
-    ticks[#ticks + 1] = parse_tick(args, n)
-  end
-  for n, tick in ipairs(ticks) do
-    ticks[n] = carry_out(tick)
-  end
-  return ticks
-end
-
--- schedule.trouble id score text: it cannot be evaluated, and is tried again later; no tick is forgotten
-function Cron.trouble(args, i)
-  local id = Arguments.given('schedule.trouble', 'id', args[i])
-  local score = Arguments.number('schedule.trouble', 'score', args[i + 1])
-  local text = Errors.cut(Arguments.given('schedule.trouble', 'text', args[i + 2]), LONGEST_TROUBLE)
-  local tick = { id = id, score = score }
-  local record = expected(tick)
-  if not record then
-    return 0
-  end
-  try_later(record, tick, text)
-  return 1
-end
-
--- The ticks of a schedule went on by a clock that has been set back since. -> whether it is mended
-local function mend(list, id)
-  local is_cron = list == key.schedules()
-  local name = is_cron and key.schedule(id) or key.template(id)
-  local record = call('HMGET', name, 'last', 'interval', 'since')
-  local last, interval = Record.number(record[1]), Record.read('interval', record[2])
-  local known = math.max(last or 0, is_cron and Record.number(record[3]) or 0)
-  if known <= scope.now + TOO_FAR or not (is_cron or interval) then
-    return false
-  elseif is_cron then
-    call('HSET', name, 'since', format('%.17g', scope.now))
-    call('ZADD', list, format('%.17g', Ticks.none_yet(scope.now)), id)
-    return true
-  end
-  local due = tonumber(call('ZSCORE', list, id))
-  local next = due - floor((due - scope.now) / interval) * interval
-  call('HSET', name, 'last', 0)
-  call('ZADD', list, format('%.17g', math.max(next, scope.now)), id)
-  return true
-end
-
--- schedule.mend [cursor] -> the next cursor, '' when all have been looked at
-function Cron.mend(args, i)
-  local at, offset = string.match(args[i] or '1:0', '^(%d+):(%d+)$')
-  if not at then
-    Errors.argument(
-      'schedule.mend',
-      'cursor must be what the last step answered, not ' .. Errors.name(args[i])
-    )
-  end
-  at, offset = tonumber(at), tonumber(offset)
-  local lists, left = ScheduleView.lists(), Arguments.most
-  while at <= #lists and left > 0 do
-    local later = format('(%.17g', scope.now)
-    local ids = call('ZREVRANGEBYSCORE', lists[at], '+inf', later, 'LIMIT', offset, left)
-    for _, id in ipairs(ids) do
-      if at ~= 2 and mend(lists[at], id) then
-        offset = offset - 1
-      end
-    end
-    offset, left = offset + #ids, left - #ids - 1
-    if left >= 0 then
-      at, offset = at + 1, 0
-    end
-  end
-  Qless.Skews.get_on(left)
-  if at <= #lists or Qless.Skews.pending() then
-    return at .. ':' .. offset
-  end
-  call('HSET', key.meta(), 'mended', call('HGET', key.meta(), 'skews') or '0')
-  return ''
-end
-end
-
--- revive.lua
-do
--- Failed jobs that begin anew: those of a group, or those that are named.
-local Record, Arguments, Failures, History, Place, Job, Stats, scope, key =
-  Qless.Record,
-  Qless.Arguments,
-  Qless.Failures,
-  Qless.History,
-  Qless.Place,
-  Qless.Job,
-  Qless.Stats,
-  Qless.scope,
-  Qless.key
-
-local Revive = {}
-Qless.Revive = Revive
-
-local call = redis.call
-
--- Puts a failed job, which is in no group any more, into a queue, with all of its retries.
-local function revive(record, queue)
-  local jid = record.jid
-  Qless.Corrupt.mend(record)
-  History.put(jid, queue)
-  call(
-    'HSET',
-    key.job(jid),
-    'state',
-    'waiting',
-    'worker',
-    '',
-    'expires',
-    0,
-    'queue',
-    queue,
-    'remaining',
-    record.retries or '5'
-  )
-  if scope.live then -- (Old clients count on from the start of the run that failed.)
-    call('HSET', key.job(jid), 'time', string.format('%.20f', scope.now))
-  end
-  call('HDEL', key.job(jid), 'crashes', 'unknown')
-  Place.work(jid, queue, Record.read('priority', record.priority, 0))
-  Qless.Ended.revived(jid, record)
-end
-
--- unfail queue group [count] -> how many
-function Revive.unfail(args, i)
-  local queue = Arguments.queue('unfail', args[i])
-  local group = Arguments.given('unfail', 'group', args[i + 1])
-  local count = Arguments.count('unfail', args[i + 2], 25)
-  if count <= 0 then
-    return 0
-  end
-  local jids, revived = call('LRANGE', key.group(group), -count, -1), 0
-  for n = #jids, 1, -1 do
-    local record = Job.read(jids[n])
-    if record and record.state == 'failed' then
-      Stats.mended(record.queue, Record.read('failure', record.failure, {}).when or 0)
-      revive(record, queue)
-      revived = revived + 1
-    end
-  end
-  call('LTRIM', key.group(group), 0, -#jids - 1)
-  if call('LLEN', key.group(group)) == 0 then
-    call('SREM', key.failures(), group)
-  end
-  if revived > 0 then
-    Place.register(queue)
-  end
-  return revived
-end
-
--- revive jid...: each into its own queue, quickest with the oldest of a group first; what has not
--- failed is left alone -> how many
-function Revive.revive(args, i)
-  Arguments.bounded('revive', #args - i + 1)
-  local revived = 0
-  for n = i, #args do
-    local record = Job.read(Arguments.given('revive', 'jid', args[n]))
-    if record and record.state == 'failed' and record.queue ~= '' then
-      Failures.remove(record.jid, record.queue, record.failure, true)
-      revive(record, record.queue)
-      Place.register(record.queue)
-      revived = revived + 1
-    end
-  end
-  return revived
-end
-end
-
--- each.lua
-do
--- Commands on several jobs, each for itself: what is refused of one does not stop the others.
---
--- The command on one job is the one that exists; it refuses before it writes.
-local Errors, Record, Arguments, Job, Put, Revive, Tags, key =
-  Qless.Errors, Qless.Record, Qless.Arguments, Qless.Job, Qless.Put, Qless.Revive, Qless.Tags, Qless.key
-
-local Each = {}
-Qless.Each = Each
-
-local call = redis.call
-
-local MOST = 250 -- jobs
-local ROUNDS = 10 -- in which jobs are tried again that were refused because of others
-
--- -> why it was refused, in words, or nil
-local function attempt(act, jid, args, i)
-  local fine, problem = pcall(act, jid, args, i)
-  if fine then
-    return nil
-  elseif type(problem) == 'table' and problem.code then
-    return string.gsub(problem.text, '^[%w.]+%(%): ', '', 1)
-  end
-  error(problem, 0)
-end
-
--- The jids that begin at this place, each once.
-local function jids_from(command, args, i)
-  Arguments.given(command, 'jid', args[i])
-  if #args - i + 1 > MOST then
-    Errors.raise('TOOBIG', command .. '(): ' .. #args - i + 1 .. ' jobs in one call, at most ' .. MOST)
-  end
-  local jids, seen = {}, {}
-  for n = i, #args do
-    if not seen[args[n]] then
-      seen[args[n]] = true
-      jids[#jids + 1] = args[n]
-    end
-  end
-  return jids
-end
-
--- What was done, and what refused: { jids, { jid, words … } }
-local function outcome(jids, refused)
-  local done, others = {}, {}
-  for _, jid in ipairs(jids) do
-    if refused[jid] then
-      others[#others + 1], others[#others + 2] = jid, refused[jid]
-    else
-      done[#done + 1] = jid
-    end
-  end
-  return { done, others }
-end
-
--- Makes <command> [argument...] jid... of what acts on one job; `check` looks at the arguments, of
--- which there are `number`.
-local function each(command, number, act, check)
-  return function(args, i)
-    local jids, refused = jids_from(command, args, i + number), {}
-    if check then
-      check(args, i)
-    end
-    for _, jid in ipairs(jids) do
-      refused[jid] = attempt(act, jid, args, i)
-    end
-    return outcome(jids, refused)
-  end
-end
-
-local function state_of(command, jid)
-  return Job.state_now(jid) or Errors.no_job(command, jid)
-end
-
-Each.revive = each('revive.each', 0, function(jid)
-  local state = state_of('revive.each', jid)
-  if state ~= 'failed' then
-    Errors.raise('STATE', 'Job ' .. Errors.name(jid) .. ' has not failed: it is ' .. state)
-  end
-  Revive.revive({ jid }, 1)
-end)
-
-Each.move = each('move.each', 2, function(jid, args, i)
-  local record = call('HMGET', key.job(jid), 'klass', 'data', 'context')
-  if not record[1] then
-    Errors.no_job('move.each', jid)
-  end
-  local put = { '', args[i], jid, record[1], record[2] or '', args[i + 1] }
-  if Record.text('context', record[3]) then
-    put[#put + 1], put[#put + 2] = 'context', record[3]
-  end
-  Put.requeue(put, 1)
-end, function(args, i)
-  Arguments.queue('move.each', args[i])
-  Arguments.number('move.each', 'delay', args[i + 1])
-end)
-
-Each.priority = each('priority.each', 1, function(jid, args, i)
-  Job.priority({ jid, args[i] }, 1)
-end, function(args, i)
-  Arguments.number('priority.each', 'priority', args[i])
-end)
-
-Each.timeout = each('timeout.each', 0, function(jid)
-  Job.timeout({ jid }, 1)
-end)
-
-Each.tag = each('tag.each', 1, function(jid, args, i)
-  Tags.command({ 'add', jid, args[i] }, 1)
-end)
-
-Each.untag = each('untag.each', 1, function(jid, args, i)
-  Tags.command({ 'remove', jid, args[i] }, 1)
-end)
-
-Each.track = each('track.each', 0, function(jid)
-  Job.track({ 'track', jid }, 1)
-end)
-
--- (Also what is gone: otherwise it would be listed for ever.)
-Each.untrack = each('untrack.each', 0, function(jid)
-  if call('EXISTS', key.job(jid)) == 1 or call('ZREM', key.tracked(), jid) == 0 then
-    Job.track({ 'untrack', jid }, 1)
-  end
-end)
-
-local function cancel(jid)
-  if state_of('cancel.each', jid) == 'complete' then
-    Errors.raise('STATE', 'Job ' .. Errors.name(jid) .. ' is complete')
-  end
-  Job.cancel({ jid }, 1)
-end
-
--- Tries each of the jids, from the last to the first if `backwards`. -> those that were refused
-local function try(jids, backwards, refused)
-  local left, first, last, step = {}, 1, #jids, 1
-  if backwards then
-    first, last, step = #jids, 1, -1
-  end
-  for n = first, last, step do
-    local jid = jids[n]
-    refused[jid] = attempt(cancel, jid)
-    if refused[jid] then
-      table.insert(left, backwards and 1 or #left + 1, jid)
-    end
-  end
-  return left
-end
-
--- Is the job gone that was there before: canceled with another one of the call?
-local function went_with_others(jid, there)
-  return there[jid] and call('EXISTS', key.job(jid)) == 0
-end
-
--- cancel.each jid...: a job goes after those that wait for it, whatever the order given
-function Each.cancel(args, i)
-  local jids, refused, there = jids_from('cancel.each', args, i), {}, {}
-  for _, jid in ipairs(jids) do
-    there[jid] = call('EXISTS', key.job(jid)) == 1
-  end
-  local left, round = jids, 0
-  repeat
-    local before = #left
-    round = round + 1
-    left = try(left, round % 2 == 1, refused)
-  until #left == 0 or #left == before or round == ROUNDS
-  for _, jid in ipairs(left) do
-    if went_with_others(jid, there) then
-      refused[jid] = nil
-    end
-  end
-  return outcome(jids, refused)
-end
-end
-
--- workflow_put.lua
-do
--- How workflows are put: small ones in one call, large ones staged, released and then unpacked.
--- Nothing of a workflow runs before all of it is there.
-local Errors, Arguments, Workflow, Dependencies, Put, key =
-  Qless.Errors, Qless.Arguments, Qless.Workflow, Qless.Dependencies, Qless.Put, Qless.key
-
-local WorkflowPut = {}
-Qless.WorkflowPut = WorkflowPut
-
-local call, match = redis.call, string.match
-
--- Seconds that what was staged is kept at most without a release.
-local LONGEST = 24 * 3600
-
--- What holds back the first jobs until the last is there: a dependency without a record.
-function WorkflowPut.gate(id)
-  return 'gate:' .. id
-end
-
--- The id of a workflow that is to be made. (No colon: that is how its keys are told apart.)
-local function new_id(command, id)
-  Arguments.given(command, 'workflow', id)
-  if not match(id, '^[%w_.~-]+$') or #id > 128 then
-    Errors.argument(command, 'workflow must be 1 to 128 letters, digits and _ . ~ -, not ' .. Errors.name(id))
-  end
-  if call('EXISTS', key.workflow(id)) == 1 then
-    Errors.raise('STATE', command .. '(): Workflow ' .. Errors.name(id) .. ' exists already')
-  end
-  return id
-end
-
-local function behind(command, jid, other)
-  Errors.raise(
-    'CYCLE',
-    command
-      .. '(): Job '
-      .. Errors.name(jid)
-      .. ' must stand behind '
-      .. Errors.name(other)
-      .. ', on which it depends'
-  )
-end
-
--- Each job is new, belongs to the workflow and stands behind those that it depends on: so there can
--- be no circle.
-local function check_members(command, id, plan)
-  local at, links, names = {}, 0, {}
-  for n, job in ipairs(plan.jobs) do
-    at[job.jid], names[n] = n, key.job(job.jid)
-  end
-  if #names == 0 then
-    Errors.argument(command, 'a workflow needs at least one job')
-  end
-  local old = call('EXISTS', unpack(names)) > 0
-  for n, job in ipairs(plan.jobs) do
-    if job.workflow ~= id then
-      Errors.argument(command, 'Job ' .. Errors.name(job.jid) .. ' does not name its workflow')
-    elseif old and call('EXISTS', names[n]) == 1 then
-      Errors.raise('STATE', command .. '(): Job ' .. Errors.name(job.jid) .. ' exists already')
-    end
-    for _, other in ipairs(job.depends or {}) do
-      links = links + 1
-      if (at[other] or 0) >= n then
-        behind(command, job.jid, other)
-      end
-    end
-  end
-  Arguments.bounded(command, links)
-end
-
-local function begin(id, meta, total, chore)
-  call(
-    'HSET',
-    key.workflow(id),
-    'state',
-    chore or 'running',
-    'meta',
-    meta,
-    'created',
-    Qless.Texts.now(),
-    'total',
-    total,
-    'complete',
-    0,
-    'failed',
-    0,
-    'canceled',
-    0,
-    'held',
-    0
-  )
-  if chore then
-    call('HSET', key.workflow(id), 'chore', chore)
-    call('ZADD', key.workflows(), Qless.Texts.now(), id)
-  end
-end
-
--- workflow.put id worker meta (item)... -> id; the items as those of put.many
-function WorkflowPut.put(args, i)
-  local id = new_id('workflow.put', args[i])
-  local worker = Arguments.asking('workflow.put', args[i + 1])
-  Arguments.object('workflow.put', 'meta', args[i + 2])
-  Workflow.will_take(id)
-  local plan = Put.plan('workflow.put', args, i + 3, { acyclic = true })
-  check_members('workflow.put', id, plan)
-  begin(id, args[i + 2], 0)
-  Workflow.count(id, 'total', 0) -- so that its state is judged even if others stand for all its jobs
-  Put.carry_out(plan, worker)
-  return id
-end
-
--- Staged jobs are as good as there. -> what tells a jid's place among them, or nil
-local function staged_before(id)
-  local name = key.staged_jids(id)
-  return function(jid)
-    return tonumber(call('ZSCORE', name, jid) or nil)
-  end
-end
-
--- That a key is free is asked when its job is staged. When the job is unpacked it takes the key: its
--- caller is past hearing that there is another one.
--- (One that is debounced cannot take it: then the other one stands for it.)
-local function take_keys(raw)
-  local at = 1
-  while at <= #raw do
-    local last = at + 5 + 2 * tonumber(raw[at + 5])
-    local answer, place = 'take', nil
-    for n = at + 6, last, 2 do
-      if raw[n] == 'conflict' and raw[n + 1] == 'refuse' then
-        place = n + 1
-      elseif raw[n] == 'debounce' then
-        answer = 'keep'
-      end
-    end
-    if place then
-      raw[place] = answer
-    end
-    at = last + 1
-  end
-end
-
-local function slice(args, i)
-  local part, n = {}, 0
-  for at = i, #args do
-    n = n + 1
-    part[n] = args[at]
-  end
-  return part
-end
-
-local STAGE = {}
-
--- -> the jids that come with them
-function STAGE.jobs(id, args, i)
-  local known = staged_before(id)
-  local plan = Put.plan('workflow.stage', args, i, { acyclic = true, known = known })
-  check_members('workflow.stage', id, plan)
-  local jids = {}
-  for n, job in ipairs(plan.jobs) do
-    if known(job.jid) then
-      Errors.raise('STATE', 'workflow.stage(): Job ' .. Errors.name(job.jid) .. ' is staged already')
-    end
-    jids[n] = job.jid
-  end
-  return jids
-end
-
--- Further dependencies of a job that was staged without any: jid, other...
-function STAGE.links(id, args, i)
-  local known, jid = staged_before(id), Arguments.given('workflow.stage', 'jid', args[i])
-  local place = known(jid) or Errors.no_job('workflow.stage', jid)
-  Arguments.bounded('workflow.stage', #args - i)
-  for n = i + 1, #args do
-    local before = known(args[n])
-    if before and before >= place then
-      behind('workflow.stage', jid, args[n])
-    elseif not before and call('EXISTS', key.job(args[n])) == 0 then
-      Errors.no_job('workflow.stage', args[n])
-    end
-  end
-  return {}
-end
-
--- Their places in the order in which they were staged.
-local function number(name, jids)
-  local last, values = call('ZCARD', name), {}
-  for n, jid in ipairs(jids) do
-    values[2 * n - 1], values[2 * n] = last + n, jid
-  end
-  if #jids > 0 then
-    call('ZADD', name, unpack(values))
-  end
-end
-
--- workflow.stage id seconds jobs (item)...   workflow.stage id seconds links jid other...
--- -> how many batches there are; without a release they go after so many seconds.
-function WorkflowPut.stage(args, i)
-  local id = new_id('workflow.stage', args[i])
-  local seconds = Arguments.whole('workflow.stage', 'seconds', args[i + 1], 1)
-  local stage = STAGE[args[i + 2] or '']
-  if not stage then
-    Errors.argument('workflow.stage', 'jobs or links wanted, not ' .. Errors.name(args[i + 2]))
-  end
-  Workflow.will_take(id)
-  local raw = slice(args, i + 3) -- before it is read, which changes places in it
-  local jids = stage(id, args, i + 3)
-  if #jids > 0 then
-    take_keys(raw)
-  end
-  local batches = call('RPUSH', key.staged(id), cmsgpack.pack({ args[i + 2], raw, #jids }))
-  number(key.staged_jids(id), jids)
-  call('EXPIRE', key.staged(id), math.min(seconds, LONGEST))
-  call('EXPIRE', key.staged_jids(id), math.min(seconds, LONGEST))
-  return batches
-end
-
--- workflow.release id worker meta batches -> how many are to be unpacked
-function WorkflowPut.release(args, i)
-  local id = new_id('workflow.release', args[i])
-  Arguments.asking('workflow.release', args[i + 1])
-  Arguments.object('workflow.release', 'meta', args[i + 2])
-  local batches = Arguments.whole('workflow.release', 'batches', args[i + 3], 1)
-  local there = call('LLEN', key.staged(id))
-  if there ~= batches then
-    Errors.raise(
-      'STATE',
-      'workflow.release(): '
-        .. there
-        .. ' of '
-        .. batches
-        .. ' batches of workflow '
-        .. id
-        .. ' are there: were the others staged too long ago?'
-    )
-  end
-  call('PERSIST', key.staged(id))
-  call('PERSIST', key.staged_jids(id))
-  begin(id, args[i + 2], call('ZCARD', key.staged_jids(id)), 'unpacking')
-  call('HSET', key.workflow(id), 'worker', args[i + 1])
-  return batches
-end
-
--- For which jobs of earlier batches others have come to stand, as what knows their jids; or nil
-local function instead_of(id)
-  local name = key.staged_instead(id)
-  return call('EXISTS', name) == 1
-    and {
-      __index = function(_, jid)
-        return call('HGET', name, jid) or nil
-      end,
-    }
-end
-
-local UNPACK = {}
-
--- What depends on no other job of the workflow waits at the gate.
-function UNPACK.jobs(id, args, jobs)
-  local known, gate = staged_before(id), WorkflowPut.gate(id)
-  Workflow.will_take(id)
-  local how = { acyclic = true, lenient = true, instead = instead_of(id) or nil }
-  local fine, plan = pcall(Put.plan, 'workflow.carry', args, 1, how)
-  if not fine then
-    -- It was fine when it was staged. Whoever calls now must not hear of it.
-    Workflow.count(id, 'canceled', jobs)
-    return
-  end
-  for _, job in ipairs(plan.jobs) do
-    local inside = false
-    for _, other in ipairs(job.depends or {}) do
-      inside = inside or known(other)
-    end
-    job.gate = not inside and gate or nil
-  end
-  local instead = Put.carry_out(plan, call('HGET', key.workflow(id), 'worker') or '')[2]
-  if #instead > 0 then
-    call('HSET', key.staged_instead(id), unpack(instead)) -- for the batches to come
-  end
-  -- All of them were counted at the release.
-  Workflow.count(id, 'total', -#plan.jobs)
-end
-
-function UNPACK.links(id, args)
-  local record = call('HMGET', key.job(args[1]), 'state', 'workflow')
-  if record[1] == 'depends' and record[2] == id then
-    local others, instead = slice(args, 2), setmetatable({}, instead_of(id) or nil)
-    for n = 1, #others do
-      others[n] = instead[others[n]] or others[n]
-    end
-    Dependencies.attach(args[1], others)
-  end
-end
-
--- Takes away all that was staged. (Its jobs may be there already.)
-function WorkflowPut.forget_staged(id)
-  call('DEL', key.staged(id), key.staged_jids(id), key.staged_instead(id))
-end
-
-local function open_gate(id)
-  WorkflowPut.forget_staged(id)
-  call('ZREM', key.workflows(), id)
-  call('HDEL', key.workflow(id), 'chore', 'worker')
-  Workflow.count(id, 'total', 0) -- so that its state is judged anew
-  Dependencies.release({ WorkflowPut.gate(id) })
-end
-
--- One batch of a released workflow becomes jobs; with the last one they may begin.
--- -> how many are left
-function WorkflowPut.unpack(id)
-  local packed = call('LPOP', key.staged(id))
-  if packed then
-    local fine, batch = pcall(cmsgpack.unpack, packed)
-    if fine and type(batch) == 'table' and UNPACK[batch[1]] then
-      UNPACK[batch[1]](id, batch[2], batch[3])
-    end
-  end
-  local left = call('LLEN', key.staged(id))
-  if left == 0 then
-    open_gate(id)
-  end
-  return left
-end
-end
-
--- workflow_verbs.lua
-do
--- What may be done with a workflow as a whole: look at it, cancel it, retry what failed in it; and
--- the steps that are carried on by whoever calls next.
-local Absence, Errors, Record, Json, Arguments, Clock, Dependencies, Workflow, WorkflowPut, Cascade, Revive, scope, key =
-  Qless.Absence,
-  Qless.Errors,
-  Qless.Record,
-  Qless.Json,
-  Qless.Arguments,
-  Qless.Clock,
-  Qless.Dependencies,
-  Qless.Workflow,
-  Qless.WorkflowPut,
-  Qless.Cascade,
-  Qless.Revive,
-  Qless.scope,
-  Qless.key
-
-local WorkflowVerbs = {}
-Qless.WorkflowVerbs = WorkflowVerbs
-
-local call = redis.call
-
-local STEP = 250 -- jobs canceled or retried by one call
-
-local carried
-
-function WorkflowVerbs.reset()
-  carried = false
-end
-
-local function must(command, id)
-  Arguments.given(command, 'workflow', id)
-  if call('EXISTS', key.workflow(id)) == 0 then
-    Errors.raise('NOJOB', command .. '(): Workflow ' .. Errors.name(id) .. ' does not exist')
-  end
-  return id
-end
-
--- workflow.get id -> its record as JSON, or nothing
-function WorkflowVerbs.get(args, i)
-  local id = Arguments.given('workflow.get', 'workflow', args[i])
-  local fields = call('HGETALL', key.workflow(id))
-  if #fields == 0 then
-    return nil
-  end
-  local record = {}
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
-  end
-  local shown = { id = id, state = record.state }
-  for _, field in ipairs({ 'total', 'complete', 'failed', 'canceled', 'held', 'created', 'finished' }) do
-    shown[field] = Record.number(record[field])
-  end
-  return Json.with(cjson.encode(shown), 'meta', Record.text('meta', record.meta, '{}'))
-end
-
--- workflow.jobs id [offset count] -> how many, and the jids of some of them
-function WorkflowVerbs.jobs(args, i)
-  local id = Arguments.given('workflow.jobs', 'workflow', args[i])
-  local offset = Arguments.offset('workflow.jobs', args[i + 1])
-  local count = Arguments.count('workflow.jobs', args[i + 2], 25)
-  local name = key.workflow_jobs(id)
-  return cjson.encode({
-    total = call('LLEN', name),
-    jobs = count > 0 and call('LRANGE', name, offset, offset + count - 1) or {},
-  })
-end
-
--- From the last to the first: what depends on others goes before them.
-local function cancel_some(id)
-  local name = key.workflow(id)
-  local stop = Record.read('count', call('HGET', name, 'cancel_at'), call('LLEN', key.workflow_jobs(id)))
-  local start = math.max(0, stop - STEP)
-  local jids = stop > 0 and call('LRANGE', key.workflow_jobs(id), start, stop - 1) or {}
-  local at = #jids
-  while at > 0 and (at == #jids or Dependencies.left() > 0) do
-    local record = call('HMGET', key.job(jids[at]), 'workflow', 'state')
-    if record[1] == id and record[2] ~= 'complete' then
-      Cascade.cancel(jids[at], 'workflow', id)
-    end
-    at = at - 1
-  end
-  start = start + at
-  if start == 0 then
-    call('HDEL', name, 'chore', 'cancel_at')
-    call('ZREM', key.workflows(), id)
-    Workflow.count(id, 'total', 0)
-    -- Jobs of others may stand at its gate, which were put anew with it.
-    Dependencies.release({ WorkflowPut.gate(id) })
-  else
-    call('HSET', name, 'cancel_at', start)
-  end
-  return start
-end
-
--- What was staged and is no job yet will never be one.
-local function drop_staged(id)
-  if call('EXISTS', key.staged(id)) == 1 then
-    WorkflowPut.forget_staged(id)
-    local there = call('LLEN', key.workflow_jobs(id))
-    Workflow.count(
-      id,
-      'canceled',
-      Record.read('count', call('HGET', key.workflow(id), 'total'), there) - there
-    )
-  end
-end
-
-local CHORES = { unpacking = WorkflowPut.unpack, canceling = cancel_some }
-
-local function step(id)
-  carried, scope.touched = true, true
-  local chore = CHORES[call('HGET', key.workflow(id), 'chore') or '']
-  if not chore then
-    call('ZREM', key.workflows(), id)
-    return 0
-  end
-  return chore(id)
-end
-
--- workflow.carry id -> how much is left to be done; 0 when nothing is
-function WorkflowVerbs.carry(args, i)
-  local left = step(must('workflow.carry', args[i]))
-  Dependencies.carry_on()
-  return left
-end
-
--- Carries on with what a client has begun and perhaps left: one step, at most once per call.
--- -> whether more is left
-function WorkflowVerbs.carry_on()
-  local name = key.workflows()
-  if carried or Absence.is_absent(name) or not scope.keyed then
-    return false
-  end
-  local id = call('ZRANGE', name, 0, 0)[1]
-  return id and (step(id) > 0 or call('EXISTS', name) == 1)
-end
-
--- The same for calls that would have to ask for it: not each of them does.
-function WorkflowVerbs.carry_on_sometimes()
-  if not carried and Clock.is_round() then
-    WorkflowVerbs.carry_on()
-  end
-end
-
--- workflow.cancel id -> how many jobs are still to be looked at: go on with workflow.carry
-function WorkflowVerbs.cancel(args, i)
-  local id = must('workflow.cancel', args[i])
-  local name = key.workflow(id)
-  local record = call('HMGET', name, 'chore', 'state')
-  if record[1] ~= 'canceling' then
-    if record[2] == 'complete' or record[2] == 'canceled' then
-      return 0
-    end
-    drop_staged(id)
-    call('HSET', name, 'chore', 'canceling', 'cancel_at', call('LLEN', key.workflow_jobs(id)))
-    call('ZADD', key.workflows(), Qless.Texts.now(), id)
-    Workflow.count(id, 'total', 0)
-  end
-  return step(id)
-end
-
--- workflow.retry id from -> where to go on (0: that was all), how many were put back
-function WorkflowVerbs.retry(args, i)
-  local id = must('workflow.retry', args[i])
-  local from = Arguments.whole('workflow.retry', 'from', args[i + 1], 0)
-  if call('HGET', key.workflow(id), 'chore') == 'canceling' then
-    Errors.raise('STATE', 'workflow.retry(): Workflow ' .. id .. ' is being canceled')
-  end
-  local jids, failed = call('LRANGE', key.workflow_jobs(id), from, from + STEP - 1), {}
-  for _, jid in ipairs(jids) do
-    local record = call('HMGET', key.job(jid), 'state', 'workflow')
-    if record[1] == 'failed' and record[2] == id then
-      failed[#failed + 1] = jid
-    end
-  end
-  local revived = #failed > 0 and Revive.revive(failed, 1) or 0
-  return { #jids == STEP and from + STEP or 0, revived }
-end
-end
-
--- pop.lua
-do
--- Handing out jobs: expired locks first, then what fell due, then the top of the work.
-local Texts, Absence, Arguments, Config, Events, History, Place, Job, Outcome, Stats, Samples =
-  Qless.Texts,
-  Qless.Absence,
-  Qless.Arguments,
-  Qless.Config,
-  Qless.Events,
-  Qless.History,
-  Qless.Place,
-  Qless.Job,
-  Qless.Outcome,
-  Qless.Stats,
-  Qless.Samples
-local Record, Corrupt, SortedSet, Clock, Wake, Unique, Dependencies, Queue, Recurring, scope, key =
-  Qless.Record,
-  Qless.Corrupt,
-  Qless.SortedSet,
-  Qless.Clock,
-  Qless.Wake,
-  Qless.Unique,
-  Qless.Dependencies,
-  Qless.Queue,
-  Qless.Recurring,
-  Qless.scope,
-  Qless.key
-
-local Pop = {}
-Qless.Pop = Pop
-
-local call, text_of = redis.call, Arguments.text_of
-
--- What a worker is told of a job, after its jid and queue; `time` and `state` are for us.
-local FIELDS =
-  { 'klass', 'data', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'state', 'rare' }
-
--- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
-local function notice(jid, queue, worker, grace, rare)
-  if Job.is_tracked(jid) then
-    Events.tracked('stalled', jid)
-  end
-  History.ended(jid, 'timed-out', { worker = worker })
-  call('HSET', key.job(jid), 'grace', 1)
-  if scope.live and not rare then
-    call('HSET', key.job(jid), 'rare', '0')
-  end
-  Events.lock_lost(jid, worker)
-  call('ZADD', key.place(queue, 'locks'), scope.now + grace, jid)
-  Stats.count(queue, 'retries', 1)
-  if grace > 0 then
-    Wake.due(queue, scope.now + grace)
-  end
-end
-
-local function exhausted(jid, queue, worker, rare)
-  local group = 'failed-retries-' .. queue
-  local message = 'Job exhausted retries in queue "' .. queue .. '"'
-  call('ZREM', key.place(queue, 'locks'), jid)
-  call('HSET', key.job(jid), 'remaining', -1)
-  History.failed(jid, group, nil, message)
-  Outcome.write_failed({ jid = jid, queue = queue, marked = true, rare = rare }, group, message, scope.now)
-  if Job.is_tracked(jid) then
-    Events.tracked('failed', jid)
-  end
-  Events.failed(jid, group, message, worker)
-end
-
--- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
-local LOOKED = 250
-
--- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
-local function expire(jid, queue, locks, grace)
-  local record =
-    call('HMGET', key.job(jid), 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited')
-  local worker = record[1] or ''
-  if record[4] ~= 'running' then
-    if not Corrupt.look_at_state(jid, record[4], queue) then
-      call('ZREM', locks, jid)
-    end
-    return false
-  elseif Record.is_bad('remaining', record[3]) then
-    Corrupt.fail(jid, 'remaining', record[3], queue)
-    return false
-  end
-  Job.unhold(jid, worker)
-  local noticed = record[2] == '1'
-  if not noticed then
-    notice(jid, queue, worker, grace, record[5])
-    if grace > 0 then
-      return false
-    end
-  end
-  History.ended(jid, 'lost', { worker = worker, held = Samples.held(record[7]) })
-  Samples.taken_away(queue, record[6], record[7])
-  local remaining = Record.read('remaining', record[3], 0) - 1
-  if remaining < 0 then
-    exhausted(jid, queue, worker, record[5])
-    return false
-  end
-  call('HSET', key.job(jid), 'remaining', remaining)
-  Place.ready_since(jid, scope.now)
-  call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
-  return true
-end
-
--- -> up to `count` jids whose locks have expired and that may be handed out again
-local function expired(queue, count)
-  local locks, freed = key.place(queue, 'locks'), {}
-  if call('ZCOUNT', locks, '-inf', Texts.now()) == 0 then
-    return freed -- mostly, and cheaper to ask
-  end
-  local jids =
-    call('ZRANGEBYSCORE', locks, '-inf', Texts.now(), 'LIMIT', '0', count + (scope.live and LOOKED or 0))
-  local grace = Config.number('grace-period')
-  for _, jid in ipairs(jids) do
-    if #freed == count then
-      break
-    end
-    if expire(jid, queue, locks, grace) then
-      freed[#freed + 1] = jid
-    end
-  end
-  return freed
-end
-
-local RUNNABLE = { waiting = true, stalled = true, running = true }
-
--- Jobs that have missed their deadlines and were found by this call; it finds so many at most.
-local late = 0
-local MOST_LATE = 1000
-
-function Pop.reset()
-  late = 0
-end
-
-local FEW_HAVE = { 'deadline', 'unique', 'spawners' }
-
--- What few jobs have to be asked before they start. -> whether it is too late for that; or the name and
--- the text of a field that cannot be read
-local function is_late(jid)
-  local record = call('HMGET', key.job(jid), unpack(FEW_HAVE))
-  local field, text = Record.first_bad(FEW_HAVE, record)
-  if field then
-    return true, field, text
-  elseif record[1] and Record.read('deadline', record[1]) <= scope.now then
-    return true
-  end
-  Unique.started(jid, record[2])
-  return false
-end
-
--- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
--- if it has no record, or has ended.
-local function unreadable(values)
-  if values[9] and Record.is_state(values[9]) then
-    if not RUNNABLE[values[9]] then
-      return nil
-    end
-    for n = 3, 5 do
-      values[n] = values[n] or ''
-    end
-    return Record.first_bad(FIELDS, values)
-  elseif values[1] or values[2] or values[9] then
-    return 'state', values[9] or ''
-  end
-end
-
--- The job was to start before, and does not. It is in no place any longer.
-local function fail_late(jid, queue, state)
-  local since = scope.now - Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
-  local message = 'Its turn came '
-    .. string.format('%.1f', since)
-    .. ' seconds after the time when it expired'
-  late, scope.touched = late + 1, true
-  Place.leave(jid, queue)
-  call('HDEL', key.job(jid), 'token')
-  History.failed(jid, 'expired', nil, message)
-  Outcome.write_failed(
-    { jid = jid, queue = queue, rare = true, state = state },
-    'expired',
-    message,
-    math.floor(scope.now)
-  )
-  if Job.is_tracked(jid) then
-    Events.tracked('failed', jid)
-  end
-  Events.failed(jid, 'expired', message, '')
-end
-
--- Hands over the jids whose records say that they may run; others are dropped. `visit` sees each:
--- its jid, the values of FIELDS, its token, when its lock expires (as text). If they are `reserved`, their
--- worker may start them later and will say when; else they count as started. -> how many; those that are
--- too late, jid, state …, or nil
-local function hand_over(queue, worker, jids, visit, reserved)
-  local heartbeat = Config.heartbeat(queue)
-  local now, time, expires = scope.now, Texts.time(), Texts.later(heartbeat)
-  local tracked, taken, too_late = Job.tracked_among(jids), {}, nil
-  for n = 1, #jids do
-    local jid = jids[n]
-    local name = key.job(jid)
-    local values = call('HMGET', name, unpack(FIELDS))
-    local since = RUNNABLE[values[9]]
-      and Record.ready_time(values[3], values[4], values[5], values[6], values[7], values[8], now)
-    local late_now, field, text = not since, nil, nil
-    if not since then
-      field, text = unreadable(values)
-      late_now = field ~= nil
-    elseif values[10] == '1' then
-      late_now, field, text = is_late(jid)
-    end
-    if late_now then
-      too_late = too_late or {}
-      too_late[#too_late + 1] = { jid, values[9], field, text }
-    elseif since then
-      local token = ''
-      History.popped(jid, worker)
-      if not reserved then
-        Samples.add('wait', queue, now - since)
-      end
-      if scope.live then
-        token = Clock.draw()
-        call(
-          'HSET',
-          name,
-          'state',
-          'running',
-          'worker',
-          worker,
-          'expires',
-          expires,
-          'time',
-          time,
-          'token',
-          token,
-          'waited',
-          reserved and Samples.waited(since) or ''
-        )
-      else
-        call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
-      end
-      if tracked[jid] then
-        Events.tracked('popped', jid)
-      end
-      taken[#taken + 1] = jid
-      visit(jid, values, token, expires)
-    end
-  end
-  SortedSet.add(key.held(worker), expires, taken)
-  SortedSet.add(key.place(queue, 'locks'), expires, taken)
-  if #taken > 0 then
-    Wake.locked(queue, heartbeat)
-  end
-  return #taken, too_late
-end
-
--- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
-local function fail_all_late(queue, too_late)
-  for _, job in ipairs(too_late) do
-    if job[3] then
-      late, scope.touched = late + 1, true
-      Corrupt.fail(job[1], job[3], job[4], queue)
-    else
-      fail_late(job[1], queue, job[2])
-    end
-  end
-end
-
--- Takes up to `count` jobs off the top of the work. -> how many
-local function take_work(queue, worker, count, visit, reserved)
-  local work, taken = key.place(queue, 'work'), 0
-  while taken < count and late < MOST_LATE do
-    local jids = call('ZREVRANGE', work, '0', text_of(count - taken - 1))
-    if #jids == 0 then
-      break
-    end
-    local handed, too_late = hand_over(queue, worker, jids, visit, reserved)
-    taken = taken + handed
-    call('ZREMRANGEBYRANK', work, '-' .. text_of(#jids), '-1') -- the first to go are the last by score
-    if too_late then
-      fail_all_late(queue, too_late)
-    end
-  end
-  if late >= MOST_LATE and taken < count then
-    Wake.ready(queue, 1) -- There may be more behind them: somebody has to look again.
-  end
-  return taken
-end
-
--- How many of `count` jobs the queue may still hand out.
-local function allowed(queue, count)
-  local limit = Config.concurrency(queue)
-  if limit > 0 then
-    local running = call('ZCOUNT', key.place(queue, 'locks'), Texts.now(), '+inf')
-    return math.min(count, math.max(0, limit - running))
-  end
-  return count
-end
-
--- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many
-function Pop.take(queue, worker, count, visit, reserved)
-  count = allowed(queue, count)
-  if count <= 0 then
-    return 0
-  end
-  local taken = 0
-  local freed = expired(queue, count)
-  if #freed > 0 then
-    local too_late
-    taken, too_late = hand_over(queue, worker, freed, visit, reserved)
-    if too_late then
-      fail_all_late(queue, too_late)
-    end
-  end
-  if taken < count then
-    Recurring.spawn_due(queue, count - taken)
-    Queue.move_due(queue, count - taken)
-    taken = taken + take_work(queue, worker, count - taken, visit, reserved)
-  end
-  if taken > 0 and scope.live then
-    Wake.taken(queue)
-  end
-  return taken
-end
-
-function Pop.is_paused(queue)
-  local name = key.paused_queues()
-  return not Absence.is_absent(name) and call('SISMEMBER', name, queue) == 1
-end
-
--- pop queue worker count
-function Pop.pop(args, i)
-  local queue = Arguments.name('pop', 'queue', args[i])
-  local worker = Arguments.name('pop', 'worker', args[i + 1])
-  local count = Arguments.count('pop', Arguments.given('pop', 'count', args[i + 2]))
-  if Pop.is_paused(queue) then
-    return '{}'
-  end
-  call('ZADD', key.workers(), scope.now, worker)
-  Dependencies.carry_on()
-  local jids = {}
-  Pop.take(queue, worker, count, function(jid)
-    jids[#jids + 1] = jid
-  end)
-  Qless.Replies.shorten('pop', jids)
-  return Job.show_all(jids)
-end
-end
-
--- verbs.lua
-do
--- What may become of a job that a worker held: each verb of settle, its arguments and its effect.
-local Record, Arguments, Events, SortedSet, Samples, History, Circles, Dependencies, Ended, Lock, Expiry, Outcome, scope, key =
-  Qless.Record,
-  Qless.Arguments,
-  Qless.Events,
-  Qless.SortedSet,
-  Qless.Samples,
-  Qless.History,
-  Qless.Circles,
-  Qless.Dependencies,
-  Qless.Ended,
-  Qless.Lock,
-  Qless.Expiry,
-  Qless.Outcome,
-  Qless.scope,
-  Qless.key
-
-local Verbs = {}
-Qless.Verbs = Verbs
-
-local call = redis.call
-
--- What the completed jobs of a call have in common is written once, at the end.
-function Verbs.finish(completed)
-  if #completed.jids == 0 then
-    return
-  end
-  for queue, list in pairs(completed.queues) do
-    SortedSet.remove(key.place(queue, 'locks'), list)
-  end
-  for worker, list in pairs(completed.workers) do
-    SortedSet.remove(key.held(worker), list)
-  end
-  SortedSet.add(key.completed(), Qless.Texts.now(), completed.jids)
-  Ended.completed(completed.jids, completed.rare) -- which reads the records, so before they may go
-  Expiry.after(#completed.jids)
-end
-
-local function append(lists, name, jid)
-  local list = lists[name]
-  if list then
-    list[#list + 1] = jid
-  else
-    lists[name] = { jid }
-  end
-end
-
--- How each verb checks its `n` arguments from args[a] on (before anything is written), and
--- what it then does. -> code, text if the settlement is refused
-local VERBS = {}
-Verbs.by_name = VERBS
-
-VERBS.complete = {
-  check = function(args, a, n)
-    if n == 0 then
-      return
-    end
-    if args[a] ~= '' then
-      Arguments.json('settle', 'result', args[a], Arguments.text_bytes)
-      args[a + 1] = Arguments.whole('settle', 'result_ttl', n > 1 and args[a + 1] or nil, 1)
-    end
-    if n > 2 then
-      Arguments.json('settle', 'data', args[a + 2])
-    end
-  end,
-  act = function(jid, token, held, args, a, n, completed, tracked)
-    local name, values, code, text = Lock.read('settle', jid, token, true)
-    if code then
-      return code, text
-    end
-    local worker, queue = values[1], values[3]
-    held = held or Samples.held(values[8]) or 0
-    History.done(jid, held)
-    local popped = Record.read('time', values[5], scope.now)
-    Samples.add('run', queue, scope.now - Samples.started(queue, popped, values[8], held))
-    local returned = n > 1 and Outcome.keep_result(jid, token, args[a], args[a + 1])
-    if tracked[jid] then
-      Events.tracked('completed', jid)
-    end
-    Events.completed(jid, queue)
-    Outcome.write_complete(name, Record.text('retries', values[6], '0'), n > 2 and args[a + 2], returned)
-    local rare = values[7]
-    if rare then
-      Outcome.forget_marks(name)
-    end
-    append(completed.queues, queue, jid)
-    append(completed.workers, worker, jid)
-    completed.jids[#completed.jids + 1] = jid
-    if rare == '1' then
-      completed.rare[#completed.rare + 1] = jid
-    end
-  end,
-}
-
--- The other verbs take their arguments as a list of their own, and the whole record. Where `runs` is true
--- only a job that was started can end so.
-local RARE = {}
-
-RARE.fail = {
-  runs = true,
-  check = function(s)
-    Arguments.given('settle', 'group', s[1])
-    Outcome.message('settle', s[2])
-  end,
-  act = function(job, s)
-    Outcome.fail_now(job, s[1], s[2])
-  end,
-}
-
-RARE.retry = {
-  runs = true,
-  check = function(s)
-    s[1] = Arguments.number('settle', 'delay', s[1])
-    Outcome.message('settle', s[3])
-  end,
-  act = function(job, s)
-    local group = s[2] ~= '' and s[2] or nil
-    Outcome.retry_now(job, job.queue, s[1], group, s[3])
-  end,
-}
-
-RARE.release = {
-  check = function(s)
-    s[1] = Arguments.number('settle', 'delay', s[1])
-  end,
-  act = function(job, s)
-    History.ended(job.jid, 'returned', job, nil, nil, s[1])
-    Lock.release(job)
-    Outcome.back(job, job.queue, s[1], nil, true)
-  end,
-}
-
-local UNKNOWN, NOT_KNOWN =
-  'unknown-job',
-  'No worker knows a job of this name. Is its app in INSTALLED_APPS, is its module called jobs or tasks, '
-    .. 'was it renamed without aliases=?'
-
--- No worker knows the job's name: perhaps a deployment is under way. It comes back after as long
--- as it has been unknown already (at least a second, at most a minute), until patience ends.
-RARE.unknown = {
-  check = function(s)
-    s[1] = Arguments.number('settle', 'patience', s[1])
-  end,
-  act = function(job, s)
-    local since = Record.read('unknown', call('HGET', key.job(job.jid), 'unknown'))
-    if since and scope.now - since >= s[1] then
-      call('HDEL', key.job(job.jid), 'unknown')
-      Outcome.fail_now(job, UNKNOWN, NOT_KNOWN)
-      return
-    end
-    if not since or since > scope.now then -- the clock may have been set back
-      since = scope.now
-      call('HSET', key.job(job.jid), 'unknown', string.format('%.6f', since))
-    end
-    job.unknown = true
-    local delay = math.max(1, math.min(60, scope.now - since))
-    History.ended(job.jid, 'returned', job, UNKNOWN, NOT_KNOWN, delay)
-    Lock.release(job)
-    Outcome.back(job, job.queue, delay)
-  end,
-}
-
--- The process died under the job: counted apart from its retries.
-RARE.crash = {
-  check = function(s)
-    s[1] = Arguments.whole('settle', 'limit', s[1], 0)
-    Arguments.given('settle', 'group', s[2])
-    Outcome.message('settle', s[3])
-  end,
-  act = function(job, s)
-    local crashes = job.crashes + 1
-    call('HSET', key.job(job.jid), 'crashes', crashes)
-    if crashes > s[1] then
-      Outcome.fail_now(job, s[2], s[3])
-      return
-    end
-    History.ended(job.jid, 'crashed', job, s[2], s[3])
-    Lock.release(job)
-    Outcome.back(job, job.queue, 0)
-  end,
-}
-
-RARE.move = {
-  runs = true,
-  check = function(s, jid, planned)
-    Arguments.queue('settle', s[1])
-    s[2] = Arguments.number('settle', 'delay', s[2] or '0')
-    s[3] = s[3] and Arguments.names('settle', 'depends', s[3]) or {}
-    Arguments.bounded('settle', #s[3])
-    s[4] = s[3]
-    s[3], s[5] = Dependencies.open_for('settle', jid, s[3])
-    planned[jid] = s[3] -- the moves of one call must not wait for each other
-    Circles.intend(planned)
-    Circles.refuse('settle', jid, s[3], planned)
-  end,
-  act = function(job, s, _, tracked)
-    local jid = job.jid
-    History.ended(jid, 'done', job)
-    Lock.release(job)
-    Samples.add('run', job.queue, scope.now - job.start)
-    if tracked[jid] then
-      Events.tracked('completed', jid)
-    end
-    Events.advanced(jid, job.queue, s[1])
-    Outcome.advance(job, s[1], s[2], s[3], nil, s[4], s[5])
-  end,
-}
-
-for name, verb in pairs(RARE) do
-  VERBS[name] = {
-    check = function(args, a, n, jid, planned)
-      local list = {}
-      for k = 1, n do
-        list[k] = args[a + k - 1]
-      end
-      verb.check(list, jid, planned)
-      args['list' .. a] = list
-    end,
-    act = function(jid, token, held, args, a, _, completed, tracked)
-      local job, code, text = Lock.claim('settle', jid, token)
-      if not job then
-        return code, text
-      elseif job.bad and name ~= 'fail' then
-        Qless.Corrupt.fail(jid, job.bad, job.bad_text)
-        return
-      end
-      Lock.count_start(job, held, verb.runs)
-      verb.act(job, args['list' .. a], completed, tracked)
-    end,
-  }
-end
-end
-
--- settle.lua
-do
--- One round trip of a worker: the jobs it has finished, then the next ones to run.
-local Texts, Absence, Errors, Arguments, Dependencies, Job, Verbs, Wake, Queue, Pop, Replies, key =
-  Qless.Texts,
-  Qless.Absence,
-  Qless.Errors,
-  Qless.Arguments,
-  Qless.Dependencies,
-  Qless.Job,
-  Qless.Verbs,
-  Qless.Wake,
-  Qless.Queue,
-  Qless.Pop,
-  Qless.Replies,
-  Qless.key
-
-local Settle = {}
-Qless.Settle = Settle
-
-local call, VERBS = redis.call, Verbs.by_name
-
-local MANY = 8 -- queues
-
--- Seconds until an idle worker comes again to carry on with what a client has left.
-local SOON = 0.01
-
-local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
-Settle.most = 250 -- jobs settled and reserved by one call
-
--- jid token held verb k arg*k, `count` times from args[i] on; `held` is for how many seconds the job lay
--- in its worker's hands before it was started, '' if it was not, or nobody knows when.
--- -> where each begins, their jids, where the rest begins
-local function parse(args, i, count)
-  local starts, jids, planned = {}, {}, {}
-  for n = 1, count do
-    local verb, given = VERBS[args[i + 3]], Arguments.whole('settle', 'number of arguments', args[i + 4], 0)
-    if not verb then
-      Errors.argument(
-        'settle',
-        'Unknown verb ' .. Errors.name(args[i + 3]) .. ' for job ' .. Errors.name(args[i])
-      )
-    end
-    if i + 4 + given > #args then
-      Errors.argument('settle', 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')
-    end
-    args[i + 2], args[i + 4] = Arguments.held('settle', args[i + 2]) or false, given
-    verb.check(args, i + 5, given, args[i], planned)
-    starts[n], jids[n] = i, args[i]
-    i = i + 5 + given
-  end
-  return starts, jids, i
-end
-
--- A settlement whose lock is lost changes nothing and stops no other.
-local function settle(args, starts, jids)
-  local refused, completed = {}, { jids = {}, rare = {}, queues = {}, workers = {} }
-  local tracked = Job.tracked_among(jids)
-  for n = 1, #starts do
-    local i = starts[n]
-    local code, text =
-      VERBS[args[i + 3]].act(args[i], args[i + 1], args[i + 2], args, i + 5, args[i + 4], completed, tracked)
-    if code then
-      refused[#refused + 1] = args[i]
-      refused[#refused + 1] = code
-      refused[#refused + 1] = text
-    end
-  end
-  Verbs.finish(completed)
-  return refused
-end
-
--- A glob with * and ? as a Lua pattern.
-local function pattern(glob)
-  local escaped = string.gsub(glob, '[%^%$%(%)%%%.%[%]%+%-]', '%%%0')
-  return '^' .. string.gsub(string.gsub(escaped, '%*', '.*'), '%?', '.') .. '$'
-end
-
-local function is_excluded(queue, excluded)
-  for _, glob in ipairs(excluded) do
-    if string.find(queue, pattern(glob)) then
-      return true
-    end
-  end
-  return false
-end
-
--- The queues that names and globs stand for, in the order given. -> queues, whether there are globs
-local function expand(names, excluded)
-  if #names == 1 and #excluded == 0 and not string.find(names[1], '[*?]') then
-    return names, false
-  end
-  local queues, seen, globbing = {}, {}, false
-  local function add(queue)
-    if not seen[queue] and not is_excluded(queue, excluded) then
-      seen[queue] = true
-      queues[#queues + 1] = queue
-    end
-  end
-  local known
-  for _, name in ipairs(names) do
-    if string.find(name, '[*?]') then
-      globbing = true
-      if not known then
-        known = Queue.names()
-        table.sort(known)
-      end
-      local wanted = pattern(name)
-      for _, queue in ipairs(known) do
-        if string.find(queue, wanted) then
-          add(queue)
-        end
-      end
-    else
-      add(name)
-    end
-  end
-  return queues, globbing
-end
-
--- A job as the reply holds it: 11 texts behind flat[n].
-local function flatten(flat, n, jid, queue, values, token, expires)
-  flat[n + 1], flat[n + 2], flat[n + 3], flat[n + 4] = jid, queue, values[1] or '', values[2] or ''
-  flat[n + 5], flat[n + 6], flat[n + 7], flat[n + 8] =
-    token, values[3] or '', values[4] or '', values[5] or ''
-  flat[n + 9], flat[n + 10], flat[n + 11] = values[6] or '', values[7] or '', expires
-end
-
--- What mostly does not exist, asked for once for all jobs of the call. -> whether nothing is left that
--- could be carried on
-local function look_around(jids, queues, wanted)
-  local names = { key.releasing(), key.cascading(), key.tracked(), key.paused_queues(), key.workflows() }
-  if #jids == 1 then
-    names[6] = key.dependents(jids[1])
-  end
-  local quiet = Absence.look_for(names)
-  if wanted == 0 or #queues > MANY then
-    return quiet
-  end
-  names = {}
-  for n = 1, #queues do
-    local queue, at = queues[n], 4 * n
-    names[at - 3], names[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
-    names[at - 1], names[at] = key.idle_at(queue), key.wake_at(queue)
-  end
-  if #names > 0 then
-    Absence.look_for(names)
-  end
-  return quiet
-end
-
--- One queue after the other, until there are `count` jobs.
-local function one_by_one(queues, count, take)
-  for n = 1, #queues do
-    if count <= 0 then
-      return
-    end
-    count = count - take(queues[n], count)
-  end
-end
-
--- As if single jobs were taken from each queue in turn: in each round an equal part from each
--- that has not shown to be empty.
-local function in_turns(queues, count, take)
-  while count > 0 and #queues > 0 do
-    local part, going_on = math.max(1, math.floor(count / #queues)), {}
-    for n = 1, #queues do
-      local taken = take(queues[n], part)
-      count = count - taken
-      if taken == part then
-        going_on[#going_on + 1] = queues[n]
-      end
-      if count == 0 then
-        return
-      end
-    end
-    queues = going_on
-  end
-end
-
-local function reserve(queues, worker, wish)
-  local flat, taken, queue = {}, 0, nil
-  local function visit(jid, values, token, expires)
-    flatten(flat, 11 * taken, jid, queue, values, token, expires)
-    taken = taken + 1
-  end
-  local function take(name, count)
-    queue = name
-    return Pop.is_paused(name) and 0 or Pop.take(name, worker, count, visit, true)
-  end
-  local serve = wish.turns and in_turns or one_by_one
-  serve(queues, wish.count, take)
-  if taken > 0 then
-    call('ZADD', key.workers(), Texts.now(), worker)
-  end
-  return flat, taken
-end
-
--- count q queue*q [exclude glob | wait seconds | turns 1]...
-local function parse_wish(args, i)
-  local wish = { names = {}, excluded = {} }
-  wish.count = Arguments.whole('settle', 'count', args[i], 0)
-  local named = Arguments.whole('settle', 'number of queues', args[i + 1], 0)
-  if i + 1 + named > #args then
-    Errors.argument('settle', 'Fewer queues than announced')
-  end
-  Arguments.bounded('settle', named)
-  for n = i + 2, i + 1 + named do
-    wish.names[#wish.names + 1] = Arguments.name('settle', 'queue', args[n])
-  end
-  for n = i + 2 + named, #args, 2 do
-    if args[n] == 'exclude' and args[n + 1] then
-      wish.excluded[#wish.excluded + 1] = args[n + 1]
-    elseif args[n] == 'wait' then
-      wish.wait = math.max(0, math.min(Arguments.number('settle', 'wait', args[n + 1]), LONGEST_WAIT))
-    elseif args[n] == 'turns' and args[n + 1] == '1' then
-      wish.turns = true
-    else
-      Errors.argument('settle', 'Unknown option ' .. Errors.name(args[n]))
-    end
-  end
-  return wish
-end
-
--- What a repeat of the request needs: jids and tokens, and the rest if there is any.
-local function remember(refused, jobs, rest, now)
-  local held, n = {}, 0
-  for place = 1, #jobs, 11 do
-    held[n + 1], held[n + 2] = jobs[place], jobs[place + 4]
-    n = n + 2
-  end
-  held.refused = #refused > 0 and refused or nil
-  held.rest = #rest > 0 and rest or nil
-  held.now = now
-  Replies.shorten('settle', held)
-end
-
--- Carries on with what earlier calls had to leave. -> whether a workflow has more of it
-local function carry_on()
-  Dependencies.carry_on()
-  return Qless.WorkflowVerbs.carry_on()
-end
-
--- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest, now }: the time by
--- which the locks on the jobs are measured, if jobs were asked for
-function Settle.settle(args, i)
-  local worker = Arguments.name('settle', 'worker', args[i])
-  local count = Arguments.whole('settle', 'number of settlements', args[i + 1], 0)
-  local starts, jids, rest_at = parse(args, i + 2, math.min(count, Settle.most + 1))
-  local wish = parse_wish(args, rest_at)
-  if count + wish.count > Settle.most then
-    Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
-  end
-  local queues, globbing = expand(wish.names, wish.excluded)
-  local quiet = look_around(jids, queues, wish.count)
-  local refused = settle(args, starts, jids)
-  local goes_on = not quiet and carry_on()
-  goes_on = goes_on or Dependencies.left() <= 0 -- dependents may be left, for whom nobody is woken
-  local jobs, rest = {}, {}
-  if wish.count > 0 then
-    local taken
-    jobs, taken = reserve(queues, worker, wish)
-    local client = Replies.client() or worker
-    Wake.busy(client, worker, queues, globbing, taken > 0)
-    if taken == 0 and wish.wait then
-      local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
-      rest = Wake.wait(client, worker, queues, seconds, globbing)
-    end
-  end
-
-  local now = wish.count > 0 and Texts.now() or nil
-  remember(refused, jobs, rest, now)
-  return { refused, jobs, rest, now }
-end
-
--- The reply again: of the jobs handed out, those that their worker still holds.
-function Settle.rebuild(held)
-  local flat = {}
-  for n = 1, #held, 2 do
-    local jid, token = held[n], held[n + 1]
-    local values = call(
-      'HMGET',
-      key.job(jid),
-      'klass',
-      'data',
-      'retries',
-      'remaining',
-      'priority',
-      'tags',
-      'context',
-      'queue',
-      'state',
-      'token',
-      'expires'
-    )
-    if values[9] == 'running' and values[10] == token then
-      flatten(flat, #flat, jid, values[8], values, token, values[11])
-    end
-  end
-  return { held.refused or {}, flat, held.rest or {}, held.now }
-end
-
-Replies.builders({ settle = Settle.rebuild, pop = Job.show_all })
-end
-
--- survey.lua
-do
--- How long jobs have waited and have to wait: the lag of queues, what falls due in them, and the
--- survey by which workers choose among them.
-local Record, Arguments, Config, Place, Queue, scope, key =
-  Qless.Record, Qless.Arguments, Qless.Config, Qless.Place, Qless.Queue, Qless.scope, Qless.key
-
-local Survey = {}
-Qless.Survey = Survey
-
-local call, format, min = redis.call, string.format, math.min
-
--- Levels of priority looked at.
-local LEVELS = 32
-
--- When the first thing in a place falls due, or `latest` if that is not before it.
-local function first_due(queue, place, latest)
-  local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
-  return head[2] and min(latest, tonumber(head[2])) or latest
-end
-
--- Since when the oldest waiting job has been ready, at a cost that does not grow with the queue:
--- the first of each level of priority is the oldest of it. -> the time, whether there is any
-local function oldest_waiting(queue)
-  local work, highest, oldest, found = key.place(queue, 'work'), '+inf', scope.now, false
-  for _ = 1, LEVELS do
-    local jid = call('ZREVRANGEBYSCORE', work, highest, '-inf', 'LIMIT', 0, 1)[1]
-    local record = jid and call('HMGET', key.job(jid), 'time', 'priority')
-    if not record or not record[1] then
-      break
-    end
-    found = true
-    oldest = min(oldest, Record.read('time', record[1], oldest))
-    -- Below all that could have been put at this priority until a day from now.
-    highest = '(' .. format('%.17g', Place.score(Record.read('priority', record[2], 0), scope.now + 86400))
-  end
-  return oldest, found
-end
-
--- -> the age of the oldest ready job in seconds, whether there is one
-local function lag(queue)
-  local oldest, found = oldest_waiting(queue)
-  local due = first_due(queue, 'recur', first_due(queue, 'scheduled', oldest))
-  return scope.now - due, found or due < oldest
-end
-
--- lag queue... -> seconds, as text, for each
-function Survey.lag(args, i)
-  Arguments.given('lag', 'queue', args[i])
-  Arguments.bounded('lag', #args - i + 1)
-  local lags = {}
-  for n = i, #args do
-    lags[#lags + 1] = format('%.6f', (lag(args[n])))
-  end
-  return lags
-end
-
--- due queue... -> for each: when its first scheduled job and its first recurring one fall due, as
--- text, '' if there is none
-function Survey.due(args, i)
-  Arguments.given('due', 'queue', args[i])
-  Arguments.bounded('due', #args - i + 1)
-  local times = {}
-  for n = i, #args do
-    for _, place in ipairs({ 'scheduled', 'recur' }) do
-      local head = call('ZRANGE', key.place(args[n], place), 0, 0, 'WITHSCORES')
-      times[#times + 1] = head[2] or ''
-    end
-  end
-  return times
-end
-
-local function is_empty(queue)
-  return call(
-    'EXISTS',
-    key.place(queue, 'work'),
-    key.place(queue, 'scheduled'),
-    key.place(queue, 'recur'),
-    key.place(queue, 'locks')
-  ) == 0
-end
-
--- Is there anything that a pop would hand out, or has to look at? -> that, the lag
-local function look(queue)
-  if is_empty(queue) then
-    return false, 0
-  end
-  local seconds, found = lag(queue)
-  return found or first_due(queue, 'locks', scope.now + 1) <= scope.now, seconds
-end
-
--- survey [queue...] -> name, ready (1 or 0), lag, weight, paused (1 or 0) of each, as texts;
--- without names of all queues that are known, as far as one call may handle them
-function Survey.survey(args, i)
-  Arguments.bounded('survey', #args - i + 1)
-  local queues, paused, flat = {}, {}, {}
-  for n = i, #args do
-    queues[#queues + 1] = args[n]
-  end
-  if #queues == 0 then
-    queues = Queue.names(Arguments.most)
-  end
-  for _, queue in ipairs(call('SMEMBERS', key.paused_queues())) do
-    paused[queue] = true
-  end
-  for n, queue in ipairs(queues) do
-    local ready, seconds = look(queue)
-    local at = 5 * n - 4
-    flat[at], flat[at + 1] = queue, ready and '1' or '0'
-    flat[at + 2], flat[at + 3] = format('%.6f', seconds), format('%.17g', Config.weight(queue))
-    flat[at + 4] = paused[queue] and '1' or '0'
-  end
-  return flat
-end
-end
-
--- throughput.lua
-do
--- What a queue, or the whole namespace, has done lately: the counters of minutes in longer spans.
-local Arguments, Config, Errors, Journal, Minutes, Stats, scope, key =
-  Qless.Arguments,
-  Qless.Config,
-  Qless.Errors,
-  Qless.Journal,
-  Qless.Minutes,
-  Qless.Stats,
-  Qless.scope,
-  Qless.key
-
-local Throughput = {}
-Qless.Throughput = Throughput
-
-local call, floor = redis.call, math.floor
-
-local QUEUES = 200 -- of which one call says how many jobs are failed
-local DAYS = 10000 -- looked at by that call, of all queues together
-
--- A function that adds to the spans of one kind, and these spans.
-local function spans(from, to, step)
-  local list = {}
-  for n = 1, floor((to - from) / step) + 1 do
-    list[n] = 0
-  end
-  return list,
-    function(minute, n)
-      if minute >= from and minute <= to then
-        local place = floor((minute - from) / step) + 1
-        list[place] = list[place] + n
-      end
-    end
-end
-
-local function count(queue, kind, from, to, add)
-  for hour = floor(from / 60), floor(to / 60) do
-    local found = call('HGETALL', key.minutes(queue, hour, kind))
-    for n = 1, #found, 2 do
-      add(hour * 60 + tonumber(found[n]), tonumber(found[n + 1]))
-    end
-  end
-end
-
--- throughput queue from to step -> started, completed, failed and, of a queue, put: lists of numbers.
--- Without a queue (''), of the whole namespace.
-function Throughput.show(args, i)
-  local queue = Arguments.given('throughput', 'queue', args[i])
-  local from = Arguments.whole('throughput', 'from', args[i + 1], 0)
-  local to = Arguments.whole('throughput', 'to', args[i + 2], 0)
-  local step = Arguments.whole('throughput', 'step', args[i + 3], 1)
-  if to < from then
-    Errors.argument('throughput', 'to must not be before from, ' .. from .. ', as ' .. to .. ' is')
-  elseif to - from >= Minutes.longest then
-    Errors.raise('TOOBIG', 'throughput(): ' .. to - from + 1 .. ' minutes, at most ' .. Minutes.longest)
-  end
-  local shown, adders = { first = from, step = step, put = cjson.null }, {}
-  for _, kind in ipairs(Minutes.kinds) do
-    if queue ~= '' or kind ~= 'put' then
-      shown[kind], adders[kind] = spans(from, to, step)
-      count(queue, kind, from, to, adders[kind])
-    end
-  end
-  Journal.read(function(second, kind, _, n, of)
-    if queue == '' or of == queue then
-      adders[Minutes.journalled[kind]](floor(second / 60), n)
-    end
-  end)
-  return cjson.encode(shown)
-end
-
--- failed.of queue... -> of each, how many of its jobs are failed: the sum of what the days know for
--- which statistics are kept
-function Throughput.failed(args, i)
-  local number = #args - i + 1
-  if number > QUEUES then
-    Errors.raise('TOOBIG', 'failed.of(): ' .. number .. ' queues in one call, at most ' .. QUEUES)
-  end
-  local days = math.max(1, math.min(Config.whole('stats-history') + 1, floor(DAYS / math.max(number, 1))))
-  local today, failed = Stats.day(scope.now), {}
-  for n = i, #args do
-    local sum = 0
-    for back = 0, days - 1 do
-      sum = sum + (tonumber(call('HGET', key.stat('stats', today - back * 86400, args[n]), 'failed')) or 0)
-    end
-    failed[#failed + 1] = sum
-  end
-  return failed
-end
-end
-
--- orders.lua
-do
--- What operators ask of a worker, and the stack dump that it leaves for them.
-local Errors, Arguments, Config, Events, key =
-  Qless.Errors, Qless.Arguments, Qless.Config, Qless.Events, Qless.key
-
-local Orders = {}
-Qless.Orders = Orders
-
-local call = redis.call
-
-local KNOWN = { quiet = true, resume = true, stop = true, dump = true }
-local MOST = 20 -- orders kept for a worker that does not fetch them; the latest are
-local STACKS_KEPT = 86400 -- seconds
-
-local function must_be_known(worker)
-  if not call('ZSCORE', key.workers(), worker) and call('EXISTS', key.worker(worker)) == 0 then
-    Errors.raise('NOWORKER', 'order(): Worker ' .. Errors.name(worker) .. ' is not known')
-  end
-end
-
--- order worker quiet|resume|stop|dump: for the worker's next beat
-function Orders.order(args, i)
-  local worker, order = Arguments.name('order', 'worker', args[i]), args[i + 1]
-  if not KNOWN[Arguments.given('order', 'order', order)] then
-    Errors.argument('order', 'order must be quiet, resume, stop or dump, not ' .. Errors.name(order))
-  end
-  must_be_known(worker)
-  local name = key.orders(worker)
-  call('RPUSH', name, order)
-  call('LTRIM', name, -MOST, -1)
-  call('EXPIRE', name, Config.worker_age())
-  Events.order(worker, order)
-end
-
--- The orders of a worker, the first first: each is given out once.
-function Orders.take(worker)
-  local name = key.orders(worker)
-  local orders = call('LRANGE', name, 0, -1)
-  if #orders > 0 then
-    call('DEL', name)
-  end
-  return orders
-end
-
-function Orders.forget(worker)
-  call('DEL', key.orders(worker))
-end
-
--- stacks worker [text]: the last stack dump of a worker, or keeps a new one
-function Orders.stacks(args, i)
-  local worker, text = Arguments.name('stacks', 'worker', args[i]), args[i + 1]
-  if not text then
-    return call('GET', key.stacks(worker))
-  end
-  if #text > Arguments.text_bytes then
-    Errors.raise('TOOBIG', 'stacks(): text has ' .. #text .. ' bytes, at most ' .. Arguments.text_bytes)
-  end
-  call('SET', key.stacks(worker), text, 'EX', STACKS_KEPT)
-end
-end
-
--- worker.lua
-do
--- Workers: what they say of themselves, what they hold, and one heartbeat for all of it.
-local Errors, Json, Arguments, Config, SortedSet, Tags, Orders, Samples, scope, key =
-  Qless.Errors,
-  Qless.Json,
-  Qless.Arguments,
-  Qless.Config,
-  Qless.SortedSet,
-  Qless.Tags,
-  Qless.Orders,
-  Qless.Samples,
-  Qless.scope,
-  Qless.key
-
-local Worker = {}
-Qless.Worker = Worker
-
-local call = redis.call
-
-local FAR = 8640000 -- seconds; no lock is longer
-
--- Workers silent for too long are forgotten, unless a lock of theirs is still good.
-local function forget_silent()
-  local before = scope.now - Config.number('max-worker-age')
-  local silent = call('ZRANGEBYSCORE', key.workers(), '-inf', before, 'LIMIT', 0, Arguments.most)
-  local gone, since = {}, '(' .. string.format('%.17g', scope.now)
-  for _, worker in ipairs(silent) do
-    if call('ZCOUNT', key.held(worker), since, '+inf') == 0 then
-      call('DEL', key.held(worker))
-      gone[#gone + 1] = worker
-    end
-  end
-  SortedSet.remove(key.workers(), gone)
-end
-
--- With KEYS a worker is shown with what it says of itself.
-local function with_info(shown, worker, seen)
-  if not scope.keyed then
-    return cjson.encode(shown)
-  end
-  shown.beat = tonumber(seen)
-  return Json.with(cjson.encode(shown), 'info', call('GET', key.worker(worker)) or 'null')
-end
-
--- Workers that gave a sign of life lately (where silent ones are forgotten: those that are left), the
--- latest first, and when: some of them, or all. -> these, how many there are
-function Worker.seen(offset, count)
-  local since = '-inf'
-  if scope.reading then
-    since = '(' .. string.format('%.17g', scope.now - Config.number('max-worker-age'))
-  end
-  local total = call('ZCOUNT', key.workers(), since, '+inf')
-  return call(
-    'ZREVRANGEBYSCORE',
-    key.workers(),
-    '+inf',
-    since,
-    'WITHSCORES',
-    'LIMIT',
-    offset or 0,
-    count or total
-  ),
-    total
-end
-
--- One of them, as JSON.
-function Worker.shown(worker, seen)
-  return with_info({
-    name = worker,
-    jobs = call('ZCOUNT', key.held(worker), scope.now, scope.now + FAR),
-    stalled = call('ZCOUNT', key.held(worker), 0, scope.now),
-  }, worker, seen)
-end
-
-local function overview()
-  local all, seen = {}, Worker.seen()
-  for n = 1, #seen, 2 do
-    all[#all + 1] = Worker.shown(seen[n], seen[n + 1])
-  end
-  return Json.list(all)
-end
-
--- workers [worker]
-function Worker.show(args, i)
-  local worker = args[i] and Arguments.name('workers', 'worker', args[i])
-  if not scope.reading then
-    forget_silent()
-  end
-  if not worker then
-    return overview()
-  end
-  local shown = {
-    jobs = call('ZREVRANGEBYSCORE', key.held(worker), scope.now + FAR, scope.now),
-    stalled = call('ZREVRANGEBYSCORE', key.held(worker), scope.now, 0),
-  }
-  return with_info(shown, worker, call('ZSCORE', key.workers(), worker) or nil)
-end
-
--- worker.deregister worker...
-function Worker.deregister(args, i)
-  local workers = Tags.rest(args, i)
-  Arguments.bounded('worker.deregister', #workers)
-  SortedSet.remove(key.workers(), workers)
-  if scope.live then
-    for _, worker in ipairs(workers) do
-      call('DEL', key.worker(worker))
-      Orders.forget(worker)
-    end
-    Qless.Cron.leave(workers)
-  end
-end
-
--- The jobs of a heartbeat that their worker still holds, by queue, and those it has lost. A record learns
--- that its job was started: if the worker is heard of no more, the start is counted when the lock is lost.
-local function sort_out(worker, args, i, count)
-  local queues, lost = {}, {}
-  for n = i, i + 3 * count - 1, 3 do
-    local jid, token, held = args[n], args[n + 1], args[n + 2]
-    local record = call('HMGET', key.job(jid), 'state', 'worker', 'token', 'queue', 'grace', 'waited')
-    if record[1] == 'running' and record[2] == worker and record[3] == token then
-      queues[record[4]] = queues[record[4]] or {}
-      table.insert(queues[record[4]], jid)
-      if record[5] then
-        call('HDEL', key.job(jid), 'grace')
-      end
-      local waited = held and Samples.waited_in_hands(record[6], held)
-      if waited then
-        call('HSET', key.job(jid), 'waited', waited)
-      end
-    else
-      lost[#lost + 1] = jid
-    end
-  end
-  return queues, lost
-end
-
--- beat worker info n (jid token held)*n -> { jids of lost jobs, orders }; `held` is for how many seconds
--- the job lay in its worker's hands before it was started, '' if it was not
--- It also writes the samples of all workers, so that statistics are never much older.
-function Worker.beat(args, i)
-  local worker, said = Arguments.name('beat', 'worker', args[i]), args[i + 1]
-  if Arguments.given('beat', 'info', said) ~= '' then
-    Arguments.object('beat', 'info', said)
-  end
-  local count = Arguments.whole('beat', 'number of jobs', args[i + 2], 0)
-  Arguments.bounded('beat', count)
-  if #args - i - 2 ~= 3 * count then
-    Errors.argument('beat', 'jid, token and held of ' .. count .. ' jobs wanted')
-  end
-  for n = i + 5, #args, 3 do
-    args[n] = Arguments.held('beat', args[n]) or false
-  end
-  local queues, lost = sort_out(worker, args, i + 3, count)
-  for queue, jids in pairs(queues) do
-    local expires = Qless.Texts.later(Config.heartbeat(queue))
-    for _, jid in ipairs(jids) do
-      call('HSET', key.job(jid), 'expires', expires)
-    end
-    SortedSet.add(key.held(worker), expires, jids)
-    SortedSet.add(key.place(queue, 'locks'), expires, jids)
-  end
-  call('ZADD', key.workers(), scope.now, worker)
-  if said ~= '' then
-    call('SET', key.worker(worker), said, 'EX', Config.worker_age())
-  end
-  Samples.settle()
-  return { lost, Orders.take(worker) }
-end
-end
-
--- worker_view.lua
-do
--- Workers with the jobs that they hold, for a page.
-local Record, Arguments, Brief, Json, Worker, key =
-  Qless.Record, Qless.Arguments, Qless.Brief, Qless.Json, Qless.Worker, Qless.key
-
-local WorkerView = {}
-Qless.WorkerView = WorkerView
-
-local call = redis.call
-
-local SHOWN = 5 -- jobs of a worker
-local LOOKED_AT = 100 -- of those that it holds, to find the longest running; …
-local IN_ALL = 5000 -- … and of all workers of a call
-
--- The jobs that a worker has held for the longest time, of the first to expire.
-local function longest_held(worker, looked_at)
-  local held = {}
-  for n, jid in ipairs(call('ZRANGE', key.held(worker), 0, looked_at - 1)) do
-    held[n] = { jid = jid, since = Record.read('time', call('HGET', key.job(jid), 'time'), 0) }
-  end
-  table.sort(held, function(one, other)
-    if one.since ~= other.since then
-      return one.since < other.since
-    end
-    return one.jid < other.jid
-  end)
-  local jids = {}
-  for n = 1, math.min(SHOWN, #held) do
-    jids[n] = held[n].jid
-  end
-  return jids
-end
-
--- worker.views offset count -> total, and workers: each as `workers` shows it, with some of its jobs
-function WorkerView.list(args, i)
-  local offset = Arguments.whole('worker.views', 'offset', args[i], 0)
-  local count = math.min(Arguments.whole('worker.views', 'count', args[i + 1], 0), Arguments.most)
-  local looked_at = math.max(SHOWN, math.min(LOOKED_AT, math.floor(IN_ALL / math.max(count, 1))))
-  local shown, seen, total = {}, Worker.seen(offset, count)
-  for n = 1, #seen, 2 do
-    local jobs = cjson.encode({ jobs = Brief.rows(longest_held(seen[n], looked_at)) })
-    shown[#shown + 1] = Json.with(jobs, 'worker', Worker.shown(seen[n], seen[n + 1]))
-  end
-  return Json.with(cjson.encode({ total = total }), 'workers', Json.list(shown))
-end
-end
-
--- audit_jobs.lua
-do
--- The invariants of a job's record: what an audit asks of each.
-local Errors, Record, Arguments, scope, key =
-  Qless.Errors, Qless.Record, Qless.Arguments, Qless.scope, Qless.key
-
-local AuditJobs = {}
-Qless.AuditJobs = AuditJobs
-
-local call = redis.call
-
--- Violations told in one step: the first of them say what is wrong.
-local TOLD = 100
-
-function AuditJobs.complain(report, text)
-  if #report.violations < TOLD then
-    report.violations[#report.violations + 1] = Errors.name(text)
-  end
-end
-
--- Where a job must be, by its state.
-AuditJobs.place = {
-  waiting = 'work',
-  stalled = 'work',
-  running = 'locks',
-  scheduled = 'scheduled',
-  depends = 'depends',
-}
-
--- Are there dependents of the job that its end has not reached yet?
-function AuditJobs.is_told_later(jid)
-  return call('ZSCORE', key.releasing(), jid) or call('ZSCORE', key.cascading(), jid)
-end
-
--- Some of a job's set of others; none of what is no set, which is told where its key is met.
-local function some(name)
-  local members = redis.pcall('SRANDMEMBER', name, Arguments.most)
-  return members.err and {} or members
-end
-
-local function is_member(name, jid)
-  return redis.pcall('SISMEMBER', name, jid) == 1
-end
-
-local RARE = {
-  'unique',
-  'workflow',
-  'on_failure',
-  'deadline',
-  'fixed',
-  'first',
-  'behind',
-  'beyond',
-  'spawners',
-  'followed',
-}
-
-local function check_rare(report, jid, record)
-  if record.rare == '1' then
-    return
-  end
-  for n, value in ipairs(call('HMGET', key.job(jid), unpack(RARE))) do
-    if value then
-      AuditJobs.complain(report, 'job ' .. jid .. ' has a field ' .. RARE[n] .. ' that nobody looks for')
-    end
-  end
-end
-
-local function check_running(report, jid, record)
-  local expires, score =
-    Record.read('expires', record.expires, 0), call('ZSCORE', key.place(record.queue, 'locks'), jid)
-  local held = call('ZSCORE', key.held(record.worker), jid)
-  if record.grace == '1' then
-    if held then
-      AuditJobs.complain(
-        report,
-        'job ' .. jid .. ' has lost its lock and is on the list of worker ' .. record.worker
-      )
-    end
-    return
-  end
-  if expires == 0 then
-    AuditJobs.complain(report, 'job ' .. jid .. ' is running and never expires')
-  end
-  if score and math.abs(tonumber(score) - expires) > 1e-4 then
-    AuditJobs.complain(report, 'job ' .. jid .. ' expires at ' .. expires .. ', its lock at ' .. score)
-  end
-  if held and math.abs(tonumber(held) - expires) > 1e-4 then
-    AuditJobs.complain(
-      report,
-      'job ' .. jid .. ' expires at ' .. expires .. ', on the list of its worker at ' .. held
-    )
-  end
-  -- A worker that was silent for too long has been forgotten, and its list with it.
-  if not held and expires > scope.now and call('ZSCORE', key.workers(), record.worker) then
-    AuditJobs.complain(report, 'job ' .. jid .. ' is running but not on the list of worker ' .. record.worker)
-  end
-end
-
-local function check_depends(report, jid, record)
-  if record.open == '1' then
-    return
-  end
-  local others = some(key.dependencies(jid))
-  if #others == 0 then
-    AuditJobs.complain(report, 'job ' .. jid .. ' depends on nothing')
-  end
-  for _, other in ipairs(others) do
-    local state = call('HGET', key.job(other), 'state')
-    if
-      (state or 'complete') == 'complete'
-      and not AuditJobs.is_told_later(other)
-      and not Qless.AuditWorkflows.is_gate(other)
-    then
-      AuditJobs.complain(
-        report,
-        'job ' .. jid .. ' waits for ' .. other .. ', which is ' .. (state or 'gone')
-      )
-    elseif not is_member(key.dependents(other), jid) then
-      AuditJobs.complain(report, 'job ' .. other .. ' does not know its dependent ' .. jid)
-    end
-  end
-end
-
-local function check_dependents(report, jid)
-  for _, other in ipairs(some(key.dependents(jid))) do
-    if not is_member(key.dependencies(other), jid) then
-      AuditJobs.complain(report, 'job ' .. other .. ' does not know that it waits for ' .. jid)
-    end
-  end
-end
-
--- Finding a job in a failure group is linear: done in short ones only.
-local SEARCHED = 200
-
-local function check_failed(report, jid, record)
-  local group = Record.read('failure', record.failure, {}).group
-  if not group then
-    AuditJobs.complain(report, 'job ' .. jid .. ' failed without a group')
-  elseif
-    call('SISMEMBER', key.failures(), group) == 0 and call('SISMEMBER', key.failures(), 'other') == 0
-  then
-    AuditJobs.complain(report, 'failure group ' .. group .. ' of job ' .. jid .. ' is not listed')
-  elseif call('LLEN', key.group(group)) <= SEARCHED then
-    local times = #call('LPOS', key.group(group), jid, 'COUNT', 0)
-    if times ~= 1 and call('SISMEMBER', key.failures(), 'other') == 0 then
-      AuditJobs.complain(report, 'job ' .. jid .. ' is ' .. times .. ' times in its failure group ' .. group)
-    end
-  end
-end
-
-local function check_places(report, jid, record)
-  local wanted = AuditJobs.place[record.state]
-  for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends' }) do
-    local there = call('ZSCORE', key.place(record.queue, place), jid)
-    if there and place ~= wanted then
-      AuditJobs.complain(
-        report,
-        'job ' .. jid .. ' is ' .. record.state .. ' and in ' .. place .. ' of ' .. record.queue
-      )
-    elseif not there and place == wanted then
-      AuditJobs.complain(
-        report,
-        'job ' .. jid .. ' is ' .. record.state .. ' but not in ' .. place .. ' of ' .. record.queue
-      )
-    end
-  end
-  local completed = call('ZSCORE', key.completed(), jid)
-  if record.state == 'complete' and not completed then
-    AuditJobs.complain(report, 'job ' .. jid .. ' is complete but not among the completed')
-  elseif completed and record.state ~= 'complete' then
-    AuditJobs.complain(report, 'job ' .. jid .. ' is ' .. record.state .. ' and among the completed')
-  elseif not wanted and record.state ~= 'complete' and record.state ~= 'failed' then
-    AuditJobs.complain(report, 'job ' .. jid .. ' has no such state: ' .. tostring(record.state))
-  end
-end
-
-local FIELDS = {
-  'jid',
-  'state',
-  'queue',
-  'worker',
-  'expires',
-  'grace',
-  'failure',
-  'tags',
-  'open',
-  'token',
-  'remaining',
-  'retries',
-  'rare',
-}
-
-local function check_numbers(report, jid, record)
-  local last = Record.number(call('HGET', key.meta(), 'token')) or 0
-  if Record.read('token', record.token, 0) > last then
-    AuditJobs.complain(
-      report,
-      'token ' .. record.token .. ' of job ' .. jid .. ' is above the last one drawn'
-    )
-  end
-  local remaining, retries =
-    Record.read('remaining', record.remaining), Record.read('retries', record.retries)
-  if
-    not (record.remaining and record.retries)
-    or (remaining and (remaining < -1 or remaining > (retries or remaining)))
-  then
-    AuditJobs.complain(
-      report,
-      'job '
-        .. jid
-        .. ' has '
-        .. tostring(record.remaining)
-        .. ' of '
-        .. tostring(record.retries)
-        .. ' retries left'
-    )
-  end
-end
-
--- Everything in the record that is more than a text, and every line of its history.
-local function check_readable(report, jid)
-  for n, text in ipairs(call('HMGET', key.job(jid), unpack(Record.fields))) do
-    if Record.is_bad(Record.fields[n], text) then
-      AuditJobs.complain(report, 'job ' .. jid .. ': ' .. Record.words(Record.fields[n], text))
-    end
-  end
-  local entries = redis.pcall('LRANGE', key.history(jid), 0, Arguments.most - 1)
-  if entries.err then
-    return -- It is no list, which is told where its key is met.
-  end
-  if #entries == 0 then
-    AuditJobs.complain(report, 'job ' .. jid .. ' has no history')
-  end
-  for n, text in ipairs(entries) do
-    local entry, is_bad = Record.entry_of(text)
-    if is_bad then
-      AuditJobs.complain(
-        report,
-        'job ' .. jid .. ': line ' .. n .. ' of its history cannot be read: ' .. entry[3].text
-      )
-    end
-  end
-end
-
-function AuditJobs.check(report, jid)
-  local values, record = call('HMGET', key.job(jid), unpack(FIELDS)), {}
-  for n, field in ipairs(FIELDS) do
-    record[field] = values[n] or nil
-  end
-  check_readable(report, jid)
-  if record.jid ~= jid or not record.state or not record.queue or not record.worker then
-    AuditJobs.complain(report, 'record of job ' .. jid .. ' is damaged')
-    return
-  end
-  check_places(report, jid, record)
-  check_numbers(report, jid, record)
-  check_rare(report, jid, record)
-  check_dependents(report, jid)
-  for _, tag in ipairs(Record.read('tags', record.tags, {})) do
-    if not call('ZSCORE', key.tag(tag), jid) then
-      AuditJobs.complain(report, 'tag ' .. tag .. ' does not know job ' .. jid)
-    end
-  end
-  if record.state == 'running' then
-    check_running(report, jid, record)
-  elseif record.state == 'depends' then
-    check_depends(report, jid, record)
-  elseif record.state == 'failed' then
-    check_failed(report, jid, record)
-  end
-end
-end
-
--- audit_links.lua
-do
--- The invariants of what hangs on jobs: unique keys, what was needed, what was spawned.
-local Record, Arguments, Unique, AuditJobs, key =
-  Qless.Record, Qless.Arguments, Qless.Unique, Qless.AuditJobs, Qless.key
-
-local AuditLinks = {}
-Qless.AuditLinks = AuditLinks
-
-local call = redis.call
-
-local complain = AuditJobs.complain
-
--- A key that does not expire names a job that counts as its holder.
-function AuditLinks.check_unique(report, text)
-  local name = key.unique(text)
-  if call('PTTL', name) == -1 and not Unique.holder(text) then
-    complain(
-      report,
-      'unique key ' .. text .. ' names job ' .. call('GET', name) .. ', which does not hold it'
-    )
-  end
-end
-
-function AuditLinks.check_needs(report, jid)
-  if call('EXISTS', key.job(jid)) == 0 then
-    complain(report, 'there is a list of what job ' .. jid .. ' needs, but no record')
-  end
-end
-
--- What was spawned and is not complete knows its spawner, and is known to have failed or not.
-function AuditLinks.check_spawned(report, spawner)
-  local list = call('ZRANGE', key.spawned(spawner), 0, Arguments.most - 1, 'WITHSCORES')
-  for n = 1, #list, 2 do
-    local jid, failed = list[n], list[n + 1] == '1'
-    local record, known = call('HMGET', key.job(jid), 'state', 'spawners', 'rare'), false
-    for _, one in ipairs(Record.read('spawners', record[2], {})) do
-      known = known or one == spawner
-    end
-    known = known or Record.is_bad('spawners', record[2]) -- Which is said where its record is checked.
-    if not known or not record[3] then
-      complain(report, 'job ' .. jid .. ' does not know that job ' .. spawner .. ' has spawned it')
-    elseif record[1] == 'complete' or (record[1] == 'failed') ~= failed then
-      complain(
-        report,
-        'job ' .. jid .. ', spawned by ' .. spawner .. ', is ' .. record[1] .. ', but listed otherwise'
-      )
-    end
-  end
-end
-
--- Where dependents are still to be told, the job has failed or is gone. (If it was put again, the next
--- step sees that.)
-function AuditLinks.member_of_cascading(report, jid)
-  if call('HGET', key.job(jid), 'state') == 'complete' then
-    complain(report, 'dependents of job ' .. jid .. ' are to be told of its failure, but it is complete')
-  end
-end
-end
-
--- audit_workflows.lua
-do
--- The invariants of workflows: what their counters say together, and what is kept beside them.
-local AuditJobs, Workflow, key = Qless.AuditJobs, Qless.Workflow, Qless.key
-
-local AuditWorkflows = {}
-Qless.AuditWorkflows = AuditWorkflows
-
-local call, match = redis.call, string.match
-
--- The gate of a workflow that is being unpacked is a dependency without a record.
-function AuditWorkflows.is_gate(jid)
-  local id = match(jid, '^gate:(.*)$')
-  return id and call('HGET', key.workflow(id), 'chore') == 'unpacking'
-end
-
-local function check_record(report, id)
-  local record = Workflow.read(id)
-  if record.bad then
-    AuditJobs.complain(report, 'workflow ' .. id .. ': its counter ' .. record.bad .. ' cannot be read')
-    return
-  end
-  local counted = record.complete + record.failed + record.canceled + record.held
-  for _, field in ipairs({ 'complete', 'failed', 'canceled', 'held' }) do
-    if record[field] < 0 then
-      AuditJobs.complain(report, 'workflow ' .. id .. ' counts ' .. record[field] .. ' jobs ' .. field)
-    end
-  end
-  if counted > record.total then
-    AuditJobs.complain(
-      report,
-      'workflow ' .. id .. ' counts ' .. counted .. ' of ' .. record.total .. ' jobs'
-    )
-  end
-  if record.state ~= Workflow.judged(record) then
-    AuditJobs.complain(
-      report,
-      'workflow ' .. id .. ' is ' .. tostring(record.state) .. ' and should be ' .. Workflow.judged(record)
-    )
-  end
-  local listed = call('ZSCORE', key.workflows(), id)
-  if record.chore and not listed then
-    AuditJobs.complain(report, 'workflow ' .. id .. ' is ' .. record.chore .. ' and nobody carries on')
-  end
-  if not record.chore and call('LLEN', key.workflow_jobs(id)) > record.total then
-    AuditJobs.complain(report, 'workflow ' .. id .. ' lists more jobs than it counts')
-  end
-end
-
--- workflow:<id> and workflow:<id>:jobs
-function AuditWorkflows.check(report, name)
-  local id = match(name, '^(.*):jobs$')
-  if not id then
-    check_record(report, name)
-  elseif call('EXISTS', key.workflow(id)) == 0 then
-    AuditJobs.complain(report, 'there is a list of jobs of workflow ' .. id .. ', but no record')
-  end
-end
-
--- staged:<id>, staged:<id>:jids and staged:<id>:instead
-function AuditWorkflows.check_staged(report, name)
-  local id = match(name, '^[^:]*')
-  if call('TTL', key.staged(name)) < 0 and call('HGET', key.workflow(id), 'chore') ~= 'unpacking' then
-    AuditJobs.complain(report, 'what was staged for workflow ' .. id .. ' stays for ever')
-  end
-end
-end
-
+function builders.Audit()
+local Arguments = modules.Arguments
+local Audit = modules.Audit
+local AuditJobs = modules.AuditJobs
+local AuditLinks = modules.AuditLinks
+local AuditWorkflows = modules.AuditWorkflows
+local Errors = modules.Errors
+local Kept = modules.Kept
+local Record = modules.Record
 -- audit.lua
-do
 -- The invariants of a namespace, checked in steps; each step judges only what one call saw.
 -- First every key is visited (SCAN), then every list of jids, so that links are seen from both ends.
-local Errors, Record, Arguments, Kept, AuditJobs, AuditLinks, AuditWorkflows, scope, key =
-  Qless.Errors,
-  Qless.Record,
-  Qless.Arguments,
-  Qless.Kept,
-  Qless.AuditJobs,
-  Qless.AuditLinks,
-  Qless.AuditWorkflows,
-  Qless.scope,
-  Qless.key
 
-local Audit = {}
-Qless.Audit = Audit
-
-local call, match, sub = redis.call, string.match, string.sub
+local match, sub = string.match, string.sub
 
 local complain = AuditJobs.complain
 
@@ -13025,18 +1115,5646 @@ function Audit.audit(args, i)
 end
 end
 
--- permissions.lua
-do
--- What the server's ACL permits its user: asked in advance, and named where something is missing.
-local scope = Qless.scope
+function builders.AuditJobs()
+local Arguments = modules.Arguments
+local AuditJobs = modules.AuditJobs
+local AuditWorkflows = modules.AuditWorkflows
+local Errors = modules.Errors
+local Record = modules.Record
+-- audit_jobs.lua
+-- The invariants of a job's record: what an audit asks of each.
 
-local Permissions = {}
-Qless.Permissions = Permissions
+-- Violations told in one step: the first of them say what is wrong.
+local TOLD = 100
+
+function AuditJobs.complain(report, text)
+  if #report.violations < TOLD then
+    report.violations[#report.violations + 1] = Errors.name(text)
+  end
+end
+
+-- Where a job must be, by its state.
+AuditJobs.place = {
+  waiting = 'work',
+  stalled = 'work',
+  running = 'locks',
+  scheduled = 'scheduled',
+  depends = 'depends',
+}
+
+-- Are there dependents of the job that its end has not reached yet?
+function AuditJobs.is_told_later(jid)
+  return call('ZSCORE', key.releasing(), jid) or call('ZSCORE', key.cascading(), jid)
+end
+
+-- Some of a job's set of others; none of what is no set, which is told where its key is met.
+local function some(name)
+  local members = redis.pcall('SRANDMEMBER', name, Arguments.most)
+  return members.err and {} or members
+end
+
+local function is_member(name, jid)
+  return redis.pcall('SISMEMBER', name, jid) == 1
+end
+
+local RARE = {
+  'unique',
+  'workflow',
+  'on_failure',
+  'deadline',
+  'fixed',
+  'first',
+  'behind',
+  'beyond',
+  'spawners',
+  'followed',
+}
+
+local function check_rare(report, jid, record)
+  if record.rare == '1' then
+    return
+  end
+  for n, value in ipairs(call('HMGET', key.job(jid), unpack(RARE))) do
+    if value then
+      AuditJobs.complain(report, 'job ' .. jid .. ' has a field ' .. RARE[n] .. ' that nobody looks for')
+    end
+  end
+end
+
+local function check_running(report, jid, record)
+  local expires, score =
+    Record.read('expires', record.expires, 0), call('ZSCORE', key.place(record.queue, 'locks'), jid)
+  local held = call('ZSCORE', key.held(record.worker), jid)
+  if record.grace == '1' then
+    if held then
+      AuditJobs.complain(
+        report,
+        'job ' .. jid .. ' has lost its lock and is on the list of worker ' .. record.worker
+      )
+    end
+    return
+  end
+  if expires == 0 then
+    AuditJobs.complain(report, 'job ' .. jid .. ' is running and never expires')
+  end
+  if score and math.abs(tonumber(score) - expires) > 1e-4 then
+    AuditJobs.complain(report, 'job ' .. jid .. ' expires at ' .. expires .. ', its lock at ' .. score)
+  end
+  if held and math.abs(tonumber(held) - expires) > 1e-4 then
+    AuditJobs.complain(
+      report,
+      'job ' .. jid .. ' expires at ' .. expires .. ', on the list of its worker at ' .. held
+    )
+  end
+  -- A worker that was silent for too long has been forgotten, and its list with it.
+  if not held and expires > scope.now and call('ZSCORE', key.workers(), record.worker) then
+    AuditJobs.complain(report, 'job ' .. jid .. ' is running but not on the list of worker ' .. record.worker)
+  end
+end
+
+local function check_depends(report, jid, record)
+  if record.open == '1' then
+    return
+  end
+  local others = some(key.dependencies(jid))
+  if #others == 0 then
+    AuditJobs.complain(report, 'job ' .. jid .. ' depends on nothing')
+  end
+  for _, other in ipairs(others) do
+    local state = call('HGET', key.job(other), 'state')
+    if
+      (state or 'complete') == 'complete'
+      and not AuditJobs.is_told_later(other)
+      and not AuditWorkflows.is_gate(other)
+    then
+      AuditJobs.complain(
+        report,
+        'job ' .. jid .. ' waits for ' .. other .. ', which is ' .. (state or 'gone')
+      )
+    elseif not is_member(key.dependents(other), jid) then
+      AuditJobs.complain(report, 'job ' .. other .. ' does not know its dependent ' .. jid)
+    end
+  end
+end
+
+local function check_dependents(report, jid)
+  for _, other in ipairs(some(key.dependents(jid))) do
+    if not is_member(key.dependencies(other), jid) then
+      AuditJobs.complain(report, 'job ' .. other .. ' does not know that it waits for ' .. jid)
+    end
+  end
+end
+
+-- Finding a job in a failure group is linear: done in short ones only.
+local SEARCHED = 200
+
+local function check_failed(report, jid, record)
+  local group = Record.read('failure', record.failure, {}).group
+  if not group then
+    AuditJobs.complain(report, 'job ' .. jid .. ' failed without a group')
+  elseif
+    call('SISMEMBER', key.failures(), group) == 0 and call('SISMEMBER', key.failures(), 'other') == 0
+  then
+    AuditJobs.complain(report, 'failure group ' .. group .. ' of job ' .. jid .. ' is not listed')
+  elseif call('LLEN', key.group(group)) <= SEARCHED then
+    local times = #call('LPOS', key.group(group), jid, 'COUNT', 0)
+    if times ~= 1 and call('SISMEMBER', key.failures(), 'other') == 0 then
+      AuditJobs.complain(report, 'job ' .. jid .. ' is ' .. times .. ' times in its failure group ' .. group)
+    end
+  end
+end
+
+local function check_places(report, jid, record)
+  local wanted = AuditJobs.place[record.state]
+  for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends' }) do
+    local there = call('ZSCORE', key.place(record.queue, place), jid)
+    if there and place ~= wanted then
+      AuditJobs.complain(
+        report,
+        'job ' .. jid .. ' is ' .. record.state .. ' and in ' .. place .. ' of ' .. record.queue
+      )
+    elseif not there and place == wanted then
+      AuditJobs.complain(
+        report,
+        'job ' .. jid .. ' is ' .. record.state .. ' but not in ' .. place .. ' of ' .. record.queue
+      )
+    end
+  end
+  local completed = call('ZSCORE', key.completed(), jid)
+  if record.state == 'complete' and not completed then
+    AuditJobs.complain(report, 'job ' .. jid .. ' is complete but not among the completed')
+  elseif completed and record.state ~= 'complete' then
+    AuditJobs.complain(report, 'job ' .. jid .. ' is ' .. record.state .. ' and among the completed')
+  elseif not wanted and record.state ~= 'complete' and record.state ~= 'failed' then
+    AuditJobs.complain(report, 'job ' .. jid .. ' has no such state: ' .. tostring(record.state))
+  end
+end
+
+local FIELDS = {
+  'jid',
+  'state',
+  'queue',
+  'worker',
+  'expires',
+  'grace',
+  'failure',
+  'tags',
+  'open',
+  'token',
+  'remaining',
+  'retries',
+  'rare',
+}
+
+local function check_numbers(report, jid, record)
+  local last = Record.number(call('HGET', key.meta(), 'token')) or 0
+  if Record.read('token', record.token, 0) > last then
+    AuditJobs.complain(
+      report,
+      'token ' .. record.token .. ' of job ' .. jid .. ' is above the last one drawn'
+    )
+  end
+  local remaining, retries =
+    Record.read('remaining', record.remaining), Record.read('retries', record.retries)
+  if
+    not (record.remaining and record.retries)
+    or (remaining and (remaining < -1 or remaining > (retries or remaining)))
+  then
+    AuditJobs.complain(
+      report,
+      'job '
+        .. jid
+        .. ' has '
+        .. tostring(record.remaining)
+        .. ' of '
+        .. tostring(record.retries)
+        .. ' retries left'
+    )
+  end
+end
+
+-- Everything in the record that is more than a text, and every line of its history.
+local function check_readable(report, jid)
+  local fields = Record.fields()
+  for n, text in ipairs(call('HMGET', key.job(jid), unpack(fields))) do
+    if Record.is_bad(fields[n], text) then
+      AuditJobs.complain(report, 'job ' .. jid .. ': ' .. Record.words(fields[n], text))
+    end
+  end
+  local entries = redis.pcall('LRANGE', key.history(jid), 0, Arguments.most - 1)
+  if entries.err then
+    return -- It is no list, which is told where its key is met.
+  end
+  if #entries == 0 then
+    AuditJobs.complain(report, 'job ' .. jid .. ' has no history')
+  end
+  for n, text in ipairs(entries) do
+    local entry, is_bad = Record.entry_of(text)
+    if is_bad then
+      AuditJobs.complain(
+        report,
+        'job ' .. jid .. ': line ' .. n .. ' of its history cannot be read: ' .. entry[3].text
+      )
+    end
+  end
+end
+
+function AuditJobs.check(report, jid)
+  local values, record = call('HMGET', key.job(jid), unpack(FIELDS)), {}
+  for n, field in ipairs(FIELDS) do
+    record[field] = values[n] or nil
+  end
+  check_readable(report, jid)
+  if record.jid ~= jid or not record.state or not record.queue or not record.worker then
+    AuditJobs.complain(report, 'record of job ' .. jid .. ' is damaged')
+    return
+  end
+  check_places(report, jid, record)
+  check_numbers(report, jid, record)
+  check_rare(report, jid, record)
+  check_dependents(report, jid)
+  for _, tag in ipairs(Record.read('tags', record.tags, {})) do
+    if not call('ZSCORE', key.tag(tag), jid) then
+      AuditJobs.complain(report, 'tag ' .. tag .. ' does not know job ' .. jid)
+    end
+  end
+  if record.state == 'running' then
+    check_running(report, jid, record)
+  elseif record.state == 'depends' then
+    check_depends(report, jid, record)
+  elseif record.state == 'failed' then
+    check_failed(report, jid, record)
+  end
+end
+end
+
+function builders.AuditLinks()
+local Arguments = modules.Arguments
+local AuditJobs = modules.AuditJobs
+local AuditLinks = modules.AuditLinks
+local Record = modules.Record
+local Unique = modules.Unique
+-- audit_links.lua
+-- The invariants of what hangs on jobs: unique keys, what was needed, what was spawned.
+
+local complain = AuditJobs.complain
+
+-- A key that does not expire names a job that counts as its holder.
+function AuditLinks.check_unique(report, text)
+  local name = key.unique(text)
+  if call('PTTL', name) == -1 and not Unique.holder(text) then
+    complain(
+      report,
+      'unique key ' .. text .. ' names job ' .. call('GET', name) .. ', which does not hold it'
+    )
+  end
+end
+
+function AuditLinks.check_needs(report, jid)
+  if call('EXISTS', key.job(jid)) == 0 then
+    complain(report, 'there is a list of what job ' .. jid .. ' needs, but no record')
+  end
+end
+
+-- What was spawned and is not complete knows its spawner, and is known to have failed or not.
+function AuditLinks.check_spawned(report, spawner)
+  local list = call('ZRANGE', key.spawned(spawner), 0, Arguments.most - 1, 'WITHSCORES')
+  for n = 1, #list, 2 do
+    local jid, failed = list[n], list[n + 1] == '1'
+    local record, known = call('HMGET', key.job(jid), 'state', 'spawners', 'rare'), false
+    for _, one in ipairs(Record.read('spawners', record[2], {})) do
+      known = known or one == spawner
+    end
+    known = known or Record.is_bad('spawners', record[2]) -- Which is said where its record is checked.
+    if not known or not record[3] then
+      complain(report, 'job ' .. jid .. ' does not know that job ' .. spawner .. ' has spawned it')
+    elseif record[1] == 'complete' or (record[1] == 'failed') ~= failed then
+      complain(
+        report,
+        'job ' .. jid .. ', spawned by ' .. spawner .. ', is ' .. record[1] .. ', but listed otherwise'
+      )
+    end
+  end
+end
+
+-- Where dependents are still to be told, the job has failed or is gone. (If it was put again, the next
+-- step sees that.)
+function AuditLinks.member_of_cascading(report, jid)
+  if call('HGET', key.job(jid), 'state') == 'complete' then
+    complain(report, 'dependents of job ' .. jid .. ' are to be told of its failure, but it is complete')
+  end
+end
+end
+
+function builders.AuditWorkflows()
+local AuditJobs = modules.AuditJobs
+local AuditWorkflows = modules.AuditWorkflows
+local Workflow = modules.Workflow
+-- audit_workflows.lua
+-- The invariants of workflows: what their counters say together, and what is kept beside them.
+
+local match = string.match
+
+-- The gate of a workflow that is being unpacked is a dependency without a record.
+function AuditWorkflows.is_gate(jid)
+  local id = match(jid, '^gate:(.*)$')
+  return id and call('HGET', key.workflow(id), 'chore') == 'unpacking'
+end
+
+local function check_record(report, id)
+  local record = Workflow.read(id)
+  if record.bad then
+    AuditJobs.complain(report, 'workflow ' .. id .. ': its counter ' .. record.bad .. ' cannot be read')
+    return
+  end
+  local counted = record.complete + record.failed + record.canceled + record.held
+  for _, field in ipairs({ 'complete', 'failed', 'canceled', 'held' }) do
+    if record[field] < 0 then
+      AuditJobs.complain(report, 'workflow ' .. id .. ' counts ' .. record[field] .. ' jobs ' .. field)
+    end
+  end
+  if counted > record.total then
+    AuditJobs.complain(
+      report,
+      'workflow ' .. id .. ' counts ' .. counted .. ' of ' .. record.total .. ' jobs'
+    )
+  end
+  if record.state ~= Workflow.judged(record) then
+    AuditJobs.complain(
+      report,
+      'workflow ' .. id .. ' is ' .. tostring(record.state) .. ' and should be ' .. Workflow.judged(record)
+    )
+  end
+  local listed = call('ZSCORE', key.workflows(), id)
+  if record.chore and not listed then
+    AuditJobs.complain(report, 'workflow ' .. id .. ' is ' .. record.chore .. ' and nobody carries on')
+  end
+  if not record.chore and call('LLEN', key.workflow_jobs(id)) > record.total then
+    AuditJobs.complain(report, 'workflow ' .. id .. ' lists more jobs than it counts')
+  end
+end
+
+-- workflow:<id> and workflow:<id>:jobs
+function AuditWorkflows.check(report, name)
+  local id = match(name, '^(.*):jobs$')
+  if not id then
+    check_record(report, name)
+  elseif call('EXISTS', key.workflow(id)) == 0 then
+    AuditJobs.complain(report, 'there is a list of jobs of workflow ' .. id .. ', but no record')
+  end
+end
+
+-- staged:<id>, staged:<id>:jids and staged:<id>:instead
+function AuditWorkflows.check_staged(report, name)
+  local id = match(name, '^[^:]*')
+  if call('TTL', key.staged(name)) < 0 and call('HGET', key.workflow(id), 'chore') ~= 'unpacking' then
+    AuditJobs.complain(report, 'what was staged for workflow ' .. id .. ' stays for ever')
+  end
+end
+end
+
+function builders.Awaiting()
+local Arguments = modules.Arguments
+local Awaiting = modules.Awaiting
+local Canceled = modules.Canceled
+local Ended = modules.Ended
+local Errors = modules.Errors
+local Job = modules.Job
+local Texts = modules.Texts
+-- awaiting.lua
+-- Waiting for the end of jobs and of workflows: who waits blocks on a list that the end feeds.
+
+local match = string.match
+
+local MOST = 1000 -- waiters told of one end; the others see it when they look again
+
+-- What is kept for somebody who may have gone away without a word, in seconds.
+local KEPT = 60
+
+-- Seconds between the answer and the moment in which a client really blocks.
+local MARGIN = 5
+
+local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
+
+-- What has ended in this call: scope.ended, in order.
+local function note(target)
+  scope.ended = scope.ended or {}
+  scope.ended[#scope.ended + 1] = target
+end
+
+-- The job is complete, has failed, or is gone; called for those that are marked, as others are not
+-- waited for.
+function Awaiting.ended(jid)
+  if scope.live then
+    note('job:' .. jid)
+  end
+end
+
+-- Nothing of the workflow goes on by itself.
+function Awaiting.ended_workflow(id)
+  note('workflow:' .. id)
+end
+
+-- (An old client's clock says nothing about how long somebody waits.)
+local function tell(target)
+  local name, since = key.awaiting(target), scope.keyed and Texts.now() or '-inf'
+  local waiters = call('ZRANGEBYSCORE', name, since, '+inf', 'LIMIT', '0', MOST)
+  for _, waiter in ipairs(waiters) do
+    local list = key.ended(waiter)
+    call('RPUSH', list, '1')
+    call('EXPIRE', list, KEPT)
+  end
+  if #waiters < MOST then
+    call('DEL', name)
+  else
+    call('ZREM', name, unpack(waiters))
+  end
+end
+
+function Awaiting.finish()
+  for _, target in ipairs(scope.ended) do
+    tell(target)
+  end
+end
+
+local function register(waiter, kind, id, seconds)
+  if kind == 'job' then
+    Ended.mark(id)
+  end
+  local name, kept = key.awaiting(kind .. ':' .. id), math.ceil(seconds) + KEPT
+  call('ZADD', name, string.format('%.6f', scope.now + seconds + MARGIN), waiter)
+  call('ZREMRANGEBYSCORE', name, '-inf', Texts.now())
+  -- Somebody else may wait for longer.
+  if call('TTL', name) < kept then
+    call('EXPIRE', name, kept)
+  end
+end
+
+local ENDED = { complete = true, failed = true, canceled = true }
+
+local LOOK = {
+  job = function(jid)
+    return Job.state_now(jid) or Canceled.exists(jid) and 'canceled'
+  end,
+  workflow = function(id)
+    return call('HGET', key.workflow(id), 'state')
+  end,
+}
+
+-- The first of the others is waited for: what comes behind it is looked at when it has ended.
+local function wait_for_first(reply, waiter, seconds, kind, args, first)
+  for n = first, #args do
+    local state = LOOK[kind](args[n]) or ''
+    if state ~= '' and not ENDED[state] then
+      register(waiter, kind, args[n], seconds)
+      return reply
+    end
+    reply[#reply + 1] = state
+  end
+  call('DEL', reply[1])
+  return reply
+end
+
+-- await waiter seconds job|workflow id... -> the key to block on for at most so many seconds, and
+-- the states of the first of them, as far as they have ended; '' for what does not exist. The list
+-- is fed when the next one ends. With 0 seconds: the states of all, and nobody waits.
+function Awaiting.await(args, i)
+  local waiter = Arguments.given('await', 'waiter', args[i])
+  if not match(waiter, '^[%w_.~-]+$') or #waiter > 128 then
+    Errors.argument(
+      'await',
+      'waiter must be 1 to 128 letters, digits and _ . ~ -, not ' .. Errors.name(waiter)
+    )
+  end
+  local seconds = math.max(0, math.min(Arguments.number('await', 'seconds', args[i + 1]), LONGEST_WAIT))
+  local kind = args[i + 2]
+  if not LOOK[kind or ''] then
+    Errors.argument('await', 'what to wait for must be job or workflow, not ' .. Errors.name(kind))
+  end
+  Arguments.given('await', 'id', args[i + 3])
+  Arguments.bounded('await', #args - i - 2)
+  local reply = { key.ended(waiter) }
+  if seconds > 0 then
+    return wait_for_first(reply, waiter, seconds, kind, args, i + 3)
+  end
+  for n = i + 3, #args do
+    reply[#reply + 1] = LOOK[kind](args[n]) or ''
+  end
+  return reply
+end
+end
+
+function builders.Batch()
+local Arguments = modules.Arguments
+local Batch = modules.Batch
+local Canceled = modules.Canceled
+local Conflict = modules.Conflict
+local Dependencies = modules.Dependencies
+local Errors = modules.Errors
+local Job = modules.Job
+local Minutes = modules.Minutes
+local Place = modules.Place
+local Put = modules.Put
+local PutOptions = modules.PutOptions
+local Store = modules.Store
+-- batch.lua
+-- Putting many jobs in one call: all of them, or none.
+
+-- The jobs of a batch: jid queue klass data delay k (name value)*k each. -> jobs, their jids, the jobs
+-- by jid, and which options that concern others any of them has
+local function parse_many(command, args, i)
+  local jobs, jids, coming, has = {}, {}, {}, {}
+  local total, n = #args, 0
+  while i <= total do
+    local pairs_given = Arguments.whole(command, 'number of options', args[i + 5], 0)
+    local last = i + 5 + 2 * pairs_given
+    if last > total then
+      Errors.argument(command, 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')
+    end
+    args[i], args[i + 1] = args[i + 1], args[i] -- a single put names the queue first
+    local job = PutOptions.parse(command, args, i, i + 6, last)
+    if coming[job.jid] then
+      Errors.argument(command, 'jid ' .. Errors.name(job.jid) .. ' twice in one batch')
+    end
+    coming[job.jid] = job
+    has.unique = has.unique or job.unique
+    has.depends = has.depends or job.depends
+    has.spare = has.spare or job.spare
+    n = n + 1
+    jobs[n], jids[n] = job, job.jid
+    i = last + 1
+  end
+  Arguments.bounded(command, n)
+  return jobs, jids, coming, has
+end
+
+-- Is none of the jobs there yet, and is there no canceled one at all? Mostly so, and then one question
+-- answers for all. -> the first, and which of them were canceled (or nil)
+local function all_new(jids)
+  local names = { key.canceled() }
+  for n, jid in ipairs(jids) do
+    names[n + 1] = key.job(jid)
+  end
+  local found = #jids > 0 and call('EXISTS', unpack(names)) or 0
+  if found == 0 then
+    return true
+  elseif found > 1 or call('EXISTS', names[1]) == 0 then
+    return false
+  end
+  return true, Canceled.among(jids)
+end
+
+-- Reads what there is of the jobs: some may be left alone.
+local function look_at_all(jobs, jids, coming)
+  local fresh, canceled = all_new(jids)
+  for _, job in ipairs(jobs) do
+    if fresh then
+      job.old, job.was_canceled = false, canceled and canceled[job.jid]
+    end
+    Put.look(job)
+    if job.left_alone then
+      coming[job.jid] = nil
+    end
+  end
+end
+
+-- Which other job stands for a job. -> given jid -> the jid of the other, false if that is gone; or nil
+local function stand_ins(command, jobs, coming)
+  local taken, stands = {}, nil
+  for _, job in ipairs(jobs) do
+    if job.unique and not job.left_alone then
+      Conflict.settle(command, job, coming, taken)
+      if job.instead or job.given then
+        stands = stands or {}
+        stands[job.given or job.jid] = job.instead or job.jid
+        if job.instead_gone then
+          stands[job.jid] = false
+        end
+      end
+    end
+  end
+  return stands
+end
+
+-- Dependencies on jobs that another one stands for are dependencies on the other one.
+local function translate(job, stands)
+  local depends, seen = {}, {}
+  for _, jid in ipairs(job.depends or {}) do
+    if stands[jid] ~= nil then
+      jid = stands[jid]
+    end
+    if jid and not seen[jid] then
+      seen[jid] = true
+      depends[#depends + 1] = jid
+    end
+  end
+  job.depends = job.depends and depends
+end
+
+-- Leaves out the spare jobs on which no job of the batch depends that is put.
+local function leave_spare_ones(jobs, coming)
+  local wanted = {}
+  for n = #jobs, 1, -1 do
+    local job = jobs[n]
+    if coming[job.jid] == job then
+      if job.spare == '1' and not wanted[job.jid] then
+        job.left_alone, coming[job.jid] = true, nil
+      else
+        for _, jid in ipairs(job.depends or {}) do
+          wanted[jid] = true
+        end
+      end
+    elseif job.instead and job.spare ~= '1' then
+      wanted[job.instead] = true
+    end
+  end
+end
+
+-- The dependencies of a batch, by jid, if they could make a circle: jobs that are all new, and of
+-- which each waits for earlier ones only, cannot.
+local function links(jobs, coming)
+  local planned, earlier, harmless = nil, {}, true
+  for _, job in ipairs(jobs) do
+    if coming[job.jid] == job then
+      if job.depends and #job.depends > 0 then
+        planned = planned or {}
+        planned[job.jid] = job.depends
+        for _, other in ipairs(job.depends) do
+          harmless = harmless and (not coming[other] or earlier[other])
+        end
+      end
+      harmless = harmless and not job.old
+      earlier[job.jid] = true
+    end
+  end
+  return not harmless and planned or nil
+end
+
+-- Checks a batch and writes nothing. `how` may say that jobs not there yet make no circle (`acyclic`), that
+-- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
+-- function `known`), and for which others have come to stand before (a metatable `instead`).
+-- -> what carry_out wants
+function Batch.plan(command, args, i, how)
+  how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
+  local jobs, jids, coming, has = parse_many(command, args, i)
+  look_at_all(jobs, jids, coming)
+  local stands = has.unique and stand_ins(command, jobs, coming)
+  if how and how.instead then
+    stands = setmetatable(stands or {}, how.instead)
+  end
+  for n = 1, stands and #jobs or 0 do
+    translate(jobs[n], stands)
+  end
+  if has.spare then
+    leave_spare_ones(jobs, coming)
+  end
+  local planned = has.depends and links(jobs, coming) or nil
+  for n = 1, (has.depends or has.unique) and #jobs or 0 do
+    local job = jobs[n]
+    if coming[job.jid] == job then
+      Put.prepare(command, job, coming, planned, how)
+    end
+  end
+  return { jobs = jobs, jids = jids, coming = coming, how = how }
+end
+
+-- Collects jobs that are ready, to be placed together.
+local function collector()
+  local ready, scores = {}, Place.scores()
+  return ready,
+    function(job)
+      local queue, priority = job.queue, job.priority
+      local list = ready[queue]
+      if not list then
+        list = {}
+        ready[queue] = list
+      end
+      local n = #list
+      list[n + 1], list[n + 2] = scores[priority], job.jid
+    end
+end
+
+-- Puts the jobs of a plan; cannot fail. -> the jids left alone; given jid, jid that stands for it …
+function Batch.carry_out(plan, worker)
+  local tracked, left, instead, counts = Job.tracked_among(plan.jids), {}, {}, {}
+  local ready, batch = collector()
+  for n = 1, #plan.jobs do
+    local job = plan.jobs[n]
+    if job.left_alone then
+      left[#left + 1] = job.jid
+    elseif job.instead then
+      instead[#instead + 1], instead[#instead + 2] = job.given or job.jid, job.instead
+    else
+      Store.store(job, worker, tracked[job.jid], batch)
+      counts[job.queue] = (counts[job.queue] or 0) + 1
+      if job.given then
+        instead[#instead + 1], instead[#instead + 2] = job.given, job.jid
+      end
+    end
+  end
+  for queue, list in pairs(ready) do
+    Place.work_many(queue, list)
+  end
+  for queue, count in pairs(counts) do
+    Minutes.count(queue, 'put', count)
+    Place.register(queue)
+  end
+  Dependencies.follow_failed(plan.how)
+  return { left, instead }
+end
+
+-- put.many worker (jid queue klass data delay k (name value)*k)... -> as carry_out
+function Batch.many(args, i)
+  local worker = Arguments.asking('put.many', args[i])
+  return Batch.carry_out(Batch.plan('put.many', args, i + 1), worker)
+end
+end
+
+function builders.Brief()
+local Arguments = modules.Arguments
+local Brief = modules.Brief
+local Canceled = modules.Canceled
+local Errors = modules.Errors
+local Place = modules.Place
+local Queue = modules.Queue
+local Record = modules.Record
+-- brief.lua
+-- Jobs in brief: what a line of a list shows of each, and parts of all the lists that there are.
+
+local match = string.match
+
+-- Places in a row: the first twelve are fields of the record as they are, but for `due`, which stands
+-- where `rare` stood.
+local KLASS, QUEUE, STATE, WORKER, SINCE, EXPIRES, DUE = 1, 2, 3, 8, 9, 10, 12
+local GROUP, PROGRESS, WORKFLOW, TRACKED, PUT, JID = 13, 14, 15, 16, 17, 18
+
+-- The places of what is no mere text: what cannot be read is not shown.
+local JUDGED = {
+  [4] = 'priority',
+  [5] = 'retries',
+  [6] = 'remaining',
+  [7] = 'tags',
+  [SINCE] = 'time',
+  [EXPIRES] = 'expires',
+}
+
+-- (Naming the fields one by one is a sixth quicker than unpacking a list of them.)
+local function read(jid)
+  return call(
+    'HMGET',
+    key.job(jid),
+    'klass',
+    'queue',
+    'state',
+    'priority',
+    'retries',
+    'remaining',
+    'tags',
+    'worker',
+    'time',
+    'expires',
+    'spawned_from_jid',
+    'rare'
+  )
+end
+
+-- What a running job is whose lock has ended: the queue's list knows whether there was a notice.
+local function see_lock(row, jid)
+  local lock = call('ZSCORE', key.place(row[QUEUE], 'locks'), jid)
+  if lock and tonumber(lock) <= scope.now then
+    row[STATE], row[SINCE] = 'stalled', lock
+  end
+end
+
+local function see_due(row, jid)
+  local state, due = Place.state_now(jid, row[QUEUE], row[STATE])
+  if state == 'waiting' then
+    row[STATE], row[SINCE] = state, due
+  else
+    row[DUE] = due
+  end
+end
+
+-- When and in which group a job has failed: mostly the last line of its history says so, which is
+-- shorter than the record's text with the whole message. -> when, group
+function Brief.failure(jid)
+  local when, more = match(call('LINDEX', key.history(jid), -1) or '', '^%[([%d.]+),"failed",(.*)%]$')
+  if when then
+    return when, match(more, '"group":"([^"\\]*)"') or Record.read('failure', more, {}).group
+  end
+  local failure = Record.read('failure', call('HGET', key.job(jid), 'failure'), {})
+  return failure.when and string.format('%.17g', failure.when), failure.group
+end
+
+local function see_failure(row, jid)
+  local when, group = Brief.failure(jid)
+  row[SINCE], row[GROUP] = when or row[SINCE], group or false
+end
+
+-- Are there tracked jobs at all?
+function Brief.any_tracked()
+  return call('EXISTS', key.tracked()) == 1
+end
+
+-- What became of a canceled job, as a row; or false.
+local function row_of_canceled(jid, tracking)
+  local row = Canceled.row(jid)
+  if row then
+    local workflow, history = row[12], row[13]
+    row[STATE], row[WORKER], row[DUE], row[GROUP], row[PROGRESS] = 'canceled', '', false, false, false
+    row[WORKFLOW] = workflow
+    row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
+    row[PUT] = match(history or '', '^%[%[([%d.]+),') or false
+    row[JID] = jid
+  end
+  return row
+end
+
+-- The row of one job, or false if there is no such job.
+function Brief.row(jid, tracking)
+  local row = read(jid)
+  local state, rare = row[STATE], row[DUE]
+  if not Record.is_state(state) then
+    if not (state or row[KLASS] or row[QUEUE]) then
+      return row_of_canceled(jid, tracking)
+    end
+    row[STATE] = state or ''
+  end
+  row[KLASS], row[QUEUE] = row[KLASS] or '', row[QUEUE] or ''
+  for place, field in pairs(JUDGED) do
+    row[place] = Record.text(field, row[place], false)
+  end
+  row[DUE], row[GROUP], row[PROGRESS], row[WORKFLOW] = false, false, false, false
+  if rare then
+    local more = call('HMGET', key.job(jid), 'progress', 'workflow')
+    row[PROGRESS], row[WORKFLOW] = Record.text('progress', more[1], false), more[2]
+  end
+  if state == 'running' then
+    if (tonumber(row[EXPIRES]) or 0) <= scope.now then
+      see_lock(row, jid)
+    end
+  elseif state == 'scheduled' then
+    see_due(row, jid)
+  elseif state == 'failed' then
+    see_failure(row, jid)
+  elseif state == 'stalled' then
+    row[STATE] = 'waiting' -- taken from its worker: it is the first to be handed out
+  end
+  row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
+  row[PUT] = match(call('LINDEX', key.history(jid), 0) or '', '^%[([%d.]+),') or false
+  row[JID] = jid
+  return row
+end
+
+-- The rows of jobs, with false for each that is gone.
+function Brief.rows(jids)
+  local rows, tracking = {}, Brief.any_tracked()
+  for n = 1, #jids do
+    rows[n] = Brief.row(jids[n], tracking)
+  end
+  return rows
+end
+
+-- brief jid... -> the rows as JSON
+function Brief.brief(args, i)
+  Arguments.bounded('brief', #args - i + 1)
+  local jids = {}
+  for n = i, #args do
+    jids[#jids + 1] = args[n]
+  end
+  return cjson.encode(Brief.rows(jids))
+end
+
+local function newest_first(name, start, count)
+  return call('ZREVRANGE', name, start, start + count - 1)
+end
+
+-- Lists beside those of queues: jids from a place on, so many.
+local LISTS = {
+  group = function(name, start, count)
+    return call('LRANGE', key.group(name), start, start + count - 1)
+  end,
+  tag = function(name, start, count)
+    return call('ZRANGE', key.tag(name), start, start + count - 1)
+  end,
+  worker = function(name, start, count)
+    return newest_first(key.held(name), start, count)
+  end,
+  complete = function(_, start, count)
+    return newest_first(key.completed(), start, count)
+  end,
+  canceled = function(_, start, count)
+    return Canceled.part(start, count)
+  end,
+  tracked = function(_, start, count)
+    return newest_first(key.tracked(), start, count)
+  end,
+}
+
+-- Checks parts of lists, (kind name start count)... from args[i] on.
+function Brief.check_parts(command, args, i)
+  Arguments.bounded(command, (#args - i + 1) / 4)
+  for n = i, #args, 4 do
+    local kind = args[n]
+    if not LISTS[kind] and (not Queue.is_list(kind) or kind == 'recurring') then
+      Errors.argument(command, 'Unknown kind of list ' .. Errors.name(kind))
+    end
+    Arguments.given(command, 'name', args[n + 1])
+    args[n + 2] = Arguments.whole(command, 'start', args[n + 2], 0)
+    args[n + 3] = Arguments.whole(command, 'count', args[n + 3], 0)
+  end
+end
+
+-- Jids of a part of a list.
+local function part(kind, name, start, count)
+  if count < 1 then
+    return {}
+  end
+  return LISTS[kind] and LISTS[kind](name, start, count) or Queue.part(kind, name, start, count)
+end
+
+-- The jids of parts that were checked, the place of each among all that the parts name, and how many
+-- places these are: at most as many as a call may handle.
+function Brief.listed(args, i)
+  local jids, places, before = {}, {}, 0
+  for n = i, #args, 4 do
+    local count = math.min(args[n + 3], Arguments.most - before)
+    for at, jid in ipairs(part(args[n], args[n + 1], args[n + 2], count)) do
+      jids[#jids + 1], places[#places + 1] = jid, before + at
+    end
+    before = before + count
+  end
+  return jids, places, before
+end
+
+-- tracked.jids offset count -> total and jids, the last first; some may be gone
+function Brief.tracked(args, i)
+  local offset = Arguments.whole('tracked.jids', 'offset', args[i], 0)
+  local count = math.min(Arguments.whole('tracked.jids', 'count', args[i + 1], 0), Arguments.most)
+  local jids = count > 0 and newest_first(key.tracked(), offset, count) or {}
+  return cjson.encode({ total = call('ZCARD', key.tracked()), jobs = jids })
+end
+
+-- briefs most (kind name start count)... -> the rows as JSON
+function Brief.briefs(args, i)
+  local most = Arguments.whole('briefs', 'most', args[i], 0)
+  Arguments.bounded('briefs', most)
+  Brief.check_parts('briefs', args, i + 1)
+  local jids = {}
+  for n = i + 1, #args, 4 do
+    for _, jid in ipairs(part(args[n], args[n + 1], args[n + 2], math.min(args[n + 3], most - #jids))) do
+      jids[#jids + 1] = jid
+    end
+  end
+  return cjson.encode(Brief.rows(jids))
+end
+end
+
+function builders.Canceled()
+local Arguments = modules.Arguments
+local Canceled = modules.Canceled
+local Config = modules.Config
+local History = modules.History
+local Json = modules.Json
+local Record = modules.Record
+local Texts = modules.Texts
+local Unique = modules.Unique
+-- canceled.lua
+-- What is left of a canceled job for a while: a record for those who ask what became of it. For everything
+-- else the job does not exist.
+
+local sub = string.sub
+
+-- Bytes of data and context, of a failure, of a history: what is longer is left out, or cut. A full
+-- server is emptied by canceling, and most records are read by nobody.
+local BYTES = 16 * 1024
+local ENTRIES = 20 -- of the history
+local LIST = 4 * 1024 -- bytes of the jids that spawned it
+
+local SURPLUS = 200 -- old records removed by one call beyond twice those it adds
+
+-- What of a job's record is kept as it is.
+local SAME = {
+  'klass',
+  'queue',
+  'priority',
+  'retries',
+  'remaining',
+  'tags',
+  'worker',
+  'crashes',
+  'spawned_from_jid',
+  'unique',
+  'workflow',
+  'on_failure',
+}
+
+-- (The end of a traceback tells most.)
+local function shortened(failure)
+  if #failure <= BYTES then
+    return failure
+  end
+  local known = cjson.decode(failure)
+  known.message = string.gsub(sub(tostring(known.message), -BYTES), '^[\128-\191]+', '', 1)
+  return cjson.encode(known)
+end
+
+-- The namespace's time: an old client's clock may be anywhere.
+local function time_of_it()
+  if scope.keyed then
+    return Texts.now()
+  end
+  return call('HGET', key.meta(), 'clock') or Texts.now()
+end
+
+-- Fields and values of what is kept. `why` is call, dependency or workflow, `by` the jid or id.
+local function fields_of(jid, record, why, by)
+  local fields = { 'was', record.state, 'when', time_of_it(), 'why', why }
+  local function add(name, value)
+    if value and value ~= '' then
+      fields[#fields + 1] = name
+      fields[#fields + 1] = value
+    end
+  end
+  add('by', by)
+  for _, name in ipairs(SAME) do
+    add(name, Record.text(name, record[name]))
+  end
+  local data, context = record.data or '', Record.text('context', record.context, '')
+  if #data + #context <= BYTES then
+    add('data', data)
+    add('context', context)
+  else
+    add('left_out', #data + #context)
+  end
+  local failure, spawners = Record.text('failure', record.failure), Record.text('spawners', record.spawners)
+  add('failure', failure and shortened(failure))
+  if spawners and #spawners <= LIST then
+    add('spawners', spawners)
+  end
+  local entries, total = History.texts(jid, ENTRIES, BYTES)
+  entries = Record.entry_texts(entries)
+  local more = { was = record.state, why = why, by = by }
+  entries[#entries + 1] = History.entry('canceled', cjson.encode(more), tonumber(fields[4]))
+  add('history', Json.list(entries))
+  add('history_total', total + 1)
+  return fields
+end
+
+-- Keeps what is known of a job that is about to be taken away. (One that is open was not put whole yet:
+-- who takes it back has it as not put.)
+function Canceled.keep(jid, record, why, by)
+  local age = Config.whole('canceled-history')
+  if not scope.live or record.open == '1' or age < 1 or Config.whole('canceled-history-count') < 1 then
+    return
+  end
+  local name, fields = key.canceled_job(jid), fields_of(jid, record, why, by)
+  call('DEL', name)
+  call('HSET', name, unpack(fields))
+  call('EXPIRE', name, age)
+  call('ZADD', key.canceled(), fields[4], jid)
+  scope.canceled = (scope.canceled or 0) + 1
+end
+
+-- The job of this jid is put again: its record says what became of it.
+function Canceled.forget(jid)
+  if scope.live and call('DEL', key.canceled_job(jid)) == 1 then
+    call('ZREM', key.canceled(), jid)
+  end
+end
+
+-- Which of these jids have such records, as a set.
+function Canceled.among(jids)
+  local found, times = {}, call('ZMSCORE', key.canceled(), unpack(jids))
+  for n, jid in ipairs(jids) do
+    found[jid] = times[n] and true or nil
+  end
+  return found
+end
+
+local function too_old()
+  return '(' .. string.format('%.17g', scope.now - Config.whole('canceled-history'))
+end
+
+-- The call has added records: those that are too old or too many go, and the list lasts as long as they.
+function Canceled.finish()
+  local name, most = key.canceled(), SURPLUS + 2 * scope.canceled
+  local age, count = Config.whole('canceled-history'), Config.whole('canceled-history-count')
+  local old = call('ZRANGEBYSCORE', name, '-inf', scope.now - age, 'LIMIT', 0, most)
+  local surplus = call('ZCARD', name) - #old - count
+  if surplus > 0 and #old < most then
+    for _, jid in ipairs(call('ZRANGE', name, #old, #old + math.min(surplus, most - #old) - 1)) do
+      old[#old + 1] = jid
+    end
+  end
+  if #old > 0 then
+    call('ZREMRANGEBYRANK', name, 0, #old - 1) -- the oldest are the first
+    for n, jid in ipairs(old) do
+      old[n] = key.canceled_job(jid)
+    end
+    call('DEL', unpack(old))
+  end
+  if call('PTTL', name) < age * 1000 then
+    call('EXPIRE', name, age)
+  end
+end
+
+-- The jids of a part, the last canceled first.
+function Canceled.part(offset, count)
+  if count < 0 then
+    count = Arguments.most
+  end
+  return call('ZREVRANGEBYSCORE', key.canceled(), '+inf', too_old(), 'LIMIT', offset, count)
+end
+
+function Canceled.count()
+  return call('ZCOUNT', key.canceled(), too_old(), '+inf')
+end
+
+function Canceled.exists(jid)
+  return call('EXISTS', key.canceled_job(jid)) == 1
+end
+
+local function read(jid)
+  local fields, record = call('HGETALL', key.canceled_job(jid)), {}
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  return record.was and record
+end
+
+-- The object that get shows, as JSON, or nil; its state is `canceled`.
+function Canceled.show(jid)
+  local record = read(jid)
+  if not record then
+    return nil
+  end
+  local shown = cjson.encode({
+    jid = jid,
+    klass = record.klass or '',
+    state = 'canceled',
+    queue = record.queue or '',
+    worker = '',
+    tracked = call('ZSCORE', key.tracked(), jid) and true or false,
+    priority = tonumber(record.priority) or 0,
+    expires = 0,
+    retries = tonumber(record.retries) or 0,
+    remaining = math.floor(tonumber(record.remaining) or 0),
+    data = record.data or 'null',
+    tags = Record.read('tags', record.tags, {}),
+    history = History.shown(Record.read('entries', record.history, {})),
+    failure = Record.read('failure', record.failure, {}),
+    spawned_from_jid = record.spawned_from_jid or false,
+    dependents = {},
+    dependencies = {},
+    token = '',
+    crashes = tonumber(record.crashes) or 0,
+    open = false,
+    unique = Unique.shown(record.unique),
+    workflow = record.workflow,
+    on_failure = record.on_failure,
+    canceled = {
+      when = tonumber(record.when),
+      was = record.was,
+      why = record.why,
+      by = record.by or '',
+      worker = record.was == 'running' and record.worker or '',
+      left_out = tonumber(record.left_out) or 0,
+    },
+  })
+  return Json.with(shown, 'context', record.context or 'null', 'progress', 'null')
+end
+
+-- How many entries the history had, and what spawned the job.
+function Canceled.more(jid)
+  local record = call('HMGET', key.canceled_job(jid), 'history_total', 'spawners')
+  return Record.read('count', record[1], 0), Record.read('spawners', record[2], {})
+end
+
+-- A row of a list, as Brief has it, but for the last places; or false.
+function Canceled.row(jid)
+  local row = call(
+    'HMGET',
+    key.canceled_job(jid),
+    'klass',
+    'queue',
+    'was',
+    'priority',
+    'retries',
+    'remaining',
+    'tags',
+    'worker',
+    'when',
+    'expires',
+    'spawned_from_jid',
+    'workflow',
+    'history'
+  )
+  row[1], row[2] = row[1] or '', row[2] or ''
+  return row[3] and row
+end
+end
+
+function builders.Cascade()
+local Cascade = modules.Cascade
+local Dependencies = modules.Dependencies
+local Events = modules.Events
+local History = modules.History
+local Job = modules.Job
+local Outcome = modules.Outcome
+local Place = modules.Place
+local Record = modules.Record
+-- cascade.lua
+-- What becomes of jobs whose dependency has failed or was canceled: each has its policy for that.
+--   block   waits on for what has failed; fails itself when it was canceled
+--   cancel  is canceled
+--   run     waits for it no longer, as if it had been completed
+
+local GROUP = 'dependency-canceled'
+
+-- Dependents looked at together: how much work they are shows only then.
+local PART = 50
+
+-- What a dependent does when a dependency ends otherwise than complete; and the jid of the one behind
+-- which it was put, if any, whose end is enough.
+function Cascade.policy(jid)
+  local record = call('HMGET', key.job(jid), 'on_failure', 'behind')
+  return record[1] or 'block', record[2]
+end
+
+local function policy_of(jid, other)
+  local policy, behind = Cascade.policy(jid)
+  return behind == other and 'run' or policy
+end
+
+-- Cancels a job with all that belongs to it, and what hangs on it by its policy: because of the
+-- `dependency` or the `workflow` of this jid or id.
+function Cascade.cancel(jid, why, by)
+  local record = Job.read(jid)
+  if record then
+    Job.remove(jid, record, why, by)
+    Cascade.follow(jid, 'gone')
+  end
+end
+
+local function fail(jid, other)
+  local record = call('HMGET', key.job(jid), 'queue', 'rare')
+  local message = 'Job ' .. other .. ', on which this one depended, was canceled'
+  Dependencies.unlink_all(jid)
+  Place.leave(jid, record[1])
+  call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
+  History.failed(jid, GROUP, nil, message)
+  Outcome.write_failed(
+    { jid = jid, queue = record[1], rare = record[2], state = 'depends' },
+    GROUP,
+    message,
+    math.floor(scope.now)
+  )
+  if Job.is_tracked(jid) then
+    Events.tracked('failed', jid)
+  end
+  Events.failed(jid, GROUP, message, '')
+end
+
+-- The job's record is gone: all its dependents have to do without it.
+local function visit_gone(jid)
+  local dependents
+  repeat
+    dependents = Dependencies.take_some(jid, key.cascading(), PART)
+    for _, dependent in ipairs(dependents) do
+      local policy = policy_of(dependent, jid)
+      if policy == 'run' then
+        Dependencies.free_if_last(dependent)
+      elseif policy == 'cancel' then
+        Cascade.cancel(dependent, 'dependency', jid)
+      else
+        fail(dependent, jid)
+      end
+    end
+  until #dependents < PART or Dependencies.left() <= 0
+end
+
+-- -> whether the call could deal with all of these dependents of a failed job
+local function follow_some(jid, dependents)
+  for _, dependent in ipairs(dependents) do
+    if Dependencies.left() <= 0 then
+      return false
+    end
+    Dependencies.spend(1)
+    local policy = policy_of(dependent, jid)
+    if policy == 'run' then
+      Dependencies.unlink(dependent, { jid })
+      Dependencies.free_if_last(dependent)
+    elseif policy == 'cancel' then
+      Cascade.cancel(dependent, 'dependency', jid)
+    end
+  end
+  return true
+end
+
+-- The job has failed: those that block stay where they are, so the rest is found by a cursor.
+local function visit_failed(jid)
+  local name = key.job(jid)
+  local cursor = Record.text('cascade', call('HGET', name, 'cascade'), '0')
+  local done
+  repeat
+    local part = math.min(PART, Dependencies.left())
+    local reply = call('SSCAN', key.dependents(jid), cursor, 'COUNT', part)
+    if not follow_some(jid, reply[2]) then
+      break -- the same part again: those that were dealt with are no members any more
+    end
+    cursor = reply[1]
+    done = cursor == '0'
+  until done or Dependencies.left() <= 0
+  if done then
+    call('HDEL', name, 'cascade')
+    call('ZREM', key.cascading(), jid)
+  else
+    call('HSET', name, 'cascade', cursor)
+    call('ZADD', key.cascading(), scope.now, jid)
+  end
+end
+
+local VISIT = { gone = visit_gone, failed = visit_failed }
+
+-- A job has failed, or is gone: its dependents follow by their policies, and theirs in turn, as many
+-- as the call may deal with; the others are noted. (What a visit finds is followed after it, by the loop that
+-- is at work: scope.following.)
+function Cascade.follow(jid, kind)
+  local line = scope.following
+  if line then
+    line[#line + 1] = { jid, kind }
+    return
+  end
+  line = { { jid, kind } }
+  scope.following = line
+  local n = 1
+  while line[n] do
+    local name = line[n][1]
+    if Dependencies.left() > 0 then
+      VISIT[line[n][2]](name)
+    elseif call('EXISTS', key.dependents(name)) == 1 then
+      call('ZADD', key.cascading(), scope.now, name)
+    end
+    n = n + 1
+  end
+  scope.following = nil
+end
+
+-- Takes up what an earlier call had to leave of this job.
+function Cascade.carry_on(jid)
+  local state = call('HGET', key.job(jid), 'state')
+  if not state then
+    Cascade.follow(jid, 'gone')
+  elseif state == 'failed' then
+    Cascade.follow(jid, 'failed')
+  else
+    -- It was put again, or goes on: the rest waits for its new run.
+    call('ZREM', key.cascading(), jid)
+    call('HDEL', key.job(jid), 'cascade')
+    call('HSET', key.job(jid), 'followed', '1', 'rare', '1')
+  end
+end
+end
+
+function builders.Circles()
+local Circles = modules.Circles
+local Errors = modules.Errors
+-- circles.lua
+-- Circles: no job may come to wait for itself, directly or through others.
+
+local MOST = 1000 -- jobs behind a job that are looked at before links are refused
+local FAR = 10000 -- links that one call follows where links may not be refused any more
+
+-- Links that this call has checked and is going to make, by jid.
+function Circles.intend(planned)
+  scope.intended = planned
+end
+
+-- How many links this call has followed.
+local function followed()
+  return scope.links_followed or 0
+end
+
+-- Who waits for a job, directly or through others: mostly few. -> a set of jids with its own; nil if
+-- they are too many
+local function waiting_for(jid)
+  local waiting, line = { [jid] = true }, { jid }
+  local n = 1
+  while line[n] do
+    local name = key.dependents(line[n])
+    if #line + call('SCARD', name) > MOST then
+      return nil
+    end
+    for _, dependent in ipairs(call('SMEMBERS', name)) do
+      if not waiting[dependent] then
+        waiting[dependent] = true
+        line[#line + 1] = dependent
+      end
+    end
+    n = n + 1
+  end
+  return waiting
+end
+
+-- Is it certain that none of the jids waits for the job? However much is behind them.
+local function is_harmless(jid, jids, planned)
+  if planned and (next(planned) ~= jid or next(planned, jid) ~= nil) then
+    return false -- links of others are not written yet
+  end
+  local waiting = waiting_for(jid)
+  for n = 1, waiting and #jids or 0 do
+    if waiting[jids[n]] then
+      return false
+    end
+  end
+  return waiting ~= nil
+end
+
+local function refuse(command, jid, path)
+  Errors.raise(
+    'CYCLE',
+    command
+      .. '(): Job '
+      .. Errors.name(jid)
+      .. ' would wait for itself: '
+      .. table.concat(path, ' waits for ')
+  )
+end
+
+-- Refuses the link that makes the smallest circle.
+function Circles.refuse_self(command, jid, jids)
+  for n = 1, jids and #jids or 0 do
+    if jids[n] == jid then
+      refuse(command, jid, { Errors.name(jid), Errors.name(jid) })
+    end
+  end
+end
+
+-- Refuses links that would make a job wait for itself. `planned` are links not yet written.
+function Circles.refuse(command, jid, jids, planned)
+  if is_harmless(jid, jids, planned) then
+    return
+  end
+  local seen, path, visited = {}, { Errors.name(jid) }, 0
+  local function walk(current)
+    if current == jid then
+      path[#path + 1] = Errors.name(current)
+      refuse(command, jid, path)
+    end
+    if seen[current] then
+      return
+    end
+    seen[current] = true
+    visited = visited + 1
+    if visited > MOST then
+      Errors.raise(
+        'TOOBIG',
+        command .. '(): more than ' .. MOST .. ' jobs behind the dependencies of ' .. Errors.name(jid)
+      )
+    end
+    path[#path + 1] = Errors.name(current)
+    for _, further in ipairs(planned and planned[current] or call('SMEMBERS', key.dependencies(current))) do
+      walk(further)
+    end
+    path[#path] = nil
+  end
+  for _, other in ipairs(jids) do
+    walk(other)
+  end
+end
+
+-- What a job waits for, or is going to.
+local function behind(jid)
+  local jids = call('SMEMBERS', key.dependencies(jid))
+  for _, other in ipairs(scope.intended and scope.intended[jid] or {}) do
+    jids[#jids + 1] = other
+  end
+  return jids
+end
+
+-- Has this call followed none yet, so that it can see as far as any?
+function Circles.is_fresh()
+  return followed() == 0
+end
+
+-- Those of the jids that a job may wait for, because they do not wait for it. Refuses nothing: what is
+-- too far for one call to see is not harmless. -> the jids, and whether there was such
+function Circles.harmless(jid, jids)
+  if not scope.intended and call('EXISTS', key.dependents(jid)) == 0 then
+    jids = { unpack(jids) }
+    for n = #jids, 1, -1 do
+      if jids[n] == jid then
+        table.remove(jids, n)
+      end
+    end
+    return jids, false
+  end
+  local tired, waits = false, { [jid] = true }
+  -- Does a job wait for the one, or is it too far to see?
+  local function walk(current)
+    if waits[current] == nil then
+      local others = behind(current)
+      waits[current] = false
+      if #others > 0 then
+        scope.links_followed = followed() + #others
+        tired = followed() > FAR
+      end
+      for n = 1, #others do
+        if tired or walk(others[n]) then
+          waits[current] = true
+          break
+        end
+      end
+    end
+    return waits[current]
+  end
+  local harmless = {}
+  for _, other in ipairs(jids) do
+    if not walk(other) then
+      harmless[#harmless + 1] = other
+    end
+  end
+  return harmless, tired
+end
+end
+
+function builders.Clock()
+local Arguments = modules.Arguments
+local Clock = modules.Clock
+local Epoch = modules.Epoch
+local Errors = modules.Errors
+local Texts = modules.Texts
+-- clock.lua
+-- The server's clock, and the record of the namespace that keeps it: meta.
+
+local format, rep, floor = string.format, string.rep, math.floor
+
+-- A kept time this far ahead of the server is not drift but a failover to a skewed replica.
+local TOO_FAR = 60
+
+local EVERY = 64
+
+-- The number in meta says what a build must understand to work on what is stored. This build reads the
+-- formats from OLDEST to NEWEST and continues them; NEWEST is the one that it writes. A namespace
+-- without a number has format 1.
+-- Raise NEWEST when a build that reads only the number before would lose jobs, or break, on what this one
+-- stores: a field that means something else, a key of another type or name. Fields and keys that it
+-- does not know, and need not know, are no reason. From then on its workers are refused as soon as one new
+-- worker writes. Raise OLDEST when the code that reads the old forms is taken out.
+local OLDEST, NEWEST = 1, 1
+local WRITTEN = format('%d', NEWEST)
+
+-- Of a call, in scope.clock:
+--   kept, token  as meta has them
+--   drawn        how many tokens the call has drawn
+--   last         the last of them, as text
+--   known        the server on which this build drew last, as meta has it
+--   newcomer     this server, if it is another one
+--   older        meta does not say the format yet that this build writes
+--   server       the time is the server's
+--   ahead        by how much the kept time was ahead of it
+--   skewed       and that is no drift
+--   shifts       what skews have left to do, as meta has it
+
+-- Refuses a namespace that this build cannot work on.
+local function check_format(text)
+  local number = tonumber(text or 1)
+  if not (number and number <= NEWEST) then
+    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
+      .. 'upgrade the workers and web processes that still run this build'
+    Errors.raise('FORMAT', format(words, Errors.name(text), OLDEST, NEWEST))
+  elseif number < OLDEST then
+    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
+      .. 'let workers of the build before drain it first'
+    Errors.raise('FORMAT', format(words, Errors.name(text or 1), OLDEST, NEWEST))
+  end
+end
+
+-- What stands before the microseconds, by how many digits they have.
+local BEFORE = {}
+for digits = 1, 6 do
+  BEFORE[digits] = '.' .. rep('0', 6 - digits)
+end
+
+local function take_server_time()
+  local time = call('TIME')
+  local second, rest = time[1], BEFORE[#time[2]] .. time[2]
+  scope.now, scope.second, scope.fraction = tonumber(second .. rest), second, rest
+end
+
+-- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back.
+function Clock.set(text)
+  local meta = call('HMGET', key.meta(), 'clock', 'token', 'format', 'shifts', Epoch.field())
+  local clock = { kept = tonumber(meta[1]), token = tonumber(meta[2]) or 0, drawn = 0, shifts = false }
+  clock.known = meta[5]
+  scope.clock = clock
+  if meta[3] ~= WRITTEN then
+    clock.older = true
+    check_format(meta[3])
+  end
+  if text ~= '*' then
+    scope.now = Arguments.number('now', 'now', text)
+    return
+  end
+  clock.server, clock.shifts = true, meta[4]
+  take_server_time()
+  clock.ahead = clock.kept and clock.kept - scope.now or 0
+  if clock.ahead > TOO_FAR then
+    clock.skewed = true
+  elseif clock.ahead > 0 then
+    scope.now, scope.second, scope.fraction = clock.kept, nil, nil
+  end
+end
+
+-- Has the clock been set back, now or lately?
+function Clock.is_skewed()
+  return (scope.clock.shifts or scope.clock.skewed) and true or false
+end
+
+-- Only the server's clock is set back, and not that of a caller. -> what is left to do after skews, as
+-- text; by how many seconds the clock was set back since the last call, from when, and when it had gone
+-- ahead by much
+function Clock.skew()
+  local clock = scope.clock
+  if clock.skewed then
+    return clock.shifts, clock.ahead, clock.kept, call('HGET', key.meta(), 'leap')
+  end
+  return clock.shifts
+end
+
+function Clock.keep_shifts(text)
+  if text then
+    call('HSET', key.meta(), 'shifts', text)
+  elseif scope.clock.shifts then
+    call('HDEL', key.meta(), 'shifts')
+  end
+end
+
+-- Before the first token of a call: was the last one drawn here?
+local function look_who_draws(clock)
+  clock.newcomer = Epoch.newcomer(clock.known)
+  if clock.newcomer then
+    clock.token = Epoch.begin(clock.token)
+  end
+end
+
+-- The same where the client's clock counts, and meta is not read in advance.
+local function draw_without_keys()
+  local name, field = key.meta(), Epoch.field()
+  local newcomer = Epoch.newcomer(call('HGET', name, field))
+  if newcomer then
+    local token = Epoch.begin(tonumber(call('HGET', name, 'token') or nil) or 0)
+    call('HSET', name, field, newcomer, 'token', Texts.whole(token))
+  end
+  return call('HINCRBY', name, 'token', 1)
+end
+
+-- A new fencing token: rises for ever, whatever becomes of the jobs and of the server.
+function Clock.draw()
+  if scope.keyed then
+    local clock = scope.clock
+    if clock.drawn == 0 then
+      look_who_draws(clock)
+    end
+    clock.drawn = clock.drawn + 1
+    clock.last = Texts.whole(clock.token + clock.drawn)
+    return clock.last
+  end
+  return draw_without_keys()
+end
+
+-- Is it time for what has to be looked after, but not at each call? So in the first call of a
+-- second, and for one in EVERY tokens.
+function Clock.is_round()
+  local clock = scope.clock
+  return clock.token % EVERY == 0 or not clock.kept or floor(clock.kept) ~= floor(scope.now)
+end
+
+-- Written only when the call has succeeded: a refused call does not advance the clock.
+function Clock.keep()
+  local name, clock = key.meta(), scope.clock
+  local server, last, kept = clock.server, clock.last, clock.kept
+  if not last and not kept then
+    last = Texts.whole(clock.token)
+  end
+  if server and last then
+    call('HSET', name, 'clock', Texts.now(), 'token', last)
+  elseif server then
+    call('HSET', name, 'clock', Texts.now())
+  elseif last then
+    call('HSET', name, 'token', last)
+  end
+  if clock.newcomer then
+    call('HSET', name, Epoch.field(), clock.newcomer)
+  end
+  if clock.older then
+    call('HSET', name, 'format', WRITTEN)
+  end
+  if clock.skewed then
+    call('HINCRBY', name, 'skews', 1)
+  elseif server and clock.ahead < -TOO_FAR then
+    -- It has gone ahead, or nobody has called for long. If it goes back, that tells which it was.
+    call('HSET', name, 'leap', format('%.6f %.6f', kept, scope.now))
+  end
+end
+
+-- meta
+function Clock.show()
+  local fields, record = call('HGETALL', key.meta()), { now = format('%.6f', scope.now) }
+  for i = 1, #fields, 2 do
+    record[fields[i]] = fields[i + 1]
+  end
+  return cjson.encode(record)
+end
+end
+
+function builders.Config()
+local Arguments = modules.Arguments
+local Config = modules.Config
+local Errors = modules.Errors
+local Events = modules.Events
+-- config.lua
+-- Options of the namespace: defaults, values, and what a value may be.
+
+local find = string.find
+
+local DEFAULTS = {
+  application = 'qless',
+  heartbeat = 60,
+  ['grace-period'] = 10,
+  ['stats-history'] = 30,
+  ['histogram-history'] = 7,
+  ['jobs-history-count'] = 50000,
+  ['jobs-history'] = 604800,
+}
+
+-- Used when unset, but not listed among the options.
+local UNLISTED = {
+  ['max-worker-age'] = 86400,
+  ['max-job-history'] = 100,
+  ['canceled-history'] = 86400,
+  ['canceled-history-count'] = 5000,
+}
+
+-- The same, but not of the protocol: calls without KEYS may set them to anything, as all that is unknown to it.
+local OURS = { ['results-count'] = 50000, ['results-bytes'] = 64 * 2 ^ 20 }
+
+-- Options are read together when the first is wanted, unless very many are set.
+local FEW = 100
+local NONE = {}
+
+-- What is set, as far as this call has read it: scope.config. (Or all of it, if those are few.)
+local function read()
+  local count, known = call('HLEN', key.config()), NONE
+  if count > 0 then
+    known = {}
+  end
+  if count > 0 and count <= FEW then
+    local set = call('HGETALL', key.config())
+    for n = 1, #set, 2 do
+      known[set[n]] = set[n + 1]
+    end
+  end
+  scope.config, scope.knows_config = known, count <= FEW
+  return known
+end
+
+-- Is nothing set at all? Then queues have no options of their own either.
+local function untouched()
+  return (scope.config or read()) == NONE
+end
+
+function Config.get(option)
+  local known = scope.config or read()
+  local value = known[option]
+  if value == nil and not scope.knows_config then
+    value = call('HGET', key.config(), option)
+    known[option] = value
+  end
+  return value or DEFAULTS[option]
+end
+
+-- Beyond that neither days nor milliseconds can be counted.
+local MOST = 2 ^ 40
+
+-- A foreign script may have set anything.
+local function decimal(text)
+  local number = tonumber(text)
+  if number and number == number then
+    return math.max(-MOST, math.min(number, MOST))
+  end
+end
+
+function Config.number(option)
+  if untouched() then
+    return DEFAULTS[option] or UNLISTED[option] or OURS[option]
+  end
+  return decimal(Config.get(option)) or DEFAULTS[option] or UNLISTED[option] or OURS[option]
+end
+
+function Config.whole(option)
+  return math.floor(Config.number(option))
+end
+
+-- How long a lock of the queue lasts, in seconds.
+function Config.heartbeat(queue)
+  if untouched() then
+    return DEFAULTS.heartbeat
+  end
+  return decimal(Config.get(queue .. '-heartbeat')) or Config.number('heartbeat')
+end
+
+-- How many locks the queue may have at once; 0 for no limit.
+function Config.concurrency(queue)
+  if untouched() then
+    return 0
+  end
+  return math.ceil(decimal(Config.get(queue .. '-max-concurrency')) or 0)
+end
+
+-- How often a lottery draws the queue, beside the others; 0 for never.
+function Config.weight(queue)
+  if untouched() then
+    return 1
+  end
+  return math.max(0, decimal(Config.get(queue .. '-weight')) or 1)
+end
+
+-- Seconds after which a silent worker is forgotten, as times to live want them.
+function Config.worker_age()
+  return math.max(1, math.ceil(Config.number('max-worker-age')))
+end
+
+local function is_ours(option)
+  return scope.keyed and (OURS[option] or find(option, '%-weight$'))
+end
+
+local function numeric(option)
+  return type(DEFAULTS[option]) == 'number'
+    or UNLISTED[option]
+    or is_ours(option)
+    or find(option, '%-heartbeat$')
+    or find(option, '%-max%-concurrency$')
+end
+
+-- config.get [option]
+function Config.show(args, i)
+  local option = args[i]
+  if option then
+    return Config.get(option)
+  end
+  local shown = {}
+  for name, value in pairs(DEFAULTS) do
+    shown[name] = value
+  end
+  local set = call('HGETALL', key.config())
+  for n = 1, #set, 2 do
+    shown[set[n]] = set[n + 1]
+  end
+  return cjson.encode(shown)
+end
+
+-- config.set option value
+function Config.set(args, i)
+  local option = Arguments.given('config.set', 'option', args[i])
+  local value = Arguments.given('config.set', 'value', args[i + 1])
+  if numeric(option) then
+    local number = Arguments.number('config.set', option, value)
+    if number < 0 and is_ours(option) then
+      Errors.argument('config.set', option .. ' must not be below 0, as ' .. value .. ' is')
+    end
+  end
+  if #option > 512 or #value > Arguments.text_bytes then
+    Errors.raise('TOOBIG', 'config.set(): Option or value is too long')
+  end
+  call('HSET', key.config(), option, value)
+  Events.config_set(option, value)
+end
+
+-- config.unset option
+function Config.unset(args, i)
+  local option = Arguments.given('config.unset', 'option', args[i])
+  call('HDEL', key.config(), option)
+  Events.config_unset(option)
+end
+end
+
+function builders.Conflict()
+local Conflict = modules.Conflict
+local Errors = modules.Errors
+local Record = modules.Record
+local Store = modules.Store
+local Unique = modules.Unique
+-- conflict.lua
+-- What becomes of a put whose unique key another job holds: that one stands for it, or begins anew as
+-- this one, or this one waits behind it.
+
+-- What is of the job itself; the rest belongs to the one whose place it takes.
+local OWN = {
+  jid = true,
+  given = true,
+  old = true,
+  was_canceled = true,
+  fresh = true,
+  behind = true,
+  first = true,
+  spare = true,
+}
+
+-- The job takes the place of one that was to be put by the same call.
+local function absorb(earlier, job)
+  for name in pairs(earlier) do
+    if not OWN[name] then
+      earlier[name] = nil
+    end
+  end
+  for name, value in pairs(job) do
+    if not OWN[name] then
+      earlier[name] = value
+    end
+  end
+  earlier.fresh = true
+  Unique.push_back(earlier, earlier.first)
+  job.instead = earlier.jid
+end
+
+-- The job takes the place of one that has not started: under its jid, but as if it were new.
+local function replace(command, job, jid, coming)
+  if coming and coming[jid] then
+    Errors.argument(
+      command,
+      'job '
+        .. Errors.name(job.jid)
+        .. ' would replace '
+        .. Errors.name(jid)
+        .. ', which is in the same batch'
+    )
+  end
+  local old = Store.read_old(jid)
+  job.given, job.jid, job.old, job.fresh = job.jid, jid, old, true
+  job.was_canceled = nil
+  Unique.push_back(job, Record.read('first', old.more.first))
+  local behind = old.more.behind
+  if behind and call('SISMEMBER', key.dependencies(jid), behind) == 1 then
+    job.behind = behind
+  end
+  if coming then
+    coming[job.given], coming[jid] = nil, job
+  end
+end
+
+-- Looks whether another job holds the job's key, and what follows. `taken` are the jobs of the
+-- same call by key.
+function Conflict.settle(command, job, coming, taken)
+  local text = job.unique
+  local earlier = taken[text]
+  if earlier and earlier.jid ~= job.jid then
+    local answer = Unique.answer(command, job, earlier.jid, 'waiting')
+    if answer == 'replace' then
+      absorb(earlier, job)
+    elseif answer == 'keep' then
+      job.instead = earlier.jid
+    end
+  else
+    local jid, state = Unique.holder(text)
+    local answer = jid and jid ~= job.jid and Unique.answer(command, job, jid, state)
+    if jid == job.jid and job.old and Unique.is_pending(state) then
+      Unique.push_back(job, Record.read('first', job.old.more.first))
+    elseif answer == 'keep' then
+      job.instead, job.instead_gone = jid, not state
+    elseif answer == 'replace' then
+      replace(command, job, jid, coming)
+    elseif answer == 'behind' then
+      job.behind = jid
+    end
+  end
+  if not job.instead then
+    taken[text] = job
+  elseif coming then
+    coming[job.jid] = nil
+  end
+end
+end
+
+function builders.Corrupt()
+local Corrupt = modules.Corrupt
+local Dependencies = modules.Dependencies
+local Events = modules.Events
+local History = modules.History
+local Job = modules.Job
+local Outcome = modules.Outcome
+local Place = modules.Place
+local Record = modules.Record
+local Tags = modules.Tags
+-- corrupt.lua
+-- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
+-- they nor their queue are lost; and begin anew with defaults when somebody wants them to.
+
+local GROUP = 'corrupt-record'
+
+local ENDED = { failed = true, complete = true }
+
+-- Fails a job that has not ended, because of this field with this text. `place` is the queue in whose
+-- hands it was, if the caller knows that.
+function Corrupt.fail(jid, field, text, place)
+  local record = call('HMGET', key.job(jid), 'state', 'queue', 'worker', 'rare')
+  local was, queue, worker = record[1], record[2] or place or '', record[3] or ''
+  if ENDED[was] then
+    return
+  end
+  was = Record.read('state', was, 'waiting')
+  local message = Record.words(field, text or '')
+  Place.leave(jid, queue)
+  if place and place ~= queue then
+    Place.leave(jid, place)
+  end
+  Job.unhold(jid, worker)
+  if was == 'running' and worker ~= '' then
+    Events.lock_lost(jid, worker)
+  elseif was == 'depends' then
+    Dependencies.unlink_all(jid)
+  end
+  call('HSET', key.job(jid), 'queue', queue)
+  call('HDEL', key.job(jid), 'token', 'open')
+  History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
+  Outcome.write_failed(
+    { jid = jid, queue = queue, rare = record[4], state = was },
+    GROUP,
+    message,
+    math.floor(scope.now)
+  )
+  if Job.is_tracked(jid) then
+    Events.tracked('failed', jid)
+  end
+  Events.failed(jid, GROUP, message, worker)
+end
+
+-- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
+-- at all it fails. -> whether it was so
+function Corrupt.look_at_state(jid, state, queue)
+  if Record.is_state(state) or call('EXISTS', key.job(jid)) == 0 then
+    return false
+  end
+  Corrupt.fail(jid, 'state', state or '', queue)
+  return true
+end
+
+-- What takes the place of what cannot be read; of the others nothing does.
+local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
+
+local OTHERS = { 'beyond', 'first', 'unknown', 'cascade', 'at' }
+
+-- A failed job is to begin anew: puts defaults in the place of what cannot be read, in its record and
+-- in the one given, which Job.read has made.
+function Corrupt.mend(record)
+  local jid, mended = record.jid, {}
+  if record.rare then
+    for n, text in ipairs(call('HMGET', key.job(jid), unpack(OTHERS))) do
+      record[OTHERS[n]] = text or nil
+    end
+  end
+  for _, field in ipairs(Record.fields()) do
+    if Record.is_bad(field, record[field]) then
+      mended[#mended + 1] = cjson.encode(field)
+      if field == 'tags' then
+        Tags.unindex_all(jid, record.tags)
+      end
+      record[field] = DEFAULTS[field]
+      if DEFAULTS[field] then
+        call('HSET', key.job(jid), field, DEFAULTS[field])
+      else
+        call('HDEL', key.job(jid), field)
+      end
+    end
+  end
+  if #mended > 0 then
+    History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
+  end
+end
+end
+
+function builders.Cron()
+local Arguments = modules.Arguments
+local Clock = modules.Clock
+local Cron = modules.Cron
+local Errors = modules.Errors
+local Place = modules.Place
+local Record = modules.Record
+local ScheduleView = modules.ScheduleView
+local Skews = modules.Skews
+local Ticks = modules.Ticks
+-- cron.lua
+-- Cron schedules at work. Which time comes next is known outside; one worker at a time looks after that,
+-- and here it is compared and set, so that each tick puts one job whoever looks.
+
+local format, floor = string.format, math.floor
+
+local LEASE = 6 -- seconds for which a worker is the one who looks; it asks again in time
+local AGAIN = 60 -- seconds until a schedule in trouble is tried again
+local TOO_FAR = 60 -- seconds: a last tick so far ahead was put by a clock that has been set back
+local LONGEST_TROUBLE = 1000 -- bytes
+
+-- Has the clock gone back since the schedules were last mended?
+local function needs_mending()
+  local meta = call('HMGET', key.meta(), 'skews', 'mended')
+  return (meta[1] and meta[1] ~= meta[2]) or Clock.is_skewed()
+end
+
+-- What is due, at most so many; the seconds until the next falls due, if that is soon.
+local function due_now(count)
+  local name, flat = key.schedules(), {}
+  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, count)
+  for n = 1, #due, 2 do
+    local record = call('HMGET', key.schedule(due[n]), 'since', 'cron', 'timezone', 'missed')
+    if record[2] then
+      flat[#flat + 1] = due[n]
+      flat[#flat + 1] = due[n + 1]
+      flat[#flat + 1] = record[1] and Record.text('since', record[1], due[n + 1]) or ''
+      flat[#flat + 1] = record[2]
+      flat[#flat + 1] = record[3] or 'UTC'
+      flat[#flat + 1] = record[4] or 'last'
+    else
+      call('ZREM', name, due[n])
+    end
+  end
+  local soon = LEASE / 2
+  if #due == 2 * count then
+    return flat, 0
+  end
+  local later = format('(%.17g', scope.now)
+  local head = call('ZRANGEBYSCORE', name, later, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  return flat, head[2] and math.min(soon, tonumber(head[2]) - scope.now) or soon
+end
+
+-- schedule.due worker count -> seconds until the next look, now, whether the worker holds the lease,
+-- whether to mend, and what is due:
+-- id, score, since ('': the score is a tick), cron, timezone, missed of each. Nothing is due for who
+-- does not hold the lease.
+function Cron.due(args, i)
+  local worker = Arguments.name('schedule.due', 'worker', args[i])
+  local count = math.max(Arguments.count('schedule.due', args[i + 1], 100), 1)
+  local holder = call('GET', key.ticker())
+  if holder and holder ~= worker then
+    local left = math.max(call('PTTL', key.ticker()), 0) / 1000
+    return { format('%.3f', left), format('%.6f', scope.now), 0, 0, {} }
+  end
+  call('SET', key.ticker(), worker, 'PX', LEASE * 1000)
+  local due, seconds = due_now(count)
+  return { format('%.6f', seconds), format('%.6f', scope.now), 1, needs_mending() and 1 or 0, due }
+end
+
+-- A worker ends, and looks no longer.
+function Cron.leave(workers)
+  local holder = call('GET', key.ticker())
+  for _, worker in ipairs(holder and workers or {}) do
+    if worker == holder then
+      call('DEL', key.ticker())
+    end
+  end
+end
+
+-- Checks id, score, first, following, last, next. `first` is '' if no tick is due yet.
+local function parse_tick(args, i)
+  local tick = { id = Arguments.given('schedule.tick', 'id', args[i]) }
+  tick.score = Arguments.number('schedule.tick', 'score', args[i + 1])
+  tick.next = Arguments.whole('schedule.tick', 'next', args[i + 5], 0)
+  if args[i + 2] == '' then
+    return tick
+  end
+  tick.first = Arguments.whole('schedule.tick', 'first', args[i + 2], 0)
+  tick.following = Arguments.whole('schedule.tick', 'following', args[i + 3], 0)
+  tick.last = Arguments.whole('schedule.tick', 'last', args[i + 4], 0)
+  if tick.first > tick.last or tick.following <= tick.first or tick.next <= tick.last then
+    Errors.argument('schedule.tick', 'first <= last < next and first < following wanted')
+  end
+  return tick
+end
+
+-- -> the record of a schedule whose next tick is still the one that was seen
+local function expected(tick)
+  local score = tonumber(call('ZSCORE', key.schedules(), tick.id) or nil)
+  if score ~= tick.score or (tick.last and tick.last > scope.now) then
+    return nil
+  end
+  local record, fields = {}, call('HGETALL', key.schedule(tick.id))
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  record.jid = tick.id
+  return record.cron and record
+end
+
+-- A schedule is in trouble; no tick is forgotten.
+local function try_later(record, tick, text)
+  local since = Record.text('since', record.since, format('%.17g', tick.score - 1))
+  call('HSET', key.schedule(tick.id), 'trouble', text, 'since', since)
+  call('ZADD', key.schedules(), format('%.17g', Ticks.none_yet(scope.now + AGAIN)), tick.id)
+end
+
+-- -> 1 if a job was put, otherwise 0
+local function carry_out(tick)
+  local record = expected(tick)
+  if not record then
+    return 0
+  end
+  local field, text = Record.bad_schedule(record)
+  if field then
+    try_later(record, tick, Record.words(field, text))
+    return 0
+  end
+  local name, chosen, next = key.schedule(tick.id), nil, tick.next
+  if tick.first then
+    chosen, next = Ticks.choose(record.missed, tick.first, tick.following, tick.last, tick.next)
+  end
+  call('HDEL', name, 'since', 'trouble')
+  call('ZADD', key.schedules(), format('%.17g', next), tick.id)
+  local child = chosen and tick.id .. '@' .. format('%.0f', chosen)
+  if not child or call('EXISTS', key.job(child)) == 1 then
+    return 0
+  end
+  Ticks.put(record, child, chosen)
+  call('HINCRBY', name, 'count', 1)
+  call('HSET', name, 'last', format('%.0f', chosen))
+  Place.register(record.queue)
+  return 1
+end
+
+-- schedule.tick (id score first following last next)... -> 1 for each that put a job, otherwise 0
+function Cron.tick(args, i)
+  local given, ticks = #args - i + 1, {}
+  if given % 6 ~= 0 then
+    Errors.argument('schedule.tick', 'id, score, first, following, last and next of each wanted')
+  end
+  Arguments.bounded('schedule.tick', given / 6)
+  for n = i, #args, 6 do
+    ticks[#ticks + 1] = parse_tick(args, n)
+  end
+  for n, tick in ipairs(ticks) do
+    ticks[n] = carry_out(tick)
+  end
+  return ticks
+end
+
+-- schedule.trouble id score text: it cannot be evaluated, and is tried again later; no tick is forgotten
+function Cron.trouble(args, i)
+  local id = Arguments.given('schedule.trouble', 'id', args[i])
+  local score = Arguments.number('schedule.trouble', 'score', args[i + 1])
+  local text = Errors.cut(Arguments.given('schedule.trouble', 'text', args[i + 2]), LONGEST_TROUBLE)
+  local tick = { id = id, score = score }
+  local record = expected(tick)
+  if not record then
+    return 0
+  end
+  try_later(record, tick, text)
+  return 1
+end
+
+-- The ticks of a schedule went on by a clock that has been set back since. -> whether it is mended
+local function mend(list, id)
+  local is_cron = list == key.schedules()
+  local name = is_cron and key.schedule(id) or key.template(id)
+  local record = call('HMGET', name, 'last', 'interval', 'since')
+  local last, interval = Record.number(record[1]), Record.read('interval', record[2])
+  local known = math.max(last or 0, is_cron and Record.number(record[3]) or 0)
+  if known <= scope.now + TOO_FAR or not (is_cron or interval) then
+    return false
+  elseif is_cron then
+    call('HSET', name, 'since', format('%.17g', scope.now))
+    call('ZADD', list, format('%.17g', Ticks.none_yet(scope.now)), id)
+    return true
+  end
+  local due = tonumber(call('ZSCORE', list, id))
+  local next = due - floor((due - scope.now) / interval) * interval
+  call('HSET', name, 'last', 0)
+  call('ZADD', list, format('%.17g', math.max(next, scope.now)), id)
+  return true
+end
+
+-- schedule.mend [cursor] -> the next cursor, '' when all have been looked at
+function Cron.mend(args, i)
+  local at, offset = string.match(args[i] or '1:0', '^(%d+):(%d+)$')
+  if not at then
+    Errors.argument(
+      'schedule.mend',
+      'cursor must be what the last step answered, not ' .. Errors.name(args[i])
+    )
+  end
+  at, offset = tonumber(at), tonumber(offset)
+  local lists, left = ScheduleView.lists(), Arguments.most
+  while at <= #lists and left > 0 do
+    local later = format('(%.17g', scope.now)
+    local ids = call('ZREVRANGEBYSCORE', lists[at], '+inf', later, 'LIMIT', offset, left)
+    for _, id in ipairs(ids) do
+      if at ~= 2 and mend(lists[at], id) then
+        offset = offset - 1
+      end
+    end
+    offset, left = offset + #ids, left - #ids - 1
+    if left >= 0 then
+      at, offset = at + 1, 0
+    end
+  end
+  Skews.get_on(left)
+  if at <= #lists or Clock.is_skewed() then
+    return at .. ':' .. offset
+  end
+  call('HSET', key.meta(), 'mended', call('HGET', key.meta(), 'skews') or '0')
+  return ''
+end
+end
+
+function builders.Definition()
+local Arguments = modules.Arguments
+local Definition = modules.Definition
+local Errors = modules.Errors
+local Tags = modules.Tags
+local Ticks = modules.Ticks
+-- definition.lua
+-- What a schedule is made of: how it is checked, and what of it is stored.
+
+local LONGEST_TEXT = 255 -- bytes
+
+local function short(what)
+  return function(command, value)
+    if #value > LONGEST_TEXT then
+      Errors.argument(command, what .. ' has ' .. #value .. ' bytes, at most ' .. LONGEST_TEXT)
+    end
+    return value
+  end
+end
+
+local function number(what)
+  return function(command, value)
+    return Arguments.number(command, what, value)
+  end
+end
+
+-- How what a schedule is made of is checked, and what of it is stored; '' takes away what is optional.
+local CHECKS = {
+  queue = Arguments.queue,
+  klass = function(command, value)
+    return Arguments.given(command, 'klass', value)
+  end,
+  data = function(command, value)
+    Arguments.json(command, 'data', value)
+    return value
+  end,
+  interval = function(command, value)
+    local interval = Arguments.number(command, 'interval', value)
+    if interval < 1 then
+      Errors.argument(command, 'interval must be at least 1 second, not ' .. Errors.name(value))
+    end
+    return interval
+  end,
+  offset = number('offset'),
+  cron = short('cron'),
+  timezone = short('timezone'),
+  priority = number('priority'),
+  retries = function(command, value)
+    return Arguments.whole(command, 'retries', value, 0)
+  end,
+  backlog = function(command, value)
+    return Arguments.whole(command, 'backlog', value, 0)
+  end,
+  tags = function(command, value)
+    return Tags.text(Arguments.tag_list(command, value))
+  end,
+  missed = function(command, value)
+    if not Ticks.policies[value] then
+      Errors.argument(command, 'missed must be all, last or none, not ' .. Errors.name(value))
+    end
+    return value
+  end,
+  context = function(command, value)
+    if value ~= '' then
+      Arguments.object(command, 'context', value)
+    end
+    return value
+  end,
+  expires = function(command, value)
+    return value == '' and value or Arguments.number(command, 'expires', value)
+  end,
+  unique = short('unique'),
+  name = short('name'),
+  owner = short('owner'),
+  declared = short('declared'),
+}
+
+-- One checked value.
+function Definition.check(command, field, value)
+  return CHECKS[field](command, value)
+end
+
+-- What is stored where nothing is given.
+Definition.defaults = { priority = 0, retries = 5, tags = '{}', missed = 'last' }
+
+-- Checks option pairs from args[i] on, and lays their values over `made`.
+function Definition.lay_over(command, made, args, i, refused)
+  if (#args - i + 1) % 2 ~= 0 then
+    Errors.argument(command, 'Odd number of additional args')
+  end
+  local given = {}
+  for n = i, #args, 2 do
+    local name, value = args[n], args[n + 1]
+    if refused[name] or not (CHECKS[name] or name == 'force') then
+      Errors.argument(command, 'Unknown option ' .. Errors.name(name))
+    elseif name == 'force' then
+      made.force = value == '1'
+    else
+      value = CHECKS[name](command, value)
+      given[name] = true
+      made[name] = value ~= '' and value or nil
+    end
+  end
+  return given
+end
+
+-- An interval schedule has no cron, and the other way round.
+function Definition.settle_kind(command, made, given)
+  if given.interval and given.cron then
+    Errors.argument(command, 'either interval or cron wanted, not both')
+  elseif given.cron then
+    made.interval = nil
+    made.backlog, made.offset = given.backlog and made.backlog, given.offset and made.offset
+  elseif given.interval then
+    made.cron, made.timezone = nil, given.timezone and made.timezone
+  end
+  if not made.interval and not made.cron then
+    Errors.argument(command, 'interval or cron wanted')
+  elseif made.cron then
+    if made.backlog or made.offset then
+      Errors.argument(command, 'backlog and offset belong to an interval, not to cron')
+    end
+    made.timezone = made.timezone or 'UTC'
+  elseif made.timezone then
+    Errors.argument(command, 'timezone belongs to cron, not to an interval')
+  end
+end
+end
+
+function builders.Dependencies()
+local Absence = modules.Absence
+local Cascade = modules.Cascade
+local Circles = modules.Circles
+local Corrupt = modules.Corrupt
+local Dependencies = modules.Dependencies
+local Errors = modules.Errors
+local Needs = modules.Needs
+local Place = modules.Place
+local Record = modules.Record
+local SortedSet = modules.SortedSet
+local Spawned = modules.Spawned
+local Workflow = modules.Workflow
+-- dependencies.lua
+-- Dependencies: symmetric links between jobs, and the release of those that waited.
+
+-- Links followed at most when a circle is looked for, and dependents dealt with by one call.
+local MOST = 1000
+
+-- Links cut off that count as much as a dependent dealt with.
+local LIGHT = 20
+
+-- Jobs whose dependents one call takes up again at most.
+local FEW = 50
+
+-- How many dependents this call may still deal with.
+function Dependencies.left()
+  return scope.dependents_left or MOST
+end
+
+function Dependencies.spend(n)
+  scope.dependents_left = Dependencies.left() - n
+end
+
+-- What has failed already would cancel its dependent: refused, or where nothing may be refused any
+-- more, noted.
+local function meet_failed(command, jid, how)
+  if how and how.lenient then
+    how.failed = how.failed or {}
+    how.failed[#how.failed + 1] = jid
+    return
+  end
+  Errors.raise(
+    'STATE',
+    command
+      .. '(): Job '
+      .. Errors.name(jid)
+      .. ' has failed already, so what is to be canceled with it cannot wait for it'
+  )
+end
+
+-- Which of the jids hold a job back. Without KEYS unknown ones are ignored, with KEYS refused;
+-- `coming` are the jids that the same call is about to put. What has failed holds back by the
+-- job's policy for failures; `how` is that of Batch.plan, `one` the job itself if it is there already
+-- (what is spawned does not wait for its siblings). -> the jids; the jobs that still have spawned
+-- ones to be waited for, as the field `beyond` names them, or nil
+function Dependencies.open(command, jids, coming, policy, how, one)
+  local open, beyond = {}, nil
+  for _, jid in ipairs(jids) do
+    local is_coming = coming and coming[jid] or (how and how.known and how.known(jid))
+    local record = is_coming and { 'waiting' } or call('HMGET', key.job(jid), 'state', 'rare')
+    local state = record[1]
+    if not state then
+      if scope.keyed and not (how and how.lenient) then
+        Errors.no_job(command, jid)
+      end
+    elseif state == 'complete' then
+      if record[2] and scope.keyed and not (one and Spawned.is_one(jid, one)) then
+        local more, failed = Spawned.unfinished(jid, policy, MOST - #open)
+        if failed and policy == 'cancel' then
+          meet_failed(command, failed, how)
+        end
+        if #more > 0 then
+          beyond = beyond or {}
+          beyond[#beyond + 1] = jid
+          for n = 1, #more do
+            open[#open + 1] = more[n]
+          end
+        end
+      end
+    elseif not (state == 'failed' and policy == 'run') then
+      if state == 'failed' and policy == 'cancel' then
+        meet_failed(command, jid, how)
+      end
+      open[#open + 1] = jid
+    end
+  end
+  return open, beyond and cjson.encode(beyond)
+end
+
+-- The same for a job that exists and that keeps its policy.
+function Dependencies.open_for(command, jid, jids)
+  if #jids == 0 then
+    return jids
+  end
+  return Dependencies.open(command, jids, nil, call('HGET', key.job(jid), 'on_failure'), nil, jid)
+end
+
+-- A job waits for others. If it has a policy for their failures, they must know that: `followed`.
+function Dependencies.link(jid, jids, policy)
+  local followed = policy and policy ~= 'block'
+  for _, other in ipairs(jids) do
+    local name = key.dependents(other)
+    Absence.forget(name)
+    call('SADD', name, jid)
+    if followed then
+      call('HSET', key.job(other), 'followed', '1', 'rare', '1')
+    end
+  end
+  SortedSet.add_to_set(key.dependencies(jid), jids)
+end
+
+-- A job that depends on others gains dependencies; nothing is refused. What is seen to wait for it is
+-- left out.
+function Dependencies.attach(jid, jids)
+  local policy, how = call('HGET', key.job(jid), 'on_failure'), { lenient = true }
+  local open, beyond = Dependencies.open('depends', jids, nil, policy, how, jid)
+  local harmless, tired = Circles.harmless(jid, open)
+  Dependencies.link(jid, tired and open or harmless, policy)
+  Needs.add(jid, jids)
+  for _, spawner in ipairs(Record.read('beyond', beyond, {})) do
+    Spawned.look_beyond(jid, spawner)
+  end
+  Dependencies.follow_failed(how)
+end
+
+-- Those that `open` has noted: now that the links are there, they have their effect.
+function Dependencies.follow_failed(how)
+  for _, jid in ipairs(how and how.failed or {}) do
+    Cascade.follow(jid, 'failed')
+  end
+end
+
+function Dependencies.unlink(jid, jids)
+  for _, other in ipairs(jids) do
+    call('SREM', key.dependents(other), jid)
+    call('SREM', key.dependencies(jid), other)
+  end
+end
+
+function Dependencies.unlink_all(jid)
+  local others = call('SMEMBERS', key.dependencies(jid))
+  for _, other in ipairs(others) do
+    call('SREM', key.dependents(other), jid)
+  end
+  call('DEL', key.dependencies(jid))
+  Dependencies.spend(math.floor(#others / LIGHT))
+end
+
+-- Is there nothing that holds the job back but what it does not know of yet?
+local function free_rare(jid)
+  local more = call('HMGET', key.job(jid), 'beyond', 'workflow', 'on_failure')
+  if Record.is_bad('beyond', more[1]) then
+    Corrupt.fail(jid, 'beyond', more[1])
+    return false
+  end
+  if more[1] and Spawned.holds_back(jid, more[1], more[3]) then
+    return false
+  end
+  return true, more[2]
+end
+
+-- Nothing holds the job back any longer: it becomes ready, or waits for its time.
+function Dependencies.free(jid)
+  local record = call('HMGET', key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
+  if record[1] ~= 'depends' or record[5] == '1' then
+    if record[1] ~= 'depends' then
+      Corrupt.look_at_state(jid, record[1], record[2])
+    end
+    return
+  elseif Record.is_bad('scheduled', record[4]) then
+    Corrupt.fail(jid, 'scheduled', record[4])
+    return
+  end
+  local workflow
+  if record[6] then
+    local is_free
+    is_free, workflow = free_rare(jid)
+    if not is_free then
+      return
+    end
+  end
+  local queue = record[2]
+  call('ZREM', key.place(queue, 'depends'), jid)
+  local time = Record.read('scheduled', record[4])
+  if time then
+    call('HDEL', key.job(jid), 'scheduled')
+    call('HSET', key.job(jid), 'state', 'scheduled')
+    Place.scheduled(jid, queue, time)
+  else
+    call('HSET', key.job(jid), 'state', 'waiting')
+    Place.ready_since(jid, scope.now)
+    Place.work(jid, queue, Record.read('priority', record[3], 0))
+  end
+  if workflow then
+    Workflow.moved(workflow, 'depends', time and 'scheduled' or 'waiting')
+  end
+end
+
+function Dependencies.free_if_last(jid)
+  if call('SCARD', key.dependencies(jid)) == 0 then
+    Dependencies.free(jid)
+  end
+end
+
+-- Up to as many of the dependents of a job that is done with as the call may still deal with (or
+-- `most`, if that is less); they are no members any more. What is left is noted in the list `later`.
+function Dependencies.take_some(jid, later, most)
+  local name = key.dependents(jid)
+  local dependents, number = {}, call('SCARD', name)
+  local left = Dependencies.left()
+  most = math.min(left, most or left)
+  if number > most then
+    dependents = call('SPOP', name, most)
+    call('ZADD', later, scope.now, jid)
+  else
+    if number > 0 then
+      dependents = call('SMEMBERS', name)
+      call('DEL', name)
+    end
+    call('ZREM', later, jid)
+  end
+  Dependencies.spend(#dependents)
+  for _, dependent in ipairs(dependents) do
+    call('SREM', key.dependencies(dependent), jid)
+  end
+  return dependents
+end
+
+local function release_some(jid, spawner)
+  spawner = spawner and Spawned.has_unfinished(jid)
+  for _, dependent in ipairs(Dependencies.take_some(jid, key.releasing())) do
+    if spawner then
+      Spawned.look_beyond(dependent, jid)
+    end
+    Dependencies.free_if_last(dependent)
+  end
+end
+
+-- After the jobs were completed: frees what waited for them, a bounded number at a time. `rare` are
+-- those of them that may have spawned others.
+function Dependencies.release(jids, rare)
+  if #jids == 1 and Absence.is_absent(key.dependents(jids[1])) then
+    return
+  end
+  local names = {}
+  for n, jid in ipairs(jids) do
+    names[n] = key.dependents(jid)
+  end
+  if #names == 0 or call('EXISTS', unpack(names)) == 0 then
+    return
+  end
+  for n, jid in ipairs(jids) do
+    if call('EXISTS', names[n]) == 1 then
+      if Dependencies.left() > 0 then
+        release_some(jid, rare and rare[jid])
+      else
+        call('ZADD', key.releasing(), scope.now, jid)
+      end
+    end
+  end
+end
+
+-- The first job of a list, or nil; mostly there is no such list.
+local function first_of(name)
+  if Dependencies.left() <= 0 or Absence.is_absent(name) or call('EXISTS', name) == 0 then
+    return nil
+  end
+  return call('ZRANGE', name, 0, 0)[1]
+end
+
+local function go_on_releasing(jid)
+  -- Its record may have expired meanwhile; if it was put again, the rest waits for its new run.
+  if (call('HGET', key.job(jid), 'state') or 'complete') == 'complete' then
+    release_some(jid, true)
+  else
+    call('ZREM', key.releasing(), jid)
+  end
+end
+
+local function go_on(name, act)
+  for _ = 1, FEW do
+    local jid = first_of(name)
+    if not jid then
+      return
+    end
+    act(jid)
+  end
+end
+
+-- Carries on with what earlier calls had to leave.
+function Dependencies.carry_on()
+  go_on(key.releasing(), go_on_releasing)
+  go_on(key.cascading(), function(jid)
+    Cascade.carry_on(jid)
+  end)
+end
+end
+
+function builders.Each()
+local Arguments = modules.Arguments
+local Each = modules.Each
+local Errors = modules.Errors
+local Job = modules.Job
+local Put = modules.Put
+local Record = modules.Record
+local Revive = modules.Revive
+local Tags = modules.Tags
+-- each.lua
+-- Commands on several jobs, each for itself: what is refused of one does not stop the others.
+--
+-- The command on one job is the one that exists; it refuses before it writes.
+
+local MOST = 250 -- jobs
+local ROUNDS = 10 -- in which jobs are tried again that were refused because of others
+
+-- -> why it was refused, in words, or nil
+local function attempt(act, jid, args, i)
+  local fine, problem = pcall(act, jid, args, i)
+  if fine then
+    return nil
+  elseif type(problem) == 'table' and problem.code then
+    return string.gsub(problem.text, '^[%w.]+%(%): ', '', 1)
+  end
+  error(problem, 0)
+end
+
+-- The jids that begin at this place, each once.
+local function jids_from(command, args, i)
+  Arguments.given(command, 'jid', args[i])
+  if #args - i + 1 > MOST then
+    Errors.raise('TOOBIG', command .. '(): ' .. #args - i + 1 .. ' jobs in one call, at most ' .. MOST)
+  end
+  local jids, seen = {}, {}
+  for n = i, #args do
+    if not seen[args[n]] then
+      seen[args[n]] = true
+      jids[#jids + 1] = args[n]
+    end
+  end
+  return jids
+end
+
+-- What was done, and what refused: { jids, { jid, words … } }
+local function outcome(jids, refused)
+  local done, others = {}, {}
+  for _, jid in ipairs(jids) do
+    if refused[jid] then
+      others[#others + 1], others[#others + 2] = jid, refused[jid]
+    else
+      done[#done + 1] = jid
+    end
+  end
+  return { done, others }
+end
+
+-- Makes <command> [argument...] jid... of what acts on one job; `check` looks at the arguments, of
+-- which there are `number`.
+local function each(command, number, act, check)
+  return function(args, i)
+    local jids, refused = jids_from(command, args, i + number), {}
+    if check then
+      check(args, i)
+    end
+    for _, jid in ipairs(jids) do
+      refused[jid] = attempt(act, jid, args, i)
+    end
+    return outcome(jids, refused)
+  end
+end
+
+local function state_of(command, jid)
+  return Job.state_now(jid) or Errors.no_job(command, jid)
+end
+
+Each.revive = each('revive.each', 0, function(jid)
+  local state = state_of('revive.each', jid)
+  if state ~= 'failed' then
+    Errors.raise('STATE', 'Job ' .. Errors.name(jid) .. ' has not failed: it is ' .. state)
+  end
+  Revive.revive({ jid }, 1)
+end)
+
+Each.move = each('move.each', 2, function(jid, args, i)
+  local record = call('HMGET', key.job(jid), 'klass', 'data', 'context')
+  if not record[1] then
+    Errors.no_job('move.each', jid)
+  end
+  local put = { '', args[i], jid, record[1], record[2] or '', args[i + 1] }
+  if Record.text('context', record[3]) then
+    put[#put + 1], put[#put + 2] = 'context', record[3]
+  end
+  Put.requeue(put, 1)
+end, function(args, i)
+  Arguments.queue('move.each', args[i])
+  Arguments.number('move.each', 'delay', args[i + 1])
+end)
+
+Each.priority = each('priority.each', 1, function(jid, args, i)
+  Job.priority({ jid, args[i] }, 1)
+end, function(args, i)
+  Arguments.number('priority.each', 'priority', args[i])
+end)
+
+Each.timeout = each('timeout.each', 0, function(jid)
+  Job.timeout({ jid }, 1)
+end)
+
+Each.tag = each('tag.each', 1, function(jid, args, i)
+  Tags.command({ 'add', jid, args[i] }, 1)
+end)
+
+Each.untag = each('untag.each', 1, function(jid, args, i)
+  Tags.command({ 'remove', jid, args[i] }, 1)
+end)
+
+Each.track = each('track.each', 0, function(jid)
+  Job.track({ 'track', jid }, 1)
+end)
+
+-- (Also what is gone: otherwise it would be listed for ever.)
+Each.untrack = each('untrack.each', 0, function(jid)
+  if call('EXISTS', key.job(jid)) == 1 or call('ZREM', key.tracked(), jid) == 0 then
+    Job.track({ 'untrack', jid }, 1)
+  end
+end)
+
+local function cancel(jid)
+  if state_of('cancel.each', jid) == 'complete' then
+    Errors.raise('STATE', 'Job ' .. Errors.name(jid) .. ' is complete')
+  end
+  Job.cancel({ jid }, 1)
+end
+
+-- Tries each of the jids, from the last to the first if `backwards`. -> those that were refused
+local function try(jids, backwards, refused)
+  local left, first, last, step = {}, 1, #jids, 1
+  if backwards then
+    first, last, step = #jids, 1, -1
+  end
+  for n = first, last, step do
+    local jid = jids[n]
+    refused[jid] = attempt(cancel, jid)
+    if refused[jid] then
+      table.insert(left, backwards and 1 or #left + 1, jid)
+    end
+  end
+  return left
+end
+
+-- Is the job gone that was there before: canceled with another one of the call?
+local function went_with_others(jid, there)
+  return there[jid] and call('EXISTS', key.job(jid)) == 0
+end
+
+-- cancel.each jid...: a job goes after those that wait for it, whatever the order given
+function Each.cancel(args, i)
+  local jids, refused, there = jids_from('cancel.each', args, i), {}, {}
+  for _, jid in ipairs(jids) do
+    there[jid] = call('EXISTS', key.job(jid)) == 1
+  end
+  local left, round = jids, 0
+  repeat
+    local before = #left
+    round = round + 1
+    left = try(left, round % 2 == 1, refused)
+  until #left == 0 or #left == before or round == ROUNDS
+  for _, jid in ipairs(left) do
+    if went_with_others(jid, there) then
+      refused[jid] = nil
+    end
+  end
+  return outcome(jids, refused)
+end
+end
+
+function builders.Ended()
+local Awaiting = modules.Awaiting
+local Cascade = modules.Cascade
+local Dependencies = modules.Dependencies
+local Ended = modules.Ended
+local Spawned = modules.Spawned
+local Unique = modules.Unique
+local Workflow = modules.Workflow
+-- ended.lua
+-- What is to be done wherever a job ends, goes on or is gone: its unique key, its workflow, those that
+-- wait for its end, those that depend on it.
+
+-- The record has something to do with what is done here: `rare`. It is never taken away, so it may
+-- be there for nothing.
+function Ended.mark(jid)
+  call('HSET', key.job(jid), 'rare', '1')
+end
+
+-- These jobs are complete. `rare` lists those of them whose records have the field of this name.
+function Ended.completed(jids, rare)
+  local is_rare
+  for n = 1, #rare do
+    local jid = rare[n]
+    Awaiting.ended(jid)
+    local record = call('HMGET', key.job(jid), 'unique', 'workflow', 'spawners')
+    Unique.free(jid, record[1])
+    if record[2] then
+      Workflow.moved(record[2], 'running', 'complete')
+    end
+    Spawned.done(jid, record[3])
+    is_rare = is_rare or {}
+    is_rare[jid] = true
+  end
+  Dependencies.release(jids, is_rare)
+end
+
+-- The job, which was in this state, has failed.
+function Ended.failed(jid, was, rare)
+  if not rare then
+    return
+  end
+  Awaiting.ended(jid)
+  local record = call('HMGET', key.job(jid), 'unique', 'workflow', 'spawners', 'followed')
+  Unique.free(jid, record[1])
+  if record[2] then
+    Workflow.moved(record[2], was, 'failed')
+  end
+  Spawned.failed(jid, record[3])
+  if record[4] then
+    Cascade.follow(jid, 'failed')
+  end
+end
+
+-- The job had failed and waits for its turn again. Its time is over if it had one, but not its claim
+-- to its key, unless another has taken that.
+function Ended.revived(jid, record)
+  if not record.rare then
+    return
+  end
+  Unique.regain(jid, record.unique, 'waiting')
+  if record.workflow then
+    Workflow.moved(record.workflow, 'failed', 'waiting')
+  end
+  Spawned.goes_on(jid, record.spawners)
+  call('HDEL', key.job(jid), 'deadline', 'fixed', 'cascade')
+end
+
+-- The job ran and goes on in this state: tried again, given back, or `moved` on to its next step.
+function Ended.goes_on(job, state, moved)
+  if not job.rare then
+    return
+  end
+  local record = call('HMGET', key.job(job.jid), 'unique', 'workflow')
+  Unique.regain(job.jid, record[1], state)
+  if record[2] then
+    Workflow.moved(record[2], 'running', state)
+  end
+  if moved then
+    call('HDEL', key.job(job.jid), 'deadline', 'fixed')
+  end
+end
+
+-- The job with this record was canceled.
+function Ended.canceled(jid, record)
+  if record.rare then
+    Awaiting.ended(jid)
+    Unique.free(jid, record.unique)
+    if record.workflow then
+      Workflow.moved(record.workflow, record.state, false)
+    end
+    Spawned.done(jid, record.spawners)
+  end
+end
+end
+
+function builders.Epoch()
+local Epoch = modules.Epoch
+local Texts = modules.Texts
+-- epoch.lua
+-- Which server draws the tokens. One that has forgotten some (a replica that lagged when it was promoted, a
+-- server whose last writes were lost) must not draw them again: it begins an epoch.
+--
+-- A token is the number of its epoch * TOKENS + how many were drawn. Numbers of epochs are drawn from 2^25, by a
+-- hash of what is known of the server and the time; the first is 0.
+
+local TOKENS, EPOCHS = 2 ^ 28, 2 ^ 25
+
+-- The server's run and its history. Functions ask once: with the data of another server they are loaded
+-- anew. Scripts ask in each call that draws.
+local here
+
+local function asked(section, field)
+  local info = redis.pcall('INFO', section)
+  return type(info) == 'string' and string.match(info, '[\r\n]' .. field .. ':(%w+)')
+end
+
+local function this_server()
+  if not here then
+    local run, history = asked('server', 'run_id'), asked('replication', 'master_replid')
+    here = run and history and run .. ':' .. history or nil -- nil where the user may not ask
+  end
+  return here
+end
+
+-- The field of meta with the server on which this build drew last. Other builds may have asked at another time.
+function Epoch.field()
+  return 'server:' .. (scope.library or 'script')
+end
+
+-- Is it another server than the one that this build knew? -> what meta is to say of it, or nil
+function Epoch.newcomer(known)
+  local server = this_server()
+  return server and server ~= known and server or nil
+end
+
+-- The last token before a new epoch, where this was the last one drawn.
+function Epoch.begin(token)
+  if token == 0 then
+    return 0
+  end
+  local time = call('TIME')
+  local hash = redis.sha1hex(table.concat({ this_server(), time[1], time[2], Texts.whole(token) }, ' '))
+  local epoch = 1 + tonumber(string.sub(hash, 1, 8), 16) % (EPOCHS - 1)
+  return epoch * TOKENS + token % TOKENS
+end
+end
+
+function builders.Errors()
+local Errors = modules.Errors
+-- errors.lua
+-- How a call is refused: a plain Lua error without KEYS, a reply 'CODE text' with them.
+
+local MOST = 200
+
+-- At most so many bytes of a text. No character is cut in two: who reads it as UTF-8 would fail.
+function Errors.cut(text, most)
+  local last = most
+  while last > most - 3 and string.find(text, '^[\128-\191]', last + 1) do
+    last = last - 1
+  end
+  return string.sub(text, 1, last)
+end
+
+-- Names in messages are cut, so that a hostile jid cannot fill a log.
+function Errors.name(value)
+  value = tostring(value)
+  if #value > MOST then
+    return Errors.cut(value, MOST) .. '…'
+  end
+  return value
+end
+
+-- Text begins with a word character: old clients look for that.
+function Errors.raise(code, text)
+  if scope.keyed then
+    error({ code = code, text = text })
+  end
+  error(text, 2)
+end
+
+function Errors.argument(command, text)
+  Errors.raise('BADARG', command .. '(): ' .. text)
+end
+
+function Errors.no_job(command, jid)
+  Errors.raise('NOJOB', command .. '(): Job ' .. Errors.name(jid) .. ' does not exist')
+end
+end
+
+function builders.Events()
+local Events = modules.Events
+local Texts = modules.Texts
+-- events.lua
+-- What is published, byte for byte: members in a fixed order, no spaces.
+
+local quote = cjson.encode
+
+local function log(text)
+  call('PUBLISH', scope.prefix .. 'log', text)
+end
+
+local function tell(worker, text)
+  call('PUBLISH', scope.prefix .. 'w:' .. worker, text)
+end
+
+-- Bare jids, for tracked jobs: put popped completed failed canceled stalled track untrack.
+function Events.tracked(what, jid)
+  call('PUBLISH', scope.prefix .. what, jid)
+end
+
+-- What stands behind the jid, the same for all jobs of a queue.
+local put_into = Texts.remembered(function(queue)
+  return ',"event":"put","queue":' .. quote(queue) .. '}'
+end)
+
+local completed_in = Texts.remembered(function(queue)
+  return ',"event":"completed","queue":' .. quote(queue) .. '}'
+end)
+
+function Events.put(jid, queue)
+  log('{"jid":' .. quote(jid) .. put_into(queue))
+end
+
+function Events.completed(jid, queue)
+  log('{"jid":' .. quote(jid) .. completed_in(queue))
+end
+
+function Events.advanced(jid, queue, to)
+  log(
+    '{"jid":' .. quote(jid) .. ',"to":' .. quote(to) .. ',"event":"advanced","queue":' .. quote(queue) .. '}'
+  )
+end
+
+function Events.failed(jid, group, message, worker)
+  log(
+    '{"message":'
+      .. quote(message)
+      .. ',"jid":'
+      .. quote(jid)
+      .. ',"group":'
+      .. quote(group)
+      .. ',"event":"failed","worker":'
+      .. quote(worker)
+      .. '}'
+  )
+end
+
+function Events.canceled(jid, queue, worker)
+  local text = '{"jid":'
+    .. quote(jid)
+    .. ',"queue":'
+    .. quote(queue)
+    .. ',"event":"canceled","worker":'
+    .. quote(worker)
+    .. '}'
+  log(text)
+  if worker and worker ~= '' then
+    tell(worker, text)
+  end
+end
+
+local function lock_lost(jid, worker)
+  return '{"jid":' .. quote(jid) .. ',"event":"lock_lost","worker":' .. quote(worker) .. '}'
+end
+
+-- Whom it concerns hears it first.
+function Events.lock_lost(jid, worker)
+  local text = lock_lost(jid, worker)
+  tell(worker, text)
+  log(text)
+end
+
+function Events.order(worker, order)
+  tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
+end
+
+-- Who looks after cron schedules is told that one has changed.
+function Events.schedules(worker)
+  if worker then
+    tell(worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')
+  end
+end
+
+function Events.config_set(option, value)
+  log('{"option":' .. quote(option) .. ',"event":"config_set","value":' .. quote(value) .. '}')
+end
+
+function Events.config_unset(option)
+  log('{"event":"config_unset","option":' .. quote(option) .. '}')
+end
+end
+
+function builders.Expiry()
+local Clock = modules.Clock
+local Config = modules.Config
+local Expiry = modules.Expiry
+local Needs = modules.Needs
+local Tags = modules.Tags
+-- expiry.lua
+-- Completed jobs are forgotten when they are too old or too many.
+
+-- Completed jobs expired by one call beyond twice those it completes.
+local EXPIRED = 200
+
+-- Where so many jobs, or for so many seconds, are kept, single completions leave it to later ones.
+local MANY, LONG, FEW = 1000, 60, 8
+
+local function expire(jids)
+  local names, tagged, needing = {}, call('EXISTS', key.tags()) == 1, Needs.exist()
+  for _, jid in ipairs(jids) do
+    local tags = tagged and call('HGET', key.job(jid), 'tags')
+    if tags and tags ~= '{}' then
+      Tags.unindex_all(jid, tags)
+    end
+    -- A job that was completed has no links any more.
+    local at = #names
+    names[at + 1], names[at + 2] = key.job(jid), key.history(jid)
+    if needing then
+      names[at + 3] = key.needs(jid)
+    end
+  end
+  if #names > 0 then
+    call('DEL', unpack(names))
+  end
+end
+
+-- Forgets completed jobs that are too old or too many, a bounded number per call.
+function Expiry.after(just_completed)
+  local age, count = Config.number('jobs-history'), Config.whole('jobs-history-count')
+  local can_wait = scope.keyed and just_completed <= FEW and count >= MANY and age >= LONG
+  if can_wait and not Clock.is_round() then
+    return
+  end
+  local most = EXPIRED + 2 * just_completed
+  local completed = key.completed()
+  local old = call('ZRANGEBYSCORE', completed, '-inf', scope.now - age, 'LIMIT', 0, most)
+  local surplus = call('ZCARD', completed) - #old - count
+  if surplus > 0 and #old < most then
+    local rest = call('ZRANGE', completed, #old, #old + math.min(surplus, most - #old) - 1)
+    for _, jid in ipairs(rest) do
+      old[#old + 1] = jid
+    end
+  end
+  if #old > 0 then
+    call('ZREMRANGEBYRANK', completed, 0, #old - 1) -- the oldest are the first
+    expire(old)
+  end
+end
+end
+
+function builders.Extensions()
+local Extensions = modules.Extensions
+-- extensions.lua
+-- The commands that exist with KEYS only, by name: which function of which module answers.
+
+Extensions.reads = {
+  needs = 'Needs.show',
+  offspring = 'Needs.offspring',
+  results = 'Needs.results',
+  ['results.kept'] = 'Kept.show',
+  ['results.cut'] = 'Kept.cut',
+  result = 'Job.result',
+  ['jobs.count'] = 'Queue.count_jobs',
+  ['schedule.get'] = 'ScheduleView.get',
+  ['schedule.list'] = 'ScheduleView.list',
+  ['schedule.declared'] = 'ScheduleView.declared',
+  ['schedule.marks'] = 'ScheduleView.marks',
+  lag = 'Survey.lag',
+  due = 'Survey.due',
+  survey = 'Survey.survey',
+  minutes = 'Minutes.show',
+  throughput = 'Throughput.show',
+  ['failed.of'] = 'Throughput.failed',
+  ['stats.counters'] = 'Stats.counters',
+  brief = 'Brief.brief',
+  briefs = 'Brief.briefs',
+  search = 'Search.search',
+  ['job.view'] = 'JobView.show',
+  ['failure.groups'] = 'Groups.list',
+  ['failure.group'] = 'Groups.show',
+  ['worker.views'] = 'WorkerView.list',
+  ['tag.counts'] = 'Tags.counts',
+  ['schedules.of'] = 'ScheduleView.of',
+  ['schedules.next'] = 'ScheduleView.next',
+  ['schedules.in'] = 'QueueSchedules.list',
+  ['schedules.count'] = 'QueueSchedules.numbers',
+  ['tracked.jids'] = 'Brief.tracked',
+  meta = 'Clock.show',
+  permissions = 'Permissions.show',
+  audit = 'Audit.audit',
+  ['workflow.get'] = 'WorkflowVerbs.get',
+  ['workflow.jobs'] = 'WorkflowVerbs.jobs',
+}
+
+-- (stacks without its second argument only reads: see Serve.)
+Extensions.writes = {
+  ['put.many'] = 'Batch.many',
+  spawn = 'Spawn.spawn',
+  settle = 'Settle.settle',
+  beat = 'Worker.beat',
+  release = 'Outcome.release',
+  progress = 'Job.progress',
+  seal = 'Links.seal',
+  order = 'Orders.order',
+  stacks = 'Orders.stacks',
+  revive = 'Revive.revive',
+  ['schedule.set'] = 'Schedules.set',
+  ['schedule.update'] = 'Schedules.update',
+  ['schedule.pause'] = 'Schedules.pause',
+  ['schedule.resume'] = 'Schedules.resume',
+  ['schedule.run'] = 'Schedules.run',
+  ['schedule.remove'] = 'Schedules.remove',
+  ['schedule.mark'] = 'ScheduleView.mark',
+  ['schedule.due'] = 'Cron.due',
+  ['schedule.tick'] = 'Cron.tick',
+  ['schedule.trouble'] = 'Cron.trouble',
+  ['schedule.mend'] = 'Cron.mend',
+  ['queue.pause'] = 'Pausing.pause_with',
+  ['queue.forget.empty'] = 'Queue.forget_empty',
+  ['cancel.each'] = 'Each.cancel',
+  ['revive.each'] = 'Each.revive',
+  ['move.each'] = 'Each.move',
+  ['priority.each'] = 'Each.priority',
+  ['timeout.each'] = 'Each.timeout',
+  ['tag.each'] = 'Each.tag',
+  ['untag.each'] = 'Each.untag',
+  ['track.each'] = 'Each.track',
+  ['untrack.each'] = 'Each.untrack',
+  await = 'Awaiting.await',
+  ['workflow.put'] = 'WorkflowPut.put',
+  ['workflow.stage'] = 'WorkflowPut.stage',
+  ['workflow.release'] = 'WorkflowPut.release',
+  ['workflow.carry'] = 'WorkflowVerbs.carry',
+  ['workflow.cancel'] = 'WorkflowVerbs.cancel',
+  ['workflow.retry'] = 'WorkflowVerbs.retry',
+}
+end
+
+function builders.Failures()
+local Arguments = modules.Arguments
+local Failures = modules.Failures
+local Minutes = modules.Minutes
+local Record = modules.Record
+local Stats = modules.Stats
+-- failures.lua
+-- Failed jobs by group: the set of groups, a list of jids for each.
+
+Failures.groups = 1000
+
+-- Where calls with KEYS are made the number of groups is bounded: further ones share a list.
+local function list_of(group)
+  if scope.live and call('SISMEMBER', key.failures(), group) == 0 then
+    if call('SCARD', key.failures()) >= Failures.groups then
+      return 'other'
+    end
+  end
+  return group
+end
+
+-- Files a failed job under its group and counts it.
+function Failures.add(jid, queue, group)
+  local list = list_of(group)
+  call('SADD', key.failures(), list)
+  call('LPUSH', key.group(list), jid)
+  Stats.count(queue, 'failures', 1)
+  Stats.count(queue, 'failed', 1)
+  Minutes.count(queue, 'failed', 1)
+end
+
+-- Looks from the newest on, or from the oldest on: where the job is likely to be.
+local function take(jid, list, oldest_first)
+  local found = call('LREM', key.group(list), oldest_first and -1 or 1, jid)
+  if call('LLEN', key.group(list)) == 0 then
+    call('SREM', key.failures(), list)
+  end
+  return found > 0
+end
+
+-- Nothing says in which group the job is: it is in one of them.
+local function take_anywhere(jid)
+  for _, list in ipairs(call('SMEMBERS', key.failures())) do
+    if take(jid, list) then
+      return
+    end
+  end
+end
+
+-- A job that was failed is so no longer.
+function Failures.remove(jid, queue, failure, oldest_first)
+  local known = Record.read('failure', failure)
+  if not known or not known.group then
+    take_anywhere(jid)
+    Stats.mended(queue, scope.now)
+    return
+  end
+  if not take(jid, known.group, oldest_first) then
+    take(jid, 'other', oldest_first)
+  end
+  Stats.mended(queue, known.when or 0)
+end
+
+-- failed [group [start limit]]
+function Failures.show(args, i)
+  local group = args[i]
+  if not group then
+    local counts = {}
+    for _, name in ipairs(call('SMEMBERS', key.failures())) do
+      counts[name] = call('LLEN', key.group(name))
+    end
+    return cjson.encode(counts)
+  end
+  local start, limit = Arguments.offset('failed', args[i + 1]), Arguments.count('failed', args[i + 2], 25)
+  local total = call('LLEN', key.group(group))
+  return cjson.encode({
+    total = total,
+    jobs = call('LRANGE', key.group(group), Arguments.range(start, limit, total)),
+  })
+end
+end
+
+function builders.Groups()
+local Arguments = modules.Arguments
+local Brief = modules.Brief
+local Errors = modules.Errors
+local Groups = modules.Groups
+local Record = modules.Record
+-- groups.lua
+-- Failure groups as pages show them: how many jobs, since when, and the latest of them as a sample.
+
+local sub, byte = string.sub, string.byte
+
+local MOST = 250 -- groups of one page: each shows the beginning of a message that may be long
+local HEAD = 300 -- bytes of it
+
+local NEWLINE, SPACE = 10, 32
+local TAIL = 1000 -- bytes in which the last line is looked for
+
+-- The last line of a text that says something: the error itself, below a traceback. What is
+-- longer than the tail begins where that begins, at a character of UTF-8.
+local function last_line(text)
+  local last, least = #text, math.max(1, #text - TAIL + 1)
+  while last >= least and byte(text, last) <= SPACE do
+    last = last - 1
+  end
+  local first = last + 1
+  while first > least and byte(text, first - 1) ~= NEWLINE do
+    first = first - 1
+  end
+  while first <= last and byte(text, first) >= 128 and byte(text, first) < 192 do
+    first = first + 1
+  end
+  return Errors.cut(sub(text, first, last), HEAD)
+end
+
+-- name, count, first, last, jid, klass, queue, the message's head and its last line
+local function shown(name, count)
+  local list = key.group(name)
+  local newest, oldest = call('LINDEX', list, 0), call('LINDEX', list, -1)
+  local record = call('HMGET', key.job(newest), 'klass', 'queue', 'failure')
+  local failure = Record.read('failure', record[3], {})
+  local message = failure.message or ''
+  return {
+    name,
+    count,
+    tonumber((Brief.failure(oldest))) or 0,
+    tonumber((Brief.failure(newest))) or 0,
+    newest,
+    record[1] or '',
+    record[2] or '',
+    Errors.cut(message, HEAD),
+    last_line(message),
+  }
+end
+
+-- By what groups are sorted: the highest comes first.
+local ORDERS = {
+  count = function(group)
+    return group.count
+  end,
+  last = function(group)
+    return tonumber((Brief.failure(call('LINDEX', key.group(group.name), 0)))) or 0
+  end,
+}
+
+-- failure.groups count|last offset count -> total_groups, total_jobs and groups
+function Groups.list(args, i)
+  local order = Arguments.given('failure.groups', 'order', args[i])
+  local rank = ORDERS[order]
+  if not rank then
+    Errors.argument('failure.groups', 'order must be count or last, not ' .. Errors.name(order))
+  end
+  local offset = Arguments.whole('failure.groups', 'offset', args[i + 1], 0)
+  local count = math.min(Arguments.whole('failure.groups', 'count', args[i + 2], 0), MOST)
+  local all, total = {}, 0
+  for n, name in ipairs(call('SMEMBERS', key.failures())) do
+    local group = { name = name, count = call('LLEN', key.group(name)) }
+    group.rank, all[n] = rank(group), group
+    total = total + group.count
+  end
+  table.sort(all, function(one, other)
+    if one.rank ~= other.rank then
+      return one.rank > other.rank
+    end
+    return one.name < other.name
+  end)
+  local groups = {}
+  for n = offset + 1, math.min(offset + count, #all) do
+    groups[#groups + 1] = shown(all[n].name, all[n].count)
+  end
+  return cjson.encode({ total_groups = #all, total_jobs = total, groups = groups })
+end
+
+-- failure.group name -> the group, or nil if no job is in it
+function Groups.show(args, i)
+  local name = Arguments.given('failure.group', 'name', args[i])
+  local count = call('LLEN', key.group(name))
+  return count > 0 and cjson.encode(shown(name, count)) or nil
+end
+end
+
+function builders.Headline()
+local Headline = modules.Headline
+-- headline.lua
+-- The line of a failure's message that says what happened.
+
+local find, sub = string.find, string.sub
+
+local MOST = 200 -- bytes
+
+-- How Python's tracebacks begin, and what stands before each line of one: in those of groups, a frame
+-- of lines.
+local PLAIN, GROUP =
+  'Traceback (most recent call last):\n', '  + Exception Group Traceback (most recent call last):\n'
+
+-- Where the text behind the last line of this kind begins, or nil.
+local function behind_last(message, line)
+  local found
+  if sub(message, 1, #line) == line then
+    found = #line + 1
+  end
+  local _, to = find(message, '\n' .. line, 1, true)
+  while to do
+    found = to + 1
+    _, to = find(message, '\n' .. line, to, true)
+  end
+  return found
+end
+
+-- The first line from there on that is no part of a stack: those are indented.
+local function unindented(message, from, before)
+  for line in string.gmatch(sub(message, from), '[^\n]+') do
+    if sub(line, 1, #before) == before and find(line, '^%S', #before + 1) then
+      return sub(line, #before + 1)
+    end
+  end
+end
+
+local function cut(line)
+  if #line <= MOST then
+    return line
+  end
+  local last = MOST
+  while last > MOST - 3 and find(sub(line, last + 1, last + 1), '[\128-\191]') do
+    last = last - 1
+  end
+  return sub(line, 1, last) .. '…'
+end
+
+-- How a message begins that is a traceback, or the end of one; or an exception that was never raised,
+-- with the one that it is the cause of.
+local TRACEBACKS = {
+  '^Traceback %(most recent call last%):\n',
+  '^  %+ Exception Group Traceback %(',
+  '^%[the beginning is left out%]\n',
+  '^[^\n]*\n\nThe above exception was the direct cause of the following exception:\n',
+}
+
+local function raised(message)
+  for _, beginning in ipairs(TRACEBACKS) do
+    if find(message, beginning) then
+      local plain, group = behind_last(message, PLAIN), behind_last(message, GROUP)
+      if group and group > (plain or 0) then
+        return unindented(message, group, '  | ')
+      end
+      return unindented(message, plain or (find(message, '\n', 1, true) + 1), '')
+    end
+  end
+end
+
+-- What was raised at last, if the message is a traceback; else its first line.
+function Headline.of(message)
+  return cut(raised(message) or string.match(message, '[^\r\n]+') or '')
+end
+end
+
+function builders.History()
+local Arguments = modules.Arguments
+local Config = modules.Config
+local Errors = modules.Errors
+local Headline = modules.Headline
+local History = modules.History
+local Record = modules.Record
+local Texts = modules.Texts
+-- history.lua
+-- What happened to a job: a list of [when, what, more], the first and the newest kept. Calls without
+-- KEYS write and show whole seconds; calls with them write thousandths, and how each attempt ended:
+--   done       it was completed
+--   failed     it failed for good
+--   retried    it failed and will run again
+--   returned   it was handed back, which uses no retry up
+--   crashed    its process died
+--   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
+--   lost       the grace after such a notice is over: the worker holds the job no more
+
+local quote, floor, format = cjson.encode, math.floor, string.format
+
+-- A time as an entry has it; defaults to now.
+local function text_of(when)
+  if scope.keyed then
+    return when and Texts.thousandths(when) or Texts.thousandth()
+  end
+  return when and Texts.whole(floor(when)) or Texts.second()
+end
+
+-- An entry; `more` is the text of a JSON object.
+function History.entry(what, more, when)
+  return '[' .. text_of(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
+end
+
+local function append(jid, text, putting)
+  local name = key.history(jid)
+  local length = call('RPUSH', name, text)
+  if length < 3 then
+    if length == 1 and not putting then
+      History.modernise_late(jid)
+    end
+    return
+  end
+  local limit = Config.whole('max-job-history')
+  if limit > 0 and limit ~= 2 and length > limit then
+    local first = call('LPOP', name)
+    call('LTRIM', name, -math.max(limit - 1, 1), -1)
+    call('LPUSH', name, first)
+  end
+end
+
+function History.add(jid, what, more, when)
+  append(jid, History.entry(what, more, when))
+end
+
+-- What stands behind the time, the same for all jobs of a queue or a worker.
+local put_into = Texts.remembered(function(queue)
+  return ',"put",{"q":' .. quote(queue) .. '}]'
+end)
+
+local popped_by = Texts.remembered(function(worker)
+  return ',"popped",{"worker":' .. quote(worker) .. '}]'
+end)
+
+function History.put(jid, queue, when)
+  append(jid, '[' .. text_of(when) .. put_into(queue), true)
+end
+
+function History.popped(jid, worker)
+  append(jid, '[' .. text_of() .. popped_by(worker))
+end
+
+local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
+
+-- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
+function History.done(jid, held)
+  if held and held >= SHORTEST then
+    append(jid, '[' .. text_of() .. ',"done",{"held":' .. format('%.3f', held) .. '}]')
+  else
+    append(jid, '[' .. text_of() .. ',"done"]')
+  end
+end
+
+-- An object of those of these members that there are. (Lists of jobs look for the group before what
+-- anybody may have written into the message.)
+local function members(worker, group, held, ready, message)
+  local texts = {}
+  if worker then
+    texts[#texts + 1] = '"worker":' .. quote(worker)
+  end
+  if group then
+    texts[#texts + 1] = '"group":' .. quote(group)
+  end
+  if held and held >= SHORTEST then
+    texts[#texts + 1] = '"held":' .. format('%.3f', held)
+  end
+  if ready then
+    texts[#texts + 1] = '"until":' .. Texts.thousandths(ready)
+  end
+  if message and message ~= '' then
+    texts[#texts + 1] = '"message":' .. quote(Headline.of(message))
+  end
+  return #texts > 0 and '{' .. table.concat(texts, ',') .. '}' or nil
+end
+
+-- What is not run at all may fail as well: then there is no worker.
+function History.failed(jid, group, worker, message)
+  History.add(jid, 'failed', members(worker, group, nil, nil, scope.keyed and message))
+end
+
+-- An attempt at `job` (worker, held) ended so. It will be ready again after `delay` seconds, if that is
+-- given. Calls without KEYS only write what the protocol knows.
+function History.ended(jid, what, job, group, message, delay)
+  if what == 'done' then
+    History.done(jid, job.held)
+  elseif scope.keyed then
+    local ready = delay and delay > 0 and scope.now + delay
+    History.add(jid, what, members(job.worker, group, job.held, ready, message))
+  elseif what == 'failed' then
+    History.failed(jid, group, job.worker)
+  elseif what == 'timed-out' then
+    History.add(jid, what)
+  end
+end
+
+-- Triples as objects with when, what and the members of their third part.
+function History.shown(triples)
+  local entries = {}
+  for n, triple in ipairs(triples) do
+    local entry_shown = triple[3] or {}
+    entry_shown.when = scope.keyed and triple[1] or floor(triple[1])
+    entry_shown.what = triple[2]
+    entries[n] = entry_shown
+  end
+  return entries
+end
+
+local function shown(texts)
+  local triples = {}
+  for n, text in ipairs(texts) do
+    triples[n] = Record.entry_of(text)
+  end
+  return History.shown(triples)
+end
+
+function History.read(jid)
+  return shown(call('LRANGE', key.history(jid), 0, -1))
+end
+
+local PIECE = 20 -- entries read at a time where they may be long
+
+-- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
+function History.texts(jid, most, bytes)
+  local name = key.history(jid)
+  local total, newest = call('LLEN', name), {}
+  local last = total - 1
+  while last >= 1 and #newest < most - 1 and bytes > 0 do
+    local from = math.max(1, last - PIECE + 1, last - (most - 1 - #newest) + 1)
+    local part = call('LRANGE', name, from, last)
+    for n = #part, 1, -1 do
+      bytes = bytes - #part[n]
+      if bytes > 0 then
+        newest[#newest + 1] = part[n]
+      end
+    end
+    last = from - 1
+  end
+  local texts = call('LRANGE', name, 0, 0)
+  for n = #newest, 1, -1 do
+    texts[#texts + 1] = newest[n]
+  end
+  return texts, total
+end
+
+-- The same as objects.
+function History.some(jid, most, bytes)
+  local texts, total = History.texts(jid, most, bytes)
+  return shown(texts), total
+end
+
+-- Records of the earliest versions carry their history in a field of the hash.
+function History.modernise(jid, text)
+  local entries = Record.read('history', text)
+  for _, old in ipairs(entries or {}) do
+    if old.put then
+      History.put(jid, old.q, tonumber(old.put))
+    end
+    if old.popped then
+      History.add(jid, 'popped', '{"worker":' .. quote(old.worker or '') .. '}', tonumber(old.popped))
+    end
+    if old.failed then
+      History.add(jid, 'failed', nil, tonumber(old.failed))
+    end
+    if old.done then
+      History.add(jid, 'done', nil, tonumber(old.done))
+    end
+  end
+  if entries then
+    call('HDEL', key.job(jid), 'history')
+  end
+end
+
+-- The first entry of a list was not a put: the record may be of the earliest versions.
+function History.modernise_late(jid)
+  local text = call('HGET', key.job(jid), 'history')
+  if text then
+    local newest = call('LPOP', key.history(jid))
+    History.modernise(jid, text)
+    call('RPUSH', key.history(jid), newest)
+  end
+end
+
+-- log jid message [data]
+function History.log(args, i)
+  local jid = Arguments.name('log', 'jid', args[i])
+  local message = Arguments.given('log', 'message', args[i + 1])
+  local data = args[i + 2]
+  if data then
+    Arguments.object('log', 'data', data)
+  end
+  if scope.keyed and #message > Arguments.text_bytes then
+    Errors.raise('TOOBIG', 'log(): message has ' .. #message .. ' bytes, at most ' .. Arguments.text_bytes)
+  end
+  if call('EXISTS', key.job(jid)) == 0 then
+    Errors.no_job('log', jid)
+  end
+  History.add(jid, message, data)
+end
+end
+
+function builders.Job()
+local Absence = modules.Absence
+local Arguments = modules.Arguments
+local Canceled = modules.Canceled
+local Cascade = modules.Cascade
+local Dependencies = modules.Dependencies
+local Ended = modules.Ended
+local Errors = modules.Errors
+local Events = modules.Events
+local Failures = modules.Failures
+local History = modules.History
+local Job = modules.Job
+local Json = modules.Json
+local Kept = modules.Kept
+local Lock = modules.Lock
+local Place = modules.Place
+local Record = modules.Record
+local Samples = modules.Samples
+local Tags = modules.Tags
+local Unique = modules.Unique
+local Wake = modules.Wake
+-- job.lua
+-- A job's record: reading it, showing it, and the commands on a single job.
+
+local FIELDS = {
+  'jid',
+  'klass',
+  'state',
+  'queue',
+  'worker',
+  'priority',
+  'expires',
+  'retries',
+  'remaining',
+  'data',
+  'tags',
+  'failure',
+  'spawned_from_jid',
+  'time',
+  'grace',
+  'scheduled',
+  'token',
+  'context',
+  'progress',
+  'crashes',
+  'open',
+  'history',
+  'rare',
+  'unique',
+  'workflow',
+  'on_failure',
+  'deadline',
+  'spawners',
+  'returned',
+  'waited',
+}
+
+-- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
+-- not only a look at it is wanted.
+function Job.read(jid, looking)
+  local values = call('HMGET', key.job(jid), unpack(FIELDS))
+  if not values[1] then
+    return nil
+  end
+  local record = {}
+  for n, field in ipairs(FIELDS) do
+    record[field] = values[n] or nil
+  end
+  record.state, record.queue = record.state or '', record.queue or ''
+  if record.history and not looking and not scope.reading then
+    History.modernise(jid, record.history)
+  end
+  return record
+end
+
+local function must_look(command, jid)
+  local record = Job.read(Arguments.name(command, 'jid', jid), true)
+  if not record then
+    Errors.no_job(command, jid)
+  end
+  return record
+end
+
+-- A job's state as it is now, or nil.
+function Job.state_now(jid)
+  local record = call('HMGET', key.job(jid), 'state', 'queue')
+  return record[1] and Place.state_now(jid, record[2], record[1]) or nil
+end
+
+function Job.is_tracked(jid)
+  return call('ZSCORE', key.tracked(), jid) and true or false
+end
+
+-- The jobs of a batch that are tracked; mostly there are none at all.
+function Job.tracked_among(jids)
+  local tracked, name = {}, key.tracked()
+  if not Absence.is_absent(name) and call('EXISTS', name) == 1 then
+    for _, jid in ipairs(jids) do
+      tracked[jid] = Job.is_tracked(jid)
+    end
+  end
+  return tracked
+end
+
+-- The object that get, pop and peek show, as JSON, or nil. `some` has what is shown of the lists that
+-- belong to a job (history, dependents, dependencies) in place of all of it.
+function Job.show(jid, some)
+  local record = Job.read(jid)
+  if not record then
+    return nil
+  end
+  local shown = {
+    jid = record.jid,
+    klass = record.klass or '',
+    state = Place.state_now(jid, record.queue, record.state),
+    queue = record.queue,
+    worker = record.worker or '',
+    tracked = Job.is_tracked(jid),
+    priority = Record.read('priority', record.priority, 0),
+    expires = Record.read('expires', record.expires, 0),
+    retries = Record.read('retries', record.retries, 0),
+    remaining = Record.read('remaining', record.remaining, 0),
+    data = record.data or '',
+    tags = Record.read('tags', record.tags, {}),
+    history = some and some.history or History.read(jid),
+    failure = Record.read('failure', record.failure, {}),
+    spawned_from_jid = record.spawned_from_jid or false,
+    dependents = some and some.dependents or call('SMEMBERS', key.dependents(jid)),
+    dependencies = some and some.dependencies or call('SMEMBERS', key.dependencies(jid)),
+  }
+  if not scope.keyed then
+    return cjson.encode(shown)
+  end
+  shown.token = record.state == 'running' and record.token or ''
+  shown.crashes = Record.read('crashes', record.crashes, 0)
+  shown.open = record.open == '1'
+  if record.returned and record.state == 'complete' then
+    shown.returned = Kept.left(record.returned, record.token)
+  end
+  if record.rare then
+    shown.unique = Unique.shown(record.unique)
+    shown.workflow, shown.on_failure = record.workflow, record.on_failure
+    shown.deadline = Record.read('deadline', record.deadline)
+  end
+  local context = Record.text('context', record.context, 'null')
+  local progress = Record.text('progress', record.progress, 'null')
+  return Json.with(cjson.encode(shown), 'context', context, 'progress', progress)
+end
+
+local function all(jids, show)
+  local shown = {}
+  for _, jid in ipairs(jids) do
+    shown[#shown + 1] = show(jid)
+  end
+  return Json.list(shown)
+end
+
+function Job.show_all(jids)
+  return all(jids, Job.show)
+end
+
+-- Calls with KEYS are also shown what became of a canceled job.
+local function found(jid)
+  return Job.show(jid) or scope.keyed and Canceled.show(jid) or nil
+end
+
+-- get jid
+function Job.get(args, i)
+  return found(Arguments.name('get', 'jid', args[i]))
+end
+
+-- multiget jid...
+function Job.multiget(args, i)
+  local jids = Tags.rest(args, i)
+  Arguments.bounded('multiget', #jids)
+  return all(jids, found)
+end
+
+-- Takes a job out of its worker's hands, in the books.
+function Job.unhold(jid, worker)
+  if worker and worker ~= '' then
+    call('ZREM', key.held(worker), jid)
+  end
+end
+
+-- Deletes all that is kept of a job that is in no place any longer, but for its dependents. `tags` is
+-- the text in its record.
+function Job.erase(jid, tags)
+  Tags.unindex_all(jid, tags)
+  call('DEL', key.job(jid), key.history(jid), key.dependencies(jid))
+  if scope.live and call('DEL', key.result(jid), key.needs(jid)) > 0 then
+    Kept.forget('result:' .. jid)
+  end
+end
+
+-- priority jid p
+function Job.priority(args, i)
+  local jid = Arguments.name('priority', 'jid', args[i])
+  local priority = Arguments.number('priority', 'priority', args[i + 1])
+  local record = call('HMGET', key.job(jid), 'queue', 'priority', 'state')
+  if not record[3] then
+    Errors.no_job('priority', jid)
+  end
+  local work = key.place(record[1] or '', 'work')
+  local score = call('ZSCORE', work, jid)
+  if score and record[3] == 'waiting' then
+    local before = Record.read('priority', record[2])
+    local rest = before and tonumber(score) - before or Place.score(0, scope.now)
+    call('ZADD', work, priority + rest, jid)
+  end
+  call('HSET', key.job(jid), 'priority', priority)
+  return priority
+end
+
+-- track [track|untrack jid]
+function Job.track(args, i)
+  if args[i] == nil then
+    local jobs, expired = {}, {}
+    for _, jid in ipairs(call('ZRANGE', key.tracked(), 0, Arguments.most - 1)) do
+      local shown = Job.show(jid)
+      if shown then
+        jobs[#jobs + 1] = shown
+      else
+        expired[#expired + 1] = jid
+      end
+    end
+    return Json.with(cjson.encode({ expired = expired }), 'jobs', Json.list(jobs))
+  end
+  local word = string.lower(args[i])
+  if word ~= 'track' and word ~= 'untrack' then
+    Errors.argument('track', 'Unknown word ' .. Errors.name(args[i]) .. ', it must be track or untrack')
+  end
+  local jid = Arguments.name('track', 'jid', args[i + 1])
+  if call('EXISTS', key.job(jid)) == 0 then
+    Errors.no_job('track', jid)
+  end
+  Events.tracked(word, jid)
+  if word == 'track' then
+    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
+  end
+  return cjson.encode(call('ZREM', key.tracked(), jid))
+end
+
+-- Would canceling these strand a job that is not canceled with them? (Calls with KEYS may leave it to
+-- the policies of their dependents.)
+local function no_dependents_left(jids)
+  local named, known = {}, {}
+  for _, jid in ipairs(jids) do
+    named[jid] = true
+  end
+  -- (Many of them may have the same dependents.)
+  local function can_lose(dependent, jid)
+    known[dependent] = known[dependent] or { Cascade.policy(dependent) }
+    return known[dependent][1] ~= 'block' or known[dependent][2] == jid
+  end
+  for _, jid in ipairs(jids) do
+    -- More than this call may name: some of them show it as well as all.
+    for _, dependent in ipairs(call('SRANDMEMBER', key.dependents(jid), Arguments.most + 1)) do
+      if not named[dependent] and not (scope.keyed and can_lose(dependent, jid)) then
+        Errors.raise(
+          'DEPENDENTS',
+          'cancel(): '
+            .. Errors.name(jid)
+            .. ' is a dependency of '
+            .. Errors.name(dependent)
+            .. ' but is not mentioned to be canceled'
+        )
+      end
+    end
+  end
+end
+
+-- Takes a job that is not complete away with all that belongs to it. Its dependents stay. `why` and `by` are
+-- those of Canceled.keep.
+function Job.remove(jid, record, why, by)
+  local queue, worker = record.queue, record.worker or ''
+  Canceled.keep(jid, record, why, by)
+  Events.canceled(jid, queue, worker)
+  Job.unhold(jid, worker)
+  Place.leave(jid, queue)
+  Dependencies.unlink_all(jid)
+  if record.state == 'running' then
+    Samples.taken_away(queue, record.time, record.waited)
+  elseif record.state == 'failed' or not Record.is_state(record.state) then
+    Failures.remove(jid, queue, record.failure)
+    call('ZREM', key.completed(), jid)
+  end
+  if Job.is_tracked(jid) then
+    Events.tracked('canceled', jid)
+  end
+  Job.erase(jid, record.tags)
+  Ended.canceled(jid, record)
+end
+
+-- -> whether there was something to cancel
+local function cancel(jid)
+  local record = Job.read(jid)
+  if not record and not scope.keyed then
+    Events.canceled(jid, false, false)
+    if Job.is_tracked(jid) then
+      Events.tracked('canceled', jid)
+    end
+  elseif record and record.state ~= 'complete' then
+    Job.remove(jid, record, 'call')
+    return true
+  end
+  return false
+end
+
+-- cancel jid...
+function Job.cancel(args, i)
+  local jids = Tags.rest(args, i)
+  Arguments.bounded('cancel', #jids)
+  no_dependents_left(jids)
+  local gone = {}
+  for _, jid in ipairs(jids) do
+    gone[#gone + 1] = cancel(jid) and jid or nil
+  end
+  -- Those that were canceled with them are no dependents any more.
+  for _, jid in ipairs(gone) do
+    Cascade.follow(jid, 'gone')
+  end
+  return jids
+end
+
+-- timeout jid...: takes the job from its worker and puts it before all others.
+function Job.timeout(args, i)
+  local jids = Tags.rest(args, i)
+  Arguments.bounded('timeout', #jids)
+  local records = {}
+  for n, jid in ipairs(jids) do
+    records[n] = must_look('timeout', jid)
+    if records[n].state ~= 'running' then
+      local state = Place.state_now(jid, records[n].queue, records[n].state)
+      Errors.raise('STATE', 'timeout(): Job ' .. Errors.name(jid) .. ' not running but ' .. state)
+    end
+  end
+  for n, jid in ipairs(jids) do
+    local record = records[n]
+    if call('HGET', key.job(jid), 'state') == 'running' then
+      record.held = Samples.held(record.waited)
+      Samples.taken_away(record.queue, record.time, record.waited)
+      History.ended(jid, 'timed-out', record)
+      call('ZREM', key.place(record.queue, 'locks'), jid)
+      call('ZADD', key.place(record.queue, 'work'), '+inf', jid)
+      Wake.ready(record.queue, 1)
+      Job.unhold(jid, record.worker)
+      call('HSET', key.job(jid), 'state', 'stalled', 'expires', 0)
+      Place.ready_since(jid, scope.now)
+      call('HDEL', key.job(jid), 'grace', 'waited')
+      Events.lock_lost(jid, record.worker)
+    end
+  end
+end
+
+-- progress jid token json
+function Job.progress(args, i)
+  local jid = Arguments.name('progress', 'jid', args[i])
+  local text = args[i + 2]
+  Arguments.json('progress', 'progress', text, Arguments.text_bytes)
+  if not string.find(text, '^%s*%[') then
+    Errors.argument('progress', 'progress must be a JSON list, [fraction, text]')
+  end
+  local job = Lock.holder('progress', jid, args[i + 1])
+  call('HSET', key.job(jid), 'progress', text, 'rare', job.rare or '0')
+  return 1
+end
+
+-- result jid
+function Job.result(args, i)
+  return call('GET', key.result(Arguments.name('result', 'jid', args[i])))
+end
+end
+
+function builders.JobView()
+local Arguments = modules.Arguments
+local Brief = modules.Brief
+local Canceled = modules.Canceled
+local History = modules.History
+local Job = modules.Job
+local JobView = modules.JobView
+local Json = modules.Json
+local Record = modules.Record
+-- job_view.lua
+-- All that a page shows of one job, however many others it has to do with and however long it goes on.
+
+local MOST_LINKS = 250 -- of one kind
+local HISTORY_BYTES = 256 * 1024
+
+-- Some members of a set, in an order of their own: never more are read than about so many. -> these,
+-- how many there are
+local function some(name, most)
+  local total, cursor, members = call('SCARD', name), '0', {}
+  repeat
+    local reply = call('SSCAN', name, cursor, 'COUNT', math.max(most, 1))
+    cursor = reply[1]
+    for _, member in ipairs(reply[2]) do
+      if #members == most then
+        break
+      end
+      members[#members + 1] = member
+    end
+  until cursor == '0' or #members == most
+  table.sort(members)
+  return members, total
+end
+
+-- The first elements of a list, each once. -> these, how many the list has
+local function first(name, most)
+  local found, seen = {}, {}
+  for _, jid in ipairs(most > 0 and call('LRANGE', name, 0, most - 1) or {}) do
+    if not seen[jid] then
+      seen[jid] = true
+      found[#found + 1] = jid
+    end
+  end
+  return found, call('LLEN', name)
+end
+
+-- The same of a canceled job, of which less is known.
+local function canceled_view(jid, own, links)
+  local total, spawners = Canceled.more(jid)
+  local view = { brief = own, history_total = total, result = cjson.null, result_ttl = cjson.null }
+  for _, list in ipairs({ 'dependents', 'dependencies', 'needs' }) do
+    view[list], view[list .. '_total'] = {}, 0
+  end
+  local spawned, number = first(key.offspring(jid), links)
+  view.spawned, view.spawned_total = Brief.rows(spawned), number
+  view.spawners = Brief.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
+  return Json.with(cjson.encode(view), 'job', Canceled.show(jid))
+end
+
+-- job.view jid links history -> the job as get shows it, those it has to do with in brief, its result
+function JobView.show(args, i)
+  local jid = Arguments.name('job.view', 'jid', args[i])
+  local links = math.min(Arguments.whole('job.view', 'links', args[i + 1], 0), MOST_LINKS)
+  local entries = math.min(Arguments.whole('job.view', 'history', args[i + 2], 1), Arguments.most)
+  local own = Brief.rows({ jid })[1]
+  if not own then
+    return nil
+  elseif call('EXISTS', key.job(jid)) == 0 then
+    return canceled_view(jid, own, links)
+  end
+  local lists, view = {}, { brief = own }
+  for list, name in pairs({ dependents = key.dependents(jid), dependencies = key.dependencies(jid) }) do
+    lists[list], view[list .. '_total'] = some(name, links)
+    view[list] = Brief.rows(lists[list])
+  end
+  for list, name in pairs({ needs = key.needs(jid), spawned = key.offspring(jid) }) do
+    local jids, total = first(name, links)
+    view[list], view[list .. '_total'] = Brief.rows(jids), total
+  end
+  local spawners = Record.read('spawners', call('HGET', key.job(jid), 'spawners'), {})
+  view.spawners = Brief.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
+  lists.history, view.history_total = History.some(jid, entries, HISTORY_BYTES)
+  view.result = call('GET', key.result(jid)) or cjson.null
+  local rest = call('PTTL', key.result(jid))
+  view.result_ttl = rest >= 0 and rest / 1000 or cjson.null
+  return Json.with(cjson.encode(view), 'job', Job.show(jid, lists))
+end
+end
+
+function builders.Journal()
+local Arguments = modules.Arguments
+local Journal = modules.Journal
+local Texts = modules.Texts
+-- journal.lua
+-- Samples that the statistics do not have yet: few at a time are only appended here.
+
+local match, format, floor = string.match, string.format, math.floor
+local text_of = Arguments.text_of
+
+-- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length
+-- stand behind the whole seconds of the time, where libraries that count in whole seconds overlook
+-- them; their own entries have none.
+function Journal.entry(second, kind, seconds, n, queue)
+  local whole = floor(seconds)
+  return Texts.whole(second)
+    .. format('.%03d ', floor((seconds - whole) * 1000 + 0.5))
+    .. kind
+    .. ' '
+    .. text_of(whole)
+    .. ' '
+    .. text_of(n)
+    .. ' '
+    .. queue
+end
+
+-- -> how many entries there are now
+function Journal.append(...)
+  return call('RPUSH', key.journal(), ...)
+end
+
+-- Shows all entries to `visit(second, kind, seconds, n, queue)`; the seconds are a text if no more than
+-- the whole ones are known. Jobs that come quickly one after the other leave the same entry many
+-- times: those come as one.
+local function show(texts, visit)
+  local times = {}
+  for n = 1, #texts do
+    times[texts[n]] = (times[texts[n]] or 0) + 1
+  end
+  for text, often in pairs(times) do
+    local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
+    if fraction ~= '' then
+      seconds = tonumber(seconds .. fraction)
+    end
+    visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
+  end
+end
+
+function Journal.read(visit)
+  show(call('LRANGE', key.journal(), '0', '-1'), visit)
+end
+
+-- The same, and forgets them.
+function Journal.take(visit)
+  local texts = call('LRANGE', key.journal(), '0', '-1')
+  if #texts > 0 then
+    call('DEL', key.journal())
+    show(texts, visit)
+  end
+end
+end
+
+function builders.Json()
+local Json = modules.Json
+-- json.lua
+-- JSON texts that are shown as they came: decoding and encoding would change [] and long numbers.
+
+-- An object's text with members added whose values are JSON texts already: name, text, …
+function Json.with(object, ...)
+  local parts, more = { string.sub(object, 1, -2) }, { ... }
+  for n = 1, #more, 2 do
+    parts[#parts + 1] = ',"' .. more[n] .. '":' .. more[n + 1]
+  end
+  return table.concat(parts) .. '}'
+end
+
+-- A list of texts.
+function Json.list(texts)
+  if #texts == 0 then
+    return '{}' -- as cjson writes it, and as old clients expect it
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+end
+
+function builders.Kept()
+local Arguments = modules.Arguments
+local Clock = modules.Clock
+local Config = modules.Config
+local Kept = modules.Kept
+local SortedSet = modules.SortedSet
+local Spawned = modules.Spawned
+local Texts = modules.Texts
+-- kept.lua
+-- What outlives jobs for a while: their results, and the lists of what they have spawned. How much is
+-- kept is limited by number and by bytes: the oldest go first, but nothing of the last minutes.
+
+local floor, format, min, max = math.floor, string.format, math.min, math.max
+
+-- Each has an entry in two sorted sets: in `results` by when it was kept, in `results_until` by when it
+-- expires by itself, together with its size: seconds * SIZES + bytes. So what has expired is found without a
+-- look at the others, and what it took is known when it is gone. All that they take is the score of TOTAL
+-- there, below 0. Both sets expire when nothing can be left. (A foreign copy of the core makes no entries.)
+local SIZES, LATEST, TOTAL = 2 ^ 20, 2 ^ 33 - 1, ''
+
+-- Seconds for which the sets outlive their last entry, as not each call that makes one looks.
+local LONGER = 86400
+
+-- Seconds for which all is kept, however much it is: somebody may be waiting for it.
+local FOR_SURE = 300
+
+-- Entries dropped by one call beyond twice those that it makes; which part of a limit a cut goes below it.
+local DROPPED, MARGIN = 500, 100
+
+-- Takes note of a key that the call has made and that expires after `ttl` seconds: in scope.kept, written down
+-- at the end of the call.
+-- Calls without KEYS have a clock of their own: what they keep goes when it expires. -> when that is
+function Kept.note(entry, bytes, ttl)
+  if not scope.keyed then
+    return nil
+  end
+  local fresh, time = scope.kept or {}, min(floor(scope.now) + ttl + 1, LATEST)
+  fresh[#fresh + 1] = { entry = entry, time = time, bytes = min(bytes, SIZES - 1) }
+  scope.kept = fresh
+  return time
+end
+
+-- What an entry takes, by its score; 0 if there is none.
+local function bytes_of(score)
+  return score and tonumber(score) % SIZES or 0
+end
+Kept.bytes_of = bytes_of
+
+-- Is an entry with this score kept beyond a time?
+function Kept.outlives(score, time)
+  return floor(tonumber(score) / SIZES) > time
+end
+
+function Kept.bytes(entry)
+  return bytes_of(call('ZSCORE', key.results_until(), entry))
+end
+
+local function count_bytes(number)
+  return -tonumber(call('ZINCRBY', key.results_until(), Texts.whole(-number), TOTAL))
+end
+
+function Kept.total_bytes()
+  return -(tonumber(call('ZSCORE', key.results_until(), TOTAL) or nil) or 0)
+end
+
+-- Takes entries out of the books; `scores` are those in `results_until`.
+local function strike(entries, scores)
+  local bytes = 0
+  for n = 1, #entries do
+    bytes = bytes + bytes_of(scores[n])
+  end
+  SortedSet.remove(key.results(), entries)
+  SortedSet.remove(key.results_until(), entries)
+  local total = count_bytes(-bytes)
+  if total == 0 and call('EXISTS', key.results()) == 0 then
+    call('DEL', key.results_until())
+  end
+  return total
+end
+
+-- The key of an entry is gone.
+function Kept.forget(entry)
+  local score = scope.live and call('ZSCORE', key.results_until(), entry)
+  if score then
+    strike({ entry }, { score })
+  end
+end
+
+local function drop(entries, scores)
+  local names = {}
+  for n = 1, #entries do
+    names[n] = scope.prefix .. entries[n]
+  end
+  for first = 1, #names, 1000 do
+    call('DEL', unpack(names, first, min(first + 999, #names)))
+  end
+  return strike(entries, scores)
+end
+
+-- Entries and their scores, from a flat list.
+local function parted(flat)
+  local entries, scores = {}, {}
+  for n = 1, #flat, 2 do
+    entries[#entries + 1], scores[#scores + 1] = flat[n], flat[n + 1]
+  end
+  return entries, scores
+end
+
+-- -> the bytes that are left, if any went
+local function drop_expired(most)
+  local beyond = '(' .. format('%.0f', (floor(scope.now) + 1) * SIZES)
+  local flat =
+    call('ZRANGEBYSCORE', key.results_until(), '(0', beyond, 'WITHSCORES', 'LIMIT', '0', Texts.whole(most))
+  if #flat > 0 then
+    return drop(parted(flat))
+  end
+end
+
+-- The list of what a job has spawned is wanted until that, and the job itself, has ended.
+local function is_wanted(entry)
+  local spawner = string.match(entry, '^offspring:(.*)$')
+  if not spawner then
+    return false
+  end
+  local record = call('HMGET', key.job(spawner), 'state', 'token')
+  if record[1] and record[1] ~= 'complete' and record[1] ~= 'failed' then
+    return true
+  elseif Spawned.has_unfinished(spawner) then
+    return true
+  elseif record[1] then
+    call('HSET', key.job(spawner), 'cut', record[2] or '')
+  end
+  return false
+end
+
+-- Drops the oldest entries until there are no more than so many, of no more than so many bytes.
+local function cut(count, bytes, most)
+  local before = Texts.whole(floor(scope.now) - FOR_SURE)
+  local oldest = call('ZRANGEBYSCORE', key.results(), '-inf', before, 'LIMIT', '0', Texts.whole(most))
+  if #oldest == 0 then
+    return
+  end
+  local scores, dropped, theirs, wanted = call('ZMSCORE', key.results_until(), unpack(oldest)), {}, {}, {}
+  for n = 1, #oldest do
+    if count <= 0 and bytes <= 0 then
+      break
+    elseif is_wanted(oldest[n]) then
+      wanted[#wanted + 1] = oldest[n]
+    else
+      count, bytes = count - 1, bytes - bytes_of(scores[n])
+      dropped[#dropped + 1], theirs[#theirs + 1] = oldest[n], scores[n]
+    end
+  end
+  SortedSet.add(key.results(), Texts.second(), wanted) -- looked at again later
+  if #dropped > 0 then
+    drop(dropped, theirs)
+    call('HSET', key.meta(), 'results_cut', Texts.now())
+  end
+end
+
+-- How much there is above a limit, and a little more, so that not each call has to cut.
+local function surplus(number, option)
+  local most = max(0, Config.whole(option))
+  return number > most and number - most + floor(most / MARGIN) or 0
+end
+
+local function outlive_all()
+  local last = call('ZREVRANGE', key.results_until(), '0', '0', 'WITHSCORES')[2]
+  if last then
+    local rest = Texts.whole(max(0, floor(tonumber(last) / SIZES) - floor(scope.now)) + LONGER)
+    call('EXPIRE', key.results(), rest)
+    call('EXPIRE', key.results_until(), rest)
+  end
+end
+
+-- Drops what has expired and what is too much, a bounded number.
+local function tidy(total, most)
+  outlive_all()
+  total = drop_expired(most) or total
+  local count = surplus(call('ZCARD', key.results()), 'results-count')
+  local bytes = surplus(total, 'results-bytes')
+  if count > 0 or bytes > 0 then
+    cut(count, bytes, min(most, Arguments.most))
+  end
+end
+
+-- Writes down what the call has kept.
+function Kept.finish()
+  local now, number, bytes = Texts.second(), #scope.kept, 0
+  local names, kept, expiring = {}, {}, {}
+  for n, fresh in ipairs(scope.kept) do
+    names[n] = fresh.entry
+    kept[2 * n - 1], kept[2 * n] = now, fresh.entry
+    expiring[2 * n - 1], expiring[2 * n] = format('%.0f', fresh.time * SIZES + fresh.bytes), fresh.entry
+    bytes = bytes + fresh.bytes
+  end
+  if call('ZADD', key.results(), unpack(kept)) < number then
+    for _, score in ipairs(call('ZMSCORE', key.results_until(), unpack(names))) do
+      bytes = bytes - bytes_of(score)
+    end
+  end
+  call('ZADD', key.results_until(), unpack(expiring))
+  local total = count_bytes(bytes)
+  if number > 1 or total == bytes or Clock.is_round() then
+    tidy(total, DROPPED + 2 * number)
+  end
+end
+
+-- The same for calls that keep nothing. (Not each of them looks.)
+function Kept.tidy()
+  if not scope.kept and call('EXISTS', key.results()) == 1 then
+    tidy(Kept.total_bytes(), DROPPED)
+  end
+end
+
+-- results.kept -> how many there are, their bytes, when some were last dropped before their time, since when
+-- the oldest is kept (null: never, none)
+function Kept.show()
+  local oldest = call('ZRANGE', key.results(), '0', '0', 'WITHSCORES')[2]
+  return cjson.encode({
+    number = call('ZCARD', key.results()),
+    bytes = Kept.total_bytes(),
+    cut = tonumber(call('HGET', key.meta(), 'results_cut') or nil) or cjson.null,
+    oldest = tonumber(oldest) or cjson.null,
+  })
+end
+
+-- The seconds that were left of the time for which the result of a complete job is kept, by its record; nil
+-- if it has returned nothing. (The run must be the last: an old copy of the core leaves the field.)
+function Kept.left(returned, token)
+  local time, run = string.match(returned or '', '^(%d+) (.*)$')
+  if time and run == (token or '') then
+    return tonumber(time) - scope.now
+  end
+end
+
+local function is_cut(jid)
+  local record = call('HMGET', key.job(jid), 'state', 'token', 'returned', 'cut')
+  if record[4] and record[4] == (record[2] or '') then
+    return true
+  end
+  local left = record[1] == 'complete' and Kept.left(record[3], record[2])
+  return left and left > 0 and call('EXISTS', key.result(jid)) == 0
+end
+
+-- results.cut jid... -> those of which a result, or the list of what they have spawned, was dropped before
+-- its time
+function Kept.cut(args, i)
+  Arguments.given('results.cut', 'jid', args[i])
+  Arguments.bounded('results.cut', #args - i + 1)
+  local jids = {}
+  for n = i, #args do
+    if is_cut(args[n]) then
+      jids[#jids + 1] = args[n]
+    end
+  end
+  return jids
+end
+end
+
+function builders.Links()
+local Arguments = modules.Arguments
+local Circles = modules.Circles
+local Dependencies = modules.Dependencies
+local Errors = modules.Errors
+local Links = modules.Links
+local Needs = modules.Needs
+local Record = modules.Record
+local Spawned = modules.Spawned
+-- links.lua
+-- The commands that change what a job waits for: depends, seal.
+
+-- -> the job's policy for failures of what it depends on, and whether it may have rare fields
+local function in_depends(jid)
+  local record = call('HMGET', key.job(jid), 'state', 'on_failure', 'rare')
+  if record[1] ~= 'depends' then
+    Errors.raise('STATE', 'depends(): Job ' .. Errors.name(jid) .. ' is not in the depends state')
+  end
+  return record[2], record[3]
+end
+
+local function add(jid, jids, policy)
+  local open, beyond = Dependencies.open('depends', jids, nil, policy, nil, jid)
+  Circles.refuse('depends', jid, open)
+  Dependencies.link(jid, open, policy)
+  Needs.add(jid, jids)
+  for _, spawner in ipairs(Record.read('beyond', beyond, {})) do
+    Spawned.look_beyond(jid, spawner)
+  end
+end
+
+-- depends jid on|off jid...   depends jid off all
+function Links.depends(args, i)
+  local jid = Arguments.name('depends', 'jid', args[i])
+  local word = Arguments.given('depends', 'on or off', args[i + 1])
+  if word ~= 'on' and word ~= 'off' then
+    Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. Errors.name(word))
+  end
+  local policy, rare = in_depends(jid)
+  local jids = {}
+  for n = i + 2, #args do
+    jids[#jids + 1] = args[n]
+  end
+  Arguments.bounded('depends', #jids)
+  if word == 'on' then
+    add(jid, jids, policy)
+    return 1
+  end
+  local all = jids[1] == 'all'
+  if all then
+    Dependencies.unlink_all(jid)
+  else
+    Dependencies.unlink(jid, jids)
+  end
+  if rare then
+    Spawned.forget_beyond(jid, not all and jids or nil)
+  end
+  Dependencies.free_if_last(jid)
+  return 1
+end
+
+-- seal jid: a job that was put open gains no more dependencies and may become ready.
+function Links.seal(args, i)
+  local jid = Arguments.name('seal', 'jid', args[i])
+  if call('EXISTS', key.job(jid)) == 0 then
+    Errors.no_job('seal', jid)
+  end
+  if call('HDEL', key.job(jid), 'open') == 1 then
+    Dependencies.free_if_last(jid)
+  end
+  return 1
+end
+end
+
+function builders.Lock()
+local Arguments = modules.Arguments
+local Config = modules.Config
+local Errors = modules.Errors
+local Job = modules.Job
+local Lock = modules.Lock
+local Place = modules.Place
+local Record = modules.Record
+local Samples = modules.Samples
+-- lock.lua
+-- The lock of a running job: who holds it, renewing it, taking it away.
+
+-- What ends a run: the fields that a completion by its token needs, then those of every other end.
+local ENDING = { 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited' }
+local ENDING_OTHERWISE = {
+  'worker',
+  'state',
+  'queue',
+  'token',
+  'time',
+  'retries',
+  'grace',
+  'progress',
+  'rare',
+  'remaining',
+  'priority',
+  'crashes',
+  'waited',
+}
+
+-- Reads the running job's record, if `proof` shows that the caller holds it: the worker's name
+-- without KEYS, the token of the pop with them. -> its key, the values, or code and text
+function Lock.read(command, jid, proof, completing)
+  local name = key.job(jid)
+  local values = call('HMGET', name, unpack(completing and ENDING or ENDING_OTHERWISE))
+  local worker, state = values[1], values[2]
+  if not worker then
+    return nil, nil, 'NOJOB', command .. '(): Job ' .. Errors.name(jid) .. ' does not exist'
+  end
+  if state ~= 'running' then
+    return nil,
+      nil,
+      'LOCKLOST',
+      command .. '(): Job ' .. Errors.name(jid) .. ' is not currently running: ' .. Place.state_now(
+        jid,
+        values[3],
+        state
+      )
+  end
+  if scope.keyed then
+    if proof ~= values[4] then
+      return nil,
+        nil,
+        'LOCKLOST',
+        command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker'
+    end
+  elseif proof ~= worker then
+    return nil,
+      nil,
+      'LOCKLOST',
+      command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker: ' .. Errors.name(worker)
+  end
+  values[3] = values[3] or ''
+  return name, values
+end
+
+-- The same as a table by name; `bad` is the field that keeps the job from being run again, because it
+-- cannot be read, and `bad_text` what stands there. -> nil, code, text if refused
+function Lock.claim(command, jid, proof)
+  local name, values, code, text = Lock.read(command, jid, proof)
+  if code then
+    return nil, code, text
+  end
+  local bad, bad_text = Record.first_bad(ENDING_OTHERWISE, values)
+  if values[3] == '' then
+    bad, bad_text = 'queue', ''
+  end
+  return {
+    jid = jid,
+    key = name,
+    bad = bad,
+    bad_text = bad_text,
+    worker = values[1],
+    queue = values[3],
+    time = Record.read('time', values[5], scope.now),
+    retries = Record.text('retries', values[6], '0'),
+    marked = values[7] or values[8],
+    rare = values[9] or nil,
+    remaining = Record.read('remaining', values[10], 0),
+    priority = Record.read('priority', values[11], 0),
+    crashes = Record.read('crashes', values[12], 0),
+    waited = values[13] or nil,
+  }
+end
+
+-- The run of a claimed job ends: counts that it was started, if it was. Then the job lay for `held`
+-- seconds in its worker's hands before; nobody says for how long if it only `runs` for certain.
+function Lock.count_start(job, held, runs)
+  job.held = held or Samples.held(job.waited)
+  if job.held or runs then
+    job.start = Samples.started(job.queue, job.time, job.waited, job.held or 0)
+  end
+end
+
+function Lock.holder(command, jid, proof)
+  Arguments.name(command, 'jid', jid)
+  Arguments.proof(command, proof)
+  local job, code, text = Lock.claim(command, jid, proof)
+  if not job then
+    Errors.raise(code, text)
+  end
+  return job
+end
+
+-- Takes the job out of the hands of its worker and out of the running ones.
+function Lock.release(job)
+  call('ZREM', key.place(job.queue, 'locks'), job.jid)
+  Job.unhold(job.jid, job.worker)
+end
+
+-- heartbeat jid worker [data] -> the new expiry
+function Lock.heartbeat(args, i)
+  local jid, proof, data = args[i], args[i + 1], args[i + 2]
+  if data then
+    Arguments.json('heartbeat', 'data', data)
+  end
+  local job = Lock.holder('heartbeat', jid, proof)
+  local expires = scope.now + Config.heartbeat(job.queue)
+  if data then
+    call('HSET', key.job(jid), 'data', data)
+  end
+  Lock.extend(job, expires)
+  call('ZADD', key.workers(), scope.now, job.worker)
+  return expires
+end
+
+-- Renews a lock. The next loss of it gets a notice of its own.
+function Lock.extend(job, expires)
+  call('HSET', key.job(job.jid), 'expires', expires)
+  call('HDEL', key.job(job.jid), 'grace')
+  call('ZADD', key.held(job.worker), expires, job.jid)
+  call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
+end
+end
+
+function builders.Minutes()
+local Arguments = modules.Arguments
+local Errors = modules.Errors
+local Journal = modules.Journal
+local Minutes = modules.Minutes
+-- minutes.lua
+-- Counters per queue and minute of what was put, started, completed and failed.
+
+local floor, text_of = math.floor, Arguments.text_of
+
+local KINDS = { 'put', 'started', 'completed', 'failed' }
+local KEPT = 26 * 3600 -- an hour's counters are kept until its last minute is 25 hours old
+local LONGEST = 25 * 60
+
+Minutes.kinds, Minutes.longest = KINDS, LONGEST
+
+-- The counters of the whole namespace stand under a name that no queue has. What is put is not
+-- counted there: it would cost each put as much as its own counter.
+local ALL = ''
+
+-- What a call counts is written at its end: scope.minutes, a list, as a call counts few.
+function Minutes.count(queue, kind, n)
+  if not scope.live then
+    return
+  end
+  local counted = scope.minutes or {}
+  for place = 1, #counted do
+    local one = counted[place]
+    if one.queue == queue and one.kind == kind then
+      one.n = one.n + n
+      return
+    end
+  end
+  counted[#counted + 1] = { queue = queue, kind = kind, n = n }
+  scope.minutes = counted
+end
+
+-- Adds to the counter of one minute of the epoch.
+function Minutes.write(queue, kind, minute, n)
+  if scope.live then
+    local name = key.minutes(queue, floor(minute / 60), kind)
+    if call('HINCRBY', name, text_of(minute % 60), text_of(n)) == n then
+      call('EXPIRE', name, KEPT)
+    end
+  end
+end
+
+-- The same for the whole namespace.
+function Minutes.write_total(kind, minute, n)
+  Minutes.write(ALL, kind, minute, n)
+end
+
+function Minutes.finish()
+  local minute = floor(scope.now / 60)
+  for _, one in ipairs(scope.minutes) do
+    Minutes.write(one.queue, one.kind, minute, one.n)
+    if one.kind ~= 'put' then
+      Minutes.write_total(one.kind, minute, one.n)
+    end
+  end
+end
+
+local JOURNALLED = { wait = 'started', run = 'completed' }
+Minutes.journalled = JOURNALLED
+
+-- Adds what the statistics do not have yet.
+local function count_journal(shown, wanted_queue, from, to)
+  Journal.read(function(second, kind, _, n, queue)
+    local minute = floor(second / 60)
+    if queue == wanted_queue and minute >= from and minute <= to then
+      local list, field = shown[JOURNALLED[kind]], string.format('%.0f', minute)
+      list[field] = (list[field] or 0) + n
+    end
+  end)
+end
+
+-- minutes queue from to
+function Minutes.show(args, i)
+  local queue = Arguments.queue('minutes', args[i])
+  local from = Arguments.whole('minutes', 'from', args[i + 1], 0)
+  local to = Arguments.whole('minutes', 'to', args[i + 2], 0)
+  if to - from > LONGEST then
+    Errors.raise('TOOBIG', 'minutes(): ' .. to - from .. ' minutes, at most ' .. LONGEST)
+  end
+  local shown = {}
+  for _, kind in ipairs(KINDS) do
+    shown[kind] = {}
+    for hour = floor(from / 60), floor(to / 60) do
+      local found = call('HGETALL', key.minutes(queue, hour, kind))
+      for n = 1, #found, 2 do
+        local minute = hour * 60 + tonumber(found[n])
+        if minute >= from and minute <= to then
+          shown[kind][string.format('%.0f', minute)] = tonumber(found[n + 1])
+        end
+      end
+    end
+  end
+  count_journal(shown, queue, from, to)
+  return cjson.encode(shown)
+end
+end
+
+function builders.Needs()
+local Arguments = modules.Arguments
+local Kept = modules.Kept
+local Needs = modules.Needs
+local SortedSet = modules.SortedSet
+-- needs.lua
+-- What a job was made to depend on, in order, kept beyond the links: its results are wanted later.
+
+-- The namespace has such lists: whoever deletes records looks for them from now on.
+local function say()
+  if not scope.has_lists then
+    call('HSET', key.meta(), 'lists', '1')
+    scope.has_lists = true
+  end
+end
+
+function Needs.exist()
+  return scope.has_lists or call('HGET', key.meta(), 'lists') == '1'
+end
+
+-- (Calls without KEYS keep what the original keeps.)
+function Needs.add(jid, jids)
+  if scope.keyed and jids and #jids > 0 then
+    say()
+    SortedSet.append(key.needs(jid), jids)
+  end
+end
+
+-- Kept as long as results are, at least: who depends on the job may start long after its end.
+local KEPT = 7 * 86400 -- seconds
+
+function Needs.add_offspring(jid, jids)
+  if #jids > 0 then
+    say()
+    local entry, bytes = 'offspring:' .. jid, 0
+    for n = 1, #jids do
+      bytes = bytes + #jids[n]
+    end
+    if call('EXISTS', key.offspring(jid)) == 1 then
+      bytes = bytes + Kept.bytes(entry)
+    end
+    SortedSet.append(key.offspring(jid), jids)
+    call('EXPIRE', key.offspring(jid), KEPT)
+    Kept.note(entry, bytes, KEPT)
+  end
+end
+
+function Needs.forget(jid)
+  if scope.live then
+    call('DEL', key.needs(jid))
+  end
+end
+
+local function page(command, name, args, i)
+  local offset, count = Arguments.offset(command, args[i]), Arguments.count(command, args[i + 1], 25)
+  local flat = {}
+  if count > 0 then
+    for _, jid in ipairs(call('LRANGE', name, offset, offset + count - 1)) do
+      flat[#flat + 1] = jid
+      flat[#flat + 1] = call('LLEN', key.offspring(jid))
+    end
+  end
+  return flat
+end
+
+-- needs jid [offset count] -> jid, how many jobs that one has spawned …
+function Needs.show(args, i)
+  return page('needs', key.needs(Arguments.name('needs', 'jid', args[i])), args, i + 1)
+end
+
+-- offspring jid [offset count] -> the same of the jobs that this one has spawned
+function Needs.offspring(args, i)
+  return page('offspring', key.offspring(Arguments.name('offspring', 'jid', args[i])), args, i + 1)
+end
+
+-- results jid... -> what each returned, JSON, or nil
+function Needs.results(args, i)
+  Arguments.given('results', 'jid', args[i])
+  Arguments.bounded('results', #args - i + 1)
+  local names = {}
+  for n = i, #args do
+    names[#names + 1] = key.result(args[n])
+  end
+  return call('MGET', unpack(names))
+end
+end
+
+function builders.Orders()
+local Arguments = modules.Arguments
+local Config = modules.Config
+local Errors = modules.Errors
+local Events = modules.Events
+local Orders = modules.Orders
+-- orders.lua
+-- What operators ask of a worker, and the stack dump that it leaves for them.
+
+local KNOWN = { quiet = true, resume = true, stop = true, dump = true }
+local MOST = 20 -- orders kept for a worker that does not fetch them; the latest are
+local STACKS_KEPT = 86400 -- seconds
+
+local function must_be_known(worker)
+  if not call('ZSCORE', key.workers(), worker) and call('EXISTS', key.worker(worker)) == 0 then
+    Errors.raise('NOWORKER', 'order(): Worker ' .. Errors.name(worker) .. ' is not known')
+  end
+end
+
+-- order worker quiet|resume|stop|dump: for the worker's next beat
+function Orders.order(args, i)
+  local worker, order = Arguments.name('order', 'worker', args[i]), args[i + 1]
+  if not KNOWN[Arguments.given('order', 'order', order)] then
+    Errors.argument('order', 'order must be quiet, resume, stop or dump, not ' .. Errors.name(order))
+  end
+  must_be_known(worker)
+  local name = key.orders(worker)
+  call('RPUSH', name, order)
+  call('LTRIM', name, -MOST, -1)
+  call('EXPIRE', name, Config.worker_age())
+  Events.order(worker, order)
+end
+
+-- The orders of a worker, the first first: each is given out once.
+function Orders.take(worker)
+  local name = key.orders(worker)
+  local orders = call('LRANGE', name, 0, -1)
+  if #orders > 0 then
+    call('DEL', name)
+  end
+  return orders
+end
+
+function Orders.forget(worker)
+  call('DEL', key.orders(worker))
+end
+
+-- stacks worker [text]: the last stack dump of a worker, or keeps a new one
+function Orders.stacks(args, i)
+  local worker, text = Arguments.name('stacks', 'worker', args[i]), args[i + 1]
+  if not text then
+    return call('GET', key.stacks(worker))
+  end
+  if #text > Arguments.text_bytes then
+    Errors.raise('TOOBIG', 'stacks(): text has ' .. #text .. ' bytes, at most ' .. Arguments.text_bytes)
+  end
+  call('SET', key.stacks(worker), text, 'EX', STACKS_KEPT)
+end
+end
+
+function builders.Outcome()
+local Arguments = modules.Arguments
+local Circles = modules.Circles
+local Corrupt = modules.Corrupt
+local Dependencies = modules.Dependencies
+local Ended = modules.Ended
+local Errors = modules.Errors
+local Events = modules.Events
+local Expiry = modules.Expiry
+local Failures = modules.Failures
+local History = modules.History
+local Job = modules.Job
+local Kept = modules.Kept
+local Lock = modules.Lock
+local Needs = modules.Needs
+local Outcome = modules.Outcome
+local Place = modules.Place
+local Samples = modules.Samples
+local Stats = modules.Stats
+local Texts = modules.Texts
+-- outcome.lua
+-- How a run ends: complete, advance, fail, retry, give back.
+
+local floor = math.floor
+
+-- The record of a completed job; `returned` is what keep_result says.
+function Outcome.write_complete(name, retries, data, returned)
+  if returned then
+    return Outcome.write_returned(name, retries, data, returned)
+  end
+  call(
+    'HSET',
+    name,
+    'state',
+    'complete',
+    'worker',
+    '',
+    'expires',
+    '0',
+    'time',
+    Texts.time(),
+    'remaining',
+    retries,
+    'queue',
+    '',
+    'failure',
+    '{}'
+  )
+  if data then
+    call('HSET', name, 'data', data)
+  end
+end
+
+-- The same in one command for a job that has returned something: a command more would cost more than a table.
+function Outcome.write_returned(name, retries, data, returned)
+  local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', Texts.time() }
+  fields[9], fields[10], fields[11], fields[12] = 'remaining', retries, 'queue', ''
+  fields[13], fields[14], fields[15], fields[16] = 'failure', '{}', 'returned', returned
+  if data then
+    fields[17], fields[18] = 'data', data
+  end
+  call('HSET', name, unpack(fields))
+end
+
+-- Forgets what belongs to a run that was completed. (Its token is stale by the job's new state.)
+function Outcome.forget_run(job)
+  if job.marked then
+    Outcome.forget_marks(key.job(job.jid))
+  end
+end
+
+function Outcome.forget_marks(name)
+  call('HDEL', name, 'grace', 'progress')
+end
+
+-- The same for a run that was not. `unknown` stays only from one unknown name to the next.
+local function forget_all(job)
+  if job.unknown then
+    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited')
+  else
+    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited', 'unknown')
+  end
+end
+
+local function finish(job, data, returned)
+  Outcome.write_complete(job.key, job.retries, data, returned)
+  call('ZADD', key.completed(), scope.now, job.jid)
+  Ended.completed({ job.jid }, { job.rare and job.jid }) -- which reads the record, so before it may go
+  Expiry.after(1)
+end
+
+-- Completes a job that goes on in another queue, where it waits for what is open of what it
+-- `needs`. -> its new state
+function Outcome.advance(job, to, delay, depends, data, needs, beyond)
+  local jid = job.jid
+  History.put(jid, to)
+  Place.register(to)
+  local open = depends and #depends > 0
+  local state = open and 'depends' or delay > 0 and 'scheduled' or 'waiting'
+  call(
+    'HSET',
+    key.job(jid),
+    'state',
+    state,
+    'worker',
+    '',
+    'failure',
+    '{}',
+    'queue',
+    to,
+    'expires',
+    0,
+    'remaining',
+    job.retries,
+    'time',
+    Texts.time()
+  )
+  if data then
+    call('HSET', key.job(jid), 'data', data)
+  end
+  Outcome.forget_run(job)
+  if state == 'depends' then
+    Dependencies.link(jid, depends, job.rare and call('HGET', key.job(jid), 'on_failure'))
+    if beyond then
+      call('HSET', key.job(jid), 'beyond', beyond, 'rare', '1')
+    end
+    if delay > 0 then
+      call('HSET', key.job(jid), 'scheduled', scope.now + delay)
+    end
+    Place.depends(jid, to)
+  elseif state == 'scheduled' then
+    Place.scheduled(jid, to, scope.now + delay)
+  else
+    Place.work(jid, to, job.priority)
+  end
+  Needs.add(jid, needs)
+  Ended.goes_on(job, state, true)
+  return state
+end
+
+local COMPLETE_OPTIONS =
+  { next = true, delay = true, depends = true, result = true, result_ttl = true, held = true }
+
+-- Seconds; the server refuses times to live that it cannot count in milliseconds.
+local LONGEST_TTL = 2 ^ 31
+
+-- -> what the record says of it, that of a complete job for as long as it is complete: when it expires, which
+-- run returned it; nil if there is nothing
+function Outcome.keep_result(jid, token, result, ttl)
+  if not result or result == '' then
+    return nil
+  end
+  ttl = math.min(ttl, LONGEST_TTL)
+  call('SET', key.result(jid), result, 'EX', ttl)
+  local time = Kept.note('result:' .. jid, #result, ttl)
+  return time and result ~= 'null' and Texts.whole(time) .. ' ' .. token or nil
+end
+
+-- With KEYS these commands may be told for how many seconds the job lay in its worker's hands before it
+-- was started, as settle is.
+
+-- complete jid worker queue data [pairs]
+function Outcome.complete(args, i)
+  local jid, proof = Arguments.name('complete', 'jid', args[i]), args[i + 1]
+  local queue, data = Arguments.name('complete', 'queue', args[i + 2]), args[i + 3]
+  Arguments.proof('complete', proof)
+  Arguments.json('complete', 'data', data)
+  local options = Arguments.options('complete', args, i + 4, COMPLETE_OPTIONS)
+  local to, delay, depends = options.next, options.delay, options.depends
+  if not to and (delay or depends) then
+    Errors.argument('complete', 'delay and depends can only be used with next')
+  end
+  delay = delay and Arguments.number('complete', 'delay', delay) or 0
+  depends = depends and Arguments.names('complete', 'depends', depends) or {}
+  local needs, beyond
+  local result, ttl = options.result, nil
+  if result and result ~= '' then
+    Arguments.json('complete', 'result', result, Arguments.text_bytes)
+    ttl = Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
+  end
+  local held = scope.keyed and Arguments.held('complete', options.held)
+  local job = Lock.holder('complete', jid, proof)
+  if job.queue ~= queue then
+    Errors.raise(
+      'STATE',
+      'complete(): Job ' .. Errors.name(jid) .. ' is running in another queue: ' .. Errors.name(job.queue)
+    )
+  end
+  if to then
+    Arguments.queue('complete', to)
+    needs = depends
+    depends, beyond = Dependencies.open_for('complete', jid, depends)
+    Circles.refuse('complete', jid, depends)
+    if job.bad then
+      Corrupt.fail(jid, job.bad, job.bad_text)
+      return 'failed'
+    end
+  end
+
+  Lock.count_start(job, held, true)
+  History.ended(jid, 'done', job)
+  Lock.release(job)
+  Samples.add('run', job.queue, scope.now - job.start)
+  local returned = Outcome.keep_result(jid, proof, result, ttl)
+  if Job.is_tracked(jid) then
+    Events.tracked('completed', jid)
+  end
+  if to then
+    Events.advanced(jid, job.queue, to)
+    return Outcome.advance(job, to, delay, depends, data, needs, beyond)
+  end
+  Events.completed(jid, job.queue)
+  Outcome.forget_run(job)
+  finish(job, data, returned)
+  return 'complete'
+end
+
+-- Files a job as failed, which ran unless `job.state` says otherwise. `failing` is the worker whose
+-- run failed it, or nil.
+function Outcome.write_failed(job, group, message, when, failing)
+  local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
+  call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  forget_all(job)
+  Failures.add(job.jid, job.queue, group)
+  Ended.failed(job.jid, job.state or 'running', job.rare)
+end
+
+-- A message of at most 64 KiB: its end is what tells the most.
+function Outcome.message(command, message)
+  Arguments.given(command, 'message', message)
+  if #message > Arguments.text_bytes and scope.keyed then
+    Errors.raise(
+      'TOOBIG',
+      command .. '(): message has ' .. #message .. ' bytes, at most ' .. Arguments.text_bytes
+    )
+  end
+  return message
+end
+
+function Outcome.fail_now(job, group, message)
+  local jid = job.jid
+  Events.failed(jid, group, message, job.worker)
+  if Job.is_tracked(jid) then
+    Events.tracked('failed', jid)
+  end
+  Lock.release(job)
+  History.ended(jid, 'failed', job, group, message)
+  Outcome.write_failed(job, group, message, floor(scope.now), job.worker)
+end
+
+-- fail jid worker group message [data]; with KEYS also [data [held]], where '' is no data
+function Outcome.fail(args, i)
+  local jid, proof = Arguments.name('fail', 'jid', args[i]), args[i + 1]
+  Arguments.proof('fail', proof)
+  local group = Arguments.given('fail', 'group', args[i + 2])
+  local message, data = Outcome.message('fail', args[i + 3]), args[i + 4]
+  local held = scope.keyed and Arguments.held('fail', args[i + 5])
+  if held and data == '' then
+    data = nil
+  end
+  if data then
+    Arguments.json('fail', 'data', data)
+  end
+  local job = Lock.holder('fail', jid, proof)
+  Lock.count_start(job, held, true)
+  Outcome.fail_now(job, group, message)
+  if data then
+    call('HSET', key.job(jid), 'data', data)
+  end
+  return jid
+end
+
+-- Puts a job that was running back into a queue, at once or after a delay; with `again` it keeps
+-- its place before its equals.
+function Outcome.back(job, queue, delay, failure, again)
+  local jid = job.jid
+  local state = delay > 0 and 'scheduled' or 'waiting'
+  local fields = {
+    'HSET',
+    key.job(jid),
+    'state',
+    state,
+    'queue',
+    queue,
+    'remaining',
+    job.remaining,
+  }
+  if scope.keyed then
+    -- Old clients see the last worker, its lock and its start on a waiting job.
+    fields[#fields + 1] = 'time'
+    fields[#fields + 1] = Texts.time()
+    fields[#fields + 1] = 'worker'
+    fields[#fields + 1] = ''
+    fields[#fields + 1] = 'expires'
+    fields[#fields + 1] = 0
+  end
+  if failure then
+    fields[#fields + 1] = 'failure'
+    fields[#fields + 1] = failure
+  end
+  call(unpack(fields))
+  forget_all(job)
+  if state == 'scheduled' then
+    Place.scheduled(jid, queue, scope.now + delay)
+  elseif again then
+    Place.work_again(jid, queue, job.priority)
+  else
+    Place.work(jid, queue, job.priority)
+  end
+  if queue ~= job.queue then
+    Place.register(queue)
+  end
+  Ended.goes_on(job, state)
+end
+
+-- One retry less: back into the queue, or failed when none is left. -> what remains
+function Outcome.retry_now(job, queue, delay, group, message)
+  local jid = job.jid
+  job.remaining = job.remaining - 1
+  Lock.release(job)
+  if job.remaining >= 0 then
+    History.ended(jid, 'retried', job, group, message, delay)
+    if scope.keyed then
+      Stats.count(job.queue, 'retried', 1)
+    end
+    local failure = message
+      and cjson.encode({
+        group = group or '',
+        message = message,
+        when = floor(scope.now),
+        worker = job.worker,
+      })
+    Outcome.back(job, queue, delay, failure)
+    return job.remaining
+  end
+  call('HSET', key.job(jid), 'remaining', -1)
+  group = group or 'failed-retries-' .. queue
+  -- (The protocol names no worker here.)
+  History.ended(jid, 'failed', scope.keyed and job or {}, group, message)
+  if Job.is_tracked(jid) then
+    Events.tracked('failed', jid)
+  end
+  if message then
+    Outcome.write_failed(job, group, message, floor(scope.now), job.worker)
+  else
+    Outcome.write_failed(job, group, 'Job exhausted retries in queue "' .. job.queue .. '"', scope.now)
+  end
+  return -1
+end
+
+-- retry jid queue worker [delay] [group] [message]; with KEYS also [held], where group and message may
+-- both be ''
+function Outcome.retry(args, i)
+  local jid = Arguments.name('retry', 'jid', args[i])
+  local queue = Arguments.queue('retry', args[i + 1])
+  local proof = Arguments.proof('retry', args[i + 2])
+  local delay = Arguments.number('retry', 'delay', args[i + 3] or '0')
+  local group, message = args[i + 4], args[i + 5]
+  local held = scope.keyed and Arguments.held('retry', args[i + 6])
+  if held and group == '' and message == '' then
+    group, message = nil, nil
+  end
+  if message then
+    Outcome.message('retry', message)
+  end
+  local job = Lock.holder('retry', jid, proof)
+  if job.bad then
+    Corrupt.fail(jid, job.bad, job.bad_text)
+    return -1
+  end
+  Lock.count_start(job, held, true)
+  return Outcome.retry_now(job, queue, delay, group, message)
+end
+
+-- release jid token [delay [held]]: back into its queue and its place there, no retry used up
+function Outcome.release(args, i)
+  local delay = Arguments.number('release', 'delay', args[i + 2] or '0')
+  local held = Arguments.held('release', args[i + 3])
+  local job = Lock.holder('release', args[i], args[i + 1])
+  if job.bad then
+    Corrupt.fail(job.jid, job.bad, job.bad_text)
+    return 1
+  end
+  Lock.count_start(job, held)
+  History.ended(job.jid, 'returned', job, nil, nil, delay)
+  Lock.release(job)
+  Outcome.back(job, job.queue, delay, nil, true)
+  return 1
+end
+end
+
+function builders.Pausing()
+local Arguments = modules.Arguments
+local Errors = modules.Errors
+local Pausing = modules.Pausing
+local Record = modules.Record
+local Wake = modules.Wake
+-- pausing.lua
+-- Pausing queues: none of their jobs are handed out; and why, for people.
+
+local REASON, BY = 500, 255 -- bytes
+
+-- Those that clear away take the names of whatever there may be; the others check them first.
+local function check_names(command, args, i)
+  for n = i, #args do
+    Arguments.name(command, 'queue', args[n])
+  end
+end
+
+-- Does it for each queue named, when all of the names are looked at.
+function Pausing.each_queue(command, args, i, act)
+  Arguments.given(command, 'queue', args[i])
+  Arguments.bounded(command, #args - i + 1)
+  for n = i, #args do
+    act(args[n])
+  end
+end
+
+function Pausing.is_paused(queue)
+  return call('SISMEMBER', key.paused_queues(), queue) == 1
+end
+
+-- What is known of the pause of a paused queue: reason, by, at; or nil.
+function Pausing.known(queue)
+  local text = call('HGET', key.paused_reasons(), queue)
+  return Record.read('meta', text)
+end
+
+-- -> whether the queue was not paused. What an earlier pause left behind (a foreign script has ended
+-- that one) is not true of this one.
+local function pause(queue)
+  local new = call('SADD', key.paused_queues(), queue) == 1
+  if new and scope.live then
+    call('HDEL', key.paused_reasons(), queue)
+  end
+  return new
+end
+
+-- pause queue...
+function Pausing.pause(args, i)
+  check_names('pause', args, i)
+  Pausing.each_queue('pause', args, i, pause)
+end
+
+local function short(what, text, most)
+  Arguments.given('queue.pause', what, text)
+  if #text > most then
+    Errors.raise('TOOBIG', 'queue.pause(): ' .. what .. ' has ' .. #text .. ' bytes, at most ' .. most)
+  end
+  return text
+end
+
+-- queue.pause reason by queue...: a queue that is paused keeps its reason unless there is a new one
+function Pausing.pause_with(args, i)
+  local reason, by = short('reason', args[i], REASON), short('by', args[i + 1], BY)
+  check_names('queue.pause', args, i + 2)
+  local text = cjson.encode({ reason = reason, by = by, at = scope.now })
+  Pausing.each_queue('queue.pause', args, i + 2, function(queue)
+    if pause(queue) or reason ~= '' then
+      call('HSET', key.paused_reasons(), queue, text)
+    end
+  end)
+end
+
+-- unpause queue...
+function Pausing.unpause(args, i)
+  Pausing.each_queue('unpause', args, i, function(queue)
+    call('SREM', key.paused_queues(), queue)
+    if scope.live then
+      call('HDEL', key.paused_reasons(), queue)
+    end
+    Wake.ready(queue, call('ZCARD', key.place(queue, 'work')))
+    Wake.due(queue, scope.now)
+  end)
+end
+end
+
+function builders.Permissions()
+local Permissions = modules.Permissions
+-- permissions.lua
+-- What the server's ACL permits its user: asked in advance, and named where something is missing.
 
 -- What the core runs, in the order of the documented command lines. With too few arguments for a
 -- command a server may abort while it looks for keys, so nothing else is asked about.
 local INSIDE = {
-  'time del exists expire pexpire persist pttl ttl get mget set',
+  'info time del exists expire pexpire persist pttl ttl get mget set',
   'hdel hexists hget hgetall hincrby hlen hmget hset',
   'lindex llen lpop lpush lrange lrem ltrim rpush',
   'sadd scard sismember smembers spop srandmember srem sscan',
@@ -13045,7 +6763,7 @@ local INSIDE = {
 }
 local OF_AUDITS = { 'scan type lpos' }
 -- What clients run themselves.
-local OF_CLIENTS = { 'blpop info function|list function|delete' }
+local OF_CLIENTS = { 'blpop function|list function|delete' }
 local ON_CHANNELS = { 'publish', 'subscribe' }
 
 -- How servers say that a command of a script is refused: from 7.2 on, and before.
@@ -13138,281 +6856,2810 @@ function Permissions.explained(text)
 end
 end
 
--- api.lua
-do
--- The commands of qless-core's protocol, by name.
-local Q = Qless
-local Api = {}
-Qless.Api = Api
+function builders.Place()
+local Place = modules.Place
+local Wake = modules.Wake
+-- place.lua
+-- The places of a queue: work, locks, scheduled, depends. A job is in exactly one.
 
-Api['put'] = Q.Put.put
-Api['requeue'] = Q.Put.requeue
-Api['pop'] = Q.Pop.pop
-Api['peek'] = Q.Queue.peek
-Api['complete'] = Q.Outcome.complete
-Api['fail'] = Q.Outcome.fail
-Api['retry'] = Q.Outcome.retry
-Api['heartbeat'] = Q.Lock.heartbeat
-Api['get'] = Q.Job.get
-Api['multiget'] = Q.Job.multiget
-Api['cancel'] = Q.Job.cancel
-Api['timeout'] = Q.Job.timeout
-Api['depends'] = Q.Links.depends
-Api['priority'] = Q.Job.priority
-Api['tag'] = Q.Tags.command
-Api['track'] = Q.Job.track
-Api['failed'] = Q.Failures.show
-Api['unfail'] = Q.Revive.unfail
-Api['jobs'] = Q.Queue.jobs
-Api['queues'] = Q.Queue.show
-Api['stats'] = Q.Stats.show
-Api['workers'] = Q.Worker.show
-Api['worker.deregister'] = Q.Worker.deregister
-Api['pause'] = Q.Pausing.pause
-Api['unpause'] = Q.Pausing.unpause
-Api['queue.forget'] = Q.Queue.forget
-Api['length'] = Q.Queue.length
-Api['log'] = Q.History.log
-Api['config.get'] = Q.Config.show
-Api['config.set'] = Q.Config.set
-Api['config.unset'] = Q.Config.unset
-Api['recur'] = Q.Recurring.recur
-Api['recur.get'] = Q.Recurring.get
-Api['recur.update'] = Q.Recurring.update
-Api['recur.tag'] = Q.Recurring.tag
-Api['recur.untag'] = Q.Recurring.untag
-Api['unrecur'] = Q.Recurring.unrecur
-
--- Those that only read. (Without KEYS some of them move what is due; with KEYS none writes.)
-Q.READS = {
-  ['peek'] = true,
-  ['get'] = true,
-  ['multiget'] = true,
-  ['failed'] = true,
-  ['jobs'] = true,
-  ['queues'] = true,
-  ['stats'] = true,
-  ['workers'] = true,
-  ['length'] = true,
-  ['config.get'] = true,
-  ['recur.get'] = true,
-}
+-- Highest first: by priority, then the longest waiting. Ties are popped in falling order of jid.
+function Place.score(priority, time)
+  return priority - time / 1e10
 end
 
--- extensions.lua
-do
--- The commands that exist with KEYS only, by name.
-local Q = Qless
-local Extensions = {}
-Qless.Extensions = Extensions
+function Place.work(jid, queue, priority, time)
+  call('ZADD', key.place(queue, 'work'), Place.score(priority, time or scope.now), jid)
+  Wake.ready(queue, 1)
+end
 
-Extensions['put.many'] = Q.Put.many
-Extensions['spawn'] = Q.Spawn.spawn
-Extensions['needs'] = Q.Needs.show
-Extensions['offspring'] = Q.Needs.offspring
-Extensions['results'] = Q.Needs.results
-Extensions['results.kept'] = Q.Kept.show
-Extensions['results.cut'] = Q.Kept.cut
-Extensions['settle'] = Q.Settle.settle
-Extensions['beat'] = Q.Worker.beat
-Extensions['release'] = Q.Outcome.release
-Extensions['progress'] = Q.Job.progress
-Extensions['seal'] = Q.Links.seal
-Extensions['result'] = Q.Job.result
-Extensions['order'] = Q.Orders.order
-Extensions['stacks'] = Q.Orders.stacks
-Extensions['revive'] = Q.Revive.revive
-Extensions['jobs.count'] = Q.Queue.count_jobs
-Extensions['schedule.set'] = Q.Schedules.set
-Extensions['schedule.update'] = Q.Schedules.update
-Extensions['schedule.pause'] = Q.Schedules.pause
-Extensions['schedule.resume'] = Q.Schedules.resume
-Extensions['schedule.run'] = Q.Schedules.run
-Extensions['schedule.remove'] = Q.Schedules.remove
-Extensions['schedule.get'] = Q.ScheduleView.get
-Extensions['schedule.list'] = Q.ScheduleView.list
-Extensions['schedule.declared'] = Q.ScheduleView.declared
-Extensions['schedule.mark'] = Q.ScheduleView.mark
-Extensions['schedule.marks'] = Q.ScheduleView.marks
-Extensions['schedule.due'] = Q.Cron.due
-Extensions['schedule.tick'] = Q.Cron.tick
-Extensions['schedule.trouble'] = Q.Cron.trouble
-Extensions['schedule.mend'] = Q.Cron.mend
-Extensions['lag'] = Q.Survey.lag
-Extensions['due'] = Q.Survey.due
-Extensions['survey'] = Q.Survey.survey
-Extensions['minutes'] = Q.Minutes.show
-Extensions['throughput'] = Q.Throughput.show
-Extensions['failed.of'] = Q.Throughput.failed
-Extensions['stats.counters'] = Q.Stats.counters
-Extensions['queue.pause'] = Q.Pausing.pause_with
-Extensions['queue.forget.empty'] = Q.Queue.forget_empty
-Extensions['brief'] = Q.Brief.brief
-Extensions['briefs'] = Q.Brief.briefs
-Extensions['search'] = Q.Search.search
-Extensions['job.view'] = Q.JobView.show
-Extensions['failure.groups'] = Q.Groups.list
-Extensions['failure.group'] = Q.Groups.show
-Extensions['worker.views'] = Q.WorkerView.list
-Extensions['tag.counts'] = Q.Tags.counts
-Extensions['schedules.of'] = Q.ScheduleView.of
-Extensions['schedules.next'] = Q.ScheduleView.next
-Extensions['schedules.in'] = Q.QueueSchedules.list
-Extensions['schedules.count'] = Q.QueueSchedules.numbers
-Extensions['tracked.jids'] = Q.Brief.tracked
-Extensions['cancel.each'] = Q.Each.cancel
-Extensions['revive.each'] = Q.Each.revive
-Extensions['move.each'] = Q.Each.move
-Extensions['priority.each'] = Q.Each.priority
-Extensions['timeout.each'] = Q.Each.timeout
-Extensions['tag.each'] = Q.Each.tag
-Extensions['untag.each'] = Q.Each.untag
-Extensions['track.each'] = Q.Each.track
-Extensions['untrack.each'] = Q.Each.untrack
-Extensions['meta'] = Q.Clock.show
-Extensions['permissions'] = Q.Permissions.show
-Extensions['audit'] = Q.Audit.audit
-Extensions['await'] = Q.Awaiting.await
-Extensions['workflow.put'] = Q.WorkflowPut.put
-Extensions['workflow.stage'] = Q.WorkflowPut.stage
-Extensions['workflow.release'] = Q.WorkflowPut.release
-Extensions['workflow.carry'] = Q.WorkflowVerbs.carry
-Extensions['workflow.get'] = Q.WorkflowVerbs.get
-Extensions['workflow.jobs'] = Q.WorkflowVerbs.jobs
-Extensions['workflow.cancel'] = Q.WorkflowVerbs.cancel
-Extensions['workflow.retry'] = Q.WorkflowVerbs.retry
+-- Back to where a job was taken from: the head of its priority. Its equals there have the same
+-- score, and of those the one with the higher jid comes first; ours fall with time.
+function Place.work_again(jid, queue, priority)
+  local work, score = key.place(queue, 'work'), Place.score(priority, scope.now)
+  local head = call('ZREVRANGEBYSCORE', work, priority, score, 'WITHSCORES', 'LIMIT', '0', '1')
+  call('ZADD', work, head[2] or score, jid)
+  Wake.ready(queue, 1)
+end
 
+-- The scores of jobs that become ready now, as texts by priority: a batch has few different ones.
+function Place.scores()
+  return setmetatable({}, {
+    __index = function(texts, priority)
+      local text = string.format('%.17g', Place.score(priority, scope.now))
+      texts[priority] = text
+      return text
+    end,
+  })
+end
+
+-- Many jobs at once: score, jid, score, jid …
+function Place.work_many(queue, list)
+  local name = key.place(queue, 'work')
+  for first = 1, #list, 1000 do
+    call('ZADD', name, unpack(list, first, math.min(first + 999, #list)))
+  end
+  Wake.ready(queue, #list / 2)
+end
+
+function Place.scheduled(jid, queue, time)
+  call('ZADD', key.place(queue, 'scheduled'), time, jid)
+  Wake.due(queue, time)
+end
+
+function Place.depends(jid, queue)
+  call('ZADD', key.place(queue, 'depends'), scope.now, jid)
+end
+
+-- A delayed job counts as waiting from its time on wherever calls with KEYS look, though it stands
+-- among the delayed ones until a call moves it that writes. -> its state now, when it falls due
+function Place.state_now(jid, queue, state)
+  if state ~= 'scheduled' or not scope.keyed then
+    return state
+  end
+  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid)
+  return due and tonumber(due) <= scope.now and 'waiting' or state, due
+end
+
+-- How many delayed jobs of a queue count as waiting, and which they are.
+function Place.count_due(queue)
+  return call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', scope.now)
+end
+
+function Place.list_due(queue, offset, count)
+  return call('ZRANGEBYSCORE', key.place(queue, 'scheduled'), '-inf', scope.now, 'LIMIT', offset, count)
+end
+
+-- What lags is counted from when a job became ready. (Old clients count from its put.)
+function Place.ready_since(jid, time)
+  if scope.keyed then
+    call('HSET', key.job(jid), 'time', string.format('%.20f', time))
+  end
+end
+
+function Place.leave(jid, queue)
+  call('ZREM', key.place(queue, 'work'), jid)
+  call('ZREM', key.place(queue, 'locks'), jid)
+  call('ZREM', key.place(queue, 'depends'), jid)
+  call('ZREM', key.place(queue, 'scheduled'), jid)
+end
+
+-- A queue is known from its first job on.
+function Place.register(queue)
+  if call('ZADD', key.queues(), 'NX', scope.now, queue) == 1 then
+    Wake.seen()
+  end
+end
+end
+
+function builders.Pop()
+local Absence = modules.Absence
+local Arguments = modules.Arguments
+local Clock = modules.Clock
+local Config = modules.Config
+local Corrupt = modules.Corrupt
+local Dependencies = modules.Dependencies
+local Events = modules.Events
+local History = modules.History
+local Job = modules.Job
+local Outcome = modules.Outcome
+local Place = modules.Place
+local Pop = modules.Pop
+local Queue = modules.Queue
+local Record = modules.Record
+local Recurring = modules.Recurring
+local Replies = modules.Replies
+local Samples = modules.Samples
+local SortedSet = modules.SortedSet
+local Stats = modules.Stats
+local Texts = modules.Texts
+local Unique = modules.Unique
+local Wake = modules.Wake
+-- pop.lua
+-- Handing out jobs: expired locks first, then what fell due, then the top of the work.
+
+local text_of = Arguments.text_of
+
+-- What a worker is told of a job, after its jid and queue; `time` and `state` are for us.
+local FIELDS =
+  { 'klass', 'data', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'state', 'rare' }
+
+-- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
+local function notice(jid, queue, worker, grace, rare)
+  if Job.is_tracked(jid) then
+    Events.tracked('stalled', jid)
+  end
+  History.ended(jid, 'timed-out', { worker = worker })
+  call('HSET', key.job(jid), 'grace', 1)
+  if scope.live and not rare then
+    call('HSET', key.job(jid), 'rare', '0')
+  end
+  Events.lock_lost(jid, worker)
+  call('ZADD', key.place(queue, 'locks'), scope.now + grace, jid)
+  Stats.count(queue, 'retries', 1)
+  if grace > 0 then
+    Wake.due(queue, scope.now + grace)
+  end
+end
+
+local function exhausted(jid, queue, worker, rare)
+  local group = 'failed-retries-' .. queue
+  local message = 'Job exhausted retries in queue "' .. queue .. '"'
+  call('ZREM', key.place(queue, 'locks'), jid)
+  call('HSET', key.job(jid), 'remaining', -1)
+  History.failed(jid, group, nil, message)
+  Outcome.write_failed({ jid = jid, queue = queue, marked = true, rare = rare }, group, message, scope.now)
+  if Job.is_tracked(jid) then
+    Events.tracked('failed', jid)
+  end
+  Events.failed(jid, group, message, worker)
+end
+
+-- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
+local LOOKED = 250
+
+-- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
+local function expire(jid, queue, locks, grace)
+  local record =
+    call('HMGET', key.job(jid), 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited')
+  local worker = record[1] or ''
+  if record[4] ~= 'running' then
+    if not Corrupt.look_at_state(jid, record[4], queue) then
+      call('ZREM', locks, jid)
+    end
+    return false
+  elseif Record.is_bad('remaining', record[3]) then
+    Corrupt.fail(jid, 'remaining', record[3], queue)
+    return false
+  end
+  Job.unhold(jid, worker)
+  local noticed = record[2] == '1'
+  if not noticed then
+    notice(jid, queue, worker, grace, record[5])
+    if grace > 0 then
+      return false
+    end
+  end
+  History.ended(jid, 'lost', { worker = worker, held = Samples.held(record[7]) })
+  Samples.taken_away(queue, record[6], record[7])
+  local remaining = Record.read('remaining', record[3], 0) - 1
+  if remaining < 0 then
+    exhausted(jid, queue, worker, record[5])
+    return false
+  end
+  call('HSET', key.job(jid), 'remaining', remaining)
+  Place.ready_since(jid, scope.now)
+  call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
+  return true
+end
+
+-- -> up to `count` jids whose locks have expired and that may be handed out again
+local function expired(queue, count)
+  local locks, freed = key.place(queue, 'locks'), {}
+  if call('ZCOUNT', locks, '-inf', Texts.now()) == 0 then
+    return freed -- mostly, and cheaper to ask
+  end
+  local jids =
+    call('ZRANGEBYSCORE', locks, '-inf', Texts.now(), 'LIMIT', '0', count + (scope.live and LOOKED or 0))
+  local grace = Config.number('grace-period')
+  for _, jid in ipairs(jids) do
+    if #freed == count then
+      break
+    end
+    if expire(jid, queue, locks, grace) then
+      freed[#freed + 1] = jid
+    end
+  end
+  return freed
+end
+
+local RUNNABLE = { waiting = true, stalled = true, running = true }
+
+-- Jobs that have missed their deadlines and were found by this call; it finds so many at most.
+local MOST_LATE = 1000
+
+local function late()
+  return scope.late or 0
+end
+
+local FEW_HAVE = { 'deadline', 'unique', 'spawners' }
+
+-- What few jobs have to be asked before they start. -> whether it is too late for that; or the name and
+-- the text of a field that cannot be read
+local function is_late(jid)
+  local record = call('HMGET', key.job(jid), unpack(FEW_HAVE))
+  local field, text = Record.first_bad(FEW_HAVE, record)
+  if field then
+    return true, field, text
+  elseif record[1] and Record.read('deadline', record[1]) <= scope.now then
+    return true
+  end
+  Unique.started(jid, record[2])
+  return false
+end
+
+-- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
+-- if it has no record, or has ended.
+local function unreadable(values)
+  if values[9] and Record.is_state(values[9]) then
+    if not RUNNABLE[values[9]] then
+      return nil
+    end
+    for n = 3, 5 do
+      values[n] = values[n] or ''
+    end
+    return Record.first_bad(FIELDS, values)
+  elseif values[1] or values[2] or values[9] then
+    return 'state', values[9] or ''
+  end
+end
+
+-- The job was to start before, and does not. It is in no place any longer.
+local function fail_late(jid, queue, state)
+  local since = scope.now - Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
+  local message = 'Its turn came '
+    .. string.format('%.1f', since)
+    .. ' seconds after the time when it expired'
+  scope.late = late() + 1
+  Place.leave(jid, queue)
+  call('HDEL', key.job(jid), 'token')
+  History.failed(jid, 'expired', nil, message)
+  Outcome.write_failed(
+    { jid = jid, queue = queue, rare = true, state = state },
+    'expired',
+    message,
+    math.floor(scope.now)
+  )
+  if Job.is_tracked(jid) then
+    Events.tracked('failed', jid)
+  end
+  Events.failed(jid, 'expired', message, '')
+end
+
+-- Hands over the jids whose records say that they may run; others are dropped. `visit` sees each:
+-- its jid, the values of FIELDS, its token, when its lock expires (as text). If they are `reserved`, their
+-- worker may start them later and will say when; else they count as started. -> how many; those that are
+-- too late, jid, state …, or nil
+local function hand_over(queue, worker, jids, visit, reserved)
+  local heartbeat = Config.heartbeat(queue)
+  local now, time, expires = scope.now, Texts.time(), Texts.later(heartbeat)
+  local tracked, taken, too_late = Job.tracked_among(jids), {}, nil
+  for n = 1, #jids do
+    local jid = jids[n]
+    local name = key.job(jid)
+    local values = call('HMGET', name, unpack(FIELDS))
+    local since = RUNNABLE[values[9]]
+      and Record.ready_time(values[3], values[4], values[5], values[6], values[7], values[8], now)
+    local late_now, field, text = not since, nil, nil
+    if not since then
+      field, text = unreadable(values)
+      late_now = field ~= nil
+    elseif values[10] == '1' then
+      late_now, field, text = is_late(jid)
+    end
+    if late_now then
+      too_late = too_late or {}
+      too_late[#too_late + 1] = { jid, values[9], field, text }
+    elseif since then
+      local token = ''
+      History.popped(jid, worker)
+      if not reserved then
+        Samples.add('wait', queue, now - since)
+      end
+      if scope.live then
+        token = Clock.draw()
+        call(
+          'HSET',
+          name,
+          'state',
+          'running',
+          'worker',
+          worker,
+          'expires',
+          expires,
+          'time',
+          time,
+          'token',
+          token,
+          'waited',
+          reserved and Samples.waited(since) or ''
+        )
+      else
+        call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
+      end
+      if tracked[jid] then
+        Events.tracked('popped', jid)
+      end
+      taken[#taken + 1] = jid
+      visit(jid, values, token, expires)
+    end
+  end
+  SortedSet.add(key.held(worker), expires, taken)
+  SortedSet.add(key.place(queue, 'locks'), expires, taken)
+  if #taken > 0 then
+    Wake.locked(queue, heartbeat)
+  end
+  return #taken, too_late
+end
+
+-- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
+local function fail_all_late(queue, too_late)
+  for _, job in ipairs(too_late) do
+    if job[3] then
+      scope.late = late() + 1
+      Corrupt.fail(job[1], job[3], job[4], queue)
+    else
+      fail_late(job[1], queue, job[2])
+    end
+  end
+end
+
+-- Takes up to `count` jobs off the top of the work. -> how many
+local function take_work(queue, worker, count, visit, reserved)
+  local work, taken = key.place(queue, 'work'), 0
+  while taken < count and late() < MOST_LATE do
+    local jids = call('ZREVRANGE', work, '0', text_of(count - taken - 1))
+    if #jids == 0 then
+      break
+    end
+    local handed, too_late = hand_over(queue, worker, jids, visit, reserved)
+    taken = taken + handed
+    call('ZREMRANGEBYRANK', work, '-' .. text_of(#jids), '-1') -- the first to go are the last by score
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
+  end
+  if late() >= MOST_LATE and taken < count then
+    Wake.ready(queue, 1) -- There may be more behind them: somebody has to look again.
+  end
+  return taken
+end
+
+-- How many of `count` jobs the queue may still hand out.
+local function allowed(queue, count)
+  local limit = Config.concurrency(queue)
+  if limit > 0 then
+    local running = call('ZCOUNT', key.place(queue, 'locks'), Texts.now(), '+inf')
+    return math.min(count, math.max(0, limit - running))
+  end
+  return count
+end
+
+-- Has the time of something in this place come? Mostly not, and this is cheaper to ask.
+local function is_due(queue, place)
+  local name = key.place(queue, place)
+  return not Absence.is_absent(name) and call('ZCOUNT', name, '-inf', Texts.now()) > 0
+end
+
+-- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many
+function Pop.take(queue, worker, count, visit, reserved)
+  count = allowed(queue, count)
+  if count <= 0 then
+    return 0
+  end
+  local taken = 0
+  local freed = expired(queue, count)
+  if #freed > 0 then
+    local too_late
+    taken, too_late = hand_over(queue, worker, freed, visit, reserved)
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
+  end
+  if taken < count then
+    if is_due(queue, 'recur') then
+      Recurring.spawn_due(queue, count - taken)
+    end
+    if is_due(queue, 'scheduled') then
+      Queue.move_due(queue, count - taken)
+    end
+    taken = taken + take_work(queue, worker, count - taken, visit, reserved)
+  end
+  if taken > 0 and scope.live then
+    Wake.taken(queue)
+  end
+  return taken
+end
+
+function Pop.is_paused(queue)
+  local name = key.paused_queues()
+  return not Absence.is_absent(name) and call('SISMEMBER', name, queue) == 1
+end
+
+-- pop queue worker count
+function Pop.pop(args, i)
+  local queue = Arguments.name('pop', 'queue', args[i])
+  local worker = Arguments.name('pop', 'worker', args[i + 1])
+  local count = Arguments.count('pop', Arguments.given('pop', 'count', args[i + 2]))
+  if Pop.is_paused(queue) then
+    return '{}'
+  end
+  call('ZADD', key.workers(), scope.now, worker)
+  Dependencies.carry_on()
+  local jids = {}
+  Pop.take(queue, worker, count, function(jid)
+    jids[#jids + 1] = jid
+  end)
+  Replies.shorten('pop', jids)
+  return Job.show_all(jids)
+end
+end
+
+function builders.Put()
+local Arguments = modules.Arguments
+local Circles = modules.Circles
+local Conflict = modules.Conflict
+local Dependencies = modules.Dependencies
+local Errors = modules.Errors
+local Job = modules.Job
+local Minutes = modules.Minutes
+local Place = modules.Place
+local Put = modules.Put
+local PutOptions = modules.PutOptions
+local Store = modules.Store
+-- put.lua
+-- Putting a job: a new one, or an old one again (which moves or revives it).
+
+-- Reads the old record: an existing job may be left alone.
+function Put.look(job)
+  if job.old == nil then
+    -- Mostly there is none, and no record of a canceled one: that is quickly asked.
+    local found = call('EXISTS', key.job(job.jid), key.canceled_job(job.jid))
+    job.old = found > 0 and Store.read_old(job.jid)
+    job.was_canceled = found == 2 or found == 1 and not job.old
+  end
+  job.left_alone = job.absent == '1' and job.old and true
+end
+
+-- Settles what may still be refused. `how` is that of plan.
+function Put.prepare(command, job, coming, planned, how)
+  if job.fresh or job.behind then
+    job.replacing = true
+    job.depends = job.depends or {}
+  end
+  if job.depends and #job.depends > 0 then
+    job.replacing, job.needs = true, job.depends
+    job.depends, job.beyond =
+      Dependencies.open(command, job.depends, coming, job.on_failure, how, job.old and job.jid)
+    job.rare = job.rare or job.beyond
+  end
+  if job.behind then
+    job.depends[#job.depends + 1] = job.behind
+  end
+  if not job.replacing or (how and how.acyclic and not planned) then
+    return
+  end
+  if planned then
+    planned[job.jid] = job.depends
+  end
+  if job.old or planned then
+    Circles.refuse(command, job.jid, job.depends, planned)
+    return
+  end
+  Circles.refuse_self(command, job.jid, job.depends)
+end
+
+local function one(command, args, i)
+  Arguments.asking(command, args[i])
+  if (#args - i - 5) % 2 ~= 0 and #args > i + 5 then
+    Errors.argument(command, 'Odd number of additional args')
+  end
+  local job = PutOptions.parse(command, args, i + 1, i + 6, #args)
+  if job.spare then
+    Errors.argument(command, 'spare can only be used in a batch')
+  end
+  Put.look(job)
+  if not job.old and command == 'requeue' then
+    Errors.no_job('requeue', job.jid)
+  end
+  if job.left_alone then
+    return job
+  end
+  if job.unique then
+    Conflict.settle(command, job, nil, {})
+  end
+  if not job.instead then
+    Put.prepare(command, job)
+  end
+  return job
+end
+
+local function put_one(command, args, i)
+  local job = one(command, args, i)
+  if job.left_alone then
+    return false
+  elseif job.instead then
+    return job.instead
+  end
+  Store.store(job, args[i], Job.is_tracked(job.jid))
+  Minutes.count(job.queue, 'put', 1)
+  Place.register(job.queue)
+  return job.jid
+end
+
+-- put worker queue jid klass data delay [pairs] -> the jid that stands for the job
+function Put.put(args, i)
+  return put_one('put', args, i)
+end
+
+-- requeue worker queue jid klass data delay [pairs]
+function Put.requeue(args, i)
+  return put_one('requeue', args, i)
+end
+end
+
+function builders.PutOptions()
+local Arguments = modules.Arguments
+local Circles = modules.Circles
+local Errors = modules.Errors
+local PutOptions = modules.PutOptions
+local Unique = modules.Unique
+local Workflow = modules.Workflow
+-- put_options.lua
+-- What a put may say of a job: each option checked, before anything is written.
+
+local OPTIONS = { priority = true, tags = true, retries = true, depends = true }
+local KEYED_OPTIONS = {
+  priority = true,
+  tags = true,
+  retries = true,
+  depends = true,
+  context = true,
+  absent = true,
+  open = true,
+  spare = true,
+}
+
+-- Those that few jobs have.
+local RARE = {}
 for _, name in ipairs({
-  'result',
-  'results',
-  'results.kept',
-  'results.cut',
-  'needs',
-  'offspring',
-  'jobs.count',
-  'lag',
-  'due',
-  'survey',
-  'minutes',
-  'throughput',
-  'failed.of',
-  'stats.counters',
-  'brief',
-  'briefs',
-  'search',
-  'job.view',
-  'failure.groups',
-  'failure.group',
-  'worker.views',
-  'tag.counts',
-  'schedules.of',
-  'schedules.next',
-  'schedules.in',
-  'schedules.count',
-  'tracked.jids',
-  'meta',
-  'permissions',
-  'audit',
-  'schedule.get',
-  'schedule.list',
-  'schedule.declared',
-  'schedule.marks',
-  'workflow.get',
-  'workflow.jobs',
+  'on_failure',
+  'unique',
+  'unique_until',
+  'conflict',
+  'debounce',
+  'debounce_max',
+  'expires',
+  'at',
+  'expires_at',
+  'workflow',
 }) do
-  Q.READS[name] = true
+  KEYED_OPTIONS[name], RARE[name] = true, true
+end
+
+local POLICIES = { [''] = 'block', block = 'block', cancel = 'cancel', run = 'run' }
+
+local function check_rare(command, job)
+  if job.on_failure then
+    local policy = POLICIES[job.on_failure]
+    if not policy then
+      Errors.argument(command, 'on_failure must be block, cancel or run, not ' .. Errors.name(job.on_failure))
+    end
+    job.on_failure = policy
+  end
+  if job.at then
+    if job.delay ~= 0 then
+      Errors.argument(command, 'at says when the job is due: delay must be 0 with it')
+    end
+    local at = Arguments.number(command, 'at', job.at)
+    job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
+  end
+  Unique.check(command, job)
+  if job.expires_at then
+    if job.expires then
+      Errors.argument(command, 'expires and expires_at exclude each other')
+    end
+    job.deadline, job.fixed = Arguments.number(command, 'expires_at', job.expires_at), '1'
+  elseif job.expires then
+    job.deadline = scope.now + Arguments.number(command, 'expires', job.expires)
+  end
+  if job.workflow then
+    if job.workflow == '' or #job.workflow > 255 then
+      Errors.argument(command, 'workflow must have 1 to 255 bytes, not ' .. #job.workflow)
+    end
+    Workflow.check(command, job.workflow)
+  end
+end
+
+local function check_common(command, job)
+  if job.priority then
+    job.priority = Arguments.number(command, 'priority', job.priority)
+  end
+  if job.retries then
+    job.retries = Arguments.whole(command, 'retries', job.retries, 0)
+  end
+  job.tags = job.tags and Arguments.tag_list(command, job.tags)
+  job.depends = job.depends and Arguments.names(command, 'depends', job.depends)
+  if job.depends then
+    Arguments.bounded(command, #job.depends)
+    -- (It may be complete or not there yet: then its dependency on itself would seem to be satisfied.)
+    Circles.refuse_self(command, job.jid, job.depends)
+  end
+  if job.context then
+    Arguments.object(command, 'context', job.context)
+  end
+end
+
+-- Checks one job's arguments from args[i] on; options stand at args[from .. to].
+function PutOptions.parse(command, args, i, from, to)
+  local job = {
+    queue = Arguments.queue(command, args[i]),
+    jid = Arguments.jid(command, args[i + 1]),
+    klass = Arguments.given(command, 'klass', args[i + 2]),
+    data = args[i + 3],
+    delay = Arguments.number(command, 'delay', args[i + 4]),
+    priority = nil,
+    retries = nil,
+    tags_text = '{}',
+  }
+  Arguments.json(command, 'data', job.data)
+  if from > to then
+    return job
+  end
+  local known, rare = scope.keyed and KEYED_OPTIONS or OPTIONS, false
+  for n = from, to, 2 do
+    local name, value = args[n], args[n + 1]
+    if known[name] then
+      job[name] = value
+      rare = rare or RARE[name]
+    elseif scope.keyed then
+      Errors.argument(command, 'Unknown option ' .. Errors.name(name))
+    end
+  end
+  check_common(command, job)
+  if rare then
+    job.rare = true
+    check_rare(command, job)
+  end
+  return job
+end
+end
+
+function builders.Queue()
+local Arguments = modules.Arguments
+local Canceled = modules.Canceled
+local Corrupt = modules.Corrupt
+local Errors = modules.Errors
+local Job = modules.Job
+local Pausing = modules.Pausing
+local Place = modules.Place
+local Queue = modules.Queue
+local QueueSchedules = modules.QueueSchedules
+local Record = modules.Record
+local Recurring = modules.Recurring
+local SortedSet = modules.SortedSet
+-- queue.lua
+-- Queues: what is in them, the lists of their jobs, forgetting them.
+
+-- Moves jobs whose time has come into work, at most `wanted`.
+function Queue.move_due(queue, wanted)
+  local name = key.place(queue, 'scheduled')
+  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
+  if #due == 0 then
+    return
+  end
+  local moved = {}
+  for n = 1, #due, 2 do
+    local jid = due[n]
+    local record = call('HMGET', key.job(jid), 'priority', 'state')
+    if Record.is_state(record[2]) then
+      call('HSET', key.job(jid), 'state', 'waiting')
+      Place.ready_since(jid, tonumber(due[n + 1]))
+      Place.work(jid, queue, Record.read('priority', record[1], 0))
+    else
+      Corrupt.look_at_state(jid, record[2], queue)
+    end
+    moved[#moved + 1] = jid
+  end
+  SortedSet.remove(name, moved)
+end
+
+-- Calls that must not write count what is due as waiting; the others move it. What is known of a pause
+-- is shown to calls with KEYS.
+local function counts(queue)
+  local due = 0
+  if scope.reading then
+    due = Place.count_due(queue)
+  else
+    Queue.move_due(queue, Arguments.most)
+  end
+  -- Old clients do not see locks that expired before 1970 as stalled.
+  local paused = Pausing.is_paused(queue)
+  local stalled = call('ZCOUNT', key.place(queue, 'locks'), scope.keyed and '-inf' or 0, scope.now)
+  return {
+    name = queue,
+    waiting = call('ZCARD', key.place(queue, 'work')) + due,
+    stalled = stalled,
+    running = call('ZCARD', key.place(queue, 'locks')) - stalled,
+    scheduled = call('ZCARD', key.place(queue, 'scheduled')) - due,
+    depends = call('ZCARD', key.place(queue, 'depends')),
+    recurring = call('ZCARD', key.place(queue, 'recur')),
+    paused = paused,
+    pause = paused and scope.keyed and Pausing.known(queue) or nil,
+  }
+end
+
+-- In the order first seen; at most so many, if a number is given.
+function Queue.names(most)
+  return call('ZRANGE', key.queues(), 0, most and most - 1 or -1)
+end
+
+-- queues [queue]
+function Queue.show(args, i)
+  if args[i] then
+    return cjson.encode(counts(Arguments.name('queues', 'queue', args[i])))
+  end
+  local all = {}
+  for n, queue in ipairs(Queue.names()) do
+    all[n] = counts(queue)
+  end
+  return cjson.encode(all)
+end
+
+-- The place of each list of jids, by state.
+local LISTS = {
+  running = 'locks',
+  stalled = 'locks',
+  scheduled = 'scheduled',
+  depends = 'depends',
+  recurring = 'recur',
+}
+
+-- A negative count asks for all, which is never more than a call may handle.
+local function page(name, lowest, highest, offset, count)
+  if count < 0 then
+    count = Arguments.most
+  end
+  return call('ZRANGEBYSCORE', name, lowest, highest, 'LIMIT', offset, count)
+end
+
+-- What is ready, the next to be handed out first; then what is due and not moved yet.
+local function waiting(queue, offset, count)
+  count = count < 0 and Arguments.most or count
+  local work = key.place(queue, 'work')
+  local jids = count > 0 and call('ZREVRANGE', work, offset, offset + count - 1) or {}
+  local missing = count - #jids
+  if missing > 0 then
+    local before = math.max(0, offset - call('ZCARD', work))
+    for _, jid in ipairs(Place.list_due(queue, before, missing)) do
+      jids[#jids + 1] = jid
+    end
+  end
+  return jids
+end
+
+-- Is there a list of jids of this kind?
+function Queue.is_list(state)
+  return state == 'waiting' or LISTS[state] ~= nil
+end
+
+-- The jids of a part of such a list.
+function Queue.part(state, queue, offset, count)
+  if state == 'waiting' then
+    return waiting(queue, offset, count)
+  end
+  local name = key.place(queue, LISTS[state])
+  if state == 'running' then
+    return page(name, scope.now, '+inf', offset, count)
+  elseif state == 'stalled' then
+    return page(name, '-inf', scope.now, offset, count)
+  elseif state == 'scheduled' and scope.reading then
+    return page(name, '(' .. string.format('%.17g', scope.now), '+inf', offset, count)
+  elseif state == 'scheduled' then
+    Queue.move_due(queue, Arguments.most)
+  end
+  return page(name, '-inf', '+inf', offset, count)
+end
+
+-- jobs complete [offset count]   jobs running|stalled|scheduled|depends|recurring queue [offset count]
+-- With KEYS also: jobs waiting queue [offset count]   jobs canceled [offset count]
+function Queue.jobs(args, i)
+  local state = Arguments.given('jobs', 'state', args[i])
+  if state == 'complete' or state == 'canceled' and scope.keyed then
+    local offset, count = Arguments.offset('jobs', args[i + 1]), Arguments.count('jobs', args[i + 2], 25)
+    if state == 'canceled' then
+      return Canceled.part(offset, count)
+    end
+    count = count < 0 and Arguments.most or count
+    return call('ZREVRANGEBYSCORE', key.completed(), '+inf', '-inf', 'LIMIT', offset, count)
+  end
+  if not LISTS[state] and not (state == 'waiting' and scope.keyed) then
+    Errors.argument('jobs', 'Unknown type ' .. Errors.name(state))
+  end
+  local queue = Arguments.name('jobs', 'queue', args[i + 1])
+  local offset, count = Arguments.offset('jobs', args[i + 2]), Arguments.count('jobs', args[i + 3], 25)
+  return Queue.part(state, queue, offset, count)
+end
+
+-- jobs.count complete|canceled: how many are kept
+function Queue.count_jobs(args, i)
+  local state = Arguments.given('jobs.count', 'state', args[i])
+  if state == 'canceled' then
+    return Canceled.count()
+  elseif state ~= 'complete' then
+    Errors.argument('jobs.count', 'Unknown type ' .. Errors.name(state))
+  end
+  return call('ZCARD', key.completed())
+end
+
+-- length queue
+function Queue.length(args, i)
+  local queue = Arguments.name('length', 'queue', args[i])
+  return call('ZCARD', key.place(queue, 'locks'))
+    + call('ZCARD', key.place(queue, 'work'))
+    + call('ZCARD', key.place(queue, 'scheduled'))
+end
+
+-- queue.forget queue...
+function Queue.forget(args, i)
+  Pausing.each_queue('queue.forget', args, i, function(queue)
+    call('ZREM', key.queues(), queue)
+  end)
+end
+
+local PLACES = { 'work', 'locks', 'scheduled', 'depends' }
+local IN_PLACE = {
+  work = 'waiting',
+  locks = 'running or stalled',
+  scheduled = 'scheduled',
+  depends = 'dependent',
+}
+
+local function refuse_if_used(queue, schedules)
+  local found, due = {}, scope.keyed and Place.count_due(queue) or 0
+  local moved = { work = due, scheduled = -due }
+  for _, place in ipairs(PLACES) do
+    local number = call('ZCARD', key.place(queue, place)) + (moved[place] or 0)
+    if number > 0 then
+      found[#found + 1] = number .. ' ' .. IN_PLACE[place]
+    end
+  end
+  if schedules > 0 then
+    found[#found + 1] = schedules .. ' recurring'
+  end
+  if #found > 0 then
+    Errors.raise(
+      'STATE',
+      'queue.forget.empty(): Queue ' .. Errors.name(queue) .. ' is in use: ' .. table.concat(found, ', ')
+    )
+  end
+end
+
+-- queue.forget.empty queue...: the same if nothing is in them and no schedule puts anything there
+function Queue.forget_empty(args, i)
+  local queues = {}
+  Pausing.each_queue('queue.forget.empty', args, i, function(queue)
+    queues[#queues + 1] = queue
+  end)
+  local schedules = QueueSchedules.count(queues)
+  for n, queue in ipairs(queues) do
+    refuse_if_used(queue, schedules[n])
+  end
+  Queue.forget(args, i)
+end
+
+-- peek queue count
+function Queue.peek(args, i)
+  local queue = Arguments.name('peek', 'queue', args[i])
+  local count = Arguments.count('peek', Arguments.given('peek', 'count', args[i + 1]))
+  if count <= 0 then
+    return '{}'
+  end
+  local jids = page(key.place(queue, 'locks'), '-inf', scope.now, 0, count)
+  if #jids < count then
+    local wanted = count - #jids
+    if not scope.reading then
+      Recurring.spawn_due(queue, wanted)
+      Queue.move_due(queue, wanted)
+    end
+    for _, jid in ipairs(call('ZREVRANGE', key.place(queue, 'work'), 0, wanted - 1)) do
+      jids[#jids + 1] = jid
+    end
+    if scope.reading and #jids < count then
+      for _, jid in ipairs(Place.list_due(queue, 0, count - #jids)) do
+        jids[#jids + 1] = jid
+      end
+    end
+  end
+  return Job.show_all(jids)
+end
+end
+
+function builders.QueueSchedules()
+local Arguments = modules.Arguments
+local Errors = modules.Errors
+local Json = modules.Json
+local QueueSchedules = modules.QueueSchedules
+local ScheduleView = modules.ScheduleView
+local Schedules = modules.Schedules
+-- queue_schedules.lua
+-- The schedules that put jobs into a queue: interval ones have their place there; cron ones and paused
+-- ones are kept together for all queues, and their records say which queue is theirs.
+
+local QUEUES = 200 -- of which one call says how many they have
+
+-- Shows the cron schedules by their next tick, then the paused ones, with the queue of each: as many
+-- of either as one call may look at.
+local function each_elsewhere(visit)
+  for _, id in ipairs(call('ZRANGE', key.schedules(), 0, Arguments.most - 1)) do
+    visit(id, call('HGET', key.schedule(id), 'queue'))
+  end
+  for _, id in ipairs(call('ZRANGE', key.paused_schedules(), 0, Arguments.most - 1)) do
+    visit(id, call('HGET', key.schedule(id), 'queue') or call('HGET', key.template(id), 'queue'))
+  end
+end
+
+-- How many schedules these queues have, in their order.
+function QueueSchedules.count(queues)
+  local elsewhere, numbers = {}, {}
+  each_elsewhere(function(_, queue)
+    if queue then
+      elsewhere[queue] = (elsewhere[queue] or 0) + 1
+    end
+  end)
+  for n, queue in ipairs(queues) do
+    numbers[n] = call('ZCARD', key.place(queue, 'recur')) + (elsewhere[queue] or 0)
+  end
+  return numbers
+end
+
+-- schedules.count queue... -> how many each has
+function QueueSchedules.numbers(args, i)
+  local queues = {}
+  for n = i, #args do
+    queues[#queues + 1] = args[n]
+  end
+  if #queues > QUEUES then
+    Errors.raise('TOOBIG', 'schedules.count(): ' .. #queues .. ' queues in one call, at most ' .. QUEUES)
+  end
+  return QueueSchedules.count(queues)
+end
+
+-- schedules.in queue offset count -> total and schedules: cron ones, paused ones, interval ones
+function QueueSchedules.list(args, i)
+  local queue = Arguments.name('schedules.in', 'queue', args[i])
+  local offset = Arguments.whole('schedules.in', 'offset', args[i + 1], 0)
+  local count = math.min(Arguments.whole('schedules.in', 'count', args[i + 2], 0), Arguments.most)
+  local ids, recur = {}, key.place(queue, 'recur')
+  each_elsewhere(function(id, of)
+    ids[#ids + 1] = of == queue and id or nil
+  end)
+  local wanted, found = {}, {}
+  for n = offset + 1, math.min(offset + count, #ids) do
+    wanted[#wanted + 1] = ids[n]
+  end
+  if #wanted < count then
+    local first = math.max(offset - #ids, 0)
+    for _, id in ipairs(call('ZRANGE', recur, first, first + count - #wanted - 1)) do
+      wanted[#wanted + 1] = id
+    end
+  end
+  for _, id in ipairs(wanted) do
+    local record = Schedules.read(id)
+    found[#found + 1] = record and ScheduleView.shown(record)
+  end
+  local total = #ids + call('ZCARD', recur)
+  return Json.with(cjson.encode({ total = total }), 'schedules', Json.list(found))
+end
+end
+
+function builders.Record()
+local Errors = modules.Errors
+local Record = modules.Record
+local Texts = modules.Texts
+-- record.lua
+-- Reads the fields of records: jobs, recurring templates, schedules, workflows. Nothing here raises.
+-- A field that is not there has its default; so has one that cannot be read, and who must not go on
+-- with a default asks which it is.
+
+local find, gsub, decode = string.find, string.gsub, cjson.decode
+local HUGE = math.huge
+
+local SHORT = 256 -- bytes: texts that come again and again are judged once
+local SHOWN = 60 -- bytes of a value in a message
+
+-- Judges short texts once for many calls. `judge` -> what is read, or false
+local function remembered(judge)
+  local known = Texts.remembered(judge)
+  return function(text)
+    if #text <= SHORT then
+      return known(text)
+    end
+    return judge(text)
+  end
+end
+
+local function decimal(text)
+  local number = tonumber(text)
+  if number and number == number and number < HUGE and number > -HUGE then
+    return number
+  end
+  return false
+end
+
+-- As clients read it as well: neither 0x10 nor blanks.
+local number = remembered(function(text)
+  return find(text, '^[-+]?[%d.][%d.eE+-]*$') and decimal(text)
+end)
+
+local MOST = 2 ^ 53 -- the largest whole number that commands take
+
+local whole = remembered(function(text)
+  local value = find(text, '^-?%d+$') and decimal(text)
+  return value and value <= MOST and value >= -MOST and value
+end)
+
+-- An interval: nothing goes on by steps of 0.
+local function above_zero(text)
+  local seconds = decimal(text)
+  return seconds and seconds > 0 and seconds
+end
+
+-- '' where there is none.
+local function decimal_or_none(text)
+  return text == '' and 0 or decimal(text)
+end
+
+local function table_of(text)
+  local fine, value = pcall(decode, text)
+  return fine and type(value) == 'table' and value or false
+end
+
+-- cjson writes an empty list and an empty object alike.
+local function is_list(value, kinds)
+  local count = #value
+  for k, item in pairs(value) do
+    if type(k) ~= 'number' or k > count or (kinds and not kinds[type(item)]) then
+      return false
+    end
+  end
+  return true
+end
+
+local NAMES = { string = true, number = true }
+
+-- Lists are made anew each time: their readers change them.
+local function list_of(kinds)
+  return function(text)
+    local value = table_of(text)
+    return value and is_list(value, kinds) and value
+  end
+end
+
+local function is_text(value)
+  return value == nil or type(value) == 'string'
+end
+
+local function failure(text)
+  local value = table_of(text)
+  local fine = value
+    and #value == 0
+    and is_text(value.group)
+    and is_text(value.message)
+    and (value.when == nil or type(value.when) == 'number')
+  return fine and value
+end
+
+local function object(text)
+  local value = table_of(text)
+  return value and #value == 0 and value
+end
+
+local function old_history(text)
+  local value = table_of(text)
+  if not value or not is_list(value, { table = true }) then
+    return false
+  end
+  for _, entry in ipairs(value) do
+    for _, when in ipairs({ 'put', 'popped', 'failed', 'done' }) do
+      if entry[when] ~= nil and not tonumber(entry[when]) then
+        return false
+      end
+    end
+    if not is_text(entry.q) or not is_text(entry.worker) or (entry.put and not entry.q) then
+      return false
+    end
+  end
+  return value
+end
+
+local function is_entry(value)
+  return type(value) == 'table'
+    and type(value[1]) == 'number'
+    and type(value[2]) == 'string'
+    and (value[3] == nil or type(value[3]) == 'table')
+end
+
+local function entries(text)
+  local value = table_of(text)
+  for _, entry in ipairs(value or {}) do
+    if not is_entry(entry) then
+      return false
+    end
+  end
+  return value and is_list(value) and value
+end
+
+local function unique(text)
+  return find(text, '^[se].') and text
+end
+
+local STATES = {
+  waiting = true,
+  running = true,
+  stalled = true,
+  scheduled = true,
+  depends = true,
+  failed = true,
+  complete = true,
+}
+
+local function state(text)
+  return STATES[text] and text
+end
+
+local names = list_of(NAMES)
+
+local are_tags = remembered(function(text)
+  return names(text) and true
+end)
+
+local is_object = remembered(function(text)
+  return object(text) and true
+end)
+
+-- How each field is read that is more than a text. -> what is read, or false
+local READ = {
+  state = state,
+  priority = number,
+  retries = whole,
+  remaining = whole,
+  crashes = whole,
+  token = whole,
+  time = decimal,
+  at = decimal,
+  expires = decimal_or_none,
+  deadline = decimal,
+  scheduled = decimal,
+  first = decimal,
+  unknown = decimal,
+  cascade = whole,
+  tags = names,
+  spawners = names,
+  beyond = names,
+  failure = failure,
+  context = object,
+  progress = list_of(),
+  history = old_history,
+  unique = unique,
+}
+
+-- What stands in the records of what recurs and of workflows, where it is another thing.
+local ELSEWHERE = {
+  interval = above_zero,
+  backlog = decimal,
+  count = whole,
+  last = decimal,
+  since = decimal,
+  meta = object,
+  entries = entries,
+}
+
+local function reader_of(field)
+  return READ[field] or ELSEWHERE[field]
+end
+
+-- The fields of a job's record that may be impossible to read, by name.
+function Record.fields()
+  local fields = {}
+  for field in pairs(READ) do
+    fields[#fields + 1] = field
+  end
+  table.sort(fields)
+  return fields
+end
+
+-- The value of a field whose text was read, or the default.
+function Record.read(field, text, default)
+  if not text then
+    return default
+  end
+  local value = reader_of(field)(text)
+  if value == false or value == nil then
+    return default
+  end
+  return value
+end
+
+-- Is there a text that cannot be read?
+function Record.is_bad(field, text)
+  local reader = type(text) == 'string' and reader_of(field)
+  return reader and not reader(text) or false
+end
+
+-- Is this the name of a state?
+function Record.is_state(text)
+  return STATES[text or ''] or false
+end
+
+-- May a job with these fields, without which nothing runs, be handed out? -> since when it has been
+-- ready (now, if the record does not say), or nil. All jobs come here: what is common was judged before.
+function Record.ready_time(retries, remaining, priority, tags, context, time, now)
+  if
+    retries
+    and whole(retries)
+    and remaining
+    and whole(remaining)
+    and priority
+    and number(priority)
+    and (not tags or are_tags(tags))
+    and (not context or is_object(context))
+  then
+    return not time and now or decimal(time) or nil
+  end
+end
+
+-- The text, or the default in its place.
+function Record.text(field, text, default)
+  if not text or Record.is_bad(field, text) then
+    return default
+  end
+  return text
+end
+
+-- The first of these fields that cannot be read. -> its name and its text, or nil
+function Record.first_bad(fields, texts)
+  for n = 1, #fields do
+    local text = texts[n]
+    if text and reader_of(fields[n]) and not reader_of(fields[n])(text) then
+      return fields[n], text
+    end
+  end
+end
+
+-- What can be shown to everybody of a value that is none.
+local function shorten(text)
+  local shown = gsub(text, '[^\32-\126]', '?')
+  return #shown > SHOWN and Errors.cut(shown, SHOWN) .. '...' or shown
+end
+
+-- What is said of a field that cannot be read.
+function Record.words(field, text)
+  return 'Its field ' .. field .. ' cannot be read: ' .. (text == '' and 'it is empty' or shorten(text))
+end
+
+-- An entry of a job's history as a list: when, what, more. One that cannot be read is shown as what it
+-- is. -> the entry, whether it cannot be read
+function Record.entry_of(text)
+  local triple = table_of(text)
+  if is_entry(triple) then
+    return triple, false
+  end
+  return { 0, 'unreadable', { text = shorten(text) } }, true
+end
+
+-- The texts of such entries, all of which can be read.
+function Record.entry_texts(texts)
+  for n, text in ipairs(texts) do
+    local entry, is_bad = Record.entry_of(text)
+    texts[n] = is_bad and cjson.encode(entry) or text
+  end
+  return texts
+end
+
+-- A number, or nil.
+function Record.number(text)
+  return text and decimal(text) or nil
+end
+
+local NEEDED = { 'queue', 'klass', 'data', 'priority', 'retries', 'tags' }
+local JUDGED = { 'priority', 'retries', 'tags', 'context', 'interval', 'backlog', 'count' }
+
+-- What of a schedule's record cannot be read and keeps it from putting jobs. -> its name and its text,
+-- or nil
+function Record.bad_schedule(record)
+  for _, field in ipairs(NEEDED) do
+    if not record[field] then
+      return field, ''
+    end
+  end
+  if not record.cron and not (record.interval and record.count) then
+    return record.interval and 'count' or 'interval', ''
+  end
+  for _, field in ipairs(JUDGED) do
+    if Record.is_bad(field, record[field]) then
+      return field, record[field]
+    end
+  end
+  if record.expires and not decimal(record.expires) then
+    return 'expires', record.expires
+  end
+end
+end
+
+function builders.Recurring()
+local Arguments = modules.Arguments
+local Errors = modules.Errors
+local Place = modules.Place
+local Record = modules.Record
+local Recurring = modules.Recurring
+local Schedules = modules.Schedules
+local Tags = modules.Tags
+local Ticks = modules.Ticks
+local Wake = modules.Wake
+-- recurring.lua
+-- Recurring jobs: templates, and the jobs they spawn when their time comes.
+
+local format, floor = string.format, math.floor
+
+local OPTIONS = { priority = true, tags = true, retries = true, backlog = true }
+
+local function interval_of(command, value)
+  local interval = Arguments.number(command, 'interval', value)
+  if interval <= 0 then
+    Errors.argument(command, 'interval must be greater than 0, not ' .. Errors.name(value))
+  end
+  return interval
+end
+
+-- The last number a template of this jid may have given away: children are never overwritten.
+function Recurring.last_child(jid)
+  local last = 0
+  while call('EXISTS', key.job(jid .. '-' .. format('%.0f', last + 1))) == 1 and last < 2 ^ 30 do
+    last = last == 0 and 1 or last * 2
+  end
+  return last
+end
+
+-- recur queue jid klass data interval <interval> <offset> [pairs]
+function Recurring.recur(args, i)
+  local queue = Arguments.queue('recur', args[i])
+  local jid = Arguments.jid('recur', args[i + 1])
+  local klass = Arguments.given('recur', 'klass', args[i + 2])
+  local data = args[i + 3]
+  Arguments.json('recur', 'data', data)
+  if args[i + 4] ~= 'interval' then
+    Errors.argument('recur', 'schedule type "interval" wanted, not ' .. Errors.name(args[i + 4]))
+  end
+  local interval = interval_of('recur', args[i + 5])
+  local offset = Arguments.number('recur', 'offset', args[i + 6])
+  local options = Arguments.options('recur', args, i + 7, OPTIONS)
+  local priority = Arguments.number('recur', 'priority', options.priority or '0')
+  local tags = Arguments.tag_list('recur', options.tags or '[]')
+  local retries = Arguments.whole('recur', 'retries', options.retries or '0', 0)
+  local backlog = Arguments.number('recur', 'backlog', options.backlog or '0')
+
+  local old = call('HMGET', key.template(jid), 'queue', 'count')
+  if old[1] then
+    call('ZREM', key.place(old[1], 'recur'), jid)
+  end
+  Schedules.forget(jid)
+  call(
+    'HSET',
+    key.template(jid),
+    'jid',
+    jid,
+    'klass',
+    klass,
+    'data',
+    data,
+    'priority',
+    priority,
+    'tags',
+    Tags.text(tags),
+    'state',
+    'recur',
+    'queue',
+    queue,
+    'type',
+    'interval',
+    'count',
+    Record.text('count', old[2]) or Recurring.last_child(jid),
+    'interval',
+    interval,
+    'retries',
+    retries,
+    'backlog',
+    backlog
+  )
+  local due = scope.now + offset
+  call('ZADD', key.place(queue, 'recur'), due, jid)
+  Wake.due(queue, due)
+  Place.register(queue)
+  return jid
+end
+
+local function load(command, jid)
+  Arguments.name(command, 'jid', jid)
+  local record, fields = {}, call('HGETALL', key.template(jid))
+  if #fields == 0 then
+    Errors.raise('NOJOB', command .. '(): Recurring job ' .. Errors.name(jid) .. ' does not exist')
+  end
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  return record
+end
+
+-- recur.get jid
+function Recurring.get(args, i)
+  local jid = Arguments.name('recur.get', 'jid', args[i])
+  if call('EXISTS', key.template(jid)) == 0 then
+    return nil
+  end
+  local record = load('recur.get', jid)
+  return cjson.encode({
+    jid = record.jid,
+    klass = record.klass,
+    state = record.state,
+    queue = record.queue,
+    priority = Record.number(record.priority),
+    interval = Record.number(record.interval),
+    retries = Record.number(record.retries),
+    count = Record.number(record.count),
+    data = record.data,
+    tags = Record.read('tags', record.tags, {}),
+    backlog = Record.number(record.backlog) or 0,
+  })
+end
+
+-- What recur.update may change, and how a value is checked.
+local CHANGES = {
+  priority = function(value)
+    return Arguments.number('recur.update', 'priority', value)
+  end,
+  interval = function(value)
+    return interval_of('recur.update', value)
+  end,
+  retries = function(value)
+    return Arguments.whole('recur.update', 'retries', value, 0)
+  end,
+  backlog = function(value)
+    return Arguments.number('recur.update', 'backlog', value)
+  end,
+  data = function(value)
+    Arguments.json('recur.update', 'data', value)
+    return value
+  end,
+  klass = function(value)
+    return value
+  end,
+  queue = function(value)
+    return Arguments.queue('recur.update', value)
+  end,
+}
+
+-- A paused template is in no place, and its record says when it would go on.
+local function move(record, jid, queue)
+  Place.register(queue)
+  if record.paused then
+    return
+  end
+  local old = key.place(record.queue or '', 'recur')
+  local due = call('ZSCORE', old, jid)
+  call('ZREM', old, jid)
+  call('ZADD', key.place(queue, 'recur'), due or scope.now, jid)
+  Wake.due(queue, tonumber(due) or scope.now)
+end
+
+-- A changed interval shifts what comes next.
+local function shift(record, jid, by)
+  if record.paused then
+    local paused = Record.number(record.paused) or scope.now
+    call('HSET', key.template(jid), 'paused', format('%.17g', paused + by))
+    return
+  end
+  local due = call('ZINCRBY', key.place(record.queue or '', 'recur'), by, jid)
+  Wake.due(record.queue, tonumber(due))
+end
+
+-- recur.update jid key value ...
+function Recurring.update(args, i)
+  local jid = args[i]
+  local record = load('recur.update', jid)
+  local changes = {}
+  for n = i + 1, #args, 2 do
+    local name, value = args[n], args[n + 1]
+    if not CHANGES[name] then
+      Errors.argument('recur.update', 'Unrecognized option ' .. Errors.name(name))
+    end
+    changes[#changes + 1] = { name, CHANGES[name](Arguments.given('recur.update', name, value)) }
+  end
+  for _, change in ipairs(changes) do
+    local name, value = change[1], change[2]
+    if name == 'queue' then
+      move(record, jid, value)
+    elseif name == 'interval' then
+      shift(record, jid, value - Record.read('interval', record.interval, value))
+    end
+    record[name] = value
+    call('HSET', key.template(jid), name, value)
+  end
+  return 1
+end
+
+local function retag(command, args, i, combine)
+  local jid = args[i]
+  local record = load(command, jid)
+  local tags =
+    Arguments.few_tags(command, combine(Record.read('tags', record.tags, {}), Tags.rest(args, i + 1)))
+  local text = Tags.text(tags)
+  call('HSET', key.template(jid), 'tags', text)
+  return text
+end
+
+-- recur.tag jid tag...
+function Recurring.tag(args, i)
+  return retag('recur.tag', args, i, Tags.with)
+end
+
+-- recur.untag jid tag...
+function Recurring.untag(args, i)
+  return retag('recur.untag', args, i, Tags.without)
+end
+
+-- unrecur jid
+function Recurring.unrecur(args, i)
+  local jid = Arguments.name('unrecur', 'jid', args[i])
+  local queue = call('HGET', key.template(jid), 'queue')
+  if queue then
+    call('ZREM', key.place(queue, 'recur'), jid)
+    call('DEL', key.template(jid))
+    Schedules.forget(jid)
+  end
+  return 1
+end
+
+-- The jid of the next child: a number that no job bears.
+local function next_child(jid, count)
+  repeat
+    count = count + 1
+  until call('EXISTS', key.job(jid .. '-' .. format('%.0f', count))) == 0
+  return jid .. '-' .. format('%.0f', count), count
+end
+
+local function spawn_one(record, jid, time)
+  local child, count = next_child(jid, Record.number(record.count))
+  record.count, record.last = count, time
+  Ticks.put(record, child, time)
+end
+
+-- Writes how far a template has come.
+local function keep(queue, jid, record, due)
+  if scope.live and record.last then
+    call('HSET', key.template(jid), 'count', record.count, 'last', record.last)
+  else
+    call('HSET', key.template(jid), 'count', record.count)
+  end
+  call('ZADD', key.place(queue, 'recur'), due, jid)
+end
+
+-- Not all ticks are to be made up for. -> how many jobs were spawned
+local function spawn_chosen(queue, jid, record, due)
+  local interval = Record.number(record.interval)
+  local last = due + floor((scope.now - due) / interval) * interval
+  local chosen, next = Ticks.choose(record.missed, due, due + interval, last, last + interval)
+  if chosen then
+    spawn_one(record, jid, chosen)
+  end
+  keep(queue, jid, record, next)
+  return chosen and 1 or 0
+end
+
+local AGAIN = 60 -- seconds until a template that cannot be read is looked at again
+
+-- Leaves a template for later, so that it does not stand before others. What has fallen due stays due.
+local function put_off(queue, jid, record, due, words)
+  if scope.live then
+    call('HSET', key.template(jid), 'trouble', words, 'since', record.since or format('%.17g', due))
+  end
+  call('ZADD', key.place(queue, 'recur'), scope.now + AGAIN, jid)
+end
+
+-- Spawns what is due of one template, at most `wanted` jobs. -> how many
+local function spawn(queue, jid, due, wanted)
+  local record = load('pop', jid)
+  local field, text = Record.bad_schedule(record)
+  if field then
+    put_off(queue, jid, record, due, Record.words(field, text))
+    return 0
+  elseif record.trouble then
+    due = Record.read('since', record.since, due)
+    call('HDEL', key.template(jid), 'trouble', 'since')
+  end
+  if record.missed and record.missed ~= 'all' then
+    return spawn_chosen(queue, jid, record, due)
+  end
+  local interval, backlog = Record.number(record.interval), Record.number(record.backlog) or 0
+  local time, spawned = record.missed and due or floor(due), 0 -- qless drops the fraction
+  if backlog > 0 then
+    local missed = (scope.now - time) / interval
+    if missed > backlog then
+      -- (What is divided by very little is infinite.)
+      time = math.min(time + math.ceil(missed - backlog) * interval, scope.now + interval)
+    end
+  end
+  while time <= scope.now and spawned < wanted do
+    spawn_one(record, jid, time)
+    spawned = spawned + 1
+    time = time + interval
+  end
+  keep(queue, jid, record, time)
+  return spawned
+end
+
+-- Puts the jobs of a queue's templates that are due into its work, at most `wanted`.
+function Recurring.spawn_due(queue, wanted)
+  local name = key.place(queue, 'recur')
+  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
+  for n = 1, #due, 2 do
+    if wanted <= 0 then
+      return
+    end
+    if call('EXISTS', key.template(due[n])) == 1 then
+      wanted = wanted - spawn(queue, due[n], tonumber(due[n + 1]), wanted)
+    else
+      call('ZREM', name, due[n])
+    end
+  end
+end
+end
+
+function builders.Replies()
+local Errors = modules.Errors
+local Job = modules.Job
+local Replies = modules.Replies
+local Settle = modules.Settle
+-- replies.lua
+-- Repeatable requests: a call whose reply was lost is sent again and gets the same reply.
+
+local match, sub = string.match, string.sub
+
+Replies.seconds = '600'
+
+-- What makes a reply again of what was kept in its place.
+local REBUILD = {
+  settle = function(kept)
+    return Settle.rebuild(kept)
+  end,
+  pop = function(jids)
+    return Job.show_all(jids)
+  end,
+}
+
+-- A repeat needs no more than `value`, of which REBUILD makes the reply again.
+function Replies.shorten(name, value)
+  scope.short = { name, value }
+end
+
+-- Most replies are a jid or nothing; only the others need to be packed.
+local function packed_reply(reply)
+  if scope.short then
+    return 'b' .. cmsgpack.pack(scope.short)
+  elseif type(reply) == 'string' then
+    return 's' .. reply
+  elseif not reply then
+    return 'n'
+  end
+  return 'm' .. cmsgpack.pack(reply)
+end
+
+local function unpacked(text)
+  local kind, rest = sub(text, 1, 1), sub(text, 2)
+  if kind == 'b' then
+    local built = cmsgpack.unpack(rest)
+    return REBUILD[built[1]](built[2])
+  elseif kind == 's' then
+    return rest
+  elseif kind == 'm' then
+    return cmsgpack.unpack(rest)
+  end
+  return false
+end
+
+-- -> true and the earlier reply if this request was served before. Notes who sends it (scope.client).
+function Replies.recall(request)
+  if request == '' then
+    return false
+  end
+  local client, number = match(request, '^([%w_.~-]+):(%d+)$')
+  if not client or #client > 128 then
+    Errors.raise('BADARG', 'request must be <client>:<number>, not ' .. Errors.name(request))
+  end
+  scope.client, scope.number = client, number
+  local stored = call('GET', key.reply(client))
+  if not stored then
+    return false
+  end
+  local last, packed = match(stored, '^(%d+) (.*)$')
+  if tonumber(number) > tonumber(last) then
+    return false
+  end
+  if tonumber(number) < tonumber(last) then
+    Errors.raise('STALE', 'request ' .. request .. ' is older than the last one of its client, ' .. last)
+  end
+  return true, unpacked(packed)
+end
+
+function Replies.keep(request, reply)
+  if request == '' then
+    return
+  end
+  call('SET', key.reply(scope.client), scope.number .. ' ' .. packed_reply(reply), 'EX', Replies.seconds)
+end
+end
+
+function builders.Revive()
+local Arguments = modules.Arguments
+local Corrupt = modules.Corrupt
+local Ended = modules.Ended
+local Failures = modules.Failures
+local History = modules.History
+local Job = modules.Job
+local Place = modules.Place
+local Record = modules.Record
+local Revive = modules.Revive
+local Stats = modules.Stats
+-- revive.lua
+-- Failed jobs that begin anew: those of a group, or those that are named.
+
+-- Puts a failed job, which is in no group any more, into a queue, with all of its retries.
+local function revive(record, queue)
+  local jid = record.jid
+  Corrupt.mend(record)
+  History.put(jid, queue)
+  call(
+    'HSET',
+    key.job(jid),
+    'state',
+    'waiting',
+    'worker',
+    '',
+    'expires',
+    0,
+    'queue',
+    queue,
+    'remaining',
+    record.retries or '5'
+  )
+  if scope.live then -- (Old clients count on from the start of the run that failed.)
+    call('HSET', key.job(jid), 'time', string.format('%.20f', scope.now))
+  end
+  call('HDEL', key.job(jid), 'crashes', 'unknown')
+  Place.work(jid, queue, Record.read('priority', record.priority, 0))
+  Ended.revived(jid, record)
+end
+
+-- unfail queue group [count] -> how many
+function Revive.unfail(args, i)
+  local queue = Arguments.queue('unfail', args[i])
+  local group = Arguments.given('unfail', 'group', args[i + 1])
+  local count = Arguments.count('unfail', args[i + 2], 25)
+  if count <= 0 then
+    return 0
+  end
+  local jids, revived = call('LRANGE', key.group(group), -count, -1), 0
+  for n = #jids, 1, -1 do
+    local record = Job.read(jids[n])
+    if record and record.state == 'failed' then
+      Stats.mended(record.queue, Record.read('failure', record.failure, {}).when or 0)
+      revive(record, queue)
+      revived = revived + 1
+    end
+  end
+  call('LTRIM', key.group(group), 0, -#jids - 1)
+  if call('LLEN', key.group(group)) == 0 then
+    call('SREM', key.failures(), group)
+  end
+  if revived > 0 then
+    Place.register(queue)
+  end
+  return revived
+end
+
+-- revive jid...: each into its own queue, quickest with the oldest of a group first; what has not
+-- failed is left alone -> how many
+function Revive.revive(args, i)
+  Arguments.bounded('revive', #args - i + 1)
+  local revived = 0
+  for n = i, #args do
+    local record = Job.read(Arguments.given('revive', 'jid', args[n]))
+    if record and record.state == 'failed' and record.queue ~= '' then
+      Failures.remove(record.jid, record.queue, record.failure, true)
+      revive(record, record.queue)
+      Place.register(record.queue)
+      revived = revived + 1
+    end
+  end
+  return revived
+end
+end
+
+function builders.Samples()
+local Journal = modules.Journal
+local Minutes = modules.Minutes
+local Record = modules.Record
+local Samples = modules.Samples
+local Stats = modules.Stats
+local Texts = modules.Texts
+-- samples.lua
+-- How long jobs waited and ran: the samples of a call, and their way into statistics and minutes.
+--
+-- To write the statistics for each single job would cost more than the job. A call with few
+-- samples leaves them in the journal; when that is long, and with each beat of a worker, all of
+-- it is written. Whoever reads statistics counts the journal in.
+
+local floor, match = math.floor, string.match
+
+local FEW = 8 -- samples of one call
+local MOST = 100 -- entries of the journal
+local LOOKED_BACK = 3
+
+-- kind wait: from ready to started; kind run: from started to complete; in seconds. It counts for the
+-- time `at` (now, if none is given). Calls with KEYS keep milliseconds, so that many are equal; without
+-- KEYS a length is kept as it is.
+function Samples.add(kind, queue, seconds, at)
+  local value, second = seconds > 0 and seconds or 0, floor(at or scope.now)
+  if scope.keyed then
+    value = floor(value * 1000 + 0.5) / 1000
+  end
+  -- The jobs of a batch mostly have the same: what is missed here is added up later.
+  local samples = scope.samples or {}
+  local count = #samples
+  for place = count, math.max(1, count - LOOKED_BACK), -1 do
+    local one = samples[place]
+    if one.value == value and one.second == second and one.queue == queue and one.kind == kind then
+      one.n = one.n + 1
+      return
+    end
+  end
+  samples[count + 1] = { second = second, kind = kind, queue = queue, value = value, n = 1 }
+  scope.samples = samples
+end
+
+-- What a record says of how long its job waited before it was handed out, in milliseconds, and then in
+-- its worker's hands: its field `waited`. -> nil if its wait was counted when it was handed out; nil if
+-- it is not known to have been started
+local function waits_of(waited)
+  local before, held = match(waited or '', '^(%d+)%+?(%d*)$')
+  return tonumber(before), tonumber(held)
+end
+
+-- The field `waited` of a job that has been handed out now, and has been ready `since`.
+function Samples.waited(since)
+  return Texts.whole(floor(math.max(0, scope.now - since) * 1000 + 0.5))
+end
+
+-- The same of a job that was started after `held` seconds, or nil if it says so already.
+function Samples.waited_in_hands(waited, held)
+  local before, known = waits_of(waited)
+  return before and not known and waited .. '+' .. Texts.whole(floor(held * 1000 + 0.5))
+end
+
+-- Seconds that a job lay in its worker's hands before it was started, as far as its record knows.
+function Samples.held(waited)
+  local _, held = waits_of(waited)
+  return held and held / 1000
+end
+
+-- Counts that a job was started that was handed out at the time `popped` and then lay for `held` seconds
+-- in its worker's hands. -> when it was started
+function Samples.started(queue, popped, waited, held)
+  local before, start = waits_of(waited), math.min(popped + held, scope.now)
+  if before then
+    Samples.add('wait', queue, before / 1000 + start - popped, start)
+  end
+  return start
+end
+
+-- The same of a job that is taken from its worker, if it is known to have been started.
+function Samples.taken_away(queue, popped, waited)
+  local held = Samples.held(waited)
+  if held then
+    Samples.started(queue, Record.read('time', popped, scope.now), waited, held)
+  end
+end
+
+local COUNTED_AS = Minutes.journalled
+
+local function inside(list, name)
+  local inner = list[name]
+  if not inner then
+    inner = {}
+    list[name] = inner
+  end
+  return inner
+end
+
+-- Adds up samples by what has to be written: -> add(second, kind, seconds, n, queue), write()
+local function book()
+  local days, minutes = { wait = {}, run = {} }, { wait = {}, run = {} }
+  local function add(second, kind, seconds, n, queue)
+    local list = inside(inside(days[kind], Stats.day(second)), queue)
+    list[seconds] = (list[seconds] or 0) + n
+    list = inside(minutes[kind], floor(second / 60))
+    list[queue] = (list[queue] or 0) + n
+  end
+  local function write()
+    for kind, by_day in pairs(days) do
+      for day, by_queue in pairs(by_day) do
+        for queue, list in pairs(by_queue) do
+          Stats.write(kind, day, queue, list)
+        end
+      end
+    end
+    for kind, by_minute in pairs(minutes) do
+      for minute, by_queue in pairs(by_minute) do
+        local total = 0
+        for queue, n in pairs(by_queue) do
+          Minutes.write(queue, COUNTED_AS[kind], minute, n)
+          total = total + n
+        end
+        Minutes.write_total(COUNTED_AS[kind], minute, total)
+      end
+    end
+  end
+  return add, write
+end
+
+-- Writes what the journal has.
+function Samples.settle()
+  local add, write = book()
+  Journal.take(add)
+  write()
+end
+
+local function leave_in_journal()
+  local entries = {}
+  for place, one in ipairs(scope.samples) do
+    entries[place] = Journal.entry(one.second, one.kind, one.value, one.n, one.queue)
+  end
+  if Journal.append(unpack(entries)) >= MOST then
+    Samples.settle()
+  end
+end
+
+function Samples.finish()
+  if scope.keyed and #scope.samples <= FEW then
+    leave_in_journal()
+    return
+  end
+  local add, write = book()
+  for _, one in ipairs(scope.samples) do
+    add(one.second, one.kind, one.value, one.n, one.queue)
+  end
+  write()
+end
+end
+
+function builders.ScheduleView()
+local Arguments = modules.Arguments
+local Errors = modules.Errors
+local Json = modules.Json
+local Queue = modules.Queue
+local Record = modules.Record
+local ScheduleView = modules.ScheduleView
+local Schedules = modules.Schedules
+-- schedule_view.lua
+-- How schedules of both kinds are shown, one by one and in one list; and the marks of who declares them.
+
+local LONGEST_NAME = 255 -- bytes
+local MOST_MARKS = 100
+
+local TEXTS = {
+  'queue',
+  'klass',
+  'data',
+  'context',
+  'unique',
+  'name',
+  'owner',
+  'declared',
+  'missed',
+  'cron',
+  'timezone',
+  'trouble',
+}
+
+local NUMBERS = { 'priority', 'retries', 'count', 'last', 'interval', 'offset', 'backlog', 'expires' }
+
+-- The text of an object; `next` is missing while nobody knows it.
+local function shown(record)
+  local view = {
+    id = record.jid,
+    kind = record.cron and 'cron' or 'interval',
+    edited = record.edited == '1',
+    paused = record.paused ~= nil,
+    tags = Record.read('tags', record.tags, {}),
+  }
+  for _, field in ipairs(TEXTS) do
+    view[field] = record[field]
+  end
+  for _, field in ipairs({ 'priority', 'retries', 'count' }) do
+    view[field] = 0
+  end
+  for _, field in ipairs(NUMBERS) do
+    view[field] = Record.number(record[field]) or view[field]
+  end
+  if not record.paused and not record.since then
+    view.next = record.due
+  end
+  return cjson.encode(view)
+end
+
+ScheduleView.shown = shown
+
+-- schedule.get id
+function ScheduleView.get(args, i)
+  local record = Schedules.read(Arguments.given('schedule.get', 'id', args[i]))
+  return record and shown(record) or nil
+end
+
+-- Every list of schedules: cron ones by their next tick, paused ones, interval ones queue by queue.
+function ScheduleView.lists()
+  local lists, queues = { key.schedules(), key.paused_schedules() }, Queue.names()
+  table.sort(queues)
+  for _, queue in ipairs(queues) do
+    lists[#lists + 1] = key.place(queue, 'recur')
+  end
+  return lists
+end
+
+-- schedule.list [offset count] -> total and schedules
+function ScheduleView.list(args, i)
+  local offset = math.max(Arguments.offset('schedule.list', args[i]), 0)
+  local count = Arguments.count('schedule.list', args[i + 1], 25)
+  local total, found = 0, {}
+  for _, name in ipairs(ScheduleView.lists()) do
+    local size = call('ZCARD', name)
+    local first = math.max(offset - total, 0)
+    local last = math.min(offset + count - total, size) - 1
+    if first <= last then
+      for _, id in ipairs(call('ZRANGE', name, first, last)) do
+        local record = Schedules.read(id)
+        found[#found + 1] = record and shown(record)
+      end
+    end
+    total = total + size
+  end
+  return Json.with(cjson.encode({ total = total }), 'schedules', Json.list(found))
+end
+
+-- schedules.of id... -> those that exist
+function ScheduleView.of(args, i)
+  Arguments.bounded('schedules.of', #args - i + 1)
+  local found = {}
+  for n = i, #args do
+    local record = Schedules.read(args[n])
+    found[#found + 1] = record and shown(record)
+  end
+  return Json.list(found)
+end
+
+local MOST_NEXT = 100
+
+-- Takes a schedule in among the first `count` of those seen so far, if it belongs there.
+local function take_in(first, id, due, count)
+  local n = #first + 1
+  while n > 1 and (due < first[n - 1].due or (due == first[n - 1].due and id < first[n - 1].id)) do
+    n = n - 1
+  end
+  if n <= count then
+    table.insert(first, n, { id = id, due = due })
+    first[count + 1] = nil
+  end
+end
+
+-- Does nobody know yet when the schedule ticks next?
+local function is_not_worked_out(id)
+  return call('HEXISTS', key.schedule(id), 'since') == 1
+end
+
+-- The schedules of a list, of which so many are looked at, that are among the first `count`.
+local function look_through(first, name, most, count, is_left_out)
+  local head = call('ZRANGE', name, 0, most - 1, 'WITHSCORES')
+  for n = 1, #head, 2 do
+    local due = tonumber(head[n + 1])
+    if #first == count and due > first[count].due then
+      return -- like all that follow
+    elseif not is_left_out or not is_left_out(head[n]) then
+      take_in(first, head[n], due, count)
+    end
+  end
+end
+
+-- schedules.next count -> those that tick next, of all queues
+function ScheduleView.next(args, i)
+  local count = math.min(Arguments.whole('schedules.next', 'count', args[i], 0), MOST_NEXT)
+  local first, found = {}, {}
+  if count > 0 then
+    look_through(first, key.schedules(), Arguments.most, count, is_not_worked_out)
+    for _, queue in ipairs(Queue.names(Arguments.most)) do
+      look_through(first, key.place(queue, 'recur'), count, count)
+    end
+  end
+  for _, each in ipairs(first) do
+    local record = Schedules.read(each.id)
+    found[#found + 1] = record and shown(record)
+  end
+  return Json.list(found)
+end
+
+-- schedule.declared -> id, declared, owner, edited (1 or 0) of each that was declared
+function ScheduleView.declared()
+  local declared, flat = call('HGETALL', key.declared_schedules()), {}
+  for n = 1, #declared, 2 do
+    local record = Schedules.read(declared[n])
+    if record then
+      flat[#flat + 1] = declared[n]
+      flat[#flat + 1] = declared[n + 1]
+      flat[#flat + 1] = record.owner or ''
+      flat[#flat + 1] = record.edited or '0'
+    end
+  end
+  return flat
+end
+
+-- schedule.mark name expected text -> 1 if the mark was `expected` ('': missing) and is `text` now ('': removed)
+function ScheduleView.mark(args, i)
+  local name = Arguments.given('schedule.mark', 'name', args[i])
+  local expected = Arguments.given('schedule.mark', 'expected', args[i + 1])
+  local text = Arguments.given('schedule.mark', 'text', args[i + 2])
+  if #name > LONGEST_NAME then
+    Errors.argument('schedule.mark', 'name has ' .. #name .. ' bytes, at most ' .. LONGEST_NAME)
+  elseif #text > Arguments.data_bytes then
+    Errors.raise(
+      'TOOBIG',
+      'schedule.mark(): text has ' .. #text .. ' bytes, at most ' .. Arguments.data_bytes
+    )
+  end
+  local marks = key.schedule_marks()
+  local known = call('HGET', marks, name) or ''
+  if known ~= expected then
+    return 0
+  elseif text == '' then
+    call('HDEL', marks, name)
+    return 1
+  elseif known == '' and call('HLEN', marks) >= MOST_MARKS then
+    Errors.raise('TOOBIG', 'schedule.mark(): more than ' .. MOST_MARKS .. ' marks')
+  end
+  call('HSET', marks, name, text)
+  return 1
+end
+
+-- schedule.marks -> name, text, name, text …
+function ScheduleView.marks()
+  return call('HGETALL', key.schedule_marks())
+end
+end
+
+function builders.Schedules()
+local Arguments = modules.Arguments
+local Clock = modules.Clock
+local Definition = modules.Definition
+local Errors = modules.Errors
+local Events = modules.Events
+local Place = modules.Place
+local Record = modules.Record
+local Recurring = modules.Recurring
+local Schedules = modules.Schedules
+local Ticks = modules.Ticks
+local Wake = modules.Wake
+-- schedules.lua
+-- Schedules of both kinds: interval ones, which are recurring jobs' templates, and cron ones.
+-- One id names one schedule. Here they are made, changed, paused and removed.
+
+local format, ceil = string.format, math.ceil
+
+local LONGEST_ID = 200 -- bytes: its jobs' ids are longer
+local MOST_DECLARED = 1000
+
+-- What a template has beyond what qless gives it.
+local OURS = {
+  'name',
+  'owner',
+  'missed',
+  'context',
+  'unique',
+  'expires',
+  'offset',
+  'last',
+  'paused',
+  'edited',
+  'declared',
+  'trouble',
+  'since',
+}
+
+local function unknown(command, id)
+  Errors.raise('NOSCHEDULE', command .. '(): Schedule ' .. Errors.name(id) .. ' does not exist')
+end
+
+-- The key of a record, or nil if there is no such schedule.
+local function name_of(id)
+  if call('EXISTS', key.schedule(id)) == 1 then
+    return key.schedule(id)
+  elseif call('EXISTS', key.template(id)) == 1 then
+    return key.template(id)
+  end
+end
+
+-- The record of a schedule or nil. Its `due` is when it goes on, unless it is paused.
+function Schedules.read(id)
+  local name = name_of(id)
+  if not name then
+    return nil
+  end
+  local record, fields = {}, call('HGETALL', name)
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  record.jid, record.tags = id, record.tags or '{}'
+  record.place = record.cron and key.schedules() or key.place(record.queue or '', 'recur')
+  record.due = Record.number(record.paused)
+    or (record.trouble and not record.cron and Record.number(record.since))
+    or tonumber(call('ZSCORE', record.place, id) or scope.now)
+  return record
+end
+
+local function must_read(command, id)
+  return Schedules.read(Arguments.given(command, 'id', id)) or unknown(command, id)
+end
+
+-- The first tick of an interval's rhythm after now.
+local function after_now(due, interval)
+  if due > scope.now then
+    return due
+  end
+  local next = due + ceil((scope.now - due) / interval) * interval
+  next = next > scope.now and next or next + interval
+  return math.min(next, scope.now + interval) -- (what is divided by very little is infinite)
+end
+
+-- When a changed interval goes on: it keeps its rhythm, and what is due stays due.
+local function next_of_interval(made, old)
+  if not old or old.cron or (made.offset and made.offset ~= tonumber(old.offset)) then
+    return scope.now + (made.offset or 0)
+  end
+  local before = Record.read('interval', old.interval)
+  if not before then
+    return math.max(old.due, scope.now)
+  elseif made.interval == before or old.due <= scope.now then
+    return old.due
+  end
+  return after_now(old.due - before + made.interval, made.interval)
+end
+
+-- When a cron schedule goes on, and since when its ticks count if that is no tick itself: those
+-- who know cron will look.
+local function next_of_cron(made, old)
+  if old and old.cron == made.cron and old.timezone == made.timezone then
+    return old.due, old.since
+  end
+  return Ticks.none_yet(scope.now), format('%.17g', scope.now)
+end
+
+-- Removes the record and all that refers to it.
+local function drop(record)
+  local id = record.jid
+  call('ZREM', record.place, id)
+  call('DEL', record.cron and key.schedule(id) or key.template(id))
+  call('ZREM', key.paused_schedules(), id)
+  call('HDEL', key.declared_schedules(), id)
+end
+
+local FIELDS = {
+  'queue',
+  'klass',
+  'data',
+  'priority',
+  'retries',
+  'tags',
+  'interval',
+  'backlog',
+  'offset',
+  'cron',
+  'timezone',
+  'since',
+  'count',
+  'last',
+  'name',
+  'owner',
+  'declared',
+  'edited',
+  'missed',
+  'context',
+  'unique',
+  'expires',
+  'paused',
+}
+
+local function put_in_place(record, due)
+  call('ZADD', record.place, format('%.17g', due), record.jid)
+  if record.cron then
+    Events.schedules(call('GET', key.ticker()))
+  else
+    Wake.due(record.queue, due)
+  end
+end
+
+-- Writes what has been checked, in place of the old record. None of it can fail.
+local function store(made, old)
+  local id, values = made.jid, {}
+  local due
+  if made.cron then
+    due, made.since = next_of_cron(made, old)
+    made.missed = made.missed or Definition.defaults.missed -- an old client's template has none
+  else
+    due, made.since = next_of_interval(made, old), nil
+    made.backlog = made.backlog or 0
+  end
+  made.place = made.cron and key.schedules() or key.place(made.queue, 'recur')
+  made.count = old and Record.text('count', old.count) or made.cron and 0 or Recurring.last_child(id)
+  made.last, made.paused =
+    old and Record.number(old.last) and old.last, old and old.paused and format('%.17g', due)
+  if old then
+    drop(old)
+  end
+  for _, field in ipairs(FIELDS) do
+    if made[field] then
+      values[#values + 1] = field
+      values[#values + 1] = made[field]
+    end
+  end
+  if made.cron then
+    call('HSET', key.schedule(id), unpack(values))
+  else
+    call('HSET', key.template(id), 'jid', id, 'state', 'recur', 'type', 'interval', unpack(values))
+  end
+  if made.declared then
+    call('HSET', key.declared_schedules(), id, made.declared)
+  end
+  if made.paused then
+    call('ZADD', key.paused_schedules(), scope.now, id)
+  else
+    put_in_place(made, due)
+  end
+  Place.register(made.queue)
+end
+
+-- Does a schedule stay as it is? Who declares leaves alone what is another's, or was edited.
+local function stays(made, old)
+  if not old or made.force then
+    return nil
+  elseif made.owner and ((old.owner or '') ~= made.owner or old.edited) then
+    return 'kept'
+  elseif made.declared and old.declared == made.declared then
+    return 'same'
+  end
+end
+
+local function refuse_too_many(made)
+  if
+    made.declared
+    and call('HEXISTS', key.declared_schedules(), made.jid) == 0
+    and call('HLEN', key.declared_schedules()) >= MOST_DECLARED
+  then
+    Errors.raise('TOOBIG', 'schedule.set(): more than ' .. MOST_DECLARED .. ' declared schedules')
+  end
+end
+
+-- schedule.set id queue klass data [pairs] -> new, changed, same or kept
+function Schedules.set(args, i)
+  local id = Arguments.jid('schedule.set', args[i])
+  if #id > LONGEST_ID then
+    Errors.argument('schedule.set', 'id has ' .. #id .. ' bytes, at most ' .. LONGEST_ID)
+  end
+  local made = { jid = id }
+  for n, field in ipairs({ 'queue', 'klass', 'data' }) do
+    made[field] = Definition.check('schedule.set', field, args[i + n])
+  end
+  local given =
+    Definition.lay_over('schedule.set', made, args, i + 4, { queue = true, klass = true, data = true })
+  Definition.settle_kind('schedule.set', made, given)
+  for field, value in pairs(Definition.defaults) do
+    made[field] = made[field] or value
+  end
+  local old = Schedules.read(id)
+  local reply = stays(made, old)
+  if not reply then
+    refuse_too_many(made)
+    store(made, old)
+    reply = old and 'changed' or 'new'
+  end
+  return reply
+end
+
+-- Nothing is made of a record that cannot be read.
+local function refuse_unreadable(command, record, remedy)
+  local field, text = Record.bad_schedule(record)
+  if field and field ~= 'count' then
+    Errors.raise(
+      'STATE',
+      command .. '(): Schedule ' .. Errors.name(record.jid) .. ': ' .. Record.words(field, text) .. remedy
+    )
+  end
+end
+
+-- schedule.update id name value ...: an operator's changes
+function Schedules.update(args, i)
+  local old = must_read('schedule.update', args[i])
+  local made = { jid = old.jid }
+  for _, field in ipairs(FIELDS) do
+    made[field] = old[field]
+  end
+  local given =
+    Definition.lay_over('schedule.update', made, args, i + 1, { owner = true, declared = true, force = true })
+  Definition.settle_kind('schedule.update', made, given)
+  refuse_unreadable('schedule.update', made, ': give it anew')
+  made.interval, made.offset = Record.number(made.interval), Record.number(made.offset)
+  made.edited = made.owner and '1' or nil
+  store(made, old)
+end
+
+-- Reads several schedules, all of which must exist.
+local function read_all(command, args, i)
+  Arguments.given(command, 'id', args[i])
+  Arguments.bounded(command, #args - i + 1)
+  local records, seen = {}, {}
+  for n = i, #args do
+    if not seen[args[n]] then
+      seen[args[n]] = true
+      records[#records + 1] = must_read(command, args[n])
+    end
+  end
+  return records
+end
+
+local function record_name(record)
+  return record.cron and key.schedule(record.jid) or key.template(record.jid)
+end
+
+-- schedule.pause id... -> how many were not paused
+function Schedules.pause(args, i)
+  local changed = 0
+  for _, record in ipairs(read_all('schedule.pause', args, i)) do
+    if not record.paused then
+      call('ZREM', record.place, record.jid)
+      call('HSET', record_name(record), 'paused', format('%.17g', record.due))
+      call('ZADD', key.paused_schedules(), scope.now, record.jid)
+      changed = changed + 1
+    end
+  end
+  return changed
+end
+
+-- Goes on in its old rhythm; what fell due in the pause is no missed tick.
+local function resume(record)
+  local name, due = record_name(record), record.due
+  if not record.cron then
+    local interval = Record.read('interval', record.interval)
+    due = interval and after_now(due, interval) or scope.now
+  elseif due <= scope.now then
+    due = Ticks.none_yet(scope.now)
+    call('HSET', name, 'since', format('%.17g', scope.now))
+  end
+  call('HDEL', name, 'paused')
+  call('ZREM', key.paused_schedules(), record.jid)
+  put_in_place(record, due)
+end
+
+-- schedule.resume id... -> how many were paused
+function Schedules.resume(args, i)
+  local changed = 0
+  for _, record in ipairs(read_all('schedule.resume', args, i)) do
+    if record.paused then
+      resume(record)
+      changed = changed + 1
+    end
+  end
+  return changed
+end
+
+-- schedule.run id -> the jid of the job that is put now, outside the rhythm
+function Schedules.run(args, i)
+  local record = must_read('schedule.run', args[i])
+  refuse_unreadable('schedule.run', record, '')
+  if Record.is_bad('count', record.count) then
+    call('HSET', record_name(record), 'count', 0)
+  end
+  local child
+  repeat
+    child = record.jid .. '@run-' .. Clock.draw()
+  until call('EXISTS', key.job(child)) == 0
+  Ticks.put(record, child, scope.now)
+  call('HINCRBY', record_name(record), 'count', 1)
+  Place.register(record.queue)
+  return child
+end
+
+-- schedule.remove id... -> how many there were; the jobs that they have put stay
+function Schedules.remove(args, i)
+  Arguments.given('schedule.remove', 'id', args[i])
+  Arguments.bounded('schedule.remove', #args - i + 1)
+  local removed = 0
+  for n = i, #args do
+    local record = Schedules.read(args[n])
+    if record then
+      drop(record)
+      removed = removed + 1
+    end
+  end
+  return removed
+end
+
+-- Takes away what only calls with KEYS give: the template is made anew, or is to go.
+function Schedules.forget(id)
+  if scope.live then
+    call('ZREM', key.schedules(), id)
+    call('DEL', key.schedule(id))
+    call('ZREM', key.paused_schedules(), id)
+    call('HDEL', key.declared_schedules(), id)
+    call('HDEL', key.template(id), unpack(OURS))
+  end
+end
+end
+
+function builders.Search()
+local Arguments = modules.Arguments
+local Brief = modules.Brief
+local Errors = modules.Errors
+local Search = modules.Search
+-- search.lua
+-- A search among jobs: which of those in parts of lists may be meant, and how far it has looked.
+
+local find, sub, match = string.find, string.sub, string.match
+
+local BYTES = 4 * 1024 * 1024 -- of jobs' data that one call reads, and those of one job more
+
+-- Which states a record may have of a job that is shown as being in a state.
+local RECORDED = {
+  waiting = { waiting = true, scheduled = true, stalled = true },
+  running = { running = true },
+  stalled = { running = true },
+  scheduled = { scheduled = true },
+  depends = { depends = true },
+  failed = { failed = true },
+  complete = { complete = true },
+}
+
+-- A pattern of names in which `*` and `?` stand for any characters: as the texts that a name must have in
+-- this order. That is less than the pattern says, but no pattern takes long.
+local function texts_of(pattern)
+  if not find(pattern, '[*?%[]') then
+    return { whole = pattern }
+  end
+  local plain, texts = match(pattern, '^[^%[]*'), { head = match(pattern, '^[^*?%[]*') }
+  for text in string.gmatch(plain, '[^*?]+') do
+    texts[#texts + 1] = text
+  end
+  texts.tail = plain == pattern and match(pattern, '[^*?]*$') or ''
+  return texts
+end
+
+local function may_suit(name, texts)
+  if texts.whole then
+    return name == texts.whole
+  end
+  if
+    sub(name, 1, #texts.head) ~= texts.head or texts.tail ~= '' and sub(name, -#texts.tail) ~= texts.tail
+  then
+    return false
+  end
+  local from = 1
+  for n = 1, #texts do
+    local _, last = find(name, texts[n], from, true)
+    if not last then
+      return false
+    end
+    from = last + 1
+  end
+  return true
+end
+
+local function has_any(text, texts)
+  for n = 1, #texts do
+    if find(text, texts[n], 1, true) then
+      return true
+    end
+  end
+  return false
+end
+
+-- Reads conditions, pairs of a name and a text, from args[i] on.
+local READERS = {
+  queue = function(wanted, text)
+    wanted.queue = text
+  end,
+  state = function(wanted, text)
+    wanted.states = RECORDED[text] or Errors.argument('search', 'Unknown state ' .. Errors.name(text))
+  end,
+  klass = function(wanted, text)
+    wanted.klass = texts_of(text)
+  end,
+  jid = function(wanted, text)
+    wanted.jid = text
+  end,
+  data = function(wanted, text)
+    wanted.data = wanted.data or {}
+    wanted.data[#wanted.data + 1] = text
+  end,
+}
+
+local function read_conditions(args, i, number)
+  local wanted = {}
+  for n = i, i + 2 * number - 1, 2 do
+    local name = Arguments.given('search', 'condition', args[n])
+    local reader = READERS[name]
+    if not reader then
+      Errors.argument('search', 'Unknown condition ' .. Errors.name(name))
+    end
+    reader(wanted, Arguments.given('search', name, args[n + 1]))
+  end
+  return wanted
+end
+
+-- May the job be meant? -> that, and how many bytes of data were read to know it. (One field after the other
+-- is read: mostly the first says no. Where one is missing, as of canceled jobs, the row is to tell.)
+local function may_be(jid, wanted)
+  if wanted.jid and sub(jid, 1, #wanted.jid) ~= wanted.jid then
+    return false, 0
+  end
+  local name = key.job(jid)
+  if wanted.queue and (call('HGET', name, 'queue') or wanted.queue) ~= wanted.queue then
+    return false, 0
+  end
+  local state = wanted.states and call('HGET', name, 'state')
+  if state and not wanted.states[state] then
+    return false, 0
+  end
+  local klass = wanted.klass and call('HGET', name, 'klass')
+  if klass and not may_suit(klass, wanted.klass) then
+    return false, 0
+  end
+  local data = wanted.data and call('HGET', name, 'data')
+  if data then
+    return has_any(data, wanted.data), #data
+  end
+  return true, 0
+end
+
+-- search most conditions (name text)... (kind list start count)... -> how many places were looked at, and
+-- the rows of the jobs, at most `most`. Conditions: queue, state, the pattern klass, how the jid begins, and a
+-- text that is in the data, or one of several.
+--
+-- A few jobs too many may be among them: a pattern is not compared to the letter, locks are not looked at.
+function Search.search(args, i)
+  local most = Arguments.whole('search', 'most', args[i], 0)
+  local number = Arguments.whole('search', 'conditions', args[i + 1], 0)
+  Arguments.bounded('search', most)
+  Arguments.bounded('search', number)
+  local wanted = read_conditions(args, i + 2, number)
+  local first = i + 2 + 2 * number
+  Brief.check_parts('search', args, first)
+  local jids, places, looked = Brief.listed(args, first)
+  local rows, bytes, tracking = {}, 0, Brief.any_tracked()
+  for n = 1, #jids do
+    if #rows >= most or bytes >= BYTES then
+      looked = places[n] - 1
+      break
+    end
+    local is_meant, read = may_be(jids[n], wanted)
+    bytes = bytes + read
+    rows[#rows + 1] = is_meant and Brief.row(jids[n], tracking) or nil
+  end
+  return cjson.encode({ looked = looked, jobs = rows })
+end
+end
+
+function builders.Serve()
+local Api = modules.Api
+local Arguments = modules.Arguments
+local Awaiting = modules.Awaiting
+local Canceled = modules.Canceled
+local Clock = modules.Clock
+local Errors = modules.Errors
+local Extensions = modules.Extensions
+local Kept = modules.Kept
+local Minutes = modules.Minutes
+local Permissions = modules.Permissions
+local Replies = modules.Replies
+local Samples = modules.Samples
+local Serve = modules.Serve
+local Skews = modules.Skews
+local Stats = modules.Stats
+local Wake = modules.Wake
+local Workflow = modules.Workflow
+local WorkflowVerbs = modules.WorkflowVerbs
+-- serve.lua
+-- Dispatch: qless-core's protocol without KEYS, ours with them.
+
+-- Functions live from call to call; what they know of a call does not.
+local function begin(prefix, keyed, library)
+  for field in pairs(scope) do
+    scope[field] = nil
+  end
+  scope.prefix, scope.now, scope.keyed, scope.live, scope.library = prefix, 0, keyed, keyed, library
+end
+
+-- Writes down what was left for the end of the call. (Each may leave something for those that follow.)
+local function finish()
+  if scope.workflows then
+    Workflow.finish()
+  end
+  if scope.ended then
+    Awaiting.finish()
+  end
+  if scope.kept then
+    Kept.finish()
+  end
+  if scope.canceled then
+    Canceled.finish()
+  end
+  if scope.samples then
+    Samples.finish()
+  end
+  if scope.counts then
+    Stats.finish()
+  end
+  if scope.minutes then
+    Minutes.finish()
+  end
+  if scope.wake then
+    Wake.finish()
+  end
+end
+
+-- The function that answers a command: 'Module.function' as api.lua and extensions.lua name it.
+local function handler_of(name)
+  local module, what = string.match(name, '^(%w+)%.([%w_]+)$')
+  return modules[module][what]
 end
 
 -- Some words of a command read, others write; its arguments stand at args[4] and behind.
-function Q.is_read(command, args)
-  if command == 'tag' then
+local READS_SOMETIMES = {
+  tag = function(args)
     return args[4] == 'get' or args[4] == 'top'
-  elseif command == 'track' then
+  end,
+  track = function(args)
     return args[4] == nil
-  elseif command == 'stacks' then
+  end,
+  stacks = function(args)
     return args[5] == nil
-  end
-  return Q.READS[command] or false
-end
-end
-
--- serve.lua
-do
--- Dispatch: qless-core's protocol without KEYS, ours with them.
-local Texts, Absence, Errors, Arguments, Clock, Config, Replies, Wake, Minutes, Stats, Samples, scope =
-  Qless.Texts,
-  Qless.Absence,
-  Qless.Errors,
-  Qless.Arguments,
-  Qless.Clock,
-  Qless.Config,
-  Qless.Replies,
-  Qless.Wake,
-  Qless.Minutes,
-  Qless.Stats,
-  Qless.Samples,
-  Qless.scope
-
-local call = redis.call
-
--- What most calls leave as it is.
-local function reset_touched()
-  Qless.Awaiting.reset()
-  Qless.Circles.reset()
-  Qless.Workflow.reset()
-  Qless.WorkflowVerbs.reset()
-  Qless.Cascade.reset()
-  Qless.Needs.reset()
-  Qless.Canceled.reset()
-  Qless.Pop.reset()
-  Qless.Kept.reset()
-  scope.touched = false
-end
-
--- Functions keep their state from call to call.
-local function reset(prefix, keyed)
-  scope.prefix, scope.now, scope.keyed, scope.live, scope.reading = prefix, 0, keyed, keyed, false
-  Texts.begin()
-  Absence.reset()
-  Clock.reset()
-  Config.reset()
-  Replies.reset()
-  Qless.Dependencies.reset()
-  Qless.Skews.reset()
-  if scope.touched then
-    reset_touched()
-  end
-  Wake.reset()
-  Minutes.reset()
-  Stats.reset()
-  Samples.reset()
-end
-
-local function flush()
-  if scope.touched then
-    Qless.Workflow.flush()
-    Qless.Awaiting.flush()
-    Qless.Kept.flush()
-    Qless.Canceled.flush()
-  end
-  Samples.flush()
-  Stats.flush()
-  Minutes.flush()
-  Wake.flush()
-end
+  end,
+}
 
 -- ARGV = command, now, args...
-local function without_keys(args)
-  reset('ql:', false)
+local function without_keys(args, library)
+  begin('ql:', false, library)
   local command = Arguments.given('qless', 'command', args[1])
-  local handler = Qless.Api[command]
-  if not handler then
+  local name = Api.reads[command] or Api.writes[command]
+  if not name then
     error('Unknown command ' .. Errors.name(command))
   end
   scope.now = Arguments.number(command, 'now', args[2])
-  scope.live = call('EXISTS', Qless.key.meta()) == 1
-  local reply = handler(args, 3)
-  flush()
+  scope.live = call('EXISTS', key.meta()) == 1
+  local reply = handler_of(name)(args, 3)
+  finish()
   return reply
 end
 
@@ -13432,46 +9679,52 @@ local function prefix_of(keys)
 end
 
 -- ARGV = command, now, request, args...
-local function with_keys(keys, args, class)
-  reset('', true)
+local function with_keys(keys, args, class, library)
+  begin('', true, library)
   scope.prefix = prefix_of(keys)
   local command, now, request = args[1], args[2], args[3]
-  local handler = command and (Qless.Api[command] or Qless.Extensions[command])
-  if not handler then
+  local read = command and (Api.reads[command] or Extensions.reads[command])
+  local name = read or command and (Api.writes[command] or Extensions.writes[command])
+  if not name then
     Errors.raise('NOCOMMAND', 'Unknown command ' .. Errors.name(command))
   end
   if not now or not request then
     Errors.raise('BADARG', command .. '(): now and request wanted')
   end
-  scope.reading = Qless.is_read(command, args)
+  local sometimes = READS_SOMETIMES[command]
+  scope.reading = read ~= nil or sometimes ~= nil and sometimes(args)
   if class == 'read' and not scope.reading then
     Errors.raise('BADARG', command .. '() writes: call it in the write or the drain class')
   end
   Arguments.weigh(command, args)
   Clock.set(now)
   if scope.reading then
-    return handler(args, 4, '')
+    return handler_of(name)(args, 4)
   end
   local served, reply = Replies.recall(request)
   if served then
     return reply
   end
-  reply = handler(args, 4, request)
-  Qless.WorkflowVerbs.carry_on_sometimes()
-  Qless.Kept.tidy_sometimes()
-  Qless.Skews.carry_on()
-  flush()
+  reply = handler_of(name)(args, 4)
+  if Clock.is_round() then
+    WorkflowVerbs.carry_on()
+    Kept.tidy()
+  end
+  if Clock.is_skewed() then
+    Skews.carry_on()
+  end
+  finish()
   Clock.keep()
   Replies.keep(request, reply)
   return reply
 end
 
 -- A refusal becomes a reply whose first word is its code.
-function Qless.serve(keys, args, class)
+function Serve.serve(keys, args, class, library)
   if #keys == 0 then
-    return without_keys(args)
+    return without_keys(args, library)
   end
-  local fine, reply = pcall(with_keys, keys, args, class)
+  local fine, reply = pcall(with_keys, keys, args, class, library)
   if fine then
     return reply
   elseif type(reply) == 'table' and reply.code then
@@ -13479,10 +9732,3603 @@ function Qless.serve(keys, args, class)
   end
   -- Servers before 7 raise texts.
   local text = type(reply) == 'table' and reply.err or tostring(reply)
-  return redis.error_reply(Qless.Permissions.explained(text))
+  return redis.error_reply(Permissions.explained(text))
 end
 end
-return Qless
+
+function builders.Settle()
+local Absence = modules.Absence
+local Arguments = modules.Arguments
+local Dependencies = modules.Dependencies
+local Errors = modules.Errors
+local Job = modules.Job
+local Pop = modules.Pop
+local Queue = modules.Queue
+local Replies = modules.Replies
+local Settle = modules.Settle
+local Texts = modules.Texts
+local Verbs = modules.Verbs
+local Wake = modules.Wake
+local WorkflowVerbs = modules.WorkflowVerbs
+-- settle.lua
+-- One round trip of a worker: the jobs it has finished, then the next ones to run.
+
+local VERBS = Verbs.by_name
+
+local MANY = 8 -- queues
+
+-- Seconds until an idle worker comes again to carry on with what a client has left.
+local SOON = 0.01
+
+local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
+Settle.most = 250 -- jobs settled and reserved by one call
+
+-- jid token held verb k arg*k, `count` times from args[i] on; `held` is for how many seconds the job lay
+-- in its worker's hands before it was started, '' if it was not, or nobody knows when.
+-- -> where each begins, their jids, where the rest begins
+local function parse(args, i, count)
+  local starts, jids, planned = {}, {}, {}
+  for n = 1, count do
+    local verb, given = VERBS[args[i + 3]], Arguments.whole('settle', 'number of arguments', args[i + 4], 0)
+    if not verb then
+      Errors.argument(
+        'settle',
+        'Unknown verb ' .. Errors.name(args[i + 3]) .. ' for job ' .. Errors.name(args[i])
+      )
+    end
+    if i + 4 + given > #args then
+      Errors.argument('settle', 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')
+    end
+    args[i + 2], args[i + 4] = Arguments.held('settle', args[i + 2]) or false, given
+    verb.check(args, i + 5, given, args[i], planned)
+    starts[n], jids[n] = i, args[i]
+    i = i + 5 + given
+  end
+  return starts, jids, i
+end
+
+-- A settlement whose lock is lost changes nothing and stops no other.
+local function settle(args, starts, jids)
+  local refused, completed = {}, { jids = {}, rare = {}, queues = {}, workers = {} }
+  local tracked = Job.tracked_among(jids)
+  for n = 1, #starts do
+    local i = starts[n]
+    local code, text =
+      VERBS[args[i + 3]].act(args[i], args[i + 1], args[i + 2], args, i + 5, args[i + 4], completed, tracked)
+    if code then
+      refused[#refused + 1] = args[i]
+      refused[#refused + 1] = code
+      refused[#refused + 1] = text
+    end
+  end
+  Verbs.finish(completed)
+  return refused
+end
+
+-- A glob with * and ? as a Lua pattern.
+local function pattern(glob)
+  local escaped = string.gsub(glob, '[%^%$%(%)%%%.%[%]%+%-]', '%%%0')
+  return '^' .. string.gsub(string.gsub(escaped, '%*', '.*'), '%?', '.') .. '$'
+end
+
+local function is_excluded(queue, excluded)
+  for _, glob in ipairs(excluded) do
+    if string.find(queue, pattern(glob)) then
+      return true
+    end
+  end
+  return false
+end
+
+-- The queues that names and globs stand for, in the order given. -> queues, whether there are globs
+local function expand(names, excluded)
+  if #names == 1 and #excluded == 0 and not string.find(names[1], '[*?]') then
+    return names, false
+  end
+  local queues, seen, globbing = {}, {}, false
+  local function add(queue)
+    if not seen[queue] and not is_excluded(queue, excluded) then
+      seen[queue] = true
+      queues[#queues + 1] = queue
+    end
+  end
+  local known
+  for _, name in ipairs(names) do
+    if string.find(name, '[*?]') then
+      globbing = true
+      if not known then
+        known = Queue.names()
+        table.sort(known)
+      end
+      local wanted = pattern(name)
+      for _, queue in ipairs(known) do
+        if string.find(queue, wanted) then
+          add(queue)
+        end
+      end
+    else
+      add(name)
+    end
+  end
+  return queues, globbing
+end
+
+-- A job as the reply holds it: 11 texts behind flat[n].
+local function flatten(flat, n, jid, queue, values, token, expires)
+  flat[n + 1], flat[n + 2], flat[n + 3], flat[n + 4] = jid, queue, values[1] or '', values[2] or ''
+  flat[n + 5], flat[n + 6], flat[n + 7], flat[n + 8] =
+    token, values[3] or '', values[4] or '', values[5] or ''
+  flat[n + 9], flat[n + 10], flat[n + 11] = values[6] or '', values[7] or '', expires
+end
+
+-- What mostly does not exist, asked for once for all jobs of the call. -> whether nothing is left that
+-- could be carried on
+local function look_around(jids, queues, wanted)
+  local names = { key.releasing(), key.cascading(), key.tracked(), key.paused_queues(), key.workflows() }
+  if #jids == 1 then
+    names[6] = key.dependents(jids[1])
+  end
+  local quiet = Absence.look_for(names)
+  if wanted == 0 or #queues > MANY then
+    return quiet
+  end
+  names = {}
+  for n = 1, #queues do
+    local queue, at = queues[n], 4 * n
+    names[at - 3], names[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
+    names[at - 1], names[at] = key.idle_at(queue), key.wake_at(queue)
+  end
+  if #names > 0 then
+    Absence.look_for(names)
+  end
+  return quiet
+end
+
+-- One queue after the other, until there are `count` jobs.
+local function one_by_one(queues, count, take)
+  for n = 1, #queues do
+    if count <= 0 then
+      return
+    end
+    count = count - take(queues[n], count)
+  end
+end
+
+-- As if single jobs were taken from each queue in turn: in each round an equal part from each
+-- that has not shown to be empty.
+local function in_turns(queues, count, take)
+  while count > 0 and #queues > 0 do
+    local part, going_on = math.max(1, math.floor(count / #queues)), {}
+    for n = 1, #queues do
+      local taken = take(queues[n], part)
+      count = count - taken
+      if taken == part then
+        going_on[#going_on + 1] = queues[n]
+      end
+      if count == 0 then
+        return
+      end
+    end
+    queues = going_on
+  end
+end
+
+local function reserve(queues, worker, wish)
+  local flat, taken, queue = {}, 0, nil
+  local function visit(jid, values, token, expires)
+    flatten(flat, 11 * taken, jid, queue, values, token, expires)
+    taken = taken + 1
+  end
+  local function take(name, count)
+    queue = name
+    return Pop.is_paused(name) and 0 or Pop.take(name, worker, count, visit, true)
+  end
+  local serve = wish.turns and in_turns or one_by_one
+  serve(queues, wish.count, take)
+  if taken > 0 then
+    call('ZADD', key.workers(), Texts.now(), worker)
+  end
+  return flat, taken
+end
+
+-- count q queue*q [exclude glob | wait seconds | turns 1]...
+local function parse_wish(args, i)
+  local wish = { names = {}, excluded = {} }
+  wish.count = Arguments.whole('settle', 'count', args[i], 0)
+  local named = Arguments.whole('settle', 'number of queues', args[i + 1], 0)
+  if i + 1 + named > #args then
+    Errors.argument('settle', 'Fewer queues than announced')
+  end
+  Arguments.bounded('settle', named)
+  for n = i + 2, i + 1 + named do
+    wish.names[#wish.names + 1] = Arguments.name('settle', 'queue', args[n])
+  end
+  for n = i + 2 + named, #args, 2 do
+    if args[n] == 'exclude' and args[n + 1] then
+      wish.excluded[#wish.excluded + 1] = args[n + 1]
+    elseif args[n] == 'wait' then
+      wish.wait = math.max(0, math.min(Arguments.number('settle', 'wait', args[n + 1]), LONGEST_WAIT))
+    elseif args[n] == 'turns' and args[n + 1] == '1' then
+      wish.turns = true
+    else
+      Errors.argument('settle', 'Unknown option ' .. Errors.name(args[n]))
+    end
+  end
+  return wish
+end
+
+-- What a repeat of the request needs: jids and tokens, and the rest if there is any.
+local function remember(refused, jobs, rest, now)
+  local held, n = {}, 0
+  for place = 1, #jobs, 11 do
+    held[n + 1], held[n + 2] = jobs[place], jobs[place + 4]
+    n = n + 2
+  end
+  held.refused = #refused > 0 and refused or nil
+  held.rest = #rest > 0 and rest or nil
+  held.now = now
+  Replies.shorten('settle', held)
+end
+
+-- Carries on with what earlier calls had to leave. -> whether a workflow has more of it
+local function carry_on()
+  Dependencies.carry_on()
+  return WorkflowVerbs.carry_on()
+end
+
+-- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest, now }: the time by
+-- which the locks on the jobs are measured, if jobs were asked for
+function Settle.settle(args, i)
+  local worker = Arguments.name('settle', 'worker', args[i])
+  local count = Arguments.whole('settle', 'number of settlements', args[i + 1], 0)
+  local starts, jids, rest_at = parse(args, i + 2, math.min(count, Settle.most + 1))
+  local wish = parse_wish(args, rest_at)
+  if count + wish.count > Settle.most then
+    Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
+  end
+  local queues, globbing = expand(wish.names, wish.excluded)
+  local quiet = look_around(jids, queues, wish.count)
+  local refused = settle(args, starts, jids)
+  local goes_on = not quiet and carry_on()
+  goes_on = goes_on or Dependencies.left() <= 0 -- dependents may be left, for whom nobody is woken
+  local jobs, rest = {}, {}
+  if wish.count > 0 then
+    local taken
+    jobs, taken = reserve(queues, worker, wish)
+    local client = scope.client or worker
+    Wake.busy(client, worker, queues, globbing, taken > 0)
+    if taken == 0 and wish.wait then
+      local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
+      rest = Wake.wait(client, worker, queues, seconds, globbing)
+    end
+  end
+
+  local now = wish.count > 0 and Texts.now() or nil
+  remember(refused, jobs, rest, now)
+  return { refused, jobs, rest, now }
+end
+
+-- The reply again: of the jobs handed out, those that their worker still holds.
+function Settle.rebuild(held)
+  local flat = {}
+  for n = 1, #held, 2 do
+    local jid, token = held[n], held[n + 1]
+    local values = call(
+      'HMGET',
+      key.job(jid),
+      'klass',
+      'data',
+      'retries',
+      'remaining',
+      'priority',
+      'tags',
+      'context',
+      'queue',
+      'state',
+      'token',
+      'expires'
+    )
+    if values[9] == 'running' and values[10] == token then
+      flatten(flat, #flat, jid, values[8], values, token, values[11])
+    end
+  end
+  return { held.refused or {}, flat, held.rest or {}, held.now }
+end
+end
+
+function builders.Skews()
+local Arguments = modules.Arguments
+local Clock = modules.Clock
+local Config = modules.Config
+local Queue = modules.Queue
+local Record = modules.Record
+local Skews = modules.Skews
+local Wake = modules.Wake
+-- skews.lua
+-- The server's clock was set back: what was timed before by how long it was to take is set back with it,
+-- a bounded number of items per call. What was given as a time stays.
+
+local format = string.format
+
+-- Items looked at by one call beside what it is made for; by one that is made for nothing else.
+local FEW, MOST = 500, Arguments.most
+
+-- Seconds by which the time may stray before it is a skew, and for which the ticker holds its lease.
+local TOO_FAR, LEASE = 60, 6
+
+-- Skews that are remembered at once.
+local REMEMBERED = 10
+
+local PLACES = { 'locks', 'scheduled', 'depends', 'recur' }
+
+-- Seconds by which two sums of the same times may differ.
+local CLOSE = 0.001
+
+-- How many items this call may still look at.
+local function items_left()
+  return scope.skewed_left or FEW
+end
+
+local function spend(items)
+  scope.skewed_left = items_left() - items
+end
+
+-- The present call is made to get on with it, and may still look at so many items.
+function Skews.get_on(items)
+  scope.skewed_left = math.max(1, items)
+end
+
+local function exact(number)
+  return format('%.17g', number)
+end
+
+-- Was something given before the clock was set back? What was given since is known by its time. If the
+-- clock had gone ahead shortly before, `from` is when: what was given earlier is right as it is.
+local function is_older(shifts, given)
+  for n, shift in ipairs(shifts) do
+    if n == 1 and shift.from and given < shift.from - CLOSE then
+      return false
+    elseif shift.since - CLOSE <= given and given <= (shift.till or scope.now) + CLOSE then
+      return false
+    end
+  end
+  return true
+end
+
+-- A job is set back once by each skew, and notes it.
+local function set_back(jid, shift, more)
+  call('HSET', key.job(jid), 'shifted', shift.id, unpack(more))
+end
+
+-- What began after now began earlier: how long it waits or runs is counted from then.
+local function begun(record, shift)
+  local time = tonumber(record.time)
+  return format('%.20f', time > scope.now and time - shift.by or time)
+end
+
+local function add_deadline(fields, record, shift)
+  if record.deadline and not record.fixed then
+    fields[#fields + 1] = 'deadline'
+    fields[#fields + 1] = format('%.6f', record.deadline - shift.by)
+  end
+end
+
+local FIELDS = { 'time', 'worker', 'grace', 'expires', 'at', 'scheduled', 'deadline', 'fixed', 'shifted' }
+
+local function read(jid)
+  local record, values = {}, call('HMGET', key.job(jid), unpack(FIELDS))
+  for n, name in ipairs(FIELDS) do
+    record[name] = Record.text(name, values[n])
+  end
+  return record
+end
+
+local visit = {}
+
+-- A lock says how long it is, and so when it was given or renewed.
+function visit.locks(shifts, queue, jid, score)
+  local record, shift = read(jid), shifts[1]
+  local length = record.grace and Config.number('grace-period') or Config.heartbeat(queue)
+  if record.shifted == shift.id or not is_older(shifts, score - length) then
+    return
+  end
+  local expires = exact(score - shift.by)
+  call('ZADD', key.place(queue, 'locks'), expires, jid)
+  if record.worker and call('ZSCORE', key.held(record.worker), jid) then
+    call('ZADD', key.held(record.worker), expires, jid)
+  end
+  local fields = { 'expires', record.grace and record.expires or expires }
+  if record.time then
+    fields[3], fields[4] = 'time', begun(record, shift)
+  end
+  set_back(jid, shift, fields)
+  return score - shift.by
+end
+
+function visit.scheduled(shifts, queue, jid, score)
+  local record, shift = read(jid), shifts[1]
+  local given = tonumber(record.time)
+  if
+    not given
+    or record.shifted == shift.id
+    or tonumber(record.at) == score
+    or not is_older(shifts, given)
+  then
+    return
+  end
+  call('ZADD', key.place(queue, 'scheduled'), exact(score - shift.by), jid)
+  local fields = { 'time', begun(record, shift) }
+  add_deadline(fields, record, shift)
+  set_back(jid, shift, fields)
+  return score - shift.by
+end
+
+-- Those that wait for others remember until when they wait then.
+function visit.depends(shifts, _, jid, score)
+  local record, shift = read(jid), shifts[1]
+  local due, fields = tonumber(record.scheduled), {}
+  if record.shifted == shift.id or not is_older(shifts, score) then
+    return
+  end
+  if due and tonumber(record.at) ~= due then
+    fields = { 'scheduled', exact(due - shift.by) }
+  end
+  add_deadline(fields, record, shift)
+  if #fields > 0 then
+    set_back(jid, shift, fields)
+  end
+end
+
+-- A template that has had its tick goes on by itself (schedule.mend). One that has not is due within an
+-- interval and its offset.
+function visit.recur(shifts, queue, id, score)
+  local shift = shifts[1]
+  local record = call('HMGET', key.template(id), 'interval', 'offset', 'last', 'missed', 'shifted')
+  local interval, offset = Record.number(record[1]) or 0, Record.number(record[2]) or 0
+  local last = Record.number(record[3]) or 0
+  local usual = score <= scope.now + interval + offset
+  if not record[4] or usual or record[5] == shift.id or last > scope.now + TOO_FAR then
+    return
+  end
+  call('ZADD', key.place(queue, 'recur'), exact(score - shift.by), id)
+  call('HSET', key.template(id), 'shifted', shift.id)
+  return score - shift.by
+end
+
+-- Those who gave a sign of life, or were to look, at a time that is yet to come.
+local function set_members_back(name, after, shift)
+  local first = '(' .. exact(after)
+  local members = call('ZRANGEBYSCORE', name, first, '+inf', 'WITHSCORES', 'LIMIT', 0, MOST)
+  for n = 1, #members, 2 do
+    call('ZADD', name, exact(tonumber(members[n + 1]) - shift.by), members[n])
+  end
+  return #members / 2
+end
+
+-- What belongs to no queue.
+local function begin(shift)
+  spend(set_members_back(key.workers(), scope.now, shift))
+  spend(set_members_back(key.idle(), scope.now + TOO_FAR, shift))
+  if call('PTTL', key.ticker()) > LEASE * 1000 then
+    call('PEXPIRE', key.ticker(), LEASE * 1000)
+  end
+  shift.begun = true
+end
+
+local function begin_queue(shift)
+  spend(1 + set_members_back(key.idle_at(shift.queue), scope.now + TOO_FAR, shift))
+  call('DEL', key.timer(shift.queue))
+  shift.place, shift.score, shift.skip = 1, '-inf', 0
+end
+
+-- The queue that comes next by name, or nil.
+local function next_queue(shift)
+  local found
+  for _, queue in ipairs(Queue.names()) do
+    if (not shift.queue or queue > shift.queue) and (not found or queue < found) then
+      found = queue
+    end
+  end
+  return found
+end
+
+-- Looks at some items of a place from the cursor on, in the order of their times. Those that are set back
+-- leave the others behind.
+local function go_on(shifts)
+  local shift = shifts[1]
+  local queue, place = shift.queue, PLACES[shift.place]
+  local count = math.max(1, math.min(items_left(), MOST))
+  local name = key.place(queue, place)
+  local items = call('ZRANGEBYSCORE', name, shift.score, '+inf', 'WITHSCORES', 'LIMIT', shift.skip, count)
+  local first
+  for n = 1, #items, 2 do
+    local due = visit[place](shifts, queue, items[n], tonumber(items[n + 1]))
+    if items[n + 1] ~= shift.score then
+      shift.score, shift.skip = items[n + 1], 0
+    end
+    if due then
+      first = math.min(first or due, due)
+    else
+      shift.skip = shift.skip + 1
+    end
+  end
+  if first then
+    Wake.due(queue, math.max(first, scope.now))
+  end
+  spend(#items / 2)
+  if #items / 2 < count then
+    shift.place, shift.score, shift.skip = shift.place + 1, '-inf', 0
+  end
+end
+
+local function step(shifts)
+  local shift = shifts[1]
+  if not shift.begun then
+    begin(shift)
+  elseif shift.place and shift.place <= #PLACES then
+    go_on(shifts)
+  else
+    shift.queue = next_queue(shift)
+    if shift.queue then
+      begin_queue(shift)
+    else
+      table.remove(shifts, 1)
+    end
+  end
+end
+
+-- Notes what the present call has seen of the clock. `leap` is when it went ahead last: from and to.
+local function note(shifts, by, kept, leap)
+  local shift = { by = by, since = scope.now, id = format('%.6f', scope.now) }
+  local before, after = string.match(leap or '', '^(%S+) (%S+)$')
+  if before and math.abs(tonumber(after) - tonumber(before) - by) <= TOO_FAR then
+    shift.from = tonumber(after)
+  end
+  if shifts[#shifts] then
+    shifts[#shifts].till = kept
+  end
+  if #shifts < REMEMBERED then
+    shifts[#shifts + 1] = shift
+  end
+end
+
+-- Gets on with it; called if there is anything to do.
+function Skews.carry_on()
+  local text, by, kept, leap = Clock.skew()
+  local shifts = text and cjson.decode(text) or {}
+  if by then
+    note(shifts, by, kept, leap)
+  end
+  while items_left() > 0 and shifts[1] do
+    step(shifts)
+  end
+  Clock.keep_shifts(shifts[1] and cjson.encode(shifts))
+end
+end
+
+function builders.SortedSet()
+local SortedSet = modules.SortedSet
+-- sorted_set.lua
+-- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
+
+local PIECE = 1000
+
+local function in_pieces(command, name, values)
+  local n = #values
+  if n == 0 then
+    return
+  end
+  if n <= PIECE then
+    call(command, name, unpack(values))
+    return
+  end
+  for first = 1, n, PIECE do
+    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
+  end
+end
+
+function SortedSet.remove(name, members)
+  if #members == 1 then
+    call('ZREM', name, members[1])
+    return
+  end
+  in_pieces('ZREM', name, members)
+end
+
+-- All members with one score, as text: as a number it would be printed for each member.
+function SortedSet.add(name, score, members)
+  if #members == 1 then
+    call('ZADD', name, score, members[1])
+    return
+  end
+  local values = {}
+  for i = 1, #members do
+    values[2 * i - 1] = score
+    values[2 * i] = members[i]
+  end
+  in_pieces('ZADD', name, values)
+end
+
+function SortedSet.add_to_set(name, members)
+  in_pieces('SADD', name, members)
+end
+
+function SortedSet.append(name, elements)
+  in_pieces('RPUSH', name, elements)
+end
+end
+
+function builders.Spawn()
+local Arguments = modules.Arguments
+local Batch = modules.Batch
+local Errors = modules.Errors
+local Lock = modules.Lock
+local Spawn = modules.Spawn
+local Spawned = modules.Spawned
+local Workflow = modules.Workflow
+-- spawn.lua
+-- spawn: a running job puts others, for which whoever depends on it has to wait as well.
+
+-- The jobs of the plan as they are now, or those that stand for them.
+local function present(spawner, plan)
+  local jobs, seen = {}, { [spawner] = true }
+  for _, job in ipairs(plan.jobs) do
+    local jid = job.instead or job.jid
+    local state = call('HGET', key.job(jid), 'state')
+    if state and not seen[jid] then
+      seen[jid] = true
+      jobs[#jobs + 1] = { jid = jid, state = state }
+    end
+  end
+  return jobs
+end
+
+-- spawn jid token worker (as put.many) -> as put.many
+function Spawn.spawn(args, i)
+  local jid, worker = Arguments.name('spawn', 'jid', args[i]), args[i + 2]
+  Lock.holder('spawn', jid, args[i + 1])
+  Arguments.asking('spawn', worker)
+  local plan = Batch.plan('spawn', args, i + 3)
+  if plan.coming[jid] then
+    Errors.argument('spawn', 'job ' .. Errors.name(jid) .. ' cannot spawn itself')
+  end
+  local workflow = call('HGET', key.job(jid), 'workflow')
+  if workflow then
+    Workflow.must_go_on('spawn', workflow)
+  end
+  for _, job in ipairs(plan.jobs) do
+    if workflow and not job.workflow then
+      job.workflow, job.rare = workflow, true
+    end
+  end
+  local reply = Batch.carry_out(plan, worker)
+  Spawned.adopt(jid, present(jid, plan))
+  return reply
+end
+end
+
+function builders.Spawned()
+local Arguments = modules.Arguments
+local Cascade = modules.Cascade
+local Circles = modules.Circles
+local Dependencies = modules.Dependencies
+local Needs = modules.Needs
+local Record = modules.Record
+local Spawned = modules.Spawned
+-- spawned.lua
+-- What a job has spawned: whoever depends on the job waits for that as well.
+--
+-- The links are made late. A dependent waits for the spawner; when that is complete, for those of
+-- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
+-- It does not wait for a spawned job that waits for it at that time: so no circle can come about.
+
+-- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
+local ON_ITS_WAY, FAILED = '0', '1'
+
+local FEW = 10 -- spawned jobs that are looked at one by one
+
+local function list_of(text)
+  return Record.read('spawners', text, {})
+end
+
+local function has(list, jid)
+  for _, one in ipairs(list) do
+    if one == jid then
+      return true
+    end
+  end
+  return false
+end
+
+-- Has the spawner spawned this job, which is not complete?
+function Spawned.is_one(spawner, jid)
+  return call('ZSCORE', key.spawned(spawner), jid) and true or false
+end
+
+function Spawned.has_unfinished(spawner)
+  return call('EXISTS', key.spawned(spawner)) == 1
+end
+
+-- Those of the jids that do not wait for the dependent; if there are none, one of the first thousand.
+local function harmless(dependent, name, jids, most)
+  local good, tired = Circles.harmless(dependent, jids)
+  if #good == 0 and #jids == most and most < Arguments.most then
+    jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', Arguments.most)
+    good, tired = Circles.harmless(dependent, jids)
+    good = { good[1] }
+  end
+  return good, tired
+end
+
+-- The few that are left may be there for nothing: a job whose field `spawners` could not be read has not
+-- said that it has ended.
+local function without_ended(name, jids)
+  local left = {}
+  for _, jid in ipairs(jids) do
+    if (call('HGET', key.job(jid), 'state') or 'complete') ~= 'complete' then
+      left[#left + 1] = jid
+    elseif not scope.reading then
+      call('ZREM', name, jid)
+    end
+  end
+  return left
+end
+
+-- What a dependent of the spawner has to wait for: at most so many jids (one is enough: there is
+-- another look when they are done). And one that has failed, if any. With `dependent` only what does not
+-- wait for that; and whether there is more than this call can see.
+function Spawned.unfinished(spawner, policy, most, dependent)
+  local name, tired = key.spawned(spawner), false
+  most = math.max(1, math.min(most, Arguments.most))
+  local jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', most)
+  if #jids <= FEW then
+    jids = without_ended(name, jids)
+  end
+  if dependent and #jids > 0 then
+    jids, tired = harmless(dependent, name, jids, most)
+  end
+  local failed = call('ZRANGEBYSCORE', name, FAILED, FAILED, 'LIMIT', '0', '1')[1]
+  if failed and #jids == 0 and policy ~= 'run' then
+    jids[1] = failed
+  end
+  return jids, failed, tired
+end
+
+-- The spawner is complete: its dependent waits for what it has spawned, unless it is one of those.
+function Spawned.look_beyond(jid, spawner)
+  local record = call('HMGET', key.job(jid), 'beyond', 'spawners')
+  local beyond = list_of(record[1])
+  if not has(beyond, spawner) and not has(list_of(record[2]), spawner) then
+    beyond[#beyond + 1] = spawner
+    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond), 'rare', '1')
+  end
+end
+
+local function write_beyond(jid, beyond)
+  if #beyond > 0 then
+    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond))
+  else
+    call('HDEL', key.job(jid), 'beyond')
+  end
+end
+
+-- A job waits for these spawners' jobs no longer; nil: for none.
+function Spawned.forget_beyond(jid, spawners)
+  local text = call('HGET', key.job(jid), 'beyond')
+  if text then
+    local rest = {}
+    for _, spawner in ipairs(list_of(text)) do
+      if spawners and not has(spawners, spawner) then
+        rest[#rest + 1] = spawner
+      end
+    end
+    write_beyond(jid, rest)
+  end
+end
+
+-- This call has looked so far for others that it cannot say what the job has to wait for: a later one
+-- does, as if the spawner were complete only then. -> whether that can be
+local function put_off(jid, spawner)
+  if (call('HGET', key.job(spawner), 'state') or 'complete') ~= 'complete' then
+    return false
+  end
+  Dependencies.link(jid, { spawner })
+  Dependencies.spend(Dependencies.left())
+  call('ZADD', key.releasing(), scope.now, spawner)
+  return true
+end
+
+-- Nothing else holds the job back: is there something spawned? Then it waits for that, or is
+-- canceled with what has failed of it. -> whether it must not start
+function Spawned.holds_back(jid, text, policy)
+  local beyond, open, fresh = {}, {}, Circles.is_fresh()
+  for _, spawner in ipairs(list_of(text)) do
+    local jids, failed, tired = Spawned.unfinished(spawner, policy, Dependencies.left(), jid)
+    if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
+      return true
+    elseif failed and policy == 'cancel' then
+      Cascade.cancel(jid, 'dependency', failed)
+      return true
+    elseif #jids > 0 then
+      beyond[#beyond + 1] = spawner
+      Dependencies.spend(#jids)
+      for n = 1, #jids do
+        open[#open + 1] = jids[n]
+      end
+    end
+  end
+  write_beyond(jid, beyond)
+  Dependencies.link(jid, open, policy)
+  return #open > 0
+end
+
+-- Leaves out the first of a job's spawners, those that have seen its end: a jid that is put again and
+-- again would collect them for ever.
+local function without_former(spawners, jid)
+  local first, rest = 1, {}
+  while first <= math.min(#spawners, Arguments.most) and not Spawned.is_one(spawners[first], jid) do
+    first = first + 1
+  end
+  for n = first, #spawners do
+    rest[#rest + 1] = spawners[n]
+  end
+  return rest
+end
+
+-- The job takes these under its wings: jid and state of each.
+function Spawned.adopt(spawner, jobs)
+  local name, scores, new = key.spawned(spawner), {}, {}
+  for _, job in ipairs(jobs) do
+    local spawners = list_of(call('HGET', key.job(job.jid), 'spawners'))
+    if not has(spawners, spawner) then
+      spawners = without_former(spawners, job.jid)
+      spawners[#spawners + 1] = spawner
+      call('HSET', key.job(job.jid), 'spawners', cjson.encode(spawners), 'rare', '1')
+      new[#new + 1] = job.jid
+    end
+    if job.state ~= 'complete' then
+      scores[#scores + 1] = job.state == 'failed' and FAILED or ON_ITS_WAY
+      scores[#scores + 1] = job.jid
+    end
+  end
+  if #scores > 0 then
+    call('ZADD', name, unpack(scores))
+  end
+  call('HSET', key.job(spawner), 'rare', '1')
+  Needs.add_offspring(spawner, new)
+end
+
+local function each(text, act)
+  for _, spawner in ipairs(list_of(text)) do
+    act(key.spawned(spawner))
+  end
+end
+
+-- A job with this field `spawners` is complete, or gone.
+function Spawned.done(jid, text)
+  each(text, function(name)
+    call('ZREM', name, jid)
+  end)
+end
+
+function Spawned.failed(jid, text)
+  each(text, function(name)
+    call('ZADD', name, 'XX', FAILED, jid)
+  end)
+end
+
+-- It had failed, and goes on.
+function Spawned.goes_on(jid, text)
+  each(text, function(name)
+    call('ZADD', name, 'XX', ON_ITS_WAY, jid)
+  end)
+end
+end
+
+function builders.Stats()
+local Arguments = modules.Arguments
+local Config = modules.Config
+local Journal = modules.Journal
+local Stats = modules.Stats
+local Texts = modules.Texts
+-- stats.lua
+-- Statistics of a queue and day: running mean and variance (Welford 1962), a histogram.
+
+local floor = math.floor
+local DAY = 86400
+
+function Stats.day(time)
+  return time - time % DAY
+end
+
+-- What a call counts is written once, at its end: scope.counts, queue -> field -> number.
+function Stats.count(queue, field, n)
+  local counts = scope.counts or {}
+  scope.counts = counts
+  local fields = counts[queue]
+  if not fields then
+    fields = {}
+    counts[queue] = fields
+  end
+  fields[field] = (fields[field] or 0) + n
+end
+
+-- One job less is failed, of those that failed on that day.
+function Stats.mended(queue, failed_at)
+  local fields = scope.counts and scope.counts[queue]
+  if fields and (fields.failed or 0) > 0 and Stats.day(failed_at) == Stats.day(scope.now) then
+    fields.failed = fields.failed - 1 -- It failed in this very call, perhaps.
+    return
+  end
+  local name = key.stat('stats', Stats.day(failed_at), queue)
+  if (tonumber(call('HGET', name, 'failed')) or 0) > 0 then
+    call('HINCRBY', name, 'failed', -1)
+  end
+end
+
+local function bin(seconds)
+  if seconds < 60 then
+    return 's' .. floor(seconds)
+  elseif seconds < 3600 then
+    return 'm' .. floor(seconds / 60)
+  elseif seconds < DAY then
+    return 'h' .. floor(seconds / 3600)
+  end
+  return 'd' .. floor(seconds / DAY)
+end
+
+-- Where the bins below a second begin, in milliseconds.
+local BELOW_SECOND = { 0, 1, 2, 5, 10, 20, 50, 100, 200, 500 }
+
+local FINE_BINS = {}
+for n, edge in ipairs(BELOW_SECOND) do
+  FINE_BINS[n] = 'ms' .. edge
+end
+
+-- The bin of ours that a length below a second belongs to as well.
+local function fine_bin(seconds)
+  local milliseconds, n = floor(seconds * 1000 + 0.5), #BELOW_SECOND
+  while milliseconds < BELOW_SECOND[n] do
+    n = n - 1
+  end
+  return FINE_BINS[n]
+end
+
+-- Days looked back when a day begins, for days on which the queue did nothing.
+local LOOKED_BACK = 10
+local LONGEST = 36500 -- days a time to live may have
+
+-- Days end: summaries are kept stats-history days, histograms histogram-history days.
+local function begin_day(kind, day, queue)
+  local kept = Config.whole('stats-history')
+  local gone = {}
+  for n = 1, LOOKED_BACK do
+    gone[n] = key.stat(kind, day - (kept + n - 1) * DAY, queue)
+  end
+  if kept >= 1 then
+    call('DEL', unpack(gone))
+  end
+  if scope.live then
+    call('EXPIRE', key.stat(kind, day, queue), (math.max(0, math.min(kept, LONGEST)) + 1) * DAY)
+  end
+  if kind == 'stats' then
+    return
+  end
+  local old = key.stat(kind, day - Config.whole('histogram-history') * DAY, queue)
+  local summary = call('HMGET', old, 'total', 'mean', 'vk')
+  if summary[1] then
+    local rest = call('TTL', old)
+    call('DEL', old)
+    call('HSET', old, 'total', summary[1], 'mean', summary[2], 'vk', summary[3])
+    if rest > 0 then
+      call('EXPIRE', old, rest)
+    end
+  end
+end
+
+-- Mean and variance with more values: seconds -> how often. (Texts are whole seconds of which no
+-- more is known.)
+local function with(count, mean, vk, values)
+  for value, n in pairs(values) do
+    local away, before = tonumber(value) - mean, count
+    count = count + n
+    mean = mean + away * n / count
+    vk = vk + away * away * before * n / count
+  end
+  return count, mean, vk
+end
+
+local function by_bin(values)
+  local bins = {}
+  local function add(field, n)
+    bins[field] = (bins[field] or 0) + n
+  end
+  for value, n in pairs(values) do
+    add(bin(tonumber(value)), n)
+    if scope.live and type(value) == 'number' and value < 1 then
+      add(fine_bin(value), n)
+    end
+  end
+  return bins
+end
+
+-- Adds samples to a day's statistics: seconds -> how often.
+function Stats.write(kind, day, queue, values)
+  local name, bins, fields = key.stat(kind, day, queue), by_bin(values), { 'total', 'mean', 'vk' }
+  for field in pairs(bins) do
+    fields[#fields + 1] = field
+  end
+  local old = call('HMGET', name, unpack(fields))
+  local count, mean, vk = with(tonumber(old[1]) or 0, tonumber(old[2]) or 0, tonumber(old[3]) or 0, values)
+  local written = { 'total', Texts.whole(count), 'mean', mean, 'vk', vk }
+  for k = 4, #fields do
+    written[#written + 1] = fields[k]
+    written[#written + 1] = Texts.whole((tonumber(old[k]) or 0) + bins[fields[k]])
+  end
+  call('HSET', name, unpack(written))
+  if not old[1] then
+    begin_day(kind, day, queue)
+  end
+end
+
+function Stats.finish()
+  local day = Stats.day(scope.now)
+  for queue, fields in pairs(scope.counts) do
+    local name = key.stat('stats', day, queue)
+    for field, n in pairs(fields) do
+      if call('HINCRBY', name, field, n) == n then
+        begin_day('stats', day, queue)
+      end
+    end
+  end
+end
+
+-- The protocol's bins, in order.
+local function all_bins()
+  local bins = {}
+  for _, part in ipairs({ { 's', 0, 59 }, { 'm', 1, 59 }, { 'h', 1, 23 }, { 'd', 1, 6 } }) do
+    for n = part[2], part[3] do
+      bins[#bins + 1] = part[1] .. n
+    end
+  end
+  return bins
+end
+
+-- What the journal has of a queue and day: kind -> seconds -> how often.
+local function not_yet_written(wanted_day, wanted_queue)
+  local found = { wait = {}, run = {} }
+  if scope.live then
+    Journal.read(function(second, kind, seconds, n, queue)
+      if queue == wanted_queue and Stats.day(second) == wanted_day then
+        found[kind][seconds] = (found[kind][seconds] or 0) + n
+      end
+    end)
+  end
+  return found
+end
+
+local function summary(kind, day, queue, more)
+  local name = key.stat(kind, day, queue)
+  local head = call('HMGET', name, 'total', 'mean', 'vk')
+  local count, mean, vk = with(tonumber(head[1]) or 0, tonumber(head[2]) or 0, tonumber(head[3]) or 0, more)
+  local shown = {
+    count = count,
+    mean = mean,
+    std = count > 1 and math.sqrt(vk / (count - 1)) or 0,
+  }
+  local more_bins = by_bin(more)
+  local function times(bins)
+    local numbers = call('HMGET', name, unpack(bins))
+    for n, value in ipairs(numbers) do
+      numbers[n] = (tonumber(value) or 0) + (more_bins[bins[n]] or 0)
+    end
+    return numbers
+  end
+  shown.histogram = times(all_bins())
+  if scope.keyed then
+    shown.below_second = times(FINE_BINS)
+  end
+  return shown
+end
+
+-- stats queue date
+function Stats.show(args, i)
+  local queue = Arguments.name('stats', 'queue', args[i])
+  local day = Stats.day(Arguments.number('stats', 'date', args[i + 1]))
+  local head = call('HMGET', key.stat('stats', day, queue), 'retries', 'failed', 'failures', 'retried')
+  local more = not_yet_written(day, queue)
+  return cjson.encode({
+    retries = tonumber(head[1]) or 0,
+    failed = tonumber(head[2]) or 0,
+    failures = tonumber(head[3]) or 0,
+    retried = scope.keyed and (tonumber(head[4]) or 0) or nil,
+    wait = summary('wait', day, queue, more.wait),
+    run = summary('run', day, queue, more.run),
+  })
+end
+
+-- stats.counters date queue... -> for each queue: retried, retries, failures, failed of that day
+function Stats.counters(args, i)
+  local day = Stats.day(Arguments.number('stats.counters', 'date', args[i]))
+  Arguments.bounded('stats.counters', #args - i)
+  local found = {}
+  for n = i + 1, #args do
+    local name = key.stat('stats', day, args[n])
+    for _, number in ipairs(call('HMGET', name, 'retried', 'retries', 'failures', 'failed')) do
+      found[#found + 1] = tonumber(number) or 0
+    end
+  end
+  return found
+end
+end
+
+function builders.Store()
+local Arguments = modules.Arguments
+local Canceled = modules.Canceled
+local Dependencies = modules.Dependencies
+local Events = modules.Events
+local Failures = modules.Failures
+local History = modules.History
+local Job = modules.Job
+local Kept = modules.Kept
+local Needs = modules.Needs
+local Place = modules.Place
+local Record = modules.Record
+local Samples = modules.Samples
+local Spawned = modules.Spawned
+local Store = modules.Store
+local Tags = modules.Tags
+local Texts = modules.Texts
+local Unique = modules.Unique
+local Workflow = modules.Workflow
+-- store.lua
+-- How a put is written down: the record, its places, its links; over an old record or as a new one.
+
+local format, text_of = string.format, Arguments.text_of
+
+local OLD = {
+  'state',
+  'queue',
+  'worker',
+  'priority',
+  'tags',
+  'retries',
+  'failure',
+  'history',
+  'open',
+  'rare',
+  'time',
+  'waited',
+}
+
+-- The fields that few records have. A record that has one of them has `rare` as well, which is never
+-- taken away: where jobs end and start, the others are read only then. ('0': it has or had no more
+-- than the marks of a run, `grace` and `progress`.)
+local RARE =
+  { 'unique', 'workflow', 'on_failure', 'deadline', 'fixed', 'first', 'behind', 'beyond', 'spawners' }
+
+local function named(fields, values)
+  local record = {}
+  for n = 1, #fields do
+    record[fields[n]] = values[n] or nil
+  end
+  return record
+end
+
+-- The fields of an old record that stay where a put says nothing of them.
+local KEPT = { 'priority', 'retries', 'history' }
+
+-- Takes out of a record what cannot be read; `old.gone` are the fields to be deleted.
+local function forget_bad(record, fields, old)
+  for _, field in ipairs(fields) do
+    if Record.is_bad(field, record[field]) then
+      record[field] = nil
+      old.gone = old.gone or {}
+      old.gone[#old.gone + 1] = field
+    end
+  end
+end
+
+-- What of an old record a put needs, or false.
+function Store.read_old(jid)
+  local values = call('HMGET', key.job(jid), unpack(OLD))
+  if not values[1] then
+    return false
+  end
+  local old = named(OLD, values)
+  old.more = old.rare and named(RARE, call('HMGET', key.job(jid), unpack(RARE))) or {}
+  forget_bad(old.more, RARE, old)
+  forget_bad(old, KEPT, old)
+  return old
+end
+
+-- What the new run keeps of the old one because the put says nothing of it. A job that takes
+-- another's place (`fresh`) keeps what others know it by.
+local function inherit(job, old)
+  local more = old.more
+  if job.fresh then
+    job.workflow = more.workflow or job.workflow
+    return
+  end
+  job.workflow = job.workflow or more.workflow
+  if not job.unique then
+    job.unique_field, job.first = more.unique, more.first
+  end
+  if not job.replacing then
+    job.on_failure = job.on_failure or more.on_failure
+    job.behind, job.beyond = more.behind, more.beyond
+  end
+  if old.state ~= 'failed' and old.state ~= 'complete' then
+    if not job.deadline then
+      job.deadline, job.fixed = more.deadline, more.fixed
+    end
+  end
+end
+
+local function clear_rare(job, old)
+  local jid, more = job.jid, old.more
+  if more.unique and more.unique ~= job.unique_field then
+    Unique.free(jid, more.unique)
+  end
+  if old.state == 'failed' then
+    Spawned.goes_on(jid, more.spawners)
+  end
+  call(
+    'HDEL',
+    key.job(jid),
+    'unique',
+    'workflow',
+    'on_failure',
+    'deadline',
+    'fixed',
+    'first',
+    'behind',
+    'beyond',
+    'cascade'
+  )
+end
+
+local function forget_result(jid)
+  if call('DEL', key.result(jid)) == 1 then
+    Kept.forget('result:' .. jid)
+  end
+end
+
+-- Undoes what the old record did elsewhere.
+local function clear_old(job, old, asking)
+  local jid, queue, worker = job.jid, old.queue, old.worker
+  Tags.unindex_all(jid, old.tags)
+  if queue and old.state ~= 'complete' then
+    Place.leave(jid, queue)
+  end
+  if worker and worker ~= '' then
+    Job.unhold(jid, worker)
+    if worker ~= asking then
+      Events.lock_lost(jid, worker)
+    end
+  end
+  local is_lost = not Record.is_state(old.state)
+  if old.state == 'complete' or is_lost then
+    call('ZREM', key.completed(), jid)
+    call('ZREM', key.releasing(), jid)
+  end
+  if old.state == 'failed' or is_lost then
+    Failures.remove(jid, queue, old.failure)
+  elseif old.state == 'running' then
+    Samples.taken_away(queue, old.time, old.waited)
+  end
+  if Record.is_bad('failure', old.failure) then
+    call('HSET', key.job(jid), 'failure', '{}')
+  end
+  if job.replacing then
+    Dependencies.unlink_all(jid)
+    Needs.forget(jid)
+  end
+  call(
+    'HDEL',
+    key.job(jid),
+    'grace',
+    'scheduled',
+    'token',
+    'progress',
+    'waited',
+    'crashes',
+    'unknown',
+    'open',
+    'context',
+    'returned',
+    'cut',
+    'at',
+    'shifted'
+  )
+  if old.rare then
+    clear_rare(job, old)
+  end
+  if old.gone then
+    call('HDEL', key.job(jid), unpack(old.gone))
+  end
+  if scope.live then
+    forget_result(jid)
+  end
+end
+
+local function write_rare(job, state)
+  local fields, jid = { 'rare', '1' }, job.jid
+  local function add(name, value)
+    if value then
+      fields[#fields + 1] = name
+      fields[#fields + 1] = value
+    end
+  end
+  add('unique', job.unique_field)
+  add('workflow', job.workflow)
+  add('on_failure', job.on_failure ~= 'block' and job.on_failure)
+  add('deadline', job.deadline and format('%.6f', job.deadline))
+  add('fixed', job.deadline and job.fixed)
+  add('first', job.first and format('%.6f', job.first))
+  add('behind', job.behind)
+  add('beyond', job.beyond)
+  if #fields > 2 then
+    call('HSET', key.job(jid), unpack(fields))
+  end
+  if job.unique then
+    Unique.take(jid, job.unique, job.period)
+  else
+    Unique.regain(jid, job.unique_field, state)
+  end
+end
+
+-- A workflow counts its jobs by their states.
+local function join(job, state)
+  local was = job.old and job.old.more.workflow
+  if was and was == job.workflow then
+    Workflow.moved(was, job.old.state, state)
+    return
+  elseif was then
+    Workflow.moved(was, job.old.state, false)
+  end
+  if job.workflow then
+    Workflow.joined(job.workflow, job.jid, state)
+  end
+end
+
+local function due(job)
+  return job.at or scope.now + job.delay
+end
+
+-- The record of a new job, in one command. Fields that change at every step come first.
+local function write(job, state)
+  local jid, retries = job.jid, text_of(job.retries)
+  local name = key.job(jid)
+  call(
+    'HSET',
+    name,
+    'state',
+    state,
+    'worker',
+    '',
+    'expires',
+    '0',
+    'time',
+    Texts.time(),
+    'remaining',
+    retries,
+    'jid',
+    jid,
+    'klass',
+    job.klass,
+    'data',
+    job.data,
+    'priority',
+    text_of(job.priority),
+    'tags',
+    job.tags_text,
+    'queue',
+    job.queue,
+    'retries',
+    retries
+  )
+  if job.context then
+    call('HSET', name, 'context', job.context)
+  end
+  if job.open == '1' then
+    call('HSET', name, 'open', '1')
+  end
+  if job.delay > 0 and job.at then
+    call('HSET', name, 'at', format('%.17g', job.at))
+  end
+  if state == 'depends' and job.delay > 0 then
+    call('HSET', name, 'scheduled', format('%.17g', due(job)))
+  end
+  if job.rare or (job.old and job.old.rare) then
+    write_rare(job, state)
+    join(job, state)
+  end
+end
+
+-- What a put leaves open is as it was, or as it is with new jobs.
+local function complete_options(job, old)
+  job.priority = job.priority or (old and Record.read('priority', old.priority)) or 0
+  job.retries = job.retries or (old and Record.read('retries', old.retries)) or 5
+  if not job.tags and old then
+    job.tags = Record.read('tags', old.tags, {})
+  end
+  job.tags_text = job.tags and #job.tags > 0 and Tags.text(job.tags) or '{}'
+end
+
+-- Writes down a job that Put has checked. `batch` takes those that are ready. Cannot fail.
+function Store.store(job, asking, tracked, batch)
+  local jid, queue, old = job.jid, job.queue, job.old
+  Events.put(jid, queue)
+  if job.was_canceled then
+    Canceled.forget(jid)
+  end
+  if old and old.history then
+    History.modernise(jid, old.history)
+  end
+  History.put(jid, queue)
+  complete_options(job, not job.fresh and old)
+  local held_back = job.open == '1'
+  if old then
+    inherit(job, old)
+    clear_old(job, old, asking)
+    held_back = held_back or call('SCARD', key.dependencies(jid)) > 0
+  end
+  if job.tags then
+    Tags.index(jid, job.tags)
+  end
+  if job.replacing then
+    Dependencies.link(jid, job.depends, job.behind or job.on_failure)
+    Needs.add(jid, job.needs)
+    held_back = held_back or #job.depends > 0
+  end
+  if job.gate then -- It has no record, and cannot fail.
+    Dependencies.link(jid, { job.gate })
+    held_back = true
+  end
+  if held_back then
+    write(job, 'depends')
+    Place.depends(jid, queue)
+  elseif job.delay > 0 then
+    write(job, 'scheduled')
+    Place.scheduled(jid, queue, due(job))
+  else
+    write(job, 'waiting')
+    if job.overdue then
+      Place.work(jid, queue, job.priority, job.overdue)
+      Place.ready_since(jid, job.overdue)
+    elseif batch then
+      batch(job)
+    else
+      Place.work(jid, queue, job.priority)
+    end
+  end
+  if tracked then
+    Events.tracked('put', jid)
+  end
+end
+end
+
+function builders.Survey()
+local Arguments = modules.Arguments
+local Config = modules.Config
+local Place = modules.Place
+local Queue = modules.Queue
+local Record = modules.Record
+local Survey = modules.Survey
+-- survey.lua
+-- How long jobs have waited and have to wait: the lag of queues, what falls due in them, and the
+-- survey by which workers choose among them.
+
+local format, min = string.format, math.min
+
+-- Levels of priority looked at.
+local LEVELS = 32
+
+-- When the first thing in a place falls due, or `latest` if that is not before it.
+local function first_due(queue, place, latest)
+  local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
+  return head[2] and min(latest, tonumber(head[2])) or latest
+end
+
+-- Since when the oldest waiting job has been ready, at a cost that does not grow with the queue:
+-- the first of each level of priority is the oldest of it. -> the time, whether there is any
+local function oldest_waiting(queue)
+  local work, highest, oldest, found = key.place(queue, 'work'), '+inf', scope.now, false
+  for _ = 1, LEVELS do
+    local jid = call('ZREVRANGEBYSCORE', work, highest, '-inf', 'LIMIT', 0, 1)[1]
+    local record = jid and call('HMGET', key.job(jid), 'time', 'priority')
+    if not record or not record[1] then
+      break
+    end
+    found = true
+    oldest = min(oldest, Record.read('time', record[1], oldest))
+    -- Below all that could have been put at this priority until a day from now.
+    highest = '(' .. format('%.17g', Place.score(Record.read('priority', record[2], 0), scope.now + 86400))
+  end
+  return oldest, found
+end
+
+-- -> the age of the oldest ready job in seconds, whether there is one
+local function lag(queue)
+  local oldest, found = oldest_waiting(queue)
+  local due = first_due(queue, 'recur', first_due(queue, 'scheduled', oldest))
+  return scope.now - due, found or due < oldest
+end
+
+-- lag queue... -> seconds, as text, for each
+function Survey.lag(args, i)
+  Arguments.given('lag', 'queue', args[i])
+  Arguments.bounded('lag', #args - i + 1)
+  local lags = {}
+  for n = i, #args do
+    lags[#lags + 1] = format('%.6f', (lag(args[n])))
+  end
+  return lags
+end
+
+-- due queue... -> for each: when its first scheduled job and its first recurring one fall due, as
+-- text, '' if there is none
+function Survey.due(args, i)
+  Arguments.given('due', 'queue', args[i])
+  Arguments.bounded('due', #args - i + 1)
+  local times = {}
+  for n = i, #args do
+    for _, place in ipairs({ 'scheduled', 'recur' }) do
+      local head = call('ZRANGE', key.place(args[n], place), 0, 0, 'WITHSCORES')
+      times[#times + 1] = head[2] or ''
+    end
+  end
+  return times
+end
+
+local function is_empty(queue)
+  return call(
+    'EXISTS',
+    key.place(queue, 'work'),
+    key.place(queue, 'scheduled'),
+    key.place(queue, 'recur'),
+    key.place(queue, 'locks')
+  ) == 0
+end
+
+-- Is there anything that a pop would hand out, or has to look at? -> that, the lag
+local function look(queue)
+  if is_empty(queue) then
+    return false, 0
+  end
+  local seconds, found = lag(queue)
+  return found or first_due(queue, 'locks', scope.now + 1) <= scope.now, seconds
+end
+
+-- survey [queue...] -> name, ready (1 or 0), lag, weight, paused (1 or 0) of each, as texts;
+-- without names of all queues that are known, as far as one call may handle them
+function Survey.survey(args, i)
+  Arguments.bounded('survey', #args - i + 1)
+  local queues, paused, flat = {}, {}, {}
+  for n = i, #args do
+    queues[#queues + 1] = args[n]
+  end
+  if #queues == 0 then
+    queues = Queue.names(Arguments.most)
+  end
+  for _, queue in ipairs(call('SMEMBERS', key.paused_queues())) do
+    paused[queue] = true
+  end
+  for n, queue in ipairs(queues) do
+    local ready, seconds = look(queue)
+    local at = 5 * n - 4
+    flat[at], flat[at + 1] = queue, ready and '1' or '0'
+    flat[at + 2], flat[at + 3] = format('%.6f', seconds), format('%.17g', Config.weight(queue))
+    flat[at + 4] = paused[queue] and '1' or '0'
+  end
+  return flat
+end
+end
+
+function builders.Tags()
+local Arguments = modules.Arguments
+local Errors = modules.Errors
+local Record = modules.Record
+local Tags = modules.Tags
+-- tags.lua
+-- Tags: which jobs carry one, and how many do.
+
+-- Counted only when the job did not carry it, so that counts stay equal to members.
+function Tags.index(jid, tags)
+  for _, tag in ipairs(tags) do
+    if call('ZADD', key.tag(tag), scope.now, jid) == 1 then
+      call('ZINCRBY', key.tags(), 1, tag)
+    end
+  end
+end
+
+function Tags.unindex(jid, tags)
+  for _, tag in ipairs(tags) do
+    if call('ZREM', key.tag(tag), jid) == 1 then
+      if tonumber(call('ZINCRBY', key.tags(), -1, tag)) <= 0 then
+        call('ZREM', key.tags(), tag)
+      end
+    end
+  end
+end
+
+-- The same with the text of a record. Where that cannot be read, the job is looked for among all tags.
+function Tags.unindex_all(jid, text)
+  if Record.is_bad('tags', text) then
+    Tags.unindex(jid, call('ZRANGE', key.tags(), 0, -1))
+  elseif text then
+    Tags.unindex(jid, Record.read('tags', text, {}))
+  end
+end
+
+-- The stored text of a list; an empty one is {} as cjson writes it.
+function Tags.text(tags)
+  return cjson.encode(tags)
+end
+
+-- The tags after adding or removing some, in order of application.
+function Tags.with(tags, more)
+  local all, seen = {}, {}
+  for _, list in ipairs({ tags, more }) do
+    for _, tag in ipairs(list) do
+      if not seen[tag] then
+        seen[tag] = true
+        all[#all + 1] = tag
+      end
+    end
+  end
+  return all
+end
+
+function Tags.without(tags, less)
+  local gone, left = {}, {}
+  for _, tag in ipairs(less) do
+    gone[tag] = true
+  end
+  for _, tag in ipairs(tags) do
+    if not gone[tag] then
+      left[#left + 1] = tag
+    end
+  end
+  return left
+end
+
+function Tags.rest(args, i)
+  local tags = {}
+  for n = i, #args do
+    tags[#tags + 1] = args[n]
+  end
+  return tags
+end
+
+local function load(jid)
+  jid = Arguments.name('tag', 'jid', jid)
+  local record = call('HMGET', key.job(jid), 'jid', 'tags')
+  if not record[1] then
+    Errors.no_job('tag', jid)
+  end
+  if Record.is_bad('tags', record[2]) then
+    Tags.unindex_all(jid, record[2])
+  end
+  return Record.read('tags', record[2], {})
+end
+
+local function store(jid, tags)
+  local text = Tags.text(tags)
+  call('HSET', key.job(jid), 'tags', text)
+  return text
+end
+
+local function page(args, i)
+  local offset, count = Arguments.offset('tag', args[i]), Arguments.count('tag', args[i + 1], 25)
+  return offset, count
+end
+
+local commands = {
+  add = function(args, i)
+    local jid = args[i]
+    local tags = load(jid)
+    local more = Tags.rest(args, i + 1)
+    Arguments.bounded('tag', #more)
+    local all = Arguments.few_tags('tag', Tags.with(tags, more))
+    Tags.index(jid, more)
+    return store(jid, all)
+  end,
+  remove = function(args, i)
+    local jid = args[i]
+    local tags = load(jid)
+    local less = Tags.rest(args, i + 1)
+    Arguments.bounded('tag', #less)
+    Tags.unindex(jid, less)
+    return store(jid, Tags.without(tags, less))
+  end,
+  get = function(args, i)
+    local tag = Arguments.given('tag', 'tag', args[i])
+    local offset, count = page(args, i + 1)
+    local total = call('ZCARD', key.tag(tag))
+    return cjson.encode({
+      total = total,
+      jobs = call('ZRANGE', key.tag(tag), Arguments.range(offset, count, total)),
+    })
+  end,
+  top = function(args, i)
+    local offset, count = page(args, i)
+    count = count < 0 and Arguments.most or count
+    return cjson.encode(call('ZREVRANGEBYSCORE', key.tags(), '+inf', 2, 'LIMIT', offset, count))
+  end,
+}
+
+-- tag.counts offset count -> total, and tags: each with how many jobs carry it, the commonest first
+function Tags.counts(args, i)
+  local offset = Arguments.whole('tag.counts', 'offset', args[i], 0)
+  local count = math.min(Arguments.whole('tag.counts', 'count', args[i + 1], 0), Arguments.most)
+  local shown = {}
+  local found = count > 0 and call('ZREVRANGE', key.tags(), offset, offset + count - 1, 'WITHSCORES') or {}
+  for n = 1, #found, 2 do
+    shown[#shown + 1] = { found[n], tonumber(found[n + 1]) }
+  end
+  return cjson.encode({ total = call('ZCARD', key.tags()), tags = shown })
+end
+
+-- tag add|remove jid tag...   tag get tag [offset count]   tag top [offset count]
+function Tags.command(args, i)
+  local command = commands[args[i]]
+  if not command then
+    Errors.argument('tag', 'First argument must be add, remove, get or top')
+  end
+  return command(args, i + 1)
+end
+end
+
+function builders.Texts()
+local Texts = modules.Texts
+-- texts.lua
+-- Texts that are made once: of the present time, and of names that come again and again.
+-- (Printing a number costs as much as a small Redis command, and so does looking at a text.)
+
+local format, floor = string.format, math.floor
+
+local KEPT = 500 -- texts of one kind
+
+-- Remembers from call to call what `make` makes of a name; of what else it depends on, nothing.
+function Texts.remembered(make)
+  local made, count = {}, 0
+  return function(name)
+    local text = made[name]
+    if text == nil then
+      if count == KEPT then
+        made, count = {}, 0
+      end
+      text = make(name)
+      made[name], count = text, count + 1
+    end
+    return text
+  end
+end
+
+-- A whole number: much cheaper than with a fraction.
+function Texts.whole(number)
+  if number > -2 ^ 53 and number < 2 ^ 53 then
+    return format('%d', number)
+  end
+  return format('%.0f', number)
+end
+
+-- The time is scope.now. In the server's words it is scope.second and scope.fraction ('.123456'), if it told them.
+
+-- The present time, at least as exact as redis.call would print it.
+function Texts.now()
+  local text = scope.now_text
+  if not text then
+    text = scope.fraction and scope.second .. scope.fraction or format('%.17g', scope.now)
+    scope.now_text = text
+  end
+  return text
+end
+
+-- The same as job records keep it.
+function Texts.time()
+  local text = scope.time_text
+  if not text then
+    text = scope.fraction and Texts.now() .. '00000000000000' or format('%.20f', scope.now)
+    scope.time_text = text
+  end
+  return text
+end
+
+function Texts.second()
+  scope.second = scope.second or Texts.whole(floor(scope.now))
+  return scope.second
+end
+
+-- A time cut to thousandths of a second. (What is lost in a product is less than what is added.)
+function Texts.thousandths(seconds)
+  if seconds == floor(seconds) then
+    return Texts.whole(seconds)
+  end
+  return format('%.3f', floor(seconds * 1000 + 0.001) / 1000)
+end
+
+-- The present time in thousandths of a second.
+function Texts.thousandth()
+  if scope.fraction then
+    return scope.second .. string.sub(scope.fraction, 1, 4)
+  end
+  return Texts.thousandths(scope.now)
+end
+
+-- The time so many seconds from now.
+function Texts.later(seconds)
+  if scope.fraction and seconds == floor(seconds) then
+    return Texts.whole(floor(scope.now) + seconds) .. scope.fraction
+  end
+  return format('%.17g', scope.now + seconds)
+end
+end
+
+function builders.Throughput()
+local Arguments = modules.Arguments
+local Config = modules.Config
+local Errors = modules.Errors
+local Journal = modules.Journal
+local Minutes = modules.Minutes
+local Stats = modules.Stats
+local Throughput = modules.Throughput
+-- throughput.lua
+-- What a queue, or the whole namespace, has done lately: the counters of minutes in longer spans.
+
+local floor = math.floor
+
+local QUEUES = 200 -- of which one call says how many jobs are failed
+local DAYS = 10000 -- looked at by that call, of all queues together
+
+-- A function that adds to the spans of one kind, and these spans.
+local function spans(from, to, step)
+  local list = {}
+  for n = 1, floor((to - from) / step) + 1 do
+    list[n] = 0
+  end
+  return list,
+    function(minute, n)
+      if minute >= from and minute <= to then
+        local place = floor((minute - from) / step) + 1
+        list[place] = list[place] + n
+      end
+    end
+end
+
+local function count(queue, kind, from, to, add)
+  for hour = floor(from / 60), floor(to / 60) do
+    local found = call('HGETALL', key.minutes(queue, hour, kind))
+    for n = 1, #found, 2 do
+      add(hour * 60 + tonumber(found[n]), tonumber(found[n + 1]))
+    end
+  end
+end
+
+-- throughput queue from to step -> started, completed, failed and, of a queue, put: lists of numbers.
+-- Without a queue (''), of the whole namespace.
+function Throughput.show(args, i)
+  local queue = Arguments.given('throughput', 'queue', args[i])
+  local from = Arguments.whole('throughput', 'from', args[i + 1], 0)
+  local to = Arguments.whole('throughput', 'to', args[i + 2], 0)
+  local step = Arguments.whole('throughput', 'step', args[i + 3], 1)
+  if to < from then
+    Errors.argument('throughput', 'to must not be before from, ' .. from .. ', as ' .. to .. ' is')
+  elseif to - from >= Minutes.longest then
+    Errors.raise('TOOBIG', 'throughput(): ' .. to - from + 1 .. ' minutes, at most ' .. Minutes.longest)
+  end
+  local shown, adders = { first = from, step = step, put = cjson.null }, {}
+  for _, kind in ipairs(Minutes.kinds) do
+    if queue ~= '' or kind ~= 'put' then
+      shown[kind], adders[kind] = spans(from, to, step)
+      count(queue, kind, from, to, adders[kind])
+    end
+  end
+  Journal.read(function(second, kind, _, n, of)
+    if queue == '' or of == queue then
+      adders[Minutes.journalled[kind]](floor(second / 60), n)
+    end
+  end)
+  return cjson.encode(shown)
+end
+
+-- failed.of queue... -> of each, how many of its jobs are failed: the sum of what the days know for
+-- which statistics are kept
+function Throughput.failed(args, i)
+  local number = #args - i + 1
+  if number > QUEUES then
+    Errors.raise('TOOBIG', 'failed.of(): ' .. number .. ' queues in one call, at most ' .. QUEUES)
+  end
+  local days = math.max(1, math.min(Config.whole('stats-history') + 1, floor(DAYS / math.max(number, 1))))
+  local today, failed = Stats.day(scope.now), {}
+  for n = i, #args do
+    local sum = 0
+    for back = 0, days - 1 do
+      sum = sum + (tonumber(call('HGET', key.stat('stats', today - back * 86400, args[n]), 'failed')) or 0)
+    end
+    failed[#failed + 1] = sum
+  end
+  return failed
+end
+end
+
+function builders.Ticks()
+local Canceled = modules.Canceled
+local History = modules.History
+local Minutes = modules.Minutes
+local Place = modules.Place
+local Record = modules.Record
+local Tags = modules.Tags
+local Ticks = modules.Ticks
+local Unique = modules.Unique
+-- ticks.lua
+-- Ticks of a schedule: which of them are made up for, and the job that one puts.
+
+local format, min = string.format, math.min
+
+-- What may become of missed ticks: all are made up for, the last of them, or none.
+Ticks.policies = { all = true, last = true, none = true }
+
+-- A tick is missed when it is late by more than this: half the time to the tick after it, at most
+-- so many seconds.
+local GRACE = 60
+
+local function is_missed(tick, following)
+  return scope.now - tick > min(GRACE, (following - tick) / 2)
+end
+
+-- Ticks are due: `first`, which `following` comes after, to `last`, which `next` comes after.
+-- -> the tick that puts a job now, or nil; and the tick to go on with
+function Ticks.choose(policy, first, following, last, next)
+  if policy == 'all' then
+    return first, following
+  elseif policy == 'none' and is_missed(last, next) then
+    return nil, next
+  end
+  return last, next
+end
+
+-- A score for cron schedules that is due now and that nobody takes for a tick, which is whole.
+function Ticks.none_yet(time)
+  return time == math.floor(time) and time - 2 ^ -10 or time
+end
+
+-- What few jobs have; `rare` says that there is some of it.
+local function write_rare(record, child)
+  local name = key.job(child)
+  if record.context then
+    call('HSET', name, 'context', record.context)
+  end
+  if record.expires then
+    call('HSET', name, 'deadline', format('%.17g', scope.now + Record.number(record.expires)), 'rare', '1')
+  end
+  if record.unique then
+    -- The key names the job put last, until that one has ended.
+    call('HSET', name, 'unique', 'e' .. record.unique, 'rare', '1')
+    Unique.take(child, record.unique)
+  end
+end
+
+-- Puts the job of a tick, without a word. `record` is that of the schedule, in which everything can be
+-- read (Record.bad_schedule).
+function Ticks.put(record, child, time)
+  Canceled.forget(child)
+  call(
+    'HSET',
+    key.job(child),
+    'state',
+    'waiting',
+    'worker',
+    '',
+    'expires',
+    0,
+    'time',
+    format('%.20f', time),
+    'remaining',
+    record.retries,
+    'jid',
+    child,
+    'klass',
+    record.klass,
+    'data',
+    record.data,
+    'priority',
+    record.priority,
+    'tags',
+    record.tags,
+    'queue',
+    record.queue,
+    'retries',
+    record.retries,
+    'spawned_from_jid',
+    record.jid
+  )
+  if record.context or record.expires or record.unique then
+    write_rare(record, child)
+  end
+  local tags = Record.read('tags', record.tags, {})
+  if #tags > 0 then
+    Tags.index(child, tags)
+  end
+  History.put(child, record.queue, time)
+  Place.work(child, record.queue, Record.number(record.priority), time)
+  Minutes.count(record.queue, 'put', 1)
+end
+end
+
+function builders.Unique()
+local Arguments = modules.Arguments
+local Errors = modules.Errors
+local Unique = modules.Unique
+-- unique.lua
+-- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
+
+local sub, floor = string.sub, math.floor
+
+local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
+
+local PENDING = { waiting = true, scheduled = true, depends = true }
+
+-- In which states a job counts as the holder of its key, by the first letter of its field
+-- `unique`: until it starts, or until it has ended. (Behind the letter stands the key.)
+local COUNTS = {
+  s = PENDING,
+  e = { waiting = true, scheduled = true, depends = true, stalled = true, running = true },
+}
+
+local function counts(field, state)
+  local states = COUNTS[sub(field, 1, 1)]
+  return states and states[state]
+end
+
+local LETTERS = { ['start'] = 's', ['end'] = 'e' }
+local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
+
+local function check_until(command, job)
+  local until_when = job.unique_until or 'end'
+  if LETTERS[until_when] then
+    job.unique_field = LETTERS[until_when] .. job.unique
+    return
+  end
+  local seconds = tonumber(until_when) and Arguments.number(command, 'unique_until', until_when)
+  if not seconds or seconds <= 0 then
+    Errors.argument(
+      command,
+      'unique_until must be start, end or seconds above 0, not ' .. Errors.name(until_when)
+    )
+  end
+  job.period = math.min(seconds, LONGEST)
+end
+
+local function check_debounce(command, job)
+  if job.delay ~= 0 then
+    Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
+  elseif job.conflict == 'take' then
+    Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
+  end
+  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
+    local seconds = job[name] and Arguments.number(command, name, job[name])
+    if seconds and seconds < 0 then
+      Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
+    end
+    job[name] = seconds
+  end
+  job.first = scope.now
+  job.delay = math.min(job.debounce, job.debounce_max or job.debounce)
+end
+
+-- Checks the options of a put that have to do with its key, as the call gave them.
+function Unique.check(command, job)
+  if not job.unique then
+    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max' }) do
+      if job[name] then
+        Errors.argument(command, name .. ' can only be used with unique')
+      end
+    end
+    return
+  end
+  if job.unique == '' or #job.unique > 255 then
+    Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
+  end
+  job.conflict = job.conflict or 'keep'
+  if not ANSWERS[job.conflict] then
+    Errors.argument(
+      command,
+      'conflict must be keep, replace, refuse or take, not ' .. Errors.name(job.conflict)
+    )
+  end
+  check_until(command, job)
+  if job.debounce then
+    check_debounce(command, job)
+  elseif job.debounce_max then
+    Errors.argument(command, 'debounce_max can only be used with debounce')
+  end
+end
+
+-- Who holds the key, or nil: the jid, and its state if it still exists. A job that has ended or
+-- is gone holds nothing, unless the key was given for a period.
+function Unique.holder(text)
+  local name = key.unique(text)
+  local jid = call('GET', name)
+  if not jid then
+    return nil
+  end
+  local record = call('HMGET', key.job(jid), 'state', 'unique')
+  local state, field = record[1], record[2]
+  if call('PTTL', name) > 0 then
+    return jid, state
+  elseif field and sub(field, 2) == text and counts(field, state) then
+    return jid, state
+  end
+  return nil
+end
+
+-- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
+function Unique.take(jid, text, period)
+  if period then
+    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
+  else
+    call('SET', key.unique(text), jid)
+  end
+end
+
+-- A job with this field is in a state in which it may count again: it gets its key back, unless
+-- another has taken it meanwhile.
+function Unique.regain(jid, field, state)
+  if field and counts(field, state) then
+    call('SET', key.unique(sub(field, 2)), jid, 'NX')
+  end
+end
+
+-- The job does not count any longer. What another has taken is left to it.
+function Unique.free(jid, field)
+  if field and field ~= '' then
+    local name = key.unique(sub(field, 2))
+    if call('GET', name) == jid then
+      call('DEL', name)
+    end
+  end
+end
+
+-- A job starts: some count no longer.
+function Unique.started(jid, field)
+  if field and sub(field, 1, 1) == 's' then
+    Unique.free(jid, field)
+  end
+end
+
+-- The key in a record's field, or nil.
+function Unique.shown(field)
+  return field and sub(field, 2) or nil
+end
+
+-- Is a job in this state still to start?
+function Unique.is_pending(state)
+  return PENDING[state] or state == 'stalled'
+end
+
+local function refuse(command, job, jid, state)
+  Errors.raise(
+    'DUPLICATE',
+    cjson.encode(jid)
+      .. ' '
+      .. command
+      .. '(): The unique key '
+      .. Errors.name(job.unique)
+      .. ' of job '
+      .. Errors.name(job.jid)
+      .. ' belongs to job '
+      .. Errors.name(jid)
+      .. (state and ', which is ' .. state or '')
+  )
+end
+
+-- What becomes of a job whose key another one holds: 'keep' that one, 'replace' it (it has not
+-- started), or put the new one 'behind' it (it runs); nil: put the new one as if there were none.
+function Unique.answer(command, job, jid, state)
+  local pending = Unique.is_pending(state)
+  if job.conflict == 'take' then
+    return nil
+  elseif job.debounce and pending then
+    return 'replace'
+  elseif job.conflict == 'keep' then
+    return 'keep'
+  elseif job.conflict == 'refuse' then
+    refuse(command, job, jid, state)
+  elseif pending then
+    return 'replace'
+  elseif state == 'running' then
+    return 'behind'
+  end
+  return nil
+end
+
+-- When a debounced job is due that was first put then. One that is due already keeps its place among
+-- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
+function Unique.push_back(job, first)
+  if job.debounce and first then
+    job.first = math.min(first, scope.now) -- the clock may have been set back
+    local due = scope.now + job.debounce
+    if job.debounce_max then
+      due = math.min(due, first + job.debounce_max)
+    end
+    job.delay = math.max(0, due - scope.now)
+    job.overdue = due < scope.now and due or nil
+  end
+end
+end
+
+function builders.Verbs()
+local Arguments = modules.Arguments
+local Circles = modules.Circles
+local Corrupt = modules.Corrupt
+local Dependencies = modules.Dependencies
+local Ended = modules.Ended
+local Events = modules.Events
+local Expiry = modules.Expiry
+local History = modules.History
+local Lock = modules.Lock
+local Outcome = modules.Outcome
+local Record = modules.Record
+local Samples = modules.Samples
+local SortedSet = modules.SortedSet
+local Texts = modules.Texts
+local Verbs = modules.Verbs
+-- verbs.lua
+-- What may become of a job that a worker held: each verb of settle, its arguments and its effect.
+
+-- What the completed jobs of a call have in common is written once, at the end.
+function Verbs.finish(completed)
+  if #completed.jids == 0 then
+    return
+  end
+  for queue, list in pairs(completed.queues) do
+    SortedSet.remove(key.place(queue, 'locks'), list)
+  end
+  for worker, list in pairs(completed.workers) do
+    SortedSet.remove(key.held(worker), list)
+  end
+  SortedSet.add(key.completed(), Texts.now(), completed.jids)
+  Ended.completed(completed.jids, completed.rare) -- which reads the records, so before they may go
+  Expiry.after(#completed.jids)
+end
+
+local function append(lists, name, jid)
+  local list = lists[name]
+  if list then
+    list[#list + 1] = jid
+  else
+    lists[name] = { jid }
+  end
+end
+
+-- How each verb checks its `n` arguments from args[a] on (before anything is written), and
+-- what it then does. -> code, text if the settlement is refused
+local VERBS = {}
+Verbs.by_name = VERBS
+
+VERBS.complete = {
+  check = function(args, a, n)
+    if n == 0 then
+      return
+    end
+    if args[a] ~= '' then
+      Arguments.json('settle', 'result', args[a], Arguments.text_bytes)
+      args[a + 1] = Arguments.whole('settle', 'result_ttl', n > 1 and args[a + 1] or nil, 1)
+    end
+    if n > 2 then
+      Arguments.json('settle', 'data', args[a + 2])
+    end
+  end,
+  act = function(jid, token, held, args, a, n, completed, tracked)
+    local name, values, code, text = Lock.read('settle', jid, token, true)
+    if code then
+      return code, text
+    end
+    local worker, queue = values[1], values[3]
+    held = held or Samples.held(values[8]) or 0
+    History.done(jid, held)
+    local popped = Record.read('time', values[5], scope.now)
+    Samples.add('run', queue, scope.now - Samples.started(queue, popped, values[8], held))
+    local returned = n > 1 and Outcome.keep_result(jid, token, args[a], args[a + 1])
+    if tracked[jid] then
+      Events.tracked('completed', jid)
+    end
+    Events.completed(jid, queue)
+    Outcome.write_complete(name, Record.text('retries', values[6], '0'), n > 2 and args[a + 2], returned)
+    local rare = values[7]
+    if rare then
+      Outcome.forget_marks(name)
+    end
+    append(completed.queues, queue, jid)
+    append(completed.workers, worker, jid)
+    completed.jids[#completed.jids + 1] = jid
+    if rare == '1' then
+      completed.rare[#completed.rare + 1] = jid
+    end
+  end,
+}
+
+-- The other verbs take their arguments as a list of their own, and the whole record. Where `runs` is true
+-- only a job that was started can end so.
+local RARE = {}
+
+RARE.fail = {
+  runs = true,
+  check = function(s)
+    Arguments.given('settle', 'group', s[1])
+    Outcome.message('settle', s[2])
+  end,
+  act = function(job, s)
+    Outcome.fail_now(job, s[1], s[2])
+  end,
+}
+
+RARE.retry = {
+  runs = true,
+  check = function(s)
+    s[1] = Arguments.number('settle', 'delay', s[1])
+    Outcome.message('settle', s[3])
+  end,
+  act = function(job, s)
+    local group = s[2] ~= '' and s[2] or nil
+    Outcome.retry_now(job, job.queue, s[1], group, s[3])
+  end,
+}
+
+RARE.release = {
+  check = function(s)
+    s[1] = Arguments.number('settle', 'delay', s[1])
+  end,
+  act = function(job, s)
+    History.ended(job.jid, 'returned', job, nil, nil, s[1])
+    Lock.release(job)
+    Outcome.back(job, job.queue, s[1], nil, true)
+  end,
+}
+
+local UNKNOWN, NOT_KNOWN =
+  'unknown-job',
+  'No worker knows a job of this name. Is its app in INSTALLED_APPS, is its module called jobs or tasks, '
+    .. 'was it renamed without aliases=?'
+
+-- No worker knows the job's name: perhaps a deployment is under way. It comes back after as long
+-- as it has been unknown already (at least a second, at most a minute), until patience ends.
+RARE.unknown = {
+  check = function(s)
+    s[1] = Arguments.number('settle', 'patience', s[1])
+  end,
+  act = function(job, s)
+    local since = Record.read('unknown', call('HGET', key.job(job.jid), 'unknown'))
+    if since and scope.now - since >= s[1] then
+      call('HDEL', key.job(job.jid), 'unknown')
+      Outcome.fail_now(job, UNKNOWN, NOT_KNOWN)
+      return
+    end
+    if not since or since > scope.now then -- the clock may have been set back
+      since = scope.now
+      call('HSET', key.job(job.jid), 'unknown', string.format('%.6f', since))
+    end
+    job.unknown = true
+    local delay = math.max(1, math.min(60, scope.now - since))
+    History.ended(job.jid, 'returned', job, UNKNOWN, NOT_KNOWN, delay)
+    Lock.release(job)
+    Outcome.back(job, job.queue, delay)
+  end,
+}
+
+-- The process died under the job: counted apart from its retries.
+RARE.crash = {
+  check = function(s)
+    s[1] = Arguments.whole('settle', 'limit', s[1], 0)
+    Arguments.given('settle', 'group', s[2])
+    Outcome.message('settle', s[3])
+  end,
+  act = function(job, s)
+    local crashes = job.crashes + 1
+    call('HSET', key.job(job.jid), 'crashes', crashes)
+    if crashes > s[1] then
+      Outcome.fail_now(job, s[2], s[3])
+      return
+    end
+    History.ended(job.jid, 'crashed', job, s[2], s[3])
+    Lock.release(job)
+    Outcome.back(job, job.queue, 0)
+  end,
+}
+
+RARE.move = {
+  runs = true,
+  check = function(s, jid, planned)
+    Arguments.queue('settle', s[1])
+    s[2] = Arguments.number('settle', 'delay', s[2] or '0')
+    s[3] = s[3] and Arguments.names('settle', 'depends', s[3]) or {}
+    Arguments.bounded('settle', #s[3])
+    s[4] = s[3]
+    s[3], s[5] = Dependencies.open_for('settle', jid, s[3])
+    planned[jid] = s[3] -- the moves of one call must not wait for each other
+    Circles.intend(planned)
+    Circles.refuse('settle', jid, s[3], planned)
+  end,
+  act = function(job, s, _, tracked)
+    local jid = job.jid
+    History.ended(jid, 'done', job)
+    Lock.release(job)
+    Samples.add('run', job.queue, scope.now - job.start)
+    if tracked[jid] then
+      Events.tracked('completed', jid)
+    end
+    Events.advanced(jid, job.queue, s[1])
+    Outcome.advance(job, s[1], s[2], s[3], nil, s[4], s[5])
+  end,
+}
+
+for name, verb in pairs(RARE) do
+  VERBS[name] = {
+    check = function(args, a, n, jid, planned)
+      local list = {}
+      for k = 1, n do
+        list[k] = args[a + k - 1]
+      end
+      verb.check(list, jid, planned)
+      args['list' .. a] = list
+    end,
+    act = function(jid, token, held, args, a, _, completed, tracked)
+      local job, code, text = Lock.claim('settle', jid, token)
+      if not job then
+        return code, text
+      elseif job.bad and name ~= 'fail' then
+        Corrupt.fail(jid, job.bad, job.bad_text)
+        return
+      end
+      Lock.count_start(job, held, verb.runs)
+      verb.act(job, args['list' .. a], completed, tracked)
+    end,
+  }
+end
+end
+
+function builders.Wake()
+local Absence = modules.Absence
+local Arguments = modules.Arguments
+local Texts = modules.Texts
+local Wake = modules.Wake
+-- wake.lua
+-- Wake-ups: idle workers block on lists, and whoever makes work ready feeds the lists.
+
+local match, gsub, format = string.match, string.gsub, string.format
+
+-- An unused wake-up must not outlive the workers it was meant for by long.
+local KEPT = 60
+
+-- What falls due is looked after by a line of clients: one looks at that very time, the others REACH
+-- seconds later at most, STEP seconds apart, and find it still there if those before them have died.
+local LINE, STEP, REACH = 3, 0.15, 0.75
+
+-- Seconds: a client is counted as idle so long beyond its next look, for it may be late.
+local LATE = 1
+
+-- Seconds: idle clients of ours come back in time for longer locks by themselves.
+local SHORT_LOCK = 6
+
+-- What a call tells is kept in scope.wake and looked at when it ends: `ready` and `due` by queue, `seen`, `popped`.
+local function noted()
+  local wake = scope.wake
+  if not wake then
+    wake = { ready = {}, due = {} }
+    scope.wake = wake
+  end
+  return wake
+end
+
+-- n jobs of the queue became ready.
+function Wake.ready(queue, n)
+  if scope.live then
+    local ready = noted().ready
+    ready[queue] = (ready[queue] or 0) + n
+  end
+end
+
+-- Something of the queue falls due at that time.
+function Wake.due(queue, time)
+  if scope.live then
+    local due = noted().due
+    due[queue] = math.min(due[queue] or time, time)
+  end
+end
+
+-- A queue was seen for the first time.
+function Wake.seen()
+  if scope.live then
+    noted().seen = true
+  end
+end
+
+-- How many clients wait there; those whose time is over have gone away without a word.
+-- (An old client's clock says nothing about that.)
+local function waiting_at(name)
+  if call('ZCARD', name) == 0 then
+    return 0 -- mostly, and cheaper to ask
+  end
+  return call('ZCOUNT', name, scope.keyed and Texts.now() or '-inf', '+inf')
+end
+
+-- Feeds a list with up to n elements, never more than there are idle clients.
+local function feed(list, idle, n)
+  if idle == 0 then
+    return
+  end
+  local missing = math.min(n, idle - call('LLEN', list))
+  if missing > 0 then
+    local elements = {}
+    for i = 1, math.min(missing, 1000) do
+      elements[i] = '1'
+    end
+    if call('RPUSH', list, unpack(elements)) == #elements then
+      call('EXPIRE', list, KEPT)
+    end
+  end
+end
+
+local function timer_of(queue)
+  local text = call('GET', key.timer(queue))
+  if text then
+    local time, client = match(text, '^(%S+) (.*)$')
+    return tonumber(time), client
+  end
+end
+
+local function text_of(time)
+  return format('%.17g', time)
+end
+
+-- How many of so many idle clients are to be woken, so that what falls due then is looked after. (The list
+-- wakes those that have waited longest, who may be those that would have come in time: so a whole line.)
+local function missing(queue, time, idle)
+  local too_late = '(' .. text_of(time + REACH + LATE)
+  local sleeping = idle > 0 and call('ZCOUNT', key.idle_at(queue), too_late, '+inf') or 0
+  if sleeping == 0 then
+    return 0
+  elseif idle - sleeping < LINE then
+    return LINE
+  end
+  local taken = timer_of(queue)
+  return (not taken or time < taken or taken <= scope.now) and 1 or 0
+end
+
+function Wake.finish()
+  local wake = scope.wake
+  for queue, n in pairs(wake.ready) do
+    local idle = waiting_at(key.idle_at(queue))
+    if idle > 0 then
+      if wake.popped then
+        -- Some of what became ready may have been taken by this very call.
+        n = math.min(n, call('ZCARD', key.place(queue, 'work')))
+      end
+      feed(key.wake_at(queue), idle, n)
+    end
+  end
+  for queue, time in pairs(wake.due) do
+    local idle = waiting_at(key.idle_at(queue))
+    if idle > 0 then
+      feed(key.wake_at(queue), idle, missing(queue, time, idle))
+    end
+  end
+  if wake.seen then
+    feed(key.wake(), waiting_at(key.idle()), Arguments.most)
+  end
+end
+
+-- How many jobs of the queue are ready without having been announced: their time has come.
+local function ripe(queue)
+  return call('ZCOUNT', key.place(queue, 'locks'), '-inf', Texts.now())
+    + call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', Texts.now())
+end
+
+-- When the next thing of the queue falls due, or nil.
+local function next_due(queue)
+  local first
+  for _, place in ipairs({ 'scheduled', 'recur', 'locks' }) do
+    local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
+    if head[2] then
+      first = math.min(first or math.huge, tonumber(head[2]))
+    end
+  end
+  return first
+end
+
+-- Takes back what a pop has made pointless: no more wake-ups than jobs are left, and than are needed for
+-- what falls due next.
+function Wake.taken(queue)
+  noted().popped = true
+  local list = key.wake_at(queue)
+  local waiting = Absence.is_absent(list) and 0 or call('LLEN', list)
+  if waiting > 0 then
+    local left, time = call('ZCARD', key.place(queue, 'work')) + ripe(queue), next_due(queue)
+    if left < waiting and time and time > scope.now then
+      left = math.max(left, missing(queue, time, waiting_at(key.idle_at(queue))))
+    end
+    if left == 0 then
+      call('DEL', list)
+    elseif left < waiting then
+      call('LTRIM', list, 0, left - 1)
+    end
+  end
+end
+
+-- Jobs of the queue were handed out, under locks of so many seconds. Whose look is later has to know.
+function Wake.locked(queue, seconds)
+  if seconds < SHORT_LOCK then
+    Wake.due(queue, scope.now + seconds)
+  end
+end
+
+-- A client goes to work that was idle at the queue. Somebody else has to look after what falls due next;
+-- and if several jobs fell due at once, for each of them somebody.
+local function hand_on(client, queue)
+  local time, _, holder = next_due(queue), timer_of(queue)
+  local idle = time and waiting_at(key.idle_at(queue)) or 0
+  if holder == client then
+    call('DEL', key.timer(queue))
+  end
+  if idle > 0 then
+    local wanted = time <= scope.now and ripe(queue) or missing(queue, time, idle)
+    feed(key.wake_at(queue), idle, math.max(wanted, holder == client and 1 or 0))
+  end
+end
+
+-- Clients of one host may all be gone at once: so the host is named beside them. It stands in the names
+-- that workers have by default, and otherwise each worker counts as a host.
+local host_of = Texts.remembered(function(worker)
+  return (gsub(match(worker, '^(.+)%-%d+%-%x+$') or worker, '%s', '_'))
+end)
+
+local function named(client, worker)
+  return client .. ' ' .. host_of(worker)
+end
+
+-- The caller has asked and is idle no longer.
+function Wake.busy(client, worker, queues, globbing, working)
+  local member = named(client, worker)
+  if globbing then
+    call('ZREM', key.idle(), member)
+  end
+  for n = 1, #queues do
+    local idle = key.idle_at(queues[n])
+    if not Absence.is_absent(idle) and call('ZREM', idle, member) == 1 and working then
+      hand_on(client, queues[n])
+    end
+  end
+end
+
+local function register(name, member, seconds)
+  call('ZREMRANGEBYSCORE', name, '-inf', scope.now)
+  call('ZADD', name, text_of(scope.now + seconds + LATE), member)
+  call('EXPIRE', name, math.ceil(seconds) + KEPT)
+end
+
+-- Whom else what falls due then can rely on: how many clients look then or shortly after, and the host
+-- of them all if it is one.
+local function line_up(queue, time)
+  local first, last = text_of(time + LATE), text_of(time + REACH + LATE)
+  local members = call('ZRANGEBYSCORE', key.idle_at(queue), first, last, 'LIMIT', 0, 4 * LINE)
+  local only
+  for n, member in ipairs(members) do
+    local host = match(member, ' (%S*)$') or member
+    only = (n == 1 or only == host) and host
+  end
+  return #members, only
+end
+
+-- When the client is to look after what of the queue falls due at that time; nil: others do.
+local function place_in_line(client, worker, queue, time)
+  local taken, holder = timer_of(queue)
+  if not taken or holder == client or time < taken or taken <= scope.now then
+    local left = math.max(time - scope.now, 0.001)
+    local text = format('%.6f', time) .. ' ' .. client
+    call('SET', key.timer(queue), text, 'PX', math.ceil(left * 1000) + 1000)
+    return left
+  end
+  local others, host = line_up(queue, time)
+  if others < LINE or (host and host ~= host_of(worker)) then
+    return time - scope.now + math.min(STEP * (math.max(others, 1) + 1), REACH)
+  end
+end
+
+-- Registers an idle client. -> the seconds it may block and the keys to block on.
+-- One client per queue holds the timer for what falls due, a few stand in line behind it; the others
+-- sleep on.
+function Wake.wait(client, worker, queues, seconds, globbing)
+  local member, rest, asked = named(client, worker), { seconds }, seconds
+  for _, queue in ipairs(queues) do
+    rest[#rest + 1] = key.wake_at(queue)
+    local time = next_due(queue)
+    -- What is due already could not be taken: the queue is paused, or full.
+    if time and time > scope.now and time < scope.now + asked then
+      seconds = math.min(seconds, place_in_line(client, worker, queue, time) or seconds)
+    end
+  end
+  for _, queue in ipairs(queues) do
+    register(key.idle_at(queue), member, seconds)
+  end
+  if globbing or #queues == 0 then
+    register(key.idle(), member, seconds)
+    rest[#rest + 1] = key.wake()
+  end
+  rest[1] = format('%.3f', seconds + 0.0005)
+  return rest
+end
+end
+
+function builders.Worker()
+local Arguments = modules.Arguments
+local Config = modules.Config
+local Cron = modules.Cron
+local Errors = modules.Errors
+local Json = modules.Json
+local Orders = modules.Orders
+local Samples = modules.Samples
+local SortedSet = modules.SortedSet
+local Tags = modules.Tags
+local Texts = modules.Texts
+local Worker = modules.Worker
+-- worker.lua
+-- Workers: what they say of themselves, what they hold, and one heartbeat for all of it.
+
+local FAR = 8640000 -- seconds; no lock is longer
+
+-- Workers silent for too long are forgotten, unless a lock of theirs is still good.
+local function forget_silent()
+  local before = scope.now - Config.number('max-worker-age')
+  local silent = call('ZRANGEBYSCORE', key.workers(), '-inf', before, 'LIMIT', 0, Arguments.most)
+  local gone, since = {}, '(' .. string.format('%.17g', scope.now)
+  for _, worker in ipairs(silent) do
+    if call('ZCOUNT', key.held(worker), since, '+inf') == 0 then
+      call('DEL', key.held(worker))
+      gone[#gone + 1] = worker
+    end
+  end
+  SortedSet.remove(key.workers(), gone)
+end
+
+-- With KEYS a worker is shown with what it says of itself.
+local function with_info(shown, worker, seen)
+  if not scope.keyed then
+    return cjson.encode(shown)
+  end
+  shown.beat = tonumber(seen)
+  return Json.with(cjson.encode(shown), 'info', call('GET', key.worker(worker)) or 'null')
+end
+
+-- Workers that gave a sign of life lately (where silent ones are forgotten: those that are left), the
+-- latest first, and when: some of them, or all. -> these, how many there are
+function Worker.seen(offset, count)
+  local since = '-inf'
+  if scope.reading then
+    since = '(' .. string.format('%.17g', scope.now - Config.number('max-worker-age'))
+  end
+  local total = call('ZCOUNT', key.workers(), since, '+inf')
+  return call(
+    'ZREVRANGEBYSCORE',
+    key.workers(),
+    '+inf',
+    since,
+    'WITHSCORES',
+    'LIMIT',
+    offset or 0,
+    count or total
+  ),
+    total
+end
+
+-- One of them, as JSON.
+function Worker.shown(worker, seen)
+  return with_info({
+    name = worker,
+    jobs = call('ZCOUNT', key.held(worker), scope.now, scope.now + FAR),
+    stalled = call('ZCOUNT', key.held(worker), 0, scope.now),
+  }, worker, seen)
+end
+
+local function overview()
+  local all, seen = {}, Worker.seen()
+  for n = 1, #seen, 2 do
+    all[#all + 1] = Worker.shown(seen[n], seen[n + 1])
+  end
+  return Json.list(all)
+end
+
+-- workers [worker]
+function Worker.show(args, i)
+  local worker = args[i] and Arguments.name('workers', 'worker', args[i])
+  if not scope.reading then
+    forget_silent()
+  end
+  if not worker then
+    return overview()
+  end
+  local shown = {
+    jobs = call('ZREVRANGEBYSCORE', key.held(worker), scope.now + FAR, scope.now),
+    stalled = call('ZREVRANGEBYSCORE', key.held(worker), scope.now, 0),
+  }
+  return with_info(shown, worker, call('ZSCORE', key.workers(), worker) or nil)
+end
+
+-- worker.deregister worker...
+function Worker.deregister(args, i)
+  local workers = Tags.rest(args, i)
+  Arguments.bounded('worker.deregister', #workers)
+  SortedSet.remove(key.workers(), workers)
+  if scope.live then
+    for _, worker in ipairs(workers) do
+      call('DEL', key.worker(worker))
+      Orders.forget(worker)
+    end
+    Cron.leave(workers)
+  end
+end
+
+-- The jobs of a heartbeat that their worker still holds, by queue, and those it has lost. A record learns
+-- that its job was started: if the worker is heard of no more, the start is counted when the lock is lost.
+local function sort_out(worker, args, i, count)
+  local queues, lost = {}, {}
+  for n = i, i + 3 * count - 1, 3 do
+    local jid, token, held = args[n], args[n + 1], args[n + 2]
+    local record = call('HMGET', key.job(jid), 'state', 'worker', 'token', 'queue', 'grace', 'waited')
+    if record[1] == 'running' and record[2] == worker and record[3] == token then
+      queues[record[4]] = queues[record[4]] or {}
+      table.insert(queues[record[4]], jid)
+      if record[5] then
+        call('HDEL', key.job(jid), 'grace')
+      end
+      local waited = held and Samples.waited_in_hands(record[6], held)
+      if waited then
+        call('HSET', key.job(jid), 'waited', waited)
+      end
+    else
+      lost[#lost + 1] = jid
+    end
+  end
+  return queues, lost
+end
+
+-- beat worker info n (jid token held)*n -> { jids of lost jobs, orders }; `held` is for how many seconds
+-- the job lay in its worker's hands before it was started, '' if it was not
+-- It also writes the samples of all workers, so that statistics are never much older.
+function Worker.beat(args, i)
+  local worker, said = Arguments.name('beat', 'worker', args[i]), args[i + 1]
+  if Arguments.given('beat', 'info', said) ~= '' then
+    Arguments.object('beat', 'info', said)
+  end
+  local count = Arguments.whole('beat', 'number of jobs', args[i + 2], 0)
+  Arguments.bounded('beat', count)
+  if #args - i - 2 ~= 3 * count then
+    Errors.argument('beat', 'jid, token and held of ' .. count .. ' jobs wanted')
+  end
+  for n = i + 5, #args, 3 do
+    args[n] = Arguments.held('beat', args[n]) or false
+  end
+  local queues, lost = sort_out(worker, args, i + 3, count)
+  for queue, jids in pairs(queues) do
+    local expires = Texts.later(Config.heartbeat(queue))
+    for _, jid in ipairs(jids) do
+      call('HSET', key.job(jid), 'expires', expires)
+    end
+    SortedSet.add(key.held(worker), expires, jids)
+    SortedSet.add(key.place(queue, 'locks'), expires, jids)
+  end
+  call('ZADD', key.workers(), scope.now, worker)
+  if said ~= '' then
+    call('SET', key.worker(worker), said, 'EX', Config.worker_age())
+  end
+  Samples.settle()
+  return { lost, Orders.take(worker) }
+end
+end
+
+function builders.WorkerView()
+local Arguments = modules.Arguments
+local Brief = modules.Brief
+local Json = modules.Json
+local Record = modules.Record
+local Worker = modules.Worker
+local WorkerView = modules.WorkerView
+-- worker_view.lua
+-- Workers with the jobs that they hold, for a page.
+
+local SHOWN = 5 -- jobs of a worker
+local LOOKED_AT = 100 -- of those that it holds, to find the longest running; …
+local IN_ALL = 5000 -- … and of all workers of a call
+
+-- The jobs that a worker has held for the longest time, of the first to expire.
+local function longest_held(worker, looked_at)
+  local held = {}
+  for n, jid in ipairs(call('ZRANGE', key.held(worker), 0, looked_at - 1)) do
+    held[n] = { jid = jid, since = Record.read('time', call('HGET', key.job(jid), 'time'), 0) }
+  end
+  table.sort(held, function(one, other)
+    if one.since ~= other.since then
+      return one.since < other.since
+    end
+    return one.jid < other.jid
+  end)
+  local jids = {}
+  for n = 1, math.min(SHOWN, #held) do
+    jids[n] = held[n].jid
+  end
+  return jids
+end
+
+-- worker.views offset count -> total, and workers: each as `workers` shows it, with some of its jobs
+function WorkerView.list(args, i)
+  local offset = Arguments.whole('worker.views', 'offset', args[i], 0)
+  local count = math.min(Arguments.whole('worker.views', 'count', args[i + 1], 0), Arguments.most)
+  local looked_at = math.max(SHOWN, math.min(LOOKED_AT, math.floor(IN_ALL / math.max(count, 1))))
+  local shown, seen, total = {}, Worker.seen(offset, count)
+  for n = 1, #seen, 2 do
+    local jobs = cjson.encode({ jobs = Brief.rows(longest_held(seen[n], looked_at)) })
+    shown[#shown + 1] = Json.with(jobs, 'worker', Worker.shown(seen[n], seen[n + 1]))
+  end
+  return Json.with(cjson.encode({ total = total }), 'workers', Json.list(shown))
+end
+end
+
+function builders.Workflow()
+local Awaiting = modules.Awaiting
+local Config = modules.Config
+local Errors = modules.Errors
+local Record = modules.Record
+local SortedSet = modules.SortedSet
+local Texts = modules.Texts
+local Workflow = modules.Workflow
+-- workflow.lua
+-- Workflows: jobs that were put together, how many of them have ended, and how.
+
+-- What changed in this call is in scope.workflows: id -> by how much each counter, and the jids that joined.
+-- The workflows that are known to take jobs are in scope.open_workflows.
+local function change(id)
+  local changes = scope.workflows or {}
+  scope.workflows = changes
+  local mine = changes[id]
+  if not mine then
+    mine = { complete = 0, failed = 0, canceled = 0, held = 0, total = 0, jids = {} }
+    changes[id] = mine
+  end
+  return mine
+end
+
+-- complete, failed, canceled: jobs that ended so; held: jobs that depend on others.
+function Workflow.count(id, what, by)
+  if id and id ~= '' then
+    local mine = change(id)
+    mine[what] = mine[what] + by
+  end
+end
+
+local COUNTER = { complete = 'complete', failed = 'failed', depends = 'held' }
+
+-- A job of the workflow went from a state into another; false: its record is gone. (What is
+-- forgotten after its completion stays counted: no call for that.)
+function Workflow.moved(id, was, is)
+  local from, to = COUNTER[was], is and COUNTER[is] or not is and 'canceled'
+  if from then
+    Workflow.count(id, from, -1)
+  end
+  if to then
+    Workflow.count(id, to, 1)
+  end
+end
+
+-- A new job of the workflow, in the state in which it was put.
+function Workflow.joined(id, jid, state)
+  local mine = change(id)
+  mine.jids[#mine.jids + 1] = jid
+  mine.total = mine.total + 1
+  if state == 'depends' then
+    mine.held = mine.held + 1
+  end
+end
+
+-- Refuses a workflow that is being cancelled: nobody would look at what joins it now.
+-- -> its state, nil if there is none
+function Workflow.must_go_on(command, id)
+  local state = call('HGET', key.workflow(id), 'state')
+  if state == 'canceling' then
+    Errors.raise('STATE', command .. '(): Workflow ' .. Errors.name(id) .. ' is being canceled')
+  end
+  return state
+end
+
+-- Refuses what names a workflow that takes no jobs.
+function Workflow.check(command, id)
+  if scope.open_workflows and scope.open_workflows[id] then
+    return
+  elseif not Workflow.must_go_on(command, id) then
+    Errors.raise('NOJOB', command .. '(): Workflow ' .. Errors.name(id) .. ' does not exist')
+  end
+  Workflow.will_take(id)
+end
+
+-- The call is about to make this workflow.
+function Workflow.will_take(id)
+  scope.open_workflows = scope.open_workflows or {}
+  scope.open_workflows[id] = true
+end
+
+-- What the counters say of the whole.
+function Workflow.judged(record)
+  if record.chore then
+    return record.chore
+  end
+  local left = record.total - record.complete - record.failed - record.canceled
+  if left == 0 then
+    return record.failed > 0 and 'failed' or record.canceled > 0 and 'canceled' or 'complete'
+  elseif record.failed > 0 and left == record.held then
+    return 'failed' -- What is left waits for what has failed.
+  end
+  return 'running'
+end
+
+-- A workflow of which nothing is left but its record is forgotten as completed jobs are.
+local function forget_later(id)
+  local seconds = math.floor(Config.number('jobs-history'))
+  for _, name in ipairs({ key.workflow(id), key.workflow_jobs(id) }) do
+    call('EXPIRE', name, math.max(seconds, 0))
+  end
+end
+
+local function keep(id)
+  call('PERSIST', key.workflow(id))
+  call('PERSIST', key.workflow_jobs(id))
+end
+
+local NUMBERS = { 'total', 'complete', 'failed', 'canceled', 'held' }
+
+-- Its counters, its state, and what is being done with it.
+function Workflow.read(id)
+  local values = call('HMGET', key.workflow(id), 'state', 'chore', unpack(NUMBERS))
+  local record = { state = values[1], chore = values[2] or nil }
+  for n, field in ipairs(NUMBERS) do
+    record[field] = Record.read('count', values[n + 2], 0)
+    record.bad = record.bad or (Record.is_bad('count', values[n + 2]) and field) or nil
+  end
+  return record
+end
+
+-- Writes down the state that follows from the counters, and tells who waits for the end.
+local function judge(id)
+  local name, record = key.workflow(id), Workflow.read(id)
+  local was, is = record.state, Workflow.judged(record)
+  if is == was then
+    return
+  end
+  call('HSET', name, 'state', is)
+  if is == 'complete' or is == 'failed' or is == 'canceled' then
+    call('HSET', name, 'finished', Texts.now())
+    Awaiting.ended_workflow(id)
+  else
+    call('HDEL', name, 'finished')
+  end
+  if is == 'complete' or is == 'canceled' then
+    forget_later(id)
+  elseif was == 'complete' or was == 'canceled' then
+    keep(id)
+  end
+end
+
+function Workflow.finish()
+  for id, mine in pairs(scope.workflows) do
+    local name = key.workflow(id)
+    if call('EXISTS', name) == 1 then
+      for _, field in ipairs(NUMBERS) do
+        if mine[field] ~= 0 then
+          redis.pcall('HINCRBY', name, field, mine[field]) -- A counter that is no number stays as it is.
+        end
+      end
+      SortedSet.append(key.workflow_jobs(id), mine.jids)
+      judge(id)
+    end
+  end
+end
+end
+
+function builders.WorkflowPut()
+local Arguments = modules.Arguments
+local Batch = modules.Batch
+local Dependencies = modules.Dependencies
+local Errors = modules.Errors
+local Texts = modules.Texts
+local Workflow = modules.Workflow
+local WorkflowPut = modules.WorkflowPut
+-- workflow_put.lua
+-- How workflows are put: small ones in one call, large ones staged, released and then unpacked.
+-- Nothing of a workflow runs before all of it is there.
+
+local match = string.match
+
+-- Seconds that what was staged is kept at most without a release.
+local LONGEST = 24 * 3600
+
+-- What holds back the first jobs until the last is there: a dependency without a record.
+function WorkflowPut.gate(id)
+  return 'gate:' .. id
+end
+
+-- The id of a workflow that is to be made. (No colon: that is how its keys are told apart.)
+local function new_id(command, id)
+  Arguments.given(command, 'workflow', id)
+  if not match(id, '^[%w_.~-]+$') or #id > 128 then
+    Errors.argument(command, 'workflow must be 1 to 128 letters, digits and _ . ~ -, not ' .. Errors.name(id))
+  end
+  if call('EXISTS', key.workflow(id)) == 1 then
+    Errors.raise('STATE', command .. '(): Workflow ' .. Errors.name(id) .. ' exists already')
+  end
+  return id
+end
+
+local function behind(command, jid, other)
+  Errors.raise(
+    'CYCLE',
+    command
+      .. '(): Job '
+      .. Errors.name(jid)
+      .. ' must stand behind '
+      .. Errors.name(other)
+      .. ', on which it depends'
+  )
+end
+
+-- Each job is new, belongs to the workflow and stands behind those that it depends on: so there can
+-- be no circle.
+local function check_members(command, id, plan)
+  local at, links, names = {}, 0, {}
+  for n, job in ipairs(plan.jobs) do
+    at[job.jid], names[n] = n, key.job(job.jid)
+  end
+  if #names == 0 then
+    Errors.argument(command, 'a workflow needs at least one job')
+  end
+  local old = call('EXISTS', unpack(names)) > 0
+  for n, job in ipairs(plan.jobs) do
+    if job.workflow ~= id then
+      Errors.argument(command, 'Job ' .. Errors.name(job.jid) .. ' does not name its workflow')
+    elseif old and call('EXISTS', names[n]) == 1 then
+      Errors.raise('STATE', command .. '(): Job ' .. Errors.name(job.jid) .. ' exists already')
+    end
+    for _, other in ipairs(job.depends or {}) do
+      links = links + 1
+      if (at[other] or 0) >= n then
+        behind(command, job.jid, other)
+      end
+    end
+  end
+  Arguments.bounded(command, links)
+end
+
+local function begin(id, meta, total, chore)
+  call(
+    'HSET',
+    key.workflow(id),
+    'state',
+    chore or 'running',
+    'meta',
+    meta,
+    'created',
+    Texts.now(),
+    'total',
+    total,
+    'complete',
+    0,
+    'failed',
+    0,
+    'canceled',
+    0,
+    'held',
+    0
+  )
+  if chore then
+    call('HSET', key.workflow(id), 'chore', chore)
+    call('ZADD', key.workflows(), Texts.now(), id)
+  end
+end
+
+-- workflow.put id worker meta (item)... -> id; the items as those of put.many
+function WorkflowPut.put(args, i)
+  local id = new_id('workflow.put', args[i])
+  local worker = Arguments.asking('workflow.put', args[i + 1])
+  Arguments.object('workflow.put', 'meta', args[i + 2])
+  Workflow.will_take(id)
+  local plan = Batch.plan('workflow.put', args, i + 3, { acyclic = true })
+  check_members('workflow.put', id, plan)
+  begin(id, args[i + 2], 0)
+  Workflow.count(id, 'total', 0) -- so that its state is judged even if others stand for all its jobs
+  Batch.carry_out(plan, worker)
+  return id
+end
+
+-- Staged jobs are as good as there. -> what tells a jid's place among them, or nil
+local function staged_before(id)
+  local name = key.staged_jids(id)
+  return function(jid)
+    return tonumber(call('ZSCORE', name, jid) or nil)
+  end
+end
+
+-- That a key is free is asked when its job is staged. When the job is unpacked it takes the key: its
+-- caller is past hearing that there is another one.
+-- (One that is debounced cannot take it: then the other one stands for it.)
+local function take_keys(raw)
+  local at = 1
+  while at <= #raw do
+    local last = at + 5 + 2 * tonumber(raw[at + 5])
+    local answer, place = 'take', nil
+    for n = at + 6, last, 2 do
+      if raw[n] == 'conflict' and raw[n + 1] == 'refuse' then
+        place = n + 1
+      elseif raw[n] == 'debounce' then
+        answer = 'keep'
+      end
+    end
+    if place then
+      raw[place] = answer
+    end
+    at = last + 1
+  end
+end
+
+local function slice(args, i)
+  local part, n = {}, 0
+  for at = i, #args do
+    n = n + 1
+    part[n] = args[at]
+  end
+  return part
+end
+
+local STAGE = {}
+
+-- -> the jids that come with them
+function STAGE.jobs(id, args, i)
+  local known = staged_before(id)
+  local plan = Batch.plan('workflow.stage', args, i, { acyclic = true, known = known })
+  check_members('workflow.stage', id, plan)
+  local jids = {}
+  for n, job in ipairs(plan.jobs) do
+    if known(job.jid) then
+      Errors.raise('STATE', 'workflow.stage(): Job ' .. Errors.name(job.jid) .. ' is staged already')
+    end
+    jids[n] = job.jid
+  end
+  return jids
+end
+
+-- Further dependencies of a job that was staged without any: jid, other...
+function STAGE.links(id, args, i)
+  local known, jid = staged_before(id), Arguments.given('workflow.stage', 'jid', args[i])
+  local place = known(jid) or Errors.no_job('workflow.stage', jid)
+  Arguments.bounded('workflow.stage', #args - i)
+  for n = i + 1, #args do
+    local before = known(args[n])
+    if before and before >= place then
+      behind('workflow.stage', jid, args[n])
+    elseif not before and call('EXISTS', key.job(args[n])) == 0 then
+      Errors.no_job('workflow.stage', args[n])
+    end
+  end
+  return {}
+end
+
+-- Their places in the order in which they were staged.
+local function number(name, jids)
+  local last, values = call('ZCARD', name), {}
+  for n, jid in ipairs(jids) do
+    values[2 * n - 1], values[2 * n] = last + n, jid
+  end
+  if #jids > 0 then
+    call('ZADD', name, unpack(values))
+  end
+end
+
+-- workflow.stage id seconds jobs (item)...   workflow.stage id seconds links jid other...
+-- -> how many batches there are; without a release they go after so many seconds.
+function WorkflowPut.stage(args, i)
+  local id = new_id('workflow.stage', args[i])
+  local seconds = Arguments.whole('workflow.stage', 'seconds', args[i + 1], 1)
+  local stage = STAGE[args[i + 2] or '']
+  if not stage then
+    Errors.argument('workflow.stage', 'jobs or links wanted, not ' .. Errors.name(args[i + 2]))
+  end
+  Workflow.will_take(id)
+  local raw = slice(args, i + 3) -- before it is read, which changes places in it
+  local jids = stage(id, args, i + 3)
+  if #jids > 0 then
+    take_keys(raw)
+  end
+  local batches = call('RPUSH', key.staged(id), cmsgpack.pack({ args[i + 2], raw, #jids }))
+  number(key.staged_jids(id), jids)
+  call('EXPIRE', key.staged(id), math.min(seconds, LONGEST))
+  call('EXPIRE', key.staged_jids(id), math.min(seconds, LONGEST))
+  return batches
+end
+
+-- workflow.release id worker meta batches -> how many are to be unpacked
+function WorkflowPut.release(args, i)
+  local id = new_id('workflow.release', args[i])
+  Arguments.asking('workflow.release', args[i + 1])
+  Arguments.object('workflow.release', 'meta', args[i + 2])
+  local batches = Arguments.whole('workflow.release', 'batches', args[i + 3], 1)
+  local there = call('LLEN', key.staged(id))
+  if there ~= batches then
+    Errors.raise(
+      'STATE',
+      'workflow.release(): '
+        .. there
+        .. ' of '
+        .. batches
+        .. ' batches of workflow '
+        .. id
+        .. ' are there: were the others staged too long ago?'
+    )
+  end
+  call('PERSIST', key.staged(id))
+  call('PERSIST', key.staged_jids(id))
+  begin(id, args[i + 2], call('ZCARD', key.staged_jids(id)), 'unpacking')
+  call('HSET', key.workflow(id), 'worker', args[i + 1])
+  return batches
+end
+
+-- For which jobs of earlier batches others have come to stand, as what knows their jids; or nil
+local function instead_of(id)
+  local name = key.staged_instead(id)
+  return call('EXISTS', name) == 1
+    and {
+      __index = function(_, jid)
+        return call('HGET', name, jid) or nil
+      end,
+    }
+end
+
+local UNPACK = {}
+
+-- What depends on no other job of the workflow waits at the gate.
+function UNPACK.jobs(id, args, jobs)
+  local known, gate = staged_before(id), WorkflowPut.gate(id)
+  Workflow.will_take(id)
+  local how = { acyclic = true, lenient = true, instead = instead_of(id) or nil }
+  local fine, plan = pcall(Batch.plan, 'workflow.carry', args, 1, how)
+  if not fine then
+    -- It was fine when it was staged. Whoever calls now must not hear of it.
+    Workflow.count(id, 'canceled', jobs)
+    return
+  end
+  for _, job in ipairs(plan.jobs) do
+    local inside = false
+    for _, other in ipairs(job.depends or {}) do
+      inside = inside or known(other)
+    end
+    job.gate = not inside and gate or nil
+  end
+  local instead = Batch.carry_out(plan, call('HGET', key.workflow(id), 'worker') or '')[2]
+  if #instead > 0 then
+    call('HSET', key.staged_instead(id), unpack(instead)) -- for the batches to come
+  end
+  -- All of them were counted at the release.
+  Workflow.count(id, 'total', -#plan.jobs)
+end
+
+function UNPACK.links(id, args)
+  local record = call('HMGET', key.job(args[1]), 'state', 'workflow')
+  if record[1] == 'depends' and record[2] == id then
+    local others, instead = slice(args, 2), setmetatable({}, instead_of(id) or nil)
+    for n = 1, #others do
+      others[n] = instead[others[n]] or others[n]
+    end
+    Dependencies.attach(args[1], others)
+  end
+end
+
+-- Takes away all that was staged. (Its jobs may be there already.)
+function WorkflowPut.forget_staged(id)
+  call('DEL', key.staged(id), key.staged_jids(id), key.staged_instead(id))
+end
+
+local function open_gate(id)
+  WorkflowPut.forget_staged(id)
+  call('ZREM', key.workflows(), id)
+  call('HDEL', key.workflow(id), 'chore', 'worker')
+  Workflow.count(id, 'total', 0) -- so that its state is judged anew
+  Dependencies.release({ WorkflowPut.gate(id) })
+end
+
+-- One batch of a released workflow becomes jobs; with the last one they may begin.
+-- -> how many are left
+function WorkflowPut.unpack(id)
+  local packed = call('LPOP', key.staged(id))
+  if packed then
+    local fine, batch = pcall(cmsgpack.unpack, packed)
+    if fine and type(batch) == 'table' and UNPACK[batch[1]] then
+      UNPACK[batch[1]](id, batch[2], batch[3])
+    end
+  end
+  local left = call('LLEN', key.staged(id))
+  if left == 0 then
+    open_gate(id)
+  end
+  return left
+end
+end
+
+function builders.WorkflowVerbs()
+local Absence = modules.Absence
+local Arguments = modules.Arguments
+local Cascade = modules.Cascade
+local Dependencies = modules.Dependencies
+local Errors = modules.Errors
+local Json = modules.Json
+local Record = modules.Record
+local Revive = modules.Revive
+local Texts = modules.Texts
+local Workflow = modules.Workflow
+local WorkflowPut = modules.WorkflowPut
+local WorkflowVerbs = modules.WorkflowVerbs
+-- workflow_verbs.lua
+-- What may be done with a workflow as a whole: look at it, cancel it, retry what failed in it; and
+-- the steps that are carried on by whoever calls next.
+
+local STEP = 250 -- jobs canceled or retried by one call
+
+local function must(command, id)
+  Arguments.given(command, 'workflow', id)
+  if call('EXISTS', key.workflow(id)) == 0 then
+    Errors.raise('NOJOB', command .. '(): Workflow ' .. Errors.name(id) .. ' does not exist')
+  end
+  return id
+end
+
+-- workflow.get id -> its record as JSON, or nothing
+function WorkflowVerbs.get(args, i)
+  local id = Arguments.given('workflow.get', 'workflow', args[i])
+  local fields = call('HGETALL', key.workflow(id))
+  if #fields == 0 then
+    return nil
+  end
+  local record = {}
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  local shown = { id = id, state = record.state }
+  for _, field in ipairs({ 'total', 'complete', 'failed', 'canceled', 'held', 'created', 'finished' }) do
+    shown[field] = Record.number(record[field])
+  end
+  return Json.with(cjson.encode(shown), 'meta', Record.text('meta', record.meta, '{}'))
+end
+
+-- workflow.jobs id [offset count] -> how many, and the jids of some of them
+function WorkflowVerbs.jobs(args, i)
+  local id = Arguments.given('workflow.jobs', 'workflow', args[i])
+  local offset = Arguments.offset('workflow.jobs', args[i + 1])
+  local count = Arguments.count('workflow.jobs', args[i + 2], 25)
+  local name = key.workflow_jobs(id)
+  return cjson.encode({
+    total = call('LLEN', name),
+    jobs = count > 0 and call('LRANGE', name, offset, offset + count - 1) or {},
+  })
+end
+
+-- From the last to the first: what depends on others goes before them.
+local function cancel_some(id)
+  local name = key.workflow(id)
+  local stop = Record.read('count', call('HGET', name, 'cancel_at'), call('LLEN', key.workflow_jobs(id)))
+  local start = math.max(0, stop - STEP)
+  local jids = stop > 0 and call('LRANGE', key.workflow_jobs(id), start, stop - 1) or {}
+  local at = #jids
+  while at > 0 and (at == #jids or Dependencies.left() > 0) do
+    local record = call('HMGET', key.job(jids[at]), 'workflow', 'state')
+    if record[1] == id and record[2] ~= 'complete' then
+      Cascade.cancel(jids[at], 'workflow', id)
+    end
+    at = at - 1
+  end
+  start = start + at
+  if start == 0 then
+    call('HDEL', name, 'chore', 'cancel_at')
+    call('ZREM', key.workflows(), id)
+    Workflow.count(id, 'total', 0)
+    -- Jobs of others may stand at its gate, which were put anew with it.
+    Dependencies.release({ WorkflowPut.gate(id) })
+  else
+    call('HSET', name, 'cancel_at', start)
+  end
+  return start
+end
+
+-- What was staged and is no job yet will never be one.
+local function drop_staged(id)
+  if call('EXISTS', key.staged(id)) == 1 then
+    WorkflowPut.forget_staged(id)
+    local there = call('LLEN', key.workflow_jobs(id))
+    Workflow.count(
+      id,
+      'canceled',
+      Record.read('count', call('HGET', key.workflow(id), 'total'), there) - there
+    )
+  end
+end
+
+local CHORES = {
+  unpacking = function(id)
+    return WorkflowPut.unpack(id)
+  end,
+  canceling = cancel_some,
+}
+
+local function step(id)
+  scope.carried = true -- once is enough
+  local chore = CHORES[call('HGET', key.workflow(id), 'chore') or '']
+  if not chore then
+    call('ZREM', key.workflows(), id)
+    return 0
+  end
+  return chore(id)
+end
+
+-- workflow.carry id -> how much is left to be done; 0 when nothing is
+function WorkflowVerbs.carry(args, i)
+  local left = step(must('workflow.carry', args[i]))
+  Dependencies.carry_on()
+  return left
+end
+
+-- Carries on with what a client has begun and perhaps left: one step, at most once per call.
+-- -> whether more is left
+function WorkflowVerbs.carry_on()
+  local name = key.workflows()
+  if scope.carried or Absence.is_absent(name) or not scope.keyed then
+    return false
+  end
+  local id = call('ZRANGE', name, 0, 0)[1]
+  return id and (step(id) > 0 or call('EXISTS', name) == 1)
+end
+
+-- workflow.cancel id -> how many jobs are still to be looked at: go on with workflow.carry
+function WorkflowVerbs.cancel(args, i)
+  local id = must('workflow.cancel', args[i])
+  local name = key.workflow(id)
+  local record = call('HMGET', name, 'chore', 'state')
+  if record[1] ~= 'canceling' then
+    if record[2] == 'complete' or record[2] == 'canceled' then
+      return 0
+    end
+    drop_staged(id)
+    call('HSET', name, 'chore', 'canceling', 'cancel_at', call('LLEN', key.workflow_jobs(id)))
+    call('ZADD', key.workflows(), Texts.now(), id)
+    Workflow.count(id, 'total', 0)
+  end
+  return step(id)
+end
+
+-- workflow.retry id from -> where to go on (0: that was all), how many were put back
+function WorkflowVerbs.retry(args, i)
+  local id = must('workflow.retry', args[i])
+  local from = Arguments.whole('workflow.retry', 'from', args[i + 1], 0)
+  if call('HGET', key.workflow(id), 'chore') == 'canceling' then
+    Errors.raise('STATE', 'workflow.retry(): Workflow ' .. id .. ' is being canceled')
+  end
+  local jids, failed = call('LRANGE', key.workflow_jobs(id), from, from + STEP - 1), {}
+  for _, jid in ipairs(jids) do
+    local record = call('HMGET', key.job(jid), 'state', 'workflow')
+    if record[1] == 'failed' and record[2] == id then
+      failed[#failed + 1] = jid
+    end
+  end
+  local revived = #failed > 0 and Revive.revive(failed, 1) or 0
+  return { #jids == STEP and from + STEP or 0, revived }
+end
+end
+
+return modules.Serve.serve
 end
 
 -- main.lua
@@ -13490,9 +13336,9 @@ end
 -- loaded is to register functions, nothing else; so the modules are built by the first call.
 local built
 
-local function serve(keys, args, class)
+local function serve(keys, args, class, library)
   built = built or build()
-  return built.serve(keys, args, class)
+  return built(keys, args, class, library)
 end
 
 -- The loader of a library calls this with the library's name.
@@ -13501,20 +13347,20 @@ local Qless = {
     redis.register_function({
       function_name = library .. '_read',
       callback = function(keys, args)
-        return serve(keys, args, 'read')
+        return serve(keys, args, 'read', library)
       end,
       flags = { 'no-writes' },
     })
     redis.register_function({
       function_name = library .. '_write',
       callback = function(keys, args)
-        return serve(keys, args, 'write')
+        return serve(keys, args, 'write', library)
       end,
     })
     redis.register_function({
       function_name = library .. '_drain',
       callback = function(keys, args)
-        return serve(keys, args, 'drain')
+        return serve(keys, args, 'drain', library)
       end,
       flags = { 'allow-oom' },
     })

@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from . import arguments, wire
+from . import arguments, protocol
 from .exceptions import BadArgument, QlessError
+from .protocol import Argument, Packed, pack
 from .retry import TABLE
-from .wire import Argument, Packed, pack
 
 # How many arguments each verb takes.
 VERBS: dict[str, tuple[int, ...]] = {
@@ -156,7 +156,7 @@ def packed_settlements(
     packed = list(map(_packed, settlements))
     if len(packed) == 1:
         return iter([(1, packed[0])])
-    return wire.batches(packed, arguments.MOST_JOBS)
+    return protocol.batches(packed, arguments.MOST_JOBS)
 
 
 _COMPLETE = pack(("complete", 0))

@@ -14,14 +14,15 @@ import random
 from collections.abc import Generator
 from enum import Enum
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from redis import exceptions as redis_exceptions
 
 from . import exceptions
 
 if TYPE_CHECKING:
-    from .calls import Call
+    from .calls import Call, Steps
+    from .connection import AsyncConnection, Connection
     from .script import Script
 
 #: What redis-py may raise when a request is sent and its reply is read.
@@ -36,17 +37,6 @@ class Remedy(Enum):
     WAIT = "wait, then repeat"
     RECONNECT = "wait, then repeat on a new connection"
 
-
-class HangUp(Enum):
-    """A step: close the connection, so that the next request opens a new one."""
-
-    STEP = 1
-
-
-#: What a conversation asks of the client: send this and return the reply; sleep so long;
-#: hang up.
-Step: TypeAlias = bytes | float | HangUp
-Steps: TypeAlias = Generator[Step, Any, Any]
 
 TABLE: dict[str, tuple[Remedy, type[exceptions.QlessError]]] = {
     # The core's own refusals.
@@ -181,14 +171,14 @@ def was_sent(error: BaseException) -> bool:
 
 def insist(
     error: BaseException,
+    connection: Connection | AsyncConnection,
     script: Script,
     call: Call[Any],
     request_id: str,
     seconds: float,
-) -> Steps:
+) -> Steps[Any]:
     """Repeat a request that failed until it is answered, refused, or time is up.
 
-    A conversation in steps, so that it is the same for a blocking and an asyncio client.
     Returns the reply, raises a QlessError.
     """
     deadline = monotonic() + seconds
@@ -207,13 +197,13 @@ def insist(
                 reads = call.kind == "read"
                 raise translated(error, code, reads=reads, sent=sent) from error
             if remedy is Remedy.RECONNECT:
-                yield HangUp.STEP
-            yield pause
+                yield connection.hang_up()
+            yield connection.pause(pause)
         try:
             if remedy is Remedy.RELOAD:
                 loaded = True
-                yield from script.mend(error, call.kind)
-            return (yield script.request(call, request_id))
+                yield from script.mend(error, call.kind, connection)
+            return (yield connection.exchange(script.request(call, request_id)))
         except FAILURES as failure:
             error = failure
 

@@ -11,16 +11,18 @@ from __future__ import annotations
 from functools import cache
 from hashlib import sha1
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from . import exceptions
 from .arguments import shown
-from .retry import FAILURES, Steps, code_of, translated
-from .wire import Packed, command, pack
+from .protocol import Packed, command, pack
+from .retry import FAILURES, code_of, translated
 
 if TYPE_CHECKING:
-    from .calls import Call, Kind
+    from .calls import Call, Kind, Steps
+    from .connection import AsyncConnection, Connection
 
+    Line: TypeAlias = Connection | AsyncConnection
 
 #: How the core is called; auto: as functions if possible, else as scripts.
 Engine = Literal["auto", "function", "script"]
@@ -101,14 +103,14 @@ class Script:
         more, rest = pack((request_id, *call.args))
         return b"*%d\r\n%b%b" % (number + more, head, rest)
 
-    def mend(self, error: BaseException, kind: Kind) -> Steps:
+    def mend(self, error: BaseException, kind: Kind, connection: Line) -> Steps[None]:
         """Do what the error asks for: load the core, or turn to scripts."""
         if self.engine == "script":
-            yield from self._load_script(error, kind)
+            yield from self._load_script(error, kind, connection)
         elif code_of(error) in ("UNKNOWN", "NOPERM"):
             self._fall_back(error)
         else:
-            yield from self._load_functions()
+            yield from self._load_functions(connection)
 
     def _start(self, call: Call[Any]) -> Packed:
         """Return how each call of this command begins."""
@@ -149,9 +151,10 @@ class Script:
         self._refusal = error if code_of(error) == "NOPERM" else None
         self._call_scripts()
 
-    def _load_functions(self) -> Steps:
+    def _load_functions(self, connection: Line) -> Steps[None]:
         try:
-            yield command("FUNCTION", "LOAD", self.library.functions())
+            load = command("FUNCTION", "LOAD", self.library.functions())
+            yield connection.exchange(load)
         except FAILURES as error:
             code = code_of(error)
             # FUNCTION LOAD is refused on a full server, SCRIPT LOAD is not: without the
@@ -161,19 +164,20 @@ class Script:
             elif code != "EXISTS":
                 raise
 
-    def _load_script(self, error: BaseException, kind: Kind) -> Steps:
+    def _load_script(
+        self, error: BaseException, kind: Kind, connection: Line
+    ) -> Steps[None]:
         if code_of(error) in ("UNKNOWN", "NOPERM"):
             self._give_up(error)
+        text = self.library.script(kind, header=self._has_header)
         try:
-            yield command(
-                "SCRIPT", "LOAD", self.library.script(kind, header=self._has_header)
-            )
+            yield connection.exchange(command("SCRIPT", "LOAD", text))
         except FAILURES as refusal:
             if code_of(refusal) == "NOPERM":
                 self._give_up(refusal)
             if code_of(refusal) != "NOTCOMPILED" or not self._has_header:
                 raise
-            yield from self._drop_header()
+            yield from self._drop_header(connection)
 
     def _give_up(self, error: BaseException) -> None:
         """Raise what stands in the way of scripts, or before that, of functions."""
@@ -184,9 +188,9 @@ class Script:
             raise translated(refusal) from refusal
         raise translated(error) from error
 
-    def _drop_header(self) -> Steps:
+    def _drop_header(self, connection: Line) -> Steps[None]:
         """Turn to scripts without a header, for servers older than 7."""
-        reply = yield command("INFO", "server")
+        reply = yield connection.exchange(command("INFO", "server"))
         version = _version(str(reply))
         if version < OLDEST:
             found = ".".join(map(str, version))

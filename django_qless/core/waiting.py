@@ -18,33 +18,36 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from redis.exceptions import ResponseError
 
 from . import arguments
-from .calls import Call, Calls, Request
+from .calls import Call, Calls, Request, Steps, adrive, drive
 from .exceptions import BadArgument, ConnectionLost, QlessError
-from .retry import FAILURES, Steps, insist, translated
-from .wire import command
+from .protocol import command
+from .retry import FAILURES, insist, translated
 
 if TYPE_CHECKING:
-    from .client import AsyncClient, Client
-    from .lanes import AsyncLane, Lane
+    from .client import Namespace
+    from .connection import AsyncConnection, Connection
 
 T = TypeVar("T")
-L = TypeVar("L", bound="Lane | AsyncLane")
 
 
-class _After(Generic[T, L]):
-    """What both kinds know of a wait and of the call behind it."""
+class _After(Generic[T]):
+    """A wait and the call behind it, for both kinds of client."""
 
     def __init__(
-        self, client: Any, keys: Sequence[str], seconds: float, request: Request[T]
+        self,
+        client: Namespace[Any],
+        keys: Sequence[str],
+        seconds: float,
+        request: Request[T],
     ) -> None:
-        self._lane: L | None = None
+        self._connection: Connection | AsyncConnection | None = None
         self._client = client
         self._call = single(request)
         self._seconds = block_seconds(seconds)
         self._wait = command(
             "BLPOP", *arguments.all_known("keys", keys, least=1), self._seconds
         )
-        self._give_back: Callable[[L], None] | None = None
+        self._give_back: Callable[[Any], None] | None = None
         self._request_id = ""
         self._replies: list[Any] = []
         #: Whether an element came; if not, time was up or the connection was lost.
@@ -55,26 +58,53 @@ class _After(Generic[T, L]):
     def __del__(self) -> None:
         self._release()
 
-    @property
-    def _bytes(self) -> bytes:
-        request: bytes = self._client.script.request(self._call, self._request_id)
-        return request
-
-    def _begin(self, lane: L, give_back: Callable[[L], None]) -> L:
-        if self._request_id:
-            raise RuntimeError("a wait can be made only once")
-        self._lane, self._give_back = lane, give_back
-        self._request_id = lane.next_request()
-        return lane
-
     def abandon(self) -> None:
         """Give back what a wait holds that was broken off; `run_instead` is not wanted."""
         self._release()
 
-    def _release(self) -> None:
-        lane, self._lane = self._lane, None
-        if lane is not None and self._give_back is not None:
-            self._give_back(lane)
+    def steps(self) -> Steps[T]:
+        """Wait for an element and make the call; return the call's result."""
+        if self._request_id:
+            raise RuntimeError("a wait can be made only once")
+        pool = self._client.pool
+        connection = yield pool.take(self._client.patience)
+        self._connection, self._give_back = connection, pool.giver()
+        self._request_id = connection.next_request()
+        try:
+            try:
+                replies = yield connection.exchange_two(
+                    self._wait, self._bytes, self._seconds
+                )
+                reply = self._take_in(replies)
+            except FAILURES as error:
+                reply = yield from self._insist(error, connection, self._call)
+        except QlessError as error:
+            self._give_up(error)
+            raise
+        return self._settle(reply)
+
+    def steps_instead(self, request: Request[T]) -> Steps[T]:
+        """Return the result of the call if it was made, else that of `request`."""
+        if self._replies:
+            return self._result()
+        connection, call = self._connection, single(request)
+        if connection is None:
+            return (yield from self._client.steps(call))
+        try:
+            try:
+                yield connection.hang_up()
+                message = self._client.script.request(call, self._request_id)
+                reply = yield connection.exchange(message)
+            except FAILURES as error:
+                reply = yield from self._insist(error, connection, call)
+        except QlessError as error:
+            self._give_up(error)
+            raise
+        return self._settle(reply)
+
+    @property
+    def _bytes(self) -> bytes:
+        return self._client.script.request(self._call, self._request_id)
 
     def _take_in(self, replies: tuple[Any, Any]) -> Any:
         """Note how the wait ended, and return the call's reply; raise its error."""
@@ -87,9 +117,14 @@ class _After(Generic[T, L]):
             raise reply
         return reply
 
-    def _insist(self, error: BaseException, call: Call[Any]) -> Steps:
+    def _insist(
+        self,
+        error: BaseException,
+        connection: Connection | AsyncConnection,
+        call: Call[Any],
+    ) -> Steps[Any]:
         script, patience = self._client.script, self._client.patience
-        return insist(error, script, call, self._request_id, patience)
+        return insist(error, connection, script, call, self._request_id, patience)
 
     def _settle(self, reply: Any) -> T:
         """Take in that the reply is there, and return what it says."""
@@ -108,11 +143,14 @@ class _After(Generic[T, L]):
         if not isinstance(error, ConnectionLost):
             self._release()
 
+    def _release(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and self._give_back is not None:
+            self._give_back(connection)
 
-class After(_After[T, "Lane"]):
+
+class After(_After[T]):
     """A wait and the call behind it, by a Client: `run()` it once."""
-
-    _client: Client
 
     def run(self) -> T:
         """Wait for an element and make the call; return the call's result.
@@ -120,84 +158,26 @@ class After(_After[T, "Lane"]):
         Raises as Client.run does. After an exception from outside, and after a
         ConnectionLost, `run_instead` tells what the server did.
         """
-        lanes = self._client._lanes
-        lane = self._begin(lanes.take(), lanes.giver())
-        try:
-            try:
-                replies = lane.exchange_two(self._wait, self._bytes, self._seconds)
-                reply = self._take_in(replies)
-            except FAILURES as error:
-                steps = self._insist(error, self._call)
-                reply = self._client._follow(lane, steps)
-        except QlessError as error:
-            self._give_up(error)
-            raise
-        return self._settle(reply)
+        return drive(self.steps())
 
     def run_instead(self, request: Request[T]) -> T:
         """Return the result of the call if it was made, else that of `request`.
 
         The call can never be made afterwards. Both must have results of the same kind.
         """
-        if self._replies:
-            return self._result()
-        lane, call = self._lane, single(request)
-        if lane is None:
-            return self._client.run(request)
-        try:
-            try:
-                lane.hang_up()
-                message = self._client.script.request(call, self._request_id)
-                reply = lane.exchange(message)
-            except FAILURES as error:
-                reply = self._client._follow(lane, self._insist(error, call))
-        except QlessError as error:
-            self._give_up(error)
-            raise
-        return self._settle(reply)
+        return drive(self.steps_instead(request))
 
 
-class AsyncAfter(_After[T, "AsyncLane"]):
+class AsyncAfter(_After[T]):
     """A wait and the call behind it, by an AsyncClient: see After."""
-
-    _client: AsyncClient
 
     async def run(self) -> T:
         """Wait for an element and make the call; see After.run."""
-        lanes = self._client._lanes()
-        lane = self._begin(await lanes.take(), lanes.give)
-        try:
-            try:
-                replies = await lane.exchange_two(
-                    self._wait, self._bytes, self._seconds
-                )
-                reply = self._take_in(replies)
-            except FAILURES as error:
-                steps = self._insist(error, self._call)
-                reply = await self._client._follow(lane, steps)
-        except QlessError as error:
-            self._give_up(error)
-            raise
-        return self._settle(reply)
+        return await adrive(self.steps())
 
     async def run_instead(self, request: Request[T]) -> T:
         """Return the result of the call if it was made, else that of `request`."""
-        if self._replies:
-            return self._result()
-        lane, call = self._lane, single(request)
-        if lane is None:
-            return await self._client.run(request)
-        try:
-            try:
-                await lane.hang_up()
-                message = self._client.script.request(call, self._request_id)
-                reply = await lane.exchange(message)
-            except FAILURES as error:
-                reply = await self._client._follow(lane, self._insist(error, call))
-        except QlessError as error:
-            self._give_up(error)
-            raise
-        return self._settle(reply)
+        return await adrive(self.steps_instead(request))
 
 
 def single(request: Request[T]) -> Call[T]:

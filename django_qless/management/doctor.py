@@ -17,7 +17,7 @@ from django_qless.core.exceptions import (
     UnsupportedFormat,
 )
 from django_qless.core.options import known
-from django_qless.core.permissions import (
+from django_qless.core.server import (
     AUDIT,
     CLEANING,
     INFO,

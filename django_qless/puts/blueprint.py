@@ -7,9 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django_qless.core import Put
-from django_qless.core.prepared import PreparedPut
-from django_qless.core.put_options import rare_options
-from django_qless.core.wire import Argument, Packed, pack
+from django_qless.core.protocol import Argument, Packed, pack
+from django_qless.core.put import PreparedPut, rare_options
 from django_qless.exceptions import InvalidOption
 from django_qless.puts.parcel import MOST_DEPENDENCIES, Item
 from django_qless.registry import JobType

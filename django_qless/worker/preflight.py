@@ -7,13 +7,13 @@ import os
 from typing import TYPE_CHECKING
 
 from django_qless.core import exceptions
-from django_qless.core.permissions import INFO, lacks, needed_by_worker
+from django_qless.core.server import INFO, lacks, needed_by_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from django_qless.core import Client
-    from django_qless.core.server_info import ServerInfo
+    from django_qless.core.server import ServerInfo
 
 EVICTING = (
     "maxmemory-policy is {policy}: a full server would throw away jobs. "

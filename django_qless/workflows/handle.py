@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_qless.connections import connections
-from django_qless.core.endings import time_left
+from django_qless.core.results import time_left
 from django_qless.exceptions import JobGone, NotPut, ResultNotReady
 from django_qless.handle import JobHandle
 

@@ -56,7 +56,7 @@ def test_each_stage_has_its_own_package() -> None:
 
 @in_a_checkout
 def test_an_unknown_commit_is_named() -> None:
-    with pytest.raises(ValueError, match="--against no-such"), stages("no-such"):
+    with pytest.raises(ValueError, match="no-such"), stages("no-such"):
         pass
 
 

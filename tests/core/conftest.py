@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from django_qless.core import Client
+from tests import drawing
 from tests.core.cutter import Cutter
 from tests.permissions import client_of, nothing_refused
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from tests.servers import Server
 
 NOW = 1_700_000_000.0
+
+# Behind thousands of other tests in one process it takes minutes: for the night.
+collect_ignore = [] if drawing.ALL else ["test_interruptions.py"]
 
 
 @pytest.fixture

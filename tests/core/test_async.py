@@ -1,4 +1,4 @@
-"""The asyncio client has the same commands, and its own lanes in each event loop."""
+"""The asyncio client has the same commands, and its own connections in each event loop."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ import redis.asyncio
 
 from django_qless.core import (
     AsyncClient,
-    AsyncConfig,
-    AsyncFailures,
-    AsyncTags,
-    AsyncTracked,
-    AsyncWorkers,
     BadArgument,
     Client,
     ConnectionLost,
@@ -85,14 +80,14 @@ def test_the_objects_of_an_asyncio_client(server: Server) -> None:
         await queue.put("a", "k", "{}", tags=["t"])
         (job,) = await queue.pop("w")
         assert (await queue.counts()).running == 1
-        await AsyncTracked(client).add("a")
-        assert [job.jid for job in (await AsyncTracked(client).jobs()).jobs] == ["a"]
-        assert (await AsyncTags(client).jobs("t")).jids == ["a"]
-        assert [worker.name for worker in await AsyncWorkers(client).counts()] == ["w"]
+        await client.track("a")
+        assert [job.jid for job in (await client.tracked()).jobs] == ["a"]
+        assert (await client.tagged("t")).jids == ["a"]
+        assert [worker.name for worker in await client.workers()] == ["w"]
         await job.fail("group", "message")
-        assert await AsyncFailures(client).groups() == {"group": 1}
-        await AsyncConfig(client).set("heartbeat", 5)
-        assert await AsyncConfig(client).get("heartbeat") == "5"
+        assert await client.failed() == {"group": 1}
+        await client.config_set("heartbeat", 5)
+        assert await client.config_get("heartbeat") == "5"
         await client.recur("q", "tick", "k", "{}", 60)
         tick = await client.recur_get("tick")
         assert tick is not None
@@ -111,7 +106,7 @@ def test_the_objects_of_an_asyncio_client(server: Server) -> None:
     in_loop(server, body)
 
 
-def test_many_tasks_share_a_limited_number_of_lanes(server: Server) -> None:
+def test_many_tasks_share_a_limited_number_of_connections(server: Server) -> None:
     async def run() -> None:
         pool = redis.asyncio.ConnectionPool.from_url(server.url, max_connections=5)
         user = redis.asyncio.Redis(connection_pool=pool)
@@ -120,20 +115,20 @@ def test_many_tasks_share_a_limited_number_of_lanes(server: Server) -> None:
                 *(client.put("", "q", new_jid(), "k", "{}") for _ in range(300))
             )
             assert await client.length("q") == 300
-            assert client._lanes()._made == 5
+            assert len(client.pool) == 5
         await user.aclose()
 
     asyncio.run(run())
 
 
-def test_a_lane_is_waited_for_and_then_refused(server: Server) -> None:
+def test_a_connection_is_waited_for_and_then_refused(server: Server) -> None:
     async def run() -> None:
         user = server.async_client(max_connections=1)
         async with AsyncClient(user, patience=0.05) as client:
-            lane = await client._lanes().take()
+            connection = await client.pool.take(0.05)
             with pytest.raises(PoolExhausted):
                 await client.queues()
-            client._lanes().give(lane)
+            client.pool.give(connection)
             assert await client.queues() == []
 
     asyncio.run(run())
@@ -163,7 +158,7 @@ def test_a_cancelled_task_never_shifts_replies(server: Server) -> None:
         assert job is not None
         assert job.jid == "a"
         assert await client.put("", "q", "c", "k", "{}") == "c"
-        assert client._lanes()._made == 1
+        assert len(client.pool) == 1
 
     in_loop(server, body)
 

@@ -312,9 +312,9 @@ def test_what_the_core_refuses_writes_nothing(
 
 def test_an_older_request_is_stale(client: Client) -> None:
     client.pause("q")
-    lane = client._lanes.take()
+    connection = client.pool.take(1)
     call: Call[Any] = Call("pause", ("q",), "write")
-    lane.exchange(client.script.request(call, "somebody:2"))
+    connection.exchange(client.script.request(call, "somebody:2"))
     with pytest.raises(redis.ResponseError) as caught:
-        lane.exchange(client.script.request(call, "somebody:1"))
+        connection.exchange(client.script.request(call, "somebody:1"))
     assert isinstance(translated(caught.value), StaleRequest)

@@ -129,13 +129,13 @@ def test_a_silent_connection_is_given_up(
     with client.events() as events, server.client() as other:
         # The server answers the question whether it is there.
         assert events.next(3 * SOON) is None
-        connection = events._connection
+        connection = events._pubsub.connection
         # It does not answer any more.
-        monkeypatch.setattr(module, "PING", b"*1\r\n$6\r\nnobody")
+        monkeypatch.setattr(events._pubsub, "ping", lambda: None)
         event = events.next(10)
         assert event is not None
         assert event.event == "reconnected"
-        assert events._connection is connection
+        assert events._pubsub.connection is connection
         assert other.ping()
 
 
@@ -244,10 +244,13 @@ def test_asyncio_gives_up_a_silent_connection(
 ) -> None:
     monkeypatch.setattr(module, "SILENCE", SOON)
 
+    async def nothing() -> None:
+        """Say nothing."""
+
     async def body(client: AsyncClient) -> None:
         async with client.events() as events:
             assert await events.next(3 * SOON) is None
-            monkeypatch.setattr(module, "PING", b"*1\r\n$6\r\nnobody")
+            monkeypatch.setattr(events._pubsub, "ping", nothing)
             event = await events.next(10)
             assert event is not None
             assert event.event == "reconnected"

@@ -12,7 +12,6 @@ from django_qless.core import (
     Settlement,
     TooBig,
     WorkerNotFound,
-    Workers,
 )
 from tests.core.conftest import NOW
 from tests.core.jobs import Clock, pop, put
@@ -159,7 +158,7 @@ def test_beat_prolongs_all_locks(client: Client, at: Clock) -> None:
 
 def test_orders_come_with_a_beat_and_once(client: Client) -> None:
     client.beat("worker", "{}", [])
-    Workers(client).order("worker", "quiet")
+    client.order("worker", "quiet")
     client.order("worker", "dump")
     assert client.beat("worker", "", []).orders == ["quiet", "dump"]
     assert client.beat("worker", "", []).orders == []
@@ -190,7 +189,7 @@ def test_an_order_is_heard_at_once(client: Client) -> None:
 def test_stack_dumps(client: Client) -> None:
     assert client.stacks("worker") is None
     client.keep_stacks("worker", "Thread 1 …")
-    assert Workers(client).stacks("worker") == "Thread 1 …"
+    assert client.stacks("worker") == "Thread 1 …"
     with pytest.raises(TooBig):
         client.keep_stacks("worker", "ä" * 40_000)
 

@@ -8,15 +8,10 @@ import pytest
 
 from django_qless.core import (
     Client,
-    Config,
-    Failures,
     HasDependents,
     JobNotFound,
     LockLost,
     Reserved,
-    Tags,
-    Tracked,
-    Workers,
 )
 
 
@@ -123,25 +118,25 @@ def test_a_queue(client: Client) -> None:
 def test_failures_workers_tags_tracked_and_options(client: Client) -> None:
     for jid in ("a", "b"):
         client.put("", "q", jid, "k", "{}", tags=["t"])
-    assert Tags(client).top() == ["t"]
-    assert Tags(client).jobs("t", 1) == (2, ["b"])
-    assert Tracked(client).add("a")
-    assert [job.jid for job in Tracked(client).jobs().jobs] == ["a"]
-    assert Tracked(client).remove("a")
+    assert client.top_tags() == ["t"]
+    assert client.tagged("t", 1) == (2, ["b"])
+    assert client.track("a")
+    assert [job.jid for job in client.tracked().jobs] == ["a"]
+    assert client.untrack("a")
     (job,) = client.pop("q", "w")
-    assert Workers(client).jobs("w").jobs == [job.jid]
-    assert [worker.jobs for worker in Workers(client).counts()] == [1]
+    assert client.worker_jobs("w").jobs == [job.jid]
+    assert [worker.jobs for worker in client.workers()] == [1]
     job.fail("group", "message")
-    assert Failures(client).groups() == {"group": 1}
-    assert Failures(client).jobs("group").jids == [job.jid]
-    assert Failures(client).unfail("group", "q") == 1
-    Workers(client).deregister("w")
-    assert Workers(client).counts() == []
-    Config(client).set("application", "shop")
-    assert Config(client).get("application") == "shop"
-    assert Config(client).all()["application"] == "shop"
-    Config(client).unset("application")
-    assert Config(client).get("application") == "qless"
+    assert client.failed() == {"group": 1}
+    assert client.failed_jobs("group").jids == [job.jid]
+    assert client.unfail("q", "group") == 1
+    client.deregister("w")
+    assert client.workers() == []
+    client.config_set("application", "shop")
+    assert client.config_get("application") == "shop"
+    assert client.config_all()["application"] == "shop"
+    client.config_unset("application")
+    assert client.config_get("application") == "qless"
 
 
 def test_a_recurring_job(client: Client) -> None:

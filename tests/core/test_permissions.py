@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis as AsyncRedis
 
 from django_qless.core import AsyncClient, Client, NotPermitted, Put, new_jid
-from django_qless.core.permissions import AUDIT, CLEANING, needed_by_worker
+from django_qless.core.server import AUDIT, CLEANING, needed_by_worker
 from tests.permissions import PASSWORD, client_of, nothing_refused, set_user
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def test_each_role_lacks_what_others_are_for(limited: Limited) -> None:
         for role in ("producer", "worker", "admin", "operator")
     }
     assert lacked == {
-        "producer": {"+info", "+subscribe", *AUDIT, *CLEANING},
+        "producer": {"+subscribe", *AUDIT, *CLEANING},
         "worker": {*AUDIT, *CLEANING},
         "admin": {"+subscribe", *AUDIT, *CLEANING},
         "operator": {"+subscribe"},

@@ -111,7 +111,7 @@ def test_the_announced_job_comes_with_the_wake_up(
     done = [Settlement("a", settled.jobs[0].token, "complete", ())]
     keys = client.settle("w", done, 1, ["q"], wait=30).wait_keys
     assert client.after(keys, 0.01, asking(client)).run().jobs == []
-    assert client._lanes._made == 1
+    assert len(client.pool) == 1
 
 
 def test_an_element_that_is_there_already_ends_the_wait_at_once(
@@ -244,7 +244,7 @@ def test_what_was_handed_out_to_an_interrupted_wait_is_not_lost(
     assert after.run_instead(nothing(client)).jobs == [job]
     done = [Settlement("a", "1", "complete", ())]
     assert client.settle("w", done, 0, ()).refused == []
-    assert client._lanes._made == 1
+    assert len(client.pool) == 1
 
 
 def test_an_interruption_before_anything_was_sent(valkey: Make) -> None:
@@ -372,6 +372,6 @@ def test_asyncio_loses_nothing_that_was_handed_out(
             await task
         (job,) = (await after.run_instead(nothing(client))).jobs
         assert job.token == "1"
-        assert client._lanes()._made == 1
+        assert len(client.pool) == 1
 
     in_loop(server, body, cutter.path)

@@ -43,7 +43,8 @@ def test_it_is_removed_however_the_run_ends(
     qless, each_work, temporary: Path, ending: str
 ) -> None:
     jobs.seen_sandboxes.clear()
-    jobs.ends_in_sandbox.using(retries=1, backoff=0).delay(ending)
+    timeout = 0.2 if ending == "times out" else None
+    jobs.ends_in_sandbox.using(retries=1, backoff=0, timeout=timeout).delay(ending)
     assert each_work() == 2
     first, second = map(Path, jobs.seen_sandboxes)
     assert first != second

@@ -428,13 +428,13 @@ def test_five_thousand_fan_out_and_one_gathers(qless, work) -> None:
 
 def test_a_graph_of_a_thousand_is_one_call(qless, monkeypatch) -> None:
     commands: list[str] = []
-    run = type(qless).run
+    steps = type(qless).steps
 
     def noting(self, request):
         commands.append(getattr(request, "command", ""))
-        return run(self, request)
+        return steps(self, request)
 
-    monkeypatch.setattr(type(qless), "run", noting)
+    monkeypatch.setattr(type(qless), "steps", noting)
     flow = workflow()
     first = flow.add(step.args("0"))
     for n in range(999):

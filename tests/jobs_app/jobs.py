@@ -157,7 +157,7 @@ async def abegins(sql: str) -> str:
     return await sync_to_async(begins.declaration.function)(sql)
 
 
-@job(timeout=0.02)
+@job(timeout=0.2)
 def swallows() -> str:
     """Do not mind being told to stop."""
     with contextlib.suppress(JobTimeout):
@@ -210,7 +210,7 @@ async def asleepy(seconds: float = 30) -> None:
     await asyncio.sleep(seconds)
 
 
-@job(timeout=0.05)
+@job(timeout=0.2)
 async def tidies_up() -> str:
     try:
         await asyncio.sleep(30)
@@ -252,7 +252,7 @@ async def amakes_files() -> list[str]:
     return makes_files()
 
 
-@job(timeout=0.05)
+@job
 def ends_in_sandbox(ending: str) -> None:
     seen_sandboxes.append(makes_files.declaration.function()[0])
     if ending == "times out":

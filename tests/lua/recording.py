@@ -1,103 +1,234 @@
 """Records what the core answers, stores and publishes while random operations are made.
 
 The same operations on the same core give the same record, so that a record tells two cores
-apart: by the first operation that differs. With odd seeds records become unreadable.
+apart: by the first operation that differs. With odd seeds records become unreadable and keys
+hold what does not belong there; half of the seeds have a narrow core (see altered), half the
+server's clock, which leaps.
+
+Each operation is one transaction with what is looked at behind it: the server's clock stands
+still meanwhile, so that it is seen to the millisecond how long a key is given to live. Between
+the operations nothing ends by itself: keys age by the operations' clock.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import time
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import redis
 
+from tests.lua.altered import TIME, altered
 from tests.lua.caller import Core
-from tests.lua.keyspace import Snapshot, snapshot
-from tests.lua.operations import WEIGHTS, Generator
-from tests.lua.random_run import RandomRun, timeless
+from tests.lua.changes import AGE, BEFORE, LOOK
+from tests.lua.inquiries import THEMES, Inquirer
+from tests.lua.operations import FIELD, QUEUES, WEIGHTS, Operation, Score
 from tests.lua.test_corrupt_records import FIELDS
 
-#: Reads are made more often than by random runs, for their replies are looked at.
+#: Of the plain random operations: reads are made more often where replies are looked at.
 RECORDED = {**WEIGHTS, "look": 12, "view": 16, "ask": 6, "needs": 3}
 
-#: Seconds: what ends by itself sooner may have ended, on a busy machine.
-SOON = 320
+State = dict[str, list[Any]]
 
+#: Keys that no stranger changes: without them all calls are refused.
+SPARED = {"ql:meta", "ql:config"}
+PLACES = ["work", "locks", "scheduled", "depends", "recur"]
+
+#: What jobs of the earliest clients have in place of a list of their history.
+ANCIENT = json.dumps([
+    {"put": 1.5, "q": "a", "popped": 2, "worker": "w", "failed": 3}, {"put": 4, "q": "b", "done": 9}
+])  # fmt: skip
+
+#: Where in the script an error was raised: any change of the core moves that.
+LINES = re.compile(r"user_\w+: ?\d+: ?| script: .*$")
 
 #: Where it is said that all that was published before has been heard.
 END = "end"
 
 
 class Entry(NamedTuple):
-    """An operation, and what came of it."""
+    """An operation, and what came of it: also all keys, and what of them has changed."""
 
     operation: str
     reply: str
     events: list[str]
-    state: dict[str, Any]
+    state: State
+    changed: State
 
     @property
     def digest(self) -> str:
         """A few letters that are others when anything is different."""
-        text = json.dumps(self, sort_keys=True)
+        seen = [self.operation, self.reply, self.events, self.changed]
+        text = json.dumps(seen, sort_keys=True)
         return hashlib.sha1(text.encode("utf-8", "surrogatepass")).hexdigest()[:4]
 
 
 def record(core: Core, seed: int, count: int) -> Iterator[Entry]:
     """Make `count` operations on an empty server, and yield what came of each."""
-    run = RandomRun(core, seed)
-    run.generator = Generator(seed, RECORDED)
     core.server.flushall()
+    recorder = Recorder(core, seed)
     with core.server.pubsub() as channel:
         channel.psubscribe("ql:*")
         channel.subscribe(END)
-        heard(channel, core)
+        core.server.publish(END, "")
+        heard(channel)
         for _ in range(count):
-            if seed % 2:
-                corrupt(core, run.generator)
-            operation = run.generator.draw(run.running())
-            args = [run.resolve(part) for part in operation.args]
-            try:
-                if operation.keyed:
-                    now, request = operation.now, operation.request
-                    reply = core.ours(
-                        operation.command, *args, now=now, request=request
-                    )
-                else:
-                    reply = core.old(operation.command, operation.now, *args)
-            except redis.ResponseError as error:
-                reply = f"refused: {error}"
-            state = lasting(snapshot(core.server))
-            answer = decoded(timeless(reply))
-            if operation.command == "audit" and isinstance(answer, dict):
-                # It goes through the keys in an order of the server's own.
-                answer["violations"] = sorted(answer["violations"] or ())
-            if operation.command == "schedule.due" and isinstance(answer, list):
-                answer[0] = ""  # for how long another one has the lease yet
-            yield Entry(str(operation), plain(answer), heard(channel, core), state)
+            yield recorder.step(channel)
 
 
-def corrupt(core: Core, generator: Generator) -> None:
-    """Seldom overwrite a field of a record with what cannot be read, or take it away."""
-    chance = generator.random
-    if chance.random() < 0.1:
-        name, field = f"ql:j:{generator.jid()}", chance.choice(sorted(FIELDS))
-        values = [each for each in FIELDS[field] if each.isascii()]
-        if not core.server.exists(name):
-            return
-        if chance.random() < 0.2 and field not in ("state", "priority"):
-            core.server.hdel(name, field)
+class Recorder:
+    """Makes one operation after the other."""
+
+    def __init__(self, core: Core, seed: int) -> None:
+        # Each of these with each of the others and with each theme, as the seeds go on.
+        self.corrupting, self.narrow = seed % 2 == 1, seed // 2 % 2 == 1
+        self.by_server = seed // len(THEMES) % 2 == 1
+        library = altered(core.library, self.narrow)
+        library.load(core.server, "function")
+        self.core = Core(core.server, "function", library)
+        self.generator = Inquirer(seed, leaping=self.by_server)
+        self.age = core.server.script_load(AGE)
+        self.look = core.server.script_load(LOOK)
+        self.state: State = {}
+
+    def step(self, channel: Any) -> Entry:
+        """Make the next operation."""
+        pipe = self.core.server.pipeline(transaction=True)
+        before = self.generator.now
+        operation = self.generator.draw(self.running())
+        later = self.generator.now - before
+        pipe.evalsha(self.age, 0, BEFORE, round(max(later, 0) * 1000))
+        if self.corrupting:
+            self.corrupt(pipe)
+            self.damage(pipe)
+        self.call(pipe, operation)
+        pipe.publish(END, "")
+        pipe.evalsha(self.look, 0, BEFORE)
+        *_, reply, _, found = pipe.execute(raise_on_error=False)
+        assert isinstance(found, list), found
+        changed = {name: [kind, *more] for name, kind, *more in found}
+        self.state = {**self.state, **changed}
+        for name, (kind, *_) in changed.items():
+            if kind == "none":
+                del self.state[name]
+        text = answered(operation, reply)
+        self.generator.answered(operation, reply)
+        return Entry(str(operation), text, heard(channel), self.state, changed)
+
+    def running(self) -> list[str]:
+        """Return the jids that hold a lock, in an order that depends on nothing else."""
+        held = [self.state.get(f"ql:q:{queue}-locks", ["", []])[1] for queue in QUEUES]
+        return sorted(jid for flat in held for jid in flat[::2])
+
+    def field(self, jid: str, field: str) -> str:
+        """Return a field of a job's record."""
+        flat = self.state.get(f"ql:j:{jid}", ["", []])[1]
+        return dict(zip(flat[::2], flat[1::2], strict=True)).get(field, "")
+
+    def call(self, pipe: Any, operation: Operation) -> None:
+        """Add an operation to a transaction."""
+        core = Core(pipe, "function", self.core.library)
+        args = [self.resolved(part) for part in operation.args]
+        if operation.keyed:
+            now: Any = operation.now
+            if self.by_server:
+                second, rest = f"{now:.6f}".split(".")
+                pipe.delete(TIME)
+                pipe.rpush(TIME, second, int(rest))
+                now = "*"
+            core.ours(operation.command, *args, now=now, request=operation.request)
         else:
-            value = chance.choice(values)
-            core.server.hset(name, mapping={field: value, "rare": "1"})
+            core.old(operation.command, operation.now, *args)
+
+    def resolved(self, part: object) -> object:
+        """Return what a name stands for."""
+        if isinstance(part, Score):
+            flat = self.state.get("ql:schedules", ["", []])[1]
+            return dict(zip(flat[::2], flat[1::2], strict=True)).get(part.id, 0)
+        field = FIELD.get(type(part))
+        return part if field is None else self.field(part.jid, field)
+
+    def corrupt(self, pipe: Any) -> None:
+        """Seldom overwrite a field of a record with what cannot be read, or take it away."""
+        chance = self.generator.random
+        if chance.random() < 0.1:
+            running = self.running()
+            jid = chance.choice(running) if running else self.generator.jid()
+            jid = self.generator.jid() if chance.random() < 0.5 else jid
+            name, field = f"ql:j:{jid}", chance.choice(sorted(FIELDS))
+            values = [each for each in FIELDS[field] if each.isascii()]
+            if chance.random() < 0.15:
+                field, values = "history", [ANCIENT]
+            if name not in self.state:
+                return
+            if chance.random() < 0.2:
+                more = (
+                    "queue",
+                    "worker",
+                    "klass",
+                    "data",
+                    "jid",
+                    "workflow",
+                    field,
+                    field,
+                )
+                pipe.hdel(name, chance.choice(more))
+            else:
+                value = chance.choice(values)
+                pipe.hset(name, mapping={field: value, "rare": "1"})
+
+    def damage(self, pipe: Any) -> None:
+        """Seldom change any key, as a stranger could have."""
+        choose, dice = self.generator.random.choice, self.generator.random.random
+        names = [name for name in sorted(self.state) if name not in SPARED]
+        if dice() > 0.04 or not names:
+            return
+        schedules = [
+            name for name in names if name.startswith(("ql:r:", "ql:schedule:"))
+        ]
+        name = choose(schedules if schedules and dice() < 0.3 else names)
+        kind, content, _ = self.state[name]
+        member = choose(
+            [*content[:: 2 if kind in ("hash", "zset") else 1], "j05", "ghost"]
+        )
+        value = choose(["x", "", "-1", "0", "5", "1e9", "a", "j07"])
+        score = choose([0, 1, -1, self.generator.now, self.generator.now - 100, 1e11])
+        if kind == "hash" and name in schedules:
+            member = choose(
+                ["interval", "count", "since", "expires", "retries", "missed", "queue"]
+            )
+        change = {
+            "hash": [("HDEL", name, member), ("HSET", name, member, value)],
+            "zset": [("ZREM", name, member), ("ZADD", name, score, member)],
+            "list": [("RPUSH", name, value), ("LPOP", name), ("LSET", name, 0, value)],
+            "set": [("SADD", name, member, value), ("SREM", name, member)],
+            "string": [("SET", name, value, "KEEPTTL")],
+        }[kind]
+        queue, jid = choose(QUEUES), self.generator.jid()
+        pipe.execute_command(*choose([
+            *change, *change, *change, ("DEL", name), ("PERSIST", name),
+            ("SET", choose(["ql:foreign", "ql:timer:a", f"ql:unique:{value}"]), value),
+            ("ZADD", f"ql:q:{queue}-{choose(PLACES)}", score, jid),
+            ("RPUSH", f"ql:j:{jid}-history", value),
+            ("SADD", f"ql:j:{jid}-{choose(['dependents', 'dependencies'])}", self.generator.jid()),
+        ]))  # fmt: skip
 
 
-def heard(channel: Any, core: Core) -> list[str]:
+def answered(operation: Operation, reply: Any) -> str:
+    """Return a reply as text, without what depends on the server."""
+    if isinstance(reply, redis.ResponseError):
+        return f"refused: {LINES.sub('', str(reply))}"
+    answer = decoded(reply)
+    if operation.command == "audit" and isinstance(answer, dict):
+        # It goes through the keys in an order of the server's own.
+        answer["violations"] = sorted(answer["violations"] or ())
+    return json.dumps(answer, sort_keys=True)
+
+
+def heard(channel: Any) -> list[str]:
     """Return what was published until now."""
-    core.server.publish(END, "")
     found: list[str] = []
     while True:
         message = channel.get_message(timeout=5)
@@ -105,31 +236,17 @@ def heard(channel: Any, core: Core) -> list[str]:
         if message["type"] == "message":
             return found
         if message["type"] == "pmessage":
-            found.append(f"{message['channel']} {plain(message['data'])}")
-
-
-def plain(reply: Any) -> str:
-    """Return a reply as text, with the members of objects in order."""
-    return json.dumps(decoded(timeless(reply)), sort_keys=True)
+            text = json.dumps(decoded(message["data"]), sort_keys=True)
+            found.append(f"{message['channel']} {text}")
 
 
 def decoded(part: Any) -> Any:
     """Return a reply with its JSON texts as what they say."""
     if isinstance(part, list):
-        return [decoded(timeless(each)) for each in part]
+        return [decoded(each) for each in part]
     if isinstance(part, str) and part[:1] in ("{", "["):
         try:
             return json.loads(part)
         except ValueError:
             return part
     return part
-
-
-def lasting(keys: Snapshot) -> dict[str, Any]:
-    """Return keys and contents, and whether they end by themselves; not what ends soon."""
-    now = time.time()
-    return {
-        name: [kind, content, expiry != -1]
-        for name, (kind, content, expiry) in keys.items()
-        if expiry == -1 or expiry / 1000 - now > SOON
-    }

@@ -211,6 +211,12 @@ def test_lists_and_counts(keyed: Keyed) -> None:
     assert keyed.call("jobs", "canceled", now=10.5 + DAY) == ["j2", "j1"]
 
 
+def test_a_list_of_all_has_a_thousand(keyed: Keyed) -> None:
+    keyed.put("jid")
+    keyed.server.zadd("ql:canceled", {f"j{number}": number for number in range(1001)})
+    assert len(keyed.call("jobs", "canceled", 0, -1, now=2000)) == 1000
+
+
 def test_a_page_of_one(keyed: Keyed) -> None:
     keyed.put("jid", 1)
     token = keyed.token("jid", 2)

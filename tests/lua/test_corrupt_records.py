@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import redis
 
-from django_qless.core.brief import read_rows
+from django_qless.core.views import read_rows
 from tests.lua.keyed import Keyed, settlement
 from tests.lua.random_run import CODES
 
@@ -624,3 +624,57 @@ def test_what_a_spawner_waits_for_is_found_done_although_it_cannot_say_so(
     assert job["jid"] == "child"
     keyed.settle([settlement("child", job["token"], "complete")], now=1001)
     assert [job["jid"] for job in keyed.take(now=1002)] == ["after"]
+
+
+@pytest.mark.parametrize("field", ["remaining", "expires", "priority"])
+@pytest.mark.parametrize("place", ["work", "locks"])
+@pytest.mark.parametrize("state", ["complete", "failed"])
+def test_what_has_ended_stays_so_wherever_a_stranger_puts_it(
+    keyed: Keyed, state: str, place: str, field: str
+) -> None:
+    keyed.put("jid", 1000)
+    token = keyed.token("jid", 1000)
+    end = ("complete",) if state == "complete" else ("fail", "group", "message")
+    keyed.settle([settlement("jid", token, *end)], now=1001)
+    history = keyed.server.lrange("ql:j:jid-history", 0, -1)
+    keyed.server.zadd(f"ql:q:queue-{place}", {"jid": 1})
+    keyed.server.hset("ql:j:jid", mapping={field: "abc", "rare": "1"})
+    keyed.take(now=1002)
+    assert keyed.job("jid", 1002)["failure"].get("group") in (None, "group")
+    if keyed.server.hget("ql:j:jid", "state") == state:
+        assert keyed.server.lrange("ql:j:jid-history", 0, -1) == history
+
+
+@pytest.mark.parametrize("field", ["queue", "worker", "klass", "data", "priority"])
+def test_a_job_without_a_field_stops_no_call(keyed: Keyed, field: str) -> None:
+    for command in (
+        ("priority", "jid", 5), ("timeout", "jid"), ("tag", "add", "jid", "t"), ("get", "jid"),
+        ("track", "track", "jid"), ("brief", "jid"), ("job.view", "jid", 1, 1), ("cancel", "jid"),
+    ):  # fmt: skip
+        keyed.server.flushall()
+        keyed.put("jid", 1000)
+        keyed.server.hdel("ql:j:jid", field)
+        text = refused(keyed, *command)
+        assert not text or text.split(" ", 1)[0] in CODES, text
+
+
+def refused(keyed: Keyed, *command: Any) -> str:
+    """Call; return the error's text, if any."""
+    try:
+        keyed.call(*command, now=1001)
+    except redis.ResponseError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(("length", "shown"), [(60, "x" * 60), (61, "x" * 60 + "...")])
+def test_of_what_cannot_be_read_60_bytes_are_shown(
+    keyed: Keyed, length: int, shown: str
+) -> None:
+    keyed.put("jid", 1000)
+    keyed.server.hset(
+        "ql:j:jid", mapping={"scheduled": "x" * length, "state": "x" * length}
+    )
+    assert keyed.take(now=1001) == []
+    failure = keyed.job("jid", 1001)["failure"]
+    assert failure["message"] == f"Its field state cannot be read: {shown}"

@@ -140,8 +140,10 @@ def test_a_holder_in_its_grace_may_still_settle(keyed: Keyed) -> None:
 
 
 def test_a_large_counter_keeps_its_digits(keyed: Keyed) -> None:
-    keyed.put("first")
+    keyed.put("before")
+    keyed.take()  # From now on it is known on which server tokens are drawn.
     keyed.server.hset("ql:meta", "token", 10**15)
+    keyed.put("first")
     keyed.put("jid")
     tokens = {job["jid"]: job["token"] for job in keyed.take()}
     assert sorted(tokens.values()) == [str(10**15 + 1), str(10**15 + 2)]

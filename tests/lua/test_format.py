@@ -13,7 +13,7 @@ from tests.lua.keyed import Keyed, settlement
 from tests.lua.keyspace import digest
 from tests.lua.test_bad_arguments import KEYED
 
-CONSTANTS = "Qless.format = { oldest = 1, newest = 1 }"
+CONSTANTS = "local OLDEST, NEWEST = 1, 1"
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def build(core: Core, tmp_path: Path) -> Iterator[Callable[[int, int], Keyed]]:
         text = SOURCE.read_text(encoding="utf-8")
         assert text.count(CONSTANTS) == 1
         path = tmp_path / f"{oldest}-{newest}.lua"
-        constants = f"Qless.format = {{ oldest = {oldest}, newest = {newest} }}"
+        constants = f"local OLDEST, NEWEST = {oldest}, {newest}"
         path.write_text(text.replace(CONSTANTS, constants), encoding="utf-8")
         library = Library(path)
         library.load(core.server, core.engine)

@@ -65,6 +65,15 @@ def test_a_hundred_thousand_dependents_are_not_read(keyed: Keyed) -> None:
     assert commands["cmdstat_sscan"]["calls"] <= 3
 
 
+def test_all_of_several_pages_of_dependents_are_shown(keyed: Keyed) -> None:
+    keyed.put("jid", 1)
+    members = sorted(f"d{number:03}" for number in range(240))
+    keyed.server.sadd("ql:j:jid-dependents", *members)
+    assert view(keyed, "jid", 250)["job"]["dependents"] == members
+    assert view(keyed, "jid", 240)["job"]["dependents"] == members
+    assert len(view(keyed, "jid", 239)["job"]["dependents"]) == 239
+
+
 def test_what_it_has_spawned_and_who_has(keyed: Keyed) -> None:
     keyed.put("jid", 1)
     token = keyed.token("jid", 2)

@@ -99,3 +99,15 @@ def test_only_empty_queues_are_forgotten(keyed: Keyed) -> None:
     keyed.call("schedule.remove", "s", now=4)
     keyed.call("queue.forget.empty", "empty", "nosuch", now=5)
     assert keyed.server.zrange("ql:queues", 0, -1) == ["used"]
+
+
+def test_what_fell_due_in_a_pause_wakes_whoever_waits_when_it_ends(
+    keyed: Keyed,
+) -> None:
+    keyed.put("later", 1, delay=5)
+    keyed.call("pause", "queue", now=2)
+    settled = keyed.settle([], 1, wait=600, now=10)
+    assert settled.jobs == []
+    keyed.call("unpause", "queue", now=20)
+    assert keyed.server.llen("ql:wake:queue") > 0
+    assert [job["jid"] for job in keyed.take(now=20)] == ["later"]

@@ -29,9 +29,9 @@ RUN = re.compile(
 #: What each role may besides, and why.
 BESIDES = {
     "producer": "blpop",
-    "worker": "blpop subscribe ping info",
-    "admin": "blpop info",
-    "operator": "blpop info scan type lpos function|list function|delete",
+    "worker": "blpop subscribe ping",
+    "admin": "blpop",
+    "operator": "blpop scan type lpos function|list function|delete",
 }
 CALLING = "client|setinfo fcall function|load evalsha script|load"
 
@@ -109,7 +109,7 @@ def test_a_worker_lacks_what_operators_have(limited: Limit) -> None:
 def test_what_is_missing_is_told_in_advance(limited: Limit) -> None:
     core = limited("-lrem", "-zscore", "-info", "-blpop", "-subscribe", "-publish")
     assert missing(core) == [
-        *("+lrem", "+zscore", *OPERATORS[:3], "+blpop", "+info", *OPERATORS[3:]),
+        *("+info", "+lrem", "+zscore", *OPERATORS[:3], "+blpop", *OPERATORS[3:]),
         *("+publish", "+subscribe"),
     ]
     core = limited("resetkeys", "~ql:!", "~ql:meta", "resetchannels", "&ql:log")

@@ -3,8 +3,8 @@
     python -m tests.lua.test_recorded          writes it anew, where a change is meant
 
 The operations are random, so that nobody has thought of them; what is right about them
-others tell: here it only has to be the same. Valkey keeps small sets in the order in which
-they were filled, so the record is made there.
+others tell: here it only has to be the same. Valkey keeps small sets and hashes in the order
+in which they were filled, so the record is made there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     import redis
 
 PATH = Path(__file__).with_name("recorded.json")
-SEEDS = [str(seed) for seed in range(24)]
+#: Those of the first hundred that reach most of the core's statements together, and most often.
+SEEDS = (
+    "0 1 3 5 14 19 20 23 25 29 31 36 37 40 41 47 48 50 53 54 55 56 59 65 66 68 73 81 82 87 "
+    "88 93 100 101 105 106"
+).split()
 COUNT = 250
 LETTERS = 4
 
@@ -41,21 +45,14 @@ def core_on(server: Server, library: Library) -> Core:
 def test_it_does_what_it_did(server: Server, library: Library, seed: str) -> None:
     text = json.loads(PATH.read_text())[seed]
     core = core_on(server, library)
-    before: dict[str, object] = {}
     for number, entry in enumerate(record(core, int(seed), COUNT)):
         known = text[number * LETTERS :][:LETTERS]
-        changed = {
-            name: entry.state.get(name)
-            for name in before.keys() | entry.state.keys()
-            if before.get(name) != entry.state.get(name)
-        }
         assert entry.digest == known, (
             f"operation {number} differs: {entry.operation}\n"
             f"its reply: {entry.reply}\nits events: {entry.events}\n"
-            f"the keys that it has changed: {changed}\n"
+            f"the keys that it has changed: {entry.changed}\n"
             "If that is meant: python -m tests.lua.test_recorded"
         )
-        before = entry.state
 
 
 def main() -> None:

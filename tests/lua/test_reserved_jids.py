@@ -143,7 +143,7 @@ def test_every_command_with_a_jid_is_here() -> None:
         name
         for module in ("api", "extensions")
         for name in re.findall(
-            r"^(?:Api|Extensions)\['([\w.]+)'\]",
+            r"^  (?:\['|)([a-z_.]+)(?:'\]|) = '\w+\.\w+',$",
             (LUA / f"{module}.lua").read_text(),
             re.M,
         )

@@ -277,6 +277,11 @@ class TestUpdating:
         assert not {"unique", "context", "expires"} & set(after)
         assert (after["tags"], after["next"], after["edited"]) == (["a"], 100, False)
 
+    def test_no_backlog(self, keyed: Keyed) -> None:
+        make(keyed, backlog=2)
+        keyed.call("schedule.update", "s", "backlog", 0)
+        assert shown(keyed)["backlog"] == 0
+
     def test_one_that_has_an_owner_is_edited_then(self, keyed: Keyed) -> None:
         make(keyed, owner="code")
         keyed.call("schedule.update", "s", "retries", 0)

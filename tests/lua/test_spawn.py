@@ -635,3 +635,17 @@ def test_all_who_have_spawned_it_in_one_run_are_known(keyed: Keyed) -> None:
     end(keyed, "same")
     assert {state(keyed, f"after-{number}") for number in range(3)} == {"waiting"}
     assert keyed.violations(2) == []
+
+
+def test_dependents_of_which_later_calls_hear_wait_for_it_too(keyed: Keyed) -> None:
+    token = start(keyed)
+    jids = [f"d{number:04}" for number in range(1200)]
+    for first in (0, 600):
+        part = jids[first : first + 600]
+        keyed.put_many([{"jid": jid, "depends": '["root"]'} for jid in part])
+    spawn(keyed, token, "a")
+    end(keyed, "root")
+    assert keyed.server.exists("ql:releasing")
+    while keyed.server.exists("ql:releasing"):
+        keyed.take(1, queue="none", now=3)
+    assert {state(keyed, jid) for jid in jids} == {"depends"}

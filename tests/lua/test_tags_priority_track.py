@@ -154,3 +154,8 @@ def test_the_tracked_jobs_in_order_of_tracking(core: Core) -> None:
     assert [job["jid"] for job in tracked["jobs"]] == ["c", "b"]
     assert tracked["jobs"][0] == core.job("c")
     assert tracked["expired"] == ["a"]
+
+
+def test_a_thousand_tracked_jobs_are_shown(core: Core) -> None:
+    core.server.zadd("ql:tracked", {f"j{number}": number for number in range(1001)})
+    assert len(core.json("track", 5)["expired"]) == 1000

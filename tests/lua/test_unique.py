@@ -269,6 +269,15 @@ def test_a_job_behind_another_runs_whatever_becomes_of_that(
     assert keyed.job("b")["state"] == "waiting"
 
 
+def test_a_run_is_cancelled_alone_that_another_waits_behind(keyed: Keyed) -> None:
+    put(keyed, "a")
+    keyed.take()
+    assert put(keyed, "b", conflict="replace") == "b"
+    assert keyed.call("cancel", "a", now=1) == ["a"]
+    assert keyed.job("b")["state"] == "waiting"
+    assert keyed.violations() == []
+
+
 def test_one_that_waits_behind_a_run_still_does_when_it_is_put_again(
     keyed: Keyed,
 ) -> None:

@@ -174,6 +174,7 @@ def test_others_stand_in_line_behind_the_holder_of_the_timer(
 ) -> None:
     keyed.put("jid", 0, delay=3)
     looks = [wait(keyed, f"w{number}", seconds=5)[0] for number in range(4)]
+    assert looks == pytest.approx([3, 3.3, 3.45, 5], abs=0.01)
     [look] = sorted(looks)[dead : dead + 1]
     assert 3.1 < look < 3.9
     [job] = keyed.take(1, worker=f"w{looks.index(look)}", now=look)
@@ -186,6 +187,15 @@ def test_the_line_is_of_several_hosts_if_there_are_several(keyed: Keyed) -> None
         wait(keyed, f"one-{number}-a0b1", seconds=5)
     assert 3.1 < wait(keyed, "other-1-c2d3", seconds=5)[0] < 3.9
     assert wait(keyed, "other-2-c2d3", seconds=5)[0] == pytest.approx(5, abs=0.01)
+
+
+def test_who_stands_behind_many_does_not_come_much_later(keyed: Keyed) -> None:
+    for number in range(6):
+        wait(keyed, f"one-{number}-a0b1", seconds=3.2)
+    keyed.put("jid", 0, delay=3)
+    assert wait(keyed, "one-9-a0b1", seconds=5)[0] == pytest.approx(3, abs=0.01)
+    look = wait(keyed, "other-1-c2d3", seconds=5)[0]
+    assert look == pytest.approx(3.75, abs=0.01)
 
 
 def test_more_than_one_learn_of_what_falls_due_before_they_look(keyed: Keyed) -> None:

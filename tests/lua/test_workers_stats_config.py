@@ -272,3 +272,32 @@ def test_options_are_found_among_very_many(keyed: Keyed) -> None:
         keyed.put("in-" + queue, 1, queue=queue)
         [job] = keyed.take(queue=queue, now=1)
         assert job["expires"] == expires
+
+
+def test_a_silent_worker_with_one_good_lock_stays(core: Core) -> None:
+    core.old("config.set", 0, "max-worker-age", 10)
+    core.put("good", 0)
+    core.put("ending", 0, queue="short")
+    core.old("config.set", 0, "short-heartbeat", 12)
+    core.pop(0, worker="holds")
+    core.pop(0, queue="short", worker="lost")
+    workers = core.json("workers", 11.5)
+    assert sorted(worker["name"] for worker in workers) == ["holds", "lost"]
+    # A lock that ends just now is good no longer.
+    assert [worker["name"] for worker in core.json("workers", 12)] == ["holds"]
+    assert not core.server.exists("ql:w:lost:jobs")
+
+
+def test_a_day_of_statistics_goes_when_it_is_as_old_as_they_are_kept(
+    core: Core,
+) -> None:
+    core.old("config.set", 0, "stats-history", 2)
+    for day in range(4):
+        now = day * 86400 + 5.0
+        core.put(f"jid{day}", now)
+        core.pop(now, 1)
+        kept = {
+            f"ql:s:wait:{each * 86400}:queue"
+            for each in range(max(0, day - 1), day + 1)
+        }
+        assert set(core.server.keys("ql:s:wait:*")) == kept

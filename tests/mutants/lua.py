@@ -96,10 +96,10 @@ SMALL = 10
 
 SEEN = """
 local seen = {}
-function Qless.seen(number)
+local function see(number)
   seen[number] = true
 end
-function Qless.reached()
+local function reached()
   local numbers = {}
   for number in pairs(seen) do
     numbers[#numbers + 1] = number
@@ -108,13 +108,11 @@ function Qless.reached()
   return numbers
 end
 """
-DECLARATION = "local Qless = {}\n"
+FIRST_LINE = 'change it there.\\n"\n'
 REACHED = """
     redis.register_function({
       function_name = library .. '_reached',
-      callback = function()
-        return built and built.reached() or {}
-      end,
+      callback = reached,
       flags = { 'no-writes', 'allow-stale' },
     })
 """
@@ -387,13 +385,10 @@ class Lua:
             path = root / module
             source = path.read_bytes()
             for statement in reversed(all_of_it):
-                if path.name != "main.lua":  # It stands where Qless is another.
-                    call = f"Qless.seen({statement.number}); ".encode()
-                    source = (
-                        source[: statement.start] + call + source[statement.start :]
-                    )
+                call = f"see({statement.number}); ".encode()
+                source = source[: statement.start] + call + source[statement.start :]
             path.write_bytes(source)
-        insert(root / "lua" / "head.lua", DECLARATION, SEEN)
+        insert(root / "lua" / "build.py", FIRST_LINE, f"FIRST_LINE += {SEEN!r}\n")
         insert(root / "lua" / "main.lua", REGISTRATION, REACHED)
         self.build(root)
 

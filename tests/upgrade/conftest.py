@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from benchmarks.commits import unpacked
 from tests.servers import Server
 
 if TYPE_CHECKING:
@@ -23,6 +25,10 @@ ROOT = HERE.parents[1]
 
 #: The earliest build that is supported: the first whose namespaces have a format.
 WHEEL = HERE / "django_qless-0.1.0-py3-none-any.whl"
+
+#: A commit whose build is to be upgraded in place of the wheel's, in a checkout:
+#: QLESS_UPGRADE_FROM=main python -m pytest tests/upgrade
+COMMIT = os.environ.get("QLESS_UPGRADE_FROM", "")
 
 
 class Process:
@@ -81,9 +87,14 @@ class Builds:
         self.server = server
         self.folder = folder
         self.processes: list[Process] = []
+        self.environment: dict[str, str] = {}
         earlier = folder / "earlier"
-        with zipfile.ZipFile(WHEEL) as wheel:
-            wheel.extractall(earlier)
+        if COMMIT:
+            with unpacked(COMMIT, "django_qless") as tree:
+                shutil.copytree(tree, earlier)
+        else:
+            with zipfile.ZipFile(WHEEL) as wheel:
+                wheel.extractall(earlier)
         self.paths = {"old": earlier, "new": ROOT}
 
     def start(self, build: str, module: str, *words: str) -> Process:
@@ -95,6 +106,7 @@ class Builds:
             log=self.folder / f"{len(self.processes)}-{build}.log",
             environment={
                 **os.environ,
+                **self.environment,
                 "PYTHONPATH": os.pathsep.join(path),
                 "DJANGO_SETTINGS_MODULE": "settings",
                 "SHOP_SERVER": self.server.url,

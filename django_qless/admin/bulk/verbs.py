@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from django.utils.functional import _StrOrPromise
 
     from django_qless.core import Brief, Client
-    from django_qless.core.commands.each import Each
+    from django_qless.core.commands.operations import Each
 
 CHUNK = 250
 """Jobs that one call deals with."""

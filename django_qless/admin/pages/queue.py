@@ -28,8 +28,8 @@ from django_qless.admin.views import Page
 from django_qless.worker.serving import Coverage
 
 if TYPE_CHECKING:
-    from django_qless.core.brief import ListKind
     from django_qless.core.commands.queues import QueueCounts
+    from django_qless.core.views import ListKind
 
 COUNT = 50
 DEEDS = 5

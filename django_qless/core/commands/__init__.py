@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from .each import EachOfSeveral
+from ..calls import J, R
 from .enqueueing import Enqueueing
 from .holding import Holding
 from .jobs import Jobs
 from .looking import Looking
-from .operations import Operations
+from .operations import EachOfSeveral, Operations
 from .queues import Queues
 from .recurrence import Recurrence
 from .schedules import Schedules
-from .shared import J, R
 from .workflows import Workflows
 
 

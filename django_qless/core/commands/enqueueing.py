@@ -7,8 +7,8 @@ from typing import Any
 
 from .. import arguments
 from ..calls import Call, Calls, command
+from ..protocol import Argument
 from ..put import Put, PutMany, batches, options
-from ..wire import Argument
 
 
 class Enqueueing:

@@ -7,8 +7,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from .. import arguments
-from ..calls import Call, Calls, command
+from ..calls import Call, Calls, HandsOutJobs, J, command, nothing
 from ..exceptions import BadArgument
+from ..protocol import Argument, Packed, pack
 from ..reserved import (
     NO_SETTLEMENTS,
     Beat,
@@ -21,8 +22,6 @@ from ..reserved import (
     read_beat,
     read_settled,
 )
-from ..wire import Argument, Packed, pack
-from .shared import HandsOutJobs, J, nothing
 
 
 class Holding(HandsOutJobs[J]):

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from .. import arguments
-from ..calls import Call, Calls, command
-from .shared import (
+from ..calls import (
+    Call,
+    Calls,
     HandsOutJobs,
     J,
     Listing,
+    command,
     nothing,
     read_json,
     read_list,

@@ -7,24 +7,27 @@ from collections.abc import Sequence
 from typing import Literal
 
 from .. import arguments
-from ..brief import LIST_KINDS, NAMELESS, Brief, Part, read_rows
-from ..calls import Call, command
+from ..calls import Call, HandsOutJobs, J, Listing, command, read_list, read_listing
 from ..exceptions import BadArgument
+from ..protocol import Argument
 from ..schedule import Schedule, ScheduleListing
 from ..views import (
+    LIST_KINDS,
+    NAMELESS,
+    Brief,
     FailureGroup,
     FailureGroups,
     JobView,
+    Part,
     SearchFound,
     TagCount,
     TagCounts,
     Throughput,
     WorkerView,
     WorkerViews,
+    read_rows,
 )
-from ..wire import Argument
 from .operations import read_worker_counts
-from .shared import HandsOutJobs, J, Listing, read_list, read_listing
 
 #: What one call may be asked for.
 MOST_GROUPS = 250

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from .. import arguments
-from ..calls import Call, Calls, command
+from ..calls import Call, Calls, HandsOutJobs, J, command, nothing, split
 from ..exceptions import BadArgument
-from .shared import HandsOutJobs, J, nothing, split
 
 QueueState = Literal[
     "waiting", "running", "stalled", "scheduled", "depends", "recurring"

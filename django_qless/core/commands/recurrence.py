@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any, Generic
 
 from .. import arguments
-from ..calls import Call, command
+from ..calls import Call, R, command, nothing, read_list
 from ..exceptions import BadArgument
-from ..wire import Argument
-from .shared import R, nothing, read_list
+from ..protocol import Argument
 
 
 class Recurrence(Generic[R]):

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import arguments
-from ..calls import Call, command
+from ..calls import Call, command, nothing
 from ..exceptions import BadArgument
+from ..protocol import Argument
 from ..schedule import (
     MISSED,
     Declared,
@@ -20,8 +21,6 @@ from ..schedule import (
     ScheduleListing,
     Tick,
 )
-from ..wire import Argument
-from .shared import nothing
 
 # A schedule's jobs have longer ids.
 ID_BYTES = 200

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .. import arguments
-from ..calls import Call, Calls, command
+from ..calls import Call, Calls, Listing, command, read_listing
 from ..exceptions import BadArgument
+from ..protocol import Argument
 from ..put import Put, batches
-from ..wire import Argument
-from .shared import Listing, read_listing
 
 WorkflowState = Literal[
     "unpacking", "running", "complete", "failed", "canceling", "canceled"

@@ -38,6 +38,15 @@ from shop.jobs import (  # noqa: E402
     travelled,
     wander,
 )
+from shop.kinds import (  # noqa: E402, F401
+    all_told,
+    go_on,
+    leave_ended,
+    leave_recurring,
+    leave_running,
+    leave_waiting,
+    time_out,
+)
 
 STAGED, STEP = 300, 150  # jobs: more than one call stages or unpacks
 

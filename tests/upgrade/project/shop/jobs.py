@@ -7,7 +7,7 @@ import os
 
 import redis
 
-from django_qless import Fail, current_job, job
+from django_qless import Fail, current_job, job, queues
 
 server = redis.Redis.from_url(os.environ["SHOP_SERVER"], socket_timeout=None)
 
@@ -27,6 +27,12 @@ def plain(number):
 def total():
     note()
     return sum(current_job().dependency_results().values())
+
+
+@job
+def gathered():
+    note()
+    return len(current_job().dependency_results())
 
 
 @job
@@ -98,3 +104,24 @@ def index(queue, words):
 @job
 def tick():
     note()
+
+
+@job(retries=3, backoff=4)
+def stumble_once():
+    """Fail once; the second attempt is some seconds away."""
+    note()
+    if server.incr(f"runs of {current_job().jid}") == 1:
+        raise ValueError("not yet")
+
+
+@job
+def crash_once():
+    """Kill the process at the first run, and leave the queue paused behind it."""
+    note()
+    if server.incr(f"runs of {current_job().jid}") == 1:
+        queues[current_job().queue].pause(reason="a crash")
+        os._exit(1)
+
+
+if os.environ.get("SHOP_DECLARES"):
+    from shop import declared  # noqa: F401

@@ -1,8 +1,26 @@
-"""Which of the server's permissions only some users need: docs/permissions.md has all."""
+"""What a server says of itself, and which of its permissions only some users need.
+
+docs/permissions.md has all permissions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
+
+#: By name: a whole number where it is one, else text.
+ServerInfo: TypeAlias = dict[str, "str | int"]
+
+
+def read_info(text: str) -> ServerInfo:
+    """Read the reply to INFO."""
+    found: ServerInfo = {}
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if colon and not name.startswith("#"):
+            found[name] = int(value) if value.isdecimal() else value
+    return found
+
 
 #: To check the records. SCAN shows the names of all keys of the server.
 AUDIT = frozenset({"+scan", "+type", "+lpos"})

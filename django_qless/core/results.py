@@ -1,4 +1,4 @@
-"""Waiting until jobs or workflows have ended: blocking, not asking again and again.
+"""Waiting for results: until jobs or workflows have ended, and what a job depended on.
 
 The core is told who waits for what, and feeds a list of the waiter's own when it ends. So
 the waiter blocks on that list and then looks at the states, both in one round trip. The
@@ -15,15 +15,11 @@ from __future__ import annotations
 import secrets
 import sys
 import time
-from collections.abc import Generator, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from . import arguments
-from .calls import Call
-
-if TYPE_CHECKING:
-    from .client import AsyncClient, Client
-    from .waiting import After, AsyncAfter
+from .calls import Call, Steps
 
 Kind = Literal["job", "workflow"]
 
@@ -49,19 +45,10 @@ class Watch(NamedTuple):
     states: list[str]
 
 
-class Block(NamedTuple):
-    """A step: block on the list of a watch, and then make the call."""
-
-    key: str
-    seconds: float
-    call: Call[Watch]
-
-
-Steps: TypeAlias = Generator["Call[Watch] | Block", Watch, dict[str, str]]
-
-
-def steps_to_end(kind: Kind, ids: Sequence[str], seconds: float | None) -> Steps:
-    """Say what to do until all of these have ended, or time is up.
+def await_ended(
+    client: Any, kind: Kind, ids: Sequence[str], seconds: float | None
+) -> Steps[dict[str, str]]:
+    """Wait until all of these have ended, or time is up.
 
     Returns the states of those that have ended; "" for what does not exist.
     """
@@ -78,63 +65,23 @@ def steps_to_end(kind: Kind, ids: Sequence[str], seconds: float | None) -> Steps
         part = left[:_PART]
         call = _look(waiter, LOOK_AGAIN, kind, part)
         if watch is None:
-            watch = yield call
+            watch = yield from client.steps(call)
         else:
             seconds = max(_SHORTEST, min(pause, LOOK_AGAIN))
-            watch = yield Block(watch.key, seconds, call)
+            watch = yield from _block(client.after([watch.key], seconds, call))
         states.update(zip(part, watch.states, strict=False))
         left = left[len(watch.states) :]
         if len(watch.states) == len(part):
             watch = None  # Nothing is watched now.
     for start in range(0, len(left), _PART):
         part = left[start : start + _PART]
-        watch = yield _look(waiter, 0, kind, part)
+        watch = yield from client.steps(_look(waiter, 0, kind, part))
         states.update(
             (id_, state)
             for id_, state in zip(part, watch.states, strict=True)
             if state in ENDED
         )
     return states
-
-
-def follow(client: Client, steps: Steps) -> dict[str, str]:
-    """Do what the steps say until they end, and return their result."""
-    try:
-        step = next(steps)
-        while True:
-            if isinstance(step, Block):
-                after = client.after([step.key], step.seconds, step.call)
-                try:
-                    watch = after.run()
-                finally:
-                    after.abandon()
-                _refuse(after)
-            else:
-                watch = client.run(step)
-            step = steps.send(watch)
-    except StopIteration as end:
-        states: dict[str, str] = end.value
-        return states
-
-
-async def afollow(client: AsyncClient, steps: Steps) -> dict[str, str]:
-    """Do what the steps say from asynchronous code; see `follow`."""
-    try:
-        step = next(steps)
-        while True:
-            if isinstance(step, Block):
-                after = client.after([step.key], step.seconds, step.call)
-                try:
-                    watch = await after.run()
-                finally:
-                    after.abandon()
-                _refuse(after)
-            else:
-                watch = await client.run(step)
-            step = steps.send(watch)
-    except StopIteration as end:
-        states: dict[str, str] = end.value
-        return states
 
 
 def time_left(timeout: float | None) -> Iterator[float | None]:
@@ -155,10 +102,15 @@ def time_left(timeout: float | None) -> Iterator[float | None]:
         yield 0
 
 
-def _refuse(after: After[Any] | AsyncAfter[Any]) -> None:
-    """Raise what the server had against the wait: it would be asked without pause."""
+def _block(after: Any) -> Steps[Watch]:
+    try:
+        watch: Watch = yield from after.steps()
+    finally:
+        after.abandon()
     if after.refusal is not None:
+        # What the server has against the wait: it would be asked without pause.
         raise after.refusal
+    return watch
 
 
 def _look(waiter: str, seconds: float, kind: Kind, ids: Sequence[str]) -> Call[Watch]:
@@ -167,3 +119,38 @@ def _look(waiter: str, seconds: float, kind: Kind, ids: Sequence[str]) -> Call[W
 
 def _read(reply: list[str]) -> Watch:
     return Watch(reply[0], reply[1:])
+
+
+#: Part of a list: each jid, and how many jobs it has spawned.
+Page: TypeAlias = list[tuple[str, int]]
+
+
+def read_needs(client: Any, jid: str) -> Steps[list[str]]:
+    """Return the jids, each followed by what it has spawned."""
+    found: dict[str, None] = {}
+    command, jid = "needs", arguments.known("jid", jid)
+    # What is still to be read, the next last: jobs with what they have spawned.
+    lists: list[tuple[str, str, int]] = [(command, jid, 0)]
+    while lists:
+        command, owner, offset = lists.pop()
+        args = (owner, offset, arguments.MOST_ITEMS)
+        call = Call(command, args, "read", _read_page)
+        page = yield from client.steps(call)
+        for index, (name, spawned) in enumerate(page):
+            new = name not in found
+            found[name] = None
+            if spawned and new:
+                lists.append((command, owner, offset + index + 1))
+                lists.append(("offspring", name, 0))
+                break
+        else:
+            if len(page) == arguments.MOST_ITEMS:
+                lists.append((command, owner, offset + len(page)))
+    return list(found)
+
+
+def _read_page(reply: list[str | int]) -> Page:
+    return [
+        (str(jid), int(number))
+        for jid, number in zip(reply[::2], reply[1::2], strict=True)
+    ]

@@ -8,7 +8,7 @@ import pytest
 
 from django_qless.core import BadArgument, Client, Put, TooBig
 from django_qless.core.commands import Commands
-from django_qless.core.prepared import PreparedPut
+from django_qless.core.put import PreparedPut
 
 SHAPES = [
     Put("", "q", "k", ""),

@@ -68,17 +68,17 @@ class Counted:
 
     def __init__(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls = self.waits = 0
-        run, after = client.run, client.after
+        steps, after = client.steps, client.after
 
-        def counted_run(request: Any) -> Any:
+        def counted_steps(request: Any) -> Any:
             self.calls += 1
-            return run(request)
+            return steps(request)
 
         def counted_after(*args: Any) -> Any:
             self.waits += 1
             return after(*args)
 
-        monkeypatch.setattr(client, "run", counted_run)
+        monkeypatch.setattr(client, "steps", counted_steps)
         monkeypatch.setattr(client, "after", counted_after)
 
 
@@ -120,7 +120,7 @@ def test_the_end_of_the_wait_is_one_round_trip(
 def test_a_long_wait_looks_again(
     valkey: Make, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("django_qless.core.endings.LOOK_AGAIN", 0.05)
+    monkeypatch.setattr("django_qless.core.results.LOOK_AGAIN", 0.05)
     client, other = valkey(), valkey()
     put(client, "a")
     counted = Counted(client, monkeypatch)

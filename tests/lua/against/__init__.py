@@ -1,0 +1,1 @@
+"""Does the core answer, publish and store what it did at an earlier commit?"""
