@@ -42,8 +42,8 @@ def users(kind: str) -> Iterator[str]:
 
 def set_user(server: Server, role: str, *more: str) -> None:
     """Give the user of a role what is documented again, and further rules."""
-    with server.client() as admin:
-        admin.execute_command("ACL", "SETUSER", role, *rules(server.kind, role), *more)
+    admin = server.shared_client()
+    admin.execute_command("ACL", "SETUSER", role, *rules(server.kind, role), *more)
 
 
 def client_of(server: Server, role: str, **options: Any) -> redis.Redis:
@@ -65,13 +65,12 @@ def channels_and_keys(prefix: str) -> tuple[str, str]:
 @contextmanager
 def nothing_refused(server: Server) -> Iterator[None]:
     """Fail if a documented user has tried meanwhile what it may not do."""
-    with server.client() as admin:
-        admin.acl_log_reset()
-        yield
-        if server.running:
-            refused = [
-                f"{entry['username']}: {entry['object']} ({entry['context']})"
-                for entry in admin.acl_log()
-                if entry["username"] in documented()
-            ]
-            assert not refused, refused
+    server.shared_client().acl_log_reset()
+    yield
+    if server.running:
+        refused = [
+            f"{entry['username']}: {entry['object']} ({entry['context']})"
+            for entry in server.shared_client().acl_log()
+            if entry["username"] in documented()
+        ]
+        assert not refused, refused

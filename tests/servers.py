@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
@@ -10,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -129,6 +128,7 @@ class Server:
             (self.folder / "server.conf").write_text(config)
             self._config = [str(self.folder / "server.conf")]
         self._process: subprocess.Popen[bytes] | None = None
+        self._clients: dict[Hashable, redis.Redis] = {}
         self._guard = subprocess.Popen(
             ["/bin/sh", "-c", GUARD, "guard", str(self.folder)],
             stdin=subprocess.PIPE,
@@ -178,6 +178,16 @@ class Server:
 
         return redis.Redis(unix_socket_path=self.socket, **options)
 
+    def shared_client(self, **options: Any) -> redis.Redis:
+        """Return the client with these options that all ask for: connecting takes time.
+
+        It is not to be closed, and is another one when the server was started again.
+        """
+        name = tuple(sorted(options.items()))
+        if name not in self._clients:
+            self._clients[name] = self.client(**options)
+        return self._clients[name]
+
     def async_client(self, **options: Any) -> Any:
         """Return a new asyncio client of redis-py."""
         import redis.asyncio
@@ -216,6 +226,9 @@ class Server:
 
     def stop(self, with_signal: str = "TERM") -> None:
         """End the server with this signal and wait until it is gone."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
         process = self._process
         if process is None:
             return
@@ -241,8 +254,7 @@ class Server:
         if not self.running:
             self.start()
             return
-        with contextlib.closing(self.client()) as client:
-            client.flushall()
+        self.shared_client().flushall()
 
     def close(self) -> None:
         """End the server and remove its folder."""

@@ -9,7 +9,6 @@ runs as a function.
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ import pytest
 from tests import drawing
 from tests.lua.caller import Core, Library
 from tests.lua.keyed import Keyed
-from tests.permissions import client_of, nothing_refused, set_user
+from tests.permissions import PASSWORD, nothing_refused, set_user
 from tests.servers import available_kinds
 
 if TYPE_CHECKING:
@@ -78,15 +77,15 @@ def core(each_server: Server, engine: str, library: Library) -> Iterator[Core]:
         "decode_responses": True,
         "encoding_errors": "surrogateescape",
     }
-    with ExitStack() as stack:
-        client = stack.enter_context(each_server.client(**options))
-        library.load(client, engine)
-        users = {}
-        for role in ("worker", "operator"):
-            set_user(each_server, role)
-            user = client_of(each_server, role, **options)
-            users[role] = stack.enter_context(user)
-        stack.enter_context(nothing_refused(each_server))
+    client = each_server.shared_client(**options)
+    library.load(client, engine)
+    users = {}
+    for role in ("worker", "operator"):
+        set_user(each_server, role)
+        users[role] = each_server.shared_client(
+            username=role, password=PASSWORD, **options
+        )
+    with nothing_refused(each_server):
         yield Core(client, engine, library, users=users)
 
 

@@ -71,9 +71,12 @@ async def ahold_briefly(path: str, name: str, latch: str) -> str:
 
 def insist_on(path: str, name: str, latch: str) -> str:
     with recorded(path, name) as run:
-        while not is_open(latch):
+        while True:
+            # Whatever an exception breaks off, it must not leave this function.
             try:
-                time.sleep(PAUSE)
+                while not is_open(latch):
+                    time.sleep(PAUSE)
+                break
             except Exception as error:  # noqa: BLE001
                 write(path, "told", name, run, 0, type(error).__name__)
     return run
@@ -100,13 +103,13 @@ async def ainsist(path: str, name: str, latch: str) -> str:
     return await ainsist_on(path, name, latch)
 
 
-@job(backoff=0, timeout=0.1, hard_timeout=1)
+@job(backoff=0, timeout=0.5, hard_timeout=1)
 def insist_briefly(path: str, name: str, latch: str) -> str:
     """Go on whatever is said, until the process is killed."""
     return insist_on(path, name, latch)
 
 
-@job(backoff=0, timeout=0.1, hard_timeout=1)
+@job(backoff=0, timeout=0.5, hard_timeout=1)
 async def ainsist_briefly(path: str, name: str, latch: str) -> str:
     return await ainsist_on(path, name, latch)
 

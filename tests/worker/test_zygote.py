@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -45,6 +46,8 @@ def work(order: bytes) -> bytes:
 def zygote() -> Iterator[Zygote]:
     zygote = Zygote(work)
     yield zygote
+    # A test that failed may have left a child, for whose end the zygote waits.
+    zygote.signal(signal.SIGKILL)
     zygote.close()
 
 
@@ -107,11 +110,13 @@ def tells_of(zygote: Zygote) -> int:
     """Return the number of the child's end of the pipe for results."""
     wanted = os.readlink(f"/proc/self/fd/{zygote.sources[0]}")
     folder = f"/proc/{zygote.child}/fd"
-    (number,) = [
-        int(name)
-        for name in os.listdir(folder)
-        if os.readlink(f"{folder}/{name}") == wanted
-    ]
+    numbers = []
+    for name in os.listdir(folder):
+        # A child that has just begun closes what it does not need.
+        with contextlib.suppress(FileNotFoundError):
+            if os.readlink(f"{folder}/{name}") == wanted:
+                numbers.append(int(name))
+    (number,) = numbers
     return number
 
 

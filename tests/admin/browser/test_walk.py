@@ -1,4 +1,7 @@
-"""Every page, in every look, under a strict Content-Security-Policy."""
+"""Every page, in every look, under a strict Content-Security-Policy.
+
+By day each look has every other page, in turn; by night all of them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import pytest
 from tests.admin.browser.pages import pages_of
 from tests.admin.routes import places
 from tests.admin.strictness import POLICY
+from tests.drawing import part
 
 if TYPE_CHECKING:
     from tests.admin.browser.scene import Scene
@@ -59,7 +63,7 @@ NOTHING_DECLARED = {"recurring_reset": ["-"]}
 def test_light(visit: Visit, pages: list[str]) -> None:
     """Nothing is on the console, and nothing that axe-core calls serious."""
     visitor = visit("light")
-    for path in pages:
+    for path in part(pages, 2):
         visitor.go(path)
         visitor.check_access()
         if visitor.value(LUMINANCE) < 0.8:
@@ -70,7 +74,7 @@ def test_light(visit: Visit, pages: list[str]) -> None:
 def test_dark(visit: Visit, pages: list[str]) -> None:
     """The same in the dark: what can be read by day can be read by night."""
     visitor = visit("dark")
-    for path in pages:
+    for path in part(pages, 2, 1):
         visitor.go(path)
         visitor.check_access("color-contrast")
         if visitor.value(LUMINANCE) > 0.2:
@@ -82,7 +86,7 @@ def test_dark(visit: Visit, pages: list[str]) -> None:
 def test_shapes(visit: Visit, pages: list[str], look: str) -> None:
     """Pages fit in 320 px, and in a script that runs from right to left."""
     visitor = visit(look)
-    for path in pages:
+    for path in part(pages, 2, look == "rtl"):
         visitor.go(path)
         visitor.check_width()
         if (visitor.value("document.documentElement.dir") == "rtl") != (look == "rtl"):
@@ -101,7 +105,7 @@ def test_nothing_is_cut_off_in_a_wide_window(visit: Visit, width: int) -> None:
 def test_without_scripts(visit: Visit, pages: list[str]) -> None:
     """Without JavaScript the pages are all there, and hide what would need it."""
     visitor = visit(java_script_enabled=False)
-    for path in pages:
+    for path in part(pages, 2):
         visitor.go(path)
         # Nothing to choose an interval by, as nothing refreshes.
         for box in visitor.page.locator("[data-refresh]").all():
