@@ -42,7 +42,7 @@ exec "$@" </dev/null
 """
 
 
-def poll(condition: Callable[[], T], *, what: str, seconds: float = 20) -> T:
+def poll(condition: Callable[[], T], *, what: str, seconds: float = 60) -> T:
     """Return the first true result of `condition`; fail when time is up.
 
     For what no event tells: another process has ended, a server answers.

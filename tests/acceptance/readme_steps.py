@@ -19,7 +19,7 @@ from typing import Any
 import django
 
 ARROW = "# → "
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 class Untrue(Exception):

@@ -48,7 +48,7 @@ class Site:
         """Return a page; with data, what a POST of them leads to."""
         address = f"http://127.0.0.1:{self.port}{path}"
         body = urlencode(data).encode() if data else None
-        with self.browser.open(address, body, timeout=30) as response:
+        with self.browser.open(address, body, timeout=120) as response:
             return str(response.read().decode())
 
     def log_in(self, password: str) -> str:

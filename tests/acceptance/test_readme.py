@@ -28,7 +28,7 @@ from django_qless.options import KNOWN, ONLY_DECLARED, ONLY_USING
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 STEPS = Path(__file__).with_name("readme_steps.py")
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 #: The failure groups in which jobs of a page end.
 FAILURES = {

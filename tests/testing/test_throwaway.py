@@ -66,7 +66,7 @@ def test_one_for_each_process_from_its_first_use_on() -> None:
 
 def test_a_process_that_ends_takes_it_along() -> None:
     process, pid, folder = start("fork")
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode == 0
     poll(lambda: is_gone(pid, folder), what="server and folder are gone")
 
@@ -75,7 +75,7 @@ def test_a_process_that_is_killed_does_so_too() -> None:
     process, pid, folder = start("wait")
     assert not is_gone(pid, folder)
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     poll(lambda: is_gone(pid, folder), what="server and folder are gone")
 
 

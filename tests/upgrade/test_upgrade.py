@@ -19,7 +19,7 @@ from tests.servers import poll
 if TYPE_CHECKING:
     from tests.upgrade.conftest import Builds, Process
 
-PATIENCE = 60
+PATIENCE = 180
 """Seconds for what takes a few where nothing else runs."""
 
 

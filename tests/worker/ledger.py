@@ -11,7 +11,7 @@ import select
 import time
 from pathlib import Path
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 
 
 def note(path: str, *words: object) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from django_qless.core import Job
     from tests.servers import Server
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 
 FLAVOURS = ("", "a")
 """What the names of jobs begin with: plain functions, and coroutines."""

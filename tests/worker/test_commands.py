@@ -155,7 +155,7 @@ class TestWorker:
             while "SIGINT" not in worker.stderr.readline():
                 pass
             gate.open()
-            _, errors = worker.communicate(timeout=30)
+            _, errors = worker.communicate(timeout=120)
         assert worker.returncode == 0
         assert "Traceback" not in errors
         job = client.get(jid)
@@ -304,7 +304,9 @@ class TestHealth:
         assert (code, output.count("\n")) == (1, 1)
         assert "there is no file" in output
         project.shell("from tests.worker.shop.jobs import *\nstay.delay('x')")
-        with project.start("qless_worker", "--health-file", path) as worker:
+        # It drains for as long as a slow machine takes to look twice.
+        options = ("--health-file", path, "--shutdown-timeout", "600")
+        with project.start("qless_worker", *options) as worker:
             ledger.wait_until(1)
             code, output, _ = project.manage(*look, "--ready")
             assert (code, output.startswith("ready: worker ")) == (0, True)
@@ -317,7 +319,7 @@ class TestHealth:
             assert (code, "is draining" in output) == (1, True)
             assert project.manage(*look)[0] == 0
             gate.open()
-            worker.communicate(timeout=30)
+            worker.communicate(timeout=120)
         assert worker.returncode == 0
         assert project.manage(*look)[0] == 1
 
@@ -459,7 +461,7 @@ class TestEmbedded:
                 pass
             assert ".sock" in project.manage("qless_embedded", "status")[1]
             worker.send_signal(signal.SIGTERM)
-            worker.communicate(timeout=30)
+            worker.communicate(timeout=120)
         assert worker.returncode == 0
         assert project.manage("qless_embedded", "stop")[0] == 0
         assert "not running" in project.manage("qless_embedded", "status")[1]

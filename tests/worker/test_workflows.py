@@ -52,7 +52,7 @@ def die_behind(server: Server, last: str, seconds: int = 3600) -> None:
         [sys.executable, "-c", CLIENT, server.url, last, str(seconds)],
         stdin=subprocess.DEVNULL,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert client.returncode == -signal.SIGKILL
 

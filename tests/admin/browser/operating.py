@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 APP = "/admin/django_qless/"
 ADD = "tests.jobs_app.jobs.add"
-PATIENCE = 20_000
+PATIENCE = 60_000
 """Milliseconds: how long something may take that happens by itself."""
 
 expect.set_options(timeout=PATIENCE)

@@ -105,7 +105,7 @@ class Scene:
 
     def _answers(self) -> bool:
         try:
-            with urlopen(f"{self.url}/admin/login/", timeout=20) as response:
+            with urlopen(f"{self.url}/admin/login/", timeout=120) as response:
                 return bool(response.status == 200)
         except OSError:
             return False

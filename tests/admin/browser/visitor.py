@@ -32,7 +32,7 @@ class Visitor:
     def __init__(self, context: BrowserContext, site: str) -> None:
         self.context, self.site = context, site
         self.page = context.new_page()
-        self.page.set_default_timeout(20_000)
+        self.page.set_default_timeout(60_000)
         self.faults: list[str] = []
         self._listens = True
         self.page.on("console", self._console)
