@@ -57,7 +57,7 @@ class Project:
         """Run a command to its end; return exit code, output and errors."""
         with self.start(*arguments) as process:
             try:
-                output, errors = process.communicate(timeout=60)
+                output, errors = process.communicate(timeout=300)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise

@@ -22,10 +22,13 @@ def records(monkeypatch):
 
     ear = Ear()
     monkeypatch.setattr(log, "_common", {})
-    monkeypatch.setattr(log.logger, "level", log.CALLS)
+    level = log.logger.level
+    # (What is enabled is remembered until a level is set.)
+    log.logger.setLevel(log.CALLS)
     log.logger.addHandler(ear)
     yield heard
     log.logger.removeHandler(ear)
+    log.logger.setLevel(level)
 
 
 def test_the_text_and_the_attributes_say_the_same(records):
