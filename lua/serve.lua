@@ -36,7 +36,7 @@ local function finish()
   end
 end
 
--- The function that answers a command: 'Module.function' as api.lua and extensions.lua name it.
+-- The function that answers a command: 'Module.function' as commands.lua names it.
 local function handler_of(name)
   local module, what = string.match(name, '^(%w+)%.([%w_]+)$')
   return modules[module][what]
@@ -59,7 +59,7 @@ local READS_SOMETIMES = {
 local function without_keys(args, library)
   begin('ql:', false, library)
   local command = Arguments.given('qless', 'command', args[1])
-  local name = Api.reads[command] or Api.writes[command]
+  local name = Commands.read(command) or Commands.write(command)
   if not name then
     error('Unknown command ' .. Errors.name(command))
   end
@@ -90,8 +90,8 @@ local function with_keys(keys, args, class, library)
   begin('', true, library)
   scope.prefix = prefix_of(keys)
   local command, now, request = args[1], args[2], args[3]
-  local read = command and (Api.reads[command] or Extensions.reads[command])
-  local name = read or command and (Api.writes[command] or Extensions.writes[command])
+  local read = command and (Commands.read(command) or Commands.our_read(command))
+  local name = read or command and (Commands.write(command) or Commands.our_write(command))
   if not name then
     Errors.raise('NOCOMMAND', 'Unknown command ' .. Errors.name(command))
   end
