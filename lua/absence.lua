@@ -1,16 +1,28 @@
 -- What mostly is not there, asked for once: one question for many keys.
 
--- Asks for keys. If none exists, is_absent says so of each. -> whether none exists
-function Absence.look_for(names)
-  if call('EXISTS', unpack(names)) > 0 then
-    return false
-  end
-  local absent = scope.absent or {}
+local function note(absent, names)
   for n = 1, #names do
     absent[names[n]] = true
   end
+end
+
+-- Asks for two kinds of keys: for all at once, and if there are any, for each kind. is_absent says of each key of a
+-- kind of which none exists that it does not. -> whether none of the first kind exists
+function Absence.look_for(names, others)
+  local absent, both = {}, { unpack(names) }
   scope.absent = absent
-  return true
+  for n = 1, others and #others or 0 do
+    both[#both + 1] = others[n]
+  end
+  local found = call('EXISTS', unpack(both))
+  local of_names = found > 0 and #both > #names and call('EXISTS', unpack(names)) or found
+  if of_names == 0 then
+    note(absent, names)
+  end
+  if others and of_names == found then
+    note(absent, others)
+  end
+  return of_names == 0
 end
 
 -- The call has made the key, or is about to.

@@ -49,8 +49,14 @@ def build() -> str:
     tables = {table(path) for path in modules}
     groups: dict[str, list[Path]] = {}
     for path in modules:
-        groups.setdefault(path.parent.name if path.parent != FOLDER else "", []).append(path)
-    where = "".join(f"{table(path)} = '{path.parent.name}',\n" for path in modules if path.parent != FOLDER)
+        groups.setdefault(path.parent.name if path.parent != FOLDER else "", []).append(
+            path
+        )
+    where = "".join(
+        f"{table(path)} = '{path.parent.name}',\n"
+        for path in modules
+        if path.parent != FOLDER
+    )
     body = f"{section(known[FIRST])}\nfolder_of = {{\n{where}}}\n"
     for name, paths in sorted(groups.items()):
         body += group(name, paths, tables)
@@ -82,7 +88,9 @@ def module(path: Path, tables: set[str]) -> str:
         return f"modules.{found[0]}" if found[0] in others else found[0]
 
     code = re.sub(NAMED, reached, source)
-    return f"\n{own} = function()\nlocal {own} = {{}}\nmodules.{own} = {own}\n{code}end,\n"
+    return (
+        f"\n{own} = function()\nlocal {own} = {{}}\nmodules.{own} = {own}\n{code}end,\n"
+    )
 
 
 def section(path: Path) -> str:

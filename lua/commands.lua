@@ -135,19 +135,31 @@ workflow.cancel WorkflowVerbs.cancel
 workflow.retry WorkflowVerbs.retry
 ]]
 
--- -> a function that finds the line of a command: 'Module.function', or nil
-local function finder(lines)
-  local known = {}
-  return function(command)
-    local target = known[command]
-    if not target and string.find(command, '^[%l.]+$') then
-      local _, last = string.find(lines, '\n' .. command .. ' ', 1, true)
-      target = last and string.match(lines, '^%S+', last + 1)
-      known[command] = target
-    end
-    return target
+local function line_of(command, lines)
+  local _, last = string.find(lines, '\n' .. command .. ' ', 1, true)
+  if last then
+    return string.match(lines, '^(%w+)%.([%w_]+)', last + 1)
   end
 end
 
-Commands.read, Commands.write = finder(READS), finder(WRITES)
-Commands.our_read, Commands.our_write = finder(OUR_READS), finder(OUR_WRITES)
+local function look(command)
+  for n, lines in ipairs({ READS, WRITES, OUR_READS, OUR_WRITES }) do
+    local module, what = line_of(command, lines)
+    if module then
+      return { reads = n % 2 == 1, is_ours = n > 2, module = module, what = what }
+    end
+  end
+end
+
+local found = {}
+
+-- What is known of a command: whether it `reads` only, whether it `is_ours`, the module and the function that
+-- answer it. nil if there is no such command.
+function Commands.find(command)
+  local known = found[command]
+  if not known and string.find(command, '^[%l.]+$') then
+    known = look(command)
+    found[command] = known
+  end
+  return known
+end

@@ -127,20 +127,22 @@ local PATTERNS = {
 }
 
 local function maker(name)
-  local first, second, third = string.match(name, '^(.-)<>(.-)<>(.*)$')
-  if third then
-    return function(a, b)
-      return scope.prefix .. first .. a .. second .. b .. third
+  local from, to = string.find(name, '<>', 1, true)
+  if not from then
+    return function()
+      return scope.prefix .. name
     end
   end
-  first, second = string.match(name, '^(.-)<>(.*)$')
-  if second then
-    return function(a)
-      return scope.prefix .. first .. a .. second
+  local first, rest = string.sub(name, 1, from - 1), string.sub(name, to + 1)
+  from, to = string.find(rest, '<>', 1, true)
+  if not from then
+    return function(what)
+      return scope.prefix .. first .. what .. rest
     end
   end
-  return function()
-    return scope.prefix .. name
+  local second, third = string.sub(rest, 1, from - 1), string.sub(rest, to + 1)
+  return function(what, more)
+    return scope.prefix .. first .. what .. second .. more .. third
   end
 end
 

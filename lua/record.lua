@@ -258,11 +258,12 @@ function Record.text(field, text, default)
 end
 
 -- The first of these fields that cannot be read. -> its name and its text, or nil
-function Record.first_bad(fields, texts)
+function Record.first_bad(fields, record)
   for n = 1, #fields do
-    local text = texts[n]
-    if text and reader_of(fields[n]) and not reader_of(fields[n])(text) then
-      return fields[n], text
+    local field = fields[n]
+    local text, reader = record[field], reader_of(field)
+    if text and reader and not reader(text) then
+      return field, text
     end
   end
 end

@@ -130,20 +130,22 @@ local PATTERNS = {
 }
 
 local function maker(name)
-  local first, second, third = string.match(name, '^(.-)<>(.-)<>(.*)$')
-  if third then
-    return function(a, b)
-      return scope.prefix .. first .. a .. second .. b .. third
+  local from, to = string.find(name, '<>', 1, true)
+  if not from then
+    return function()
+      return scope.prefix .. name
     end
   end
-  first, second = string.match(name, '^(.-)<>(.*)$')
-  if second then
-    return function(a)
-      return scope.prefix .. first .. a .. second
+  local first, rest = string.sub(name, 1, from - 1), string.sub(name, to + 1)
+  from, to = string.find(rest, '<>', 1, true)
+  if not from then
+    return function(what)
+      return scope.prefix .. first .. what .. rest
     end
   end
-  return function()
-    return scope.prefix .. name
+  local second, third = string.sub(rest, 1, from - 1), string.sub(rest, to + 1)
+  return function(what, more)
+    return scope.prefix .. first .. what .. second .. more .. third
   end
 end
 
@@ -232,17 +234,29 @@ modules.Absence = Absence
 -- absence.lua
 -- What mostly is not there, asked for once: one question for many keys.
 
--- Asks for keys. If none exists, is_absent says so of each. -> whether none exists
-function Absence.look_for(names)
-  if call('EXISTS', unpack(names)) > 0 then
-    return false
-  end
-  local absent = scope.absent or {}
+local function note(absent, names)
   for n = 1, #names do
     absent[names[n]] = true
   end
+end
+
+-- Asks for two kinds of keys: for all at once, and if there are any, for each kind. is_absent says of each key of a
+-- kind of which none exists that it does not. -> whether none of the first kind exists
+function Absence.look_for(names, others)
+  local absent, both = {}, { unpack(names) }
   scope.absent = absent
-  return true
+  for n = 1, others and #others or 0 do
+    both[#both + 1] = others[n]
+  end
+  local found = call('EXISTS', unpack(both))
+  local of_names = found > 0 and #both > #names and call('EXISTS', unpack(names)) or found
+  if of_names == 0 then
+    note(absent, names)
+  end
+  if others and of_names == found then
+    note(absent, others)
+  end
+  return of_names == 0
 end
 
 -- The call has made the key, or is about to.
@@ -1105,8 +1119,8 @@ end
 
 -- How many entries the history had, and what spawned the job.
 function Canceled.more(jid)
-  local record = call('HMGET', key.canceled_job(jid), 'history_total', 'spawners')
-  return modules.Record.read('count', record[1], 0), modules.Record.read('spawners', record[2], {})
+  local history_total, spawners = modules.Hash.values(key.canceled_job(jid), 'history_total', 'spawners')
+  return modules.Record.read('count', history_total, 0), modules.Record.read('spawners', spawners, {})
 end
 
 -- A row of a list, as Brief has it, but for the last places; or false.
@@ -1150,8 +1164,8 @@ local PART = 50
 -- What a dependent does when a dependency ends otherwise than complete; and the jid of the one behind
 -- which it was put, if any, whose end is enough.
 function Cascade.policy(jid)
-  local record = call('HMGET', key.job(jid), 'on_failure', 'behind')
-  return record[1] or 'block', record[2]
+  local on_failure, behind = modules.Hash.values(key.job(jid), 'on_failure', 'behind')
+  return on_failure or 'block', behind
 end
 
 local function policy_of(jid, other)
@@ -1170,14 +1184,14 @@ function Cascade.cancel(jid, why, by)
 end
 
 local function fail(jid, other)
-  local record = call('HMGET', key.job(jid), 'queue', 'rare')
+  local its_queue, its_rare = modules.Hash.values(key.job(jid), 'queue', 'rare')
   local message = 'Job ' .. other .. ', on which this one depended, was canceled'
   modules.Dependencies.unlink_all(jid)
-  modules.Place.leave(jid, record[1])
+  modules.Place.leave(jid, its_queue)
   call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
   modules.History.failed(jid, GROUP, nil, message)
   modules.Outcome.write_failed(
-    { jid = jid, queue = record[1], rare = record[2], state = 'depends' },
+    { jid = jid, queue = its_queue, rare = its_rare, state = 'depends' },
     GROUP,
     message,
     math.floor(scope.now)
@@ -1596,8 +1610,8 @@ end
 -- Is it time for what has to be looked after, but not at each call? So in the first call of a
 -- second, and for one in EVERY tokens.
 function Clock.is_round()
-  local clock = scope.clock
-  return clock.token % EVERY == 0 or not clock.kept or floor(clock.kept) ~= floor(scope.now)
+  local token, kept = scope.clock.token, scope.clock.kept
+  return token > 0 and token % EVERY == 0 or not kept or floor(kept) ~= floor(scope.now)
 end
 
 -- Written only when the call has succeeded: a refused call does not advance the clock.
@@ -1779,22 +1793,34 @@ workflow.cancel WorkflowVerbs.cancel
 workflow.retry WorkflowVerbs.retry
 ]]
 
--- -> a function that finds the line of a command: 'Module.function', or nil
-local function finder(lines)
-  local known = {}
-  return function(command)
-    local target = known[command]
-    if not target and string.find(command, '^[%l.]+$') then
-      local _, last = string.find(lines, '\n' .. command .. ' ', 1, true)
-      target = last and string.match(lines, '^%S+', last + 1)
-      known[command] = target
-    end
-    return target
+local function line_of(command, lines)
+  local _, last = string.find(lines, '\n' .. command .. ' ', 1, true)
+  if last then
+    return string.match(lines, '^(%w+)%.([%w_]+)', last + 1)
   end
 end
 
-Commands.read, Commands.write = finder(READS), finder(WRITES)
-Commands.our_read, Commands.our_write = finder(OUR_READS), finder(OUR_WRITES)
+local function look(command)
+  for n, lines in ipairs({ READS, WRITES, OUR_READS, OUR_WRITES }) do
+    local module, what = line_of(command, lines)
+    if module then
+      return { reads = n % 2 == 1, is_ours = n > 2, module = module, what = what }
+    end
+  end
+end
+
+local found = {}
+
+-- What is known of a command: whether it `reads` only, whether it `is_ours`, the module and the function that
+-- answer it. nil if there is no such command.
+function Commands.find(command)
+  local known = found[command]
+  if not known and string.find(command, '^[%l.]+$') then
+    known = look(command)
+    found[command] = known
+  end
+  return known
+end
 end,
 
 Config = function()
@@ -2074,8 +2100,9 @@ local ENDED = { failed = true, complete = true }
 -- Fails a job that has not ended, because of this field with this text. `place` is the queue in whose
 -- hands it was, if the caller knows that.
 function Corrupt.fail(jid, field, text, place)
-  local record = call('HMGET', key.job(jid), 'state', 'queue', 'worker', 'rare')
-  local was, queue, worker = record[1], record[2] or place or '', record[3] or ''
+  local its_state, its_queue, its_worker, its_rare =
+    modules.Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare')
+  local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
   if ENDED[was] then
     return
   end
@@ -2095,7 +2122,7 @@ function Corrupt.fail(jid, field, text, place)
   call('HDEL', key.job(jid), 'token', 'open')
   modules.History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
   modules.Outcome.write_failed(
-    { jid = jid, queue = queue, rare = record[4], state = was },
+    { jid = jid, queue = queue, rare = its_rare, state = was },
     GROUP,
     message,
     math.floor(scope.now)
@@ -2291,40 +2318,40 @@ end
 
 -- Is there nothing that holds the job back but what it does not know of yet?
 local function free_rare(jid)
-  local more = call('HMGET', key.job(jid), 'beyond', 'workflow', 'on_failure')
-  if modules.Record.is_bad('beyond', more[1]) then
-    modules.Corrupt.fail(jid, 'beyond', more[1])
+  local beyond, workflow, on_failure = modules.Hash.values(key.job(jid), 'beyond', 'workflow', 'on_failure')
+  if modules.Record.is_bad('beyond', beyond) then
+    modules.Corrupt.fail(jid, 'beyond', beyond)
     return false
   end
-  if more[1] and modules.Spawned.holds_back(jid, more[1], more[3]) then
+  if beyond and modules.Spawned.holds_back(jid, beyond, on_failure) then
     return false
   end
-  return true, more[2]
+  return true, workflow
 end
 
 -- Nothing holds the job back any longer: it becomes ready, or waits for its time.
 function Dependencies.free(jid)
-  local record = call('HMGET', key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
-  if record[1] ~= 'depends' or record[5] == '1' then
-    if record[1] ~= 'depends' then
-      modules.Corrupt.look_at_state(jid, record[1], record[2])
+  local state, queue, priority, scheduled, open, rare =
+    modules.Hash.values(key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
+  if state ~= 'depends' or open == '1' then
+    if state ~= 'depends' then
+      modules.Corrupt.look_at_state(jid, state, queue)
     end
     return
-  elseif modules.Record.is_bad('scheduled', record[4]) then
-    modules.Corrupt.fail(jid, 'scheduled', record[4])
+  elseif modules.Record.is_bad('scheduled', scheduled) then
+    modules.Corrupt.fail(jid, 'scheduled', scheduled)
     return
   end
   local workflow
-  if record[6] then
+  if rare then
     local is_free
     is_free, workflow = free_rare(jid)
     if not is_free then
       return
     end
   end
-  local queue = record[2]
   call('ZREM', key.place(queue, 'depends'), jid)
-  local time = modules.Record.read('scheduled', record[4])
+  local time = modules.Record.read('scheduled', scheduled)
   if time then
     call('HDEL', key.job(jid), 'scheduled')
     call('HSET', key.job(jid), 'state', 'scheduled')
@@ -2332,7 +2359,7 @@ function Dependencies.free(jid)
   else
     call('HSET', key.job(jid), 'state', 'waiting')
     modules.Place.ready_since(jid, scope.now)
-    modules.Place.work(jid, queue, modules.Record.read('priority', record[3], 0))
+    modules.Place.work(jid, queue, modules.Record.read('priority', priority, 0))
   end
   if workflow then
     modules.Workflow.moved(workflow, 'depends', time and 'scheduled' or 'waiting')
@@ -2518,13 +2545,13 @@ Each.revive = each('revive.each', 0, function(jid)
 end)
 
 Each.move = each('move.each', 2, function(jid, args, i)
-  local record = call('HMGET', key.job(jid), 'klass', 'data', 'context')
-  if not record[1] then
+  local klass, data, context = modules.Hash.values(key.job(jid), 'klass', 'data', 'context')
+  if not klass then
     modules.Errors.no_job('move.each', jid)
   end
-  local put = { '', args[i], jid, record[1], record[2] or '', args[i + 1] }
-  if modules.Record.text('context', record[3]) then
-    put[#put + 1], put[#put + 2] = 'context', record[3]
+  local put = { '', args[i], jid, klass, data or '', args[i + 1] }
+  if modules.Record.text('context', context) then
+    put[#put + 1], put[#put + 2] = 'context', context
   end
   modules.Put.requeue(put, 1)
 end, function(args, i)
@@ -2629,12 +2656,12 @@ function Ended.completed(jids, rare)
   for n = 1, #rare do
     local jid = rare[n]
     modules.Awaiting.ended(jid)
-    local record = call('HMGET', key.job(jid), 'unique', 'workflow', 'spawners')
-    modules.Unique.free(jid, record[1])
-    if record[2] then
-      modules.Workflow.moved(record[2], 'running', 'complete')
+    local unique, workflow, spawners = modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners')
+    modules.Unique.free(jid, unique)
+    if workflow then
+      modules.Workflow.moved(workflow, 'running', 'complete')
     end
-    modules.Spawned.done(jid, record[3])
+    modules.Spawned.done(jid, spawners)
     is_rare = is_rare or {}
     is_rare[jid] = true
   end
@@ -2647,13 +2674,14 @@ function Ended.failed(jid, was, rare)
     return
   end
   modules.Awaiting.ended(jid)
-  local record = call('HMGET', key.job(jid), 'unique', 'workflow', 'spawners', 'followed')
-  modules.Unique.free(jid, record[1])
-  if record[2] then
-    modules.Workflow.moved(record[2], was, 'failed')
+  local unique, workflow, spawners, followed =
+    modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'followed')
+  modules.Unique.free(jid, unique)
+  if workflow then
+    modules.Workflow.moved(workflow, was, 'failed')
   end
-  modules.Spawned.failed(jid, record[3])
-  if record[4] then
+  modules.Spawned.failed(jid, spawners)
+  if followed then
     modules.Cascade.follow(jid, 'failed')
   end
 end
@@ -2677,10 +2705,10 @@ function Ended.goes_on(job, state, moved)
   if not job.rare then
     return
   end
-  local record = call('HMGET', key.job(job.jid), 'unique', 'workflow')
-  modules.Unique.regain(job.jid, record[1], state)
-  if record[2] then
-    modules.Workflow.moved(record[2], 'running', state)
+  local unique, workflow = modules.Hash.values(key.job(job.jid), 'unique', 'workflow')
+  modules.Unique.regain(job.jid, unique, state)
+  if workflow then
+    modules.Workflow.moved(workflow, 'running', state)
   end
   if moved then
     call('HDEL', key.job(job.jid), 'deadline', 'fixed')
@@ -3029,6 +3057,27 @@ function Failures.show(args, i)
     total = total,
     jobs = call('LRANGE', key.group(group), modules.Arguments.range(start, limit, total)),
   })
+end
+end,
+
+Hash = function()
+local Hash = {}
+modules.Hash = Hash
+-- hash.lua
+-- The fields of a hash, by their names.
+
+-- -> what stands in each of these fields, in this order; false where there is nothing
+function Hash.values(name, ...)
+  return unpack(call('HMGET', name, ...))
+end
+
+-- -> the same in a table, by the names of the fields
+function Hash.read(name, fields)
+  local values, record = call('HMGET', name, unpack(fields)), {}
+  for n = 1, #fields do
+    record[fields[n]] = values[n]
+  end
+  return record
 end
 end,
 
@@ -3400,12 +3449,13 @@ end
 
 -- A job's state as it is now, or nil.
 function Job.state_now(jid)
-  local record = call('HMGET', key.job(jid), 'state', 'queue')
-  return record[1] and modules.Place.state_now(jid, record[2], record[1]) or nil
+  local state, queue = modules.Hash.values(key.job(jid), 'state', 'queue')
+  return state and modules.Place.state_now(jid, queue, state) or nil
 end
 
 function Job.is_tracked(jid)
-  return call('ZSCORE', key.tracked(), jid) and true or false
+  local name = key.tracked()
+  return not modules.Absence.is_absent(name) and call('ZSCORE', name, jid) and true or false
 end
 
 -- The jobs of a batch that are tracked; mostly there are none at all.
@@ -3514,14 +3564,14 @@ end
 function Job.priority(args, i)
   local jid = modules.Arguments.name('priority', 'jid', args[i])
   local priority = modules.Arguments.number('priority', 'priority', args[i + 1])
-  local record = call('HMGET', key.job(jid), 'queue', 'priority', 'state')
-  if not record[3] then
+  local queue, its_priority, state = modules.Hash.values(key.job(jid), 'queue', 'priority', 'state')
+  if not state then
     modules.Errors.no_job('priority', jid)
   end
-  local work = key.place(record[1] or '', 'work')
+  local work = key.place(queue or '', 'work')
   local score = call('ZSCORE', work, jid)
-  if score and record[3] == 'waiting' then
-    local before = modules.Record.read('priority', record[2])
+  if score and state == 'waiting' then
+    local before = modules.Record.read('priority', its_priority)
     local rest = before and tonumber(score) - before or modules.Place.score(0, scope.now)
     call('ZADD', work, priority + rest, jid)
   end
@@ -3893,13 +3943,13 @@ local function is_wanted(entry)
   if not spawner then
     return false
   end
-  local record = call('HMGET', key.job(spawner), 'state', 'token')
-  if record[1] and record[1] ~= 'complete' and record[1] ~= 'failed' then
+  local state, token = modules.Hash.values(key.job(spawner), 'state', 'token')
+  if state and state ~= 'complete' and state ~= 'failed' then
     return true
   elseif modules.Spawned.has_unfinished(spawner) then
     return true
-  elseif record[1] then
-    call('HSET', key.job(spawner), 'cut', record[2] or '')
+  elseif state then
+    call('HSET', key.job(spawner), 'cut', token or '')
   end
   return false
 end
@@ -4006,11 +4056,11 @@ function Kept.left(returned, token)
 end
 
 local function is_cut(jid)
-  local record = call('HMGET', key.job(jid), 'state', 'token', 'returned', 'cut')
-  if record[4] and record[4] == (record[2] or '') then
+  local state, token, returned, was_cut = modules.Hash.values(key.job(jid), 'state', 'token', 'returned', 'cut')
+  if was_cut and was_cut == (token or '') then
     return true
   end
-  local left = record[1] == 'complete' and Kept.left(record[3], record[2])
+  local left = state == 'complete' and Kept.left(returned, token)
   return left and left > 0 and call('EXISTS', key.result(jid)) == 0
 end
 
@@ -4037,11 +4087,11 @@ modules.Links = Links
 
 -- -> the job's policy for failures of what it depends on, and whether it may have rare fields
 local function in_depends(jid)
-  local record = call('HMGET', key.job(jid), 'state', 'on_failure', 'rare')
-  if record[1] ~= 'depends' then
+  local state, on_failure, rare = modules.Hash.values(key.job(jid), 'state', 'on_failure', 'rare')
+  if state ~= 'depends' then
     modules.Errors.raise('STATE', 'depends(): Job ' .. modules.Errors.name(jid) .. ' is not in the depends state')
   end
-  return record[2], record[3]
+  return on_failure, rare
 end
 
 local function add(jid, jids, policy)
@@ -4103,9 +4153,8 @@ modules.Lock = Lock
 -- lock.lua
 -- The lock of a running job: who holds it, renewing it, taking it away.
 
--- What ends a run: the fields that a completion by its token needs, then those of every other end.
-local ENDING = { 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited' }
-local ENDING_OTHERWISE = {
+-- What is read of a run that ends.
+local ENDING = {
   'worker',
   'state',
   'queue',
@@ -4121,51 +4170,52 @@ local ENDING_OTHERWISE = {
   'waited',
 }
 
--- Reads the running job's record, if `proof` shows that the caller holds it: the worker's name
--- without KEYS, the token of the pop with them. -> its key, the values, or code and text
-function Lock.read(command, jid, proof, completing)
-  local name = key.job(jid)
-  local values = call('HMGET', name, unpack(completing and ENDING or ENDING_OTHERWISE))
-  local worker, state = values[1], values[2]
-  if not worker then
-    return nil, nil, 'NOJOB', command .. '(): Job ' .. modules.Errors.name(jid) .. ' does not exist'
-  end
-  if state ~= 'running' then
-    return nil,
-      nil,
-      'LOCKLOST',
-      command .. '(): Job ' .. modules.Errors.name(jid) .. ' is not currently running: ' .. modules.Place.state_now(
-        jid,
-        values[3],
-        state
-      )
-  end
+-- Does the caller hold the job with this state, of this worker and token?
+local function holds(proof, state, worker, token)
+  local opens = worker
   if scope.keyed then
-    if proof ~= values[4] then
-      return nil,
-        nil,
-        'LOCKLOST',
-        command .. '(): Job ' .. modules.Errors.name(jid) .. ' was given out to another worker'
-    end
-  elseif proof ~= worker then
-    return nil,
-      nil,
-      'LOCKLOST',
-      command .. '(): Job ' .. modules.Errors.name(jid) .. ' was given out to another worker: ' .. modules.Errors.name(worker)
+    opens = token -- false if a foreign script has handed it out
   end
-  values[3] = values[3] or ''
-  return name, values
+  return worker and state == 'running' and proof == opens
 end
 
--- The same as a table by name; `bad` is the field that keeps the job from being run again, because it
--- cannot be read, and `bad_text` what stands there. -> nil, code, text if refused
-function Lock.claim(command, jid, proof)
-  local name, values, code, text = Lock.read(command, jid, proof)
-  if code then
-    return nil, code, text
+-- Why it does not. -> code, text
+local function refusal(command, jid)
+  local worker, state, queue = modules.Hash.values(key.job(jid), 'worker', 'state', 'queue')
+  local about = command .. '(): Job ' .. modules.Errors.name(jid)
+  if not worker then
+    return 'NOJOB', about .. ' does not exist'
+  elseif state ~= 'running' then
+    return 'LOCKLOST', about .. ' is not currently running: ' .. modules.Place.state_now(jid, queue, state)
+  elseif scope.keyed then
+    return 'LOCKLOST', about .. ' was given out to another worker'
   end
-  local bad, bad_text = modules.Record.first_bad(ENDING_OTHERWISE, values)
-  if values[3] == '' then
+  return 'LOCKLOST', about .. ' was given out to another worker: ' .. modules.Errors.name(worker)
+end
+
+-- What a completion by its token has to know of a job: worker, queue, time, retries, rare, waited. -> nil, code, text
+-- if the token is not that of the run. (All jobs come here, so it reads no more, and makes no table.)
+function Lock.completed(jid, token)
+  local worker, state, queue, its_token, time, retries, rare, waited =
+    modules.Hash.values(key.job(jid), 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited')
+  if not holds(token, state, worker, its_token) then
+    return nil, refusal('settle', jid)
+  end
+  return worker, queue or '', time, retries, rare, waited
+end
+
+-- The running job, if `proof` shows that the caller holds it: the worker's name without KEYS, the token of the pop with
+-- them. `bad` is the field that keeps the job from being run again, because it cannot be read, and `bad_text` what
+-- stands there. -> nil, code, text if refused
+function Lock.claim(command, jid, proof)
+  local name = key.job(jid)
+  local record = modules.Hash.read(name, ENDING)
+  if not holds(proof, record.state, record.worker, record.token) then
+    return nil, refusal(command, jid)
+  end
+  record.queue = record.queue or ''
+  local bad, bad_text = modules.Record.first_bad(ENDING, record)
+  if record.queue == '' then
     bad, bad_text = 'queue', ''
   end
   return {
@@ -4173,16 +4223,16 @@ function Lock.claim(command, jid, proof)
     key = name,
     bad = bad,
     bad_text = bad_text,
-    worker = values[1],
-    queue = values[3],
-    time = modules.Record.read('time', values[5], scope.now),
-    retries = modules.Record.text('retries', values[6], '0'),
-    marked = values[7] or values[8],
-    rare = values[9] or nil,
-    remaining = modules.Record.read('remaining', values[10], 0),
-    priority = modules.Record.read('priority', values[11], 0),
-    crashes = modules.Record.read('crashes', values[12], 0),
-    waited = values[13] or nil,
+    worker = record.worker,
+    queue = record.queue,
+    time = modules.Record.read('time', record.time, scope.now),
+    retries = modules.Record.text('retries', record.retries, '0'),
+    marked = record.grace or record.progress,
+    rare = record.rare or nil,
+    remaining = modules.Record.read('remaining', record.remaining, 0),
+    priority = modules.Record.read('priority', record.priority, 0),
+    crashes = modules.Record.read('crashes', record.crashes, 0),
+    waited = record.waited or nil,
   }
 end
 
@@ -5038,9 +5088,13 @@ modules.Pop = Pop
 
 local text_of = modules.Arguments.text_of
 
--- What a worker is told of a job, after its jid and queue; `time` and `state` are for us.
-local FIELDS =
-  { 'klass', 'data', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'state', 'rare' }
+-- What decides whether a job may run; and those without which none runs.
+local JUDGED =
+  { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare', 'klass', 'data' }
+local NEEDED = { 'retries', 'remaining', 'priority' }
+
+-- What is read of a job whose lock has expired.
+local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited' }
 
 -- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
 local function notice(jid, queue, worker, grace, rare)
@@ -5078,31 +5132,29 @@ local LOOKED = 250
 
 -- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
 local function expire(jid, queue, locks, grace)
-  local record =
-    call('HMGET', key.job(jid), 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited')
-  local worker = record[1] or ''
-  if record[4] ~= 'running' then
-    if not modules.Corrupt.look_at_state(jid, record[4], queue) then
+  local job = modules.Hash.read(key.job(jid), LOCKED)
+  local worker = job.worker or ''
+  if job.state ~= 'running' then
+    if not modules.Corrupt.look_at_state(jid, job.state, queue) then
       call('ZREM', locks, jid)
     end
     return false
-  elseif modules.Record.is_bad('remaining', record[3]) then
-    modules.Corrupt.fail(jid, 'remaining', record[3], queue)
+  elseif modules.Record.is_bad('remaining', job.remaining) then
+    modules.Corrupt.fail(jid, 'remaining', job.remaining, queue)
     return false
   end
   modules.Job.unhold(jid, worker)
-  local noticed = record[2] == '1'
-  if not noticed then
-    notice(jid, queue, worker, grace, record[5])
+  if job.grace ~= '1' then
+    notice(jid, queue, worker, grace, job.rare)
     if grace > 0 then
       return false
     end
   end
-  modules.History.ended(jid, 'lost', { worker = worker, held = modules.Samples.held(record[7]) })
-  modules.Samples.taken_away(queue, record[6], record[7])
-  local remaining = modules.Record.read('remaining', record[3], 0) - 1
+  modules.History.ended(jid, 'lost', { worker = worker, held = modules.Samples.held(job.waited) })
+  modules.Samples.taken_away(queue, job.time, job.waited)
+  local remaining = modules.Record.read('remaining', job.remaining, 0) - 1
   if remaining < 0 then
-    exhausted(jid, queue, worker, record[5])
+    exhausted(jid, queue, worker, job.rare)
     return false
   end
   call('HSET', key.job(jid), 'remaining', remaining)
@@ -5145,30 +5197,31 @@ local FEW_HAVE = { 'deadline', 'unique', 'spawners' }
 -- What few jobs have to be asked before they start. -> whether it is too late for that; or the name and
 -- the text of a field that cannot be read
 local function is_late(jid)
-  local record = call('HMGET', key.job(jid), unpack(FEW_HAVE))
+  local record = modules.Hash.read(key.job(jid), FEW_HAVE)
   local field, text = modules.Record.first_bad(FEW_HAVE, record)
   if field then
     return true, field, text
-  elseif record[1] and modules.Record.read('deadline', record[1]) <= scope.now then
+  elseif record.deadline and modules.Record.read('deadline', record.deadline) <= scope.now then
     return true
   end
-  modules.Unique.started(jid, record[2])
+  modules.Unique.started(jid, record.unique)
   return false
 end
 
 -- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
 -- if it has no record, or has ended.
-local function unreadable(values)
-  if values[9] and modules.Record.is_state(values[9]) then
-    if not RUNNABLE[values[9]] then
+local function unreadable(jid)
+  local job = modules.Hash.read(key.job(jid), JUDGED)
+  if job.state and modules.Record.is_state(job.state) then
+    if not RUNNABLE[job.state] then
       return nil
     end
-    for n = 3, 5 do
-      values[n] = values[n] or ''
+    for _, field in ipairs(NEEDED) do
+      job[field] = job[field] or ''
     end
-    return modules.Record.first_bad(FIELDS, values)
-  elseif values[1] or values[2] or values[9] then
-    return 'state', values[9] or ''
+    return modules.Record.first_bad(JUDGED, job)
+  elseif job.klass or job.data or job.state then
+    return 'state', job.state or ''
   end
 end
 
@@ -5194,62 +5247,118 @@ local function fail_late(jid, queue, state)
   modules.Events.failed(jid, 'expired', message, '')
 end
 
--- Hands over the jids whose records say that they may run; others are dropped. `visit` sees each:
--- its jid, the values of FIELDS, its token, when its lock expires (as text). If they are `reserved`, their
--- worker may start them later and will say when; else they count as started. -> how many; those that are
--- too late, jid, state …, or nil
+-- What a worker is told of a job, in the order of Reserved in the client.
+local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  return {
+    jid,
+    queue,
+    klass or '',
+    data or '',
+    token,
+    retries or '',
+    remaining or '',
+    priority or '',
+    tags or '',
+    context or '',
+    expires or '',
+  }
+end
+
+local TOLD =
+  { 'queue', 'klass', 'data', 'token', 'retries', 'remaining', 'priority', 'tags', 'context', 'expires' }
+
+-- The same once more, if the job still runs with this token; nil if not.
+function Pop.told_again(jid, token)
+  local state, its_token = modules.Hash.values(key.job(jid), 'state', 'token')
+  if state == 'running' and its_token == token then
+    return told(jid, modules.Hash.values(key.job(jid), unpack(TOLD)))
+  end
+end
+
+-- Writes that the job was given to the worker, until `expires`. -> its token
+local function start(jid, queue, worker, expires, since, reserved)
+  local name, time = key.job(jid), modules.Texts.time()
+  modules.History.popped(jid, worker)
+  if not reserved then
+    modules.Samples.add('wait', queue, scope.now - since)
+  end
+  if not scope.live then
+    call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
+    return ''
+  end
+  local token, waited = modules.Clock.draw(), reserved and modules.Samples.waited(since) or ''
+  call(
+    'HSET',
+    name,
+    'state',
+    'running',
+    'worker',
+    worker,
+    'expires',
+    expires,
+    'time',
+    time,
+    'token',
+    token,
+    'waited',
+    waited
+  )
+  return token
+end
+
+-- Hands one job over, if its record says that it may run. -> whether it was; what is to become of it if it is to
+-- fail
+local function hand_one(jid, queue, worker, expires, visit, reserved)
+  local klass, data, retries, remaining, priority, tags, context, time, state, rare = modules.Hash.values(
+    key.job(jid),
+    'klass',
+    'data',
+    'retries',
+    'remaining',
+    'priority',
+    'tags',
+    'context',
+    'time',
+    'state',
+    'rare'
+  )
+  local since = RUNNABLE[state]
+    and modules.Record.ready_time(retries, remaining, priority, tags, context, time, scope.now)
+  if not since then
+    local field, text = unreadable(jid)
+    return false, field and { jid = jid, state = state, bad = field, text = text }
+  elseif rare == '1' then
+    local too_late, field, text = is_late(jid)
+    if too_late then
+      return false, { jid = jid, state = state, bad = field, text = text }
+    end
+  end
+  local token = start(jid, queue, worker, expires, since, reserved)
+  visit(
+    jid,
+    token,
+    reserved and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  )
+  return true
+end
+
+-- Hands over the jobs whose records say that they may run; others are dropped. `visit` sees each: its jid, its token,
+-- and what its worker is told of it if the jobs are `reserved`, so that it may start them later and will say when;
+-- else they count as started. -> how many; those that are to fail, or nil
 local function hand_over(queue, worker, jids, visit, reserved)
   local heartbeat = modules.Config.heartbeat(queue)
-  local now, time, expires = scope.now, modules.Texts.time(), modules.Texts.later(heartbeat)
-  local tracked, taken, too_late = modules.Job.tracked_among(jids), {}, nil
+  local expires, tracked, taken, failing = modules.Texts.later(heartbeat), modules.Job.tracked_among(jids), {}, nil
   for n = 1, #jids do
     local jid = jids[n]
-    local name = key.job(jid)
-    local values = call('HMGET', name, unpack(FIELDS))
-    local since = RUNNABLE[values[9]]
-      and modules.Record.ready_time(values[3], values[4], values[5], values[6], values[7], values[8], now)
-    local late_now, field, text = not since, nil, nil
-    if not since then
-      field, text = unreadable(values)
-      late_now = field ~= nil
-    elseif values[10] == '1' then
-      late_now, field, text = is_late(jid)
-    end
-    if late_now then
-      too_late = too_late or {}
-      too_late[#too_late + 1] = { jid, values[9], field, text }
-    elseif since then
-      local token = ''
-      modules.History.popped(jid, worker)
-      if not reserved then
-        modules.Samples.add('wait', queue, now - since)
-      end
-      if scope.live then
-        token = modules.Clock.draw()
-        call(
-          'HSET',
-          name,
-          'state',
-          'running',
-          'worker',
-          worker,
-          'expires',
-          expires,
-          'time',
-          time,
-          'token',
-          token,
-          'waited',
-          reserved and modules.Samples.waited(since) or ''
-        )
-      else
-        call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
-      end
+    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved)
+    if handed then
+      taken[#taken + 1] = jid
       if tracked[jid] then
         modules.Events.tracked('popped', jid)
       end
-      taken[#taken + 1] = jid
-      visit(jid, values, token, expires)
+    elseif to_fail then
+      failing = failing or {}
+      failing[#failing + 1] = to_fail
     end
   end
   modules.SortedSet.add(key.held(worker), expires, taken)
@@ -5257,17 +5366,17 @@ local function hand_over(queue, worker, jids, visit, reserved)
   if #taken > 0 then
     modules.Wake.locked(queue, heartbeat)
   end
-  return #taken, too_late
+  return #taken, failing
 end
 
 -- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
 local function fail_all_late(queue, too_late)
   for _, job in ipairs(too_late) do
-    if job[3] then
+    if job.bad then
       scope.late = late() + 1
-      modules.Corrupt.fail(job[1], job[3], job[4], queue)
+      modules.Corrupt.fail(job.jid, job.bad, job.text, queue)
     else
-      fail_late(job[1], queue, job[2])
+      fail_late(job.jid, queue, job.state)
     end
   end
 end
@@ -5276,13 +5385,15 @@ end
 local function take_work(queue, worker, count, visit, reserved)
   local work, taken = key.place(queue, 'work'), 0
   while taken < count and late() < MOST_LATE do
-    local jids = call('ZREVRANGE', work, '0', text_of(count - taken - 1))
-    if #jids == 0 then
+    local popped, jids = call('ZPOPMAX', work, text_of(count - taken)), {}
+    if #popped == 0 then
       break
+    end
+    for n = 1, #popped, 2 do -- each with its score behind it
+      jids[#jids + 1] = popped[n]
     end
     local handed, too_late = hand_over(queue, worker, jids, visit, reserved)
     taken = taken + handed
-    call('ZREMRANGEBYRANK', work, '-' .. text_of(#jids), '-1') -- the first to go are the last by score
     if too_late then
       fail_all_late(queue, too_late)
     end
@@ -5372,10 +5483,11 @@ modules.Put = Put
 -- Reads the old record: an existing job may be left alone.
 function Put.look(job)
   if job.old == nil then
-    -- Mostly there is none, and no record of a canceled one: that is quickly asked.
-    local found = call('EXISTS', key.job(job.jid), key.canceled_job(job.jid))
-    job.old = found > 0 and modules.Store.read_old(job.jid)
-    job.was_canceled = found == 2 or found == 1 and not job.old
+    -- Mostly there is none, no record of a canceled one, and nothing is tracked: that is quickly asked.
+    local canceled = key.canceled_job(job.jid)
+    local is_new = modules.Absence.look_for({ key.job(job.jid), canceled }, { key.tracked() })
+    job.old = not is_new and modules.Store.read_old(job.jid)
+    job.was_canceled = not is_new and call('EXISTS', canceled) == 1
   end
   job.left_alone = job.absent == '1' and job.old and true
 end
@@ -5596,13 +5708,13 @@ function Queue.move_due(queue, wanted)
   local moved = {}
   for n = 1, #due, 2 do
     local jid = due[n]
-    local record = call('HMGET', key.job(jid), 'priority', 'state')
-    if modules.Record.is_state(record[2]) then
+    local priority, state = modules.Hash.values(key.job(jid), 'priority', 'state')
+    if modules.Record.is_state(state) then
       call('HSET', key.job(jid), 'state', 'waiting')
       modules.Place.ready_since(jid, tonumber(due[n + 1]))
-      modules.Place.work(jid, queue, modules.Record.read('priority', record[1], 0))
+      modules.Place.work(jid, queue, modules.Record.read('priority', priority, 0))
     else
-      modules.Corrupt.look_at_state(jid, record[2], queue)
+      modules.Corrupt.look_at_state(jid, state, queue)
     end
     moved[#moved + 1] = jid
   end
@@ -6084,11 +6196,12 @@ function Record.text(field, text, default)
 end
 
 -- The first of these fields that cannot be read. -> its name and its text, or nil
-function Record.first_bad(fields, texts)
+function Record.first_bad(fields, record)
   for n = 1, #fields do
-    local text = texts[n]
-    if text and reader_of(fields[n]) and not reader_of(fields[n])(text) then
-      return fields[n], text
+    local field = fields[n]
+    local text, reader = record[field], reader_of(field)
+    if text and reader and not reader(text) then
+      return field, text
     end
   end
 end
@@ -6508,12 +6621,6 @@ local function finish()
   end
 end
 
--- The function that answers a command: 'Module.function' as commands.lua names it.
-local function handler_of(name)
-  local module, what = string.match(name, '^(%w+)%.([%w_]+)$')
-  return modules[module][what]
-end
-
 -- Some words of a command read, others write; its arguments stand at args[4] and behind.
 local READS_SOMETIMES = {
   tag = function(args)
@@ -6531,13 +6638,13 @@ local READS_SOMETIMES = {
 local function without_keys(args, library)
   begin('ql:', false, library)
   local command = modules.Arguments.given('qless', 'command', args[1])
-  local name = modules.Commands.read(command) or modules.Commands.write(command)
-  if not name then
+  local known = modules.Commands.find(command)
+  if not known or known.is_ours then
     error('Unknown command ' .. modules.Errors.name(command))
   end
   scope.now = modules.Arguments.number(command, 'now', args[2])
   scope.live = call('EXISTS', key.meta()) == 1
-  local reply = handler_of(name)(args, 3)
+  local reply = modules[known.module][known.what](args, 3)
   finish()
   return reply
 end
@@ -6562,29 +6669,29 @@ local function with_keys(keys, args, class, library)
   begin('', true, library)
   scope.prefix = prefix_of(keys)
   local command, now, request = args[1], args[2], args[3]
-  local read = command and (modules.Commands.read(command) or modules.Commands.our_read(command))
-  local name = read or command and (modules.Commands.write(command) or modules.Commands.our_write(command))
-  if not name then
+  local known = command and modules.Commands.find(command)
+  if not known then
     modules.Errors.raise('NOCOMMAND', 'Unknown command ' .. modules.Errors.name(command))
   end
   if not now or not request then
     modules.Errors.raise('BADARG', command .. '(): now and request wanted')
   end
   local sometimes = READS_SOMETIMES[command]
-  scope.reading = read ~= nil or sometimes ~= nil and sometimes(args)
+  scope.reading = known.reads or sometimes ~= nil and sometimes(args)
   if class == 'read' and not scope.reading then
     modules.Errors.raise('BADARG', command .. '() writes: call it in the write or the drain class')
   end
   modules.Arguments.weigh(command, args)
   modules.Clock.set(now)
+  local answer = modules[known.module][known.what]
   if scope.reading then
-    return handler_of(name)(args, 4)
+    return answer(args, 4)
   end
   local served, reply = modules.Replies.recall(request)
   if served then
     return reply
   end
-  reply = handler_of(name)(args, 4)
+  reply = answer(args, 4)
   if modules.Clock.is_round() then
     modules.WorkflowVerbs.carry_on()
     modules.Kept.tidy()
@@ -6664,9 +6771,7 @@ local function settle(args, starts, jids)
     local code, text =
       VERBS[args[i + 3]].act(args[i], args[i + 1], args[i + 2], args, i + 5, args[i + 4], completed, tracked)
     if code then
-      refused[#refused + 1] = args[i]
-      refused[#refused + 1] = code
-      refused[#refused + 1] = text
+      refused[#refused + 1] = { args[i], code, text }
     end
   end
   modules.Verbs.finish(completed)
@@ -6721,14 +6826,6 @@ local function expand(names, excluded)
   return queues, globbing
 end
 
--- A job as the reply holds it: 11 texts behind flat[n].
-local function flatten(flat, n, jid, queue, values, token, expires)
-  flat[n + 1], flat[n + 2], flat[n + 3], flat[n + 4] = jid, queue, values[1] or '', values[2] or ''
-  flat[n + 5], flat[n + 6], flat[n + 7], flat[n + 8] =
-    token, values[3] or '', values[4] or '', values[5] or ''
-  flat[n + 9], flat[n + 10], flat[n + 11] = values[6] or '', values[7] or '', expires
-end
-
 -- What mostly does not exist, asked for once for all jobs of the call. -> whether nothing is left that
 -- could be carried on
 local function look_around(jids, queues, wanted)
@@ -6736,20 +6833,16 @@ local function look_around(jids, queues, wanted)
   if #jids == 1 then
     names[6] = key.dependents(jids[1])
   end
-  local quiet = modules.Absence.look_for(names)
   if wanted == 0 or #queues > MANY then
-    return quiet
+    return modules.Absence.look_for(names)
   end
-  names = {}
+  local theirs = {}
   for n = 1, #queues do
     local queue, at = queues[n], 4 * n
-    names[at - 3], names[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
-    names[at - 1], names[at] = key.idle_at(queue), key.wake_at(queue)
+    theirs[at - 3], theirs[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
+    theirs[at - 1], theirs[at] = key.idle_at(queue), key.wake_at(queue)
   end
-  if #names > 0 then
-    modules.Absence.look_for(names)
-  end
-  return quiet
+  return modules.Absence.look_for(names, theirs)
 end
 
 -- One queue after the other, until there are `count` jobs.
@@ -6781,22 +6874,23 @@ local function in_turns(queues, count, take)
   end
 end
 
+-- -> what is told of each job; and what a repeat of the request needs: jid, token, jid, token …
 local function reserve(queues, worker, wish)
-  local flat, taken, queue = {}, 0, nil
-  local function visit(jid, values, token, expires)
-    flatten(flat, 11 * taken, jid, queue, values, token, expires)
-    taken = taken + 1
+  local jobs, held = {}, {}
+  local function visit(jid, token, told)
+    jobs[#jobs + 1] = told
+    held[#held + 1] = jid
+    held[#held + 1] = token
   end
-  local function take(name, count)
-    queue = name
-    return modules.Pop.is_paused(name) and 0 or modules.Pop.take(name, worker, count, visit, true)
+  local function take(queue, count)
+    return modules.Pop.is_paused(queue) and 0 or modules.Pop.take(queue, worker, count, visit, true)
   end
   local serve = wish.turns and in_turns or one_by_one
   serve(queues, wish.count, take)
-  if taken > 0 then
+  if #jobs > 0 then
     call('ZADD', key.workers(), modules.Texts.now(), worker)
   end
-  return flat, taken
+  return jobs, held
 end
 
 -- count q queue*q [exclude glob | wait seconds | turns 1]...
@@ -6825,19 +6919,6 @@ local function parse_wish(args, i)
   return wish
 end
 
--- What a repeat of the request needs: jids and tokens, and the rest if there is any.
-local function remember(refused, jobs, rest, now)
-  local held, n = {}, 0
-  for place = 1, #jobs, 11 do
-    held[n + 1], held[n + 2] = jobs[place], jobs[place + 4]
-    n = n + 2
-  end
-  held.refused = #refused > 0 and refused or nil
-  held.rest = #rest > 0 and rest or nil
-  held.now = now
-  modules.Replies.shorten('settle', held)
-end
-
 -- Carries on with what earlier calls had to leave. -> whether a workflow has more of it
 local function carry_on()
   modules.Dependencies.carry_on()
@@ -6859,48 +6940,32 @@ function Settle.settle(args, i)
   local refused = settle(args, starts, jids)
   local goes_on = not quiet and carry_on()
   goes_on = goes_on or modules.Dependencies.left() <= 0 -- dependents may be left, for whom nobody is woken
-  local jobs, rest = {}, {}
+  local jobs, held, rest = {}, {}, {}
   if wish.count > 0 then
-    local taken
-    jobs, taken = reserve(queues, worker, wish)
+    jobs, held = reserve(queues, worker, wish)
+    held.now = modules.Texts.now()
     local client = scope.client or worker
-    modules.Wake.busy(client, worker, queues, globbing, taken > 0)
-    if taken == 0 and wish.wait then
+    modules.Wake.busy(client, worker, queues, globbing, #jobs > 0)
+    if #jobs == 0 and wish.wait then
       local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
       rest = modules.Wake.wait(client, worker, queues, seconds, globbing)
     end
   end
 
-  local now = wish.count > 0 and modules.Texts.now() or nil
-  remember(refused, jobs, rest, now)
-  return { refused, jobs, rest, now }
+  held.refused = #refused > 0 and refused or nil
+  held.rest = #rest > 0 and rest or nil
+  modules.Replies.shorten('settle', held)
+  return { refused, jobs, rest, held.now }
 end
 
 -- The reply again: of the jobs handed out, those that their worker still holds.
 function Settle.rebuild(held)
-  local flat = {}
+  local jobs = {}
   for n = 1, #held, 2 do
-    local jid, token = held[n], held[n + 1]
-    local values = call(
-      'HMGET',
-      key.job(jid),
-      'klass',
-      'data',
-      'retries',
-      'remaining',
-      'priority',
-      'tags',
-      'context',
-      'queue',
-      'state',
-      'token',
-      'expires'
-    )
-    if values[9] == 'running' and values[10] == token then
-      flatten(flat, #flat, jid, values[8], values, token, values[11])
-    end
+    local told = modules.Pop.told_again(held[n], held[n + 1])
+    jobs[#jobs + 1] = told
   end
-  return { held.refused or {}, flat, held.rest or {}, held.now }
+  return { held.refused or {}, jobs, held.rest or {}, held.now }
 end
 end,
 
@@ -7046,11 +7111,12 @@ end
 -- interval and its offset.
 function visit.recur(shifts, queue, id, score)
   local shift = shifts[1]
-  local record = call('HMGET', key.template(id), 'interval', 'offset', 'last', 'missed', 'shifted')
-  local interval, offset = modules.Record.number(record[1]) or 0, modules.Record.number(record[2]) or 0
-  local last = modules.Record.number(record[3]) or 0
+  local its_interval, its_offset, its_last, missed, shifted =
+    modules.Hash.values(key.template(id), 'interval', 'offset', 'last', 'missed', 'shifted')
+  local interval, offset = modules.Record.number(its_interval) or 0, modules.Record.number(its_offset) or 0
+  local last = modules.Record.number(its_last) or 0
   local usual = score <= scope.now + interval + offset
-  if not record[4] or usual or record[5] == shift.id or last > scope.now + TOO_FAR then
+  if not missed or usual or shifted == shift.id or last > scope.now + TOO_FAR then
     return
   end
   call('ZADD', key.place(queue, 'recur'), exact(score - shift.by), id)
@@ -7309,11 +7375,11 @@ local function begin_day(kind, day, queue)
     return
   end
   local old = key.stat(kind, day - modules.Config.whole('histogram-history') * DAY, queue)
-  local summary = call('HMGET', old, 'total', 'mean', 'vk')
-  if summary[1] then
+  local total, mean, vk = modules.Hash.values(old, 'total', 'mean', 'vk')
+  if total then
     local rest = call('TTL', old)
     call('DEL', old)
-    call('HSET', old, 'total', summary[1], 'mean', summary[2], 'vk', summary[3])
+    call('HSET', old, 'total', total, 'mean', mean, 'vk', vk)
     if rest > 0 then
       call('EXPIRE', old, rest)
     end
@@ -7403,8 +7469,8 @@ end
 
 local function summary(kind, day, queue, more)
   local name = key.stat(kind, day, queue)
-  local head = call('HMGET', name, 'total', 'mean', 'vk')
-  local count, mean, vk = with(tonumber(head[1]) or 0, tonumber(head[2]) or 0, tonumber(head[3]) or 0, more)
+  local total, its_mean, its_vk = modules.Hash.values(name, 'total', 'mean', 'vk')
+  local count, mean, vk = with(tonumber(total) or 0, tonumber(its_mean) or 0, tonumber(its_vk) or 0, more)
   local shown = {
     count = count,
     mean = mean,
@@ -7429,13 +7495,14 @@ end
 function Stats.show(args, i)
   local queue = modules.Arguments.name('stats', 'queue', args[i])
   local day = Stats.day(modules.Arguments.number('stats', 'date', args[i + 1]))
-  local head = call('HMGET', key.stat('stats', day, queue), 'retries', 'failed', 'failures', 'retried')
+  local its_retries, its_failed, its_failures, its_retried =
+    modules.Hash.values(key.stat('stats', day, queue), 'retries', 'failed', 'failures', 'retried')
   local more = not_yet_written(day, queue)
   return cjson.encode({
-    retries = tonumber(head[1]) or 0,
-    failed = tonumber(head[2]) or 0,
-    failures = tonumber(head[3]) or 0,
-    retried = scope.keyed and (tonumber(head[4]) or 0) or nil,
+    retries = tonumber(its_retries) or 0,
+    failed = tonumber(its_failed) or 0,
+    failures = tonumber(its_failures) or 0,
+    retried = scope.keyed and (tonumber(its_retried) or 0) or nil,
     wait = summary('wait', day, queue, more.wait),
     run = summary('run', day, queue, more.run),
   })
@@ -7863,14 +7930,14 @@ end
 
 local function load(jid)
   jid = modules.Arguments.name('tag', 'jid', jid)
-  local record = call('HMGET', key.job(jid), 'jid', 'tags')
-  if not record[1] then
+  local its_jid, tags = modules.Hash.values(key.job(jid), 'jid', 'tags')
+  if not its_jid then
     modules.Errors.no_job('tag', jid)
   end
-  if modules.Record.is_bad('tags', record[2]) then
-    Tags.unindex_all(jid, record[2])
+  if modules.Record.is_bad('tags', tags) then
+    Tags.unindex_all(jid, tags)
   end
-  return modules.Record.read('tags', record[2], {})
+  return modules.Record.read('tags', tags, {})
 end
 
 local function store(jid, tags)
@@ -8123,8 +8190,7 @@ function Unique.holder(text)
   if not jid then
     return nil
   end
-  local record = call('HMGET', key.job(jid), 'state', 'unique')
-  local state, field = record[1], record[2]
+  local state, field = modules.Hash.values(key.job(jid), 'state', 'unique')
   if call('PTTL', name) > 0 then
     return jid, state
   elseif field and sub(field, 2) == text and counts(field, state) then
@@ -8278,22 +8344,21 @@ VERBS.complete = {
     end
   end,
   act = function(jid, token, held, args, a, n, completed, tracked)
-    local name, values, code, text = modules.Lock.read('settle', jid, token, true)
-    if code then
-      return code, text
+    local worker, queue, time, retries, rare, waited = modules.Lock.completed(jid, token)
+    if not worker then
+      return queue, time -- code and text
     end
-    local worker, queue = values[1], values[3]
-    held = held or modules.Samples.held(values[8]) or 0
+    held = held or modules.Samples.held(waited) or 0
     modules.History.done(jid, held)
-    local popped = modules.Record.read('time', values[5], scope.now)
-    modules.Samples.add('run', queue, scope.now - modules.Samples.started(queue, popped, values[8], held))
+    local popped = modules.Record.read('time', time, scope.now)
+    modules.Samples.add('run', queue, scope.now - modules.Samples.started(queue, popped, waited, held))
     local returned = n > 1 and modules.Outcome.keep_result(jid, token, args[a], args[a + 1])
     if tracked[jid] then
       modules.Events.tracked('completed', jid)
     end
     modules.Events.completed(jid, queue)
-    modules.Outcome.write_complete(name, modules.Record.text('retries', values[6], '0'), n > 2 and args[a + 2], returned)
-    local rare = values[7]
+    local name = key.job(jid)
+    modules.Outcome.write_complete(name, modules.Record.text('retries', retries, '0'), n > 2 and args[a + 2], returned)
     if rare then
       modules.Outcome.forget_marks(name)
     end
@@ -8820,14 +8885,15 @@ local function sort_out(worker, args, i, count)
   local queues, lost = {}, {}
   for n = i, i + 3 * count - 1, 3 do
     local jid, token, held = args[n], args[n + 1], args[n + 2]
-    local record = call('HMGET', key.job(jid), 'state', 'worker', 'token', 'queue', 'grace', 'waited')
-    if record[1] == 'running' and record[2] == worker and record[3] == token then
-      queues[record[4]] = queues[record[4]] or {}
-      table.insert(queues[record[4]], jid)
-      if record[5] then
+    local state, its_worker, its_token, queue, grace, its_waited =
+      modules.Hash.values(key.job(jid), 'state', 'worker', 'token', 'queue', 'grace', 'waited')
+    if state == 'running' and its_worker == worker and its_token == token then
+      queues[queue] = queues[queue] or {}
+      table.insert(queues[queue], jid)
+      if grace then
         call('HDEL', key.job(jid), 'grace')
       end
-      local waited = held and modules.Samples.waited_in_hands(record[6], held)
+      local waited = held and modules.Samples.waited_in_hands(its_waited, held)
       if waited then
         call('HSET', key.job(jid), 'waited', waited)
       end
@@ -8892,8 +8958,8 @@ local LONGEST_TROUBLE = 1000 -- bytes
 
 -- Has the clock gone back since the schedules were last mended?
 local function needs_mending()
-  local meta = call('HMGET', key.meta(), 'skews', 'mended')
-  return (meta[1] and meta[1] ~= meta[2]) or modules.Clock.is_skewed()
+  local skews, mended = modules.Hash.values(key.meta(), 'skews', 'mended')
+  return (skews and skews ~= mended) or modules.Clock.is_skewed()
 end
 
 -- What is due, at most so many; the seconds until the next falls due, if that is soon.
@@ -8901,14 +8967,15 @@ local function due_now(count)
   local name, flat = key.schedules(), {}
   local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, count)
   for n = 1, #due, 2 do
-    local record = call('HMGET', key.schedule(due[n]), 'since', 'cron', 'timezone', 'missed')
-    if record[2] then
+    local since, cron, timezone, missed =
+      modules.Hash.values(key.schedule(due[n]), 'since', 'cron', 'timezone', 'missed')
+    if cron then
       flat[#flat + 1] = due[n]
       flat[#flat + 1] = due[n + 1]
-      flat[#flat + 1] = record[1] and modules.Record.text('since', record[1], due[n + 1]) or ''
-      flat[#flat + 1] = record[2]
-      flat[#flat + 1] = record[3] or 'UTC'
-      flat[#flat + 1] = record[4] or 'last'
+      flat[#flat + 1] = since and modules.Record.text('since', since, due[n + 1]) or ''
+      flat[#flat + 1] = cron
+      flat[#flat + 1] = timezone or 'UTC'
+      flat[#flat + 1] = missed or 'last'
     else
       call('ZREM', name, due[n])
     end
@@ -9049,9 +9116,9 @@ end
 local function mend(list, id)
   local is_cron = list == key.schedules()
   local name = is_cron and key.schedule(id) or key.template(id)
-  local record = call('HMGET', name, 'last', 'interval', 'since')
-  local last, interval = modules.Record.number(record[1]), modules.Record.read('interval', record[2])
-  local known = math.max(last or 0, is_cron and modules.Record.number(record[3]) or 0)
+  local its_last, its_interval, since = modules.Hash.values(name, 'last', 'interval', 'since')
+  local last, interval = modules.Record.number(its_last), modules.Record.read('interval', its_interval)
+  local known = math.max(last or 0, is_cron and modules.Record.number(since) or 0)
   if known <= scope.now + TOO_FAR or not (is_cron or interval) then
     return false
   elseif is_cron then
@@ -9344,9 +9411,9 @@ function Recurring.recur(args, i)
   local retries = modules.Arguments.whole('recur', 'retries', options.retries or '0', 0)
   local backlog = modules.Arguments.number('recur', 'backlog', options.backlog or '0')
 
-  local old = call('HMGET', key.template(jid), 'queue', 'count')
-  if old[1] then
-    call('ZREM', key.place(old[1], 'recur'), jid)
+  local its_queue, count = modules.Hash.values(key.template(jid), 'queue', 'count')
+  if its_queue then
+    call('ZREM', key.place(its_queue, 'recur'), jid)
   end
   modules.Schedules.forget(jid)
   call(
@@ -9369,7 +9436,7 @@ function Recurring.recur(args, i)
     'type',
     'interval',
     'count',
-    modules.Record.text('count', old[2]) or Recurring.last_child(jid),
+    modules.Record.text('count', count) or Recurring.last_child(jid),
     'interval',
     interval,
     'retries',
@@ -10543,8 +10610,8 @@ local function member_of_paused(report, id)
 end
 
 local function member_of_worker(report, jid, worker)
-  local record = call('HMGET', key.job(jid), 'state', 'worker')
-  if record[1] ~= 'running' or record[2] ~= worker then
+  local state, its_worker = modules.Hash.values(key.job(jid), 'state', 'worker')
+  if state ~= 'running' or its_worker ~= worker then
     complain(report, 'job ' .. jid .. ' is on the list of worker ' .. worker .. ', which does not run it')
   end
 end
@@ -11200,8 +11267,8 @@ function Brief.row(jid, tracking)
   end
   row[DUE], row[GROUP], row[PROGRESS], row[WORKFLOW] = false, false, false, false
   if rare then
-    local more = call('HMGET', key.job(jid), 'progress', 'workflow')
-    row[PROGRESS], row[WORKFLOW] = modules.Record.text('progress', more[1], false), more[2]
+    local progress, workflow = modules.Hash.values(key.job(jid), 'progress', 'workflow')
+    row[PROGRESS], row[WORKFLOW] = modules.Record.text('progress', progress, false), workflow
   end
   if state == 'running' then
     if (tonumber(row[EXPIRES]) or 0) <= scope.now then
@@ -11359,8 +11426,8 @@ end
 local function shown(name, count)
   local list = key.group(name)
   local newest, oldest = call('LINDEX', list, 0), call('LINDEX', list, -1)
-  local record = call('HMGET', key.job(newest), 'klass', 'queue', 'failure')
-  local failure = modules.Record.read('failure', record[3], {})
+  local klass, queue, its_failure = modules.Hash.values(key.job(newest), 'klass', 'queue', 'failure')
+  local failure = modules.Record.read('failure', its_failure, {})
   local message = failure.message or ''
   return {
     name,
@@ -11368,8 +11435,8 @@ local function shown(name, count)
     tonumber((modules.Brief.failure(oldest))) or 0,
     tonumber((modules.Brief.failure(newest))) or 0,
     newest,
-    record[1] or '',
-    record[2] or '',
+    klass or '',
+    queue or '',
     modules.Errors.cut(message, HEAD),
     last_line(message),
   }
@@ -11516,7 +11583,7 @@ local INSIDE = {
   'hdel hexists hget hgetall hincrby hlen hmget hset',
   'lindex llen lpop lpush lrange lrem ltrim rpush',
   'sadd scard sismember smembers spop srandmember srem sscan',
-  'zadd zcard zcount zincrby zmscore zrange zrangebyscore zrem zremrangebyrank zremrangebyscore',
+  'zadd zcard zcount zincrby zmscore zrange zrangebyscore zrem zpopmax zremrangebyrank zremrangebyscore',
   'zrevrange zrevrangebyscore zscore',
 }
 local OF_AUDITS = { 'scan type lpos' }
@@ -12135,9 +12202,9 @@ end
 
 -- The spawner is complete: its dependent waits for what it has spawned, unless it is one of those.
 function Spawned.look_beyond(jid, spawner)
-  local record = call('HMGET', key.job(jid), 'beyond', 'spawners')
-  local beyond = list_of(record[1])
-  if not has(beyond, spawner) and not has(list_of(record[2]), spawner) then
+  local its_beyond, spawners = modules.Hash.values(key.job(jid), 'beyond', 'spawners')
+  local beyond = list_of(its_beyond)
+  if not has(beyond, spawner) and not has(list_of(spawners), spawner) then
     beyond[#beyond + 1] = spawner
     call('HSET', key.job(jid), 'beyond', cjson.encode(beyond), 'rare', '1')
   end
@@ -12698,8 +12765,8 @@ function UNPACK.jobs(id, args, jobs)
 end
 
 function UNPACK.links(id, args)
-  local record = call('HMGET', key.job(args[1]), 'state', 'workflow')
-  if record[1] == 'depends' and record[2] == id then
+  local state, workflow = modules.Hash.values(key.job(args[1]), 'state', 'workflow')
+  if state == 'depends' and workflow == id then
     local others, instead = slice(args, 2), setmetatable({}, instead_of(id) or nil)
     for n = 1, #others do
       others[n] = instead[others[n]] or others[n]
@@ -12794,8 +12861,8 @@ local function cancel_some(id)
   local jids = stop > 0 and call('LRANGE', key.workflow_jobs(id), start, stop - 1) or {}
   local at = #jids
   while at > 0 and (at == #jids or modules.Dependencies.left() > 0) do
-    local record = call('HMGET', key.job(jids[at]), 'workflow', 'state')
-    if record[1] == id and record[2] ~= 'complete' then
+    local workflow, state = modules.Hash.values(key.job(jids[at]), 'workflow', 'state')
+    if workflow == id and state ~= 'complete' then
       modules.Cascade.cancel(jids[at], 'workflow', id)
     end
     at = at - 1
@@ -12865,9 +12932,9 @@ end
 function WorkflowVerbs.cancel(args, i)
   local id = must('workflow.cancel', args[i])
   local name = key.workflow(id)
-  local record = call('HMGET', name, 'chore', 'state')
-  if record[1] ~= 'canceling' then
-    if record[2] == 'complete' or record[2] == 'canceled' then
+  local chore, state = modules.Hash.values(name, 'chore', 'state')
+  if chore ~= 'canceling' then
+    if state == 'complete' or state == 'canceled' then
       return 0
     end
     drop_staged(id)
@@ -12887,8 +12954,8 @@ function WorkflowVerbs.retry(args, i)
   end
   local jids, failed = call('LRANGE', key.workflow_jobs(id), from, from + STEP - 1), {}
   for _, jid in ipairs(jids) do
-    local record = call('HMGET', key.job(jid), 'state', 'workflow')
-    if record[1] == 'failed' and record[2] == id then
+    local state, workflow = modules.Hash.values(key.job(jid), 'state', 'workflow')
+    if state == 'failed' and workflow == id then
       failed[#failed + 1] = jid
     end
   end

@@ -39,9 +39,9 @@ function Recurring.recur(args, i)
   local retries = Arguments.whole('recur', 'retries', options.retries or '0', 0)
   local backlog = Arguments.number('recur', 'backlog', options.backlog or '0')
 
-  local old = call('HMGET', key.template(jid), 'queue', 'count')
-  if old[1] then
-    call('ZREM', key.place(old[1], 'recur'), jid)
+  local its_queue, count = Hash.values(key.template(jid), 'queue', 'count')
+  if its_queue then
+    call('ZREM', key.place(its_queue, 'recur'), jid)
   end
   Schedules.forget(jid)
   call(
@@ -64,7 +64,7 @@ function Recurring.recur(args, i)
     'type',
     'interval',
     'count',
-    Record.text('count', old[2]) or Recurring.last_child(jid),
+    Record.text('count', count) or Recurring.last_child(jid),
     'interval',
     interval,
     'retries',
