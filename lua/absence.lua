@@ -1,26 +1,28 @@
 -- What mostly is not there, asked for once: one question for many keys.
 
-local function note(absent, names)
-  for n = 1, #names do
-    absent[names[n]] = true
+-- These keys do not exist.
+function Absence.note(...)
+  local absent = scope.absent or {}
+  for n = 1, select('#', ...) do
+    absent[select(n, ...)] = true
   end
+  scope.absent = absent
 end
 
--- Asks for two kinds of keys: for all at once, and if there are any, for each kind. is_absent says of each key of a
--- kind of which none exists that it does not. -> whether none of the first kind exists
+-- Asks for two lists of keys: for all at once, and if there are any, for the first alone. is_absent says of each key of
+-- a list of which none exists that it does not. -> whether none of the first exists
 function Absence.look_for(names, others)
-  local absent, both = {}, { unpack(names) }
-  scope.absent = absent
-  for n = 1, others and #others or 0 do
+  local both = { unpack(names) }
+  for n = 1, #others do
     both[#both + 1] = others[n]
   end
   local found = call('EXISTS', unpack(both))
-  local of_names = found > 0 and #both > #names and call('EXISTS', unpack(names)) or found
+  local of_names = found > 0 and #others > 0 and call('EXISTS', unpack(names)) or found
   if of_names == 0 then
-    note(absent, names)
+    Absence.note(unpack(names))
   end
-  if others and of_names == found then
-    note(absent, others)
+  if of_names == found then
+    Absence.note(unpack(others))
   end
   return of_names == 0
 end

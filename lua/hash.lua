@@ -13,3 +13,13 @@ function Hash.read(name, fields)
   end
   return record
 end
+
+-- Sets the fields of this table, by name. (Where each call comes, the list is written out: a table costs more.)
+function Hash.write(name, fields)
+  local list = {}
+  for field, value in pairs(fields) do
+    list[#list + 1] = field
+    list[#list + 1] = value
+  end
+  call('HSET', name, unpack(list))
+end

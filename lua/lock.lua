@@ -56,13 +56,14 @@ end
 -- stands there. -> nil, code, text if refused
 function Lock.claim(command, jid, proof)
   local name = key.job(jid)
-  local record = Hash.read(name, ENDING)
-  if not holds(proof, record.state, record.worker, record.token) then
+  local texts = call('HMGET', name, unpack(ENDING))
+  local worker, state, queue, token, time, retries, grace, progress, rare, remaining, priority, crashes, waited =
+    unpack(texts)
+  if not holds(proof, state, worker, token) then
     return nil, refusal(command, jid)
   end
-  record.queue = record.queue or ''
-  local bad, bad_text = Record.first_bad(ENDING, record)
-  if record.queue == '' then
+  local bad, bad_text = Record.first_bad(ENDING, texts)
+  if (queue or '') == '' then
     bad, bad_text = 'queue', ''
   end
   return {
@@ -70,16 +71,16 @@ function Lock.claim(command, jid, proof)
     key = name,
     bad = bad,
     bad_text = bad_text,
-    worker = record.worker,
-    queue = record.queue,
-    time = Record.read('time', record.time, scope.now),
-    retries = Record.text('retries', record.retries, '0'),
-    marked = record.grace or record.progress,
-    rare = record.rare or nil,
-    remaining = Record.read('remaining', record.remaining, 0),
-    priority = Record.read('priority', record.priority, 0),
-    crashes = Record.read('crashes', record.crashes, 0),
-    waited = record.waited or nil,
+    worker = worker,
+    queue = queue or '',
+    time = Record.read('time', time, scope.now),
+    retries = Record.text('retries', retries, '0'),
+    marked = grace or progress,
+    rare = rare or nil,
+    remaining = Record.read('remaining', remaining, 0),
+    priority = Record.read('priority', priority, 0),
+    crashes = Record.read('crashes', crashes, 0),
+    waited = waited or nil,
   }
 end
 

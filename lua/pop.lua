@@ -2,10 +2,8 @@
 
 local text_of = Arguments.text_of
 
--- What decides whether a job may run; and those without which none runs.
-local JUDGED =
-  { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare', 'klass', 'data' }
-local NEEDED = { 'retries', 'remaining', 'priority' }
+-- What decides whether a job may run: its state, then as many as are NEEDED, then the others.
+local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
 
 -- What is read of a job whose lock has expired.
 local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited' }
@@ -111,31 +109,38 @@ local FEW_HAVE = { 'deadline', 'unique', 'spawners' }
 -- What few jobs have to be asked before they start. -> whether it is too late for that; or the name and
 -- the text of a field that cannot be read
 local function is_late(jid)
-  local record = Hash.read(key.job(jid), FEW_HAVE)
-  local field, text = Record.first_bad(FEW_HAVE, record)
+  local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
+  local field, text = Record.first_bad(FEW_HAVE, texts)
   if field then
     return true, field, text
-  elseif record.deadline and Record.read('deadline', record.deadline) <= scope.now then
+  end
+  local deadline, unique = unpack(texts)
+  if deadline and Record.read('deadline', deadline) <= scope.now then
     return true
   end
-  Unique.started(jid, record.unique)
+  Unique.started(jid, unique)
   return false
 end
 
 -- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
 -- if it has no record, or has ended.
 local function unreadable(jid)
-  local job = Hash.read(key.job(jid), JUDGED)
-  if job.state and Record.is_state(job.state) then
-    if not RUNNABLE[job.state] then
+  local texts = call('HMGET', key.job(jid), unpack(JUDGED))
+  local state = texts[1]
+  if state and Record.is_state(state) then
+    if not RUNNABLE[state] then
       return nil
     end
-    for _, field in ipairs(NEEDED) do
-      job[field] = job[field] or ''
+    for n = 2, NEEDED + 1 do
+      texts[n] = texts[n] or ''
     end
-    return Record.first_bad(JUDGED, job)
-  elseif job.klass or job.data or job.state then
-    return 'state', job.state or ''
+    return Record.first_bad(JUDGED, texts)
+  elseif
+    state
+    or call('HEXISTS', key.job(jid), 'klass') == 1
+    or call('HEXISTS', key.job(jid), 'data') == 1
+  then
+    return 'state', state or ''
   end
 end
 

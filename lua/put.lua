@@ -4,8 +4,11 @@
 function Put.look(job)
   if job.old == nil then
     -- Mostly there is none, no record of a canceled one, and nothing is tracked: that is quickly asked.
-    local canceled = key.canceled_job(job.jid)
-    local is_new = Absence.look_for({ key.job(job.jid), canceled }, { key.tracked() })
+    local canceled, tracked = key.canceled_job(job.jid), key.tracked()
+    local is_new = call('EXISTS', key.job(job.jid), canceled, tracked) == 0
+    if is_new then
+      Absence.note(tracked)
+    end
     job.old = not is_new and Store.read_old(job.jid)
     job.was_canceled = not is_new and call('EXISTS', canceled) == 1
   end

@@ -258,12 +258,11 @@ function Record.text(field, text, default)
 end
 
 -- The first of these fields that cannot be read. -> its name and its text, or nil
-function Record.first_bad(fields, record)
+function Record.first_bad(fields, texts)
   for n = 1, #fields do
-    local field = fields[n]
-    local text, reader = record[field], reader_of(field)
+    local text, reader = texts[n], reader_of(fields[n])
     if text and reader and not reader(text) then
-      return field, text
+      return fields[n], text
     end
   end
 end

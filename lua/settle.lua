@@ -106,7 +106,7 @@ local function look_around(jids, queues, wanted)
     names[6] = key.dependents(jids[1])
   end
   if wanted == 0 or #queues > MANY then
-    return Absence.look_for(names)
+    return Absence.look_for(names, {})
   end
   local theirs = {}
   for n = 1, #queues do

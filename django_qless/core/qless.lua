@@ -234,27 +234,29 @@ modules.Absence = Absence
 -- absence.lua
 -- What mostly is not there, asked for once: one question for many keys.
 
-local function note(absent, names)
-  for n = 1, #names do
-    absent[names[n]] = true
+-- These keys do not exist.
+function Absence.note(...)
+  local absent = scope.absent or {}
+  for n = 1, select('#', ...) do
+    absent[select(n, ...)] = true
   end
+  scope.absent = absent
 end
 
--- Asks for two kinds of keys: for all at once, and if there are any, for each kind. is_absent says of each key of a
--- kind of which none exists that it does not. -> whether none of the first kind exists
+-- Asks for two lists of keys: for all at once, and if there are any, for the first alone. is_absent says of each key of
+-- a list of which none exists that it does not. -> whether none of the first exists
 function Absence.look_for(names, others)
-  local absent, both = {}, { unpack(names) }
-  scope.absent = absent
-  for n = 1, others and #others or 0 do
+  local both = { unpack(names) }
+  for n = 1, #others do
     both[#both + 1] = others[n]
   end
   local found = call('EXISTS', unpack(both))
-  local of_names = found > 0 and #both > #names and call('EXISTS', unpack(names)) or found
+  local of_names = found > 0 and #others > 0 and call('EXISTS', unpack(names)) or found
   if of_names == 0 then
-    note(absent, names)
+    Absence.note(unpack(names))
   end
-  if others and of_names == found then
-    note(absent, others)
+  if of_names == found then
+    Absence.note(unpack(others))
   end
   return of_names == 0
 end
@@ -3079,6 +3081,16 @@ function Hash.read(name, fields)
   end
   return record
 end
+
+-- Sets the fields of this table, by name. (Where each call comes, the list is written out: a table costs more.)
+function Hash.write(name, fields)
+  local list = {}
+  for field, value in pairs(fields) do
+    list[#list + 1] = field
+    list[#list + 1] = value
+  end
+  call('HSET', name, unpack(list))
+end
 end,
 
 Headline = function()
@@ -4209,13 +4221,14 @@ end
 -- stands there. -> nil, code, text if refused
 function Lock.claim(command, jid, proof)
   local name = key.job(jid)
-  local record = modules.Hash.read(name, ENDING)
-  if not holds(proof, record.state, record.worker, record.token) then
+  local texts = call('HMGET', name, unpack(ENDING))
+  local worker, state, queue, token, time, retries, grace, progress, rare, remaining, priority, crashes, waited =
+    unpack(texts)
+  if not holds(proof, state, worker, token) then
     return nil, refusal(command, jid)
   end
-  record.queue = record.queue or ''
-  local bad, bad_text = modules.Record.first_bad(ENDING, record)
-  if record.queue == '' then
+  local bad, bad_text = modules.Record.first_bad(ENDING, texts)
+  if (queue or '') == '' then
     bad, bad_text = 'queue', ''
   end
   return {
@@ -4223,16 +4236,16 @@ function Lock.claim(command, jid, proof)
     key = name,
     bad = bad,
     bad_text = bad_text,
-    worker = record.worker,
-    queue = record.queue,
-    time = modules.Record.read('time', record.time, scope.now),
-    retries = modules.Record.text('retries', record.retries, '0'),
-    marked = record.grace or record.progress,
-    rare = record.rare or nil,
-    remaining = modules.Record.read('remaining', record.remaining, 0),
-    priority = modules.Record.read('priority', record.priority, 0),
-    crashes = modules.Record.read('crashes', record.crashes, 0),
-    waited = record.waited or nil,
+    worker = worker,
+    queue = queue or '',
+    time = modules.Record.read('time', time, scope.now),
+    retries = modules.Record.text('retries', retries, '0'),
+    marked = grace or progress,
+    rare = rare or nil,
+    remaining = modules.Record.read('remaining', remaining, 0),
+    priority = modules.Record.read('priority', priority, 0),
+    crashes = modules.Record.read('crashes', crashes, 0),
+    waited = waited or nil,
   }
 end
 
@@ -4669,6 +4682,15 @@ function Outcome.keep_result(jid, token, result, ttl)
   return time and result ~= 'null' and modules.Texts.whole(time) .. ' ' .. token or nil
 end
 
+-- For how many seconds the result that a completion brings is kept; nil if it brings none.
+local function ttl_of(options)
+  local result = options.result
+  if result and result ~= '' then
+    modules.Arguments.json('complete', 'result', result, modules.Arguments.text_bytes)
+    return modules.Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
+  end
+end
+
 -- With KEYS these commands may be told for how many seconds the job lay in its worker's hands before it
 -- was started, as settle is.
 
@@ -4686,11 +4708,7 @@ function Outcome.complete(args, i)
   delay = delay and modules.Arguments.number('complete', 'delay', delay) or 0
   depends = depends and modules.Arguments.names('complete', 'depends', depends) or {}
   local needs, beyond
-  local result, ttl = options.result, nil
-  if result and result ~= '' then
-    modules.Arguments.json('complete', 'result', result, modules.Arguments.text_bytes)
-    ttl = modules.Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
-  end
+  local ttl = ttl_of(options)
   local held = scope.keyed and modules.Arguments.held('complete', options.held)
   local job = modules.Lock.holder('complete', jid, proof)
   if job.queue ~= queue then
@@ -4714,7 +4732,7 @@ function Outcome.complete(args, i)
   modules.History.ended(jid, 'done', job)
   modules.Lock.release(job)
   modules.Samples.add('run', job.queue, scope.now - job.start)
-  local returned = Outcome.keep_result(jid, proof, result, ttl)
+  local returned = Outcome.keep_result(jid, proof, options.result, ttl)
   if modules.Job.is_tracked(jid) then
     modules.Events.tracked('completed', jid)
   end
@@ -5088,10 +5106,8 @@ modules.Pop = Pop
 
 local text_of = modules.Arguments.text_of
 
--- What decides whether a job may run; and those without which none runs.
-local JUDGED =
-  { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare', 'klass', 'data' }
-local NEEDED = { 'retries', 'remaining', 'priority' }
+-- What decides whether a job may run: its state, then as many as are NEEDED, then the others.
+local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
 
 -- What is read of a job whose lock has expired.
 local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited' }
@@ -5197,31 +5213,38 @@ local FEW_HAVE = { 'deadline', 'unique', 'spawners' }
 -- What few jobs have to be asked before they start. -> whether it is too late for that; or the name and
 -- the text of a field that cannot be read
 local function is_late(jid)
-  local record = modules.Hash.read(key.job(jid), FEW_HAVE)
-  local field, text = modules.Record.first_bad(FEW_HAVE, record)
+  local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
+  local field, text = modules.Record.first_bad(FEW_HAVE, texts)
   if field then
     return true, field, text
-  elseif record.deadline and modules.Record.read('deadline', record.deadline) <= scope.now then
+  end
+  local deadline, unique = unpack(texts)
+  if deadline and modules.Record.read('deadline', deadline) <= scope.now then
     return true
   end
-  modules.Unique.started(jid, record.unique)
+  modules.Unique.started(jid, unique)
   return false
 end
 
 -- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
 -- if it has no record, or has ended.
 local function unreadable(jid)
-  local job = modules.Hash.read(key.job(jid), JUDGED)
-  if job.state and modules.Record.is_state(job.state) then
-    if not RUNNABLE[job.state] then
+  local texts = call('HMGET', key.job(jid), unpack(JUDGED))
+  local state = texts[1]
+  if state and modules.Record.is_state(state) then
+    if not RUNNABLE[state] then
       return nil
     end
-    for _, field in ipairs(NEEDED) do
-      job[field] = job[field] or ''
+    for n = 2, NEEDED + 1 do
+      texts[n] = texts[n] or ''
     end
-    return modules.Record.first_bad(JUDGED, job)
-  elseif job.klass or job.data or job.state then
-    return 'state', job.state or ''
+    return modules.Record.first_bad(JUDGED, texts)
+  elseif
+    state
+    or call('HEXISTS', key.job(jid), 'klass') == 1
+    or call('HEXISTS', key.job(jid), 'data') == 1
+  then
+    return 'state', state or ''
   end
 end
 
@@ -5484,8 +5507,11 @@ modules.Put = Put
 function Put.look(job)
   if job.old == nil then
     -- Mostly there is none, no record of a canceled one, and nothing is tracked: that is quickly asked.
-    local canceled = key.canceled_job(job.jid)
-    local is_new = modules.Absence.look_for({ key.job(job.jid), canceled }, { key.tracked() })
+    local canceled, tracked = key.canceled_job(job.jid), key.tracked()
+    local is_new = call('EXISTS', key.job(job.jid), canceled, tracked) == 0
+    if is_new then
+      modules.Absence.note(tracked)
+    end
     job.old = not is_new and modules.Store.read_old(job.jid)
     job.was_canceled = not is_new and call('EXISTS', canceled) == 1
   end
@@ -6196,12 +6222,11 @@ function Record.text(field, text, default)
 end
 
 -- The first of these fields that cannot be read. -> its name and its text, or nil
-function Record.first_bad(fields, record)
+function Record.first_bad(fields, texts)
   for n = 1, #fields do
-    local field = fields[n]
-    local text, reader = record[field], reader_of(field)
+    local text, reader = texts[n], reader_of(fields[n])
     if text and reader and not reader(text) then
-      return field, text
+      return fields[n], text
     end
   end
 end
@@ -6834,7 +6859,7 @@ local function look_around(jids, queues, wanted)
     names[6] = key.dependents(jids[1])
   end
   if wanted == 0 or #queues > MANY then
-    return modules.Absence.look_for(names)
+    return modules.Absence.look_for(names, {})
   end
   local theirs = {}
   for n = 1, #queues do
@@ -7639,6 +7664,23 @@ local function forget_result(jid)
   end
 end
 
+-- Fields that do not go on into a new run.
+local OF_ONE_RUN = {
+  'grace',
+  'scheduled',
+  'token',
+  'progress',
+  'waited',
+  'crashes',
+  'unknown',
+  'open',
+  'context',
+  'returned',
+  'cut',
+  'at',
+  'shifted',
+}
+
 -- Undoes what the old record did elsewhere.
 local function clear_old(job, old, asking)
   local jid, queue, worker = job.jid, old.queue, old.worker
@@ -7669,23 +7711,7 @@ local function clear_old(job, old, asking)
     modules.Dependencies.unlink_all(jid)
     modules.Needs.forget(jid)
   end
-  call(
-    'HDEL',
-    key.job(jid),
-    'grace',
-    'scheduled',
-    'token',
-    'progress',
-    'waited',
-    'crashes',
-    'unknown',
-    'open',
-    'context',
-    'returned',
-    'cut',
-    'at',
-    'shifted'
-  )
+  call('HDEL', key.job(jid), unpack(OF_ONE_RUN))
   if old.rare then
     clear_rare(job, old)
   end
@@ -9416,34 +9442,20 @@ function Recurring.recur(args, i)
     call('ZREM', key.place(its_queue, 'recur'), jid)
   end
   modules.Schedules.forget(jid)
-  call(
-    'HSET',
-    key.template(jid),
-    'jid',
-    jid,
-    'klass',
-    klass,
-    'data',
-    data,
-    'priority',
-    priority,
-    'tags',
-    modules.Tags.text(tags),
-    'state',
-    'recur',
-    'queue',
-    queue,
-    'type',
-    'interval',
-    'count',
-    modules.Record.text('count', count) or Recurring.last_child(jid),
-    'interval',
-    interval,
-    'retries',
-    retries,
-    'backlog',
-    backlog
-  )
+  modules.Hash.write(key.template(jid), {
+    jid = jid,
+    klass = klass,
+    data = data,
+    priority = priority,
+    tags = modules.Tags.text(tags),
+    state = 'recur',
+    queue = queue,
+    type = 'interval',
+    count = modules.Record.text('count', count) or Recurring.last_child(jid),
+    interval = interval,
+    retries = retries,
+    backlog = backlog,
+  })
   local due = scope.now + offset
   call('ZADD', key.place(queue, 'recur'), due, jid)
   modules.Wake.due(queue, due)

@@ -44,34 +44,20 @@ function Recurring.recur(args, i)
     call('ZREM', key.place(its_queue, 'recur'), jid)
   end
   Schedules.forget(jid)
-  call(
-    'HSET',
-    key.template(jid),
-    'jid',
-    jid,
-    'klass',
-    klass,
-    'data',
-    data,
-    'priority',
-    priority,
-    'tags',
-    Tags.text(tags),
-    'state',
-    'recur',
-    'queue',
-    queue,
-    'type',
-    'interval',
-    'count',
-    Record.text('count', count) or Recurring.last_child(jid),
-    'interval',
-    interval,
-    'retries',
-    retries,
-    'backlog',
-    backlog
-  )
+  Hash.write(key.template(jid), {
+    jid = jid,
+    klass = klass,
+    data = data,
+    priority = priority,
+    tags = Tags.text(tags),
+    state = 'recur',
+    queue = queue,
+    type = 'interval',
+    count = Record.text('count', count) or Recurring.last_child(jid),
+    interval = interval,
+    retries = retries,
+    backlog = backlog,
+  })
   local due = scope.now + offset
   call('ZADD', key.place(queue, 'recur'), due, jid)
   Wake.due(queue, due)

@@ -121,6 +121,6 @@ LATER = 5000
 
 def reduced(part: str, step: Step, value: Any) -> Any:
     """Return a reply, events or keys without what does not count."""
-    for rule in (*RULES, *KNOWN):
+    for rule in (*KNOWN, *RULES):
         value = getattr(rule, part)(step, value)
     return value
