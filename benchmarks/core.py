@@ -23,7 +23,6 @@ DATA = '{"v":1,"args":[123456]}'
 KLASS = "app.jobs.noop"
 BATCH = 50
 HISTORY = 1000  # completed jobs kept in the steady state
-RESERVED = 11  # what is told of a reserved job
 HELD = "0.001"  # seconds for which a job lay in its worker's hands, as it tells
 
 TABLE = "Server time of a job: put, pop, complete (µs)"
@@ -98,13 +97,13 @@ class Core:
         """Reserve and complete `count` jobs, `batch` to a call, as a worker does."""
         if batch == 1 and not self._joined:
             for _ in range(count):
-                job = self.settle("worker", 0, 1, 1, "bench")
+                [job] = self.settle("worker", 0, 1, 1, "bench")
                 self.settle("worker", 1, job[0], job[4], HELD, "complete", 0, 0, 0)
         else:
             self._settle_and_reserve(count, batch)
 
-    def settle(self, *arguments: Any) -> list[bytes]:
-        """Return what is told of the jobs that were reserved, one after the other."""
+    def settle(self, *arguments: Any) -> list[list[bytes]]:
+        """Return what is told of each job that was reserved."""
         refused, jobs, *_ = self.call("drain", "settle", *arguments)
         if refused:
             raise RuntimeError(f"the core refuses to settle: {refused[:3]}")
@@ -118,8 +117,8 @@ class Core:
             done = len(settlements) // 5
             jobs = self.settle("worker", done, *settlements, wanted, 1, "bench")
             settlements = []
-            for i in range(0, len(jobs), RESERVED):
-                settlements += (jobs[i], jobs[i + 4], HELD, "complete", 0)
+            for job in jobs:
+                settlements += (job[0], job[4], HELD, "complete", 0)
             count -= wanted
 
 

@@ -1,16 +1,30 @@
 -- What mostly is not there, asked for once: one question for many keys.
 
--- Asks for keys. If none exists, is_absent says so of each. -> whether none exists
-function Absence.look_for(names)
-  if call('EXISTS', unpack(names)) > 0 then
-    return false
-  end
+-- These keys do not exist.
+function Absence.note(...)
   local absent = scope.absent or {}
-  for n = 1, #names do
-    absent[names[n]] = true
+  for n = 1, select('#', ...) do
+    absent[select(n, ...)] = true
   end
   scope.absent = absent
-  return true
+end
+
+-- Asks for two lists of keys: for all at once, and if there are any, for the first alone. is_absent says of each key of
+-- a list of which none exists that it does not. -> whether none of the first exists
+function Absence.look_for(names, others)
+  local both = { unpack(names) }
+  for n = 1, #others do
+    both[#both + 1] = others[n]
+  end
+  local found = call('EXISTS', unpack(both))
+  local of_names = found > 0 and #others > 0 and call('EXISTS', unpack(names)) or found
+  if of_names == 0 then
+    Absence.note(unpack(names))
+  end
+  if of_names == found then
+    Absence.note(unpack(others))
+  end
+  return of_names == 0
 end
 
 -- The call has made the key, or is about to.

@@ -5,10 +5,11 @@
     python lua/build.py --check    exits 1 if the file is not what lua/ gives
 
 head.lua comes first and main.lua last. Each of the others becomes a module: a table under the
-file's name in camel case (put_options.lua is PutOptions), and a function of the file that fills
-it when it is first wanted. A file uses other modules by their names, without further ado: what
-it names is declared for it. So the order of the files means nothing, and what is local to one
-stays private.
+file's name in camel case (put_options.lua is PutOptions), and a function of the file that makes
+it when it is first wanted. A file uses other modules by their names, without further ado: where
+it names Job.get, modules.Job.get is built. So the order of the files means nothing, and what is
+local to one stays private. The files of a folder are made known together, when the first of
+them is wanted: a script pays for what is there.
 
 The result holds no date, no version and no hash: it changes only when a module does.
 """
@@ -25,6 +26,9 @@ ARTEFACT = FOLDER.parent / "django_qless" / "core" / "qless.lua"
 
 FIRST, LAST = "head", "main"
 
+# A comment, a text, or a name that something is taken from.
+NAMED = r"--.*|\[\[[\s\S]*?\]\]|'[^'\n]*'|\"[^\"\n]*\"|(?<![.\w])[A-Z]\w*(?=\.\w)"
+
 FIRST_LINE = "-- Generated from lua/ by lua/build.py: change it there.\n"
 
 
@@ -34,38 +38,65 @@ class BuildError(Exception):
 
 def build() -> str:
     """Return the text of the artefact. Raises BuildError."""
-    found = sorted(path.stem for path in FOLDER.glob("*.lua"))
-    missing = {FIRST, LAST}.difference(found)
+    files = sorted(FOLDER.rglob("*.lua"))
+    known = {path.stem: path for path in files}
+    missing = {FIRST, LAST}.difference(known)
     if missing:
         raise BuildError(f"not in lua/: {', '.join(sorted(missing))}")
-    names = [name for name in found if name not in (FIRST, LAST)]
-    tables = {table(name) for name in names}
-    modules = "".join(module(name, tables) for name in names)
+    if len(known) < len(files):
+        raise BuildError("two files of lua/ have the same name")
+    modules = [path for path in files if path.stem not in (FIRST, LAST)]
+    tables = {table(path) for path in modules}
+    groups: dict[str, list[Path]] = {}
+    for path in modules:
+        groups.setdefault(path.parent.name if path.parent != FOLDER else "", []).append(
+            path
+        )
+    where = "".join(
+        f"{table(path)} = '{path.parent.name}',\n"
+        for path in modules
+        if path.parent != FOLDER
+    )
+    body = f"{section(known[FIRST])}\nfolder_of = {{\n{where}}}\n"
+    for name, paths in sorted(groups.items()):
+        body += group(name, paths, tables)
     ending = "\nreturn modules.Serve.serve\nend\n\n"
-    body = f"local function build()\n{section(FIRST)}{modules}{ending}"
-    return FIRST_LINE + body + section(LAST)
+    return f"{FIRST_LINE}local function build()\n{body}{ending}{section(known[LAST])}"
 
 
-def table(name: str) -> str:
+def group(name: str, paths: list[Path], tables: set[str]) -> str:
+    """Return what makes the modules of one folder, of all these modules."""
+    made = "".join(module(path, tables) for path in paths)
+    if not name:
+        return f"\nbuilders = {{\n{made}}}\n"
+    return f"\nfunction folders.{name}()\nreturn {{\n{made}}}\nend\n"
+
+
+def table(path: Path) -> str:
     """Return the name of a module's table."""
-    return "".join(word.capitalize() for word in name.split("_"))
+    return "".join(word.capitalize() for word in path.stem.split("_"))
 
 
-def module(name: str, tables: set[str]) -> str:
-    """Return the function that fills a module's table, of all these modules."""
-    source, own = section(name), table(name)
+def module(path: Path, tables: set[str]) -> str:
+    """Return the function that makes a module's table, of all these modules."""
+    source, own = section(path), table(path)
     if not re.search(rf"^(function )?{own}\.", source, re.MULTILINE):
-        raise BuildError(f"lua/{name}.lua adds nothing to {own}")
-    code = re.sub(r"--.*|'[^'\n]*'", "", source)
-    used = {own} | tables.intersection(re.findall(r"\b([A-Z]\w*)\.\w", code))
-    header = "".join(f"local {each} = modules.{each}\n" for each in sorted(used))
-    return f"\nfunction builders.{own}()\n{header}{source}end\n"
+        raise BuildError(f"{path.name} adds nothing to {own}")
+    others = tables - {own}
+
+    def reached(found: re.Match[str]) -> str:
+        return f"modules.{found[0]}" if found[0] in others else found[0]
+
+    code = re.sub(NAMED, reached, source)
+    return (
+        f"\n{own} = function()\nlocal {own} = {{}}\nmodules.{own} = {own}\n{code}end,\n"
+    )
 
 
-def section(name: str) -> str:
+def section(path: Path) -> str:
     """Return one file as it stands in the artefact."""
-    source = (FOLDER / f"{name}.lua").read_text(encoding="utf-8").rstrip() + "\n"
-    return f"-- {name}.lua\n{source}"
+    source = path.read_text(encoding="utf-8").rstrip() + "\n"
+    return f"-- {path.relative_to(FOLDER)}\n{source}"
 
 
 def main() -> int:

@@ -205,8 +205,8 @@ end
 
 -- How many entries the history had, and what spawned the job.
 function Canceled.more(jid)
-  local record = call('HMGET', key.canceled_job(jid), 'history_total', 'spawners')
-  return Record.read('count', record[1], 0), Record.read('spawners', record[2], {})
+  local history_total, spawners = Hash.values(key.canceled_job(jid), 'history_total', 'spawners')
+  return Record.read('count', history_total, 0), Record.read('spawners', spawners, {})
 end
 
 -- A row of a list, as Brief has it, but for the last places; or false.

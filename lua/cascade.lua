@@ -11,8 +11,8 @@ local PART = 50
 -- What a dependent does when a dependency ends otherwise than complete; and the jid of the one behind
 -- which it was put, if any, whose end is enough.
 function Cascade.policy(jid)
-  local record = call('HMGET', key.job(jid), 'on_failure', 'behind')
-  return record[1] or 'block', record[2]
+  local on_failure, behind = Hash.values(key.job(jid), 'on_failure', 'behind')
+  return on_failure or 'block', behind
 end
 
 local function policy_of(jid, other)
@@ -31,14 +31,14 @@ function Cascade.cancel(jid, why, by)
 end
 
 local function fail(jid, other)
-  local record = call('HMGET', key.job(jid), 'queue', 'rare')
+  local its_queue, its_rare = Hash.values(key.job(jid), 'queue', 'rare')
   local message = 'Job ' .. other .. ', on which this one depended, was canceled'
   Dependencies.unlink_all(jid)
-  Place.leave(jid, record[1])
+  Place.leave(jid, its_queue)
   call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
   History.failed(jid, GROUP, nil, message)
   Outcome.write_failed(
-    { jid = jid, queue = record[1], rare = record[2], state = 'depends' },
+    { jid = jid, queue = its_queue, rare = its_rare, state = 'depends' },
     GROUP,
     message,
     math.floor(scope.now)

@@ -139,8 +139,8 @@ end
 -- Is it time for what has to be looked after, but not at each call? So in the first call of a
 -- second, and for one in EVERY tokens.
 function Clock.is_round()
-  local clock = scope.clock
-  return clock.token % EVERY == 0 or not clock.kept or floor(clock.kept) ~= floor(scope.now)
+  local token, kept = scope.clock.token, scope.clock.kept
+  return token > 0 and token % EVERY == 0 or not kept or floor(kept) ~= floor(scope.now)
 end
 
 -- Written only when the call has succeeded: a refused call does not advance the clock.

@@ -8,8 +8,9 @@ local ENDED = { failed = true, complete = true }
 -- Fails a job that has not ended, because of this field with this text. `place` is the queue in whose
 -- hands it was, if the caller knows that.
 function Corrupt.fail(jid, field, text, place)
-  local record = call('HMGET', key.job(jid), 'state', 'queue', 'worker', 'rare')
-  local was, queue, worker = record[1], record[2] or place or '', record[3] or ''
+  local its_state, its_queue, its_worker, its_rare =
+    Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare')
+  local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
   if ENDED[was] then
     return
   end
@@ -29,7 +30,7 @@ function Corrupt.fail(jid, field, text, place)
   call('HDEL', key.job(jid), 'token', 'open')
   History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
   Outcome.write_failed(
-    { jid = jid, queue = queue, rare = record[4], state = was },
+    { jid = jid, queue = queue, rare = its_rare, state = was },
     GROUP,
     message,
     math.floor(scope.now)

@@ -135,40 +135,40 @@ end
 
 -- Is there nothing that holds the job back but what it does not know of yet?
 local function free_rare(jid)
-  local more = call('HMGET', key.job(jid), 'beyond', 'workflow', 'on_failure')
-  if Record.is_bad('beyond', more[1]) then
-    Corrupt.fail(jid, 'beyond', more[1])
+  local beyond, workflow, on_failure = Hash.values(key.job(jid), 'beyond', 'workflow', 'on_failure')
+  if Record.is_bad('beyond', beyond) then
+    Corrupt.fail(jid, 'beyond', beyond)
     return false
   end
-  if more[1] and Spawned.holds_back(jid, more[1], more[3]) then
+  if beyond and Spawned.holds_back(jid, beyond, on_failure) then
     return false
   end
-  return true, more[2]
+  return true, workflow
 end
 
 -- Nothing holds the job back any longer: it becomes ready, or waits for its time.
 function Dependencies.free(jid)
-  local record = call('HMGET', key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
-  if record[1] ~= 'depends' or record[5] == '1' then
-    if record[1] ~= 'depends' then
-      Corrupt.look_at_state(jid, record[1], record[2])
+  local state, queue, priority, scheduled, open, rare =
+    Hash.values(key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
+  if state ~= 'depends' or open == '1' then
+    if state ~= 'depends' then
+      Corrupt.look_at_state(jid, state, queue)
     end
     return
-  elseif Record.is_bad('scheduled', record[4]) then
-    Corrupt.fail(jid, 'scheduled', record[4])
+  elseif Record.is_bad('scheduled', scheduled) then
+    Corrupt.fail(jid, 'scheduled', scheduled)
     return
   end
   local workflow
-  if record[6] then
+  if rare then
     local is_free
     is_free, workflow = free_rare(jid)
     if not is_free then
       return
     end
   end
-  local queue = record[2]
   call('ZREM', key.place(queue, 'depends'), jid)
-  local time = Record.read('scheduled', record[4])
+  local time = Record.read('scheduled', scheduled)
   if time then
     call('HDEL', key.job(jid), 'scheduled')
     call('HSET', key.job(jid), 'state', 'scheduled')
@@ -176,7 +176,7 @@ function Dependencies.free(jid)
   else
     call('HSET', key.job(jid), 'state', 'waiting')
     Place.ready_since(jid, scope.now)
-    Place.work(jid, queue, Record.read('priority', record[3], 0))
+    Place.work(jid, queue, Record.read('priority', priority, 0))
   end
   if workflow then
     Workflow.moved(workflow, 'depends', time and 'scheduled' or 'waiting')

@@ -73,13 +73,13 @@ Each.revive = each('revive.each', 0, function(jid)
 end)
 
 Each.move = each('move.each', 2, function(jid, args, i)
-  local record = call('HMGET', key.job(jid), 'klass', 'data', 'context')
-  if not record[1] then
+  local klass, data, context = Hash.values(key.job(jid), 'klass', 'data', 'context')
+  if not klass then
     Errors.no_job('move.each', jid)
   end
-  local put = { '', args[i], jid, record[1], record[2] or '', args[i + 1] }
-  if Record.text('context', record[3]) then
-    put[#put + 1], put[#put + 2] = 'context', record[3]
+  local put = { '', args[i], jid, klass, data or '', args[i + 1] }
+  if Record.text('context', context) then
+    put[#put + 1], put[#put + 2] = 'context', context
   end
   Put.requeue(put, 1)
 end, function(args, i)

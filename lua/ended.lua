@@ -13,12 +13,12 @@ function Ended.completed(jids, rare)
   for n = 1, #rare do
     local jid = rare[n]
     Awaiting.ended(jid)
-    local record = call('HMGET', key.job(jid), 'unique', 'workflow', 'spawners')
-    Unique.free(jid, record[1])
-    if record[2] then
-      Workflow.moved(record[2], 'running', 'complete')
+    local unique, workflow, spawners = Hash.values(key.job(jid), 'unique', 'workflow', 'spawners')
+    Unique.free(jid, unique)
+    if workflow then
+      Workflow.moved(workflow, 'running', 'complete')
     end
-    Spawned.done(jid, record[3])
+    Spawned.done(jid, spawners)
     is_rare = is_rare or {}
     is_rare[jid] = true
   end
@@ -31,13 +31,14 @@ function Ended.failed(jid, was, rare)
     return
   end
   Awaiting.ended(jid)
-  local record = call('HMGET', key.job(jid), 'unique', 'workflow', 'spawners', 'followed')
-  Unique.free(jid, record[1])
-  if record[2] then
-    Workflow.moved(record[2], was, 'failed')
+  local unique, workflow, spawners, followed =
+    Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'followed')
+  Unique.free(jid, unique)
+  if workflow then
+    Workflow.moved(workflow, was, 'failed')
   end
-  Spawned.failed(jid, record[3])
-  if record[4] then
+  Spawned.failed(jid, spawners)
+  if followed then
     Cascade.follow(jid, 'failed')
   end
 end
@@ -61,10 +62,10 @@ function Ended.goes_on(job, state, moved)
   if not job.rare then
     return
   end
-  local record = call('HMGET', key.job(job.jid), 'unique', 'workflow')
-  Unique.regain(job.jid, record[1], state)
-  if record[2] then
-    Workflow.moved(record[2], 'running', state)
+  local unique, workflow = Hash.values(key.job(job.jid), 'unique', 'workflow')
+  Unique.regain(job.jid, unique, state)
+  if workflow then
+    Workflow.moved(workflow, 'running', state)
   end
   if moved then
     call('HDEL', key.job(job.jid), 'deadline', 'fixed')

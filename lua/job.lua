@@ -61,12 +61,13 @@ end
 
 -- A job's state as it is now, or nil.
 function Job.state_now(jid)
-  local record = call('HMGET', key.job(jid), 'state', 'queue')
-  return record[1] and Place.state_now(jid, record[2], record[1]) or nil
+  local state, queue = Hash.values(key.job(jid), 'state', 'queue')
+  return state and Place.state_now(jid, queue, state) or nil
 end
 
 function Job.is_tracked(jid)
-  return call('ZSCORE', key.tracked(), jid) and true or false
+  local name = key.tracked()
+  return not Absence.is_absent(name) and call('ZSCORE', name, jid) and true or false
 end
 
 -- The jobs of a batch that are tracked; mostly there are none at all.
@@ -175,14 +176,14 @@ end
 function Job.priority(args, i)
   local jid = Arguments.name('priority', 'jid', args[i])
   local priority = Arguments.number('priority', 'priority', args[i + 1])
-  local record = call('HMGET', key.job(jid), 'queue', 'priority', 'state')
-  if not record[3] then
+  local queue, its_priority, state = Hash.values(key.job(jid), 'queue', 'priority', 'state')
+  if not state then
     Errors.no_job('priority', jid)
   end
-  local work = key.place(record[1] or '', 'work')
+  local work = key.place(queue or '', 'work')
   local score = call('ZSCORE', work, jid)
-  if score and record[3] == 'waiting' then
-    local before = Record.read('priority', record[2])
+  if score and state == 'waiting' then
+    local before = Record.read('priority', its_priority)
     local rest = before and tonumber(score) - before or Place.score(0, scope.now)
     call('ZADD', work, priority + rest, jid)
   end

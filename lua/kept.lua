@@ -113,13 +113,13 @@ local function is_wanted(entry)
   if not spawner then
     return false
   end
-  local record = call('HMGET', key.job(spawner), 'state', 'token')
-  if record[1] and record[1] ~= 'complete' and record[1] ~= 'failed' then
+  local state, token = Hash.values(key.job(spawner), 'state', 'token')
+  if state and state ~= 'complete' and state ~= 'failed' then
     return true
   elseif Spawned.has_unfinished(spawner) then
     return true
-  elseif record[1] then
-    call('HSET', key.job(spawner), 'cut', record[2] or '')
+  elseif state then
+    call('HSET', key.job(spawner), 'cut', token or '')
   end
   return false
 end
@@ -226,11 +226,11 @@ function Kept.left(returned, token)
 end
 
 local function is_cut(jid)
-  local record = call('HMGET', key.job(jid), 'state', 'token', 'returned', 'cut')
-  if record[4] and record[4] == (record[2] or '') then
+  local state, token, returned, was_cut = Hash.values(key.job(jid), 'state', 'token', 'returned', 'cut')
+  if was_cut and was_cut == (token or '') then
     return true
   end
-  local left = record[1] == 'complete' and Kept.left(record[3], record[2])
+  local left = state == 'complete' and Kept.left(returned, token)
   return left and left > 0 and call('EXISTS', key.result(jid)) == 0
 end
 

@@ -2,11 +2,11 @@
 
 -- -> the job's policy for failures of what it depends on, and whether it may have rare fields
 local function in_depends(jid)
-  local record = call('HMGET', key.job(jid), 'state', 'on_failure', 'rare')
-  if record[1] ~= 'depends' then
+  local state, on_failure, rare = Hash.values(key.job(jid), 'state', 'on_failure', 'rare')
+  if state ~= 'depends' then
     Errors.raise('STATE', 'depends(): Job ' .. Errors.name(jid) .. ' is not in the depends state')
   end
-  return record[2], record[3]
+  return on_failure, rare
 end
 
 local function add(jid, jids, policy)

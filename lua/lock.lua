@@ -1,8 +1,7 @@
 -- The lock of a running job: who holds it, renewing it, taking it away.
 
--- What ends a run: the fields that a completion by its token needs, then those of every other end.
-local ENDING = { 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited' }
-local ENDING_OTHERWISE = {
+-- What is read of a run that ends.
+local ENDING = {
   'worker',
   'state',
   'queue',
@@ -18,51 +17,53 @@ local ENDING_OTHERWISE = {
   'waited',
 }
 
--- Reads the running job's record, if `proof` shows that the caller holds it: the worker's name
--- without KEYS, the token of the pop with them. -> its key, the values, or code and text
-function Lock.read(command, jid, proof, completing)
-  local name = key.job(jid)
-  local values = call('HMGET', name, unpack(completing and ENDING or ENDING_OTHERWISE))
-  local worker, state = values[1], values[2]
-  if not worker then
-    return nil, nil, 'NOJOB', command .. '(): Job ' .. Errors.name(jid) .. ' does not exist'
-  end
-  if state ~= 'running' then
-    return nil,
-      nil,
-      'LOCKLOST',
-      command .. '(): Job ' .. Errors.name(jid) .. ' is not currently running: ' .. Place.state_now(
-        jid,
-        values[3],
-        state
-      )
-  end
+-- Does the caller hold the job with this state, of this worker and token?
+local function holds(proof, state, worker, token)
+  local opens = worker
   if scope.keyed then
-    if proof ~= values[4] then
-      return nil,
-        nil,
-        'LOCKLOST',
-        command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker'
-    end
-  elseif proof ~= worker then
-    return nil,
-      nil,
-      'LOCKLOST',
-      command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker: ' .. Errors.name(worker)
+    opens = token -- false if a foreign script has handed it out
   end
-  values[3] = values[3] or ''
-  return name, values
+  return worker and state == 'running' and proof == opens
 end
 
--- The same as a table by name; `bad` is the field that keeps the job from being run again, because it
--- cannot be read, and `bad_text` what stands there. -> nil, code, text if refused
-function Lock.claim(command, jid, proof)
-  local name, values, code, text = Lock.read(command, jid, proof)
-  if code then
-    return nil, code, text
+-- Why it does not. -> code, text
+local function refusal(command, jid)
+  local worker, state, queue = Hash.values(key.job(jid), 'worker', 'state', 'queue')
+  local about = command .. '(): Job ' .. Errors.name(jid)
+  if not worker then
+    return 'NOJOB', about .. ' does not exist'
+  elseif state ~= 'running' then
+    return 'LOCKLOST', about .. ' is not currently running: ' .. Place.state_now(jid, queue, state)
+  elseif scope.keyed then
+    return 'LOCKLOST', about .. ' was given out to another worker'
   end
-  local bad, bad_text = Record.first_bad(ENDING_OTHERWISE, values)
-  if values[3] == '' then
+  return 'LOCKLOST', about .. ' was given out to another worker: ' .. Errors.name(worker)
+end
+
+-- What a completion by its token has to know of a job: worker, queue, time, retries, rare, waited. -> nil, code, text
+-- if the token is not that of the run. (All jobs come here, so it reads no more, and makes no table.)
+function Lock.completed(jid, token)
+  local worker, state, queue, its_token, time, retries, rare, waited =
+    Hash.values(key.job(jid), 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited')
+  if not holds(token, state, worker, its_token) then
+    return nil, refusal('settle', jid)
+  end
+  return worker, queue or '', time, retries, rare, waited
+end
+
+-- The running job, if `proof` shows that the caller holds it: the worker's name without KEYS, the token of the pop with
+-- them. `bad` is the field that keeps the job from being run again, because it cannot be read, and `bad_text` what
+-- stands there. -> nil, code, text if refused
+function Lock.claim(command, jid, proof)
+  local name = key.job(jid)
+  local texts = call('HMGET', name, unpack(ENDING))
+  local worker, state, queue, token, time, retries, grace, progress, rare, remaining, priority, crashes, waited =
+    unpack(texts)
+  if not holds(proof, state, worker, token) then
+    return nil, refusal(command, jid)
+  end
+  local bad, bad_text = Record.first_bad(ENDING, texts)
+  if (queue or '') == '' then
     bad, bad_text = 'queue', ''
   end
   return {
@@ -70,16 +71,16 @@ function Lock.claim(command, jid, proof)
     key = name,
     bad = bad,
     bad_text = bad_text,
-    worker = values[1],
-    queue = values[3],
-    time = Record.read('time', values[5], scope.now),
-    retries = Record.text('retries', values[6], '0'),
-    marked = values[7] or values[8],
-    rare = values[9] or nil,
-    remaining = Record.read('remaining', values[10], 0),
-    priority = Record.read('priority', values[11], 0),
-    crashes = Record.read('crashes', values[12], 0),
-    waited = values[13] or nil,
+    worker = worker,
+    queue = queue or '',
+    time = Record.read('time', time, scope.now),
+    retries = Record.text('retries', retries, '0'),
+    marked = grace or progress,
+    rare = rare or nil,
+    remaining = Record.read('remaining', remaining, 0),
+    priority = Record.read('priority', priority, 0),
+    crashes = Record.read('crashes', crashes, 0),
+    waited = waited or nil,
   }
 end
 

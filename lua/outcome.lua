@@ -135,6 +135,15 @@ function Outcome.keep_result(jid, token, result, ttl)
   return time and result ~= 'null' and Texts.whole(time) .. ' ' .. token or nil
 end
 
+-- For how many seconds the result that a completion brings is kept; nil if it brings none.
+local function ttl_of(options)
+  local result = options.result
+  if result and result ~= '' then
+    Arguments.json('complete', 'result', result, Arguments.text_bytes)
+    return Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
+  end
+end
+
 -- With KEYS these commands may be told for how many seconds the job lay in its worker's hands before it
 -- was started, as settle is.
 
@@ -152,11 +161,7 @@ function Outcome.complete(args, i)
   delay = delay and Arguments.number('complete', 'delay', delay) or 0
   depends = depends and Arguments.names('complete', 'depends', depends) or {}
   local needs, beyond
-  local result, ttl = options.result, nil
-  if result and result ~= '' then
-    Arguments.json('complete', 'result', result, Arguments.text_bytes)
-    ttl = Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
-  end
+  local ttl = ttl_of(options)
   local held = scope.keyed and Arguments.held('complete', options.held)
   local job = Lock.holder('complete', jid, proof)
   if job.queue ~= queue then
@@ -180,7 +185,7 @@ function Outcome.complete(args, i)
   History.ended(jid, 'done', job)
   Lock.release(job)
   Samples.add('run', job.queue, scope.now - job.start)
-  local returned = Outcome.keep_result(jid, proof, result, ttl)
+  local returned = Outcome.keep_result(jid, proof, options.result, ttl)
   if Job.is_tracked(jid) then
     Events.tracked('completed', jid)
   end

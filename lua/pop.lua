@@ -2,9 +2,11 @@
 
 local text_of = Arguments.text_of
 
--- What a worker is told of a job, after its jid and queue; `time` and `state` are for us.
-local FIELDS =
-  { 'klass', 'data', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'state', 'rare' }
+-- What decides whether a job may run: its state, then as many as are NEEDED, then the others.
+local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
+
+-- What is read of a job whose lock has expired.
+local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited' }
 
 -- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
 local function notice(jid, queue, worker, grace, rare)
@@ -42,31 +44,29 @@ local LOOKED = 250
 
 -- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
 local function expire(jid, queue, locks, grace)
-  local record =
-    call('HMGET', key.job(jid), 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited')
-  local worker = record[1] or ''
-  if record[4] ~= 'running' then
-    if not Corrupt.look_at_state(jid, record[4], queue) then
+  local job = Hash.read(key.job(jid), LOCKED)
+  local worker = job.worker or ''
+  if job.state ~= 'running' then
+    if not Corrupt.look_at_state(jid, job.state, queue) then
       call('ZREM', locks, jid)
     end
     return false
-  elseif Record.is_bad('remaining', record[3]) then
-    Corrupt.fail(jid, 'remaining', record[3], queue)
+  elseif Record.is_bad('remaining', job.remaining) then
+    Corrupt.fail(jid, 'remaining', job.remaining, queue)
     return false
   end
   Job.unhold(jid, worker)
-  local noticed = record[2] == '1'
-  if not noticed then
-    notice(jid, queue, worker, grace, record[5])
+  if job.grace ~= '1' then
+    notice(jid, queue, worker, grace, job.rare)
     if grace > 0 then
       return false
     end
   end
-  History.ended(jid, 'lost', { worker = worker, held = Samples.held(record[7]) })
-  Samples.taken_away(queue, record[6], record[7])
-  local remaining = Record.read('remaining', record[3], 0) - 1
+  History.ended(jid, 'lost', { worker = worker, held = Samples.held(job.waited) })
+  Samples.taken_away(queue, job.time, job.waited)
+  local remaining = Record.read('remaining', job.remaining, 0) - 1
   if remaining < 0 then
-    exhausted(jid, queue, worker, record[5])
+    exhausted(jid, queue, worker, job.rare)
     return false
   end
   call('HSET', key.job(jid), 'remaining', remaining)
@@ -109,30 +109,38 @@ local FEW_HAVE = { 'deadline', 'unique', 'spawners' }
 -- What few jobs have to be asked before they start. -> whether it is too late for that; or the name and
 -- the text of a field that cannot be read
 local function is_late(jid)
-  local record = call('HMGET', key.job(jid), unpack(FEW_HAVE))
-  local field, text = Record.first_bad(FEW_HAVE, record)
+  local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
+  local field, text = Record.first_bad(FEW_HAVE, texts)
   if field then
     return true, field, text
-  elseif record[1] and Record.read('deadline', record[1]) <= scope.now then
+  end
+  local deadline, unique = unpack(texts)
+  if deadline and Record.read('deadline', deadline) <= scope.now then
     return true
   end
-  Unique.started(jid, record[2])
+  Unique.started(jid, unique)
   return false
 end
 
 -- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
 -- if it has no record, or has ended.
-local function unreadable(values)
-  if values[9] and Record.is_state(values[9]) then
-    if not RUNNABLE[values[9]] then
+local function unreadable(jid)
+  local texts = call('HMGET', key.job(jid), unpack(JUDGED))
+  local state = texts[1]
+  if state and Record.is_state(state) then
+    if not RUNNABLE[state] then
       return nil
     end
-    for n = 3, 5 do
-      values[n] = values[n] or ''
+    for n = 2, NEEDED + 1 do
+      texts[n] = texts[n] or ''
     end
-    return Record.first_bad(FIELDS, values)
-  elseif values[1] or values[2] or values[9] then
-    return 'state', values[9] or ''
+    return Record.first_bad(JUDGED, texts)
+  elseif
+    state
+    or call('HEXISTS', key.job(jid), 'klass') == 1
+    or call('HEXISTS', key.job(jid), 'data') == 1
+  then
+    return 'state', state or ''
   end
 end
 
@@ -158,62 +166,118 @@ local function fail_late(jid, queue, state)
   Events.failed(jid, 'expired', message, '')
 end
 
--- Hands over the jids whose records say that they may run; others are dropped. `visit` sees each:
--- its jid, the values of FIELDS, its token, when its lock expires (as text). If they are `reserved`, their
--- worker may start them later and will say when; else they count as started. -> how many; those that are
--- too late, jid, state …, or nil
+-- What a worker is told of a job, in the order of Reserved in the client.
+local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  return {
+    jid,
+    queue,
+    klass or '',
+    data or '',
+    token,
+    retries or '',
+    remaining or '',
+    priority or '',
+    tags or '',
+    context or '',
+    expires or '',
+  }
+end
+
+local TOLD =
+  { 'queue', 'klass', 'data', 'token', 'retries', 'remaining', 'priority', 'tags', 'context', 'expires' }
+
+-- The same once more, if the job still runs with this token; nil if not.
+function Pop.told_again(jid, token)
+  local state, its_token = Hash.values(key.job(jid), 'state', 'token')
+  if state == 'running' and its_token == token then
+    return told(jid, Hash.values(key.job(jid), unpack(TOLD)))
+  end
+end
+
+-- Writes that the job was given to the worker, until `expires`. -> its token
+local function start(jid, queue, worker, expires, since, reserved)
+  local name, time = key.job(jid), Texts.time()
+  History.popped(jid, worker)
+  if not reserved then
+    Samples.add('wait', queue, scope.now - since)
+  end
+  if not scope.live then
+    call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
+    return ''
+  end
+  local token, waited = Clock.draw(), reserved and Samples.waited(since) or ''
+  call(
+    'HSET',
+    name,
+    'state',
+    'running',
+    'worker',
+    worker,
+    'expires',
+    expires,
+    'time',
+    time,
+    'token',
+    token,
+    'waited',
+    waited
+  )
+  return token
+end
+
+-- Hands one job over, if its record says that it may run. -> whether it was; what is to become of it if it is to
+-- fail
+local function hand_one(jid, queue, worker, expires, visit, reserved)
+  local klass, data, retries, remaining, priority, tags, context, time, state, rare = Hash.values(
+    key.job(jid),
+    'klass',
+    'data',
+    'retries',
+    'remaining',
+    'priority',
+    'tags',
+    'context',
+    'time',
+    'state',
+    'rare'
+  )
+  local since = RUNNABLE[state]
+    and Record.ready_time(retries, remaining, priority, tags, context, time, scope.now)
+  if not since then
+    local field, text = unreadable(jid)
+    return false, field and { jid = jid, state = state, bad = field, text = text }
+  elseif rare == '1' then
+    local too_late, field, text = is_late(jid)
+    if too_late then
+      return false, { jid = jid, state = state, bad = field, text = text }
+    end
+  end
+  local token = start(jid, queue, worker, expires, since, reserved)
+  visit(
+    jid,
+    token,
+    reserved and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  )
+  return true
+end
+
+-- Hands over the jobs whose records say that they may run; others are dropped. `visit` sees each: its jid, its token,
+-- and what its worker is told of it if the jobs are `reserved`, so that it may start them later and will say when;
+-- else they count as started. -> how many; those that are to fail, or nil
 local function hand_over(queue, worker, jids, visit, reserved)
   local heartbeat = Config.heartbeat(queue)
-  local now, time, expires = scope.now, Texts.time(), Texts.later(heartbeat)
-  local tracked, taken, too_late = Job.tracked_among(jids), {}, nil
+  local expires, tracked, taken, failing = Texts.later(heartbeat), Job.tracked_among(jids), {}, nil
   for n = 1, #jids do
     local jid = jids[n]
-    local name = key.job(jid)
-    local values = call('HMGET', name, unpack(FIELDS))
-    local since = RUNNABLE[values[9]]
-      and Record.ready_time(values[3], values[4], values[5], values[6], values[7], values[8], now)
-    local late_now, field, text = not since, nil, nil
-    if not since then
-      field, text = unreadable(values)
-      late_now = field ~= nil
-    elseif values[10] == '1' then
-      late_now, field, text = is_late(jid)
-    end
-    if late_now then
-      too_late = too_late or {}
-      too_late[#too_late + 1] = { jid, values[9], field, text }
-    elseif since then
-      local token = ''
-      History.popped(jid, worker)
-      if not reserved then
-        Samples.add('wait', queue, now - since)
-      end
-      if scope.live then
-        token = Clock.draw()
-        call(
-          'HSET',
-          name,
-          'state',
-          'running',
-          'worker',
-          worker,
-          'expires',
-          expires,
-          'time',
-          time,
-          'token',
-          token,
-          'waited',
-          reserved and Samples.waited(since) or ''
-        )
-      else
-        call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
-      end
+    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved)
+    if handed then
+      taken[#taken + 1] = jid
       if tracked[jid] then
         Events.tracked('popped', jid)
       end
-      taken[#taken + 1] = jid
-      visit(jid, values, token, expires)
+    elseif to_fail then
+      failing = failing or {}
+      failing[#failing + 1] = to_fail
     end
   end
   SortedSet.add(key.held(worker), expires, taken)
@@ -221,17 +285,17 @@ local function hand_over(queue, worker, jids, visit, reserved)
   if #taken > 0 then
     Wake.locked(queue, heartbeat)
   end
-  return #taken, too_late
+  return #taken, failing
 end
 
 -- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
 local function fail_all_late(queue, too_late)
   for _, job in ipairs(too_late) do
-    if job[3] then
+    if job.bad then
       scope.late = late() + 1
-      Corrupt.fail(job[1], job[3], job[4], queue)
+      Corrupt.fail(job.jid, job.bad, job.text, queue)
     else
-      fail_late(job[1], queue, job[2])
+      fail_late(job.jid, queue, job.state)
     end
   end
 end
@@ -240,13 +304,15 @@ end
 local function take_work(queue, worker, count, visit, reserved)
   local work, taken = key.place(queue, 'work'), 0
   while taken < count and late() < MOST_LATE do
-    local jids = call('ZREVRANGE', work, '0', text_of(count - taken - 1))
-    if #jids == 0 then
+    local popped, jids = call('ZPOPMAX', work, text_of(count - taken)), {}
+    if #popped == 0 then
       break
+    end
+    for n = 1, #popped, 2 do -- each with its score behind it
+      jids[#jids + 1] = popped[n]
     end
     local handed, too_late = hand_over(queue, worker, jids, visit, reserved)
     taken = taken + handed
-    call('ZREMRANGEBYRANK', work, '-' .. text_of(#jids), '-1') -- the first to go are the last by score
     if too_late then
       fail_all_late(queue, too_late)
     end

@@ -3,10 +3,14 @@
 -- Reads the old record: an existing job may be left alone.
 function Put.look(job)
   if job.old == nil then
-    -- Mostly there is none, and no record of a canceled one: that is quickly asked.
-    local found = call('EXISTS', key.job(job.jid), key.canceled_job(job.jid))
-    job.old = found > 0 and Store.read_old(job.jid)
-    job.was_canceled = found == 2 or found == 1 and not job.old
+    -- Mostly there is none, no record of a canceled one, and nothing is tracked: that is quickly asked.
+    local canceled, tracked = key.canceled_job(job.jid), key.tracked()
+    local is_new = call('EXISTS', key.job(job.jid), canceled, tracked) == 0
+    if is_new then
+      Absence.note(tracked)
+    end
+    job.old = not is_new and Store.read_old(job.jid)
+    job.was_canceled = not is_new and call('EXISTS', canceled) == 1
   end
   job.left_alone = job.absent == '1' and job.old and true
 end

@@ -10,13 +10,13 @@ function Queue.move_due(queue, wanted)
   local moved = {}
   for n = 1, #due, 2 do
     local jid = due[n]
-    local record = call('HMGET', key.job(jid), 'priority', 'state')
-    if Record.is_state(record[2]) then
+    local priority, state = Hash.values(key.job(jid), 'priority', 'state')
+    if Record.is_state(state) then
       call('HSET', key.job(jid), 'state', 'waiting')
       Place.ready_since(jid, tonumber(due[n + 1]))
-      Place.work(jid, queue, Record.read('priority', record[1], 0))
+      Place.work(jid, queue, Record.read('priority', priority, 0))
     else
-      Corrupt.look_at_state(jid, record[2], queue)
+      Corrupt.look_at_state(jid, state, queue)
     end
     moved[#moved + 1] = jid
   end

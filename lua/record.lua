@@ -260,8 +260,8 @@ end
 -- The first of these fields that cannot be read. -> its name and its text, or nil
 function Record.first_bad(fields, texts)
   for n = 1, #fields do
-    local text = texts[n]
-    if text and reader_of(fields[n]) and not reader_of(fields[n])(text) then
+    local text, reader = texts[n], reader_of(fields[n])
+    if text and reader and not reader(text) then
       return fields[n], text
     end
   end

@@ -36,12 +36,6 @@ local function finish()
   end
 end
 
--- The function that answers a command: 'Module.function' as api.lua and extensions.lua name it.
-local function handler_of(name)
-  local module, what = string.match(name, '^(%w+)%.([%w_]+)$')
-  return modules[module][what]
-end
-
 -- Some words of a command read, others write; its arguments stand at args[4] and behind.
 local READS_SOMETIMES = {
   tag = function(args)
@@ -59,13 +53,13 @@ local READS_SOMETIMES = {
 local function without_keys(args, library)
   begin('ql:', false, library)
   local command = Arguments.given('qless', 'command', args[1])
-  local name = Api.reads[command] or Api.writes[command]
-  if not name then
+  local known = Commands.find(command)
+  if not known or known.is_ours then
     error('Unknown command ' .. Errors.name(command))
   end
   scope.now = Arguments.number(command, 'now', args[2])
   scope.live = call('EXISTS', key.meta()) == 1
-  local reply = handler_of(name)(args, 3)
+  local reply = modules[known.module][known.what](args, 3)
   finish()
   return reply
 end
@@ -90,29 +84,29 @@ local function with_keys(keys, args, class, library)
   begin('', true, library)
   scope.prefix = prefix_of(keys)
   local command, now, request = args[1], args[2], args[3]
-  local read = command and (Api.reads[command] or Extensions.reads[command])
-  local name = read or command and (Api.writes[command] or Extensions.writes[command])
-  if not name then
+  local known = command and Commands.find(command)
+  if not known then
     Errors.raise('NOCOMMAND', 'Unknown command ' .. Errors.name(command))
   end
   if not now or not request then
     Errors.raise('BADARG', command .. '(): now and request wanted')
   end
   local sometimes = READS_SOMETIMES[command]
-  scope.reading = read ~= nil or sometimes ~= nil and sometimes(args)
+  scope.reading = known.reads or sometimes ~= nil and sometimes(args)
   if class == 'read' and not scope.reading then
     Errors.raise('BADARG', command .. '() writes: call it in the write or the drain class')
   end
   Arguments.weigh(command, args)
   Clock.set(now)
+  local answer = modules[known.module][known.what]
   if scope.reading then
-    return handler_of(name)(args, 4)
+    return answer(args, 4)
   end
   local served, reply = Replies.recall(request)
   if served then
     return reply
   end
-  reply = handler_of(name)(args, 4)
+  reply = answer(args, 4)
   if Clock.is_round() then
     WorkflowVerbs.carry_on()
     Kept.tidy()

@@ -43,9 +43,7 @@ local function settle(args, starts, jids)
     local code, text =
       VERBS[args[i + 3]].act(args[i], args[i + 1], args[i + 2], args, i + 5, args[i + 4], completed, tracked)
     if code then
-      refused[#refused + 1] = args[i]
-      refused[#refused + 1] = code
-      refused[#refused + 1] = text
+      refused[#refused + 1] = { args[i], code, text }
     end
   end
   Verbs.finish(completed)
@@ -100,14 +98,6 @@ local function expand(names, excluded)
   return queues, globbing
 end
 
--- A job as the reply holds it: 11 texts behind flat[n].
-local function flatten(flat, n, jid, queue, values, token, expires)
-  flat[n + 1], flat[n + 2], flat[n + 3], flat[n + 4] = jid, queue, values[1] or '', values[2] or ''
-  flat[n + 5], flat[n + 6], flat[n + 7], flat[n + 8] =
-    token, values[3] or '', values[4] or '', values[5] or ''
-  flat[n + 9], flat[n + 10], flat[n + 11] = values[6] or '', values[7] or '', expires
-end
-
 -- What mostly does not exist, asked for once for all jobs of the call. -> whether nothing is left that
 -- could be carried on
 local function look_around(jids, queues, wanted)
@@ -115,20 +105,16 @@ local function look_around(jids, queues, wanted)
   if #jids == 1 then
     names[6] = key.dependents(jids[1])
   end
-  local quiet = Absence.look_for(names)
   if wanted == 0 or #queues > MANY then
-    return quiet
+    return Absence.look_for(names, {})
   end
-  names = {}
+  local theirs = {}
   for n = 1, #queues do
     local queue, at = queues[n], 4 * n
-    names[at - 3], names[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
-    names[at - 1], names[at] = key.idle_at(queue), key.wake_at(queue)
+    theirs[at - 3], theirs[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
+    theirs[at - 1], theirs[at] = key.idle_at(queue), key.wake_at(queue)
   end
-  if #names > 0 then
-    Absence.look_for(names)
-  end
-  return quiet
+  return Absence.look_for(names, theirs)
 end
 
 -- One queue after the other, until there are `count` jobs.
@@ -160,22 +146,23 @@ local function in_turns(queues, count, take)
   end
 end
 
+-- -> what is told of each job; and what a repeat of the request needs: jid, token, jid, token …
 local function reserve(queues, worker, wish)
-  local flat, taken, queue = {}, 0, nil
-  local function visit(jid, values, token, expires)
-    flatten(flat, 11 * taken, jid, queue, values, token, expires)
-    taken = taken + 1
+  local jobs, held = {}, {}
+  local function visit(jid, token, told)
+    jobs[#jobs + 1] = told
+    held[#held + 1] = jid
+    held[#held + 1] = token
   end
-  local function take(name, count)
-    queue = name
-    return Pop.is_paused(name) and 0 or Pop.take(name, worker, count, visit, true)
+  local function take(queue, count)
+    return Pop.is_paused(queue) and 0 or Pop.take(queue, worker, count, visit, true)
   end
   local serve = wish.turns and in_turns or one_by_one
   serve(queues, wish.count, take)
-  if taken > 0 then
+  if #jobs > 0 then
     call('ZADD', key.workers(), Texts.now(), worker)
   end
-  return flat, taken
+  return jobs, held
 end
 
 -- count q queue*q [exclude glob | wait seconds | turns 1]...
@@ -204,19 +191,6 @@ local function parse_wish(args, i)
   return wish
 end
 
--- What a repeat of the request needs: jids and tokens, and the rest if there is any.
-local function remember(refused, jobs, rest, now)
-  local held, n = {}, 0
-  for place = 1, #jobs, 11 do
-    held[n + 1], held[n + 2] = jobs[place], jobs[place + 4]
-    n = n + 2
-  end
-  held.refused = #refused > 0 and refused or nil
-  held.rest = #rest > 0 and rest or nil
-  held.now = now
-  Replies.shorten('settle', held)
-end
-
 -- Carries on with what earlier calls had to leave. -> whether a workflow has more of it
 local function carry_on()
   Dependencies.carry_on()
@@ -238,46 +212,30 @@ function Settle.settle(args, i)
   local refused = settle(args, starts, jids)
   local goes_on = not quiet and carry_on()
   goes_on = goes_on or Dependencies.left() <= 0 -- dependents may be left, for whom nobody is woken
-  local jobs, rest = {}, {}
+  local jobs, held, rest = {}, {}, {}
   if wish.count > 0 then
-    local taken
-    jobs, taken = reserve(queues, worker, wish)
+    jobs, held = reserve(queues, worker, wish)
+    held.now = Texts.now()
     local client = scope.client or worker
-    Wake.busy(client, worker, queues, globbing, taken > 0)
-    if taken == 0 and wish.wait then
+    Wake.busy(client, worker, queues, globbing, #jobs > 0)
+    if #jobs == 0 and wish.wait then
       local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
       rest = Wake.wait(client, worker, queues, seconds, globbing)
     end
   end
 
-  local now = wish.count > 0 and Texts.now() or nil
-  remember(refused, jobs, rest, now)
-  return { refused, jobs, rest, now }
+  held.refused = #refused > 0 and refused or nil
+  held.rest = #rest > 0 and rest or nil
+  Replies.shorten('settle', held)
+  return { refused, jobs, rest, held.now }
 end
 
 -- The reply again: of the jobs handed out, those that their worker still holds.
 function Settle.rebuild(held)
-  local flat = {}
+  local jobs = {}
   for n = 1, #held, 2 do
-    local jid, token = held[n], held[n + 1]
-    local values = call(
-      'HMGET',
-      key.job(jid),
-      'klass',
-      'data',
-      'retries',
-      'remaining',
-      'priority',
-      'tags',
-      'context',
-      'queue',
-      'state',
-      'token',
-      'expires'
-    )
-    if values[9] == 'running' and values[10] == token then
-      flatten(flat, #flat, jid, values[8], values, token, values[11])
-    end
+    local told = Pop.told_again(held[n], held[n + 1])
+    jobs[#jobs + 1] = told
   end
-  return { held.refused or {}, flat, held.rest or {}, held.now }
+  return { held.refused or {}, jobs, held.rest or {}, held.now }
 end

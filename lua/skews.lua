@@ -136,11 +136,12 @@ end
 -- interval and its offset.
 function visit.recur(shifts, queue, id, score)
   local shift = shifts[1]
-  local record = call('HMGET', key.template(id), 'interval', 'offset', 'last', 'missed', 'shifted')
-  local interval, offset = Record.number(record[1]) or 0, Record.number(record[2]) or 0
-  local last = Record.number(record[3]) or 0
+  local its_interval, its_offset, its_last, missed, shifted =
+    Hash.values(key.template(id), 'interval', 'offset', 'last', 'missed', 'shifted')
+  local interval, offset = Record.number(its_interval) or 0, Record.number(its_offset) or 0
+  local last = Record.number(its_last) or 0
   local usual = score <= scope.now + interval + offset
-  if not record[4] or usual or record[5] == shift.id or last > scope.now + TOO_FAR then
+  if not missed or usual or shifted == shift.id or last > scope.now + TOO_FAR then
     return
   end
   call('ZADD', key.place(queue, 'recur'), exact(score - shift.by), id)

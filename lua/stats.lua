@@ -81,11 +81,11 @@ local function begin_day(kind, day, queue)
     return
   end
   local old = key.stat(kind, day - Config.whole('histogram-history') * DAY, queue)
-  local summary = call('HMGET', old, 'total', 'mean', 'vk')
-  if summary[1] then
+  local total, mean, vk = Hash.values(old, 'total', 'mean', 'vk')
+  if total then
     local rest = call('TTL', old)
     call('DEL', old)
-    call('HSET', old, 'total', summary[1], 'mean', summary[2], 'vk', summary[3])
+    call('HSET', old, 'total', total, 'mean', mean, 'vk', vk)
     if rest > 0 then
       call('EXPIRE', old, rest)
     end
@@ -175,8 +175,8 @@ end
 
 local function summary(kind, day, queue, more)
   local name = key.stat(kind, day, queue)
-  local head = call('HMGET', name, 'total', 'mean', 'vk')
-  local count, mean, vk = with(tonumber(head[1]) or 0, tonumber(head[2]) or 0, tonumber(head[3]) or 0, more)
+  local total, its_mean, its_vk = Hash.values(name, 'total', 'mean', 'vk')
+  local count, mean, vk = with(tonumber(total) or 0, tonumber(its_mean) or 0, tonumber(its_vk) or 0, more)
   local shown = {
     count = count,
     mean = mean,
@@ -201,13 +201,14 @@ end
 function Stats.show(args, i)
   local queue = Arguments.name('stats', 'queue', args[i])
   local day = Stats.day(Arguments.number('stats', 'date', args[i + 1]))
-  local head = call('HMGET', key.stat('stats', day, queue), 'retries', 'failed', 'failures', 'retried')
+  local its_retries, its_failed, its_failures, its_retried =
+    Hash.values(key.stat('stats', day, queue), 'retries', 'failed', 'failures', 'retried')
   local more = not_yet_written(day, queue)
   return cjson.encode({
-    retries = tonumber(head[1]) or 0,
-    failed = tonumber(head[2]) or 0,
-    failures = tonumber(head[3]) or 0,
-    retried = scope.keyed and (tonumber(head[4]) or 0) or nil,
+    retries = tonumber(its_retries) or 0,
+    failed = tonumber(its_failed) or 0,
+    failures = tonumber(its_failures) or 0,
+    retried = scope.keyed and (tonumber(its_retried) or 0) or nil,
     wait = summary('wait', day, queue, more.wait),
     run = summary('run', day, queue, more.run),
   })

@@ -110,6 +110,23 @@ local function forget_result(jid)
   end
 end
 
+-- Fields that do not go on into a new run.
+local OF_ONE_RUN = {
+  'grace',
+  'scheduled',
+  'token',
+  'progress',
+  'waited',
+  'crashes',
+  'unknown',
+  'open',
+  'context',
+  'returned',
+  'cut',
+  'at',
+  'shifted',
+}
+
 -- Undoes what the old record did elsewhere.
 local function clear_old(job, old, asking)
   local jid, queue, worker = job.jid, old.queue, old.worker
@@ -140,23 +157,7 @@ local function clear_old(job, old, asking)
     Dependencies.unlink_all(jid)
     Needs.forget(jid)
   end
-  call(
-    'HDEL',
-    key.job(jid),
-    'grace',
-    'scheduled',
-    'token',
-    'progress',
-    'waited',
-    'crashes',
-    'unknown',
-    'open',
-    'context',
-    'returned',
-    'cut',
-    'at',
-    'shifted'
-  )
+  call('HDEL', key.job(jid), unpack(OF_ONE_RUN))
   if old.rare then
     clear_rare(job, old)
   end

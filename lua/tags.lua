@@ -70,14 +70,14 @@ end
 
 local function load(jid)
   jid = Arguments.name('tag', 'jid', jid)
-  local record = call('HMGET', key.job(jid), 'jid', 'tags')
-  if not record[1] then
+  local its_jid, tags = Hash.values(key.job(jid), 'jid', 'tags')
+  if not its_jid then
     Errors.no_job('tag', jid)
   end
-  if Record.is_bad('tags', record[2]) then
-    Tags.unindex_all(jid, record[2])
+  if Record.is_bad('tags', tags) then
+    Tags.unindex_all(jid, tags)
   end
-  return Record.read('tags', record[2], {})
+  return Record.read('tags', tags, {})
 end
 
 local function store(jid, tags)

@@ -90,8 +90,7 @@ function Unique.holder(text)
   if not jid then
     return nil
   end
-  local record = call('HMGET', key.job(jid), 'state', 'unique')
-  local state, field = record[1], record[2]
+  local state, field = Hash.values(key.job(jid), 'state', 'unique')
   if call('PTTL', name) > 0 then
     return jid, state
   elseif field and sub(field, 2) == text and counts(field, state) then

@@ -44,22 +44,21 @@ VERBS.complete = {
     end
   end,
   act = function(jid, token, held, args, a, n, completed, tracked)
-    local name, values, code, text = Lock.read('settle', jid, token, true)
-    if code then
-      return code, text
+    local worker, queue, time, retries, rare, waited = Lock.completed(jid, token)
+    if not worker then
+      return queue, time -- code and text
     end
-    local worker, queue = values[1], values[3]
-    held = held or Samples.held(values[8]) or 0
+    held = held or Samples.held(waited) or 0
     History.done(jid, held)
-    local popped = Record.read('time', values[5], scope.now)
-    Samples.add('run', queue, scope.now - Samples.started(queue, popped, values[8], held))
+    local popped = Record.read('time', time, scope.now)
+    Samples.add('run', queue, scope.now - Samples.started(queue, popped, waited, held))
     local returned = n > 1 and Outcome.keep_result(jid, token, args[a], args[a + 1])
     if tracked[jid] then
       Events.tracked('completed', jid)
     end
     Events.completed(jid, queue)
-    Outcome.write_complete(name, Record.text('retries', values[6], '0'), n > 2 and args[a + 2], returned)
-    local rare = values[7]
+    local name = key.job(jid)
+    Outcome.write_complete(name, Record.text('retries', retries, '0'), n > 2 and args[a + 2], returned)
     if rare then
       Outcome.forget_marks(name)
     end

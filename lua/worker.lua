@@ -99,14 +99,15 @@ local function sort_out(worker, args, i, count)
   local queues, lost = {}, {}
   for n = i, i + 3 * count - 1, 3 do
     local jid, token, held = args[n], args[n + 1], args[n + 2]
-    local record = call('HMGET', key.job(jid), 'state', 'worker', 'token', 'queue', 'grace', 'waited')
-    if record[1] == 'running' and record[2] == worker and record[3] == token then
-      queues[record[4]] = queues[record[4]] or {}
-      table.insert(queues[record[4]], jid)
-      if record[5] then
+    local state, its_worker, its_token, queue, grace, its_waited =
+      Hash.values(key.job(jid), 'state', 'worker', 'token', 'queue', 'grace', 'waited')
+    if state == 'running' and its_worker == worker and its_token == token then
+      queues[queue] = queues[queue] or {}
+      table.insert(queues[queue], jid)
+      if grace then
         call('HDEL', key.job(jid), 'grace')
       end
-      local waited = held and Samples.waited_in_hands(record[6], held)
+      local waited = held and Samples.waited_in_hands(its_waited, held)
       if waited then
         call('HSET', key.job(jid), 'waited', waited)
       end

@@ -7,24 +7,22 @@ local function build()
 -- without KEYS it speaks the wire protocol of qless-core; called with KEYS it has the
 -- server's clock, fencing tokens, repeatable requests and batches.
 
--- A module is a table that is filled when something of it is first wanted: lua/build.py makes a function of each
+-- A module is a table that is made when something of it is first wanted: lua/build.py makes a function of each
 -- file, which does that, under the file's name in camel case. So a script pays only for what its call runs, and
--- the order of the files means nothing.
-local builders, module_names = {}, {}
-
-local UNBUILT = {
-  __index = function(module, what)
-    setmetatable(module, nil)
-    builders[module_names[module]]()
-    return module[what]
-  end,
-}
+-- the order of the files means nothing. (In the built file `Job.get` is `modules.Job.get` elsewhere.) The
+-- functions of a folder are themselves made when the first of its modules is wanted: `folders` makes them,
+-- `folder_of` says where a module is.
+local builders, folders, folder_of = nil, {}, nil
 
 local modules = setmetatable({}, {
   __index = function(modules, name)
-    local module = setmetatable({}, UNBUILT)
-    modules[name], module_names[module] = module, name
-    return module
+    if not builders[name] then
+      for module, make in pairs(folders[folder_of[name]]()) do
+        builders[module] = make
+      end
+    end
+    builders[name]()
+    return rawget(modules, name)
   end,
 })
 
@@ -40,96 +38,133 @@ local call = redis.call
 --   library  the name of the library that was called; nil for a script
 local scope = {}
 
-local key = {}
+-- THE KEYS: what each is called behind the prefix, where <> stands for what the function of its name is given,
+-- its type, and what its score means. The names `queue` and `job` in the comments stand for such.
+local PATTERNS = {
+  config = 'config', --                 hash   option -> value, only what was set
+  queues = 'queues', --                 zset   queue -> when it was first seen
+  paused_queues = 'paused_queues', --   set    names of paused queues
+  workers = 'workers', --               zset   worker -> last pop or heartbeat
+  failures = 'failures', --             set    failure groups that are not empty
+  tracked = 'tracked', --               zset   jid -> when tracking began
+  tags = 'tags', --                     zset   tag -> number of jobs that carry it
+  completed = 'completed', --           zset   jid -> when it was completed
 
-local function fixed(name)
-  key[name] = function()
-    return scope.prefix .. name
+  -- The jids of a queue, of which <> is the place:
+  --   work       waiting      priority - time / 10^10, highest first
+  --   locks      running      when the lock expires
+  --   scheduled  delayed      when it becomes ready
+  --   depends    dependent    when it was put there
+  --   recur      templates    when the next job is due
+  place = 'q:<>-<>', --                 zset
+
+  -- (A job's record is j:<jid>: see key.job.)
+  history = 'j:<>-history', --          list   JSON triples [when, what, more], oldest first; see history.lua
+  dependencies = 'j:<>-dependencies', -- set   jids this job still waits for
+  dependents = 'j:<>-dependents', --    set    jids that wait for this job
+  template = 'r:<>', --                 hash   a recurring job's template
+  held = 'w:<>:jobs', --                zset   jids the worker holds -> when the lock expires
+  group = 'f:<>', --                    list   jids failed in the group, newest first
+  tag = 't:<>', --                      zset   jids that carry the tag -> when it was given
+
+  -- What follows is ours: it exists only where calls with KEYS are made.
+
+  -- clock (the last time given out), token (the last one drawn), server:<build> (on which that build drew last),
+  -- format (of what is stored), skews (how often the clock was set back), mended (after how many of them
+  -- schedules were), shifts (what they have left to set back, JSON) and leap (from when to when the clock went
+  -- ahead by much last, or nobody called)
+  meta = 'meta', --                     hash
+  releasing = 'releasing', --           zset   completed jid with dependents still to be released -> when
+  cascading = 'cascading', --           zset   failed or canceled jid with dependents still to be told -> when
+  canceled = 'canceled', --             zset   canceled jid of which there is a record -> when; expires by itself
+  canceled_job = 'canceled:<>', --      hash   what is known of a canceled job; expires by itself
+  paused_reasons = 'paused_reasons', -- hash   paused queue -> why, by whom and when, JSON
+  unique = 'unique:<>', --              string the jid that holds the key; expires if it was given for a period
+  needs = 'needs:<>', --                list   what the job was ever made to depend on, in order
+
+  -- Schedules.
+  schedules = 'schedules', --           zset   cron schedule -> its next tick
+  schedule = 'schedule:<>', --          hash   a cron schedule: what its jobs are, cron, timezone, count, last;
+  --                                           `since` when the ticks after that time count, as nobody has looked
+  paused_schedules = 'paused_schedules', --      zset   schedule of either kind -> when it was paused
+  declared_schedules = 'declared_schedules', --  hash   schedule of either kind -> what its declaration says
+  schedule_marks = 'schedule_marks', -- hash   who declares -> what it has applied
+  ticker = 'ticker', --                 string the worker that looks after cron schedules; expires by itself
+
+  -- What outlives jobs. (The two sets expire when nothing can be left.)
+  result = 'result:<>', --              string what the job returned, JSON; expires by itself
+  offspring = 'offspring:<>', --        list   all jids that the job has spawned, in order; expires by itself
+  results = 'results', --               zset   result:<jid> or offspring:<jid> that is kept -> since when
+  -- The same -> when it expires by itself, in seconds, * 2^20 + how many bytes it takes; '' -> minus the bytes
+  -- that all take.
+  results_until = 'results_until', --   zset
+  spawned = 'spawned:<>', --            zset   jids that the job has spawned and that are not complete -> 1 if
+  --                                           failed
+
+  -- Workers and other clients.
+  reply = 'reply:<>', --                string the last request of a client and its reply; expires by itself
+  worker = 'worker:<>', --              string what a worker says of itself, JSON; expires by itself
+  orders = 'orders:<>', --              list   what is asked of a worker and not yet told to it, the oldest first;
+  --                                           expires by itself
+  stacks = 'stacks:<>', --              string the last stack dump of a worker; expires by itself
+  idle = 'idle', --                     zset   client and host, waiting for queues not seen yet -> a second after
+  --                                           its next look
+  wake = 'wake', --                     list   one element for each such client to be woken
+  idle_at = 'idle:<>', --               zset   the same, waiting for a job of this queue
+  wake_at = 'wake:<>', --               list
+  timer = 'timer:<>', --                string '<due> <client>': who wakes by itself for what falls due next
+  awaiting = 'awaiting:<>', --          zset   waiter -> until when; of job:<jid> or workflow:<id>
+  ended = 'ended:<>', --                list   an element when what the waiter waits for has ended
+
+  -- Figures. (Those of days and minutes: see key.stat and key.minutes.)
+  journal = 'journal', --               list   samples that the statistics do not have yet
+
+  -- Workflows.
+  workflows = 'workflows', --           zset   workflow with steps left to be carried on -> since when
+  workflow = 'workflow:<>', --          hash   a workflow's record: its counters (total, complete, failed, canceled,
+  --                                           held back by dependencies), state, name, created, finished
+  workflow_jobs = 'workflow:<>:jobs', -- list  the jids of its jobs, each behind those that it depends on
+  staged = 'staged:<>', --              list   packed jobs and links of a workflow that is not put yet
+  staged_jids = 'staged:<>:jids', --    zset   the jids of these jobs -> their places in the order
+  staged_instead = 'staged:<>:instead', -- hash those of these jids for which other jobs stand -> their jids
+}
+
+local function maker(name)
+  local from, to = string.find(name, '<>', 1, true)
+  if not from then
+    return function()
+      return scope.prefix .. name
+    end
+  end
+  local first, rest = string.sub(name, 1, from - 1), string.sub(name, to + 1)
+  from, to = string.find(rest, '<>', 1, true)
+  if not from then
+    return function(what)
+      return scope.prefix .. first .. what .. rest
+    end
+  end
+  local second, third = string.sub(rest, 1, from - 1), string.sub(rest, to + 1)
+  return function(what, more)
+    return scope.prefix .. first .. what .. second .. more .. third
   end
 end
 
--- config          hash   option -> value, only what was set
--- queues          zset   queue -> when it was first seen
--- paused_queues   set    names of paused queues
--- workers         zset   worker -> last pop or heartbeat
--- failures        set    failure groups that are not empty
--- tracked         zset   jid -> when tracking began
--- tags            zset   tag -> number of jobs that carry it
--- completed       zset   jid -> when it was completed
-for _, name in ipairs({
-  'config',
-  'queues',
-  'paused_queues',
-  'workers',
-  'failures',
-  'tracked',
-  'tags',
-  'completed',
-}) do
-  fixed(name)
-end
-
--- Ours: they exist only where calls with KEYS are made.
--- meta            hash   clock (the last time given out), token (the last one drawn), server:<build> (on
---                        which that build drew last), format (of what is stored), skews (how often the
---                        clock was set back), mended (after how many of them schedules were), shifts (what
---                        they have left to set back, JSON) and leap (from when to when the clock went ahead
---                        by much last, or nobody called)
--- releasing       zset   completed jid with dependents still to be released -> when
--- cascading       zset   failed or canceled jid with dependents still to be told -> when
--- idle            zset   client and host, waiting for queues not seen yet -> a second after its next look
--- wake            list   one element for each such client to be woken
--- journal         list   samples that the statistics do not have yet
--- workflows       zset   workflow with steps left to be carried on -> since when
--- results         zset   result:<jid> or offspring:<jid> that is kept -> since when
--- results_until   zset   the same -> when it expires by itself, in seconds, * 2^20 + how many bytes it takes;
---                        '' -> minus the bytes that all take. (Both sets expire when nothing can be left.)
--- canceled        zset   canceled jid of which there is a record -> when; expires by itself
--- paused_reasons  hash   paused queue -> why, by whom and when, JSON
-for _, name in ipairs({
-  'meta',
-  'releasing',
-  'cascading',
-  'idle',
-  'wake',
-  'journal',
-  'workflows',
-  'results',
-  'results_until',
-  'canceled',
-  'paused_reasons',
-}) do
-  fixed(name)
-end
-
--- Schedules, where any were made.
--- schedules       zset   cron schedule -> its next tick
--- paused_schedules    zset   schedule of either kind -> when it was paused
--- declared_schedules  hash   schedule of either kind -> what its declaration says of itself
--- schedule_marks      hash   who declares -> what it has applied
--- ticker          string the worker that looks after cron schedules; expires by itself
-for _, name in ipairs({ 'schedules', 'paused_schedules', 'declared_schedules', 'schedule_marks', 'ticker' }) do
-  fixed(name)
-end
-
--- q:<queue>-<place>     zset   the jids of a queue:
---   work       waiting      priority - time / 10^10, highest first
---   locks      running      when the lock expires
---   scheduled  delayed      when it becomes ready
---   depends    dependent    when it was put there
---   recur      templates    when the next job is due
-function key.place(queue, place)
-  return scope.prefix .. 'q:' .. queue .. '-' .. place
-end
+-- The functions that give keys, each made when first wanted.
+local key = setmetatable({}, {
+  __index = function(key, name)
+    key[name] = maker(PATTERNS[name])
+    return key[name]
+  end,
+})
 
 -- What the keys of a job's lists have behind those of records.
 local LIST_ENDINGS = { '-history', '-dependencies', '-dependents' }
-local LAST_BYTES = { [string.byte('y')] = true, [string.byte('s')] = true }
 
 -- The end of a jid that no job may have, because its record would be a list of another job; or nil.
 function key.list_ending(jid)
-  if not LAST_BYTES[string.byte(jid, -1)] then
-    return nil -- like nearly all, and quickly seen
+  local last = string.byte(jid, -1)
+  if last ~= 121 and last ~= 115 then
+    return nil -- no y and no s, like nearly all
   end
   for _, ending in ipairs(LIST_ENDINGS) do
     if string.sub(jid, -#ending) == ending then
@@ -147,51 +182,7 @@ end
 -- (What would name a list of another job gets a key that never exists, so that nobody takes the list
 -- for a record: there is no such job.)
 function key.job(jid)
-  if LAST_BYTES[string.byte(jid, -1)] and key.list_ending(jid) then
-    return scope.prefix .. '!' .. jid
-  end
-  return scope.prefix .. 'j:' .. jid
-end
-
--- j:<jid>-history       list   JSON triples [when, what, more], oldest first; history.lua has the words
-function key.history(jid)
-  return scope.prefix .. 'j:' .. jid .. '-history'
-end
-
--- j:<jid>-dependencies  set    jids this job still waits for
-function key.dependencies(jid)
-  return scope.prefix .. 'j:' .. jid .. '-dependencies'
-end
-
--- j:<jid>-dependents    set    jids that wait for this job
-function key.dependents(jid)
-  return scope.prefix .. 'j:' .. jid .. '-dependents'
-end
-
--- r:<jid>               hash   a recurring job's template
-function key.template(jid)
-  return scope.prefix .. 'r:' .. jid
-end
-
--- schedule:<id>         hash   a cron schedule: what its jobs are, cron, timezone, count, last; `since`
---                              when the ticks after that time count, as nobody has looked yet
-function key.schedule(id)
-  return scope.prefix .. 'schedule:' .. id
-end
-
--- w:<worker>:jobs       zset   jids the worker holds -> when the lock expires
-function key.held(worker)
-  return scope.prefix .. 'w:' .. worker .. ':jobs'
-end
-
--- f:<group>             list   jids failed in the group, newest first
-function key.group(group)
-  return scope.prefix .. 'f:' .. group
-end
-
--- t:<tag>               zset   jids that carry the tag -> when it was given
-function key.tag(tag)
-  return scope.prefix .. 't:' .. tag
+  return scope.prefix .. (key.list_ending(jid) and '!' or 'j:') .. jid
 end
 
 -- s:<kind>:<day>:<queue>  hash  kind wait, run: total, mean, vk and a histogram, of which ms0 to ms500
@@ -202,132 +193,72 @@ function key.stat(kind, day, queue)
   return scope.prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 
--- Ours again.
--- result:<jid>          string what the job returned, JSON; expires by itself
-function key.result(jid)
-  return scope.prefix .. 'result:' .. jid
-end
-
--- canceled:<jid>        hash   what is known of a canceled job; expires by itself
-function key.canceled_job(jid)
-  return scope.prefix .. 'canceled:' .. jid
-end
-
--- unique:<key>          string the jid that holds the key; expires if it was given for a period
-function key.unique(text)
-  return scope.prefix .. 'unique:' .. text
-end
-
--- needs:<jid>           list   what the job was ever made to depend on, in order
-function key.needs(jid)
-  return scope.prefix .. 'needs:' .. jid
-end
-
--- spawned:<jid>         zset   jids that the job has spawned and that are not complete -> 1 if failed
-function key.spawned(jid)
-  return scope.prefix .. 'spawned:' .. jid
-end
-
--- offspring:<jid>       list   all jids that the job has spawned, in order; expires by itself
-function key.offspring(jid)
-  return scope.prefix .. 'offspring:' .. jid
-end
-
--- reply:<client>        string the last request of a client and its reply; expires by itself
-function key.reply(client)
-  return scope.prefix .. 'reply:' .. client
-end
-
--- worker:<worker>       string what a worker says of itself, JSON; expires by itself
-function key.worker(worker)
-  return scope.prefix .. 'worker:' .. worker
-end
-
--- orders:<worker>       list   what is asked of a worker and not yet told to it, the oldest first;
---                              expires by itself
-function key.orders(worker)
-  return scope.prefix .. 'orders:' .. worker
-end
-
--- stacks:<worker>       string the last stack dump of a worker; expires by itself
-function key.stacks(worker)
-  return scope.prefix .. 'stacks:' .. worker
-end
-
 -- m:<queue>:<hour>:<kind>  hash  minute of the hour -> jobs put, started, completed or failed;
---                                 without a queue (''), of the whole namespace, but for put
+--                                without a queue (''), of the whole namespace, but for put
 function key.minutes(queue, hour, kind)
   return scope.prefix .. 'm:' .. queue .. ':' .. string.format('%.0f', hour) .. ':' .. kind
 end
 
--- idle:<queue>          zset   client and host, waiting for a job of this queue -> a second after its
---                              next look
-function key.idle_at(queue)
-  return scope.prefix .. 'idle:' .. queue
-end
+folder_of = {
+Cron = 'schedules',
+Definition = 'schedules',
+QueueSchedules = 'schedules',
+Recurring = 'schedules',
+ScheduleView = 'schedules',
+Schedules = 'schedules',
+Ticks = 'schedules',
+Audit = 'views',
+AuditJobs = 'views',
+AuditLinks = 'views',
+AuditWorkflows = 'views',
+Brief = 'views',
+Groups = 'views',
+JobView = 'views',
+Permissions = 'views',
+Search = 'views',
+Survey = 'views',
+Throughput = 'views',
+WorkerView = 'views',
+Spawn = 'workflows',
+Spawned = 'workflows',
+Workflow = 'workflows',
+WorkflowPut = 'workflows',
+WorkflowVerbs = 'workflows',
+}
 
--- wake:<queue>          list   one element for each waiting client to be woken
-function key.wake_at(queue)
-  return scope.prefix .. 'wake:' .. queue
-end
+builders = {
 
--- timer:<queue>         string '<due> <client>': who wakes by itself for what falls due next
-function key.timer(queue)
-  return scope.prefix .. 'timer:' .. queue
-end
-
--- awaiting:<target>     zset   waiter -> until when; the target is job:<jid> or workflow:<id>
-function key.awaiting(target)
-  return scope.prefix .. 'awaiting:' .. target
-end
-
--- ended:<waiter>        list   an element when what the waiter waits for has ended
-function key.ended(waiter)
-  return scope.prefix .. 'ended:' .. waiter
-end
-
--- workflow:<id>         hash   a workflow's record: its counters (total, complete, failed, canceled,
---                              held back by dependencies), state, name, created, finished
-function key.workflow(id)
-  return scope.prefix .. 'workflow:' .. id
-end
-
--- workflow:<id>:jobs    list   the jids of its jobs, each behind those that it depends on
-function key.workflow_jobs(id)
-  return scope.prefix .. 'workflow:' .. id .. ':jobs'
-end
-
--- staged:<id>           list   packed jobs and links of a workflow that is not put yet
-function key.staged(id)
-  return scope.prefix .. 'staged:' .. id
-end
-
--- staged:<id>:jids      zset   the jids of these jobs -> their places in the order
-function key.staged_jids(id)
-  return scope.prefix .. 'staged:' .. id .. ':jids'
-end
-
--- staged:<id>:instead   hash   those of these jids for which other jobs stand -> their jids
-function key.staged_instead(id)
-  return scope.prefix .. 'staged:' .. id .. ':instead'
-end
-
-function builders.Absence()
-local Absence = modules.Absence
+Absence = function()
+local Absence = {}
+modules.Absence = Absence
 -- absence.lua
 -- What mostly is not there, asked for once: one question for many keys.
 
--- Asks for keys. If none exists, is_absent says so of each. -> whether none exists
-function Absence.look_for(names)
-  if call('EXISTS', unpack(names)) > 0 then
-    return false
-  end
+-- These keys do not exist.
+function Absence.note(...)
   local absent = scope.absent or {}
-  for n = 1, #names do
-    absent[names[n]] = true
+  for n = 1, select('#', ...) do
+    absent[select(n, ...)] = true
   end
   scope.absent = absent
-  return true
+end
+
+-- Asks for two lists of keys: for all at once, and if there are any, for the first alone. is_absent says of each key of
+-- a list of which none exists that it does not. -> whether none of the first exists
+function Absence.look_for(names, others)
+  local both = { unpack(names) }
+  for n = 1, #others do
+    both[#both + 1] = others[n]
+  end
+  local found = call('EXISTS', unpack(both))
+  local of_names = found > 0 and #others > 0 and call('EXISTS', unpack(names)) or found
+  if of_names == 0 then
+    Absence.note(unpack(names))
+  end
+  if of_names == found then
+    Absence.note(unpack(others))
+  end
+  return of_names == 0
 end
 
 -- The call has made the key, or is about to.
@@ -341,62 +272,11 @@ end
 function Absence.is_absent(name)
   return scope.absent and scope.absent[name] or false
 end
-end
+end,
 
-function builders.Api()
-local Api = modules.Api
--- api.lua
--- The commands of qless-core's protocol, by name: which function of which module answers.
-
--- Those that only read. (Without KEYS some of them move what is due; with KEYS none writes.)
-Api.reads = {
-  peek = 'Queue.peek',
-  get = 'Job.get',
-  multiget = 'Job.multiget',
-  failed = 'Failures.show',
-  jobs = 'Queue.jobs',
-  queues = 'Queue.show',
-  stats = 'Stats.show',
-  workers = 'Worker.show',
-  length = 'Queue.length',
-  ['config.get'] = 'Config.show',
-  ['recur.get'] = 'Recurring.get',
-}
-
--- Some words of tag and of track only read: see Serve.
-Api.writes = {
-  put = 'Put.put',
-  requeue = 'Put.requeue',
-  pop = 'Pop.pop',
-  complete = 'Outcome.complete',
-  fail = 'Outcome.fail',
-  retry = 'Outcome.retry',
-  heartbeat = 'Lock.heartbeat',
-  cancel = 'Job.cancel',
-  timeout = 'Job.timeout',
-  depends = 'Links.depends',
-  priority = 'Job.priority',
-  tag = 'Tags.command',
-  track = 'Job.track',
-  unfail = 'Revive.unfail',
-  ['worker.deregister'] = 'Worker.deregister',
-  pause = 'Pausing.pause',
-  unpause = 'Pausing.unpause',
-  ['queue.forget'] = 'Queue.forget',
-  log = 'History.log',
-  ['config.set'] = 'Config.set',
-  ['config.unset'] = 'Config.unset',
-  recur = 'Recurring.recur',
-  ['recur.update'] = 'Recurring.update',
-  ['recur.tag'] = 'Recurring.tag',
-  ['recur.untag'] = 'Recurring.untag',
-  unrecur = 'Recurring.unrecur',
-}
-end
-
-function builders.Arguments()
-local Arguments = modules.Arguments
-local Errors = modules.Errors
+Arguments = function()
+local Arguments = {}
+modules.Arguments = Arguments
 -- arguments.lua
 -- Arguments: numbers, JSON texts, names and option pairs, checked once and in one wording.
 
@@ -410,13 +290,13 @@ Arguments.text_bytes = 64 * 1024
 Arguments.tags = 32
 
 local function refuse(command, what, value, wanted)
-  Errors.argument(command, what .. ' ' .. wanted .. ', not ' .. Errors.name(value))
+  modules.Errors.argument(command, what .. ' ' .. wanted .. ', not ' .. modules.Errors.name(value))
 end
 
 -- A required argument as it came.
 function Arguments.given(command, what, value)
   if value == nil then
-    Errors.argument(command, 'Arg "' .. what .. '" missing')
+    modules.Errors.argument(command, 'Arg "' .. what .. '" missing')
   end
   return value
 end
@@ -424,7 +304,7 @@ end
 -- The name of a queue, a worker or a job. (No name at all stands for "none" in records.)
 function Arguments.name(command, what, value)
   if value == '' then
-    Errors.argument(command, what .. ' must not be empty')
+    modules.Errors.argument(command, what .. ' must not be empty')
   end
   return Arguments.given(command, what, value)
 end
@@ -531,7 +411,7 @@ end
 -- A number of items named by the caller.
 function Arguments.bounded(command, number)
   if number > Arguments.most then
-    Errors.raise('TOOBIG', command .. '(): ' .. number .. ' items in one call, at most ' .. Arguments.most)
+    modules.Errors.raise('TOOBIG', command .. '(): ' .. number .. ' items in one call, at most ' .. Arguments.most)
   end
 end
 
@@ -541,7 +421,7 @@ Arguments.bytes = 1024 * 1024
 function Arguments.weigh(command, args)
   local bytes = #table.concat(args)
   if bytes > Arguments.bytes then
-    Errors.raise(
+    modules.Errors.raise(
       'TOOBIG',
       command .. '(): ' .. bytes .. ' bytes of arguments in one call, at most ' .. Arguments.bytes
     )
@@ -592,18 +472,18 @@ end
 function Arguments.json(command, what, text, bytes)
   Arguments.given(command, what, text)
   if #text > (bytes or Arguments.data_bytes) then
-    Errors.raise(
+    modules.Errors.raise(
       'TOOBIG',
       command .. '(): ' .. what .. ' has ' .. #text .. ' bytes, at most ' .. (bytes or Arguments.data_bytes)
     )
   end
   local fine, value = pcall(decode, text)
   if not fine then
-    Errors.argument(command, what .. ' is not JSON: ' .. Errors.name(text))
+    modules.Errors.argument(command, what .. ' is not JSON: ' .. modules.Errors.name(text))
   end
   local wrong = lax(text)
   if wrong then
-    Errors.argument(command, what .. ' is not JSON, it has ' .. wrong)
+    modules.Errors.argument(command, what .. ' is not JSON, it has ' .. wrong)
   end
   return value
 end
@@ -611,7 +491,7 @@ end
 function Arguments.object(command, what, text)
   local value = Arguments.json(command, what, text, Arguments.text_bytes)
   if type(value) ~= 'table' or find(text, '^%s*%[') then
-    Errors.argument(command, what .. ' must be a JSON object')
+    modules.Errors.argument(command, what .. ' must be a JSON object')
   end
   return value
 end
@@ -620,14 +500,14 @@ end
 function Arguments.names(command, what, text)
   local list, seen, names = Arguments.json(command, what, text), {}, {}
   if type(list) ~= 'table' or (#list == 0 and next(list) ~= nil) then
-    Errors.argument(command, what .. ' must be a JSON list')
+    modules.Errors.argument(command, what .. ' must be a JSON list')
   end
   for _, name in ipairs(list) do
     if type(name) == 'number' then
       name = string.format('%.14g', name)
     end
     if type(name) ~= 'string' then
-      Errors.argument(command, what .. ' must be a JSON list of strings')
+      modules.Errors.argument(command, what .. ' must be a JSON list of strings')
     end
     if not seen[name] then
       seen[name] = true
@@ -644,7 +524,7 @@ end
 
 function Arguments.few_tags(command, tags)
   if scope.keyed and #tags > Arguments.tags then
-    Errors.raise('TOOBIG', command .. '(): ' .. #tags .. ' tags, at most ' .. Arguments.tags)
+    modules.Errors.raise('TOOBIG', command .. '(): ' .. #tags .. ' tags, at most ' .. Arguments.tags)
   end
   return tags
 end
@@ -654,10 +534,10 @@ function Arguments.jid(command, jid)
   Arguments.name(command, 'jid', jid)
   local ending = key.list_ending(jid)
   if ending then
-    Errors.argument(command, 'jid must not end in ' .. ending .. ': ' .. Errors.name(jid))
+    modules.Errors.argument(command, 'jid must not end in ' .. ending .. ': ' .. modules.Errors.name(jid))
   end
   if scope.keyed and #jid > 255 then
-    Errors.argument(command, 'jid must have 1 to 255 bytes')
+    modules.Errors.argument(command, 'jid must have 1 to 255 bytes')
   end
   return jid
 end
@@ -665,7 +545,7 @@ end
 function Arguments.queue(command, queue)
   Arguments.name(command, 'queue', queue)
   if scope.keyed and (#queue > 255 or find(queue, '[*?]')) then
-    Errors.argument(command, 'queue must have 1 to 255 bytes and neither * nor ?, not ' .. Errors.name(queue))
+    modules.Errors.argument(command, 'queue must have 1 to 255 bytes and neither * nor ?, not ' .. modules.Errors.name(queue))
   end
   return queue
 end
@@ -674,853 +554,23 @@ end
 function Arguments.options(command, args, first, known)
   local options = {}
   if (#args - first + 1) % 2 ~= 0 then
-    Errors.argument(command, 'Odd number of additional args')
+    modules.Errors.argument(command, 'Odd number of additional args')
   end
   for i = first, #args, 2 do
     local name = args[i]
     if known[name] then
       options[name] = args[i + 1]
     elseif scope.keyed then
-      Errors.argument(command, 'Unknown option ' .. Errors.name(name))
+      modules.Errors.argument(command, 'Unknown option ' .. modules.Errors.name(name))
     end
   end
   return options
 end
-end
-
-function builders.Audit()
-local Arguments = modules.Arguments
-local Audit = modules.Audit
-local AuditJobs = modules.AuditJobs
-local AuditLinks = modules.AuditLinks
-local AuditWorkflows = modules.AuditWorkflows
-local Errors = modules.Errors
-local Kept = modules.Kept
-local Record = modules.Record
--- audit.lua
--- The invariants of a namespace, checked in steps; each step judges only what one call saw.
--- First every key is visited (SCAN), then every list of jids, so that links are seen from both ends.
-
-local match, sub = string.match, string.sub
-
-local complain = AuditJobs.complain
-
--- What the lists of a job are, by the ends of their keys.
-local TYPES = { ['-history'] = 'list', ['-dependencies'] = 'set', ['-dependents'] = 'set' }
-
-local function check_job_key(report, name)
-  local ending = key.list_ending(name)
-  if not ending then
-    AuditJobs.check(report, name)
-    return
-  end
-  local jid, part = sub(name, 1, -#ending - 1), sub(ending, 2)
-  local is = call('TYPE', scope.prefix .. 'j:' .. name).ok
-  if is ~= TYPES[ending] then
-    complain(
-      report,
-      'key '
-        .. scope.prefix
-        .. 'j:'
-        .. name
-        .. ' is a '
-        .. is
-        .. ', not the '
-        .. part
-        .. ' of a job: delete it'
-    )
-  elseif
-    call('EXISTS', key.job(jid)) == 0
-    and not (part == 'dependents' and (AuditJobs.is_told_later(jid) or AuditWorkflows.is_gate(jid)))
-  then
-    complain(report, 'there is a ' .. part .. ' of job ' .. jid .. ', but no record')
-  elseif part == 'dependencies' and call('HGET', key.job(jid), 'state') ~= 'depends' then
-    complain(report, 'job ' .. jid .. ' has dependencies but does not wait for them')
-  end
-end
-
--- A schedule of either kind goes on in its place, or it is paused and in no place.
-local function check_schedule(report, id, record, place)
-  local placed, paused = call('ZSCORE', place, id), call('ZSCORE', key.paused_schedules(), id)
-  if record.paused and (placed or not paused) then
-    complain(report, 'schedule ' .. id .. ' is paused, but goes on')
-  elseif not record.paused and (paused or not placed) then
-    complain(report, 'recurring job ' .. id .. ' is in no queue')
-  end
-  local declared = call('HGET', key.declared_schedules(), id) or nil
-  if declared ~= record.declared then
-    complain(report, 'schedule ' .. id .. ' is declared otherwise than its record says')
-  end
-end
-
--- The record of a schedule, which must be one that can put jobs.
-local function read_schedule(report, id, name)
-  local record, fields = {}, call('HGETALL', name)
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
-  end
-  local field, text = Record.bad_schedule(record)
-  if field then
-    complain(report, 'schedule ' .. id .. ' puts no jobs. ' .. Record.words(field, text))
-  end
-  return record
-end
-
-local function check_template(report, jid)
-  local record = read_schedule(report, jid, key.template(jid))
-  check_schedule(report, jid, record, key.place(record.queue or '', 'recur'))
-end
-
-local function check_cron(report, id)
-  local record = read_schedule(report, id, key.schedule(id))
-  if not record.cron or not record.queue then
-    complain(report, 'record of schedule ' .. id .. ' is damaged')
-  end
-  check_schedule(report, id, record, key.schedules())
-end
-
-local function check_group(report, group)
-  if call('SISMEMBER', key.failures(), group) == 0 then
-    complain(report, 'failure group ' .. group .. ' is not listed')
-  end
-end
-
-local function check_tag(report, tag)
-  local members, counted = call('ZCARD', key.tag(tag)), Record.number(call('ZSCORE', key.tags(), tag) or '0')
-  if members ~= counted then
-    complain(report, 'tag ' .. tag .. ' is on ' .. members .. ' jobs, counted ' .. counted)
-  end
-end
-
--- Both sets have the same entries, and the bytes are counted right, as far as one call sees all.
-local function check_results(report)
-  local number = call('ZCARD', key.results())
-  if number ~= call('ZCOUNT', key.results_until(), '(0', '+inf') then
-    complain(report, 'of what is kept it is not known until when')
-  end
-  if number < Arguments.most then
-    local flat, bytes = call('ZRANGEBYSCORE', key.results_until(), '(0', '+inf', 'WITHSCORES'), 0
-    for n = 2, #flat, 2 do
-      bytes = bytes + Kept.bytes_of(flat[n])
-    end
-    local counted = Kept.total_bytes()
-    if bytes ~= counted then
-      complain(report, 'what is kept takes ' .. bytes .. ' bytes, counted ' .. counted)
-    end
-  end
-end
-
--- (Copies of the core without such books kept results as well: those at least expire.)
-local function check_kept(kind)
-  return function(report, jid)
-    local entry = kind .. jid
-    local name = scope.prefix .. entry
-    if call('PTTL', name) == -1 and not call('ZSCORE', key.results(), entry) then
-      complain(report, entry .. ' does not expire, and is not among what is kept')
-    end
-  end
-end
-
--- What is known of a canceled job is listed, and goes by itself. (Another core may have put the job again
--- without a word to the record.)
-local function check_canceled(report, jid)
-  local name = key.canceled_job(jid)
-  if call('HEXISTS', name, 'was') == 0 then
-    complain(report, 'record of canceled job ' .. jid .. ' is damaged')
-  end
-  if not call('ZSCORE', key.canceled(), jid) then
-    complain(report, 'canceled job ' .. jid .. ' is not listed')
-  end
-  if call('TTL', name) < 0 or call('TTL', key.canceled()) == -1 then
-    complain(report, 'the record of canceled job ' .. jid .. ' or the list of them is kept for ever')
-  end
-end
-
--- Keys that need no look of their own, and those that do, by the text after the prefix.
-local ALONE = {}
-for _, name in ipairs({
-  'config',
-  'queues',
-  'paused_queues',
-  'workers',
-  'failures',
-  'tracked',
-  'tags',
-  'completed',
-  'meta',
-  'releasing',
-  'cascading',
-  'idle',
-  'wake',
-  'journal',
-  'workflows',
-  'results_until',
-  'canceled',
-  'paused_reasons',
-  'schedules',
-  'paused_schedules',
-  'declared_schedules',
-  'schedule_marks',
-  'ticker',
-}) do
-  ALONE[name] = true
-end
-ALONE.results = check_results
-local FAMILY = {
-  { 'j:', check_job_key },
-  { 'r:', check_template },
-  { 'schedule:', check_cron },
-  { 'unique:', AuditLinks.check_unique },
-  { 'needs:', AuditLinks.check_needs },
-  { 'result:', check_kept('result:') },
-  { 'offspring:', check_kept('offspring:') },
-  { 'spawned:', AuditLinks.check_spawned },
-  { 'canceled:', check_canceled },
-  { 'workflow:', AuditWorkflows.check },
-  { 'staged:', AuditWorkflows.check_staged },
-  { 'f:', check_group },
-  { 't:', check_tag },
-}
-for _, start in ipairs({
-  's:',
-  'm:',
-  'reply:',
-  'worker:',
-  'orders:',
-  'stacks:',
-  'idle:',
-  'wake:',
-  'timer:',
-  'awaiting:',
-  'ended:',
-}) do
-  FAMILY[#FAMILY + 1] = { start }
-end
-
-local function check_key(report, name)
-  local alone = ALONE[name]
-  if alone then
-    if alone ~= true then
-      alone(report)
-    end
-    return
-  end
-  for _, family in ipairs(FAMILY) do
-    local start = family[1]
-    if sub(name, 1, #start) == start then
-      if family[2] then
-        family[2](report, sub(name, #start + 1))
-      end
-      return
-    end
-  end
-  complain(report, 'key ' .. scope.prefix .. name .. ' is none of ours')
-end
-
--- What a member of a queue's place, of a worker's list and so on must be.
-local function member_of_place(place)
-  return function(report, jid, queue)
-    local record = call('HMGET', key.job(jid), 'state', 'queue')
-    if not record[1] then
-      complain(report, 'job ' .. jid .. ' is in ' .. place .. ' of ' .. queue .. ', but has no record')
-    elseif AuditJobs.place[record[1]] ~= place or record[2] ~= queue then
-      complain(
-        report,
-        'job '
-          .. jid
-          .. ' is in '
-          .. place
-          .. ' of '
-          .. queue
-          .. ', but '
-          .. record[1]
-          .. ' in '
-          .. (record[2] or 'none')
-      )
-    end
-  end
-end
-
-local function member_of_recur(report, jid, queue)
-  if call('HGET', key.template(jid), 'queue') ~= queue then
-    complain(report, 'recurring job ' .. jid .. ' in queue ' .. queue .. ' has no template there')
-  end
-end
-
-local function member_of_schedules(report, id)
-  if call('EXISTS', key.schedule(id)) == 0 then
-    complain(report, 'schedule ' .. id .. ' has a next tick, but no record')
-  end
-end
-
-local function member_of_paused(report, id)
-  if call('EXISTS', key.schedule(id), key.template(id)) == 0 then
-    complain(report, 'schedule ' .. id .. ' is paused, but has no record')
-  end
-end
-
-local function member_of_worker(report, jid, worker)
-  local record = call('HMGET', key.job(jid), 'state', 'worker')
-  if record[1] ~= 'running' or record[2] ~= worker then
-    complain(report, 'job ' .. jid .. ' is on the list of worker ' .. worker .. ', which does not run it')
-  end
-end
-
--- Lists whose owner is not listed (any more) are checked when their key is met, as far as
--- one step goes; those of listed owners in the second part.
-local function check_place_key(report, name)
-  local queue, place = match(name, '^(.*)%-(%a+)$')
-  if not queue or call('ZSCORE', key.queues(), queue) then
-    return
-  end
-  local check = place == 'recur' and member_of_recur or member_of_place(place)
-  for _, jid in ipairs(call('ZRANGE', key.place(queue, place), 0, Arguments.most - 1)) do
-    check(report, jid, queue)
-  end
-end
-
-local function check_held_key(report, name)
-  local worker = match(name, '^(.*):jobs$')
-  if worker and not call('ZSCORE', key.workers(), worker) then
-    for _, jid in ipairs(call('ZRANGE', key.held(worker), 0, Arguments.most - 1)) do
-      member_of_worker(report, jid, worker)
-    end
-  end
-end
-
-FAMILY[#FAMILY + 1] = { 'q:', check_place_key }
-FAMILY[#FAMILY + 1] = { 'w:', check_held_key }
-
-local function member_of_group(report, jid, group)
-  local record = call('HMGET', key.job(jid), 'state', 'failure')
-  local filed = record[1] == 'failed' and Record.read('failure', record[2], {}).group
-  if Record.is_bad('failure', record[2]) then
-    return -- which is said where its record is checked
-  elseif not filed or (filed ~= group and group ~= 'other') then
-    complain(report, 'job ' .. jid .. ' is in failure group ' .. group .. ', but has not failed in it')
-  end
-end
-
-local function member_of_tag(report, jid, tag)
-  local tags = call('HGET', key.job(jid), 'tags')
-  for _, name in ipairs(Record.read('tags', tags, {})) do
-    if name == tag then
-      return
-    end
-  end
-  complain(report, 'tag ' .. tag .. ' lists job ' .. jid .. ', which does not carry it')
-end
-
--- An entry of what is kept and not expired has its key. (Clocks may differ a little.)
-local function member_of_results(report, entry)
-  local score = call('ZSCORE', key.results_until(), entry)
-  if not score then
-    complain(report, entry .. ' is kept, but nobody knows until when')
-  elseif Kept.outlives(score, scope.now + 61) and call('EXISTS', scope.prefix .. entry) == 0 then
-    complain(report, entry .. ' is among what is kept, but is gone')
-  end
-end
-
-local function member_of_completed(report, jid)
-  if call('HGET', key.job(jid), 'state') ~= 'complete' then
-    complain(report, 'job ' .. jid .. ' is among the completed, but is not complete')
-  end
-end
-
-local function range(name, first, last)
-  return call('ZRANGE', name, first, last)
-end
-
--- Every list of jids, in an order that two steps see alike.
-local function lists()
-  local all = {
-    { key.completed(), '', member_of_completed },
-    { key.results(), '', member_of_results },
-    { key.schedules(), '', member_of_schedules },
-    { key.paused_schedules(), '', member_of_paused },
-  }
-  local queues = call('ZRANGE', key.queues(), 0, -1)
-  table.sort(queues)
-  for _, queue in ipairs(queues) do
-    for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends' }) do
-      all[#all + 1] = { key.place(queue, place), queue, member_of_place(place) }
-    end
-    all[#all + 1] = { key.place(queue, 'recur'), queue, member_of_recur }
-  end
-  for _, worker in ipairs(call('ZRANGE', key.workers(), 0, -1)) do
-    all[#all + 1] = { key.held(worker), worker, member_of_worker }
-  end
-  local groups = call('SMEMBERS', key.failures())
-  table.sort(groups)
-  for _, group in ipairs(groups) do
-    all[#all + 1] = { key.group(group), group, member_of_group, true }
-  end
-  for _, tag in ipairs(call('ZRANGE', key.tags(), 0, -1)) do
-    all[#all + 1] = { key.tag(tag), tag, member_of_tag }
-  end
-  return all
-end
-
--- Checks up to `count` members from the list and the offset on. -> the next cursor
-local function check_lists(report, at, offset, count)
-  local all = lists()
-  while at <= #all and count > 0 do
-    local list = all[at]
-    local name, owner, check = list[1], list[2], list[3]
-    local members = list[4] and call('LRANGE', name, offset, offset + count - 1)
-      or range(name, offset, offset + count - 1)
-    if offset == 0 and #members == 0 and (list[4] or check == member_of_tag) then
-      complain(report, (list[4] and 'failure group ' or 'tag ') .. owner .. ' is listed but empty')
-    end
-    for _, jid in ipairs(members) do
-      check(report, jid, owner)
-    end
-    report.checked = report.checked + #members
-    count = count - math.max(#members, 1)
-    if #members == 0 or count > 0 then
-      at, offset = at + 1, 0
-    else
-      offset = offset + #members
-    end
-  end
-  return at > #all and '0' or 'list:' .. at .. ':' .. offset
-end
-
-local function check_keys(report, cursor, count)
-  local glob = string.gsub(scope.prefix, '[%*%?%[%]%\\]', '\\%0') .. '*'
-  local reply = call('SCAN', cursor, 'MATCH', glob, 'COUNT', count)
-  for _, name in ipairs(reply[2]) do
-    check_key(report, sub(name, #scope.prefix + 1))
-  end
-  report.checked = report.checked + #reply[2]
-  return reply[1] == '0' and 'list:1:0' or 'key:' .. reply[1]
-end
-
--- audit cursor [count]: begins with cursor 0, has ended when it answers 0
-function Audit.audit(args, i)
-  local cursor = Arguments.given('audit', 'cursor', args[i])
-  local count = math.max(Arguments.count('audit', args[i + 1], Arguments.most), 1)
-  local report = { checked = 0, violations = {} }
-  local at, offset = match(cursor, '^list:(%d+):(%d+)$')
-  if at then
-    report.cursor = check_lists(report, tonumber(at), tonumber(offset), count)
-  else
-    local scan = cursor == '0' and '0' or match(cursor, '^key:(%d+)$')
-    if not scan then
-      Errors.argument('audit', 'cursor must be 0 or what the last step answered, not ' .. Errors.name(cursor))
-    end
-    report.cursor = check_keys(report, scan, count)
-  end
-  return cjson.encode(report)
-end
-end
-
-function builders.AuditJobs()
-local Arguments = modules.Arguments
-local AuditJobs = modules.AuditJobs
-local AuditWorkflows = modules.AuditWorkflows
-local Errors = modules.Errors
-local Record = modules.Record
--- audit_jobs.lua
--- The invariants of a job's record: what an audit asks of each.
-
--- Violations told in one step: the first of them say what is wrong.
-local TOLD = 100
-
-function AuditJobs.complain(report, text)
-  if #report.violations < TOLD then
-    report.violations[#report.violations + 1] = Errors.name(text)
-  end
-end
-
--- Where a job must be, by its state.
-AuditJobs.place = {
-  waiting = 'work',
-  stalled = 'work',
-  running = 'locks',
-  scheduled = 'scheduled',
-  depends = 'depends',
-}
-
--- Are there dependents of the job that its end has not reached yet?
-function AuditJobs.is_told_later(jid)
-  return call('ZSCORE', key.releasing(), jid) or call('ZSCORE', key.cascading(), jid)
-end
-
--- Some of a job's set of others; none of what is no set, which is told where its key is met.
-local function some(name)
-  local members = redis.pcall('SRANDMEMBER', name, Arguments.most)
-  return members.err and {} or members
-end
-
-local function is_member(name, jid)
-  return redis.pcall('SISMEMBER', name, jid) == 1
-end
-
-local RARE = {
-  'unique',
-  'workflow',
-  'on_failure',
-  'deadline',
-  'fixed',
-  'first',
-  'behind',
-  'beyond',
-  'spawners',
-  'followed',
-}
-
-local function check_rare(report, jid, record)
-  if record.rare == '1' then
-    return
-  end
-  for n, value in ipairs(call('HMGET', key.job(jid), unpack(RARE))) do
-    if value then
-      AuditJobs.complain(report, 'job ' .. jid .. ' has a field ' .. RARE[n] .. ' that nobody looks for')
-    end
-  end
-end
-
-local function check_running(report, jid, record)
-  local expires, score =
-    Record.read('expires', record.expires, 0), call('ZSCORE', key.place(record.queue, 'locks'), jid)
-  local held = call('ZSCORE', key.held(record.worker), jid)
-  if record.grace == '1' then
-    if held then
-      AuditJobs.complain(
-        report,
-        'job ' .. jid .. ' has lost its lock and is on the list of worker ' .. record.worker
-      )
-    end
-    return
-  end
-  if expires == 0 then
-    AuditJobs.complain(report, 'job ' .. jid .. ' is running and never expires')
-  end
-  if score and math.abs(tonumber(score) - expires) > 1e-4 then
-    AuditJobs.complain(report, 'job ' .. jid .. ' expires at ' .. expires .. ', its lock at ' .. score)
-  end
-  if held and math.abs(tonumber(held) - expires) > 1e-4 then
-    AuditJobs.complain(
-      report,
-      'job ' .. jid .. ' expires at ' .. expires .. ', on the list of its worker at ' .. held
-    )
-  end
-  -- A worker that was silent for too long has been forgotten, and its list with it.
-  if not held and expires > scope.now and call('ZSCORE', key.workers(), record.worker) then
-    AuditJobs.complain(report, 'job ' .. jid .. ' is running but not on the list of worker ' .. record.worker)
-  end
-end
-
-local function check_depends(report, jid, record)
-  if record.open == '1' then
-    return
-  end
-  local others = some(key.dependencies(jid))
-  if #others == 0 then
-    AuditJobs.complain(report, 'job ' .. jid .. ' depends on nothing')
-  end
-  for _, other in ipairs(others) do
-    local state = call('HGET', key.job(other), 'state')
-    if
-      (state or 'complete') == 'complete'
-      and not AuditJobs.is_told_later(other)
-      and not AuditWorkflows.is_gate(other)
-    then
-      AuditJobs.complain(
-        report,
-        'job ' .. jid .. ' waits for ' .. other .. ', which is ' .. (state or 'gone')
-      )
-    elseif not is_member(key.dependents(other), jid) then
-      AuditJobs.complain(report, 'job ' .. other .. ' does not know its dependent ' .. jid)
-    end
-  end
-end
-
-local function check_dependents(report, jid)
-  for _, other in ipairs(some(key.dependents(jid))) do
-    if not is_member(key.dependencies(other), jid) then
-      AuditJobs.complain(report, 'job ' .. other .. ' does not know that it waits for ' .. jid)
-    end
-  end
-end
-
--- Finding a job in a failure group is linear: done in short ones only.
-local SEARCHED = 200
-
-local function check_failed(report, jid, record)
-  local group = Record.read('failure', record.failure, {}).group
-  if not group then
-    AuditJobs.complain(report, 'job ' .. jid .. ' failed without a group')
-  elseif
-    call('SISMEMBER', key.failures(), group) == 0 and call('SISMEMBER', key.failures(), 'other') == 0
-  then
-    AuditJobs.complain(report, 'failure group ' .. group .. ' of job ' .. jid .. ' is not listed')
-  elseif call('LLEN', key.group(group)) <= SEARCHED then
-    local times = #call('LPOS', key.group(group), jid, 'COUNT', 0)
-    if times ~= 1 and call('SISMEMBER', key.failures(), 'other') == 0 then
-      AuditJobs.complain(report, 'job ' .. jid .. ' is ' .. times .. ' times in its failure group ' .. group)
-    end
-  end
-end
-
-local function check_places(report, jid, record)
-  local wanted = AuditJobs.place[record.state]
-  for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends' }) do
-    local there = call('ZSCORE', key.place(record.queue, place), jid)
-    if there and place ~= wanted then
-      AuditJobs.complain(
-        report,
-        'job ' .. jid .. ' is ' .. record.state .. ' and in ' .. place .. ' of ' .. record.queue
-      )
-    elseif not there and place == wanted then
-      AuditJobs.complain(
-        report,
-        'job ' .. jid .. ' is ' .. record.state .. ' but not in ' .. place .. ' of ' .. record.queue
-      )
-    end
-  end
-  local completed = call('ZSCORE', key.completed(), jid)
-  if record.state == 'complete' and not completed then
-    AuditJobs.complain(report, 'job ' .. jid .. ' is complete but not among the completed')
-  elseif completed and record.state ~= 'complete' then
-    AuditJobs.complain(report, 'job ' .. jid .. ' is ' .. record.state .. ' and among the completed')
-  elseif not wanted and record.state ~= 'complete' and record.state ~= 'failed' then
-    AuditJobs.complain(report, 'job ' .. jid .. ' has no such state: ' .. tostring(record.state))
-  end
-end
-
-local FIELDS = {
-  'jid',
-  'state',
-  'queue',
-  'worker',
-  'expires',
-  'grace',
-  'failure',
-  'tags',
-  'open',
-  'token',
-  'remaining',
-  'retries',
-  'rare',
-}
-
-local function check_numbers(report, jid, record)
-  local last = Record.number(call('HGET', key.meta(), 'token')) or 0
-  if Record.read('token', record.token, 0) > last then
-    AuditJobs.complain(
-      report,
-      'token ' .. record.token .. ' of job ' .. jid .. ' is above the last one drawn'
-    )
-  end
-  local remaining, retries =
-    Record.read('remaining', record.remaining), Record.read('retries', record.retries)
-  if
-    not (record.remaining and record.retries)
-    or (remaining and (remaining < -1 or remaining > (retries or remaining)))
-  then
-    AuditJobs.complain(
-      report,
-      'job '
-        .. jid
-        .. ' has '
-        .. tostring(record.remaining)
-        .. ' of '
-        .. tostring(record.retries)
-        .. ' retries left'
-    )
-  end
-end
-
--- Everything in the record that is more than a text, and every line of its history.
-local function check_readable(report, jid)
-  local fields = Record.fields()
-  for n, text in ipairs(call('HMGET', key.job(jid), unpack(fields))) do
-    if Record.is_bad(fields[n], text) then
-      AuditJobs.complain(report, 'job ' .. jid .. ': ' .. Record.words(fields[n], text))
-    end
-  end
-  local entries = redis.pcall('LRANGE', key.history(jid), 0, Arguments.most - 1)
-  if entries.err then
-    return -- It is no list, which is told where its key is met.
-  end
-  if #entries == 0 then
-    AuditJobs.complain(report, 'job ' .. jid .. ' has no history')
-  end
-  for n, text in ipairs(entries) do
-    local entry, is_bad = Record.entry_of(text)
-    if is_bad then
-      AuditJobs.complain(
-        report,
-        'job ' .. jid .. ': line ' .. n .. ' of its history cannot be read: ' .. entry[3].text
-      )
-    end
-  end
-end
-
-function AuditJobs.check(report, jid)
-  local values, record = call('HMGET', key.job(jid), unpack(FIELDS)), {}
-  for n, field in ipairs(FIELDS) do
-    record[field] = values[n] or nil
-  end
-  check_readable(report, jid)
-  if record.jid ~= jid or not record.state or not record.queue or not record.worker then
-    AuditJobs.complain(report, 'record of job ' .. jid .. ' is damaged')
-    return
-  end
-  check_places(report, jid, record)
-  check_numbers(report, jid, record)
-  check_rare(report, jid, record)
-  check_dependents(report, jid)
-  for _, tag in ipairs(Record.read('tags', record.tags, {})) do
-    if not call('ZSCORE', key.tag(tag), jid) then
-      AuditJobs.complain(report, 'tag ' .. tag .. ' does not know job ' .. jid)
-    end
-  end
-  if record.state == 'running' then
-    check_running(report, jid, record)
-  elseif record.state == 'depends' then
-    check_depends(report, jid, record)
-  elseif record.state == 'failed' then
-    check_failed(report, jid, record)
-  end
-end
-end
-
-function builders.AuditLinks()
-local Arguments = modules.Arguments
-local AuditJobs = modules.AuditJobs
-local AuditLinks = modules.AuditLinks
-local Record = modules.Record
-local Unique = modules.Unique
--- audit_links.lua
--- The invariants of what hangs on jobs: unique keys, what was needed, what was spawned.
-
-local complain = AuditJobs.complain
-
--- A key that does not expire names a job that counts as its holder.
-function AuditLinks.check_unique(report, text)
-  local name = key.unique(text)
-  if call('PTTL', name) == -1 and not Unique.holder(text) then
-    complain(
-      report,
-      'unique key ' .. text .. ' names job ' .. call('GET', name) .. ', which does not hold it'
-    )
-  end
-end
-
-function AuditLinks.check_needs(report, jid)
-  if call('EXISTS', key.job(jid)) == 0 then
-    complain(report, 'there is a list of what job ' .. jid .. ' needs, but no record')
-  end
-end
-
--- What was spawned and is not complete knows its spawner, and is known to have failed or not.
-function AuditLinks.check_spawned(report, spawner)
-  local list = call('ZRANGE', key.spawned(spawner), 0, Arguments.most - 1, 'WITHSCORES')
-  for n = 1, #list, 2 do
-    local jid, failed = list[n], list[n + 1] == '1'
-    local record, known = call('HMGET', key.job(jid), 'state', 'spawners', 'rare'), false
-    for _, one in ipairs(Record.read('spawners', record[2], {})) do
-      known = known or one == spawner
-    end
-    known = known or Record.is_bad('spawners', record[2]) -- Which is said where its record is checked.
-    if not known or not record[3] then
-      complain(report, 'job ' .. jid .. ' does not know that job ' .. spawner .. ' has spawned it')
-    elseif record[1] == 'complete' or (record[1] == 'failed') ~= failed then
-      complain(
-        report,
-        'job ' .. jid .. ', spawned by ' .. spawner .. ', is ' .. record[1] .. ', but listed otherwise'
-      )
-    end
-  end
-end
-
--- Where dependents are still to be told, the job has failed or is gone. (If it was put again, the next
--- step sees that.)
-function AuditLinks.member_of_cascading(report, jid)
-  if call('HGET', key.job(jid), 'state') == 'complete' then
-    complain(report, 'dependents of job ' .. jid .. ' are to be told of its failure, but it is complete')
-  end
-end
-end
-
-function builders.AuditWorkflows()
-local AuditJobs = modules.AuditJobs
-local AuditWorkflows = modules.AuditWorkflows
-local Workflow = modules.Workflow
--- audit_workflows.lua
--- The invariants of workflows: what their counters say together, and what is kept beside them.
-
-local match = string.match
-
--- The gate of a workflow that is being unpacked is a dependency without a record.
-function AuditWorkflows.is_gate(jid)
-  local id = match(jid, '^gate:(.*)$')
-  return id and call('HGET', key.workflow(id), 'chore') == 'unpacking'
-end
-
-local function check_record(report, id)
-  local record = Workflow.read(id)
-  if record.bad then
-    AuditJobs.complain(report, 'workflow ' .. id .. ': its counter ' .. record.bad .. ' cannot be read')
-    return
-  end
-  local counted = record.complete + record.failed + record.canceled + record.held
-  for _, field in ipairs({ 'complete', 'failed', 'canceled', 'held' }) do
-    if record[field] < 0 then
-      AuditJobs.complain(report, 'workflow ' .. id .. ' counts ' .. record[field] .. ' jobs ' .. field)
-    end
-  end
-  if counted > record.total then
-    AuditJobs.complain(
-      report,
-      'workflow ' .. id .. ' counts ' .. counted .. ' of ' .. record.total .. ' jobs'
-    )
-  end
-  if record.state ~= Workflow.judged(record) then
-    AuditJobs.complain(
-      report,
-      'workflow ' .. id .. ' is ' .. tostring(record.state) .. ' and should be ' .. Workflow.judged(record)
-    )
-  end
-  local listed = call('ZSCORE', key.workflows(), id)
-  if record.chore and not listed then
-    AuditJobs.complain(report, 'workflow ' .. id .. ' is ' .. record.chore .. ' and nobody carries on')
-  end
-  if not record.chore and call('LLEN', key.workflow_jobs(id)) > record.total then
-    AuditJobs.complain(report, 'workflow ' .. id .. ' lists more jobs than it counts')
-  end
-end
-
--- workflow:<id> and workflow:<id>:jobs
-function AuditWorkflows.check(report, name)
-  local id = match(name, '^(.*):jobs$')
-  if not id then
-    check_record(report, name)
-  elseif call('EXISTS', key.workflow(id)) == 0 then
-    AuditJobs.complain(report, 'there is a list of jobs of workflow ' .. id .. ', but no record')
-  end
-end
-
--- staged:<id>, staged:<id>:jids and staged:<id>:instead
-function AuditWorkflows.check_staged(report, name)
-  local id = match(name, '^[^:]*')
-  if call('TTL', key.staged(name)) < 0 and call('HGET', key.workflow(id), 'chore') ~= 'unpacking' then
-    AuditJobs.complain(report, 'what was staged for workflow ' .. id .. ' stays for ever')
-  end
-end
-end
-
-function builders.Awaiting()
-local Arguments = modules.Arguments
-local Awaiting = modules.Awaiting
-local Canceled = modules.Canceled
-local Ended = modules.Ended
-local Errors = modules.Errors
-local Job = modules.Job
-local Texts = modules.Texts
+end,
+
+Awaiting = function()
+local Awaiting = {}
+modules.Awaiting = Awaiting
 -- awaiting.lua
 -- Waiting for the end of jobs and of workflows: who waits blocks on a list that the end feeds.
 
@@ -1557,7 +607,7 @@ end
 
 -- (An old client's clock says nothing about how long somebody waits.)
 local function tell(target)
-  local name, since = key.awaiting(target), scope.keyed and Texts.now() or '-inf'
+  local name, since = key.awaiting(target), scope.keyed and modules.Texts.now() or '-inf'
   local waiters = call('ZRANGEBYSCORE', name, since, '+inf', 'LIMIT', '0', MOST)
   for _, waiter in ipairs(waiters) do
     local list = key.ended(waiter)
@@ -1579,11 +629,11 @@ end
 
 local function register(waiter, kind, id, seconds)
   if kind == 'job' then
-    Ended.mark(id)
+    modules.Ended.mark(id)
   end
   local name, kept = key.awaiting(kind .. ':' .. id), math.ceil(seconds) + KEPT
   call('ZADD', name, string.format('%.6f', scope.now + seconds + MARGIN), waiter)
-  call('ZREMRANGEBYSCORE', name, '-inf', Texts.now())
+  call('ZREMRANGEBYSCORE', name, '-inf', modules.Texts.now())
   -- Somebody else may wait for longer.
   if call('TTL', name) < kept then
     call('EXPIRE', name, kept)
@@ -1594,7 +644,7 @@ local ENDED = { complete = true, failed = true, canceled = true }
 
 local LOOK = {
   job = function(jid)
-    return Job.state_now(jid) or Canceled.exists(jid) and 'canceled'
+    return modules.Job.state_now(jid) or modules.Canceled.exists(jid) and 'canceled'
   end,
   workflow = function(id)
     return call('HGET', key.workflow(id), 'state')
@@ -1619,20 +669,20 @@ end
 -- the states of the first of them, as far as they have ended; '' for what does not exist. The list
 -- is fed when the next one ends. With 0 seconds: the states of all, and nobody waits.
 function Awaiting.await(args, i)
-  local waiter = Arguments.given('await', 'waiter', args[i])
+  local waiter = modules.Arguments.given('await', 'waiter', args[i])
   if not match(waiter, '^[%w_.~-]+$') or #waiter > 128 then
-    Errors.argument(
+    modules.Errors.argument(
       'await',
-      'waiter must be 1 to 128 letters, digits and _ . ~ -, not ' .. Errors.name(waiter)
+      'waiter must be 1 to 128 letters, digits and _ . ~ -, not ' .. modules.Errors.name(waiter)
     )
   end
-  local seconds = math.max(0, math.min(Arguments.number('await', 'seconds', args[i + 1]), LONGEST_WAIT))
+  local seconds = math.max(0, math.min(modules.Arguments.number('await', 'seconds', args[i + 1]), LONGEST_WAIT))
   local kind = args[i + 2]
   if not LOOK[kind or ''] then
-    Errors.argument('await', 'what to wait for must be job or workflow, not ' .. Errors.name(kind))
+    modules.Errors.argument('await', 'what to wait for must be job or workflow, not ' .. modules.Errors.name(kind))
   end
-  Arguments.given('await', 'id', args[i + 3])
-  Arguments.bounded('await', #args - i - 2)
+  modules.Arguments.given('await', 'id', args[i + 3])
+  modules.Arguments.bounded('await', #args - i - 2)
   local reply = { key.ended(waiter) }
   if seconds > 0 then
     return wait_for_first(reply, waiter, seconds, kind, args, i + 3)
@@ -1642,21 +692,11 @@ function Awaiting.await(args, i)
   end
   return reply
 end
-end
+end,
 
-function builders.Batch()
-local Arguments = modules.Arguments
-local Batch = modules.Batch
-local Canceled = modules.Canceled
-local Conflict = modules.Conflict
-local Dependencies = modules.Dependencies
-local Errors = modules.Errors
-local Job = modules.Job
-local Minutes = modules.Minutes
-local Place = modules.Place
-local Put = modules.Put
-local PutOptions = modules.PutOptions
-local Store = modules.Store
+Batch = function()
+local Batch = {}
+modules.Batch = Batch
 -- batch.lua
 -- Putting many jobs in one call: all of them, or none.
 
@@ -1666,15 +706,15 @@ local function parse_many(command, args, i)
   local jobs, jids, coming, has = {}, {}, {}, {}
   local total, n = #args, 0
   while i <= total do
-    local pairs_given = Arguments.whole(command, 'number of options', args[i + 5], 0)
+    local pairs_given = modules.Arguments.whole(command, 'number of options', args[i + 5], 0)
     local last = i + 5 + 2 * pairs_given
     if last > total then
-      Errors.argument(command, 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')
+      modules.Errors.argument(command, 'Arguments of job ' .. modules.Errors.name(args[i]) .. ' are incomplete')
     end
     args[i], args[i + 1] = args[i + 1], args[i] -- a single put names the queue first
-    local job = PutOptions.parse(command, args, i, i + 6, last)
+    local job = modules.PutOptions.parse(command, args, i, i + 6, last)
     if coming[job.jid] then
-      Errors.argument(command, 'jid ' .. Errors.name(job.jid) .. ' twice in one batch')
+      modules.Errors.argument(command, 'jid ' .. modules.Errors.name(job.jid) .. ' twice in one batch')
     end
     coming[job.jid] = job
     has.unique = has.unique or job.unique
@@ -1684,7 +724,7 @@ local function parse_many(command, args, i)
     jobs[n], jids[n] = job, job.jid
     i = last + 1
   end
-  Arguments.bounded(command, n)
+  modules.Arguments.bounded(command, n)
   return jobs, jids, coming, has
 end
 
@@ -1701,7 +741,7 @@ local function all_new(jids)
   elseif found > 1 or call('EXISTS', names[1]) == 0 then
     return false
   end
-  return true, Canceled.among(jids)
+  return true, modules.Canceled.among(jids)
 end
 
 -- Reads what there is of the jobs: some may be left alone.
@@ -1711,7 +751,7 @@ local function look_at_all(jobs, jids, coming)
     if fresh then
       job.old, job.was_canceled = false, canceled and canceled[job.jid]
     end
-    Put.look(job)
+    modules.Put.look(job)
     if job.left_alone then
       coming[job.jid] = nil
     end
@@ -1723,7 +763,7 @@ local function stand_ins(command, jobs, coming)
   local taken, stands = {}, nil
   for _, job in ipairs(jobs) do
     if job.unique and not job.left_alone then
-      Conflict.settle(command, job, coming, taken)
+      modules.Conflict.settle(command, job, coming, taken)
       if job.instead or job.given then
         stands = stands or {}
         stands[job.given or job.jid] = job.instead or job.jid
@@ -1812,7 +852,7 @@ function Batch.plan(command, args, i, how)
   for n = 1, (has.depends or has.unique) and #jobs or 0 do
     local job = jobs[n]
     if coming[job.jid] == job then
-      Put.prepare(command, job, coming, planned, how)
+      modules.Put.prepare(command, job, coming, planned, how)
     end
   end
   return { jobs = jobs, jids = jids, coming = coming, how = how }
@@ -1820,7 +860,7 @@ end
 
 -- Collects jobs that are ready, to be placed together.
 local function collector()
-  local ready, scores = {}, Place.scores()
+  local ready, scores = {}, modules.Place.scores()
   return ready,
     function(job)
       local queue, priority = job.queue, job.priority
@@ -1836,7 +876,7 @@ end
 
 -- Puts the jobs of a plan; cannot fail. -> the jids left alone; given jid, jid that stands for it …
 function Batch.carry_out(plan, worker)
-  local tracked, left, instead, counts = Job.tracked_among(plan.jids), {}, {}, {}
+  local tracked, left, instead, counts = modules.Job.tracked_among(plan.jids), {}, {}, {}
   local ready, batch = collector()
   for n = 1, #plan.jobs do
     local job = plan.jobs[n]
@@ -1845,7 +885,7 @@ function Batch.carry_out(plan, worker)
     elseif job.instead then
       instead[#instead + 1], instead[#instead + 2] = job.given or job.jid, job.instead
     else
-      Store.store(job, worker, tracked[job.jid], batch)
+      modules.Store.store(job, worker, tracked[job.jid], batch)
       counts[job.queue] = (counts[job.queue] or 0) + 1
       if job.given then
         instead[#instead + 1], instead[#instead + 2] = job.given, job.jid
@@ -1853,272 +893,26 @@ function Batch.carry_out(plan, worker)
     end
   end
   for queue, list in pairs(ready) do
-    Place.work_many(queue, list)
+    modules.Place.work_many(queue, list)
   end
   for queue, count in pairs(counts) do
-    Minutes.count(queue, 'put', count)
-    Place.register(queue)
+    modules.Minutes.count(queue, 'put', count)
+    modules.Place.register(queue)
   end
-  Dependencies.follow_failed(plan.how)
+  modules.Dependencies.follow_failed(plan.how)
   return { left, instead }
 end
 
 -- put.many worker (jid queue klass data delay k (name value)*k)... -> as carry_out
 function Batch.many(args, i)
-  local worker = Arguments.asking('put.many', args[i])
+  local worker = modules.Arguments.asking('put.many', args[i])
   return Batch.carry_out(Batch.plan('put.many', args, i + 1), worker)
 end
-end
+end,
 
-function builders.Brief()
-local Arguments = modules.Arguments
-local Brief = modules.Brief
-local Canceled = modules.Canceled
-local Errors = modules.Errors
-local Place = modules.Place
-local Queue = modules.Queue
-local Record = modules.Record
--- brief.lua
--- Jobs in brief: what a line of a list shows of each, and parts of all the lists that there are.
-
-local match = string.match
-
--- Places in a row: the first twelve are fields of the record as they are, but for `due`, which stands
--- where `rare` stood.
-local KLASS, QUEUE, STATE, WORKER, SINCE, EXPIRES, DUE = 1, 2, 3, 8, 9, 10, 12
-local GROUP, PROGRESS, WORKFLOW, TRACKED, PUT, JID = 13, 14, 15, 16, 17, 18
-
--- The places of what is no mere text: what cannot be read is not shown.
-local JUDGED = {
-  [4] = 'priority',
-  [5] = 'retries',
-  [6] = 'remaining',
-  [7] = 'tags',
-  [SINCE] = 'time',
-  [EXPIRES] = 'expires',
-}
-
--- (Naming the fields one by one is a sixth quicker than unpacking a list of them.)
-local function read(jid)
-  return call(
-    'HMGET',
-    key.job(jid),
-    'klass',
-    'queue',
-    'state',
-    'priority',
-    'retries',
-    'remaining',
-    'tags',
-    'worker',
-    'time',
-    'expires',
-    'spawned_from_jid',
-    'rare'
-  )
-end
-
--- What a running job is whose lock has ended: the queue's list knows whether there was a notice.
-local function see_lock(row, jid)
-  local lock = call('ZSCORE', key.place(row[QUEUE], 'locks'), jid)
-  if lock and tonumber(lock) <= scope.now then
-    row[STATE], row[SINCE] = 'stalled', lock
-  end
-end
-
-local function see_due(row, jid)
-  local state, due = Place.state_now(jid, row[QUEUE], row[STATE])
-  if state == 'waiting' then
-    row[STATE], row[SINCE] = state, due
-  else
-    row[DUE] = due
-  end
-end
-
--- When and in which group a job has failed: mostly the last line of its history says so, which is
--- shorter than the record's text with the whole message. -> when, group
-function Brief.failure(jid)
-  local when, more = match(call('LINDEX', key.history(jid), -1) or '', '^%[([%d.]+),"failed",(.*)%]$')
-  if when then
-    return when, match(more, '"group":"([^"\\]*)"') or Record.read('failure', more, {}).group
-  end
-  local failure = Record.read('failure', call('HGET', key.job(jid), 'failure'), {})
-  return failure.when and string.format('%.17g', failure.when), failure.group
-end
-
-local function see_failure(row, jid)
-  local when, group = Brief.failure(jid)
-  row[SINCE], row[GROUP] = when or row[SINCE], group or false
-end
-
--- Are there tracked jobs at all?
-function Brief.any_tracked()
-  return call('EXISTS', key.tracked()) == 1
-end
-
--- What became of a canceled job, as a row; or false.
-local function row_of_canceled(jid, tracking)
-  local row = Canceled.row(jid)
-  if row then
-    local workflow, history = row[12], row[13]
-    row[STATE], row[WORKER], row[DUE], row[GROUP], row[PROGRESS] = 'canceled', '', false, false, false
-    row[WORKFLOW] = workflow
-    row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
-    row[PUT] = match(history or '', '^%[%[([%d.]+),') or false
-    row[JID] = jid
-  end
-  return row
-end
-
--- The row of one job, or false if there is no such job.
-function Brief.row(jid, tracking)
-  local row = read(jid)
-  local state, rare = row[STATE], row[DUE]
-  if not Record.is_state(state) then
-    if not (state or row[KLASS] or row[QUEUE]) then
-      return row_of_canceled(jid, tracking)
-    end
-    row[STATE] = state or ''
-  end
-  row[KLASS], row[QUEUE] = row[KLASS] or '', row[QUEUE] or ''
-  for place, field in pairs(JUDGED) do
-    row[place] = Record.text(field, row[place], false)
-  end
-  row[DUE], row[GROUP], row[PROGRESS], row[WORKFLOW] = false, false, false, false
-  if rare then
-    local more = call('HMGET', key.job(jid), 'progress', 'workflow')
-    row[PROGRESS], row[WORKFLOW] = Record.text('progress', more[1], false), more[2]
-  end
-  if state == 'running' then
-    if (tonumber(row[EXPIRES]) or 0) <= scope.now then
-      see_lock(row, jid)
-    end
-  elseif state == 'scheduled' then
-    see_due(row, jid)
-  elseif state == 'failed' then
-    see_failure(row, jid)
-  elseif state == 'stalled' then
-    row[STATE] = 'waiting' -- taken from its worker: it is the first to be handed out
-  end
-  row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
-  row[PUT] = match(call('LINDEX', key.history(jid), 0) or '', '^%[([%d.]+),') or false
-  row[JID] = jid
-  return row
-end
-
--- The rows of jobs, with false for each that is gone.
-function Brief.rows(jids)
-  local rows, tracking = {}, Brief.any_tracked()
-  for n = 1, #jids do
-    rows[n] = Brief.row(jids[n], tracking)
-  end
-  return rows
-end
-
--- brief jid... -> the rows as JSON
-function Brief.brief(args, i)
-  Arguments.bounded('brief', #args - i + 1)
-  local jids = {}
-  for n = i, #args do
-    jids[#jids + 1] = args[n]
-  end
-  return cjson.encode(Brief.rows(jids))
-end
-
-local function newest_first(name, start, count)
-  return call('ZREVRANGE', name, start, start + count - 1)
-end
-
--- Lists beside those of queues: jids from a place on, so many.
-local LISTS = {
-  group = function(name, start, count)
-    return call('LRANGE', key.group(name), start, start + count - 1)
-  end,
-  tag = function(name, start, count)
-    return call('ZRANGE', key.tag(name), start, start + count - 1)
-  end,
-  worker = function(name, start, count)
-    return newest_first(key.held(name), start, count)
-  end,
-  complete = function(_, start, count)
-    return newest_first(key.completed(), start, count)
-  end,
-  canceled = function(_, start, count)
-    return Canceled.part(start, count)
-  end,
-  tracked = function(_, start, count)
-    return newest_first(key.tracked(), start, count)
-  end,
-}
-
--- Checks parts of lists, (kind name start count)... from args[i] on.
-function Brief.check_parts(command, args, i)
-  Arguments.bounded(command, (#args - i + 1) / 4)
-  for n = i, #args, 4 do
-    local kind = args[n]
-    if not LISTS[kind] and (not Queue.is_list(kind) or kind == 'recurring') then
-      Errors.argument(command, 'Unknown kind of list ' .. Errors.name(kind))
-    end
-    Arguments.given(command, 'name', args[n + 1])
-    args[n + 2] = Arguments.whole(command, 'start', args[n + 2], 0)
-    args[n + 3] = Arguments.whole(command, 'count', args[n + 3], 0)
-  end
-end
-
--- Jids of a part of a list.
-local function part(kind, name, start, count)
-  if count < 1 then
-    return {}
-  end
-  return LISTS[kind] and LISTS[kind](name, start, count) or Queue.part(kind, name, start, count)
-end
-
--- The jids of parts that were checked, the place of each among all that the parts name, and how many
--- places these are: at most as many as a call may handle.
-function Brief.listed(args, i)
-  local jids, places, before = {}, {}, 0
-  for n = i, #args, 4 do
-    local count = math.min(args[n + 3], Arguments.most - before)
-    for at, jid in ipairs(part(args[n], args[n + 1], args[n + 2], count)) do
-      jids[#jids + 1], places[#places + 1] = jid, before + at
-    end
-    before = before + count
-  end
-  return jids, places, before
-end
-
--- tracked.jids offset count -> total and jids, the last first; some may be gone
-function Brief.tracked(args, i)
-  local offset = Arguments.whole('tracked.jids', 'offset', args[i], 0)
-  local count = math.min(Arguments.whole('tracked.jids', 'count', args[i + 1], 0), Arguments.most)
-  local jids = count > 0 and newest_first(key.tracked(), offset, count) or {}
-  return cjson.encode({ total = call('ZCARD', key.tracked()), jobs = jids })
-end
-
--- briefs most (kind name start count)... -> the rows as JSON
-function Brief.briefs(args, i)
-  local most = Arguments.whole('briefs', 'most', args[i], 0)
-  Arguments.bounded('briefs', most)
-  Brief.check_parts('briefs', args, i + 1)
-  local jids = {}
-  for n = i + 1, #args, 4 do
-    for _, jid in ipairs(part(args[n], args[n + 1], args[n + 2], math.min(args[n + 3], most - #jids))) do
-      jids[#jids + 1] = jid
-    end
-  end
-  return cjson.encode(Brief.rows(jids))
-end
-end
-
-function builders.Canceled()
-local Arguments = modules.Arguments
-local Canceled = modules.Canceled
-local Config = modules.Config
-local History = modules.History
-local Json = modules.Json
-local Record = modules.Record
-local Texts = modules.Texts
-local Unique = modules.Unique
+Canceled = function()
+local Canceled = {}
+modules.Canceled = Canceled
 -- canceled.lua
 -- What is left of a canceled job for a while: a record for those who ask what became of it. For everything
 -- else the job does not exist.
@@ -2162,9 +956,9 @@ end
 -- The namespace's time: an old client's clock may be anywhere.
 local function time_of_it()
   if scope.keyed then
-    return Texts.now()
+    return modules.Texts.now()
   end
-  return call('HGET', key.meta(), 'clock') or Texts.now()
+  return call('HGET', key.meta(), 'clock') or modules.Texts.now()
 end
 
 -- Fields and values of what is kept. `why` is call, dependency or workflow, `by` the jid or id.
@@ -2178,25 +972,25 @@ local function fields_of(jid, record, why, by)
   end
   add('by', by)
   for _, name in ipairs(SAME) do
-    add(name, Record.text(name, record[name]))
+    add(name, modules.Record.text(name, record[name]))
   end
-  local data, context = record.data or '', Record.text('context', record.context, '')
+  local data, context = record.data or '', modules.Record.text('context', record.context, '')
   if #data + #context <= BYTES then
     add('data', data)
     add('context', context)
   else
     add('left_out', #data + #context)
   end
-  local failure, spawners = Record.text('failure', record.failure), Record.text('spawners', record.spawners)
+  local failure, spawners = modules.Record.text('failure', record.failure), modules.Record.text('spawners', record.spawners)
   add('failure', failure and shortened(failure))
   if spawners and #spawners <= LIST then
     add('spawners', spawners)
   end
-  local entries, total = History.texts(jid, ENTRIES, BYTES)
-  entries = Record.entry_texts(entries)
+  local entries, total = modules.History.texts(jid, ENTRIES, BYTES)
+  entries = modules.Record.entry_texts(entries)
   local more = { was = record.state, why = why, by = by }
-  entries[#entries + 1] = History.entry('canceled', cjson.encode(more), tonumber(fields[4]))
-  add('history', Json.list(entries))
+  entries[#entries + 1] = modules.History.entry('canceled', cjson.encode(more), tonumber(fields[4]))
+  add('history', modules.Json.list(entries))
   add('history_total', total + 1)
   return fields
 end
@@ -2204,8 +998,8 @@ end
 -- Keeps what is known of a job that is about to be taken away. (One that is open was not put whole yet:
 -- who takes it back has it as not put.)
 function Canceled.keep(jid, record, why, by)
-  local age = Config.whole('canceled-history')
-  if not scope.live or record.open == '1' or age < 1 or Config.whole('canceled-history-count') < 1 then
+  local age = modules.Config.whole('canceled-history')
+  if not scope.live or record.open == '1' or age < 1 or modules.Config.whole('canceled-history-count') < 1 then
     return
   end
   local name, fields = key.canceled_job(jid), fields_of(jid, record, why, by)
@@ -2233,13 +1027,13 @@ function Canceled.among(jids)
 end
 
 local function too_old()
-  return '(' .. string.format('%.17g', scope.now - Config.whole('canceled-history'))
+  return '(' .. string.format('%.17g', scope.now - modules.Config.whole('canceled-history'))
 end
 
 -- The call has added records: those that are too old or too many go, and the list lasts as long as they.
 function Canceled.finish()
   local name, most = key.canceled(), SURPLUS + 2 * scope.canceled
-  local age, count = Config.whole('canceled-history'), Config.whole('canceled-history-count')
+  local age, count = modules.Config.whole('canceled-history'), modules.Config.whole('canceled-history-count')
   local old = call('ZRANGEBYSCORE', name, '-inf', scope.now - age, 'LIMIT', 0, most)
   local surplus = call('ZCARD', name) - #old - count
   if surplus > 0 and #old < most then
@@ -2262,7 +1056,7 @@ end
 -- The jids of a part, the last canceled first.
 function Canceled.part(offset, count)
   if count < 0 then
-    count = Arguments.most
+    count = modules.Arguments.most
   end
   return call('ZREVRANGEBYSCORE', key.canceled(), '+inf', too_old(), 'LIMIT', offset, count)
 end
@@ -2301,16 +1095,16 @@ function Canceled.show(jid)
     retries = tonumber(record.retries) or 0,
     remaining = math.floor(tonumber(record.remaining) or 0),
     data = record.data or 'null',
-    tags = Record.read('tags', record.tags, {}),
-    history = History.shown(Record.read('entries', record.history, {})),
-    failure = Record.read('failure', record.failure, {}),
+    tags = modules.Record.read('tags', record.tags, {}),
+    history = modules.History.shown(modules.Record.read('entries', record.history, {})),
+    failure = modules.Record.read('failure', record.failure, {}),
     spawned_from_jid = record.spawned_from_jid or false,
     dependents = {},
     dependencies = {},
     token = '',
     crashes = tonumber(record.crashes) or 0,
     open = false,
-    unique = Unique.shown(record.unique),
+    unique = modules.Unique.shown(record.unique),
     workflow = record.workflow,
     on_failure = record.on_failure,
     canceled = {
@@ -2322,13 +1116,13 @@ function Canceled.show(jid)
       left_out = tonumber(record.left_out) or 0,
     },
   })
-  return Json.with(shown, 'context', record.context or 'null', 'progress', 'null')
+  return modules.Json.with(shown, 'context', record.context or 'null', 'progress', 'null')
 end
 
 -- How many entries the history had, and what spawned the job.
 function Canceled.more(jid)
-  local record = call('HMGET', key.canceled_job(jid), 'history_total', 'spawners')
-  return Record.read('count', record[1], 0), Record.read('spawners', record[2], {})
+  local history_total, spawners = modules.Hash.values(key.canceled_job(jid), 'history_total', 'spawners')
+  return modules.Record.read('count', history_total, 0), modules.Record.read('spawners', spawners, {})
 end
 
 -- A row of a list, as Brief has it, but for the last places; or false.
@@ -2353,17 +1147,11 @@ function Canceled.row(jid)
   row[1], row[2] = row[1] or '', row[2] or ''
   return row[3] and row
 end
-end
+end,
 
-function builders.Cascade()
-local Cascade = modules.Cascade
-local Dependencies = modules.Dependencies
-local Events = modules.Events
-local History = modules.History
-local Job = modules.Job
-local Outcome = modules.Outcome
-local Place = modules.Place
-local Record = modules.Record
+Cascade = function()
+local Cascade = {}
+modules.Cascade = Cascade
 -- cascade.lua
 -- What becomes of jobs whose dependency has failed or was canceled: each has its policy for that.
 --   block   waits on for what has failed; fails itself when it was canceled
@@ -2378,8 +1166,8 @@ local PART = 50
 -- What a dependent does when a dependency ends otherwise than complete; and the jid of the one behind
 -- which it was put, if any, whose end is enough.
 function Cascade.policy(jid)
-  local record = call('HMGET', key.job(jid), 'on_failure', 'behind')
-  return record[1] or 'block', record[2]
+  local on_failure, behind = modules.Hash.values(key.job(jid), 'on_failure', 'behind')
+  return on_failure or 'block', behind
 end
 
 local function policy_of(jid, other)
@@ -2390,61 +1178,61 @@ end
 -- Cancels a job with all that belongs to it, and what hangs on it by its policy: because of the
 -- `dependency` or the `workflow` of this jid or id.
 function Cascade.cancel(jid, why, by)
-  local record = Job.read(jid)
+  local record = modules.Job.read(jid)
   if record then
-    Job.remove(jid, record, why, by)
+    modules.Job.remove(jid, record, why, by)
     Cascade.follow(jid, 'gone')
   end
 end
 
 local function fail(jid, other)
-  local record = call('HMGET', key.job(jid), 'queue', 'rare')
+  local its_queue, its_rare = modules.Hash.values(key.job(jid), 'queue', 'rare')
   local message = 'Job ' .. other .. ', on which this one depended, was canceled'
-  Dependencies.unlink_all(jid)
-  Place.leave(jid, record[1])
+  modules.Dependencies.unlink_all(jid)
+  modules.Place.leave(jid, its_queue)
   call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
-  History.failed(jid, GROUP, nil, message)
-  Outcome.write_failed(
-    { jid = jid, queue = record[1], rare = record[2], state = 'depends' },
+  modules.History.failed(jid, GROUP, nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = its_queue, rare = its_rare, state = 'depends' },
     GROUP,
     message,
     math.floor(scope.now)
   )
-  if Job.is_tracked(jid) then
-    Events.tracked('failed', jid)
+  if modules.Job.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
   end
-  Events.failed(jid, GROUP, message, '')
+  modules.Events.failed(jid, GROUP, message, '')
 end
 
 -- The job's record is gone: all its dependents have to do without it.
 local function visit_gone(jid)
   local dependents
   repeat
-    dependents = Dependencies.take_some(jid, key.cascading(), PART)
+    dependents = modules.Dependencies.take_some(jid, key.cascading(), PART)
     for _, dependent in ipairs(dependents) do
       local policy = policy_of(dependent, jid)
       if policy == 'run' then
-        Dependencies.free_if_last(dependent)
+        modules.Dependencies.free_if_last(dependent)
       elseif policy == 'cancel' then
         Cascade.cancel(dependent, 'dependency', jid)
       else
         fail(dependent, jid)
       end
     end
-  until #dependents < PART or Dependencies.left() <= 0
+  until #dependents < PART or modules.Dependencies.left() <= 0
 end
 
 -- -> whether the call could deal with all of these dependents of a failed job
 local function follow_some(jid, dependents)
   for _, dependent in ipairs(dependents) do
-    if Dependencies.left() <= 0 then
+    if modules.Dependencies.left() <= 0 then
       return false
     end
-    Dependencies.spend(1)
+    modules.Dependencies.spend(1)
     local policy = policy_of(dependent, jid)
     if policy == 'run' then
-      Dependencies.unlink(dependent, { jid })
-      Dependencies.free_if_last(dependent)
+      modules.Dependencies.unlink(dependent, { jid })
+      modules.Dependencies.free_if_last(dependent)
     elseif policy == 'cancel' then
       Cascade.cancel(dependent, 'dependency', jid)
     end
@@ -2455,17 +1243,17 @@ end
 -- The job has failed: those that block stay where they are, so the rest is found by a cursor.
 local function visit_failed(jid)
   local name = key.job(jid)
-  local cursor = Record.text('cascade', call('HGET', name, 'cascade'), '0')
+  local cursor = modules.Record.text('cascade', call('HGET', name, 'cascade'), '0')
   local done
   repeat
-    local part = math.min(PART, Dependencies.left())
+    local part = math.min(PART, modules.Dependencies.left())
     local reply = call('SSCAN', key.dependents(jid), cursor, 'COUNT', part)
     if not follow_some(jid, reply[2]) then
       break -- the same part again: those that were dealt with are no members any more
     end
     cursor = reply[1]
     done = cursor == '0'
-  until done or Dependencies.left() <= 0
+  until done or modules.Dependencies.left() <= 0
   if done then
     call('HDEL', name, 'cascade')
     call('ZREM', key.cascading(), jid)
@@ -2491,7 +1279,7 @@ function Cascade.follow(jid, kind)
   local n = 1
   while line[n] do
     local name = line[n][1]
-    if Dependencies.left() > 0 then
+    if modules.Dependencies.left() > 0 then
       VISIT[line[n][2]](name)
     elseif call('EXISTS', key.dependents(name)) == 1 then
       call('ZADD', key.cascading(), scope.now, name)
@@ -2515,11 +1303,11 @@ function Cascade.carry_on(jid)
     call('HSET', key.job(jid), 'followed', '1', 'rare', '1')
   end
 end
-end
+end,
 
-function builders.Circles()
-local Circles = modules.Circles
-local Errors = modules.Errors
+Circles = function()
+local Circles = {}
+modules.Circles = Circles
 -- circles.lua
 -- Circles: no job may come to wait for itself, directly or through others.
 
@@ -2572,11 +1360,11 @@ local function is_harmless(jid, jids, planned)
 end
 
 local function refuse(command, jid, path)
-  Errors.raise(
+  modules.Errors.raise(
     'CYCLE',
     command
       .. '(): Job '
-      .. Errors.name(jid)
+      .. modules.Errors.name(jid)
       .. ' would wait for itself: '
       .. table.concat(path, ' waits for ')
   )
@@ -2586,7 +1374,7 @@ end
 function Circles.refuse_self(command, jid, jids)
   for n = 1, jids and #jids or 0 do
     if jids[n] == jid then
-      refuse(command, jid, { Errors.name(jid), Errors.name(jid) })
+      refuse(command, jid, { modules.Errors.name(jid), modules.Errors.name(jid) })
     end
   end
 end
@@ -2596,10 +1384,10 @@ function Circles.refuse(command, jid, jids, planned)
   if is_harmless(jid, jids, planned) then
     return
   end
-  local seen, path, visited = {}, { Errors.name(jid) }, 0
+  local seen, path, visited = {}, { modules.Errors.name(jid) }, 0
   local function walk(current)
     if current == jid then
-      path[#path + 1] = Errors.name(current)
+      path[#path + 1] = modules.Errors.name(current)
       refuse(command, jid, path)
     end
     if seen[current] then
@@ -2608,12 +1396,12 @@ function Circles.refuse(command, jid, jids, planned)
     seen[current] = true
     visited = visited + 1
     if visited > MOST then
-      Errors.raise(
+      modules.Errors.raise(
         'TOOBIG',
-        command .. '(): more than ' .. MOST .. ' jobs behind the dependencies of ' .. Errors.name(jid)
+        command .. '(): more than ' .. MOST .. ' jobs behind the dependencies of ' .. modules.Errors.name(jid)
       )
     end
-    path[#path + 1] = Errors.name(current)
+    path[#path + 1] = modules.Errors.name(current)
     for _, further in ipairs(planned and planned[current] or call('SMEMBERS', key.dependencies(current))) do
       walk(further)
     end
@@ -2677,14 +1465,11 @@ function Circles.harmless(jid, jids)
   end
   return harmless, tired
 end
-end
+end,
 
-function builders.Clock()
-local Arguments = modules.Arguments
-local Clock = modules.Clock
-local Epoch = modules.Epoch
-local Errors = modules.Errors
-local Texts = modules.Texts
+Clock = function()
+local Clock = {}
+modules.Clock = Clock
 -- clock.lua
 -- The server's clock, and the record of the namespace that keeps it: meta.
 
@@ -2723,11 +1508,11 @@ local function check_format(text)
   if not (number and number <= NEWEST) then
     local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
       .. 'upgrade the workers and web processes that still run this build'
-    Errors.raise('FORMAT', format(words, Errors.name(text), OLDEST, NEWEST))
+    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text), OLDEST, NEWEST))
   elseif number < OLDEST then
     local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
       .. 'let workers of the build before drain it first'
-    Errors.raise('FORMAT', format(words, Errors.name(text or 1), OLDEST, NEWEST))
+    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text or 1), OLDEST, NEWEST))
   end
 end
 
@@ -2745,7 +1530,7 @@ end
 
 -- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back.
 function Clock.set(text)
-  local meta = call('HMGET', key.meta(), 'clock', 'token', 'format', 'shifts', Epoch.field())
+  local meta = call('HMGET', key.meta(), 'clock', 'token', 'format', 'shifts', modules.Epoch.field())
   local clock = { kept = tonumber(meta[1]), token = tonumber(meta[2]) or 0, drawn = 0, shifts = false }
   clock.known = meta[5]
   scope.clock = clock
@@ -2754,7 +1539,7 @@ function Clock.set(text)
     check_format(meta[3])
   end
   if text ~= '*' then
-    scope.now = Arguments.number('now', 'now', text)
+    scope.now = modules.Arguments.number('now', 'now', text)
     return
   end
   clock.server, clock.shifts = true, meta[4]
@@ -2793,19 +1578,19 @@ end
 
 -- Before the first token of a call: was the last one drawn here?
 local function look_who_draws(clock)
-  clock.newcomer = Epoch.newcomer(clock.known)
+  clock.newcomer = modules.Epoch.newcomer(clock.known)
   if clock.newcomer then
-    clock.token = Epoch.begin(clock.token)
+    clock.token = modules.Epoch.begin(clock.token)
   end
 end
 
 -- The same where the client's clock counts, and meta is not read in advance.
 local function draw_without_keys()
-  local name, field = key.meta(), Epoch.field()
-  local newcomer = Epoch.newcomer(call('HGET', name, field))
+  local name, field = key.meta(), modules.Epoch.field()
+  local newcomer = modules.Epoch.newcomer(call('HGET', name, field))
   if newcomer then
-    local token = Epoch.begin(tonumber(call('HGET', name, 'token') or nil) or 0)
-    call('HSET', name, field, newcomer, 'token', Texts.whole(token))
+    local token = modules.Epoch.begin(tonumber(call('HGET', name, 'token') or nil) or 0)
+    call('HSET', name, field, newcomer, 'token', modules.Texts.whole(token))
   end
   return call('HINCRBY', name, 'token', 1)
 end
@@ -2818,7 +1603,7 @@ function Clock.draw()
       look_who_draws(clock)
     end
     clock.drawn = clock.drawn + 1
-    clock.last = Texts.whole(clock.token + clock.drawn)
+    clock.last = modules.Texts.whole(clock.token + clock.drawn)
     return clock.last
   end
   return draw_without_keys()
@@ -2827,8 +1612,8 @@ end
 -- Is it time for what has to be looked after, but not at each call? So in the first call of a
 -- second, and for one in EVERY tokens.
 function Clock.is_round()
-  local clock = scope.clock
-  return clock.token % EVERY == 0 or not clock.kept or floor(clock.kept) ~= floor(scope.now)
+  local token, kept = scope.clock.token, scope.clock.kept
+  return token > 0 and token % EVERY == 0 or not kept or floor(kept) ~= floor(scope.now)
 end
 
 -- Written only when the call has succeeded: a refused call does not advance the clock.
@@ -2836,17 +1621,17 @@ function Clock.keep()
   local name, clock = key.meta(), scope.clock
   local server, last, kept = clock.server, clock.last, clock.kept
   if not last and not kept then
-    last = Texts.whole(clock.token)
+    last = modules.Texts.whole(clock.token)
   end
   if server and last then
-    call('HSET', name, 'clock', Texts.now(), 'token', last)
+    call('HSET', name, 'clock', modules.Texts.now(), 'token', last)
   elseif server then
-    call('HSET', name, 'clock', Texts.now())
+    call('HSET', name, 'clock', modules.Texts.now())
   elseif last then
     call('HSET', name, 'token', last)
   end
   if clock.newcomer then
-    call('HSET', name, Epoch.field(), clock.newcomer)
+    call('HSET', name, modules.Epoch.field(), clock.newcomer)
   end
   if clock.older then
     call('HSET', name, 'format', WRITTEN)
@@ -2867,13 +1652,182 @@ function Clock.show()
   end
   return cjson.encode(record)
 end
+end,
+
+Commands = function()
+local Commands = {}
+modules.Commands = Commands
+-- commands.lua
+-- The commands, one line each: by which function of which module it is answered.
+--
+-- (They stand in texts, as tables of them would be made again in each call of a script.)
+
+-- Those of qless-core's protocol that only read. (Without KEYS some of them move what is due; with KEYS none
+-- writes.)
+local READS = [[
+
+peek Queue.peek
+get Job.get
+multiget Job.multiget
+failed Failures.show
+jobs Queue.jobs
+queues Queue.show
+stats Stats.show
+workers Worker.show
+length Queue.length
+config.get Config.show
+recur.get Recurring.get
+]]
+
+-- Some words of tag and of track only read: see Serve.
+local WRITES = [[
+
+put Put.put
+requeue Put.requeue
+pop Pop.pop
+complete Outcome.complete
+fail Outcome.fail
+retry Outcome.retry
+heartbeat Lock.heartbeat
+cancel Job.cancel
+timeout Job.timeout
+depends Links.depends
+priority Job.priority
+tag Tags.command
+track Job.track
+unfail Revive.unfail
+worker.deregister Worker.deregister
+pause Pausing.pause
+unpause Pausing.unpause
+queue.forget Queue.forget
+log History.log
+config.set Config.set
+config.unset Config.unset
+recur Recurring.recur
+recur.update Recurring.update
+recur.tag Recurring.tag
+recur.untag Recurring.untag
+unrecur Recurring.unrecur
+]]
+
+-- Those that exist with KEYS only.
+local OUR_READS = [[
+
+needs Needs.show
+offspring Needs.offspring
+results Needs.results
+results.kept Kept.show
+results.cut Kept.cut
+result Job.result
+jobs.count Queue.count_jobs
+schedule.get ScheduleView.get
+schedule.list ScheduleView.list
+schedule.declared ScheduleView.declared
+schedule.marks ScheduleView.marks
+lag Survey.lag
+due Survey.due
+survey Survey.survey
+minutes Minutes.show
+throughput Throughput.show
+failed.of Throughput.failed
+stats.counters Stats.counters
+brief Brief.brief
+briefs Brief.briefs
+search Search.search
+job.view JobView.show
+failure.groups Groups.list
+failure.group Groups.show
+worker.views WorkerView.list
+tag.counts Tags.counts
+schedules.of ScheduleView.of
+schedules.next ScheduleView.next
+schedules.in QueueSchedules.list
+schedules.count QueueSchedules.numbers
+tracked.jids Brief.tracked
+meta Clock.show
+permissions Permissions.show
+audit Audit.audit
+workflow.get WorkflowVerbs.get
+workflow.jobs WorkflowVerbs.jobs
+]]
+
+-- (stacks without its second argument only reads: see Serve.)
+local OUR_WRITES = [[
+
+put.many Batch.many
+spawn Spawn.spawn
+settle Settle.settle
+beat Worker.beat
+release Outcome.release
+progress Job.progress
+seal Links.seal
+order Orders.order
+stacks Orders.stacks
+revive Revive.revive
+schedule.set Schedules.set
+schedule.update Schedules.update
+schedule.pause Schedules.pause
+schedule.resume Schedules.resume
+schedule.run Schedules.run
+schedule.remove Schedules.remove
+schedule.mark ScheduleView.mark
+schedule.due Cron.due
+schedule.tick Cron.tick
+schedule.trouble Cron.trouble
+schedule.mend Cron.mend
+queue.pause Pausing.pause_with
+queue.forget.empty Queue.forget_empty
+cancel.each Each.cancel
+revive.each Each.revive
+move.each Each.move
+priority.each Each.priority
+timeout.each Each.timeout
+tag.each Each.tag
+untag.each Each.untag
+track.each Each.track
+untrack.each Each.untrack
+await Awaiting.await
+workflow.put WorkflowPut.put
+workflow.stage WorkflowPut.stage
+workflow.release WorkflowPut.release
+workflow.carry WorkflowVerbs.carry
+workflow.cancel WorkflowVerbs.cancel
+workflow.retry WorkflowVerbs.retry
+]]
+
+local function line_of(command, lines)
+  local _, last = string.find(lines, '\n' .. command .. ' ', 1, true)
+  if last then
+    return string.match(lines, '^(%w+)%.([%w_]+)', last + 1)
+  end
 end
 
-function builders.Config()
-local Arguments = modules.Arguments
-local Config = modules.Config
-local Errors = modules.Errors
-local Events = modules.Events
+local function look(command)
+  for n, lines in ipairs({ READS, WRITES, OUR_READS, OUR_WRITES }) do
+    local module, what = line_of(command, lines)
+    if module then
+      return { reads = n % 2 == 1, is_ours = n > 2, module = module, what = what }
+    end
+  end
+end
+
+local found = {}
+
+-- What is known of a command: whether it `reads` only, whether it `is_ours`, the module and the function that
+-- answer it. nil if there is no such command.
+function Commands.find(command)
+  local known = found[command]
+  if not known and string.find(command, '^[%l.]+$') then
+    known = look(command)
+    found[command] = known
+  end
+  return known
+end
+end,
+
+Config = function()
+local Config = {}
+modules.Config = Config
 -- config.lua
 -- Options of the namespace: defaults, values, and what a value may be.
 
@@ -3017,35 +1971,32 @@ end
 
 -- config.set option value
 function Config.set(args, i)
-  local option = Arguments.given('config.set', 'option', args[i])
-  local value = Arguments.given('config.set', 'value', args[i + 1])
+  local option = modules.Arguments.given('config.set', 'option', args[i])
+  local value = modules.Arguments.given('config.set', 'value', args[i + 1])
   if numeric(option) then
-    local number = Arguments.number('config.set', option, value)
+    local number = modules.Arguments.number('config.set', option, value)
     if number < 0 and is_ours(option) then
-      Errors.argument('config.set', option .. ' must not be below 0, as ' .. value .. ' is')
+      modules.Errors.argument('config.set', option .. ' must not be below 0, as ' .. value .. ' is')
     end
   end
-  if #option > 512 or #value > Arguments.text_bytes then
-    Errors.raise('TOOBIG', 'config.set(): Option or value is too long')
+  if #option > 512 or #value > modules.Arguments.text_bytes then
+    modules.Errors.raise('TOOBIG', 'config.set(): Option or value is too long')
   end
   call('HSET', key.config(), option, value)
-  Events.config_set(option, value)
+  modules.Events.config_set(option, value)
 end
 
 -- config.unset option
 function Config.unset(args, i)
-  local option = Arguments.given('config.unset', 'option', args[i])
+  local option = modules.Arguments.given('config.unset', 'option', args[i])
   call('HDEL', key.config(), option)
-  Events.config_unset(option)
+  modules.Events.config_unset(option)
 end
-end
+end,
 
-function builders.Conflict()
-local Conflict = modules.Conflict
-local Errors = modules.Errors
-local Record = modules.Record
-local Store = modules.Store
-local Unique = modules.Unique
+Conflict = function()
+local Conflict = {}
+modules.Conflict = Conflict
 -- conflict.lua
 -- What becomes of a put whose unique key another job holds: that one stands for it, or begins anew as
 -- this one, or this one waits behind it.
@@ -3075,26 +2026,26 @@ local function absorb(earlier, job)
     end
   end
   earlier.fresh = true
-  Unique.push_back(earlier, earlier.first)
+  modules.Unique.push_back(earlier, earlier.first)
   job.instead = earlier.jid
 end
 
 -- The job takes the place of one that has not started: under its jid, but as if it were new.
 local function replace(command, job, jid, coming)
   if coming and coming[jid] then
-    Errors.argument(
+    modules.Errors.argument(
       command,
       'job '
-        .. Errors.name(job.jid)
+        .. modules.Errors.name(job.jid)
         .. ' would replace '
-        .. Errors.name(jid)
+        .. modules.Errors.name(jid)
         .. ', which is in the same batch'
     )
   end
-  local old = Store.read_old(jid)
+  local old = modules.Store.read_old(jid)
   job.given, job.jid, job.old, job.fresh = job.jid, jid, old, true
   job.was_canceled = nil
-  Unique.push_back(job, Record.read('first', old.more.first))
+  modules.Unique.push_back(job, modules.Record.read('first', old.more.first))
   local behind = old.more.behind
   if behind and call('SISMEMBER', key.dependencies(jid), behind) == 1 then
     job.behind = behind
@@ -3110,17 +2061,17 @@ function Conflict.settle(command, job, coming, taken)
   local text = job.unique
   local earlier = taken[text]
   if earlier and earlier.jid ~= job.jid then
-    local answer = Unique.answer(command, job, earlier.jid, 'waiting')
+    local answer = modules.Unique.answer(command, job, earlier.jid, 'waiting')
     if answer == 'replace' then
       absorb(earlier, job)
     elseif answer == 'keep' then
       job.instead = earlier.jid
     end
   else
-    local jid, state = Unique.holder(text)
-    local answer = jid and jid ~= job.jid and Unique.answer(command, job, jid, state)
-    if jid == job.jid and job.old and Unique.is_pending(state) then
-      Unique.push_back(job, Record.read('first', job.old.more.first))
+    local jid, state = modules.Unique.holder(text)
+    local answer = jid and jid ~= job.jid and modules.Unique.answer(command, job, jid, state)
+    if jid == job.jid and job.old and modules.Unique.is_pending(state) then
+      modules.Unique.push_back(job, modules.Record.read('first', job.old.more.first))
     elseif answer == 'keep' then
       job.instead, job.instead_gone = jid, not state
     elseif answer == 'replace' then
@@ -3135,18 +2086,11 @@ function Conflict.settle(command, job, coming, taken)
     coming[job.jid] = nil
   end
 end
-end
+end,
 
-function builders.Corrupt()
-local Corrupt = modules.Corrupt
-local Dependencies = modules.Dependencies
-local Events = modules.Events
-local History = modules.History
-local Job = modules.Job
-local Outcome = modules.Outcome
-local Place = modules.Place
-local Record = modules.Record
-local Tags = modules.Tags
+Corrupt = function()
+local Corrupt = {}
+modules.Corrupt = Corrupt
 -- corrupt.lua
 -- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
 -- they nor their queue are lost; and begin anew with defaults when somebody wants them to.
@@ -3158,42 +2102,43 @@ local ENDED = { failed = true, complete = true }
 -- Fails a job that has not ended, because of this field with this text. `place` is the queue in whose
 -- hands it was, if the caller knows that.
 function Corrupt.fail(jid, field, text, place)
-  local record = call('HMGET', key.job(jid), 'state', 'queue', 'worker', 'rare')
-  local was, queue, worker = record[1], record[2] or place or '', record[3] or ''
+  local its_state, its_queue, its_worker, its_rare =
+    modules.Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare')
+  local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
   if ENDED[was] then
     return
   end
-  was = Record.read('state', was, 'waiting')
-  local message = Record.words(field, text or '')
-  Place.leave(jid, queue)
+  was = modules.Record.read('state', was, 'waiting')
+  local message = modules.Record.words(field, text or '')
+  modules.Place.leave(jid, queue)
   if place and place ~= queue then
-    Place.leave(jid, place)
+    modules.Place.leave(jid, place)
   end
-  Job.unhold(jid, worker)
+  modules.Job.unhold(jid, worker)
   if was == 'running' and worker ~= '' then
-    Events.lock_lost(jid, worker)
+    modules.Events.lock_lost(jid, worker)
   elseif was == 'depends' then
-    Dependencies.unlink_all(jid)
+    modules.Dependencies.unlink_all(jid)
   end
   call('HSET', key.job(jid), 'queue', queue)
   call('HDEL', key.job(jid), 'token', 'open')
-  History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
-  Outcome.write_failed(
-    { jid = jid, queue = queue, rare = record[4], state = was },
+  modules.History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = queue, rare = its_rare, state = was },
     GROUP,
     message,
     math.floor(scope.now)
   )
-  if Job.is_tracked(jid) then
-    Events.tracked('failed', jid)
+  if modules.Job.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
   end
-  Events.failed(jid, GROUP, message, worker)
+  modules.Events.failed(jid, GROUP, message, worker)
 end
 
 -- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
 -- at all it fails. -> whether it was so
 function Corrupt.look_at_state(jid, state, queue)
-  if Record.is_state(state) or call('EXISTS', key.job(jid)) == 0 then
+  if modules.Record.is_state(state) or call('EXISTS', key.job(jid)) == 0 then
     return false
   end
   Corrupt.fail(jid, 'state', state or '', queue)
@@ -3214,11 +2159,11 @@ function Corrupt.mend(record)
       record[OTHERS[n]] = text or nil
     end
   end
-  for _, field in ipairs(Record.fields()) do
-    if Record.is_bad(field, record[field]) then
+  for _, field in ipairs(modules.Record.fields()) do
+    if modules.Record.is_bad(field, record[field]) then
       mended[#mended + 1] = cjson.encode(field)
       if field == 'tags' then
-        Tags.unindex_all(jid, record.tags)
+        modules.Tags.unindex_all(jid, record.tags)
       end
       record[field] = DEFAULTS[field]
       if DEFAULTS[field] then
@@ -3229,383 +2174,14 @@ function Corrupt.mend(record)
     end
   end
   if #mended > 0 then
-    History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
+    modules.History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
   end
 end
-end
+end,
 
-function builders.Cron()
-local Arguments = modules.Arguments
-local Clock = modules.Clock
-local Cron = modules.Cron
-local Errors = modules.Errors
-local Place = modules.Place
-local Record = modules.Record
-local ScheduleView = modules.ScheduleView
-local Skews = modules.Skews
-local Ticks = modules.Ticks
--- cron.lua
--- Cron schedules at work. Which time comes next is known outside; one worker at a time looks after that,
--- and here it is compared and set, so that each tick puts one job whoever looks.
-
-local format, floor = string.format, math.floor
-
-local LEASE = 6 -- seconds for which a worker is the one who looks; it asks again in time
-local AGAIN = 60 -- seconds until a schedule in trouble is tried again
-local TOO_FAR = 60 -- seconds: a last tick so far ahead was put by a clock that has been set back
-local LONGEST_TROUBLE = 1000 -- bytes
-
--- Has the clock gone back since the schedules were last mended?
-local function needs_mending()
-  local meta = call('HMGET', key.meta(), 'skews', 'mended')
-  return (meta[1] and meta[1] ~= meta[2]) or Clock.is_skewed()
-end
-
--- What is due, at most so many; the seconds until the next falls due, if that is soon.
-local function due_now(count)
-  local name, flat = key.schedules(), {}
-  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, count)
-  for n = 1, #due, 2 do
-    local record = call('HMGET', key.schedule(due[n]), 'since', 'cron', 'timezone', 'missed')
-    if record[2] then
-      flat[#flat + 1] = due[n]
-      flat[#flat + 1] = due[n + 1]
-      flat[#flat + 1] = record[1] and Record.text('since', record[1], due[n + 1]) or ''
-      flat[#flat + 1] = record[2]
-      flat[#flat + 1] = record[3] or 'UTC'
-      flat[#flat + 1] = record[4] or 'last'
-    else
-      call('ZREM', name, due[n])
-    end
-  end
-  local soon = LEASE / 2
-  if #due == 2 * count then
-    return flat, 0
-  end
-  local later = format('(%.17g', scope.now)
-  local head = call('ZRANGEBYSCORE', name, later, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-  return flat, head[2] and math.min(soon, tonumber(head[2]) - scope.now) or soon
-end
-
--- schedule.due worker count -> seconds until the next look, now, whether the worker holds the lease,
--- whether to mend, and what is due:
--- id, score, since ('': the score is a tick), cron, timezone, missed of each. Nothing is due for who
--- does not hold the lease.
-function Cron.due(args, i)
-  local worker = Arguments.name('schedule.due', 'worker', args[i])
-  local count = math.max(Arguments.count('schedule.due', args[i + 1], 100), 1)
-  local holder = call('GET', key.ticker())
-  if holder and holder ~= worker then
-    local left = math.max(call('PTTL', key.ticker()), 0) / 1000
-    return { format('%.3f', left), format('%.6f', scope.now), 0, 0, {} }
-  end
-  call('SET', key.ticker(), worker, 'PX', LEASE * 1000)
-  local due, seconds = due_now(count)
-  return { format('%.6f', seconds), format('%.6f', scope.now), 1, needs_mending() and 1 or 0, due }
-end
-
--- A worker ends, and looks no longer.
-function Cron.leave(workers)
-  local holder = call('GET', key.ticker())
-  for _, worker in ipairs(holder and workers or {}) do
-    if worker == holder then
-      call('DEL', key.ticker())
-    end
-  end
-end
-
--- Checks id, score, first, following, last, next. `first` is '' if no tick is due yet.
-local function parse_tick(args, i)
-  local tick = { id = Arguments.given('schedule.tick', 'id', args[i]) }
-  tick.score = Arguments.number('schedule.tick', 'score', args[i + 1])
-  tick.next = Arguments.whole('schedule.tick', 'next', args[i + 5], 0)
-  if args[i + 2] == '' then
-    return tick
-  end
-  tick.first = Arguments.whole('schedule.tick', 'first', args[i + 2], 0)
-  tick.following = Arguments.whole('schedule.tick', 'following', args[i + 3], 0)
-  tick.last = Arguments.whole('schedule.tick', 'last', args[i + 4], 0)
-  if tick.first > tick.last or tick.following <= tick.first or tick.next <= tick.last then
-    Errors.argument('schedule.tick', 'first <= last < next and first < following wanted')
-  end
-  return tick
-end
-
--- -> the record of a schedule whose next tick is still the one that was seen
-local function expected(tick)
-  local score = tonumber(call('ZSCORE', key.schedules(), tick.id) or nil)
-  if score ~= tick.score or (tick.last and tick.last > scope.now) then
-    return nil
-  end
-  local record, fields = {}, call('HGETALL', key.schedule(tick.id))
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
-  end
-  record.jid = tick.id
-  return record.cron and record
-end
-
--- A schedule is in trouble; no tick is forgotten.
-local function try_later(record, tick, text)
-  local since = Record.text('since', record.since, format('%.17g', tick.score - 1))
-  call('HSET', key.schedule(tick.id), 'trouble', text, 'since', since)
-  call('ZADD', key.schedules(), format('%.17g', Ticks.none_yet(scope.now + AGAIN)), tick.id)
-end
-
--- -> 1 if a job was put, otherwise 0
-local function carry_out(tick)
-  local record = expected(tick)
-  if not record then
-    return 0
-  end
-  local field, text = Record.bad_schedule(record)
-  if field then
-    try_later(record, tick, Record.words(field, text))
-    return 0
-  end
-  local name, chosen, next = key.schedule(tick.id), nil, tick.next
-  if tick.first then
-    chosen, next = Ticks.choose(record.missed, tick.first, tick.following, tick.last, tick.next)
-  end
-  call('HDEL', name, 'since', 'trouble')
-  call('ZADD', key.schedules(), format('%.17g', next), tick.id)
-  local child = chosen and tick.id .. '@' .. format('%.0f', chosen)
-  if not child or call('EXISTS', key.job(child)) == 1 then
-    return 0
-  end
-  Ticks.put(record, child, chosen)
-  call('HINCRBY', name, 'count', 1)
-  call('HSET', name, 'last', format('%.0f', chosen))
-  Place.register(record.queue)
-  return 1
-end
-
--- schedule.tick (id score first following last next)... -> 1 for each that put a job, otherwise 0
-function Cron.tick(args, i)
-  local given, ticks = #args - i + 1, {}
-  if given % 6 ~= 0 then
-    Errors.argument('schedule.tick', 'id, score, first, following, last and next of each wanted')
-  end
-  Arguments.bounded('schedule.tick', given / 6)
-  for n = i, #args, 6 do
-    ticks[#ticks + 1] = parse_tick(args, n)
-  end
-  for n, tick in ipairs(ticks) do
-    ticks[n] = carry_out(tick)
-  end
-  return ticks
-end
-
--- schedule.trouble id score text: it cannot be evaluated, and is tried again later; no tick is forgotten
-function Cron.trouble(args, i)
-  local id = Arguments.given('schedule.trouble', 'id', args[i])
-  local score = Arguments.number('schedule.trouble', 'score', args[i + 1])
-  local text = Errors.cut(Arguments.given('schedule.trouble', 'text', args[i + 2]), LONGEST_TROUBLE)
-  local tick = { id = id, score = score }
-  local record = expected(tick)
-  if not record then
-    return 0
-  end
-  try_later(record, tick, text)
-  return 1
-end
-
--- The ticks of a schedule went on by a clock that has been set back since. -> whether it is mended
-local function mend(list, id)
-  local is_cron = list == key.schedules()
-  local name = is_cron and key.schedule(id) or key.template(id)
-  local record = call('HMGET', name, 'last', 'interval', 'since')
-  local last, interval = Record.number(record[1]), Record.read('interval', record[2])
-  local known = math.max(last or 0, is_cron and Record.number(record[3]) or 0)
-  if known <= scope.now + TOO_FAR or not (is_cron or interval) then
-    return false
-  elseif is_cron then
-    call('HSET', name, 'since', format('%.17g', scope.now))
-    call('ZADD', list, format('%.17g', Ticks.none_yet(scope.now)), id)
-    return true
-  end
-  local due = tonumber(call('ZSCORE', list, id))
-  local next = due - floor((due - scope.now) / interval) * interval
-  call('HSET', name, 'last', 0)
-  call('ZADD', list, format('%.17g', math.max(next, scope.now)), id)
-  return true
-end
-
--- schedule.mend [cursor] -> the next cursor, '' when all have been looked at
-function Cron.mend(args, i)
-  local at, offset = string.match(args[i] or '1:0', '^(%d+):(%d+)$')
-  if not at then
-    Errors.argument(
-      'schedule.mend',
-      'cursor must be what the last step answered, not ' .. Errors.name(args[i])
-    )
-  end
-  at, offset = tonumber(at), tonumber(offset)
-  local lists, left = ScheduleView.lists(), Arguments.most
-  while at <= #lists and left > 0 do
-    local later = format('(%.17g', scope.now)
-    local ids = call('ZREVRANGEBYSCORE', lists[at], '+inf', later, 'LIMIT', offset, left)
-    for _, id in ipairs(ids) do
-      if at ~= 2 and mend(lists[at], id) then
-        offset = offset - 1
-      end
-    end
-    offset, left = offset + #ids, left - #ids - 1
-    if left >= 0 then
-      at, offset = at + 1, 0
-    end
-  end
-  Skews.get_on(left)
-  if at <= #lists or Clock.is_skewed() then
-    return at .. ':' .. offset
-  end
-  call('HSET', key.meta(), 'mended', call('HGET', key.meta(), 'skews') or '0')
-  return ''
-end
-end
-
-function builders.Definition()
-local Arguments = modules.Arguments
-local Definition = modules.Definition
-local Errors = modules.Errors
-local Tags = modules.Tags
-local Ticks = modules.Ticks
--- definition.lua
--- What a schedule is made of: how it is checked, and what of it is stored.
-
-local LONGEST_TEXT = 255 -- bytes
-
-local function short(what)
-  return function(command, value)
-    if #value > LONGEST_TEXT then
-      Errors.argument(command, what .. ' has ' .. #value .. ' bytes, at most ' .. LONGEST_TEXT)
-    end
-    return value
-  end
-end
-
-local function number(what)
-  return function(command, value)
-    return Arguments.number(command, what, value)
-  end
-end
-
--- How what a schedule is made of is checked, and what of it is stored; '' takes away what is optional.
-local CHECKS = {
-  queue = Arguments.queue,
-  klass = function(command, value)
-    return Arguments.given(command, 'klass', value)
-  end,
-  data = function(command, value)
-    Arguments.json(command, 'data', value)
-    return value
-  end,
-  interval = function(command, value)
-    local interval = Arguments.number(command, 'interval', value)
-    if interval < 1 then
-      Errors.argument(command, 'interval must be at least 1 second, not ' .. Errors.name(value))
-    end
-    return interval
-  end,
-  offset = number('offset'),
-  cron = short('cron'),
-  timezone = short('timezone'),
-  priority = number('priority'),
-  retries = function(command, value)
-    return Arguments.whole(command, 'retries', value, 0)
-  end,
-  backlog = function(command, value)
-    return Arguments.whole(command, 'backlog', value, 0)
-  end,
-  tags = function(command, value)
-    return Tags.text(Arguments.tag_list(command, value))
-  end,
-  missed = function(command, value)
-    if not Ticks.policies[value] then
-      Errors.argument(command, 'missed must be all, last or none, not ' .. Errors.name(value))
-    end
-    return value
-  end,
-  context = function(command, value)
-    if value ~= '' then
-      Arguments.object(command, 'context', value)
-    end
-    return value
-  end,
-  expires = function(command, value)
-    return value == '' and value or Arguments.number(command, 'expires', value)
-  end,
-  unique = short('unique'),
-  name = short('name'),
-  owner = short('owner'),
-  declared = short('declared'),
-}
-
--- One checked value.
-function Definition.check(command, field, value)
-  return CHECKS[field](command, value)
-end
-
--- What is stored where nothing is given.
-Definition.defaults = { priority = 0, retries = 5, tags = '{}', missed = 'last' }
-
--- Checks option pairs from args[i] on, and lays their values over `made`.
-function Definition.lay_over(command, made, args, i, refused)
-  if (#args - i + 1) % 2 ~= 0 then
-    Errors.argument(command, 'Odd number of additional args')
-  end
-  local given = {}
-  for n = i, #args, 2 do
-    local name, value = args[n], args[n + 1]
-    if refused[name] or not (CHECKS[name] or name == 'force') then
-      Errors.argument(command, 'Unknown option ' .. Errors.name(name))
-    elseif name == 'force' then
-      made.force = value == '1'
-    else
-      value = CHECKS[name](command, value)
-      given[name] = true
-      made[name] = value ~= '' and value or nil
-    end
-  end
-  return given
-end
-
--- An interval schedule has no cron, and the other way round.
-function Definition.settle_kind(command, made, given)
-  if given.interval and given.cron then
-    Errors.argument(command, 'either interval or cron wanted, not both')
-  elseif given.cron then
-    made.interval = nil
-    made.backlog, made.offset = given.backlog and made.backlog, given.offset and made.offset
-  elseif given.interval then
-    made.cron, made.timezone = nil, given.timezone and made.timezone
-  end
-  if not made.interval and not made.cron then
-    Errors.argument(command, 'interval or cron wanted')
-  elseif made.cron then
-    if made.backlog or made.offset then
-      Errors.argument(command, 'backlog and offset belong to an interval, not to cron')
-    end
-    made.timezone = made.timezone or 'UTC'
-  elseif made.timezone then
-    Errors.argument(command, 'timezone belongs to cron, not to an interval')
-  end
-end
-end
-
-function builders.Dependencies()
-local Absence = modules.Absence
-local Cascade = modules.Cascade
-local Circles = modules.Circles
-local Corrupt = modules.Corrupt
-local Dependencies = modules.Dependencies
-local Errors = modules.Errors
-local Needs = modules.Needs
-local Place = modules.Place
-local Record = modules.Record
-local SortedSet = modules.SortedSet
-local Spawned = modules.Spawned
-local Workflow = modules.Workflow
+Dependencies = function()
+local Dependencies = {}
+modules.Dependencies = Dependencies
 -- dependencies.lua
 -- Dependencies: symmetric links between jobs, and the release of those that waited.
 
@@ -3635,11 +2211,11 @@ local function meet_failed(command, jid, how)
     how.failed[#how.failed + 1] = jid
     return
   end
-  Errors.raise(
+  modules.Errors.raise(
     'STATE',
     command
       .. '(): Job '
-      .. Errors.name(jid)
+      .. modules.Errors.name(jid)
       .. ' has failed already, so what is to be canceled with it cannot wait for it'
   )
 end
@@ -3657,11 +2233,11 @@ function Dependencies.open(command, jids, coming, policy, how, one)
     local state = record[1]
     if not state then
       if scope.keyed and not (how and how.lenient) then
-        Errors.no_job(command, jid)
+        modules.Errors.no_job(command, jid)
       end
     elseif state == 'complete' then
-      if record[2] and scope.keyed and not (one and Spawned.is_one(jid, one)) then
-        local more, failed = Spawned.unfinished(jid, policy, MOST - #open)
+      if record[2] and scope.keyed and not (one and modules.Spawned.is_one(jid, one)) then
+        local more, failed = modules.Spawned.unfinished(jid, policy, MOST - #open)
         if failed and policy == 'cancel' then
           meet_failed(command, failed, how)
         end
@@ -3696,13 +2272,13 @@ function Dependencies.link(jid, jids, policy)
   local followed = policy and policy ~= 'block'
   for _, other in ipairs(jids) do
     local name = key.dependents(other)
-    Absence.forget(name)
+    modules.Absence.forget(name)
     call('SADD', name, jid)
     if followed then
       call('HSET', key.job(other), 'followed', '1', 'rare', '1')
     end
   end
-  SortedSet.add_to_set(key.dependencies(jid), jids)
+  modules.SortedSet.add_to_set(key.dependencies(jid), jids)
 end
 
 -- A job that depends on others gains dependencies; nothing is refused. What is seen to wait for it is
@@ -3710,11 +2286,11 @@ end
 function Dependencies.attach(jid, jids)
   local policy, how = call('HGET', key.job(jid), 'on_failure'), { lenient = true }
   local open, beyond = Dependencies.open('depends', jids, nil, policy, how, jid)
-  local harmless, tired = Circles.harmless(jid, open)
+  local harmless, tired = modules.Circles.harmless(jid, open)
   Dependencies.link(jid, tired and open or harmless, policy)
-  Needs.add(jid, jids)
-  for _, spawner in ipairs(Record.read('beyond', beyond, {})) do
-    Spawned.look_beyond(jid, spawner)
+  modules.Needs.add(jid, jids)
+  for _, spawner in ipairs(modules.Record.read('beyond', beyond, {})) do
+    modules.Spawned.look_beyond(jid, spawner)
   end
   Dependencies.follow_failed(how)
 end
@@ -3722,7 +2298,7 @@ end
 -- Those that `open` has noted: now that the links are there, they have their effect.
 function Dependencies.follow_failed(how)
   for _, jid in ipairs(how and how.failed or {}) do
-    Cascade.follow(jid, 'failed')
+    modules.Cascade.follow(jid, 'failed')
   end
 end
 
@@ -3744,51 +2320,51 @@ end
 
 -- Is there nothing that holds the job back but what it does not know of yet?
 local function free_rare(jid)
-  local more = call('HMGET', key.job(jid), 'beyond', 'workflow', 'on_failure')
-  if Record.is_bad('beyond', more[1]) then
-    Corrupt.fail(jid, 'beyond', more[1])
+  local beyond, workflow, on_failure = modules.Hash.values(key.job(jid), 'beyond', 'workflow', 'on_failure')
+  if modules.Record.is_bad('beyond', beyond) then
+    modules.Corrupt.fail(jid, 'beyond', beyond)
     return false
   end
-  if more[1] and Spawned.holds_back(jid, more[1], more[3]) then
+  if beyond and modules.Spawned.holds_back(jid, beyond, on_failure) then
     return false
   end
-  return true, more[2]
+  return true, workflow
 end
 
 -- Nothing holds the job back any longer: it becomes ready, or waits for its time.
 function Dependencies.free(jid)
-  local record = call('HMGET', key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
-  if record[1] ~= 'depends' or record[5] == '1' then
-    if record[1] ~= 'depends' then
-      Corrupt.look_at_state(jid, record[1], record[2])
+  local state, queue, priority, scheduled, open, rare =
+    modules.Hash.values(key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
+  if state ~= 'depends' or open == '1' then
+    if state ~= 'depends' then
+      modules.Corrupt.look_at_state(jid, state, queue)
     end
     return
-  elseif Record.is_bad('scheduled', record[4]) then
-    Corrupt.fail(jid, 'scheduled', record[4])
+  elseif modules.Record.is_bad('scheduled', scheduled) then
+    modules.Corrupt.fail(jid, 'scheduled', scheduled)
     return
   end
   local workflow
-  if record[6] then
+  if rare then
     local is_free
     is_free, workflow = free_rare(jid)
     if not is_free then
       return
     end
   end
-  local queue = record[2]
   call('ZREM', key.place(queue, 'depends'), jid)
-  local time = Record.read('scheduled', record[4])
+  local time = modules.Record.read('scheduled', scheduled)
   if time then
     call('HDEL', key.job(jid), 'scheduled')
     call('HSET', key.job(jid), 'state', 'scheduled')
-    Place.scheduled(jid, queue, time)
+    modules.Place.scheduled(jid, queue, time)
   else
     call('HSET', key.job(jid), 'state', 'waiting')
-    Place.ready_since(jid, scope.now)
-    Place.work(jid, queue, Record.read('priority', record[3], 0))
+    modules.Place.ready_since(jid, scope.now)
+    modules.Place.work(jid, queue, modules.Record.read('priority', priority, 0))
   end
   if workflow then
-    Workflow.moved(workflow, 'depends', time and 'scheduled' or 'waiting')
+    modules.Workflow.moved(workflow, 'depends', time and 'scheduled' or 'waiting')
   end
 end
 
@@ -3823,10 +2399,10 @@ function Dependencies.take_some(jid, later, most)
 end
 
 local function release_some(jid, spawner)
-  spawner = spawner and Spawned.has_unfinished(jid)
+  spawner = spawner and modules.Spawned.has_unfinished(jid)
   for _, dependent in ipairs(Dependencies.take_some(jid, key.releasing())) do
     if spawner then
-      Spawned.look_beyond(dependent, jid)
+      modules.Spawned.look_beyond(dependent, jid)
     end
     Dependencies.free_if_last(dependent)
   end
@@ -3835,7 +2411,7 @@ end
 -- After the jobs were completed: frees what waited for them, a bounded number at a time. `rare` are
 -- those of them that may have spawned others.
 function Dependencies.release(jids, rare)
-  if #jids == 1 and Absence.is_absent(key.dependents(jids[1])) then
+  if #jids == 1 and modules.Absence.is_absent(key.dependents(jids[1])) then
     return
   end
   local names = {}
@@ -3858,7 +2434,7 @@ end
 
 -- The first job of a list, or nil; mostly there is no such list.
 local function first_of(name)
-  if Dependencies.left() <= 0 or Absence.is_absent(name) or call('EXISTS', name) == 0 then
+  if Dependencies.left() <= 0 or modules.Absence.is_absent(name) or call('EXISTS', name) == 0 then
     return nil
   end
   return call('ZRANGE', name, 0, 0)[1]
@@ -3887,20 +2463,14 @@ end
 function Dependencies.carry_on()
   go_on(key.releasing(), go_on_releasing)
   go_on(key.cascading(), function(jid)
-    Cascade.carry_on(jid)
+    modules.Cascade.carry_on(jid)
   end)
 end
-end
+end,
 
-function builders.Each()
-local Arguments = modules.Arguments
-local Each = modules.Each
-local Errors = modules.Errors
-local Job = modules.Job
-local Put = modules.Put
-local Record = modules.Record
-local Revive = modules.Revive
-local Tags = modules.Tags
+Each = function()
+local Each = {}
+modules.Each = Each
 -- each.lua
 -- Commands on several jobs, each for itself: what is refused of one does not stop the others.
 --
@@ -3922,9 +2492,9 @@ end
 
 -- The jids that begin at this place, each once.
 local function jids_from(command, args, i)
-  Arguments.given(command, 'jid', args[i])
+  modules.Arguments.given(command, 'jid', args[i])
   if #args - i + 1 > MOST then
-    Errors.raise('TOOBIG', command .. '(): ' .. #args - i + 1 .. ' jobs in one call, at most ' .. MOST)
+    modules.Errors.raise('TOOBIG', command .. '(): ' .. #args - i + 1 .. ' jobs in one call, at most ' .. MOST)
   end
   local jids, seen = {}, {}
   for n = i, #args do
@@ -3965,66 +2535,66 @@ local function each(command, number, act, check)
 end
 
 local function state_of(command, jid)
-  return Job.state_now(jid) or Errors.no_job(command, jid)
+  return modules.Job.state_now(jid) or modules.Errors.no_job(command, jid)
 end
 
 Each.revive = each('revive.each', 0, function(jid)
   local state = state_of('revive.each', jid)
   if state ~= 'failed' then
-    Errors.raise('STATE', 'Job ' .. Errors.name(jid) .. ' has not failed: it is ' .. state)
+    modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' has not failed: it is ' .. state)
   end
-  Revive.revive({ jid }, 1)
+  modules.Revive.revive({ jid }, 1)
 end)
 
 Each.move = each('move.each', 2, function(jid, args, i)
-  local record = call('HMGET', key.job(jid), 'klass', 'data', 'context')
-  if not record[1] then
-    Errors.no_job('move.each', jid)
+  local klass, data, context = modules.Hash.values(key.job(jid), 'klass', 'data', 'context')
+  if not klass then
+    modules.Errors.no_job('move.each', jid)
   end
-  local put = { '', args[i], jid, record[1], record[2] or '', args[i + 1] }
-  if Record.text('context', record[3]) then
-    put[#put + 1], put[#put + 2] = 'context', record[3]
+  local put = { '', args[i], jid, klass, data or '', args[i + 1] }
+  if modules.Record.text('context', context) then
+    put[#put + 1], put[#put + 2] = 'context', context
   end
-  Put.requeue(put, 1)
+  modules.Put.requeue(put, 1)
 end, function(args, i)
-  Arguments.queue('move.each', args[i])
-  Arguments.number('move.each', 'delay', args[i + 1])
+  modules.Arguments.queue('move.each', args[i])
+  modules.Arguments.number('move.each', 'delay', args[i + 1])
 end)
 
 Each.priority = each('priority.each', 1, function(jid, args, i)
-  Job.priority({ jid, args[i] }, 1)
+  modules.Job.priority({ jid, args[i] }, 1)
 end, function(args, i)
-  Arguments.number('priority.each', 'priority', args[i])
+  modules.Arguments.number('priority.each', 'priority', args[i])
 end)
 
 Each.timeout = each('timeout.each', 0, function(jid)
-  Job.timeout({ jid }, 1)
+  modules.Job.timeout({ jid }, 1)
 end)
 
 Each.tag = each('tag.each', 1, function(jid, args, i)
-  Tags.command({ 'add', jid, args[i] }, 1)
+  modules.Tags.command({ 'add', jid, args[i] }, 1)
 end)
 
 Each.untag = each('untag.each', 1, function(jid, args, i)
-  Tags.command({ 'remove', jid, args[i] }, 1)
+  modules.Tags.command({ 'remove', jid, args[i] }, 1)
 end)
 
 Each.track = each('track.each', 0, function(jid)
-  Job.track({ 'track', jid }, 1)
+  modules.Job.track({ 'track', jid }, 1)
 end)
 
 -- (Also what is gone: otherwise it would be listed for ever.)
 Each.untrack = each('untrack.each', 0, function(jid)
   if call('EXISTS', key.job(jid)) == 1 or call('ZREM', key.tracked(), jid) == 0 then
-    Job.track({ 'untrack', jid }, 1)
+    modules.Job.track({ 'untrack', jid }, 1)
   end
 end)
 
 local function cancel(jid)
   if state_of('cancel.each', jid) == 'complete' then
-    Errors.raise('STATE', 'Job ' .. Errors.name(jid) .. ' is complete')
+    modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' is complete')
   end
-  Job.cancel({ jid }, 1)
+  modules.Job.cancel({ jid }, 1)
 end
 
 -- Tries each of the jids, from the last to the first if `backwards`. -> those that were refused
@@ -4067,16 +2637,11 @@ function Each.cancel(args, i)
   end
   return outcome(jids, refused)
 end
-end
+end,
 
-function builders.Ended()
-local Awaiting = modules.Awaiting
-local Cascade = modules.Cascade
-local Dependencies = modules.Dependencies
-local Ended = modules.Ended
-local Spawned = modules.Spawned
-local Unique = modules.Unique
-local Workflow = modules.Workflow
+Ended = function()
+local Ended = {}
+modules.Ended = Ended
 -- ended.lua
 -- What is to be done wherever a job ends, goes on or is gone: its unique key, its workflow, those that
 -- wait for its end, those that depend on it.
@@ -4092,17 +2657,17 @@ function Ended.completed(jids, rare)
   local is_rare
   for n = 1, #rare do
     local jid = rare[n]
-    Awaiting.ended(jid)
-    local record = call('HMGET', key.job(jid), 'unique', 'workflow', 'spawners')
-    Unique.free(jid, record[1])
-    if record[2] then
-      Workflow.moved(record[2], 'running', 'complete')
+    modules.Awaiting.ended(jid)
+    local unique, workflow, spawners = modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners')
+    modules.Unique.free(jid, unique)
+    if workflow then
+      modules.Workflow.moved(workflow, 'running', 'complete')
     end
-    Spawned.done(jid, record[3])
+    modules.Spawned.done(jid, spawners)
     is_rare = is_rare or {}
     is_rare[jid] = true
   end
-  Dependencies.release(jids, is_rare)
+  modules.Dependencies.release(jids, is_rare)
 end
 
 -- The job, which was in this state, has failed.
@@ -4110,15 +2675,16 @@ function Ended.failed(jid, was, rare)
   if not rare then
     return
   end
-  Awaiting.ended(jid)
-  local record = call('HMGET', key.job(jid), 'unique', 'workflow', 'spawners', 'followed')
-  Unique.free(jid, record[1])
-  if record[2] then
-    Workflow.moved(record[2], was, 'failed')
+  modules.Awaiting.ended(jid)
+  local unique, workflow, spawners, followed =
+    modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'followed')
+  modules.Unique.free(jid, unique)
+  if workflow then
+    modules.Workflow.moved(workflow, was, 'failed')
   end
-  Spawned.failed(jid, record[3])
-  if record[4] then
-    Cascade.follow(jid, 'failed')
+  modules.Spawned.failed(jid, spawners)
+  if followed then
+    modules.Cascade.follow(jid, 'failed')
   end
 end
 
@@ -4128,11 +2694,11 @@ function Ended.revived(jid, record)
   if not record.rare then
     return
   end
-  Unique.regain(jid, record.unique, 'waiting')
+  modules.Unique.regain(jid, record.unique, 'waiting')
   if record.workflow then
-    Workflow.moved(record.workflow, 'failed', 'waiting')
+    modules.Workflow.moved(record.workflow, 'failed', 'waiting')
   end
-  Spawned.goes_on(jid, record.spawners)
+  modules.Spawned.goes_on(jid, record.spawners)
   call('HDEL', key.job(jid), 'deadline', 'fixed', 'cascade')
 end
 
@@ -4141,10 +2707,10 @@ function Ended.goes_on(job, state, moved)
   if not job.rare then
     return
   end
-  local record = call('HMGET', key.job(job.jid), 'unique', 'workflow')
-  Unique.regain(job.jid, record[1], state)
-  if record[2] then
-    Workflow.moved(record[2], 'running', state)
+  local unique, workflow = modules.Hash.values(key.job(job.jid), 'unique', 'workflow')
+  modules.Unique.regain(job.jid, unique, state)
+  if workflow then
+    modules.Workflow.moved(workflow, 'running', state)
   end
   if moved then
     call('HDEL', key.job(job.jid), 'deadline', 'fixed')
@@ -4154,19 +2720,19 @@ end
 -- The job with this record was canceled.
 function Ended.canceled(jid, record)
   if record.rare then
-    Awaiting.ended(jid)
-    Unique.free(jid, record.unique)
+    modules.Awaiting.ended(jid)
+    modules.Unique.free(jid, record.unique)
     if record.workflow then
-      Workflow.moved(record.workflow, record.state, false)
+      modules.Workflow.moved(record.workflow, record.state, false)
     end
-    Spawned.done(jid, record.spawners)
+    modules.Spawned.done(jid, record.spawners)
   end
 end
-end
+end,
 
-function builders.Epoch()
-local Epoch = modules.Epoch
-local Texts = modules.Texts
+Epoch = function()
+local Epoch = {}
+modules.Epoch = Epoch
 -- epoch.lua
 -- Which server draws the tokens. One that has forgotten some (a replica that lagged when it was promoted, a
 -- server whose last writes were lost) must not draw them again: it begins an epoch.
@@ -4210,14 +2776,15 @@ function Epoch.begin(token)
     return 0
   end
   local time = call('TIME')
-  local hash = redis.sha1hex(table.concat({ this_server(), time[1], time[2], Texts.whole(token) }, ' '))
+  local hash = redis.sha1hex(table.concat({ this_server(), time[1], time[2], modules.Texts.whole(token) }, ' '))
   local epoch = 1 + tonumber(string.sub(hash, 1, 8), 16) % (EPOCHS - 1)
   return epoch * TOKENS + token % TOKENS
 end
-end
+end,
 
-function builders.Errors()
-local Errors = modules.Errors
+Errors = function()
+local Errors = {}
+modules.Errors = Errors
 -- errors.lua
 -- How a call is refused: a plain Lua error without KEYS, a reply 'CODE text' with them.
 
@@ -4256,11 +2823,11 @@ end
 function Errors.no_job(command, jid)
   Errors.raise('NOJOB', command .. '(): Job ' .. Errors.name(jid) .. ' does not exist')
 end
-end
+end,
 
-function builders.Events()
-local Events = modules.Events
-local Texts = modules.Texts
+Events = function()
+local Events = {}
+modules.Events = Events
 -- events.lua
 -- What is published, byte for byte: members in a fixed order, no spaces.
 
@@ -4280,11 +2847,11 @@ function Events.tracked(what, jid)
 end
 
 -- What stands behind the jid, the same for all jobs of a queue.
-local put_into = Texts.remembered(function(queue)
+local put_into = modules.Texts.remembered(function(queue)
   return ',"event":"put","queue":' .. quote(queue) .. '}'
 end)
 
-local completed_in = Texts.remembered(function(queue)
+local completed_in = modules.Texts.remembered(function(queue)
   return ',"event":"completed","queue":' .. quote(queue) .. '}'
 end)
 
@@ -4359,14 +2926,11 @@ end
 function Events.config_unset(option)
   log('{"event":"config_unset","option":' .. quote(option) .. '}')
 end
-end
+end,
 
-function builders.Expiry()
-local Clock = modules.Clock
-local Config = modules.Config
-local Expiry = modules.Expiry
-local Needs = modules.Needs
-local Tags = modules.Tags
+Expiry = function()
+local Expiry = {}
+modules.Expiry = Expiry
 -- expiry.lua
 -- Completed jobs are forgotten when they are too old or too many.
 
@@ -4377,11 +2941,11 @@ local EXPIRED = 200
 local MANY, LONG, FEW = 1000, 60, 8
 
 local function expire(jids)
-  local names, tagged, needing = {}, call('EXISTS', key.tags()) == 1, Needs.exist()
+  local names, tagged, needing = {}, call('EXISTS', key.tags()) == 1, modules.Needs.exist()
   for _, jid in ipairs(jids) do
     local tags = tagged and call('HGET', key.job(jid), 'tags')
     if tags and tags ~= '{}' then
-      Tags.unindex_all(jid, tags)
+      modules.Tags.unindex_all(jid, tags)
     end
     -- A job that was completed has no links any more.
     local at = #names
@@ -4397,9 +2961,9 @@ end
 
 -- Forgets completed jobs that are too old or too many, a bounded number per call.
 function Expiry.after(just_completed)
-  local age, count = Config.number('jobs-history'), Config.whole('jobs-history-count')
+  local age, count = modules.Config.number('jobs-history'), modules.Config.whole('jobs-history-count')
   local can_wait = scope.keyed and just_completed <= FEW and count >= MANY and age >= LONG
-  if can_wait and not Clock.is_round() then
+  if can_wait and not modules.Clock.is_round() then
     return
   end
   local most = EXPIRED + 2 * just_completed
@@ -4417,102 +2981,11 @@ function Expiry.after(just_completed)
     expire(old)
   end
 end
-end
+end,
 
-function builders.Extensions()
-local Extensions = modules.Extensions
--- extensions.lua
--- The commands that exist with KEYS only, by name: which function of which module answers.
-
-Extensions.reads = {
-  needs = 'Needs.show',
-  offspring = 'Needs.offspring',
-  results = 'Needs.results',
-  ['results.kept'] = 'Kept.show',
-  ['results.cut'] = 'Kept.cut',
-  result = 'Job.result',
-  ['jobs.count'] = 'Queue.count_jobs',
-  ['schedule.get'] = 'ScheduleView.get',
-  ['schedule.list'] = 'ScheduleView.list',
-  ['schedule.declared'] = 'ScheduleView.declared',
-  ['schedule.marks'] = 'ScheduleView.marks',
-  lag = 'Survey.lag',
-  due = 'Survey.due',
-  survey = 'Survey.survey',
-  minutes = 'Minutes.show',
-  throughput = 'Throughput.show',
-  ['failed.of'] = 'Throughput.failed',
-  ['stats.counters'] = 'Stats.counters',
-  brief = 'Brief.brief',
-  briefs = 'Brief.briefs',
-  search = 'Search.search',
-  ['job.view'] = 'JobView.show',
-  ['failure.groups'] = 'Groups.list',
-  ['failure.group'] = 'Groups.show',
-  ['worker.views'] = 'WorkerView.list',
-  ['tag.counts'] = 'Tags.counts',
-  ['schedules.of'] = 'ScheduleView.of',
-  ['schedules.next'] = 'ScheduleView.next',
-  ['schedules.in'] = 'QueueSchedules.list',
-  ['schedules.count'] = 'QueueSchedules.numbers',
-  ['tracked.jids'] = 'Brief.tracked',
-  meta = 'Clock.show',
-  permissions = 'Permissions.show',
-  audit = 'Audit.audit',
-  ['workflow.get'] = 'WorkflowVerbs.get',
-  ['workflow.jobs'] = 'WorkflowVerbs.jobs',
-}
-
--- (stacks without its second argument only reads: see Serve.)
-Extensions.writes = {
-  ['put.many'] = 'Batch.many',
-  spawn = 'Spawn.spawn',
-  settle = 'Settle.settle',
-  beat = 'Worker.beat',
-  release = 'Outcome.release',
-  progress = 'Job.progress',
-  seal = 'Links.seal',
-  order = 'Orders.order',
-  stacks = 'Orders.stacks',
-  revive = 'Revive.revive',
-  ['schedule.set'] = 'Schedules.set',
-  ['schedule.update'] = 'Schedules.update',
-  ['schedule.pause'] = 'Schedules.pause',
-  ['schedule.resume'] = 'Schedules.resume',
-  ['schedule.run'] = 'Schedules.run',
-  ['schedule.remove'] = 'Schedules.remove',
-  ['schedule.mark'] = 'ScheduleView.mark',
-  ['schedule.due'] = 'Cron.due',
-  ['schedule.tick'] = 'Cron.tick',
-  ['schedule.trouble'] = 'Cron.trouble',
-  ['schedule.mend'] = 'Cron.mend',
-  ['queue.pause'] = 'Pausing.pause_with',
-  ['queue.forget.empty'] = 'Queue.forget_empty',
-  ['cancel.each'] = 'Each.cancel',
-  ['revive.each'] = 'Each.revive',
-  ['move.each'] = 'Each.move',
-  ['priority.each'] = 'Each.priority',
-  ['timeout.each'] = 'Each.timeout',
-  ['tag.each'] = 'Each.tag',
-  ['untag.each'] = 'Each.untag',
-  ['track.each'] = 'Each.track',
-  ['untrack.each'] = 'Each.untrack',
-  await = 'Awaiting.await',
-  ['workflow.put'] = 'WorkflowPut.put',
-  ['workflow.stage'] = 'WorkflowPut.stage',
-  ['workflow.release'] = 'WorkflowPut.release',
-  ['workflow.carry'] = 'WorkflowVerbs.carry',
-  ['workflow.cancel'] = 'WorkflowVerbs.cancel',
-  ['workflow.retry'] = 'WorkflowVerbs.retry',
-}
-end
-
-function builders.Failures()
-local Arguments = modules.Arguments
-local Failures = modules.Failures
-local Minutes = modules.Minutes
-local Record = modules.Record
-local Stats = modules.Stats
+Failures = function()
+local Failures = {}
+modules.Failures = Failures
 -- failures.lua
 -- Failed jobs by group: the set of groups, a list of jids for each.
 
@@ -4533,9 +3006,9 @@ function Failures.add(jid, queue, group)
   local list = list_of(group)
   call('SADD', key.failures(), list)
   call('LPUSH', key.group(list), jid)
-  Stats.count(queue, 'failures', 1)
-  Stats.count(queue, 'failed', 1)
-  Minutes.count(queue, 'failed', 1)
+  modules.Stats.count(queue, 'failures', 1)
+  modules.Stats.count(queue, 'failed', 1)
+  modules.Minutes.count(queue, 'failed', 1)
 end
 
 -- Looks from the newest on, or from the oldest on: where the job is likely to be.
@@ -4558,16 +3031,16 @@ end
 
 -- A job that was failed is so no longer.
 function Failures.remove(jid, queue, failure, oldest_first)
-  local known = Record.read('failure', failure)
+  local known = modules.Record.read('failure', failure)
   if not known or not known.group then
     take_anywhere(jid)
-    Stats.mended(queue, scope.now)
+    modules.Stats.mended(queue, scope.now)
     return
   end
   if not take(jid, known.group, oldest_first) then
     take(jid, 'other', oldest_first)
   end
-  Stats.mended(queue, known.when or 0)
+  modules.Stats.mended(queue, known.when or 0)
 end
 
 -- failed [group [start limit]]
@@ -4580,117 +3053,49 @@ function Failures.show(args, i)
     end
     return cjson.encode(counts)
   end
-  local start, limit = Arguments.offset('failed', args[i + 1]), Arguments.count('failed', args[i + 2], 25)
+  local start, limit = modules.Arguments.offset('failed', args[i + 1]), modules.Arguments.count('failed', args[i + 2], 25)
   local total = call('LLEN', key.group(group))
   return cjson.encode({
     total = total,
-    jobs = call('LRANGE', key.group(group), Arguments.range(start, limit, total)),
+    jobs = call('LRANGE', key.group(group), modules.Arguments.range(start, limit, total)),
   })
 end
+end,
+
+Hash = function()
+local Hash = {}
+modules.Hash = Hash
+-- hash.lua
+-- The fields of a hash, by their names.
+
+-- -> what stands in each of these fields, in this order; false where there is nothing
+function Hash.values(name, ...)
+  return unpack(call('HMGET', name, ...))
 end
 
-function builders.Groups()
-local Arguments = modules.Arguments
-local Brief = modules.Brief
-local Errors = modules.Errors
-local Groups = modules.Groups
-local Record = modules.Record
--- groups.lua
--- Failure groups as pages show them: how many jobs, since when, and the latest of them as a sample.
-
-local sub, byte = string.sub, string.byte
-
-local MOST = 250 -- groups of one page: each shows the beginning of a message that may be long
-local HEAD = 300 -- bytes of it
-
-local NEWLINE, SPACE = 10, 32
-local TAIL = 1000 -- bytes in which the last line is looked for
-
--- The last line of a text that says something: the error itself, below a traceback. What is
--- longer than the tail begins where that begins, at a character of UTF-8.
-local function last_line(text)
-  local last, least = #text, math.max(1, #text - TAIL + 1)
-  while last >= least and byte(text, last) <= SPACE do
-    last = last - 1
+-- -> the same in a table, by the names of the fields
+function Hash.read(name, fields)
+  local values, record = call('HMGET', name, unpack(fields)), {}
+  for n = 1, #fields do
+    record[fields[n]] = values[n]
   end
-  local first = last + 1
-  while first > least and byte(text, first - 1) ~= NEWLINE do
-    first = first - 1
-  end
-  while first <= last and byte(text, first) >= 128 and byte(text, first) < 192 do
-    first = first + 1
-  end
-  return Errors.cut(sub(text, first, last), HEAD)
+  return record
 end
 
--- name, count, first, last, jid, klass, queue, the message's head and its last line
-local function shown(name, count)
-  local list = key.group(name)
-  local newest, oldest = call('LINDEX', list, 0), call('LINDEX', list, -1)
-  local record = call('HMGET', key.job(newest), 'klass', 'queue', 'failure')
-  local failure = Record.read('failure', record[3], {})
-  local message = failure.message or ''
-  return {
-    name,
-    count,
-    tonumber((Brief.failure(oldest))) or 0,
-    tonumber((Brief.failure(newest))) or 0,
-    newest,
-    record[1] or '',
-    record[2] or '',
-    Errors.cut(message, HEAD),
-    last_line(message),
-  }
-end
-
--- By what groups are sorted: the highest comes first.
-local ORDERS = {
-  count = function(group)
-    return group.count
-  end,
-  last = function(group)
-    return tonumber((Brief.failure(call('LINDEX', key.group(group.name), 0)))) or 0
-  end,
-}
-
--- failure.groups count|last offset count -> total_groups, total_jobs and groups
-function Groups.list(args, i)
-  local order = Arguments.given('failure.groups', 'order', args[i])
-  local rank = ORDERS[order]
-  if not rank then
-    Errors.argument('failure.groups', 'order must be count or last, not ' .. Errors.name(order))
+-- Sets the fields of this table, by name. (Where each call comes, the list is written out: a table costs more.)
+function Hash.write(name, fields)
+  local list = {}
+  for field, value in pairs(fields) do
+    list[#list + 1] = field
+    list[#list + 1] = value
   end
-  local offset = Arguments.whole('failure.groups', 'offset', args[i + 1], 0)
-  local count = math.min(Arguments.whole('failure.groups', 'count', args[i + 2], 0), MOST)
-  local all, total = {}, 0
-  for n, name in ipairs(call('SMEMBERS', key.failures())) do
-    local group = { name = name, count = call('LLEN', key.group(name)) }
-    group.rank, all[n] = rank(group), group
-    total = total + group.count
-  end
-  table.sort(all, function(one, other)
-    if one.rank ~= other.rank then
-      return one.rank > other.rank
-    end
-    return one.name < other.name
-  end)
-  local groups = {}
-  for n = offset + 1, math.min(offset + count, #all) do
-    groups[#groups + 1] = shown(all[n].name, all[n].count)
-  end
-  return cjson.encode({ total_groups = #all, total_jobs = total, groups = groups })
+  call('HSET', name, unpack(list))
 end
+end,
 
--- failure.group name -> the group, or nil if no job is in it
-function Groups.show(args, i)
-  local name = Arguments.given('failure.group', 'name', args[i])
-  local count = call('LLEN', key.group(name))
-  return count > 0 and cjson.encode(shown(name, count)) or nil
-end
-end
-
-function builders.Headline()
-local Headline = modules.Headline
+Headline = function()
+local Headline = {}
+modules.Headline = Headline
 -- headline.lua
 -- The line of a failure's message that says what happened.
 
@@ -4762,16 +3167,11 @@ end
 function Headline.of(message)
   return cut(raised(message) or string.match(message, '[^\r\n]+') or '')
 end
-end
+end,
 
-function builders.History()
-local Arguments = modules.Arguments
-local Config = modules.Config
-local Errors = modules.Errors
-local Headline = modules.Headline
-local History = modules.History
-local Record = modules.Record
-local Texts = modules.Texts
+History = function()
+local History = {}
+modules.History = History
 -- history.lua
 -- What happened to a job: a list of [when, what, more], the first and the newest kept. Calls without
 -- KEYS write and show whole seconds; calls with them write thousandths, and how each attempt ended:
@@ -4788,9 +3188,9 @@ local quote, floor, format = cjson.encode, math.floor, string.format
 -- A time as an entry has it; defaults to now.
 local function text_of(when)
   if scope.keyed then
-    return when and Texts.thousandths(when) or Texts.thousandth()
+    return when and modules.Texts.thousandths(when) or modules.Texts.thousandth()
   end
-  return when and Texts.whole(floor(when)) or Texts.second()
+  return when and modules.Texts.whole(floor(when)) or modules.Texts.second()
 end
 
 -- An entry; `more` is the text of a JSON object.
@@ -4807,7 +3207,7 @@ local function append(jid, text, putting)
     end
     return
   end
-  local limit = Config.whole('max-job-history')
+  local limit = modules.Config.whole('max-job-history')
   if limit > 0 and limit ~= 2 and length > limit then
     local first = call('LPOP', name)
     call('LTRIM', name, -math.max(limit - 1, 1), -1)
@@ -4820,11 +3220,11 @@ function History.add(jid, what, more, when)
 end
 
 -- What stands behind the time, the same for all jobs of a queue or a worker.
-local put_into = Texts.remembered(function(queue)
+local put_into = modules.Texts.remembered(function(queue)
   return ',"put",{"q":' .. quote(queue) .. '}]'
 end)
 
-local popped_by = Texts.remembered(function(worker)
+local popped_by = modules.Texts.remembered(function(worker)
   return ',"popped",{"worker":' .. quote(worker) .. '}]'
 end)
 
@@ -4861,10 +3261,10 @@ local function members(worker, group, held, ready, message)
     texts[#texts + 1] = '"held":' .. format('%.3f', held)
   end
   if ready then
-    texts[#texts + 1] = '"until":' .. Texts.thousandths(ready)
+    texts[#texts + 1] = '"until":' .. modules.Texts.thousandths(ready)
   end
   if message and message ~= '' then
-    texts[#texts + 1] = '"message":' .. quote(Headline.of(message))
+    texts[#texts + 1] = '"message":' .. quote(modules.Headline.of(message))
   end
   return #texts > 0 and '{' .. table.concat(texts, ',') .. '}' or nil
 end
@@ -4904,7 +3304,7 @@ end
 local function shown(texts)
   local triples = {}
   for n, text in ipairs(texts) do
-    triples[n] = Record.entry_of(text)
+    triples[n] = modules.Record.entry_of(text)
   end
   return History.shown(triples)
 end
@@ -4946,7 +3346,7 @@ end
 
 -- Records of the earliest versions carry their history in a field of the hash.
 function History.modernise(jid, text)
-  local entries = Record.read('history', text)
+  local entries = modules.Record.read('history', text)
   for _, old in ipairs(entries or {}) do
     if old.put then
       History.put(jid, old.q, tonumber(old.put))
@@ -4978,43 +3378,25 @@ end
 
 -- log jid message [data]
 function History.log(args, i)
-  local jid = Arguments.name('log', 'jid', args[i])
-  local message = Arguments.given('log', 'message', args[i + 1])
+  local jid = modules.Arguments.name('log', 'jid', args[i])
+  local message = modules.Arguments.given('log', 'message', args[i + 1])
   local data = args[i + 2]
   if data then
-    Arguments.object('log', 'data', data)
+    modules.Arguments.object('log', 'data', data)
   end
-  if scope.keyed and #message > Arguments.text_bytes then
-    Errors.raise('TOOBIG', 'log(): message has ' .. #message .. ' bytes, at most ' .. Arguments.text_bytes)
+  if scope.keyed and #message > modules.Arguments.text_bytes then
+    modules.Errors.raise('TOOBIG', 'log(): message has ' .. #message .. ' bytes, at most ' .. modules.Arguments.text_bytes)
   end
   if call('EXISTS', key.job(jid)) == 0 then
-    Errors.no_job('log', jid)
+    modules.Errors.no_job('log', jid)
   end
   History.add(jid, message, data)
 end
-end
+end,
 
-function builders.Job()
-local Absence = modules.Absence
-local Arguments = modules.Arguments
-local Canceled = modules.Canceled
-local Cascade = modules.Cascade
-local Dependencies = modules.Dependencies
-local Ended = modules.Ended
-local Errors = modules.Errors
-local Events = modules.Events
-local Failures = modules.Failures
-local History = modules.History
-local Job = modules.Job
-local Json = modules.Json
-local Kept = modules.Kept
-local Lock = modules.Lock
-local Place = modules.Place
-local Record = modules.Record
-local Samples = modules.Samples
-local Tags = modules.Tags
-local Unique = modules.Unique
-local Wake = modules.Wake
+Job = function()
+local Job = {}
+modules.Job = Job
 -- job.lua
 -- A job's record: reading it, showing it, and the commands on a single job.
 
@@ -5064,33 +3446,34 @@ function Job.read(jid, looking)
   end
   record.state, record.queue = record.state or '', record.queue or ''
   if record.history and not looking and not scope.reading then
-    History.modernise(jid, record.history)
+    modules.History.modernise(jid, record.history)
   end
   return record
 end
 
 local function must_look(command, jid)
-  local record = Job.read(Arguments.name(command, 'jid', jid), true)
+  local record = Job.read(modules.Arguments.name(command, 'jid', jid), true)
   if not record then
-    Errors.no_job(command, jid)
+    modules.Errors.no_job(command, jid)
   end
   return record
 end
 
 -- A job's state as it is now, or nil.
 function Job.state_now(jid)
-  local record = call('HMGET', key.job(jid), 'state', 'queue')
-  return record[1] and Place.state_now(jid, record[2], record[1]) or nil
+  local state, queue = modules.Hash.values(key.job(jid), 'state', 'queue')
+  return state and modules.Place.state_now(jid, queue, state) or nil
 end
 
 function Job.is_tracked(jid)
-  return call('ZSCORE', key.tracked(), jid) and true or false
+  local name = key.tracked()
+  return not modules.Absence.is_absent(name) and call('ZSCORE', name, jid) and true or false
 end
 
 -- The jobs of a batch that are tracked; mostly there are none at all.
 function Job.tracked_among(jids)
   local tracked, name = {}, key.tracked()
-  if not Absence.is_absent(name) and call('EXISTS', name) == 1 then
+  if not modules.Absence.is_absent(name) and call('EXISTS', name) == 1 then
     for _, jid in ipairs(jids) do
       tracked[jid] = Job.is_tracked(jid)
     end
@@ -5108,18 +3491,18 @@ function Job.show(jid, some)
   local shown = {
     jid = record.jid,
     klass = record.klass or '',
-    state = Place.state_now(jid, record.queue, record.state),
+    state = modules.Place.state_now(jid, record.queue, record.state),
     queue = record.queue,
     worker = record.worker or '',
     tracked = Job.is_tracked(jid),
-    priority = Record.read('priority', record.priority, 0),
-    expires = Record.read('expires', record.expires, 0),
-    retries = Record.read('retries', record.retries, 0),
-    remaining = Record.read('remaining', record.remaining, 0),
+    priority = modules.Record.read('priority', record.priority, 0),
+    expires = modules.Record.read('expires', record.expires, 0),
+    retries = modules.Record.read('retries', record.retries, 0),
+    remaining = modules.Record.read('remaining', record.remaining, 0),
     data = record.data or '',
-    tags = Record.read('tags', record.tags, {}),
-    history = some and some.history or History.read(jid),
-    failure = Record.read('failure', record.failure, {}),
+    tags = modules.Record.read('tags', record.tags, {}),
+    history = some and some.history or modules.History.read(jid),
+    failure = modules.Record.read('failure', record.failure, {}),
     spawned_from_jid = record.spawned_from_jid or false,
     dependents = some and some.dependents or call('SMEMBERS', key.dependents(jid)),
     dependencies = some and some.dependencies or call('SMEMBERS', key.dependencies(jid)),
@@ -5128,19 +3511,19 @@ function Job.show(jid, some)
     return cjson.encode(shown)
   end
   shown.token = record.state == 'running' and record.token or ''
-  shown.crashes = Record.read('crashes', record.crashes, 0)
+  shown.crashes = modules.Record.read('crashes', record.crashes, 0)
   shown.open = record.open == '1'
   if record.returned and record.state == 'complete' then
-    shown.returned = Kept.left(record.returned, record.token)
+    shown.returned = modules.Kept.left(record.returned, record.token)
   end
   if record.rare then
-    shown.unique = Unique.shown(record.unique)
+    shown.unique = modules.Unique.shown(record.unique)
     shown.workflow, shown.on_failure = record.workflow, record.on_failure
-    shown.deadline = Record.read('deadline', record.deadline)
+    shown.deadline = modules.Record.read('deadline', record.deadline)
   end
-  local context = Record.text('context', record.context, 'null')
-  local progress = Record.text('progress', record.progress, 'null')
-  return Json.with(cjson.encode(shown), 'context', context, 'progress', progress)
+  local context = modules.Record.text('context', record.context, 'null')
+  local progress = modules.Record.text('progress', record.progress, 'null')
+  return modules.Json.with(cjson.encode(shown), 'context', context, 'progress', progress)
 end
 
 local function all(jids, show)
@@ -5148,7 +3531,7 @@ local function all(jids, show)
   for _, jid in ipairs(jids) do
     shown[#shown + 1] = show(jid)
   end
-  return Json.list(shown)
+  return modules.Json.list(shown)
 end
 
 function Job.show_all(jids)
@@ -5157,18 +3540,18 @@ end
 
 -- Calls with KEYS are also shown what became of a canceled job.
 local function found(jid)
-  return Job.show(jid) or scope.keyed and Canceled.show(jid) or nil
+  return Job.show(jid) or scope.keyed and modules.Canceled.show(jid) or nil
 end
 
 -- get jid
 function Job.get(args, i)
-  return found(Arguments.name('get', 'jid', args[i]))
+  return found(modules.Arguments.name('get', 'jid', args[i]))
 end
 
 -- multiget jid...
 function Job.multiget(args, i)
-  local jids = Tags.rest(args, i)
-  Arguments.bounded('multiget', #jids)
+  local jids = modules.Tags.rest(args, i)
+  modules.Arguments.bounded('multiget', #jids)
   return all(jids, found)
 end
 
@@ -5182,26 +3565,26 @@ end
 -- Deletes all that is kept of a job that is in no place any longer, but for its dependents. `tags` is
 -- the text in its record.
 function Job.erase(jid, tags)
-  Tags.unindex_all(jid, tags)
+  modules.Tags.unindex_all(jid, tags)
   call('DEL', key.job(jid), key.history(jid), key.dependencies(jid))
   if scope.live and call('DEL', key.result(jid), key.needs(jid)) > 0 then
-    Kept.forget('result:' .. jid)
+    modules.Kept.forget('result:' .. jid)
   end
 end
 
 -- priority jid p
 function Job.priority(args, i)
-  local jid = Arguments.name('priority', 'jid', args[i])
-  local priority = Arguments.number('priority', 'priority', args[i + 1])
-  local record = call('HMGET', key.job(jid), 'queue', 'priority', 'state')
-  if not record[3] then
-    Errors.no_job('priority', jid)
+  local jid = modules.Arguments.name('priority', 'jid', args[i])
+  local priority = modules.Arguments.number('priority', 'priority', args[i + 1])
+  local queue, its_priority, state = modules.Hash.values(key.job(jid), 'queue', 'priority', 'state')
+  if not state then
+    modules.Errors.no_job('priority', jid)
   end
-  local work = key.place(record[1] or '', 'work')
+  local work = key.place(queue or '', 'work')
   local score = call('ZSCORE', work, jid)
-  if score and record[3] == 'waiting' then
-    local before = Record.read('priority', record[2])
-    local rest = before and tonumber(score) - before or Place.score(0, scope.now)
+  if score and state == 'waiting' then
+    local before = modules.Record.read('priority', its_priority)
+    local rest = before and tonumber(score) - before or modules.Place.score(0, scope.now)
     call('ZADD', work, priority + rest, jid)
   end
   call('HSET', key.job(jid), 'priority', priority)
@@ -5212,7 +3595,7 @@ end
 function Job.track(args, i)
   if args[i] == nil then
     local jobs, expired = {}, {}
-    for _, jid in ipairs(call('ZRANGE', key.tracked(), 0, Arguments.most - 1)) do
+    for _, jid in ipairs(call('ZRANGE', key.tracked(), 0, modules.Arguments.most - 1)) do
       local shown = Job.show(jid)
       if shown then
         jobs[#jobs + 1] = shown
@@ -5220,17 +3603,17 @@ function Job.track(args, i)
         expired[#expired + 1] = jid
       end
     end
-    return Json.with(cjson.encode({ expired = expired }), 'jobs', Json.list(jobs))
+    return modules.Json.with(cjson.encode({ expired = expired }), 'jobs', modules.Json.list(jobs))
   end
   local word = string.lower(args[i])
   if word ~= 'track' and word ~= 'untrack' then
-    Errors.argument('track', 'Unknown word ' .. Errors.name(args[i]) .. ', it must be track or untrack')
+    modules.Errors.argument('track', 'Unknown word ' .. modules.Errors.name(args[i]) .. ', it must be track or untrack')
   end
-  local jid = Arguments.name('track', 'jid', args[i + 1])
+  local jid = modules.Arguments.name('track', 'jid', args[i + 1])
   if call('EXISTS', key.job(jid)) == 0 then
-    Errors.no_job('track', jid)
+    modules.Errors.no_job('track', jid)
   end
-  Events.tracked(word, jid)
+  modules.Events.tracked(word, jid)
   if word == 'track' then
     return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
   end
@@ -5246,19 +3629,19 @@ local function no_dependents_left(jids)
   end
   -- (Many of them may have the same dependents.)
   local function can_lose(dependent, jid)
-    known[dependent] = known[dependent] or { Cascade.policy(dependent) }
+    known[dependent] = known[dependent] or { modules.Cascade.policy(dependent) }
     return known[dependent][1] ~= 'block' or known[dependent][2] == jid
   end
   for _, jid in ipairs(jids) do
     -- More than this call may name: some of them show it as well as all.
-    for _, dependent in ipairs(call('SRANDMEMBER', key.dependents(jid), Arguments.most + 1)) do
+    for _, dependent in ipairs(call('SRANDMEMBER', key.dependents(jid), modules.Arguments.most + 1)) do
       if not named[dependent] and not (scope.keyed and can_lose(dependent, jid)) then
-        Errors.raise(
+        modules.Errors.raise(
           'DEPENDENTS',
           'cancel(): '
-            .. Errors.name(jid)
+            .. modules.Errors.name(jid)
             .. ' is a dependency of '
-            .. Errors.name(dependent)
+            .. modules.Errors.name(dependent)
             .. ' but is not mentioned to be canceled'
         )
       end
@@ -5270,31 +3653,31 @@ end
 -- those of Canceled.keep.
 function Job.remove(jid, record, why, by)
   local queue, worker = record.queue, record.worker or ''
-  Canceled.keep(jid, record, why, by)
-  Events.canceled(jid, queue, worker)
+  modules.Canceled.keep(jid, record, why, by)
+  modules.Events.canceled(jid, queue, worker)
   Job.unhold(jid, worker)
-  Place.leave(jid, queue)
-  Dependencies.unlink_all(jid)
+  modules.Place.leave(jid, queue)
+  modules.Dependencies.unlink_all(jid)
   if record.state == 'running' then
-    Samples.taken_away(queue, record.time, record.waited)
-  elseif record.state == 'failed' or not Record.is_state(record.state) then
-    Failures.remove(jid, queue, record.failure)
+    modules.Samples.taken_away(queue, record.time, record.waited)
+  elseif record.state == 'failed' or not modules.Record.is_state(record.state) then
+    modules.Failures.remove(jid, queue, record.failure)
     call('ZREM', key.completed(), jid)
   end
   if Job.is_tracked(jid) then
-    Events.tracked('canceled', jid)
+    modules.Events.tracked('canceled', jid)
   end
   Job.erase(jid, record.tags)
-  Ended.canceled(jid, record)
+  modules.Ended.canceled(jid, record)
 end
 
 -- -> whether there was something to cancel
 local function cancel(jid)
   local record = Job.read(jid)
   if not record and not scope.keyed then
-    Events.canceled(jid, false, false)
+    modules.Events.canceled(jid, false, false)
     if Job.is_tracked(jid) then
-      Events.tracked('canceled', jid)
+      modules.Events.tracked('canceled', jid)
     end
   elseif record and record.state ~= 'complete' then
     Job.remove(jid, record, 'call')
@@ -5305,8 +3688,8 @@ end
 
 -- cancel jid...
 function Job.cancel(args, i)
-  local jids = Tags.rest(args, i)
-  Arguments.bounded('cancel', #jids)
+  local jids = modules.Tags.rest(args, i)
+  modules.Arguments.bounded('cancel', #jids)
   no_dependents_left(jids)
   local gone = {}
   for _, jid in ipairs(jids) do
@@ -5314,164 +3697,75 @@ function Job.cancel(args, i)
   end
   -- Those that were canceled with them are no dependents any more.
   for _, jid in ipairs(gone) do
-    Cascade.follow(jid, 'gone')
+    modules.Cascade.follow(jid, 'gone')
   end
   return jids
 end
 
 -- timeout jid...: takes the job from its worker and puts it before all others.
 function Job.timeout(args, i)
-  local jids = Tags.rest(args, i)
-  Arguments.bounded('timeout', #jids)
+  local jids = modules.Tags.rest(args, i)
+  modules.Arguments.bounded('timeout', #jids)
   local records = {}
   for n, jid in ipairs(jids) do
     records[n] = must_look('timeout', jid)
     if records[n].state ~= 'running' then
-      local state = Place.state_now(jid, records[n].queue, records[n].state)
-      Errors.raise('STATE', 'timeout(): Job ' .. Errors.name(jid) .. ' not running but ' .. state)
+      local state = modules.Place.state_now(jid, records[n].queue, records[n].state)
+      modules.Errors.raise('STATE', 'timeout(): Job ' .. modules.Errors.name(jid) .. ' not running but ' .. state)
     end
   end
   for n, jid in ipairs(jids) do
     local record = records[n]
     if call('HGET', key.job(jid), 'state') == 'running' then
-      record.held = Samples.held(record.waited)
-      Samples.taken_away(record.queue, record.time, record.waited)
-      History.ended(jid, 'timed-out', record)
+      record.held = modules.Samples.held(record.waited)
+      modules.Samples.taken_away(record.queue, record.time, record.waited)
+      modules.History.ended(jid, 'timed-out', record)
       call('ZREM', key.place(record.queue, 'locks'), jid)
       call('ZADD', key.place(record.queue, 'work'), '+inf', jid)
-      Wake.ready(record.queue, 1)
+      modules.Wake.ready(record.queue, 1)
       Job.unhold(jid, record.worker)
       call('HSET', key.job(jid), 'state', 'stalled', 'expires', 0)
-      Place.ready_since(jid, scope.now)
+      modules.Place.ready_since(jid, scope.now)
       call('HDEL', key.job(jid), 'grace', 'waited')
-      Events.lock_lost(jid, record.worker)
+      modules.Events.lock_lost(jid, record.worker)
     end
   end
 end
 
 -- progress jid token json
 function Job.progress(args, i)
-  local jid = Arguments.name('progress', 'jid', args[i])
+  local jid = modules.Arguments.name('progress', 'jid', args[i])
   local text = args[i + 2]
-  Arguments.json('progress', 'progress', text, Arguments.text_bytes)
+  modules.Arguments.json('progress', 'progress', text, modules.Arguments.text_bytes)
   if not string.find(text, '^%s*%[') then
-    Errors.argument('progress', 'progress must be a JSON list, [fraction, text]')
+    modules.Errors.argument('progress', 'progress must be a JSON list, [fraction, text]')
   end
-  local job = Lock.holder('progress', jid, args[i + 1])
+  local job = modules.Lock.holder('progress', jid, args[i + 1])
   call('HSET', key.job(jid), 'progress', text, 'rare', job.rare or '0')
   return 1
 end
 
 -- result jid
 function Job.result(args, i)
-  return call('GET', key.result(Arguments.name('result', 'jid', args[i])))
+  return call('GET', key.result(modules.Arguments.name('result', 'jid', args[i])))
 end
-end
+end,
 
-function builders.JobView()
-local Arguments = modules.Arguments
-local Brief = modules.Brief
-local Canceled = modules.Canceled
-local History = modules.History
-local Job = modules.Job
-local JobView = modules.JobView
-local Json = modules.Json
-local Record = modules.Record
--- job_view.lua
--- All that a page shows of one job, however many others it has to do with and however long it goes on.
-
-local MOST_LINKS = 250 -- of one kind
-local HISTORY_BYTES = 256 * 1024
-
--- Some members of a set, in an order of their own: never more are read than about so many. -> these,
--- how many there are
-local function some(name, most)
-  local total, cursor, members = call('SCARD', name), '0', {}
-  repeat
-    local reply = call('SSCAN', name, cursor, 'COUNT', math.max(most, 1))
-    cursor = reply[1]
-    for _, member in ipairs(reply[2]) do
-      if #members == most then
-        break
-      end
-      members[#members + 1] = member
-    end
-  until cursor == '0' or #members == most
-  table.sort(members)
-  return members, total
-end
-
--- The first elements of a list, each once. -> these, how many the list has
-local function first(name, most)
-  local found, seen = {}, {}
-  for _, jid in ipairs(most > 0 and call('LRANGE', name, 0, most - 1) or {}) do
-    if not seen[jid] then
-      seen[jid] = true
-      found[#found + 1] = jid
-    end
-  end
-  return found, call('LLEN', name)
-end
-
--- The same of a canceled job, of which less is known.
-local function canceled_view(jid, own, links)
-  local total, spawners = Canceled.more(jid)
-  local view = { brief = own, history_total = total, result = cjson.null, result_ttl = cjson.null }
-  for _, list in ipairs({ 'dependents', 'dependencies', 'needs' }) do
-    view[list], view[list .. '_total'] = {}, 0
-  end
-  local spawned, number = first(key.offspring(jid), links)
-  view.spawned, view.spawned_total = Brief.rows(spawned), number
-  view.spawners = Brief.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
-  return Json.with(cjson.encode(view), 'job', Canceled.show(jid))
-end
-
--- job.view jid links history -> the job as get shows it, those it has to do with in brief, its result
-function JobView.show(args, i)
-  local jid = Arguments.name('job.view', 'jid', args[i])
-  local links = math.min(Arguments.whole('job.view', 'links', args[i + 1], 0), MOST_LINKS)
-  local entries = math.min(Arguments.whole('job.view', 'history', args[i + 2], 1), Arguments.most)
-  local own = Brief.rows({ jid })[1]
-  if not own then
-    return nil
-  elseif call('EXISTS', key.job(jid)) == 0 then
-    return canceled_view(jid, own, links)
-  end
-  local lists, view = {}, { brief = own }
-  for list, name in pairs({ dependents = key.dependents(jid), dependencies = key.dependencies(jid) }) do
-    lists[list], view[list .. '_total'] = some(name, links)
-    view[list] = Brief.rows(lists[list])
-  end
-  for list, name in pairs({ needs = key.needs(jid), spawned = key.offspring(jid) }) do
-    local jids, total = first(name, links)
-    view[list], view[list .. '_total'] = Brief.rows(jids), total
-  end
-  local spawners = Record.read('spawners', call('HGET', key.job(jid), 'spawners'), {})
-  view.spawners = Brief.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
-  lists.history, view.history_total = History.some(jid, entries, HISTORY_BYTES)
-  view.result = call('GET', key.result(jid)) or cjson.null
-  local rest = call('PTTL', key.result(jid))
-  view.result_ttl = rest >= 0 and rest / 1000 or cjson.null
-  return Json.with(cjson.encode(view), 'job', Job.show(jid, lists))
-end
-end
-
-function builders.Journal()
-local Arguments = modules.Arguments
-local Journal = modules.Journal
-local Texts = modules.Texts
+Journal = function()
+local Journal = {}
+modules.Journal = Journal
 -- journal.lua
 -- Samples that the statistics do not have yet: few at a time are only appended here.
 
 local match, format, floor = string.match, string.format, math.floor
-local text_of = Arguments.text_of
+local text_of = modules.Arguments.text_of
 
 -- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length
 -- stand behind the whole seconds of the time, where libraries that count in whole seconds overlook
 -- them; their own entries have none.
 function Journal.entry(second, kind, seconds, n, queue)
   local whole = floor(seconds)
-  return Texts.whole(second)
+  return modules.Texts.whole(second)
     .. format('.%03d ', floor((seconds - whole) * 1000 + 0.5))
     .. kind
     .. ' '
@@ -5516,10 +3810,11 @@ function Journal.take(visit)
     show(texts, visit)
   end
 end
-end
+end,
 
-function builders.Json()
-local Json = modules.Json
+Json = function()
+local Json = {}
+modules.Json = Json
 -- json.lua
 -- JSON texts that are shown as they came: decoding and encoding would change [] and long numbers.
 
@@ -5539,16 +3834,11 @@ function Json.list(texts)
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
-end
+end,
 
-function builders.Kept()
-local Arguments = modules.Arguments
-local Clock = modules.Clock
-local Config = modules.Config
-local Kept = modules.Kept
-local SortedSet = modules.SortedSet
-local Spawned = modules.Spawned
-local Texts = modules.Texts
+Kept = function()
+local Kept = {}
+modules.Kept = Kept
 -- kept.lua
 -- What outlives jobs for a while: their results, and the lists of what they have spawned. How much is
 -- kept is limited by number and by bytes: the oldest go first, but nothing of the last minutes.
@@ -5599,7 +3889,7 @@ function Kept.bytes(entry)
 end
 
 local function count_bytes(number)
-  return -tonumber(call('ZINCRBY', key.results_until(), Texts.whole(-number), TOTAL))
+  return -tonumber(call('ZINCRBY', key.results_until(), modules.Texts.whole(-number), TOTAL))
 end
 
 function Kept.total_bytes()
@@ -5612,8 +3902,8 @@ local function strike(entries, scores)
   for n = 1, #entries do
     bytes = bytes + bytes_of(scores[n])
   end
-  SortedSet.remove(key.results(), entries)
-  SortedSet.remove(key.results_until(), entries)
+  modules.SortedSet.remove(key.results(), entries)
+  modules.SortedSet.remove(key.results_until(), entries)
   local total = count_bytes(-bytes)
   if total == 0 and call('EXISTS', key.results()) == 0 then
     call('DEL', key.results_until())
@@ -5653,7 +3943,7 @@ end
 local function drop_expired(most)
   local beyond = '(' .. format('%.0f', (floor(scope.now) + 1) * SIZES)
   local flat =
-    call('ZRANGEBYSCORE', key.results_until(), '(0', beyond, 'WITHSCORES', 'LIMIT', '0', Texts.whole(most))
+    call('ZRANGEBYSCORE', key.results_until(), '(0', beyond, 'WITHSCORES', 'LIMIT', '0', modules.Texts.whole(most))
   if #flat > 0 then
     return drop(parted(flat))
   end
@@ -5665,21 +3955,21 @@ local function is_wanted(entry)
   if not spawner then
     return false
   end
-  local record = call('HMGET', key.job(spawner), 'state', 'token')
-  if record[1] and record[1] ~= 'complete' and record[1] ~= 'failed' then
+  local state, token = modules.Hash.values(key.job(spawner), 'state', 'token')
+  if state and state ~= 'complete' and state ~= 'failed' then
     return true
-  elseif Spawned.has_unfinished(spawner) then
+  elseif modules.Spawned.has_unfinished(spawner) then
     return true
-  elseif record[1] then
-    call('HSET', key.job(spawner), 'cut', record[2] or '')
+  elseif state then
+    call('HSET', key.job(spawner), 'cut', token or '')
   end
   return false
 end
 
 -- Drops the oldest entries until there are no more than so many, of no more than so many bytes.
 local function cut(count, bytes, most)
-  local before = Texts.whole(floor(scope.now) - FOR_SURE)
-  local oldest = call('ZRANGEBYSCORE', key.results(), '-inf', before, 'LIMIT', '0', Texts.whole(most))
+  local before = modules.Texts.whole(floor(scope.now) - FOR_SURE)
+  local oldest = call('ZRANGEBYSCORE', key.results(), '-inf', before, 'LIMIT', '0', modules.Texts.whole(most))
   if #oldest == 0 then
     return
   end
@@ -5694,23 +3984,23 @@ local function cut(count, bytes, most)
       dropped[#dropped + 1], theirs[#theirs + 1] = oldest[n], scores[n]
     end
   end
-  SortedSet.add(key.results(), Texts.second(), wanted) -- looked at again later
+  modules.SortedSet.add(key.results(), modules.Texts.second(), wanted) -- looked at again later
   if #dropped > 0 then
     drop(dropped, theirs)
-    call('HSET', key.meta(), 'results_cut', Texts.now())
+    call('HSET', key.meta(), 'results_cut', modules.Texts.now())
   end
 end
 
 -- How much there is above a limit, and a little more, so that not each call has to cut.
 local function surplus(number, option)
-  local most = max(0, Config.whole(option))
+  local most = max(0, modules.Config.whole(option))
   return number > most and number - most + floor(most / MARGIN) or 0
 end
 
 local function outlive_all()
   local last = call('ZREVRANGE', key.results_until(), '0', '0', 'WITHSCORES')[2]
   if last then
-    local rest = Texts.whole(max(0, floor(tonumber(last) / SIZES) - floor(scope.now)) + LONGER)
+    local rest = modules.Texts.whole(max(0, floor(tonumber(last) / SIZES) - floor(scope.now)) + LONGER)
     call('EXPIRE', key.results(), rest)
     call('EXPIRE', key.results_until(), rest)
   end
@@ -5723,13 +4013,13 @@ local function tidy(total, most)
   local count = surplus(call('ZCARD', key.results()), 'results-count')
   local bytes = surplus(total, 'results-bytes')
   if count > 0 or bytes > 0 then
-    cut(count, bytes, min(most, Arguments.most))
+    cut(count, bytes, min(most, modules.Arguments.most))
   end
 end
 
 -- Writes down what the call has kept.
 function Kept.finish()
-  local now, number, bytes = Texts.second(), #scope.kept, 0
+  local now, number, bytes = modules.Texts.second(), #scope.kept, 0
   local names, kept, expiring = {}, {}, {}
   for n, fresh in ipairs(scope.kept) do
     names[n] = fresh.entry
@@ -5744,7 +4034,7 @@ function Kept.finish()
   end
   call('ZADD', key.results_until(), unpack(expiring))
   local total = count_bytes(bytes)
-  if number > 1 or total == bytes or Clock.is_round() then
+  if number > 1 or total == bytes or modules.Clock.is_round() then
     tidy(total, DROPPED + 2 * number)
   end
 end
@@ -5778,19 +4068,19 @@ function Kept.left(returned, token)
 end
 
 local function is_cut(jid)
-  local record = call('HMGET', key.job(jid), 'state', 'token', 'returned', 'cut')
-  if record[4] and record[4] == (record[2] or '') then
+  local state, token, returned, was_cut = modules.Hash.values(key.job(jid), 'state', 'token', 'returned', 'cut')
+  if was_cut and was_cut == (token or '') then
     return true
   end
-  local left = record[1] == 'complete' and Kept.left(record[3], record[2])
+  local left = state == 'complete' and Kept.left(returned, token)
   return left and left > 0 and call('EXISTS', key.result(jid)) == 0
 end
 
 -- results.cut jid... -> those of which a result, or the list of what they have spawned, was dropped before
 -- its time
 function Kept.cut(args, i)
-  Arguments.given('results.cut', 'jid', args[i])
-  Arguments.bounded('results.cut', #args - i + 1)
+  modules.Arguments.given('results.cut', 'jid', args[i])
+  modules.Arguments.bounded('results.cut', #args - i + 1)
   local jids = {}
   for n = i, #args do
     if is_cut(args[n]) then
@@ -5799,97 +4089,84 @@ function Kept.cut(args, i)
   end
   return jids
 end
-end
+end,
 
-function builders.Links()
-local Arguments = modules.Arguments
-local Circles = modules.Circles
-local Dependencies = modules.Dependencies
-local Errors = modules.Errors
-local Links = modules.Links
-local Needs = modules.Needs
-local Record = modules.Record
-local Spawned = modules.Spawned
+Links = function()
+local Links = {}
+modules.Links = Links
 -- links.lua
 -- The commands that change what a job waits for: depends, seal.
 
 -- -> the job's policy for failures of what it depends on, and whether it may have rare fields
 local function in_depends(jid)
-  local record = call('HMGET', key.job(jid), 'state', 'on_failure', 'rare')
-  if record[1] ~= 'depends' then
-    Errors.raise('STATE', 'depends(): Job ' .. Errors.name(jid) .. ' is not in the depends state')
+  local state, on_failure, rare = modules.Hash.values(key.job(jid), 'state', 'on_failure', 'rare')
+  if state ~= 'depends' then
+    modules.Errors.raise('STATE', 'depends(): Job ' .. modules.Errors.name(jid) .. ' is not in the depends state')
   end
-  return record[2], record[3]
+  return on_failure, rare
 end
 
 local function add(jid, jids, policy)
-  local open, beyond = Dependencies.open('depends', jids, nil, policy, nil, jid)
-  Circles.refuse('depends', jid, open)
-  Dependencies.link(jid, open, policy)
-  Needs.add(jid, jids)
-  for _, spawner in ipairs(Record.read('beyond', beyond, {})) do
-    Spawned.look_beyond(jid, spawner)
+  local open, beyond = modules.Dependencies.open('depends', jids, nil, policy, nil, jid)
+  modules.Circles.refuse('depends', jid, open)
+  modules.Dependencies.link(jid, open, policy)
+  modules.Needs.add(jid, jids)
+  for _, spawner in ipairs(modules.Record.read('beyond', beyond, {})) do
+    modules.Spawned.look_beyond(jid, spawner)
   end
 end
 
 -- depends jid on|off jid...   depends jid off all
 function Links.depends(args, i)
-  local jid = Arguments.name('depends', 'jid', args[i])
-  local word = Arguments.given('depends', 'on or off', args[i + 1])
+  local jid = modules.Arguments.name('depends', 'jid', args[i])
+  local word = modules.Arguments.given('depends', 'on or off', args[i + 1])
   if word ~= 'on' and word ~= 'off' then
-    Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. Errors.name(word))
+    modules.Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. modules.Errors.name(word))
   end
   local policy, rare = in_depends(jid)
   local jids = {}
   for n = i + 2, #args do
     jids[#jids + 1] = args[n]
   end
-  Arguments.bounded('depends', #jids)
+  modules.Arguments.bounded('depends', #jids)
   if word == 'on' then
     add(jid, jids, policy)
     return 1
   end
   local all = jids[1] == 'all'
   if all then
-    Dependencies.unlink_all(jid)
+    modules.Dependencies.unlink_all(jid)
   else
-    Dependencies.unlink(jid, jids)
+    modules.Dependencies.unlink(jid, jids)
   end
   if rare then
-    Spawned.forget_beyond(jid, not all and jids or nil)
+    modules.Spawned.forget_beyond(jid, not all and jids or nil)
   end
-  Dependencies.free_if_last(jid)
+  modules.Dependencies.free_if_last(jid)
   return 1
 end
 
 -- seal jid: a job that was put open gains no more dependencies and may become ready.
 function Links.seal(args, i)
-  local jid = Arguments.name('seal', 'jid', args[i])
+  local jid = modules.Arguments.name('seal', 'jid', args[i])
   if call('EXISTS', key.job(jid)) == 0 then
-    Errors.no_job('seal', jid)
+    modules.Errors.no_job('seal', jid)
   end
   if call('HDEL', key.job(jid), 'open') == 1 then
-    Dependencies.free_if_last(jid)
+    modules.Dependencies.free_if_last(jid)
   end
   return 1
 end
-end
+end,
 
-function builders.Lock()
-local Arguments = modules.Arguments
-local Config = modules.Config
-local Errors = modules.Errors
-local Job = modules.Job
-local Lock = modules.Lock
-local Place = modules.Place
-local Record = modules.Record
-local Samples = modules.Samples
+Lock = function()
+local Lock = {}
+modules.Lock = Lock
 -- lock.lua
 -- The lock of a running job: who holds it, renewing it, taking it away.
 
--- What ends a run: the fields that a completion by its token needs, then those of every other end.
-local ENDING = { 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited' }
-local ENDING_OTHERWISE = {
+-- What is read of a run that ends.
+local ENDING = {
   'worker',
   'state',
   'queue',
@@ -5905,51 +4182,53 @@ local ENDING_OTHERWISE = {
   'waited',
 }
 
--- Reads the running job's record, if `proof` shows that the caller holds it: the worker's name
--- without KEYS, the token of the pop with them. -> its key, the values, or code and text
-function Lock.read(command, jid, proof, completing)
-  local name = key.job(jid)
-  local values = call('HMGET', name, unpack(completing and ENDING or ENDING_OTHERWISE))
-  local worker, state = values[1], values[2]
-  if not worker then
-    return nil, nil, 'NOJOB', command .. '(): Job ' .. Errors.name(jid) .. ' does not exist'
-  end
-  if state ~= 'running' then
-    return nil,
-      nil,
-      'LOCKLOST',
-      command .. '(): Job ' .. Errors.name(jid) .. ' is not currently running: ' .. Place.state_now(
-        jid,
-        values[3],
-        state
-      )
-  end
+-- Does the caller hold the job with this state, of this worker and token?
+local function holds(proof, state, worker, token)
+  local opens = worker
   if scope.keyed then
-    if proof ~= values[4] then
-      return nil,
-        nil,
-        'LOCKLOST',
-        command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker'
-    end
-  elseif proof ~= worker then
-    return nil,
-      nil,
-      'LOCKLOST',
-      command .. '(): Job ' .. Errors.name(jid) .. ' was given out to another worker: ' .. Errors.name(worker)
+    opens = token -- false if a foreign script has handed it out
   end
-  values[3] = values[3] or ''
-  return name, values
+  return worker and state == 'running' and proof == opens
 end
 
--- The same as a table by name; `bad` is the field that keeps the job from being run again, because it
--- cannot be read, and `bad_text` what stands there. -> nil, code, text if refused
-function Lock.claim(command, jid, proof)
-  local name, values, code, text = Lock.read(command, jid, proof)
-  if code then
-    return nil, code, text
+-- Why it does not. -> code, text
+local function refusal(command, jid)
+  local worker, state, queue = modules.Hash.values(key.job(jid), 'worker', 'state', 'queue')
+  local about = command .. '(): Job ' .. modules.Errors.name(jid)
+  if not worker then
+    return 'NOJOB', about .. ' does not exist'
+  elseif state ~= 'running' then
+    return 'LOCKLOST', about .. ' is not currently running: ' .. modules.Place.state_now(jid, queue, state)
+  elseif scope.keyed then
+    return 'LOCKLOST', about .. ' was given out to another worker'
   end
-  local bad, bad_text = Record.first_bad(ENDING_OTHERWISE, values)
-  if values[3] == '' then
+  return 'LOCKLOST', about .. ' was given out to another worker: ' .. modules.Errors.name(worker)
+end
+
+-- What a completion by its token has to know of a job: worker, queue, time, retries, rare, waited. -> nil, code, text
+-- if the token is not that of the run. (All jobs come here, so it reads no more, and makes no table.)
+function Lock.completed(jid, token)
+  local worker, state, queue, its_token, time, retries, rare, waited =
+    modules.Hash.values(key.job(jid), 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited')
+  if not holds(token, state, worker, its_token) then
+    return nil, refusal('settle', jid)
+  end
+  return worker, queue or '', time, retries, rare, waited
+end
+
+-- The running job, if `proof` shows that the caller holds it: the worker's name without KEYS, the token of the pop with
+-- them. `bad` is the field that keeps the job from being run again, because it cannot be read, and `bad_text` what
+-- stands there. -> nil, code, text if refused
+function Lock.claim(command, jid, proof)
+  local name = key.job(jid)
+  local texts = call('HMGET', name, unpack(ENDING))
+  local worker, state, queue, token, time, retries, grace, progress, rare, remaining, priority, crashes, waited =
+    unpack(texts)
+  if not holds(proof, state, worker, token) then
+    return nil, refusal(command, jid)
+  end
+  local bad, bad_text = modules.Record.first_bad(ENDING, texts)
+  if (queue or '') == '' then
     bad, bad_text = 'queue', ''
   end
   return {
@@ -5957,34 +4236,34 @@ function Lock.claim(command, jid, proof)
     key = name,
     bad = bad,
     bad_text = bad_text,
-    worker = values[1],
-    queue = values[3],
-    time = Record.read('time', values[5], scope.now),
-    retries = Record.text('retries', values[6], '0'),
-    marked = values[7] or values[8],
-    rare = values[9] or nil,
-    remaining = Record.read('remaining', values[10], 0),
-    priority = Record.read('priority', values[11], 0),
-    crashes = Record.read('crashes', values[12], 0),
-    waited = values[13] or nil,
+    worker = worker,
+    queue = queue or '',
+    time = modules.Record.read('time', time, scope.now),
+    retries = modules.Record.text('retries', retries, '0'),
+    marked = grace or progress,
+    rare = rare or nil,
+    remaining = modules.Record.read('remaining', remaining, 0),
+    priority = modules.Record.read('priority', priority, 0),
+    crashes = modules.Record.read('crashes', crashes, 0),
+    waited = waited or nil,
   }
 end
 
 -- The run of a claimed job ends: counts that it was started, if it was. Then the job lay for `held`
 -- seconds in its worker's hands before; nobody says for how long if it only `runs` for certain.
 function Lock.count_start(job, held, runs)
-  job.held = held or Samples.held(job.waited)
+  job.held = held or modules.Samples.held(job.waited)
   if job.held or runs then
-    job.start = Samples.started(job.queue, job.time, job.waited, job.held or 0)
+    job.start = modules.Samples.started(job.queue, job.time, job.waited, job.held or 0)
   end
 end
 
 function Lock.holder(command, jid, proof)
-  Arguments.name(command, 'jid', jid)
-  Arguments.proof(command, proof)
+  modules.Arguments.name(command, 'jid', jid)
+  modules.Arguments.proof(command, proof)
   local job, code, text = Lock.claim(command, jid, proof)
   if not job then
-    Errors.raise(code, text)
+    modules.Errors.raise(code, text)
   end
   return job
 end
@@ -5992,17 +4271,17 @@ end
 -- Takes the job out of the hands of its worker and out of the running ones.
 function Lock.release(job)
   call('ZREM', key.place(job.queue, 'locks'), job.jid)
-  Job.unhold(job.jid, job.worker)
+  modules.Job.unhold(job.jid, job.worker)
 end
 
 -- heartbeat jid worker [data] -> the new expiry
 function Lock.heartbeat(args, i)
   local jid, proof, data = args[i], args[i + 1], args[i + 2]
   if data then
-    Arguments.json('heartbeat', 'data', data)
+    modules.Arguments.json('heartbeat', 'data', data)
   end
   local job = Lock.holder('heartbeat', jid, proof)
-  local expires = scope.now + Config.heartbeat(job.queue)
+  local expires = scope.now + modules.Config.heartbeat(job.queue)
   if data then
     call('HSET', key.job(jid), 'data', data)
   end
@@ -6018,17 +4297,15 @@ function Lock.extend(job, expires)
   call('ZADD', key.held(job.worker), expires, job.jid)
   call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
 end
-end
+end,
 
-function builders.Minutes()
-local Arguments = modules.Arguments
-local Errors = modules.Errors
-local Journal = modules.Journal
-local Minutes = modules.Minutes
+Minutes = function()
+local Minutes = {}
+modules.Minutes = Minutes
 -- minutes.lua
 -- Counters per queue and minute of what was put, started, completed and failed.
 
-local floor, text_of = math.floor, Arguments.text_of
+local floor, text_of = math.floor, modules.Arguments.text_of
 
 local KINDS = { 'put', 'started', 'completed', 'failed' }
 local KEPT = 26 * 3600 -- an hour's counters are kept until its last minute is 25 hours old
@@ -6087,7 +4364,7 @@ Minutes.journalled = JOURNALLED
 
 -- Adds what the statistics do not have yet.
 local function count_journal(shown, wanted_queue, from, to)
-  Journal.read(function(second, kind, _, n, queue)
+  modules.Journal.read(function(second, kind, _, n, queue)
     local minute = floor(second / 60)
     if queue == wanted_queue and minute >= from and minute <= to then
       local list, field = shown[JOURNALLED[kind]], string.format('%.0f', minute)
@@ -6098,11 +4375,11 @@ end
 
 -- minutes queue from to
 function Minutes.show(args, i)
-  local queue = Arguments.queue('minutes', args[i])
-  local from = Arguments.whole('minutes', 'from', args[i + 1], 0)
-  local to = Arguments.whole('minutes', 'to', args[i + 2], 0)
+  local queue = modules.Arguments.queue('minutes', args[i])
+  local from = modules.Arguments.whole('minutes', 'from', args[i + 1], 0)
+  local to = modules.Arguments.whole('minutes', 'to', args[i + 2], 0)
   if to - from > LONGEST then
-    Errors.raise('TOOBIG', 'minutes(): ' .. to - from .. ' minutes, at most ' .. LONGEST)
+    modules.Errors.raise('TOOBIG', 'minutes(): ' .. to - from .. ' minutes, at most ' .. LONGEST)
   end
   local shown = {}
   for _, kind in ipairs(KINDS) do
@@ -6120,13 +4397,11 @@ function Minutes.show(args, i)
   count_journal(shown, queue, from, to)
   return cjson.encode(shown)
 end
-end
+end,
 
-function builders.Needs()
-local Arguments = modules.Arguments
-local Kept = modules.Kept
-local Needs = modules.Needs
-local SortedSet = modules.SortedSet
+Needs = function()
+local Needs = {}
+modules.Needs = Needs
 -- needs.lua
 -- What a job was made to depend on, in order, kept beyond the links: its results are wanted later.
 
@@ -6146,7 +4421,7 @@ end
 function Needs.add(jid, jids)
   if scope.keyed and jids and #jids > 0 then
     say()
-    SortedSet.append(key.needs(jid), jids)
+    modules.SortedSet.append(key.needs(jid), jids)
   end
 end
 
@@ -6161,11 +4436,11 @@ function Needs.add_offspring(jid, jids)
       bytes = bytes + #jids[n]
     end
     if call('EXISTS', key.offspring(jid)) == 1 then
-      bytes = bytes + Kept.bytes(entry)
+      bytes = bytes + modules.Kept.bytes(entry)
     end
-    SortedSet.append(key.offspring(jid), jids)
+    modules.SortedSet.append(key.offspring(jid), jids)
     call('EXPIRE', key.offspring(jid), KEPT)
-    Kept.note(entry, bytes, KEPT)
+    modules.Kept.note(entry, bytes, KEPT)
   end
 end
 
@@ -6176,7 +4451,7 @@ function Needs.forget(jid)
 end
 
 local function page(command, name, args, i)
-  local offset, count = Arguments.offset(command, args[i]), Arguments.count(command, args[i + 1], 25)
+  local offset, count = modules.Arguments.offset(command, args[i]), modules.Arguments.count(command, args[i + 1], 25)
   local flat = {}
   if count > 0 then
     for _, jid in ipairs(call('LRANGE', name, offset, offset + count - 1)) do
@@ -6189,32 +4464,29 @@ end
 
 -- needs jid [offset count] -> jid, how many jobs that one has spawned …
 function Needs.show(args, i)
-  return page('needs', key.needs(Arguments.name('needs', 'jid', args[i])), args, i + 1)
+  return page('needs', key.needs(modules.Arguments.name('needs', 'jid', args[i])), args, i + 1)
 end
 
 -- offspring jid [offset count] -> the same of the jobs that this one has spawned
 function Needs.offspring(args, i)
-  return page('offspring', key.offspring(Arguments.name('offspring', 'jid', args[i])), args, i + 1)
+  return page('offspring', key.offspring(modules.Arguments.name('offspring', 'jid', args[i])), args, i + 1)
 end
 
 -- results jid... -> what each returned, JSON, or nil
 function Needs.results(args, i)
-  Arguments.given('results', 'jid', args[i])
-  Arguments.bounded('results', #args - i + 1)
+  modules.Arguments.given('results', 'jid', args[i])
+  modules.Arguments.bounded('results', #args - i + 1)
   local names = {}
   for n = i, #args do
     names[#names + 1] = key.result(args[n])
   end
   return call('MGET', unpack(names))
 end
-end
+end,
 
-function builders.Orders()
-local Arguments = modules.Arguments
-local Config = modules.Config
-local Errors = modules.Errors
-local Events = modules.Events
-local Orders = modules.Orders
+Orders = function()
+local Orders = {}
+modules.Orders = Orders
 -- orders.lua
 -- What operators ask of a worker, and the stack dump that it leaves for them.
 
@@ -6224,22 +4496,22 @@ local STACKS_KEPT = 86400 -- seconds
 
 local function must_be_known(worker)
   if not call('ZSCORE', key.workers(), worker) and call('EXISTS', key.worker(worker)) == 0 then
-    Errors.raise('NOWORKER', 'order(): Worker ' .. Errors.name(worker) .. ' is not known')
+    modules.Errors.raise('NOWORKER', 'order(): Worker ' .. modules.Errors.name(worker) .. ' is not known')
   end
 end
 
 -- order worker quiet|resume|stop|dump: for the worker's next beat
 function Orders.order(args, i)
-  local worker, order = Arguments.name('order', 'worker', args[i]), args[i + 1]
-  if not KNOWN[Arguments.given('order', 'order', order)] then
-    Errors.argument('order', 'order must be quiet, resume, stop or dump, not ' .. Errors.name(order))
+  local worker, order = modules.Arguments.name('order', 'worker', args[i]), args[i + 1]
+  if not KNOWN[modules.Arguments.given('order', 'order', order)] then
+    modules.Errors.argument('order', 'order must be quiet, resume, stop or dump, not ' .. modules.Errors.name(order))
   end
   must_be_known(worker)
   local name = key.orders(worker)
   call('RPUSH', name, order)
   call('LTRIM', name, -MOST, -1)
-  call('EXPIRE', name, Config.worker_age())
-  Events.order(worker, order)
+  call('EXPIRE', name, modules.Config.worker_age())
+  modules.Events.order(worker, order)
 end
 
 -- The orders of a worker, the first first: each is given out once.
@@ -6258,37 +4530,20 @@ end
 
 -- stacks worker [text]: the last stack dump of a worker, or keeps a new one
 function Orders.stacks(args, i)
-  local worker, text = Arguments.name('stacks', 'worker', args[i]), args[i + 1]
+  local worker, text = modules.Arguments.name('stacks', 'worker', args[i]), args[i + 1]
   if not text then
     return call('GET', key.stacks(worker))
   end
-  if #text > Arguments.text_bytes then
-    Errors.raise('TOOBIG', 'stacks(): text has ' .. #text .. ' bytes, at most ' .. Arguments.text_bytes)
+  if #text > modules.Arguments.text_bytes then
+    modules.Errors.raise('TOOBIG', 'stacks(): text has ' .. #text .. ' bytes, at most ' .. modules.Arguments.text_bytes)
   end
   call('SET', key.stacks(worker), text, 'EX', STACKS_KEPT)
 end
-end
+end,
 
-function builders.Outcome()
-local Arguments = modules.Arguments
-local Circles = modules.Circles
-local Corrupt = modules.Corrupt
-local Dependencies = modules.Dependencies
-local Ended = modules.Ended
-local Errors = modules.Errors
-local Events = modules.Events
-local Expiry = modules.Expiry
-local Failures = modules.Failures
-local History = modules.History
-local Job = modules.Job
-local Kept = modules.Kept
-local Lock = modules.Lock
-local Needs = modules.Needs
-local Outcome = modules.Outcome
-local Place = modules.Place
-local Samples = modules.Samples
-local Stats = modules.Stats
-local Texts = modules.Texts
+Outcome = function()
+local Outcome = {}
+modules.Outcome = Outcome
 -- outcome.lua
 -- How a run ends: complete, advance, fail, retry, give back.
 
@@ -6309,7 +4564,7 @@ function Outcome.write_complete(name, retries, data, returned)
     'expires',
     '0',
     'time',
-    Texts.time(),
+    modules.Texts.time(),
     'remaining',
     retries,
     'queue',
@@ -6324,7 +4579,7 @@ end
 
 -- The same in one command for a job that has returned something: a command more would cost more than a table.
 function Outcome.write_returned(name, retries, data, returned)
-  local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', Texts.time() }
+  local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', modules.Texts.time() }
   fields[9], fields[10], fields[11], fields[12] = 'remaining', retries, 'queue', ''
   fields[13], fields[14], fields[15], fields[16] = 'failure', '{}', 'returned', returned
   if data then
@@ -6356,16 +4611,16 @@ end
 local function finish(job, data, returned)
   Outcome.write_complete(job.key, job.retries, data, returned)
   call('ZADD', key.completed(), scope.now, job.jid)
-  Ended.completed({ job.jid }, { job.rare and job.jid }) -- which reads the record, so before it may go
-  Expiry.after(1)
+  modules.Ended.completed({ job.jid }, { job.rare and job.jid }) -- which reads the record, so before it may go
+  modules.Expiry.after(1)
 end
 
 -- Completes a job that goes on in another queue, where it waits for what is open of what it
 -- `needs`. -> its new state
 function Outcome.advance(job, to, delay, depends, data, needs, beyond)
   local jid = job.jid
-  History.put(jid, to)
-  Place.register(to)
+  modules.History.put(jid, to)
+  modules.Place.register(to)
   local open = depends and #depends > 0
   local state = open and 'depends' or delay > 0 and 'scheduled' or 'waiting'
   call(
@@ -6384,28 +4639,28 @@ function Outcome.advance(job, to, delay, depends, data, needs, beyond)
     'remaining',
     job.retries,
     'time',
-    Texts.time()
+    modules.Texts.time()
   )
   if data then
     call('HSET', key.job(jid), 'data', data)
   end
   Outcome.forget_run(job)
   if state == 'depends' then
-    Dependencies.link(jid, depends, job.rare and call('HGET', key.job(jid), 'on_failure'))
+    modules.Dependencies.link(jid, depends, job.rare and call('HGET', key.job(jid), 'on_failure'))
     if beyond then
       call('HSET', key.job(jid), 'beyond', beyond, 'rare', '1')
     end
     if delay > 0 then
       call('HSET', key.job(jid), 'scheduled', scope.now + delay)
     end
-    Place.depends(jid, to)
+    modules.Place.depends(jid, to)
   elseif state == 'scheduled' then
-    Place.scheduled(jid, to, scope.now + delay)
+    modules.Place.scheduled(jid, to, scope.now + delay)
   else
-    Place.work(jid, to, job.priority)
+    modules.Place.work(jid, to, job.priority)
   end
-  Needs.add(jid, needs)
-  Ended.goes_on(job, state, true)
+  modules.Needs.add(jid, needs)
+  modules.Ended.goes_on(job, state, true)
   return state
 end
 
@@ -6423,8 +4678,17 @@ function Outcome.keep_result(jid, token, result, ttl)
   end
   ttl = math.min(ttl, LONGEST_TTL)
   call('SET', key.result(jid), result, 'EX', ttl)
-  local time = Kept.note('result:' .. jid, #result, ttl)
-  return time and result ~= 'null' and Texts.whole(time) .. ' ' .. token or nil
+  local time = modules.Kept.note('result:' .. jid, #result, ttl)
+  return time and result ~= 'null' and modules.Texts.whole(time) .. ' ' .. token or nil
+end
+
+-- For how many seconds the result that a completion brings is kept; nil if it brings none.
+local function ttl_of(options)
+  local result = options.result
+  if result and result ~= '' then
+    modules.Arguments.json('complete', 'result', result, modules.Arguments.text_bytes)
+    return modules.Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
+  end
 end
 
 -- With KEYS these commands may be told for how many seconds the job lay in its worker's hands before it
@@ -6432,55 +4696,51 @@ end
 
 -- complete jid worker queue data [pairs]
 function Outcome.complete(args, i)
-  local jid, proof = Arguments.name('complete', 'jid', args[i]), args[i + 1]
-  local queue, data = Arguments.name('complete', 'queue', args[i + 2]), args[i + 3]
-  Arguments.proof('complete', proof)
-  Arguments.json('complete', 'data', data)
-  local options = Arguments.options('complete', args, i + 4, COMPLETE_OPTIONS)
+  local jid, proof = modules.Arguments.name('complete', 'jid', args[i]), args[i + 1]
+  local queue, data = modules.Arguments.name('complete', 'queue', args[i + 2]), args[i + 3]
+  modules.Arguments.proof('complete', proof)
+  modules.Arguments.json('complete', 'data', data)
+  local options = modules.Arguments.options('complete', args, i + 4, COMPLETE_OPTIONS)
   local to, delay, depends = options.next, options.delay, options.depends
   if not to and (delay or depends) then
-    Errors.argument('complete', 'delay and depends can only be used with next')
+    modules.Errors.argument('complete', 'delay and depends can only be used with next')
   end
-  delay = delay and Arguments.number('complete', 'delay', delay) or 0
-  depends = depends and Arguments.names('complete', 'depends', depends) or {}
+  delay = delay and modules.Arguments.number('complete', 'delay', delay) or 0
+  depends = depends and modules.Arguments.names('complete', 'depends', depends) or {}
   local needs, beyond
-  local result, ttl = options.result, nil
-  if result and result ~= '' then
-    Arguments.json('complete', 'result', result, Arguments.text_bytes)
-    ttl = Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
-  end
-  local held = scope.keyed and Arguments.held('complete', options.held)
-  local job = Lock.holder('complete', jid, proof)
+  local ttl = ttl_of(options)
+  local held = scope.keyed and modules.Arguments.held('complete', options.held)
+  local job = modules.Lock.holder('complete', jid, proof)
   if job.queue ~= queue then
-    Errors.raise(
+    modules.Errors.raise(
       'STATE',
-      'complete(): Job ' .. Errors.name(jid) .. ' is running in another queue: ' .. Errors.name(job.queue)
+      'complete(): Job ' .. modules.Errors.name(jid) .. ' is running in another queue: ' .. modules.Errors.name(job.queue)
     )
   end
   if to then
-    Arguments.queue('complete', to)
+    modules.Arguments.queue('complete', to)
     needs = depends
-    depends, beyond = Dependencies.open_for('complete', jid, depends)
-    Circles.refuse('complete', jid, depends)
+    depends, beyond = modules.Dependencies.open_for('complete', jid, depends)
+    modules.Circles.refuse('complete', jid, depends)
     if job.bad then
-      Corrupt.fail(jid, job.bad, job.bad_text)
+      modules.Corrupt.fail(jid, job.bad, job.bad_text)
       return 'failed'
     end
   end
 
-  Lock.count_start(job, held, true)
-  History.ended(jid, 'done', job)
-  Lock.release(job)
-  Samples.add('run', job.queue, scope.now - job.start)
-  local returned = Outcome.keep_result(jid, proof, result, ttl)
-  if Job.is_tracked(jid) then
-    Events.tracked('completed', jid)
+  modules.Lock.count_start(job, held, true)
+  modules.History.ended(jid, 'done', job)
+  modules.Lock.release(job)
+  modules.Samples.add('run', job.queue, scope.now - job.start)
+  local returned = Outcome.keep_result(jid, proof, options.result, ttl)
+  if modules.Job.is_tracked(jid) then
+    modules.Events.tracked('completed', jid)
   end
   if to then
-    Events.advanced(jid, job.queue, to)
+    modules.Events.advanced(jid, job.queue, to)
     return Outcome.advance(job, to, delay, depends, data, needs, beyond)
   end
-  Events.completed(jid, job.queue)
+  modules.Events.completed(jid, job.queue)
   Outcome.forget_run(job)
   finish(job, data, returned)
   return 'complete'
@@ -6492,17 +4752,17 @@ function Outcome.write_failed(job, group, message, when, failing)
   local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
   call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   forget_all(job)
-  Failures.add(job.jid, job.queue, group)
-  Ended.failed(job.jid, job.state or 'running', job.rare)
+  modules.Failures.add(job.jid, job.queue, group)
+  modules.Ended.failed(job.jid, job.state or 'running', job.rare)
 end
 
 -- A message of at most 64 KiB: its end is what tells the most.
 function Outcome.message(command, message)
-  Arguments.given(command, 'message', message)
-  if #message > Arguments.text_bytes and scope.keyed then
-    Errors.raise(
+  modules.Arguments.given(command, 'message', message)
+  if #message > modules.Arguments.text_bytes and scope.keyed then
+    modules.Errors.raise(
       'TOOBIG',
-      command .. '(): message has ' .. #message .. ' bytes, at most ' .. Arguments.text_bytes
+      command .. '(): message has ' .. #message .. ' bytes, at most ' .. modules.Arguments.text_bytes
     )
   end
   return message
@@ -6510,30 +4770,30 @@ end
 
 function Outcome.fail_now(job, group, message)
   local jid = job.jid
-  Events.failed(jid, group, message, job.worker)
-  if Job.is_tracked(jid) then
-    Events.tracked('failed', jid)
+  modules.Events.failed(jid, group, message, job.worker)
+  if modules.Job.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
   end
-  Lock.release(job)
-  History.ended(jid, 'failed', job, group, message)
+  modules.Lock.release(job)
+  modules.History.ended(jid, 'failed', job, group, message)
   Outcome.write_failed(job, group, message, floor(scope.now), job.worker)
 end
 
 -- fail jid worker group message [data]; with KEYS also [data [held]], where '' is no data
 function Outcome.fail(args, i)
-  local jid, proof = Arguments.name('fail', 'jid', args[i]), args[i + 1]
-  Arguments.proof('fail', proof)
-  local group = Arguments.given('fail', 'group', args[i + 2])
+  local jid, proof = modules.Arguments.name('fail', 'jid', args[i]), args[i + 1]
+  modules.Arguments.proof('fail', proof)
+  local group = modules.Arguments.given('fail', 'group', args[i + 2])
   local message, data = Outcome.message('fail', args[i + 3]), args[i + 4]
-  local held = scope.keyed and Arguments.held('fail', args[i + 5])
+  local held = scope.keyed and modules.Arguments.held('fail', args[i + 5])
   if held and data == '' then
     data = nil
   end
   if data then
-    Arguments.json('fail', 'data', data)
+    modules.Arguments.json('fail', 'data', data)
   end
-  local job = Lock.holder('fail', jid, proof)
-  Lock.count_start(job, held, true)
+  local job = modules.Lock.holder('fail', jid, proof)
+  modules.Lock.count_start(job, held, true)
   Outcome.fail_now(job, group, message)
   if data then
     call('HSET', key.job(jid), 'data', data)
@@ -6559,7 +4819,7 @@ function Outcome.back(job, queue, delay, failure, again)
   if scope.keyed then
     -- Old clients see the last worker, its lock and its start on a waiting job.
     fields[#fields + 1] = 'time'
-    fields[#fields + 1] = Texts.time()
+    fields[#fields + 1] = modules.Texts.time()
     fields[#fields + 1] = 'worker'
     fields[#fields + 1] = ''
     fields[#fields + 1] = 'expires'
@@ -6572,27 +4832,27 @@ function Outcome.back(job, queue, delay, failure, again)
   call(unpack(fields))
   forget_all(job)
   if state == 'scheduled' then
-    Place.scheduled(jid, queue, scope.now + delay)
+    modules.Place.scheduled(jid, queue, scope.now + delay)
   elseif again then
-    Place.work_again(jid, queue, job.priority)
+    modules.Place.work_again(jid, queue, job.priority)
   else
-    Place.work(jid, queue, job.priority)
+    modules.Place.work(jid, queue, job.priority)
   end
   if queue ~= job.queue then
-    Place.register(queue)
+    modules.Place.register(queue)
   end
-  Ended.goes_on(job, state)
+  modules.Ended.goes_on(job, state)
 end
 
 -- One retry less: back into the queue, or failed when none is left. -> what remains
 function Outcome.retry_now(job, queue, delay, group, message)
   local jid = job.jid
   job.remaining = job.remaining - 1
-  Lock.release(job)
+  modules.Lock.release(job)
   if job.remaining >= 0 then
-    History.ended(jid, 'retried', job, group, message, delay)
+    modules.History.ended(jid, 'retried', job, group, message, delay)
     if scope.keyed then
-      Stats.count(job.queue, 'retried', 1)
+      modules.Stats.count(job.queue, 'retried', 1)
     end
     local failure = message
       and cjson.encode({
@@ -6607,9 +4867,9 @@ function Outcome.retry_now(job, queue, delay, group, message)
   call('HSET', key.job(jid), 'remaining', -1)
   group = group or 'failed-retries-' .. queue
   -- (The protocol names no worker here.)
-  History.ended(jid, 'failed', scope.keyed and job or {}, group, message)
-  if Job.is_tracked(jid) then
-    Events.tracked('failed', jid)
+  modules.History.ended(jid, 'failed', scope.keyed and job or {}, group, message)
+  if modules.Job.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
   end
   if message then
     Outcome.write_failed(job, group, message, floor(scope.now), job.worker)
@@ -6622,50 +4882,47 @@ end
 -- retry jid queue worker [delay] [group] [message]; with KEYS also [held], where group and message may
 -- both be ''
 function Outcome.retry(args, i)
-  local jid = Arguments.name('retry', 'jid', args[i])
-  local queue = Arguments.queue('retry', args[i + 1])
-  local proof = Arguments.proof('retry', args[i + 2])
-  local delay = Arguments.number('retry', 'delay', args[i + 3] or '0')
+  local jid = modules.Arguments.name('retry', 'jid', args[i])
+  local queue = modules.Arguments.queue('retry', args[i + 1])
+  local proof = modules.Arguments.proof('retry', args[i + 2])
+  local delay = modules.Arguments.number('retry', 'delay', args[i + 3] or '0')
   local group, message = args[i + 4], args[i + 5]
-  local held = scope.keyed and Arguments.held('retry', args[i + 6])
+  local held = scope.keyed and modules.Arguments.held('retry', args[i + 6])
   if held and group == '' and message == '' then
     group, message = nil, nil
   end
   if message then
     Outcome.message('retry', message)
   end
-  local job = Lock.holder('retry', jid, proof)
+  local job = modules.Lock.holder('retry', jid, proof)
   if job.bad then
-    Corrupt.fail(jid, job.bad, job.bad_text)
+    modules.Corrupt.fail(jid, job.bad, job.bad_text)
     return -1
   end
-  Lock.count_start(job, held, true)
+  modules.Lock.count_start(job, held, true)
   return Outcome.retry_now(job, queue, delay, group, message)
 end
 
 -- release jid token [delay [held]]: back into its queue and its place there, no retry used up
 function Outcome.release(args, i)
-  local delay = Arguments.number('release', 'delay', args[i + 2] or '0')
-  local held = Arguments.held('release', args[i + 3])
-  local job = Lock.holder('release', args[i], args[i + 1])
+  local delay = modules.Arguments.number('release', 'delay', args[i + 2] or '0')
+  local held = modules.Arguments.held('release', args[i + 3])
+  local job = modules.Lock.holder('release', args[i], args[i + 1])
   if job.bad then
-    Corrupt.fail(job.jid, job.bad, job.bad_text)
+    modules.Corrupt.fail(job.jid, job.bad, job.bad_text)
     return 1
   end
-  Lock.count_start(job, held)
-  History.ended(job.jid, 'returned', job, nil, nil, delay)
-  Lock.release(job)
+  modules.Lock.count_start(job, held)
+  modules.History.ended(job.jid, 'returned', job, nil, nil, delay)
+  modules.Lock.release(job)
   Outcome.back(job, job.queue, delay, nil, true)
   return 1
 end
-end
+end,
 
-function builders.Pausing()
-local Arguments = modules.Arguments
-local Errors = modules.Errors
-local Pausing = modules.Pausing
-local Record = modules.Record
-local Wake = modules.Wake
+Pausing = function()
+local Pausing = {}
+modules.Pausing = Pausing
 -- pausing.lua
 -- Pausing queues: none of their jobs are handed out; and why, for people.
 
@@ -6674,14 +4931,14 @@ local REASON, BY = 500, 255 -- bytes
 -- Those that clear away take the names of whatever there may be; the others check them first.
 local function check_names(command, args, i)
   for n = i, #args do
-    Arguments.name(command, 'queue', args[n])
+    modules.Arguments.name(command, 'queue', args[n])
   end
 end
 
 -- Does it for each queue named, when all of the names are looked at.
 function Pausing.each_queue(command, args, i, act)
-  Arguments.given(command, 'queue', args[i])
-  Arguments.bounded(command, #args - i + 1)
+  modules.Arguments.given(command, 'queue', args[i])
+  modules.Arguments.bounded(command, #args - i + 1)
   for n = i, #args do
     act(args[n])
   end
@@ -6694,7 +4951,7 @@ end
 -- What is known of the pause of a paused queue: reason, by, at; or nil.
 function Pausing.known(queue)
   local text = call('HGET', key.paused_reasons(), queue)
-  return Record.read('meta', text)
+  return modules.Record.read('meta', text)
 end
 
 -- -> whether the queue was not paused. What an earlier pause left behind (a foreign script has ended
@@ -6714,9 +4971,9 @@ function Pausing.pause(args, i)
 end
 
 local function short(what, text, most)
-  Arguments.given('queue.pause', what, text)
+  modules.Arguments.given('queue.pause', what, text)
   if #text > most then
-    Errors.raise('TOOBIG', 'queue.pause(): ' .. what .. ' has ' .. #text .. ' bytes, at most ' .. most)
+    modules.Errors.raise('TOOBIG', 'queue.pause(): ' .. what .. ' has ' .. #text .. ' bytes, at most ' .. most)
   end
   return text
 end
@@ -6740,125 +4997,15 @@ function Pausing.unpause(args, i)
     if scope.live then
       call('HDEL', key.paused_reasons(), queue)
     end
-    Wake.ready(queue, call('ZCARD', key.place(queue, 'work')))
-    Wake.due(queue, scope.now)
+    modules.Wake.ready(queue, call('ZCARD', key.place(queue, 'work')))
+    modules.Wake.due(queue, scope.now)
   end)
 end
-end
+end,
 
-function builders.Permissions()
-local Permissions = modules.Permissions
--- permissions.lua
--- What the server's ACL permits its user: asked in advance, and named where something is missing.
-
--- What the core runs, in the order of the documented command lines. With too few arguments for a
--- command a server may abort while it looks for keys, so nothing else is asked about.
-local INSIDE = {
-  'info time del exists expire pexpire persist pttl ttl get mget set',
-  'hdel hexists hget hgetall hincrby hlen hmget hset',
-  'lindex llen lpop lpush lrange lrem ltrim rpush',
-  'sadd scard sismember smembers spop srandmember srem sscan',
-  'zadd zcard zcount zincrby zmscore zrange zrangebyscore zrem zremrangebyrank zremrangebyscore',
-  'zrevrange zrevrangebyscore zscore',
-}
-local OF_AUDITS = { 'scan type lpos' }
--- What clients run themselves.
-local OF_CLIENTS = { 'blpop function|list function|delete' }
-local ON_CHANNELS = { 'publish', 'subscribe' }
-
--- How servers say that a command of a script is refused: from 7.2 on, and before.
-local REFUSALS = { 'ACL failure in script', 'The user executing the script can\'t' }
-
--- What the server does not know is not missed.
-local function permits(...)
-  local known, permitted = pcall(redis.acl_check_cmd, ...)
-  return permitted or not known
-end
-
--- Who has come here may run a function or script on meta: it is not the key that is missing.
-local function add_commands(missing, lines)
-  for _, line in ipairs(lines) do
-    for command in string.gmatch(line, '%S+') do
-      local word, subcommand = string.match(command, '^([^|]+)|?(.*)$')
-      if not permits(word, subcommand ~= '' and subcommand or scope.prefix .. 'meta') then
-        missing[#missing + 1] = '+' .. command
-      end
-    end
-  end
-end
-
-local function add_keys(missing)
-  local meta, others = scope.prefix .. 'meta', scope.prefix .. 'j:'
-  for _, command in ipairs({ 'get', 'set' }) do
-    if permits(command, meta) and not permits(command, others) then
-      missing[#missing + 1] = '~' .. scope.prefix .. '*'
-      return
-    end
-  end
-end
-
-local function add_channels(missing, commands)
-  local refused = false
-  for _, command in ipairs(commands) do
-    if not permits(command) then
-      missing[#missing + 1] = '+' .. command
-    elseif not permits(command, scope.prefix .. 'log') then
-      refused = true
-    end
-  end
-  if refused then
-    missing[#missing + 1] = '&' .. scope.prefix .. '*'
-  end
-end
-
--- permissions -> as JSON, the rules that ACL SETUSER wants for what is missing; null where it cannot be asked
-function Permissions.show()
-  if not redis.acl_check_cmd then
-    return 'null'
-  end
-  local missing = {}
-  add_commands(missing, INSIDE)
-  add_commands(missing, OF_AUDITS)
-  add_commands(missing, OF_CLIENTS)
-  add_keys(missing)
-  add_channels(missing, ON_CHANNELS)
-  return #missing == 0 and '[]' or cjson.encode(missing)
-end
-
-local function is_refusal(text)
-  for _, phrase in ipairs(REFUSALS) do
-    if string.find(text, phrase, 1, true) then
-      return true
-    end
-  end
-  return false
-end
-
--- An error of the server as a reply, with what is missing if that is why a command was refused.
-function Permissions.explained(text)
-  if not is_refusal(text) then
-    return text
-  end
-  local missing = {}
-  if redis.acl_check_cmd then
-    add_commands(missing, INSIDE)
-    add_keys(missing)
-    add_channels(missing, { 'publish' })
-    if #missing == 0 then
-      add_commands(missing, OF_AUDITS)
-    end
-  end
-  if #missing == 0 then
-    return 'DENIED ' .. text
-  end
-  local user = string.match(text, 'User (%S+) has no permissions')
-  return 'DENIED ' .. (user and 'User ' .. user or 'The user') .. ' lacks ' .. table.concat(missing, ' ')
-end
-end
-
-function builders.Place()
-local Place = modules.Place
-local Wake = modules.Wake
+Place = function()
+local Place = {}
+modules.Place = Place
 -- place.lua
 -- The places of a queue: work, locks, scheduled, depends. A job is in exactly one.
 
@@ -6869,7 +5016,7 @@ end
 
 function Place.work(jid, queue, priority, time)
   call('ZADD', key.place(queue, 'work'), Place.score(priority, time or scope.now), jid)
-  Wake.ready(queue, 1)
+  modules.Wake.ready(queue, 1)
 end
 
 -- Back to where a job was taken from: the head of its priority. Its equals there have the same
@@ -6878,7 +5025,7 @@ function Place.work_again(jid, queue, priority)
   local work, score = key.place(queue, 'work'), Place.score(priority, scope.now)
   local head = call('ZREVRANGEBYSCORE', work, priority, score, 'WITHSCORES', 'LIMIT', '0', '1')
   call('ZADD', work, head[2] or score, jid)
-  Wake.ready(queue, 1)
+  modules.Wake.ready(queue, 1)
 end
 
 -- The scores of jobs that become ready now, as texts by priority: a batch has few different ones.
@@ -6898,12 +5045,12 @@ function Place.work_many(queue, list)
   for first = 1, #list, 1000 do
     call('ZADD', name, unpack(list, first, math.min(first + 999, #list)))
   end
-  Wake.ready(queue, #list / 2)
+  modules.Wake.ready(queue, #list / 2)
 end
 
 function Place.scheduled(jid, queue, time)
   call('ZADD', key.place(queue, 'scheduled'), time, jid)
-  Wake.due(queue, time)
+  modules.Wake.due(queue, time)
 end
 
 function Place.depends(jid, queue)
@@ -6946,58 +5093,40 @@ end
 -- A queue is known from its first job on.
 function Place.register(queue)
   if call('ZADD', key.queues(), 'NX', scope.now, queue) == 1 then
-    Wake.seen()
+    modules.Wake.seen()
   end
 end
-end
+end,
 
-function builders.Pop()
-local Absence = modules.Absence
-local Arguments = modules.Arguments
-local Clock = modules.Clock
-local Config = modules.Config
-local Corrupt = modules.Corrupt
-local Dependencies = modules.Dependencies
-local Events = modules.Events
-local History = modules.History
-local Job = modules.Job
-local Outcome = modules.Outcome
-local Place = modules.Place
-local Pop = modules.Pop
-local Queue = modules.Queue
-local Record = modules.Record
-local Recurring = modules.Recurring
-local Replies = modules.Replies
-local Samples = modules.Samples
-local SortedSet = modules.SortedSet
-local Stats = modules.Stats
-local Texts = modules.Texts
-local Unique = modules.Unique
-local Wake = modules.Wake
+Pop = function()
+local Pop = {}
+modules.Pop = Pop
 -- pop.lua
 -- Handing out jobs: expired locks first, then what fell due, then the top of the work.
 
-local text_of = Arguments.text_of
+local text_of = modules.Arguments.text_of
 
--- What a worker is told of a job, after its jid and queue; `time` and `state` are for us.
-local FIELDS =
-  { 'klass', 'data', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'state', 'rare' }
+-- What decides whether a job may run: its state, then as many as are NEEDED, then the others.
+local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
+
+-- What is read of a job whose lock has expired.
+local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited' }
 
 -- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
 local function notice(jid, queue, worker, grace, rare)
-  if Job.is_tracked(jid) then
-    Events.tracked('stalled', jid)
+  if modules.Job.is_tracked(jid) then
+    modules.Events.tracked('stalled', jid)
   end
-  History.ended(jid, 'timed-out', { worker = worker })
+  modules.History.ended(jid, 'timed-out', { worker = worker })
   call('HSET', key.job(jid), 'grace', 1)
   if scope.live and not rare then
     call('HSET', key.job(jid), 'rare', '0')
   end
-  Events.lock_lost(jid, worker)
+  modules.Events.lock_lost(jid, worker)
   call('ZADD', key.place(queue, 'locks'), scope.now + grace, jid)
-  Stats.count(queue, 'retries', 1)
+  modules.Stats.count(queue, 'retries', 1)
   if grace > 0 then
-    Wake.due(queue, scope.now + grace)
+    modules.Wake.due(queue, scope.now + grace)
   end
 end
 
@@ -7006,12 +5135,12 @@ local function exhausted(jid, queue, worker, rare)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
   call('ZREM', key.place(queue, 'locks'), jid)
   call('HSET', key.job(jid), 'remaining', -1)
-  History.failed(jid, group, nil, message)
-  Outcome.write_failed({ jid = jid, queue = queue, marked = true, rare = rare }, group, message, scope.now)
-  if Job.is_tracked(jid) then
-    Events.tracked('failed', jid)
+  modules.History.failed(jid, group, nil, message)
+  modules.Outcome.write_failed({ jid = jid, queue = queue, marked = true, rare = rare }, group, message, scope.now)
+  if modules.Job.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
   end
-  Events.failed(jid, group, message, worker)
+  modules.Events.failed(jid, group, message, worker)
 end
 
 -- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
@@ -7019,35 +5148,33 @@ local LOOKED = 250
 
 -- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
 local function expire(jid, queue, locks, grace)
-  local record =
-    call('HMGET', key.job(jid), 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited')
-  local worker = record[1] or ''
-  if record[4] ~= 'running' then
-    if not Corrupt.look_at_state(jid, record[4], queue) then
+  local job = modules.Hash.read(key.job(jid), LOCKED)
+  local worker = job.worker or ''
+  if job.state ~= 'running' then
+    if not modules.Corrupt.look_at_state(jid, job.state, queue) then
       call('ZREM', locks, jid)
     end
     return false
-  elseif Record.is_bad('remaining', record[3]) then
-    Corrupt.fail(jid, 'remaining', record[3], queue)
+  elseif modules.Record.is_bad('remaining', job.remaining) then
+    modules.Corrupt.fail(jid, 'remaining', job.remaining, queue)
     return false
   end
-  Job.unhold(jid, worker)
-  local noticed = record[2] == '1'
-  if not noticed then
-    notice(jid, queue, worker, grace, record[5])
+  modules.Job.unhold(jid, worker)
+  if job.grace ~= '1' then
+    notice(jid, queue, worker, grace, job.rare)
     if grace > 0 then
       return false
     end
   end
-  History.ended(jid, 'lost', { worker = worker, held = Samples.held(record[7]) })
-  Samples.taken_away(queue, record[6], record[7])
-  local remaining = Record.read('remaining', record[3], 0) - 1
+  modules.History.ended(jid, 'lost', { worker = worker, held = modules.Samples.held(job.waited) })
+  modules.Samples.taken_away(queue, job.time, job.waited)
+  local remaining = modules.Record.read('remaining', job.remaining, 0) - 1
   if remaining < 0 then
-    exhausted(jid, queue, worker, record[5])
+    exhausted(jid, queue, worker, job.rare)
     return false
   end
   call('HSET', key.job(jid), 'remaining', remaining)
-  Place.ready_since(jid, scope.now)
+  modules.Place.ready_since(jid, scope.now)
   call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
   return true
 end
@@ -7055,12 +5182,12 @@ end
 -- -> up to `count` jids whose locks have expired and that may be handed out again
 local function expired(queue, count)
   local locks, freed = key.place(queue, 'locks'), {}
-  if call('ZCOUNT', locks, '-inf', Texts.now()) == 0 then
+  if call('ZCOUNT', locks, '-inf', modules.Texts.now()) == 0 then
     return freed -- mostly, and cheaper to ask
   end
   local jids =
-    call('ZRANGEBYSCORE', locks, '-inf', Texts.now(), 'LIMIT', '0', count + (scope.live and LOOKED or 0))
-  local grace = Config.number('grace-period')
+    call('ZRANGEBYSCORE', locks, '-inf', modules.Texts.now(), 'LIMIT', '0', count + (scope.live and LOOKED or 0))
+  local grace = modules.Config.number('grace-period')
   for _, jid in ipairs(jids) do
     if #freed == count then
       break
@@ -7086,129 +5213,193 @@ local FEW_HAVE = { 'deadline', 'unique', 'spawners' }
 -- What few jobs have to be asked before they start. -> whether it is too late for that; or the name and
 -- the text of a field that cannot be read
 local function is_late(jid)
-  local record = call('HMGET', key.job(jid), unpack(FEW_HAVE))
-  local field, text = Record.first_bad(FEW_HAVE, record)
+  local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
+  local field, text = modules.Record.first_bad(FEW_HAVE, texts)
   if field then
     return true, field, text
-  elseif record[1] and Record.read('deadline', record[1]) <= scope.now then
+  end
+  local deadline, unique = unpack(texts)
+  if deadline and modules.Record.read('deadline', deadline) <= scope.now then
     return true
   end
-  Unique.started(jid, record[2])
+  modules.Unique.started(jid, unique)
   return false
 end
 
 -- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
 -- if it has no record, or has ended.
-local function unreadable(values)
-  if values[9] and Record.is_state(values[9]) then
-    if not RUNNABLE[values[9]] then
+local function unreadable(jid)
+  local texts = call('HMGET', key.job(jid), unpack(JUDGED))
+  local state = texts[1]
+  if state and modules.Record.is_state(state) then
+    if not RUNNABLE[state] then
       return nil
     end
-    for n = 3, 5 do
-      values[n] = values[n] or ''
+    for n = 2, NEEDED + 1 do
+      texts[n] = texts[n] or ''
     end
-    return Record.first_bad(FIELDS, values)
-  elseif values[1] or values[2] or values[9] then
-    return 'state', values[9] or ''
+    return modules.Record.first_bad(JUDGED, texts)
+  elseif
+    state
+    or call('HEXISTS', key.job(jid), 'klass') == 1
+    or call('HEXISTS', key.job(jid), 'data') == 1
+  then
+    return 'state', state or ''
   end
 end
 
 -- The job was to start before, and does not. It is in no place any longer.
 local function fail_late(jid, queue, state)
-  local since = scope.now - Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
+  local since = scope.now - modules.Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
   local message = 'Its turn came '
     .. string.format('%.1f', since)
     .. ' seconds after the time when it expired'
   scope.late = late() + 1
-  Place.leave(jid, queue)
+  modules.Place.leave(jid, queue)
   call('HDEL', key.job(jid), 'token')
-  History.failed(jid, 'expired', nil, message)
-  Outcome.write_failed(
+  modules.History.failed(jid, 'expired', nil, message)
+  modules.Outcome.write_failed(
     { jid = jid, queue = queue, rare = true, state = state },
     'expired',
     message,
     math.floor(scope.now)
   )
-  if Job.is_tracked(jid) then
-    Events.tracked('failed', jid)
+  if modules.Job.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
   end
-  Events.failed(jid, 'expired', message, '')
+  modules.Events.failed(jid, 'expired', message, '')
 end
 
--- Hands over the jids whose records say that they may run; others are dropped. `visit` sees each:
--- its jid, the values of FIELDS, its token, when its lock expires (as text). If they are `reserved`, their
--- worker may start them later and will say when; else they count as started. -> how many; those that are
--- too late, jid, state …, or nil
+-- What a worker is told of a job, in the order of Reserved in the client.
+local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  return {
+    jid,
+    queue,
+    klass or '',
+    data or '',
+    token,
+    retries or '',
+    remaining or '',
+    priority or '',
+    tags or '',
+    context or '',
+    expires or '',
+  }
+end
+
+local TOLD =
+  { 'queue', 'klass', 'data', 'token', 'retries', 'remaining', 'priority', 'tags', 'context', 'expires' }
+
+-- The same once more, if the job still runs with this token; nil if not.
+function Pop.told_again(jid, token)
+  local state, its_token = modules.Hash.values(key.job(jid), 'state', 'token')
+  if state == 'running' and its_token == token then
+    return told(jid, modules.Hash.values(key.job(jid), unpack(TOLD)))
+  end
+end
+
+-- Writes that the job was given to the worker, until `expires`. -> its token
+local function start(jid, queue, worker, expires, since, reserved)
+  local name, time = key.job(jid), modules.Texts.time()
+  modules.History.popped(jid, worker)
+  if not reserved then
+    modules.Samples.add('wait', queue, scope.now - since)
+  end
+  if not scope.live then
+    call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
+    return ''
+  end
+  local token, waited = modules.Clock.draw(), reserved and modules.Samples.waited(since) or ''
+  call(
+    'HSET',
+    name,
+    'state',
+    'running',
+    'worker',
+    worker,
+    'expires',
+    expires,
+    'time',
+    time,
+    'token',
+    token,
+    'waited',
+    waited
+  )
+  return token
+end
+
+-- Hands one job over, if its record says that it may run. -> whether it was; what is to become of it if it is to
+-- fail
+local function hand_one(jid, queue, worker, expires, visit, reserved)
+  local klass, data, retries, remaining, priority, tags, context, time, state, rare = modules.Hash.values(
+    key.job(jid),
+    'klass',
+    'data',
+    'retries',
+    'remaining',
+    'priority',
+    'tags',
+    'context',
+    'time',
+    'state',
+    'rare'
+  )
+  local since = RUNNABLE[state]
+    and modules.Record.ready_time(retries, remaining, priority, tags, context, time, scope.now)
+  if not since then
+    local field, text = unreadable(jid)
+    return false, field and { jid = jid, state = state, bad = field, text = text }
+  elseif rare == '1' then
+    local too_late, field, text = is_late(jid)
+    if too_late then
+      return false, { jid = jid, state = state, bad = field, text = text }
+    end
+  end
+  local token = start(jid, queue, worker, expires, since, reserved)
+  visit(
+    jid,
+    token,
+    reserved and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  )
+  return true
+end
+
+-- Hands over the jobs whose records say that they may run; others are dropped. `visit` sees each: its jid, its token,
+-- and what its worker is told of it if the jobs are `reserved`, so that it may start them later and will say when;
+-- else they count as started. -> how many; those that are to fail, or nil
 local function hand_over(queue, worker, jids, visit, reserved)
-  local heartbeat = Config.heartbeat(queue)
-  local now, time, expires = scope.now, Texts.time(), Texts.later(heartbeat)
-  local tracked, taken, too_late = Job.tracked_among(jids), {}, nil
+  local heartbeat = modules.Config.heartbeat(queue)
+  local expires, tracked, taken, failing = modules.Texts.later(heartbeat), modules.Job.tracked_among(jids), {}, nil
   for n = 1, #jids do
     local jid = jids[n]
-    local name = key.job(jid)
-    local values = call('HMGET', name, unpack(FIELDS))
-    local since = RUNNABLE[values[9]]
-      and Record.ready_time(values[3], values[4], values[5], values[6], values[7], values[8], now)
-    local late_now, field, text = not since, nil, nil
-    if not since then
-      field, text = unreadable(values)
-      late_now = field ~= nil
-    elseif values[10] == '1' then
-      late_now, field, text = is_late(jid)
-    end
-    if late_now then
-      too_late = too_late or {}
-      too_late[#too_late + 1] = { jid, values[9], field, text }
-    elseif since then
-      local token = ''
-      History.popped(jid, worker)
-      if not reserved then
-        Samples.add('wait', queue, now - since)
-      end
-      if scope.live then
-        token = Clock.draw()
-        call(
-          'HSET',
-          name,
-          'state',
-          'running',
-          'worker',
-          worker,
-          'expires',
-          expires,
-          'time',
-          time,
-          'token',
-          token,
-          'waited',
-          reserved and Samples.waited(since) or ''
-        )
-      else
-        call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
-      end
-      if tracked[jid] then
-        Events.tracked('popped', jid)
-      end
+    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved)
+    if handed then
       taken[#taken + 1] = jid
-      visit(jid, values, token, expires)
+      if tracked[jid] then
+        modules.Events.tracked('popped', jid)
+      end
+    elseif to_fail then
+      failing = failing or {}
+      failing[#failing + 1] = to_fail
     end
   end
-  SortedSet.add(key.held(worker), expires, taken)
-  SortedSet.add(key.place(queue, 'locks'), expires, taken)
+  modules.SortedSet.add(key.held(worker), expires, taken)
+  modules.SortedSet.add(key.place(queue, 'locks'), expires, taken)
   if #taken > 0 then
-    Wake.locked(queue, heartbeat)
+    modules.Wake.locked(queue, heartbeat)
   end
-  return #taken, too_late
+  return #taken, failing
 end
 
 -- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
 local function fail_all_late(queue, too_late)
   for _, job in ipairs(too_late) do
-    if job[3] then
+    if job.bad then
       scope.late = late() + 1
-      Corrupt.fail(job[1], job[3], job[4], queue)
+      modules.Corrupt.fail(job.jid, job.bad, job.text, queue)
     else
-      fail_late(job[1], queue, job[2])
+      fail_late(job.jid, queue, job.state)
     end
   end
 end
@@ -7217,28 +5408,30 @@ end
 local function take_work(queue, worker, count, visit, reserved)
   local work, taken = key.place(queue, 'work'), 0
   while taken < count and late() < MOST_LATE do
-    local jids = call('ZREVRANGE', work, '0', text_of(count - taken - 1))
-    if #jids == 0 then
+    local popped, jids = call('ZPOPMAX', work, text_of(count - taken)), {}
+    if #popped == 0 then
       break
+    end
+    for n = 1, #popped, 2 do -- each with its score behind it
+      jids[#jids + 1] = popped[n]
     end
     local handed, too_late = hand_over(queue, worker, jids, visit, reserved)
     taken = taken + handed
-    call('ZREMRANGEBYRANK', work, '-' .. text_of(#jids), '-1') -- the first to go are the last by score
     if too_late then
       fail_all_late(queue, too_late)
     end
   end
   if late() >= MOST_LATE and taken < count then
-    Wake.ready(queue, 1) -- There may be more behind them: somebody has to look again.
+    modules.Wake.ready(queue, 1) -- There may be more behind them: somebody has to look again.
   end
   return taken
 end
 
 -- How many of `count` jobs the queue may still hand out.
 local function allowed(queue, count)
-  local limit = Config.concurrency(queue)
+  local limit = modules.Config.concurrency(queue)
   if limit > 0 then
-    local running = call('ZCOUNT', key.place(queue, 'locks'), Texts.now(), '+inf')
+    local running = call('ZCOUNT', key.place(queue, 'locks'), modules.Texts.now(), '+inf')
     return math.min(count, math.max(0, limit - running))
   end
   return count
@@ -7247,7 +5440,7 @@ end
 -- Has the time of something in this place come? Mostly not, and this is cheaper to ask.
 local function is_due(queue, place)
   local name = key.place(queue, place)
-  return not Absence.is_absent(name) and call('ZCOUNT', name, '-inf', Texts.now()) > 0
+  return not modules.Absence.is_absent(name) and call('ZCOUNT', name, '-inf', modules.Texts.now()) > 0
 end
 
 -- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many
@@ -7267,65 +5460,60 @@ function Pop.take(queue, worker, count, visit, reserved)
   end
   if taken < count then
     if is_due(queue, 'recur') then
-      Recurring.spawn_due(queue, count - taken)
+      modules.Recurring.spawn_due(queue, count - taken)
     end
     if is_due(queue, 'scheduled') then
-      Queue.move_due(queue, count - taken)
+      modules.Queue.move_due(queue, count - taken)
     end
     taken = taken + take_work(queue, worker, count - taken, visit, reserved)
   end
   if taken > 0 and scope.live then
-    Wake.taken(queue)
+    modules.Wake.taken(queue)
   end
   return taken
 end
 
 function Pop.is_paused(queue)
   local name = key.paused_queues()
-  return not Absence.is_absent(name) and call('SISMEMBER', name, queue) == 1
+  return not modules.Absence.is_absent(name) and call('SISMEMBER', name, queue) == 1
 end
 
 -- pop queue worker count
 function Pop.pop(args, i)
-  local queue = Arguments.name('pop', 'queue', args[i])
-  local worker = Arguments.name('pop', 'worker', args[i + 1])
-  local count = Arguments.count('pop', Arguments.given('pop', 'count', args[i + 2]))
+  local queue = modules.Arguments.name('pop', 'queue', args[i])
+  local worker = modules.Arguments.name('pop', 'worker', args[i + 1])
+  local count = modules.Arguments.count('pop', modules.Arguments.given('pop', 'count', args[i + 2]))
   if Pop.is_paused(queue) then
     return '{}'
   end
   call('ZADD', key.workers(), scope.now, worker)
-  Dependencies.carry_on()
+  modules.Dependencies.carry_on()
   local jids = {}
   Pop.take(queue, worker, count, function(jid)
     jids[#jids + 1] = jid
   end)
-  Replies.shorten('pop', jids)
-  return Job.show_all(jids)
+  modules.Replies.shorten('pop', jids)
+  return modules.Job.show_all(jids)
 end
-end
+end,
 
-function builders.Put()
-local Arguments = modules.Arguments
-local Circles = modules.Circles
-local Conflict = modules.Conflict
-local Dependencies = modules.Dependencies
-local Errors = modules.Errors
-local Job = modules.Job
-local Minutes = modules.Minutes
-local Place = modules.Place
-local Put = modules.Put
-local PutOptions = modules.PutOptions
-local Store = modules.Store
+Put = function()
+local Put = {}
+modules.Put = Put
 -- put.lua
 -- Putting a job: a new one, or an old one again (which moves or revives it).
 
 -- Reads the old record: an existing job may be left alone.
 function Put.look(job)
   if job.old == nil then
-    -- Mostly there is none, and no record of a canceled one: that is quickly asked.
-    local found = call('EXISTS', key.job(job.jid), key.canceled_job(job.jid))
-    job.old = found > 0 and Store.read_old(job.jid)
-    job.was_canceled = found == 2 or found == 1 and not job.old
+    -- Mostly there is none, no record of a canceled one, and nothing is tracked: that is quickly asked.
+    local canceled, tracked = key.canceled_job(job.jid), key.tracked()
+    local is_new = call('EXISTS', key.job(job.jid), canceled, tracked) == 0
+    if is_new then
+      modules.Absence.note(tracked)
+    end
+    job.old = not is_new and modules.Store.read_old(job.jid)
+    job.was_canceled = not is_new and call('EXISTS', canceled) == 1
   end
   job.left_alone = job.absent == '1' and job.old and true
 end
@@ -7339,7 +5527,7 @@ function Put.prepare(command, job, coming, planned, how)
   if job.depends and #job.depends > 0 then
     job.replacing, job.needs = true, job.depends
     job.depends, job.beyond =
-      Dependencies.open(command, job.depends, coming, job.on_failure, how, job.old and job.jid)
+      modules.Dependencies.open(command, job.depends, coming, job.on_failure, how, job.old and job.jid)
     job.rare = job.rare or job.beyond
   end
   if job.behind then
@@ -7352,30 +5540,30 @@ function Put.prepare(command, job, coming, planned, how)
     planned[job.jid] = job.depends
   end
   if job.old or planned then
-    Circles.refuse(command, job.jid, job.depends, planned)
+    modules.Circles.refuse(command, job.jid, job.depends, planned)
     return
   end
-  Circles.refuse_self(command, job.jid, job.depends)
+  modules.Circles.refuse_self(command, job.jid, job.depends)
 end
 
 local function one(command, args, i)
-  Arguments.asking(command, args[i])
+  modules.Arguments.asking(command, args[i])
   if (#args - i - 5) % 2 ~= 0 and #args > i + 5 then
-    Errors.argument(command, 'Odd number of additional args')
+    modules.Errors.argument(command, 'Odd number of additional args')
   end
-  local job = PutOptions.parse(command, args, i + 1, i + 6, #args)
+  local job = modules.PutOptions.parse(command, args, i + 1, i + 6, #args)
   if job.spare then
-    Errors.argument(command, 'spare can only be used in a batch')
+    modules.Errors.argument(command, 'spare can only be used in a batch')
   end
   Put.look(job)
   if not job.old and command == 'requeue' then
-    Errors.no_job('requeue', job.jid)
+    modules.Errors.no_job('requeue', job.jid)
   end
   if job.left_alone then
     return job
   end
   if job.unique then
-    Conflict.settle(command, job, nil, {})
+    modules.Conflict.settle(command, job, nil, {})
   end
   if not job.instead then
     Put.prepare(command, job)
@@ -7390,9 +5578,9 @@ local function put_one(command, args, i)
   elseif job.instead then
     return job.instead
   end
-  Store.store(job, args[i], Job.is_tracked(job.jid))
-  Minutes.count(job.queue, 'put', 1)
-  Place.register(job.queue)
+  modules.Store.store(job, args[i], modules.Job.is_tracked(job.jid))
+  modules.Minutes.count(job.queue, 'put', 1)
+  modules.Place.register(job.queue)
   return job.jid
 end
 
@@ -7405,15 +5593,11 @@ end
 function Put.requeue(args, i)
   return put_one('requeue', args, i)
 end
-end
+end,
 
-function builders.PutOptions()
-local Arguments = modules.Arguments
-local Circles = modules.Circles
-local Errors = modules.Errors
-local PutOptions = modules.PutOptions
-local Unique = modules.Unique
-local Workflow = modules.Workflow
+PutOptions = function()
+local PutOptions = {}
+modules.PutOptions = PutOptions
 -- put_options.lua
 -- What a put may say of a job: each option checked, before anything is written.
 
@@ -7452,66 +5636,66 @@ local function check_rare(command, job)
   if job.on_failure then
     local policy = POLICIES[job.on_failure]
     if not policy then
-      Errors.argument(command, 'on_failure must be block, cancel or run, not ' .. Errors.name(job.on_failure))
+      modules.Errors.argument(command, 'on_failure must be block, cancel or run, not ' .. modules.Errors.name(job.on_failure))
     end
     job.on_failure = policy
   end
   if job.at then
     if job.delay ~= 0 then
-      Errors.argument(command, 'at says when the job is due: delay must be 0 with it')
+      modules.Errors.argument(command, 'at says when the job is due: delay must be 0 with it')
     end
-    local at = Arguments.number(command, 'at', job.at)
+    local at = modules.Arguments.number(command, 'at', job.at)
     job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
   end
-  Unique.check(command, job)
+  modules.Unique.check(command, job)
   if job.expires_at then
     if job.expires then
-      Errors.argument(command, 'expires and expires_at exclude each other')
+      modules.Errors.argument(command, 'expires and expires_at exclude each other')
     end
-    job.deadline, job.fixed = Arguments.number(command, 'expires_at', job.expires_at), '1'
+    job.deadline, job.fixed = modules.Arguments.number(command, 'expires_at', job.expires_at), '1'
   elseif job.expires then
-    job.deadline = scope.now + Arguments.number(command, 'expires', job.expires)
+    job.deadline = scope.now + modules.Arguments.number(command, 'expires', job.expires)
   end
   if job.workflow then
     if job.workflow == '' or #job.workflow > 255 then
-      Errors.argument(command, 'workflow must have 1 to 255 bytes, not ' .. #job.workflow)
+      modules.Errors.argument(command, 'workflow must have 1 to 255 bytes, not ' .. #job.workflow)
     end
-    Workflow.check(command, job.workflow)
+    modules.Workflow.check(command, job.workflow)
   end
 end
 
 local function check_common(command, job)
   if job.priority then
-    job.priority = Arguments.number(command, 'priority', job.priority)
+    job.priority = modules.Arguments.number(command, 'priority', job.priority)
   end
   if job.retries then
-    job.retries = Arguments.whole(command, 'retries', job.retries, 0)
+    job.retries = modules.Arguments.whole(command, 'retries', job.retries, 0)
   end
-  job.tags = job.tags and Arguments.tag_list(command, job.tags)
-  job.depends = job.depends and Arguments.names(command, 'depends', job.depends)
+  job.tags = job.tags and modules.Arguments.tag_list(command, job.tags)
+  job.depends = job.depends and modules.Arguments.names(command, 'depends', job.depends)
   if job.depends then
-    Arguments.bounded(command, #job.depends)
+    modules.Arguments.bounded(command, #job.depends)
     -- (It may be complete or not there yet: then its dependency on itself would seem to be satisfied.)
-    Circles.refuse_self(command, job.jid, job.depends)
+    modules.Circles.refuse_self(command, job.jid, job.depends)
   end
   if job.context then
-    Arguments.object(command, 'context', job.context)
+    modules.Arguments.object(command, 'context', job.context)
   end
 end
 
 -- Checks one job's arguments from args[i] on; options stand at args[from .. to].
 function PutOptions.parse(command, args, i, from, to)
   local job = {
-    queue = Arguments.queue(command, args[i]),
-    jid = Arguments.jid(command, args[i + 1]),
-    klass = Arguments.given(command, 'klass', args[i + 2]),
+    queue = modules.Arguments.queue(command, args[i]),
+    jid = modules.Arguments.jid(command, args[i + 1]),
+    klass = modules.Arguments.given(command, 'klass', args[i + 2]),
     data = args[i + 3],
-    delay = Arguments.number(command, 'delay', args[i + 4]),
+    delay = modules.Arguments.number(command, 'delay', args[i + 4]),
     priority = nil,
     retries = nil,
     tags_text = '{}',
   }
-  Arguments.json(command, 'data', job.data)
+  modules.Arguments.json(command, 'data', job.data)
   if from > to then
     return job
   end
@@ -7522,7 +5706,7 @@ function PutOptions.parse(command, args, i, from, to)
       job[name] = value
       rare = rare or RARE[name]
     elseif scope.keyed then
-      Errors.argument(command, 'Unknown option ' .. Errors.name(name))
+      modules.Errors.argument(command, 'Unknown option ' .. modules.Errors.name(name))
     end
   end
   check_common(command, job)
@@ -7532,21 +5716,11 @@ function PutOptions.parse(command, args, i, from, to)
   end
   return job
 end
-end
+end,
 
-function builders.Queue()
-local Arguments = modules.Arguments
-local Canceled = modules.Canceled
-local Corrupt = modules.Corrupt
-local Errors = modules.Errors
-local Job = modules.Job
-local Pausing = modules.Pausing
-local Place = modules.Place
-local Queue = modules.Queue
-local QueueSchedules = modules.QueueSchedules
-local Record = modules.Record
-local Recurring = modules.Recurring
-local SortedSet = modules.SortedSet
+Queue = function()
+local Queue = {}
+modules.Queue = Queue
 -- queue.lua
 -- Queues: what is in them, the lists of their jobs, forgetting them.
 
@@ -7560,17 +5734,17 @@ function Queue.move_due(queue, wanted)
   local moved = {}
   for n = 1, #due, 2 do
     local jid = due[n]
-    local record = call('HMGET', key.job(jid), 'priority', 'state')
-    if Record.is_state(record[2]) then
+    local priority, state = modules.Hash.values(key.job(jid), 'priority', 'state')
+    if modules.Record.is_state(state) then
       call('HSET', key.job(jid), 'state', 'waiting')
-      Place.ready_since(jid, tonumber(due[n + 1]))
-      Place.work(jid, queue, Record.read('priority', record[1], 0))
+      modules.Place.ready_since(jid, tonumber(due[n + 1]))
+      modules.Place.work(jid, queue, modules.Record.read('priority', priority, 0))
     else
-      Corrupt.look_at_state(jid, record[2], queue)
+      modules.Corrupt.look_at_state(jid, state, queue)
     end
     moved[#moved + 1] = jid
   end
-  SortedSet.remove(name, moved)
+  modules.SortedSet.remove(name, moved)
 end
 
 -- Calls that must not write count what is due as waiting; the others move it. What is known of a pause
@@ -7578,12 +5752,12 @@ end
 local function counts(queue)
   local due = 0
   if scope.reading then
-    due = Place.count_due(queue)
+    due = modules.Place.count_due(queue)
   else
-    Queue.move_due(queue, Arguments.most)
+    Queue.move_due(queue, modules.Arguments.most)
   end
   -- Old clients do not see locks that expired before 1970 as stalled.
-  local paused = Pausing.is_paused(queue)
+  local paused = modules.Pausing.is_paused(queue)
   local stalled = call('ZCOUNT', key.place(queue, 'locks'), scope.keyed and '-inf' or 0, scope.now)
   return {
     name = queue,
@@ -7594,7 +5768,7 @@ local function counts(queue)
     depends = call('ZCARD', key.place(queue, 'depends')),
     recurring = call('ZCARD', key.place(queue, 'recur')),
     paused = paused,
-    pause = paused and scope.keyed and Pausing.known(queue) or nil,
+    pause = paused and scope.keyed and modules.Pausing.known(queue) or nil,
   }
 end
 
@@ -7606,7 +5780,7 @@ end
 -- queues [queue]
 function Queue.show(args, i)
   if args[i] then
-    return cjson.encode(counts(Arguments.name('queues', 'queue', args[i])))
+    return cjson.encode(counts(modules.Arguments.name('queues', 'queue', args[i])))
   end
   local all = {}
   for n, queue in ipairs(Queue.names()) do
@@ -7627,20 +5801,20 @@ local LISTS = {
 -- A negative count asks for all, which is never more than a call may handle.
 local function page(name, lowest, highest, offset, count)
   if count < 0 then
-    count = Arguments.most
+    count = modules.Arguments.most
   end
   return call('ZRANGEBYSCORE', name, lowest, highest, 'LIMIT', offset, count)
 end
 
 -- What is ready, the next to be handed out first; then what is due and not moved yet.
 local function waiting(queue, offset, count)
-  count = count < 0 and Arguments.most or count
+  count = count < 0 and modules.Arguments.most or count
   local work = key.place(queue, 'work')
   local jids = count > 0 and call('ZREVRANGE', work, offset, offset + count - 1) or {}
   local missing = count - #jids
   if missing > 0 then
     local before = math.max(0, offset - call('ZCARD', work))
-    for _, jid in ipairs(Place.list_due(queue, before, missing)) do
+    for _, jid in ipairs(modules.Place.list_due(queue, before, missing)) do
       jids[#jids + 1] = jid
     end
   end
@@ -7665,7 +5839,7 @@ function Queue.part(state, queue, offset, count)
   elseif state == 'scheduled' and scope.reading then
     return page(name, '(' .. string.format('%.17g', scope.now), '+inf', offset, count)
   elseif state == 'scheduled' then
-    Queue.move_due(queue, Arguments.most)
+    Queue.move_due(queue, modules.Arguments.most)
   end
   return page(name, '-inf', '+inf', offset, count)
 end
@@ -7673,37 +5847,37 @@ end
 -- jobs complete [offset count]   jobs running|stalled|scheduled|depends|recurring queue [offset count]
 -- With KEYS also: jobs waiting queue [offset count]   jobs canceled [offset count]
 function Queue.jobs(args, i)
-  local state = Arguments.given('jobs', 'state', args[i])
+  local state = modules.Arguments.given('jobs', 'state', args[i])
   if state == 'complete' or state == 'canceled' and scope.keyed then
-    local offset, count = Arguments.offset('jobs', args[i + 1]), Arguments.count('jobs', args[i + 2], 25)
+    local offset, count = modules.Arguments.offset('jobs', args[i + 1]), modules.Arguments.count('jobs', args[i + 2], 25)
     if state == 'canceled' then
-      return Canceled.part(offset, count)
+      return modules.Canceled.part(offset, count)
     end
-    count = count < 0 and Arguments.most or count
+    count = count < 0 and modules.Arguments.most or count
     return call('ZREVRANGEBYSCORE', key.completed(), '+inf', '-inf', 'LIMIT', offset, count)
   end
   if not LISTS[state] and not (state == 'waiting' and scope.keyed) then
-    Errors.argument('jobs', 'Unknown type ' .. Errors.name(state))
+    modules.Errors.argument('jobs', 'Unknown type ' .. modules.Errors.name(state))
   end
-  local queue = Arguments.name('jobs', 'queue', args[i + 1])
-  local offset, count = Arguments.offset('jobs', args[i + 2]), Arguments.count('jobs', args[i + 3], 25)
+  local queue = modules.Arguments.name('jobs', 'queue', args[i + 1])
+  local offset, count = modules.Arguments.offset('jobs', args[i + 2]), modules.Arguments.count('jobs', args[i + 3], 25)
   return Queue.part(state, queue, offset, count)
 end
 
 -- jobs.count complete|canceled: how many are kept
 function Queue.count_jobs(args, i)
-  local state = Arguments.given('jobs.count', 'state', args[i])
+  local state = modules.Arguments.given('jobs.count', 'state', args[i])
   if state == 'canceled' then
-    return Canceled.count()
+    return modules.Canceled.count()
   elseif state ~= 'complete' then
-    Errors.argument('jobs.count', 'Unknown type ' .. Errors.name(state))
+    modules.Errors.argument('jobs.count', 'Unknown type ' .. modules.Errors.name(state))
   end
   return call('ZCARD', key.completed())
 end
 
 -- length queue
 function Queue.length(args, i)
-  local queue = Arguments.name('length', 'queue', args[i])
+  local queue = modules.Arguments.name('length', 'queue', args[i])
   return call('ZCARD', key.place(queue, 'locks'))
     + call('ZCARD', key.place(queue, 'work'))
     + call('ZCARD', key.place(queue, 'scheduled'))
@@ -7711,7 +5885,7 @@ end
 
 -- queue.forget queue...
 function Queue.forget(args, i)
-  Pausing.each_queue('queue.forget', args, i, function(queue)
+  modules.Pausing.each_queue('queue.forget', args, i, function(queue)
     call('ZREM', key.queues(), queue)
   end)
 end
@@ -7725,7 +5899,7 @@ local IN_PLACE = {
 }
 
 local function refuse_if_used(queue, schedules)
-  local found, due = {}, scope.keyed and Place.count_due(queue) or 0
+  local found, due = {}, scope.keyed and modules.Place.count_due(queue) or 0
   local moved = { work = due, scheduled = -due }
   for _, place in ipairs(PLACES) do
     local number = call('ZCARD', key.place(queue, place)) + (moved[place] or 0)
@@ -7737,9 +5911,9 @@ local function refuse_if_used(queue, schedules)
     found[#found + 1] = schedules .. ' recurring'
   end
   if #found > 0 then
-    Errors.raise(
+    modules.Errors.raise(
       'STATE',
-      'queue.forget.empty(): Queue ' .. Errors.name(queue) .. ' is in use: ' .. table.concat(found, ', ')
+      'queue.forget.empty(): Queue ' .. modules.Errors.name(queue) .. ' is in use: ' .. table.concat(found, ', ')
     )
   end
 end
@@ -7747,10 +5921,10 @@ end
 -- queue.forget.empty queue...: the same if nothing is in them and no schedule puts anything there
 function Queue.forget_empty(args, i)
   local queues = {}
-  Pausing.each_queue('queue.forget.empty', args, i, function(queue)
+  modules.Pausing.each_queue('queue.forget.empty', args, i, function(queue)
     queues[#queues + 1] = queue
   end)
-  local schedules = QueueSchedules.count(queues)
+  local schedules = modules.QueueSchedules.count(queues)
   for n, queue in ipairs(queues) do
     refuse_if_used(queue, schedules[n])
   end
@@ -7759,8 +5933,8 @@ end
 
 -- peek queue count
 function Queue.peek(args, i)
-  local queue = Arguments.name('peek', 'queue', args[i])
-  local count = Arguments.count('peek', Arguments.given('peek', 'count', args[i + 1]))
+  local queue = modules.Arguments.name('peek', 'queue', args[i])
+  local count = modules.Arguments.count('peek', modules.Arguments.given('peek', 'count', args[i + 1]))
   if count <= 0 then
     return '{}'
   end
@@ -7768,104 +5942,25 @@ function Queue.peek(args, i)
   if #jids < count then
     local wanted = count - #jids
     if not scope.reading then
-      Recurring.spawn_due(queue, wanted)
+      modules.Recurring.spawn_due(queue, wanted)
       Queue.move_due(queue, wanted)
     end
     for _, jid in ipairs(call('ZREVRANGE', key.place(queue, 'work'), 0, wanted - 1)) do
       jids[#jids + 1] = jid
     end
     if scope.reading and #jids < count then
-      for _, jid in ipairs(Place.list_due(queue, 0, count - #jids)) do
+      for _, jid in ipairs(modules.Place.list_due(queue, 0, count - #jids)) do
         jids[#jids + 1] = jid
       end
     end
   end
-  return Job.show_all(jids)
+  return modules.Job.show_all(jids)
 end
-end
+end,
 
-function builders.QueueSchedules()
-local Arguments = modules.Arguments
-local Errors = modules.Errors
-local Json = modules.Json
-local QueueSchedules = modules.QueueSchedules
-local ScheduleView = modules.ScheduleView
-local Schedules = modules.Schedules
--- queue_schedules.lua
--- The schedules that put jobs into a queue: interval ones have their place there; cron ones and paused
--- ones are kept together for all queues, and their records say which queue is theirs.
-
-local QUEUES = 200 -- of which one call says how many they have
-
--- Shows the cron schedules by their next tick, then the paused ones, with the queue of each: as many
--- of either as one call may look at.
-local function each_elsewhere(visit)
-  for _, id in ipairs(call('ZRANGE', key.schedules(), 0, Arguments.most - 1)) do
-    visit(id, call('HGET', key.schedule(id), 'queue'))
-  end
-  for _, id in ipairs(call('ZRANGE', key.paused_schedules(), 0, Arguments.most - 1)) do
-    visit(id, call('HGET', key.schedule(id), 'queue') or call('HGET', key.template(id), 'queue'))
-  end
-end
-
--- How many schedules these queues have, in their order.
-function QueueSchedules.count(queues)
-  local elsewhere, numbers = {}, {}
-  each_elsewhere(function(_, queue)
-    if queue then
-      elsewhere[queue] = (elsewhere[queue] or 0) + 1
-    end
-  end)
-  for n, queue in ipairs(queues) do
-    numbers[n] = call('ZCARD', key.place(queue, 'recur')) + (elsewhere[queue] or 0)
-  end
-  return numbers
-end
-
--- schedules.count queue... -> how many each has
-function QueueSchedules.numbers(args, i)
-  local queues = {}
-  for n = i, #args do
-    queues[#queues + 1] = args[n]
-  end
-  if #queues > QUEUES then
-    Errors.raise('TOOBIG', 'schedules.count(): ' .. #queues .. ' queues in one call, at most ' .. QUEUES)
-  end
-  return QueueSchedules.count(queues)
-end
-
--- schedules.in queue offset count -> total and schedules: cron ones, paused ones, interval ones
-function QueueSchedules.list(args, i)
-  local queue = Arguments.name('schedules.in', 'queue', args[i])
-  local offset = Arguments.whole('schedules.in', 'offset', args[i + 1], 0)
-  local count = math.min(Arguments.whole('schedules.in', 'count', args[i + 2], 0), Arguments.most)
-  local ids, recur = {}, key.place(queue, 'recur')
-  each_elsewhere(function(id, of)
-    ids[#ids + 1] = of == queue and id or nil
-  end)
-  local wanted, found = {}, {}
-  for n = offset + 1, math.min(offset + count, #ids) do
-    wanted[#wanted + 1] = ids[n]
-  end
-  if #wanted < count then
-    local first = math.max(offset - #ids, 0)
-    for _, id in ipairs(call('ZRANGE', recur, first, first + count - #wanted - 1)) do
-      wanted[#wanted + 1] = id
-    end
-  end
-  for _, id in ipairs(wanted) do
-    local record = Schedules.read(id)
-    found[#found + 1] = record and ScheduleView.shown(record)
-  end
-  local total = #ids + call('ZCARD', recur)
-  return Json.with(cjson.encode({ total = total }), 'schedules', Json.list(found))
-end
-end
-
-function builders.Record()
-local Errors = modules.Errors
-local Record = modules.Record
-local Texts = modules.Texts
+Record = function()
+local Record = {}
+modules.Record = Record
 -- record.lua
 -- Reads the fields of records: jobs, recurring templates, schedules, workflows. Nothing here raises.
 -- A field that is not there has its default; so has one that cannot be read, and who must not go on
@@ -7879,7 +5974,7 @@ local SHOWN = 60 -- bytes of a value in a message
 
 -- Judges short texts once for many calls. `judge` -> what is read, or false
 local function remembered(judge)
-  local known = Texts.remembered(judge)
+  local known = modules.Texts.remembered(judge)
   return function(text)
     if #text <= SHORT then
       return known(text)
@@ -8129,8 +6224,8 @@ end
 -- The first of these fields that cannot be read. -> its name and its text, or nil
 function Record.first_bad(fields, texts)
   for n = 1, #fields do
-    local text = texts[n]
-    if text and reader_of(fields[n]) and not reader_of(fields[n])(text) then
+    local text, reader = texts[n], reader_of(fields[n])
+    if text and reader and not reader(text) then
       return fields[n], text
     end
   end
@@ -8139,7 +6234,7 @@ end
 -- What can be shown to everybody of a value that is none.
 local function shorten(text)
   local shown = gsub(text, '[^\32-\126]', '?')
-  return #shown > SHOWN and Errors.cut(shown, SHOWN) .. '...' or shown
+  return #shown > SHOWN and modules.Errors.cut(shown, SHOWN) .. '...' or shown
 end
 
 -- What is said of a field that cannot be read.
@@ -8194,341 +6289,11 @@ function Record.bad_schedule(record)
     return 'expires', record.expires
   end
 end
-end
+end,
 
-function builders.Recurring()
-local Arguments = modules.Arguments
-local Errors = modules.Errors
-local Place = modules.Place
-local Record = modules.Record
-local Recurring = modules.Recurring
-local Schedules = modules.Schedules
-local Tags = modules.Tags
-local Ticks = modules.Ticks
-local Wake = modules.Wake
--- recurring.lua
--- Recurring jobs: templates, and the jobs they spawn when their time comes.
-
-local format, floor = string.format, math.floor
-
-local OPTIONS = { priority = true, tags = true, retries = true, backlog = true }
-
-local function interval_of(command, value)
-  local interval = Arguments.number(command, 'interval', value)
-  if interval <= 0 then
-    Errors.argument(command, 'interval must be greater than 0, not ' .. Errors.name(value))
-  end
-  return interval
-end
-
--- The last number a template of this jid may have given away: children are never overwritten.
-function Recurring.last_child(jid)
-  local last = 0
-  while call('EXISTS', key.job(jid .. '-' .. format('%.0f', last + 1))) == 1 and last < 2 ^ 30 do
-    last = last == 0 and 1 or last * 2
-  end
-  return last
-end
-
--- recur queue jid klass data interval <interval> <offset> [pairs]
-function Recurring.recur(args, i)
-  local queue = Arguments.queue('recur', args[i])
-  local jid = Arguments.jid('recur', args[i + 1])
-  local klass = Arguments.given('recur', 'klass', args[i + 2])
-  local data = args[i + 3]
-  Arguments.json('recur', 'data', data)
-  if args[i + 4] ~= 'interval' then
-    Errors.argument('recur', 'schedule type "interval" wanted, not ' .. Errors.name(args[i + 4]))
-  end
-  local interval = interval_of('recur', args[i + 5])
-  local offset = Arguments.number('recur', 'offset', args[i + 6])
-  local options = Arguments.options('recur', args, i + 7, OPTIONS)
-  local priority = Arguments.number('recur', 'priority', options.priority or '0')
-  local tags = Arguments.tag_list('recur', options.tags or '[]')
-  local retries = Arguments.whole('recur', 'retries', options.retries or '0', 0)
-  local backlog = Arguments.number('recur', 'backlog', options.backlog or '0')
-
-  local old = call('HMGET', key.template(jid), 'queue', 'count')
-  if old[1] then
-    call('ZREM', key.place(old[1], 'recur'), jid)
-  end
-  Schedules.forget(jid)
-  call(
-    'HSET',
-    key.template(jid),
-    'jid',
-    jid,
-    'klass',
-    klass,
-    'data',
-    data,
-    'priority',
-    priority,
-    'tags',
-    Tags.text(tags),
-    'state',
-    'recur',
-    'queue',
-    queue,
-    'type',
-    'interval',
-    'count',
-    Record.text('count', old[2]) or Recurring.last_child(jid),
-    'interval',
-    interval,
-    'retries',
-    retries,
-    'backlog',
-    backlog
-  )
-  local due = scope.now + offset
-  call('ZADD', key.place(queue, 'recur'), due, jid)
-  Wake.due(queue, due)
-  Place.register(queue)
-  return jid
-end
-
-local function load(command, jid)
-  Arguments.name(command, 'jid', jid)
-  local record, fields = {}, call('HGETALL', key.template(jid))
-  if #fields == 0 then
-    Errors.raise('NOJOB', command .. '(): Recurring job ' .. Errors.name(jid) .. ' does not exist')
-  end
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
-  end
-  return record
-end
-
--- recur.get jid
-function Recurring.get(args, i)
-  local jid = Arguments.name('recur.get', 'jid', args[i])
-  if call('EXISTS', key.template(jid)) == 0 then
-    return nil
-  end
-  local record = load('recur.get', jid)
-  return cjson.encode({
-    jid = record.jid,
-    klass = record.klass,
-    state = record.state,
-    queue = record.queue,
-    priority = Record.number(record.priority),
-    interval = Record.number(record.interval),
-    retries = Record.number(record.retries),
-    count = Record.number(record.count),
-    data = record.data,
-    tags = Record.read('tags', record.tags, {}),
-    backlog = Record.number(record.backlog) or 0,
-  })
-end
-
--- What recur.update may change, and how a value is checked.
-local CHANGES = {
-  priority = function(value)
-    return Arguments.number('recur.update', 'priority', value)
-  end,
-  interval = function(value)
-    return interval_of('recur.update', value)
-  end,
-  retries = function(value)
-    return Arguments.whole('recur.update', 'retries', value, 0)
-  end,
-  backlog = function(value)
-    return Arguments.number('recur.update', 'backlog', value)
-  end,
-  data = function(value)
-    Arguments.json('recur.update', 'data', value)
-    return value
-  end,
-  klass = function(value)
-    return value
-  end,
-  queue = function(value)
-    return Arguments.queue('recur.update', value)
-  end,
-}
-
--- A paused template is in no place, and its record says when it would go on.
-local function move(record, jid, queue)
-  Place.register(queue)
-  if record.paused then
-    return
-  end
-  local old = key.place(record.queue or '', 'recur')
-  local due = call('ZSCORE', old, jid)
-  call('ZREM', old, jid)
-  call('ZADD', key.place(queue, 'recur'), due or scope.now, jid)
-  Wake.due(queue, tonumber(due) or scope.now)
-end
-
--- A changed interval shifts what comes next.
-local function shift(record, jid, by)
-  if record.paused then
-    local paused = Record.number(record.paused) or scope.now
-    call('HSET', key.template(jid), 'paused', format('%.17g', paused + by))
-    return
-  end
-  local due = call('ZINCRBY', key.place(record.queue or '', 'recur'), by, jid)
-  Wake.due(record.queue, tonumber(due))
-end
-
--- recur.update jid key value ...
-function Recurring.update(args, i)
-  local jid = args[i]
-  local record = load('recur.update', jid)
-  local changes = {}
-  for n = i + 1, #args, 2 do
-    local name, value = args[n], args[n + 1]
-    if not CHANGES[name] then
-      Errors.argument('recur.update', 'Unrecognized option ' .. Errors.name(name))
-    end
-    changes[#changes + 1] = { name, CHANGES[name](Arguments.given('recur.update', name, value)) }
-  end
-  for _, change in ipairs(changes) do
-    local name, value = change[1], change[2]
-    if name == 'queue' then
-      move(record, jid, value)
-    elseif name == 'interval' then
-      shift(record, jid, value - Record.read('interval', record.interval, value))
-    end
-    record[name] = value
-    call('HSET', key.template(jid), name, value)
-  end
-  return 1
-end
-
-local function retag(command, args, i, combine)
-  local jid = args[i]
-  local record = load(command, jid)
-  local tags =
-    Arguments.few_tags(command, combine(Record.read('tags', record.tags, {}), Tags.rest(args, i + 1)))
-  local text = Tags.text(tags)
-  call('HSET', key.template(jid), 'tags', text)
-  return text
-end
-
--- recur.tag jid tag...
-function Recurring.tag(args, i)
-  return retag('recur.tag', args, i, Tags.with)
-end
-
--- recur.untag jid tag...
-function Recurring.untag(args, i)
-  return retag('recur.untag', args, i, Tags.without)
-end
-
--- unrecur jid
-function Recurring.unrecur(args, i)
-  local jid = Arguments.name('unrecur', 'jid', args[i])
-  local queue = call('HGET', key.template(jid), 'queue')
-  if queue then
-    call('ZREM', key.place(queue, 'recur'), jid)
-    call('DEL', key.template(jid))
-    Schedules.forget(jid)
-  end
-  return 1
-end
-
--- The jid of the next child: a number that no job bears.
-local function next_child(jid, count)
-  repeat
-    count = count + 1
-  until call('EXISTS', key.job(jid .. '-' .. format('%.0f', count))) == 0
-  return jid .. '-' .. format('%.0f', count), count
-end
-
-local function spawn_one(record, jid, time)
-  local child, count = next_child(jid, Record.number(record.count))
-  record.count, record.last = count, time
-  Ticks.put(record, child, time)
-end
-
--- Writes how far a template has come.
-local function keep(queue, jid, record, due)
-  if scope.live and record.last then
-    call('HSET', key.template(jid), 'count', record.count, 'last', record.last)
-  else
-    call('HSET', key.template(jid), 'count', record.count)
-  end
-  call('ZADD', key.place(queue, 'recur'), due, jid)
-end
-
--- Not all ticks are to be made up for. -> how many jobs were spawned
-local function spawn_chosen(queue, jid, record, due)
-  local interval = Record.number(record.interval)
-  local last = due + floor((scope.now - due) / interval) * interval
-  local chosen, next = Ticks.choose(record.missed, due, due + interval, last, last + interval)
-  if chosen then
-    spawn_one(record, jid, chosen)
-  end
-  keep(queue, jid, record, next)
-  return chosen and 1 or 0
-end
-
-local AGAIN = 60 -- seconds until a template that cannot be read is looked at again
-
--- Leaves a template for later, so that it does not stand before others. What has fallen due stays due.
-local function put_off(queue, jid, record, due, words)
-  if scope.live then
-    call('HSET', key.template(jid), 'trouble', words, 'since', record.since or format('%.17g', due))
-  end
-  call('ZADD', key.place(queue, 'recur'), scope.now + AGAIN, jid)
-end
-
--- Spawns what is due of one template, at most `wanted` jobs. -> how many
-local function spawn(queue, jid, due, wanted)
-  local record = load('pop', jid)
-  local field, text = Record.bad_schedule(record)
-  if field then
-    put_off(queue, jid, record, due, Record.words(field, text))
-    return 0
-  elseif record.trouble then
-    due = Record.read('since', record.since, due)
-    call('HDEL', key.template(jid), 'trouble', 'since')
-  end
-  if record.missed and record.missed ~= 'all' then
-    return spawn_chosen(queue, jid, record, due)
-  end
-  local interval, backlog = Record.number(record.interval), Record.number(record.backlog) or 0
-  local time, spawned = record.missed and due or floor(due), 0 -- qless drops the fraction
-  if backlog > 0 then
-    local missed = (scope.now - time) / interval
-    if missed > backlog then
-      -- (What is divided by very little is infinite.)
-      time = math.min(time + math.ceil(missed - backlog) * interval, scope.now + interval)
-    end
-  end
-  while time <= scope.now and spawned < wanted do
-    spawn_one(record, jid, time)
-    spawned = spawned + 1
-    time = time + interval
-  end
-  keep(queue, jid, record, time)
-  return spawned
-end
-
--- Puts the jobs of a queue's templates that are due into its work, at most `wanted`.
-function Recurring.spawn_due(queue, wanted)
-  local name = key.place(queue, 'recur')
-  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
-  for n = 1, #due, 2 do
-    if wanted <= 0 then
-      return
-    end
-    if call('EXISTS', key.template(due[n])) == 1 then
-      wanted = wanted - spawn(queue, due[n], tonumber(due[n + 1]), wanted)
-    else
-      call('ZREM', name, due[n])
-    end
-  end
-end
-end
-
-function builders.Replies()
-local Errors = modules.Errors
-local Job = modules.Job
-local Replies = modules.Replies
-local Settle = modules.Settle
+Replies = function()
+local Replies = {}
+modules.Replies = Replies
 -- replies.lua
 -- Repeatable requests: a call whose reply was lost is sent again and gets the same reply.
 
@@ -8539,10 +6304,10 @@ Replies.seconds = '600'
 -- What makes a reply again of what was kept in its place.
 local REBUILD = {
   settle = function(kept)
-    return Settle.rebuild(kept)
+    return modules.Settle.rebuild(kept)
   end,
   pop = function(jids)
-    return Job.show_all(jids)
+    return modules.Job.show_all(jids)
   end,
 }
 
@@ -8583,7 +6348,7 @@ function Replies.recall(request)
   end
   local client, number = match(request, '^([%w_.~-]+):(%d+)$')
   if not client or #client > 128 then
-    Errors.raise('BADARG', 'request must be <client>:<number>, not ' .. Errors.name(request))
+    modules.Errors.raise('BADARG', 'request must be <client>:<number>, not ' .. modules.Errors.name(request))
   end
   scope.client, scope.number = client, number
   local stored = call('GET', key.reply(client))
@@ -8595,7 +6360,7 @@ function Replies.recall(request)
     return false
   end
   if tonumber(number) < tonumber(last) then
-    Errors.raise('STALE', 'request ' .. request .. ' is older than the last one of its client, ' .. last)
+    modules.Errors.raise('STALE', 'request ' .. request .. ' is older than the last one of its client, ' .. last)
   end
   return true, unpacked(packed)
 end
@@ -8606,27 +6371,19 @@ function Replies.keep(request, reply)
   end
   call('SET', key.reply(scope.client), scope.number .. ' ' .. packed_reply(reply), 'EX', Replies.seconds)
 end
-end
+end,
 
-function builders.Revive()
-local Arguments = modules.Arguments
-local Corrupt = modules.Corrupt
-local Ended = modules.Ended
-local Failures = modules.Failures
-local History = modules.History
-local Job = modules.Job
-local Place = modules.Place
-local Record = modules.Record
-local Revive = modules.Revive
-local Stats = modules.Stats
+Revive = function()
+local Revive = {}
+modules.Revive = Revive
 -- revive.lua
 -- Failed jobs that begin anew: those of a group, or those that are named.
 
 -- Puts a failed job, which is in no group any more, into a queue, with all of its retries.
 local function revive(record, queue)
   local jid = record.jid
-  Corrupt.mend(record)
-  History.put(jid, queue)
+  modules.Corrupt.mend(record)
+  modules.History.put(jid, queue)
   call(
     'HSET',
     key.job(jid),
@@ -8645,23 +6402,23 @@ local function revive(record, queue)
     call('HSET', key.job(jid), 'time', string.format('%.20f', scope.now))
   end
   call('HDEL', key.job(jid), 'crashes', 'unknown')
-  Place.work(jid, queue, Record.read('priority', record.priority, 0))
-  Ended.revived(jid, record)
+  modules.Place.work(jid, queue, modules.Record.read('priority', record.priority, 0))
+  modules.Ended.revived(jid, record)
 end
 
 -- unfail queue group [count] -> how many
 function Revive.unfail(args, i)
-  local queue = Arguments.queue('unfail', args[i])
-  local group = Arguments.given('unfail', 'group', args[i + 1])
-  local count = Arguments.count('unfail', args[i + 2], 25)
+  local queue = modules.Arguments.queue('unfail', args[i])
+  local group = modules.Arguments.given('unfail', 'group', args[i + 1])
+  local count = modules.Arguments.count('unfail', args[i + 2], 25)
   if count <= 0 then
     return 0
   end
   local jids, revived = call('LRANGE', key.group(group), -count, -1), 0
   for n = #jids, 1, -1 do
-    local record = Job.read(jids[n])
+    local record = modules.Job.read(jids[n])
     if record and record.state == 'failed' then
-      Stats.mended(record.queue, Record.read('failure', record.failure, {}).when or 0)
+      modules.Stats.mended(record.queue, modules.Record.read('failure', record.failure, {}).when or 0)
       revive(record, queue)
       revived = revived + 1
     end
@@ -8671,7 +6428,7 @@ function Revive.unfail(args, i)
     call('SREM', key.failures(), group)
   end
   if revived > 0 then
-    Place.register(queue)
+    modules.Place.register(queue)
   end
   return revived
 end
@@ -8679,28 +6436,24 @@ end
 -- revive jid...: each into its own queue, quickest with the oldest of a group first; what has not
 -- failed is left alone -> how many
 function Revive.revive(args, i)
-  Arguments.bounded('revive', #args - i + 1)
+  modules.Arguments.bounded('revive', #args - i + 1)
   local revived = 0
   for n = i, #args do
-    local record = Job.read(Arguments.given('revive', 'jid', args[n]))
+    local record = modules.Job.read(modules.Arguments.given('revive', 'jid', args[n]))
     if record and record.state == 'failed' and record.queue ~= '' then
-      Failures.remove(record.jid, record.queue, record.failure, true)
+      modules.Failures.remove(record.jid, record.queue, record.failure, true)
       revive(record, record.queue)
-      Place.register(record.queue)
+      modules.Place.register(record.queue)
       revived = revived + 1
     end
   end
   return revived
 end
-end
+end,
 
-function builders.Samples()
-local Journal = modules.Journal
-local Minutes = modules.Minutes
-local Record = modules.Record
-local Samples = modules.Samples
-local Stats = modules.Stats
-local Texts = modules.Texts
+Samples = function()
+local Samples = {}
+modules.Samples = Samples
 -- samples.lua
 -- How long jobs waited and ran: the samples of a call, and their way into statistics and minutes.
 --
@@ -8746,13 +6499,13 @@ end
 
 -- The field `waited` of a job that has been handed out now, and has been ready `since`.
 function Samples.waited(since)
-  return Texts.whole(floor(math.max(0, scope.now - since) * 1000 + 0.5))
+  return modules.Texts.whole(floor(math.max(0, scope.now - since) * 1000 + 0.5))
 end
 
 -- The same of a job that was started after `held` seconds, or nil if it says so already.
 function Samples.waited_in_hands(waited, held)
   local before, known = waits_of(waited)
-  return before and not known and waited .. '+' .. Texts.whole(floor(held * 1000 + 0.5))
+  return before and not known and waited .. '+' .. modules.Texts.whole(floor(held * 1000 + 0.5))
 end
 
 -- Seconds that a job lay in its worker's hands before it was started, as far as its record knows.
@@ -8775,11 +6528,11 @@ end
 function Samples.taken_away(queue, popped, waited)
   local held = Samples.held(waited)
   if held then
-    Samples.started(queue, Record.read('time', popped, scope.now), waited, held)
+    Samples.started(queue, modules.Record.read('time', popped, scope.now), waited, held)
   end
 end
 
-local COUNTED_AS = Minutes.journalled
+local COUNTED_AS = modules.Minutes.journalled
 
 local function inside(list, name)
   local inner = list[name]
@@ -8794,7 +6547,7 @@ end
 local function book()
   local days, minutes = { wait = {}, run = {} }, { wait = {}, run = {} }
   local function add(second, kind, seconds, n, queue)
-    local list = inside(inside(days[kind], Stats.day(second)), queue)
+    local list = inside(inside(days[kind], modules.Stats.day(second)), queue)
     list[seconds] = (list[seconds] or 0) + n
     list = inside(minutes[kind], floor(second / 60))
     list[queue] = (list[queue] or 0) + n
@@ -8803,7 +6556,7 @@ local function book()
     for kind, by_day in pairs(days) do
       for day, by_queue in pairs(by_day) do
         for queue, list in pairs(by_queue) do
-          Stats.write(kind, day, queue, list)
+          modules.Stats.write(kind, day, queue, list)
         end
       end
     end
@@ -8811,10 +6564,10 @@ local function book()
       for minute, by_queue in pairs(by_minute) do
         local total = 0
         for queue, n in pairs(by_queue) do
-          Minutes.write(queue, COUNTED_AS[kind], minute, n)
+          modules.Minutes.write(queue, COUNTED_AS[kind], minute, n)
           total = total + n
         end
-        Minutes.write_total(COUNTED_AS[kind], minute, total)
+        modules.Minutes.write_total(COUNTED_AS[kind], minute, total)
       end
     end
   end
@@ -8824,16 +6577,16 @@ end
 -- Writes what the journal has.
 function Samples.settle()
   local add, write = book()
-  Journal.take(add)
+  modules.Journal.take(add)
   write()
 end
 
 local function leave_in_journal()
   local entries = {}
   for place, one in ipairs(scope.samples) do
-    entries[place] = Journal.entry(one.second, one.kind, one.value, one.n, one.queue)
+    entries[place] = modules.Journal.entry(one.second, one.kind, one.value, one.n, one.queue)
   end
-  if Journal.append(unpack(entries)) >= MOST then
+  if modules.Journal.append(unpack(entries)) >= MOST then
     Samples.settle()
   end
 end
@@ -8849,747 +6602,11 @@ function Samples.finish()
   end
   write()
 end
-end
+end,
 
-function builders.ScheduleView()
-local Arguments = modules.Arguments
-local Errors = modules.Errors
-local Json = modules.Json
-local Queue = modules.Queue
-local Record = modules.Record
-local ScheduleView = modules.ScheduleView
-local Schedules = modules.Schedules
--- schedule_view.lua
--- How schedules of both kinds are shown, one by one and in one list; and the marks of who declares them.
-
-local LONGEST_NAME = 255 -- bytes
-local MOST_MARKS = 100
-
-local TEXTS = {
-  'queue',
-  'klass',
-  'data',
-  'context',
-  'unique',
-  'name',
-  'owner',
-  'declared',
-  'missed',
-  'cron',
-  'timezone',
-  'trouble',
-}
-
-local NUMBERS = { 'priority', 'retries', 'count', 'last', 'interval', 'offset', 'backlog', 'expires' }
-
--- The text of an object; `next` is missing while nobody knows it.
-local function shown(record)
-  local view = {
-    id = record.jid,
-    kind = record.cron and 'cron' or 'interval',
-    edited = record.edited == '1',
-    paused = record.paused ~= nil,
-    tags = Record.read('tags', record.tags, {}),
-  }
-  for _, field in ipairs(TEXTS) do
-    view[field] = record[field]
-  end
-  for _, field in ipairs({ 'priority', 'retries', 'count' }) do
-    view[field] = 0
-  end
-  for _, field in ipairs(NUMBERS) do
-    view[field] = Record.number(record[field]) or view[field]
-  end
-  if not record.paused and not record.since then
-    view.next = record.due
-  end
-  return cjson.encode(view)
-end
-
-ScheduleView.shown = shown
-
--- schedule.get id
-function ScheduleView.get(args, i)
-  local record = Schedules.read(Arguments.given('schedule.get', 'id', args[i]))
-  return record and shown(record) or nil
-end
-
--- Every list of schedules: cron ones by their next tick, paused ones, interval ones queue by queue.
-function ScheduleView.lists()
-  local lists, queues = { key.schedules(), key.paused_schedules() }, Queue.names()
-  table.sort(queues)
-  for _, queue in ipairs(queues) do
-    lists[#lists + 1] = key.place(queue, 'recur')
-  end
-  return lists
-end
-
--- schedule.list [offset count] -> total and schedules
-function ScheduleView.list(args, i)
-  local offset = math.max(Arguments.offset('schedule.list', args[i]), 0)
-  local count = Arguments.count('schedule.list', args[i + 1], 25)
-  local total, found = 0, {}
-  for _, name in ipairs(ScheduleView.lists()) do
-    local size = call('ZCARD', name)
-    local first = math.max(offset - total, 0)
-    local last = math.min(offset + count - total, size) - 1
-    if first <= last then
-      for _, id in ipairs(call('ZRANGE', name, first, last)) do
-        local record = Schedules.read(id)
-        found[#found + 1] = record and shown(record)
-      end
-    end
-    total = total + size
-  end
-  return Json.with(cjson.encode({ total = total }), 'schedules', Json.list(found))
-end
-
--- schedules.of id... -> those that exist
-function ScheduleView.of(args, i)
-  Arguments.bounded('schedules.of', #args - i + 1)
-  local found = {}
-  for n = i, #args do
-    local record = Schedules.read(args[n])
-    found[#found + 1] = record and shown(record)
-  end
-  return Json.list(found)
-end
-
-local MOST_NEXT = 100
-
--- Takes a schedule in among the first `count` of those seen so far, if it belongs there.
-local function take_in(first, id, due, count)
-  local n = #first + 1
-  while n > 1 and (due < first[n - 1].due or (due == first[n - 1].due and id < first[n - 1].id)) do
-    n = n - 1
-  end
-  if n <= count then
-    table.insert(first, n, { id = id, due = due })
-    first[count + 1] = nil
-  end
-end
-
--- Does nobody know yet when the schedule ticks next?
-local function is_not_worked_out(id)
-  return call('HEXISTS', key.schedule(id), 'since') == 1
-end
-
--- The schedules of a list, of which so many are looked at, that are among the first `count`.
-local function look_through(first, name, most, count, is_left_out)
-  local head = call('ZRANGE', name, 0, most - 1, 'WITHSCORES')
-  for n = 1, #head, 2 do
-    local due = tonumber(head[n + 1])
-    if #first == count and due > first[count].due then
-      return -- like all that follow
-    elseif not is_left_out or not is_left_out(head[n]) then
-      take_in(first, head[n], due, count)
-    end
-  end
-end
-
--- schedules.next count -> those that tick next, of all queues
-function ScheduleView.next(args, i)
-  local count = math.min(Arguments.whole('schedules.next', 'count', args[i], 0), MOST_NEXT)
-  local first, found = {}, {}
-  if count > 0 then
-    look_through(first, key.schedules(), Arguments.most, count, is_not_worked_out)
-    for _, queue in ipairs(Queue.names(Arguments.most)) do
-      look_through(first, key.place(queue, 'recur'), count, count)
-    end
-  end
-  for _, each in ipairs(first) do
-    local record = Schedules.read(each.id)
-    found[#found + 1] = record and shown(record)
-  end
-  return Json.list(found)
-end
-
--- schedule.declared -> id, declared, owner, edited (1 or 0) of each that was declared
-function ScheduleView.declared()
-  local declared, flat = call('HGETALL', key.declared_schedules()), {}
-  for n = 1, #declared, 2 do
-    local record = Schedules.read(declared[n])
-    if record then
-      flat[#flat + 1] = declared[n]
-      flat[#flat + 1] = declared[n + 1]
-      flat[#flat + 1] = record.owner or ''
-      flat[#flat + 1] = record.edited or '0'
-    end
-  end
-  return flat
-end
-
--- schedule.mark name expected text -> 1 if the mark was `expected` ('': missing) and is `text` now ('': removed)
-function ScheduleView.mark(args, i)
-  local name = Arguments.given('schedule.mark', 'name', args[i])
-  local expected = Arguments.given('schedule.mark', 'expected', args[i + 1])
-  local text = Arguments.given('schedule.mark', 'text', args[i + 2])
-  if #name > LONGEST_NAME then
-    Errors.argument('schedule.mark', 'name has ' .. #name .. ' bytes, at most ' .. LONGEST_NAME)
-  elseif #text > Arguments.data_bytes then
-    Errors.raise(
-      'TOOBIG',
-      'schedule.mark(): text has ' .. #text .. ' bytes, at most ' .. Arguments.data_bytes
-    )
-  end
-  local marks = key.schedule_marks()
-  local known = call('HGET', marks, name) or ''
-  if known ~= expected then
-    return 0
-  elseif text == '' then
-    call('HDEL', marks, name)
-    return 1
-  elseif known == '' and call('HLEN', marks) >= MOST_MARKS then
-    Errors.raise('TOOBIG', 'schedule.mark(): more than ' .. MOST_MARKS .. ' marks')
-  end
-  call('HSET', marks, name, text)
-  return 1
-end
-
--- schedule.marks -> name, text, name, text …
-function ScheduleView.marks()
-  return call('HGETALL', key.schedule_marks())
-end
-end
-
-function builders.Schedules()
-local Arguments = modules.Arguments
-local Clock = modules.Clock
-local Definition = modules.Definition
-local Errors = modules.Errors
-local Events = modules.Events
-local Place = modules.Place
-local Record = modules.Record
-local Recurring = modules.Recurring
-local Schedules = modules.Schedules
-local Ticks = modules.Ticks
-local Wake = modules.Wake
--- schedules.lua
--- Schedules of both kinds: interval ones, which are recurring jobs' templates, and cron ones.
--- One id names one schedule. Here they are made, changed, paused and removed.
-
-local format, ceil = string.format, math.ceil
-
-local LONGEST_ID = 200 -- bytes: its jobs' ids are longer
-local MOST_DECLARED = 1000
-
--- What a template has beyond what qless gives it.
-local OURS = {
-  'name',
-  'owner',
-  'missed',
-  'context',
-  'unique',
-  'expires',
-  'offset',
-  'last',
-  'paused',
-  'edited',
-  'declared',
-  'trouble',
-  'since',
-}
-
-local function unknown(command, id)
-  Errors.raise('NOSCHEDULE', command .. '(): Schedule ' .. Errors.name(id) .. ' does not exist')
-end
-
--- The key of a record, or nil if there is no such schedule.
-local function name_of(id)
-  if call('EXISTS', key.schedule(id)) == 1 then
-    return key.schedule(id)
-  elseif call('EXISTS', key.template(id)) == 1 then
-    return key.template(id)
-  end
-end
-
--- The record of a schedule or nil. Its `due` is when it goes on, unless it is paused.
-function Schedules.read(id)
-  local name = name_of(id)
-  if not name then
-    return nil
-  end
-  local record, fields = {}, call('HGETALL', name)
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
-  end
-  record.jid, record.tags = id, record.tags or '{}'
-  record.place = record.cron and key.schedules() or key.place(record.queue or '', 'recur')
-  record.due = Record.number(record.paused)
-    or (record.trouble and not record.cron and Record.number(record.since))
-    or tonumber(call('ZSCORE', record.place, id) or scope.now)
-  return record
-end
-
-local function must_read(command, id)
-  return Schedules.read(Arguments.given(command, 'id', id)) or unknown(command, id)
-end
-
--- The first tick of an interval's rhythm after now.
-local function after_now(due, interval)
-  if due > scope.now then
-    return due
-  end
-  local next = due + ceil((scope.now - due) / interval) * interval
-  next = next > scope.now and next or next + interval
-  return math.min(next, scope.now + interval) -- (what is divided by very little is infinite)
-end
-
--- When a changed interval goes on: it keeps its rhythm, and what is due stays due.
-local function next_of_interval(made, old)
-  if not old or old.cron or (made.offset and made.offset ~= tonumber(old.offset)) then
-    return scope.now + (made.offset or 0)
-  end
-  local before = Record.read('interval', old.interval)
-  if not before then
-    return math.max(old.due, scope.now)
-  elseif made.interval == before or old.due <= scope.now then
-    return old.due
-  end
-  return after_now(old.due - before + made.interval, made.interval)
-end
-
--- When a cron schedule goes on, and since when its ticks count if that is no tick itself: those
--- who know cron will look.
-local function next_of_cron(made, old)
-  if old and old.cron == made.cron and old.timezone == made.timezone then
-    return old.due, old.since
-  end
-  return Ticks.none_yet(scope.now), format('%.17g', scope.now)
-end
-
--- Removes the record and all that refers to it.
-local function drop(record)
-  local id = record.jid
-  call('ZREM', record.place, id)
-  call('DEL', record.cron and key.schedule(id) or key.template(id))
-  call('ZREM', key.paused_schedules(), id)
-  call('HDEL', key.declared_schedules(), id)
-end
-
-local FIELDS = {
-  'queue',
-  'klass',
-  'data',
-  'priority',
-  'retries',
-  'tags',
-  'interval',
-  'backlog',
-  'offset',
-  'cron',
-  'timezone',
-  'since',
-  'count',
-  'last',
-  'name',
-  'owner',
-  'declared',
-  'edited',
-  'missed',
-  'context',
-  'unique',
-  'expires',
-  'paused',
-}
-
-local function put_in_place(record, due)
-  call('ZADD', record.place, format('%.17g', due), record.jid)
-  if record.cron then
-    Events.schedules(call('GET', key.ticker()))
-  else
-    Wake.due(record.queue, due)
-  end
-end
-
--- Writes what has been checked, in place of the old record. None of it can fail.
-local function store(made, old)
-  local id, values = made.jid, {}
-  local due
-  if made.cron then
-    due, made.since = next_of_cron(made, old)
-    made.missed = made.missed or Definition.defaults.missed -- an old client's template has none
-  else
-    due, made.since = next_of_interval(made, old), nil
-    made.backlog = made.backlog or 0
-  end
-  made.place = made.cron and key.schedules() or key.place(made.queue, 'recur')
-  made.count = old and Record.text('count', old.count) or made.cron and 0 or Recurring.last_child(id)
-  made.last, made.paused =
-    old and Record.number(old.last) and old.last, old and old.paused and format('%.17g', due)
-  if old then
-    drop(old)
-  end
-  for _, field in ipairs(FIELDS) do
-    if made[field] then
-      values[#values + 1] = field
-      values[#values + 1] = made[field]
-    end
-  end
-  if made.cron then
-    call('HSET', key.schedule(id), unpack(values))
-  else
-    call('HSET', key.template(id), 'jid', id, 'state', 'recur', 'type', 'interval', unpack(values))
-  end
-  if made.declared then
-    call('HSET', key.declared_schedules(), id, made.declared)
-  end
-  if made.paused then
-    call('ZADD', key.paused_schedules(), scope.now, id)
-  else
-    put_in_place(made, due)
-  end
-  Place.register(made.queue)
-end
-
--- Does a schedule stay as it is? Who declares leaves alone what is another's, or was edited.
-local function stays(made, old)
-  if not old or made.force then
-    return nil
-  elseif made.owner and ((old.owner or '') ~= made.owner or old.edited) then
-    return 'kept'
-  elseif made.declared and old.declared == made.declared then
-    return 'same'
-  end
-end
-
-local function refuse_too_many(made)
-  if
-    made.declared
-    and call('HEXISTS', key.declared_schedules(), made.jid) == 0
-    and call('HLEN', key.declared_schedules()) >= MOST_DECLARED
-  then
-    Errors.raise('TOOBIG', 'schedule.set(): more than ' .. MOST_DECLARED .. ' declared schedules')
-  end
-end
-
--- schedule.set id queue klass data [pairs] -> new, changed, same or kept
-function Schedules.set(args, i)
-  local id = Arguments.jid('schedule.set', args[i])
-  if #id > LONGEST_ID then
-    Errors.argument('schedule.set', 'id has ' .. #id .. ' bytes, at most ' .. LONGEST_ID)
-  end
-  local made = { jid = id }
-  for n, field in ipairs({ 'queue', 'klass', 'data' }) do
-    made[field] = Definition.check('schedule.set', field, args[i + n])
-  end
-  local given =
-    Definition.lay_over('schedule.set', made, args, i + 4, { queue = true, klass = true, data = true })
-  Definition.settle_kind('schedule.set', made, given)
-  for field, value in pairs(Definition.defaults) do
-    made[field] = made[field] or value
-  end
-  local old = Schedules.read(id)
-  local reply = stays(made, old)
-  if not reply then
-    refuse_too_many(made)
-    store(made, old)
-    reply = old and 'changed' or 'new'
-  end
-  return reply
-end
-
--- Nothing is made of a record that cannot be read.
-local function refuse_unreadable(command, record, remedy)
-  local field, text = Record.bad_schedule(record)
-  if field and field ~= 'count' then
-    Errors.raise(
-      'STATE',
-      command .. '(): Schedule ' .. Errors.name(record.jid) .. ': ' .. Record.words(field, text) .. remedy
-    )
-  end
-end
-
--- schedule.update id name value ...: an operator's changes
-function Schedules.update(args, i)
-  local old = must_read('schedule.update', args[i])
-  local made = { jid = old.jid }
-  for _, field in ipairs(FIELDS) do
-    made[field] = old[field]
-  end
-  local given =
-    Definition.lay_over('schedule.update', made, args, i + 1, { owner = true, declared = true, force = true })
-  Definition.settle_kind('schedule.update', made, given)
-  refuse_unreadable('schedule.update', made, ': give it anew')
-  made.interval, made.offset = Record.number(made.interval), Record.number(made.offset)
-  made.edited = made.owner and '1' or nil
-  store(made, old)
-end
-
--- Reads several schedules, all of which must exist.
-local function read_all(command, args, i)
-  Arguments.given(command, 'id', args[i])
-  Arguments.bounded(command, #args - i + 1)
-  local records, seen = {}, {}
-  for n = i, #args do
-    if not seen[args[n]] then
-      seen[args[n]] = true
-      records[#records + 1] = must_read(command, args[n])
-    end
-  end
-  return records
-end
-
-local function record_name(record)
-  return record.cron and key.schedule(record.jid) or key.template(record.jid)
-end
-
--- schedule.pause id... -> how many were not paused
-function Schedules.pause(args, i)
-  local changed = 0
-  for _, record in ipairs(read_all('schedule.pause', args, i)) do
-    if not record.paused then
-      call('ZREM', record.place, record.jid)
-      call('HSET', record_name(record), 'paused', format('%.17g', record.due))
-      call('ZADD', key.paused_schedules(), scope.now, record.jid)
-      changed = changed + 1
-    end
-  end
-  return changed
-end
-
--- Goes on in its old rhythm; what fell due in the pause is no missed tick.
-local function resume(record)
-  local name, due = record_name(record), record.due
-  if not record.cron then
-    local interval = Record.read('interval', record.interval)
-    due = interval and after_now(due, interval) or scope.now
-  elseif due <= scope.now then
-    due = Ticks.none_yet(scope.now)
-    call('HSET', name, 'since', format('%.17g', scope.now))
-  end
-  call('HDEL', name, 'paused')
-  call('ZREM', key.paused_schedules(), record.jid)
-  put_in_place(record, due)
-end
-
--- schedule.resume id... -> how many were paused
-function Schedules.resume(args, i)
-  local changed = 0
-  for _, record in ipairs(read_all('schedule.resume', args, i)) do
-    if record.paused then
-      resume(record)
-      changed = changed + 1
-    end
-  end
-  return changed
-end
-
--- schedule.run id -> the jid of the job that is put now, outside the rhythm
-function Schedules.run(args, i)
-  local record = must_read('schedule.run', args[i])
-  refuse_unreadable('schedule.run', record, '')
-  if Record.is_bad('count', record.count) then
-    call('HSET', record_name(record), 'count', 0)
-  end
-  local child
-  repeat
-    child = record.jid .. '@run-' .. Clock.draw()
-  until call('EXISTS', key.job(child)) == 0
-  Ticks.put(record, child, scope.now)
-  call('HINCRBY', record_name(record), 'count', 1)
-  Place.register(record.queue)
-  return child
-end
-
--- schedule.remove id... -> how many there were; the jobs that they have put stay
-function Schedules.remove(args, i)
-  Arguments.given('schedule.remove', 'id', args[i])
-  Arguments.bounded('schedule.remove', #args - i + 1)
-  local removed = 0
-  for n = i, #args do
-    local record = Schedules.read(args[n])
-    if record then
-      drop(record)
-      removed = removed + 1
-    end
-  end
-  return removed
-end
-
--- Takes away what only calls with KEYS give: the template is made anew, or is to go.
-function Schedules.forget(id)
-  if scope.live then
-    call('ZREM', key.schedules(), id)
-    call('DEL', key.schedule(id))
-    call('ZREM', key.paused_schedules(), id)
-    call('HDEL', key.declared_schedules(), id)
-    call('HDEL', key.template(id), unpack(OURS))
-  end
-end
-end
-
-function builders.Search()
-local Arguments = modules.Arguments
-local Brief = modules.Brief
-local Errors = modules.Errors
-local Search = modules.Search
--- search.lua
--- A search among jobs: which of those in parts of lists may be meant, and how far it has looked.
-
-local find, sub, match = string.find, string.sub, string.match
-
-local BYTES = 4 * 1024 * 1024 -- of jobs' data that one call reads, and those of one job more
-
--- Which states a record may have of a job that is shown as being in a state.
-local RECORDED = {
-  waiting = { waiting = true, scheduled = true, stalled = true },
-  running = { running = true },
-  stalled = { running = true },
-  scheduled = { scheduled = true },
-  depends = { depends = true },
-  failed = { failed = true },
-  complete = { complete = true },
-}
-
--- A pattern of names in which `*` and `?` stand for any characters: as the texts that a name must have in
--- this order. That is less than the pattern says, but no pattern takes long.
-local function texts_of(pattern)
-  if not find(pattern, '[*?%[]') then
-    return { whole = pattern }
-  end
-  local plain, texts = match(pattern, '^[^%[]*'), { head = match(pattern, '^[^*?%[]*') }
-  for text in string.gmatch(plain, '[^*?]+') do
-    texts[#texts + 1] = text
-  end
-  texts.tail = plain == pattern and match(pattern, '[^*?]*$') or ''
-  return texts
-end
-
-local function may_suit(name, texts)
-  if texts.whole then
-    return name == texts.whole
-  end
-  if
-    sub(name, 1, #texts.head) ~= texts.head or texts.tail ~= '' and sub(name, -#texts.tail) ~= texts.tail
-  then
-    return false
-  end
-  local from = 1
-  for n = 1, #texts do
-    local _, last = find(name, texts[n], from, true)
-    if not last then
-      return false
-    end
-    from = last + 1
-  end
-  return true
-end
-
-local function has_any(text, texts)
-  for n = 1, #texts do
-    if find(text, texts[n], 1, true) then
-      return true
-    end
-  end
-  return false
-end
-
--- Reads conditions, pairs of a name and a text, from args[i] on.
-local READERS = {
-  queue = function(wanted, text)
-    wanted.queue = text
-  end,
-  state = function(wanted, text)
-    wanted.states = RECORDED[text] or Errors.argument('search', 'Unknown state ' .. Errors.name(text))
-  end,
-  klass = function(wanted, text)
-    wanted.klass = texts_of(text)
-  end,
-  jid = function(wanted, text)
-    wanted.jid = text
-  end,
-  data = function(wanted, text)
-    wanted.data = wanted.data or {}
-    wanted.data[#wanted.data + 1] = text
-  end,
-}
-
-local function read_conditions(args, i, number)
-  local wanted = {}
-  for n = i, i + 2 * number - 1, 2 do
-    local name = Arguments.given('search', 'condition', args[n])
-    local reader = READERS[name]
-    if not reader then
-      Errors.argument('search', 'Unknown condition ' .. Errors.name(name))
-    end
-    reader(wanted, Arguments.given('search', name, args[n + 1]))
-  end
-  return wanted
-end
-
--- May the job be meant? -> that, and how many bytes of data were read to know it. (One field after the other
--- is read: mostly the first says no. Where one is missing, as of canceled jobs, the row is to tell.)
-local function may_be(jid, wanted)
-  if wanted.jid and sub(jid, 1, #wanted.jid) ~= wanted.jid then
-    return false, 0
-  end
-  local name = key.job(jid)
-  if wanted.queue and (call('HGET', name, 'queue') or wanted.queue) ~= wanted.queue then
-    return false, 0
-  end
-  local state = wanted.states and call('HGET', name, 'state')
-  if state and not wanted.states[state] then
-    return false, 0
-  end
-  local klass = wanted.klass and call('HGET', name, 'klass')
-  if klass and not may_suit(klass, wanted.klass) then
-    return false, 0
-  end
-  local data = wanted.data and call('HGET', name, 'data')
-  if data then
-    return has_any(data, wanted.data), #data
-  end
-  return true, 0
-end
-
--- search most conditions (name text)... (kind list start count)... -> how many places were looked at, and
--- the rows of the jobs, at most `most`. Conditions: queue, state, the pattern klass, how the jid begins, and a
--- text that is in the data, or one of several.
---
--- A few jobs too many may be among them: a pattern is not compared to the letter, locks are not looked at.
-function Search.search(args, i)
-  local most = Arguments.whole('search', 'most', args[i], 0)
-  local number = Arguments.whole('search', 'conditions', args[i + 1], 0)
-  Arguments.bounded('search', most)
-  Arguments.bounded('search', number)
-  local wanted = read_conditions(args, i + 2, number)
-  local first = i + 2 + 2 * number
-  Brief.check_parts('search', args, first)
-  local jids, places, looked = Brief.listed(args, first)
-  local rows, bytes, tracking = {}, 0, Brief.any_tracked()
-  for n = 1, #jids do
-    if #rows >= most or bytes >= BYTES then
-      looked = places[n] - 1
-      break
-    end
-    local is_meant, read = may_be(jids[n], wanted)
-    bytes = bytes + read
-    rows[#rows + 1] = is_meant and Brief.row(jids[n], tracking) or nil
-  end
-  return cjson.encode({ looked = looked, jobs = rows })
-end
-end
-
-function builders.Serve()
-local Api = modules.Api
-local Arguments = modules.Arguments
-local Awaiting = modules.Awaiting
-local Canceled = modules.Canceled
-local Clock = modules.Clock
-local Errors = modules.Errors
-local Extensions = modules.Extensions
-local Kept = modules.Kept
-local Minutes = modules.Minutes
-local Permissions = modules.Permissions
-local Replies = modules.Replies
-local Samples = modules.Samples
-local Serve = modules.Serve
-local Skews = modules.Skews
-local Stats = modules.Stats
-local Wake = modules.Wake
-local Workflow = modules.Workflow
-local WorkflowVerbs = modules.WorkflowVerbs
+Serve = function()
+local Serve = {}
+modules.Serve = Serve
 -- serve.lua
 -- Dispatch: qless-core's protocol without KEYS, ours with them.
 
@@ -9604,35 +6621,29 @@ end
 -- Writes down what was left for the end of the call. (Each may leave something for those that follow.)
 local function finish()
   if scope.workflows then
-    Workflow.finish()
+    modules.Workflow.finish()
   end
   if scope.ended then
-    Awaiting.finish()
+    modules.Awaiting.finish()
   end
   if scope.kept then
-    Kept.finish()
+    modules.Kept.finish()
   end
   if scope.canceled then
-    Canceled.finish()
+    modules.Canceled.finish()
   end
   if scope.samples then
-    Samples.finish()
+    modules.Samples.finish()
   end
   if scope.counts then
-    Stats.finish()
+    modules.Stats.finish()
   end
   if scope.minutes then
-    Minutes.finish()
+    modules.Minutes.finish()
   end
   if scope.wake then
-    Wake.finish()
+    modules.Wake.finish()
   end
-end
-
--- The function that answers a command: 'Module.function' as api.lua and extensions.lua name it.
-local function handler_of(name)
-  local module, what = string.match(name, '^(%w+)%.([%w_]+)$')
-  return modules[module][what]
 end
 
 -- Some words of a command read, others write; its arguments stand at args[4] and behind.
@@ -9651,14 +6662,14 @@ local READS_SOMETIMES = {
 -- ARGV = command, now, args...
 local function without_keys(args, library)
   begin('ql:', false, library)
-  local command = Arguments.given('qless', 'command', args[1])
-  local name = Api.reads[command] or Api.writes[command]
-  if not name then
-    error('Unknown command ' .. Errors.name(command))
+  local command = modules.Arguments.given('qless', 'command', args[1])
+  local known = modules.Commands.find(command)
+  if not known or known.is_ours then
+    error('Unknown command ' .. modules.Errors.name(command))
   end
-  scope.now = Arguments.number(command, 'now', args[2])
+  scope.now = modules.Arguments.number(command, 'now', args[2])
   scope.live = call('EXISTS', key.meta()) == 1
-  local reply = handler_of(name)(args, 3)
+  local reply = modules[known.module][known.what](args, 3)
   finish()
   return reply
 end
@@ -9672,7 +6683,7 @@ local function prefix_of(keys)
   end
   local prefix = string.match(keys[1], '^(.*)!$')
   if not prefix or #keys ~= 2 or keys[2] ~= prefix .. 'meta' then
-    Errors.raise('BADARG', 'KEYS must be <prefix>! and <prefix>meta')
+    modules.Errors.raise('BADARG', 'KEYS must be <prefix>! and <prefix>meta')
   end
   known_keys, known_prefix = { keys[1], keys[2] }, prefix
   return prefix
@@ -9683,39 +6694,39 @@ local function with_keys(keys, args, class, library)
   begin('', true, library)
   scope.prefix = prefix_of(keys)
   local command, now, request = args[1], args[2], args[3]
-  local read = command and (Api.reads[command] or Extensions.reads[command])
-  local name = read or command and (Api.writes[command] or Extensions.writes[command])
-  if not name then
-    Errors.raise('NOCOMMAND', 'Unknown command ' .. Errors.name(command))
+  local known = command and modules.Commands.find(command)
+  if not known then
+    modules.Errors.raise('NOCOMMAND', 'Unknown command ' .. modules.Errors.name(command))
   end
   if not now or not request then
-    Errors.raise('BADARG', command .. '(): now and request wanted')
+    modules.Errors.raise('BADARG', command .. '(): now and request wanted')
   end
   local sometimes = READS_SOMETIMES[command]
-  scope.reading = read ~= nil or sometimes ~= nil and sometimes(args)
+  scope.reading = known.reads or sometimes ~= nil and sometimes(args)
   if class == 'read' and not scope.reading then
-    Errors.raise('BADARG', command .. '() writes: call it in the write or the drain class')
+    modules.Errors.raise('BADARG', command .. '() writes: call it in the write or the drain class')
   end
-  Arguments.weigh(command, args)
-  Clock.set(now)
+  modules.Arguments.weigh(command, args)
+  modules.Clock.set(now)
+  local answer = modules[known.module][known.what]
   if scope.reading then
-    return handler_of(name)(args, 4)
+    return answer(args, 4)
   end
-  local served, reply = Replies.recall(request)
+  local served, reply = modules.Replies.recall(request)
   if served then
     return reply
   end
-  reply = handler_of(name)(args, 4)
-  if Clock.is_round() then
-    WorkflowVerbs.carry_on()
-    Kept.tidy()
+  reply = answer(args, 4)
+  if modules.Clock.is_round() then
+    modules.WorkflowVerbs.carry_on()
+    modules.Kept.tidy()
   end
-  if Clock.is_skewed() then
-    Skews.carry_on()
+  if modules.Clock.is_skewed() then
+    modules.Skews.carry_on()
   end
   finish()
-  Clock.keep()
-  Replies.keep(request, reply)
+  modules.Clock.keep()
+  modules.Replies.keep(request, reply)
   return reply
 end
 
@@ -9732,28 +6743,17 @@ function Serve.serve(keys, args, class, library)
   end
   -- Servers before 7 raise texts.
   local text = type(reply) == 'table' and reply.err or tostring(reply)
-  return redis.error_reply(Permissions.explained(text))
+  return redis.error_reply(modules.Permissions.explained(text))
 end
-end
+end,
 
-function builders.Settle()
-local Absence = modules.Absence
-local Arguments = modules.Arguments
-local Dependencies = modules.Dependencies
-local Errors = modules.Errors
-local Job = modules.Job
-local Pop = modules.Pop
-local Queue = modules.Queue
-local Replies = modules.Replies
-local Settle = modules.Settle
-local Texts = modules.Texts
-local Verbs = modules.Verbs
-local Wake = modules.Wake
-local WorkflowVerbs = modules.WorkflowVerbs
+Settle = function()
+local Settle = {}
+modules.Settle = Settle
 -- settle.lua
 -- One round trip of a worker: the jobs it has finished, then the next ones to run.
 
-local VERBS = Verbs.by_name
+local VERBS = modules.Verbs.by_name
 
 local MANY = 8 -- queues
 
@@ -9769,17 +6769,17 @@ Settle.most = 250 -- jobs settled and reserved by one call
 local function parse(args, i, count)
   local starts, jids, planned = {}, {}, {}
   for n = 1, count do
-    local verb, given = VERBS[args[i + 3]], Arguments.whole('settle', 'number of arguments', args[i + 4], 0)
+    local verb, given = VERBS[args[i + 3]], modules.Arguments.whole('settle', 'number of arguments', args[i + 4], 0)
     if not verb then
-      Errors.argument(
+      modules.Errors.argument(
         'settle',
-        'Unknown verb ' .. Errors.name(args[i + 3]) .. ' for job ' .. Errors.name(args[i])
+        'Unknown verb ' .. modules.Errors.name(args[i + 3]) .. ' for job ' .. modules.Errors.name(args[i])
       )
     end
     if i + 4 + given > #args then
-      Errors.argument('settle', 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')
+      modules.Errors.argument('settle', 'Arguments of job ' .. modules.Errors.name(args[i]) .. ' are incomplete')
     end
-    args[i + 2], args[i + 4] = Arguments.held('settle', args[i + 2]) or false, given
+    args[i + 2], args[i + 4] = modules.Arguments.held('settle', args[i + 2]) or false, given
     verb.check(args, i + 5, given, args[i], planned)
     starts[n], jids[n] = i, args[i]
     i = i + 5 + given
@@ -9790,18 +6790,16 @@ end
 -- A settlement whose lock is lost changes nothing and stops no other.
 local function settle(args, starts, jids)
   local refused, completed = {}, { jids = {}, rare = {}, queues = {}, workers = {} }
-  local tracked = Job.tracked_among(jids)
+  local tracked = modules.Job.tracked_among(jids)
   for n = 1, #starts do
     local i = starts[n]
     local code, text =
       VERBS[args[i + 3]].act(args[i], args[i + 1], args[i + 2], args, i + 5, args[i + 4], completed, tracked)
     if code then
-      refused[#refused + 1] = args[i]
-      refused[#refused + 1] = code
-      refused[#refused + 1] = text
+      refused[#refused + 1] = { args[i], code, text }
     end
   end
-  Verbs.finish(completed)
+  modules.Verbs.finish(completed)
   return refused
 end
 
@@ -9837,7 +6835,7 @@ local function expand(names, excluded)
     if string.find(name, '[*?]') then
       globbing = true
       if not known then
-        known = Queue.names()
+        known = modules.Queue.names()
         table.sort(known)
       end
       local wanted = pattern(name)
@@ -9853,14 +6851,6 @@ local function expand(names, excluded)
   return queues, globbing
 end
 
--- A job as the reply holds it: 11 texts behind flat[n].
-local function flatten(flat, n, jid, queue, values, token, expires)
-  flat[n + 1], flat[n + 2], flat[n + 3], flat[n + 4] = jid, queue, values[1] or '', values[2] or ''
-  flat[n + 5], flat[n + 6], flat[n + 7], flat[n + 8] =
-    token, values[3] or '', values[4] or '', values[5] or ''
-  flat[n + 9], flat[n + 10], flat[n + 11] = values[6] or '', values[7] or '', expires
-end
-
 -- What mostly does not exist, asked for once for all jobs of the call. -> whether nothing is left that
 -- could be carried on
 local function look_around(jids, queues, wanted)
@@ -9868,20 +6858,16 @@ local function look_around(jids, queues, wanted)
   if #jids == 1 then
     names[6] = key.dependents(jids[1])
   end
-  local quiet = Absence.look_for(names)
   if wanted == 0 or #queues > MANY then
-    return quiet
+    return modules.Absence.look_for(names, {})
   end
-  names = {}
+  local theirs = {}
   for n = 1, #queues do
     local queue, at = queues[n], 4 * n
-    names[at - 3], names[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
-    names[at - 1], names[at] = key.idle_at(queue), key.wake_at(queue)
+    theirs[at - 3], theirs[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
+    theirs[at - 1], theirs[at] = key.idle_at(queue), key.wake_at(queue)
   end
-  if #names > 0 then
-    Absence.look_for(names)
-  end
-  return quiet
+  return modules.Absence.look_for(names, theirs)
 end
 
 -- One queue after the other, until there are `count` jobs.
@@ -9913,137 +6899,104 @@ local function in_turns(queues, count, take)
   end
 end
 
+-- -> what is told of each job; and what a repeat of the request needs: jid, token, jid, token …
 local function reserve(queues, worker, wish)
-  local flat, taken, queue = {}, 0, nil
-  local function visit(jid, values, token, expires)
-    flatten(flat, 11 * taken, jid, queue, values, token, expires)
-    taken = taken + 1
+  local jobs, held = {}, {}
+  local function visit(jid, token, told)
+    jobs[#jobs + 1] = told
+    held[#held + 1] = jid
+    held[#held + 1] = token
   end
-  local function take(name, count)
-    queue = name
-    return Pop.is_paused(name) and 0 or Pop.take(name, worker, count, visit, true)
+  local function take(queue, count)
+    return modules.Pop.is_paused(queue) and 0 or modules.Pop.take(queue, worker, count, visit, true)
   end
   local serve = wish.turns and in_turns or one_by_one
   serve(queues, wish.count, take)
-  if taken > 0 then
-    call('ZADD', key.workers(), Texts.now(), worker)
+  if #jobs > 0 then
+    call('ZADD', key.workers(), modules.Texts.now(), worker)
   end
-  return flat, taken
+  return jobs, held
 end
 
 -- count q queue*q [exclude glob | wait seconds | turns 1]...
 local function parse_wish(args, i)
   local wish = { names = {}, excluded = {} }
-  wish.count = Arguments.whole('settle', 'count', args[i], 0)
-  local named = Arguments.whole('settle', 'number of queues', args[i + 1], 0)
+  wish.count = modules.Arguments.whole('settle', 'count', args[i], 0)
+  local named = modules.Arguments.whole('settle', 'number of queues', args[i + 1], 0)
   if i + 1 + named > #args then
-    Errors.argument('settle', 'Fewer queues than announced')
+    modules.Errors.argument('settle', 'Fewer queues than announced')
   end
-  Arguments.bounded('settle', named)
+  modules.Arguments.bounded('settle', named)
   for n = i + 2, i + 1 + named do
-    wish.names[#wish.names + 1] = Arguments.name('settle', 'queue', args[n])
+    wish.names[#wish.names + 1] = modules.Arguments.name('settle', 'queue', args[n])
   end
   for n = i + 2 + named, #args, 2 do
     if args[n] == 'exclude' and args[n + 1] then
       wish.excluded[#wish.excluded + 1] = args[n + 1]
     elseif args[n] == 'wait' then
-      wish.wait = math.max(0, math.min(Arguments.number('settle', 'wait', args[n + 1]), LONGEST_WAIT))
+      wish.wait = math.max(0, math.min(modules.Arguments.number('settle', 'wait', args[n + 1]), LONGEST_WAIT))
     elseif args[n] == 'turns' and args[n + 1] == '1' then
       wish.turns = true
     else
-      Errors.argument('settle', 'Unknown option ' .. Errors.name(args[n]))
+      modules.Errors.argument('settle', 'Unknown option ' .. modules.Errors.name(args[n]))
     end
   end
   return wish
 end
 
--- What a repeat of the request needs: jids and tokens, and the rest if there is any.
-local function remember(refused, jobs, rest, now)
-  local held, n = {}, 0
-  for place = 1, #jobs, 11 do
-    held[n + 1], held[n + 2] = jobs[place], jobs[place + 4]
-    n = n + 2
-  end
-  held.refused = #refused > 0 and refused or nil
-  held.rest = #rest > 0 and rest or nil
-  held.now = now
-  Replies.shorten('settle', held)
-end
-
 -- Carries on with what earlier calls had to leave. -> whether a workflow has more of it
 local function carry_on()
-  Dependencies.carry_on()
-  return WorkflowVerbs.carry_on()
+  modules.Dependencies.carry_on()
+  return modules.WorkflowVerbs.carry_on()
 end
 
 -- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest, now }: the time by
 -- which the locks on the jobs are measured, if jobs were asked for
 function Settle.settle(args, i)
-  local worker = Arguments.name('settle', 'worker', args[i])
-  local count = Arguments.whole('settle', 'number of settlements', args[i + 1], 0)
+  local worker = modules.Arguments.name('settle', 'worker', args[i])
+  local count = modules.Arguments.whole('settle', 'number of settlements', args[i + 1], 0)
   local starts, jids, rest_at = parse(args, i + 2, math.min(count, Settle.most + 1))
   local wish = parse_wish(args, rest_at)
   if count + wish.count > Settle.most then
-    Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
+    modules.Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
   end
   local queues, globbing = expand(wish.names, wish.excluded)
   local quiet = look_around(jids, queues, wish.count)
   local refused = settle(args, starts, jids)
   local goes_on = not quiet and carry_on()
-  goes_on = goes_on or Dependencies.left() <= 0 -- dependents may be left, for whom nobody is woken
-  local jobs, rest = {}, {}
+  goes_on = goes_on or modules.Dependencies.left() <= 0 -- dependents may be left, for whom nobody is woken
+  local jobs, held, rest = {}, {}, {}
   if wish.count > 0 then
-    local taken
-    jobs, taken = reserve(queues, worker, wish)
+    jobs, held = reserve(queues, worker, wish)
+    held.now = modules.Texts.now()
     local client = scope.client or worker
-    Wake.busy(client, worker, queues, globbing, taken > 0)
-    if taken == 0 and wish.wait then
+    modules.Wake.busy(client, worker, queues, globbing, #jobs > 0)
+    if #jobs == 0 and wish.wait then
       local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
-      rest = Wake.wait(client, worker, queues, seconds, globbing)
+      rest = modules.Wake.wait(client, worker, queues, seconds, globbing)
     end
   end
 
-  local now = wish.count > 0 and Texts.now() or nil
-  remember(refused, jobs, rest, now)
-  return { refused, jobs, rest, now }
+  held.refused = #refused > 0 and refused or nil
+  held.rest = #rest > 0 and rest or nil
+  modules.Replies.shorten('settle', held)
+  return { refused, jobs, rest, held.now }
 end
 
 -- The reply again: of the jobs handed out, those that their worker still holds.
 function Settle.rebuild(held)
-  local flat = {}
+  local jobs = {}
   for n = 1, #held, 2 do
-    local jid, token = held[n], held[n + 1]
-    local values = call(
-      'HMGET',
-      key.job(jid),
-      'klass',
-      'data',
-      'retries',
-      'remaining',
-      'priority',
-      'tags',
-      'context',
-      'queue',
-      'state',
-      'token',
-      'expires'
-    )
-    if values[9] == 'running' and values[10] == token then
-      flatten(flat, #flat, jid, values[8], values, token, values[11])
-    end
+    local told = modules.Pop.told_again(held[n], held[n + 1])
+    jobs[#jobs + 1] = told
   end
-  return { held.refused or {}, flat, held.rest or {}, held.now }
+  return { held.refused or {}, jobs, held.rest or {}, held.now }
 end
-end
+end,
 
-function builders.Skews()
-local Arguments = modules.Arguments
-local Clock = modules.Clock
-local Config = modules.Config
-local Queue = modules.Queue
-local Record = modules.Record
-local Skews = modules.Skews
-local Wake = modules.Wake
+Skews = function()
+local Skews = {}
+modules.Skews = Skews
 -- skews.lua
 -- The server's clock was set back: what was timed before by how long it was to take is set back with it,
 -- a bounded number of items per call. What was given as a time stays.
@@ -10051,7 +7004,7 @@ local Wake = modules.Wake
 local format = string.format
 
 -- Items looked at by one call beside what it is made for; by one that is made for nothing else.
-local FEW, MOST = 500, Arguments.most
+local FEW, MOST = 500, modules.Arguments.most
 
 -- Seconds by which the time may stray before it is a skew, and for which the ticker holds its lease.
 local TOO_FAR, LEASE = 60, 6
@@ -10118,7 +7071,7 @@ local FIELDS = { 'time', 'worker', 'grace', 'expires', 'at', 'scheduled', 'deadl
 local function read(jid)
   local record, values = {}, call('HMGET', key.job(jid), unpack(FIELDS))
   for n, name in ipairs(FIELDS) do
-    record[name] = Record.text(name, values[n])
+    record[name] = modules.Record.text(name, values[n])
   end
   return record
 end
@@ -10128,7 +7081,7 @@ local visit = {}
 -- A lock says how long it is, and so when it was given or renewed.
 function visit.locks(shifts, queue, jid, score)
   local record, shift = read(jid), shifts[1]
-  local length = record.grace and Config.number('grace-period') or Config.heartbeat(queue)
+  local length = record.grace and modules.Config.number('grace-period') or modules.Config.heartbeat(queue)
   if record.shifted == shift.id or not is_older(shifts, score - length) then
     return
   end
@@ -10183,11 +7136,12 @@ end
 -- interval and its offset.
 function visit.recur(shifts, queue, id, score)
   local shift = shifts[1]
-  local record = call('HMGET', key.template(id), 'interval', 'offset', 'last', 'missed', 'shifted')
-  local interval, offset = Record.number(record[1]) or 0, Record.number(record[2]) or 0
-  local last = Record.number(record[3]) or 0
+  local its_interval, its_offset, its_last, missed, shifted =
+    modules.Hash.values(key.template(id), 'interval', 'offset', 'last', 'missed', 'shifted')
+  local interval, offset = modules.Record.number(its_interval) or 0, modules.Record.number(its_offset) or 0
+  local last = modules.Record.number(its_last) or 0
   local usual = score <= scope.now + interval + offset
-  if not record[4] or usual or record[5] == shift.id or last > scope.now + TOO_FAR then
+  if not missed or usual or shifted == shift.id or last > scope.now + TOO_FAR then
     return
   end
   call('ZADD', key.place(queue, 'recur'), exact(score - shift.by), id)
@@ -10224,7 +7178,7 @@ end
 -- The queue that comes next by name, or nil.
 local function next_queue(shift)
   local found
-  for _, queue in ipairs(Queue.names()) do
+  for _, queue in ipairs(modules.Queue.names()) do
     if (not shift.queue or queue > shift.queue) and (not found or queue < found) then
       found = queue
     end
@@ -10253,7 +7207,7 @@ local function go_on(shifts)
     end
   end
   if first then
-    Wake.due(queue, math.max(first, scope.now))
+    modules.Wake.due(queue, math.max(first, scope.now))
   end
   spend(#items / 2)
   if #items / 2 < count then
@@ -10294,7 +7248,7 @@ end
 
 -- Gets on with it; called if there is anything to do.
 function Skews.carry_on()
-  local text, by, kept, leap = Clock.skew()
+  local text, by, kept, leap = modules.Clock.skew()
   local shifts = text and cjson.decode(text) or {}
   if by then
     note(shifts, by, kept, leap)
@@ -10302,12 +7256,13 @@ function Skews.carry_on()
   while items_left() > 0 and shifts[1] do
     step(shifts)
   end
-  Clock.keep_shifts(shifts[1] and cjson.encode(shifts))
+  modules.Clock.keep_shifts(shifts[1] and cjson.encode(shifts))
 end
-end
+end,
 
-function builders.SortedSet()
-local SortedSet = modules.SortedSet
+SortedSet = function()
+local SortedSet = {}
+modules.SortedSet = SortedSet
 -- sorted_set.lua
 -- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
 
@@ -10356,281 +7311,11 @@ end
 function SortedSet.append(name, elements)
   in_pieces('RPUSH', name, elements)
 end
-end
+end,
 
-function builders.Spawn()
-local Arguments = modules.Arguments
-local Batch = modules.Batch
-local Errors = modules.Errors
-local Lock = modules.Lock
-local Spawn = modules.Spawn
-local Spawned = modules.Spawned
-local Workflow = modules.Workflow
--- spawn.lua
--- spawn: a running job puts others, for which whoever depends on it has to wait as well.
-
--- The jobs of the plan as they are now, or those that stand for them.
-local function present(spawner, plan)
-  local jobs, seen = {}, { [spawner] = true }
-  for _, job in ipairs(plan.jobs) do
-    local jid = job.instead or job.jid
-    local state = call('HGET', key.job(jid), 'state')
-    if state and not seen[jid] then
-      seen[jid] = true
-      jobs[#jobs + 1] = { jid = jid, state = state }
-    end
-  end
-  return jobs
-end
-
--- spawn jid token worker (as put.many) -> as put.many
-function Spawn.spawn(args, i)
-  local jid, worker = Arguments.name('spawn', 'jid', args[i]), args[i + 2]
-  Lock.holder('spawn', jid, args[i + 1])
-  Arguments.asking('spawn', worker)
-  local plan = Batch.plan('spawn', args, i + 3)
-  if plan.coming[jid] then
-    Errors.argument('spawn', 'job ' .. Errors.name(jid) .. ' cannot spawn itself')
-  end
-  local workflow = call('HGET', key.job(jid), 'workflow')
-  if workflow then
-    Workflow.must_go_on('spawn', workflow)
-  end
-  for _, job in ipairs(plan.jobs) do
-    if workflow and not job.workflow then
-      job.workflow, job.rare = workflow, true
-    end
-  end
-  local reply = Batch.carry_out(plan, worker)
-  Spawned.adopt(jid, present(jid, plan))
-  return reply
-end
-end
-
-function builders.Spawned()
-local Arguments = modules.Arguments
-local Cascade = modules.Cascade
-local Circles = modules.Circles
-local Dependencies = modules.Dependencies
-local Needs = modules.Needs
-local Record = modules.Record
-local Spawned = modules.Spawned
--- spawned.lua
--- What a job has spawned: whoever depends on the job waits for that as well.
---
--- The links are made late. A dependent waits for the spawner; when that is complete, for those of
--- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
--- It does not wait for a spawned job that waits for it at that time: so no circle can come about.
-
--- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
-local ON_ITS_WAY, FAILED = '0', '1'
-
-local FEW = 10 -- spawned jobs that are looked at one by one
-
-local function list_of(text)
-  return Record.read('spawners', text, {})
-end
-
-local function has(list, jid)
-  for _, one in ipairs(list) do
-    if one == jid then
-      return true
-    end
-  end
-  return false
-end
-
--- Has the spawner spawned this job, which is not complete?
-function Spawned.is_one(spawner, jid)
-  return call('ZSCORE', key.spawned(spawner), jid) and true or false
-end
-
-function Spawned.has_unfinished(spawner)
-  return call('EXISTS', key.spawned(spawner)) == 1
-end
-
--- Those of the jids that do not wait for the dependent; if there are none, one of the first thousand.
-local function harmless(dependent, name, jids, most)
-  local good, tired = Circles.harmless(dependent, jids)
-  if #good == 0 and #jids == most and most < Arguments.most then
-    jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', Arguments.most)
-    good, tired = Circles.harmless(dependent, jids)
-    good = { good[1] }
-  end
-  return good, tired
-end
-
--- The few that are left may be there for nothing: a job whose field `spawners` could not be read has not
--- said that it has ended.
-local function without_ended(name, jids)
-  local left = {}
-  for _, jid in ipairs(jids) do
-    if (call('HGET', key.job(jid), 'state') or 'complete') ~= 'complete' then
-      left[#left + 1] = jid
-    elseif not scope.reading then
-      call('ZREM', name, jid)
-    end
-  end
-  return left
-end
-
--- What a dependent of the spawner has to wait for: at most so many jids (one is enough: there is
--- another look when they are done). And one that has failed, if any. With `dependent` only what does not
--- wait for that; and whether there is more than this call can see.
-function Spawned.unfinished(spawner, policy, most, dependent)
-  local name, tired = key.spawned(spawner), false
-  most = math.max(1, math.min(most, Arguments.most))
-  local jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', most)
-  if #jids <= FEW then
-    jids = without_ended(name, jids)
-  end
-  if dependent and #jids > 0 then
-    jids, tired = harmless(dependent, name, jids, most)
-  end
-  local failed = call('ZRANGEBYSCORE', name, FAILED, FAILED, 'LIMIT', '0', '1')[1]
-  if failed and #jids == 0 and policy ~= 'run' then
-    jids[1] = failed
-  end
-  return jids, failed, tired
-end
-
--- The spawner is complete: its dependent waits for what it has spawned, unless it is one of those.
-function Spawned.look_beyond(jid, spawner)
-  local record = call('HMGET', key.job(jid), 'beyond', 'spawners')
-  local beyond = list_of(record[1])
-  if not has(beyond, spawner) and not has(list_of(record[2]), spawner) then
-    beyond[#beyond + 1] = spawner
-    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond), 'rare', '1')
-  end
-end
-
-local function write_beyond(jid, beyond)
-  if #beyond > 0 then
-    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond))
-  else
-    call('HDEL', key.job(jid), 'beyond')
-  end
-end
-
--- A job waits for these spawners' jobs no longer; nil: for none.
-function Spawned.forget_beyond(jid, spawners)
-  local text = call('HGET', key.job(jid), 'beyond')
-  if text then
-    local rest = {}
-    for _, spawner in ipairs(list_of(text)) do
-      if spawners and not has(spawners, spawner) then
-        rest[#rest + 1] = spawner
-      end
-    end
-    write_beyond(jid, rest)
-  end
-end
-
--- This call has looked so far for others that it cannot say what the job has to wait for: a later one
--- does, as if the spawner were complete only then. -> whether that can be
-local function put_off(jid, spawner)
-  if (call('HGET', key.job(spawner), 'state') or 'complete') ~= 'complete' then
-    return false
-  end
-  Dependencies.link(jid, { spawner })
-  Dependencies.spend(Dependencies.left())
-  call('ZADD', key.releasing(), scope.now, spawner)
-  return true
-end
-
--- Nothing else holds the job back: is there something spawned? Then it waits for that, or is
--- canceled with what has failed of it. -> whether it must not start
-function Spawned.holds_back(jid, text, policy)
-  local beyond, open, fresh = {}, {}, Circles.is_fresh()
-  for _, spawner in ipairs(list_of(text)) do
-    local jids, failed, tired = Spawned.unfinished(spawner, policy, Dependencies.left(), jid)
-    if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
-      return true
-    elseif failed and policy == 'cancel' then
-      Cascade.cancel(jid, 'dependency', failed)
-      return true
-    elseif #jids > 0 then
-      beyond[#beyond + 1] = spawner
-      Dependencies.spend(#jids)
-      for n = 1, #jids do
-        open[#open + 1] = jids[n]
-      end
-    end
-  end
-  write_beyond(jid, beyond)
-  Dependencies.link(jid, open, policy)
-  return #open > 0
-end
-
--- Leaves out the first of a job's spawners, those that have seen its end: a jid that is put again and
--- again would collect them for ever.
-local function without_former(spawners, jid)
-  local first, rest = 1, {}
-  while first <= math.min(#spawners, Arguments.most) and not Spawned.is_one(spawners[first], jid) do
-    first = first + 1
-  end
-  for n = first, #spawners do
-    rest[#rest + 1] = spawners[n]
-  end
-  return rest
-end
-
--- The job takes these under its wings: jid and state of each.
-function Spawned.adopt(spawner, jobs)
-  local name, scores, new = key.spawned(spawner), {}, {}
-  for _, job in ipairs(jobs) do
-    local spawners = list_of(call('HGET', key.job(job.jid), 'spawners'))
-    if not has(spawners, spawner) then
-      spawners = without_former(spawners, job.jid)
-      spawners[#spawners + 1] = spawner
-      call('HSET', key.job(job.jid), 'spawners', cjson.encode(spawners), 'rare', '1')
-      new[#new + 1] = job.jid
-    end
-    if job.state ~= 'complete' then
-      scores[#scores + 1] = job.state == 'failed' and FAILED or ON_ITS_WAY
-      scores[#scores + 1] = job.jid
-    end
-  end
-  if #scores > 0 then
-    call('ZADD', name, unpack(scores))
-  end
-  call('HSET', key.job(spawner), 'rare', '1')
-  Needs.add_offspring(spawner, new)
-end
-
-local function each(text, act)
-  for _, spawner in ipairs(list_of(text)) do
-    act(key.spawned(spawner))
-  end
-end
-
--- A job with this field `spawners` is complete, or gone.
-function Spawned.done(jid, text)
-  each(text, function(name)
-    call('ZREM', name, jid)
-  end)
-end
-
-function Spawned.failed(jid, text)
-  each(text, function(name)
-    call('ZADD', name, 'XX', FAILED, jid)
-  end)
-end
-
--- It had failed, and goes on.
-function Spawned.goes_on(jid, text)
-  each(text, function(name)
-    call('ZADD', name, 'XX', ON_ITS_WAY, jid)
-  end)
-end
-end
-
-function builders.Stats()
-local Arguments = modules.Arguments
-local Config = modules.Config
-local Journal = modules.Journal
-local Stats = modules.Stats
-local Texts = modules.Texts
+Stats = function()
+local Stats = {}
+modules.Stats = Stats
 -- stats.lua
 -- Statistics of a queue and day: running mean and variance (Welford 1962), a histogram.
 
@@ -10700,7 +7385,7 @@ local LONGEST = 36500 -- days a time to live may have
 
 -- Days end: summaries are kept stats-history days, histograms histogram-history days.
 local function begin_day(kind, day, queue)
-  local kept = Config.whole('stats-history')
+  local kept = modules.Config.whole('stats-history')
   local gone = {}
   for n = 1, LOOKED_BACK do
     gone[n] = key.stat(kind, day - (kept + n - 1) * DAY, queue)
@@ -10714,12 +7399,12 @@ local function begin_day(kind, day, queue)
   if kind == 'stats' then
     return
   end
-  local old = key.stat(kind, day - Config.whole('histogram-history') * DAY, queue)
-  local summary = call('HMGET', old, 'total', 'mean', 'vk')
-  if summary[1] then
+  local old = key.stat(kind, day - modules.Config.whole('histogram-history') * DAY, queue)
+  local total, mean, vk = modules.Hash.values(old, 'total', 'mean', 'vk')
+  if total then
     local rest = call('TTL', old)
     call('DEL', old)
-    call('HSET', old, 'total', summary[1], 'mean', summary[2], 'vk', summary[3])
+    call('HSET', old, 'total', total, 'mean', mean, 'vk', vk)
     if rest > 0 then
       call('EXPIRE', old, rest)
     end
@@ -10760,10 +7445,10 @@ function Stats.write(kind, day, queue, values)
   end
   local old = call('HMGET', name, unpack(fields))
   local count, mean, vk = with(tonumber(old[1]) or 0, tonumber(old[2]) or 0, tonumber(old[3]) or 0, values)
-  local written = { 'total', Texts.whole(count), 'mean', mean, 'vk', vk }
+  local written = { 'total', modules.Texts.whole(count), 'mean', mean, 'vk', vk }
   for k = 4, #fields do
     written[#written + 1] = fields[k]
-    written[#written + 1] = Texts.whole((tonumber(old[k]) or 0) + bins[fields[k]])
+    written[#written + 1] = modules.Texts.whole((tonumber(old[k]) or 0) + bins[fields[k]])
   end
   call('HSET', name, unpack(written))
   if not old[1] then
@@ -10798,7 +7483,7 @@ end
 local function not_yet_written(wanted_day, wanted_queue)
   local found = { wait = {}, run = {} }
   if scope.live then
-    Journal.read(function(second, kind, seconds, n, queue)
+    modules.Journal.read(function(second, kind, seconds, n, queue)
       if queue == wanted_queue and Stats.day(second) == wanted_day then
         found[kind][seconds] = (found[kind][seconds] or 0) + n
       end
@@ -10809,8 +7494,8 @@ end
 
 local function summary(kind, day, queue, more)
   local name = key.stat(kind, day, queue)
-  local head = call('HMGET', name, 'total', 'mean', 'vk')
-  local count, mean, vk = with(tonumber(head[1]) or 0, tonumber(head[2]) or 0, tonumber(head[3]) or 0, more)
+  local total, its_mean, its_vk = modules.Hash.values(name, 'total', 'mean', 'vk')
+  local count, mean, vk = with(tonumber(total) or 0, tonumber(its_mean) or 0, tonumber(its_vk) or 0, more)
   local shown = {
     count = count,
     mean = mean,
@@ -10833,15 +7518,16 @@ end
 
 -- stats queue date
 function Stats.show(args, i)
-  local queue = Arguments.name('stats', 'queue', args[i])
-  local day = Stats.day(Arguments.number('stats', 'date', args[i + 1]))
-  local head = call('HMGET', key.stat('stats', day, queue), 'retries', 'failed', 'failures', 'retried')
+  local queue = modules.Arguments.name('stats', 'queue', args[i])
+  local day = Stats.day(modules.Arguments.number('stats', 'date', args[i + 1]))
+  local its_retries, its_failed, its_failures, its_retried =
+    modules.Hash.values(key.stat('stats', day, queue), 'retries', 'failed', 'failures', 'retried')
   local more = not_yet_written(day, queue)
   return cjson.encode({
-    retries = tonumber(head[1]) or 0,
-    failed = tonumber(head[2]) or 0,
-    failures = tonumber(head[3]) or 0,
-    retried = scope.keyed and (tonumber(head[4]) or 0) or nil,
+    retries = tonumber(its_retries) or 0,
+    failed = tonumber(its_failed) or 0,
+    failures = tonumber(its_failures) or 0,
+    retried = scope.keyed and (tonumber(its_retried) or 0) or nil,
     wait = summary('wait', day, queue, more.wait),
     run = summary('run', day, queue, more.run),
   })
@@ -10849,8 +7535,8 @@ end
 
 -- stats.counters date queue... -> for each queue: retried, retries, failures, failed of that day
 function Stats.counters(args, i)
-  local day = Stats.day(Arguments.number('stats.counters', 'date', args[i]))
-  Arguments.bounded('stats.counters', #args - i)
+  local day = Stats.day(modules.Arguments.number('stats.counters', 'date', args[i]))
+  modules.Arguments.bounded('stats.counters', #args - i)
   local found = {}
   for n = i + 1, #args do
     local name = key.stat('stats', day, args[n])
@@ -10860,31 +7546,15 @@ function Stats.counters(args, i)
   end
   return found
 end
-end
+end,
 
-function builders.Store()
-local Arguments = modules.Arguments
-local Canceled = modules.Canceled
-local Dependencies = modules.Dependencies
-local Events = modules.Events
-local Failures = modules.Failures
-local History = modules.History
-local Job = modules.Job
-local Kept = modules.Kept
-local Needs = modules.Needs
-local Place = modules.Place
-local Record = modules.Record
-local Samples = modules.Samples
-local Spawned = modules.Spawned
-local Store = modules.Store
-local Tags = modules.Tags
-local Texts = modules.Texts
-local Unique = modules.Unique
-local Workflow = modules.Workflow
+Store = function()
+local Store = {}
+modules.Store = Store
 -- store.lua
 -- How a put is written down: the record, its places, its links; over an old record or as a new one.
 
-local format, text_of = string.format, Arguments.text_of
+local format, text_of = string.format, modules.Arguments.text_of
 
 local OLD = {
   'state',
@@ -10921,7 +7591,7 @@ local KEPT = { 'priority', 'retries', 'history' }
 -- Takes out of a record what cannot be read; `old.gone` are the fields to be deleted.
 local function forget_bad(record, fields, old)
   for _, field in ipairs(fields) do
-    if Record.is_bad(field, record[field]) then
+    if modules.Record.is_bad(field, record[field]) then
       record[field] = nil
       old.gone = old.gone or {}
       old.gone[#old.gone + 1] = field
@@ -10968,10 +7638,10 @@ end
 local function clear_rare(job, old)
   local jid, more = job.jid, old.more
   if more.unique and more.unique ~= job.unique_field then
-    Unique.free(jid, more.unique)
+    modules.Unique.free(jid, more.unique)
   end
   if old.state == 'failed' then
-    Spawned.goes_on(jid, more.spawners)
+    modules.Spawned.goes_on(jid, more.spawners)
   end
   call(
     'HDEL',
@@ -10990,57 +7660,58 @@ end
 
 local function forget_result(jid)
   if call('DEL', key.result(jid)) == 1 then
-    Kept.forget('result:' .. jid)
+    modules.Kept.forget('result:' .. jid)
   end
 end
+
+-- Fields that do not go on into a new run.
+local OF_ONE_RUN = {
+  'grace',
+  'scheduled',
+  'token',
+  'progress',
+  'waited',
+  'crashes',
+  'unknown',
+  'open',
+  'context',
+  'returned',
+  'cut',
+  'at',
+  'shifted',
+}
 
 -- Undoes what the old record did elsewhere.
 local function clear_old(job, old, asking)
   local jid, queue, worker = job.jid, old.queue, old.worker
-  Tags.unindex_all(jid, old.tags)
+  modules.Tags.unindex_all(jid, old.tags)
   if queue and old.state ~= 'complete' then
-    Place.leave(jid, queue)
+    modules.Place.leave(jid, queue)
   end
   if worker and worker ~= '' then
-    Job.unhold(jid, worker)
+    modules.Job.unhold(jid, worker)
     if worker ~= asking then
-      Events.lock_lost(jid, worker)
+      modules.Events.lock_lost(jid, worker)
     end
   end
-  local is_lost = not Record.is_state(old.state)
+  local is_lost = not modules.Record.is_state(old.state)
   if old.state == 'complete' or is_lost then
     call('ZREM', key.completed(), jid)
     call('ZREM', key.releasing(), jid)
   end
   if old.state == 'failed' or is_lost then
-    Failures.remove(jid, queue, old.failure)
+    modules.Failures.remove(jid, queue, old.failure)
   elseif old.state == 'running' then
-    Samples.taken_away(queue, old.time, old.waited)
+    modules.Samples.taken_away(queue, old.time, old.waited)
   end
-  if Record.is_bad('failure', old.failure) then
+  if modules.Record.is_bad('failure', old.failure) then
     call('HSET', key.job(jid), 'failure', '{}')
   end
   if job.replacing then
-    Dependencies.unlink_all(jid)
-    Needs.forget(jid)
+    modules.Dependencies.unlink_all(jid)
+    modules.Needs.forget(jid)
   end
-  call(
-    'HDEL',
-    key.job(jid),
-    'grace',
-    'scheduled',
-    'token',
-    'progress',
-    'waited',
-    'crashes',
-    'unknown',
-    'open',
-    'context',
-    'returned',
-    'cut',
-    'at',
-    'shifted'
-  )
+  call('HDEL', key.job(jid), unpack(OF_ONE_RUN))
   if old.rare then
     clear_rare(job, old)
   end
@@ -11072,9 +7743,9 @@ local function write_rare(job, state)
     call('HSET', key.job(jid), unpack(fields))
   end
   if job.unique then
-    Unique.take(jid, job.unique, job.period)
+    modules.Unique.take(jid, job.unique, job.period)
   else
-    Unique.regain(jid, job.unique_field, state)
+    modules.Unique.regain(jid, job.unique_field, state)
   end
 end
 
@@ -11082,13 +7753,13 @@ end
 local function join(job, state)
   local was = job.old and job.old.more.workflow
   if was and was == job.workflow then
-    Workflow.moved(was, job.old.state, state)
+    modules.Workflow.moved(was, job.old.state, state)
     return
   elseif was then
-    Workflow.moved(was, job.old.state, false)
+    modules.Workflow.moved(was, job.old.state, false)
   end
   if job.workflow then
-    Workflow.joined(job.workflow, job.jid, state)
+    modules.Workflow.joined(job.workflow, job.jid, state)
   end
 end
 
@@ -11110,7 +7781,7 @@ local function write(job, state)
     'expires',
     '0',
     'time',
-    Texts.time(),
+    modules.Texts.time(),
     'remaining',
     retries,
     'jid',
@@ -11148,25 +7819,25 @@ end
 
 -- What a put leaves open is as it was, or as it is with new jobs.
 local function complete_options(job, old)
-  job.priority = job.priority or (old and Record.read('priority', old.priority)) or 0
-  job.retries = job.retries or (old and Record.read('retries', old.retries)) or 5
+  job.priority = job.priority or (old and modules.Record.read('priority', old.priority)) or 0
+  job.retries = job.retries or (old and modules.Record.read('retries', old.retries)) or 5
   if not job.tags and old then
-    job.tags = Record.read('tags', old.tags, {})
+    job.tags = modules.Record.read('tags', old.tags, {})
   end
-  job.tags_text = job.tags and #job.tags > 0 and Tags.text(job.tags) or '{}'
+  job.tags_text = job.tags and #job.tags > 0 and modules.Tags.text(job.tags) or '{}'
 end
 
 -- Writes down a job that Put has checked. `batch` takes those that are ready. Cannot fail.
 function Store.store(job, asking, tracked, batch)
   local jid, queue, old = job.jid, job.queue, job.old
-  Events.put(jid, queue)
+  modules.Events.put(jid, queue)
   if job.was_canceled then
-    Canceled.forget(jid)
+    modules.Canceled.forget(jid)
   end
   if old and old.history then
-    History.modernise(jid, old.history)
+    modules.History.modernise(jid, old.history)
   end
-  History.put(jid, queue)
+  modules.History.put(jid, queue)
   complete_options(job, not job.fresh and old)
   local held_back = job.open == '1'
   if old then
@@ -11175,162 +7846,43 @@ function Store.store(job, asking, tracked, batch)
     held_back = held_back or call('SCARD', key.dependencies(jid)) > 0
   end
   if job.tags then
-    Tags.index(jid, job.tags)
+    modules.Tags.index(jid, job.tags)
   end
   if job.replacing then
-    Dependencies.link(jid, job.depends, job.behind or job.on_failure)
-    Needs.add(jid, job.needs)
+    modules.Dependencies.link(jid, job.depends, job.behind or job.on_failure)
+    modules.Needs.add(jid, job.needs)
     held_back = held_back or #job.depends > 0
   end
   if job.gate then -- It has no record, and cannot fail.
-    Dependencies.link(jid, { job.gate })
+    modules.Dependencies.link(jid, { job.gate })
     held_back = true
   end
   if held_back then
     write(job, 'depends')
-    Place.depends(jid, queue)
+    modules.Place.depends(jid, queue)
   elseif job.delay > 0 then
     write(job, 'scheduled')
-    Place.scheduled(jid, queue, due(job))
+    modules.Place.scheduled(jid, queue, due(job))
   else
     write(job, 'waiting')
     if job.overdue then
-      Place.work(jid, queue, job.priority, job.overdue)
-      Place.ready_since(jid, job.overdue)
+      modules.Place.work(jid, queue, job.priority, job.overdue)
+      modules.Place.ready_since(jid, job.overdue)
     elseif batch then
       batch(job)
     else
-      Place.work(jid, queue, job.priority)
+      modules.Place.work(jid, queue, job.priority)
     end
   end
   if tracked then
-    Events.tracked('put', jid)
+    modules.Events.tracked('put', jid)
   end
 end
-end
+end,
 
-function builders.Survey()
-local Arguments = modules.Arguments
-local Config = modules.Config
-local Place = modules.Place
-local Queue = modules.Queue
-local Record = modules.Record
-local Survey = modules.Survey
--- survey.lua
--- How long jobs have waited and have to wait: the lag of queues, what falls due in them, and the
--- survey by which workers choose among them.
-
-local format, min = string.format, math.min
-
--- Levels of priority looked at.
-local LEVELS = 32
-
--- When the first thing in a place falls due, or `latest` if that is not before it.
-local function first_due(queue, place, latest)
-  local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
-  return head[2] and min(latest, tonumber(head[2])) or latest
-end
-
--- Since when the oldest waiting job has been ready, at a cost that does not grow with the queue:
--- the first of each level of priority is the oldest of it. -> the time, whether there is any
-local function oldest_waiting(queue)
-  local work, highest, oldest, found = key.place(queue, 'work'), '+inf', scope.now, false
-  for _ = 1, LEVELS do
-    local jid = call('ZREVRANGEBYSCORE', work, highest, '-inf', 'LIMIT', 0, 1)[1]
-    local record = jid and call('HMGET', key.job(jid), 'time', 'priority')
-    if not record or not record[1] then
-      break
-    end
-    found = true
-    oldest = min(oldest, Record.read('time', record[1], oldest))
-    -- Below all that could have been put at this priority until a day from now.
-    highest = '(' .. format('%.17g', Place.score(Record.read('priority', record[2], 0), scope.now + 86400))
-  end
-  return oldest, found
-end
-
--- -> the age of the oldest ready job in seconds, whether there is one
-local function lag(queue)
-  local oldest, found = oldest_waiting(queue)
-  local due = first_due(queue, 'recur', first_due(queue, 'scheduled', oldest))
-  return scope.now - due, found or due < oldest
-end
-
--- lag queue... -> seconds, as text, for each
-function Survey.lag(args, i)
-  Arguments.given('lag', 'queue', args[i])
-  Arguments.bounded('lag', #args - i + 1)
-  local lags = {}
-  for n = i, #args do
-    lags[#lags + 1] = format('%.6f', (lag(args[n])))
-  end
-  return lags
-end
-
--- due queue... -> for each: when its first scheduled job and its first recurring one fall due, as
--- text, '' if there is none
-function Survey.due(args, i)
-  Arguments.given('due', 'queue', args[i])
-  Arguments.bounded('due', #args - i + 1)
-  local times = {}
-  for n = i, #args do
-    for _, place in ipairs({ 'scheduled', 'recur' }) do
-      local head = call('ZRANGE', key.place(args[n], place), 0, 0, 'WITHSCORES')
-      times[#times + 1] = head[2] or ''
-    end
-  end
-  return times
-end
-
-local function is_empty(queue)
-  return call(
-    'EXISTS',
-    key.place(queue, 'work'),
-    key.place(queue, 'scheduled'),
-    key.place(queue, 'recur'),
-    key.place(queue, 'locks')
-  ) == 0
-end
-
--- Is there anything that a pop would hand out, or has to look at? -> that, the lag
-local function look(queue)
-  if is_empty(queue) then
-    return false, 0
-  end
-  local seconds, found = lag(queue)
-  return found or first_due(queue, 'locks', scope.now + 1) <= scope.now, seconds
-end
-
--- survey [queue...] -> name, ready (1 or 0), lag, weight, paused (1 or 0) of each, as texts;
--- without names of all queues that are known, as far as one call may handle them
-function Survey.survey(args, i)
-  Arguments.bounded('survey', #args - i + 1)
-  local queues, paused, flat = {}, {}, {}
-  for n = i, #args do
-    queues[#queues + 1] = args[n]
-  end
-  if #queues == 0 then
-    queues = Queue.names(Arguments.most)
-  end
-  for _, queue in ipairs(call('SMEMBERS', key.paused_queues())) do
-    paused[queue] = true
-  end
-  for n, queue in ipairs(queues) do
-    local ready, seconds = look(queue)
-    local at = 5 * n - 4
-    flat[at], flat[at + 1] = queue, ready and '1' or '0'
-    flat[at + 2], flat[at + 3] = format('%.6f', seconds), format('%.17g', Config.weight(queue))
-    flat[at + 4] = paused[queue] and '1' or '0'
-  end
-  return flat
-end
-end
-
-function builders.Tags()
-local Arguments = modules.Arguments
-local Errors = modules.Errors
-local Record = modules.Record
-local Tags = modules.Tags
+Tags = function()
+local Tags = {}
+modules.Tags = Tags
 -- tags.lua
 -- Tags: which jobs carry one, and how many do.
 
@@ -11355,10 +7907,10 @@ end
 
 -- The same with the text of a record. Where that cannot be read, the job is looked for among all tags.
 function Tags.unindex_all(jid, text)
-  if Record.is_bad('tags', text) then
+  if modules.Record.is_bad('tags', text) then
     Tags.unindex(jid, call('ZRANGE', key.tags(), 0, -1))
   elseif text then
-    Tags.unindex(jid, Record.read('tags', text, {}))
+    Tags.unindex(jid, modules.Record.read('tags', text, {}))
   end
 end
 
@@ -11403,15 +7955,15 @@ function Tags.rest(args, i)
 end
 
 local function load(jid)
-  jid = Arguments.name('tag', 'jid', jid)
-  local record = call('HMGET', key.job(jid), 'jid', 'tags')
-  if not record[1] then
-    Errors.no_job('tag', jid)
+  jid = modules.Arguments.name('tag', 'jid', jid)
+  local its_jid, tags = modules.Hash.values(key.job(jid), 'jid', 'tags')
+  if not its_jid then
+    modules.Errors.no_job('tag', jid)
   end
-  if Record.is_bad('tags', record[2]) then
-    Tags.unindex_all(jid, record[2])
+  if modules.Record.is_bad('tags', tags) then
+    Tags.unindex_all(jid, tags)
   end
-  return Record.read('tags', record[2], {})
+  return modules.Record.read('tags', tags, {})
 end
 
 local function store(jid, tags)
@@ -11421,7 +7973,7 @@ local function store(jid, tags)
 end
 
 local function page(args, i)
-  local offset, count = Arguments.offset('tag', args[i]), Arguments.count('tag', args[i + 1], 25)
+  local offset, count = modules.Arguments.offset('tag', args[i]), modules.Arguments.count('tag', args[i + 1], 25)
   return offset, count
 end
 
@@ -11430,8 +7982,8 @@ local commands = {
     local jid = args[i]
     local tags = load(jid)
     local more = Tags.rest(args, i + 1)
-    Arguments.bounded('tag', #more)
-    local all = Arguments.few_tags('tag', Tags.with(tags, more))
+    modules.Arguments.bounded('tag', #more)
+    local all = modules.Arguments.few_tags('tag', Tags.with(tags, more))
     Tags.index(jid, more)
     return store(jid, all)
   end,
@@ -11439,30 +7991,30 @@ local commands = {
     local jid = args[i]
     local tags = load(jid)
     local less = Tags.rest(args, i + 1)
-    Arguments.bounded('tag', #less)
+    modules.Arguments.bounded('tag', #less)
     Tags.unindex(jid, less)
     return store(jid, Tags.without(tags, less))
   end,
   get = function(args, i)
-    local tag = Arguments.given('tag', 'tag', args[i])
+    local tag = modules.Arguments.given('tag', 'tag', args[i])
     local offset, count = page(args, i + 1)
     local total = call('ZCARD', key.tag(tag))
     return cjson.encode({
       total = total,
-      jobs = call('ZRANGE', key.tag(tag), Arguments.range(offset, count, total)),
+      jobs = call('ZRANGE', key.tag(tag), modules.Arguments.range(offset, count, total)),
     })
   end,
   top = function(args, i)
     local offset, count = page(args, i)
-    count = count < 0 and Arguments.most or count
+    count = count < 0 and modules.Arguments.most or count
     return cjson.encode(call('ZREVRANGEBYSCORE', key.tags(), '+inf', 2, 'LIMIT', offset, count))
   end,
 }
 
 -- tag.counts offset count -> total, and tags: each with how many jobs carry it, the commonest first
 function Tags.counts(args, i)
-  local offset = Arguments.whole('tag.counts', 'offset', args[i], 0)
-  local count = math.min(Arguments.whole('tag.counts', 'count', args[i + 1], 0), Arguments.most)
+  local offset = modules.Arguments.whole('tag.counts', 'offset', args[i], 0)
+  local count = math.min(modules.Arguments.whole('tag.counts', 'count', args[i + 1], 0), modules.Arguments.most)
   local shown = {}
   local found = count > 0 and call('ZREVRANGE', key.tags(), offset, offset + count - 1, 'WITHSCORES') or {}
   for n = 1, #found, 2 do
@@ -11475,14 +8027,15 @@ end
 function Tags.command(args, i)
   local command = commands[args[i]]
   if not command then
-    Errors.argument('tag', 'First argument must be add, remove, get or top')
+    modules.Errors.argument('tag', 'First argument must be add, remove, get or top')
   end
   return command(args, i + 1)
 end
-end
+end,
 
-function builders.Texts()
-local Texts = modules.Texts
+Texts = function()
+local Texts = {}
+modules.Texts = Texts
 -- texts.lua
 -- Texts that are made once: of the present time, and of names that come again and again.
 -- (Printing a number costs as much as a small Redis command, and so does looking at a text.)
@@ -11565,203 +8118,11 @@ function Texts.later(seconds)
   end
   return format('%.17g', scope.now + seconds)
 end
-end
+end,
 
-function builders.Throughput()
-local Arguments = modules.Arguments
-local Config = modules.Config
-local Errors = modules.Errors
-local Journal = modules.Journal
-local Minutes = modules.Minutes
-local Stats = modules.Stats
-local Throughput = modules.Throughput
--- throughput.lua
--- What a queue, or the whole namespace, has done lately: the counters of minutes in longer spans.
-
-local floor = math.floor
-
-local QUEUES = 200 -- of which one call says how many jobs are failed
-local DAYS = 10000 -- looked at by that call, of all queues together
-
--- A function that adds to the spans of one kind, and these spans.
-local function spans(from, to, step)
-  local list = {}
-  for n = 1, floor((to - from) / step) + 1 do
-    list[n] = 0
-  end
-  return list,
-    function(minute, n)
-      if minute >= from and minute <= to then
-        local place = floor((minute - from) / step) + 1
-        list[place] = list[place] + n
-      end
-    end
-end
-
-local function count(queue, kind, from, to, add)
-  for hour = floor(from / 60), floor(to / 60) do
-    local found = call('HGETALL', key.minutes(queue, hour, kind))
-    for n = 1, #found, 2 do
-      add(hour * 60 + tonumber(found[n]), tonumber(found[n + 1]))
-    end
-  end
-end
-
--- throughput queue from to step -> started, completed, failed and, of a queue, put: lists of numbers.
--- Without a queue (''), of the whole namespace.
-function Throughput.show(args, i)
-  local queue = Arguments.given('throughput', 'queue', args[i])
-  local from = Arguments.whole('throughput', 'from', args[i + 1], 0)
-  local to = Arguments.whole('throughput', 'to', args[i + 2], 0)
-  local step = Arguments.whole('throughput', 'step', args[i + 3], 1)
-  if to < from then
-    Errors.argument('throughput', 'to must not be before from, ' .. from .. ', as ' .. to .. ' is')
-  elseif to - from >= Minutes.longest then
-    Errors.raise('TOOBIG', 'throughput(): ' .. to - from + 1 .. ' minutes, at most ' .. Minutes.longest)
-  end
-  local shown, adders = { first = from, step = step, put = cjson.null }, {}
-  for _, kind in ipairs(Minutes.kinds) do
-    if queue ~= '' or kind ~= 'put' then
-      shown[kind], adders[kind] = spans(from, to, step)
-      count(queue, kind, from, to, adders[kind])
-    end
-  end
-  Journal.read(function(second, kind, _, n, of)
-    if queue == '' or of == queue then
-      adders[Minutes.journalled[kind]](floor(second / 60), n)
-    end
-  end)
-  return cjson.encode(shown)
-end
-
--- failed.of queue... -> of each, how many of its jobs are failed: the sum of what the days know for
--- which statistics are kept
-function Throughput.failed(args, i)
-  local number = #args - i + 1
-  if number > QUEUES then
-    Errors.raise('TOOBIG', 'failed.of(): ' .. number .. ' queues in one call, at most ' .. QUEUES)
-  end
-  local days = math.max(1, math.min(Config.whole('stats-history') + 1, floor(DAYS / math.max(number, 1))))
-  local today, failed = Stats.day(scope.now), {}
-  for n = i, #args do
-    local sum = 0
-    for back = 0, days - 1 do
-      sum = sum + (tonumber(call('HGET', key.stat('stats', today - back * 86400, args[n]), 'failed')) or 0)
-    end
-    failed[#failed + 1] = sum
-  end
-  return failed
-end
-end
-
-function builders.Ticks()
-local Canceled = modules.Canceled
-local History = modules.History
-local Minutes = modules.Minutes
-local Place = modules.Place
-local Record = modules.Record
-local Tags = modules.Tags
-local Ticks = modules.Ticks
-local Unique = modules.Unique
--- ticks.lua
--- Ticks of a schedule: which of them are made up for, and the job that one puts.
-
-local format, min = string.format, math.min
-
--- What may become of missed ticks: all are made up for, the last of them, or none.
-Ticks.policies = { all = true, last = true, none = true }
-
--- A tick is missed when it is late by more than this: half the time to the tick after it, at most
--- so many seconds.
-local GRACE = 60
-
-local function is_missed(tick, following)
-  return scope.now - tick > min(GRACE, (following - tick) / 2)
-end
-
--- Ticks are due: `first`, which `following` comes after, to `last`, which `next` comes after.
--- -> the tick that puts a job now, or nil; and the tick to go on with
-function Ticks.choose(policy, first, following, last, next)
-  if policy == 'all' then
-    return first, following
-  elseif policy == 'none' and is_missed(last, next) then
-    return nil, next
-  end
-  return last, next
-end
-
--- A score for cron schedules that is due now and that nobody takes for a tick, which is whole.
-function Ticks.none_yet(time)
-  return time == math.floor(time) and time - 2 ^ -10 or time
-end
-
--- What few jobs have; `rare` says that there is some of it.
-local function write_rare(record, child)
-  local name = key.job(child)
-  if record.context then
-    call('HSET', name, 'context', record.context)
-  end
-  if record.expires then
-    call('HSET', name, 'deadline', format('%.17g', scope.now + Record.number(record.expires)), 'rare', '1')
-  end
-  if record.unique then
-    -- The key names the job put last, until that one has ended.
-    call('HSET', name, 'unique', 'e' .. record.unique, 'rare', '1')
-    Unique.take(child, record.unique)
-  end
-end
-
--- Puts the job of a tick, without a word. `record` is that of the schedule, in which everything can be
--- read (Record.bad_schedule).
-function Ticks.put(record, child, time)
-  Canceled.forget(child)
-  call(
-    'HSET',
-    key.job(child),
-    'state',
-    'waiting',
-    'worker',
-    '',
-    'expires',
-    0,
-    'time',
-    format('%.20f', time),
-    'remaining',
-    record.retries,
-    'jid',
-    child,
-    'klass',
-    record.klass,
-    'data',
-    record.data,
-    'priority',
-    record.priority,
-    'tags',
-    record.tags,
-    'queue',
-    record.queue,
-    'retries',
-    record.retries,
-    'spawned_from_jid',
-    record.jid
-  )
-  if record.context or record.expires or record.unique then
-    write_rare(record, child)
-  end
-  local tags = Record.read('tags', record.tags, {})
-  if #tags > 0 then
-    Tags.index(child, tags)
-  end
-  History.put(child, record.queue, time)
-  Place.work(child, record.queue, Record.number(record.priority), time)
-  Minutes.count(record.queue, 'put', 1)
-end
-end
-
-function builders.Unique()
-local Arguments = modules.Arguments
-local Errors = modules.Errors
-local Unique = modules.Unique
+Unique = function()
+local Unique = {}
+modules.Unique = Unique
 -- unique.lua
 -- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
 
@@ -11792,11 +8153,11 @@ local function check_until(command, job)
     job.unique_field = LETTERS[until_when] .. job.unique
     return
   end
-  local seconds = tonumber(until_when) and Arguments.number(command, 'unique_until', until_when)
+  local seconds = tonumber(until_when) and modules.Arguments.number(command, 'unique_until', until_when)
   if not seconds or seconds <= 0 then
-    Errors.argument(
+    modules.Errors.argument(
       command,
-      'unique_until must be start, end or seconds above 0, not ' .. Errors.name(until_when)
+      'unique_until must be start, end or seconds above 0, not ' .. modules.Errors.name(until_when)
     )
   end
   job.period = math.min(seconds, LONGEST)
@@ -11804,14 +8165,14 @@ end
 
 local function check_debounce(command, job)
   if job.delay ~= 0 then
-    Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
+    modules.Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
   elseif job.conflict == 'take' then
-    Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
+    modules.Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
   end
   for _, name in ipairs({ 'debounce', 'debounce_max' }) do
-    local seconds = job[name] and Arguments.number(command, name, job[name])
+    local seconds = job[name] and modules.Arguments.number(command, name, job[name])
     if seconds and seconds < 0 then
-      Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
+      modules.Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
     end
     job[name] = seconds
   end
@@ -11824,26 +8185,26 @@ function Unique.check(command, job)
   if not job.unique then
     for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max' }) do
       if job[name] then
-        Errors.argument(command, name .. ' can only be used with unique')
+        modules.Errors.argument(command, name .. ' can only be used with unique')
       end
     end
     return
   end
   if job.unique == '' or #job.unique > 255 then
-    Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
+    modules.Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
   end
   job.conflict = job.conflict or 'keep'
   if not ANSWERS[job.conflict] then
-    Errors.argument(
+    modules.Errors.argument(
       command,
-      'conflict must be keep, replace, refuse or take, not ' .. Errors.name(job.conflict)
+      'conflict must be keep, replace, refuse or take, not ' .. modules.Errors.name(job.conflict)
     )
   end
   check_until(command, job)
   if job.debounce then
     check_debounce(command, job)
   elseif job.debounce_max then
-    Errors.argument(command, 'debounce_max can only be used with debounce')
+    modules.Errors.argument(command, 'debounce_max can only be used with debounce')
   end
 end
 
@@ -11855,8 +8216,7 @@ function Unique.holder(text)
   if not jid then
     return nil
   end
-  local record = call('HMGET', key.job(jid), 'state', 'unique')
-  local state, field = record[1], record[2]
+  local state, field = modules.Hash.values(key.job(jid), 'state', 'unique')
   if call('PTTL', name) > 0 then
     return jid, state
   elseif field and sub(field, 2) == text and counts(field, state) then
@@ -11910,17 +8270,17 @@ function Unique.is_pending(state)
 end
 
 local function refuse(command, job, jid, state)
-  Errors.raise(
+  modules.Errors.raise(
     'DUPLICATE',
     cjson.encode(jid)
       .. ' '
       .. command
       .. '(): The unique key '
-      .. Errors.name(job.unique)
+      .. modules.Errors.name(job.unique)
       .. ' of job '
-      .. Errors.name(job.jid)
+      .. modules.Errors.name(job.jid)
       .. ' belongs to job '
-      .. Errors.name(jid)
+      .. modules.Errors.name(jid)
       .. (state and ', which is ' .. state or '')
   )
 end
@@ -11958,24 +8318,11 @@ function Unique.push_back(job, first)
     job.overdue = due < scope.now and due or nil
   end
 end
-end
+end,
 
-function builders.Verbs()
-local Arguments = modules.Arguments
-local Circles = modules.Circles
-local Corrupt = modules.Corrupt
-local Dependencies = modules.Dependencies
-local Ended = modules.Ended
-local Events = modules.Events
-local Expiry = modules.Expiry
-local History = modules.History
-local Lock = modules.Lock
-local Outcome = modules.Outcome
-local Record = modules.Record
-local Samples = modules.Samples
-local SortedSet = modules.SortedSet
-local Texts = modules.Texts
-local Verbs = modules.Verbs
+Verbs = function()
+local Verbs = {}
+modules.Verbs = Verbs
 -- verbs.lua
 -- What may become of a job that a worker held: each verb of settle, its arguments and its effect.
 
@@ -11985,14 +8332,14 @@ function Verbs.finish(completed)
     return
   end
   for queue, list in pairs(completed.queues) do
-    SortedSet.remove(key.place(queue, 'locks'), list)
+    modules.SortedSet.remove(key.place(queue, 'locks'), list)
   end
   for worker, list in pairs(completed.workers) do
-    SortedSet.remove(key.held(worker), list)
+    modules.SortedSet.remove(key.held(worker), list)
   end
-  SortedSet.add(key.completed(), Texts.now(), completed.jids)
-  Ended.completed(completed.jids, completed.rare) -- which reads the records, so before they may go
-  Expiry.after(#completed.jids)
+  modules.SortedSet.add(key.completed(), modules.Texts.now(), completed.jids)
+  modules.Ended.completed(completed.jids, completed.rare) -- which reads the records, so before they may go
+  modules.Expiry.after(#completed.jids)
 end
 
 local function append(lists, name, jid)
@@ -12015,32 +8362,31 @@ VERBS.complete = {
       return
     end
     if args[a] ~= '' then
-      Arguments.json('settle', 'result', args[a], Arguments.text_bytes)
-      args[a + 1] = Arguments.whole('settle', 'result_ttl', n > 1 and args[a + 1] or nil, 1)
+      modules.Arguments.json('settle', 'result', args[a], modules.Arguments.text_bytes)
+      args[a + 1] = modules.Arguments.whole('settle', 'result_ttl', n > 1 and args[a + 1] or nil, 1)
     end
     if n > 2 then
-      Arguments.json('settle', 'data', args[a + 2])
+      modules.Arguments.json('settle', 'data', args[a + 2])
     end
   end,
   act = function(jid, token, held, args, a, n, completed, tracked)
-    local name, values, code, text = Lock.read('settle', jid, token, true)
-    if code then
-      return code, text
+    local worker, queue, time, retries, rare, waited = modules.Lock.completed(jid, token)
+    if not worker then
+      return queue, time -- code and text
     end
-    local worker, queue = values[1], values[3]
-    held = held or Samples.held(values[8]) or 0
-    History.done(jid, held)
-    local popped = Record.read('time', values[5], scope.now)
-    Samples.add('run', queue, scope.now - Samples.started(queue, popped, values[8], held))
-    local returned = n > 1 and Outcome.keep_result(jid, token, args[a], args[a + 1])
+    held = held or modules.Samples.held(waited) or 0
+    modules.History.done(jid, held)
+    local popped = modules.Record.read('time', time, scope.now)
+    modules.Samples.add('run', queue, scope.now - modules.Samples.started(queue, popped, waited, held))
+    local returned = n > 1 and modules.Outcome.keep_result(jid, token, args[a], args[a + 1])
     if tracked[jid] then
-      Events.tracked('completed', jid)
+      modules.Events.tracked('completed', jid)
     end
-    Events.completed(jid, queue)
-    Outcome.write_complete(name, Record.text('retries', values[6], '0'), n > 2 and args[a + 2], returned)
-    local rare = values[7]
+    modules.Events.completed(jid, queue)
+    local name = key.job(jid)
+    modules.Outcome.write_complete(name, modules.Record.text('retries', retries, '0'), n > 2 and args[a + 2], returned)
     if rare then
-      Outcome.forget_marks(name)
+      modules.Outcome.forget_marks(name)
     end
     append(completed.queues, queue, jid)
     append(completed.workers, worker, jid)
@@ -12058,34 +8404,34 @@ local RARE = {}
 RARE.fail = {
   runs = true,
   check = function(s)
-    Arguments.given('settle', 'group', s[1])
-    Outcome.message('settle', s[2])
+    modules.Arguments.given('settle', 'group', s[1])
+    modules.Outcome.message('settle', s[2])
   end,
   act = function(job, s)
-    Outcome.fail_now(job, s[1], s[2])
+    modules.Outcome.fail_now(job, s[1], s[2])
   end,
 }
 
 RARE.retry = {
   runs = true,
   check = function(s)
-    s[1] = Arguments.number('settle', 'delay', s[1])
-    Outcome.message('settle', s[3])
+    s[1] = modules.Arguments.number('settle', 'delay', s[1])
+    modules.Outcome.message('settle', s[3])
   end,
   act = function(job, s)
     local group = s[2] ~= '' and s[2] or nil
-    Outcome.retry_now(job, job.queue, s[1], group, s[3])
+    modules.Outcome.retry_now(job, job.queue, s[1], group, s[3])
   end,
 }
 
 RARE.release = {
   check = function(s)
-    s[1] = Arguments.number('settle', 'delay', s[1])
+    s[1] = modules.Arguments.number('settle', 'delay', s[1])
   end,
   act = function(job, s)
-    History.ended(job.jid, 'returned', job, nil, nil, s[1])
-    Lock.release(job)
-    Outcome.back(job, job.queue, s[1], nil, true)
+    modules.History.ended(job.jid, 'returned', job, nil, nil, s[1])
+    modules.Lock.release(job)
+    modules.Outcome.back(job, job.queue, s[1], nil, true)
   end,
 }
 
@@ -12098,13 +8444,13 @@ local UNKNOWN, NOT_KNOWN =
 -- as it has been unknown already (at least a second, at most a minute), until patience ends.
 RARE.unknown = {
   check = function(s)
-    s[1] = Arguments.number('settle', 'patience', s[1])
+    s[1] = modules.Arguments.number('settle', 'patience', s[1])
   end,
   act = function(job, s)
-    local since = Record.read('unknown', call('HGET', key.job(job.jid), 'unknown'))
+    local since = modules.Record.read('unknown', call('HGET', key.job(job.jid), 'unknown'))
     if since and scope.now - since >= s[1] then
       call('HDEL', key.job(job.jid), 'unknown')
-      Outcome.fail_now(job, UNKNOWN, NOT_KNOWN)
+      modules.Outcome.fail_now(job, UNKNOWN, NOT_KNOWN)
       return
     end
     if not since or since > scope.now then -- the clock may have been set back
@@ -12113,55 +8459,55 @@ RARE.unknown = {
     end
     job.unknown = true
     local delay = math.max(1, math.min(60, scope.now - since))
-    History.ended(job.jid, 'returned', job, UNKNOWN, NOT_KNOWN, delay)
-    Lock.release(job)
-    Outcome.back(job, job.queue, delay)
+    modules.History.ended(job.jid, 'returned', job, UNKNOWN, NOT_KNOWN, delay)
+    modules.Lock.release(job)
+    modules.Outcome.back(job, job.queue, delay)
   end,
 }
 
 -- The process died under the job: counted apart from its retries.
 RARE.crash = {
   check = function(s)
-    s[1] = Arguments.whole('settle', 'limit', s[1], 0)
-    Arguments.given('settle', 'group', s[2])
-    Outcome.message('settle', s[3])
+    s[1] = modules.Arguments.whole('settle', 'limit', s[1], 0)
+    modules.Arguments.given('settle', 'group', s[2])
+    modules.Outcome.message('settle', s[3])
   end,
   act = function(job, s)
     local crashes = job.crashes + 1
     call('HSET', key.job(job.jid), 'crashes', crashes)
     if crashes > s[1] then
-      Outcome.fail_now(job, s[2], s[3])
+      modules.Outcome.fail_now(job, s[2], s[3])
       return
     end
-    History.ended(job.jid, 'crashed', job, s[2], s[3])
-    Lock.release(job)
-    Outcome.back(job, job.queue, 0)
+    modules.History.ended(job.jid, 'crashed', job, s[2], s[3])
+    modules.Lock.release(job)
+    modules.Outcome.back(job, job.queue, 0)
   end,
 }
 
 RARE.move = {
   runs = true,
   check = function(s, jid, planned)
-    Arguments.queue('settle', s[1])
-    s[2] = Arguments.number('settle', 'delay', s[2] or '0')
-    s[3] = s[3] and Arguments.names('settle', 'depends', s[3]) or {}
-    Arguments.bounded('settle', #s[3])
+    modules.Arguments.queue('settle', s[1])
+    s[2] = modules.Arguments.number('settle', 'delay', s[2] or '0')
+    s[3] = s[3] and modules.Arguments.names('settle', 'depends', s[3]) or {}
+    modules.Arguments.bounded('settle', #s[3])
     s[4] = s[3]
-    s[3], s[5] = Dependencies.open_for('settle', jid, s[3])
+    s[3], s[5] = modules.Dependencies.open_for('settle', jid, s[3])
     planned[jid] = s[3] -- the moves of one call must not wait for each other
-    Circles.intend(planned)
-    Circles.refuse('settle', jid, s[3], planned)
+    modules.Circles.intend(planned)
+    modules.Circles.refuse('settle', jid, s[3], planned)
   end,
   act = function(job, s, _, tracked)
     local jid = job.jid
-    History.ended(jid, 'done', job)
-    Lock.release(job)
-    Samples.add('run', job.queue, scope.now - job.start)
+    modules.History.ended(jid, 'done', job)
+    modules.Lock.release(job)
+    modules.Samples.add('run', job.queue, scope.now - job.start)
     if tracked[jid] then
-      Events.tracked('completed', jid)
+      modules.Events.tracked('completed', jid)
     end
-    Events.advanced(jid, job.queue, s[1])
-    Outcome.advance(job, s[1], s[2], s[3], nil, s[4], s[5])
+    modules.Events.advanced(jid, job.queue, s[1])
+    modules.Outcome.advance(job, s[1], s[2], s[3], nil, s[4], s[5])
   end,
 }
 
@@ -12176,25 +8522,23 @@ for name, verb in pairs(RARE) do
       args['list' .. a] = list
     end,
     act = function(jid, token, held, args, a, _, completed, tracked)
-      local job, code, text = Lock.claim('settle', jid, token)
+      local job, code, text = modules.Lock.claim('settle', jid, token)
       if not job then
         return code, text
       elseif job.bad and name ~= 'fail' then
-        Corrupt.fail(jid, job.bad, job.bad_text)
+        modules.Corrupt.fail(jid, job.bad, job.bad_text)
         return
       end
-      Lock.count_start(job, held, verb.runs)
+      modules.Lock.count_start(job, held, verb.runs)
       verb.act(job, args['list' .. a], completed, tracked)
     end,
   }
 end
-end
+end,
 
-function builders.Wake()
-local Absence = modules.Absence
-local Arguments = modules.Arguments
-local Texts = modules.Texts
-local Wake = modules.Wake
+Wake = function()
+local Wake = {}
+modules.Wake = Wake
 -- wake.lua
 -- Wake-ups: idle workers block on lists, and whoever makes work ready feeds the lists.
 
@@ -12252,7 +8596,7 @@ local function waiting_at(name)
   if call('ZCARD', name) == 0 then
     return 0 -- mostly, and cheaper to ask
   end
-  return call('ZCOUNT', name, scope.keyed and Texts.now() or '-inf', '+inf')
+  return call('ZCOUNT', name, scope.keyed and modules.Texts.now() or '-inf', '+inf')
 end
 
 -- Feeds a list with up to n elements, never more than there are idle clients.
@@ -12317,14 +8661,14 @@ function Wake.finish()
     end
   end
   if wake.seen then
-    feed(key.wake(), waiting_at(key.idle()), Arguments.most)
+    feed(key.wake(), waiting_at(key.idle()), modules.Arguments.most)
   end
 end
 
 -- How many jobs of the queue are ready without having been announced: their time has come.
 local function ripe(queue)
-  return call('ZCOUNT', key.place(queue, 'locks'), '-inf', Texts.now())
-    + call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', Texts.now())
+  return call('ZCOUNT', key.place(queue, 'locks'), '-inf', modules.Texts.now())
+    + call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', modules.Texts.now())
 end
 
 -- When the next thing of the queue falls due, or nil.
@@ -12344,7 +8688,7 @@ end
 function Wake.taken(queue)
   noted().popped = true
   local list = key.wake_at(queue)
-  local waiting = Absence.is_absent(list) and 0 or call('LLEN', list)
+  local waiting = modules.Absence.is_absent(list) and 0 or call('LLEN', list)
   if waiting > 0 then
     local left, time = call('ZCARD', key.place(queue, 'work')) + ripe(queue), next_due(queue)
     if left < waiting and time and time > scope.now then
@@ -12381,7 +8725,7 @@ end
 
 -- Clients of one host may all be gone at once: so the host is named beside them. It stands in the names
 -- that workers have by default, and otherwise each worker counts as a host.
-local host_of = Texts.remembered(function(worker)
+local host_of = modules.Texts.remembered(function(worker)
   return (gsub(match(worker, '^(.+)%-%d+%-%x+$') or worker, '%s', '_'))
 end)
 
@@ -12397,7 +8741,7 @@ function Wake.busy(client, worker, queues, globbing, working)
   end
   for n = 1, #queues do
     local idle = key.idle_at(queues[n])
-    if not Absence.is_absent(idle) and call('ZREM', idle, member) == 1 and working then
+    if not modules.Absence.is_absent(idle) and call('ZREM', idle, member) == 1 and working then
       hand_on(client, queues[n])
     end
   end
@@ -12460,20 +8804,11 @@ function Wake.wait(client, worker, queues, seconds, globbing)
   rest[1] = format('%.3f', seconds + 0.0005)
   return rest
 end
-end
+end,
 
-function builders.Worker()
-local Arguments = modules.Arguments
-local Config = modules.Config
-local Cron = modules.Cron
-local Errors = modules.Errors
-local Json = modules.Json
-local Orders = modules.Orders
-local Samples = modules.Samples
-local SortedSet = modules.SortedSet
-local Tags = modules.Tags
-local Texts = modules.Texts
-local Worker = modules.Worker
+Worker = function()
+local Worker = {}
+modules.Worker = Worker
 -- worker.lua
 -- Workers: what they say of themselves, what they hold, and one heartbeat for all of it.
 
@@ -12481,8 +8816,8 @@ local FAR = 8640000 -- seconds; no lock is longer
 
 -- Workers silent for too long are forgotten, unless a lock of theirs is still good.
 local function forget_silent()
-  local before = scope.now - Config.number('max-worker-age')
-  local silent = call('ZRANGEBYSCORE', key.workers(), '-inf', before, 'LIMIT', 0, Arguments.most)
+  local before = scope.now - modules.Config.number('max-worker-age')
+  local silent = call('ZRANGEBYSCORE', key.workers(), '-inf', before, 'LIMIT', 0, modules.Arguments.most)
   local gone, since = {}, '(' .. string.format('%.17g', scope.now)
   for _, worker in ipairs(silent) do
     if call('ZCOUNT', key.held(worker), since, '+inf') == 0 then
@@ -12490,7 +8825,7 @@ local function forget_silent()
       gone[#gone + 1] = worker
     end
   end
-  SortedSet.remove(key.workers(), gone)
+  modules.SortedSet.remove(key.workers(), gone)
 end
 
 -- With KEYS a worker is shown with what it says of itself.
@@ -12499,7 +8834,7 @@ local function with_info(shown, worker, seen)
     return cjson.encode(shown)
   end
   shown.beat = tonumber(seen)
-  return Json.with(cjson.encode(shown), 'info', call('GET', key.worker(worker)) or 'null')
+  return modules.Json.with(cjson.encode(shown), 'info', call('GET', key.worker(worker)) or 'null')
 end
 
 -- Workers that gave a sign of life lately (where silent ones are forgotten: those that are left), the
@@ -12507,7 +8842,7 @@ end
 function Worker.seen(offset, count)
   local since = '-inf'
   if scope.reading then
-    since = '(' .. string.format('%.17g', scope.now - Config.number('max-worker-age'))
+    since = '(' .. string.format('%.17g', scope.now - modules.Config.number('max-worker-age'))
   end
   local total = call('ZCOUNT', key.workers(), since, '+inf')
   return call(
@@ -12537,12 +8872,12 @@ local function overview()
   for n = 1, #seen, 2 do
     all[#all + 1] = Worker.shown(seen[n], seen[n + 1])
   end
-  return Json.list(all)
+  return modules.Json.list(all)
 end
 
 -- workers [worker]
 function Worker.show(args, i)
-  local worker = args[i] and Arguments.name('workers', 'worker', args[i])
+  local worker = args[i] and modules.Arguments.name('workers', 'worker', args[i])
   if not scope.reading then
     forget_silent()
   end
@@ -12558,15 +8893,15 @@ end
 
 -- worker.deregister worker...
 function Worker.deregister(args, i)
-  local workers = Tags.rest(args, i)
-  Arguments.bounded('worker.deregister', #workers)
-  SortedSet.remove(key.workers(), workers)
+  local workers = modules.Tags.rest(args, i)
+  modules.Arguments.bounded('worker.deregister', #workers)
+  modules.SortedSet.remove(key.workers(), workers)
   if scope.live then
     for _, worker in ipairs(workers) do
       call('DEL', key.worker(worker))
-      Orders.forget(worker)
+      modules.Orders.forget(worker)
     end
-    Cron.leave(workers)
+    modules.Cron.leave(workers)
   end
 end
 
@@ -12576,14 +8911,15 @@ local function sort_out(worker, args, i, count)
   local queues, lost = {}, {}
   for n = i, i + 3 * count - 1, 3 do
     local jid, token, held = args[n], args[n + 1], args[n + 2]
-    local record = call('HMGET', key.job(jid), 'state', 'worker', 'token', 'queue', 'grace', 'waited')
-    if record[1] == 'running' and record[2] == worker and record[3] == token then
-      queues[record[4]] = queues[record[4]] or {}
-      table.insert(queues[record[4]], jid)
-      if record[5] then
+    local state, its_worker, its_token, queue, grace, its_waited =
+      modules.Hash.values(key.job(jid), 'state', 'worker', 'token', 'queue', 'grace', 'waited')
+    if state == 'running' and its_worker == worker and its_token == token then
+      queues[queue] = queues[queue] or {}
+      table.insert(queues[queue], jid)
+      if grace then
         call('HDEL', key.job(jid), 'grace')
       end
-      local waited = held and Samples.waited_in_hands(record[6], held)
+      local waited = held and modules.Samples.waited_in_hands(its_waited, held)
       if waited then
         call('HSET', key.job(jid), 'waited', waited)
       end
@@ -12598,44 +8934,3114 @@ end
 -- the job lay in its worker's hands before it was started, '' if it was not
 -- It also writes the samples of all workers, so that statistics are never much older.
 function Worker.beat(args, i)
-  local worker, said = Arguments.name('beat', 'worker', args[i]), args[i + 1]
-  if Arguments.given('beat', 'info', said) ~= '' then
-    Arguments.object('beat', 'info', said)
+  local worker, said = modules.Arguments.name('beat', 'worker', args[i]), args[i + 1]
+  if modules.Arguments.given('beat', 'info', said) ~= '' then
+    modules.Arguments.object('beat', 'info', said)
   end
-  local count = Arguments.whole('beat', 'number of jobs', args[i + 2], 0)
-  Arguments.bounded('beat', count)
+  local count = modules.Arguments.whole('beat', 'number of jobs', args[i + 2], 0)
+  modules.Arguments.bounded('beat', count)
   if #args - i - 2 ~= 3 * count then
-    Errors.argument('beat', 'jid, token and held of ' .. count .. ' jobs wanted')
+    modules.Errors.argument('beat', 'jid, token and held of ' .. count .. ' jobs wanted')
   end
   for n = i + 5, #args, 3 do
-    args[n] = Arguments.held('beat', args[n]) or false
+    args[n] = modules.Arguments.held('beat', args[n]) or false
   end
   local queues, lost = sort_out(worker, args, i + 3, count)
   for queue, jids in pairs(queues) do
-    local expires = Texts.later(Config.heartbeat(queue))
+    local expires = modules.Texts.later(modules.Config.heartbeat(queue))
     for _, jid in ipairs(jids) do
       call('HSET', key.job(jid), 'expires', expires)
     end
-    SortedSet.add(key.held(worker), expires, jids)
-    SortedSet.add(key.place(queue, 'locks'), expires, jids)
+    modules.SortedSet.add(key.held(worker), expires, jids)
+    modules.SortedSet.add(key.place(queue, 'locks'), expires, jids)
   end
   call('ZADD', key.workers(), scope.now, worker)
   if said ~= '' then
-    call('SET', key.worker(worker), said, 'EX', Config.worker_age())
+    call('SET', key.worker(worker), said, 'EX', modules.Config.worker_age())
   end
-  Samples.settle()
-  return { lost, Orders.take(worker) }
+  modules.Samples.settle()
+  return { lost, modules.Orders.take(worker) }
 end
+end,
+}
+
+function folders.schedules()
+return {
+
+Cron = function()
+local Cron = {}
+modules.Cron = Cron
+-- schedules/cron.lua
+-- Cron schedules at work. Which time comes next is known outside; one worker at a time looks after that,
+-- and here it is compared and set, so that each tick puts one job whoever looks.
+
+local format, floor = string.format, math.floor
+
+local LEASE = 6 -- seconds for which a worker is the one who looks; it asks again in time
+local AGAIN = 60 -- seconds until a schedule in trouble is tried again
+local TOO_FAR = 60 -- seconds: a last tick so far ahead was put by a clock that has been set back
+local LONGEST_TROUBLE = 1000 -- bytes
+
+-- Has the clock gone back since the schedules were last mended?
+local function needs_mending()
+  local skews, mended = modules.Hash.values(key.meta(), 'skews', 'mended')
+  return (skews and skews ~= mended) or modules.Clock.is_skewed()
 end
 
-function builders.WorkerView()
-local Arguments = modules.Arguments
-local Brief = modules.Brief
-local Json = modules.Json
-local Record = modules.Record
-local Worker = modules.Worker
-local WorkerView = modules.WorkerView
--- worker_view.lua
+-- What is due, at most so many; the seconds until the next falls due, if that is soon.
+local function due_now(count)
+  local name, flat = key.schedules(), {}
+  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, count)
+  for n = 1, #due, 2 do
+    local since, cron, timezone, missed =
+      modules.Hash.values(key.schedule(due[n]), 'since', 'cron', 'timezone', 'missed')
+    if cron then
+      flat[#flat + 1] = due[n]
+      flat[#flat + 1] = due[n + 1]
+      flat[#flat + 1] = since and modules.Record.text('since', since, due[n + 1]) or ''
+      flat[#flat + 1] = cron
+      flat[#flat + 1] = timezone or 'UTC'
+      flat[#flat + 1] = missed or 'last'
+    else
+      call('ZREM', name, due[n])
+    end
+  end
+  local soon = LEASE / 2
+  if #due == 2 * count then
+    return flat, 0
+  end
+  local later = format('(%.17g', scope.now)
+  local head = call('ZRANGEBYSCORE', name, later, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  return flat, head[2] and math.min(soon, tonumber(head[2]) - scope.now) or soon
+end
+
+-- schedule.due worker count -> seconds until the next look, now, whether the worker holds the lease,
+-- whether to mend, and what is due:
+-- id, score, since ('': the score is a tick), cron, timezone, missed of each. Nothing is due for who
+-- does not hold the lease.
+function Cron.due(args, i)
+  local worker = modules.Arguments.name('schedule.due', 'worker', args[i])
+  local count = math.max(modules.Arguments.count('schedule.due', args[i + 1], 100), 1)
+  local holder = call('GET', key.ticker())
+  if holder and holder ~= worker then
+    local left = math.max(call('PTTL', key.ticker()), 0) / 1000
+    return { format('%.3f', left), format('%.6f', scope.now), 0, 0, {} }
+  end
+  call('SET', key.ticker(), worker, 'PX', LEASE * 1000)
+  local due, seconds = due_now(count)
+  return { format('%.6f', seconds), format('%.6f', scope.now), 1, needs_mending() and 1 or 0, due }
+end
+
+-- A worker ends, and looks no longer.
+function Cron.leave(workers)
+  local holder = call('GET', key.ticker())
+  for _, worker in ipairs(holder and workers or {}) do
+    if worker == holder then
+      call('DEL', key.ticker())
+    end
+  end
+end
+
+-- Checks id, score, first, following, last, next. `first` is '' if no tick is due yet.
+local function parse_tick(args, i)
+  local tick = { id = modules.Arguments.given('schedule.tick', 'id', args[i]) }
+  tick.score = modules.Arguments.number('schedule.tick', 'score', args[i + 1])
+  tick.next = modules.Arguments.whole('schedule.tick', 'next', args[i + 5], 0)
+  if args[i + 2] == '' then
+    return tick
+  end
+  tick.first = modules.Arguments.whole('schedule.tick', 'first', args[i + 2], 0)
+  tick.following = modules.Arguments.whole('schedule.tick', 'following', args[i + 3], 0)
+  tick.last = modules.Arguments.whole('schedule.tick', 'last', args[i + 4], 0)
+  if tick.first > tick.last or tick.following <= tick.first or tick.next <= tick.last then
+    modules.Errors.argument('schedule.tick', 'first <= last < next and first < following wanted')
+  end
+  return tick
+end
+
+-- -> the record of a schedule whose next tick is still the one that was seen
+local function expected(tick)
+  local score = tonumber(call('ZSCORE', key.schedules(), tick.id) or nil)
+  if score ~= tick.score or (tick.last and tick.last > scope.now) then
+    return nil
+  end
+  local record, fields = {}, call('HGETALL', key.schedule(tick.id))
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  record.jid = tick.id
+  return record.cron and record
+end
+
+-- A schedule is in trouble; no tick is forgotten.
+local function try_later(record, tick, text)
+  local since = modules.Record.text('since', record.since, format('%.17g', tick.score - 1))
+  call('HSET', key.schedule(tick.id), 'trouble', text, 'since', since)
+  call('ZADD', key.schedules(), format('%.17g', modules.Ticks.none_yet(scope.now + AGAIN)), tick.id)
+end
+
+-- -> 1 if a job was put, otherwise 0
+local function carry_out(tick)
+  local record = expected(tick)
+  if not record then
+    return 0
+  end
+  local field, text = modules.Record.bad_schedule(record)
+  if field then
+    try_later(record, tick, modules.Record.words(field, text))
+    return 0
+  end
+  local name, chosen, next = key.schedule(tick.id), nil, tick.next
+  if tick.first then
+    chosen, next = modules.Ticks.choose(record.missed, tick.first, tick.following, tick.last, tick.next)
+  end
+  call('HDEL', name, 'since', 'trouble')
+  call('ZADD', key.schedules(), format('%.17g', next), tick.id)
+  local child = chosen and tick.id .. '@' .. format('%.0f', chosen)
+  if not child or call('EXISTS', key.job(child)) == 1 then
+    return 0
+  end
+  modules.Ticks.put(record, child, chosen)
+  call('HINCRBY', name, 'count', 1)
+  call('HSET', name, 'last', format('%.0f', chosen))
+  modules.Place.register(record.queue)
+  return 1
+end
+
+-- schedule.tick (id score first following last next)... -> 1 for each that put a job, otherwise 0
+function Cron.tick(args, i)
+  local given, ticks = #args - i + 1, {}
+  if given % 6 ~= 0 then
+    modules.Errors.argument('schedule.tick', 'id, score, first, following, last and next of each wanted')
+  end
+  modules.Arguments.bounded('schedule.tick', given / 6)
+  for n = i, #args, 6 do
+    ticks[#ticks + 1] = parse_tick(args, n)
+  end
+  for n, tick in ipairs(ticks) do
+    ticks[n] = carry_out(tick)
+  end
+  return ticks
+end
+
+-- schedule.trouble id score text: it cannot be evaluated, and is tried again later; no tick is forgotten
+function Cron.trouble(args, i)
+  local id = modules.Arguments.given('schedule.trouble', 'id', args[i])
+  local score = modules.Arguments.number('schedule.trouble', 'score', args[i + 1])
+  local text = modules.Errors.cut(modules.Arguments.given('schedule.trouble', 'text', args[i + 2]), LONGEST_TROUBLE)
+  local tick = { id = id, score = score }
+  local record = expected(tick)
+  if not record then
+    return 0
+  end
+  try_later(record, tick, text)
+  return 1
+end
+
+-- The ticks of a schedule went on by a clock that has been set back since. -> whether it is mended
+local function mend(list, id)
+  local is_cron = list == key.schedules()
+  local name = is_cron and key.schedule(id) or key.template(id)
+  local its_last, its_interval, since = modules.Hash.values(name, 'last', 'interval', 'since')
+  local last, interval = modules.Record.number(its_last), modules.Record.read('interval', its_interval)
+  local known = math.max(last or 0, is_cron and modules.Record.number(since) or 0)
+  if known <= scope.now + TOO_FAR or not (is_cron or interval) then
+    return false
+  elseif is_cron then
+    call('HSET', name, 'since', format('%.17g', scope.now))
+    call('ZADD', list, format('%.17g', modules.Ticks.none_yet(scope.now)), id)
+    return true
+  end
+  local due = tonumber(call('ZSCORE', list, id))
+  local next = due - floor((due - scope.now) / interval) * interval
+  call('HSET', name, 'last', 0)
+  call('ZADD', list, format('%.17g', math.max(next, scope.now)), id)
+  return true
+end
+
+-- schedule.mend [cursor] -> the next cursor, '' when all have been looked at
+function Cron.mend(args, i)
+  local at, offset = string.match(args[i] or '1:0', '^(%d+):(%d+)$')
+  if not at then
+    modules.Errors.argument(
+      'schedule.mend',
+      'cursor must be what the last step answered, not ' .. modules.Errors.name(args[i])
+    )
+  end
+  at, offset = tonumber(at), tonumber(offset)
+  local lists, left = modules.ScheduleView.lists(), modules.Arguments.most
+  while at <= #lists and left > 0 do
+    local later = format('(%.17g', scope.now)
+    local ids = call('ZREVRANGEBYSCORE', lists[at], '+inf', later, 'LIMIT', offset, left)
+    for _, id in ipairs(ids) do
+      if at ~= 2 and mend(lists[at], id) then
+        offset = offset - 1
+      end
+    end
+    offset, left = offset + #ids, left - #ids - 1
+    if left >= 0 then
+      at, offset = at + 1, 0
+    end
+  end
+  modules.Skews.get_on(left)
+  if at <= #lists or modules.Clock.is_skewed() then
+    return at .. ':' .. offset
+  end
+  call('HSET', key.meta(), 'mended', call('HGET', key.meta(), 'skews') or '0')
+  return ''
+end
+end,
+
+Definition = function()
+local Definition = {}
+modules.Definition = Definition
+-- schedules/definition.lua
+-- What a schedule is made of: how it is checked, and what of it is stored.
+
+local LONGEST_TEXT = 255 -- bytes
+
+local function short(what)
+  return function(command, value)
+    if #value > LONGEST_TEXT then
+      modules.Errors.argument(command, what .. ' has ' .. #value .. ' bytes, at most ' .. LONGEST_TEXT)
+    end
+    return value
+  end
+end
+
+local function number(what)
+  return function(command, value)
+    return modules.Arguments.number(command, what, value)
+  end
+end
+
+-- How what a schedule is made of is checked, and what of it is stored; '' takes away what is optional.
+local CHECKS = {
+  queue = modules.Arguments.queue,
+  klass = function(command, value)
+    return modules.Arguments.given(command, 'klass', value)
+  end,
+  data = function(command, value)
+    modules.Arguments.json(command, 'data', value)
+    return value
+  end,
+  interval = function(command, value)
+    local interval = modules.Arguments.number(command, 'interval', value)
+    if interval < 1 then
+      modules.Errors.argument(command, 'interval must be at least 1 second, not ' .. modules.Errors.name(value))
+    end
+    return interval
+  end,
+  offset = number('offset'),
+  cron = short('cron'),
+  timezone = short('timezone'),
+  priority = number('priority'),
+  retries = function(command, value)
+    return modules.Arguments.whole(command, 'retries', value, 0)
+  end,
+  backlog = function(command, value)
+    return modules.Arguments.whole(command, 'backlog', value, 0)
+  end,
+  tags = function(command, value)
+    return modules.Tags.text(modules.Arguments.tag_list(command, value))
+  end,
+  missed = function(command, value)
+    if not modules.Ticks.policies[value] then
+      modules.Errors.argument(command, 'missed must be all, last or none, not ' .. modules.Errors.name(value))
+    end
+    return value
+  end,
+  context = function(command, value)
+    if value ~= '' then
+      modules.Arguments.object(command, 'context', value)
+    end
+    return value
+  end,
+  expires = function(command, value)
+    return value == '' and value or modules.Arguments.number(command, 'expires', value)
+  end,
+  unique = short('unique'),
+  name = short('name'),
+  owner = short('owner'),
+  declared = short('declared'),
+}
+
+-- One checked value.
+function Definition.check(command, field, value)
+  return CHECKS[field](command, value)
+end
+
+-- What is stored where nothing is given.
+Definition.defaults = { priority = 0, retries = 5, tags = '{}', missed = 'last' }
+
+-- Checks option pairs from args[i] on, and lays their values over `made`.
+function Definition.lay_over(command, made, args, i, refused)
+  if (#args - i + 1) % 2 ~= 0 then
+    modules.Errors.argument(command, 'Odd number of additional args')
+  end
+  local given = {}
+  for n = i, #args, 2 do
+    local name, value = args[n], args[n + 1]
+    if refused[name] or not (CHECKS[name] or name == 'force') then
+      modules.Errors.argument(command, 'Unknown option ' .. modules.Errors.name(name))
+    elseif name == 'force' then
+      made.force = value == '1'
+    else
+      value = CHECKS[name](command, value)
+      given[name] = true
+      made[name] = value ~= '' and value or nil
+    end
+  end
+  return given
+end
+
+-- An interval schedule has no cron, and the other way round.
+function Definition.settle_kind(command, made, given)
+  if given.interval and given.cron then
+    modules.Errors.argument(command, 'either interval or cron wanted, not both')
+  elseif given.cron then
+    made.interval = nil
+    made.backlog, made.offset = given.backlog and made.backlog, given.offset and made.offset
+  elseif given.interval then
+    made.cron, made.timezone = nil, given.timezone and made.timezone
+  end
+  if not made.interval and not made.cron then
+    modules.Errors.argument(command, 'interval or cron wanted')
+  elseif made.cron then
+    if made.backlog or made.offset then
+      modules.Errors.argument(command, 'backlog and offset belong to an interval, not to cron')
+    end
+    made.timezone = made.timezone or 'UTC'
+  elseif made.timezone then
+    modules.Errors.argument(command, 'timezone belongs to cron, not to an interval')
+  end
+end
+end,
+
+QueueSchedules = function()
+local QueueSchedules = {}
+modules.QueueSchedules = QueueSchedules
+-- schedules/queue_schedules.lua
+-- The schedules that put jobs into a queue: interval ones have their place there; cron ones and paused
+-- ones are kept together for all queues, and their records say which queue is theirs.
+
+local QUEUES = 200 -- of which one call says how many they have
+
+-- Shows the cron schedules by their next tick, then the paused ones, with the queue of each: as many
+-- of either as one call may look at.
+local function each_elsewhere(visit)
+  for _, id in ipairs(call('ZRANGE', key.schedules(), 0, modules.Arguments.most - 1)) do
+    visit(id, call('HGET', key.schedule(id), 'queue'))
+  end
+  for _, id in ipairs(call('ZRANGE', key.paused_schedules(), 0, modules.Arguments.most - 1)) do
+    visit(id, call('HGET', key.schedule(id), 'queue') or call('HGET', key.template(id), 'queue'))
+  end
+end
+
+-- How many schedules these queues have, in their order.
+function QueueSchedules.count(queues)
+  local elsewhere, numbers = {}, {}
+  each_elsewhere(function(_, queue)
+    if queue then
+      elsewhere[queue] = (elsewhere[queue] or 0) + 1
+    end
+  end)
+  for n, queue in ipairs(queues) do
+    numbers[n] = call('ZCARD', key.place(queue, 'recur')) + (elsewhere[queue] or 0)
+  end
+  return numbers
+end
+
+-- schedules.count queue... -> how many each has
+function QueueSchedules.numbers(args, i)
+  local queues = {}
+  for n = i, #args do
+    queues[#queues + 1] = args[n]
+  end
+  if #queues > QUEUES then
+    modules.Errors.raise('TOOBIG', 'schedules.count(): ' .. #queues .. ' queues in one call, at most ' .. QUEUES)
+  end
+  return QueueSchedules.count(queues)
+end
+
+-- schedules.in queue offset count -> total and schedules: cron ones, paused ones, interval ones
+function QueueSchedules.list(args, i)
+  local queue = modules.Arguments.name('schedules.in', 'queue', args[i])
+  local offset = modules.Arguments.whole('schedules.in', 'offset', args[i + 1], 0)
+  local count = math.min(modules.Arguments.whole('schedules.in', 'count', args[i + 2], 0), modules.Arguments.most)
+  local ids, recur = {}, key.place(queue, 'recur')
+  each_elsewhere(function(id, of)
+    ids[#ids + 1] = of == queue and id or nil
+  end)
+  local wanted, found = {}, {}
+  for n = offset + 1, math.min(offset + count, #ids) do
+    wanted[#wanted + 1] = ids[n]
+  end
+  if #wanted < count then
+    local first = math.max(offset - #ids, 0)
+    for _, id in ipairs(call('ZRANGE', recur, first, first + count - #wanted - 1)) do
+      wanted[#wanted + 1] = id
+    end
+  end
+  for _, id in ipairs(wanted) do
+    local record = modules.Schedules.read(id)
+    found[#found + 1] = record and modules.ScheduleView.shown(record)
+  end
+  local total = #ids + call('ZCARD', recur)
+  return modules.Json.with(cjson.encode({ total = total }), 'schedules', modules.Json.list(found))
+end
+end,
+
+Recurring = function()
+local Recurring = {}
+modules.Recurring = Recurring
+-- schedules/recurring.lua
+-- Recurring jobs: templates, and the jobs they spawn when their time comes.
+
+local format, floor = string.format, math.floor
+
+local OPTIONS = { priority = true, tags = true, retries = true, backlog = true }
+
+local function interval_of(command, value)
+  local interval = modules.Arguments.number(command, 'interval', value)
+  if interval <= 0 then
+    modules.Errors.argument(command, 'interval must be greater than 0, not ' .. modules.Errors.name(value))
+  end
+  return interval
+end
+
+-- The last number a template of this jid may have given away: children are never overwritten.
+function Recurring.last_child(jid)
+  local last = 0
+  while call('EXISTS', key.job(jid .. '-' .. format('%.0f', last + 1))) == 1 and last < 2 ^ 30 do
+    last = last == 0 and 1 or last * 2
+  end
+  return last
+end
+
+-- recur queue jid klass data interval <interval> <offset> [pairs]
+function Recurring.recur(args, i)
+  local queue = modules.Arguments.queue('recur', args[i])
+  local jid = modules.Arguments.jid('recur', args[i + 1])
+  local klass = modules.Arguments.given('recur', 'klass', args[i + 2])
+  local data = args[i + 3]
+  modules.Arguments.json('recur', 'data', data)
+  if args[i + 4] ~= 'interval' then
+    modules.Errors.argument('recur', 'schedule type "interval" wanted, not ' .. modules.Errors.name(args[i + 4]))
+  end
+  local interval = interval_of('recur', args[i + 5])
+  local offset = modules.Arguments.number('recur', 'offset', args[i + 6])
+  local options = modules.Arguments.options('recur', args, i + 7, OPTIONS)
+  local priority = modules.Arguments.number('recur', 'priority', options.priority or '0')
+  local tags = modules.Arguments.tag_list('recur', options.tags or '[]')
+  local retries = modules.Arguments.whole('recur', 'retries', options.retries or '0', 0)
+  local backlog = modules.Arguments.number('recur', 'backlog', options.backlog or '0')
+
+  local its_queue, count = modules.Hash.values(key.template(jid), 'queue', 'count')
+  if its_queue then
+    call('ZREM', key.place(its_queue, 'recur'), jid)
+  end
+  modules.Schedules.forget(jid)
+  modules.Hash.write(key.template(jid), {
+    jid = jid,
+    klass = klass,
+    data = data,
+    priority = priority,
+    tags = modules.Tags.text(tags),
+    state = 'recur',
+    queue = queue,
+    type = 'interval',
+    count = modules.Record.text('count', count) or Recurring.last_child(jid),
+    interval = interval,
+    retries = retries,
+    backlog = backlog,
+  })
+  local due = scope.now + offset
+  call('ZADD', key.place(queue, 'recur'), due, jid)
+  modules.Wake.due(queue, due)
+  modules.Place.register(queue)
+  return jid
+end
+
+local function load(command, jid)
+  modules.Arguments.name(command, 'jid', jid)
+  local record, fields = {}, call('HGETALL', key.template(jid))
+  if #fields == 0 then
+    modules.Errors.raise('NOJOB', command .. '(): Recurring job ' .. modules.Errors.name(jid) .. ' does not exist')
+  end
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  return record
+end
+
+-- recur.get jid
+function Recurring.get(args, i)
+  local jid = modules.Arguments.name('recur.get', 'jid', args[i])
+  if call('EXISTS', key.template(jid)) == 0 then
+    return nil
+  end
+  local record = load('recur.get', jid)
+  return cjson.encode({
+    jid = record.jid,
+    klass = record.klass,
+    state = record.state,
+    queue = record.queue,
+    priority = modules.Record.number(record.priority),
+    interval = modules.Record.number(record.interval),
+    retries = modules.Record.number(record.retries),
+    count = modules.Record.number(record.count),
+    data = record.data,
+    tags = modules.Record.read('tags', record.tags, {}),
+    backlog = modules.Record.number(record.backlog) or 0,
+  })
+end
+
+-- What recur.update may change, and how a value is checked.
+local CHANGES = {
+  priority = function(value)
+    return modules.Arguments.number('recur.update', 'priority', value)
+  end,
+  interval = function(value)
+    return interval_of('recur.update', value)
+  end,
+  retries = function(value)
+    return modules.Arguments.whole('recur.update', 'retries', value, 0)
+  end,
+  backlog = function(value)
+    return modules.Arguments.number('recur.update', 'backlog', value)
+  end,
+  data = function(value)
+    modules.Arguments.json('recur.update', 'data', value)
+    return value
+  end,
+  klass = function(value)
+    return value
+  end,
+  queue = function(value)
+    return modules.Arguments.queue('recur.update', value)
+  end,
+}
+
+-- A paused template is in no place, and its record says when it would go on.
+local function move(record, jid, queue)
+  modules.Place.register(queue)
+  if record.paused then
+    return
+  end
+  local old = key.place(record.queue or '', 'recur')
+  local due = call('ZSCORE', old, jid)
+  call('ZREM', old, jid)
+  call('ZADD', key.place(queue, 'recur'), due or scope.now, jid)
+  modules.Wake.due(queue, tonumber(due) or scope.now)
+end
+
+-- A changed interval shifts what comes next.
+local function shift(record, jid, by)
+  if record.paused then
+    local paused = modules.Record.number(record.paused) or scope.now
+    call('HSET', key.template(jid), 'paused', format('%.17g', paused + by))
+    return
+  end
+  local due = call('ZINCRBY', key.place(record.queue or '', 'recur'), by, jid)
+  modules.Wake.due(record.queue, tonumber(due))
+end
+
+-- recur.update jid key value ...
+function Recurring.update(args, i)
+  local jid = args[i]
+  local record = load('recur.update', jid)
+  local changes = {}
+  for n = i + 1, #args, 2 do
+    local name, value = args[n], args[n + 1]
+    if not CHANGES[name] then
+      modules.Errors.argument('recur.update', 'Unrecognized option ' .. modules.Errors.name(name))
+    end
+    changes[#changes + 1] = { name, CHANGES[name](modules.Arguments.given('recur.update', name, value)) }
+  end
+  for _, change in ipairs(changes) do
+    local name, value = change[1], change[2]
+    if name == 'queue' then
+      move(record, jid, value)
+    elseif name == 'interval' then
+      shift(record, jid, value - modules.Record.read('interval', record.interval, value))
+    end
+    record[name] = value
+    call('HSET', key.template(jid), name, value)
+  end
+  return 1
+end
+
+local function retag(command, args, i, combine)
+  local jid = args[i]
+  local record = load(command, jid)
+  local tags =
+    modules.Arguments.few_tags(command, combine(modules.Record.read('tags', record.tags, {}), modules.Tags.rest(args, i + 1)))
+  local text = modules.Tags.text(tags)
+  call('HSET', key.template(jid), 'tags', text)
+  return text
+end
+
+-- recur.tag jid tag...
+function Recurring.tag(args, i)
+  return retag('recur.tag', args, i, modules.Tags.with)
+end
+
+-- recur.untag jid tag...
+function Recurring.untag(args, i)
+  return retag('recur.untag', args, i, modules.Tags.without)
+end
+
+-- unrecur jid
+function Recurring.unrecur(args, i)
+  local jid = modules.Arguments.name('unrecur', 'jid', args[i])
+  local queue = call('HGET', key.template(jid), 'queue')
+  if queue then
+    call('ZREM', key.place(queue, 'recur'), jid)
+    call('DEL', key.template(jid))
+    modules.Schedules.forget(jid)
+  end
+  return 1
+end
+
+-- The jid of the next child: a number that no job bears.
+local function next_child(jid, count)
+  repeat
+    count = count + 1
+  until call('EXISTS', key.job(jid .. '-' .. format('%.0f', count))) == 0
+  return jid .. '-' .. format('%.0f', count), count
+end
+
+local function spawn_one(record, jid, time)
+  local child, count = next_child(jid, modules.Record.number(record.count))
+  record.count, record.last = count, time
+  modules.Ticks.put(record, child, time)
+end
+
+-- Writes how far a template has come.
+local function keep(queue, jid, record, due)
+  if scope.live and record.last then
+    call('HSET', key.template(jid), 'count', record.count, 'last', record.last)
+  else
+    call('HSET', key.template(jid), 'count', record.count)
+  end
+  call('ZADD', key.place(queue, 'recur'), due, jid)
+end
+
+-- Not all ticks are to be made up for. -> how many jobs were spawned
+local function spawn_chosen(queue, jid, record, due)
+  local interval = modules.Record.number(record.interval)
+  local last = due + floor((scope.now - due) / interval) * interval
+  local chosen, next = modules.Ticks.choose(record.missed, due, due + interval, last, last + interval)
+  if chosen then
+    spawn_one(record, jid, chosen)
+  end
+  keep(queue, jid, record, next)
+  return chosen and 1 or 0
+end
+
+local AGAIN = 60 -- seconds until a template that cannot be read is looked at again
+
+-- Leaves a template for later, so that it does not stand before others. What has fallen due stays due.
+local function put_off(queue, jid, record, due, words)
+  if scope.live then
+    call('HSET', key.template(jid), 'trouble', words, 'since', record.since or format('%.17g', due))
+  end
+  call('ZADD', key.place(queue, 'recur'), scope.now + AGAIN, jid)
+end
+
+-- Spawns what is due of one template, at most `wanted` jobs. -> how many
+local function spawn(queue, jid, due, wanted)
+  local record = load('pop', jid)
+  local field, text = modules.Record.bad_schedule(record)
+  if field then
+    put_off(queue, jid, record, due, modules.Record.words(field, text))
+    return 0
+  elseif record.trouble then
+    due = modules.Record.read('since', record.since, due)
+    call('HDEL', key.template(jid), 'trouble', 'since')
+  end
+  if record.missed and record.missed ~= 'all' then
+    return spawn_chosen(queue, jid, record, due)
+  end
+  local interval, backlog = modules.Record.number(record.interval), modules.Record.number(record.backlog) or 0
+  local time, spawned = record.missed and due or floor(due), 0 -- qless drops the fraction
+  if backlog > 0 then
+    local missed = (scope.now - time) / interval
+    if missed > backlog then
+      -- (What is divided by very little is infinite.)
+      time = math.min(time + math.ceil(missed - backlog) * interval, scope.now + interval)
+    end
+  end
+  while time <= scope.now and spawned < wanted do
+    spawn_one(record, jid, time)
+    spawned = spawned + 1
+    time = time + interval
+  end
+  keep(queue, jid, record, time)
+  return spawned
+end
+
+-- Puts the jobs of a queue's templates that are due into its work, at most `wanted`.
+function Recurring.spawn_due(queue, wanted)
+  local name = key.place(queue, 'recur')
+  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
+  for n = 1, #due, 2 do
+    if wanted <= 0 then
+      return
+    end
+    if call('EXISTS', key.template(due[n])) == 1 then
+      wanted = wanted - spawn(queue, due[n], tonumber(due[n + 1]), wanted)
+    else
+      call('ZREM', name, due[n])
+    end
+  end
+end
+end,
+
+ScheduleView = function()
+local ScheduleView = {}
+modules.ScheduleView = ScheduleView
+-- schedules/schedule_view.lua
+-- How schedules of both kinds are shown, one by one and in one list; and the marks of who declares them.
+
+local LONGEST_NAME = 255 -- bytes
+local MOST_MARKS = 100
+
+local TEXTS = {
+  'queue',
+  'klass',
+  'data',
+  'context',
+  'unique',
+  'name',
+  'owner',
+  'declared',
+  'missed',
+  'cron',
+  'timezone',
+  'trouble',
+}
+
+local NUMBERS = { 'priority', 'retries', 'count', 'last', 'interval', 'offset', 'backlog', 'expires' }
+
+-- The text of an object; `next` is missing while nobody knows it.
+local function shown(record)
+  local view = {
+    id = record.jid,
+    kind = record.cron and 'cron' or 'interval',
+    edited = record.edited == '1',
+    paused = record.paused ~= nil,
+    tags = modules.Record.read('tags', record.tags, {}),
+  }
+  for _, field in ipairs(TEXTS) do
+    view[field] = record[field]
+  end
+  for _, field in ipairs({ 'priority', 'retries', 'count' }) do
+    view[field] = 0
+  end
+  for _, field in ipairs(NUMBERS) do
+    view[field] = modules.Record.number(record[field]) or view[field]
+  end
+  if not record.paused and not record.since then
+    view.next = record.due
+  end
+  return cjson.encode(view)
+end
+
+ScheduleView.shown = shown
+
+-- schedule.get id
+function ScheduleView.get(args, i)
+  local record = modules.Schedules.read(modules.Arguments.given('schedule.get', 'id', args[i]))
+  return record and shown(record) or nil
+end
+
+-- Every list of schedules: cron ones by their next tick, paused ones, interval ones queue by queue.
+function ScheduleView.lists()
+  local lists, queues = { key.schedules(), key.paused_schedules() }, modules.Queue.names()
+  table.sort(queues)
+  for _, queue in ipairs(queues) do
+    lists[#lists + 1] = key.place(queue, 'recur')
+  end
+  return lists
+end
+
+-- schedule.list [offset count] -> total and schedules
+function ScheduleView.list(args, i)
+  local offset = math.max(modules.Arguments.offset('schedule.list', args[i]), 0)
+  local count = modules.Arguments.count('schedule.list', args[i + 1], 25)
+  local total, found = 0, {}
+  for _, name in ipairs(ScheduleView.lists()) do
+    local size = call('ZCARD', name)
+    local first = math.max(offset - total, 0)
+    local last = math.min(offset + count - total, size) - 1
+    if first <= last then
+      for _, id in ipairs(call('ZRANGE', name, first, last)) do
+        local record = modules.Schedules.read(id)
+        found[#found + 1] = record and shown(record)
+      end
+    end
+    total = total + size
+  end
+  return modules.Json.with(cjson.encode({ total = total }), 'schedules', modules.Json.list(found))
+end
+
+-- schedules.of id... -> those that exist
+function ScheduleView.of(args, i)
+  modules.Arguments.bounded('schedules.of', #args - i + 1)
+  local found = {}
+  for n = i, #args do
+    local record = modules.Schedules.read(args[n])
+    found[#found + 1] = record and shown(record)
+  end
+  return modules.Json.list(found)
+end
+
+local MOST_NEXT = 100
+
+-- Takes a schedule in among the first `count` of those seen so far, if it belongs there.
+local function take_in(first, id, due, count)
+  local n = #first + 1
+  while n > 1 and (due < first[n - 1].due or (due == first[n - 1].due and id < first[n - 1].id)) do
+    n = n - 1
+  end
+  if n <= count then
+    table.insert(first, n, { id = id, due = due })
+    first[count + 1] = nil
+  end
+end
+
+-- Does nobody know yet when the schedule ticks next?
+local function is_not_worked_out(id)
+  return call('HEXISTS', key.schedule(id), 'since') == 1
+end
+
+-- The schedules of a list, of which so many are looked at, that are among the first `count`.
+local function look_through(first, name, most, count, is_left_out)
+  local head = call('ZRANGE', name, 0, most - 1, 'WITHSCORES')
+  for n = 1, #head, 2 do
+    local due = tonumber(head[n + 1])
+    if #first == count and due > first[count].due then
+      return -- like all that follow
+    elseif not is_left_out or not is_left_out(head[n]) then
+      take_in(first, head[n], due, count)
+    end
+  end
+end
+
+-- schedules.next count -> those that tick next, of all queues
+function ScheduleView.next(args, i)
+  local count = math.min(modules.Arguments.whole('schedules.next', 'count', args[i], 0), MOST_NEXT)
+  local first, found = {}, {}
+  if count > 0 then
+    look_through(first, key.schedules(), modules.Arguments.most, count, is_not_worked_out)
+    for _, queue in ipairs(modules.Queue.names(modules.Arguments.most)) do
+      look_through(first, key.place(queue, 'recur'), count, count)
+    end
+  end
+  for _, each in ipairs(first) do
+    local record = modules.Schedules.read(each.id)
+    found[#found + 1] = record and shown(record)
+  end
+  return modules.Json.list(found)
+end
+
+-- schedule.declared -> id, declared, owner, edited (1 or 0) of each that was declared
+function ScheduleView.declared()
+  local declared, flat = call('HGETALL', key.declared_schedules()), {}
+  for n = 1, #declared, 2 do
+    local record = modules.Schedules.read(declared[n])
+    if record then
+      flat[#flat + 1] = declared[n]
+      flat[#flat + 1] = declared[n + 1]
+      flat[#flat + 1] = record.owner or ''
+      flat[#flat + 1] = record.edited or '0'
+    end
+  end
+  return flat
+end
+
+-- schedule.mark name expected text -> 1 if the mark was `expected` ('': missing) and is `text` now ('': removed)
+function ScheduleView.mark(args, i)
+  local name = modules.Arguments.given('schedule.mark', 'name', args[i])
+  local expected = modules.Arguments.given('schedule.mark', 'expected', args[i + 1])
+  local text = modules.Arguments.given('schedule.mark', 'text', args[i + 2])
+  if #name > LONGEST_NAME then
+    modules.Errors.argument('schedule.mark', 'name has ' .. #name .. ' bytes, at most ' .. LONGEST_NAME)
+  elseif #text > modules.Arguments.data_bytes then
+    modules.Errors.raise(
+      'TOOBIG',
+      'schedule.mark(): text has ' .. #text .. ' bytes, at most ' .. modules.Arguments.data_bytes
+    )
+  end
+  local marks = key.schedule_marks()
+  local known = call('HGET', marks, name) or ''
+  if known ~= expected then
+    return 0
+  elseif text == '' then
+    call('HDEL', marks, name)
+    return 1
+  elseif known == '' and call('HLEN', marks) >= MOST_MARKS then
+    modules.Errors.raise('TOOBIG', 'schedule.mark(): more than ' .. MOST_MARKS .. ' marks')
+  end
+  call('HSET', marks, name, text)
+  return 1
+end
+
+-- schedule.marks -> name, text, name, text …
+function ScheduleView.marks()
+  return call('HGETALL', key.schedule_marks())
+end
+end,
+
+Schedules = function()
+local Schedules = {}
+modules.Schedules = Schedules
+-- schedules/schedules.lua
+-- Schedules of both kinds: interval ones, which are recurring jobs' templates, and cron ones.
+-- One id names one schedule. Here they are made, changed, paused and removed.
+
+local format, ceil = string.format, math.ceil
+
+local LONGEST_ID = 200 -- bytes: its jobs' ids are longer
+local MOST_DECLARED = 1000
+
+-- What a template has beyond what qless gives it.
+local OURS = {
+  'name',
+  'owner',
+  'missed',
+  'context',
+  'unique',
+  'expires',
+  'offset',
+  'last',
+  'paused',
+  'edited',
+  'declared',
+  'trouble',
+  'since',
+}
+
+local function unknown(command, id)
+  modules.Errors.raise('NOSCHEDULE', command .. '(): Schedule ' .. modules.Errors.name(id) .. ' does not exist')
+end
+
+-- The key of a record, or nil if there is no such schedule.
+local function name_of(id)
+  if call('EXISTS', key.schedule(id)) == 1 then
+    return key.schedule(id)
+  elseif call('EXISTS', key.template(id)) == 1 then
+    return key.template(id)
+  end
+end
+
+-- The record of a schedule or nil. Its `due` is when it goes on, unless it is paused.
+function Schedules.read(id)
+  local name = name_of(id)
+  if not name then
+    return nil
+  end
+  local record, fields = {}, call('HGETALL', name)
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  record.jid, record.tags = id, record.tags or '{}'
+  record.place = record.cron and key.schedules() or key.place(record.queue or '', 'recur')
+  record.due = modules.Record.number(record.paused)
+    or (record.trouble and not record.cron and modules.Record.number(record.since))
+    or tonumber(call('ZSCORE', record.place, id) or scope.now)
+  return record
+end
+
+local function must_read(command, id)
+  return Schedules.read(modules.Arguments.given(command, 'id', id)) or unknown(command, id)
+end
+
+-- The first tick of an interval's rhythm after now.
+local function after_now(due, interval)
+  if due > scope.now then
+    return due
+  end
+  local next = due + ceil((scope.now - due) / interval) * interval
+  next = next > scope.now and next or next + interval
+  return math.min(next, scope.now + interval) -- (what is divided by very little is infinite)
+end
+
+-- When a changed interval goes on: it keeps its rhythm, and what is due stays due.
+local function next_of_interval(made, old)
+  if not old or old.cron or (made.offset and made.offset ~= tonumber(old.offset)) then
+    return scope.now + (made.offset or 0)
+  end
+  local before = modules.Record.read('interval', old.interval)
+  if not before then
+    return math.max(old.due, scope.now)
+  elseif made.interval == before or old.due <= scope.now then
+    return old.due
+  end
+  return after_now(old.due - before + made.interval, made.interval)
+end
+
+-- When a cron schedule goes on, and since when its ticks count if that is no tick itself: those
+-- who know cron will look.
+local function next_of_cron(made, old)
+  if old and old.cron == made.cron and old.timezone == made.timezone then
+    return old.due, old.since
+  end
+  return modules.Ticks.none_yet(scope.now), format('%.17g', scope.now)
+end
+
+-- Removes the record and all that refers to it.
+local function drop(record)
+  local id = record.jid
+  call('ZREM', record.place, id)
+  call('DEL', record.cron and key.schedule(id) or key.template(id))
+  call('ZREM', key.paused_schedules(), id)
+  call('HDEL', key.declared_schedules(), id)
+end
+
+local FIELDS = {
+  'queue',
+  'klass',
+  'data',
+  'priority',
+  'retries',
+  'tags',
+  'interval',
+  'backlog',
+  'offset',
+  'cron',
+  'timezone',
+  'since',
+  'count',
+  'last',
+  'name',
+  'owner',
+  'declared',
+  'edited',
+  'missed',
+  'context',
+  'unique',
+  'expires',
+  'paused',
+}
+
+local function put_in_place(record, due)
+  call('ZADD', record.place, format('%.17g', due), record.jid)
+  if record.cron then
+    modules.Events.schedules(call('GET', key.ticker()))
+  else
+    modules.Wake.due(record.queue, due)
+  end
+end
+
+-- Writes what has been checked, in place of the old record. None of it can fail.
+local function store(made, old)
+  local id, values = made.jid, {}
+  local due
+  if made.cron then
+    due, made.since = next_of_cron(made, old)
+    made.missed = made.missed or modules.Definition.defaults.missed -- an old client's template has none
+  else
+    due, made.since = next_of_interval(made, old), nil
+    made.backlog = made.backlog or 0
+  end
+  made.place = made.cron and key.schedules() or key.place(made.queue, 'recur')
+  made.count = old and modules.Record.text('count', old.count) or made.cron and 0 or modules.Recurring.last_child(id)
+  made.last, made.paused =
+    old and modules.Record.number(old.last) and old.last, old and old.paused and format('%.17g', due)
+  if old then
+    drop(old)
+  end
+  for _, field in ipairs(FIELDS) do
+    if made[field] then
+      values[#values + 1] = field
+      values[#values + 1] = made[field]
+    end
+  end
+  if made.cron then
+    call('HSET', key.schedule(id), unpack(values))
+  else
+    call('HSET', key.template(id), 'jid', id, 'state', 'recur', 'type', 'interval', unpack(values))
+  end
+  if made.declared then
+    call('HSET', key.declared_schedules(), id, made.declared)
+  end
+  if made.paused then
+    call('ZADD', key.paused_schedules(), scope.now, id)
+  else
+    put_in_place(made, due)
+  end
+  modules.Place.register(made.queue)
+end
+
+-- Does a schedule stay as it is? Who declares leaves alone what is another's, or was edited.
+local function stays(made, old)
+  if not old or made.force then
+    return nil
+  elseif made.owner and ((old.owner or '') ~= made.owner or old.edited) then
+    return 'kept'
+  elseif made.declared and old.declared == made.declared then
+    return 'same'
+  end
+end
+
+local function refuse_too_many(made)
+  if
+    made.declared
+    and call('HEXISTS', key.declared_schedules(), made.jid) == 0
+    and call('HLEN', key.declared_schedules()) >= MOST_DECLARED
+  then
+    modules.Errors.raise('TOOBIG', 'schedule.set(): more than ' .. MOST_DECLARED .. ' declared schedules')
+  end
+end
+
+-- schedule.set id queue klass data [pairs] -> new, changed, same or kept
+function Schedules.set(args, i)
+  local id = modules.Arguments.jid('schedule.set', args[i])
+  if #id > LONGEST_ID then
+    modules.Errors.argument('schedule.set', 'id has ' .. #id .. ' bytes, at most ' .. LONGEST_ID)
+  end
+  local made = { jid = id }
+  for n, field in ipairs({ 'queue', 'klass', 'data' }) do
+    made[field] = modules.Definition.check('schedule.set', field, args[i + n])
+  end
+  local given =
+    modules.Definition.lay_over('schedule.set', made, args, i + 4, { queue = true, klass = true, data = true })
+  modules.Definition.settle_kind('schedule.set', made, given)
+  for field, value in pairs(modules.Definition.defaults) do
+    made[field] = made[field] or value
+  end
+  local old = Schedules.read(id)
+  local reply = stays(made, old)
+  if not reply then
+    refuse_too_many(made)
+    store(made, old)
+    reply = old and 'changed' or 'new'
+  end
+  return reply
+end
+
+-- Nothing is made of a record that cannot be read.
+local function refuse_unreadable(command, record, remedy)
+  local field, text = modules.Record.bad_schedule(record)
+  if field and field ~= 'count' then
+    modules.Errors.raise(
+      'STATE',
+      command .. '(): Schedule ' .. modules.Errors.name(record.jid) .. ': ' .. modules.Record.words(field, text) .. remedy
+    )
+  end
+end
+
+-- schedule.update id name value ...: an operator's changes
+function Schedules.update(args, i)
+  local old = must_read('schedule.update', args[i])
+  local made = { jid = old.jid }
+  for _, field in ipairs(FIELDS) do
+    made[field] = old[field]
+  end
+  local given =
+    modules.Definition.lay_over('schedule.update', made, args, i + 1, { owner = true, declared = true, force = true })
+  modules.Definition.settle_kind('schedule.update', made, given)
+  refuse_unreadable('schedule.update', made, ': give it anew')
+  made.interval, made.offset = modules.Record.number(made.interval), modules.Record.number(made.offset)
+  made.edited = made.owner and '1' or nil
+  store(made, old)
+end
+
+-- Reads several schedules, all of which must exist.
+local function read_all(command, args, i)
+  modules.Arguments.given(command, 'id', args[i])
+  modules.Arguments.bounded(command, #args - i + 1)
+  local records, seen = {}, {}
+  for n = i, #args do
+    if not seen[args[n]] then
+      seen[args[n]] = true
+      records[#records + 1] = must_read(command, args[n])
+    end
+  end
+  return records
+end
+
+local function record_name(record)
+  return record.cron and key.schedule(record.jid) or key.template(record.jid)
+end
+
+-- schedule.pause id... -> how many were not paused
+function Schedules.pause(args, i)
+  local changed = 0
+  for _, record in ipairs(read_all('schedule.pause', args, i)) do
+    if not record.paused then
+      call('ZREM', record.place, record.jid)
+      call('HSET', record_name(record), 'paused', format('%.17g', record.due))
+      call('ZADD', key.paused_schedules(), scope.now, record.jid)
+      changed = changed + 1
+    end
+  end
+  return changed
+end
+
+-- Goes on in its old rhythm; what fell due in the pause is no missed tick.
+local function resume(record)
+  local name, due = record_name(record), record.due
+  if not record.cron then
+    local interval = modules.Record.read('interval', record.interval)
+    due = interval and after_now(due, interval) or scope.now
+  elseif due <= scope.now then
+    due = modules.Ticks.none_yet(scope.now)
+    call('HSET', name, 'since', format('%.17g', scope.now))
+  end
+  call('HDEL', name, 'paused')
+  call('ZREM', key.paused_schedules(), record.jid)
+  put_in_place(record, due)
+end
+
+-- schedule.resume id... -> how many were paused
+function Schedules.resume(args, i)
+  local changed = 0
+  for _, record in ipairs(read_all('schedule.resume', args, i)) do
+    if record.paused then
+      resume(record)
+      changed = changed + 1
+    end
+  end
+  return changed
+end
+
+-- schedule.run id -> the jid of the job that is put now, outside the rhythm
+function Schedules.run(args, i)
+  local record = must_read('schedule.run', args[i])
+  refuse_unreadable('schedule.run', record, '')
+  if modules.Record.is_bad('count', record.count) then
+    call('HSET', record_name(record), 'count', 0)
+  end
+  local child
+  repeat
+    child = record.jid .. '@run-' .. modules.Clock.draw()
+  until call('EXISTS', key.job(child)) == 0
+  modules.Ticks.put(record, child, scope.now)
+  call('HINCRBY', record_name(record), 'count', 1)
+  modules.Place.register(record.queue)
+  return child
+end
+
+-- schedule.remove id... -> how many there were; the jobs that they have put stay
+function Schedules.remove(args, i)
+  modules.Arguments.given('schedule.remove', 'id', args[i])
+  modules.Arguments.bounded('schedule.remove', #args - i + 1)
+  local removed = 0
+  for n = i, #args do
+    local record = Schedules.read(args[n])
+    if record then
+      drop(record)
+      removed = removed + 1
+    end
+  end
+  return removed
+end
+
+-- Takes away what only calls with KEYS give: the template is made anew, or is to go.
+function Schedules.forget(id)
+  if scope.live then
+    call('ZREM', key.schedules(), id)
+    call('DEL', key.schedule(id))
+    call('ZREM', key.paused_schedules(), id)
+    call('HDEL', key.declared_schedules(), id)
+    call('HDEL', key.template(id), unpack(OURS))
+  end
+end
+end,
+
+Ticks = function()
+local Ticks = {}
+modules.Ticks = Ticks
+-- schedules/ticks.lua
+-- Ticks of a schedule: which of them are made up for, and the job that one puts.
+
+local format, min = string.format, math.min
+
+-- What may become of missed ticks: all are made up for, the last of them, or none.
+Ticks.policies = { all = true, last = true, none = true }
+
+-- A tick is missed when it is late by more than this: half the time to the tick after it, at most
+-- so many seconds.
+local GRACE = 60
+
+local function is_missed(tick, following)
+  return scope.now - tick > min(GRACE, (following - tick) / 2)
+end
+
+-- Ticks are due: `first`, which `following` comes after, to `last`, which `next` comes after.
+-- -> the tick that puts a job now, or nil; and the tick to go on with
+function Ticks.choose(policy, first, following, last, next)
+  if policy == 'all' then
+    return first, following
+  elseif policy == 'none' and is_missed(last, next) then
+    return nil, next
+  end
+  return last, next
+end
+
+-- A score for cron schedules that is due now and that nobody takes for a tick, which is whole.
+function Ticks.none_yet(time)
+  return time == math.floor(time) and time - 2 ^ -10 or time
+end
+
+-- What few jobs have; `rare` says that there is some of it.
+local function write_rare(record, child)
+  local name = key.job(child)
+  if record.context then
+    call('HSET', name, 'context', record.context)
+  end
+  if record.expires then
+    call('HSET', name, 'deadline', format('%.17g', scope.now + modules.Record.number(record.expires)), 'rare', '1')
+  end
+  if record.unique then
+    -- The key names the job put last, until that one has ended.
+    call('HSET', name, 'unique', 'e' .. record.unique, 'rare', '1')
+    modules.Unique.take(child, record.unique)
+  end
+end
+
+-- Puts the job of a tick, without a word. `record` is that of the schedule, in which everything can be
+-- read (Record.bad_schedule).
+function Ticks.put(record, child, time)
+  modules.Canceled.forget(child)
+  call(
+    'HSET',
+    key.job(child),
+    'state',
+    'waiting',
+    'worker',
+    '',
+    'expires',
+    0,
+    'time',
+    format('%.20f', time),
+    'remaining',
+    record.retries,
+    'jid',
+    child,
+    'klass',
+    record.klass,
+    'data',
+    record.data,
+    'priority',
+    record.priority,
+    'tags',
+    record.tags,
+    'queue',
+    record.queue,
+    'retries',
+    record.retries,
+    'spawned_from_jid',
+    record.jid
+  )
+  if record.context or record.expires or record.unique then
+    write_rare(record, child)
+  end
+  local tags = modules.Record.read('tags', record.tags, {})
+  if #tags > 0 then
+    modules.Tags.index(child, tags)
+  end
+  modules.History.put(child, record.queue, time)
+  modules.Place.work(child, record.queue, modules.Record.number(record.priority), time)
+  modules.Minutes.count(record.queue, 'put', 1)
+end
+end,
+}
+end
+
+function folders.views()
+return {
+
+Audit = function()
+local Audit = {}
+modules.Audit = Audit
+-- views/audit.lua
+-- The invariants of a namespace, checked in steps; each step judges only what one call saw.
+-- First every key is visited (SCAN), then every list of jids, so that links are seen from both ends.
+
+local match, sub = string.match, string.sub
+
+local complain = modules.AuditJobs.complain
+
+-- What the lists of a job are, by the ends of their keys.
+local TYPES = { ['-history'] = 'list', ['-dependencies'] = 'set', ['-dependents'] = 'set' }
+
+local function check_job_key(report, name)
+  local ending = key.list_ending(name)
+  if not ending then
+    modules.AuditJobs.check(report, name)
+    return
+  end
+  local jid, part = sub(name, 1, -#ending - 1), sub(ending, 2)
+  local is = call('TYPE', scope.prefix .. 'j:' .. name).ok
+  if is ~= TYPES[ending] then
+    complain(
+      report,
+      'key '
+        .. scope.prefix
+        .. 'j:'
+        .. name
+        .. ' is a '
+        .. is
+        .. ', not the '
+        .. part
+        .. ' of a job: delete it'
+    )
+  elseif
+    call('EXISTS', key.job(jid)) == 0
+    and not (part == 'dependents' and (modules.AuditJobs.is_told_later(jid) or modules.AuditWorkflows.is_gate(jid)))
+  then
+    complain(report, 'there is a ' .. part .. ' of job ' .. jid .. ', but no record')
+  elseif part == 'dependencies' and call('HGET', key.job(jid), 'state') ~= 'depends' then
+    complain(report, 'job ' .. jid .. ' has dependencies but does not wait for them')
+  end
+end
+
+-- A schedule of either kind goes on in its place, or it is paused and in no place.
+local function check_schedule(report, id, record, place)
+  local placed, paused = call('ZSCORE', place, id), call('ZSCORE', key.paused_schedules(), id)
+  if record.paused and (placed or not paused) then
+    complain(report, 'schedule ' .. id .. ' is paused, but goes on')
+  elseif not record.paused and (paused or not placed) then
+    complain(report, 'recurring job ' .. id .. ' is in no queue')
+  end
+  local declared = call('HGET', key.declared_schedules(), id) or nil
+  if declared ~= record.declared then
+    complain(report, 'schedule ' .. id .. ' is declared otherwise than its record says')
+  end
+end
+
+-- The record of a schedule, which must be one that can put jobs.
+local function read_schedule(report, id, name)
+  local record, fields = {}, call('HGETALL', name)
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  local field, text = modules.Record.bad_schedule(record)
+  if field then
+    complain(report, 'schedule ' .. id .. ' puts no jobs. ' .. modules.Record.words(field, text))
+  end
+  return record
+end
+
+local function check_template(report, jid)
+  local record = read_schedule(report, jid, key.template(jid))
+  check_schedule(report, jid, record, key.place(record.queue or '', 'recur'))
+end
+
+local function check_cron(report, id)
+  local record = read_schedule(report, id, key.schedule(id))
+  if not record.cron or not record.queue then
+    complain(report, 'record of schedule ' .. id .. ' is damaged')
+  end
+  check_schedule(report, id, record, key.schedules())
+end
+
+local function check_group(report, group)
+  if call('SISMEMBER', key.failures(), group) == 0 then
+    complain(report, 'failure group ' .. group .. ' is not listed')
+  end
+end
+
+local function check_tag(report, tag)
+  local members, counted = call('ZCARD', key.tag(tag)), modules.Record.number(call('ZSCORE', key.tags(), tag) or '0')
+  if members ~= counted then
+    complain(report, 'tag ' .. tag .. ' is on ' .. members .. ' jobs, counted ' .. counted)
+  end
+end
+
+-- Both sets have the same entries, and the bytes are counted right, as far as one call sees all.
+local function check_results(report)
+  local number = call('ZCARD', key.results())
+  if number ~= call('ZCOUNT', key.results_until(), '(0', '+inf') then
+    complain(report, 'of what is kept it is not known until when')
+  end
+  if number < modules.Arguments.most then
+    local flat, bytes = call('ZRANGEBYSCORE', key.results_until(), '(0', '+inf', 'WITHSCORES'), 0
+    for n = 2, #flat, 2 do
+      bytes = bytes + modules.Kept.bytes_of(flat[n])
+    end
+    local counted = modules.Kept.total_bytes()
+    if bytes ~= counted then
+      complain(report, 'what is kept takes ' .. bytes .. ' bytes, counted ' .. counted)
+    end
+  end
+end
+
+-- (Copies of the core without such books kept results as well: those at least expire.)
+local function check_kept(kind)
+  return function(report, jid)
+    local entry = kind .. jid
+    local name = scope.prefix .. entry
+    if call('PTTL', name) == -1 and not call('ZSCORE', key.results(), entry) then
+      complain(report, entry .. ' does not expire, and is not among what is kept')
+    end
+  end
+end
+
+-- What is known of a canceled job is listed, and goes by itself. (Another core may have put the job again
+-- without a word to the record.)
+local function check_canceled(report, jid)
+  local name = key.canceled_job(jid)
+  if call('HEXISTS', name, 'was') == 0 then
+    complain(report, 'record of canceled job ' .. jid .. ' is damaged')
+  end
+  if not call('ZSCORE', key.canceled(), jid) then
+    complain(report, 'canceled job ' .. jid .. ' is not listed')
+  end
+  if call('TTL', name) < 0 or call('TTL', key.canceled()) == -1 then
+    complain(report, 'the record of canceled job ' .. jid .. ' or the list of them is kept for ever')
+  end
+end
+
+-- Keys that need no look of their own, and those that do, by the text after the prefix.
+local ALONE = {}
+for _, name in ipairs({
+  'config',
+  'queues',
+  'paused_queues',
+  'workers',
+  'failures',
+  'tracked',
+  'tags',
+  'completed',
+  'meta',
+  'releasing',
+  'cascading',
+  'idle',
+  'wake',
+  'journal',
+  'workflows',
+  'results_until',
+  'canceled',
+  'paused_reasons',
+  'schedules',
+  'paused_schedules',
+  'declared_schedules',
+  'schedule_marks',
+  'ticker',
+}) do
+  ALONE[name] = true
+end
+ALONE.results = check_results
+local FAMILY = {
+  { 'j:', check_job_key },
+  { 'r:', check_template },
+  { 'schedule:', check_cron },
+  { 'unique:', modules.AuditLinks.check_unique },
+  { 'needs:', modules.AuditLinks.check_needs },
+  { 'result:', check_kept('result:') },
+  { 'offspring:', check_kept('offspring:') },
+  { 'spawned:', modules.AuditLinks.check_spawned },
+  { 'canceled:', check_canceled },
+  { 'workflow:', modules.AuditWorkflows.check },
+  { 'staged:', modules.AuditWorkflows.check_staged },
+  { 'f:', check_group },
+  { 't:', check_tag },
+}
+for _, start in ipairs({
+  's:',
+  'm:',
+  'reply:',
+  'worker:',
+  'orders:',
+  'stacks:',
+  'idle:',
+  'wake:',
+  'timer:',
+  'awaiting:',
+  'ended:',
+}) do
+  FAMILY[#FAMILY + 1] = { start }
+end
+
+local function check_key(report, name)
+  local alone = ALONE[name]
+  if alone then
+    if alone ~= true then
+      alone(report)
+    end
+    return
+  end
+  for _, family in ipairs(FAMILY) do
+    local start = family[1]
+    if sub(name, 1, #start) == start then
+      if family[2] then
+        family[2](report, sub(name, #start + 1))
+      end
+      return
+    end
+  end
+  complain(report, 'key ' .. scope.prefix .. name .. ' is none of ours')
+end
+
+-- What a member of a queue's place, of a worker's list and so on must be.
+local function member_of_place(place)
+  return function(report, jid, queue)
+    local record = call('HMGET', key.job(jid), 'state', 'queue')
+    if not record[1] then
+      complain(report, 'job ' .. jid .. ' is in ' .. place .. ' of ' .. queue .. ', but has no record')
+    elseif modules.AuditJobs.place[record[1]] ~= place or record[2] ~= queue then
+      complain(
+        report,
+        'job '
+          .. jid
+          .. ' is in '
+          .. place
+          .. ' of '
+          .. queue
+          .. ', but '
+          .. record[1]
+          .. ' in '
+          .. (record[2] or 'none')
+      )
+    end
+  end
+end
+
+local function member_of_recur(report, jid, queue)
+  if call('HGET', key.template(jid), 'queue') ~= queue then
+    complain(report, 'recurring job ' .. jid .. ' in queue ' .. queue .. ' has no template there')
+  end
+end
+
+local function member_of_schedules(report, id)
+  if call('EXISTS', key.schedule(id)) == 0 then
+    complain(report, 'schedule ' .. id .. ' has a next tick, but no record')
+  end
+end
+
+local function member_of_paused(report, id)
+  if call('EXISTS', key.schedule(id), key.template(id)) == 0 then
+    complain(report, 'schedule ' .. id .. ' is paused, but has no record')
+  end
+end
+
+local function member_of_worker(report, jid, worker)
+  local state, its_worker = modules.Hash.values(key.job(jid), 'state', 'worker')
+  if state ~= 'running' or its_worker ~= worker then
+    complain(report, 'job ' .. jid .. ' is on the list of worker ' .. worker .. ', which does not run it')
+  end
+end
+
+-- Lists whose owner is not listed (any more) are checked when their key is met, as far as
+-- one step goes; those of listed owners in the second part.
+local function check_place_key(report, name)
+  local queue, place = match(name, '^(.*)%-(%a+)$')
+  if not queue or call('ZSCORE', key.queues(), queue) then
+    return
+  end
+  local check = place == 'recur' and member_of_recur or member_of_place(place)
+  for _, jid in ipairs(call('ZRANGE', key.place(queue, place), 0, modules.Arguments.most - 1)) do
+    check(report, jid, queue)
+  end
+end
+
+local function check_held_key(report, name)
+  local worker = match(name, '^(.*):jobs$')
+  if worker and not call('ZSCORE', key.workers(), worker) then
+    for _, jid in ipairs(call('ZRANGE', key.held(worker), 0, modules.Arguments.most - 1)) do
+      member_of_worker(report, jid, worker)
+    end
+  end
+end
+
+FAMILY[#FAMILY + 1] = { 'q:', check_place_key }
+FAMILY[#FAMILY + 1] = { 'w:', check_held_key }
+
+local function member_of_group(report, jid, group)
+  local record = call('HMGET', key.job(jid), 'state', 'failure')
+  local filed = record[1] == 'failed' and modules.Record.read('failure', record[2], {}).group
+  if modules.Record.is_bad('failure', record[2]) then
+    return -- which is said where its record is checked
+  elseif not filed or (filed ~= group and group ~= 'other') then
+    complain(report, 'job ' .. jid .. ' is in failure group ' .. group .. ', but has not failed in it')
+  end
+end
+
+local function member_of_tag(report, jid, tag)
+  local tags = call('HGET', key.job(jid), 'tags')
+  for _, name in ipairs(modules.Record.read('tags', tags, {})) do
+    if name == tag then
+      return
+    end
+  end
+  complain(report, 'tag ' .. tag .. ' lists job ' .. jid .. ', which does not carry it')
+end
+
+-- An entry of what is kept and not expired has its key. (Clocks may differ a little.)
+local function member_of_results(report, entry)
+  local score = call('ZSCORE', key.results_until(), entry)
+  if not score then
+    complain(report, entry .. ' is kept, but nobody knows until when')
+  elseif modules.Kept.outlives(score, scope.now + 61) and call('EXISTS', scope.prefix .. entry) == 0 then
+    complain(report, entry .. ' is among what is kept, but is gone')
+  end
+end
+
+local function member_of_completed(report, jid)
+  if call('HGET', key.job(jid), 'state') ~= 'complete' then
+    complain(report, 'job ' .. jid .. ' is among the completed, but is not complete')
+  end
+end
+
+local function range(name, first, last)
+  return call('ZRANGE', name, first, last)
+end
+
+-- Every list of jids, in an order that two steps see alike.
+local function lists()
+  local all = {
+    { key.completed(), '', member_of_completed },
+    { key.results(), '', member_of_results },
+    { key.schedules(), '', member_of_schedules },
+    { key.paused_schedules(), '', member_of_paused },
+  }
+  local queues = call('ZRANGE', key.queues(), 0, -1)
+  table.sort(queues)
+  for _, queue in ipairs(queues) do
+    for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends' }) do
+      all[#all + 1] = { key.place(queue, place), queue, member_of_place(place) }
+    end
+    all[#all + 1] = { key.place(queue, 'recur'), queue, member_of_recur }
+  end
+  for _, worker in ipairs(call('ZRANGE', key.workers(), 0, -1)) do
+    all[#all + 1] = { key.held(worker), worker, member_of_worker }
+  end
+  local groups = call('SMEMBERS', key.failures())
+  table.sort(groups)
+  for _, group in ipairs(groups) do
+    all[#all + 1] = { key.group(group), group, member_of_group, true }
+  end
+  for _, tag in ipairs(call('ZRANGE', key.tags(), 0, -1)) do
+    all[#all + 1] = { key.tag(tag), tag, member_of_tag }
+  end
+  return all
+end
+
+-- Checks up to `count` members from the list and the offset on. -> the next cursor
+local function check_lists(report, at, offset, count)
+  local all = lists()
+  while at <= #all and count > 0 do
+    local list = all[at]
+    local name, owner, check = list[1], list[2], list[3]
+    local members = list[4] and call('LRANGE', name, offset, offset + count - 1)
+      or range(name, offset, offset + count - 1)
+    if offset == 0 and #members == 0 and (list[4] or check == member_of_tag) then
+      complain(report, (list[4] and 'failure group ' or 'tag ') .. owner .. ' is listed but empty')
+    end
+    for _, jid in ipairs(members) do
+      check(report, jid, owner)
+    end
+    report.checked = report.checked + #members
+    count = count - math.max(#members, 1)
+    if #members == 0 or count > 0 then
+      at, offset = at + 1, 0
+    else
+      offset = offset + #members
+    end
+  end
+  return at > #all and '0' or 'list:' .. at .. ':' .. offset
+end
+
+local function check_keys(report, cursor, count)
+  local glob = string.gsub(scope.prefix, '[%*%?%[%]%\\]', '\\%0') .. '*'
+  local reply = call('SCAN', cursor, 'MATCH', glob, 'COUNT', count)
+  for _, name in ipairs(reply[2]) do
+    check_key(report, sub(name, #scope.prefix + 1))
+  end
+  report.checked = report.checked + #reply[2]
+  return reply[1] == '0' and 'list:1:0' or 'key:' .. reply[1]
+end
+
+-- audit cursor [count]: begins with cursor 0, has ended when it answers 0
+function Audit.audit(args, i)
+  local cursor = modules.Arguments.given('audit', 'cursor', args[i])
+  local count = math.max(modules.Arguments.count('audit', args[i + 1], modules.Arguments.most), 1)
+  local report = { checked = 0, violations = {} }
+  local at, offset = match(cursor, '^list:(%d+):(%d+)$')
+  if at then
+    report.cursor = check_lists(report, tonumber(at), tonumber(offset), count)
+  else
+    local scan = cursor == '0' and '0' or match(cursor, '^key:(%d+)$')
+    if not scan then
+      modules.Errors.argument('audit', 'cursor must be 0 or what the last step answered, not ' .. modules.Errors.name(cursor))
+    end
+    report.cursor = check_keys(report, scan, count)
+  end
+  return cjson.encode(report)
+end
+end,
+
+AuditJobs = function()
+local AuditJobs = {}
+modules.AuditJobs = AuditJobs
+-- views/audit_jobs.lua
+-- The invariants of a job's record: what an audit asks of each.
+
+-- Violations told in one step: the first of them say what is wrong.
+local TOLD = 100
+
+function AuditJobs.complain(report, text)
+  if #report.violations < TOLD then
+    report.violations[#report.violations + 1] = modules.Errors.name(text)
+  end
+end
+
+-- Where a job must be, by its state.
+AuditJobs.place = {
+  waiting = 'work',
+  stalled = 'work',
+  running = 'locks',
+  scheduled = 'scheduled',
+  depends = 'depends',
+}
+
+-- Are there dependents of the job that its end has not reached yet?
+function AuditJobs.is_told_later(jid)
+  return call('ZSCORE', key.releasing(), jid) or call('ZSCORE', key.cascading(), jid)
+end
+
+-- Some of a job's set of others; none of what is no set, which is told where its key is met.
+local function some(name)
+  local members = redis.pcall('SRANDMEMBER', name, modules.Arguments.most)
+  return members.err and {} or members
+end
+
+local function is_member(name, jid)
+  return redis.pcall('SISMEMBER', name, jid) == 1
+end
+
+local RARE = {
+  'unique',
+  'workflow',
+  'on_failure',
+  'deadline',
+  'fixed',
+  'first',
+  'behind',
+  'beyond',
+  'spawners',
+  'followed',
+}
+
+local function check_rare(report, jid, record)
+  if record.rare == '1' then
+    return
+  end
+  for n, value in ipairs(call('HMGET', key.job(jid), unpack(RARE))) do
+    if value then
+      AuditJobs.complain(report, 'job ' .. jid .. ' has a field ' .. RARE[n] .. ' that nobody looks for')
+    end
+  end
+end
+
+local function check_running(report, jid, record)
+  local expires, score =
+    modules.Record.read('expires', record.expires, 0), call('ZSCORE', key.place(record.queue, 'locks'), jid)
+  local held = call('ZSCORE', key.held(record.worker), jid)
+  if record.grace == '1' then
+    if held then
+      AuditJobs.complain(
+        report,
+        'job ' .. jid .. ' has lost its lock and is on the list of worker ' .. record.worker
+      )
+    end
+    return
+  end
+  if expires == 0 then
+    AuditJobs.complain(report, 'job ' .. jid .. ' is running and never expires')
+  end
+  if score and math.abs(tonumber(score) - expires) > 1e-4 then
+    AuditJobs.complain(report, 'job ' .. jid .. ' expires at ' .. expires .. ', its lock at ' .. score)
+  end
+  if held and math.abs(tonumber(held) - expires) > 1e-4 then
+    AuditJobs.complain(
+      report,
+      'job ' .. jid .. ' expires at ' .. expires .. ', on the list of its worker at ' .. held
+    )
+  end
+  -- A worker that was silent for too long has been forgotten, and its list with it.
+  if not held and expires > scope.now and call('ZSCORE', key.workers(), record.worker) then
+    AuditJobs.complain(report, 'job ' .. jid .. ' is running but not on the list of worker ' .. record.worker)
+  end
+end
+
+local function check_depends(report, jid, record)
+  if record.open == '1' then
+    return
+  end
+  local others = some(key.dependencies(jid))
+  if #others == 0 then
+    AuditJobs.complain(report, 'job ' .. jid .. ' depends on nothing')
+  end
+  for _, other in ipairs(others) do
+    local state = call('HGET', key.job(other), 'state')
+    if
+      (state or 'complete') == 'complete'
+      and not AuditJobs.is_told_later(other)
+      and not modules.AuditWorkflows.is_gate(other)
+    then
+      AuditJobs.complain(
+        report,
+        'job ' .. jid .. ' waits for ' .. other .. ', which is ' .. (state or 'gone')
+      )
+    elseif not is_member(key.dependents(other), jid) then
+      AuditJobs.complain(report, 'job ' .. other .. ' does not know its dependent ' .. jid)
+    end
+  end
+end
+
+local function check_dependents(report, jid)
+  for _, other in ipairs(some(key.dependents(jid))) do
+    if not is_member(key.dependencies(other), jid) then
+      AuditJobs.complain(report, 'job ' .. other .. ' does not know that it waits for ' .. jid)
+    end
+  end
+end
+
+-- Finding a job in a failure group is linear: done in short ones only.
+local SEARCHED = 200
+
+local function check_failed(report, jid, record)
+  local group = modules.Record.read('failure', record.failure, {}).group
+  if not group then
+    AuditJobs.complain(report, 'job ' .. jid .. ' failed without a group')
+  elseif
+    call('SISMEMBER', key.failures(), group) == 0 and call('SISMEMBER', key.failures(), 'other') == 0
+  then
+    AuditJobs.complain(report, 'failure group ' .. group .. ' of job ' .. jid .. ' is not listed')
+  elseif call('LLEN', key.group(group)) <= SEARCHED then
+    local times = #call('LPOS', key.group(group), jid, 'COUNT', 0)
+    if times ~= 1 and call('SISMEMBER', key.failures(), 'other') == 0 then
+      AuditJobs.complain(report, 'job ' .. jid .. ' is ' .. times .. ' times in its failure group ' .. group)
+    end
+  end
+end
+
+local function check_places(report, jid, record)
+  local wanted = AuditJobs.place[record.state]
+  for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends' }) do
+    local there = call('ZSCORE', key.place(record.queue, place), jid)
+    if there and place ~= wanted then
+      AuditJobs.complain(
+        report,
+        'job ' .. jid .. ' is ' .. record.state .. ' and in ' .. place .. ' of ' .. record.queue
+      )
+    elseif not there and place == wanted then
+      AuditJobs.complain(
+        report,
+        'job ' .. jid .. ' is ' .. record.state .. ' but not in ' .. place .. ' of ' .. record.queue
+      )
+    end
+  end
+  local completed = call('ZSCORE', key.completed(), jid)
+  if record.state == 'complete' and not completed then
+    AuditJobs.complain(report, 'job ' .. jid .. ' is complete but not among the completed')
+  elseif completed and record.state ~= 'complete' then
+    AuditJobs.complain(report, 'job ' .. jid .. ' is ' .. record.state .. ' and among the completed')
+  elseif not wanted and record.state ~= 'complete' and record.state ~= 'failed' then
+    AuditJobs.complain(report, 'job ' .. jid .. ' has no such state: ' .. tostring(record.state))
+  end
+end
+
+local FIELDS = {
+  'jid',
+  'state',
+  'queue',
+  'worker',
+  'expires',
+  'grace',
+  'failure',
+  'tags',
+  'open',
+  'token',
+  'remaining',
+  'retries',
+  'rare',
+}
+
+local function check_numbers(report, jid, record)
+  local last = modules.Record.number(call('HGET', key.meta(), 'token')) or 0
+  if modules.Record.read('token', record.token, 0) > last then
+    AuditJobs.complain(
+      report,
+      'token ' .. record.token .. ' of job ' .. jid .. ' is above the last one drawn'
+    )
+  end
+  local remaining, retries =
+    modules.Record.read('remaining', record.remaining), modules.Record.read('retries', record.retries)
+  if
+    not (record.remaining and record.retries)
+    or (remaining and (remaining < -1 or remaining > (retries or remaining)))
+  then
+    AuditJobs.complain(
+      report,
+      'job '
+        .. jid
+        .. ' has '
+        .. tostring(record.remaining)
+        .. ' of '
+        .. tostring(record.retries)
+        .. ' retries left'
+    )
+  end
+end
+
+-- Everything in the record that is more than a text, and every line of its history.
+local function check_readable(report, jid)
+  local fields = modules.Record.fields()
+  for n, text in ipairs(call('HMGET', key.job(jid), unpack(fields))) do
+    if modules.Record.is_bad(fields[n], text) then
+      AuditJobs.complain(report, 'job ' .. jid .. ': ' .. modules.Record.words(fields[n], text))
+    end
+  end
+  local entries = redis.pcall('LRANGE', key.history(jid), 0, modules.Arguments.most - 1)
+  if entries.err then
+    return -- It is no list, which is told where its key is met.
+  end
+  if #entries == 0 then
+    AuditJobs.complain(report, 'job ' .. jid .. ' has no history')
+  end
+  for n, text in ipairs(entries) do
+    local entry, is_bad = modules.Record.entry_of(text)
+    if is_bad then
+      AuditJobs.complain(
+        report,
+        'job ' .. jid .. ': line ' .. n .. ' of its history cannot be read: ' .. entry[3].text
+      )
+    end
+  end
+end
+
+function AuditJobs.check(report, jid)
+  local values, record = call('HMGET', key.job(jid), unpack(FIELDS)), {}
+  for n, field in ipairs(FIELDS) do
+    record[field] = values[n] or nil
+  end
+  check_readable(report, jid)
+  if record.jid ~= jid or not record.state or not record.queue or not record.worker then
+    AuditJobs.complain(report, 'record of job ' .. jid .. ' is damaged')
+    return
+  end
+  check_places(report, jid, record)
+  check_numbers(report, jid, record)
+  check_rare(report, jid, record)
+  check_dependents(report, jid)
+  for _, tag in ipairs(modules.Record.read('tags', record.tags, {})) do
+    if not call('ZSCORE', key.tag(tag), jid) then
+      AuditJobs.complain(report, 'tag ' .. tag .. ' does not know job ' .. jid)
+    end
+  end
+  if record.state == 'running' then
+    check_running(report, jid, record)
+  elseif record.state == 'depends' then
+    check_depends(report, jid, record)
+  elseif record.state == 'failed' then
+    check_failed(report, jid, record)
+  end
+end
+end,
+
+AuditLinks = function()
+local AuditLinks = {}
+modules.AuditLinks = AuditLinks
+-- views/audit_links.lua
+-- The invariants of what hangs on jobs: unique keys, what was needed, what was spawned.
+
+local complain = modules.AuditJobs.complain
+
+-- A key that does not expire names a job that counts as its holder.
+function AuditLinks.check_unique(report, text)
+  local name = key.unique(text)
+  if call('PTTL', name) == -1 and not modules.Unique.holder(text) then
+    complain(
+      report,
+      'unique key ' .. text .. ' names job ' .. call('GET', name) .. ', which does not hold it'
+    )
+  end
+end
+
+function AuditLinks.check_needs(report, jid)
+  if call('EXISTS', key.job(jid)) == 0 then
+    complain(report, 'there is a list of what job ' .. jid .. ' needs, but no record')
+  end
+end
+
+-- What was spawned and is not complete knows its spawner, and is known to have failed or not.
+function AuditLinks.check_spawned(report, spawner)
+  local list = call('ZRANGE', key.spawned(spawner), 0, modules.Arguments.most - 1, 'WITHSCORES')
+  for n = 1, #list, 2 do
+    local jid, failed = list[n], list[n + 1] == '1'
+    local record, known = call('HMGET', key.job(jid), 'state', 'spawners', 'rare'), false
+    for _, one in ipairs(modules.Record.read('spawners', record[2], {})) do
+      known = known or one == spawner
+    end
+    known = known or modules.Record.is_bad('spawners', record[2]) -- Which is said where its record is checked.
+    if not known or not record[3] then
+      complain(report, 'job ' .. jid .. ' does not know that job ' .. spawner .. ' has spawned it')
+    elseif record[1] == 'complete' or (record[1] == 'failed') ~= failed then
+      complain(
+        report,
+        'job ' .. jid .. ', spawned by ' .. spawner .. ', is ' .. record[1] .. ', but listed otherwise'
+      )
+    end
+  end
+end
+
+-- Where dependents are still to be told, the job has failed or is gone. (If it was put again, the next
+-- step sees that.)
+function AuditLinks.member_of_cascading(report, jid)
+  if call('HGET', key.job(jid), 'state') == 'complete' then
+    complain(report, 'dependents of job ' .. jid .. ' are to be told of its failure, but it is complete')
+  end
+end
+end,
+
+AuditWorkflows = function()
+local AuditWorkflows = {}
+modules.AuditWorkflows = AuditWorkflows
+-- views/audit_workflows.lua
+-- The invariants of workflows: what their counters say together, and what is kept beside them.
+
+local match = string.match
+
+-- The gate of a workflow that is being unpacked is a dependency without a record.
+function AuditWorkflows.is_gate(jid)
+  local id = match(jid, '^gate:(.*)$')
+  return id and call('HGET', key.workflow(id), 'chore') == 'unpacking'
+end
+
+local function check_record(report, id)
+  local record = modules.Workflow.read(id)
+  if record.bad then
+    modules.AuditJobs.complain(report, 'workflow ' .. id .. ': its counter ' .. record.bad .. ' cannot be read')
+    return
+  end
+  local counted = record.complete + record.failed + record.canceled + record.held
+  for _, field in ipairs({ 'complete', 'failed', 'canceled', 'held' }) do
+    if record[field] < 0 then
+      modules.AuditJobs.complain(report, 'workflow ' .. id .. ' counts ' .. record[field] .. ' jobs ' .. field)
+    end
+  end
+  if counted > record.total then
+    modules.AuditJobs.complain(
+      report,
+      'workflow ' .. id .. ' counts ' .. counted .. ' of ' .. record.total .. ' jobs'
+    )
+  end
+  if record.state ~= modules.Workflow.judged(record) then
+    modules.AuditJobs.complain(
+      report,
+      'workflow ' .. id .. ' is ' .. tostring(record.state) .. ' and should be ' .. modules.Workflow.judged(record)
+    )
+  end
+  local listed = call('ZSCORE', key.workflows(), id)
+  if record.chore and not listed then
+    modules.AuditJobs.complain(report, 'workflow ' .. id .. ' is ' .. record.chore .. ' and nobody carries on')
+  end
+  if not record.chore and call('LLEN', key.workflow_jobs(id)) > record.total then
+    modules.AuditJobs.complain(report, 'workflow ' .. id .. ' lists more jobs than it counts')
+  end
+end
+
+-- workflow:<id> and workflow:<id>:jobs
+function AuditWorkflows.check(report, name)
+  local id = match(name, '^(.*):jobs$')
+  if not id then
+    check_record(report, name)
+  elseif call('EXISTS', key.workflow(id)) == 0 then
+    modules.AuditJobs.complain(report, 'there is a list of jobs of workflow ' .. id .. ', but no record')
+  end
+end
+
+-- staged:<id>, staged:<id>:jids and staged:<id>:instead
+function AuditWorkflows.check_staged(report, name)
+  local id = match(name, '^[^:]*')
+  if call('TTL', key.staged(name)) < 0 and call('HGET', key.workflow(id), 'chore') ~= 'unpacking' then
+    modules.AuditJobs.complain(report, 'what was staged for workflow ' .. id .. ' stays for ever')
+  end
+end
+end,
+
+Brief = function()
+local Brief = {}
+modules.Brief = Brief
+-- views/brief.lua
+-- Jobs in brief: what a line of a list shows of each, and parts of all the lists that there are.
+
+local match = string.match
+
+-- Places in a row: the first twelve are fields of the record as they are, but for `due`, which stands
+-- where `rare` stood.
+local KLASS, QUEUE, STATE, WORKER, SINCE, EXPIRES, DUE = 1, 2, 3, 8, 9, 10, 12
+local GROUP, PROGRESS, WORKFLOW, TRACKED, PUT, JID = 13, 14, 15, 16, 17, 18
+
+-- The places of what is no mere text: what cannot be read is not shown.
+local JUDGED = {
+  [4] = 'priority',
+  [5] = 'retries',
+  [6] = 'remaining',
+  [7] = 'tags',
+  [SINCE] = 'time',
+  [EXPIRES] = 'expires',
+}
+
+-- (Naming the fields one by one is a sixth quicker than unpacking a list of them.)
+local function read(jid)
+  return call(
+    'HMGET',
+    key.job(jid),
+    'klass',
+    'queue',
+    'state',
+    'priority',
+    'retries',
+    'remaining',
+    'tags',
+    'worker',
+    'time',
+    'expires',
+    'spawned_from_jid',
+    'rare'
+  )
+end
+
+-- What a running job is whose lock has ended: the queue's list knows whether there was a notice.
+local function see_lock(row, jid)
+  local lock = call('ZSCORE', key.place(row[QUEUE], 'locks'), jid)
+  if lock and tonumber(lock) <= scope.now then
+    row[STATE], row[SINCE] = 'stalled', lock
+  end
+end
+
+local function see_due(row, jid)
+  local state, due = modules.Place.state_now(jid, row[QUEUE], row[STATE])
+  if state == 'waiting' then
+    row[STATE], row[SINCE] = state, due
+  else
+    row[DUE] = due
+  end
+end
+
+-- When and in which group a job has failed: mostly the last line of its history says so, which is
+-- shorter than the record's text with the whole message. -> when, group
+function Brief.failure(jid)
+  local when, more = match(call('LINDEX', key.history(jid), -1) or '', '^%[([%d.]+),"failed",(.*)%]$')
+  if when then
+    return when, match(more, '"group":"([^"\\]*)"') or modules.Record.read('failure', more, {}).group
+  end
+  local failure = modules.Record.read('failure', call('HGET', key.job(jid), 'failure'), {})
+  return failure.when and string.format('%.17g', failure.when), failure.group
+end
+
+local function see_failure(row, jid)
+  local when, group = Brief.failure(jid)
+  row[SINCE], row[GROUP] = when or row[SINCE], group or false
+end
+
+-- Are there tracked jobs at all?
+function Brief.any_tracked()
+  return call('EXISTS', key.tracked()) == 1
+end
+
+-- What became of a canceled job, as a row; or false.
+local function row_of_canceled(jid, tracking)
+  local row = modules.Canceled.row(jid)
+  if row then
+    local workflow, history = row[12], row[13]
+    row[STATE], row[WORKER], row[DUE], row[GROUP], row[PROGRESS] = 'canceled', '', false, false, false
+    row[WORKFLOW] = workflow
+    row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
+    row[PUT] = match(history or '', '^%[%[([%d.]+),') or false
+    row[JID] = jid
+  end
+  return row
+end
+
+-- The row of one job, or false if there is no such job.
+function Brief.row(jid, tracking)
+  local row = read(jid)
+  local state, rare = row[STATE], row[DUE]
+  if not modules.Record.is_state(state) then
+    if not (state or row[KLASS] or row[QUEUE]) then
+      return row_of_canceled(jid, tracking)
+    end
+    row[STATE] = state or ''
+  end
+  row[KLASS], row[QUEUE] = row[KLASS] or '', row[QUEUE] or ''
+  for place, field in pairs(JUDGED) do
+    row[place] = modules.Record.text(field, row[place], false)
+  end
+  row[DUE], row[GROUP], row[PROGRESS], row[WORKFLOW] = false, false, false, false
+  if rare then
+    local progress, workflow = modules.Hash.values(key.job(jid), 'progress', 'workflow')
+    row[PROGRESS], row[WORKFLOW] = modules.Record.text('progress', progress, false), workflow
+  end
+  if state == 'running' then
+    if (tonumber(row[EXPIRES]) or 0) <= scope.now then
+      see_lock(row, jid)
+    end
+  elseif state == 'scheduled' then
+    see_due(row, jid)
+  elseif state == 'failed' then
+    see_failure(row, jid)
+  elseif state == 'stalled' then
+    row[STATE] = 'waiting' -- taken from its worker: it is the first to be handed out
+  end
+  row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
+  row[PUT] = match(call('LINDEX', key.history(jid), 0) or '', '^%[([%d.]+),') or false
+  row[JID] = jid
+  return row
+end
+
+-- The rows of jobs, with false for each that is gone.
+function Brief.rows(jids)
+  local rows, tracking = {}, Brief.any_tracked()
+  for n = 1, #jids do
+    rows[n] = Brief.row(jids[n], tracking)
+  end
+  return rows
+end
+
+-- brief jid... -> the rows as JSON
+function Brief.brief(args, i)
+  modules.Arguments.bounded('brief', #args - i + 1)
+  local jids = {}
+  for n = i, #args do
+    jids[#jids + 1] = args[n]
+  end
+  return cjson.encode(Brief.rows(jids))
+end
+
+local function newest_first(name, start, count)
+  return call('ZREVRANGE', name, start, start + count - 1)
+end
+
+-- Lists beside those of queues: jids from a place on, so many.
+local LISTS = {
+  group = function(name, start, count)
+    return call('LRANGE', key.group(name), start, start + count - 1)
+  end,
+  tag = function(name, start, count)
+    return call('ZRANGE', key.tag(name), start, start + count - 1)
+  end,
+  worker = function(name, start, count)
+    return newest_first(key.held(name), start, count)
+  end,
+  complete = function(_, start, count)
+    return newest_first(key.completed(), start, count)
+  end,
+  canceled = function(_, start, count)
+    return modules.Canceled.part(start, count)
+  end,
+  tracked = function(_, start, count)
+    return newest_first(key.tracked(), start, count)
+  end,
+}
+
+-- Checks parts of lists, (kind name start count)... from args[i] on.
+function Brief.check_parts(command, args, i)
+  modules.Arguments.bounded(command, (#args - i + 1) / 4)
+  for n = i, #args, 4 do
+    local kind = args[n]
+    if not LISTS[kind] and (not modules.Queue.is_list(kind) or kind == 'recurring') then
+      modules.Errors.argument(command, 'Unknown kind of list ' .. modules.Errors.name(kind))
+    end
+    modules.Arguments.given(command, 'name', args[n + 1])
+    args[n + 2] = modules.Arguments.whole(command, 'start', args[n + 2], 0)
+    args[n + 3] = modules.Arguments.whole(command, 'count', args[n + 3], 0)
+  end
+end
+
+-- Jids of a part of a list.
+local function part(kind, name, start, count)
+  if count < 1 then
+    return {}
+  end
+  return LISTS[kind] and LISTS[kind](name, start, count) or modules.Queue.part(kind, name, start, count)
+end
+
+-- The jids of parts that were checked, the place of each among all that the parts name, and how many
+-- places these are: at most as many as a call may handle.
+function Brief.listed(args, i)
+  local jids, places, before = {}, {}, 0
+  for n = i, #args, 4 do
+    local count = math.min(args[n + 3], modules.Arguments.most - before)
+    for at, jid in ipairs(part(args[n], args[n + 1], args[n + 2], count)) do
+      jids[#jids + 1], places[#places + 1] = jid, before + at
+    end
+    before = before + count
+  end
+  return jids, places, before
+end
+
+-- tracked.jids offset count -> total and jids, the last first; some may be gone
+function Brief.tracked(args, i)
+  local offset = modules.Arguments.whole('tracked.jids', 'offset', args[i], 0)
+  local count = math.min(modules.Arguments.whole('tracked.jids', 'count', args[i + 1], 0), modules.Arguments.most)
+  local jids = count > 0 and newest_first(key.tracked(), offset, count) or {}
+  return cjson.encode({ total = call('ZCARD', key.tracked()), jobs = jids })
+end
+
+-- briefs most (kind name start count)... -> the rows as JSON
+function Brief.briefs(args, i)
+  local most = modules.Arguments.whole('briefs', 'most', args[i], 0)
+  modules.Arguments.bounded('briefs', most)
+  Brief.check_parts('briefs', args, i + 1)
+  local jids = {}
+  for n = i + 1, #args, 4 do
+    for _, jid in ipairs(part(args[n], args[n + 1], args[n + 2], math.min(args[n + 3], most - #jids))) do
+      jids[#jids + 1] = jid
+    end
+  end
+  return cjson.encode(Brief.rows(jids))
+end
+end,
+
+Groups = function()
+local Groups = {}
+modules.Groups = Groups
+-- views/groups.lua
+-- Failure groups as pages show them: how many jobs, since when, and the latest of them as a sample.
+
+local sub, byte = string.sub, string.byte
+
+local MOST = 250 -- groups of one page: each shows the beginning of a message that may be long
+local HEAD = 300 -- bytes of it
+
+local NEWLINE, SPACE = 10, 32
+local TAIL = 1000 -- bytes in which the last line is looked for
+
+-- The last line of a text that says something: the error itself, below a traceback. What is
+-- longer than the tail begins where that begins, at a character of UTF-8.
+local function last_line(text)
+  local last, least = #text, math.max(1, #text - TAIL + 1)
+  while last >= least and byte(text, last) <= SPACE do
+    last = last - 1
+  end
+  local first = last + 1
+  while first > least and byte(text, first - 1) ~= NEWLINE do
+    first = first - 1
+  end
+  while first <= last and byte(text, first) >= 128 and byte(text, first) < 192 do
+    first = first + 1
+  end
+  return modules.Errors.cut(sub(text, first, last), HEAD)
+end
+
+-- name, count, first, last, jid, klass, queue, the message's head and its last line
+local function shown(name, count)
+  local list = key.group(name)
+  local newest, oldest = call('LINDEX', list, 0), call('LINDEX', list, -1)
+  local klass, queue, its_failure = modules.Hash.values(key.job(newest), 'klass', 'queue', 'failure')
+  local failure = modules.Record.read('failure', its_failure, {})
+  local message = failure.message or ''
+  return {
+    name,
+    count,
+    tonumber((modules.Brief.failure(oldest))) or 0,
+    tonumber((modules.Brief.failure(newest))) or 0,
+    newest,
+    klass or '',
+    queue or '',
+    modules.Errors.cut(message, HEAD),
+    last_line(message),
+  }
+end
+
+-- By what groups are sorted: the highest comes first.
+local ORDERS = {
+  count = function(group)
+    return group.count
+  end,
+  last = function(group)
+    return tonumber((modules.Brief.failure(call('LINDEX', key.group(group.name), 0)))) or 0
+  end,
+}
+
+-- failure.groups count|last offset count -> total_groups, total_jobs and groups
+function Groups.list(args, i)
+  local order = modules.Arguments.given('failure.groups', 'order', args[i])
+  local rank = ORDERS[order]
+  if not rank then
+    modules.Errors.argument('failure.groups', 'order must be count or last, not ' .. modules.Errors.name(order))
+  end
+  local offset = modules.Arguments.whole('failure.groups', 'offset', args[i + 1], 0)
+  local count = math.min(modules.Arguments.whole('failure.groups', 'count', args[i + 2], 0), MOST)
+  local all, total = {}, 0
+  for n, name in ipairs(call('SMEMBERS', key.failures())) do
+    local group = { name = name, count = call('LLEN', key.group(name)) }
+    group.rank, all[n] = rank(group), group
+    total = total + group.count
+  end
+  table.sort(all, function(one, other)
+    if one.rank ~= other.rank then
+      return one.rank > other.rank
+    end
+    return one.name < other.name
+  end)
+  local groups = {}
+  for n = offset + 1, math.min(offset + count, #all) do
+    groups[#groups + 1] = shown(all[n].name, all[n].count)
+  end
+  return cjson.encode({ total_groups = #all, total_jobs = total, groups = groups })
+end
+
+-- failure.group name -> the group, or nil if no job is in it
+function Groups.show(args, i)
+  local name = modules.Arguments.given('failure.group', 'name', args[i])
+  local count = call('LLEN', key.group(name))
+  return count > 0 and cjson.encode(shown(name, count)) or nil
+end
+end,
+
+JobView = function()
+local JobView = {}
+modules.JobView = JobView
+-- views/job_view.lua
+-- All that a page shows of one job, however many others it has to do with and however long it goes on.
+
+local MOST_LINKS = 250 -- of one kind
+local HISTORY_BYTES = 256 * 1024
+
+-- Some members of a set, in an order of their own: never more are read than about so many. -> these,
+-- how many there are
+local function some(name, most)
+  local total, cursor, members = call('SCARD', name), '0', {}
+  repeat
+    local reply = call('SSCAN', name, cursor, 'COUNT', math.max(most, 1))
+    cursor = reply[1]
+    for _, member in ipairs(reply[2]) do
+      if #members == most then
+        break
+      end
+      members[#members + 1] = member
+    end
+  until cursor == '0' or #members == most
+  table.sort(members)
+  return members, total
+end
+
+-- The first elements of a list, each once. -> these, how many the list has
+local function first(name, most)
+  local found, seen = {}, {}
+  for _, jid in ipairs(most > 0 and call('LRANGE', name, 0, most - 1) or {}) do
+    if not seen[jid] then
+      seen[jid] = true
+      found[#found + 1] = jid
+    end
+  end
+  return found, call('LLEN', name)
+end
+
+-- The same of a canceled job, of which less is known.
+local function canceled_view(jid, own, links)
+  local total, spawners = modules.Canceled.more(jid)
+  local view = { brief = own, history_total = total, result = cjson.null, result_ttl = cjson.null }
+  for _, list in ipairs({ 'dependents', 'dependencies', 'needs' }) do
+    view[list], view[list .. '_total'] = {}, 0
+  end
+  local spawned, number = first(key.offspring(jid), links)
+  view.spawned, view.spawned_total = modules.Brief.rows(spawned), number
+  view.spawners = modules.Brief.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
+  return modules.Json.with(cjson.encode(view), 'job', modules.Canceled.show(jid))
+end
+
+-- job.view jid links history -> the job as get shows it, those it has to do with in brief, its result
+function JobView.show(args, i)
+  local jid = modules.Arguments.name('job.view', 'jid', args[i])
+  local links = math.min(modules.Arguments.whole('job.view', 'links', args[i + 1], 0), MOST_LINKS)
+  local entries = math.min(modules.Arguments.whole('job.view', 'history', args[i + 2], 1), modules.Arguments.most)
+  local own = modules.Brief.rows({ jid })[1]
+  if not own then
+    return nil
+  elseif call('EXISTS', key.job(jid)) == 0 then
+    return canceled_view(jid, own, links)
+  end
+  local lists, view = {}, { brief = own }
+  for list, name in pairs({ dependents = key.dependents(jid), dependencies = key.dependencies(jid) }) do
+    lists[list], view[list .. '_total'] = some(name, links)
+    view[list] = modules.Brief.rows(lists[list])
+  end
+  for list, name in pairs({ needs = key.needs(jid), spawned = key.offspring(jid) }) do
+    local jids, total = first(name, links)
+    view[list], view[list .. '_total'] = modules.Brief.rows(jids), total
+  end
+  local spawners = modules.Record.read('spawners', call('HGET', key.job(jid), 'spawners'), {})
+  view.spawners = modules.Brief.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
+  lists.history, view.history_total = modules.History.some(jid, entries, HISTORY_BYTES)
+  view.result = call('GET', key.result(jid)) or cjson.null
+  local rest = call('PTTL', key.result(jid))
+  view.result_ttl = rest >= 0 and rest / 1000 or cjson.null
+  return modules.Json.with(cjson.encode(view), 'job', modules.Job.show(jid, lists))
+end
+end,
+
+Permissions = function()
+local Permissions = {}
+modules.Permissions = Permissions
+-- views/permissions.lua
+-- What the server's ACL permits its user: asked in advance, and named where something is missing.
+
+-- What the core runs, in the order of the documented command lines. With too few arguments for a
+-- command a server may abort while it looks for keys, so nothing else is asked about.
+local INSIDE = {
+  'info time del exists expire pexpire persist pttl ttl get mget set',
+  'hdel hexists hget hgetall hincrby hlen hmget hset',
+  'lindex llen lpop lpush lrange lrem ltrim rpush',
+  'sadd scard sismember smembers spop srandmember srem sscan',
+  'zadd zcard zcount zincrby zmscore zrange zrangebyscore zrem zpopmax zremrangebyrank zremrangebyscore',
+  'zrevrange zrevrangebyscore zscore',
+}
+local OF_AUDITS = { 'scan type lpos' }
+-- What clients run themselves.
+local OF_CLIENTS = { 'blpop function|list function|delete' }
+local ON_CHANNELS = { 'publish', 'subscribe' }
+
+-- How servers say that a command of a script is refused: from 7.2 on, and before.
+local REFUSALS = { 'ACL failure in script', 'The user executing the script can\'t' }
+
+-- What the server does not know is not missed.
+local function permits(...)
+  local known, permitted = pcall(redis.acl_check_cmd, ...)
+  return permitted or not known
+end
+
+-- Who has come here may run a function or script on meta: it is not the key that is missing.
+local function add_commands(missing, lines)
+  for _, line in ipairs(lines) do
+    for command in string.gmatch(line, '%S+') do
+      local word, subcommand = string.match(command, '^([^|]+)|?(.*)$')
+      if not permits(word, subcommand ~= '' and subcommand or scope.prefix .. 'meta') then
+        missing[#missing + 1] = '+' .. command
+      end
+    end
+  end
+end
+
+local function add_keys(missing)
+  local meta, others = scope.prefix .. 'meta', scope.prefix .. 'j:'
+  for _, command in ipairs({ 'get', 'set' }) do
+    if permits(command, meta) and not permits(command, others) then
+      missing[#missing + 1] = '~' .. scope.prefix .. '*'
+      return
+    end
+  end
+end
+
+local function add_channels(missing, commands)
+  local refused = false
+  for _, command in ipairs(commands) do
+    if not permits(command) then
+      missing[#missing + 1] = '+' .. command
+    elseif not permits(command, scope.prefix .. 'log') then
+      refused = true
+    end
+  end
+  if refused then
+    missing[#missing + 1] = '&' .. scope.prefix .. '*'
+  end
+end
+
+-- permissions -> as JSON, the rules that ACL SETUSER wants for what is missing; null where it cannot be asked
+function Permissions.show()
+  if not redis.acl_check_cmd then
+    return 'null'
+  end
+  local missing = {}
+  add_commands(missing, INSIDE)
+  add_commands(missing, OF_AUDITS)
+  add_commands(missing, OF_CLIENTS)
+  add_keys(missing)
+  add_channels(missing, ON_CHANNELS)
+  return #missing == 0 and '[]' or cjson.encode(missing)
+end
+
+local function is_refusal(text)
+  for _, phrase in ipairs(REFUSALS) do
+    if string.find(text, phrase, 1, true) then
+      return true
+    end
+  end
+  return false
+end
+
+-- An error of the server as a reply, with what is missing if that is why a command was refused.
+function Permissions.explained(text)
+  if not is_refusal(text) then
+    return text
+  end
+  local missing = {}
+  if redis.acl_check_cmd then
+    add_commands(missing, INSIDE)
+    add_keys(missing)
+    add_channels(missing, { 'publish' })
+    if #missing == 0 then
+      add_commands(missing, OF_AUDITS)
+    end
+  end
+  if #missing == 0 then
+    return 'DENIED ' .. text
+  end
+  local user = string.match(text, 'User (%S+) has no permissions')
+  return 'DENIED ' .. (user and 'User ' .. user or 'The user') .. ' lacks ' .. table.concat(missing, ' ')
+end
+end,
+
+Search = function()
+local Search = {}
+modules.Search = Search
+-- views/search.lua
+-- A search among jobs: which of those in parts of lists may be meant, and how far it has looked.
+
+local find, sub, match = string.find, string.sub, string.match
+
+local BYTES = 4 * 1024 * 1024 -- of jobs' data that one call reads, and those of one job more
+
+-- Which states a record may have of a job that is shown as being in a state.
+local RECORDED = {
+  waiting = { waiting = true, scheduled = true, stalled = true },
+  running = { running = true },
+  stalled = { running = true },
+  scheduled = { scheduled = true },
+  depends = { depends = true },
+  failed = { failed = true },
+  complete = { complete = true },
+}
+
+-- A pattern of names in which `*` and `?` stand for any characters: as the texts that a name must have in
+-- this order. That is less than the pattern says, but no pattern takes long.
+local function texts_of(pattern)
+  if not find(pattern, '[*?%[]') then
+    return { whole = pattern }
+  end
+  local plain, texts = match(pattern, '^[^%[]*'), { head = match(pattern, '^[^*?%[]*') }
+  for text in string.gmatch(plain, '[^*?]+') do
+    texts[#texts + 1] = text
+  end
+  texts.tail = plain == pattern and match(pattern, '[^*?]*$') or ''
+  return texts
+end
+
+local function may_suit(name, texts)
+  if texts.whole then
+    return name == texts.whole
+  end
+  if
+    sub(name, 1, #texts.head) ~= texts.head or texts.tail ~= '' and sub(name, -#texts.tail) ~= texts.tail
+  then
+    return false
+  end
+  local from = 1
+  for n = 1, #texts do
+    local _, last = find(name, texts[n], from, true)
+    if not last then
+      return false
+    end
+    from = last + 1
+  end
+  return true
+end
+
+local function has_any(text, texts)
+  for n = 1, #texts do
+    if find(text, texts[n], 1, true) then
+      return true
+    end
+  end
+  return false
+end
+
+-- Reads conditions, pairs of a name and a text, from args[i] on.
+local READERS = {
+  queue = function(wanted, text)
+    wanted.queue = text
+  end,
+  state = function(wanted, text)
+    wanted.states = RECORDED[text] or modules.Errors.argument('search', 'Unknown state ' .. modules.Errors.name(text))
+  end,
+  klass = function(wanted, text)
+    wanted.klass = texts_of(text)
+  end,
+  jid = function(wanted, text)
+    wanted.jid = text
+  end,
+  data = function(wanted, text)
+    wanted.data = wanted.data or {}
+    wanted.data[#wanted.data + 1] = text
+  end,
+}
+
+local function read_conditions(args, i, number)
+  local wanted = {}
+  for n = i, i + 2 * number - 1, 2 do
+    local name = modules.Arguments.given('search', 'condition', args[n])
+    local reader = READERS[name]
+    if not reader then
+      modules.Errors.argument('search', 'Unknown condition ' .. modules.Errors.name(name))
+    end
+    reader(wanted, modules.Arguments.given('search', name, args[n + 1]))
+  end
+  return wanted
+end
+
+-- May the job be meant? -> that, and how many bytes of data were read to know it. (One field after the other
+-- is read: mostly the first says no. Where one is missing, as of canceled jobs, the row is to tell.)
+local function may_be(jid, wanted)
+  if wanted.jid and sub(jid, 1, #wanted.jid) ~= wanted.jid then
+    return false, 0
+  end
+  local name = key.job(jid)
+  if wanted.queue and (call('HGET', name, 'queue') or wanted.queue) ~= wanted.queue then
+    return false, 0
+  end
+  local state = wanted.states and call('HGET', name, 'state')
+  if state and not wanted.states[state] then
+    return false, 0
+  end
+  local klass = wanted.klass and call('HGET', name, 'klass')
+  if klass and not may_suit(klass, wanted.klass) then
+    return false, 0
+  end
+  local data = wanted.data and call('HGET', name, 'data')
+  if data then
+    return has_any(data, wanted.data), #data
+  end
+  return true, 0
+end
+
+-- search most conditions (name text)... (kind list start count)... -> how many places were looked at, and
+-- the rows of the jobs, at most `most`. Conditions: queue, state, the pattern klass, how the jid begins, and a
+-- text that is in the data, or one of several.
+--
+-- A few jobs too many may be among them: a pattern is not compared to the letter, locks are not looked at.
+function Search.search(args, i)
+  local most = modules.Arguments.whole('search', 'most', args[i], 0)
+  local number = modules.Arguments.whole('search', 'conditions', args[i + 1], 0)
+  modules.Arguments.bounded('search', most)
+  modules.Arguments.bounded('search', number)
+  local wanted = read_conditions(args, i + 2, number)
+  local first = i + 2 + 2 * number
+  modules.Brief.check_parts('search', args, first)
+  local jids, places, looked = modules.Brief.listed(args, first)
+  local rows, bytes, tracking = {}, 0, modules.Brief.any_tracked()
+  for n = 1, #jids do
+    if #rows >= most or bytes >= BYTES then
+      looked = places[n] - 1
+      break
+    end
+    local is_meant, read = may_be(jids[n], wanted)
+    bytes = bytes + read
+    rows[#rows + 1] = is_meant and modules.Brief.row(jids[n], tracking) or nil
+  end
+  return cjson.encode({ looked = looked, jobs = rows })
+end
+end,
+
+Survey = function()
+local Survey = {}
+modules.Survey = Survey
+-- views/survey.lua
+-- How long jobs have waited and have to wait: the lag of queues, what falls due in them, and the
+-- survey by which workers choose among them.
+
+local format, min = string.format, math.min
+
+-- Levels of priority looked at.
+local LEVELS = 32
+
+-- When the first thing in a place falls due, or `latest` if that is not before it.
+local function first_due(queue, place, latest)
+  local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
+  return head[2] and min(latest, tonumber(head[2])) or latest
+end
+
+-- Since when the oldest waiting job has been ready, at a cost that does not grow with the queue:
+-- the first of each level of priority is the oldest of it. -> the time, whether there is any
+local function oldest_waiting(queue)
+  local work, highest, oldest, found = key.place(queue, 'work'), '+inf', scope.now, false
+  for _ = 1, LEVELS do
+    local jid = call('ZREVRANGEBYSCORE', work, highest, '-inf', 'LIMIT', 0, 1)[1]
+    local record = jid and call('HMGET', key.job(jid), 'time', 'priority')
+    if not record or not record[1] then
+      break
+    end
+    found = true
+    oldest = min(oldest, modules.Record.read('time', record[1], oldest))
+    -- Below all that could have been put at this priority until a day from now.
+    highest = '(' .. format('%.17g', modules.Place.score(modules.Record.read('priority', record[2], 0), scope.now + 86400))
+  end
+  return oldest, found
+end
+
+-- -> the age of the oldest ready job in seconds, whether there is one
+local function lag(queue)
+  local oldest, found = oldest_waiting(queue)
+  local due = first_due(queue, 'recur', first_due(queue, 'scheduled', oldest))
+  return scope.now - due, found or due < oldest
+end
+
+-- lag queue... -> seconds, as text, for each
+function Survey.lag(args, i)
+  modules.Arguments.given('lag', 'queue', args[i])
+  modules.Arguments.bounded('lag', #args - i + 1)
+  local lags = {}
+  for n = i, #args do
+    lags[#lags + 1] = format('%.6f', (lag(args[n])))
+  end
+  return lags
+end
+
+-- due queue... -> for each: when its first scheduled job and its first recurring one fall due, as
+-- text, '' if there is none
+function Survey.due(args, i)
+  modules.Arguments.given('due', 'queue', args[i])
+  modules.Arguments.bounded('due', #args - i + 1)
+  local times = {}
+  for n = i, #args do
+    for _, place in ipairs({ 'scheduled', 'recur' }) do
+      local head = call('ZRANGE', key.place(args[n], place), 0, 0, 'WITHSCORES')
+      times[#times + 1] = head[2] or ''
+    end
+  end
+  return times
+end
+
+local function is_empty(queue)
+  return call(
+    'EXISTS',
+    key.place(queue, 'work'),
+    key.place(queue, 'scheduled'),
+    key.place(queue, 'recur'),
+    key.place(queue, 'locks')
+  ) == 0
+end
+
+-- Is there anything that a pop would hand out, or has to look at? -> that, the lag
+local function look(queue)
+  if is_empty(queue) then
+    return false, 0
+  end
+  local seconds, found = lag(queue)
+  return found or first_due(queue, 'locks', scope.now + 1) <= scope.now, seconds
+end
+
+-- survey [queue...] -> name, ready (1 or 0), lag, weight, paused (1 or 0) of each, as texts;
+-- without names of all queues that are known, as far as one call may handle them
+function Survey.survey(args, i)
+  modules.Arguments.bounded('survey', #args - i + 1)
+  local queues, paused, flat = {}, {}, {}
+  for n = i, #args do
+    queues[#queues + 1] = args[n]
+  end
+  if #queues == 0 then
+    queues = modules.Queue.names(modules.Arguments.most)
+  end
+  for _, queue in ipairs(call('SMEMBERS', key.paused_queues())) do
+    paused[queue] = true
+  end
+  for n, queue in ipairs(queues) do
+    local ready, seconds = look(queue)
+    local at = 5 * n - 4
+    flat[at], flat[at + 1] = queue, ready and '1' or '0'
+    flat[at + 2], flat[at + 3] = format('%.6f', seconds), format('%.17g', modules.Config.weight(queue))
+    flat[at + 4] = paused[queue] and '1' or '0'
+  end
+  return flat
+end
+end,
+
+Throughput = function()
+local Throughput = {}
+modules.Throughput = Throughput
+-- views/throughput.lua
+-- What a queue, or the whole namespace, has done lately: the counters of minutes in longer spans.
+
+local floor = math.floor
+
+local QUEUES = 200 -- of which one call says how many jobs are failed
+local DAYS = 10000 -- looked at by that call, of all queues together
+
+-- A function that adds to the spans of one kind, and these spans.
+local function spans(from, to, step)
+  local list = {}
+  for n = 1, floor((to - from) / step) + 1 do
+    list[n] = 0
+  end
+  return list,
+    function(minute, n)
+      if minute >= from and minute <= to then
+        local place = floor((minute - from) / step) + 1
+        list[place] = list[place] + n
+      end
+    end
+end
+
+local function count(queue, kind, from, to, add)
+  for hour = floor(from / 60), floor(to / 60) do
+    local found = call('HGETALL', key.minutes(queue, hour, kind))
+    for n = 1, #found, 2 do
+      add(hour * 60 + tonumber(found[n]), tonumber(found[n + 1]))
+    end
+  end
+end
+
+-- throughput queue from to step -> started, completed, failed and, of a queue, put: lists of numbers.
+-- Without a queue (''), of the whole namespace.
+function Throughput.show(args, i)
+  local queue = modules.Arguments.given('throughput', 'queue', args[i])
+  local from = modules.Arguments.whole('throughput', 'from', args[i + 1], 0)
+  local to = modules.Arguments.whole('throughput', 'to', args[i + 2], 0)
+  local step = modules.Arguments.whole('throughput', 'step', args[i + 3], 1)
+  if to < from then
+    modules.Errors.argument('throughput', 'to must not be before from, ' .. from .. ', as ' .. to .. ' is')
+  elseif to - from >= modules.Minutes.longest then
+    modules.Errors.raise('TOOBIG', 'throughput(): ' .. to - from + 1 .. ' minutes, at most ' .. modules.Minutes.longest)
+  end
+  local shown, adders = { first = from, step = step, put = cjson.null }, {}
+  for _, kind in ipairs(modules.Minutes.kinds) do
+    if queue ~= '' or kind ~= 'put' then
+      shown[kind], adders[kind] = spans(from, to, step)
+      count(queue, kind, from, to, adders[kind])
+    end
+  end
+  modules.Journal.read(function(second, kind, _, n, of)
+    if queue == '' or of == queue then
+      adders[modules.Minutes.journalled[kind]](floor(second / 60), n)
+    end
+  end)
+  return cjson.encode(shown)
+end
+
+-- failed.of queue... -> of each, how many of its jobs are failed: the sum of what the days know for
+-- which statistics are kept
+function Throughput.failed(args, i)
+  local number = #args - i + 1
+  if number > QUEUES then
+    modules.Errors.raise('TOOBIG', 'failed.of(): ' .. number .. ' queues in one call, at most ' .. QUEUES)
+  end
+  local days = math.max(1, math.min(modules.Config.whole('stats-history') + 1, floor(DAYS / math.max(number, 1))))
+  local today, failed = modules.Stats.day(scope.now), {}
+  for n = i, #args do
+    local sum = 0
+    for back = 0, days - 1 do
+      sum = sum + (tonumber(call('HGET', key.stat('stats', today - back * 86400, args[n]), 'failed')) or 0)
+    end
+    failed[#failed + 1] = sum
+  end
+  return failed
+end
+end,
+
+WorkerView = function()
+local WorkerView = {}
+modules.WorkerView = WorkerView
+-- views/worker_view.lua
 -- Workers with the jobs that they hold, for a page.
 
 local SHOWN = 5 -- jobs of a worker
@@ -12646,7 +12052,7 @@ local IN_ALL = 5000 -- … and of all workers of a call
 local function longest_held(worker, looked_at)
   local held = {}
   for n, jid in ipairs(call('ZRANGE', key.held(worker), 0, looked_at - 1)) do
-    held[n] = { jid = jid, since = Record.read('time', call('HGET', key.job(jid), 'time'), 0) }
+    held[n] = { jid = jid, since = modules.Record.read('time', call('HGET', key.job(jid), 'time'), 0) }
   end
   table.sort(held, function(one, other)
     if one.since ~= other.since then
@@ -12663,27 +12069,284 @@ end
 
 -- worker.views offset count -> total, and workers: each as `workers` shows it, with some of its jobs
 function WorkerView.list(args, i)
-  local offset = Arguments.whole('worker.views', 'offset', args[i], 0)
-  local count = math.min(Arguments.whole('worker.views', 'count', args[i + 1], 0), Arguments.most)
+  local offset = modules.Arguments.whole('worker.views', 'offset', args[i], 0)
+  local count = math.min(modules.Arguments.whole('worker.views', 'count', args[i + 1], 0), modules.Arguments.most)
   local looked_at = math.max(SHOWN, math.min(LOOKED_AT, math.floor(IN_ALL / math.max(count, 1))))
-  local shown, seen, total = {}, Worker.seen(offset, count)
+  local shown, seen, total = {}, modules.Worker.seen(offset, count)
   for n = 1, #seen, 2 do
-    local jobs = cjson.encode({ jobs = Brief.rows(longest_held(seen[n], looked_at)) })
-    shown[#shown + 1] = Json.with(jobs, 'worker', Worker.shown(seen[n], seen[n + 1]))
+    local jobs = cjson.encode({ jobs = modules.Brief.rows(longest_held(seen[n], looked_at)) })
+    shown[#shown + 1] = modules.Json.with(jobs, 'worker', modules.Worker.shown(seen[n], seen[n + 1]))
   end
-  return Json.with(cjson.encode({ total = total }), 'workers', Json.list(shown))
+  return modules.Json.with(cjson.encode({ total = total }), 'workers', modules.Json.list(shown))
 end
+end,
+}
 end
 
-function builders.Workflow()
-local Awaiting = modules.Awaiting
-local Config = modules.Config
-local Errors = modules.Errors
-local Record = modules.Record
-local SortedSet = modules.SortedSet
-local Texts = modules.Texts
-local Workflow = modules.Workflow
--- workflow.lua
+function folders.workflows()
+return {
+
+Spawn = function()
+local Spawn = {}
+modules.Spawn = Spawn
+-- workflows/spawn.lua
+-- spawn: a running job puts others, for which whoever depends on it has to wait as well.
+
+-- The jobs of the plan as they are now, or those that stand for them.
+local function present(spawner, plan)
+  local jobs, seen = {}, { [spawner] = true }
+  for _, job in ipairs(plan.jobs) do
+    local jid = job.instead or job.jid
+    local state = call('HGET', key.job(jid), 'state')
+    if state and not seen[jid] then
+      seen[jid] = true
+      jobs[#jobs + 1] = { jid = jid, state = state }
+    end
+  end
+  return jobs
+end
+
+-- spawn jid token worker (as put.many) -> as put.many
+function Spawn.spawn(args, i)
+  local jid, worker = modules.Arguments.name('spawn', 'jid', args[i]), args[i + 2]
+  modules.Lock.holder('spawn', jid, args[i + 1])
+  modules.Arguments.asking('spawn', worker)
+  local plan = modules.Batch.plan('spawn', args, i + 3)
+  if plan.coming[jid] then
+    modules.Errors.argument('spawn', 'job ' .. modules.Errors.name(jid) .. ' cannot spawn itself')
+  end
+  local workflow = call('HGET', key.job(jid), 'workflow')
+  if workflow then
+    modules.Workflow.must_go_on('spawn', workflow)
+  end
+  for _, job in ipairs(plan.jobs) do
+    if workflow and not job.workflow then
+      job.workflow, job.rare = workflow, true
+    end
+  end
+  local reply = modules.Batch.carry_out(plan, worker)
+  modules.Spawned.adopt(jid, present(jid, plan))
+  return reply
+end
+end,
+
+Spawned = function()
+local Spawned = {}
+modules.Spawned = Spawned
+-- workflows/spawned.lua
+-- What a job has spawned: whoever depends on the job waits for that as well.
+--
+-- The links are made late. A dependent waits for the spawner; when that is complete, for those of
+-- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
+-- It does not wait for a spawned job that waits for it at that time: so no circle can come about.
+
+-- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
+local ON_ITS_WAY, FAILED = '0', '1'
+
+local FEW = 10 -- spawned jobs that are looked at one by one
+
+local function list_of(text)
+  return modules.Record.read('spawners', text, {})
+end
+
+local function has(list, jid)
+  for _, one in ipairs(list) do
+    if one == jid then
+      return true
+    end
+  end
+  return false
+end
+
+-- Has the spawner spawned this job, which is not complete?
+function Spawned.is_one(spawner, jid)
+  return call('ZSCORE', key.spawned(spawner), jid) and true or false
+end
+
+function Spawned.has_unfinished(spawner)
+  return call('EXISTS', key.spawned(spawner)) == 1
+end
+
+-- Those of the jids that do not wait for the dependent; if there are none, one of the first thousand.
+local function harmless(dependent, name, jids, most)
+  local good, tired = modules.Circles.harmless(dependent, jids)
+  if #good == 0 and #jids == most and most < modules.Arguments.most then
+    jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', modules.Arguments.most)
+    good, tired = modules.Circles.harmless(dependent, jids)
+    good = { good[1] }
+  end
+  return good, tired
+end
+
+-- The few that are left may be there for nothing: a job whose field `spawners` could not be read has not
+-- said that it has ended.
+local function without_ended(name, jids)
+  local left = {}
+  for _, jid in ipairs(jids) do
+    if (call('HGET', key.job(jid), 'state') or 'complete') ~= 'complete' then
+      left[#left + 1] = jid
+    elseif not scope.reading then
+      call('ZREM', name, jid)
+    end
+  end
+  return left
+end
+
+-- What a dependent of the spawner has to wait for: at most so many jids (one is enough: there is
+-- another look when they are done). And one that has failed, if any. With `dependent` only what does not
+-- wait for that; and whether there is more than this call can see.
+function Spawned.unfinished(spawner, policy, most, dependent)
+  local name, tired = key.spawned(spawner), false
+  most = math.max(1, math.min(most, modules.Arguments.most))
+  local jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', most)
+  if #jids <= FEW then
+    jids = without_ended(name, jids)
+  end
+  if dependent and #jids > 0 then
+    jids, tired = harmless(dependent, name, jids, most)
+  end
+  local failed = call('ZRANGEBYSCORE', name, FAILED, FAILED, 'LIMIT', '0', '1')[1]
+  if failed and #jids == 0 and policy ~= 'run' then
+    jids[1] = failed
+  end
+  return jids, failed, tired
+end
+
+-- The spawner is complete: its dependent waits for what it has spawned, unless it is one of those.
+function Spawned.look_beyond(jid, spawner)
+  local its_beyond, spawners = modules.Hash.values(key.job(jid), 'beyond', 'spawners')
+  local beyond = list_of(its_beyond)
+  if not has(beyond, spawner) and not has(list_of(spawners), spawner) then
+    beyond[#beyond + 1] = spawner
+    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond), 'rare', '1')
+  end
+end
+
+local function write_beyond(jid, beyond)
+  if #beyond > 0 then
+    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond))
+  else
+    call('HDEL', key.job(jid), 'beyond')
+  end
+end
+
+-- A job waits for these spawners' jobs no longer; nil: for none.
+function Spawned.forget_beyond(jid, spawners)
+  local text = call('HGET', key.job(jid), 'beyond')
+  if text then
+    local rest = {}
+    for _, spawner in ipairs(list_of(text)) do
+      if spawners and not has(spawners, spawner) then
+        rest[#rest + 1] = spawner
+      end
+    end
+    write_beyond(jid, rest)
+  end
+end
+
+-- This call has looked so far for others that it cannot say what the job has to wait for: a later one
+-- does, as if the spawner were complete only then. -> whether that can be
+local function put_off(jid, spawner)
+  if (call('HGET', key.job(spawner), 'state') or 'complete') ~= 'complete' then
+    return false
+  end
+  modules.Dependencies.link(jid, { spawner })
+  modules.Dependencies.spend(modules.Dependencies.left())
+  call('ZADD', key.releasing(), scope.now, spawner)
+  return true
+end
+
+-- Nothing else holds the job back: is there something spawned? Then it waits for that, or is
+-- canceled with what has failed of it. -> whether it must not start
+function Spawned.holds_back(jid, text, policy)
+  local beyond, open, fresh = {}, {}, modules.Circles.is_fresh()
+  for _, spawner in ipairs(list_of(text)) do
+    local jids, failed, tired = Spawned.unfinished(spawner, policy, modules.Dependencies.left(), jid)
+    if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
+      return true
+    elseif failed and policy == 'cancel' then
+      modules.Cascade.cancel(jid, 'dependency', failed)
+      return true
+    elseif #jids > 0 then
+      beyond[#beyond + 1] = spawner
+      modules.Dependencies.spend(#jids)
+      for n = 1, #jids do
+        open[#open + 1] = jids[n]
+      end
+    end
+  end
+  write_beyond(jid, beyond)
+  modules.Dependencies.link(jid, open, policy)
+  return #open > 0
+end
+
+-- Leaves out the first of a job's spawners, those that have seen its end: a jid that is put again and
+-- again would collect them for ever.
+local function without_former(spawners, jid)
+  local first, rest = 1, {}
+  while first <= math.min(#spawners, modules.Arguments.most) and not Spawned.is_one(spawners[first], jid) do
+    first = first + 1
+  end
+  for n = first, #spawners do
+    rest[#rest + 1] = spawners[n]
+  end
+  return rest
+end
+
+-- The job takes these under its wings: jid and state of each.
+function Spawned.adopt(spawner, jobs)
+  local name, scores, new = key.spawned(spawner), {}, {}
+  for _, job in ipairs(jobs) do
+    local spawners = list_of(call('HGET', key.job(job.jid), 'spawners'))
+    if not has(spawners, spawner) then
+      spawners = without_former(spawners, job.jid)
+      spawners[#spawners + 1] = spawner
+      call('HSET', key.job(job.jid), 'spawners', cjson.encode(spawners), 'rare', '1')
+      new[#new + 1] = job.jid
+    end
+    if job.state ~= 'complete' then
+      scores[#scores + 1] = job.state == 'failed' and FAILED or ON_ITS_WAY
+      scores[#scores + 1] = job.jid
+    end
+  end
+  if #scores > 0 then
+    call('ZADD', name, unpack(scores))
+  end
+  call('HSET', key.job(spawner), 'rare', '1')
+  modules.Needs.add_offspring(spawner, new)
+end
+
+local function each(text, act)
+  for _, spawner in ipairs(list_of(text)) do
+    act(key.spawned(spawner))
+  end
+end
+
+-- A job with this field `spawners` is complete, or gone.
+function Spawned.done(jid, text)
+  each(text, function(name)
+    call('ZREM', name, jid)
+  end)
+end
+
+function Spawned.failed(jid, text)
+  each(text, function(name)
+    call('ZADD', name, 'XX', FAILED, jid)
+  end)
+end
+
+-- It had failed, and goes on.
+function Spawned.goes_on(jid, text)
+  each(text, function(name)
+    call('ZADD', name, 'XX', ON_ITS_WAY, jid)
+  end)
+end
+end,
+
+Workflow = function()
+local Workflow = {}
+modules.Workflow = Workflow
+-- workflows/workflow.lua
 -- Workflows: jobs that were put together, how many of them have ended, and how.
 
 -- What changed in this call is in scope.workflows: id -> by how much each counter, and the jids that joined.
@@ -12736,7 +12399,7 @@ end
 function Workflow.must_go_on(command, id)
   local state = call('HGET', key.workflow(id), 'state')
   if state == 'canceling' then
-    Errors.raise('STATE', command .. '(): Workflow ' .. Errors.name(id) .. ' is being canceled')
+    modules.Errors.raise('STATE', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' is being canceled')
   end
   return state
 end
@@ -12746,7 +12409,7 @@ function Workflow.check(command, id)
   if scope.open_workflows and scope.open_workflows[id] then
     return
   elseif not Workflow.must_go_on(command, id) then
-    Errors.raise('NOJOB', command .. '(): Workflow ' .. Errors.name(id) .. ' does not exist')
+    modules.Errors.raise('NOJOB', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' does not exist')
   end
   Workflow.will_take(id)
 end
@@ -12773,7 +12436,7 @@ end
 
 -- A workflow of which nothing is left but its record is forgotten as completed jobs are.
 local function forget_later(id)
-  local seconds = math.floor(Config.number('jobs-history'))
+  local seconds = math.floor(modules.Config.number('jobs-history'))
   for _, name in ipairs({ key.workflow(id), key.workflow_jobs(id) }) do
     call('EXPIRE', name, math.max(seconds, 0))
   end
@@ -12791,8 +12454,8 @@ function Workflow.read(id)
   local values = call('HMGET', key.workflow(id), 'state', 'chore', unpack(NUMBERS))
   local record = { state = values[1], chore = values[2] or nil }
   for n, field in ipairs(NUMBERS) do
-    record[field] = Record.read('count', values[n + 2], 0)
-    record.bad = record.bad or (Record.is_bad('count', values[n + 2]) and field) or nil
+    record[field] = modules.Record.read('count', values[n + 2], 0)
+    record.bad = record.bad or (modules.Record.is_bad('count', values[n + 2]) and field) or nil
   end
   return record
 end
@@ -12806,8 +12469,8 @@ local function judge(id)
   end
   call('HSET', name, 'state', is)
   if is == 'complete' or is == 'failed' or is == 'canceled' then
-    call('HSET', name, 'finished', Texts.now())
-    Awaiting.ended_workflow(id)
+    call('HSET', name, 'finished', modules.Texts.now())
+    modules.Awaiting.ended_workflow(id)
   else
     call('HDEL', name, 'finished')
   end
@@ -12827,22 +12490,17 @@ function Workflow.finish()
           redis.pcall('HINCRBY', name, field, mine[field]) -- A counter that is no number stays as it is.
         end
       end
-      SortedSet.append(key.workflow_jobs(id), mine.jids)
+      modules.SortedSet.append(key.workflow_jobs(id), mine.jids)
       judge(id)
     end
   end
 end
-end
+end,
 
-function builders.WorkflowPut()
-local Arguments = modules.Arguments
-local Batch = modules.Batch
-local Dependencies = modules.Dependencies
-local Errors = modules.Errors
-local Texts = modules.Texts
-local Workflow = modules.Workflow
-local WorkflowPut = modules.WorkflowPut
--- workflow_put.lua
+WorkflowPut = function()
+local WorkflowPut = {}
+modules.WorkflowPut = WorkflowPut
+-- workflows/workflow_put.lua
 -- How workflows are put: small ones in one call, large ones staged, released and then unpacked.
 -- Nothing of a workflow runs before all of it is there.
 
@@ -12858,24 +12516,24 @@ end
 
 -- The id of a workflow that is to be made. (No colon: that is how its keys are told apart.)
 local function new_id(command, id)
-  Arguments.given(command, 'workflow', id)
+  modules.Arguments.given(command, 'workflow', id)
   if not match(id, '^[%w_.~-]+$') or #id > 128 then
-    Errors.argument(command, 'workflow must be 1 to 128 letters, digits and _ . ~ -, not ' .. Errors.name(id))
+    modules.Errors.argument(command, 'workflow must be 1 to 128 letters, digits and _ . ~ -, not ' .. modules.Errors.name(id))
   end
   if call('EXISTS', key.workflow(id)) == 1 then
-    Errors.raise('STATE', command .. '(): Workflow ' .. Errors.name(id) .. ' exists already')
+    modules.Errors.raise('STATE', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' exists already')
   end
   return id
 end
 
 local function behind(command, jid, other)
-  Errors.raise(
+  modules.Errors.raise(
     'CYCLE',
     command
       .. '(): Job '
-      .. Errors.name(jid)
+      .. modules.Errors.name(jid)
       .. ' must stand behind '
-      .. Errors.name(other)
+      .. modules.Errors.name(other)
       .. ', on which it depends'
   )
 end
@@ -12888,14 +12546,14 @@ local function check_members(command, id, plan)
     at[job.jid], names[n] = n, key.job(job.jid)
   end
   if #names == 0 then
-    Errors.argument(command, 'a workflow needs at least one job')
+    modules.Errors.argument(command, 'a workflow needs at least one job')
   end
   local old = call('EXISTS', unpack(names)) > 0
   for n, job in ipairs(plan.jobs) do
     if job.workflow ~= id then
-      Errors.argument(command, 'Job ' .. Errors.name(job.jid) .. ' does not name its workflow')
+      modules.Errors.argument(command, 'Job ' .. modules.Errors.name(job.jid) .. ' does not name its workflow')
     elseif old and call('EXISTS', names[n]) == 1 then
-      Errors.raise('STATE', command .. '(): Job ' .. Errors.name(job.jid) .. ' exists already')
+      modules.Errors.raise('STATE', command .. '(): Job ' .. modules.Errors.name(job.jid) .. ' exists already')
     end
     for _, other in ipairs(job.depends or {}) do
       links = links + 1
@@ -12904,7 +12562,7 @@ local function check_members(command, id, plan)
       end
     end
   end
-  Arguments.bounded(command, links)
+  modules.Arguments.bounded(command, links)
 end
 
 local function begin(id, meta, total, chore)
@@ -12916,7 +12574,7 @@ local function begin(id, meta, total, chore)
     'meta',
     meta,
     'created',
-    Texts.now(),
+    modules.Texts.now(),
     'total',
     total,
     'complete',
@@ -12930,21 +12588,21 @@ local function begin(id, meta, total, chore)
   )
   if chore then
     call('HSET', key.workflow(id), 'chore', chore)
-    call('ZADD', key.workflows(), Texts.now(), id)
+    call('ZADD', key.workflows(), modules.Texts.now(), id)
   end
 end
 
 -- workflow.put id worker meta (item)... -> id; the items as those of put.many
 function WorkflowPut.put(args, i)
   local id = new_id('workflow.put', args[i])
-  local worker = Arguments.asking('workflow.put', args[i + 1])
-  Arguments.object('workflow.put', 'meta', args[i + 2])
-  Workflow.will_take(id)
-  local plan = Batch.plan('workflow.put', args, i + 3, { acyclic = true })
+  local worker = modules.Arguments.asking('workflow.put', args[i + 1])
+  modules.Arguments.object('workflow.put', 'meta', args[i + 2])
+  modules.Workflow.will_take(id)
+  local plan = modules.Batch.plan('workflow.put', args, i + 3, { acyclic = true })
   check_members('workflow.put', id, plan)
   begin(id, args[i + 2], 0)
-  Workflow.count(id, 'total', 0) -- so that its state is judged even if others stand for all its jobs
-  Batch.carry_out(plan, worker)
+  modules.Workflow.count(id, 'total', 0) -- so that its state is judged even if others stand for all its jobs
+  modules.Batch.carry_out(plan, worker)
   return id
 end
 
@@ -12992,12 +12650,12 @@ local STAGE = {}
 -- -> the jids that come with them
 function STAGE.jobs(id, args, i)
   local known = staged_before(id)
-  local plan = Batch.plan('workflow.stage', args, i, { acyclic = true, known = known })
+  local plan = modules.Batch.plan('workflow.stage', args, i, { acyclic = true, known = known })
   check_members('workflow.stage', id, plan)
   local jids = {}
   for n, job in ipairs(plan.jobs) do
     if known(job.jid) then
-      Errors.raise('STATE', 'workflow.stage(): Job ' .. Errors.name(job.jid) .. ' is staged already')
+      modules.Errors.raise('STATE', 'workflow.stage(): Job ' .. modules.Errors.name(job.jid) .. ' is staged already')
     end
     jids[n] = job.jid
   end
@@ -13006,15 +12664,15 @@ end
 
 -- Further dependencies of a job that was staged without any: jid, other...
 function STAGE.links(id, args, i)
-  local known, jid = staged_before(id), Arguments.given('workflow.stage', 'jid', args[i])
-  local place = known(jid) or Errors.no_job('workflow.stage', jid)
-  Arguments.bounded('workflow.stage', #args - i)
+  local known, jid = staged_before(id), modules.Arguments.given('workflow.stage', 'jid', args[i])
+  local place = known(jid) or modules.Errors.no_job('workflow.stage', jid)
+  modules.Arguments.bounded('workflow.stage', #args - i)
   for n = i + 1, #args do
     local before = known(args[n])
     if before and before >= place then
       behind('workflow.stage', jid, args[n])
     elseif not before and call('EXISTS', key.job(args[n])) == 0 then
-      Errors.no_job('workflow.stage', args[n])
+      modules.Errors.no_job('workflow.stage', args[n])
     end
   end
   return {}
@@ -13035,12 +12693,12 @@ end
 -- -> how many batches there are; without a release they go after so many seconds.
 function WorkflowPut.stage(args, i)
   local id = new_id('workflow.stage', args[i])
-  local seconds = Arguments.whole('workflow.stage', 'seconds', args[i + 1], 1)
+  local seconds = modules.Arguments.whole('workflow.stage', 'seconds', args[i + 1], 1)
   local stage = STAGE[args[i + 2] or '']
   if not stage then
-    Errors.argument('workflow.stage', 'jobs or links wanted, not ' .. Errors.name(args[i + 2]))
+    modules.Errors.argument('workflow.stage', 'jobs or links wanted, not ' .. modules.Errors.name(args[i + 2]))
   end
-  Workflow.will_take(id)
+  modules.Workflow.will_take(id)
   local raw = slice(args, i + 3) -- before it is read, which changes places in it
   local jids = stage(id, args, i + 3)
   if #jids > 0 then
@@ -13056,12 +12714,12 @@ end
 -- workflow.release id worker meta batches -> how many are to be unpacked
 function WorkflowPut.release(args, i)
   local id = new_id('workflow.release', args[i])
-  Arguments.asking('workflow.release', args[i + 1])
-  Arguments.object('workflow.release', 'meta', args[i + 2])
-  local batches = Arguments.whole('workflow.release', 'batches', args[i + 3], 1)
+  modules.Arguments.asking('workflow.release', args[i + 1])
+  modules.Arguments.object('workflow.release', 'meta', args[i + 2])
+  local batches = modules.Arguments.whole('workflow.release', 'batches', args[i + 3], 1)
   local there = call('LLEN', key.staged(id))
   if there ~= batches then
-    Errors.raise(
+    modules.Errors.raise(
       'STATE',
       'workflow.release(): '
         .. there
@@ -13095,12 +12753,12 @@ local UNPACK = {}
 -- What depends on no other job of the workflow waits at the gate.
 function UNPACK.jobs(id, args, jobs)
   local known, gate = staged_before(id), WorkflowPut.gate(id)
-  Workflow.will_take(id)
+  modules.Workflow.will_take(id)
   local how = { acyclic = true, lenient = true, instead = instead_of(id) or nil }
-  local fine, plan = pcall(Batch.plan, 'workflow.carry', args, 1, how)
+  local fine, plan = pcall(modules.Batch.plan, 'workflow.carry', args, 1, how)
   if not fine then
     -- It was fine when it was staged. Whoever calls now must not hear of it.
-    Workflow.count(id, 'canceled', jobs)
+    modules.Workflow.count(id, 'canceled', jobs)
     return
   end
   for _, job in ipairs(plan.jobs) do
@@ -13110,22 +12768,22 @@ function UNPACK.jobs(id, args, jobs)
     end
     job.gate = not inside and gate or nil
   end
-  local instead = Batch.carry_out(plan, call('HGET', key.workflow(id), 'worker') or '')[2]
+  local instead = modules.Batch.carry_out(plan, call('HGET', key.workflow(id), 'worker') or '')[2]
   if #instead > 0 then
     call('HSET', key.staged_instead(id), unpack(instead)) -- for the batches to come
   end
   -- All of them were counted at the release.
-  Workflow.count(id, 'total', -#plan.jobs)
+  modules.Workflow.count(id, 'total', -#plan.jobs)
 end
 
 function UNPACK.links(id, args)
-  local record = call('HMGET', key.job(args[1]), 'state', 'workflow')
-  if record[1] == 'depends' and record[2] == id then
+  local state, workflow = modules.Hash.values(key.job(args[1]), 'state', 'workflow')
+  if state == 'depends' and workflow == id then
     local others, instead = slice(args, 2), setmetatable({}, instead_of(id) or nil)
     for n = 1, #others do
       others[n] = instead[others[n]] or others[n]
     end
-    Dependencies.attach(args[1], others)
+    modules.Dependencies.attach(args[1], others)
   end
 end
 
@@ -13138,8 +12796,8 @@ local function open_gate(id)
   WorkflowPut.forget_staged(id)
   call('ZREM', key.workflows(), id)
   call('HDEL', key.workflow(id), 'chore', 'worker')
-  Workflow.count(id, 'total', 0) -- so that its state is judged anew
-  Dependencies.release({ WorkflowPut.gate(id) })
+  modules.Workflow.count(id, 'total', 0) -- so that its state is judged anew
+  modules.Dependencies.release({ WorkflowPut.gate(id) })
 end
 
 -- One batch of a released workflow becomes jobs; with the last one they may begin.
@@ -13158,38 +12816,28 @@ function WorkflowPut.unpack(id)
   end
   return left
 end
-end
+end,
 
-function builders.WorkflowVerbs()
-local Absence = modules.Absence
-local Arguments = modules.Arguments
-local Cascade = modules.Cascade
-local Dependencies = modules.Dependencies
-local Errors = modules.Errors
-local Json = modules.Json
-local Record = modules.Record
-local Revive = modules.Revive
-local Texts = modules.Texts
-local Workflow = modules.Workflow
-local WorkflowPut = modules.WorkflowPut
-local WorkflowVerbs = modules.WorkflowVerbs
--- workflow_verbs.lua
+WorkflowVerbs = function()
+local WorkflowVerbs = {}
+modules.WorkflowVerbs = WorkflowVerbs
+-- workflows/workflow_verbs.lua
 -- What may be done with a workflow as a whole: look at it, cancel it, retry what failed in it; and
 -- the steps that are carried on by whoever calls next.
 
 local STEP = 250 -- jobs canceled or retried by one call
 
 local function must(command, id)
-  Arguments.given(command, 'workflow', id)
+  modules.Arguments.given(command, 'workflow', id)
   if call('EXISTS', key.workflow(id)) == 0 then
-    Errors.raise('NOJOB', command .. '(): Workflow ' .. Errors.name(id) .. ' does not exist')
+    modules.Errors.raise('NOJOB', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' does not exist')
   end
   return id
 end
 
 -- workflow.get id -> its record as JSON, or nothing
 function WorkflowVerbs.get(args, i)
-  local id = Arguments.given('workflow.get', 'workflow', args[i])
+  local id = modules.Arguments.given('workflow.get', 'workflow', args[i])
   local fields = call('HGETALL', key.workflow(id))
   if #fields == 0 then
     return nil
@@ -13200,16 +12848,16 @@ function WorkflowVerbs.get(args, i)
   end
   local shown = { id = id, state = record.state }
   for _, field in ipairs({ 'total', 'complete', 'failed', 'canceled', 'held', 'created', 'finished' }) do
-    shown[field] = Record.number(record[field])
+    shown[field] = modules.Record.number(record[field])
   end
-  return Json.with(cjson.encode(shown), 'meta', Record.text('meta', record.meta, '{}'))
+  return modules.Json.with(cjson.encode(shown), 'meta', modules.Record.text('meta', record.meta, '{}'))
 end
 
 -- workflow.jobs id [offset count] -> how many, and the jids of some of them
 function WorkflowVerbs.jobs(args, i)
-  local id = Arguments.given('workflow.jobs', 'workflow', args[i])
-  local offset = Arguments.offset('workflow.jobs', args[i + 1])
-  local count = Arguments.count('workflow.jobs', args[i + 2], 25)
+  local id = modules.Arguments.given('workflow.jobs', 'workflow', args[i])
+  local offset = modules.Arguments.offset('workflow.jobs', args[i + 1])
+  local count = modules.Arguments.count('workflow.jobs', args[i + 2], 25)
   local name = key.workflow_jobs(id)
   return cjson.encode({
     total = call('LLEN', name),
@@ -13220,14 +12868,14 @@ end
 -- From the last to the first: what depends on others goes before them.
 local function cancel_some(id)
   local name = key.workflow(id)
-  local stop = Record.read('count', call('HGET', name, 'cancel_at'), call('LLEN', key.workflow_jobs(id)))
+  local stop = modules.Record.read('count', call('HGET', name, 'cancel_at'), call('LLEN', key.workflow_jobs(id)))
   local start = math.max(0, stop - STEP)
   local jids = stop > 0 and call('LRANGE', key.workflow_jobs(id), start, stop - 1) or {}
   local at = #jids
-  while at > 0 and (at == #jids or Dependencies.left() > 0) do
-    local record = call('HMGET', key.job(jids[at]), 'workflow', 'state')
-    if record[1] == id and record[2] ~= 'complete' then
-      Cascade.cancel(jids[at], 'workflow', id)
+  while at > 0 and (at == #jids or modules.Dependencies.left() > 0) do
+    local workflow, state = modules.Hash.values(key.job(jids[at]), 'workflow', 'state')
+    if workflow == id and state ~= 'complete' then
+      modules.Cascade.cancel(jids[at], 'workflow', id)
     end
     at = at - 1
   end
@@ -13235,9 +12883,9 @@ local function cancel_some(id)
   if start == 0 then
     call('HDEL', name, 'chore', 'cancel_at')
     call('ZREM', key.workflows(), id)
-    Workflow.count(id, 'total', 0)
+    modules.Workflow.count(id, 'total', 0)
     -- Jobs of others may stand at its gate, which were put anew with it.
-    Dependencies.release({ WorkflowPut.gate(id) })
+    modules.Dependencies.release({ modules.WorkflowPut.gate(id) })
   else
     call('HSET', name, 'cancel_at', start)
   end
@@ -13247,19 +12895,19 @@ end
 -- What was staged and is no job yet will never be one.
 local function drop_staged(id)
   if call('EXISTS', key.staged(id)) == 1 then
-    WorkflowPut.forget_staged(id)
+    modules.WorkflowPut.forget_staged(id)
     local there = call('LLEN', key.workflow_jobs(id))
-    Workflow.count(
+    modules.Workflow.count(
       id,
       'canceled',
-      Record.read('count', call('HGET', key.workflow(id), 'total'), there) - there
+      modules.Record.read('count', call('HGET', key.workflow(id), 'total'), there) - there
     )
   end
 end
 
 local CHORES = {
   unpacking = function(id)
-    return WorkflowPut.unpack(id)
+    return modules.WorkflowPut.unpack(id)
   end,
   canceling = cancel_some,
 }
@@ -13277,7 +12925,7 @@ end
 -- workflow.carry id -> how much is left to be done; 0 when nothing is
 function WorkflowVerbs.carry(args, i)
   local left = step(must('workflow.carry', args[i]))
-  Dependencies.carry_on()
+  modules.Dependencies.carry_on()
   return left
 end
 
@@ -13285,7 +12933,7 @@ end
 -- -> whether more is left
 function WorkflowVerbs.carry_on()
   local name = key.workflows()
-  if scope.carried or Absence.is_absent(name) or not scope.keyed then
+  if scope.carried or modules.Absence.is_absent(name) or not scope.keyed then
     return false
   end
   local id = call('ZRANGE', name, 0, 0)[1]
@@ -13296,15 +12944,15 @@ end
 function WorkflowVerbs.cancel(args, i)
   local id = must('workflow.cancel', args[i])
   local name = key.workflow(id)
-  local record = call('HMGET', name, 'chore', 'state')
-  if record[1] ~= 'canceling' then
-    if record[2] == 'complete' or record[2] == 'canceled' then
+  local chore, state = modules.Hash.values(name, 'chore', 'state')
+  if chore ~= 'canceling' then
+    if state == 'complete' or state == 'canceled' then
       return 0
     end
     drop_staged(id)
     call('HSET', name, 'chore', 'canceling', 'cancel_at', call('LLEN', key.workflow_jobs(id)))
-    call('ZADD', key.workflows(), Texts.now(), id)
-    Workflow.count(id, 'total', 0)
+    call('ZADD', key.workflows(), modules.Texts.now(), id)
+    modules.Workflow.count(id, 'total', 0)
   end
   return step(id)
 end
@@ -13312,20 +12960,22 @@ end
 -- workflow.retry id from -> where to go on (0: that was all), how many were put back
 function WorkflowVerbs.retry(args, i)
   local id = must('workflow.retry', args[i])
-  local from = Arguments.whole('workflow.retry', 'from', args[i + 1], 0)
+  local from = modules.Arguments.whole('workflow.retry', 'from', args[i + 1], 0)
   if call('HGET', key.workflow(id), 'chore') == 'canceling' then
-    Errors.raise('STATE', 'workflow.retry(): Workflow ' .. id .. ' is being canceled')
+    modules.Errors.raise('STATE', 'workflow.retry(): Workflow ' .. id .. ' is being canceled')
   end
   local jids, failed = call('LRANGE', key.workflow_jobs(id), from, from + STEP - 1), {}
   for _, jid in ipairs(jids) do
-    local record = call('HMGET', key.job(jid), 'state', 'workflow')
-    if record[1] == 'failed' and record[2] == id then
+    local state, workflow = modules.Hash.values(key.job(jid), 'state', 'workflow')
+    if state == 'failed' and workflow == id then
       failed[#failed + 1] = jid
     end
   end
-  local revived = #failed > 0 and Revive.revive(failed, 1) or 0
+  local revived = #failed > 0 and modules.Revive.revive(failed, 1) or 0
   return { #jids == STEP and from + STEP or 0, revived }
 end
+end,
+}
 end
 
 return modules.Serve.serve

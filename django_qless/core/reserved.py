@@ -109,20 +109,22 @@ class Beat(NamedTuple):
 def read_settled(reply: list[Any]) -> Settled:
     """Read the reply to settle."""
     refused, jobs, rest, *times = reply
-    refusals = [Refused(*fields) for fields in _grouped(refused, 3)] if refused else []
-    handed_out = [_reserved(jobs[at : at + 11]) for at in range(0, len(jobs), 11)]
+    refusals = [Refused._make(fields) for fields in refused]
+    handed_out = [_reserved(fields) for fields in jobs]
     now = float(times[0]) if times else 0.0
     if not rest:
         return Settled(refusals, handed_out, now=now)
     return Settled(refusals, handed_out, float(rest[0]), rest[1:], now)
 
 
-def _reserved(fields: list[Any]) -> Reserved:
-    fields[5] = int(fields[5])
-    fields[6] = int(fields[6])
-    fields[7] = read_number(fields[7])
-    fields[10] = float(fields[10])
-    return Reserved._make(fields)
+def _reserved(texts: list[str]) -> Reserved:
+    jid, queue, klass, data, token, *numbers, tags, context, expires = texts
+    retries, remaining, priority = numbers
+    return Reserved(
+        *(jid, queue, klass, data, token),
+        *(int(retries), int(remaining), read_number(priority)),
+        *(tags, context, float(expires)),
+    )
 
 
 def add_settled(answers: list[Settled]) -> Settled:
@@ -202,10 +204,6 @@ def _bad_verb(verb: object, args: Sequence[object]) -> str:
         return f"{arguments.shown(verb)} is no verb: use one of {', '.join(VERBS)}"
     numbers = " or ".join(map(str, VERBS[str(verb)]))
     return f"{verb} takes {numbers} arguments, not {arguments.shown(args)}"
-
-
-def _grouped(flat: list[Any], size: int) -> Iterator[tuple[Any, ...]]:
-    return zip(*[iter(flat)] * size, strict=True)
 
 
 def read_number(text: str) -> int | float:

@@ -126,7 +126,7 @@ NARROW = {
     "workflow_verbs": {"STEP": 2},
 }
 
-TITLE = re.compile(r"^-- \w+\.lua$", re.MULTILINE)
+TITLE = re.compile(r"^-- (?:\w+/)?(\w+)\.lua$", re.MULTILINE)
 
 # One or several names, and as many values, perhaps with a comment.
 GIVEN = re.compile(r"^(local )?([\w., ]+) = ([^-\n]+?)( --.*)?$", re.MULTILINE)
@@ -146,9 +146,10 @@ def altered(library: Library, narrow: bool) -> Library:
 
 def narrowed(body: str, module: str, values: dict[str, int]) -> str:
     """Return the core with other constants in a module."""
-    before, title, rest = body.partition(f"\n-- {module}.lua\n")
-    cut = next(TITLE.finditer(rest)).start()
-    source, after = rest[:cut], rest[cut:]
+    titles = list(TITLE.finditer(body))
+    at = [title[1] for title in titles].index(module)
+    start, end = titles[at].end(), titles[at + 1].start()
+    before, source, after = body[:start], body[start:end], body[end:]
     left = dict(values)
 
     def replaced(found: re.Match[str]) -> str:
@@ -162,4 +163,4 @@ def narrowed(body: str, module: str, values: dict[str, int]) -> str:
     source = GIVEN.sub(replaced, source)
     if left:
         raise KeyError(f"{module}.lua has no {', '.join(left)}")
-    return before + title + source + after
+    return before + source + after

@@ -104,8 +104,8 @@ class Keyed:
         )  # fmt: skip
         names = RESERVED.split()
         return Settled(
-            [(jid, code, text) for jid, code, text in chunks(refused, 3)],
-            [dict(zip(names, job, strict=True)) for job in chunks(jobs, len(names))],
+            [(jid, code, text) for jid, code, text in refused],
+            [dict(zip(names, job, strict=True)) for job in jobs],
             rest,
         )
 

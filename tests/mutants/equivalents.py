@@ -22,7 +22,7 @@ EQUIVALENTS: list[Equivalent] = [
         "In each list of states in which a job holds its key stand both or none.",
     ),
     Equivalent(
-        "lua/workflow_put.lua",
+        "lua/workflows/workflow_put.lua",
         "local plan = Batch.plan('workflow.put', args, i + 3, { acyclic = true })",
         "local plan = Batch.plan('workflow.put', args, i + 3, { acyclic = false })",
         "It only spares a look for circles where each job waits for earlier ones.",
@@ -34,7 +34,7 @@ EQUIVALENTS: list[Equivalent] = [
         "Each job has two names at least, so there is never one alone.",
     ),
     Equivalent(
-        "lua/spawned.lua",
+        "lua/workflows/spawned.lua",
         "if #scores > 0 then",
         "if #scores > 1 then",
         "Each job has a score and a jid there, so there is never one alone.",
@@ -70,7 +70,7 @@ EQUIVALENTS: list[Equivalent] = [
         "The next step of the same call finds nothing more there, and goes on as well.",
     ),
     Equivalent(
-        "lua/job_view.lua",
+        "lua/views/job_view.lua",
         "view.result_ttl = rest >= 0 and rest / 1000 or cjson.null",
         "view.result_ttl = rest >= 1 and rest / 1000 or cjson.null",
         "Only in the last millisecond of a result 0 are left, and no test can meet that.",

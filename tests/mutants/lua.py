@@ -345,7 +345,9 @@ class Lua:
 
     def modules(self, root: Path) -> list[str]:
         """Return the paths of the modules, from the root on, sorted."""
-        return sorted(f"lua/{path.name}" for path in (root / "lua").glob("*.lua"))
+        return sorted(
+            str(path.relative_to(root)) for path in (root / "lua").rglob("*.lua")
+        )
 
     def places(self, module: str, source: bytes) -> list[list[Mutant]]:
         """Return the changes of a module that make sense, by the place they change."""

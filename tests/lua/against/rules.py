@@ -93,8 +93,27 @@ RULES = [
     Rule("orders", "tables and sets have none", reply=with_members_in_order),
 ]
 
+
+def without_inner_lists(step: Step, reply: Any) -> Any:
+    """Show what settle tells of jobs and refusals one after the other, as it once was."""
+    if step.operation.command != "settle" or not isinstance(reply, list):
+        return reply
+    return [flat(part) for part in reply]
+
+
+def flat(value: Any) -> Any:
+    """Return a list with what is in its lists."""
+    if not isinstance(value, list):
+        return value
+    return [
+        one for each in value for one in (each if isinstance(each, list) else [each])
+    ]
+
+
 #: Between the previous build and this one: differences that users are told of.
-KNOWN: list[Rule] = []
+KNOWN: list[Rule] = [
+    Rule("lists", "a list for each job and refusal", reply=without_inner_lists),
+]
 
 #: Milliseconds by which the rests of lifetimes may differ: one side came later.
 LATER = 5000
@@ -102,6 +121,6 @@ LATER = 5000
 
 def reduced(part: str, step: Step, value: Any) -> Any:
     """Return a reply, events or keys without what does not count."""
-    for rule in (*RULES, *KNOWN):
+    for rule in (*KNOWN, *RULES):
         value = getattr(rule, part)(step, value)
     return value

@@ -29,8 +29,8 @@ end
 local function shown(name, count)
   local list = key.group(name)
   local newest, oldest = call('LINDEX', list, 0), call('LINDEX', list, -1)
-  local record = call('HMGET', key.job(newest), 'klass', 'queue', 'failure')
-  local failure = Record.read('failure', record[3], {})
+  local klass, queue, its_failure = Hash.values(key.job(newest), 'klass', 'queue', 'failure')
+  local failure = Record.read('failure', its_failure, {})
   local message = failure.message or ''
   return {
     name,
@@ -38,8 +38,8 @@ local function shown(name, count)
     tonumber((Brief.failure(oldest))) or 0,
     tonumber((Brief.failure(newest))) or 0,
     newest,
-    record[1] or '',
-    record[2] or '',
+    klass or '',
+    queue or '',
     Errors.cut(message, HEAD),
     last_line(message),
   }

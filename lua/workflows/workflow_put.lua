@@ -274,8 +274,8 @@ function UNPACK.jobs(id, args, jobs)
 end
 
 function UNPACK.links(id, args)
-  local record = call('HMGET', key.job(args[1]), 'state', 'workflow')
-  if record[1] == 'depends' and record[2] == id then
+  local state, workflow = Hash.values(key.job(args[1]), 'state', 'workflow')
+  if state == 'depends' and workflow == id then
     local others, instead = slice(args, 2), setmetatable({}, instead_of(id) or nil)
     for n = 1, #others do
       others[n] = instead[others[n]] or others[n]

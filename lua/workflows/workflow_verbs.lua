@@ -49,8 +49,8 @@ local function cancel_some(id)
   local jids = stop > 0 and call('LRANGE', key.workflow_jobs(id), start, stop - 1) or {}
   local at = #jids
   while at > 0 and (at == #jids or Dependencies.left() > 0) do
-    local record = call('HMGET', key.job(jids[at]), 'workflow', 'state')
-    if record[1] == id and record[2] ~= 'complete' then
+    local workflow, state = Hash.values(key.job(jids[at]), 'workflow', 'state')
+    if workflow == id and state ~= 'complete' then
       Cascade.cancel(jids[at], 'workflow', id)
     end
     at = at - 1
@@ -120,9 +120,9 @@ end
 function WorkflowVerbs.cancel(args, i)
   local id = must('workflow.cancel', args[i])
   local name = key.workflow(id)
-  local record = call('HMGET', name, 'chore', 'state')
-  if record[1] ~= 'canceling' then
-    if record[2] == 'complete' or record[2] == 'canceled' then
+  local chore, state = Hash.values(name, 'chore', 'state')
+  if chore ~= 'canceling' then
+    if state == 'complete' or state == 'canceled' then
       return 0
     end
     drop_staged(id)
@@ -142,8 +142,8 @@ function WorkflowVerbs.retry(args, i)
   end
   local jids, failed = call('LRANGE', key.workflow_jobs(id), from, from + STEP - 1), {}
   for _, jid in ipairs(jids) do
-    local record = call('HMGET', key.job(jid), 'state', 'workflow')
-    if record[1] == 'failed' and record[2] == id then
+    local state, workflow = Hash.values(key.job(jid), 'state', 'workflow')
+    if state == 'failed' and workflow == id then
       failed[#failed + 1] = jid
     end
   end

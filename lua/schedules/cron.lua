@@ -10,8 +10,8 @@ local LONGEST_TROUBLE = 1000 -- bytes
 
 -- Has the clock gone back since the schedules were last mended?
 local function needs_mending()
-  local meta = call('HMGET', key.meta(), 'skews', 'mended')
-  return (meta[1] and meta[1] ~= meta[2]) or Clock.is_skewed()
+  local skews, mended = Hash.values(key.meta(), 'skews', 'mended')
+  return (skews and skews ~= mended) or Clock.is_skewed()
 end
 
 -- What is due, at most so many; the seconds until the next falls due, if that is soon.
@@ -19,14 +19,15 @@ local function due_now(count)
   local name, flat = key.schedules(), {}
   local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, count)
   for n = 1, #due, 2 do
-    local record = call('HMGET', key.schedule(due[n]), 'since', 'cron', 'timezone', 'missed')
-    if record[2] then
+    local since, cron, timezone, missed =
+      Hash.values(key.schedule(due[n]), 'since', 'cron', 'timezone', 'missed')
+    if cron then
       flat[#flat + 1] = due[n]
       flat[#flat + 1] = due[n + 1]
-      flat[#flat + 1] = record[1] and Record.text('since', record[1], due[n + 1]) or ''
-      flat[#flat + 1] = record[2]
-      flat[#flat + 1] = record[3] or 'UTC'
-      flat[#flat + 1] = record[4] or 'last'
+      flat[#flat + 1] = since and Record.text('since', since, due[n + 1]) or ''
+      flat[#flat + 1] = cron
+      flat[#flat + 1] = timezone or 'UTC'
+      flat[#flat + 1] = missed or 'last'
     else
       call('ZREM', name, due[n])
     end
@@ -167,9 +168,9 @@ end
 local function mend(list, id)
   local is_cron = list == key.schedules()
   local name = is_cron and key.schedule(id) or key.template(id)
-  local record = call('HMGET', name, 'last', 'interval', 'since')
-  local last, interval = Record.number(record[1]), Record.read('interval', record[2])
-  local known = math.max(last or 0, is_cron and Record.number(record[3]) or 0)
+  local its_last, its_interval, since = Hash.values(name, 'last', 'interval', 'since')
+  local last, interval = Record.number(its_last), Record.read('interval', its_interval)
+  local known = math.max(last or 0, is_cron and Record.number(since) or 0)
   if known <= scope.now + TOO_FAR or not (is_cron or interval) then
     return false
   elseif is_cron then

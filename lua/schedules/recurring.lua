@@ -39,39 +39,25 @@ function Recurring.recur(args, i)
   local retries = Arguments.whole('recur', 'retries', options.retries or '0', 0)
   local backlog = Arguments.number('recur', 'backlog', options.backlog or '0')
 
-  local old = call('HMGET', key.template(jid), 'queue', 'count')
-  if old[1] then
-    call('ZREM', key.place(old[1], 'recur'), jid)
+  local its_queue, count = Hash.values(key.template(jid), 'queue', 'count')
+  if its_queue then
+    call('ZREM', key.place(its_queue, 'recur'), jid)
   end
   Schedules.forget(jid)
-  call(
-    'HSET',
-    key.template(jid),
-    'jid',
-    jid,
-    'klass',
-    klass,
-    'data',
-    data,
-    'priority',
-    priority,
-    'tags',
-    Tags.text(tags),
-    'state',
-    'recur',
-    'queue',
-    queue,
-    'type',
-    'interval',
-    'count',
-    Record.text('count', old[2]) or Recurring.last_child(jid),
-    'interval',
-    interval,
-    'retries',
-    retries,
-    'backlog',
-    backlog
-  )
+  Hash.write(key.template(jid), {
+    jid = jid,
+    klass = klass,
+    data = data,
+    priority = priority,
+    tags = Tags.text(tags),
+    state = 'recur',
+    queue = queue,
+    type = 'interval',
+    count = Record.text('count', count) or Recurring.last_child(jid),
+    interval = interval,
+    retries = retries,
+    backlog = backlog,
+  })
   local due = scope.now + offset
   call('ZADD', key.place(queue, 'recur'), due, jid)
   Wake.due(queue, due)

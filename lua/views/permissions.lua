@@ -7,7 +7,7 @@ local INSIDE = {
   'hdel hexists hget hgetall hincrby hlen hmget hset',
   'lindex llen lpop lpush lrange lrem ltrim rpush',
   'sadd scard sismember smembers spop srandmember srem sscan',
-  'zadd zcard zcount zincrby zmscore zrange zrangebyscore zrem zremrangebyrank zremrangebyscore',
+  'zadd zcard zcount zincrby zmscore zrange zrangebyscore zrem zpopmax zremrangebyrank zremrangebyscore',
   'zrevrange zrevrangebyscore zscore',
 }
 local OF_AUDITS = { 'scan type lpos' }

@@ -78,9 +78,9 @@ end
 
 -- The spawner is complete: its dependent waits for what it has spawned, unless it is one of those.
 function Spawned.look_beyond(jid, spawner)
-  local record = call('HMGET', key.job(jid), 'beyond', 'spawners')
-  local beyond = list_of(record[1])
-  if not has(beyond, spawner) and not has(list_of(record[2]), spawner) then
+  local its_beyond, spawners = Hash.values(key.job(jid), 'beyond', 'spawners')
+  local beyond = list_of(its_beyond)
+  if not has(beyond, spawner) and not has(list_of(spawners), spawner) then
     beyond[#beyond + 1] = spawner
     call('HSET', key.job(jid), 'beyond', cjson.encode(beyond), 'rare', '1')
   end

@@ -105,8 +105,8 @@ function Brief.row(jid, tracking)
   end
   row[DUE], row[GROUP], row[PROGRESS], row[WORKFLOW] = false, false, false, false
   if rare then
-    local more = call('HMGET', key.job(jid), 'progress', 'workflow')
-    row[PROGRESS], row[WORKFLOW] = Record.text('progress', more[1], false), more[2]
+    local progress, workflow = Hash.values(key.job(jid), 'progress', 'workflow')
+    row[PROGRESS], row[WORKFLOW] = Record.text('progress', progress, false), workflow
   end
   if state == 'running' then
     if (tonumber(row[EXPIRES]) or 0) <= scope.now then

@@ -260,8 +260,8 @@ local function member_of_paused(report, id)
 end
 
 local function member_of_worker(report, jid, worker)
-  local record = call('HMGET', key.job(jid), 'state', 'worker')
-  if record[1] ~= 'running' or record[2] ~= worker then
+  local state, its_worker = Hash.values(key.job(jid), 'state', 'worker')
+  if state ~= 'running' or its_worker ~= worker then
     complain(report, 'job ' .. jid .. ' is on the list of worker ' .. worker .. ', which does not run it')
   end
 end
