@@ -88,6 +88,15 @@ class Outcome(NamedTuple):
     lifetimes: dict[str, int]
 
 
+def sendable(part: Any) -> Any:
+    """Return bytes for a text that was read from bytes that are no UTF-8."""
+    try:
+        str(part).encode()
+    except UnicodeEncodeError:
+        return part.encode("utf-8", "surrogateescape")
+    return part
+
+
 class Side:
     """A build on an empty server: `clear` it first."""
 
@@ -123,7 +132,7 @@ class Side:
 
     def perform(self, step: Step) -> Outcome:
         """Make a step and return what came of it."""
-        args = [self.resolved(part, step) for part in step.operation.args]
+        args = [sendable(self.resolved(part, step)) for part in step.operation.args]
         pipe = self.client.pipeline(transaction=False)
         pipe.set(CLOCK, clock(step.operation.now) if step.star else "0 0")
         self.send(pipe, step, args)

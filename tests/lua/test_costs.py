@@ -1,0 +1,117 @@
+"""Which commands of the server a job costs, one at a time: what is asked for twice shows here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.lua.keyed import Keyed, settlement
+
+#: As often as a call is made: the first of a second looks after more.
+TRIES = 6
+
+PUT = "hmget time get exists publish rpush hset*2 zadd*2 hincrby zcard set"
+SETTLE = (
+    "hmget*2 time get exists rpush*2 hlen publish hset*2 zrem*2 zadd zcount zpopmax set "
+    "hmget rpush hset zadd*3"
+)
+
+
+def counted(words: str) -> Counter[str]:
+    """Return how often each command is named: `zadd*2` is twice."""
+    counts: Counter[str] = Counter()
+    for word in words.split():
+        name, _, times = word.partition("*")
+        counts[name] += int(times or 1)
+    return counts
+
+
+def cost(keyed: Keyed, call: Callable[[], object]) -> Counter[str]:
+    """Return which commands a call runs: in the cheapest of some tries."""
+    tries = []
+    for _ in range(TRIES):
+        keyed.server.config_resetstat()
+        call()
+        stats = keyed.server.info("commandstats")
+        calls = {name.partition("_")[2]: each["calls"] for name, each in stats.items()}
+        beside = ("config|resetstat", "fcall", "evalsha", "info")
+        tries.append(Counter({k: n for k, n in calls.items() if k not in beside}))
+    return min(tries, key=lambda each: each.total())
+
+
+@pytest.fixture
+def busy(keyed: Keyed) -> Keyed:
+    """A namespace with work, by the server's clock."""
+    for n in range(3 * TRIES):
+        keyed.call("put", "", "queue", f"old{n}", "klass", "{}", 0, now="*")
+    return keyed
+
+
+def test_a_put(busy: Keyed) -> None:
+    jids = iter("abcdefghij")
+
+    def put() -> None:
+        jid = next(jids)
+        busy.call(
+            "put", "", "queue", jid, "k", "{}", 0, now="*", request=f"c:{ord(jid)}"
+        )
+
+    assert cost(busy, put) == counted(PUT)
+
+
+def test_a_settlement_with_the_next_reservation(busy: Keyed) -> None:
+    [held] = busy.settle([], 1, now="*", request="c:1").jobs
+    requests = iter(range(2, 100))
+
+    def settle() -> None:
+        nonlocal held
+        done = settlement(held["jid"], held["token"], "complete", held="0.001")
+        request = f"c:{next(requests)}"
+        [held] = busy.settle([done], 1, now="*", request=request).jobs
+
+    assert cost(busy, settle) == counted(SETTLE)
+
+
+#: If any key of a list is there, each of the list is asked for.
+OF_ALL, OF_QUEUES = "exists*6 sismember zrange", "exists zcount*2 llen zrem"
+MORE = {
+    "tracked": f"{OF_ALL} zscore*2",
+    "paused_queues": OF_ALL,
+    "idle:queue": OF_QUEUES,
+    "q:queue-scheduled": OF_QUEUES,
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_what_is_there_is_asked_for_by_itself(busy: Keyed, name: str) -> None:
+    """Of the keys that are mostly absent one is there: that makes no others dearer."""
+    key = f"ql:{name}"
+    if name == "paused_queues":
+        busy.server.sadd(key, "other")
+    else:
+        busy.server.zadd(key, {"other": 1e12})
+    [held] = busy.settle([], 1, now="*", request="c:1").jobs
+    requests = iter(range(2, 100))
+
+    def settle() -> None:
+        nonlocal held
+        done = settlement(held["jid"], held["token"], "complete", held="0.001")
+        request = f"c:{next(requests)}"
+        [held] = busy.settle([done], 1, now="*", request=request).jobs
+
+    assert cost(busy, settle) - counted(SETTLE) == counted(MORE[name])
+
+
+def test_a_settlement_alone(busy: Keyed) -> None:
+    held = iter(busy.settle([], 2 * TRIES, now="*", request="c:1").jobs)
+    requests = iter(range(2, 100))
+
+    def settle() -> None:
+        job = next(held)
+        done = settlement(job["jid"], job["token"], "complete", held="0.001")
+        busy.settle([done], 0, [], now="*", request=f"c:{next(requests)}")
+
+    words = "hmget*2 time get exists rpush*2 hlen publish hset*2 zrem*2 zadd set"
+    assert cost(busy, settle) == counted(words)
