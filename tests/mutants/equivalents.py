@@ -87,10 +87,4 @@ EQUIVALENTS: list[Equivalent] = [
         "",
         "What is not remembered is printed again, to the same text.",
     ),
-    Equivalent(
-        "lua/pop.lua",
-        "for n = 3, 5 do",
-        "for n = 2, 5 do",
-        "The second field is the data, which is not read.",
-    ),
 ]
