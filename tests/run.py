@@ -83,7 +83,7 @@ def run(*command: str, name: str) -> bool:
 
 
 #: What all tests and checks take, in minutes of one processor.
-MINUTES = 24
+MINUTES = 20
 
 
 def say_how_long() -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.lua.caller import Core
 from tests.lua.random_run import RandomRun
 
-TOTAL = int(os.environ.get("QLESS_RANDOM_OPERATIONS", "6000"))
+TOTAL = int(os.environ.get("QLESS_RANDOM_OPERATIONS", "4000"))
 FIRST_SEED = int(os.environ.get("QLESS_RANDOM_SEED", "1"))
 EACH = 500
 
