@@ -163,7 +163,7 @@ def run(
         )
         pytest = [sys.executable, "-m", "pytest", "-p", "tests.mutants.plugin"]
         subprocess.run(
-            [*pytest, "-n", str(jobs), "--quiet", "--tb=line", *language.tests],
+            [*pytest, "-n", str(jobs), "--quiet", "--tb=line", *language.suites],
             cwd=tree,
             env={**environment(tree), plugin.TASK: str(task)},
             check=False,
