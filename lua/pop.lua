@@ -194,7 +194,7 @@ function Pop.told_again(jid, token)
   end
 end
 
--- Writes that the job was given to the worker, until `expires`. -> its token
+-- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
 local function start(jid, queue, worker, expires, since, reserved)
   local name, time = key.job(jid), Texts.time()
   History.popped(jid, worker)
@@ -203,7 +203,7 @@ local function start(jid, queue, worker, expires, since, reserved)
   end
   if not scope.live then
     call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
-    return ''
+    return nil -- without calls with KEYS there are no tokens
   end
   local token, waited = Clock.draw(), reserved and Samples.waited(since) or ''
   call(

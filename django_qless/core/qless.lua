@@ -5298,7 +5298,7 @@ function Pop.told_again(jid, token)
   end
 end
 
--- Writes that the job was given to the worker, until `expires`. -> its token
+-- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
 local function start(jid, queue, worker, expires, since, reserved)
   local name, time = key.job(jid), modules.Texts.time()
   modules.History.popped(jid, worker)
@@ -5307,7 +5307,7 @@ local function start(jid, queue, worker, expires, since, reserved)
   end
   if not scope.live then
     call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
-    return ''
+    return nil -- without calls with KEYS there are no tokens
   end
   local token, waited = modules.Clock.draw(), reserved and modules.Samples.waited(since) or ''
   call(

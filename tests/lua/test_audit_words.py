@@ -44,6 +44,7 @@ def wide_scene(keyed: Keyed) -> None:
 
 
 MORE: dict[str, Damage] = {
+    "a failure that cannot be read": lambda r: r.hset("ql:j:failed", "failure", "odd"),
     "a paused schedule that ticks": lambda r: r.zadd("ql:schedules", {"resting": 60}),
     "a paused schedule that is not listed as such": (
         lambda r: r.zrem("ql:paused_schedules", "resting")
@@ -219,6 +220,10 @@ WORDS: dict[str, list[str]] = {
         "job complete is among the completed, but is not complete",
         "tag tag lists job complete, which does not carry it",
         "there is a history of job complete, but no record",
+    ],
+    "a failure that cannot be read": [
+        "job failed failed without a group",
+        "job failed: Its field failure cannot be read: odd",
     ],
     "no record of a failed job": [
         "job failed is in failure group group, but has not failed in it",

@@ -3,6 +3,7 @@ nothing written; or understood, and the namespace is sound."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -167,6 +168,8 @@ def all_variants(call: Call) -> Iterator[Call]:
 
 def variants(call: Call, cell: str) -> list[Call]:
     """Return the share of this cell's engine: together the engines try all."""
+    if os.environ.get("QLESS_ENGINE"):
+        return list(all_variants(call))
     share = next(n for n, engine in enumerate(ENGINES) if engine in cell)
     return list(all_variants(call))[share :: len(ENGINES)]
 

@@ -364,3 +364,9 @@ def test_dependents_of_a_job_that_was_put_again_are_all_released(keyed: Keyed) -
             keyed.settle([], 0, now=32 + turn)
     assert keyed.server.zcard("ql:q:queue-work") == 2500
     assert keyed.violations() == []
+
+
+def test_a_job_may_have_as_many_retries_as_there_are_numbers(keyed: Keyed) -> None:
+    keyed.put("jid", retries=2**53)
+    [job] = keyed.take()
+    assert (job["jid"], int(job["retries"])) == ("jid", 2**53)

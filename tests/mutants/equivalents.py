@@ -16,6 +16,24 @@ class Equivalent(NamedTuple):
 
 EQUIVALENTS: list[Equivalent] = [
     Equivalent(
+        "lua/journal.lua",
+        "if #texts > 0 then",
+        "if #texts >= 0 then",
+        "What is deleted then does not exist, and nothing is shown.",
+    ),
+    Equivalent(
+        "lua/corrupt.lua",
+        "if ENDED[was] then",
+        "if false then",
+        "Each caller has just seen that the job has not ended.",
+    ),
+    Equivalent(
+        "lua/skews.lua",
+        "local last = Record.number(its_last) or 0",
+        "local last = Record.number(its_last) or 1",
+        "It is only asked whether it lies in the future.",
+    ),
+    Equivalent(
         "lua/ended.lua",
         "Unique.regain(jid, record.unique, 'waiting')",
         "Unique.regain(jid, record.unique, 'scheduled')",
