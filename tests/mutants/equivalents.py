@@ -19,7 +19,7 @@ EQUIVALENTS: list[Equivalent] = [
         "lua/serve.lua",
         "if keys[1] == known_keys[1] and keys[2] == known_keys[2] and #keys == 2 then",
         "if keys[1] == known_keys[0] and keys[2] == known_keys[2] and #keys == 2 then",
-        "The same prefix is found anew by each call.",
+        "The same prefix is found again by each call.",
     ),
     Equivalent(
         "lua/journal.lua",
