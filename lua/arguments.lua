@@ -29,20 +29,14 @@ function Arguments.name(command, what, value)
   return Arguments.given(command, what, value)
 end
 
--- Who puts jobs: with KEYS perhaps nobody that a lock could be lost to, ''.
+-- Who puts jobs: perhaps no worker that a lock could be lost to, ''.
 function Arguments.asking(command, worker)
-  if scope.keyed then
-    return Arguments.given(command, 'worker', worker)
-  end
-  return Arguments.name(command, 'worker', worker)
+  return Arguments.given(command, 'worker', worker)
 end
 
--- What shows that the caller holds a job: the token with KEYS, the worker's name without.
+-- What shows that the caller holds a job: its token.
 function Arguments.proof(command, value)
-  if scope.keyed then
-    return Arguments.given(command, 'token', value)
-  end
-  return Arguments.name(command, 'worker', value)
+  return Arguments.given(command, 'token', value)
 end
 
 -- Most numbers are small and whole: these need no second look, and no second printing (redis.call
@@ -61,15 +55,16 @@ function Arguments.text_of(number)
   return text
 end
 
--- A finite decimal number. (tonumber alone takes 0x10, nan and inf.) Old clients may put blanks
--- around it.
+Arguments.decimal = '^[%d.eE+-]+$'
+
+-- A finite decimal number. (tonumber alone takes 0x10, nan and inf.)
 function Arguments.number(command, what, value)
   local small = SMALL[value]
   if small then
     return small
   end
   Arguments.given(command, what, value)
-  local plain = find(value, scope.keyed and '^[%d.eE+-]+$' or '^%s*[%d.eE+-]+%s*$')
+  local plain = find(value, Arguments.decimal)
   local number = plain and tonumber(value)
   if not number or number ~= number or number == HUGE or number == -HUGE then
     refuse(command, what, value, 'must be a finite decimal number')
@@ -243,10 +238,31 @@ function Arguments.tag_list(command, text)
 end
 
 function Arguments.few_tags(command, tags)
-  if scope.keyed and #tags > Arguments.tags then
+  if #tags > Arguments.tags then
     Errors.raise('TOOBIG', command .. '(): ' .. #tags .. ' tags, at most ' .. Arguments.tags)
   end
   return tags
+end
+
+-- What a new name may be.
+function Arguments.plain(command, what, name)
+  if what == 'queue' and (#name > 255 or find(name, '[*?]')) then
+    Errors.argument(command, 'queue must have 1 to 255 bytes and neither * nor ?, not ' .. Errors.name(name))
+  elseif #name > 255 then
+    Errors.argument(command, what .. ' must have 1 to 255 bytes')
+  end
+end
+
+-- A message: its end is what tells the most.
+function Arguments.message(command, message)
+  Arguments.given(command, 'message', message)
+  if #message > Arguments.text_bytes then
+    Errors.raise(
+      'TOOBIG',
+      command .. '(): message has ' .. #message .. ' bytes, at most ' .. Arguments.text_bytes
+    )
+  end
+  return message
 end
 
 -- The id of a job to be made: it may be none that there cannot be.
@@ -256,21 +272,21 @@ function Arguments.jid(command, jid)
   if ending then
     Errors.argument(command, 'jid must not end in ' .. ending .. ': ' .. Errors.name(jid))
   end
-  if scope.keyed and #jid > 255 then
-    Errors.argument(command, 'jid must have 1 to 255 bytes')
-  end
+  Arguments.plain(command, 'jid', jid)
   return jid
 end
 
 function Arguments.queue(command, queue)
   Arguments.name(command, 'queue', queue)
-  if scope.keyed and (#queue > 255 or find(queue, '[*?]')) then
-    Errors.argument(command, 'queue must have 1 to 255 bytes and neither * nor ?, not ' .. Errors.name(queue))
-  end
+  Arguments.plain(command, 'queue', queue)
   return queue
 end
 
--- name, value, name, value … as a table. Calls with KEYS may only use known names.
+function Arguments.unknown(command, name)
+  Errors.argument(command, 'Unknown option ' .. Errors.name(name))
+end
+
+-- name, value, name, value … as a table.
 function Arguments.options(command, args, first, known)
   local options = {}
   if (#args - first + 1) % 2 ~= 0 then
@@ -280,8 +296,8 @@ function Arguments.options(command, args, first, known)
     local name = args[i]
     if known[name] then
       options[name] = args[i + 1]
-    elseif scope.keyed then
-      Errors.argument(command, 'Unknown option ' .. Errors.name(name))
+    else
+      Arguments.unknown(command, name)
     end
   end
   return options

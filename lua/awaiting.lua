@@ -31,9 +31,8 @@ function Awaiting.ended_workflow(id)
   note('workflow:' .. id)
 end
 
--- (An old client's clock says nothing about how long somebody waits.)
 local function tell(target)
-  local name, since = key.awaiting(target), scope.keyed and Texts.now() or '-inf'
+  local name, since = key.awaiting(target), Wake.since()
   local waiters = call('ZRANGEBYSCORE', name, since, '+inf', 'LIMIT', '0', MOST)
   for _, waiter in ipairs(waiters) do
     local list = key.ended(waiter)

@@ -37,17 +37,13 @@ local function shortened(failure)
   return cjson.encode(known)
 end
 
--- The namespace's time: an old client's clock may be anywhere.
-local function time_of_it()
-  if scope.keyed then
-    return Texts.now()
-  end
-  return call('HGET', key.meta(), 'clock') or Texts.now()
+function Canceled.time()
+  return Texts.now()
 end
 
 -- Fields and values of what is kept. `why` is call, dependency or workflow, `by` the jid or id.
 local function fields_of(jid, record, why, by)
-  local fields = { 'was', record.state, 'when', time_of_it(), 'why', why }
+  local fields = { 'was', record.state, 'when', Canceled.time(), 'why', why }
   local function add(name, value)
     if value and value ~= '' then
       fields[#fields + 1] = name

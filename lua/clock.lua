@@ -111,29 +111,15 @@ local function look_who_draws(clock)
   end
 end
 
--- The same where the client's clock counts, and meta is not read in advance.
-local function draw_without_keys()
-  local name, field = key.meta(), Epoch.field()
-  local newcomer = Epoch.newcomer(call('HGET', name, field))
-  if newcomer then
-    local token = Epoch.begin(tonumber(call('HGET', name, 'token') or nil) or 0)
-    call('HSET', name, field, newcomer, 'token', Texts.whole(token))
-  end
-  return call('HINCRBY', name, 'token', 1)
-end
-
 -- A new fencing token: rises for ever, whatever becomes of the jobs and of the server.
 function Clock.draw()
-  if scope.keyed then
-    local clock = scope.clock
-    if clock.drawn == 0 then
-      look_who_draws(clock)
-    end
-    clock.drawn = clock.drawn + 1
-    clock.last = Texts.whole(clock.token + clock.drawn)
-    return clock.last
+  local clock = scope.clock
+  if clock.drawn == 0 then
+    look_who_draws(clock)
   end
-  return draw_without_keys()
+  clock.drawn = clock.drawn + 1
+  clock.last = Texts.whole(clock.token + clock.drawn)
+  return clock.last
 end
 
 -- Is it time for what has to be looked after, but not at each call? So in the first call of a

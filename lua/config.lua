@@ -109,14 +109,14 @@ function Config.worker_age()
   return math.max(1, math.ceil(Config.number('max-worker-age')))
 end
 
-local function is_ours(option)
-  return scope.keyed and (OURS[option] or find(option, '%-weight$'))
+function Config.is_ours(option)
+  return OURS[option] or find(option, '%-weight$')
 end
 
 local function numeric(option)
   return type(DEFAULTS[option]) == 'number'
     or UNLISTED[option]
-    or is_ours(option)
+    or Config.is_ours(option)
     or find(option, '%-heartbeat$')
     or find(option, '%-max%-concurrency$')
 end
@@ -144,7 +144,7 @@ function Config.set(args, i)
   local value = Arguments.given('config.set', 'value', args[i + 1])
   if numeric(option) then
     local number = Arguments.number('config.set', option, value)
-    if number < 0 and is_ours(option) then
+    if number < 0 and Config.is_ours(option) then
       Errors.argument('config.set', option .. ' must not be below 0, as ' .. value .. ' is')
     end
   end

@@ -35,11 +35,19 @@ local function meet_failed(command, jid, how)
   )
 end
 
--- Which of the jids hold a job back. Without KEYS unknown ones are ignored, with KEYS refused;
--- `coming` are the jids that the same call is about to put. What has failed holds back by the
--- job's policy for failures; `how` is that of Batch.plan, `one` the job itself if it is there already
--- (what is spawned does not wait for its siblings). -> the jids; the jobs that still have spawned
--- ones to be waited for, as the field `beyond` names them, or nil
+function Dependencies.unknown(command, jid, how)
+  if not (how and how.lenient) then
+    Errors.no_job(command, jid)
+  end
+end
+
+-- Does a job also wait for what those have spawned that it depends on?
+Dependencies.follows_spawned = true
+
+-- Which of the jids hold a job back. Unknown ones are refused; `coming` are the jids that the same call is
+-- about to put. What has failed holds back by the job's policy for failures; `how` is that of Batch.plan, `one`
+-- the job itself if it is there already (what is spawned does not wait for its siblings). -> the jids; the jobs
+-- that still have spawned ones to be waited for, as the field `beyond` names them, or nil
 function Dependencies.open(command, jids, coming, policy, how, one)
   local open, beyond = {}, nil
   for _, jid in ipairs(jids) do
@@ -47,11 +55,9 @@ function Dependencies.open(command, jids, coming, policy, how, one)
     local record = is_coming and { 'waiting' } or call('HMGET', key.job(jid), 'state', 'rare')
     local state = record[1]
     if not state then
-      if scope.keyed and not (how and how.lenient) then
-        Errors.no_job(command, jid)
-      end
+      Dependencies.unknown(command, jid, how)
     elseif state == 'complete' then
-      if record[2] and scope.keyed and not (one and Spawned.is_one(jid, one)) then
+      if record[2] and Dependencies.follows_spawned and not (one and Spawned.is_one(jid, one)) then
         local more, failed = Spawned.unfinished(jid, policy, MOST - #open)
         if failed and policy == 'cancel' then
           meet_failed(command, failed, how)

@@ -1,4 +1,4 @@
--- How a call is refused: a plain Lua error without KEYS, a reply 'CODE text' with them.
+-- How a call is refused: by a reply 'CODE text'.
 
 local MOST = 200
 
@@ -22,10 +22,7 @@ end
 
 -- Text begins with a word character: old clients look for that.
 function Errors.raise(code, text)
-  if scope.keyed then
-    error({ code = code, text = text })
-  end
-  error(text, 2)
+  error({ code = code, text = text })
 end
 
 function Errors.argument(command, text)

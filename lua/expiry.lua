@@ -25,11 +25,15 @@ local function expire(jids)
   end
 end
 
+-- May it wait for a later call?
+function Expiry.can_wait(just_completed, age, count)
+  return just_completed <= FEW and count >= MANY and age >= LONG
+end
+
 -- Forgets completed jobs that are too old or too many, a bounded number per call.
 function Expiry.after(just_completed)
   local age, count = Config.number('jobs-history'), Config.whole('jobs-history-count')
-  local can_wait = scope.keyed and just_completed <= FEW and count >= MANY and age >= LONG
-  if can_wait and not Clock.is_round() then
+  if Expiry.can_wait(just_completed, age, count) and not Clock.is_round() then
     return
   end
   local most = EXPIRED + 2 * just_completed

@@ -8,7 +8,8 @@
 -- file, which does that, under the file's name in camel case. So a script pays only for what its call runs, and
 -- the order of the files means nothing. (In the built file `Job.get` is `modules.Job.get` elsewhere.) The
 -- functions of a folder are themselves made when the first of its modules is wanted: `folders` makes them,
--- `folder_of` says where a module is.
+-- `folder_of` says where a module is. All of this exists twice, for calls with KEYS and for those without
+-- (`without_keys`): there Legacy changes some functions of a module as soon as it is made.
 local builders, folders, folder_of = nil, {}, nil
 
 local modules = setmetatable({}, {
@@ -19,6 +20,9 @@ local modules = setmetatable({}, {
       end
     end
     builders[name]()
+    if without_keys and modules.Legacy[name] then
+      modules.Legacy[name]()
+    end
     return rawget(modules, name)
   end,
 })
@@ -29,7 +33,6 @@ local call = redis.call
 -- call before. Modules keep what they have to remember until the end of the call in fields of their own.
 --   prefix   of every key ('ql:' without KEYS)
 --   now      seconds since the epoch, the only clock there is
---   keyed    the call came with KEYS
 --   live     the namespace has seen a call with KEYS, so tokens and wake-ups are kept
 --   reading  the call must not write
 --   library  the name of the library that was called; nil for a script

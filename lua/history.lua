@@ -1,5 +1,5 @@
--- What happened to a job: a list of [when, what, more], the first and the newest kept. Calls without
--- KEYS write and show whole seconds; calls with them write thousandths, and how each attempt ended:
+-- What happened to a job: a list of [when, what, more], the first and the newest kept, and how each attempt
+-- ended:
 --   done       it was completed
 --   failed     it failed for good
 --   retried    it failed and will run again
@@ -8,19 +8,16 @@
 --   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
 --   lost       the grace after such a notice is over: the worker holds the job no more
 
-local quote, floor, format = cjson.encode, math.floor, string.format
+local quote, format = cjson.encode, string.format
 
 -- A time as an entry has it; defaults to now.
-local function text_of(when)
-  if scope.keyed then
-    return when and Texts.thousandths(when) or Texts.thousandth()
-  end
-  return when and Texts.whole(floor(when)) or Texts.second()
+function History.time(when)
+  return when and Texts.thousandths(when) or Texts.thousandth()
 end
 
 -- An entry; `more` is the text of a JSON object.
 function History.entry(what, more, when)
-  return '[' .. text_of(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
+  return '[' .. History.time(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
 end
 
 local function append(jid, text, putting)
@@ -54,11 +51,11 @@ local popped_by = Texts.remembered(function(worker)
 end)
 
 function History.put(jid, queue, when)
-  append(jid, '[' .. text_of(when) .. put_into(queue), true)
+  append(jid, '[' .. History.time(when) .. put_into(queue), true)
 end
 
 function History.popped(jid, worker)
-  append(jid, '[' .. text_of() .. popped_by(worker))
+  append(jid, '[' .. History.time() .. popped_by(worker))
 end
 
 local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
@@ -66,9 +63,9 @@ local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
 -- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
 function History.done(jid, held)
   if held and held >= SHORTEST then
-    append(jid, '[' .. text_of() .. ',"done",{"held":' .. format('%.3f', held) .. '}]')
+    append(jid, '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]')
   else
-    append(jid, '[' .. text_of() .. ',"done"]')
+    append(jid, '[' .. History.time() .. ',"done"]')
   end
 end
 
@@ -96,22 +93,27 @@ end
 
 -- What is not run at all may fail as well: then there is no worker.
 function History.failed(jid, group, worker, message)
-  History.add(jid, 'failed', members(worker, group, nil, nil, scope.keyed and message))
+  History.add(jid, 'failed', members(worker, group, nil, nil, message))
 end
 
 -- An attempt at `job` (worker, held) ended so. It will be ready again after `delay` seconds, if that is
--- given. Calls without KEYS only write what the protocol knows.
+-- given.
 function History.ended(jid, what, job, group, message, delay)
   if what == 'done' then
     History.done(jid, job.held)
-  elseif scope.keyed then
-    local ready = delay and delay > 0 and scope.now + delay
-    History.add(jid, what, members(job.worker, group, job.held, ready, message))
-  elseif what == 'failed' then
-    History.failed(jid, group, job.worker)
-  elseif what == 'timed-out' then
-    History.add(jid, what)
+    return
   end
+  local ready = delay and delay > 0 and scope.now + delay
+  History.add(jid, what, members(job.worker, group, job.held, ready, message))
+end
+
+-- The last attempt failed that the job had.
+function History.exhausted(job, group, message)
+  History.ended(job.jid, 'failed', job, group, message)
+end
+
+function History.when(time)
+  return time
 end
 
 -- Triples as objects with when, what and the members of their third part.
@@ -119,7 +121,7 @@ function History.shown(triples)
   local entries = {}
   for n, triple in ipairs(triples) do
     local entry_shown = triple[3] or {}
-    entry_shown.when = scope.keyed and triple[1] or floor(triple[1])
+    entry_shown.when = History.when(triple[1])
     entry_shown.what = triple[2]
     entries[n] = entry_shown
   end
@@ -204,13 +206,10 @@ end
 -- log jid message [data]
 function History.log(args, i)
   local jid = Arguments.name('log', 'jid', args[i])
-  local message = Arguments.given('log', 'message', args[i + 1])
+  local message = Arguments.message('log', args[i + 1])
   local data = args[i + 2]
   if data then
     Arguments.object('log', 'data', data)
-  end
-  if scope.keyed and #message > Arguments.text_bytes then
-    Errors.raise('TOOBIG', 'log(): message has ' .. #message .. ' bytes, at most ' .. Arguments.text_bytes)
   end
   if call('EXISTS', key.job(jid)) == 0 then
     Errors.no_job('log', jid)

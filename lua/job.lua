@@ -107,9 +107,11 @@ function Job.show(jid, some)
     dependents = some and some.dependents or call('SMEMBERS', key.dependents(jid)),
     dependencies = some and some.dependencies or call('SMEMBERS', key.dependencies(jid)),
   }
-  if not scope.keyed then
-    return cjson.encode(shown)
-  end
+  return Job.with_ours(shown, record)
+end
+
+-- The object with what the protocol does not have, as JSON.
+function Job.with_ours(shown, record)
   shown.token = record.state == 'running' and record.token or ''
   shown.crashes = Record.read('crashes', record.crashes, 0)
   shown.open = record.open == '1'
@@ -138,9 +140,9 @@ function Job.show_all(jids)
   return all(jids, Job.show)
 end
 
--- Calls with KEYS are also shown what became of a canceled job.
+-- A job, or what became of it if it was canceled.
 local function found(jid)
-  return Job.show(jid) or scope.keyed and Canceled.show(jid) or nil
+  return Job.show(jid) or Canceled.show(jid)
 end
 
 -- get jid
@@ -220,22 +222,23 @@ function Job.track(args, i)
   return cjson.encode(call('ZREM', key.tracked(), jid))
 end
 
--- Would canceling these strand a job that is not canceled with them? (Calls with KEYS may leave it to
--- the policies of their dependents.)
+-- May a job that this one depends on be canceled without it? Its policy says so. (Many jobs may have the same
+-- dependents: `known` are their policies.)
+function Job.can_lose(dependent, jid, known)
+  known[dependent] = known[dependent] or { Cascade.policy(dependent) }
+  return known[dependent][1] ~= 'block' or known[dependent][2] == jid
+end
+
+-- Would canceling these strand a job that is not canceled with them?
 local function no_dependents_left(jids)
   local named, known = {}, {}
   for _, jid in ipairs(jids) do
     named[jid] = true
   end
-  -- (Many of them may have the same dependents.)
-  local function can_lose(dependent, jid)
-    known[dependent] = known[dependent] or { Cascade.policy(dependent) }
-    return known[dependent][1] ~= 'block' or known[dependent][2] == jid
-  end
   for _, jid in ipairs(jids) do
     -- More than this call may name: some of them show it as well as all.
     for _, dependent in ipairs(call('SRANDMEMBER', key.dependents(jid), Arguments.most + 1)) do
-      if not named[dependent] and not (scope.keyed and can_lose(dependent, jid)) then
+      if not named[dependent] and not Job.can_lose(dependent, jid, known) then
         Errors.raise(
           'DEPENDENTS',
           'cancel(): '
@@ -271,15 +274,14 @@ function Job.remove(jid, record, why, by)
   Ended.canceled(jid, record)
 end
 
+function Job.cancel_unknown() end
+
 -- -> whether there was something to cancel
 local function cancel(jid)
   local record = Job.read(jid)
-  if not record and not scope.keyed then
-    Events.canceled(jid, false, false)
-    if Job.is_tracked(jid) then
-      Events.tracked('canceled', jid)
-    end
-  elseif record and record.state ~= 'complete' then
+  if not record then
+    Job.cancel_unknown(jid)
+  elseif record.state ~= 'complete' then
     Job.remove(jid, record, 'call')
     return true
   end

@@ -20,11 +20,8 @@ local DROPPED, MARGIN = 500, 100
 
 -- Takes note of a key that the call has made and that expires after `ttl` seconds: in scope.kept, written down
 -- at the end of the call.
--- Calls without KEYS have a clock of their own: what they keep goes when it expires. -> when that is
+-- -> when that is
 function Kept.note(entry, bytes, ttl)
-  if not scope.keyed then
-    return nil
-  end
   local fresh, time = scope.kept or {}, min(floor(scope.now) + ttl + 1, LATEST)
   fresh[#fresh + 1] = { entry = entry, time = time, bytes = min(bytes, SIZES - 1) }
   scope.kept = fresh

@@ -17,13 +17,15 @@ local ENDING = {
   'waited',
 }
 
--- Does the caller hold the job with this state, of this worker and token?
-local function holds(proof, state, worker, token)
-  local opens = worker
-  if scope.keyed then
-    opens = token -- false if a foreign script has handed it out
-  end
-  return worker and state == 'running' and proof == opens
+-- Does the caller hold the job with this state, of this worker and token? (The token is false if a foreign
+-- script has handed it out.)
+function Lock.holds(proof, state, worker, token)
+  return worker and state == 'running' and proof == token
+end
+
+-- How the worker that holds a job is named to another one.
+function Lock.another()
+  return 'another worker'
 end
 
 -- Why it does not. -> code, text
@@ -34,10 +36,8 @@ local function refusal(command, jid)
     return 'NOJOB', about .. ' does not exist'
   elseif state ~= 'running' then
     return 'LOCKLOST', about .. ' is not currently running: ' .. Place.state_now(jid, queue, state)
-  elseif scope.keyed then
-    return 'LOCKLOST', about .. ' was given out to another worker'
   end
-  return 'LOCKLOST', about .. ' was given out to another worker: ' .. Errors.name(worker)
+  return 'LOCKLOST', about .. ' was given out to ' .. Lock.another(worker)
 end
 
 -- What a completion by its token has to know of a job: worker, queue, time, retries, rare, waited. -> nil, code, text
@@ -45,21 +45,20 @@ end
 function Lock.completed(jid, token)
   local worker, state, queue, its_token, time, retries, rare, waited =
     Hash.values(key.job(jid), 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited')
-  if not holds(token, state, worker, its_token) then
+  if not Lock.holds(token, state, worker, its_token) then
     return nil, refusal('settle', jid)
   end
   return worker, queue or '', time, retries, rare, waited
 end
 
--- The running job, if `proof` shows that the caller holds it: the worker's name without KEYS, the token of the pop with
--- them. `bad` is the field that keeps the job from being run again, because it cannot be read, and `bad_text` what
--- stands there. -> nil, code, text if refused
+-- The running job, if `proof` shows that the caller holds it. `bad` is the field that keeps the job from being
+-- run again, because it cannot be read, and `bad_text` what stands there. -> nil, code, text if refused
 function Lock.claim(command, jid, proof)
   local name = key.job(jid)
   local texts = call('HMGET', name, unpack(ENDING))
   local worker, state, queue, token, time, retries, grace, progress, rare, remaining, priority, crashes, waited =
     unpack(texts)
-  if not holds(proof, state, worker, token) then
+  if not Lock.holds(proof, state, worker, token) then
     return nil, refusal(command, jid)
   end
   local bad, bad_text = Record.first_bad(ENDING, texts)

@@ -1,10 +1,14 @@
 -- The way in: three functions of a library, or one script. What a library may do while it is
 -- loaded is to register functions, nothing else; so the modules are built by the first call.
-local built
+local with_keys, without_keys
 
 local function serve(keys, args, class, library)
-  built = built or build()
-  return built(keys, args, class, library)
+  if #keys == 0 then
+    without_keys = without_keys or build(true)
+    return without_keys(args, library)
+  end
+  with_keys = with_keys or build(false)
+  return with_keys(keys, args, class, library)
 end
 
 -- The loader of a library calls this with the library's name.

@@ -12,9 +12,8 @@ function Needs.exist()
   return scope.has_lists or call('HGET', key.meta(), 'lists') == '1'
 end
 
--- (Calls without KEYS keep what the original keeps.)
 function Needs.add(jid, jids)
-  if scope.keyed and jids and #jids > 0 then
+  if jids and #jids > 0 then
     say()
     SortedSet.append(key.needs(jid), jids)
   end

@@ -162,7 +162,7 @@ function Outcome.complete(args, i)
   depends = depends and Arguments.names('complete', 'depends', depends) or {}
   local needs, beyond
   local ttl = ttl_of(options)
-  local held = scope.keyed and Arguments.held('complete', options.held)
+  local held = Arguments.held('complete', options.held)
   local job = Lock.holder('complete', jid, proof)
   if job.queue ~= queue then
     Errors.raise(
@@ -209,18 +209,6 @@ function Outcome.write_failed(job, group, message, when, failing)
   Ended.failed(job.jid, job.state or 'running', job.rare)
 end
 
--- A message of at most 64 KiB: its end is what tells the most.
-function Outcome.message(command, message)
-  Arguments.given(command, 'message', message)
-  if #message > Arguments.text_bytes and scope.keyed then
-    Errors.raise(
-      'TOOBIG',
-      command .. '(): message has ' .. #message .. ' bytes, at most ' .. Arguments.text_bytes
-    )
-  end
-  return message
-end
-
 function Outcome.fail_now(job, group, message)
   local jid = job.jid
   Events.failed(jid, group, message, job.worker)
@@ -237,8 +225,8 @@ function Outcome.fail(args, i)
   local jid, proof = Arguments.name('fail', 'jid', args[i]), args[i + 1]
   Arguments.proof('fail', proof)
   local group = Arguments.given('fail', 'group', args[i + 2])
-  local message, data = Outcome.message('fail', args[i + 3]), args[i + 4]
-  local held = scope.keyed and Arguments.held('fail', args[i + 5])
+  local message, data = Arguments.message('fail', args[i + 3]), args[i + 4]
+  local held = Arguments.held('fail', args[i + 5])
   if held and data == '' then
     data = nil
   end
@@ -252,6 +240,14 @@ function Outcome.fail(args, i)
     call('HSET', key.job(jid), 'data', data)
   end
   return jid
+end
+
+-- The fields of a job that has left its worker.
+function Outcome.unheld(fields)
+  local last = #fields
+  fields[last + 1], fields[last + 2] = 'time', Texts.time()
+  fields[last + 3], fields[last + 4] = 'worker', ''
+  fields[last + 5], fields[last + 6] = 'expires', 0
 end
 
 -- Puts a job that was running back into a queue, at once or after a delay; with `again` it keeps
@@ -269,15 +265,7 @@ function Outcome.back(job, queue, delay, failure, again)
     'remaining',
     job.remaining,
   }
-  if scope.keyed then
-    -- Old clients see the last worker, its lock and its start on a waiting job.
-    fields[#fields + 1] = 'time'
-    fields[#fields + 1] = Texts.time()
-    fields[#fields + 1] = 'worker'
-    fields[#fields + 1] = ''
-    fields[#fields + 1] = 'expires'
-    fields[#fields + 1] = 0
-  end
+  Outcome.unheld(fields)
   if failure then
     fields[#fields + 1] = 'failure'
     fields[#fields + 1] = failure
@@ -297,6 +285,10 @@ function Outcome.back(job, queue, delay, failure, again)
   Ended.goes_on(job, state)
 end
 
+function Outcome.count_retried(queue)
+  Stats.count(queue, 'retried', 1)
+end
+
 -- One retry less: back into the queue, or failed when none is left. -> what remains
 function Outcome.retry_now(job, queue, delay, group, message)
   local jid = job.jid
@@ -304,9 +296,7 @@ function Outcome.retry_now(job, queue, delay, group, message)
   Lock.release(job)
   if job.remaining >= 0 then
     History.ended(jid, 'retried', job, group, message, delay)
-    if scope.keyed then
-      Stats.count(job.queue, 'retried', 1)
-    end
+    Outcome.count_retried(job.queue)
     local failure = message
       and cjson.encode({
         group = group or '',
@@ -319,8 +309,7 @@ function Outcome.retry_now(job, queue, delay, group, message)
   end
   call('HSET', key.job(jid), 'remaining', -1)
   group = group or 'failed-retries-' .. queue
-  -- (The protocol names no worker here.)
-  History.ended(jid, 'failed', scope.keyed and job or {}, group, message)
+  History.exhausted(job, group, message)
   if Job.is_tracked(jid) then
     Events.tracked('failed', jid)
   end
@@ -340,12 +329,12 @@ function Outcome.retry(args, i)
   local proof = Arguments.proof('retry', args[i + 2])
   local delay = Arguments.number('retry', 'delay', args[i + 3] or '0')
   local group, message = args[i + 4], args[i + 5]
-  local held = scope.keyed and Arguments.held('retry', args[i + 6])
+  local held = Arguments.held('retry', args[i + 6])
   if held and group == '' and message == '' then
     group, message = nil, nil
   end
   if message then
-    Outcome.message('retry', message)
+    Arguments.message('retry', message)
   end
   local job = Lock.holder('retry', jid, proof)
   if job.bad then

@@ -48,10 +48,10 @@ function Place.depends(jid, queue)
   call('ZADD', key.place(queue, 'depends'), scope.now, jid)
 end
 
--- A delayed job counts as waiting from its time on wherever calls with KEYS look, though it stands
--- among the delayed ones until a call moves it that writes. -> its state now, when it falls due
+-- A delayed job counts as waiting from its time on, though it stands among the delayed ones until a
+-- call moves it that writes. -> its state now, when it falls due
 function Place.state_now(jid, queue, state)
-  if state ~= 'scheduled' or not scope.keyed then
+  if state ~= 'scheduled' then
     return state
   end
   local due = call('ZSCORE', key.place(queue, 'scheduled'), jid)
@@ -67,11 +67,9 @@ function Place.list_due(queue, offset, count)
   return call('ZRANGEBYSCORE', key.place(queue, 'scheduled'), '-inf', scope.now, 'LIMIT', offset, count)
 end
 
--- What lags is counted from when a job became ready. (Old clients count from its put.)
+-- What lags is counted from when a job became ready.
 function Place.ready_since(jid, time)
-  if scope.keyed then
-    call('HSET', key.job(jid), 'time', string.format('%.20f', time))
-  end
+  call('HSET', key.job(jid), 'time', string.format('%.20f', time))
 end
 
 function Place.leave(jid, queue)

@@ -1,7 +1,6 @@
 -- What a put may say of a job: each option checked, before anything is written.
 
-local OPTIONS = { priority = true, tags = true, retries = true, depends = true }
-local KEYED_OPTIONS = {
+PutOptions.known = {
   priority = true,
   tags = true,
   retries = true,
@@ -26,7 +25,7 @@ for _, name in ipairs({
   'expires_at',
   'workflow',
 }) do
-  KEYED_OPTIONS[name], RARE[name] = true, true
+  PutOptions.known[name], RARE[name] = true, true
 end
 
 local POLICIES = { [''] = 'block', block = 'block', cancel = 'cancel', run = 'run' }
@@ -98,14 +97,14 @@ function PutOptions.parse(command, args, i, from, to)
   if from > to then
     return job
   end
-  local known, rare = scope.keyed and KEYED_OPTIONS or OPTIONS, false
+  local known, rare = PutOptions.known, false
   for n = from, to, 2 do
     local name, value = args[n], args[n + 1]
     if known[name] then
       job[name] = value
       rare = rare or RARE[name]
-    elseif scope.keyed then
-      Errors.argument(command, 'Unknown option ' .. Errors.name(name))
+    else
+      Arguments.unknown(command, name)
     end
   end
   check_common(command, job)

@@ -23,8 +23,9 @@ function Queue.move_due(queue, wanted)
   SortedSet.remove(name, moved)
 end
 
--- Calls that must not write count what is due as waiting; the others move it. What is known of a pause
--- is shown to calls with KEYS.
+Queue.oldest_lock = '-inf'
+
+-- Calls that must not write count what is due as waiting; the others move it.
 local function counts(queue)
   local due = 0
   if scope.reading then
@@ -32,9 +33,8 @@ local function counts(queue)
   else
     Queue.move_due(queue, Arguments.most)
   end
-  -- Old clients do not see locks that expired before 1970 as stalled.
   local paused = Pausing.is_paused(queue)
-  local stalled = call('ZCOUNT', key.place(queue, 'locks'), scope.keyed and '-inf' or 0, scope.now)
+  local stalled = call('ZCOUNT', key.place(queue, 'locks'), Queue.oldest_lock, scope.now)
   return {
     name = queue,
     waiting = call('ZCARD', key.place(queue, 'work')) + due,
@@ -44,7 +44,7 @@ local function counts(queue)
     depends = call('ZCARD', key.place(queue, 'depends')),
     recurring = call('ZCARD', key.place(queue, 'recur')),
     paused = paused,
-    pause = paused and scope.keyed and Pausing.known(queue) or nil,
+    pause = paused and Pausing.known(queue) or nil,
   }
 end
 
@@ -120,11 +120,15 @@ function Queue.part(state, queue, offset, count)
   return page(name, '-inf', '+inf', offset, count)
 end
 
--- jobs complete [offset count]   jobs running|stalled|scheduled|depends|recurring queue [offset count]
--- With KEYS also: jobs waiting queue [offset count]   jobs canceled [offset count]
+function Queue.unknown(state)
+  Errors.argument('jobs', 'Unknown type ' .. Errors.name(state))
+end
+
+-- jobs complete|canceled [offset count]
+-- jobs waiting|running|stalled|scheduled|depends|recurring queue [offset count]
 function Queue.jobs(args, i)
   local state = Arguments.given('jobs', 'state', args[i])
-  if state == 'complete' or state == 'canceled' and scope.keyed then
+  if state == 'complete' or state == 'canceled' then
     local offset, count = Arguments.offset('jobs', args[i + 1]), Arguments.count('jobs', args[i + 2], 25)
     if state == 'canceled' then
       return Canceled.part(offset, count)
@@ -132,8 +136,8 @@ function Queue.jobs(args, i)
     count = count < 0 and Arguments.most or count
     return call('ZREVRANGEBYSCORE', key.completed(), '+inf', '-inf', 'LIMIT', offset, count)
   end
-  if not LISTS[state] and not (state == 'waiting' and scope.keyed) then
-    Errors.argument('jobs', 'Unknown type ' .. Errors.name(state))
+  if not Queue.is_list(state) then
+    Queue.unknown(state)
   end
   local queue = Arguments.name('jobs', 'queue', args[i + 1])
   local offset, count = Arguments.offset('jobs', args[i + 2]), Arguments.count('jobs', args[i + 3], 25)
@@ -175,7 +179,7 @@ local IN_PLACE = {
 }
 
 local function refuse_if_used(queue, schedules)
-  local found, due = {}, scope.keyed and Place.count_due(queue) or 0
+  local found, due = {}, Place.count_due(queue)
   local moved = { work = due, scheduled = -due }
   for _, place in ipairs(PLACES) do
     local number = call('ZCARD', key.place(queue, place)) + (moved[place] or 0)

@@ -10,14 +10,15 @@ local FEW = 8 -- samples of one call
 local MOST = 100 -- entries of the journal
 local LOOKED_BACK = 3
 
+-- Milliseconds are kept, so that many are equal.
+function Samples.length(seconds)
+  return floor(seconds * 1000 + 0.5) / 1000
+end
+
 -- kind wait: from ready to started; kind run: from started to complete; in seconds. It counts for the
--- time `at` (now, if none is given). Calls with KEYS keep milliseconds, so that many are equal; without
--- KEYS a length is kept as it is.
+-- time `at` (now, if none is given).
 function Samples.add(kind, queue, seconds, at)
-  local value, second = seconds > 0 and seconds or 0, floor(at or scope.now)
-  if scope.keyed then
-    value = floor(value * 1000 + 0.5) / 1000
-  end
+  local value, second = Samples.length(seconds > 0 and seconds or 0), floor(at or scope.now)
   -- The jobs of a batch mostly have the same: what is missed here is added up later.
   local samples = scope.samples or {}
   local count = #samples
@@ -134,8 +135,13 @@ local function leave_in_journal()
   end
 end
 
+-- May they be written later?
+function Samples.can_wait()
+  return #scope.samples <= FEW
+end
+
 function Samples.finish()
-  if scope.keyed and #scope.samples <= FEW then
+  if Samples.can_wait() then
     leave_in_journal()
     return
   end

@@ -1,15 +1,15 @@
--- Dispatch: qless-core's protocol without KEYS, ours with them.
+-- Dispatch of calls with KEYS; of those without, see legacy.lua.
 
 -- Functions live from call to call; what they know of a call does not.
-local function begin(prefix, keyed, library)
+function Serve.begin(prefix, live, library)
   for field in pairs(scope) do
     scope[field] = nil
   end
-  scope.prefix, scope.now, scope.keyed, scope.live, scope.library = prefix, 0, keyed, keyed, library
+  scope.prefix, scope.now, scope.live, scope.library = prefix, 0, live, library
 end
 
 -- Writes down what was left for the end of the call. (Each may leave something for those that follow.)
-local function finish()
+function Serve.finish()
   if scope.workflows then
     Workflow.finish()
   end
@@ -49,21 +49,6 @@ local READS_SOMETIMES = {
   end,
 }
 
--- ARGV = command, now, args...
-local function without_keys(args, library)
-  begin('ql:', false, library)
-  local command = Arguments.given('qless', 'command', args[1])
-  local known = Commands.find(command)
-  if not known or known.is_ours then
-    error('Unknown command ' .. Errors.name(command))
-  end
-  scope.now = Arguments.number(command, 'now', args[2])
-  scope.live = call('EXISTS', key.meta()) == 1
-  local reply = modules[known.module][known.what](args, 3)
-  finish()
-  return reply
-end
-
 -- The keys of the last call: mostly those of this one as well.
 local known_keys, known_prefix = {}, nil
 
@@ -80,8 +65,8 @@ local function prefix_of(keys)
 end
 
 -- ARGV = command, now, request, args...
-local function with_keys(keys, args, class, library)
-  begin('', true, library)
+local function answered(keys, args, class, library)
+  Serve.begin('', true, library)
   scope.prefix = prefix_of(keys)
   local command, now, request = args[1], args[2], args[3]
   local known = command and Commands.find(command)
@@ -114,7 +99,7 @@ local function with_keys(keys, args, class, library)
   if Clock.is_skewed() then
     Skews.carry_on()
   end
-  finish()
+  Serve.finish()
   Clock.keep()
   Replies.keep(request, reply)
   return reply
@@ -122,10 +107,7 @@ end
 
 -- A refusal becomes a reply whose first word is its code.
 function Serve.serve(keys, args, class, library)
-  if #keys == 0 then
-    return without_keys(args, library)
-  end
-  local fine, reply = pcall(with_keys, keys, args, class, library)
+  local fine, reply = pcall(answered, keys, args, class, library)
   if fine then
     return reply
   elseif type(reply) == 'table' and reply.code then

@@ -173,6 +173,9 @@ local function not_yet_written(wanted_day, wanted_queue)
   return found
 end
 
+-- Are those figures shown that the protocol does not have?
+Stats.shows_ours = true
+
 local function summary(kind, day, queue, more)
   local name = key.stat(kind, day, queue)
   local total, its_mean, its_vk = Hash.values(name, 'total', 'mean', 'vk')
@@ -191,9 +194,7 @@ local function summary(kind, day, queue, more)
     return numbers
   end
   shown.histogram = times(all_bins())
-  if scope.keyed then
-    shown.below_second = times(FINE_BINS)
-  end
+  shown.below_second = Stats.shows_ours and times(FINE_BINS) or nil
   return shown
 end
 
@@ -208,7 +209,7 @@ function Stats.show(args, i)
     retries = tonumber(its_retries) or 0,
     failed = tonumber(its_failed) or 0,
     failures = tonumber(its_failures) or 0,
-    retried = scope.keyed and (tonumber(its_retried) or 0) or nil,
+    retried = Stats.shows_ours and (tonumber(its_retried) or 0) or nil,
     wait = summary('wait', day, queue, more.wait),
     run = summary('run', day, queue, more.run),
   })

@@ -79,7 +79,7 @@ RARE.fail = {
   runs = true,
   check = function(s)
     Arguments.given('settle', 'group', s[1])
-    Outcome.message('settle', s[2])
+    Arguments.message('settle', s[2])
   end,
   act = function(job, s)
     Outcome.fail_now(job, s[1], s[2])
@@ -90,7 +90,7 @@ RARE.retry = {
   runs = true,
   check = function(s)
     s[1] = Arguments.number('settle', 'delay', s[1])
-    Outcome.message('settle', s[3])
+    Arguments.message('settle', s[3])
   end,
   act = function(job, s)
     local group = s[2] ~= '' and s[2] or nil
@@ -144,7 +144,7 @@ RARE.crash = {
   check = function(s)
     s[1] = Arguments.whole('settle', 'limit', s[1], 0)
     Arguments.given('settle', 'group', s[2])
-    Outcome.message('settle', s[3])
+    Arguments.message('settle', s[3])
   end,
   act = function(job, s)
     local crashes = job.crashes + 1

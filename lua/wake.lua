@@ -48,13 +48,17 @@ function Wake.seen()
   end
 end
 
--- How many clients wait there; those whose time is over have gone away without a word.
--- (An old client's clock says nothing about that.)
+-- Clients that wait until an earlier time have gone away without a word.
+function Wake.since()
+  return Texts.now()
+end
+
+-- How many clients wait there.
 local function waiting_at(name)
   if call('ZCARD', name) == 0 then
     return 0 -- mostly, and cheaper to ask
   end
-  return call('ZCOUNT', name, scope.keyed and Texts.now() or '-inf', '+inf')
+  return call('ZCOUNT', name, Wake.since(), '+inf')
 end
 
 -- Feeds a list with up to n elements, never more than there are idle clients.

@@ -16,11 +16,8 @@ local function forget_silent()
   SortedSet.remove(key.workers(), gone)
 end
 
--- With KEYS a worker is shown with what it says of itself.
-local function with_info(shown, worker, seen)
-  if not scope.keyed then
-    return cjson.encode(shown)
-  end
+-- A worker is shown with what it says of itself.
+function Worker.with_info(shown, worker, seen)
   shown.beat = tonumber(seen)
   return Json.with(cjson.encode(shown), 'info', call('GET', key.worker(worker)) or 'null')
 end
@@ -48,7 +45,7 @@ end
 
 -- One of them, as JSON.
 function Worker.shown(worker, seen)
-  return with_info({
+  return Worker.with_info({
     name = worker,
     jobs = call('ZCOUNT', key.held(worker), scope.now, scope.now + FAR),
     stalled = call('ZCOUNT', key.held(worker), 0, scope.now),
@@ -76,7 +73,7 @@ function Worker.show(args, i)
     jobs = call('ZREVRANGEBYSCORE', key.held(worker), scope.now + FAR, scope.now),
     stalled = call('ZREVRANGEBYSCORE', key.held(worker), scope.now, 0),
   }
-  return with_info(shown, worker, call('ZSCORE', key.workers(), worker) or nil)
+  return Worker.with_info(shown, worker, call('ZSCORE', key.workers(), worker) or nil)
 end
 
 -- worker.deregister worker...

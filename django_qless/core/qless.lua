@@ -1,5 +1,5 @@
 -- Generated from lua/ by lua/build.py: change it there.
-local function build()
+local function build(without_keys)
 -- head.lua
 -- How modules come about, the state of the present call, and THE KEY GLOSSARY.
 --
@@ -11,7 +11,8 @@ local function build()
 -- file, which does that, under the file's name in camel case. So a script pays only for what its call runs, and
 -- the order of the files means nothing. (In the built file `Job.get` is `modules.Job.get` elsewhere.) The
 -- functions of a folder are themselves made when the first of its modules is wanted: `folders` makes them,
--- `folder_of` says where a module is.
+-- `folder_of` says where a module is. All of this exists twice, for calls with KEYS and for those without
+-- (`without_keys`): there Legacy changes some functions of a module as soon as it is made.
 local builders, folders, folder_of = nil, {}, nil
 
 local modules = setmetatable({}, {
@@ -22,6 +23,9 @@ local modules = setmetatable({}, {
       end
     end
     builders[name]()
+    if without_keys and modules.Legacy[name] then
+      modules.Legacy[name]()
+    end
     return rawget(modules, name)
   end,
 })
@@ -32,7 +36,6 @@ local call = redis.call
 -- call before. Modules keep what they have to remember until the end of the call in fields of their own.
 --   prefix   of every key ('ql:' without KEYS)
 --   now      seconds since the epoch, the only clock there is
---   keyed    the call came with KEYS
 --   live     the namespace has seen a call with KEYS, so tokens and wake-ups are kept
 --   reading  the call must not write
 --   library  the name of the library that was called; nil for a script
@@ -309,20 +312,14 @@ function Arguments.name(command, what, value)
   return Arguments.given(command, what, value)
 end
 
--- Who puts jobs: with KEYS perhaps nobody that a lock could be lost to, ''.
+-- Who puts jobs: perhaps no worker that a lock could be lost to, ''.
 function Arguments.asking(command, worker)
-  if scope.keyed then
-    return Arguments.given(command, 'worker', worker)
-  end
-  return Arguments.name(command, 'worker', worker)
+  return Arguments.given(command, 'worker', worker)
 end
 
--- What shows that the caller holds a job: the token with KEYS, the worker's name without.
+-- What shows that the caller holds a job: its token.
 function Arguments.proof(command, value)
-  if scope.keyed then
-    return Arguments.given(command, 'token', value)
-  end
-  return Arguments.name(command, 'worker', value)
+  return Arguments.given(command, 'token', value)
 end
 
 -- Most numbers are small and whole: these need no second look, and no second printing (redis.call
@@ -341,15 +338,16 @@ function Arguments.text_of(number)
   return text
 end
 
--- A finite decimal number. (tonumber alone takes 0x10, nan and inf.) Old clients may put blanks
--- around it.
+Arguments.decimal = '^[%d.eE+-]+$'
+
+-- A finite decimal number. (tonumber alone takes 0x10, nan and inf.)
 function Arguments.number(command, what, value)
   local small = SMALL[value]
   if small then
     return small
   end
   Arguments.given(command, what, value)
-  local plain = find(value, scope.keyed and '^[%d.eE+-]+$' or '^%s*[%d.eE+-]+%s*$')
+  local plain = find(value, Arguments.decimal)
   local number = plain and tonumber(value)
   if not number or number ~= number or number == HUGE or number == -HUGE then
     refuse(command, what, value, 'must be a finite decimal number')
@@ -523,10 +521,31 @@ function Arguments.tag_list(command, text)
 end
 
 function Arguments.few_tags(command, tags)
-  if scope.keyed and #tags > Arguments.tags then
+  if #tags > Arguments.tags then
     modules.Errors.raise('TOOBIG', command .. '(): ' .. #tags .. ' tags, at most ' .. Arguments.tags)
   end
   return tags
+end
+
+-- What a new name may be.
+function Arguments.plain(command, what, name)
+  if what == 'queue' and (#name > 255 or find(name, '[*?]')) then
+    modules.Errors.argument(command, 'queue must have 1 to 255 bytes and neither * nor ?, not ' .. modules.Errors.name(name))
+  elseif #name > 255 then
+    modules.Errors.argument(command, what .. ' must have 1 to 255 bytes')
+  end
+end
+
+-- A message: its end is what tells the most.
+function Arguments.message(command, message)
+  Arguments.given(command, 'message', message)
+  if #message > Arguments.text_bytes then
+    modules.Errors.raise(
+      'TOOBIG',
+      command .. '(): message has ' .. #message .. ' bytes, at most ' .. Arguments.text_bytes
+    )
+  end
+  return message
 end
 
 -- The id of a job to be made: it may be none that there cannot be.
@@ -536,21 +555,21 @@ function Arguments.jid(command, jid)
   if ending then
     modules.Errors.argument(command, 'jid must not end in ' .. ending .. ': ' .. modules.Errors.name(jid))
   end
-  if scope.keyed and #jid > 255 then
-    modules.Errors.argument(command, 'jid must have 1 to 255 bytes')
-  end
+  Arguments.plain(command, 'jid', jid)
   return jid
 end
 
 function Arguments.queue(command, queue)
   Arguments.name(command, 'queue', queue)
-  if scope.keyed and (#queue > 255 or find(queue, '[*?]')) then
-    modules.Errors.argument(command, 'queue must have 1 to 255 bytes and neither * nor ?, not ' .. modules.Errors.name(queue))
-  end
+  Arguments.plain(command, 'queue', queue)
   return queue
 end
 
--- name, value, name, value … as a table. Calls with KEYS may only use known names.
+function Arguments.unknown(command, name)
+  modules.Errors.argument(command, 'Unknown option ' .. modules.Errors.name(name))
+end
+
+-- name, value, name, value … as a table.
 function Arguments.options(command, args, first, known)
   local options = {}
   if (#args - first + 1) % 2 ~= 0 then
@@ -560,8 +579,8 @@ function Arguments.options(command, args, first, known)
     local name = args[i]
     if known[name] then
       options[name] = args[i + 1]
-    elseif scope.keyed then
-      modules.Errors.argument(command, 'Unknown option ' .. modules.Errors.name(name))
+    else
+      Arguments.unknown(command, name)
     end
   end
   return options
@@ -605,9 +624,8 @@ function Awaiting.ended_workflow(id)
   note('workflow:' .. id)
 end
 
--- (An old client's clock says nothing about how long somebody waits.)
 local function tell(target)
-  local name, since = key.awaiting(target), scope.keyed and modules.Texts.now() or '-inf'
+  local name, since = key.awaiting(target), modules.Wake.since()
   local waiters = call('ZRANGEBYSCORE', name, since, '+inf', 'LIMIT', '0', MOST)
   for _, waiter in ipairs(waiters) do
     local list = key.ended(waiter)
@@ -953,17 +971,13 @@ local function shortened(failure)
   return cjson.encode(known)
 end
 
--- The namespace's time: an old client's clock may be anywhere.
-local function time_of_it()
-  if scope.keyed then
-    return modules.Texts.now()
-  end
-  return call('HGET', key.meta(), 'clock') or modules.Texts.now()
+function Canceled.time()
+  return modules.Texts.now()
 end
 
 -- Fields and values of what is kept. `why` is call, dependency or workflow, `by` the jid or id.
 local function fields_of(jid, record, why, by)
-  local fields = { 'was', record.state, 'when', time_of_it(), 'why', why }
+  local fields = { 'was', record.state, 'when', Canceled.time(), 'why', why }
   local function add(name, value)
     if value and value ~= '' then
       fields[#fields + 1] = name
@@ -1584,29 +1598,15 @@ local function look_who_draws(clock)
   end
 end
 
--- The same where the client's clock counts, and meta is not read in advance.
-local function draw_without_keys()
-  local name, field = key.meta(), modules.Epoch.field()
-  local newcomer = modules.Epoch.newcomer(call('HGET', name, field))
-  if newcomer then
-    local token = modules.Epoch.begin(tonumber(call('HGET', name, 'token') or nil) or 0)
-    call('HSET', name, field, newcomer, 'token', modules.Texts.whole(token))
-  end
-  return call('HINCRBY', name, 'token', 1)
-end
-
 -- A new fencing token: rises for ever, whatever becomes of the jobs and of the server.
 function Clock.draw()
-  if scope.keyed then
-    local clock = scope.clock
-    if clock.drawn == 0 then
-      look_who_draws(clock)
-    end
-    clock.drawn = clock.drawn + 1
-    clock.last = modules.Texts.whole(clock.token + clock.drawn)
-    return clock.last
+  local clock = scope.clock
+  if clock.drawn == 0 then
+    look_who_draws(clock)
   end
-  return draw_without_keys()
+  clock.drawn = clock.drawn + 1
+  clock.last = modules.Texts.whole(clock.token + clock.drawn)
+  return clock.last
 end
 
 -- Is it time for what has to be looked after, but not at each call? So in the first call of a
@@ -1940,14 +1940,14 @@ function Config.worker_age()
   return math.max(1, math.ceil(Config.number('max-worker-age')))
 end
 
-local function is_ours(option)
-  return scope.keyed and (OURS[option] or find(option, '%-weight$'))
+function Config.is_ours(option)
+  return OURS[option] or find(option, '%-weight$')
 end
 
 local function numeric(option)
   return type(DEFAULTS[option]) == 'number'
     or UNLISTED[option]
-    or is_ours(option)
+    or Config.is_ours(option)
     or find(option, '%-heartbeat$')
     or find(option, '%-max%-concurrency$')
 end
@@ -1975,7 +1975,7 @@ function Config.set(args, i)
   local value = modules.Arguments.given('config.set', 'value', args[i + 1])
   if numeric(option) then
     local number = modules.Arguments.number('config.set', option, value)
-    if number < 0 and is_ours(option) then
+    if number < 0 and Config.is_ours(option) then
       modules.Errors.argument('config.set', option .. ' must not be below 0, as ' .. value .. ' is')
     end
   end
@@ -2220,11 +2220,19 @@ local function meet_failed(command, jid, how)
   )
 end
 
--- Which of the jids hold a job back. Without KEYS unknown ones are ignored, with KEYS refused;
--- `coming` are the jids that the same call is about to put. What has failed holds back by the
--- job's policy for failures; `how` is that of Batch.plan, `one` the job itself if it is there already
--- (what is spawned does not wait for its siblings). -> the jids; the jobs that still have spawned
--- ones to be waited for, as the field `beyond` names them, or nil
+function Dependencies.unknown(command, jid, how)
+  if not (how and how.lenient) then
+    modules.Errors.no_job(command, jid)
+  end
+end
+
+-- Does a job also wait for what those have spawned that it depends on?
+Dependencies.follows_spawned = true
+
+-- Which of the jids hold a job back. Unknown ones are refused; `coming` are the jids that the same call is
+-- about to put. What has failed holds back by the job's policy for failures; `how` is that of Batch.plan, `one`
+-- the job itself if it is there already (what is spawned does not wait for its siblings). -> the jids; the jobs
+-- that still have spawned ones to be waited for, as the field `beyond` names them, or nil
 function Dependencies.open(command, jids, coming, policy, how, one)
   local open, beyond = {}, nil
   for _, jid in ipairs(jids) do
@@ -2232,11 +2240,9 @@ function Dependencies.open(command, jids, coming, policy, how, one)
     local record = is_coming and { 'waiting' } or call('HMGET', key.job(jid), 'state', 'rare')
     local state = record[1]
     if not state then
-      if scope.keyed and not (how and how.lenient) then
-        modules.Errors.no_job(command, jid)
-      end
+      Dependencies.unknown(command, jid, how)
     elseif state == 'complete' then
-      if record[2] and scope.keyed and not (one and modules.Spawned.is_one(jid, one)) then
+      if record[2] and Dependencies.follows_spawned and not (one and modules.Spawned.is_one(jid, one)) then
         local more, failed = modules.Spawned.unfinished(jid, policy, MOST - #open)
         if failed and policy == 'cancel' then
           meet_failed(command, failed, how)
@@ -2786,7 +2792,7 @@ Errors = function()
 local Errors = {}
 modules.Errors = Errors
 -- errors.lua
--- How a call is refused: a plain Lua error without KEYS, a reply 'CODE text' with them.
+-- How a call is refused: by a reply 'CODE text'.
 
 local MOST = 200
 
@@ -2810,10 +2816,7 @@ end
 
 -- Text begins with a word character: old clients look for that.
 function Errors.raise(code, text)
-  if scope.keyed then
-    error({ code = code, text = text })
-  end
-  error(text, 2)
+  error({ code = code, text = text })
 end
 
 function Errors.argument(command, text)
@@ -2959,11 +2962,15 @@ local function expire(jids)
   end
 end
 
+-- May it wait for a later call?
+function Expiry.can_wait(just_completed, age, count)
+  return just_completed <= FEW and count >= MANY and age >= LONG
+end
+
 -- Forgets completed jobs that are too old or too many, a bounded number per call.
 function Expiry.after(just_completed)
   local age, count = modules.Config.number('jobs-history'), modules.Config.whole('jobs-history-count')
-  local can_wait = scope.keyed and just_completed <= FEW and count >= MANY and age >= LONG
-  if can_wait and not modules.Clock.is_round() then
+  if Expiry.can_wait(just_completed, age, count) and not modules.Clock.is_round() then
     return
   end
   local most = EXPIRED + 2 * just_completed
@@ -3173,8 +3180,8 @@ History = function()
 local History = {}
 modules.History = History
 -- history.lua
--- What happened to a job: a list of [when, what, more], the first and the newest kept. Calls without
--- KEYS write and show whole seconds; calls with them write thousandths, and how each attempt ended:
+-- What happened to a job: a list of [when, what, more], the first and the newest kept, and how each attempt
+-- ended:
 --   done       it was completed
 --   failed     it failed for good
 --   retried    it failed and will run again
@@ -3183,19 +3190,16 @@ modules.History = History
 --   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
 --   lost       the grace after such a notice is over: the worker holds the job no more
 
-local quote, floor, format = cjson.encode, math.floor, string.format
+local quote, format = cjson.encode, string.format
 
 -- A time as an entry has it; defaults to now.
-local function text_of(when)
-  if scope.keyed then
-    return when and modules.Texts.thousandths(when) or modules.Texts.thousandth()
-  end
-  return when and modules.Texts.whole(floor(when)) or modules.Texts.second()
+function History.time(when)
+  return when and modules.Texts.thousandths(when) or modules.Texts.thousandth()
 end
 
 -- An entry; `more` is the text of a JSON object.
 function History.entry(what, more, when)
-  return '[' .. text_of(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
+  return '[' .. History.time(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
 end
 
 local function append(jid, text, putting)
@@ -3229,11 +3233,11 @@ local popped_by = modules.Texts.remembered(function(worker)
 end)
 
 function History.put(jid, queue, when)
-  append(jid, '[' .. text_of(when) .. put_into(queue), true)
+  append(jid, '[' .. History.time(when) .. put_into(queue), true)
 end
 
 function History.popped(jid, worker)
-  append(jid, '[' .. text_of() .. popped_by(worker))
+  append(jid, '[' .. History.time() .. popped_by(worker))
 end
 
 local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
@@ -3241,9 +3245,9 @@ local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
 -- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
 function History.done(jid, held)
   if held and held >= SHORTEST then
-    append(jid, '[' .. text_of() .. ',"done",{"held":' .. format('%.3f', held) .. '}]')
+    append(jid, '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]')
   else
-    append(jid, '[' .. text_of() .. ',"done"]')
+    append(jid, '[' .. History.time() .. ',"done"]')
   end
 end
 
@@ -3271,22 +3275,27 @@ end
 
 -- What is not run at all may fail as well: then there is no worker.
 function History.failed(jid, group, worker, message)
-  History.add(jid, 'failed', members(worker, group, nil, nil, scope.keyed and message))
+  History.add(jid, 'failed', members(worker, group, nil, nil, message))
 end
 
 -- An attempt at `job` (worker, held) ended so. It will be ready again after `delay` seconds, if that is
--- given. Calls without KEYS only write what the protocol knows.
+-- given.
 function History.ended(jid, what, job, group, message, delay)
   if what == 'done' then
     History.done(jid, job.held)
-  elseif scope.keyed then
-    local ready = delay and delay > 0 and scope.now + delay
-    History.add(jid, what, members(job.worker, group, job.held, ready, message))
-  elseif what == 'failed' then
-    History.failed(jid, group, job.worker)
-  elseif what == 'timed-out' then
-    History.add(jid, what)
+    return
   end
+  local ready = delay and delay > 0 and scope.now + delay
+  History.add(jid, what, members(job.worker, group, job.held, ready, message))
+end
+
+-- The last attempt failed that the job had.
+function History.exhausted(job, group, message)
+  History.ended(job.jid, 'failed', job, group, message)
+end
+
+function History.when(time)
+  return time
 end
 
 -- Triples as objects with when, what and the members of their third part.
@@ -3294,7 +3303,7 @@ function History.shown(triples)
   local entries = {}
   for n, triple in ipairs(triples) do
     local entry_shown = triple[3] or {}
-    entry_shown.when = scope.keyed and triple[1] or floor(triple[1])
+    entry_shown.when = History.when(triple[1])
     entry_shown.what = triple[2]
     entries[n] = entry_shown
   end
@@ -3379,13 +3388,10 @@ end
 -- log jid message [data]
 function History.log(args, i)
   local jid = modules.Arguments.name('log', 'jid', args[i])
-  local message = modules.Arguments.given('log', 'message', args[i + 1])
+  local message = modules.Arguments.message('log', args[i + 1])
   local data = args[i + 2]
   if data then
     modules.Arguments.object('log', 'data', data)
-  end
-  if scope.keyed and #message > modules.Arguments.text_bytes then
-    modules.Errors.raise('TOOBIG', 'log(): message has ' .. #message .. ' bytes, at most ' .. modules.Arguments.text_bytes)
   end
   if call('EXISTS', key.job(jid)) == 0 then
     modules.Errors.no_job('log', jid)
@@ -3507,9 +3513,11 @@ function Job.show(jid, some)
     dependents = some and some.dependents or call('SMEMBERS', key.dependents(jid)),
     dependencies = some and some.dependencies or call('SMEMBERS', key.dependencies(jid)),
   }
-  if not scope.keyed then
-    return cjson.encode(shown)
-  end
+  return Job.with_ours(shown, record)
+end
+
+-- The object with what the protocol does not have, as JSON.
+function Job.with_ours(shown, record)
   shown.token = record.state == 'running' and record.token or ''
   shown.crashes = modules.Record.read('crashes', record.crashes, 0)
   shown.open = record.open == '1'
@@ -3538,9 +3546,9 @@ function Job.show_all(jids)
   return all(jids, Job.show)
 end
 
--- Calls with KEYS are also shown what became of a canceled job.
+-- A job, or what became of it if it was canceled.
 local function found(jid)
-  return Job.show(jid) or scope.keyed and modules.Canceled.show(jid) or nil
+  return Job.show(jid) or modules.Canceled.show(jid)
 end
 
 -- get jid
@@ -3620,22 +3628,23 @@ function Job.track(args, i)
   return cjson.encode(call('ZREM', key.tracked(), jid))
 end
 
--- Would canceling these strand a job that is not canceled with them? (Calls with KEYS may leave it to
--- the policies of their dependents.)
+-- May a job that this one depends on be canceled without it? Its policy says so. (Many jobs may have the same
+-- dependents: `known` are their policies.)
+function Job.can_lose(dependent, jid, known)
+  known[dependent] = known[dependent] or { modules.Cascade.policy(dependent) }
+  return known[dependent][1] ~= 'block' or known[dependent][2] == jid
+end
+
+-- Would canceling these strand a job that is not canceled with them?
 local function no_dependents_left(jids)
   local named, known = {}, {}
   for _, jid in ipairs(jids) do
     named[jid] = true
   end
-  -- (Many of them may have the same dependents.)
-  local function can_lose(dependent, jid)
-    known[dependent] = known[dependent] or { modules.Cascade.policy(dependent) }
-    return known[dependent][1] ~= 'block' or known[dependent][2] == jid
-  end
   for _, jid in ipairs(jids) do
     -- More than this call may name: some of them show it as well as all.
     for _, dependent in ipairs(call('SRANDMEMBER', key.dependents(jid), modules.Arguments.most + 1)) do
-      if not named[dependent] and not (scope.keyed and can_lose(dependent, jid)) then
+      if not named[dependent] and not Job.can_lose(dependent, jid, known) then
         modules.Errors.raise(
           'DEPENDENTS',
           'cancel(): '
@@ -3671,15 +3680,14 @@ function Job.remove(jid, record, why, by)
   modules.Ended.canceled(jid, record)
 end
 
+function Job.cancel_unknown() end
+
 -- -> whether there was something to cancel
 local function cancel(jid)
   local record = Job.read(jid)
-  if not record and not scope.keyed then
-    modules.Events.canceled(jid, false, false)
-    if Job.is_tracked(jid) then
-      modules.Events.tracked('canceled', jid)
-    end
-  elseif record and record.state ~= 'complete' then
+  if not record then
+    Job.cancel_unknown(jid)
+  elseif record.state ~= 'complete' then
     Job.remove(jid, record, 'call')
     return true
   end
@@ -3862,11 +3870,8 @@ local DROPPED, MARGIN = 500, 100
 
 -- Takes note of a key that the call has made and that expires after `ttl` seconds: in scope.kept, written down
 -- at the end of the call.
--- Calls without KEYS have a clock of their own: what they keep goes when it expires. -> when that is
+-- -> when that is
 function Kept.note(entry, bytes, ttl)
-  if not scope.keyed then
-    return nil
-  end
   local fresh, time = scope.kept or {}, min(floor(scope.now) + ttl + 1, LATEST)
   fresh[#fresh + 1] = { entry = entry, time = time, bytes = min(bytes, SIZES - 1) }
   scope.kept = fresh
@@ -4091,6 +4096,233 @@ function Kept.cut(args, i)
 end
 end,
 
+Legacy = function()
+local Legacy = {}
+modules.Legacy = Legacy
+-- legacy.lua
+-- Calls without KEYS: qless-core's protocol to the letter. The prefix is 'ql:', the time is the caller's, a
+-- worker's name is the proof of its lock, and errors are raised. All that they do otherwise than calls with KEYS
+-- stands here: for each module the functions that are changed for them, when the module is made.
+
+local floor = math.floor
+
+local function nothing() end
+
+local function no()
+  return false
+end
+
+local function encoded(shown)
+  return cjson.encode(shown)
+end
+
+-- ARGV = command, now, args...
+function Legacy.serve(args, library)
+  modules.Serve.begin('ql:', false, library)
+  local command = modules.Arguments.given('qless', 'command', args[1])
+  local known = modules.Commands.find(command)
+  if not known or known.is_ours then
+    error('Unknown command ' .. modules.Errors.name(command))
+  end
+  scope.now = modules.Arguments.number(command, 'now', args[2])
+  scope.live = call('EXISTS', key.meta()) == 1
+  local reply = modules[known.module][known.what](args, 3)
+  modules.Serve.finish()
+  return reply
+end
+
+function Legacy.Errors()
+  function modules.Errors.raise(_, text)
+    error(text, 2)
+  end
+end
+
+-- What a call may say.
+
+function Legacy.Arguments()
+  modules.Arguments.decimal = '^%s*[%d.eE+-]+%s*$'
+
+  function modules.Arguments.asking(command, worker)
+    return modules.Arguments.name(command, 'worker', worker)
+  end
+
+  modules.Arguments.proof = modules.Arguments.asking
+
+  function modules.Arguments.message(command, message)
+    return modules.Arguments.given(command, 'message', message)
+  end
+
+  function modules.Arguments.few_tags(_, tags)
+    return tags
+  end
+
+  modules.Arguments.held, modules.Arguments.plain, modules.Arguments.unknown = nothing, nothing, nothing
+end
+
+function Legacy.PutOptions()
+  modules.PutOptions.known = { priority = true, tags = true, retries = true, depends = true }
+end
+
+function Legacy.Config()
+  modules.Config.is_ours = no
+end
+
+-- Whose lock it is.
+
+function Legacy.Lock()
+  function modules.Lock.holds(proof, state, worker)
+    return state == 'running' and proof == worker
+  end
+
+  function modules.Lock.another(worker)
+    return 'another worker: ' .. modules.Errors.name(worker)
+  end
+end
+
+-- A token, where meta is not read in advance.
+function Legacy.Clock()
+  function modules.Clock.draw()
+    local name, field = key.meta(), modules.Epoch.field()
+    local newcomer = modules.Epoch.newcomer(call('HGET', name, field))
+    if newcomer then
+      local token = modules.Epoch.begin(tonumber(call('HGET', name, 'token') or nil) or 0)
+      call('HSET', name, field, newcomer, 'token', modules.Texts.whole(token))
+    end
+    return call('HINCRBY', name, 'token', 1)
+  end
+end
+
+-- What becomes of a job.
+
+function Legacy.Outcome()
+  -- The last worker, its lock and its start stay to be seen on a waiting job.
+  modules.Outcome.unheld, modules.Outcome.count_retried = nothing, nothing
+end
+
+function Legacy.Place()
+  function modules.Place.state_now(_, _, state)
+    return state
+  end
+
+  -- The time of a job is that of its put.
+  modules.Place.ready_since = nothing
+end
+
+function Legacy.Job()
+  modules.Job.with_ours, modules.Job.can_lose = encoded, no
+
+  function modules.Job.cancel_unknown(jid)
+    modules.Events.canceled(jid, false, false)
+    if modules.Job.is_tracked(jid) then
+      modules.Events.tracked('canceled', jid)
+    end
+  end
+end
+
+function Legacy.Dependencies()
+  modules.Dependencies.unknown, modules.Dependencies.follows_spawned = nothing, false
+end
+
+-- What is kept beside the job is ours, and so is the work that is left for a later call.
+
+function Legacy.Needs()
+  modules.Needs.add = nothing
+end
+
+function Legacy.Kept()
+  modules.Kept.note = nothing -- it goes when it expires
+end
+
+function Legacy.WorkflowVerbs()
+  modules.WorkflowVerbs.carry_on = no
+end
+
+function Legacy.Expiry()
+  modules.Expiry.can_wait = no
+end
+
+function Legacy.Samples()
+  modules.Samples.can_wait = no
+
+  function modules.Samples.length(seconds)
+    return seconds
+  end
+end
+
+-- The caller's clock says nothing about when a client of ours has gone away, or when a job was canceled.
+
+function Legacy.Wake()
+  function modules.Wake.since()
+    return '-inf'
+  end
+end
+
+function Legacy.Canceled()
+  function modules.Canceled.time()
+    return call('HGET', key.meta(), 'clock') or modules.Texts.now()
+  end
+
+  modules.Canceled.show = nothing
+end
+
+-- History in whole seconds, with what the protocol knows.
+function Legacy.History()
+  local failed = modules.History.failed
+
+  function modules.History.time(when)
+    return when and modules.Texts.whole(floor(when)) or modules.Texts.second()
+  end
+
+  function modules.History.failed(jid, group, worker)
+    failed(jid, group, worker)
+  end
+
+  function modules.History.ended(jid, what, job, group)
+    if what == 'done' then
+      modules.History.done(jid, job.held)
+    elseif what == 'failed' then
+      failed(jid, group, job.worker)
+    elseif what == 'timed-out' then
+      modules.History.add(jid, what)
+    end
+  end
+
+  function modules.History.exhausted(job, group)
+    failed(job.jid, group)
+  end
+
+  modules.History.when = floor
+end
+
+-- What is shown.
+
+function Legacy.Queue()
+  -- Locks that expired before 1970 are not seen as stalled.
+  modules.Queue.oldest_lock = 0
+
+  local jobs = modules.Queue.jobs
+
+  function modules.Queue.jobs(args, i)
+    if args[i] == 'canceled' or args[i] == 'waiting' then
+      modules.Queue.unknown(args[i])
+    end
+    return jobs(args, i)
+  end
+end
+
+function Legacy.Pausing()
+  modules.Pausing.known = nothing
+end
+
+function Legacy.Stats()
+  modules.Stats.shows_ours = false
+end
+
+function Legacy.Worker()
+  modules.Worker.with_info = encoded
+end
+end,
+
 Links = function()
 local Links = {}
 modules.Links = Links
@@ -4182,13 +4414,15 @@ local ENDING = {
   'waited',
 }
 
--- Does the caller hold the job with this state, of this worker and token?
-local function holds(proof, state, worker, token)
-  local opens = worker
-  if scope.keyed then
-    opens = token -- false if a foreign script has handed it out
-  end
-  return worker and state == 'running' and proof == opens
+-- Does the caller hold the job with this state, of this worker and token? (The token is false if a foreign
+-- script has handed it out.)
+function Lock.holds(proof, state, worker, token)
+  return worker and state == 'running' and proof == token
+end
+
+-- How the worker that holds a job is named to another one.
+function Lock.another()
+  return 'another worker'
 end
 
 -- Why it does not. -> code, text
@@ -4199,10 +4433,8 @@ local function refusal(command, jid)
     return 'NOJOB', about .. ' does not exist'
   elseif state ~= 'running' then
     return 'LOCKLOST', about .. ' is not currently running: ' .. modules.Place.state_now(jid, queue, state)
-  elseif scope.keyed then
-    return 'LOCKLOST', about .. ' was given out to another worker'
   end
-  return 'LOCKLOST', about .. ' was given out to another worker: ' .. modules.Errors.name(worker)
+  return 'LOCKLOST', about .. ' was given out to ' .. Lock.another(worker)
 end
 
 -- What a completion by its token has to know of a job: worker, queue, time, retries, rare, waited. -> nil, code, text
@@ -4210,21 +4442,20 @@ end
 function Lock.completed(jid, token)
   local worker, state, queue, its_token, time, retries, rare, waited =
     modules.Hash.values(key.job(jid), 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited')
-  if not holds(token, state, worker, its_token) then
+  if not Lock.holds(token, state, worker, its_token) then
     return nil, refusal('settle', jid)
   end
   return worker, queue or '', time, retries, rare, waited
 end
 
--- The running job, if `proof` shows that the caller holds it: the worker's name without KEYS, the token of the pop with
--- them. `bad` is the field that keeps the job from being run again, because it cannot be read, and `bad_text` what
--- stands there. -> nil, code, text if refused
+-- The running job, if `proof` shows that the caller holds it. `bad` is the field that keeps the job from being
+-- run again, because it cannot be read, and `bad_text` what stands there. -> nil, code, text if refused
 function Lock.claim(command, jid, proof)
   local name = key.job(jid)
   local texts = call('HMGET', name, unpack(ENDING))
   local worker, state, queue, token, time, retries, grace, progress, rare, remaining, priority, crashes, waited =
     unpack(texts)
-  if not holds(proof, state, worker, token) then
+  if not Lock.holds(proof, state, worker, token) then
     return nil, refusal(command, jid)
   end
   local bad, bad_text = modules.Record.first_bad(ENDING, texts)
@@ -4417,9 +4648,8 @@ function Needs.exist()
   return scope.has_lists or call('HGET', key.meta(), 'lists') == '1'
 end
 
--- (Calls without KEYS keep what the original keeps.)
 function Needs.add(jid, jids)
-  if scope.keyed and jids and #jids > 0 then
+  if jids and #jids > 0 then
     say()
     modules.SortedSet.append(key.needs(jid), jids)
   end
@@ -4709,7 +4939,7 @@ function Outcome.complete(args, i)
   depends = depends and modules.Arguments.names('complete', 'depends', depends) or {}
   local needs, beyond
   local ttl = ttl_of(options)
-  local held = scope.keyed and modules.Arguments.held('complete', options.held)
+  local held = modules.Arguments.held('complete', options.held)
   local job = modules.Lock.holder('complete', jid, proof)
   if job.queue ~= queue then
     modules.Errors.raise(
@@ -4756,18 +4986,6 @@ function Outcome.write_failed(job, group, message, when, failing)
   modules.Ended.failed(job.jid, job.state or 'running', job.rare)
 end
 
--- A message of at most 64 KiB: its end is what tells the most.
-function Outcome.message(command, message)
-  modules.Arguments.given(command, 'message', message)
-  if #message > modules.Arguments.text_bytes and scope.keyed then
-    modules.Errors.raise(
-      'TOOBIG',
-      command .. '(): message has ' .. #message .. ' bytes, at most ' .. modules.Arguments.text_bytes
-    )
-  end
-  return message
-end
-
 function Outcome.fail_now(job, group, message)
   local jid = job.jid
   modules.Events.failed(jid, group, message, job.worker)
@@ -4784,8 +5002,8 @@ function Outcome.fail(args, i)
   local jid, proof = modules.Arguments.name('fail', 'jid', args[i]), args[i + 1]
   modules.Arguments.proof('fail', proof)
   local group = modules.Arguments.given('fail', 'group', args[i + 2])
-  local message, data = Outcome.message('fail', args[i + 3]), args[i + 4]
-  local held = scope.keyed and modules.Arguments.held('fail', args[i + 5])
+  local message, data = modules.Arguments.message('fail', args[i + 3]), args[i + 4]
+  local held = modules.Arguments.held('fail', args[i + 5])
   if held and data == '' then
     data = nil
   end
@@ -4799,6 +5017,14 @@ function Outcome.fail(args, i)
     call('HSET', key.job(jid), 'data', data)
   end
   return jid
+end
+
+-- The fields of a job that has left its worker.
+function Outcome.unheld(fields)
+  local last = #fields
+  fields[last + 1], fields[last + 2] = 'time', modules.Texts.time()
+  fields[last + 3], fields[last + 4] = 'worker', ''
+  fields[last + 5], fields[last + 6] = 'expires', 0
 end
 
 -- Puts a job that was running back into a queue, at once or after a delay; with `again` it keeps
@@ -4816,15 +5042,7 @@ function Outcome.back(job, queue, delay, failure, again)
     'remaining',
     job.remaining,
   }
-  if scope.keyed then
-    -- Old clients see the last worker, its lock and its start on a waiting job.
-    fields[#fields + 1] = 'time'
-    fields[#fields + 1] = modules.Texts.time()
-    fields[#fields + 1] = 'worker'
-    fields[#fields + 1] = ''
-    fields[#fields + 1] = 'expires'
-    fields[#fields + 1] = 0
-  end
+  Outcome.unheld(fields)
   if failure then
     fields[#fields + 1] = 'failure'
     fields[#fields + 1] = failure
@@ -4844,6 +5062,10 @@ function Outcome.back(job, queue, delay, failure, again)
   modules.Ended.goes_on(job, state)
 end
 
+function Outcome.count_retried(queue)
+  modules.Stats.count(queue, 'retried', 1)
+end
+
 -- One retry less: back into the queue, or failed when none is left. -> what remains
 function Outcome.retry_now(job, queue, delay, group, message)
   local jid = job.jid
@@ -4851,9 +5073,7 @@ function Outcome.retry_now(job, queue, delay, group, message)
   modules.Lock.release(job)
   if job.remaining >= 0 then
     modules.History.ended(jid, 'retried', job, group, message, delay)
-    if scope.keyed then
-      modules.Stats.count(job.queue, 'retried', 1)
-    end
+    Outcome.count_retried(job.queue)
     local failure = message
       and cjson.encode({
         group = group or '',
@@ -4866,8 +5086,7 @@ function Outcome.retry_now(job, queue, delay, group, message)
   end
   call('HSET', key.job(jid), 'remaining', -1)
   group = group or 'failed-retries-' .. queue
-  -- (The protocol names no worker here.)
-  modules.History.ended(jid, 'failed', scope.keyed and job or {}, group, message)
+  modules.History.exhausted(job, group, message)
   if modules.Job.is_tracked(jid) then
     modules.Events.tracked('failed', jid)
   end
@@ -4887,12 +5106,12 @@ function Outcome.retry(args, i)
   local proof = modules.Arguments.proof('retry', args[i + 2])
   local delay = modules.Arguments.number('retry', 'delay', args[i + 3] or '0')
   local group, message = args[i + 4], args[i + 5]
-  local held = scope.keyed and modules.Arguments.held('retry', args[i + 6])
+  local held = modules.Arguments.held('retry', args[i + 6])
   if held and group == '' and message == '' then
     group, message = nil, nil
   end
   if message then
-    Outcome.message('retry', message)
+    modules.Arguments.message('retry', message)
   end
   local job = modules.Lock.holder('retry', jid, proof)
   if job.bad then
@@ -5057,10 +5276,10 @@ function Place.depends(jid, queue)
   call('ZADD', key.place(queue, 'depends'), scope.now, jid)
 end
 
--- A delayed job counts as waiting from its time on wherever calls with KEYS look, though it stands
--- among the delayed ones until a call moves it that writes. -> its state now, when it falls due
+-- A delayed job counts as waiting from its time on, though it stands among the delayed ones until a
+-- call moves it that writes. -> its state now, when it falls due
 function Place.state_now(jid, queue, state)
-  if state ~= 'scheduled' or not scope.keyed then
+  if state ~= 'scheduled' then
     return state
   end
   local due = call('ZSCORE', key.place(queue, 'scheduled'), jid)
@@ -5076,11 +5295,9 @@ function Place.list_due(queue, offset, count)
   return call('ZRANGEBYSCORE', key.place(queue, 'scheduled'), '-inf', scope.now, 'LIMIT', offset, count)
 end
 
--- What lags is counted from when a job became ready. (Old clients count from its put.)
+-- What lags is counted from when a job became ready.
 function Place.ready_since(jid, time)
-  if scope.keyed then
-    call('HSET', key.job(jid), 'time', string.format('%.20f', time))
-  end
+  call('HSET', key.job(jid), 'time', string.format('%.20f', time))
 end
 
 function Place.leave(jid, queue)
@@ -5601,8 +5818,7 @@ modules.PutOptions = PutOptions
 -- put_options.lua
 -- What a put may say of a job: each option checked, before anything is written.
 
-local OPTIONS = { priority = true, tags = true, retries = true, depends = true }
-local KEYED_OPTIONS = {
+PutOptions.known = {
   priority = true,
   tags = true,
   retries = true,
@@ -5627,7 +5843,7 @@ for _, name in ipairs({
   'expires_at',
   'workflow',
 }) do
-  KEYED_OPTIONS[name], RARE[name] = true, true
+  PutOptions.known[name], RARE[name] = true, true
 end
 
 local POLICIES = { [''] = 'block', block = 'block', cancel = 'cancel', run = 'run' }
@@ -5699,14 +5915,14 @@ function PutOptions.parse(command, args, i, from, to)
   if from > to then
     return job
   end
-  local known, rare = scope.keyed and KEYED_OPTIONS or OPTIONS, false
+  local known, rare = PutOptions.known, false
   for n = from, to, 2 do
     local name, value = args[n], args[n + 1]
     if known[name] then
       job[name] = value
       rare = rare or RARE[name]
-    elseif scope.keyed then
-      modules.Errors.argument(command, 'Unknown option ' .. modules.Errors.name(name))
+    else
+      modules.Arguments.unknown(command, name)
     end
   end
   check_common(command, job)
@@ -5747,8 +5963,9 @@ function Queue.move_due(queue, wanted)
   modules.SortedSet.remove(name, moved)
 end
 
--- Calls that must not write count what is due as waiting; the others move it. What is known of a pause
--- is shown to calls with KEYS.
+Queue.oldest_lock = '-inf'
+
+-- Calls that must not write count what is due as waiting; the others move it.
 local function counts(queue)
   local due = 0
   if scope.reading then
@@ -5756,9 +5973,8 @@ local function counts(queue)
   else
     Queue.move_due(queue, modules.Arguments.most)
   end
-  -- Old clients do not see locks that expired before 1970 as stalled.
   local paused = modules.Pausing.is_paused(queue)
-  local stalled = call('ZCOUNT', key.place(queue, 'locks'), scope.keyed and '-inf' or 0, scope.now)
+  local stalled = call('ZCOUNT', key.place(queue, 'locks'), Queue.oldest_lock, scope.now)
   return {
     name = queue,
     waiting = call('ZCARD', key.place(queue, 'work')) + due,
@@ -5768,7 +5984,7 @@ local function counts(queue)
     depends = call('ZCARD', key.place(queue, 'depends')),
     recurring = call('ZCARD', key.place(queue, 'recur')),
     paused = paused,
-    pause = paused and scope.keyed and modules.Pausing.known(queue) or nil,
+    pause = paused and modules.Pausing.known(queue) or nil,
   }
 end
 
@@ -5844,11 +6060,15 @@ function Queue.part(state, queue, offset, count)
   return page(name, '-inf', '+inf', offset, count)
 end
 
--- jobs complete [offset count]   jobs running|stalled|scheduled|depends|recurring queue [offset count]
--- With KEYS also: jobs waiting queue [offset count]   jobs canceled [offset count]
+function Queue.unknown(state)
+  modules.Errors.argument('jobs', 'Unknown type ' .. modules.Errors.name(state))
+end
+
+-- jobs complete|canceled [offset count]
+-- jobs waiting|running|stalled|scheduled|depends|recurring queue [offset count]
 function Queue.jobs(args, i)
   local state = modules.Arguments.given('jobs', 'state', args[i])
-  if state == 'complete' or state == 'canceled' and scope.keyed then
+  if state == 'complete' or state == 'canceled' then
     local offset, count = modules.Arguments.offset('jobs', args[i + 1]), modules.Arguments.count('jobs', args[i + 2], 25)
     if state == 'canceled' then
       return modules.Canceled.part(offset, count)
@@ -5856,8 +6076,8 @@ function Queue.jobs(args, i)
     count = count < 0 and modules.Arguments.most or count
     return call('ZREVRANGEBYSCORE', key.completed(), '+inf', '-inf', 'LIMIT', offset, count)
   end
-  if not LISTS[state] and not (state == 'waiting' and scope.keyed) then
-    modules.Errors.argument('jobs', 'Unknown type ' .. modules.Errors.name(state))
+  if not Queue.is_list(state) then
+    Queue.unknown(state)
   end
   local queue = modules.Arguments.name('jobs', 'queue', args[i + 1])
   local offset, count = modules.Arguments.offset('jobs', args[i + 2]), modules.Arguments.count('jobs', args[i + 3], 25)
@@ -5899,7 +6119,7 @@ local IN_PLACE = {
 }
 
 local function refuse_if_used(queue, schedules)
-  local found, due = {}, scope.keyed and modules.Place.count_due(queue) or 0
+  local found, due = {}, modules.Place.count_due(queue)
   local moved = { work = due, scheduled = -due }
   for _, place in ipairs(PLACES) do
     local number = call('ZCARD', key.place(queue, place)) + (moved[place] or 0)
@@ -6467,14 +6687,15 @@ local FEW = 8 -- samples of one call
 local MOST = 100 -- entries of the journal
 local LOOKED_BACK = 3
 
+-- Milliseconds are kept, so that many are equal.
+function Samples.length(seconds)
+  return floor(seconds * 1000 + 0.5) / 1000
+end
+
 -- kind wait: from ready to started; kind run: from started to complete; in seconds. It counts for the
--- time `at` (now, if none is given). Calls with KEYS keep milliseconds, so that many are equal; without
--- KEYS a length is kept as it is.
+-- time `at` (now, if none is given).
 function Samples.add(kind, queue, seconds, at)
-  local value, second = seconds > 0 and seconds or 0, floor(at or scope.now)
-  if scope.keyed then
-    value = floor(value * 1000 + 0.5) / 1000
-  end
+  local value, second = Samples.length(seconds > 0 and seconds or 0), floor(at or scope.now)
   -- The jobs of a batch mostly have the same: what is missed here is added up later.
   local samples = scope.samples or {}
   local count = #samples
@@ -6591,8 +6812,13 @@ local function leave_in_journal()
   end
 end
 
+-- May they be written later?
+function Samples.can_wait()
+  return #scope.samples <= FEW
+end
+
 function Samples.finish()
-  if scope.keyed and #scope.samples <= FEW then
+  if Samples.can_wait() then
     leave_in_journal()
     return
   end
@@ -6608,18 +6834,18 @@ Serve = function()
 local Serve = {}
 modules.Serve = Serve
 -- serve.lua
--- Dispatch: qless-core's protocol without KEYS, ours with them.
+-- Dispatch of calls with KEYS; of those without, see legacy.lua.
 
 -- Functions live from call to call; what they know of a call does not.
-local function begin(prefix, keyed, library)
+function Serve.begin(prefix, live, library)
   for field in pairs(scope) do
     scope[field] = nil
   end
-  scope.prefix, scope.now, scope.keyed, scope.live, scope.library = prefix, 0, keyed, keyed, library
+  scope.prefix, scope.now, scope.live, scope.library = prefix, 0, live, library
 end
 
 -- Writes down what was left for the end of the call. (Each may leave something for those that follow.)
-local function finish()
+function Serve.finish()
   if scope.workflows then
     modules.Workflow.finish()
   end
@@ -6659,21 +6885,6 @@ local READS_SOMETIMES = {
   end,
 }
 
--- ARGV = command, now, args...
-local function without_keys(args, library)
-  begin('ql:', false, library)
-  local command = modules.Arguments.given('qless', 'command', args[1])
-  local known = modules.Commands.find(command)
-  if not known or known.is_ours then
-    error('Unknown command ' .. modules.Errors.name(command))
-  end
-  scope.now = modules.Arguments.number(command, 'now', args[2])
-  scope.live = call('EXISTS', key.meta()) == 1
-  local reply = modules[known.module][known.what](args, 3)
-  finish()
-  return reply
-end
-
 -- The keys of the last call: mostly those of this one as well.
 local known_keys, known_prefix = {}, nil
 
@@ -6690,8 +6901,8 @@ local function prefix_of(keys)
 end
 
 -- ARGV = command, now, request, args...
-local function with_keys(keys, args, class, library)
-  begin('', true, library)
+local function answered(keys, args, class, library)
+  Serve.begin('', true, library)
   scope.prefix = prefix_of(keys)
   local command, now, request = args[1], args[2], args[3]
   local known = command and modules.Commands.find(command)
@@ -6724,7 +6935,7 @@ local function with_keys(keys, args, class, library)
   if modules.Clock.is_skewed() then
     modules.Skews.carry_on()
   end
-  finish()
+  Serve.finish()
   modules.Clock.keep()
   modules.Replies.keep(request, reply)
   return reply
@@ -6732,10 +6943,7 @@ end
 
 -- A refusal becomes a reply whose first word is its code.
 function Serve.serve(keys, args, class, library)
-  if #keys == 0 then
-    return without_keys(args, library)
-  end
-  local fine, reply = pcall(with_keys, keys, args, class, library)
+  local fine, reply = pcall(answered, keys, args, class, library)
   if fine then
     return reply
   elseif type(reply) == 'table' and reply.code then
@@ -7492,6 +7700,9 @@ local function not_yet_written(wanted_day, wanted_queue)
   return found
 end
 
+-- Are those figures shown that the protocol does not have?
+Stats.shows_ours = true
+
 local function summary(kind, day, queue, more)
   local name = key.stat(kind, day, queue)
   local total, its_mean, its_vk = modules.Hash.values(name, 'total', 'mean', 'vk')
@@ -7510,9 +7721,7 @@ local function summary(kind, day, queue, more)
     return numbers
   end
   shown.histogram = times(all_bins())
-  if scope.keyed then
-    shown.below_second = times(FINE_BINS)
-  end
+  shown.below_second = Stats.shows_ours and times(FINE_BINS) or nil
   return shown
 end
 
@@ -7527,7 +7736,7 @@ function Stats.show(args, i)
     retries = tonumber(its_retries) or 0,
     failed = tonumber(its_failed) or 0,
     failures = tonumber(its_failures) or 0,
-    retried = scope.keyed and (tonumber(its_retried) or 0) or nil,
+    retried = Stats.shows_ours and (tonumber(its_retried) or 0) or nil,
     wait = summary('wait', day, queue, more.wait),
     run = summary('run', day, queue, more.run),
   })
@@ -8405,7 +8614,7 @@ RARE.fail = {
   runs = true,
   check = function(s)
     modules.Arguments.given('settle', 'group', s[1])
-    modules.Outcome.message('settle', s[2])
+    modules.Arguments.message('settle', s[2])
   end,
   act = function(job, s)
     modules.Outcome.fail_now(job, s[1], s[2])
@@ -8416,7 +8625,7 @@ RARE.retry = {
   runs = true,
   check = function(s)
     s[1] = modules.Arguments.number('settle', 'delay', s[1])
-    modules.Outcome.message('settle', s[3])
+    modules.Arguments.message('settle', s[3])
   end,
   act = function(job, s)
     local group = s[2] ~= '' and s[2] or nil
@@ -8470,7 +8679,7 @@ RARE.crash = {
   check = function(s)
     s[1] = modules.Arguments.whole('settle', 'limit', s[1], 0)
     modules.Arguments.given('settle', 'group', s[2])
-    modules.Outcome.message('settle', s[3])
+    modules.Arguments.message('settle', s[3])
   end,
   act = function(job, s)
     local crashes = job.crashes + 1
@@ -8590,13 +8799,17 @@ function Wake.seen()
   end
 end
 
--- How many clients wait there; those whose time is over have gone away without a word.
--- (An old client's clock says nothing about that.)
+-- Clients that wait until an earlier time have gone away without a word.
+function Wake.since()
+  return modules.Texts.now()
+end
+
+-- How many clients wait there.
 local function waiting_at(name)
   if call('ZCARD', name) == 0 then
     return 0 -- mostly, and cheaper to ask
   end
-  return call('ZCOUNT', name, scope.keyed and modules.Texts.now() or '-inf', '+inf')
+  return call('ZCOUNT', name, Wake.since(), '+inf')
 end
 
 -- Feeds a list with up to n elements, never more than there are idle clients.
@@ -8828,11 +9041,8 @@ local function forget_silent()
   modules.SortedSet.remove(key.workers(), gone)
 end
 
--- With KEYS a worker is shown with what it says of itself.
-local function with_info(shown, worker, seen)
-  if not scope.keyed then
-    return cjson.encode(shown)
-  end
+-- A worker is shown with what it says of itself.
+function Worker.with_info(shown, worker, seen)
   shown.beat = tonumber(seen)
   return modules.Json.with(cjson.encode(shown), 'info', call('GET', key.worker(worker)) or 'null')
 end
@@ -8860,7 +9070,7 @@ end
 
 -- One of them, as JSON.
 function Worker.shown(worker, seen)
-  return with_info({
+  return Worker.with_info({
     name = worker,
     jobs = call('ZCOUNT', key.held(worker), scope.now, scope.now + FAR),
     stalled = call('ZCOUNT', key.held(worker), 0, scope.now),
@@ -8888,7 +9098,7 @@ function Worker.show(args, i)
     jobs = call('ZREVRANGEBYSCORE', key.held(worker), scope.now + FAR, scope.now),
     stalled = call('ZREVRANGEBYSCORE', key.held(worker), scope.now, 0),
   }
-  return with_info(shown, worker, call('ZSCORE', key.workers(), worker) or nil)
+  return Worker.with_info(shown, worker, call('ZSCORE', key.workers(), worker) or nil)
 end
 
 -- worker.deregister worker...
@@ -12933,7 +13143,7 @@ end
 -- -> whether more is left
 function WorkflowVerbs.carry_on()
   local name = key.workflows()
-  if scope.carried or modules.Absence.is_absent(name) or not scope.keyed then
+  if scope.carried or modules.Absence.is_absent(name) then
     return false
   end
   local id = call('ZRANGE', name, 0, 0)[1]
@@ -12978,17 +13188,21 @@ end,
 }
 end
 
-return modules.Serve.serve
+return without_keys and modules.Legacy.serve or modules.Serve.serve
 end
 
 -- main.lua
 -- The way in: three functions of a library, or one script. What a library may do while it is
 -- loaded is to register functions, nothing else; so the modules are built by the first call.
-local built
+local with_keys, without_keys
 
 local function serve(keys, args, class, library)
-  built = built or build()
-  return built(keys, args, class, library)
+  if #keys == 0 then
+    without_keys = without_keys or build(true)
+    return without_keys(args, library)
+  end
+  with_keys = with_keys or build(false)
+  return with_keys(keys, args, class, library)
 end
 
 -- The loader of a library calls this with the library's name.

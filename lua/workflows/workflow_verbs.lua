@@ -109,7 +109,7 @@ end
 -- -> whether more is left
 function WorkflowVerbs.carry_on()
   local name = key.workflows()
-  if scope.carried or Absence.is_absent(name) or not scope.keyed then
+  if scope.carried or Absence.is_absent(name) then
     return false
   end
   local id = call('ZRANGE', name, 0, 0)[1]

@@ -15,7 +15,7 @@ from tests.lua.caller import Library
 #: A list with the server's time: seconds and microseconds, as TIME answers.
 TIME = "time"
 
-BUILD = "local function build()"
+BUILD = "local function build(without_keys)"
 
 SHIM = """
   local real = redis
@@ -139,6 +139,8 @@ def altered(library: Library, narrow: bool) -> Library:
     if narrow:
         for module, values in NARROW.items():
             body = narrowed(body, module, values)
+    if BUILD not in body:
+        raise KeyError(f"the core has no line {BUILD}")
     changed = Library.__new__(Library)
     changed.set_body(body.replace(BUILD, BUILD + SHIM, 1))
     return changed

@@ -198,6 +198,21 @@ def test_long_names_are_cut_between_their_letters(
     assert refused.isprintable()
 
 
+def test_a_step_through_lists_looks_at_no_more_than_it_was_told(keyed: Keyed) -> None:
+    keyed.put_many([{"jid": f"f{n}"} for n in range(10)])
+    jobs = keyed.settle([], 10).jobs
+    keyed.settle([settlement(j["jid"], j["token"], "fail", "g", "m") for j in jobs])
+    keyed.put_many([{"jid": f"w{n}", "tags": ["tag"]} for n in range(10)])
+    cursor, checked = "list:1:0", []
+    while cursor != "0":
+        step = keyed.json("audit", cursor, 3)
+        checked.append(step["checked"])
+        cursor = str(step["cursor"])
+    assert max(checked) == 3
+    # Ten that failed, ten that wait, the ten tags of these, and their worker's own lists.
+    assert sum(checked) >= 30
+
+
 def test_damage_is_found_whatever_the_size_of_the_steps(keyed: Keyed) -> None:
     keyed.put_many([{"jid": f"j{n}"} for n in range(300)])
     keyed.server.hset("ql:j:j77", "state", "scheduled")

@@ -18,6 +18,12 @@ SETTLE = (
     "hmget rpush hset zadd*3"
 )
 
+BATCH = "hmget time exists*2 publish*3 rpush*3 hset*4 zadd*2 hincrby zcard"
+FREED = (
+    "hmget*3 time get exists*6 rpush*2 hlen publish hset*4 zrem*4 zadd*2 scard*2 smembers "
+    "srem zrange zcard del set"
+)
+
 
 def counted(words: str) -> Counter[str]:
     """Return how often each command is named: `zadd*2` is twice."""
@@ -115,3 +121,30 @@ def test_a_settlement_alone(busy: Keyed) -> None:
 
     words = "hmget*2 time get exists rpush*2 hlen publish hset*2 zrem*2 zadd set"
     assert cost(busy, settle) == counted(words)
+
+
+def test_a_batch_of_new_jobs(busy: Keyed) -> None:
+    """One question asks for all of them: none is read."""
+    batches = iter(range(100))
+
+    def put() -> None:
+        batch = next(batches)
+        jobs = [{"jid": f"batch{batch}-{n}"} for n in range(3)]
+        busy.put_many(jobs, now="*")
+
+    assert cost(busy, put) == counted(BATCH)
+
+
+def test_a_completion_that_frees_a_dependent(busy: Keyed) -> None:
+    """A dependent without anything rare is read once."""
+    held = busy.settle([], 2 * TRIES, now="*", request="c:1").jobs
+    for job in held:
+        busy.put(f"after-{job['jid']}", "*", depends=[job["jid"]])
+    requests, left = iter(range(2, 100)), iter(held)
+
+    def settle() -> None:
+        job = next(left)
+        done = settlement(job["jid"], job["token"], "complete", held="0.001")
+        busy.settle([done], 0, [], now="*", request=f"c:{next(requests)}")
+
+    assert cost(busy, settle) == counted(FREED)

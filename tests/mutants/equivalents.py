@@ -111,4 +111,22 @@ EQUIVALENTS: list[Equivalent] = [
         "",
         "What is not remembered is printed again, to the same text.",
     ),
+    Equivalent(
+        "lua/record.lua",
+        "if #text <= SHORT then",
+        "if false then",
+        "What was remembered is judged again, to the same end.",
+    ),
+    Equivalent(
+        "lua/dependencies.lua",
+        "for n = 1, #more do",
+        "for n = 0, #more do",
+        "There is none at 0: nothing is added.",
+    ),
+    Equivalent(
+        "lua/serve.lua",
+        "known_keys, known_prefix = { keys[1], keys[2] }, prefix",
+        "known_keys, known_prefix = { keys[1], keys[3] }, prefix",
+        "The same prefix is found again by each call.",
+    ),
 ]

@@ -1,0 +1,221 @@
+-- Calls without KEYS: qless-core's protocol to the letter. The prefix is 'ql:', the time is the caller's, a
+-- worker's name is the proof of its lock, and errors are raised. All that they do otherwise than calls with KEYS
+-- stands here: for each module the functions that are changed for them, when the module is made.
+
+local floor = math.floor
+
+local function nothing() end
+
+local function no()
+  return false
+end
+
+local function encoded(shown)
+  return cjson.encode(shown)
+end
+
+-- ARGV = command, now, args...
+function Legacy.serve(args, library)
+  Serve.begin('ql:', false, library)
+  local command = Arguments.given('qless', 'command', args[1])
+  local known = Commands.find(command)
+  if not known or known.is_ours then
+    error('Unknown command ' .. Errors.name(command))
+  end
+  scope.now = Arguments.number(command, 'now', args[2])
+  scope.live = call('EXISTS', key.meta()) == 1
+  local reply = modules[known.module][known.what](args, 3)
+  Serve.finish()
+  return reply
+end
+
+function Legacy.Errors()
+  function Errors.raise(_, text)
+    error(text, 2)
+  end
+end
+
+-- What a call may say.
+
+function Legacy.Arguments()
+  Arguments.decimal = '^%s*[%d.eE+-]+%s*$'
+
+  function Arguments.asking(command, worker)
+    return Arguments.name(command, 'worker', worker)
+  end
+
+  Arguments.proof = Arguments.asking
+
+  function Arguments.message(command, message)
+    return Arguments.given(command, 'message', message)
+  end
+
+  function Arguments.few_tags(_, tags)
+    return tags
+  end
+
+  Arguments.held, Arguments.plain, Arguments.unknown = nothing, nothing, nothing
+end
+
+function Legacy.PutOptions()
+  PutOptions.known = { priority = true, tags = true, retries = true, depends = true }
+end
+
+function Legacy.Config()
+  Config.is_ours = no
+end
+
+-- Whose lock it is.
+
+function Legacy.Lock()
+  function Lock.holds(proof, state, worker)
+    return state == 'running' and proof == worker
+  end
+
+  function Lock.another(worker)
+    return 'another worker: ' .. Errors.name(worker)
+  end
+end
+
+-- A token, where meta is not read in advance.
+function Legacy.Clock()
+  function Clock.draw()
+    local name, field = key.meta(), Epoch.field()
+    local newcomer = Epoch.newcomer(call('HGET', name, field))
+    if newcomer then
+      local token = Epoch.begin(tonumber(call('HGET', name, 'token') or nil) or 0)
+      call('HSET', name, field, newcomer, 'token', Texts.whole(token))
+    end
+    return call('HINCRBY', name, 'token', 1)
+  end
+end
+
+-- What becomes of a job.
+
+function Legacy.Outcome()
+  -- The last worker, its lock and its start stay to be seen on a waiting job.
+  Outcome.unheld, Outcome.count_retried = nothing, nothing
+end
+
+function Legacy.Place()
+  function Place.state_now(_, _, state)
+    return state
+  end
+
+  -- The time of a job is that of its put.
+  Place.ready_since = nothing
+end
+
+function Legacy.Job()
+  Job.with_ours, Job.can_lose = encoded, no
+
+  function Job.cancel_unknown(jid)
+    Events.canceled(jid, false, false)
+    if Job.is_tracked(jid) then
+      Events.tracked('canceled', jid)
+    end
+  end
+end
+
+function Legacy.Dependencies()
+  Dependencies.unknown, Dependencies.follows_spawned = nothing, false
+end
+
+-- What is kept beside the job is ours, and so is the work that is left for a later call.
+
+function Legacy.Needs()
+  Needs.add = nothing
+end
+
+function Legacy.Kept()
+  Kept.note = nothing -- it goes when it expires
+end
+
+function Legacy.WorkflowVerbs()
+  WorkflowVerbs.carry_on = no
+end
+
+function Legacy.Expiry()
+  Expiry.can_wait = no
+end
+
+function Legacy.Samples()
+  Samples.can_wait = no
+
+  function Samples.length(seconds)
+    return seconds
+  end
+end
+
+-- The caller's clock says nothing about when a client of ours has gone away, or when a job was canceled.
+
+function Legacy.Wake()
+  function Wake.since()
+    return '-inf'
+  end
+end
+
+function Legacy.Canceled()
+  function Canceled.time()
+    return call('HGET', key.meta(), 'clock') or Texts.now()
+  end
+
+  Canceled.show = nothing
+end
+
+-- History in whole seconds, with what the protocol knows.
+function Legacy.History()
+  local failed = History.failed
+
+  function History.time(when)
+    return when and Texts.whole(floor(when)) or Texts.second()
+  end
+
+  function History.failed(jid, group, worker)
+    failed(jid, group, worker)
+  end
+
+  function History.ended(jid, what, job, group)
+    if what == 'done' then
+      History.done(jid, job.held)
+    elseif what == 'failed' then
+      failed(jid, group, job.worker)
+    elseif what == 'timed-out' then
+      History.add(jid, what)
+    end
+  end
+
+  function History.exhausted(job, group)
+    failed(job.jid, group)
+  end
+
+  History.when = floor
+end
+
+-- What is shown.
+
+function Legacy.Queue()
+  -- Locks that expired before 1970 are not seen as stalled.
+  Queue.oldest_lock = 0
+
+  local jobs = Queue.jobs
+
+  function Queue.jobs(args, i)
+    if args[i] == 'canceled' or args[i] == 'waiting' then
+      Queue.unknown(args[i])
+    end
+    return jobs(args, i)
+  end
+end
+
+function Legacy.Pausing()
+  Pausing.known = nothing
+end
+
+function Legacy.Stats()
+  Stats.shows_ours = false
+end
+
+function Legacy.Worker()
+  Worker.with_info = encoded
+end
