@@ -11,12 +11,18 @@ end
 
 -- Asks for two lists of keys: for all at once, and if there are any, for the first alone. is_absent says of each key of
 -- a list of which none exists that it does not. -> whether none of the first exists
+-- (Whether options are set is asked with them: mostly none are, or nothing else is there.)
 function Absence.look_for(names, others)
-  local both = { unpack(names) }
+  local all = { key.config(), unpack(names) }
   for n = 1, #others do
-    both[#both + 1] = others[n]
+    all[#all + 1] = others[n]
   end
-  local found = call('EXISTS', unpack(both))
+  local found = call('EXISTS', unpack(all))
+  if found == 0 then
+    Config.note_none()
+  elseif Config.is_set() then
+    found = found - 1
+  end
   local of_names = found > 0 and #others > 0 and call('EXISTS', unpack(names)) or found
   if of_names == 0 then
     Absence.note(unpack(names))

@@ -55,9 +55,11 @@ local function take_server_time()
   scope.now, scope.second, scope.fraction = tonumber(second .. rest), second, rest
 end
 
--- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back.
-function Clock.set(text)
-  local meta = call('HMGET', key.meta(), 'clock', 'token', 'format', 'shifts', Epoch.field())
+-- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back. -> what stands in
+-- another field of meta
+function Clock.set(text, field)
+  field = field or 'clock'
+  local meta = call('HMGET', key.meta(), 'clock', 'token', 'format', 'shifts', Epoch.field(), field)
   local clock = { kept = tonumber(meta[1]), token = tonumber(meta[2]) or 0, drawn = 0, shifts = false }
   clock.known = meta[5]
   scope.clock = clock
@@ -67,7 +69,7 @@ function Clock.set(text)
   end
   if text ~= '*' then
     scope.now = Arguments.number('now', 'now', text)
-    return
+    return meta[6]
   end
   clock.server, clock.shifts = true, meta[4]
   take_server_time()
@@ -77,6 +79,7 @@ function Clock.set(text)
   elseif clock.ahead > 0 then
     scope.now, scope.second, scope.fraction = clock.kept, nil, nil
   end
+  return meta[6]
 end
 
 -- Has the clock been set back, now or lately?
@@ -129,19 +132,22 @@ function Clock.is_round()
   return token > 0 and token % EVERY == 0 or not kept or floor(kept) ~= floor(scope.now)
 end
 
--- Written only when the call has succeeded: a refused call does not advance the clock.
-function Clock.keep()
+-- Written only when the call has succeeded: a refused call does not advance the clock. Other fields of meta and
+-- their values may be given, which are written with it.
+function Clock.keep(...)
   local name, clock = key.meta(), scope.clock
   local server, last, kept = clock.server, clock.last, clock.kept
   if not last and not kept then
     last = Texts.whole(clock.token)
   end
   if server and last then
-    call('HSET', name, 'clock', Texts.now(), 'token', last)
+    call('HSET', name, 'clock', Texts.now(), 'token', last, ...)
   elseif server then
-    call('HSET', name, 'clock', Texts.now())
+    call('HSET', name, 'clock', Texts.now(), ...)
   elseif last then
-    call('HSET', name, 'token', last)
+    call('HSET', name, 'token', last, ...)
+  elseif ... then
+    call('HSET', name, ...)
   end
   if clock.newcomer then
     call('HSET', name, Epoch.field(), clock.newcomer)
@@ -161,7 +167,9 @@ end
 function Clock.show()
   local fields, record = call('HGETALL', key.meta()), { now = format('%.6f', scope.now) }
   for i = 1, #fields, 2 do
-    record[fields[i]] = fields[i + 1]
+    if not string.find(fields[i], '^reply:') then
+      record[fields[i]] = fields[i + 1]
+    end
   end
   return cjson.encode(record)
 end

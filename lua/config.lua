@@ -43,9 +43,18 @@ local function read()
   return known
 end
 
+-- Nothing is set, as the call knows already.
+function Config.note_none()
+  scope.config, scope.knows_config = NONE, true
+end
+
 -- Is nothing set at all? Then queues have no options of their own either.
 local function untouched()
   return (scope.config or read()) == NONE
+end
+
+function Config.is_set()
+  return not untouched()
 end
 
 function Config.get(option)

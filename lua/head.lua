@@ -71,8 +71,8 @@ local PATTERNS = {
 
   -- clock (the last time given out), token (the last one drawn), server:<build> (on which that build drew last),
   -- format (of what is stored), skews (how often the clock was set back), mended (after how many of them
-  -- schedules were), shifts (what they have left to set back, JSON) and leap (from when to when the clock went
-  -- ahead by much last, or nobody called)
+  -- schedules were), shifts (what they have left to set back, JSON), leap (from when to when the clock went
+  -- ahead by much last, or nobody called) and reply:<client> (its last request and the reply)
   meta = 'meta', --                     hash
   releasing = 'releasing', --           zset   completed jid with dependents still to be released -> when
   cascading = 'cascading', --           zset   failed or canceled jid with dependents still to be told -> when
@@ -102,7 +102,6 @@ local PATTERNS = {
   --                                           failed
 
   -- Workers and other clients.
-  reply = 'reply:<>', --                string the last request of a client and its reply; expires by itself
   worker = 'worker:<>', --              string what a worker says of itself, JSON; expires by itself
   orders = 'orders:<>', --              list   what is asked of a worker and not yet told to it, the oldest first;
   --                                           expires by itself

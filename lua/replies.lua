@@ -1,8 +1,14 @@
 -- Repeatable requests: a call whose reply was lost is sent again and gets the same reply.
+--
+-- The last reply of each client is a field of meta, which each call reads and writes anyhow: when the request was
+-- made in whole seconds, its number, the reply packed.
 
-local match, sub = string.match, string.sub
+local match, sub, floor = string.match, string.sub, math.floor
 
-Replies.seconds = '600'
+local SECONDS = 600 -- for which a reply is kept
+
+-- Who adds a field looks at so many others, and takes away what is too old: so at most about a third is.
+local LOOKED_AT = 3
 
 -- What makes a reply again of what was kept in its place.
 local REBUILD = {
@@ -44,33 +50,56 @@ local function unpacked(text)
   return false
 end
 
--- -> true and the earlier reply if this request was served before. Notes who sends it (scope.client).
-function Replies.recall(request)
+-- Notes who sends a request (scope.client); '' is none.
+function Replies.announce(request)
   if request == '' then
-    return false
+    return
   end
   local client, number = match(request, '^([%w_.~-]+):(%d+)$')
   if not client or #client > 128 then
     Errors.raise('BADARG', 'request must be <client>:<number>, not ' .. Errors.name(request))
   end
   scope.client, scope.number = client, number
-  local stored = call('GET', key.reply(client))
+end
+
+-- The field of meta with the client's last reply.
+function Replies.field()
+  return 'reply:' .. (scope.client or '')
+end
+
+-- -> true and the earlier reply if this request was served before. `stored` is what stands in the field.
+function Replies.recall(stored)
   if not stored then
     return false
   end
-  local last, packed = match(stored, '^(%d+) (.*)$')
-  if tonumber(number) > tonumber(last) then
+  local second, last, packed = match(stored, '^(%-?%d+) (%d+) (.*)$')
+  local number = tonumber(scope.number)
+  scope.answered = second
+  if number > tonumber(last) then
     return false
-  end
-  if tonumber(number) < tonumber(last) then
-    Errors.raise('STALE', 'request ' .. request .. ' is older than the last one of its client, ' .. last)
+  elseif number < tonumber(last) then
+    local words = 'request %s:%s is older than the last one of its client, %s'
+    Errors.raise('STALE', string.format(words, scope.client, scope.number, last))
   end
   return true, unpacked(packed)
 end
 
-function Replies.keep(request, reply)
-  if request == '' then
-    return
+-- What is kept of a reply, in the client's field.
+function Replies.kept(reply)
+  return Texts.whole(floor(scope.now)) .. ' ' .. scope.number .. ' ' .. packed_reply(reply)
+end
+
+-- A field was added: takes away some of those that are too old, of all that there are.
+function Replies.tidy()
+  local name, old = key.meta(), {}
+  local some = call('HRANDFIELD', name, LOOKED_AT, 'WITHVALUES')
+  for n = 1, #some, 2 do
+    local second = sub(some[n], 1, 6) == 'reply:' and match(some[n + 1], '^%-?%d+')
+    if second and math.abs(scope.now - tonumber(second)) > SECONDS then
+      old[#old + 1] = some[n]
+    end
   end
-  call('SET', key.reply(scope.client), scope.number .. ' ' .. packed_reply(reply), 'EX', Replies.seconds)
+  if #old > 0 then
+    call('HDEL', name, unpack(old))
+  end
 end

@@ -82,12 +82,14 @@ local function answered(keys, args, class, library)
     Errors.raise('BADARG', command .. '() writes: call it in the write or the drain class')
   end
   Arguments.weigh(command, args)
-  Clock.set(now)
   local answer = modules[known.module][known.what]
   if scope.reading then
+    Clock.set(now)
     return answer(args, 4)
   end
-  local served, reply = Replies.recall(request)
+  Replies.announce(request)
+  local stored = Clock.set(now, Replies.field())
+  local served, reply = Replies.recall(stored)
   if served then
     return reply
   end
@@ -100,8 +102,14 @@ local function answered(keys, args, class, library)
     Skews.carry_on()
   end
   Serve.finish()
-  Clock.keep()
-  Replies.keep(request, reply)
+  if scope.client then
+    Clock.keep(Replies.field(), Replies.kept(reply))
+  else
+    Clock.keep()
+  end
+  if scope.client and not stored then
+    Replies.tidy()
+  end
   return reply
 end
 

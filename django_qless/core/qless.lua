@@ -74,8 +74,8 @@ local PATTERNS = {
 
   -- clock (the last time given out), token (the last one drawn), server:<build> (on which that build drew last),
   -- format (of what is stored), skews (how often the clock was set back), mended (after how many of them
-  -- schedules were), shifts (what they have left to set back, JSON) and leap (from when to when the clock went
-  -- ahead by much last, or nobody called)
+  -- schedules were), shifts (what they have left to set back, JSON), leap (from when to when the clock went
+  -- ahead by much last, or nobody called) and reply:<client> (its last request and the reply)
   meta = 'meta', --                     hash
   releasing = 'releasing', --           zset   completed jid with dependents still to be released -> when
   cascading = 'cascading', --           zset   failed or canceled jid with dependents still to be told -> when
@@ -105,7 +105,6 @@ local PATTERNS = {
   --                                           failed
 
   -- Workers and other clients.
-  reply = 'reply:<>', --                string the last request of a client and its reply; expires by itself
   worker = 'worker:<>', --              string what a worker says of itself, JSON; expires by itself
   orders = 'orders:<>', --              list   what is asked of a worker and not yet told to it, the oldest first;
   --                                           expires by itself
@@ -248,12 +247,18 @@ end
 
 -- Asks for two lists of keys: for all at once, and if there are any, for the first alone. is_absent says of each key of
 -- a list of which none exists that it does not. -> whether none of the first exists
+-- (Whether options are set is asked with them: mostly none are, or nothing else is there.)
 function Absence.look_for(names, others)
-  local both = { unpack(names) }
+  local all = { key.config(), unpack(names) }
   for n = 1, #others do
-    both[#both + 1] = others[n]
+    all[#all + 1] = others[n]
   end
-  local found = call('EXISTS', unpack(both))
+  local found = call('EXISTS', unpack(all))
+  if found == 0 then
+    modules.Config.note_none()
+  elseif modules.Config.is_set() then
+    found = found - 1
+  end
   local of_names = found > 0 and #others > 0 and call('EXISTS', unpack(names)) or found
   if of_names == 0 then
     Absence.note(unpack(names))
@@ -1542,9 +1547,11 @@ local function take_server_time()
   scope.now, scope.second, scope.fraction = tonumber(second .. rest), second, rest
 end
 
--- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back.
-function Clock.set(text)
-  local meta = call('HMGET', key.meta(), 'clock', 'token', 'format', 'shifts', modules.Epoch.field())
+-- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back. -> what stands in
+-- another field of meta
+function Clock.set(text, field)
+  field = field or 'clock'
+  local meta = call('HMGET', key.meta(), 'clock', 'token', 'format', 'shifts', modules.Epoch.field(), field)
   local clock = { kept = tonumber(meta[1]), token = tonumber(meta[2]) or 0, drawn = 0, shifts = false }
   clock.known = meta[5]
   scope.clock = clock
@@ -1554,7 +1561,7 @@ function Clock.set(text)
   end
   if text ~= '*' then
     scope.now = modules.Arguments.number('now', 'now', text)
-    return
+    return meta[6]
   end
   clock.server, clock.shifts = true, meta[4]
   take_server_time()
@@ -1564,6 +1571,7 @@ function Clock.set(text)
   elseif clock.ahead > 0 then
     scope.now, scope.second, scope.fraction = clock.kept, nil, nil
   end
+  return meta[6]
 end
 
 -- Has the clock been set back, now or lately?
@@ -1616,19 +1624,22 @@ function Clock.is_round()
   return token > 0 and token % EVERY == 0 or not kept or floor(kept) ~= floor(scope.now)
 end
 
--- Written only when the call has succeeded: a refused call does not advance the clock.
-function Clock.keep()
+-- Written only when the call has succeeded: a refused call does not advance the clock. Other fields of meta and
+-- their values may be given, which are written with it.
+function Clock.keep(...)
   local name, clock = key.meta(), scope.clock
   local server, last, kept = clock.server, clock.last, clock.kept
   if not last and not kept then
     last = modules.Texts.whole(clock.token)
   end
   if server and last then
-    call('HSET', name, 'clock', modules.Texts.now(), 'token', last)
+    call('HSET', name, 'clock', modules.Texts.now(), 'token', last, ...)
   elseif server then
-    call('HSET', name, 'clock', modules.Texts.now())
+    call('HSET', name, 'clock', modules.Texts.now(), ...)
   elseif last then
-    call('HSET', name, 'token', last)
+    call('HSET', name, 'token', last, ...)
+  elseif ... then
+    call('HSET', name, ...)
   end
   if clock.newcomer then
     call('HSET', name, modules.Epoch.field(), clock.newcomer)
@@ -1648,7 +1659,9 @@ end
 function Clock.show()
   local fields, record = call('HGETALL', key.meta()), { now = format('%.6f', scope.now) }
   for i = 1, #fields, 2 do
-    record[fields[i]] = fields[i + 1]
+    if not string.find(fields[i], '^reply:') then
+      record[fields[i]] = fields[i + 1]
+    end
   end
   return cjson.encode(record)
 end
@@ -1874,9 +1887,18 @@ local function read()
   return known
 end
 
+-- Nothing is set, as the call knows already.
+function Config.note_none()
+  scope.config, scope.knows_config = NONE, true
+end
+
 -- Is nothing set at all? Then queues have no options of their own either.
 local function untouched()
   return (scope.config or read()) == NONE
+end
+
+function Config.is_set()
+  return not untouched()
 end
 
 function Config.get(option)
@@ -6516,10 +6538,16 @@ local Replies = {}
 modules.Replies = Replies
 -- replies.lua
 -- Repeatable requests: a call whose reply was lost is sent again and gets the same reply.
+--
+-- The last reply of each client is a field of meta, which each call reads and writes anyhow: when the request was
+-- made in whole seconds, its number, the reply packed.
 
-local match, sub = string.match, string.sub
+local match, sub, floor = string.match, string.sub, math.floor
 
-Replies.seconds = '600'
+local SECONDS = 600 -- for which a reply is kept
+
+-- Who adds a field looks at so many others, and takes away what is too old: so at most about a third is.
+local LOOKED_AT = 3
 
 -- What makes a reply again of what was kept in its place.
 local REBUILD = {
@@ -6561,35 +6589,58 @@ local function unpacked(text)
   return false
 end
 
--- -> true and the earlier reply if this request was served before. Notes who sends it (scope.client).
-function Replies.recall(request)
+-- Notes who sends a request (scope.client); '' is none.
+function Replies.announce(request)
   if request == '' then
-    return false
+    return
   end
   local client, number = match(request, '^([%w_.~-]+):(%d+)$')
   if not client or #client > 128 then
     modules.Errors.raise('BADARG', 'request must be <client>:<number>, not ' .. modules.Errors.name(request))
   end
   scope.client, scope.number = client, number
-  local stored = call('GET', key.reply(client))
+end
+
+-- The field of meta with the client's last reply.
+function Replies.field()
+  return 'reply:' .. (scope.client or '')
+end
+
+-- -> true and the earlier reply if this request was served before. `stored` is what stands in the field.
+function Replies.recall(stored)
   if not stored then
     return false
   end
-  local last, packed = match(stored, '^(%d+) (.*)$')
-  if tonumber(number) > tonumber(last) then
+  local second, last, packed = match(stored, '^(%-?%d+) (%d+) (.*)$')
+  local number = tonumber(scope.number)
+  scope.answered = second
+  if number > tonumber(last) then
     return false
-  end
-  if tonumber(number) < tonumber(last) then
-    modules.Errors.raise('STALE', 'request ' .. request .. ' is older than the last one of its client, ' .. last)
+  elseif number < tonumber(last) then
+    local words = 'request %s:%s is older than the last one of its client, %s'
+    modules.Errors.raise('STALE', string.format(words, scope.client, scope.number, last))
   end
   return true, unpacked(packed)
 end
 
-function Replies.keep(request, reply)
-  if request == '' then
-    return
+-- What is kept of a reply, in the client's field.
+function Replies.kept(reply)
+  return modules.Texts.whole(floor(scope.now)) .. ' ' .. scope.number .. ' ' .. packed_reply(reply)
+end
+
+-- A field was added: takes away some of those that are too old, of all that there are.
+function Replies.tidy()
+  local name, old = key.meta(), {}
+  local some = call('HRANDFIELD', name, LOOKED_AT, 'WITHVALUES')
+  for n = 1, #some, 2 do
+    local second = sub(some[n], 1, 6) == 'reply:' and match(some[n + 1], '^%-?%d+')
+    if second and math.abs(scope.now - tonumber(second)) > SECONDS then
+      old[#old + 1] = some[n]
+    end
   end
-  call('SET', key.reply(scope.client), scope.number .. ' ' .. packed_reply(reply), 'EX', Replies.seconds)
+  if #old > 0 then
+    call('HDEL', name, unpack(old))
+  end
 end
 end,
 
@@ -6918,12 +6969,14 @@ local function answered(keys, args, class, library)
     modules.Errors.raise('BADARG', command .. '() writes: call it in the write or the drain class')
   end
   modules.Arguments.weigh(command, args)
-  modules.Clock.set(now)
   local answer = modules[known.module][known.what]
   if scope.reading then
+    modules.Clock.set(now)
     return answer(args, 4)
   end
-  local served, reply = modules.Replies.recall(request)
+  modules.Replies.announce(request)
+  local stored = modules.Clock.set(now, modules.Replies.field())
+  local served, reply = modules.Replies.recall(stored)
   if served then
     return reply
   end
@@ -6936,8 +6989,14 @@ local function answered(keys, args, class, library)
     modules.Skews.carry_on()
   end
   Serve.finish()
-  modules.Clock.keep()
-  modules.Replies.keep(request, reply)
+  if scope.client then
+    modules.Clock.keep(modules.Replies.field(), modules.Replies.kept(reply))
+  else
+    modules.Clock.keep()
+  end
+  if scope.client and not stored then
+    modules.Replies.tidy()
+  end
   return reply
 end
 
@@ -11802,7 +11861,7 @@ modules.Permissions = Permissions
 -- command a server may abort while it looks for keys, so nothing else is asked about.
 local INSIDE = {
   'info time del exists expire pexpire persist pttl ttl get mget set',
-  'hdel hexists hget hgetall hincrby hlen hmget hset',
+  'hdel hexists hget hgetall hincrby hlen hmget hrandfield hset',
   'lindex llen lpop lpush lrange lrem ltrim rpush',
   'sadd scard sismember smembers spop srandmember srem sscan',
   'zadd zcard zcount zincrby zmscore zrange zrangebyscore zrem zpopmax zremrangebyrank zremrangebyscore',
@@ -12000,29 +12059,29 @@ local function read_conditions(args, i, number)
   return wanted
 end
 
--- May the job be meant? -> that, and how many bytes of data were read to know it. (One field after the other
+-- May the job be meant? -> that, and how many bytes of data were read to know it, if any. (One field after the other
 -- is read: mostly the first says no. Where one is missing, as of canceled jobs, the row is to tell.)
 local function may_be(jid, wanted)
   if wanted.jid and sub(jid, 1, #wanted.jid) ~= wanted.jid then
-    return false, 0
+    return false
   end
   local name = key.job(jid)
   if wanted.queue and (call('HGET', name, 'queue') or wanted.queue) ~= wanted.queue then
-    return false, 0
+    return false
   end
   local state = wanted.states and call('HGET', name, 'state')
   if state and not wanted.states[state] then
-    return false, 0
+    return false
   end
   local klass = wanted.klass and call('HGET', name, 'klass')
   if klass and not may_suit(klass, wanted.klass) then
-    return false, 0
+    return false
   end
   local data = wanted.data and call('HGET', name, 'data')
   if data then
     return has_any(data, wanted.data), #data
   end
-  return true, 0
+  return true
 end
 
 -- search most conditions (name text)... (kind list start count)... -> how many places were looked at, and
@@ -12046,7 +12105,7 @@ function Search.search(args, i)
       break
     end
     local is_meant, read = may_be(jids[n], wanted)
-    bytes = bytes + read
+    bytes = bytes + (read or 0)
     rows[#rows + 1] = is_meant and modules.Brief.row(jids[n], tracking) or nil
   end
   return cjson.encode({ looked = looked, jobs = rows })

@@ -4,7 +4,7 @@
 -- command a server may abort while it looks for keys, so nothing else is asked about.
 local INSIDE = {
   'info time del exists expire pexpire persist pttl ttl get mget set',
-  'hdel hexists hget hgetall hincrby hlen hmget hset',
+  'hdel hexists hget hgetall hincrby hlen hmget hrandfield hset',
   'lindex llen lpop lpush lrange lrem ltrim rpush',
   'sadd scard sismember smembers spop srandmember srem sscan',
   'zadd zcard zcount zincrby zmscore zrange zrangebyscore zrem zpopmax zremrangebyrank zremrangebyscore',

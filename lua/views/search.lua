@@ -91,29 +91,29 @@ local function read_conditions(args, i, number)
   return wanted
 end
 
--- May the job be meant? -> that, and how many bytes of data were read to know it. (One field after the other
+-- May the job be meant? -> that, and how many bytes of data were read to know it, if any. (One field after the other
 -- is read: mostly the first says no. Where one is missing, as of canceled jobs, the row is to tell.)
 local function may_be(jid, wanted)
   if wanted.jid and sub(jid, 1, #wanted.jid) ~= wanted.jid then
-    return false, 0
+    return false
   end
   local name = key.job(jid)
   if wanted.queue and (call('HGET', name, 'queue') or wanted.queue) ~= wanted.queue then
-    return false, 0
+    return false
   end
   local state = wanted.states and call('HGET', name, 'state')
   if state and not wanted.states[state] then
-    return false, 0
+    return false
   end
   local klass = wanted.klass and call('HGET', name, 'klass')
   if klass and not may_suit(klass, wanted.klass) then
-    return false, 0
+    return false
   end
   local data = wanted.data and call('HGET', name, 'data')
   if data then
     return has_any(data, wanted.data), #data
   end
-  return true, 0
+  return true
 end
 
 -- search most conditions (name text)... (kind list start count)... -> how many places were looked at, and
@@ -137,7 +137,7 @@ function Search.search(args, i)
       break
     end
     local is_meant, read = may_be(jids[n], wanted)
-    bytes = bytes + read
+    bytes = bytes + (read or 0)
     rows[#rows + 1] = is_meant and Brief.row(jids[n], tracking) or nil
   end
   return cjson.encode({ looked = looked, jobs = rows })

@@ -198,11 +198,14 @@ def keyspace(server: Server) -> dict[str, Any]:
     with server.client(
         decode_responses=True, encoding_errors="surrogateescape"
     ) as probe:
-        return {
+        found = {
             name: (kind, content)
             for name, (kind, content, _) in snapshot(probe).items()
-            if not name.startswith("ql:reply:")
         }
+    _, meta = found.get("ql:meta", ("hash", {}))
+    for field in [field for field in meta if field.startswith("reply:")]:
+        del meta[field]
+    return found
 
 
 def accident_free(client: Client, server: Server, calling: Calling) -> Any:

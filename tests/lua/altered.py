@@ -59,6 +59,14 @@ SHIM = """
     SRANDMEMBER = function(name, most)
       return few(sorted(real.call('SMEMBERS', name)), most)
     end,
+    HRANDFIELD = function(name, most)
+      local found = {}
+      for _, field in ipairs(few(sorted(real.call('HKEYS', name)), most)) do
+        found[#found + 1] = field
+        found[#found + 1] = real.call('HGET', name, field)
+      end
+      return found
+    end,
     SPOP = function(name, most)
       local found = few(sorted(real.call('SMEMBERS', name)), most)
       if #found > 0 then

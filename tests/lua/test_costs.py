@@ -12,16 +12,16 @@ from tests.lua.keyed import Keyed, settlement
 #: As often as a call is made: the first of a second looks after more.
 TRIES = 6
 
-PUT = "hmget time get exists publish rpush hset*2 zadd*2 hincrby zcard set"
+PUT = "hmget time exists publish rpush hset*2 zadd*2 hincrby zcard"
 SETTLE = (
-    "hmget*2 time get exists rpush*2 hlen publish hset*2 zrem*2 zadd zcount zpopmax set "
+    "hmget*2 time exists rpush*2 publish hset*2 zrem*2 zadd zcount zpopmax "
     "hmget rpush hset zadd*3"
 )
 
 BATCH = "hmget time exists*2 publish*3 rpush*3 hset*4 zadd*2 hincrby zcard"
 FREED = (
-    "hmget*3 time get exists*6 rpush*2 hlen publish hset*4 zrem*4 zadd*2 scard*2 smembers "
-    "srem zrange zcard del set"
+    "hmget*3 time exists*6 hlen rpush*2 publish hset*4 zrem*4 zadd*2 scard*2 smembers "
+    "srem zrange zcard del"
 )
 
 
@@ -81,7 +81,7 @@ def test_a_settlement_with_the_next_reservation(busy: Keyed) -> None:
 
 
 #: If any key of a list is there, each of the list is asked for.
-OF_ALL, OF_QUEUES = "exists*6 sismember zrange", "exists zcount*2 llen zrem"
+OF_ALL, OF_QUEUES = "hlen exists*6 sismember zrange", "hlen exists zcount*2 llen zrem"
 MORE = {
     "tracked": f"{OF_ALL} zscore*2",
     "paused_queues": OF_ALL,
@@ -119,7 +119,7 @@ def test_a_settlement_alone(busy: Keyed) -> None:
         done = settlement(job["jid"], job["token"], "complete", held="0.001")
         busy.settle([done], 0, [], now="*", request=f"c:{next(requests)}")
 
-    words = "hmget*2 time get exists rpush*2 hlen publish hset*2 zrem*2 zadd set"
+    words = "hmget*2 time exists rpush*2 publish hset*2 zrem*2 zadd"
     assert cost(busy, settle) == counted(words)
 
 

@@ -59,7 +59,6 @@ def finish_with_result(keyed: Keyed, *args: Any) -> None:
 
 
 KEPT: dict[str, tuple[Callable[[Keyed], object], str, int]] = {
-    "a reply": (lambda k: k.put("jid", request="client:1"), "reply:client", 600),
     "what a worker says of itself": (
         lambda k: k.call("beat", "w", '{"pid":1}', 0, now=0), "worker:w", DAY),
     "orders": (

@@ -297,3 +297,4 @@ def test_pages_have_a_thousand_at_most(
 def test_the_top_of_the_tags_are_a_thousand_at_most(core: Core, count: int) -> None:
     fill(core, 1200)
     assert len(json.loads(core.old("tag", 1, "top", 0, count))) == 1000
+    assert core.old("tag", 1, "top", 0, 0) == "{}"

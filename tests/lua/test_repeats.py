@@ -95,12 +95,10 @@ def scene(keyed: Keyed) -> dict[str, str]:
     return {"{run}": tokens["run"], "{run2}": tokens["run2"]}
 
 
-def without_replies(keys: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in keys.items() if not is_reply(name)}
-
-
-def is_reply(name: str) -> bool:
-    return name.startswith("ql:reply:")
+def replies(keyed: Keyed) -> list[str]:
+    """Return the fields in which replies are kept."""
+    fields: list[str] = keyed.server.hkeys("ql:meta")
+    return [field for field in fields if field.startswith("reply:")]
 
 
 @pytest.mark.parametrize("call", MUTATING, ids=lambda c: " ".join(map(str, c))[:60])
@@ -113,8 +111,7 @@ def test_a_repeat_has_no_effect_and_the_same_reply(keyed: Keyed, call: Call) -> 
         again = keyed.call(command, *args, now=11, request="client:1")
     assert again == first
     assert heard == []
-    changed = difference(after, snapshot(keyed.server))
-    assert without_replies(changed) == {}
+    assert difference(after, snapshot(keyed.server)) == {}
     assert keyed.violations() == []
 
 
@@ -224,24 +221,40 @@ def test_malformed_request_ids_are_refused(keyed: Keyed, request_id: str) -> Non
     assert keyed.server.dbsize() == 0
 
 
-def test_kept_replies_expire_by_themselves(keyed: Keyed) -> None:
+def test_replies_are_kept_for_ten_minutes(keyed: Keyed) -> None:
+    for number in range(300):
+        keyed.put(f"j{number}", number * 2, request=f"client{number}:1")
+    assert len(replies(keyed)) == 300
+
+
+def test_old_replies_go_as_clients_come(keyed: Keyed) -> None:
+    for number in range(300):
+        keyed.put(f"j{number}", number * 601, request=f"client{number}:1")
+    assert 1 <= len(replies(keyed)) < 30
+
+
+def test_replies_of_a_clock_that_was_set_back_go_as_well(keyed: Keyed) -> None:
+    for number in range(300):
+        keyed.put(f"j{number}", -number * 601, request=f"client{number}:1")
+    assert 1 <= len(replies(keyed)) < 30
+
+
+def test_what_is_known_of_the_namespace_has_no_replies(keyed: Keyed) -> None:
     keyed.put("jid", request="client:1")
-    replies = [name for name in keyed.server.scan_iter() if is_reply(name)]
-    assert len(replies) == 1
-    assert 0 < keyed.server.ttl(replies[0]) <= 24 * 3600
+    assert set(keyed.json("meta")) == {"token", "format", "now"}
 
 
 def test_one_reply_is_kept_per_client(keyed: Keyed) -> None:
     for number in range(1, 20):
         keyed.put(f"j{number}", request=f"client:{number}")
-    assert len([name for name in keyed.server.scan_iter() if is_reply(name)]) == 1
+    assert replies(keyed) == ["reply:client"]
 
 
 def test_without_a_request_id_every_call_counts(keyed: Keyed) -> None:
     keyed.put("jid", 1)
     keyed.put("jid", 2)
     assert len(keyed.job("jid")["history"]) == 2
-    assert not [name for name in keyed.server.scan_iter() if is_reply(name)]
+    assert replies(keyed) == []
 
 
 def test_the_reply_to_a_large_pop_is_not_kept_whole(keyed: Keyed) -> None:
@@ -250,6 +263,5 @@ def test_the_reply_to_a_large_pop_is_not_kept_whole(keyed: Keyed) -> None:
     for number in range(10):
         keyed.put(f"j{number}", data=data)
     first = keyed.settle([], 10, now=1, request="client:1")
-    [name] = [name for name in keyed.server.scan_iter() if is_reply(name)]
-    assert keyed.server.strlen(name) < 20_000
+    assert keyed.server.hstrlen("ql:meta", "reply:client") < 20_000
     assert keyed.settle([], 10, now=1, request="client:1") == first

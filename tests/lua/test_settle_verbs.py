@@ -383,3 +383,24 @@ def test_a_record_without_remaining_has_none_left(keyed: Keyed) -> None:
     keyed.server.hdel("ql:j:jid", "remaining")
     keyed.settle([settlement("jid", token, "retry", 0, "group", "message")])
     assert keyed.job("jid")["state"] == "failed"
+
+
+@pytest.mark.parametrize("verb", ["fail", "retry", "crash"])
+def test_a_message_has_at_most_64_kib(keyed: Keyed, verb: str) -> None:
+    keyed.put("jid")
+    token = keyed.token("jid")
+    first = {"fail": (), "retry": (0,), "crash": (0,)}[verb]
+
+    def settled(message: str) -> list[Any]:
+        return settlement("jid", token, verb, *first, "group", message)
+
+    refused = keyed.refusal(*settle_call(settled("m" * 65537)))
+    assert refused == "TOOBIG settle(): message has 65537 bytes, at most 65536"
+    assert keyed.job("jid")["state"] == "running"
+    keyed.settle([settled("m" * 65536)], now=1)
+    assert len(keyed.job("jid", 1)["failure"]["message"]) == 65536
+
+
+def settle_call(settled: list[Any]) -> list[Any]:
+    """Return a call that settles one job and takes none."""
+    return ["settle", "worker", 1, *settled, 0, 0]

@@ -104,6 +104,26 @@ def test_a_spawned_job_may_wait_for_its_spawner(keyed: Keyed) -> None:
     assert keyed.violations(2) == []
 
 
+def test_it_does_not_wait_for_its_siblings_then(keyed: Keyed) -> None:
+    token = start(keyed)
+    spawn(keyed, token, "b")
+    spawn(keyed, token, "a", depends=["root"])
+    end(keyed, "root")
+    assert state(keyed, "a") == "waiting"
+    assert not keyed.server.hexists("ql:j:a", "beyond")
+
+
+@pytest.mark.parametrize(("worker", "is_told"), [("worker", False), ("other", True)])
+def test_a_worker_that_spawns_a_job_it_runs_is_not_told_of_a_lost_lock(
+    keyed: Keyed, worker: str, is_told: bool
+) -> None:
+    token = start(keyed)
+    start(keyed, "a")
+    with keyed.core.listening() as heard:
+        keyed.call("spawn", "root", token, worker, *items("a"), now=1)
+    assert any("lock_lost" in text for _, text in heard) == is_told
+
+
 def test_a_stale_holder_spawns_nothing(keyed: Keyed) -> None:
     token = start(keyed)
     before = snapshot(keyed.server)

@@ -129,4 +129,28 @@ EQUIVALENTS: list[Equivalent] = [
         "known_keys, known_prefix = { keys[1], keys[3] }, prefix",
         "The same prefix is found again by each call.",
     ),
+    Equivalent(
+        "lua/expiry.lua",
+        "if needing then",
+        "if true then",
+        "What is deleted then does not exist.",
+    ),
+    Equivalent(
+        "lua/skews.lua",
+        "if (not shift.queue or queue > shift.queue) and (not found or queue < found) then",
+        "if (not shift.queue or queue > shift.queue) and (not found or queue <= found) then",
+        "No two queues have the same name.",
+    ),
+    Equivalent(
+        "lua/texts.lua",
+        "made[name], count = text, count + 1",
+        "",
+        "What is not remembered is made again, to the same text.",
+    ),
+    Equivalent(
+        "lua/circles.lua",
+        "if planned and (next(planned) ~= jid or next(planned, jid) ~= nil) then",
+        "if planned and (next(planned) ~= jid) then",
+        "A circle through several planned jobs is found from another one of them.",
+    ),
 ]

@@ -35,6 +35,15 @@ local function sorted(list)
   table.sort(list)
   return list
 end
+local function without_replies(fields)
+  local others = {}
+  for _, field in ipairs(fields) do
+    if not string.find(field, '^%d+ reply:') then
+      others[#others + 1] = field
+    end
+  end
+  return others
+end
 local readers = {
   string = function(name) return of('MGET', name) end,
   list = function(name) return of('LRANGE', name, 0, -1) end,
@@ -45,9 +54,14 @@ local readers = {
 table.sort(names)
 for _, name in ipairs(names) do
   local kind = redis.call('TYPE', name).ok
-  if name ~= ARGV[1] and readers[kind] then
+  -- (Replies to requests stood in keys of their own once, and are fields of meta now.)
+  if name ~= ARGV[1] and readers[kind] and not string.find(name, '^ql:reply:') then
     local left = redis.call('PTTL', name)
-    local content = table.concat(readers[kind](name), '\\n')
+    local list = readers[kind](name)
+    if name == 'ql:meta' then
+      list = without_replies(list)
+    end
+    local content = table.concat(list, '\\n')
     texts[#texts + 1] = name .. ' ' .. kind .. ' ' .. redis.sha1hex(content)
     if left >= 0 then
       ends[#ends + 1], ends[#ends + 2] = name, left
