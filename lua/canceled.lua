@@ -150,10 +150,7 @@ function Canceled.exists(jid)
 end
 
 local function read(jid)
-  local fields, record = call('HGETALL', key.canceled_job(jid)), {}
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
-  end
+  local record = Hash.all(key.canceled_job(jid))
   return record.was and record
 end
 

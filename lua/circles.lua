@@ -119,13 +119,11 @@ end
 -- too far for one call to see is not harmless. -> the jids, and whether there was such
 function Circles.harmless(jid, jids)
   if not scope.intended and call('EXISTS', key.dependents(jid)) == 0 then
-    jids = { unpack(jids) }
-    for n = #jids, 1, -1 do
-      if jids[n] == jid then
-        table.remove(jids, n)
-      end
+    local others = {}
+    for _, other in ipairs(jids) do
+      others[#others + 1] = other ~= jid and other or nil
     end
-    return jids, false
+    return others, false
   end
   local tired, waits = false, { [jid] = true }
   -- Does a job wait for the one, or is it too far to see?

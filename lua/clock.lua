@@ -59,19 +59,25 @@ end
 -- another field of meta
 function Clock.set(text, field)
   field = field or 'clock'
-  local meta = call('HMGET', key.meta(), 'clock', 'token', 'format', 'shifts', Epoch.field(), field)
-  local clock = { kept = tonumber(meta[1]), token = tonumber(meta[2]) or 0, drawn = 0, shifts = false }
-  clock.known = meta[5]
+  local kept, token, written, shifts, known, value =
+    Hash.values(key.meta(), 'clock', 'token', 'format', 'shifts', Epoch.field(), field)
+  local clock = {
+    kept = tonumber(kept),
+    token = tonumber(token) or 0,
+    drawn = 0,
+    shifts = false,
+    known = known,
+  }
   scope.clock = clock
-  if meta[3] ~= WRITTEN then
+  if written ~= WRITTEN then
     clock.older = true
-    check_format(meta[3])
+    check_format(written)
   end
   if text ~= '*' then
     scope.now = Arguments.number('now', 'now', text)
-    return meta[6]
+    return value
   end
-  clock.server, clock.shifts = true, meta[4]
+  clock.server, clock.shifts = true, shifts
   take_server_time()
   clock.ahead = clock.kept and clock.kept - scope.now or 0
   if clock.ahead > TOO_FAR then
@@ -79,7 +85,7 @@ function Clock.set(text, field)
   elseif clock.ahead > 0 then
     scope.now, scope.second, scope.fraction = clock.kept, nil, nil
   end
-  return meta[6]
+  return value
 end
 
 -- Has the clock been set back, now or lately?
@@ -165,11 +171,11 @@ end
 
 -- meta
 function Clock.show()
-  local fields, record = call('HGETALL', key.meta()), { now = format('%.6f', scope.now) }
-  for i = 1, #fields, 2 do
-    if not string.find(fields[i], '^reply:') then
-      record[fields[i]] = fields[i + 1]
+  local shown = { now = format('%.6f', scope.now) }
+  for field, value in pairs(Hash.all(key.meta())) do
+    if not string.find(field, '^reply:') then
+      shown[field] = value
     end
   end
-  return cjson.encode(record)
+  return cjson.encode(shown)
 end

@@ -34,10 +34,7 @@ local function read()
     known = {}
   end
   if count > 0 and count <= FEW then
-    local set = call('HGETALL', key.config())
-    for n = 1, #set, 2 do
-      known[set[n]] = set[n + 1]
-    end
+    known = Hash.all(key.config())
   end
   scope.config, scope.knows_config = known, count <= FEW
   return known
@@ -140,9 +137,8 @@ function Config.show(args, i)
   for name, value in pairs(DEFAULTS) do
     shown[name] = value
   end
-  local set = call('HGETALL', key.config())
-  for n = 1, #set, 2 do
-    shown[set[n]] = set[n + 1]
+  for name, value in pairs(Hash.all(key.config())) do
+    shown[name] = value
   end
   return cjson.encode(shown)
 end

@@ -15,21 +15,12 @@ function Events.tracked(what, jid)
   call('PUBLISH', scope.prefix .. what, jid)
 end
 
--- What stands behind the jid, the same for all jobs of a queue.
-local put_into = Texts.remembered(function(queue)
-  return ',"event":"put","queue":' .. quote(queue) .. '}'
-end)
-
-local completed_in = Texts.remembered(function(queue)
-  return ',"event":"completed","queue":' .. quote(queue) .. '}'
-end)
-
 function Events.put(jid, queue)
-  log('{"jid":' .. quote(jid) .. put_into(queue))
+  log('{"jid":' .. quote(jid) .. ',"event":"put","queue":' .. quote(queue) .. '}')
 end
 
 function Events.completed(jid, queue)
-  log('{"jid":' .. quote(jid) .. completed_in(queue))
+  log('{"jid":' .. quote(jid) .. ',"event":"completed","queue":' .. quote(queue) .. '}')
 end
 
 function Events.advanced(jid, queue, to)

@@ -14,6 +14,15 @@ function Hash.read(name, fields)
   return record
 end
 
+-- -> all that there is in a table, by the names of the fields; empty if there is nothing
+function Hash.all(name)
+  local fields, record = call('HGETALL', name), {}
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  return record
+end
+
 -- Sets the fields of this table, by name. (Where each call comes, the list is written out: a table costs more.)
 function Hash.write(name, fields)
   local list = {}

@@ -41,21 +41,12 @@ function History.add(jid, what, more, when)
   append(jid, History.entry(what, more, when))
 end
 
--- What stands behind the time, the same for all jobs of a queue or a worker.
-local put_into = Texts.remembered(function(queue)
-  return ',"put",{"q":' .. quote(queue) .. '}]'
-end)
-
-local popped_by = Texts.remembered(function(worker)
-  return ',"popped",{"worker":' .. quote(worker) .. '}]'
-end)
-
 function History.put(jid, queue, when)
-  append(jid, '[' .. History.time(when) .. put_into(queue), true)
+  append(jid, '[' .. History.time(when) .. ',"put",{"q":' .. quote(queue) .. '}]', true)
 end
 
 function History.popped(jid, worker)
-  append(jid, '[' .. History.time() .. popped_by(worker))
+  append(jid, '[' .. History.time() .. ',"popped",{"worker":' .. quote(worker) .. '}]')
 end
 
 local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word

@@ -5,19 +5,7 @@
 local find, gsub, decode = string.find, string.gsub, cjson.decode
 local HUGE = math.huge
 
-local SHORT = 256 -- bytes: texts that come again and again are judged once
 local SHOWN = 60 -- bytes of a value in a message
-
--- Judges short texts once for many calls. `judge` -> what is read, or false
-local function remembered(judge)
-  local known = Texts.remembered(judge)
-  return function(text)
-    if #text <= SHORT then
-      return known(text)
-    end
-    return judge(text)
-  end
-end
 
 local function decimal(text)
   local number = tonumber(text)
@@ -28,16 +16,16 @@ local function decimal(text)
 end
 
 -- As clients read it as well: neither 0x10 nor blanks.
-local number = remembered(function(text)
+local function number(text)
   return find(text, '^[-+]?[%d.][%d.eE+-]*$') and decimal(text)
-end)
+end
 
 local MOST = 2 ^ 53 -- the largest whole number that commands take
 
-local whole = remembered(function(text)
+local function whole(text)
   local value = find(text, '^-?%d+$') and decimal(text)
   return value and value <= MOST and value >= -MOST and value
-end)
+end
 
 -- An interval: nothing goes on by steps of 0.
 local function above_zero(text)
@@ -150,13 +138,13 @@ end
 
 local names = list_of(NAMES)
 
-local are_tags = remembered(function(text)
+local function are_tags(text)
   return names(text) and true
-end)
+end
 
-local is_object = remembered(function(text)
+local function is_object(text)
   return object(text) and true
-end)
+end
 
 -- How each field is read that is more than a text. -> what is read, or false
 local READ = {

@@ -1,25 +1,7 @@
--- Texts that are made once: of the present time, and of names that come again and again.
--- (Printing a number costs as much as a small Redis command, and so does looking at a text.)
+-- Numbers and times as texts, the present time's made once a call. (Printing a number costs as much as a small
+-- Redis command.)
 
 local format, floor = string.format, math.floor
-
-local KEPT = 500 -- texts of one kind
-
--- Remembers from call to call what `make` makes of a name; of what else it depends on, nothing.
-function Texts.remembered(make)
-  local made, count = {}, 0
-  return function(name)
-    local text = made[name]
-    if text == nil then
-      if count == KEPT then
-        made, count = {}, 0
-      end
-      text = make(name)
-      made[name], count = text, count + 1
-    end
-    return text
-  end
-end
 
 -- A whole number: much cheaper than with a fraction.
 function Texts.whole(number)

@@ -71,41 +71,44 @@ VERBS.complete = {
   end,
 }
 
--- The other verbs take their arguments as a list of their own, and the whole record. Where `runs` is true
--- only a job that was started can end so.
+-- The other verbs take their arguments by the names that stand in `takes`, and the whole record. Where `runs`
+-- is true only a job that was started can end so.
 local RARE = {}
 
 RARE.fail = {
+  takes = { 'group', 'message' },
   runs = true,
-  check = function(s)
-    Arguments.given('settle', 'group', s[1])
-    Arguments.message('settle', s[2])
+  check = function(given)
+    Arguments.given('settle', 'group', given.group)
+    Arguments.message('settle', given.message)
   end,
-  act = function(job, s)
-    Outcome.fail_now(job, s[1], s[2])
+  act = function(job, given)
+    Outcome.fail_now(job, given.group, given.message)
   end,
 }
 
 RARE.retry = {
+  takes = { 'delay', 'group', 'message' },
   runs = true,
-  check = function(s)
-    s[1] = Arguments.number('settle', 'delay', s[1])
-    Arguments.message('settle', s[3])
+  check = function(given)
+    given.delay = Arguments.number('settle', 'delay', given.delay)
+    Arguments.message('settle', given.message)
   end,
-  act = function(job, s)
-    local group = s[2] ~= '' and s[2] or nil
-    Outcome.retry_now(job, job.queue, s[1], group, s[3])
+  act = function(job, given)
+    local group = given.group ~= '' and given.group or nil
+    Outcome.retry_now(job, job.queue, given.delay, group, given.message)
   end,
 }
 
 RARE.release = {
-  check = function(s)
-    s[1] = Arguments.number('settle', 'delay', s[1])
+  takes = { 'delay' },
+  check = function(given)
+    given.delay = Arguments.number('settle', 'delay', given.delay)
   end,
-  act = function(job, s)
-    History.ended(job.jid, 'returned', job, nil, nil, s[1])
+  act = function(job, given)
+    History.ended(job.jid, 'returned', job, nil, nil, given.delay)
     Lock.release(job)
-    Outcome.back(job, job.queue, s[1], nil, true)
+    Outcome.back(job, job.queue, given.delay, nil, true)
   end,
 }
 
@@ -117,12 +120,13 @@ local UNKNOWN, NOT_KNOWN =
 -- No worker knows the job's name: perhaps a deployment is under way. It comes back after as long
 -- as it has been unknown already (at least a second, at most a minute), until patience ends.
 RARE.unknown = {
-  check = function(s)
-    s[1] = Arguments.number('settle', 'patience', s[1])
+  takes = { 'patience' },
+  check = function(given)
+    given.patience = Arguments.number('settle', 'patience', given.patience)
   end,
-  act = function(job, s)
+  act = function(job, given)
     local since = Record.read('unknown', call('HGET', key.job(job.jid), 'unknown'))
-    if since and scope.now - since >= s[1] then
+    if since and scope.now - since >= given.patience then
       call('HDEL', key.job(job.jid), 'unknown')
       Outcome.fail_now(job, UNKNOWN, NOT_KNOWN)
       return
@@ -141,38 +145,39 @@ RARE.unknown = {
 
 -- The process died under the job: counted apart from its retries.
 RARE.crash = {
-  check = function(s)
-    s[1] = Arguments.whole('settle', 'limit', s[1], 0)
-    Arguments.given('settle', 'group', s[2])
-    Arguments.message('settle', s[3])
+  takes = { 'limit', 'group', 'message' },
+  check = function(given)
+    given.limit = Arguments.whole('settle', 'limit', given.limit, 0)
+    Arguments.given('settle', 'group', given.group)
+    Arguments.message('settle', given.message)
   end,
-  act = function(job, s)
+  act = function(job, given)
     local crashes = job.crashes + 1
     call('HSET', key.job(job.jid), 'crashes', crashes)
-    if crashes > s[1] then
-      Outcome.fail_now(job, s[2], s[3])
+    if crashes > given.limit then
+      Outcome.fail_now(job, given.group, given.message)
       return
     end
-    History.ended(job.jid, 'crashed', job, s[2], s[3])
+    History.ended(job.jid, 'crashed', job, given.group, given.message)
     Lock.release(job)
     Outcome.back(job, job.queue, 0)
   end,
 }
 
 RARE.move = {
+  takes = { 'queue', 'delay', 'depends' },
   runs = true,
-  check = function(s, jid, planned)
-    Arguments.queue('settle', s[1])
-    s[2] = Arguments.number('settle', 'delay', s[2] or '0')
-    s[3] = s[3] and Arguments.names('settle', 'depends', s[3]) or {}
-    Arguments.bounded('settle', #s[3])
-    s[4] = s[3]
-    s[3], s[5] = Dependencies.open_for('settle', jid, s[3])
-    planned[jid] = s[3] -- the moves of one call must not wait for each other
+  check = function(given, jid, planned)
+    Arguments.queue('settle', given.queue)
+    given.delay = Arguments.number('settle', 'delay', given.delay or '0')
+    given.needs = given.depends and Arguments.names('settle', 'depends', given.depends) or {}
+    Arguments.bounded('settle', #given.needs)
+    given.depends, given.beyond = Dependencies.open_for('settle', jid, given.needs)
+    planned[jid] = given.depends -- the moves of one call must not wait for each other
     Circles.intend(planned)
-    Circles.refuse('settle', jid, s[3], planned)
+    Circles.refuse('settle', jid, given.depends, planned)
   end,
-  act = function(job, s, _, tracked)
+  act = function(job, given, tracked)
     local jid = job.jid
     History.ended(jid, 'done', job)
     Lock.release(job)
@@ -180,22 +185,22 @@ RARE.move = {
     if tracked[jid] then
       Events.tracked('completed', jid)
     end
-    Events.advanced(jid, job.queue, s[1])
-    Outcome.advance(job, s[1], s[2], s[3], nil, s[4], s[5])
+    Events.advanced(jid, job.queue, given.queue)
+    Outcome.advance(job, given.queue, given.delay, given.depends, nil, given.needs, given.beyond)
   end,
 }
 
 for name, verb in pairs(RARE) do
   VERBS[name] = {
     check = function(args, a, n, jid, planned)
-      local list = {}
-      for k = 1, n do
-        list[k] = args[a + k - 1]
+      local given = {}
+      for k = 1, math.min(n, #verb.takes) do
+        given[verb.takes[k]] = args[a + k - 1]
       end
-      verb.check(list, jid, planned)
-      args['list' .. a] = list
+      verb.check(given, jid, planned)
+      args['given' .. a] = given
     end,
-    act = function(jid, token, held, args, a, _, completed, tracked)
+    act = function(jid, token, held, args, a, _, _, tracked)
       local job, code, text = Lock.claim('settle', jid, token)
       if not job then
         return code, text
@@ -204,7 +209,7 @@ for name, verb in pairs(RARE) do
         return
       end
       Lock.count_start(job, held, verb.runs)
-      verb.act(job, args['list' .. a], completed, tracked)
+      verb.act(job, args['given' .. a], tracked)
     end,
   }
 end

@@ -187,9 +187,9 @@ end
 
 -- Clients of one host may all be gone at once: so the host is named beside them. It stands in the names
 -- that workers have by default, and otherwise each worker counts as a host.
-local host_of = Texts.remembered(function(worker)
+local function host_of(worker)
   return (gsub(match(worker, '^(.+)%-%d+%-%x+$') or worker, '%s', '_'))
-end)
+end
 
 local function named(client, worker)
   return client .. ' ' .. host_of(worker)

@@ -1089,10 +1089,7 @@ function Canceled.exists(jid)
 end
 
 local function read(jid)
-  local fields, record = call('HGETALL', key.canceled_job(jid)), {}
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
-  end
+  local record = modules.Hash.all(key.canceled_job(jid))
   return record.was and record
 end
 
@@ -1449,13 +1446,11 @@ end
 -- too far for one call to see is not harmless. -> the jids, and whether there was such
 function Circles.harmless(jid, jids)
   if not scope.intended and call('EXISTS', key.dependents(jid)) == 0 then
-    jids = { unpack(jids) }
-    for n = #jids, 1, -1 do
-      if jids[n] == jid then
-        table.remove(jids, n)
-      end
+    local others = {}
+    for _, other in ipairs(jids) do
+      others[#others + 1] = other ~= jid and other or nil
     end
-    return jids, false
+    return others, false
   end
   local tired, waits = false, { [jid] = true }
   -- Does a job wait for the one, or is it too far to see?
@@ -1551,19 +1546,25 @@ end
 -- another field of meta
 function Clock.set(text, field)
   field = field or 'clock'
-  local meta = call('HMGET', key.meta(), 'clock', 'token', 'format', 'shifts', modules.Epoch.field(), field)
-  local clock = { kept = tonumber(meta[1]), token = tonumber(meta[2]) or 0, drawn = 0, shifts = false }
-  clock.known = meta[5]
+  local kept, token, written, shifts, known, value =
+    modules.Hash.values(key.meta(), 'clock', 'token', 'format', 'shifts', modules.Epoch.field(), field)
+  local clock = {
+    kept = tonumber(kept),
+    token = tonumber(token) or 0,
+    drawn = 0,
+    shifts = false,
+    known = known,
+  }
   scope.clock = clock
-  if meta[3] ~= WRITTEN then
+  if written ~= WRITTEN then
     clock.older = true
-    check_format(meta[3])
+    check_format(written)
   end
   if text ~= '*' then
     scope.now = modules.Arguments.number('now', 'now', text)
-    return meta[6]
+    return value
   end
-  clock.server, clock.shifts = true, meta[4]
+  clock.server, clock.shifts = true, shifts
   take_server_time()
   clock.ahead = clock.kept and clock.kept - scope.now or 0
   if clock.ahead > TOO_FAR then
@@ -1571,7 +1572,7 @@ function Clock.set(text, field)
   elseif clock.ahead > 0 then
     scope.now, scope.second, scope.fraction = clock.kept, nil, nil
   end
-  return meta[6]
+  return value
 end
 
 -- Has the clock been set back, now or lately?
@@ -1657,13 +1658,13 @@ end
 
 -- meta
 function Clock.show()
-  local fields, record = call('HGETALL', key.meta()), { now = format('%.6f', scope.now) }
-  for i = 1, #fields, 2 do
-    if not string.find(fields[i], '^reply:') then
-      record[fields[i]] = fields[i + 1]
+  local shown = { now = format('%.6f', scope.now) }
+  for field, value in pairs(modules.Hash.all(key.meta())) do
+    if not string.find(field, '^reply:') then
+      shown[field] = value
     end
   end
-  return cjson.encode(record)
+  return cjson.encode(shown)
 end
 end,
 
@@ -1878,10 +1879,7 @@ local function read()
     known = {}
   end
   if count > 0 and count <= FEW then
-    local set = call('HGETALL', key.config())
-    for n = 1, #set, 2 do
-      known[set[n]] = set[n + 1]
-    end
+    known = modules.Hash.all(key.config())
   end
   scope.config, scope.knows_config = known, count <= FEW
   return known
@@ -1984,9 +1982,8 @@ function Config.show(args, i)
   for name, value in pairs(DEFAULTS) do
     shown[name] = value
   end
-  local set = call('HGETALL', key.config())
-  for n = 1, #set, 2 do
-    shown[set[n]] = set[n + 1]
+  for name, value in pairs(modules.Hash.all(key.config())) do
+    shown[name] = value
   end
   return cjson.encode(shown)
 end
@@ -2871,21 +2868,12 @@ function Events.tracked(what, jid)
   call('PUBLISH', scope.prefix .. what, jid)
 end
 
--- What stands behind the jid, the same for all jobs of a queue.
-local put_into = modules.Texts.remembered(function(queue)
-  return ',"event":"put","queue":' .. quote(queue) .. '}'
-end)
-
-local completed_in = modules.Texts.remembered(function(queue)
-  return ',"event":"completed","queue":' .. quote(queue) .. '}'
-end)
-
 function Events.put(jid, queue)
-  log('{"jid":' .. quote(jid) .. put_into(queue))
+  log('{"jid":' .. quote(jid) .. ',"event":"put","queue":' .. quote(queue) .. '}')
 end
 
 function Events.completed(jid, queue)
-  log('{"jid":' .. quote(jid) .. completed_in(queue))
+  log('{"jid":' .. quote(jid) .. ',"event":"completed","queue":' .. quote(queue) .. '}')
 end
 
 function Events.advanced(jid, queue, to)
@@ -3111,6 +3099,15 @@ function Hash.read(name, fields)
   return record
 end
 
+-- -> all that there is in a table, by the names of the fields; empty if there is nothing
+function Hash.all(name)
+  local fields, record = call('HGETALL', name), {}
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  return record
+end
+
 -- Sets the fields of this table, by name. (Where each call comes, the list is written out: a table costs more.)
 function Hash.write(name, fields)
   local list = {}
@@ -3245,21 +3242,12 @@ function History.add(jid, what, more, when)
   append(jid, History.entry(what, more, when))
 end
 
--- What stands behind the time, the same for all jobs of a queue or a worker.
-local put_into = modules.Texts.remembered(function(queue)
-  return ',"put",{"q":' .. quote(queue) .. '}]'
-end)
-
-local popped_by = modules.Texts.remembered(function(worker)
-  return ',"popped",{"worker":' .. quote(worker) .. '}]'
-end)
-
 function History.put(jid, queue, when)
-  append(jid, '[' .. History.time(when) .. put_into(queue), true)
+  append(jid, '[' .. History.time(when) .. ',"put",{"q":' .. quote(queue) .. '}]', true)
 end
 
 function History.popped(jid, worker)
-  append(jid, '[' .. History.time() .. popped_by(worker))
+  append(jid, '[' .. History.time() .. ',"popped",{"worker":' .. quote(worker) .. '}]')
 end
 
 local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
@@ -6211,19 +6199,7 @@ modules.Record = Record
 local find, gsub, decode = string.find, string.gsub, cjson.decode
 local HUGE = math.huge
 
-local SHORT = 256 -- bytes: texts that come again and again are judged once
 local SHOWN = 60 -- bytes of a value in a message
-
--- Judges short texts once for many calls. `judge` -> what is read, or false
-local function remembered(judge)
-  local known = modules.Texts.remembered(judge)
-  return function(text)
-    if #text <= SHORT then
-      return known(text)
-    end
-    return judge(text)
-  end
-end
 
 local function decimal(text)
   local number = tonumber(text)
@@ -6234,16 +6210,16 @@ local function decimal(text)
 end
 
 -- As clients read it as well: neither 0x10 nor blanks.
-local number = remembered(function(text)
+local function number(text)
   return find(text, '^[-+]?[%d.][%d.eE+-]*$') and decimal(text)
-end)
+end
 
 local MOST = 2 ^ 53 -- the largest whole number that commands take
 
-local whole = remembered(function(text)
+local function whole(text)
   local value = find(text, '^-?%d+$') and decimal(text)
   return value and value <= MOST and value >= -MOST and value
-end)
+end
 
 -- An interval: nothing goes on by steps of 0.
 local function above_zero(text)
@@ -6356,13 +6332,13 @@ end
 
 local names = list_of(NAMES)
 
-local are_tags = remembered(function(text)
+local function are_tags(text)
   return names(text) and true
-end)
+end
 
-local is_object = remembered(function(text)
+local function is_object(text)
   return object(text) and true
-end)
+end
 
 -- How each field is read that is more than a text. -> what is read, or false
 local READ = {
@@ -8305,28 +8281,10 @@ Texts = function()
 local Texts = {}
 modules.Texts = Texts
 -- texts.lua
--- Texts that are made once: of the present time, and of names that come again and again.
--- (Printing a number costs as much as a small Redis command, and so does looking at a text.)
+-- Numbers and times as texts, the present time's made once a call. (Printing a number costs as much as a small
+-- Redis command.)
 
 local format, floor = string.format, math.floor
-
-local KEPT = 500 -- texts of one kind
-
--- Remembers from call to call what `make` makes of a name; of what else it depends on, nothing.
-function Texts.remembered(make)
-  local made, count = {}, 0
-  return function(name)
-    local text = made[name]
-    if text == nil then
-      if count == KEPT then
-        made, count = {}, 0
-      end
-      text = make(name)
-      made[name], count = text, count + 1
-    end
-    return text
-  end
-end
 
 -- A whole number: much cheaper than with a fraction.
 function Texts.whole(number)
@@ -8665,41 +8623,44 @@ VERBS.complete = {
   end,
 }
 
--- The other verbs take their arguments as a list of their own, and the whole record. Where `runs` is true
--- only a job that was started can end so.
+-- The other verbs take their arguments by the names that stand in `takes`, and the whole record. Where `runs`
+-- is true only a job that was started can end so.
 local RARE = {}
 
 RARE.fail = {
+  takes = { 'group', 'message' },
   runs = true,
-  check = function(s)
-    modules.Arguments.given('settle', 'group', s[1])
-    modules.Arguments.message('settle', s[2])
+  check = function(given)
+    modules.Arguments.given('settle', 'group', given.group)
+    modules.Arguments.message('settle', given.message)
   end,
-  act = function(job, s)
-    modules.Outcome.fail_now(job, s[1], s[2])
+  act = function(job, given)
+    modules.Outcome.fail_now(job, given.group, given.message)
   end,
 }
 
 RARE.retry = {
+  takes = { 'delay', 'group', 'message' },
   runs = true,
-  check = function(s)
-    s[1] = modules.Arguments.number('settle', 'delay', s[1])
-    modules.Arguments.message('settle', s[3])
+  check = function(given)
+    given.delay = modules.Arguments.number('settle', 'delay', given.delay)
+    modules.Arguments.message('settle', given.message)
   end,
-  act = function(job, s)
-    local group = s[2] ~= '' and s[2] or nil
-    modules.Outcome.retry_now(job, job.queue, s[1], group, s[3])
+  act = function(job, given)
+    local group = given.group ~= '' and given.group or nil
+    modules.Outcome.retry_now(job, job.queue, given.delay, group, given.message)
   end,
 }
 
 RARE.release = {
-  check = function(s)
-    s[1] = modules.Arguments.number('settle', 'delay', s[1])
+  takes = { 'delay' },
+  check = function(given)
+    given.delay = modules.Arguments.number('settle', 'delay', given.delay)
   end,
-  act = function(job, s)
-    modules.History.ended(job.jid, 'returned', job, nil, nil, s[1])
+  act = function(job, given)
+    modules.History.ended(job.jid, 'returned', job, nil, nil, given.delay)
     modules.Lock.release(job)
-    modules.Outcome.back(job, job.queue, s[1], nil, true)
+    modules.Outcome.back(job, job.queue, given.delay, nil, true)
   end,
 }
 
@@ -8711,12 +8672,13 @@ local UNKNOWN, NOT_KNOWN =
 -- No worker knows the job's name: perhaps a deployment is under way. It comes back after as long
 -- as it has been unknown already (at least a second, at most a minute), until patience ends.
 RARE.unknown = {
-  check = function(s)
-    s[1] = modules.Arguments.number('settle', 'patience', s[1])
+  takes = { 'patience' },
+  check = function(given)
+    given.patience = modules.Arguments.number('settle', 'patience', given.patience)
   end,
-  act = function(job, s)
+  act = function(job, given)
     local since = modules.Record.read('unknown', call('HGET', key.job(job.jid), 'unknown'))
-    if since and scope.now - since >= s[1] then
+    if since and scope.now - since >= given.patience then
       call('HDEL', key.job(job.jid), 'unknown')
       modules.Outcome.fail_now(job, UNKNOWN, NOT_KNOWN)
       return
@@ -8735,38 +8697,39 @@ RARE.unknown = {
 
 -- The process died under the job: counted apart from its retries.
 RARE.crash = {
-  check = function(s)
-    s[1] = modules.Arguments.whole('settle', 'limit', s[1], 0)
-    modules.Arguments.given('settle', 'group', s[2])
-    modules.Arguments.message('settle', s[3])
+  takes = { 'limit', 'group', 'message' },
+  check = function(given)
+    given.limit = modules.Arguments.whole('settle', 'limit', given.limit, 0)
+    modules.Arguments.given('settle', 'group', given.group)
+    modules.Arguments.message('settle', given.message)
   end,
-  act = function(job, s)
+  act = function(job, given)
     local crashes = job.crashes + 1
     call('HSET', key.job(job.jid), 'crashes', crashes)
-    if crashes > s[1] then
-      modules.Outcome.fail_now(job, s[2], s[3])
+    if crashes > given.limit then
+      modules.Outcome.fail_now(job, given.group, given.message)
       return
     end
-    modules.History.ended(job.jid, 'crashed', job, s[2], s[3])
+    modules.History.ended(job.jid, 'crashed', job, given.group, given.message)
     modules.Lock.release(job)
     modules.Outcome.back(job, job.queue, 0)
   end,
 }
 
 RARE.move = {
+  takes = { 'queue', 'delay', 'depends' },
   runs = true,
-  check = function(s, jid, planned)
-    modules.Arguments.queue('settle', s[1])
-    s[2] = modules.Arguments.number('settle', 'delay', s[2] or '0')
-    s[3] = s[3] and modules.Arguments.names('settle', 'depends', s[3]) or {}
-    modules.Arguments.bounded('settle', #s[3])
-    s[4] = s[3]
-    s[3], s[5] = modules.Dependencies.open_for('settle', jid, s[3])
-    planned[jid] = s[3] -- the moves of one call must not wait for each other
+  check = function(given, jid, planned)
+    modules.Arguments.queue('settle', given.queue)
+    given.delay = modules.Arguments.number('settle', 'delay', given.delay or '0')
+    given.needs = given.depends and modules.Arguments.names('settle', 'depends', given.depends) or {}
+    modules.Arguments.bounded('settle', #given.needs)
+    given.depends, given.beyond = modules.Dependencies.open_for('settle', jid, given.needs)
+    planned[jid] = given.depends -- the moves of one call must not wait for each other
     modules.Circles.intend(planned)
-    modules.Circles.refuse('settle', jid, s[3], planned)
+    modules.Circles.refuse('settle', jid, given.depends, planned)
   end,
-  act = function(job, s, _, tracked)
+  act = function(job, given, tracked)
     local jid = job.jid
     modules.History.ended(jid, 'done', job)
     modules.Lock.release(job)
@@ -8774,22 +8737,22 @@ RARE.move = {
     if tracked[jid] then
       modules.Events.tracked('completed', jid)
     end
-    modules.Events.advanced(jid, job.queue, s[1])
-    modules.Outcome.advance(job, s[1], s[2], s[3], nil, s[4], s[5])
+    modules.Events.advanced(jid, job.queue, given.queue)
+    modules.Outcome.advance(job, given.queue, given.delay, given.depends, nil, given.needs, given.beyond)
   end,
 }
 
 for name, verb in pairs(RARE) do
   VERBS[name] = {
     check = function(args, a, n, jid, planned)
-      local list = {}
-      for k = 1, n do
-        list[k] = args[a + k - 1]
+      local given = {}
+      for k = 1, math.min(n, #verb.takes) do
+        given[verb.takes[k]] = args[a + k - 1]
       end
-      verb.check(list, jid, planned)
-      args['list' .. a] = list
+      verb.check(given, jid, planned)
+      args['given' .. a] = given
     end,
-    act = function(jid, token, held, args, a, _, completed, tracked)
+    act = function(jid, token, held, args, a, _, _, tracked)
       local job, code, text = modules.Lock.claim('settle', jid, token)
       if not job then
         return code, text
@@ -8798,7 +8761,7 @@ for name, verb in pairs(RARE) do
         return
       end
       modules.Lock.count_start(job, held, verb.runs)
-      verb.act(job, args['list' .. a], completed, tracked)
+      verb.act(job, args['given' .. a], tracked)
     end,
   }
 end
@@ -8997,9 +8960,9 @@ end
 
 -- Clients of one host may all be gone at once: so the host is named beside them. It stands in the names
 -- that workers have by default, and otherwise each worker counts as a host.
-local host_of = modules.Texts.remembered(function(worker)
+local function host_of(worker)
   return (gsub(match(worker, '^(.+)%-%d+%-%x+$') or worker, '%s', '_'))
-end)
+end
 
 local function named(client, worker)
   return client .. ' ' .. host_of(worker)
@@ -9247,7 +9210,6 @@ modules.Cron = Cron
 local format, floor = string.format, math.floor
 
 local LEASE = 6 -- seconds for which a worker is the one who looks; it asks again in time
-local AGAIN = 60 -- seconds until a schedule in trouble is tried again
 local TOO_FAR = 60 -- seconds: a last tick so far ahead was put by a clock that has been set back
 local LONGEST_TROUBLE = 1000 -- bytes
 
@@ -9334,19 +9296,9 @@ local function expected(tick)
   if score ~= tick.score or (tick.last and tick.last > scope.now) then
     return nil
   end
-  local record, fields = {}, call('HGETALL', key.schedule(tick.id))
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
-  end
-  record.jid = tick.id
+  local record = modules.Hash.all(key.schedule(tick.id))
+  record.jid, record.key, record.place = tick.id, key.schedule(tick.id), key.schedules()
   return record.cron and record
-end
-
--- A schedule is in trouble; no tick is forgotten.
-local function try_later(record, tick, text)
-  local since = modules.Record.text('since', record.since, format('%.17g', tick.score - 1))
-  call('HSET', key.schedule(tick.id), 'trouble', text, 'since', since)
-  call('ZADD', key.schedules(), format('%.17g', modules.Ticks.none_yet(scope.now + AGAIN)), tick.id)
 end
 
 -- -> 1 if a job was put, otherwise 0
@@ -9357,24 +9309,11 @@ local function carry_out(tick)
   end
   local field, text = modules.Record.bad_schedule(record)
   if field then
-    try_later(record, tick, modules.Record.words(field, text))
+    modules.Ticks.put_off(record, tick.score - 1, modules.Record.words(field, text))
     return 0
   end
-  local name, chosen, next = key.schedule(tick.id), nil, tick.next
-  if tick.first then
-    chosen, next = modules.Ticks.choose(record.missed, tick.first, tick.following, tick.last, tick.next)
-  end
-  call('HDEL', name, 'since', 'trouble')
-  call('ZADD', key.schedules(), format('%.17g', next), tick.id)
-  local child = chosen and tick.id .. '@' .. format('%.0f', chosen)
-  if not child or call('EXISTS', key.job(child)) == 1 then
-    return 0
-  end
-  modules.Ticks.put(record, child, chosen)
-  call('HINCRBY', name, 'count', 1)
-  call('HSET', name, 'last', format('%.0f', chosen))
-  modules.Place.register(record.queue)
-  return 1
+  call('HDEL', record.key, 'since', 'trouble')
+  return modules.Ticks.carry_out(record, tick)
 end
 
 -- schedule.tick (id score first following last next)... -> 1 for each that put a job, otherwise 0
@@ -9403,7 +9342,7 @@ function Cron.trouble(args, i)
   if not record then
     return 0
   end
-  try_later(record, tick, text)
+  modules.Ticks.put_off(record, score - 1, text)
   return 1
 end
 
@@ -9734,12 +9673,9 @@ end
 
 local function load(command, jid)
   modules.Arguments.name(command, 'jid', jid)
-  local record, fields = {}, call('HGETALL', key.template(jid))
-  if #fields == 0 then
+  local record = modules.Hash.all(key.template(jid))
+  if not next(record) then
     modules.Errors.raise('NOJOB', command .. '(): Recurring job ' .. modules.Errors.name(jid) .. ' does not exist')
-  end
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
   end
   return record
 end
@@ -9766,31 +9702,28 @@ function Recurring.get(args, i)
   })
 end
 
--- What recur.update may change, and how a value is checked.
-local CHANGES = {
-  priority = function(value)
-    return modules.Arguments.number('recur.update', 'priority', value)
-  end,
-  interval = function(value)
-    return interval_of('recur.update', value)
-  end,
-  retries = function(value)
-    return modules.Arguments.whole('recur.update', 'retries', value, 0)
-  end,
-  backlog = function(value)
-    return modules.Arguments.number('recur.update', 'backlog', value)
-  end,
-  data = function(value)
-    modules.Arguments.json('recur.update', 'data', value)
-    return value
-  end,
-  klass = function(value)
-    return value
-  end,
-  queue = function(value)
-    return modules.Arguments.queue('recur.update', value)
-  end,
-}
+-- What recur.update may change, and how a value is checked: as that of any schedule, if not said here.
+local CHANGES = { priority = true, retries = true, data = true, klass = true, queue = true }
+
+function CHANGES.interval(value)
+  return interval_of('recur.update', value)
+end
+
+function CHANGES.backlog(value)
+  return modules.Arguments.number('recur.update', 'backlog', value)
+end
+
+local function checked(name, value)
+  local check = CHANGES[name]
+  if not check then
+    modules.Errors.argument('recur.update', 'Unrecognized option ' .. modules.Errors.name(name))
+  end
+  modules.Arguments.given('recur.update', name, value)
+  if check == true then
+    return modules.Definition.check('recur.update', name, value)
+  end
+  return check(value)
+end
 
 -- A paused template is in no place, and its record says when it would go on.
 local function move(record, jid, queue)
@@ -9823,13 +9756,10 @@ function Recurring.update(args, i)
   local changes = {}
   for n = i + 1, #args, 2 do
     local name, value = args[n], args[n + 1]
-    if not CHANGES[name] then
-      modules.Errors.argument('recur.update', 'Unrecognized option ' .. modules.Errors.name(name))
-    end
-    changes[#changes + 1] = { name, CHANGES[name](modules.Arguments.given('recur.update', name, value)) }
+    changes[#changes + 1] = { name = name, value = checked(name, value) }
   end
   for _, change in ipairs(changes) do
-    local name, value = change[1], change[2]
+    local name, value = change.name, change.value
     if name == 'queue' then
       move(record, jid, value)
     elseif name == 'interval' then
@@ -9873,66 +9803,9 @@ function Recurring.unrecur(args, i)
   return 1
 end
 
--- The jid of the next child: a number that no job bears.
-local function next_child(jid, count)
-  repeat
-    count = count + 1
-  until call('EXISTS', key.job(jid .. '-' .. format('%.0f', count))) == 0
-  return jid .. '-' .. format('%.0f', count), count
-end
-
-local function spawn_one(record, jid, time)
-  local child, count = next_child(jid, modules.Record.number(record.count))
-  record.count, record.last = count, time
-  modules.Ticks.put(record, child, time)
-end
-
--- Writes how far a template has come.
-local function keep(queue, jid, record, due)
-  if scope.live and record.last then
-    call('HSET', key.template(jid), 'count', record.count, 'last', record.last)
-  else
-    call('HSET', key.template(jid), 'count', record.count)
-  end
-  call('ZADD', key.place(queue, 'recur'), due, jid)
-end
-
--- Not all ticks are to be made up for. -> how many jobs were spawned
-local function spawn_chosen(queue, jid, record, due)
-  local interval = modules.Record.number(record.interval)
-  local last = due + floor((scope.now - due) / interval) * interval
-  local chosen, next = modules.Ticks.choose(record.missed, due, due + interval, last, last + interval)
-  if chosen then
-    spawn_one(record, jid, chosen)
-  end
-  keep(queue, jid, record, next)
-  return chosen and 1 or 0
-end
-
-local AGAIN = 60 -- seconds until a template that cannot be read is looked at again
-
--- Leaves a template for later, so that it does not stand before others. What has fallen due stays due.
-local function put_off(queue, jid, record, due, words)
-  if scope.live then
-    call('HSET', key.template(jid), 'trouble', words, 'since', record.since or format('%.17g', due))
-  end
-  call('ZADD', key.place(queue, 'recur'), scope.now + AGAIN, jid)
-end
-
--- Spawns what is due of one template, at most `wanted` jobs. -> how many
-local function spawn(queue, jid, due, wanted)
-  local record = load('pop', jid)
-  local field, text = modules.Record.bad_schedule(record)
-  if field then
-    put_off(queue, jid, record, due, modules.Record.words(field, text))
-    return 0
-  elseif record.trouble then
-    due = modules.Record.read('since', record.since, due)
-    call('HDEL', key.template(jid), 'trouble', 'since')
-  end
-  if record.missed and record.missed ~= 'all' then
-    return spawn_chosen(queue, jid, record, due)
-  end
+-- Spawns what is due of a template without a policy for missed ticks, at most `wanted` jobs: each, or as many as
+-- its backlog says. -> how many
+local function spawn_each(record, due, wanted)
   local interval, backlog = modules.Record.number(record.interval), modules.Record.number(record.backlog) or 0
   local time, spawned = record.missed and due or floor(due), 0 -- qless drops the fraction
   if backlog > 0 then
@@ -9943,12 +9816,35 @@ local function spawn(queue, jid, due, wanted)
     end
   end
   while time <= scope.now and spawned < wanted do
-    spawn_one(record, jid, time)
+    modules.Ticks.put_next(record, time)
     spawned = spawned + 1
     time = time + interval
   end
-  keep(queue, jid, record, time)
+  modules.Ticks.keep(record, time)
   return spawned
+end
+
+-- Spawns what is due of one template, at most `wanted` jobs. -> how many
+local function spawn(queue, jid, due, wanted)
+  local record = load('pop', jid)
+  record.key, record.place = key.template(jid), key.place(queue, 'recur')
+  local field, text = modules.Record.bad_schedule(record)
+  if field then
+    modules.Ticks.put_off(record, due, modules.Record.words(field, text))
+    return 0
+  elseif record.trouble then
+    due = modules.Record.read('since', record.since, due)
+    call('HDEL', record.key, 'trouble', 'since')
+  end
+  if not record.missed or record.missed == 'all' then
+    return spawn_each(record, due, wanted)
+  end
+  local interval = modules.Record.number(record.interval)
+  local last = due + floor((scope.now - due) / interval) * interval
+  return modules.Ticks.carry_out(
+    record,
+    { first = due, following = due + interval, last = last, next = last + interval }
+  )
 end
 
 -- Puts the jobs of a queue's templates that are due into its work, at most `wanted`.
@@ -10212,10 +10108,7 @@ function Schedules.read(id)
   if not name then
     return nil
   end
-  local record, fields = {}, call('HGETALL', name)
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
-  end
+  local record = modules.Hash.all(name)
   record.jid, record.tags = id, record.tags or '{}'
   record.place = record.cron and key.schedules() or key.place(record.queue or '', 'recur')
   record.due = modules.Record.number(record.paused)
@@ -10526,9 +10419,12 @@ Ticks = function()
 local Ticks = {}
 modules.Ticks = Ticks
 -- schedules/ticks.lua
--- Ticks of a schedule: which of them are made up for, and the job that one puts.
+-- Ticks of a schedule of either kind: which of them are made up for, the job that one puts, and how it goes on.
+-- Which tick comes next those say who look: Recurring by the interval, for cron a worker (Cron).
 
 local format, min = string.format, math.min
+
+local AGAIN = 60 -- seconds until a schedule that cannot go on is looked at again
 
 -- What may become of missed ticks: all are made up for, the last of them, or none.
 Ticks.policies = { all = true, last = true, none = true }
@@ -10618,6 +10514,63 @@ function Ticks.put(record, child, time)
   modules.Place.work(child, record.queue, modules.Record.number(record.priority), time)
   modules.Minutes.count(record.queue, 'put', 1)
 end
+
+-- Puts the job of an interval's tick, under the next number that no job bears.
+function Ticks.put_next(record, time)
+  local count = modules.Record.number(record.count)
+  repeat
+    count = count + 1
+  until call('EXISTS', key.job(record.jid .. '-' .. format('%.0f', count))) == 0
+  record.count, record.last = count, time
+  Ticks.put(record, record.jid .. '-' .. format('%.0f', count), time)
+end
+
+-- Puts the job of a time of cron. (It is there already if the clock was set back.)
+local function put_at(record, time)
+  local child = record.jid .. '@' .. format('%.0f', time)
+  if call('EXISTS', key.job(child)) == 0 then
+    record.count, record.last = (modules.Record.number(record.count) or 0) + 1, format('%.0f', time)
+    Ticks.put(record, child, time)
+    modules.Place.register(record.queue)
+  end
+end
+
+-- Writes how far a schedule has come, which stands at `record.key` and goes on in `record.place`.
+function Ticks.keep(record, next)
+  if scope.live and record.last then
+    call('HSET', record.key, 'count', record.count or 0, 'last', record.last)
+  else
+    call('HSET', record.key, 'count', record.count or 0)
+  end
+  call('ZADD', record.place, format('%.17g', next), record.jid)
+end
+
+-- Puts the job of that tick which counts of those that are due, if any. `tick` has those that choose wants; without
+-- `first` none is due yet. -> how many jobs were put
+function Ticks.carry_out(record, tick)
+  local before, chosen, next = record.count, nil, tick.next
+  if tick.first then
+    chosen, next = Ticks.choose(record.missed, tick.first, tick.following, tick.last, tick.next)
+  end
+  if chosen and record.cron then
+    put_at(record, chosen)
+  elseif chosen then
+    Ticks.put_next(record, chosen)
+  end
+  Ticks.keep(record, next)
+  return record.count ~= before and 1 or 0
+end
+
+-- A schedule that cannot go on is left for later, so that it does not stand before others. What fell due `since`
+-- then stays due.
+function Ticks.put_off(record, since, words)
+  if scope.live then
+    since = modules.Record.text('since', record.since, format('%.17g', since))
+    call('HSET', record.key, 'trouble', words, 'since', since)
+  end
+  local again = scope.now + AGAIN
+  call('ZADD', record.place, format('%.17g', record.cron and Ticks.none_yet(again) or again), record.jid)
+end
 end,
 }
 end
@@ -10686,10 +10639,7 @@ end
 
 -- The record of a schedule, which must be one that can put jobs.
 local function read_schedule(report, id, name)
-  local record, fields = {}, call('HGETALL', name)
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
-  end
+  local record = modules.Hash.all(name)
   local field, text = modules.Record.bad_schedule(record)
   if field then
     complain(report, 'schedule ' .. id .. ' puts no jobs. ' .. modules.Record.words(field, text))
@@ -10798,19 +10748,19 @@ for _, name in ipairs({
 end
 ALONE.results = check_results
 local FAMILY = {
-  { 'j:', check_job_key },
-  { 'r:', check_template },
-  { 'schedule:', check_cron },
-  { 'unique:', modules.AuditLinks.check_unique },
-  { 'needs:', modules.AuditLinks.check_needs },
-  { 'result:', check_kept('result:') },
-  { 'offspring:', check_kept('offspring:') },
-  { 'spawned:', modules.AuditLinks.check_spawned },
-  { 'canceled:', check_canceled },
-  { 'workflow:', modules.AuditWorkflows.check },
-  { 'staged:', modules.AuditWorkflows.check_staged },
-  { 'f:', check_group },
-  { 't:', check_tag },
+  { start = 'j:', check = check_job_key },
+  { start = 'r:', check = check_template },
+  { start = 'schedule:', check = check_cron },
+  { start = 'unique:', check = modules.AuditLinks.check_unique },
+  { start = 'needs:', check = modules.AuditLinks.check_needs },
+  { start = 'result:', check = check_kept('result:') },
+  { start = 'offspring:', check = check_kept('offspring:') },
+  { start = 'spawned:', check = modules.AuditLinks.check_spawned },
+  { start = 'canceled:', check = check_canceled },
+  { start = 'workflow:', check = modules.AuditWorkflows.check },
+  { start = 'staged:', check = modules.AuditWorkflows.check_staged },
+  { start = 'f:', check = check_group },
+  { start = 't:', check = check_tag },
 }
 for _, start in ipairs({
   's:',
@@ -10825,7 +10775,7 @@ for _, start in ipairs({
   'awaiting:',
   'ended:',
 }) do
-  FAMILY[#FAMILY + 1] = { start }
+  FAMILY[#FAMILY + 1] = { start = start }
 end
 
 local function check_key(report, name)
@@ -10837,10 +10787,9 @@ local function check_key(report, name)
     return
   end
   for _, family in ipairs(FAMILY) do
-    local start = family[1]
-    if sub(name, 1, #start) == start then
-      if family[2] then
-        family[2](report, sub(name, #start + 1))
+    if sub(name, 1, #family.start) == family.start then
+      if family.check then
+        family.check(report, sub(name, #family.start + 1))
       end
       return
     end
@@ -10851,10 +10800,10 @@ end
 -- What a member of a queue's place, of a worker's list and so on must be.
 local function member_of_place(place)
   return function(report, jid, queue)
-    local record = call('HMGET', key.job(jid), 'state', 'queue')
-    if not record[1] then
+    local state, its_queue = modules.Hash.values(key.job(jid), 'state', 'queue')
+    if not state then
       complain(report, 'job ' .. jid .. ' is in ' .. place .. ' of ' .. queue .. ', but has no record')
-    elseif modules.AuditJobs.place[record[1]] ~= place or record[2] ~= queue then
+    elseif modules.AuditJobs.place[state] ~= place or its_queue ~= queue then
       complain(
         report,
         'job '
@@ -10864,9 +10813,9 @@ local function member_of_place(place)
           .. ' of '
           .. queue
           .. ', but '
-          .. record[1]
+          .. state
           .. ' in '
-          .. (record[2] or 'none')
+          .. (its_queue or 'none')
       )
     end
   end
@@ -10919,13 +10868,13 @@ local function check_held_key(report, name)
   end
 end
 
-FAMILY[#FAMILY + 1] = { 'q:', check_place_key }
-FAMILY[#FAMILY + 1] = { 'w:', check_held_key }
+FAMILY[#FAMILY + 1] = { start = 'q:', check = check_place_key }
+FAMILY[#FAMILY + 1] = { start = 'w:', check = check_held_key }
 
 local function member_of_group(report, jid, group)
-  local record = call('HMGET', key.job(jid), 'state', 'failure')
-  local filed = record[1] == 'failed' and modules.Record.read('failure', record[2], {}).group
-  if modules.Record.is_bad('failure', record[2]) then
+  local state, failure = modules.Hash.values(key.job(jid), 'state', 'failure')
+  local filed = state == 'failed' and modules.Record.read('failure', failure, {}).group
+  if modules.Record.is_bad('failure', failure) then
     return -- which is said where its record is checked
   elseif not filed or (filed ~= group and group ~= 'other') then
     complain(report, 'job ' .. jid .. ' is in failure group ' .. group .. ', but has not failed in it')
@@ -10958,36 +10907,34 @@ local function member_of_completed(report, jid)
   end
 end
 
-local function range(name, first, last)
-  return call('ZRANGE', name, first, last)
-end
-
--- Every list of jids, in an order that two steps see alike.
+-- Every list of jids, in an order that two steps see alike. `what` is said of a list that must not be empty.
 local function lists()
-  local all = {
-    { key.completed(), '', member_of_completed },
-    { key.results(), '', member_of_results },
-    { key.schedules(), '', member_of_schedules },
-    { key.paused_schedules(), '', member_of_paused },
-  }
+  local all = {}
+  local function add(name, check, owner, what, read)
+    all[#all + 1] = { name = name, check = check, owner = owner, what = what, read = read or 'ZRANGE' }
+  end
+  add(key.completed(), member_of_completed)
+  add(key.results(), member_of_results)
+  add(key.schedules(), member_of_schedules)
+  add(key.paused_schedules(), member_of_paused)
   local queues = call('ZRANGE', key.queues(), 0, -1)
   table.sort(queues)
   for _, queue in ipairs(queues) do
     for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends' }) do
-      all[#all + 1] = { key.place(queue, place), queue, member_of_place(place) }
+      add(key.place(queue, place), member_of_place(place), queue)
     end
-    all[#all + 1] = { key.place(queue, 'recur'), queue, member_of_recur }
+    add(key.place(queue, 'recur'), member_of_recur, queue)
   end
   for _, worker in ipairs(call('ZRANGE', key.workers(), 0, -1)) do
-    all[#all + 1] = { key.held(worker), worker, member_of_worker }
+    add(key.held(worker), member_of_worker, worker)
   end
   local groups = call('SMEMBERS', key.failures())
   table.sort(groups)
   for _, group in ipairs(groups) do
-    all[#all + 1] = { key.group(group), group, member_of_group, true }
+    add(key.group(group), member_of_group, group, 'failure group', 'LRANGE')
   end
   for _, tag in ipairs(call('ZRANGE', key.tags(), 0, -1)) do
-    all[#all + 1] = { key.tag(tag), tag, member_of_tag }
+    add(key.tag(tag), member_of_tag, tag, 'tag')
   end
   return all
 end
@@ -10997,14 +10944,12 @@ local function check_lists(report, at, offset, count)
   local all = lists()
   while at <= #all and count > 0 do
     local list = all[at]
-    local name, owner, check = list[1], list[2], list[3]
-    local members = list[4] and call('LRANGE', name, offset, offset + count - 1)
-      or range(name, offset, offset + count - 1)
-    if offset == 0 and #members == 0 and (list[4] or check == member_of_tag) then
-      complain(report, (list[4] and 'failure group ' or 'tag ') .. owner .. ' is listed but empty')
+    local members = call(list.read, list.name, offset, offset + count - 1)
+    if offset == 0 and #members == 0 and list.what then
+      complain(report, list.what .. ' ' .. list.owner .. ' is listed but empty')
     end
     for _, jid in ipairs(members) do
-      check(report, jid, owner)
+      list.check(report, jid, list.owner)
     end
     report.checked = report.checked + #members
     count = count - math.max(#members, 1)
@@ -11359,14 +11304,6 @@ function AuditLinks.check_spawned(report, spawner)
         'job ' .. jid .. ', spawned by ' .. spawner .. ', is ' .. record[1] .. ', but listed otherwise'
       )
     end
-  end
-end
-
--- Where dependents are still to be told, the job has failed or is gone. (If it was put again, the next
--- step sees that.)
-function AuditLinks.member_of_cascading(report, jid)
-  if call('HGET', key.job(jid), 'state') == 'complete' then
-    complain(report, 'dependents of job ' .. jid .. ' are to be told of its failure, but it is complete')
   end
 end
 end,
@@ -13107,13 +13044,9 @@ end
 -- workflow.get id -> its record as JSON, or nothing
 function WorkflowVerbs.get(args, i)
   local id = modules.Arguments.given('workflow.get', 'workflow', args[i])
-  local fields = call('HGETALL', key.workflow(id))
-  if #fields == 0 then
+  local record = modules.Hash.all(key.workflow(id))
+  if not next(record) then
     return nil
-  end
-  local record = {}
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
   end
   local shown = { id = id, state = record.state }
   for _, field in ipairs({ 'total', 'complete', 'failed', 'canceled', 'held', 'created', 'finished' }) do

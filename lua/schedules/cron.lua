@@ -4,7 +4,6 @@
 local format, floor = string.format, math.floor
 
 local LEASE = 6 -- seconds for which a worker is the one who looks; it asks again in time
-local AGAIN = 60 -- seconds until a schedule in trouble is tried again
 local TOO_FAR = 60 -- seconds: a last tick so far ahead was put by a clock that has been set back
 local LONGEST_TROUBLE = 1000 -- bytes
 
@@ -91,19 +90,9 @@ local function expected(tick)
   if score ~= tick.score or (tick.last and tick.last > scope.now) then
     return nil
   end
-  local record, fields = {}, call('HGETALL', key.schedule(tick.id))
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
-  end
-  record.jid = tick.id
+  local record = Hash.all(key.schedule(tick.id))
+  record.jid, record.key, record.place = tick.id, key.schedule(tick.id), key.schedules()
   return record.cron and record
-end
-
--- A schedule is in trouble; no tick is forgotten.
-local function try_later(record, tick, text)
-  local since = Record.text('since', record.since, format('%.17g', tick.score - 1))
-  call('HSET', key.schedule(tick.id), 'trouble', text, 'since', since)
-  call('ZADD', key.schedules(), format('%.17g', Ticks.none_yet(scope.now + AGAIN)), tick.id)
 end
 
 -- -> 1 if a job was put, otherwise 0
@@ -114,24 +103,11 @@ local function carry_out(tick)
   end
   local field, text = Record.bad_schedule(record)
   if field then
-    try_later(record, tick, Record.words(field, text))
+    Ticks.put_off(record, tick.score - 1, Record.words(field, text))
     return 0
   end
-  local name, chosen, next = key.schedule(tick.id), nil, tick.next
-  if tick.first then
-    chosen, next = Ticks.choose(record.missed, tick.first, tick.following, tick.last, tick.next)
-  end
-  call('HDEL', name, 'since', 'trouble')
-  call('ZADD', key.schedules(), format('%.17g', next), tick.id)
-  local child = chosen and tick.id .. '@' .. format('%.0f', chosen)
-  if not child or call('EXISTS', key.job(child)) == 1 then
-    return 0
-  end
-  Ticks.put(record, child, chosen)
-  call('HINCRBY', name, 'count', 1)
-  call('HSET', name, 'last', format('%.0f', chosen))
-  Place.register(record.queue)
-  return 1
+  call('HDEL', record.key, 'since', 'trouble')
+  return Ticks.carry_out(record, tick)
 end
 
 -- schedule.tick (id score first following last next)... -> 1 for each that put a job, otherwise 0
@@ -160,7 +136,7 @@ function Cron.trouble(args, i)
   if not record then
     return 0
   end
-  try_later(record, tick, text)
+  Ticks.put_off(record, score - 1, text)
   return 1
 end
 

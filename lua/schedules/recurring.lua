@@ -67,12 +67,9 @@ end
 
 local function load(command, jid)
   Arguments.name(command, 'jid', jid)
-  local record, fields = {}, call('HGETALL', key.template(jid))
-  if #fields == 0 then
+  local record = Hash.all(key.template(jid))
+  if not next(record) then
     Errors.raise('NOJOB', command .. '(): Recurring job ' .. Errors.name(jid) .. ' does not exist')
-  end
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
   end
   return record
 end
@@ -99,31 +96,28 @@ function Recurring.get(args, i)
   })
 end
 
--- What recur.update may change, and how a value is checked.
-local CHANGES = {
-  priority = function(value)
-    return Arguments.number('recur.update', 'priority', value)
-  end,
-  interval = function(value)
-    return interval_of('recur.update', value)
-  end,
-  retries = function(value)
-    return Arguments.whole('recur.update', 'retries', value, 0)
-  end,
-  backlog = function(value)
-    return Arguments.number('recur.update', 'backlog', value)
-  end,
-  data = function(value)
-    Arguments.json('recur.update', 'data', value)
-    return value
-  end,
-  klass = function(value)
-    return value
-  end,
-  queue = function(value)
-    return Arguments.queue('recur.update', value)
-  end,
-}
+-- What recur.update may change, and how a value is checked: as that of any schedule, if not said here.
+local CHANGES = { priority = true, retries = true, data = true, klass = true, queue = true }
+
+function CHANGES.interval(value)
+  return interval_of('recur.update', value)
+end
+
+function CHANGES.backlog(value)
+  return Arguments.number('recur.update', 'backlog', value)
+end
+
+local function checked(name, value)
+  local check = CHANGES[name]
+  if not check then
+    Errors.argument('recur.update', 'Unrecognized option ' .. Errors.name(name))
+  end
+  Arguments.given('recur.update', name, value)
+  if check == true then
+    return Definition.check('recur.update', name, value)
+  end
+  return check(value)
+end
 
 -- A paused template is in no place, and its record says when it would go on.
 local function move(record, jid, queue)
@@ -156,13 +150,10 @@ function Recurring.update(args, i)
   local changes = {}
   for n = i + 1, #args, 2 do
     local name, value = args[n], args[n + 1]
-    if not CHANGES[name] then
-      Errors.argument('recur.update', 'Unrecognized option ' .. Errors.name(name))
-    end
-    changes[#changes + 1] = { name, CHANGES[name](Arguments.given('recur.update', name, value)) }
+    changes[#changes + 1] = { name = name, value = checked(name, value) }
   end
   for _, change in ipairs(changes) do
-    local name, value = change[1], change[2]
+    local name, value = change.name, change.value
     if name == 'queue' then
       move(record, jid, value)
     elseif name == 'interval' then
@@ -206,66 +197,9 @@ function Recurring.unrecur(args, i)
   return 1
 end
 
--- The jid of the next child: a number that no job bears.
-local function next_child(jid, count)
-  repeat
-    count = count + 1
-  until call('EXISTS', key.job(jid .. '-' .. format('%.0f', count))) == 0
-  return jid .. '-' .. format('%.0f', count), count
-end
-
-local function spawn_one(record, jid, time)
-  local child, count = next_child(jid, Record.number(record.count))
-  record.count, record.last = count, time
-  Ticks.put(record, child, time)
-end
-
--- Writes how far a template has come.
-local function keep(queue, jid, record, due)
-  if scope.live and record.last then
-    call('HSET', key.template(jid), 'count', record.count, 'last', record.last)
-  else
-    call('HSET', key.template(jid), 'count', record.count)
-  end
-  call('ZADD', key.place(queue, 'recur'), due, jid)
-end
-
--- Not all ticks are to be made up for. -> how many jobs were spawned
-local function spawn_chosen(queue, jid, record, due)
-  local interval = Record.number(record.interval)
-  local last = due + floor((scope.now - due) / interval) * interval
-  local chosen, next = Ticks.choose(record.missed, due, due + interval, last, last + interval)
-  if chosen then
-    spawn_one(record, jid, chosen)
-  end
-  keep(queue, jid, record, next)
-  return chosen and 1 or 0
-end
-
-local AGAIN = 60 -- seconds until a template that cannot be read is looked at again
-
--- Leaves a template for later, so that it does not stand before others. What has fallen due stays due.
-local function put_off(queue, jid, record, due, words)
-  if scope.live then
-    call('HSET', key.template(jid), 'trouble', words, 'since', record.since or format('%.17g', due))
-  end
-  call('ZADD', key.place(queue, 'recur'), scope.now + AGAIN, jid)
-end
-
--- Spawns what is due of one template, at most `wanted` jobs. -> how many
-local function spawn(queue, jid, due, wanted)
-  local record = load('pop', jid)
-  local field, text = Record.bad_schedule(record)
-  if field then
-    put_off(queue, jid, record, due, Record.words(field, text))
-    return 0
-  elseif record.trouble then
-    due = Record.read('since', record.since, due)
-    call('HDEL', key.template(jid), 'trouble', 'since')
-  end
-  if record.missed and record.missed ~= 'all' then
-    return spawn_chosen(queue, jid, record, due)
-  end
+-- Spawns what is due of a template without a policy for missed ticks, at most `wanted` jobs: each, or as many as
+-- its backlog says. -> how many
+local function spawn_each(record, due, wanted)
   local interval, backlog = Record.number(record.interval), Record.number(record.backlog) or 0
   local time, spawned = record.missed and due or floor(due), 0 -- qless drops the fraction
   if backlog > 0 then
@@ -276,12 +210,35 @@ local function spawn(queue, jid, due, wanted)
     end
   end
   while time <= scope.now and spawned < wanted do
-    spawn_one(record, jid, time)
+    Ticks.put_next(record, time)
     spawned = spawned + 1
     time = time + interval
   end
-  keep(queue, jid, record, time)
+  Ticks.keep(record, time)
   return spawned
+end
+
+-- Spawns what is due of one template, at most `wanted` jobs. -> how many
+local function spawn(queue, jid, due, wanted)
+  local record = load('pop', jid)
+  record.key, record.place = key.template(jid), key.place(queue, 'recur')
+  local field, text = Record.bad_schedule(record)
+  if field then
+    Ticks.put_off(record, due, Record.words(field, text))
+    return 0
+  elseif record.trouble then
+    due = Record.read('since', record.since, due)
+    call('HDEL', record.key, 'trouble', 'since')
+  end
+  if not record.missed or record.missed == 'all' then
+    return spawn_each(record, due, wanted)
+  end
+  local interval = Record.number(record.interval)
+  local last = due + floor((scope.now - due) / interval) * interval
+  return Ticks.carry_out(
+    record,
+    { first = due, following = due + interval, last = last, next = last + interval }
+  )
 end
 
 -- Puts the jobs of a queue's templates that are due into its work, at most `wanted`.

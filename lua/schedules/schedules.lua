@@ -42,10 +42,7 @@ function Schedules.read(id)
   if not name then
     return nil
   end
-  local record, fields = {}, call('HGETALL', name)
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
-  end
+  local record = Hash.all(name)
   record.jid, record.tags = id, record.tags or '{}'
   record.place = record.cron and key.schedules() or key.place(record.queue or '', 'recur')
   record.due = Record.number(record.paused)

@@ -1,6 +1,9 @@
--- Ticks of a schedule: which of them are made up for, and the job that one puts.
+-- Ticks of a schedule of either kind: which of them are made up for, the job that one puts, and how it goes on.
+-- Which tick comes next those say who look: Recurring by the interval, for cron a worker (Cron).
 
 local format, min = string.format, math.min
+
+local AGAIN = 60 -- seconds until a schedule that cannot go on is looked at again
 
 -- What may become of missed ticks: all are made up for, the last of them, or none.
 Ticks.policies = { all = true, last = true, none = true }
@@ -89,4 +92,61 @@ function Ticks.put(record, child, time)
   History.put(child, record.queue, time)
   Place.work(child, record.queue, Record.number(record.priority), time)
   Minutes.count(record.queue, 'put', 1)
+end
+
+-- Puts the job of an interval's tick, under the next number that no job bears.
+function Ticks.put_next(record, time)
+  local count = Record.number(record.count)
+  repeat
+    count = count + 1
+  until call('EXISTS', key.job(record.jid .. '-' .. format('%.0f', count))) == 0
+  record.count, record.last = count, time
+  Ticks.put(record, record.jid .. '-' .. format('%.0f', count), time)
+end
+
+-- Puts the job of a time of cron. (It is there already if the clock was set back.)
+local function put_at(record, time)
+  local child = record.jid .. '@' .. format('%.0f', time)
+  if call('EXISTS', key.job(child)) == 0 then
+    record.count, record.last = (Record.number(record.count) or 0) + 1, format('%.0f', time)
+    Ticks.put(record, child, time)
+    Place.register(record.queue)
+  end
+end
+
+-- Writes how far a schedule has come, which stands at `record.key` and goes on in `record.place`.
+function Ticks.keep(record, next)
+  if scope.live and record.last then
+    call('HSET', record.key, 'count', record.count or 0, 'last', record.last)
+  else
+    call('HSET', record.key, 'count', record.count or 0)
+  end
+  call('ZADD', record.place, format('%.17g', next), record.jid)
+end
+
+-- Puts the job of that tick which counts of those that are due, if any. `tick` has those that choose wants; without
+-- `first` none is due yet. -> how many jobs were put
+function Ticks.carry_out(record, tick)
+  local before, chosen, next = record.count, nil, tick.next
+  if tick.first then
+    chosen, next = Ticks.choose(record.missed, tick.first, tick.following, tick.last, tick.next)
+  end
+  if chosen and record.cron then
+    put_at(record, chosen)
+  elseif chosen then
+    Ticks.put_next(record, chosen)
+  end
+  Ticks.keep(record, next)
+  return record.count ~= before and 1 or 0
+end
+
+-- A schedule that cannot go on is left for later, so that it does not stand before others. What fell due `since`
+-- then stays due.
+function Ticks.put_off(record, since, words)
+  if scope.live then
+    since = Record.text('since', record.since, format('%.17g', since))
+    call('HSET', record.key, 'trouble', words, 'since', since)
+  end
+  local again = scope.now + AGAIN
+  call('ZADD', record.place, format('%.17g', record.cron and Ticks.none_yet(again) or again), record.jid)
 end

@@ -55,10 +55,7 @@ end
 
 -- The record of a schedule, which must be one that can put jobs.
 local function read_schedule(report, id, name)
-  local record, fields = {}, call('HGETALL', name)
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
-  end
+  local record = Hash.all(name)
   local field, text = Record.bad_schedule(record)
   if field then
     complain(report, 'schedule ' .. id .. ' puts no jobs. ' .. Record.words(field, text))
@@ -167,19 +164,19 @@ for _, name in ipairs({
 end
 ALONE.results = check_results
 local FAMILY = {
-  { 'j:', check_job_key },
-  { 'r:', check_template },
-  { 'schedule:', check_cron },
-  { 'unique:', AuditLinks.check_unique },
-  { 'needs:', AuditLinks.check_needs },
-  { 'result:', check_kept('result:') },
-  { 'offspring:', check_kept('offspring:') },
-  { 'spawned:', AuditLinks.check_spawned },
-  { 'canceled:', check_canceled },
-  { 'workflow:', AuditWorkflows.check },
-  { 'staged:', AuditWorkflows.check_staged },
-  { 'f:', check_group },
-  { 't:', check_tag },
+  { start = 'j:', check = check_job_key },
+  { start = 'r:', check = check_template },
+  { start = 'schedule:', check = check_cron },
+  { start = 'unique:', check = AuditLinks.check_unique },
+  { start = 'needs:', check = AuditLinks.check_needs },
+  { start = 'result:', check = check_kept('result:') },
+  { start = 'offspring:', check = check_kept('offspring:') },
+  { start = 'spawned:', check = AuditLinks.check_spawned },
+  { start = 'canceled:', check = check_canceled },
+  { start = 'workflow:', check = AuditWorkflows.check },
+  { start = 'staged:', check = AuditWorkflows.check_staged },
+  { start = 'f:', check = check_group },
+  { start = 't:', check = check_tag },
 }
 for _, start in ipairs({
   's:',
@@ -194,7 +191,7 @@ for _, start in ipairs({
   'awaiting:',
   'ended:',
 }) do
-  FAMILY[#FAMILY + 1] = { start }
+  FAMILY[#FAMILY + 1] = { start = start }
 end
 
 local function check_key(report, name)
@@ -206,10 +203,9 @@ local function check_key(report, name)
     return
   end
   for _, family in ipairs(FAMILY) do
-    local start = family[1]
-    if sub(name, 1, #start) == start then
-      if family[2] then
-        family[2](report, sub(name, #start + 1))
+    if sub(name, 1, #family.start) == family.start then
+      if family.check then
+        family.check(report, sub(name, #family.start + 1))
       end
       return
     end
@@ -220,10 +216,10 @@ end
 -- What a member of a queue's place, of a worker's list and so on must be.
 local function member_of_place(place)
   return function(report, jid, queue)
-    local record = call('HMGET', key.job(jid), 'state', 'queue')
-    if not record[1] then
+    local state, its_queue = Hash.values(key.job(jid), 'state', 'queue')
+    if not state then
       complain(report, 'job ' .. jid .. ' is in ' .. place .. ' of ' .. queue .. ', but has no record')
-    elseif AuditJobs.place[record[1]] ~= place or record[2] ~= queue then
+    elseif AuditJobs.place[state] ~= place or its_queue ~= queue then
       complain(
         report,
         'job '
@@ -233,9 +229,9 @@ local function member_of_place(place)
           .. ' of '
           .. queue
           .. ', but '
-          .. record[1]
+          .. state
           .. ' in '
-          .. (record[2] or 'none')
+          .. (its_queue or 'none')
       )
     end
   end
@@ -288,13 +284,13 @@ local function check_held_key(report, name)
   end
 end
 
-FAMILY[#FAMILY + 1] = { 'q:', check_place_key }
-FAMILY[#FAMILY + 1] = { 'w:', check_held_key }
+FAMILY[#FAMILY + 1] = { start = 'q:', check = check_place_key }
+FAMILY[#FAMILY + 1] = { start = 'w:', check = check_held_key }
 
 local function member_of_group(report, jid, group)
-  local record = call('HMGET', key.job(jid), 'state', 'failure')
-  local filed = record[1] == 'failed' and Record.read('failure', record[2], {}).group
-  if Record.is_bad('failure', record[2]) then
+  local state, failure = Hash.values(key.job(jid), 'state', 'failure')
+  local filed = state == 'failed' and Record.read('failure', failure, {}).group
+  if Record.is_bad('failure', failure) then
     return -- which is said where its record is checked
   elseif not filed or (filed ~= group and group ~= 'other') then
     complain(report, 'job ' .. jid .. ' is in failure group ' .. group .. ', but has not failed in it')
@@ -327,36 +323,34 @@ local function member_of_completed(report, jid)
   end
 end
 
-local function range(name, first, last)
-  return call('ZRANGE', name, first, last)
-end
-
--- Every list of jids, in an order that two steps see alike.
+-- Every list of jids, in an order that two steps see alike. `what` is said of a list that must not be empty.
 local function lists()
-  local all = {
-    { key.completed(), '', member_of_completed },
-    { key.results(), '', member_of_results },
-    { key.schedules(), '', member_of_schedules },
-    { key.paused_schedules(), '', member_of_paused },
-  }
+  local all = {}
+  local function add(name, check, owner, what, read)
+    all[#all + 1] = { name = name, check = check, owner = owner, what = what, read = read or 'ZRANGE' }
+  end
+  add(key.completed(), member_of_completed)
+  add(key.results(), member_of_results)
+  add(key.schedules(), member_of_schedules)
+  add(key.paused_schedules(), member_of_paused)
   local queues = call('ZRANGE', key.queues(), 0, -1)
   table.sort(queues)
   for _, queue in ipairs(queues) do
     for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends' }) do
-      all[#all + 1] = { key.place(queue, place), queue, member_of_place(place) }
+      add(key.place(queue, place), member_of_place(place), queue)
     end
-    all[#all + 1] = { key.place(queue, 'recur'), queue, member_of_recur }
+    add(key.place(queue, 'recur'), member_of_recur, queue)
   end
   for _, worker in ipairs(call('ZRANGE', key.workers(), 0, -1)) do
-    all[#all + 1] = { key.held(worker), worker, member_of_worker }
+    add(key.held(worker), member_of_worker, worker)
   end
   local groups = call('SMEMBERS', key.failures())
   table.sort(groups)
   for _, group in ipairs(groups) do
-    all[#all + 1] = { key.group(group), group, member_of_group, true }
+    add(key.group(group), member_of_group, group, 'failure group', 'LRANGE')
   end
   for _, tag in ipairs(call('ZRANGE', key.tags(), 0, -1)) do
-    all[#all + 1] = { key.tag(tag), tag, member_of_tag }
+    add(key.tag(tag), member_of_tag, tag, 'tag')
   end
   return all
 end
@@ -366,14 +360,12 @@ local function check_lists(report, at, offset, count)
   local all = lists()
   while at <= #all and count > 0 do
     local list = all[at]
-    local name, owner, check = list[1], list[2], list[3]
-    local members = list[4] and call('LRANGE', name, offset, offset + count - 1)
-      or range(name, offset, offset + count - 1)
-    if offset == 0 and #members == 0 and (list[4] or check == member_of_tag) then
-      complain(report, (list[4] and 'failure group ' or 'tag ') .. owner .. ' is listed but empty')
+    local members = call(list.read, list.name, offset, offset + count - 1)
+    if offset == 0 and #members == 0 and list.what then
+      complain(report, list.what .. ' ' .. list.owner .. ' is listed but empty')
     end
     for _, jid in ipairs(members) do
-      check(report, jid, owner)
+      list.check(report, jid, list.owner)
     end
     report.checked = report.checked + #members
     count = count - math.max(#members, 1)

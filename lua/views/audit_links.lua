@@ -39,11 +39,3 @@ function AuditLinks.check_spawned(report, spawner)
     end
   end
 end
-
--- Where dependents are still to be told, the job has failed or is gone. (If it was put again, the next
--- step sees that.)
-function AuditLinks.member_of_cascading(report, jid)
-  if call('HGET', key.job(jid), 'state') == 'complete' then
-    complain(report, 'dependents of job ' .. jid .. ' are to be told of its failure, but it is complete')
-  end
-end

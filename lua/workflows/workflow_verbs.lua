@@ -14,13 +14,9 @@ end
 -- workflow.get id -> its record as JSON, or nothing
 function WorkflowVerbs.get(args, i)
   local id = Arguments.given('workflow.get', 'workflow', args[i])
-  local fields = call('HGETALL', key.workflow(id))
-  if #fields == 0 then
+  local record = Hash.all(key.workflow(id))
+  if not next(record) then
     return nil
-  end
-  local record = {}
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
   end
   local shown = { id = id, state = record.state }
   for _, field in ipairs({ 'total', 'complete', 'failed', 'canceled', 'held', 'created', 'finished' }) do

@@ -112,12 +112,6 @@ EQUIVALENTS: list[Equivalent] = [
         "What is not remembered is printed again, to the same text.",
     ),
     Equivalent(
-        "lua/record.lua",
-        "if #text <= SHORT then",
-        "if false then",
-        "What was remembered is judged again, to the same end.",
-    ),
-    Equivalent(
         "lua/dependencies.lua",
         "for n = 1, #more do",
         "for n = 0, #more do",
@@ -140,12 +134,6 @@ EQUIVALENTS: list[Equivalent] = [
         "if (not shift.queue or queue > shift.queue) and (not found or queue < found) then",
         "if (not shift.queue or queue > shift.queue) and (not found or queue <= found) then",
         "No two queues have the same name.",
-    ),
-    Equivalent(
-        "lua/texts.lua",
-        "made[name], count = text, count + 1",
-        "",
-        "What is not remembered is made again, to the same text.",
     ),
     Equivalent(
         "lua/circles.lua",
