@@ -3,17 +3,12 @@
 
 local GROUP = 'corrupt-record'
 
-local ENDED = { failed = true, complete = true }
-
--- Fails a job that has not ended, because of this field with this text. `place` is the queue in whose
+-- Fails a job, which must not have ended, because of this field with this text. `place` is the queue in whose
 -- hands it was, if the caller knows that.
 function Corrupt.fail(jid, field, text, place)
   local its_state, its_queue, its_worker, its_rare =
     Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare')
   local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
-  if ENDED[was] then
-    return
-  end
   was = Record.read('state', was, 'waiting')
   local message = Record.words(field, text or '')
   Place.leave(jid, queue)

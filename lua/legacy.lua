@@ -131,10 +131,6 @@ function Legacy.Kept()
   Kept.note = nothing -- it goes when it expires
 end
 
-function Legacy.WorkflowVerbs()
-  WorkflowVerbs.carry_on = no
-end
-
 function Legacy.Expiry()
   Expiry.can_wait = no
 end

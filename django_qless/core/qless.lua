@@ -2116,17 +2116,12 @@ modules.Corrupt = Corrupt
 
 local GROUP = 'corrupt-record'
 
-local ENDED = { failed = true, complete = true }
-
--- Fails a job that has not ended, because of this field with this text. `place` is the queue in whose
+-- Fails a job, which must not have ended, because of this field with this text. `place` is the queue in whose
 -- hands it was, if the caller knows that.
 function Corrupt.fail(jid, field, text, place)
   local its_state, its_queue, its_worker, its_rare =
     modules.Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare')
   local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
-  if ENDED[was] then
-    return
-  end
   was = modules.Record.read('state', was, 'waiting')
   local message = modules.Record.words(field, text or '')
   modules.Place.leave(jid, queue)
@@ -4241,10 +4236,6 @@ end
 
 function Legacy.Kept()
   modules.Kept.note = nothing -- it goes when it expires
-end
-
-function Legacy.WorkflowVerbs()
-  modules.WorkflowVerbs.carry_on = no
 end
 
 function Legacy.Expiry()

@@ -239,3 +239,9 @@ def test_a_thousand_violations_are_not_all_told(keyed: Keyed) -> None:
     step = keyed.json("audit", "0", 1000)
     assert 0 < len(step["violations"]) <= 1000
     assert len(json.dumps(step)) < 500_000
+
+
+def test_what_is_kept_without_an_end_is_named(keyed: Keyed) -> None:
+    keyed.server.zadd("ql:results", {"result:ghost": 5})
+    told = "result:ghost is kept, but nobody knows until when"
+    assert told in keyed.violations()

@@ -678,3 +678,55 @@ def test_of_what_cannot_be_read_60_bytes_are_shown(
     assert keyed.take(now=1001) == []
     failure = keyed.job("jid", 1001)["failure"]
     assert failure["message"] == f"Its field state cannot be read: {shown}"
+
+
+def test_a_job_in_the_hands_of_another_queue_leaves_both(keyed: Keyed) -> None:
+    keyed.put("jid", queue="queue")
+    keyed.put("next", 1, queue="queue")
+    keyed.server.hset("ql:j:jid", mapping={"queue": "other", "remaining": "x"})
+    keyed.server.zadd("ql:q:other-depends", {"jid": 1})
+    assert [job["jid"] for job in keyed.take(2, queue="queue", now=2)] == ["next"]
+    assert keyed.server.hmget("ql:j:jid", "state", "queue") == ["failed", "other"]
+    assert not keyed.server.exists("ql:q:other-depends", "ql:q:queue-work")
+    assert keyed.json("failed", GROUP, 0, 5, now=3)["total"] == 1
+
+
+def test_a_job_that_is_handed_back_fails_if_it_cannot_be_read(keyed: Keyed) -> None:
+    keyed.put("jid")
+    token = keyed.token("jid", 1)
+    keyed.server.hset("ql:j:jid", "remaining", "x")
+    assert keyed.call("release", "jid", token, now=2) == 1
+    failure = keyed.job("jid", 3)["failure"]
+    assert (failure["group"], failure["when"]) == (GROUP, 2)
+
+
+@pytest.mark.parametrize("entry", ['["x","put"]', "[1,2]", '[1,"put",3]', "5"])
+def test_what_a_canceled_job_did_if_that_cannot_be_read(
+    keyed: Keyed, entry: str
+) -> None:
+    keyed.put("jid")
+    keyed.call("cancel", "jid", now=1)
+    assert len(keyed.job("jid", 2)["history"]) == 2
+    keyed.server.hset("ql:canceled:jid", "history", f'[[1,"put",{{}}],{entry}]')
+    assert not keyed.job("jid", 2)["history"]
+
+
+@pytest.mark.parametrize("now", [100, 5000])
+def test_an_interval_that_cannot_be_read_is_replaced(keyed: Keyed, now: int) -> None:
+    keyed.call(
+        "schedule.set", "s", "q", "k", "{}", "interval", 60, "offset", 1000, now=0
+    )
+    keyed.server.hset("ql:r:s", "interval", "x")
+    keyed.call(
+        "schedule.set", "s", "q", "k", "{}", "interval", 90, "offset", 1000, now=now
+    )
+    shown = keyed.json("schedule.get", "s", now=now)
+    assert (shown["interval"], shown["next"]) == (90, max(now, 1000))
+
+
+def test_a_schedule_whose_counter_cannot_be_read_runs_now(keyed: Keyed) -> None:
+    keyed.call("schedule.set", "s", "q", "k", "{}", "interval", 60, now=0)
+    keyed.server.hset("ql:r:s", "count", "x")
+    child = keyed.call("schedule.run", "s", now=1)
+    assert keyed.job(child, 2)["state"] == "waiting"
+    assert keyed.json("schedule.get", "s", now=2)["count"] == 1

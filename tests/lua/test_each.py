@@ -191,3 +191,10 @@ def test_what_no_job_could_have_is_refused_as_a_whole(
 def test_at_most_250(keyed: Keyed) -> None:
     refused = keyed.refusal("cancel.each", *map(str, range(251)), now=5)
     assert refused.startswith("TOOBIG cancel.each(): 251 jobs in one call")
+
+
+def test_an_error_of_the_server_is_not_taken_for_a_refusal(keyed: Keyed) -> None:
+    keyed.put("a")
+    keyed.server.set("ql:j:a-dependents", "no set")
+    assert "WRONGTYPE" in keyed.refusal("cancel.each", "a", now=1)
+    assert keyed.server.hget("ql:j:a", "state") == "waiting"

@@ -134,3 +134,12 @@ def test_an_unknown_format_is_refused_to_repeats_as_well(keyed: Keyed) -> None:
     keyed.server.hset("ql:meta", "format", "2")
     put = ("put", "worker", "queue", "a", "klass", "{}", 0)
     assert keyed.refusal(*put, now="*", request="me:1").startswith("FORMAT")
+
+
+def test_a_format_older_than_any_is_refused(keyed: Keyed) -> None:
+    keyed.put("a", "*")
+    keyed.server.hset("ql:meta", "format", "0")
+    assert keyed.refusal("put", "w", "q", "b", "k", "{}", 0, now="*") == (
+        "FORMAT the namespace stores format 0, this build of django_qless reads 1 to 1: "
+        "let workers of the build before drain it first"
+    )

@@ -142,3 +142,11 @@ def test_a_refused_command_names_all_that_is_missing(
     assert text in (
         f"DENIED {who} lacks {named}" for who in ("User worker", "The user")
     )
+
+
+def test_a_worker_may_not_audit(limited: Limit) -> None:
+    core = limited()
+    core.server, core.users = core.users["worker"], {}
+    with pytest.raises(redis.ResponseError) as caught:
+        core.call("read", KEYS, "audit", "*", "", "0")
+    assert str(caught.value).endswith(" lacks +scan +type +lpos")

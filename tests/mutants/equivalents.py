@@ -28,12 +28,6 @@ EQUIVALENTS: list[Equivalent] = [
         "What is deleted then does not exist, and nothing is shown.",
     ),
     Equivalent(
-        "lua/corrupt.lua",
-        "if ENDED[was] then",
-        "if false then",
-        "Each caller has just seen that the job has not ended.",
-    ),
-    Equivalent(
         "lua/skews.lua",
         "local last = Record.number(its_last) or 0",
         "local last = Record.number(its_last) or 1",
