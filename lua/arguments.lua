@@ -138,7 +138,10 @@ function Arguments.weigh(command, args)
   if bytes > Arguments.bytes then
     Errors.raise(
       'TOOBIG',
-      command .. '(): ' .. bytes .. ' bytes of arguments in one call, at most ' .. Arguments.bytes
+      '%s(): %s bytes of arguments in one call, at most %s',
+      command,
+      bytes,
+      Arguments.bytes
     )
   end
 end
@@ -189,7 +192,11 @@ function Arguments.json(command, what, text, bytes)
   if #text > (bytes or Arguments.data_bytes) then
     Errors.raise(
       'TOOBIG',
-      command .. '(): ' .. what .. ' has ' .. #text .. ' bytes, at most ' .. (bytes or Arguments.data_bytes)
+      '%s(): %s has %s bytes, at most %s',
+      command,
+      what,
+      #text,
+      bytes or Arguments.data_bytes
     )
   end
   local fine, value = pcall(decode, text)
@@ -257,10 +264,7 @@ end
 function Arguments.message(command, message)
   Arguments.given(command, 'message', message)
   if #message > Arguments.text_bytes then
-    Errors.raise(
-      'TOOBIG',
-      command .. '(): message has ' .. #message .. ' bytes, at most ' .. Arguments.text_bytes
-    )
+    Errors.raise('TOOBIG', '%s(): message has %s bytes, at most %s', command, #message, Arguments.text_bytes)
   end
   return message
 end

@@ -98,7 +98,8 @@ function Awaiting.await(args, i)
   if not match(waiter, '^[%w_.~-]+$') or #waiter > 128 then
     Errors.argument(
       'await',
-      'waiter must be 1 to 128 letters, digits and _ . ~ -, not ' .. Errors.name(waiter)
+      'waiter must be 1 to 128 letters, digits and _ . ~ -, not %s',
+      Errors.name(waiter)
     )
   end
   local seconds = math.max(0, math.min(Arguments.number('await', 'seconds', args[i + 1]), LONGEST_WAIT))

@@ -51,11 +51,10 @@ end
 local function refuse(command, jid, path)
   Errors.raise(
     'CYCLE',
-    command
-      .. '(): Job '
-      .. Errors.name(jid)
-      .. ' would wait for itself: '
-      .. table.concat(path, ' waits for ')
+    '%s(): Job %s would wait for itself: %s',
+    command,
+    Errors.name(jid),
+    table.concat(path, ' waits for ')
   )
 end
 
@@ -87,7 +86,10 @@ function Circles.refuse(command, jid, jids, planned)
     if visited > MOST then
       Errors.raise(
         'TOOBIG',
-        command .. '(): more than ' .. MOST .. ' jobs behind the dependencies of ' .. Errors.name(jid)
+        '%s(): more than %s jobs behind the dependencies of %s',
+        command,
+        MOST,
+        Errors.name(jid)
       )
     end
     path[#path + 1] = Errors.name(current)

@@ -35,11 +35,9 @@ local function replace(command, job, jid, coming)
   if coming and coming[jid] then
     Errors.argument(
       command,
-      'job '
-        .. Errors.name(job.jid)
-        .. ' would replace '
-        .. Errors.name(jid)
-        .. ', which is in the same batch'
+      'job %s would replace %s, which is in the same batch',
+      Errors.name(job.jid),
+      Errors.name(jid)
     )
   end
   local old = Store.read_old(jid)

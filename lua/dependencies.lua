@@ -28,10 +28,9 @@ local function meet_failed(command, jid, how)
   end
   Errors.raise(
     'STATE',
-    command
-      .. '(): Job '
-      .. Errors.name(jid)
-      .. ' has failed already, so what is to be canceled with it cannot wait for it'
+    '%s(): Job %s has failed already, so what is to be canceled with it cannot wait for it',
+    command,
+    Errors.name(jid)
   )
 end
 

@@ -20,13 +20,18 @@ function Errors.name(value)
   return value
 end
 
--- Text begins with a word character: old clients look for that.
-function Errors.raise(code, text)
-  error({ code = code, text = text })
+-- Words as string.format takes them, if there is anything to be put in their places.
+function Errors.worded(words, ...)
+  return select('#', ...) > 0 and string.format(words, ...) or words
 end
 
-function Errors.argument(command, text)
-  Errors.raise('BADARG', command .. '(): ' .. text)
+-- The text begins with a word character: old clients look for that.
+function Errors.raise(code, words, ...)
+  error({ code = code, text = Errors.worded(words, ...) })
+end
+
+function Errors.argument(command, words, ...)
+  Errors.raise('BADARG', command .. '(): ' .. Errors.worded(words, ...))
 end
 
 function Errors.no_job(command, jid)

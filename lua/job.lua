@@ -241,11 +241,9 @@ local function no_dependents_left(jids)
       if not named[dependent] and not Job.can_lose(dependent, jid, known) then
         Errors.raise(
           'DEPENDENTS',
-          'cancel(): '
-            .. Errors.name(jid)
-            .. ' is a dependency of '
-            .. Errors.name(dependent)
-            .. ' but is not mentioned to be canceled'
+          'cancel(): %s is a dependency of %s but is not mentioned to be canceled',
+          Errors.name(jid),
+          Errors.name(dependent)
         )
       end
     end

@@ -30,8 +30,8 @@ function Legacy.serve(args, library)
 end
 
 function Legacy.Errors()
-  function Errors.raise(_, text)
-    error(text, 2)
+  function Errors.raise(_, words, ...)
+    error(Errors.worded(words, ...), 2)
   end
 end
 

@@ -167,7 +167,9 @@ function Outcome.complete(args, i)
   if job.queue ~= queue then
     Errors.raise(
       'STATE',
-      'complete(): Job ' .. Errors.name(jid) .. ' is running in another queue: ' .. Errors.name(job.queue)
+      'complete(): Job %s is running in another queue: %s',
+      Errors.name(jid),
+      Errors.name(job.queue)
     )
   end
   if to then

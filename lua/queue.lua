@@ -193,7 +193,9 @@ local function refuse_if_used(queue, schedules)
   if #found > 0 then
     Errors.raise(
       'STATE',
-      'queue.forget.empty(): Queue ' .. Errors.name(queue) .. ' is in use: ' .. table.concat(found, ', ')
+      'queue.forget.empty(): Queue %s is in use: %s',
+      Errors.name(queue),
+      table.concat(found, ', ')
     )
   end
 end

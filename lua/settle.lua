@@ -18,10 +18,7 @@ local function parse(args, i, count)
   for n = 1, count do
     local verb, given = VERBS[args[i + 3]], Arguments.whole('settle', 'number of arguments', args[i + 4], 0)
     if not verb then
-      Errors.argument(
-        'settle',
-        'Unknown verb ' .. Errors.name(args[i + 3]) .. ' for job ' .. Errors.name(args[i])
-      )
+      Errors.argument('settle', 'Unknown verb %s for job %s', Errors.name(args[i + 3]), Errors.name(args[i]))
     end
     if i + 4 + given > #args then
       Errors.argument('settle', 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')

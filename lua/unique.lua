@@ -31,7 +31,8 @@ local function check_until(command, job)
   if not seconds or seconds <= 0 then
     Errors.argument(
       command,
-      'unique_until must be start, end or seconds above 0, not ' .. Errors.name(until_when)
+      'unique_until must be start, end or seconds above 0, not %s',
+      Errors.name(until_when)
     )
   end
   job.period = math.min(seconds, LONGEST)
@@ -71,7 +72,8 @@ function Unique.check(command, job)
   if not ANSWERS[job.conflict] then
     Errors.argument(
       command,
-      'conflict must be keep, replace, refuse or take, not ' .. Errors.name(job.conflict)
+      'conflict must be keep, replace, refuse or take, not %s',
+      Errors.name(job.conflict)
     )
   end
   check_until(command, job)
@@ -146,16 +148,13 @@ end
 local function refuse(command, job, jid, state)
   Errors.raise(
     'DUPLICATE',
-    cjson.encode(jid)
-      .. ' '
-      .. command
-      .. '(): The unique key '
-      .. Errors.name(job.unique)
-      .. ' of job '
-      .. Errors.name(job.jid)
-      .. ' belongs to job '
-      .. Errors.name(jid)
-      .. (state and ', which is ' .. state or '')
+    '%s %s(): The unique key %s of job %s belongs to job %s%s',
+    cjson.encode(jid),
+    command,
+    Errors.name(job.unique),
+    Errors.name(job.jid),
+    Errors.name(jid),
+    state and ', which is ' .. state or ''
   )
 end
 

@@ -426,7 +426,10 @@ function Arguments.weigh(command, args)
   if bytes > Arguments.bytes then
     modules.Errors.raise(
       'TOOBIG',
-      command .. '(): ' .. bytes .. ' bytes of arguments in one call, at most ' .. Arguments.bytes
+      '%s(): %s bytes of arguments in one call, at most %s',
+      command,
+      bytes,
+      Arguments.bytes
     )
   end
 end
@@ -477,7 +480,11 @@ function Arguments.json(command, what, text, bytes)
   if #text > (bytes or Arguments.data_bytes) then
     modules.Errors.raise(
       'TOOBIG',
-      command .. '(): ' .. what .. ' has ' .. #text .. ' bytes, at most ' .. (bytes or Arguments.data_bytes)
+      '%s(): %s has %s bytes, at most %s',
+      command,
+      what,
+      #text,
+      bytes or Arguments.data_bytes
     )
   end
   local fine, value = pcall(decode, text)
@@ -545,10 +552,7 @@ end
 function Arguments.message(command, message)
   Arguments.given(command, 'message', message)
   if #message > Arguments.text_bytes then
-    modules.Errors.raise(
-      'TOOBIG',
-      command .. '(): message has ' .. #message .. ' bytes, at most ' .. Arguments.text_bytes
-    )
+    modules.Errors.raise('TOOBIG', '%s(): message has %s bytes, at most %s', command, #message, Arguments.text_bytes)
   end
   return message
 end
@@ -696,7 +700,8 @@ function Awaiting.await(args, i)
   if not match(waiter, '^[%w_.~-]+$') or #waiter > 128 then
     modules.Errors.argument(
       'await',
-      'waiter must be 1 to 128 letters, digits and _ . ~ -, not ' .. modules.Errors.name(waiter)
+      'waiter must be 1 to 128 letters, digits and _ . ~ -, not %s',
+      modules.Errors.name(waiter)
     )
   end
   local seconds = math.max(0, math.min(modules.Arguments.number('await', 'seconds', args[i + 1]), LONGEST_WAIT))
@@ -1378,11 +1383,10 @@ end
 local function refuse(command, jid, path)
   modules.Errors.raise(
     'CYCLE',
-    command
-      .. '(): Job '
-      .. modules.Errors.name(jid)
-      .. ' would wait for itself: '
-      .. table.concat(path, ' waits for ')
+    '%s(): Job %s would wait for itself: %s',
+    command,
+    modules.Errors.name(jid),
+    table.concat(path, ' waits for ')
   )
 end
 
@@ -1414,7 +1418,10 @@ function Circles.refuse(command, jid, jids, planned)
     if visited > MOST then
       modules.Errors.raise(
         'TOOBIG',
-        command .. '(): more than ' .. MOST .. ' jobs behind the dependencies of ' .. modules.Errors.name(jid)
+        '%s(): more than %s jobs behind the dependencies of %s',
+        command,
+        MOST,
+        modules.Errors.name(jid)
       )
     end
     path[#path + 1] = modules.Errors.name(current)
@@ -2054,11 +2061,9 @@ local function replace(command, job, jid, coming)
   if coming and coming[jid] then
     modules.Errors.argument(
       command,
-      'job '
-        .. modules.Errors.name(job.jid)
-        .. ' would replace '
-        .. modules.Errors.name(jid)
-        .. ', which is in the same batch'
+      'job %s would replace %s, which is in the same batch',
+      modules.Errors.name(job.jid),
+      modules.Errors.name(jid)
     )
   end
   local old = modules.Store.read_old(jid)
@@ -2227,10 +2232,9 @@ local function meet_failed(command, jid, how)
   end
   modules.Errors.raise(
     'STATE',
-    command
-      .. '(): Job '
-      .. modules.Errors.name(jid)
-      .. ' has failed already, so what is to be canceled with it cannot wait for it'
+    '%s(): Job %s has failed already, so what is to be canceled with it cannot wait for it',
+    command,
+    modules.Errors.name(jid)
   )
 end
 
@@ -2828,13 +2832,18 @@ function Errors.name(value)
   return value
 end
 
--- Text begins with a word character: old clients look for that.
-function Errors.raise(code, text)
-  error({ code = code, text = text })
+-- Words as string.format takes them, if there is anything to be put in their places.
+function Errors.worded(words, ...)
+  return select('#', ...) > 0 and string.format(words, ...) or words
 end
 
-function Errors.argument(command, text)
-  Errors.raise('BADARG', command .. '(): ' .. text)
+-- The text begins with a word character: old clients look for that.
+function Errors.raise(code, words, ...)
+  error({ code = code, text = Errors.worded(words, ...) })
+end
+
+function Errors.argument(command, words, ...)
+  Errors.raise('BADARG', command .. '(): ' .. Errors.worded(words, ...))
 end
 
 function Errors.no_job(command, jid)
@@ -3652,11 +3661,9 @@ local function no_dependents_left(jids)
       if not named[dependent] and not Job.can_lose(dependent, jid, known) then
         modules.Errors.raise(
           'DEPENDENTS',
-          'cancel(): '
-            .. modules.Errors.name(jid)
-            .. ' is a dependency of '
-            .. modules.Errors.name(dependent)
-            .. ' but is not mentioned to be canceled'
+          'cancel(): %s is a dependency of %s but is not mentioned to be canceled',
+          modules.Errors.name(jid),
+          modules.Errors.name(dependent)
         )
       end
     end
@@ -4137,8 +4144,8 @@ function Legacy.serve(args, library)
 end
 
 function Legacy.Errors()
-  function modules.Errors.raise(_, text)
-    error(text, 2)
+  function modules.Errors.raise(_, words, ...)
+    error(modules.Errors.worded(words, ...), 2)
   end
 end
 
@@ -4945,7 +4952,9 @@ function Outcome.complete(args, i)
   if job.queue ~= queue then
     modules.Errors.raise(
       'STATE',
-      'complete(): Job ' .. modules.Errors.name(jid) .. ' is running in another queue: ' .. modules.Errors.name(job.queue)
+      'complete(): Job %s is running in another queue: %s',
+      modules.Errors.name(jid),
+      modules.Errors.name(job.queue)
     )
   end
   if to then
@@ -6134,7 +6143,9 @@ local function refuse_if_used(queue, schedules)
   if #found > 0 then
     modules.Errors.raise(
       'STATE',
-      'queue.forget.empty(): Queue ' .. modules.Errors.name(queue) .. ' is in use: ' .. table.concat(found, ', ')
+      'queue.forget.empty(): Queue %s is in use: %s',
+      modules.Errors.name(queue),
+      table.concat(found, ', ')
     )
   end
 end
@@ -7005,10 +7016,7 @@ local function parse(args, i, count)
   for n = 1, count do
     local verb, given = VERBS[args[i + 3]], modules.Arguments.whole('settle', 'number of arguments', args[i + 4], 0)
     if not verb then
-      modules.Errors.argument(
-        'settle',
-        'Unknown verb ' .. modules.Errors.name(args[i + 3]) .. ' for job ' .. modules.Errors.name(args[i])
-      )
+      modules.Errors.argument('settle', 'Unknown verb %s for job %s', modules.Errors.name(args[i + 3]), modules.Errors.name(args[i]))
     end
     if i + 4 + given > #args then
       modules.Errors.argument('settle', 'Arguments of job ' .. modules.Errors.name(args[i]) .. ' are incomplete')
@@ -8374,7 +8382,8 @@ local function check_until(command, job)
   if not seconds or seconds <= 0 then
     modules.Errors.argument(
       command,
-      'unique_until must be start, end or seconds above 0, not ' .. modules.Errors.name(until_when)
+      'unique_until must be start, end or seconds above 0, not %s',
+      modules.Errors.name(until_when)
     )
   end
   job.period = math.min(seconds, LONGEST)
@@ -8414,7 +8423,8 @@ function Unique.check(command, job)
   if not ANSWERS[job.conflict] then
     modules.Errors.argument(
       command,
-      'conflict must be keep, replace, refuse or take, not ' .. modules.Errors.name(job.conflict)
+      'conflict must be keep, replace, refuse or take, not %s',
+      modules.Errors.name(job.conflict)
     )
   end
   check_until(command, job)
@@ -8489,16 +8499,13 @@ end
 local function refuse(command, job, jid, state)
   modules.Errors.raise(
     'DUPLICATE',
-    cjson.encode(jid)
-      .. ' '
-      .. command
-      .. '(): The unique key '
-      .. modules.Errors.name(job.unique)
-      .. ' of job '
-      .. modules.Errors.name(job.jid)
-      .. ' belongs to job '
-      .. modules.Errors.name(jid)
-      .. (state and ', which is ' .. state or '')
+    '%s %s(): The unique key %s of job %s belongs to job %s%s',
+    cjson.encode(jid),
+    command,
+    modules.Errors.name(job.unique),
+    modules.Errors.name(job.jid),
+    modules.Errors.name(jid),
+    state and ', which is ' .. state or ''
   )
 end
 
@@ -9364,7 +9371,8 @@ function Cron.mend(args, i)
   if not at then
     modules.Errors.argument(
       'schedule.mend',
-      'cursor must be what the last step answered, not ' .. modules.Errors.name(args[i])
+      'cursor must be what the last step answered, not %s',
+      modules.Errors.name(args[i])
     )
   end
   at, offset = tonumber(at), tonumber(offset)
@@ -10026,10 +10034,7 @@ function ScheduleView.mark(args, i)
   if #name > LONGEST_NAME then
     modules.Errors.argument('schedule.mark', 'name has ' .. #name .. ' bytes, at most ' .. LONGEST_NAME)
   elseif #text > modules.Arguments.data_bytes then
-    modules.Errors.raise(
-      'TOOBIG',
-      'schedule.mark(): text has ' .. #text .. ' bytes, at most ' .. modules.Arguments.data_bytes
-    )
+    modules.Errors.raise('TOOBIG', 'schedule.mark(): text has %s bytes, at most %s', #text, modules.Arguments.data_bytes)
   end
   local marks = key.schedule_marks()
   local known = call('HGET', marks, name) or ''
@@ -10282,7 +10287,11 @@ local function refuse_unreadable(command, record, remedy)
   if field and field ~= 'count' then
     modules.Errors.raise(
       'STATE',
-      command .. '(): Schedule ' .. modules.Errors.name(record.jid) .. ': ' .. modules.Record.words(field, text) .. remedy
+      '%s(): Schedule %s: %s%s',
+      command,
+      modules.Errors.name(record.jid),
+      modules.Record.words(field, text),
+      remedy
     )
   end
 end
@@ -10592,25 +10601,14 @@ local function check_job_key(report, name)
   local jid, part = sub(name, 1, -#ending - 1), sub(ending, 2)
   local is = call('TYPE', scope.prefix .. 'j:' .. name).ok
   if is ~= TYPES[ending] then
-    complain(
-      report,
-      'key '
-        .. scope.prefix
-        .. 'j:'
-        .. name
-        .. ' is a '
-        .. is
-        .. ', not the '
-        .. part
-        .. ' of a job: delete it'
-    )
+    complain(report, 'key %sj:%s is a %s, not the %s of a job: delete it', scope.prefix, name, is, part)
   elseif
     call('EXISTS', key.job(jid)) == 0
     and not (part == 'dependents' and (modules.AuditJobs.is_told_later(jid) or modules.AuditWorkflows.is_gate(jid)))
   then
-    complain(report, 'there is a ' .. part .. ' of job ' .. jid .. ', but no record')
+    complain(report, 'there is a %s of job %s, but no record', part, jid)
   elseif part == 'dependencies' and call('HGET', key.job(jid), 'state') ~= 'depends' then
-    complain(report, 'job ' .. jid .. ' has dependencies but does not wait for them')
+    complain(report, 'job %s has dependencies but does not wait for them', jid)
   end
 end
 
@@ -10618,13 +10616,13 @@ end
 local function check_schedule(report, id, record, place)
   local placed, paused = call('ZSCORE', place, id), call('ZSCORE', key.paused_schedules(), id)
   if record.paused and (placed or not paused) then
-    complain(report, 'schedule ' .. id .. ' is paused, but goes on')
+    complain(report, 'schedule %s is paused, but goes on', id)
   elseif not record.paused and (paused or not placed) then
-    complain(report, 'recurring job ' .. id .. ' is in no queue')
+    complain(report, 'recurring job %s is in no queue', id)
   end
   local declared = call('HGET', key.declared_schedules(), id) or nil
   if declared ~= record.declared then
-    complain(report, 'schedule ' .. id .. ' is declared otherwise than its record says')
+    complain(report, 'schedule %s is declared otherwise than its record says', id)
   end
 end
 
@@ -10633,7 +10631,7 @@ local function read_schedule(report, id, name)
   local record = modules.Hash.all(name)
   local field, text = modules.Record.bad_schedule(record)
   if field then
-    complain(report, 'schedule ' .. id .. ' puts no jobs. ' .. modules.Record.words(field, text))
+    complain(report, 'schedule %s puts no jobs. %s', id, modules.Record.words(field, text))
   end
   return record
 end
@@ -10646,21 +10644,21 @@ end
 local function check_cron(report, id)
   local record = read_schedule(report, id, key.schedule(id))
   if not record.cron or not record.queue then
-    complain(report, 'record of schedule ' .. id .. ' is damaged')
+    complain(report, 'record of schedule %s is damaged', id)
   end
   check_schedule(report, id, record, key.schedules())
 end
 
 local function check_group(report, group)
   if call('SISMEMBER', key.failures(), group) == 0 then
-    complain(report, 'failure group ' .. group .. ' is not listed')
+    complain(report, 'failure group %s is not listed', group)
   end
 end
 
 local function check_tag(report, tag)
   local members, counted = call('ZCARD', key.tag(tag)), modules.Record.number(call('ZSCORE', key.tags(), tag) or '0')
   if members ~= counted then
-    complain(report, 'tag ' .. tag .. ' is on ' .. members .. ' jobs, counted ' .. counted)
+    complain(report, 'tag %s is on %s jobs, counted %s', tag, members, counted)
   end
 end
 
@@ -10677,7 +10675,7 @@ local function check_results(report)
     end
     local counted = modules.Kept.total_bytes()
     if bytes ~= counted then
-      complain(report, 'what is kept takes ' .. bytes .. ' bytes, counted ' .. counted)
+      complain(report, 'what is kept takes %s bytes, counted %s', bytes, counted)
     end
   end
 end
@@ -10688,7 +10686,7 @@ local function check_kept(kind)
     local entry = kind .. jid
     local name = scope.prefix .. entry
     if call('PTTL', name) == -1 and not call('ZSCORE', key.results(), entry) then
-      complain(report, entry .. ' does not expire, and is not among what is kept')
+      complain(report, '%s does not expire, and is not among what is kept', entry)
     end
   end
 end
@@ -10698,13 +10696,13 @@ end
 local function check_canceled(report, jid)
   local name = key.canceled_job(jid)
   if call('HEXISTS', name, 'was') == 0 then
-    complain(report, 'record of canceled job ' .. jid .. ' is damaged')
+    complain(report, 'record of canceled job %s is damaged', jid)
   end
   if not call('ZSCORE', key.canceled(), jid) then
-    complain(report, 'canceled job ' .. jid .. ' is not listed')
+    complain(report, 'canceled job %s is not listed', jid)
   end
   if call('TTL', name) < 0 or call('TTL', key.canceled()) == -1 then
-    complain(report, 'the record of canceled job ' .. jid .. ' or the list of them is kept for ever')
+    complain(report, 'the record of canceled job %s or the list of them is kept for ever', jid)
   end
 end
 
@@ -10785,7 +10783,7 @@ local function check_key(report, name)
       return
     end
   end
-  complain(report, 'key ' .. scope.prefix .. name .. ' is none of ours')
+  complain(report, 'key %s%s is none of ours', scope.prefix, name)
 end
 
 -- What a member of a queue's place, of a worker's list and so on must be.
@@ -10793,47 +10791,35 @@ local function member_of_place(place)
   return function(report, jid, queue)
     local state, its_queue = modules.Hash.values(key.job(jid), 'state', 'queue')
     if not state then
-      complain(report, 'job ' .. jid .. ' is in ' .. place .. ' of ' .. queue .. ', but has no record')
+      complain(report, 'job %s is in %s of %s, but has no record', jid, place, queue)
     elseif modules.AuditJobs.place[state] ~= place or its_queue ~= queue then
-      complain(
-        report,
-        'job '
-          .. jid
-          .. ' is in '
-          .. place
-          .. ' of '
-          .. queue
-          .. ', but '
-          .. state
-          .. ' in '
-          .. (its_queue or 'none')
-      )
+      complain(report, 'job %s is in %s of %s, but %s in %s', jid, place, queue, state, its_queue or 'none')
     end
   end
 end
 
 local function member_of_recur(report, jid, queue)
   if call('HGET', key.template(jid), 'queue') ~= queue then
-    complain(report, 'recurring job ' .. jid .. ' in queue ' .. queue .. ' has no template there')
+    complain(report, 'recurring job %s in queue %s has no template there', jid, queue)
   end
 end
 
 local function member_of_schedules(report, id)
   if call('EXISTS', key.schedule(id)) == 0 then
-    complain(report, 'schedule ' .. id .. ' has a next tick, but no record')
+    complain(report, 'schedule %s has a next tick, but no record', id)
   end
 end
 
 local function member_of_paused(report, id)
   if call('EXISTS', key.schedule(id), key.template(id)) == 0 then
-    complain(report, 'schedule ' .. id .. ' is paused, but has no record')
+    complain(report, 'schedule %s is paused, but has no record', id)
   end
 end
 
 local function member_of_worker(report, jid, worker)
   local state, its_worker = modules.Hash.values(key.job(jid), 'state', 'worker')
   if state ~= 'running' or its_worker ~= worker then
-    complain(report, 'job ' .. jid .. ' is on the list of worker ' .. worker .. ', which does not run it')
+    complain(report, 'job %s is on the list of worker %s, which does not run it', jid, worker)
   end
 end
 
@@ -10868,7 +10854,7 @@ local function member_of_group(report, jid, group)
   if modules.Record.is_bad('failure', failure) then
     return -- which is said where its record is checked
   elseif not filed or (filed ~= group and group ~= 'other') then
-    complain(report, 'job ' .. jid .. ' is in failure group ' .. group .. ', but has not failed in it')
+    complain(report, 'job %s is in failure group %s, but has not failed in it', jid, group)
   end
 end
 
@@ -10879,22 +10865,22 @@ local function member_of_tag(report, jid, tag)
       return
     end
   end
-  complain(report, 'tag ' .. tag .. ' lists job ' .. jid .. ', which does not carry it')
+  complain(report, 'tag %s lists job %s, which does not carry it', tag, jid)
 end
 
 -- An entry of what is kept and not expired has its key. (Clocks may differ a little.)
 local function member_of_results(report, entry)
   local score = call('ZSCORE', key.results_until(), entry)
   if not score then
-    complain(report, entry .. ' is kept, but nobody knows until when')
+    complain(report, '%s is kept, but nobody knows until when', entry)
   elseif modules.Kept.outlives(score, scope.now + 61) and call('EXISTS', scope.prefix .. entry) == 0 then
-    complain(report, entry .. ' is among what is kept, but is gone')
+    complain(report, '%s is among what is kept, but is gone', entry)
   end
 end
 
 local function member_of_completed(report, jid)
   if call('HGET', key.job(jid), 'state') ~= 'complete' then
-    complain(report, 'job ' .. jid .. ' is among the completed, but is not complete')
+    complain(report, 'job %s is among the completed, but is not complete', jid)
   end
 end
 
@@ -10937,7 +10923,7 @@ local function check_lists(report, at, offset, count)
     local list = all[at]
     local members = call(list.read, list.name, offset, offset + count - 1)
     if offset == 0 and #members == 0 and list.what then
-      complain(report, list.what .. ' ' .. list.owner .. ' is listed but empty')
+      complain(report, '%s %s is listed but empty', list.what, list.owner)
     end
     for _, jid in ipairs(members) do
       list.check(report, jid, list.owner)
@@ -10991,9 +10977,9 @@ modules.AuditJobs = AuditJobs
 -- Violations told in one step: the first of them say what is wrong.
 local TOLD = 100
 
-function AuditJobs.complain(report, text)
+function AuditJobs.complain(report, ...)
   if #report.violations < TOLD then
-    report.violations[#report.violations + 1] = modules.Errors.name(text)
+    report.violations[#report.violations + 1] = modules.Errors.name(modules.Errors.worded(...))
   end
 end
 
@@ -11040,7 +11026,7 @@ local function check_rare(report, jid, record)
   end
   for n, value in ipairs(call('HMGET', key.job(jid), unpack(RARE))) do
     if value then
-      AuditJobs.complain(report, 'job ' .. jid .. ' has a field ' .. RARE[n] .. ' that nobody looks for')
+      AuditJobs.complain(report, 'job %s has a field %s that nobody looks for', jid, RARE[n])
     end
   end
 end
@@ -11053,26 +11039,25 @@ local function check_running(report, jid, record)
     if held then
       AuditJobs.complain(
         report,
-        'job ' .. jid .. ' has lost its lock and is on the list of worker ' .. record.worker
+        'job %s has lost its lock and is on the list of worker %s',
+        jid,
+        record.worker
       )
     end
     return
   end
   if expires == 0 then
-    AuditJobs.complain(report, 'job ' .. jid .. ' is running and never expires')
+    AuditJobs.complain(report, 'job %s is running and never expires', jid)
   end
   if score and math.abs(tonumber(score) - expires) > 1e-4 then
-    AuditJobs.complain(report, 'job ' .. jid .. ' expires at ' .. expires .. ', its lock at ' .. score)
+    AuditJobs.complain(report, 'job %s expires at %s, its lock at %s', jid, expires, score)
   end
   if held and math.abs(tonumber(held) - expires) > 1e-4 then
-    AuditJobs.complain(
-      report,
-      'job ' .. jid .. ' expires at ' .. expires .. ', on the list of its worker at ' .. held
-    )
+    AuditJobs.complain(report, 'job %s expires at %s, on the list of its worker at %s', jid, expires, held)
   end
   -- A worker that was silent for too long has been forgotten, and its list with it.
   if not held and expires > scope.now and call('ZSCORE', key.workers(), record.worker) then
-    AuditJobs.complain(report, 'job ' .. jid .. ' is running but not on the list of worker ' .. record.worker)
+    AuditJobs.complain(report, 'job %s is running but not on the list of worker %s', jid, record.worker)
   end
 end
 
@@ -11082,7 +11067,7 @@ local function check_depends(report, jid, record)
   end
   local others = some(key.dependencies(jid))
   if #others == 0 then
-    AuditJobs.complain(report, 'job ' .. jid .. ' depends on nothing')
+    AuditJobs.complain(report, 'job %s depends on nothing', jid)
   end
   for _, other in ipairs(others) do
     local state = call('HGET', key.job(other), 'state')
@@ -11091,12 +11076,9 @@ local function check_depends(report, jid, record)
       and not AuditJobs.is_told_later(other)
       and not modules.AuditWorkflows.is_gate(other)
     then
-      AuditJobs.complain(
-        report,
-        'job ' .. jid .. ' waits for ' .. other .. ', which is ' .. (state or 'gone')
-      )
+      AuditJobs.complain(report, 'job %s waits for %s, which is %s', jid, other, state or 'gone')
     elseif not is_member(key.dependents(other), jid) then
-      AuditJobs.complain(report, 'job ' .. other .. ' does not know its dependent ' .. jid)
+      AuditJobs.complain(report, 'job %s does not know its dependent %s', other, jid)
     end
   end
 end
@@ -11104,7 +11086,7 @@ end
 local function check_dependents(report, jid)
   for _, other in ipairs(some(key.dependents(jid))) do
     if not is_member(key.dependencies(other), jid) then
-      AuditJobs.complain(report, 'job ' .. other .. ' does not know that it waits for ' .. jid)
+      AuditJobs.complain(report, 'job %s does not know that it waits for %s', other, jid)
     end
   end
 end
@@ -11115,15 +11097,15 @@ local SEARCHED = 200
 local function check_failed(report, jid, record)
   local group = modules.Record.read('failure', record.failure, {}).group
   if not group then
-    AuditJobs.complain(report, 'job ' .. jid .. ' failed without a group')
+    AuditJobs.complain(report, 'job %s failed without a group', jid)
   elseif
     call('SISMEMBER', key.failures(), group) == 0 and call('SISMEMBER', key.failures(), 'other') == 0
   then
-    AuditJobs.complain(report, 'failure group ' .. group .. ' of job ' .. jid .. ' is not listed')
+    AuditJobs.complain(report, 'failure group %s of job %s is not listed', group, jid)
   elseif call('LLEN', key.group(group)) <= SEARCHED then
     local times = #call('LPOS', key.group(group), jid, 'COUNT', 0)
     if times ~= 1 and call('SISMEMBER', key.failures(), 'other') == 0 then
-      AuditJobs.complain(report, 'job ' .. jid .. ' is ' .. times .. ' times in its failure group ' .. group)
+      AuditJobs.complain(report, 'job %s is %s times in its failure group %s', jid, times, group)
     end
   end
 end
@@ -11133,24 +11115,18 @@ local function check_places(report, jid, record)
   for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends' }) do
     local there = call('ZSCORE', key.place(record.queue, place), jid)
     if there and place ~= wanted then
-      AuditJobs.complain(
-        report,
-        'job ' .. jid .. ' is ' .. record.state .. ' and in ' .. place .. ' of ' .. record.queue
-      )
+      AuditJobs.complain(report, 'job %s is %s and in %s of %s', jid, record.state, place, record.queue)
     elseif not there and place == wanted then
-      AuditJobs.complain(
-        report,
-        'job ' .. jid .. ' is ' .. record.state .. ' but not in ' .. place .. ' of ' .. record.queue
-      )
+      AuditJobs.complain(report, 'job %s is %s but not in %s of %s', jid, record.state, place, record.queue)
     end
   end
   local completed = call('ZSCORE', key.completed(), jid)
   if record.state == 'complete' and not completed then
-    AuditJobs.complain(report, 'job ' .. jid .. ' is complete but not among the completed')
+    AuditJobs.complain(report, 'job %s is complete but not among the completed', jid)
   elseif completed and record.state ~= 'complete' then
-    AuditJobs.complain(report, 'job ' .. jid .. ' is ' .. record.state .. ' and among the completed')
+    AuditJobs.complain(report, 'job %s is %s and among the completed', jid, record.state)
   elseif not wanted and record.state ~= 'complete' and record.state ~= 'failed' then
-    AuditJobs.complain(report, 'job ' .. jid .. ' has no such state: ' .. tostring(record.state))
+    AuditJobs.complain(report, 'job %s has no such state: %s', jid, tostring(record.state))
   end
 end
 
@@ -11173,10 +11149,7 @@ local FIELDS = {
 local function check_numbers(report, jid, record)
   local last = modules.Record.number(call('HGET', key.meta(), 'token')) or 0
   if modules.Record.read('token', record.token, 0) > last then
-    AuditJobs.complain(
-      report,
-      'token ' .. record.token .. ' of job ' .. jid .. ' is above the last one drawn'
-    )
+    AuditJobs.complain(report, 'token %s of job %s is above the last one drawn', record.token, jid)
   end
   local remaining, retries =
     modules.Record.read('remaining', record.remaining), modules.Record.read('retries', record.retries)
@@ -11186,13 +11159,10 @@ local function check_numbers(report, jid, record)
   then
     AuditJobs.complain(
       report,
-      'job '
-        .. jid
-        .. ' has '
-        .. tostring(record.remaining)
-        .. ' of '
-        .. tostring(record.retries)
-        .. ' retries left'
+      'job %s has %s of %s retries left',
+      jid,
+      tostring(record.remaining),
+      tostring(record.retries)
     )
   end
 end
@@ -11202,7 +11172,7 @@ local function check_readable(report, jid)
   local fields = modules.Record.fields()
   for n, text in ipairs(call('HMGET', key.job(jid), unpack(fields))) do
     if modules.Record.is_bad(fields[n], text) then
-      AuditJobs.complain(report, 'job ' .. jid .. ': ' .. modules.Record.words(fields[n], text))
+      AuditJobs.complain(report, 'job %s: %s', jid, modules.Record.words(fields[n], text))
     end
   end
   local entries = redis.pcall('LRANGE', key.history(jid), 0, modules.Arguments.most - 1)
@@ -11210,15 +11180,12 @@ local function check_readable(report, jid)
     return -- It is no list, which is told where its key is met.
   end
   if #entries == 0 then
-    AuditJobs.complain(report, 'job ' .. jid .. ' has no history')
+    AuditJobs.complain(report, 'job %s has no history', jid)
   end
   for n, text in ipairs(entries) do
     local entry, is_bad = modules.Record.entry_of(text)
     if is_bad then
-      AuditJobs.complain(
-        report,
-        'job ' .. jid .. ': line ' .. n .. ' of its history cannot be read: ' .. entry[3].text
-      )
+      AuditJobs.complain(report, 'job %s: line %s of its history cannot be read: %s', jid, n, entry[3].text)
     end
   end
 end
@@ -11230,7 +11197,7 @@ function AuditJobs.check(report, jid)
   end
   check_readable(report, jid)
   if record.jid ~= jid or not record.state or not record.queue or not record.worker then
-    AuditJobs.complain(report, 'record of job ' .. jid .. ' is damaged')
+    AuditJobs.complain(report, 'record of job %s is damaged', jid)
     return
   end
   check_places(report, jid, record)
@@ -11239,7 +11206,7 @@ function AuditJobs.check(report, jid)
   check_dependents(report, jid)
   for _, tag in ipairs(modules.Record.read('tags', record.tags, {})) do
     if not call('ZSCORE', key.tag(tag), jid) then
-      AuditJobs.complain(report, 'tag ' .. tag .. ' does not know job ' .. jid)
+      AuditJobs.complain(report, 'tag %s does not know job %s', tag, jid)
     end
   end
   if record.state == 'running' then
@@ -11264,16 +11231,13 @@ local complain = modules.AuditJobs.complain
 function AuditLinks.check_unique(report, text)
   local name = key.unique(text)
   if call('PTTL', name) == -1 and not modules.Unique.holder(text) then
-    complain(
-      report,
-      'unique key ' .. text .. ' names job ' .. call('GET', name) .. ', which does not hold it'
-    )
+    complain(report, 'unique key %s names job %s, which does not hold it', text, call('GET', name))
   end
 end
 
 function AuditLinks.check_needs(report, jid)
   if call('EXISTS', key.job(jid)) == 0 then
-    complain(report, 'there is a list of what job ' .. jid .. ' needs, but no record')
+    complain(report, 'there is a list of what job %s needs, but no record', jid)
   end
 end
 
@@ -11288,12 +11252,9 @@ function AuditLinks.check_spawned(report, spawner)
     end
     known = known or modules.Record.is_bad('spawners', record[2]) -- Which is said where its record is checked.
     if not known or not record[3] then
-      complain(report, 'job ' .. jid .. ' does not know that job ' .. spawner .. ' has spawned it')
+      complain(report, 'job %s does not know that job %s has spawned it', jid, spawner)
     elseif record[1] == 'complete' or (record[1] == 'failed') ~= failed then
-      complain(
-        report,
-        'job ' .. jid .. ', spawned by ' .. spawner .. ', is ' .. record[1] .. ', but listed otherwise'
-      )
+      complain(report, 'job %s, spawned by %s, is %s, but listed otherwise', jid, spawner, record[1])
     end
   end
 end
@@ -11316,33 +11277,33 @@ end
 local function check_record(report, id)
   local record = modules.Workflow.read(id)
   if record.bad then
-    modules.AuditJobs.complain(report, 'workflow ' .. id .. ': its counter ' .. record.bad .. ' cannot be read')
+    modules.AuditJobs.complain(report, 'workflow %s: its counter %s cannot be read', id, record.bad)
     return
   end
   local counted = record.complete + record.failed + record.canceled + record.held
   for _, field in ipairs({ 'complete', 'failed', 'canceled', 'held' }) do
     if record[field] < 0 then
-      modules.AuditJobs.complain(report, 'workflow ' .. id .. ' counts ' .. record[field] .. ' jobs ' .. field)
+      modules.AuditJobs.complain(report, 'workflow %s counts %s jobs %s', id, record[field], field)
     end
   end
   if counted > record.total then
-    modules.AuditJobs.complain(
-      report,
-      'workflow ' .. id .. ' counts ' .. counted .. ' of ' .. record.total .. ' jobs'
-    )
+    modules.AuditJobs.complain(report, 'workflow %s counts %s of %s jobs', id, counted, record.total)
   end
   if record.state ~= modules.Workflow.judged(record) then
     modules.AuditJobs.complain(
       report,
-      'workflow ' .. id .. ' is ' .. tostring(record.state) .. ' and should be ' .. modules.Workflow.judged(record)
+      'workflow %s is %s and should be %s',
+      id,
+      tostring(record.state),
+      modules.Workflow.judged(record)
     )
   end
   local listed = call('ZSCORE', key.workflows(), id)
   if record.chore and not listed then
-    modules.AuditJobs.complain(report, 'workflow ' .. id .. ' is ' .. record.chore .. ' and nobody carries on')
+    modules.AuditJobs.complain(report, 'workflow %s is %s and nobody carries on', id, record.chore)
   end
   if not record.chore and call('LLEN', key.workflow_jobs(id)) > record.total then
-    modules.AuditJobs.complain(report, 'workflow ' .. id .. ' lists more jobs than it counts')
+    modules.AuditJobs.complain(report, 'workflow %s lists more jobs than it counts', id)
   end
 end
 
@@ -11352,7 +11313,7 @@ function AuditWorkflows.check(report, name)
   if not id then
     check_record(report, name)
   elseif call('EXISTS', key.workflow(id)) == 0 then
-    modules.AuditJobs.complain(report, 'there is a list of jobs of workflow ' .. id .. ', but no record')
+    modules.AuditJobs.complain(report, 'there is a list of jobs of workflow %s, but no record', id)
   end
 end
 
@@ -11360,7 +11321,7 @@ end
 function AuditWorkflows.check_staged(report, name)
   local id = match(name, '^[^:]*')
   if call('TTL', key.staged(name)) < 0 and call('HGET', key.workflow(id), 'chore') ~= 'unpacking' then
-    modules.AuditJobs.complain(report, 'what was staged for workflow ' .. id .. ' stays for ever')
+    modules.AuditJobs.complain(report, 'what was staged for workflow %s stays for ever', id)
   end
 end
 end,
@@ -12726,12 +12687,10 @@ end
 local function behind(command, jid, other)
   modules.Errors.raise(
     'CYCLE',
-    command
-      .. '(): Job '
-      .. modules.Errors.name(jid)
-      .. ' must stand behind '
-      .. modules.Errors.name(other)
-      .. ', on which it depends'
+    '%s(): Job %s must stand behind %s, on which it depends',
+    command,
+    modules.Errors.name(jid),
+    modules.Errors.name(other)
   )
 end
 
@@ -12918,13 +12877,10 @@ function WorkflowPut.release(args, i)
   if there ~= batches then
     modules.Errors.raise(
       'STATE',
-      'workflow.release(): '
-        .. there
-        .. ' of '
-        .. batches
-        .. ' batches of workflow '
-        .. id
-        .. ' are there: were the others staged too long ago?'
+      'workflow.release(): %s of %s batches of workflow %s are there: were the others staged too long ago?',
+      there,
+      batches,
+      id
     )
   end
   call('PERSIST', key.staged(id))

@@ -167,7 +167,8 @@ function Cron.mend(args, i)
   if not at then
     Errors.argument(
       'schedule.mend',
-      'cursor must be what the last step answered, not ' .. Errors.name(args[i])
+      'cursor must be what the last step answered, not %s',
+      Errors.name(args[i])
     )
   end
   at, offset = tonumber(at), tonumber(offset)

@@ -165,10 +165,7 @@ function ScheduleView.mark(args, i)
   if #name > LONGEST_NAME then
     Errors.argument('schedule.mark', 'name has ' .. #name .. ' bytes, at most ' .. LONGEST_NAME)
   elseif #text > Arguments.data_bytes then
-    Errors.raise(
-      'TOOBIG',
-      'schedule.mark(): text has ' .. #text .. ' bytes, at most ' .. Arguments.data_bytes
-    )
+    Errors.raise('TOOBIG', 'schedule.mark(): text has %s bytes, at most %s', #text, Arguments.data_bytes)
   end
   local marks = key.schedule_marks()
   local known = call('HGET', marks, name) or ''

@@ -225,7 +225,11 @@ local function refuse_unreadable(command, record, remedy)
   if field and field ~= 'count' then
     Errors.raise(
       'STATE',
-      command .. '(): Schedule ' .. Errors.name(record.jid) .. ': ' .. Record.words(field, text) .. remedy
+      '%s(): Schedule %s: %s%s',
+      command,
+      Errors.name(record.jid),
+      Record.words(field, text),
+      remedy
     )
   end
 end

@@ -17,25 +17,14 @@ local function check_job_key(report, name)
   local jid, part = sub(name, 1, -#ending - 1), sub(ending, 2)
   local is = call('TYPE', scope.prefix .. 'j:' .. name).ok
   if is ~= TYPES[ending] then
-    complain(
-      report,
-      'key '
-        .. scope.prefix
-        .. 'j:'
-        .. name
-        .. ' is a '
-        .. is
-        .. ', not the '
-        .. part
-        .. ' of a job: delete it'
-    )
+    complain(report, 'key %sj:%s is a %s, not the %s of a job: delete it', scope.prefix, name, is, part)
   elseif
     call('EXISTS', key.job(jid)) == 0
     and not (part == 'dependents' and (AuditJobs.is_told_later(jid) or AuditWorkflows.is_gate(jid)))
   then
-    complain(report, 'there is a ' .. part .. ' of job ' .. jid .. ', but no record')
+    complain(report, 'there is a %s of job %s, but no record', part, jid)
   elseif part == 'dependencies' and call('HGET', key.job(jid), 'state') ~= 'depends' then
-    complain(report, 'job ' .. jid .. ' has dependencies but does not wait for them')
+    complain(report, 'job %s has dependencies but does not wait for them', jid)
   end
 end
 
@@ -43,13 +32,13 @@ end
 local function check_schedule(report, id, record, place)
   local placed, paused = call('ZSCORE', place, id), call('ZSCORE', key.paused_schedules(), id)
   if record.paused and (placed or not paused) then
-    complain(report, 'schedule ' .. id .. ' is paused, but goes on')
+    complain(report, 'schedule %s is paused, but goes on', id)
   elseif not record.paused and (paused or not placed) then
-    complain(report, 'recurring job ' .. id .. ' is in no queue')
+    complain(report, 'recurring job %s is in no queue', id)
   end
   local declared = call('HGET', key.declared_schedules(), id) or nil
   if declared ~= record.declared then
-    complain(report, 'schedule ' .. id .. ' is declared otherwise than its record says')
+    complain(report, 'schedule %s is declared otherwise than its record says', id)
   end
 end
 
@@ -58,7 +47,7 @@ local function read_schedule(report, id, name)
   local record = Hash.all(name)
   local field, text = Record.bad_schedule(record)
   if field then
-    complain(report, 'schedule ' .. id .. ' puts no jobs. ' .. Record.words(field, text))
+    complain(report, 'schedule %s puts no jobs. %s', id, Record.words(field, text))
   end
   return record
 end
@@ -71,21 +60,21 @@ end
 local function check_cron(report, id)
   local record = read_schedule(report, id, key.schedule(id))
   if not record.cron or not record.queue then
-    complain(report, 'record of schedule ' .. id .. ' is damaged')
+    complain(report, 'record of schedule %s is damaged', id)
   end
   check_schedule(report, id, record, key.schedules())
 end
 
 local function check_group(report, group)
   if call('SISMEMBER', key.failures(), group) == 0 then
-    complain(report, 'failure group ' .. group .. ' is not listed')
+    complain(report, 'failure group %s is not listed', group)
   end
 end
 
 local function check_tag(report, tag)
   local members, counted = call('ZCARD', key.tag(tag)), Record.number(call('ZSCORE', key.tags(), tag) or '0')
   if members ~= counted then
-    complain(report, 'tag ' .. tag .. ' is on ' .. members .. ' jobs, counted ' .. counted)
+    complain(report, 'tag %s is on %s jobs, counted %s', tag, members, counted)
   end
 end
 
@@ -102,7 +91,7 @@ local function check_results(report)
     end
     local counted = Kept.total_bytes()
     if bytes ~= counted then
-      complain(report, 'what is kept takes ' .. bytes .. ' bytes, counted ' .. counted)
+      complain(report, 'what is kept takes %s bytes, counted %s', bytes, counted)
     end
   end
 end
@@ -113,7 +102,7 @@ local function check_kept(kind)
     local entry = kind .. jid
     local name = scope.prefix .. entry
     if call('PTTL', name) == -1 and not call('ZSCORE', key.results(), entry) then
-      complain(report, entry .. ' does not expire, and is not among what is kept')
+      complain(report, '%s does not expire, and is not among what is kept', entry)
     end
   end
 end
@@ -123,13 +112,13 @@ end
 local function check_canceled(report, jid)
   local name = key.canceled_job(jid)
   if call('HEXISTS', name, 'was') == 0 then
-    complain(report, 'record of canceled job ' .. jid .. ' is damaged')
+    complain(report, 'record of canceled job %s is damaged', jid)
   end
   if not call('ZSCORE', key.canceled(), jid) then
-    complain(report, 'canceled job ' .. jid .. ' is not listed')
+    complain(report, 'canceled job %s is not listed', jid)
   end
   if call('TTL', name) < 0 or call('TTL', key.canceled()) == -1 then
-    complain(report, 'the record of canceled job ' .. jid .. ' or the list of them is kept for ever')
+    complain(report, 'the record of canceled job %s or the list of them is kept for ever', jid)
   end
 end
 
@@ -210,7 +199,7 @@ local function check_key(report, name)
       return
     end
   end
-  complain(report, 'key ' .. scope.prefix .. name .. ' is none of ours')
+  complain(report, 'key %s%s is none of ours', scope.prefix, name)
 end
 
 -- What a member of a queue's place, of a worker's list and so on must be.
@@ -218,47 +207,35 @@ local function member_of_place(place)
   return function(report, jid, queue)
     local state, its_queue = Hash.values(key.job(jid), 'state', 'queue')
     if not state then
-      complain(report, 'job ' .. jid .. ' is in ' .. place .. ' of ' .. queue .. ', but has no record')
+      complain(report, 'job %s is in %s of %s, but has no record', jid, place, queue)
     elseif AuditJobs.place[state] ~= place or its_queue ~= queue then
-      complain(
-        report,
-        'job '
-          .. jid
-          .. ' is in '
-          .. place
-          .. ' of '
-          .. queue
-          .. ', but '
-          .. state
-          .. ' in '
-          .. (its_queue or 'none')
-      )
+      complain(report, 'job %s is in %s of %s, but %s in %s', jid, place, queue, state, its_queue or 'none')
     end
   end
 end
 
 local function member_of_recur(report, jid, queue)
   if call('HGET', key.template(jid), 'queue') ~= queue then
-    complain(report, 'recurring job ' .. jid .. ' in queue ' .. queue .. ' has no template there')
+    complain(report, 'recurring job %s in queue %s has no template there', jid, queue)
   end
 end
 
 local function member_of_schedules(report, id)
   if call('EXISTS', key.schedule(id)) == 0 then
-    complain(report, 'schedule ' .. id .. ' has a next tick, but no record')
+    complain(report, 'schedule %s has a next tick, but no record', id)
   end
 end
 
 local function member_of_paused(report, id)
   if call('EXISTS', key.schedule(id), key.template(id)) == 0 then
-    complain(report, 'schedule ' .. id .. ' is paused, but has no record')
+    complain(report, 'schedule %s is paused, but has no record', id)
   end
 end
 
 local function member_of_worker(report, jid, worker)
   local state, its_worker = Hash.values(key.job(jid), 'state', 'worker')
   if state ~= 'running' or its_worker ~= worker then
-    complain(report, 'job ' .. jid .. ' is on the list of worker ' .. worker .. ', which does not run it')
+    complain(report, 'job %s is on the list of worker %s, which does not run it', jid, worker)
   end
 end
 
@@ -293,7 +270,7 @@ local function member_of_group(report, jid, group)
   if Record.is_bad('failure', failure) then
     return -- which is said where its record is checked
   elseif not filed or (filed ~= group and group ~= 'other') then
-    complain(report, 'job ' .. jid .. ' is in failure group ' .. group .. ', but has not failed in it')
+    complain(report, 'job %s is in failure group %s, but has not failed in it', jid, group)
   end
 end
 
@@ -304,22 +281,22 @@ local function member_of_tag(report, jid, tag)
       return
     end
   end
-  complain(report, 'tag ' .. tag .. ' lists job ' .. jid .. ', which does not carry it')
+  complain(report, 'tag %s lists job %s, which does not carry it', tag, jid)
 end
 
 -- An entry of what is kept and not expired has its key. (Clocks may differ a little.)
 local function member_of_results(report, entry)
   local score = call('ZSCORE', key.results_until(), entry)
   if not score then
-    complain(report, entry .. ' is kept, but nobody knows until when')
+    complain(report, '%s is kept, but nobody knows until when', entry)
   elseif Kept.outlives(score, scope.now + 61) and call('EXISTS', scope.prefix .. entry) == 0 then
-    complain(report, entry .. ' is among what is kept, but is gone')
+    complain(report, '%s is among what is kept, but is gone', entry)
   end
 end
 
 local function member_of_completed(report, jid)
   if call('HGET', key.job(jid), 'state') ~= 'complete' then
-    complain(report, 'job ' .. jid .. ' is among the completed, but is not complete')
+    complain(report, 'job %s is among the completed, but is not complete', jid)
   end
 end
 
@@ -362,7 +339,7 @@ local function check_lists(report, at, offset, count)
     local list = all[at]
     local members = call(list.read, list.name, offset, offset + count - 1)
     if offset == 0 and #members == 0 and list.what then
-      complain(report, list.what .. ' ' .. list.owner .. ' is listed but empty')
+      complain(report, '%s %s is listed but empty', list.what, list.owner)
     end
     for _, jid in ipairs(members) do
       list.check(report, jid, list.owner)

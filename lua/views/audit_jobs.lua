@@ -3,9 +3,9 @@
 -- Violations told in one step: the first of them say what is wrong.
 local TOLD = 100
 
-function AuditJobs.complain(report, text)
+function AuditJobs.complain(report, ...)
   if #report.violations < TOLD then
-    report.violations[#report.violations + 1] = Errors.name(text)
+    report.violations[#report.violations + 1] = Errors.name(Errors.worded(...))
   end
 end
 
@@ -52,7 +52,7 @@ local function check_rare(report, jid, record)
   end
   for n, value in ipairs(call('HMGET', key.job(jid), unpack(RARE))) do
     if value then
-      AuditJobs.complain(report, 'job ' .. jid .. ' has a field ' .. RARE[n] .. ' that nobody looks for')
+      AuditJobs.complain(report, 'job %s has a field %s that nobody looks for', jid, RARE[n])
     end
   end
 end
@@ -65,26 +65,25 @@ local function check_running(report, jid, record)
     if held then
       AuditJobs.complain(
         report,
-        'job ' .. jid .. ' has lost its lock and is on the list of worker ' .. record.worker
+        'job %s has lost its lock and is on the list of worker %s',
+        jid,
+        record.worker
       )
     end
     return
   end
   if expires == 0 then
-    AuditJobs.complain(report, 'job ' .. jid .. ' is running and never expires')
+    AuditJobs.complain(report, 'job %s is running and never expires', jid)
   end
   if score and math.abs(tonumber(score) - expires) > 1e-4 then
-    AuditJobs.complain(report, 'job ' .. jid .. ' expires at ' .. expires .. ', its lock at ' .. score)
+    AuditJobs.complain(report, 'job %s expires at %s, its lock at %s', jid, expires, score)
   end
   if held and math.abs(tonumber(held) - expires) > 1e-4 then
-    AuditJobs.complain(
-      report,
-      'job ' .. jid .. ' expires at ' .. expires .. ', on the list of its worker at ' .. held
-    )
+    AuditJobs.complain(report, 'job %s expires at %s, on the list of its worker at %s', jid, expires, held)
   end
   -- A worker that was silent for too long has been forgotten, and its list with it.
   if not held and expires > scope.now and call('ZSCORE', key.workers(), record.worker) then
-    AuditJobs.complain(report, 'job ' .. jid .. ' is running but not on the list of worker ' .. record.worker)
+    AuditJobs.complain(report, 'job %s is running but not on the list of worker %s', jid, record.worker)
   end
 end
 
@@ -94,7 +93,7 @@ local function check_depends(report, jid, record)
   end
   local others = some(key.dependencies(jid))
   if #others == 0 then
-    AuditJobs.complain(report, 'job ' .. jid .. ' depends on nothing')
+    AuditJobs.complain(report, 'job %s depends on nothing', jid)
   end
   for _, other in ipairs(others) do
     local state = call('HGET', key.job(other), 'state')
@@ -103,12 +102,9 @@ local function check_depends(report, jid, record)
       and not AuditJobs.is_told_later(other)
       and not AuditWorkflows.is_gate(other)
     then
-      AuditJobs.complain(
-        report,
-        'job ' .. jid .. ' waits for ' .. other .. ', which is ' .. (state or 'gone')
-      )
+      AuditJobs.complain(report, 'job %s waits for %s, which is %s', jid, other, state or 'gone')
     elseif not is_member(key.dependents(other), jid) then
-      AuditJobs.complain(report, 'job ' .. other .. ' does not know its dependent ' .. jid)
+      AuditJobs.complain(report, 'job %s does not know its dependent %s', other, jid)
     end
   end
 end
@@ -116,7 +112,7 @@ end
 local function check_dependents(report, jid)
   for _, other in ipairs(some(key.dependents(jid))) do
     if not is_member(key.dependencies(other), jid) then
-      AuditJobs.complain(report, 'job ' .. other .. ' does not know that it waits for ' .. jid)
+      AuditJobs.complain(report, 'job %s does not know that it waits for %s', other, jid)
     end
   end
 end
@@ -127,15 +123,15 @@ local SEARCHED = 200
 local function check_failed(report, jid, record)
   local group = Record.read('failure', record.failure, {}).group
   if not group then
-    AuditJobs.complain(report, 'job ' .. jid .. ' failed without a group')
+    AuditJobs.complain(report, 'job %s failed without a group', jid)
   elseif
     call('SISMEMBER', key.failures(), group) == 0 and call('SISMEMBER', key.failures(), 'other') == 0
   then
-    AuditJobs.complain(report, 'failure group ' .. group .. ' of job ' .. jid .. ' is not listed')
+    AuditJobs.complain(report, 'failure group %s of job %s is not listed', group, jid)
   elseif call('LLEN', key.group(group)) <= SEARCHED then
     local times = #call('LPOS', key.group(group), jid, 'COUNT', 0)
     if times ~= 1 and call('SISMEMBER', key.failures(), 'other') == 0 then
-      AuditJobs.complain(report, 'job ' .. jid .. ' is ' .. times .. ' times in its failure group ' .. group)
+      AuditJobs.complain(report, 'job %s is %s times in its failure group %s', jid, times, group)
     end
   end
 end
@@ -145,24 +141,18 @@ local function check_places(report, jid, record)
   for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends' }) do
     local there = call('ZSCORE', key.place(record.queue, place), jid)
     if there and place ~= wanted then
-      AuditJobs.complain(
-        report,
-        'job ' .. jid .. ' is ' .. record.state .. ' and in ' .. place .. ' of ' .. record.queue
-      )
+      AuditJobs.complain(report, 'job %s is %s and in %s of %s', jid, record.state, place, record.queue)
     elseif not there and place == wanted then
-      AuditJobs.complain(
-        report,
-        'job ' .. jid .. ' is ' .. record.state .. ' but not in ' .. place .. ' of ' .. record.queue
-      )
+      AuditJobs.complain(report, 'job %s is %s but not in %s of %s', jid, record.state, place, record.queue)
     end
   end
   local completed = call('ZSCORE', key.completed(), jid)
   if record.state == 'complete' and not completed then
-    AuditJobs.complain(report, 'job ' .. jid .. ' is complete but not among the completed')
+    AuditJobs.complain(report, 'job %s is complete but not among the completed', jid)
   elseif completed and record.state ~= 'complete' then
-    AuditJobs.complain(report, 'job ' .. jid .. ' is ' .. record.state .. ' and among the completed')
+    AuditJobs.complain(report, 'job %s is %s and among the completed', jid, record.state)
   elseif not wanted and record.state ~= 'complete' and record.state ~= 'failed' then
-    AuditJobs.complain(report, 'job ' .. jid .. ' has no such state: ' .. tostring(record.state))
+    AuditJobs.complain(report, 'job %s has no such state: %s', jid, tostring(record.state))
   end
 end
 
@@ -185,10 +175,7 @@ local FIELDS = {
 local function check_numbers(report, jid, record)
   local last = Record.number(call('HGET', key.meta(), 'token')) or 0
   if Record.read('token', record.token, 0) > last then
-    AuditJobs.complain(
-      report,
-      'token ' .. record.token .. ' of job ' .. jid .. ' is above the last one drawn'
-    )
+    AuditJobs.complain(report, 'token %s of job %s is above the last one drawn', record.token, jid)
   end
   local remaining, retries =
     Record.read('remaining', record.remaining), Record.read('retries', record.retries)
@@ -198,13 +185,10 @@ local function check_numbers(report, jid, record)
   then
     AuditJobs.complain(
       report,
-      'job '
-        .. jid
-        .. ' has '
-        .. tostring(record.remaining)
-        .. ' of '
-        .. tostring(record.retries)
-        .. ' retries left'
+      'job %s has %s of %s retries left',
+      jid,
+      tostring(record.remaining),
+      tostring(record.retries)
     )
   end
 end
@@ -214,7 +198,7 @@ local function check_readable(report, jid)
   local fields = Record.fields()
   for n, text in ipairs(call('HMGET', key.job(jid), unpack(fields))) do
     if Record.is_bad(fields[n], text) then
-      AuditJobs.complain(report, 'job ' .. jid .. ': ' .. Record.words(fields[n], text))
+      AuditJobs.complain(report, 'job %s: %s', jid, Record.words(fields[n], text))
     end
   end
   local entries = redis.pcall('LRANGE', key.history(jid), 0, Arguments.most - 1)
@@ -222,15 +206,12 @@ local function check_readable(report, jid)
     return -- It is no list, which is told where its key is met.
   end
   if #entries == 0 then
-    AuditJobs.complain(report, 'job ' .. jid .. ' has no history')
+    AuditJobs.complain(report, 'job %s has no history', jid)
   end
   for n, text in ipairs(entries) do
     local entry, is_bad = Record.entry_of(text)
     if is_bad then
-      AuditJobs.complain(
-        report,
-        'job ' .. jid .. ': line ' .. n .. ' of its history cannot be read: ' .. entry[3].text
-      )
+      AuditJobs.complain(report, 'job %s: line %s of its history cannot be read: %s', jid, n, entry[3].text)
     end
   end
 end
@@ -242,7 +223,7 @@ function AuditJobs.check(report, jid)
   end
   check_readable(report, jid)
   if record.jid ~= jid or not record.state or not record.queue or not record.worker then
-    AuditJobs.complain(report, 'record of job ' .. jid .. ' is damaged')
+    AuditJobs.complain(report, 'record of job %s is damaged', jid)
     return
   end
   check_places(report, jid, record)
@@ -251,7 +232,7 @@ function AuditJobs.check(report, jid)
   check_dependents(report, jid)
   for _, tag in ipairs(Record.read('tags', record.tags, {})) do
     if not call('ZSCORE', key.tag(tag), jid) then
-      AuditJobs.complain(report, 'tag ' .. tag .. ' does not know job ' .. jid)
+      AuditJobs.complain(report, 'tag %s does not know job %s', tag, jid)
     end
   end
   if record.state == 'running' then

@@ -6,16 +6,13 @@ local complain = AuditJobs.complain
 function AuditLinks.check_unique(report, text)
   local name = key.unique(text)
   if call('PTTL', name) == -1 and not Unique.holder(text) then
-    complain(
-      report,
-      'unique key ' .. text .. ' names job ' .. call('GET', name) .. ', which does not hold it'
-    )
+    complain(report, 'unique key %s names job %s, which does not hold it', text, call('GET', name))
   end
 end
 
 function AuditLinks.check_needs(report, jid)
   if call('EXISTS', key.job(jid)) == 0 then
-    complain(report, 'there is a list of what job ' .. jid .. ' needs, but no record')
+    complain(report, 'there is a list of what job %s needs, but no record', jid)
   end
 end
 
@@ -30,12 +27,9 @@ function AuditLinks.check_spawned(report, spawner)
     end
     known = known or Record.is_bad('spawners', record[2]) -- Which is said where its record is checked.
     if not known or not record[3] then
-      complain(report, 'job ' .. jid .. ' does not know that job ' .. spawner .. ' has spawned it')
+      complain(report, 'job %s does not know that job %s has spawned it', jid, spawner)
     elseif record[1] == 'complete' or (record[1] == 'failed') ~= failed then
-      complain(
-        report,
-        'job ' .. jid .. ', spawned by ' .. spawner .. ', is ' .. record[1] .. ', but listed otherwise'
-      )
+      complain(report, 'job %s, spawned by %s, is %s, but listed otherwise', jid, spawner, record[1])
     end
   end
 end

@@ -11,33 +11,33 @@ end
 local function check_record(report, id)
   local record = Workflow.read(id)
   if record.bad then
-    AuditJobs.complain(report, 'workflow ' .. id .. ': its counter ' .. record.bad .. ' cannot be read')
+    AuditJobs.complain(report, 'workflow %s: its counter %s cannot be read', id, record.bad)
     return
   end
   local counted = record.complete + record.failed + record.canceled + record.held
   for _, field in ipairs({ 'complete', 'failed', 'canceled', 'held' }) do
     if record[field] < 0 then
-      AuditJobs.complain(report, 'workflow ' .. id .. ' counts ' .. record[field] .. ' jobs ' .. field)
+      AuditJobs.complain(report, 'workflow %s counts %s jobs %s', id, record[field], field)
     end
   end
   if counted > record.total then
-    AuditJobs.complain(
-      report,
-      'workflow ' .. id .. ' counts ' .. counted .. ' of ' .. record.total .. ' jobs'
-    )
+    AuditJobs.complain(report, 'workflow %s counts %s of %s jobs', id, counted, record.total)
   end
   if record.state ~= Workflow.judged(record) then
     AuditJobs.complain(
       report,
-      'workflow ' .. id .. ' is ' .. tostring(record.state) .. ' and should be ' .. Workflow.judged(record)
+      'workflow %s is %s and should be %s',
+      id,
+      tostring(record.state),
+      Workflow.judged(record)
     )
   end
   local listed = call('ZSCORE', key.workflows(), id)
   if record.chore and not listed then
-    AuditJobs.complain(report, 'workflow ' .. id .. ' is ' .. record.chore .. ' and nobody carries on')
+    AuditJobs.complain(report, 'workflow %s is %s and nobody carries on', id, record.chore)
   end
   if not record.chore and call('LLEN', key.workflow_jobs(id)) > record.total then
-    AuditJobs.complain(report, 'workflow ' .. id .. ' lists more jobs than it counts')
+    AuditJobs.complain(report, 'workflow %s lists more jobs than it counts', id)
   end
 end
 
@@ -47,7 +47,7 @@ function AuditWorkflows.check(report, name)
   if not id then
     check_record(report, name)
   elseif call('EXISTS', key.workflow(id)) == 0 then
-    AuditJobs.complain(report, 'there is a list of jobs of workflow ' .. id .. ', but no record')
+    AuditJobs.complain(report, 'there is a list of jobs of workflow %s, but no record', id)
   end
 end
 
@@ -55,6 +55,6 @@ end
 function AuditWorkflows.check_staged(report, name)
   local id = match(name, '^[^:]*')
   if call('TTL', key.staged(name)) < 0 and call('HGET', key.workflow(id), 'chore') ~= 'unpacking' then
-    AuditJobs.complain(report, 'what was staged for workflow ' .. id .. ' stays for ever')
+    AuditJobs.complain(report, 'what was staged for workflow %s stays for ever', id)
   end
 end

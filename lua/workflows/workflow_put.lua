@@ -26,12 +26,10 @@ end
 local function behind(command, jid, other)
   Errors.raise(
     'CYCLE',
-    command
-      .. '(): Job '
-      .. Errors.name(jid)
-      .. ' must stand behind '
-      .. Errors.name(other)
-      .. ', on which it depends'
+    '%s(): Job %s must stand behind %s, on which it depends',
+    command,
+    Errors.name(jid),
+    Errors.name(other)
   )
 end
 
@@ -218,13 +216,10 @@ function WorkflowPut.release(args, i)
   if there ~= batches then
     Errors.raise(
       'STATE',
-      'workflow.release(): '
-        .. there
-        .. ' of '
-        .. batches
-        .. ' batches of workflow '
-        .. id
-        .. ' are there: were the others staged too long ago?'
+      'workflow.release(): %s of %s batches of workflow %s are there: were the others staged too long ago?',
+      there,
+      batches,
+      id
     )
   end
   call('PERSIST', key.staged(id))
