@@ -60,7 +60,9 @@ def build() -> str:
     body = f"{section(known[FIRST])}\nfolder_of = {{\n{where}}}\n"
     for name, paths in sorted(groups.items()):
         body += group(name, paths, tables)
-    ending = "\nreturn without_keys and modules.Legacy.serve or modules.Serve.serve\nend\n\n"
+    ending = (
+        "\nreturn without_keys and modules.Legacy.serve or modules.Serve.serve\nend\n\n"
+    )
     return f"{FIRST_LINE}local function build(without_keys)\n{body}{ending}{section(known[LAST])}"
 
 
