@@ -37,13 +37,11 @@ function Corrupt.fail(jid, field, text, place)
 end
 
 -- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
--- at all it fails. -> whether it was so
+-- at all it fails.
 function Corrupt.look_at_state(jid, state, queue)
-  if Record.is_state(state) or call('EXISTS', key.job(jid)) == 0 then
-    return false
+  if not Record.is_state(state) and call('EXISTS', key.job(jid)) == 1 then
+    Corrupt.fail(jid, 'state', state or '', queue)
   end
-  Corrupt.fail(jid, 'state', state or '', queue)
-  return true
 end
 
 -- What takes the place of what cannot be read; of the others nothing does.

@@ -47,9 +47,8 @@ local function expire(jid, queue, locks, grace)
   local job = Hash.read(key.job(jid), LOCKED)
   local worker = job.worker or ''
   if job.state ~= 'running' then
-    if not Corrupt.look_at_state(jid, job.state, queue) then
-      call('ZREM', locks, jid)
-    end
+    Corrupt.look_at_state(jid, job.state, queue)
+    call('ZREM', locks, jid)
     return false
   elseif Record.is_bad('remaining', job.remaining) then
     Corrupt.fail(jid, 'remaining', job.remaining, queue)

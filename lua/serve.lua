@@ -49,18 +49,11 @@ local READS_SOMETIMES = {
   end,
 }
 
--- The keys of the last call: mostly those of this one as well.
-local known_keys, known_prefix = {}, nil
-
 local function prefix_of(keys)
-  if keys[1] == known_keys[1] and keys[2] == known_keys[2] and #keys == 2 then
-    return known_prefix
-  end
   local prefix = string.match(keys[1], '^(.*)!$')
   if not prefix or #keys ~= 2 or keys[2] ~= prefix .. 'meta' then
     Errors.raise('BADARG', 'KEYS must be <prefix>! and <prefix>meta')
   end
-  known_keys, known_prefix = { keys[1], keys[2] }, prefix
   return prefix
 end
 

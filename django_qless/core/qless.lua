@@ -2155,13 +2155,11 @@ function Corrupt.fail(jid, field, text, place)
 end
 
 -- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
--- at all it fails. -> whether it was so
+-- at all it fails.
 function Corrupt.look_at_state(jid, state, queue)
-  if modules.Record.is_state(state) or call('EXISTS', key.job(jid)) == 0 then
-    return false
+  if not modules.Record.is_state(state) and call('EXISTS', key.job(jid)) == 1 then
+    Corrupt.fail(jid, 'state', state or '', queue)
   end
-  Corrupt.fail(jid, 'state', state or '', queue)
-  return true
 end
 
 -- What takes the place of what cannot be read; of the others nothing does.
@@ -5378,9 +5376,8 @@ local function expire(jid, queue, locks, grace)
   local job = modules.Hash.read(key.job(jid), LOCKED)
   local worker = job.worker or ''
   if job.state ~= 'running' then
-    if not modules.Corrupt.look_at_state(jid, job.state, queue) then
-      call('ZREM', locks, jid)
-    end
+    modules.Corrupt.look_at_state(jid, job.state, queue)
+    call('ZREM', locks, jid)
     return false
   elseif modules.Record.is_bad('remaining', job.remaining) then
     modules.Corrupt.fail(jid, 'remaining', job.remaining, queue)
@@ -6914,18 +6911,11 @@ local READS_SOMETIMES = {
   end,
 }
 
--- The keys of the last call: mostly those of this one as well.
-local known_keys, known_prefix = {}, nil
-
 local function prefix_of(keys)
-  if keys[1] == known_keys[1] and keys[2] == known_keys[2] and #keys == 2 then
-    return known_prefix
-  end
   local prefix = string.match(keys[1], '^(.*)!$')
   if not prefix or #keys ~= 2 or keys[2] ~= prefix .. 'meta' then
     modules.Errors.raise('BADARG', 'KEYS must be <prefix>! and <prefix>meta')
   end
-  known_keys, known_prefix = { keys[1], keys[2] }, prefix
   return prefix
 end
 

@@ -205,3 +205,8 @@ def test_unfail_takes_the_twenty_five_oldest(keyed: Keyed) -> None:
     assert keyed.call("unfail", "queue", "group", 3, now=NOW) == 3
     assert keyed.json("failed", "group", now=NOW)["jobs"] == THIRTY[:27:-1]
     assert keyed.call("unfail", "queue", "group", 0, now=NOW) == 0
+
+
+def test_a_part_of_a_list_is_named_whole(keyed: Keyed) -> None:
+    assert 'Arg "name" missing' in keyed.refusal("briefs", 5, "waiting", now=1)
+    assert 'Arg "start" missing' in keyed.refusal("briefs", 5, "waiting", "q", now=1)

@@ -681,3 +681,27 @@ def test_what_failed_before_a_staged_job_was_put_has_its_effect(keyed: Keyed) ->
         pass
     assert keyed.job("a")["state"] == keyed.job("b")["state"] == "canceled"
     assert counts(keyed)[0] == "canceled"
+
+
+SPOIL = """
+local batch = cmsgpack.unpack(redis.call('LINDEX', KEYS[1], 0))
+batch[2][4] = 'no JSON'
+redis.call('LSET', KEYS[1], 0, cmsgpack.pack(batch))
+"""
+
+
+def test_staged_jobs_that_cannot_be_put_any_more_are_counted_as_canceled(
+    keyed: Keyed,
+) -> None:
+    """Whoever carries on must not hear of what another has staged."""
+    stage(keyed, {"a": (), "b": ()})
+    stage(keyed, {"c": ()})
+    keyed.server.eval(SPOIL, 1, "ql:staged:f")
+    release(keyed, 2)
+    while carry(keyed):
+        pass
+    record = flow(keyed)
+    assert (record["total"], record["canceled"], record["state"]) == (3, 2, "running")
+    assert not keyed.server.exists("ql:j:a", "ql:j:b")
+    assert keyed.job("c")["state"] == "waiting"
+    assert keyed.violations() == []

@@ -16,12 +16,6 @@ class Equivalent(NamedTuple):
 
 EQUIVALENTS: list[Equivalent] = [
     Equivalent(
-        "lua/serve.lua",
-        "if keys[1] == known_keys[1] and keys[2] == known_keys[2] and #keys == 2 then",
-        "if keys[1] == known_keys[0] and keys[2] == known_keys[2] and #keys == 2 then",
-        "The same prefix is found again by each call.",
-    ),
-    Equivalent(
         "lua/journal.lua",
         "if #texts > 0 then",
         "if #texts >= 0 then",
@@ -110,12 +104,6 @@ EQUIVALENTS: list[Equivalent] = [
         "for n = 1, #more do",
         "for n = 0, #more do",
         "There is none at 0: nothing is added.",
-    ),
-    Equivalent(
-        "lua/serve.lua",
-        "known_keys, known_prefix = { keys[1], keys[2] }, prefix",
-        "known_keys, known_prefix = { keys[1], keys[3] }, prefix",
-        "The same prefix is found again by each call.",
     ),
     Equivalent(
         "lua/expiry.lua",
