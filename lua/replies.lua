@@ -92,8 +92,8 @@ end
 -- A field was added: takes away some of those that are too old, of all that there are.
 function Replies.tidy()
   local name, old = key.meta(), {}
-  local some = call('HRANDFIELD', name, LOOKED_AT, 'WITHVALUES')
-  for n = 1, #some, 2 do
+  local some = redis.pcall('HRANDFIELD', name, LOOKED_AT, 'WITHVALUES')
+  for n = 1, #some, 2 do -- (nothing, where the user may not ask)
     local second = sub(some[n], 1, 6) == 'reply:' and match(some[n + 1], '^%-?%d+')
     if second and math.abs(scope.now - tonumber(second)) > SECONDS then
       old[#old + 1] = some[n]

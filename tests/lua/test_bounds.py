@@ -242,6 +242,17 @@ def test_many_behind_and_few_before_a_job_are_looked_at_from_the_few(
     assert keyed.violations() == []
 
 
+def test_thousands_of_dependents_are_not_read_to_look_for_circles(keyed: Keyed) -> None:
+    keyed.put("before")
+    keyed.put("other")
+    keyed.put("jid", depends=["before"])
+    keyed.server.sadd("ql:j:jid-dependents", *[f"ghost{n}" for n in range(3000)])
+    keyed.server.config_resetstat()
+    assert keyed.call("depends", "jid", "on", "other", now=1)
+    stats = keyed.server.info("commandstats")
+    assert stats["cmdstat_scard"]["calls"] < 10
+
+
 def test_whom_many_depend_on_is_asked_once_when_many_are_cancelled(
     keyed: Keyed,
 ) -> None:

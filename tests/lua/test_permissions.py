@@ -150,3 +150,11 @@ def test_a_worker_may_not_audit(limited: Limit) -> None:
     with pytest.raises(redis.ResponseError) as caught:
         core.call("read", KEYS, "audit", "*", "", "0")
     assert str(caught.value).endswith(" lacks +scan +type +lpos")
+
+
+def test_a_call_that_may_not_tidy_replies_up_is_served_all_the_same(
+    limited: Limit,
+) -> None:
+    core = limited("-hrandfield")
+    put = ("w", "q", "j", "k", "{}", 0)
+    assert core.call("write", KEYS, "put", "*", "me:1", *put) == "j"

@@ -356,3 +356,17 @@ def test_the_jobs_of_a_batch_are_counted_by_queue_and_minute(keyed: Keyed) -> No
     for queue, number in (("a", 3), ("b", 2)):
         counted = keyed.json("minutes", queue, 2, 2, now=125)
         assert counted["put"] == {"2": number}
+
+
+def test_dependencies_on_one_that_takes_the_place_of_another_are_on_that(
+    keyed: Keyed,
+) -> None:
+    keyed.put("old", unique="key")
+    keyed.put_many(
+        [
+            {"jid": "new", "unique": "key", "conflict": "replace"},
+            {"jid": "after", "depends": '["new"]'},
+        ]
+    )
+    assert keyed.instead == {"new": "old"}
+    assert keyed.job("after")["dependencies"] == ["old"]
