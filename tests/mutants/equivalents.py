@@ -123,4 +123,22 @@ EQUIVALENTS: list[Equivalent] = [
         "if planned and (next(planned) ~= jid) then",
         "A circle through several planned jobs is found from another one of them.",
     ),
+    Equivalent(
+        "lua/views/search.lua",
+        "if find(text, texts[n], 1, true) then",
+        "if find(text, texts[n], 0, true) then",
+        "Lua begins with the first byte in both cases.",
+    ),
+    Equivalent(
+        "lua/queue.lua",
+        "if count <= 0 then",
+        "if count < 0 then",
+        "No job is looked for with a count of 0 either.",
+    ),
+    Equivalent(
+        "lua/config.lua",
+        "known[option] = value",
+        "",
+        "An option that is not kept is asked for again.",
+    ),
 ]
