@@ -206,7 +206,7 @@ def test_a_task_that_no_worker_knew(qless) -> None:
 
 def test_a_task_that_comes_too_late(qless, drain, heard: Heard) -> None:
     result = work.add.using(expires=0.01).enqueue(1)
-    time.sleep(0.1)
+    time.sleep(0.1)  # counted from after the put: it has expired by then
     assert drain() == 0
     assert refreshed(result).status == Status.FAILED
     assert (result.attempts, len(result.errors)) == (0, 1)
