@@ -1,5 +1,7 @@
 """Records what the core answers, stores and publishes while random operations are made.
 
+And how many commands of the server it takes for that, which is no part of the digest.
+
 The same operations on the same core give the same record, so that a record tells two cores
 apart: by the first operation that differs. With odd seeds records become unreadable and keys
 hold what does not belong there; half of the seeds have a narrow core (see altered), half the
@@ -44,6 +46,18 @@ ANCIENT = json.dumps([
 #: Where in the script an error was raised: any change of the core moves that.
 LINES = re.compile(r"user_\w+: ?\d+: ?| script: .*$")
 
+#: How many commands the server has run, those of scripts among them. (Reads what INFO says, as
+#: functions that only read may not count in a key.)
+COMMANDS = """
+local sum = 0
+for calls in string.gmatch(redis.call('INFO', 'commandstats'), 'calls=(%d+)') do
+  sum = sum + calls
+end
+return sum
+"""
+#: The call itself, and two that count.
+BESIDE = 3
+
 #: Where it is said that all that was published before has been heard.
 END = "end"
 
@@ -56,6 +70,7 @@ class Entry(NamedTuple):
     events: list[str]
     state: State
     changed: State
+    commands: int
 
     @property
     def digest(self) -> str:
@@ -91,6 +106,7 @@ class Recorder:
         self.generator = Inquirer(seed, leaping=self.by_server)
         self.age = core.server.script_load(AGE)
         self.look = core.server.script_load(LOOK)
+        self.commands = core.server.script_load(COMMANDS)
         self.state: State = {}
 
     def step(self, channel: Any) -> Entry:
@@ -106,7 +122,7 @@ class Recorder:
         self.call(pipe, operation)
         pipe.publish(END, "")
         pipe.evalsha(self.look, 0, BEFORE)
-        *_, reply, _, found = pipe.execute(raise_on_error=False)
+        *_, done, reply, more, _, found = pipe.execute(raise_on_error=False)
         assert isinstance(found, list), found
         changed = {name: [kind, *more] for name, kind, *more in found}
         self.state = {**self.state, **changed}
@@ -115,7 +131,10 @@ class Recorder:
                 del self.state[name]
         text = answered(operation, reply)
         self.generator.answered(operation, reply)
-        return Entry(str(operation), text, heard(channel), self.state, changed)
+        commands = more - done - BESIDE
+        return Entry(
+            str(operation), text, heard(channel), self.state, changed, commands
+        )
 
     def running(self) -> list[str]:
         """Return the jids that hold a lock, in an order that depends on nothing else."""
@@ -128,7 +147,7 @@ class Recorder:
         return dict(zip(flat[::2], flat[1::2], strict=True)).get(field, "")
 
     def call(self, pipe: Any, operation: Operation) -> None:
-        """Add an operation to a transaction."""
+        """Add an operation to a transaction, and before and after it a count of commands."""
         core = Core(pipe, "function", self.core.library)
         args = [self.resolved(part) for part in operation.args]
         if operation.keyed:
@@ -138,9 +157,12 @@ class Recorder:
                 pipe.delete(TIME)
                 pipe.rpush(TIME, second, int(rest))
                 now = "*"
+            pipe.evalsha(self.commands, 0)
             core.ours(operation.command, *args, now=now, request=operation.request)
         else:
+            pipe.evalsha(self.commands, 0)
             core.old(operation.command, operation.now, *args)
+        pipe.evalsha(self.commands, 0)
 
     def resolved(self, part: object) -> object:
         """Return what a name stands for."""

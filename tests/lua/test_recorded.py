@@ -1,5 +1,7 @@
 """The core does what it did when recorded.json was written, operation by operation.
 
+And it takes as many commands of the server for it: what is asked for twice shows.
+
     python -m tests.lua.test_recorded          writes it anew, where a change is meant
 
 The operations are random, so that nobody has thought of them; what is right about them
@@ -16,10 +18,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.lua.caller import Core, Library
-from tests.lua.recording import record
+from tests.lua.recording import Entry, record
 from tests.servers import Server
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import redis
 
 PATH = Path(__file__).with_name("recorded.json")
@@ -31,6 +35,7 @@ SEEDS = (
 ).split()
 COUNT = 250
 LETTERS = 4
+MEANT = "If that is meant: python -m tests.lua.test_recorded"
 
 
 def core_on(server: Server, library: Library) -> Core:
@@ -44,26 +49,35 @@ def core_on(server: Server, library: Library) -> Core:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_it_does_what_it_did(server: Server, library: Library, seed: str) -> None:
-    text = json.loads(PATH.read_text())[seed]
+    text, *costs = json.loads(PATH.read_text())[seed].split()
     core = core_on(server, library)
+    dearer = []
     for number, entry in enumerate(record(core, int(seed), COUNT)):
         known = text[number * LETTERS :][:LETTERS]
+        if entry.commands != int(costs[number]):
+            change = f"{costs[number]} commands -> {entry.commands}"
+            dearer.append(f"operation {number}, {entry.operation}: {change}")
         assert entry.digest == known, (
             f"operation {number} differs: {entry.operation}\n"
             f"its reply: {entry.reply}\nits events: {entry.events}\n"
-            f"the keys that it has changed: {entry.changed}\n"
-            "If that is meant: python -m tests.lua.test_recorded"
+            f"the keys that it has changed: {entry.changed}\n{MEANT}"
         )
+    assert not dearer, "\n".join(["It does the same in another way:", *dearer, MEANT])
+
+
+def written(entries: Iterable[Entry]) -> str:
+    """Return the digests of operations, then the number of commands of each."""
+    digests, costs = zip(
+        *((entry.digest, str(entry.commands)) for entry in entries), strict=True
+    )
+    return " ".join(["".join(digests), *costs])
 
 
 def main() -> None:
     """Write the record."""
     with Server("valkey") as server:
         core = core_on(server, Library())
-        made = {
-            seed: "".join(entry.digest for entry in record(core, int(seed), COUNT))
-            for seed in SEEDS
-        }
+        made = {seed: written(record(core, int(seed), COUNT)) for seed in SEEDS}
     PATH.write_text(json.dumps(made, indent=0) + "\n")
 
 
