@@ -40,6 +40,7 @@ from .exceptions import (
 from .jid import new_jid
 from .job import AsyncJob, Canceled, Failure, Job
 from .objects import AsyncQueue, AsyncRecurringJob, Queue, RecurringJob
+from .pending import PendingCall
 from .put import PreparedPut, Put, PutMany
 from .reserved import Beat, Refused, Reserved, Settled, Settlement
 from .schedule import (
@@ -105,6 +106,7 @@ __all__ = [
     "Order",
     "Part",
     "Pause",
+    "PendingCall",
     "PoolExhausted",
     "PreparedPut",
     "Put",

@@ -17,6 +17,7 @@ from .events import AsyncSubscriber, Subscriber
 from .exceptions import BadArgument, ConnectionLost, QlessError
 from .job import AsyncJob, Job
 from .objects import AsyncQueue, AsyncRecurringJob, Queue, RecurringJob
+from .pending import PendingCall
 from .pool import AsyncPool, Limits, LoopPools, Pool, address, own_pool
 from .protocol import command
 from .results import Kind, await_ended, read_needs
@@ -195,6 +196,14 @@ class Client(Namespace[Redis], Commands[Job, RecurringJob], Blocking):
         write, and fit into one call.
         """
         return After(self, keys, seconds, request)
+
+    def start(self, request: Request[T]) -> PendingCall[T]:
+        """Send a call and return it pending: its `result()` waits for the reply.
+
+        The request must write, and fit into one call. Raises BadArgument, PoolExhausted;
+        other errors are raised by `result()`.
+        """
+        return PendingCall(self, request)
 
     def await_ended(
         self,

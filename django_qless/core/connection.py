@@ -71,6 +71,30 @@ class Connection(_RequestIds):
         self._ready = True
         return reply
 
+    def send(self, request: bytes) -> None:
+        """Send a request; the next thing to do is to `receive` its reply."""
+        if not self._ready:
+            self._open()
+        self._ready = False
+        try:
+            self._raw.send_packed_command((request,), check_health=False)
+        except BaseException:
+            self.hang_up()
+            raise
+
+    def receive(self) -> Any:
+        """Return the reply to what was sent."""
+        try:
+            reply = self._raw.read_response()
+        except ResponseError:
+            self._ready = True
+            raise
+        except BaseException:
+            self.hang_up()
+            raise
+        self._ready = True
+        return reply
+
     def exchange_two(
         self, wait: bytes, request: bytes, blocking: float
     ) -> tuple[Any, Any]:

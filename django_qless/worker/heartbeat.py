@@ -30,6 +30,12 @@ def pace_for(lock: float) -> float:
     return min(LONGEST_PACE, max(SHORTEST_PACE, lock / BEATS_PER_LOCK))
 
 
+def held_by(client: Client, worker: str) -> dict[str, str]:
+    """Return the tokens of the jobs that a worker holds by the server's records, by jid."""
+    jids = [jid for part in client.worker_jobs(worker) for jid in part]
+    return {job.jid: job.token for job in client.multiget(jids) if job.token}
+
+
 class Heartbeat:
     """Says when to beat, and beats for all jobs of a worker in one call."""
 
@@ -64,6 +70,17 @@ class Heartbeat:
     def relax(self, locks: Iterable[float]) -> None:
         """Choose the pace anew for these locks."""
         self.pace = min((pace_for(lock) for lock in locks), default=LONGEST_PACE)
+
+    def held(self) -> dict[str, str]:
+        """Return the tokens of all jobs that this worker holds, by jid.
+
+        Empty if the server cannot be reached: the next heartbeat asks again.
+        """
+        try:
+            return held_by(self._client, self._worker)
+        except Exception as error:  # noqa: BLE001
+            event(logging.DEBUG, "held jobs unknown", error=error)
+            return {}
 
     def beat(self, held: Sequence[tuple[str, str, float | None]]) -> Beat:
         """Renew the locks on these (jid, token, held); return what is lost, and orders.

@@ -235,3 +235,24 @@ def test_the_lease_of_a_dead_ticker_ends(keyed: Keyed, ahead: Ahead) -> None:
     keyed.server.pexpire("ql:ticker", HOUR * 1000)
     ahead.go_back()
     assert 5000 < keyed.server.pttl("ql:ticker") <= 6000
+
+
+@pytest.mark.parametrize("way", ["delayed", "recurring", "locked"])
+def test_who_sleeps_longer_than_that_is_woken(
+    keyed: Keyed, ahead: Ahead, way: str
+) -> None:
+    """The client that is idle was told nothing of what is due earlier now."""
+    if way == "delayed":
+        keyed.put("jid", ahead.then - 5, delay=15)
+    elif way == "recurring":
+        pairs = ["interval", 60, "offset", 10]
+        keyed.call("schedule.set", "s", "queue", "k", "{}", *pairs, now=ahead.then)
+    else:
+        keyed.call("config.set", "heartbeat", 10, now="*")
+        keyed.put("jid", ahead.then, retries=9)
+        keyed.take(now=ahead.then)
+    rest = keyed.settle([], 1, now=ahead.real, wait=40).rest
+    wake = next(name for name in rest[1:] if name == "ql:wake:queue")
+    assert keyed.server.llen(wake) == 0
+    ahead.go_back()
+    assert keyed.server.llen(wake) == 1

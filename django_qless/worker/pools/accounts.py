@@ -75,8 +75,11 @@ class Accounts(ABC, Generic[Outcome]):
         self._tells = hears(CALLS)
 
     @abstractmethod
-    def show(self, jobs: Sequence[Reserved]) -> None:
-        """Hold these new jobs, in the order in which to run them, and publish them."""
+    def show(self, jobs: Sequence[Reserved], since: float) -> None:
+        """Hold these new jobs, in the order in which to run them, and publish them.
+
+        They are in our hands `since` then (monotonic).
+        """
 
     @abstractmethod
     def settle_instead(self, outcome: Outcome, settlement: Settlement) -> None:
@@ -111,10 +114,12 @@ class Accounts(ABC, Generic[Outcome]):
         sent: float,
         *,
         waited: bool = False,
+        since: float | None = None,
     ) -> None:
-        """Take in what a reserving call has brought: it is held, and shown, from now.
+        """Take in what a reserving call has brought: it is held, and shown.
 
-        The request was `sent` then (boottime), and may have `waited` at the server.
+        The request was `sent` then (boottime), and may have `waited` at the server. The
+        jobs are in our hands `since` then (monotonic; None: now).
         """
         jobs = settled.jobs
         self.term = Term()
@@ -122,7 +127,8 @@ class Accounts(ABC, Generic[Outcome]):
             self.term = self.server_time.term(settled, sent, waited=waited)
         self.reserver.took(asked, jobs)
         if jobs:
-            self.show(self.reserver.arrange(jobs))
+            now = time.monotonic() if since is None else since
+            self.show(self.reserver.arrange(jobs), now)
         self.board.words[boards.READY] = 1
         self.board.seconds[boards.ASKED] = time.monotonic()
 

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from django_qless.worker.execution import Obituary
+from django_qless.worker.heartbeat import held_by
 from django_qless.worker.log import event
 from django_qless.worker.pools import board as boards
 from django_qless.worker.pools import verdicts
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 AFTER_TROUBLE = 0.5
 SOON = 0.02
+# Seconds between two looks for jobs at most, while a child does not answer.
+LATER = 1.0
 MOST = 200
 MOST_OBITUARIES = 100
 
@@ -32,6 +35,8 @@ class Aftermath:
         self._worker = worker
         self._owed: list[Settlement] = []
         self._searching = False
+        # How often it has looked for jobs in vain.
+        self._looks = 0
         #: Runs of whose end nobody could be told, for the next child.
         self.obituaries: list[Obituary] = []
         #: When there is something to do (monotonic); infinity if there is nothing.
@@ -72,15 +77,17 @@ class Aftermath:
     def settle(self, children: Iterable[Process]) -> None:
         """Settle what is owed; what the server does not hear stays owed."""
         try:
-            if self._searching and self._search(list(children)):
-                self._searching = False
+            if self._searching:
+                self._searching = not self._search(list(children))
+                self._looks = self._looks + 1 if self._searching else 0
             while self._owed:
                 self._settle_some()
         except Exception as error:  # noqa: BLE001  it stays owed
             event(logging.WARNING, "jobs of a dead child not settled yet", error=error)
             self.due = time.monotonic() + AFTER_TROUBLE
         else:
-            self.due = time.monotonic() + SOON if self._searching else math.inf
+            pause = min(SOON * 2.0 ** min(self._looks, 9), LATER)
+            self.due = time.monotonic() + pause if self._searching else math.inf
 
     def _owe(self, verdict: Settlement) -> None:
         self._owed.append(verdict)
@@ -108,8 +115,7 @@ class Aftermath:
         given jobs that are not on its board.
         """
         before = [child.board.words[boards.CALLS] for child in children]
-        jids = [jid for part in self._client.worker_jobs(self._worker) for jid in part]
-        held = {job.jid: job.token for job in self._client.multiget(jids) if job.token}
+        held = held_by(self._client, self._worker)
         calling = [
             child
             for child, calls in zip(children, before, strict=True)

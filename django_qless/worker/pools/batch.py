@@ -61,10 +61,12 @@ class Batch:
         self,
         board: Board,
         settle: Callable[[Sequence[Outcome]], bool],
+        return_prefetched: Callable[[], None] = lambda: None,
     ) -> None:
         """Settle with this function what must not wait.
 
-        It raises nothing, and returns False if it has to be tried again.
+        It raises nothing, and returns False if it has to be tried again. `return_prefetched`
+        returns prefetched jobs to their queues; it raises nothing either.
         """
         self.waiting: deque[tuple[int, Reserved]] = deque()
         self.outcomes: deque[Outcome] = deque()
@@ -75,6 +77,7 @@ class Batch:
         #: Since when (monotonic) this batch may make somebody wait; 0.0: it does not.
         self.since = 0.0
         self._settle = settle
+        self._return_prefetched = return_prefetched
         self._board = board
         self._lock = threading.Lock()
         self._settling = threading.Lock()
@@ -141,6 +144,7 @@ class Batch:
                 self.early_steps += 1
                 self.give_up_waiting()
             try:
+                self._return_prefetched()
                 return self.settle_now()
             finally:
                 self.early_steps += 1
@@ -163,9 +167,12 @@ class WatchedBatch(Batch):
     """A batch with a thread that steps in by itself when a job takes too long."""
 
     def __init__(
-        self, board: Board, settle: Callable[[Sequence[Outcome]], bool]
+        self,
+        board: Board,
+        settle: Callable[[Sequence[Outcome]], bool],
+        return_prefetched: Callable[[], None] = lambda: None,
     ) -> None:
-        super().__init__(board, settle)
+        super().__init__(board, settle, return_prefetched)
         self._called = threading.Event()
         self._watching = False
         self._leaving = False

@@ -17,6 +17,8 @@ call, and a board is as readable after its child's death as before.
     CULPRIT      child         1 + the slot of the job that blocks its event loop; 0: none
     ASKED        child         when a reserving call last went well (monotonic)
     SUSPENDED    child         1: the process apart that runs its job is suspended
+    PREFETCH     child         0, or the CALLS of a pending call: it may have reserved jobs
+                               that are not shown here yet
     HEARD        child         the ATTENTION that it has heeded
     ATTENTION    parent        rises with each order
     NUDGED       parent        when it last sent a TERM, to have it look here (monotonic)
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     CULPRIT,
     ASKED,
     SUSPENDED,
+    PREFETCH,
     HEARD,
     ATTENTION,
     NUDGED,
@@ -72,7 +75,7 @@ if TYPE_CHECKING:
     ROOM,
     RENEWED,
     WORDS,
-) = range(23)
+) = range(24)
 
 FREE, WAITING, RUNNING, FINISHED = range(4)
 

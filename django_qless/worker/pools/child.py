@@ -45,6 +45,10 @@ LOOK = 5.0
 # Seconds after which a running thread lets another one run.
 SWITCH = 0.001
 
+# The smallest batch during which the next one is prefetched. Its jobs take less than a third of
+# a millisecond each, so that a round trip is long against them.
+PREFETCH_FROM = 16
+
 
 class Woken(Exception):
     """Ends a wait: there is an order on the board."""
@@ -65,7 +69,7 @@ class Child:
         self.worker = worker
         self.board = board
         self.doorbell = doorbell
-        self.batch = self.make_batch(board, self.settle_early)
+        self.batch = self.make_batch(board, self.settle_early, self.return_prefetched)
         self.exchange = Exchange(worker, board, self.ring, self.batch)
         self.execution = Execution(
             worker.environment,
@@ -155,6 +159,7 @@ class Child:
         self.board.words[boards.LEAVING] = 1
         self.ring()
         self.batch.leave()
+        self.return_prefetched()
         if self.exchange.is_waiting_for_answer and not self.troubles:
             self.find_out()
         while self.batch.outcomes:
@@ -188,6 +193,7 @@ class Child:
         began = now = time.monotonic()
         batch.load(self.exchange.taken, now)
         received = self.exchange.received
+        self.prefetch()
         while True:
             if words[boards.ATTENTION] != words[boards.HEARD] or self.leaves:
                 self.obey()
@@ -218,6 +224,14 @@ class Child:
         batch.done()
         self.pace.learn(ran, now - began)
 
+    def prefetch(self) -> None:
+        """Start reserving the next batch if this one is large and the queue is likely full."""
+        held, count = len(self.exchange.taken), self.pace.count
+        if count >= PREFETCH_FROM and 2 * held >= count and not self.board.has_orders:
+            count = self.recycling.room(count, self.board.words[boards.RUNS] + held)
+            if count > 0:
+                self.exchange.prefetch(count)
+
     def show_title(self) -> None:
         """Show what runs in the list of processes, if it is to be one job, and slow."""
         taken = self.exchange.taken
@@ -238,6 +252,13 @@ class Child:
         """Settle while a job runs; return whether that was possible."""
         return self.exchange.settle_early(outcomes)
 
+    def return_prefetched(self) -> None:
+        """Return prefetched jobs to their queues; an error leaves the outcomes to settle."""
+        try:
+            self.exchange.return_prefetched()
+        except Exception as error:  # noqa: BLE001
+            event(logging.DEBUG, "prefetch failed", error=error)
+
     # Orders.
 
     def obey(self) -> None:
@@ -249,6 +270,7 @@ class Child:
 
     def keep_quiet(self) -> None:
         """Settle what is finished, and sleep until there is an order."""
+        self.return_prefetched()
         if self.batch.outcomes:
             self.exchange.settle()
         else:

@@ -124,9 +124,9 @@ class Post(Accounts["Outcome"]):
         loop = asyncio.get_running_loop()
         return tuple(await loop.run_in_executor(self.clerk, self.reserver.order))
 
-    def show(self, jobs: Sequence[Reserved]) -> None:
+    def show(self, jobs: Sequence[Reserved], since: float) -> None:
         """Hold these new jobs, and have the parent beat often enough for them."""
-        self.stock.load(jobs, self.term)
+        self.stock.load(jobs, self.term, since)
         self.board.seconds[boards.LOCK] = lock = self.term.length
         if pace_for(lock) < self.board.seconds[boards.PACE]:
             self.ring()

@@ -62,9 +62,17 @@ class Stock:
         """How many jobs run."""
         return len(self.held) - len(self.waiting)
 
-    def load(self, jobs: Sequence[Reserved], term: Term | None = None) -> None:
-        """Hold new jobs, in the order in which to run them, for this term."""
-        now, term = time.monotonic(), term or Term()
+    def load(
+        self,
+        jobs: Sequence[Reserved],
+        term: Term | None = None,
+        since: float | None = None,
+    ) -> None:
+        """Hold new jobs, in the order in which to run them, for this term.
+
+        They are in our hands `since` then (monotonic; None: now).
+        """
+        now, term = time.monotonic() if since is None else since, term or Term()
         take, held, wait = self.board.take, self.held, self.waiting.append
         for job in jobs:
             slot = take(job.jid, job.token, now)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from django_qless.core.exceptions import ConnectionLost, QlessError
 from django_qless.worker.heartbeat import pace_for
@@ -23,7 +24,14 @@ if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Callable, Sequence
 
-    from django_qless.core import After, Client, Reserved, Settled, Settlement
+    from django_qless.core import (
+        After,
+        Client,
+        PendingCall,
+        Reserved,
+        Settled,
+        Settlement,
+    )
     from django_qless.worker.pools.batch import Batch, Outcome
     from django_qless.worker.pools.board import Board
     from django_qless.worker.worker import Worker
@@ -32,8 +40,23 @@ if TYPE_CHECKING:
     Sleep = Callable[[Callable[[], Settled]], Settled | None]
 
 
+class Prefetch(NamedTuple):
+    """A pending call that reserves the next jobs and settles finished ones."""
+
+    call: PendingCall[Settled]
+    asked: tuple[str, ...]
+    outcomes: Sequence[Outcome]
+    #: When it was sent, by the clock that goes on in a suspended machine, and by the other.
+    sent: float
+    began: float
+    early_steps: int
+
+
 class Exchange(Accounts["Outcome"]):
-    """Settles jobs and reserves new ones; each call is waited for."""
+    """Settles jobs and reserves new ones.
+
+    Prefetching, it sends a call before a batch runs and reads the reply after it.
+    """
 
     client: Client
 
@@ -48,8 +71,11 @@ class Exchange(Accounts["Outcome"]):
         self.early_client = worker.client(PATIENCE)
         #: The jobs of the last call with their slots on the board.
         self.taken: list[tuple[int, Reserved]] = []
-        #: When they came (monotonic).
+        #: Since when they are in our hands (monotonic).
         self.received = 0.0
+        # Its reply is read by the main thread, or by the thread that settles early.
+        self._prefetch: Prefetch | None = None
+        self._reading = threading.Lock()
         # A wait of which nobody knows whether it has brought jobs, what it asked and when.
         self._unanswered: tuple[After[Settled], tuple[str, ...], float] | None = None
 
@@ -62,26 +88,87 @@ class Exchange(Accounts["Outcome"]):
         """
         if self._unanswered:
             return self.find_out()
-        words, batch = self.board.words, self.batch
-        early_steps = batch.early_steps
-        if batch.given_back:
-            self.reserver.gave_back(drained(batch.given_back))
-        asked = tuple(self.reserver.order())
-        words[boards.DRY] = 0
-        words[boards.CALLS] += 1
+        with self._reading:
+            if prefetch := self._prefetch:
+                return self.or_again(self.read(prefetch), prefetch.early_steps)
+        early_steps = self.batch.early_steps
+        asked = self.ask()
         sent = boottime()
         try:
             settled = self.send(asked, count)
             if settled:
                 self.take_in(asked, settled, sent)
         finally:
-            words[boards.CALLS] += 1
+            self.board.words[boards.CALLS] += 1
+        return self.or_again(settled, early_steps)
+
+    def ask(self) -> tuple[str, ...]:
+        """Begin a call that reserves jobs; return the queues to ask."""
+        batch, words = self.batch, self.board.words
+        if batch.given_back:
+            self.reserver.gave_back(drained(batch.given_back))
+        asked = tuple(self.reserver.order())
+        words[boards.DRY] = 0
+        words[boards.CALLS] += 1
+        return asked
+
+    def or_again(self, settled: Settled | None, early_steps: int) -> Settled | None:
+        """Return the answer, or None if there are no jobs and this is no moment to rest.
+
+        Jobs may be on their way back into the queues, and what follows from a refusal
+        must not wait. The number of early steps is that from before the call.
+        """
         if settled is None or settled.jobs:
             return settled
-        # Jobs may be on their way back into the queues, and what follows from a refusal
-        # must not wait: then this is no moment to rest.
+        batch = self.batch
         at_work = early_steps % 2 or early_steps != batch.early_steps
         return None if at_work or batch.outcomes else settled
+
+    # Prefetching.
+
+    def prefetch(self, count: int) -> None:
+        """Send a call that settles finished jobs and reserves `count` more; do not wait.
+
+        The next `reserve` returns its result, and raises its errors.
+        """
+        batch, words = self.batch, self.board.words
+        early_steps = batch.early_steps
+        asked = self.ask()
+        outcomes = batch.take_outcomes(MOST_OUTCOMES)
+        sent, began = boottime(), time.monotonic()
+        try:
+            call = self.client.start(self.request(asked, outcomes, count))
+        except BaseException as error:
+            # The next ordinary call meets the same error, and handles it.
+            words[boards.CALLS] += 1
+            batch.put_back(outcomes)
+            if not isinstance(error, QlessError):
+                raise
+            return
+        words[boards.PREFETCH] = words[boards.CALLS]
+        self._prefetch = Prefetch(call, asked, outcomes, sent, began, early_steps)
+
+    def return_prefetched(self) -> None:
+        """Return prefetched jobs to their queues. Raises the errors of the pending call."""
+        with self._reading:
+            if (prefetch := self._prefetch) and self.read(prefetch):
+                for slot, job in self.taken:
+                    self.batch.give_back(slot, job)
+
+    def read(self, prefetch: Prefetch) -> Settled | None:
+        """Return the result of the pending call; None if a new call is needed."""
+        self._prefetch = None
+        self.taken = []
+        try:
+            settled = self.answered_by(prefetch.call.result, prefetch.outcomes)
+            if settled:
+                # A repeated request may have been executed much later.
+                since = None if prefetch.call.was_repeated else prefetch.began
+                self.take_in(prefetch.asked, settled, prefetch.sent, since=since)
+        finally:
+            self.board.words[boards.CALLS] += 1
+            self.board.words[boards.PREFETCH] = 0
+        return settled
 
     def wait(self, known: Settled, sleep: Sleep) -> Settled | None:
         """Block where the server said that jobs are announced, and reserve the first.
@@ -138,7 +225,7 @@ class Exchange(Accounts["Outcome"]):
 
     @property
     def is_waiting_for_answer(self) -> bool:
-        """Whether there may be jobs for us that we do not know of."""
+        """Whether a wait may have brought jobs that we do not know of."""
         return self._unanswered is not None
 
     def answered(self) -> None:
@@ -146,11 +233,11 @@ class Exchange(Accounts["Outcome"]):
         self._unanswered = None
         self.board.words[boards.CALLS] += 1
 
-    def show(self, jobs: Sequence[Reserved]) -> None:
+    def show(self, jobs: Sequence[Reserved], since: float) -> None:
         """Publish the jobs, so that the parent beats for them, and often enough."""
         board = self.board
-        now = self.received = time.monotonic()
-        self.taken = [(board.take(job.jid, job.token, now), job) for job in jobs]
+        self.received = since
+        self.taken = [(board.take(job.jid, job.token, since), job) for job in jobs]
         for slot, job in self.taken:
             if slot == board.nowhere:
                 fields = {"queue": job.queue, "klass": job.klass}
@@ -169,9 +256,17 @@ class Exchange(Accounts["Outcome"]):
     def send(self, asked: tuple[str, ...], count: int) -> Settled | None:
         """Make the call; on an error keep the outcomes that the server did not take."""
         outcomes = self.batch.take_outcomes(MOST_OUTCOMES)
+        return self.answered_by(
+            lambda: self.client.run(self.request(asked, outcomes, count)), outcomes
+        )
+
+    def answered_by(
+        self, run: Callable[[], Settled], outcomes: Sequence[Outcome]
+    ) -> Settled | None:
+        """Return the answer to a call that settles these; None if it was settled singly."""
         began = time.monotonic() if self._tells else 0.0
         try:
-            settled = self.client.run(self.request(asked, outcomes, count))
+            settled = run()
         except BaseException as error:
             left = self.keep_unsettled(outcomes, error)
             if left and is_about_the_call(error):

@@ -12,7 +12,7 @@ from django_qless.worker.pools import board as boards
 from django_qless.worker.pools.lock_expiry import boottime
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from django_qless.worker.heartbeat import Heartbeat
     from django_qless.worker.pools.board import Held
@@ -25,6 +25,8 @@ class Renewal:
     def __init__(self, heartbeat: Heartbeat, children: Roster) -> None:
         self.heartbeat = heartbeat
         self.children = children
+        # The pending calls at the last heartbeat: process id and number of each.
+        self._pending: set[tuple[int, int]] = set()
 
     def beat(self) -> Sequence[str]:
         """Renew the locks of all children's jobs, if it is time; return orders."""
@@ -42,9 +44,8 @@ class Renewal:
             known = newest.setdefault(held.jid, held)
             if int(held.token) > int(known.token):
                 newest[held.jid] = held
-        answer = self.heartbeat.beat(
-            [(held.jid, held.token, held.in_hands) for held in newest.values()]
-        )
+        beaten = [(held.jid, held.token, held.in_hands) for held in newest.values()]
+        answer = self.heartbeat.beat([*beaten, *self.prefetched()])
         if answer.lost:
             lost = [newest.pop(jid).token for jid in answer.lost if jid in newest]
             self.take_losses(set(lost))
@@ -56,6 +57,27 @@ class Renewal:
         # A child that was given a short lock meanwhile has seen the old pace.
         self.hurry()
         return answer.orders
+
+    def prefetched(self) -> Iterator[tuple[str, str, None]]:
+        """Return the jobs that a child has prefetched without reading the reply yet.
+
+        A job that holds the interpreter (code in C, say) keeps its child from reading it,
+        perhaps for longer than a lock lasts.
+        """
+        before = self._pending
+        self._pending = {
+            (child.pid, pending)
+            for child in self.children
+            if (pending := child.board.words[boards.PREFETCH]) and child.works
+        }
+        if not before & self._pending:
+            return
+        known = {
+            held.token for child in self.children for held in child.board.holdings().all
+        }
+        for jid, token in self.heartbeat.held().items():
+            if token not in known:
+                yield jid, token, None
 
     def hurry(self) -> None:
         """Beat more often if a short lock asks for it, and tell the children the pace."""
