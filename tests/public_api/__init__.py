@@ -1,0 +1,1 @@
+"""Snapshot of everything that users import, type, parse or store."""
