@@ -3,5 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants.lua import Lua
+from tests.mutants.mutant import Language
+from tests.mutants.python import Python
 
-LANGUAGES = {"lua": Lua()}
+LANGUAGES: dict[str, Language] = {"lua": Lua(), "python": Python()}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tests.mutants.mutant import Mutant, Statement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     import redis
@@ -341,7 +341,12 @@ class Lua:
     """The modules of lua/, built into one file."""
 
     name = "lua"
-    suites = ("tests/lua", "tests/core", "tests/integration")
+    suites: Sequence[str] = ("tests/lua", "tests/core", "tests/integration")
+    share = 1 / 20
+
+    def rooms(self, module: str) -> Sequence[str]:
+        """Return all folders: each runs on the same core."""
+        return self.suites
 
     def modules(self, root: Path) -> list[str]:
         """Return the paths of the modules, from the root on, sorted."""
@@ -393,6 +398,13 @@ class Lua:
         insert(root / "lua" / "build.py", FIRST_LINE, f"FIRST_LINE += {SEEN!r}\n")
         insert(root / "lua" / "main.lua", REGISTRATION, REACHED)
         self.build(root)
+
+    def begin(self) -> None:
+        """Do nothing: no Lua runs in this process."""
+
+    def executed(self) -> Iterable[int]:
+        """Return nothing."""
+        return ()
 
     def reached(self, server: redis.Redis) -> Iterable[int]:
         """Return the numbers reached on a server since the last time."""

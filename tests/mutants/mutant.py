@@ -70,6 +70,11 @@ class Language(Protocol):
     name: str
     suites: Sequence[str]
     """Folders of tests, the nearest first."""
+    share: float
+    """The part of the mutants that may survive."""
+
+    def rooms(self, module: str) -> Sequence[str]:
+        """Return the folders whose tests are to notice a change of a module."""
 
     def modules(self, root: Path) -> list[str]:
         """Return the paths of the modules, from the root on, sorted."""
@@ -85,6 +90,12 @@ class Language(Protocol):
 
     def watch(self, root: Path, statements: dict[str, list[Statement]]) -> None:
         """Change a copy of the tree so that each statement reached is remembered."""
+
+    def begin(self) -> None:
+        """Get ready to record what this process executes."""
+
+    def executed(self) -> Iterable[int]:
+        """Return the numbers that this process has executed since the last time."""
 
     def reached(self, server: redis.Redis) -> Iterable[int]:
         """Return the numbers reached on a server since the last time."""

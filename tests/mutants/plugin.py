@@ -104,6 +104,7 @@ class Reached:
         self.servers: list[servers.Server] = []
         self.reached: set[int] = set()
         self.tests: dict[str, dict[str, Any]] = {}
+        self.language.begin()
         self.follow_servers()
 
     def follow_servers(self) -> None:
@@ -130,7 +131,8 @@ class Reached:
                 self.reached.update(self.language.reached(client))
 
     def take(self) -> set[int]:
-        """Ask all servers."""
+        """Return what was reached on all servers and in processes."""
+        self.reached.update(self.language.executed())
         for server in self.servers:
             self.ask(server)
         reached, self.reached = self.reached, set()

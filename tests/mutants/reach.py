@@ -89,7 +89,7 @@ class Reach:
         With each group come the files in which there may be others, as they have changed.
         """
         tests, changed = self.reaching(mutant), self.changed()
-        for suite in self.language.suites:
+        for suite in self.language.rooms(mutant.module):
             for named in (True, False):
 
                 def belongs(name: str, suite: str = suite, named: bool = named) -> bool:

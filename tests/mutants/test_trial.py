@@ -125,7 +125,7 @@ def test_the_tests_that_reach_the_innermost_statement_are_run() -> None:
 def test_thirty_eight_of_forty_are_enough(
     survived: int, equivalent: int, enough: bool
 ) -> None:
-    assert run.is_enough(40, survived, equivalent) is enough
+    assert run.is_enough(Lua(), 40, survived, equivalent) is enough
 
 
 def test_each_change_that_is_none_has_a_reason_and_a_place() -> None:
