@@ -1,8 +1,8 @@
-"""The asynchronous form of each call does what the blocking form does.
+"""Each call does the same in its asynchronous form, and in another alias.
 
-Each case runs twice on an empty server, once with the blocking methods and once with their
-asynchronous forms. The results and everything stored must be the same, apart from times and
-generated ids.
+Each case runs twice on an empty server: with the blocking methods and with their asynchronous
+forms, or in two aliases. The results and everything stored must be the same, apart from times
+and generated ids.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -27,189 +27,256 @@ from django_qless import (
     workflow,
 )
 from django_qless.core import Client
-from django_qless.functions import JobFunction
 from django_qless.testing import run_jobs
 from tests.jobs_app.jobs import add, failing, send_welcome
 
 
-class Do(Protocol):
-    """Calls a method, or its asynchronous form, and returns the result."""
+class Project:
+    """The jobs and views of one alias, and one of the two forms of calls."""
 
-    def __call__(self, target: Any, name: str, *args: Any, **kwargs: Any) -> Any: ...
+    def __init__(self, alias: str, *, asynchronous: bool) -> None:
+        self.alias = alias
+        self.asynchronous = asynchronous
+        self.add: Any = add.using(alias=alias)
+        self.failing: Any = failing.using(alias=alias)
+        self.send_welcome: Any = send_welcome.using(alias=alias)
+        self.config = config.using_alias(alias)
+        self.failures = failures.using_alias(alias)
+        self.jobs = jobs.using_alias(alias)
+        self.queues = queues.using_alias(alias)
+        self.recurring = recurring.using_alias(alias)
+        self.tags = tags.using_alias(alias)
+        self.tracked = tracked.using_alias(alias)
+        self.workers = workers.using_alias(alias)
+
+    def do(self, target: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method, or its asynchronous form; return the result."""
+        if not self.asynchronous:
+            return getattr(target, name)(*args, **kwargs)
+
+        async def run() -> Any:
+            form = "await_" if name == "wait" else f"a{name}"
+            return await getattr(target, form)(*args, **kwargs)
+
+        return asyncio.run(run())
+
+    def put(self, function: Any = None, *args: Any) -> Any:
+        """Enqueue a job by the id "one"."""
+        chosen = function or self.add
+        return chosen.using(jid="one", tags=["t"]).delay(*(args or (1,)))
+
+    def run(self) -> object:
+        """Run all jobs."""
+        return run_jobs(alias=self.alias, raise_failures=False)
+
+    def failed(self) -> Any:
+        """Return the handle of a job that has failed."""
+        handle = self.put(self.failing, "group", "message")
+        self.run()
+        return handle
+
+    def done(self) -> Any:
+        """Return the handle of a job that is complete."""
+        handle = self.put(self.add, 1, 2)
+        self.run()
+        return handle
+
+    def scheduled(self) -> Any:
+        """Return the handle of a schedule."""
+        return self.add.recur(1, every=3600, key="key")
+
+    def waiting_workflow(self) -> Any:
+        """Return a workflow of two jobs, of which the second will fail."""
+        flow = workflow("flow", alias=self.alias)
+        first = flow.add(self.add.args(1))
+        flow.add(self.failing.args("group", "message"), after=[first])
+        return flow
+
+    def batch(self, members: list[Any]) -> Any:
+        """Return a batch."""
+        return batch(members, alias=self.alias)
 
 
-def blocking(target: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-    return getattr(target, name)(*args, **kwargs)
-
-
-def asynchronous(target: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-    async def run() -> Any:
-        form = "await_" if name == "wait" else f"a{name}"
-        return await getattr(target, form)(*args, **kwargs)
-
-    return asyncio.run(run())
-
-
-def put(function: JobFunction[..., Any] = add, *args: Any) -> Any:
-    return function.using(jid="one", tags=["t"]).delay(*(args or (1,)))
-
-
-def failed() -> Any:
-    handle = put(failing, "group", "message")
-    run_jobs(raise_failures=False)
-    return handle
-
-
-def done() -> Any:
-    handle = put(add, 1, 2)
-    run_jobs()
-    return handle
-
-
-def scheduled() -> Any:
-    return add.recur(1, every=3600, key="key")
-
-
-def waiting_workflow() -> Any:
-    flow = workflow("flow")
-    first = flow.add(add.args(1))
-    flow.add(failing.args("group", "message"), after=[first])
-    return flow
-
-
-CASES: dict[str, Callable[[Do], Any]] = {
+CASES: dict[str, Callable[[Project], Any]] = {
     # Enqueueing.
-    "delay": lambda do: do(send_welcome.using(jid="one"), "delay", 1, template="x"),
-    "enqueue": lambda do: do(add.using(jid="one", delay=60), "enqueue", 1, b=2),
-    "options": lambda do: do(
-        add.using(
+    "delay": lambda on: on.do(
+        on.send_welcome.using(jid="one"), "delay", 1, template="x"
+    ),
+    "enqueue": lambda on: on.do(on.add.using(jid="one", delay=60), "enqueue", 1, b=2),
+    "options": lambda on: on.do(
+        on.add.using(
             jid="one", queue="q", priority=7, tags=["a", "b"], retries=2, unique="key"
         ),
         "delay",
         1,
     ),
-    "enqueue_many": lambda do: do(
-        add.using(queue="many"), "enqueue_many", [add.args(n) for n in range(3)]
+    "enqueue_many": lambda on: on.do(
+        on.add.using(queue="many"), "enqueue_many", [on.add.args(n) for n in range(3)]
     ),
-    "recur": lambda do: do(add, "recur", 1, every=60, offset=5, missed="last", key="k"),
-    "recur cron": lambda do: do(add, "recur", 1, cron="0 6 * * *", timezone="UTC"),
-    "unrecur": lambda do: (scheduled(), do(add, "unrecur", key="key"))[1:],
-    "unrecur another": lambda do: (scheduled(), do(add, "unrecur", key="no"))[1:],
+    "recur": lambda on: on.do(
+        on.add, "recur", 1, every=60, offset=5, missed="last", key="k"
+    ),
+    "recur cron": lambda on: on.do(
+        on.add, "recur", 1, cron="0 6 * * *", timezone="UTC"
+    ),
+    "unrecur": lambda on: (on.scheduled(), on.do(on.add, "unrecur", key="key"))[1:],
+    "unrecur another": lambda on: (on.scheduled(), on.do(on.add, "unrecur", key="no"))[
+        1:
+    ],
     # A job's handle.
-    "refresh": lambda do: do(put(), "refresh"),
-    "refresh failed": lambda do: do(failed(), "refresh"),
-    "cancel": lambda do: do(put(), "cancel"),
-    "retry": lambda do: do(failed(), "retry"),
-    "move": lambda do: do(put(), "move", "other"),
-    "move delayed": lambda do: do(put(), "move", "other", delay=60),
-    "set_priority": lambda do: do(put(), "set_priority", 9),
-    "tag": lambda do: do(put(), "tag", "x", "y"),
-    "untag": lambda do: do(put(), "untag", "t"),
-    "track": lambda do: do(put(), "track"),
-    "untrack": lambda do: (put().track(), do(jobs["one"], "untrack")),
-    "result": lambda do: do(done(), "result"),
-    "result in time": lambda do: do(done(), "result", timeout=5),
-    "wait": lambda do: do(done(), "wait", timeout=5),
-    "wait failed": lambda do: do(failed(), "wait", timeout=5),
+    "refresh": lambda on: on.do(on.put(), "refresh"),
+    "refresh failed": lambda on: on.do(on.failed(), "refresh"),
+    "cancel": lambda on: on.do(on.put(), "cancel"),
+    "retry": lambda on: on.do(on.failed(), "retry"),
+    "move": lambda on: on.do(on.put(), "move", "bulk"),
+    "move delayed": lambda on: on.do(on.put(), "move", "bulk", delay=60),
+    "set_priority": lambda on: on.do(on.put(), "set_priority", 9),
+    "tag": lambda on: on.do(on.put(), "tag", "x", "y"),
+    "untag": lambda on: on.do(on.put(), "untag", "t"),
+    "track": lambda on: on.do(on.put(), "track"),
+    "untrack": lambda on: (on.put().track(), on.do(on.jobs["one"], "untrack")),
+    "result": lambda on: on.do(on.done(), "result"),
+    "result in time": lambda on: on.do(on.done(), "result", timeout=5),
+    "wait": lambda on: on.do(on.done(), "wait", timeout=5),
+    "wait failed": lambda on: on.do(on.failed(), "wait", timeout=5),
     # A schedule's handle.
-    "schedule refresh": lambda do: do(scheduled(), "refresh"),
-    "schedule pause": lambda do: do(scheduled(), "pause"),
-    "schedule resume": lambda do: (scheduled().pause(), do(scheduled(), "resume")),
-    "schedule run": lambda do: do(scheduled(), "run"),
-    "schedule remove": lambda do: do(scheduled(), "remove"),
-    "schedule update": lambda do: do(
-        scheduled(), "update", every=60, queue="q", priority=3, tags=["x"], retries=1
+    "schedule refresh": lambda on: on.do(on.scheduled(), "refresh"),
+    "schedule pause": lambda on: on.do(on.scheduled(), "pause"),
+    "schedule resume": lambda on: (
+        on.scheduled().pause(),
+        on.do(on.scheduled(), "resume"),
+    ),
+    "schedule run": lambda on: on.do(on.scheduled(), "run"),
+    "schedule remove": lambda on: on.do(on.scheduled(), "remove"),
+    "schedule update": lambda on: on.do(
+        on.scheduled(), "update", every=60, queue="q", priority=3, tags=["x"], retries=1
     ),
     # Workflows.
-    "workflow": lambda do: do(waiting_workflow(), "enqueue"),
-    "batch": lambda do: do(batch([add.args(1), add.args(2)]), "enqueue"),
-    "workflow refresh": lambda do: do(waiting_workflow().enqueue(), "refresh"),
-    "workflow jobs": lambda do: do(waiting_workflow().enqueue(), "jobs"),
-    "workflow cancel": lambda do: do(waiting_workflow().enqueue(), "cancel"),
-    "workflow retry": lambda do: (
-        flow := waiting_workflow().enqueue(),
-        run_jobs(raise_failures=False),
-        do(flow, "retry"),
+    "workflow": lambda on: on.do(on.waiting_workflow(), "enqueue"),
+    "batch": lambda on: on.do(on.batch([on.add.args(1), on.add.args(2)]), "enqueue"),
+    "workflow refresh": lambda on: on.do(on.waiting_workflow().enqueue(), "refresh"),
+    "workflow jobs": lambda on: on.do(on.waiting_workflow().enqueue(), "jobs"),
+    "workflow cancel": lambda on: on.do(on.waiting_workflow().enqueue(), "cancel"),
+    "workflow retry": lambda on: (
+        flow := on.waiting_workflow().enqueue(),
+        on.run(),
+        on.do(flow, "retry"),
     )[2:],
-    "workflow wait": lambda do: (
-        flow := waiting_workflow().enqueue(),
-        run_jobs(raise_failures=False),
-        do(flow, "wait", timeout=5),
+    "workflow wait": lambda on: (
+        flow := on.waiting_workflow().enqueue(),
+        on.run(),
+        on.do(flow, "wait", timeout=5),
     )[2:],
     # The operator's view.
-    "queues": lambda do: (put(), do(queues, "counts"))[1:],
-    "queue counts": lambda do: (put(), do(queues["default"], "counts"))[1:],
-    "queue jobs": lambda do: (put(), do(queues["default"], "jobs", "waiting"))[1:],
-    "queue peek": lambda do: (put(), do(queues["default"], "peek", 2))[1:],
-    "queue length": lambda do: (put(), do(queues["default"], "length"))[1:],
-    "queue stats": lambda do: (done(), do(queues["default"], "stats", 0))[1:],
-    "queue pause": lambda do: do(queues["default"], "pause", "reason", "me"),
-    "queue unpause": lambda do: (
-        queues["default"].pause(),
-        queues["other"].pause(),
-        do(queues["default"], "unpause"),
+    "queues": lambda on: (on.put(), on.do(on.queues, "counts"))[1:],
+    "queue counts": lambda on: (on.put(), on.do(on.queues["default"], "counts"))[1:],
+    "queue jobs": lambda on: (on.put(), on.do(on.queues["default"], "jobs", "waiting"))[
+        1:
+    ],
+    "queue peek": lambda on: (on.put(), on.do(on.queues["default"], "peek", 2))[1:],
+    "queue length": lambda on: (on.put(), on.do(on.queues["default"], "length"))[1:],
+    "queue stats": lambda on: (on.done(), on.do(on.queues["default"], "stats", 0))[1:],
+    "queue pause": lambda on: on.do(on.queues["default"], "pause", "reason", "me"),
+    "queue unpause": lambda on: (
+        on.queues["default"].pause(),
+        on.queues["bulk"].pause(),
+        on.do(on.queues["default"], "unpause"),
     )[2:],
-    "queue heartbeat": lambda do: do(queues["q"], "set_heartbeat", 33),
-    "queue concurrency": lambda do: do(queues["q"], "set_max_concurrency", 3),
-    "queue weight": lambda do: do(queues["q"], "set_weight", 2.5),
-    "queue forget": lambda do: (put().cancel(), do(queues["default"], "forget"))[1:],
-    "jobs get": lambda do: (put(), do(jobs, "get", "one"), do(jobs, "get", "no"))[1:],
-    "jobs many": lambda do: (put(), do(jobs, "many", ["no", "one"]))[1:],
-    "jobs list": lambda do: (put(), do(jobs, "list"))[1:],
-    "jobs list chosen": lambda do: (
-        put(),
-        do(jobs, "list", queue="default", state="waiting", klass="*add", tag="t"),
-        do(jobs, "list", queue="other"),
-        do(jobs, "list", offset=1, count=1, scan=5, jid="o*"),
-        do(jobs, "list", group="group"),
+    "queue heartbeat": lambda on: on.do(on.queues["q"], "set_heartbeat", 33),
+    "queue concurrency": lambda on: on.do(on.queues["q"], "set_max_concurrency", 3),
+    "queue weight": lambda on: on.do(on.queues["q"], "set_weight", 2.5),
+    "queue forget": lambda on: (
+        on.put().cancel(),
+        on.do(on.queues["default"], "forget"),
     )[1:],
-    "jobs revive": lambda do: (failed(), do(jobs, "revive", ["one", "no"]))[1:],
-    "recurring get": lambda do: (scheduled(), do(recurring, "get", scheduled().id))[1:],
-    "recurring list": lambda do: (scheduled(), do(recurring, "list", count=1))[1:],
-    "workers": lambda do: (done(), do(workers, "counts"))[1:],
-    "workers jobs": lambda do: do(workers, "jobs", "w"),
-    "workers deregister": lambda do: (
-        [workers.client.beat(name, "{}", ()) for name in "uvw"],
-        do(workers, "deregister", "w", "v"),
+    "jobs get": lambda on: (
+        on.put(),
+        on.do(on.jobs, "get", "one"),
+        on.do(on.jobs, "get", "no"),
     )[1:],
-    "failures": lambda do: (failed(), do(failures, "groups"))[1:],
-    "failures jobs": lambda do: (failed(), do(failures, "jobs", "group"))[1:],
-    "failures unfail": lambda do: (
-        failed(),
-        do(failures, "unfail", "group", "other", 5),
+    "jobs many": lambda on: (on.put(), on.do(on.jobs, "many", ["no", "one"]))[1:],
+    "jobs list": lambda on: (on.put(), on.do(on.jobs, "list"))[1:],
+    "jobs list chosen": lambda on: (
+        on.put(),
+        on.do(on.jobs, "list", queue="default", state="waiting", klass="*add", tag="t"),
+        on.do(on.jobs, "list", queue="bulk"),
+        on.do(on.jobs, "list", offset=1, count=1, scan=5, jid="o*"),
+        on.do(on.jobs, "list", group="group"),
     )[1:],
-    "config set": lambda do: do(config, "set", "heartbeat", 30),
-    "config get": lambda do: do(config, "get", "heartbeat"),
-    "config all": lambda do: do(config, "all"),
-    "config unset": lambda do: (
-        config.set("heartbeat", 30),
-        config.set("grace-period", 5),
-        do(config, "unset", "heartbeat"),
+    "jobs revive": lambda on: (on.failed(), on.do(on.jobs, "revive", ["one", "no"]))[
+        1:
+    ],
+    "recurring get": lambda on: (
+        on.scheduled(),
+        on.do(on.recurring, "get", on.scheduled().id),
+    )[1:],
+    "recurring list": lambda on: (on.scheduled(), on.do(on.recurring, "list", count=1))[
+        1:
+    ],
+    "workers": lambda on: (on.done(), on.do(on.workers, "counts"))[1:],
+    "workers jobs": lambda on: on.do(on.workers, "jobs", "w"),
+    "workers deregister": lambda on: (
+        [on.workers.client.beat(name, "{}", ()) for name in "uvw"],
+        on.do(on.workers, "deregister", "w", "v"),
+    )[1:],
+    "failures": lambda on: (on.failed(), on.do(on.failures, "groups"))[1:],
+    "failures jobs": lambda on: (on.failed(), on.do(on.failures, "jobs", "group"))[1:],
+    "failures unfail": lambda on: (
+        on.failed(),
+        on.do(on.failures, "unfail", "group", "bulk", 5),
+    )[1:],
+    "config set": lambda on: on.do(on.config, "set", "heartbeat", 30),
+    "config get": lambda on: on.do(on.config, "get", "heartbeat"),
+    "config all": lambda on: on.do(on.config, "all"),
+    "config unset": lambda on: (
+        on.config.set("heartbeat", 30),
+        on.config.set("grace-period", 5),
+        on.do(on.config, "unset", "heartbeat"),
     )[2:],
-    "tags": lambda do: (put(), do(tags, "top"), do(tags, "jobs", "t"))[1:],
-    "tracked add": lambda do: (put(), do(tracked, "add", "one"))[1:],
-    "tracked": lambda do: (put().track(), do(tracked, "jobs"))[1:],
-    "tracked remove": lambda do: (put().track(), do(tracked, "remove", "one"))[1:],
+    "tags": lambda on: (on.put(), on.do(on.tags, "top"), on.do(on.tags, "jobs", "t"))[
+        1:
+    ],
+    "tracked add": lambda on: (on.put(), on.do(on.tracked, "add", "one"))[1:],
+    "tracked": lambda on: (on.put().track(), on.do(on.tracked, "jobs"))[1:],
+    "tracked remove": lambda on: (on.put().track(), on.do(on.tracked, "remove", "one"))[
+        1:
+    ],
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_both_forms_do_the_same(qless: Client, name: str) -> None:
     found = []
-    for do in (blocking, asynchronous):
+    for form in (False, True):
         qless.redis.flushall()
-        result = bare(repr(CASES[name](do)))
-        found.append((result, stored(qless)))
+        result = bare(repr(CASES[name](Project("default", asynchronous=form))))
+        found.append((result, stored(qless, "ql:")))
+        assert not stored(qless, "other:")
     assert found[0] == found[1]
     assert found[0][1] or "None" not in found[0][0], "the case does nothing"
 
 
+@pytest.mark.parametrize("form", [False, True], ids=["blocking", "asynchronous"])
+@pytest.mark.parametrize("name", CASES)
+def test_another_alias_is_used_throughout(qless: Client, name: str, form: bool) -> None:
+    found = []
+    for alias, prefix in (("default", "ql:"), ("other", "other:")):
+        qless.redis.flushall()
+        result = repr(CASES[name](Project(alias, asynchronous=form)))
+        # The default queue has the name of the default alias.
+        result = re.sub("'(default|other)'", "<alias>", result)
+        found.append((bare(result), stored(qless, prefix)))
+        strange = "other:" if alias == "default" else "ql:"
+        assert not stored(qless, strange)
+    assert found[0] == found[1]
+
+
 #: What depends on which client has called, and samples of how long it took.
-OTHERS = {"ql:meta", "ql:journal"}
+OTHERS = {"meta", "journal"}
 
 
-def stored(client: Client) -> list[str]:
-    """Return everything in the namespace as text."""
+def stored(client: Client, prefix: str) -> list[str]:
+    """Return everything in a namespace as text."""
     server: Any = client.redis
     read: dict[str, Callable[[bytes], Any]] = {
         "string": server.get,
@@ -220,9 +287,10 @@ def stored(client: Client) -> list[str]:
     }
     found = []
     for raw in server.scan_iter():
-        name = raw.decode()
-        kind = server.type(name).decode()
-        if name not in OTHERS and not name.startswith("ql:s:"):
+        if not raw.decode().startswith(prefix):
+            continue
+        name, kind = raw.decode().removeprefix(prefix), server.type(raw).decode()
+        if name not in OTHERS and not name.startswith("s:"):
             found.append(bare(f"{name} {kind} {read[kind](raw)}"))
     return sorted(found)
 
@@ -235,9 +303,11 @@ def in_order(members: Iterable[object]) -> list[str]:
 def bare(text: str) -> str:
     """Return a text without times, generated ids and names of clients."""
     text = re.sub(r"\b\d{10}(\.\d+)?\b", "<time>", text)
+    # A score of `results_until` holds a time and a size.
+    text = re.sub(r"\b\d{16}\.0\b", "<until>", text)
     text = re.sub(r"(?<![\w~])z[\w~-]{19}", "<id>", text)
-    text = re.sub(r"ql:m:(\w*):\d+:(\w+) hash \[.*", r"ql:m:\1:<hour>:\2", text)
+    text = re.sub(r"^m:(\w*):\d+:(\w+) hash \[.*", r"m:\1:<hour>:\2", text)
     text = re.sub(r"-?\d\.\d{6,}", lambda score: f"{float(score[0]):.3f}", text)
     text = re.sub(r"'waited', b'[\d+]+'", "'waited'", text)
-    text = re.sub(r"\b0\.0\d+|\d+\.?\d*e-\d+", "<short>", text)
+    text = re.sub(r"\b0\.\d+|\d+\.?\d*e-\d+", "<short>", text)
     return text.replace("AsyncJob(", "Job(")
