@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 from django_qless.exceptions import ShuttingDown
 from tests.worker.ledger import note, wait_at
@@ -59,7 +60,8 @@ def be_suspended(ledger: str, name: str, flag: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(flag)
         note(ledger, "suspended", os.getpid())
-        os.kill(os.getpid(), signal.SIGSTOP)
+        # Sent to the process, it may reach another thread first, and this one would go on.
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 
 @job()
