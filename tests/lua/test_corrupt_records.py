@@ -624,6 +624,7 @@ def test_what_a_spawner_waits_for_is_found_done_although_it_cannot_say_so(
     assert job["jid"] == "child"
     keyed.settle([settlement("child", job["token"], "complete")], now=1001)
     assert [job["jid"] for job in keyed.take(now=1002)] == ["after"]
+    assert not keyed.server.exists("ql:spawned:spawner")
 
 
 @pytest.mark.parametrize("field", ["remaining", "expires", "priority"])
