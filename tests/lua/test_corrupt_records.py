@@ -16,6 +16,9 @@ from tests.lua.random_run import CODES
 
 GROUP = "corrupt-record"
 
+# As in spawned.lua: so many spawned jobs are looked at one by one.
+FEW = 10
+
 ANY = ["", "abc", "{", "5x", "\udcff\udcfe", "x" * 5000]
 JSON = ['"text"', "null", "[1", "[" * 5000]
 NUMBER = ["inf", "[5]"]
@@ -605,24 +608,28 @@ def test_a_clock_set_back_over_what_cannot_be_read(keyed: Keyed, field: str) -> 
     assert len(keyed.take(5, now="*")) == 5
 
 
+@pytest.mark.parametrize("count", [1, FEW])
 def test_what_a_spawner_waits_for_is_found_done_although_it_cannot_say_so(
-    keyed: Keyed,
+    keyed: Keyed, count: int
 ) -> None:
+    children = [f"child-{n}" for n in range(count)]
     keyed.put("spawner", 1000)
     token = keyed.token("spawner", 1000)
-    keyed.call(
-        "spawn", "spawner", token, "w", "child", "queue", "k", "{}", 0, 0, now=1000
-    )
+    items = [part for jid in children for part in (jid, "queue", "k", "{}", 0, 0)]
+    keyed.call("spawn", "spawner", token, "w", *items, now=1000)
     keyed.put("after", 1000, depends=["spawner"])
     keyed.settle([settlement("spawner", token, "complete")], now=1000)
-    keyed.server.hset("ql:j:child", "spawners", "abc")
-    assert keyed.take(now=1001) == []
-    assert keyed.job("child", 1001)["failure"]["group"] == GROUP
+    for child in children:
+        keyed.server.hset(f"ql:j:{child}", "spawners", "abc")
+    assert keyed.take(count, now=1001) == []
     assert keyed.job("after", 1001)["state"] == "depends"
-    assert keyed.call("revive", "child", now=1001) == 1
-    [job] = keyed.take(now=1001)
-    assert job["jid"] == "child"
-    keyed.settle([settlement("child", job["token"], "complete")], now=1001)
+    for child in children:
+        assert keyed.job(child, 1001)["failure"]["group"] == GROUP
+        assert keyed.call("revive", child, now=1001) == 1
+    taken = keyed.take(count, now=1001)
+    assert sorted(job["jid"] for job in taken) == sorted(children)
+    ends = [settlement(job["jid"], job["token"], "complete") for job in taken]
+    keyed.settle(ends, now=1001)
     assert [job["jid"] for job in keyed.take(now=1002)] == ["after"]
     assert not keyed.server.exists("ql:spawned:spawner")
 
