@@ -236,8 +236,9 @@ local function no_dependents_left(jids)
     named[jid] = true
   end
   for _, jid in ipairs(jids) do
-    -- More than this call may name: some of them show it as well as all.
-    for _, dependent in ipairs(call('SRANDMEMBER', key.dependents(jid), Arguments.most + 1)) do
+    -- The call names `most` with the job itself, so of this many dependents one at least is not named. Beyond
+    -- that a dependent that can lose it may hide one that cannot, which fails then.
+    for _, dependent in ipairs(call('SRANDMEMBER', key.dependents(jid), Arguments.most)) do
       if not named[dependent] and not Job.can_lose(dependent, jid, known) then
         Errors.raise(
           'DEPENDENTS',
