@@ -41,6 +41,12 @@ def test_numbers_beyond_1e300_are_refused(core: Core, number: str) -> None:
     assert snapshot(core.server) == before
 
 
+@pytest.mark.parametrize("number", ["1e999", "-1e999"])
+def test_what_is_read_as_infinity_is_not_finite(core: Core, number: str) -> None:
+    core.put("jid")
+    assert "must be a finite decimal number" in core.error("priority", 0, "jid", number)
+
+
 def go_through(core: Core, calls: Calls, *, keyed: bool = False) -> None:
     """Send the calls: with KEYS the time comes last, without it is the second."""
     for call in calls:
