@@ -122,6 +122,8 @@ class Source:
                 and below is parent.annotation
             ):
                 return True
+            if isinstance(parent, ast.ClassDef) and below in parent.decorator_list:
+                return True
             if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
                 if below is parent.returns or below in parent.decorator_list:
                     return True

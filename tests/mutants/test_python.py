@@ -58,6 +58,7 @@ def changes(source: str) -> set[str]:
         ("def f():\n    event(1, name=2)", set()),
         ("x = Broken(f'{a - 1}', 'waiting')", set()),
         ("x: Literal[1]", set()),
+        ("@dataclass(slots=True)\nclass A: pass", set()),
     ],
 )
 def test_what_is_tried(source: str, expected: set[str]) -> None:
