@@ -31,8 +31,9 @@ admin: .venv/embedded,hiredis.stamp ## open the example in Django's admin, with 
 test: .venv/test.stamp ## run all tests, then those of the checks whose tool is there
 	@$(BIN)/python -m tests.run all $(ARGS)
 
-nightly: .venv/test.stamp ## all tests in all variants, of which make test runs some
-	@QLESS_ALL_CELLS=1 QLESS_RANDOM_OPERATIONS=100000 $(BIN)/python -m tests.run all $(ARGS)
+nightly: .venv/test.stamp ## all tests in all variants, of which make test runs some, in random order
+	@QLESS_ALL_CELLS=1 QLESS_RANDOM_OPERATIONS=100000 $(BIN)/python -m tests.run all \
+	  -p randomly --randomly-dont-reset-seed $(ARGS)
 
 check: .venv/dev.stamp ## run the checks: format, lint, types, layers, Lua, the built core
 	@$(BIN)/python -m tests.run checks
