@@ -14,6 +14,7 @@ from django_qless.core import Client, Reserved, Settlement
 from django_qless.core.exceptions import ConnectionLost
 from django_qless.worker.heartbeat import Heartbeat
 from django_qless.worker.options import WorkerOptions
+from django_qless.worker.pools import batch
 from django_qless.worker.pools import board as boards
 from django_qless.worker.pools.batch import Batch
 from django_qless.worker.pools.board import Board
@@ -238,8 +239,9 @@ def test_locks_on_what_the_child_has_not_seen_are_renewed(
 
 
 @pytest.fixture
-def child(server: Server) -> Child:
-    """A child of the pool prefork, in this process."""
+def child(server: Server, monkeypatch: pytest.MonkeyPatch) -> Child:
+    """A child of the pool prefork, in this process; it has all the time that it needs."""
+    monkeypatch.setattr(batch, "LIMIT", 600.0)
     environment: Any = PlainEnvironment(server.url)
     options = WorkerOptions(queues=("q",), max_jobs=100)
     return Child(Worker(environment, options), Board(), os.pipe()[1])
@@ -296,14 +298,14 @@ def test_who_is_to_stop_asks_for_nothing(child: Child, put: Put) -> None:
 def test_a_worker_that_ends_returns_prefetched_jobs(
     start_worker: StartWorker, put: Put, client: Client
 ) -> None:
-    jids = [put("give", n, retries=0) for n in range(3000)]
+    jids = [put("give", n, retries=0) for n in range(9000)]
     worker = start_worker(queues=["q"])
-    poll(lambda: client.queue("q").counts().waiting < 2000, what="it is at work")
+    poll(lambda: client.queue("q").counts().waiting < 8500, what="it is at work")
     worker.signal("TERM")
     assert worker.wait() == 0
     counts = client.queue("q").counts()
     assert counts.running == 0
-    assert 0 < counts.waiting < 2500
+    assert 0 < counts.waiting < 8500
     left = {job.jid for job in client.multiget(jids) if job.state != "complete"}
     assert len(left) == counts.waiting
 
