@@ -130,6 +130,56 @@ def test_what_a_receiver_raises_changes_nothing(
     assert any("receive" in record.getMessage() for record in caplog.records)
 
 
+def test_a_receiver_that_raises_keeps_no_other_from_hearing(qless, each_work) -> None:
+    seen: list[str] = []
+
+    def fails(**details: Any) -> None:
+        raise ValueError("no")
+
+    def receive(signal: Any, **details: Any) -> None:
+        seen.append(names[signal])
+
+    names = {getattr(signals, f"job_{what}"): what for what in OF_JOBS}
+    with ExitStack() as stack:
+        for what in OF_JOBS:
+            stack.enter_context(received(f"job_{what}", fails))
+            stack.enter_context(received(f"job_{what}", receive))
+        jobs.broken.delay("oh")
+        each_work()
+    assert seen == ["started", "retried"] * 2 + ["started", "failed"]
+
+
+def test_a_receiver_may_be_of_one_job(qless, each_work) -> None:
+    seen: list[str] = []
+
+    def receive(job: Any, **details: Any) -> None:
+        seen.append(job.jid)
+
+    signals.job_completed.connect(receive, sender=jobs.add.job_type)
+    try:
+        handle = jobs.add.delay(1)
+        jobs.surroundings.delay()
+        each_work()
+    finally:
+        signals.job_completed.disconnect(receive, sender=jobs.add.job_type)
+    assert seen == [handle.jid]
+
+
+@pytest.mark.parametrize("what", ["worker_started", "worker_stopped"])
+def test_those_of_workers_are_told_although_one_raises(what: str) -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    def fails(**details: Any) -> None:
+        raise ValueError("no")
+
+    def receive(sender: Any, worker: str, alias: str, **details: Any) -> None:
+        seen.append((sender, worker, alias))
+
+    with received(what, fails), received(what, receive):
+        DjangoEnvironment().worker_event(what.removeprefix("worker_"), "name")
+    assert seen == [(DjangoEnvironment, "name", "default")]
+
+
 def test_receivers_may_be_coroutine_functions(qless, each_work) -> None:
     seen: list[str] = []
 
