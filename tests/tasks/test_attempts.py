@@ -17,7 +17,7 @@ from django_qless.core.jid import new_jid
 from django_qless.exceptions import JobGone
 from tests.jobs_app.jobs import add as job_of_ours
 from tests.tasks import installed, work
-from tests.tasks.conftest import WORKER, Heard
+from tests.tasks.conftest import WORKER, Heard, listening
 from tests.tasks.installed import Status, task_backends
 
 
@@ -343,3 +343,26 @@ def test_in_a_loop(qless, drain) -> None:
     assert first.return_value == 2
     assert second.errors[0].exception_class is ValueError
     assert connections["default"].get(first.id) is not None
+
+
+def test_listeners_hear_although_one_before_them_raises(qless, each_drain) -> None:
+    def fails(**details: Any) -> None:
+        raise ValueError("no")
+
+    signals = [installed.signals.task_started, installed.signals.task_finished]
+    for signal in signals:
+        signal.connect(fails)
+    try:
+        with listening() as heard:
+            good, bad = work.add.enqueue(1), work.fails.enqueue()
+            each_drain()
+    finally:
+        for signal in signals:
+            signal.disconnect(fails)
+    assert refreshed(good).status == Status.SUCCESSFUL
+    assert refreshed(bad).status == Status.FAILED
+    assert sorted((what, status) for what, _, status in heard) == [
+        *[("enqueued", "READY")] * 2,
+        *(("finished", "FAILED"), ("finished", "SUCCESSFUL")),
+        *[("started", "RUNNING")] * 2,
+    ]
