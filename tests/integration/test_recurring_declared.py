@@ -9,8 +9,10 @@ import re
 import zoneinfo
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import models
 from django.test import override_settings
 from django.test.utils import isolate_apps
@@ -68,6 +70,28 @@ def test_a_cron_text() -> None:
     assert declared(cron="@daily", timezone=datetime.timezone.utc).zone == "UTC"
 
 
+@pytest.mark.parametrize("seconds", [1, 1.0, timedelta(seconds=1), 1e10])
+def test_the_shortest_interval_and_the_longest(seconds: Any) -> None:
+    number = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
+    assert declared(every=seconds) == Timetable(every=number)
+    told = declared(every=seconds).for_core()
+    assert told == {"every": number, "offset": 0, "missed": "last"}
+
+
+@pytest.mark.parametrize("offset", [0, 0.001, 1e10])
+def test_the_first_tick_of_an_interval(offset: float) -> None:
+    assert declared(every=5, offset=offset).offset == offset
+
+
+@pytest.mark.parametrize("missed", ["all", "last", "none"])
+def test_what_becomes_of_missed_ticks(missed: str) -> None:
+    assert declared(every=5, missed=missed).for_core()["missed"] == missed
+    told = declared(cron="@daily", missed=missed).for_core()
+    zone = settings.TIME_ZONE
+    assert told == {"cron": "@daily", "timezone": zone, "missed": missed}
+    assert declared(cron="@daily").missed == "last"
+
+
 def test_without_a_time_zone_it_is_the_projects() -> None:
     table = declared(cron="0 6 * * *")
     with override_settings(TIME_ZONE="America/New_York"):
@@ -83,10 +107,16 @@ def test_without_a_time_zone_it_is_the_projects() -> None:
         ({"every": -5}, "at least a second, not -5"),
         ({"every": 0.5}, "at least a second, not 0.5"),
         ({"every": timedelta(0)}, "at least a second"),
+        ({"every": 0.999}, "at least a second, not 0.999"),
+        ({"every": 1.1e10}, "every must be finite, not 11000000000.0"),
+        ({"every": float("inf")}, "every must be finite, not inf"),
         ({"every": "5"}, "every must be a number of seconds or a timedelta, not '5'"),
         ({"every": True}, "a number of seconds or a timedelta, not True"),
         ({"every": float("nan")}, "every must be finite"),
         ({"every": 5, "offset": -1}, "offset must not be below 0"),
+        ({"every": 5, "offset": -0.001}, "must not be below 0, as -0.001 is"),
+        ({"every": 5, "offset": 1.1e10}, "offset must be finite, not 11000000000.0"),
+        ({"every": 5, "offset": True}, "offset must be a number of seconds"),
         ({"every": 5, "timezone": "UTC"}, "timezone= goes with cron= only"),
         ({"every": 5, "missed": "some"}, "missed must be one of 'all', 'last', 'none'"),
         ({"every": 5, "delay": 5}, "offset= puts off the first tick"),
