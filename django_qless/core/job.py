@@ -237,6 +237,7 @@ class Snapshot(Generic[J]):
             depends=depends,
             result=result,
             result_ttl=result_ttl,
+            held=held,
         )
 
     @command
