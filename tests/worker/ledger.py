@@ -77,20 +77,27 @@ class Gate:
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
+        self._end: int | None = None
         os.mkfifo(self.path)
 
     def open(self) -> None:
-        """Let go on who waits; blocks until somebody does."""
+        """Let go on who waits and who comes later; blocks until somebody waits."""
         deadline = time.monotonic() + PATIENCE
-        while True:
+        while self._end is None:
             try:
-                os.close(os.open(self.path, os.O_WRONLY | os.O_NONBLOCK))
-                return
+                # As long as this end is open, nobody waits for it.
+                self._end = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
             except OSError:
                 # Nobody waits yet.
                 if time.monotonic() > deadline:
                     raise AssertionError("nobody came to the gate") from None
                 time.sleep(0.005)
+
+    def close(self) -> None:
+        """Have jobs wait again."""
+        if self._end is not None:
+            os.close(self._end)
+            self._end = None
 
 
 def wait_at(path: str) -> None:

@@ -372,6 +372,8 @@ class TestRecycling:
         gates["last"].open()
         ledger.wait_for("over last")
         assert "child died" not in worker.output
+        for gate in gates.values():
+            gate.close()
 
 
 def test_flushed_scripts_and_functions_do_no_harm(
