@@ -153,12 +153,12 @@ class TestLooking:
             for jid in ("a", "b"):
                 client.put("", "q", jid, "k", "{}")
             found: list[str | None] = []
-            poll(
-                lambda: (
-                    found.extend(each.jid for each in events.look()) or len(found) == 2
-                ),
-                what="two events",
-            )
+
+            def both() -> bool:
+                found.extend(each.jid for each in events.look())
+                return len(found) == 2
+
+            poll(both, what="two events")
             assert found == ["a", "b"]
 
     def test_a_lost_connection_is_made_again_when_it_is_due(
