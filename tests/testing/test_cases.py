@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unittest
 from unittest import IsolatedAsyncioTestCase
 from urllib.request import urlopen
 
@@ -110,3 +111,21 @@ def put(request: HttpRequest) -> HttpResponse:
 
 
 urlpatterns = [path("put", put)]
+
+
+class Single(QlessTestMixin, SimpleTestCase):
+    def test_it(self) -> None:
+        self.assertEnqueuedCount(0)
+        note.using(on_commit=False).delay("x")
+        self.assertEnqueuedCount(1)
+
+
+def test_what_others_have_put_is_gone_before_and_after() -> None:
+    for _ in range(2):
+        note.using(on_commit=False).delay("of somebody without the mixin")
+        assert queues["notes"].counts().waiting == 1
+        outcome = unittest.TestResult()
+        Single("test_it").run(outcome)
+        assert outcome.wasSuccessful(), outcome.failures + outcome.errors
+        assert queues["notes"].counts().waiting == 0
+        assert len(enqueued_jobs()) == 0
