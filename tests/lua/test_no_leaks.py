@@ -72,14 +72,15 @@ local function call(command, ...)
 """
 
 
-def test_what_is_left_is_found(server_of_leaks: Server, tmp_path: Path) -> None:
+def test_what_is_left_is_found(tmp_path: Path) -> None:
     """The core counts its commands, from call to call."""
     frozen = builds.FROZEN.replace("local function call(command, ...)\n", LEAK)
     assert frozen != builds.FROZEN
     path = tmp_path / "qless.lua"
     path.write_text(frozen + builds.present(), encoding="utf-8")
-    leaks = Leaks(server_of_leaks, path)
     by_command = {call.operation.command: call for call in CALLS.values()}
-    [words] = found(leaks, by_command["get"], [by_command["config.set"]])
+    with Server("valkey") as server:
+        leaks = Leaks(server, path)
+        [words] = found(leaks, by_command["get"], [by_command["config.set"]])
+        leaks.close()
     assert "events" in words
-    leaks.close()
