@@ -1,6 +1,6 @@
 """What each command of the client sends: with what it needs, and with each other argument.
 
-python -m tests.core.sent      writes sent.txt anew
+python -m tests.core.sent      writes sent.txt again
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ PUTS = [
     ),
 ]
 
-#: A value for each parameter, by its name, or by command and name where one does not suit all.
+#: A value for each parameter, by its name; by command and name where that one does not suit.
 SAMPLES: dict[str, Any] = {
     "absent": True,
     "at": 1700000000,
     "backlog": 8,
-    "by": "somebody",
+    "by": "ann",
     "conflict": "replace",
     "context": '{"a":1}',
     "count": 12,
@@ -131,6 +131,7 @@ SAMPLES: dict[str, Any] = {
     "value": 67,
     "wait": 3,
     "weight": 2,
+    "Client.search.data": ["a"],
     "worker": "w",
     "workers": ["w1", "w2"],
     "workflow": "flow",
@@ -254,7 +255,8 @@ def lines_of(title: str, owner: object, made: command[Any, Any]) -> Iterator[str
     yield line()
     for each in parameters:
         if each.kind is not each.VAR_POSITIONAL and each.name not in {*needed, *first}:
-            yield line(**{each.name: SAMPLES[each.name]})
+            sample = SAMPLES.get(f"{title}.{each.name}", SAMPLES[each.name])
+            yield line(**{each.name: sample})
     for more in MORE.get(title, ()):
         yield line(**more)
 

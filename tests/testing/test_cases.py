@@ -122,7 +122,7 @@ class Single(QlessTestMixin, SimpleTestCase):
 
 def test_what_others_have_put_is_gone_before_and_after() -> None:
     for _ in range(2):
-        note.using(on_commit=False).delay("of somebody without the mixin")
+        note.using(on_commit=False).delay("from a test without the mixin")
         assert queues["notes"].counts().waiting == 1
         outcome = unittest.TestResult()
         Single("test_it").run(outcome)

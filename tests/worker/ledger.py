@@ -81,11 +81,11 @@ class Gate:
         os.mkfifo(self.path)
 
     def open(self) -> None:
-        """Let go on who waits and who comes later; blocks until somebody waits."""
+        """Let jobs through, those that come later as well; blocks until the first waits."""
         deadline = time.monotonic() + PATIENCE
         while self._end is None:
             try:
-                # As long as this end is open, nobody waits for it.
+                # As long as this end is open, jobs go through at once.
                 self._end = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
             except OSError:
                 # Nobody waits yet.
