@@ -5,13 +5,17 @@ BIN := .venv/bin
 SOURCE ?=
 PORT ?= 8000
 ARGS ?=
+# Tests without processes of their own, of everything but the Lua core and the pages.
+FAST := tests/checks tests/conf tests/declare tests/enqueue tests/job_types tests/operations \
+  tests/runtime tests/serialization tests/workflows tests/public_api
 
 .DEFAULT_GOAL := help
-.PHONY: help demo admin test nightly check format bench chaos mutants recorder matrix clean
+.PHONY: help demo admin test test-fast test-core test-worker test-admin nightly check format \
+  bench chaos mutants recorder matrix clean
 
 help: ## say what can be made (this text)
 	@echo "make TARGET, where TARGET is"
-	@awk -F ':[^#]*## ' '/^[a-z]+:[^#]*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':[^#]*## ' '/^[a-z-]+:[^#]*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "Variables"
 	@echo "  PYTHON=python3.13   the interpreter that .venv is made with (make clean first)"
@@ -31,9 +35,25 @@ admin: .venv/embedded,hiredis.stamp ## open the example in Django's admin, with 
 test: .venv/test.stamp ## run all tests, then those of the checks whose tool is there
 	@$(BIN)/python -m tests.run all $(ARGS)
 
-nightly: .venv/test.stamp ## all tests in all variants, of which make test runs some, in random order
+test-fast: .venv/test.stamp ## what to run after each edit: one client's view, a minute at most
+	@$(BIN)/python -m tests.run tests $(FAST) $(ARGS)
+
+test-core: .venv/test.stamp ## the tests of the Lua core and its client
+	@$(BIN)/python -m tests.run tests tests/lua tests/core $(ARGS)
+
+test-worker: .venv/test.stamp ## the tests of workers and of what runs in them
+	@$(BIN)/python -m tests.run tests tests/worker tests/runtime $(ARGS)
+
+test-admin: .venv/test.stamp ## the tests of the admin's pages, and of pages in a browser
+	@$(BIN)/python -m tests.run tests tests/admin $(ARGS)
+
+nightly: .venv/test.stamp ## hours: all variants in random order, the matrix, mutants, chaos
 	@QLESS_ALL_CELLS=1 QLESS_RANDOM_OPERATIONS=100000 $(BIN)/python -m tests.run all \
 	  -p randomly --randomly-dont-reset-seed $(ARGS)
+	@$(MAKE) --no-print-directory matrix
+	@$(BIN)/python -m tests.mutants.run
+	@$(BIN)/python -m tests.mutants.run --language python
+	@$(BIN)/python -m tests.chaos.run
 
 check: .venv/dev.stamp ## run the checks: format, lint, types, layers, Lua, the built core
 	@$(BIN)/python -m tests.run checks

@@ -1,1 +1,1 @@
-"""What the README's figures are measured with: `python -m benchmarks.run --help`."""
+"""Benchmarks of the README's figures: `python -m benchmarks.run --help`."""

@@ -44,7 +44,7 @@ LEFT_OUT = ((17, 4), (15, 3), (12, 2), (9, 1))
 
 @dataclass(frozen=True)
 class Ratio:
-    """How one figure of a workload compares: new to old, pair by pair."""
+    """Comparison of one figure of a workload: new to old, pair by pair."""
 
     name: str
     old: list[float]
@@ -66,7 +66,7 @@ class Ratio:
 
     @property
     def verdict(self) -> str:
-        """What may be said of it: equal, better, worse, or that nothing may be said."""
+        """Verdict: equal, better, worse, or uncertain."""
         low, high = self.spread
         least, most = BOUNDS.get(self.name, EQUAL)
         if least <= low and high <= most:
@@ -145,7 +145,7 @@ def stages(commit: str) -> Iterator[tuple[Path, Path]]:
 
 
 def _alone(what: str, server: Server, stage: Path) -> Costs:
-    """Run a workload in a process of its own."""
+    """Run a workload in a separate process."""
     with site(server, stage) as project:
         costs: Costs = project.work(what, COUNTS.get(what, SINGLES))
     return costs

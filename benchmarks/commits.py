@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 
 @contextlib.contextmanager
 def unpacked(commit: str, *paths: str) -> Iterator[Path]:
-    """Give a folder, for a while, that has these paths as a commit has them.
+    """Context manager: a folder with these paths as of a commit.
 
     Raises ValueError if the commit or a path of it is unknown.
     """

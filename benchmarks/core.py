@@ -103,14 +103,14 @@ class Core:
             self._settle_and_reserve(count, batch)
 
     def settle(self, *arguments: Any) -> list[list[bytes]]:
-        """Return what is told of each job that was reserved."""
+        """Return the fields of each reserved job."""
         refused, jobs, *_ = self.call("drain", "settle", *arguments)
         if refused:
             raise RuntimeError(f"the core refuses to settle: {refused[:3]}")
         return jobs
 
     def _settle_and_reserve(self, count: int, batch: int) -> None:
-        """One round trip settles what is done and reserves the next."""
+        """Finish jobs and reserve the next ones, in one round trip."""
         settlements: list[Any] = []
         while count > 0 or settlements:
             wanted = min(batch, count)
@@ -123,12 +123,12 @@ class Core:
 
 
 def _jid() -> str:
-    """As long as the ids of django_qless."""
+    """Return a job id as long as those of django_qless."""
     return uuid.uuid4().hex[:20]
 
 
 class Queue(Protocol):
-    """What the floor and the core have in common here."""
+    """Common base of the floor and the core."""
 
     def fill(self, count: int, batch: int) -> None: ...
     def work_off(self, count: int, batch: int) -> None: ...
@@ -157,7 +157,7 @@ def measure(server: Server, *, quick: bool) -> Iterator[Figure | Counts]:
 
 
 def _core(engine: str, steady: bool, *, joined: bool) -> Callable[[redis.Redis], Core]:
-    """A maker of cores; a steady one has its history of completed jobs full."""
+    """Return a factory of cores; a steady one has a full history of completed jobs."""
 
     def make(client: redis.Redis) -> Core:
         core = Core(client, engine, joined=joined)
@@ -173,7 +173,7 @@ def _core(engine: str, steady: bool, *, joined: bool) -> Callable[[redis.Redis],
 def _cost(
     server: Server, make: Callable[[redis.Redis], Queue], count: int, batch: int
 ) -> tuple[float, dict[str, float]]:
-    """Server CPU in µs, and commands, of one job that is put, popped and completed."""
+    """Server CPU in µs, and commands, to put, pop and complete one job."""
     server.empty()
     queue = make(server.client)
     queue.fill(batch, batch)

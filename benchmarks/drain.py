@@ -1,7 +1,7 @@
-"""How fast one worker drains a queue of jobs that do nothing, and what it costs.
+"""Throughput and costs of one worker that drains a queue of no-op jobs.
 
 The rate is that of the steady state: from the moment at which a tenth of the jobs has
-been executed to the moment at which all of them are executed *and* settled.
+been executed to the moment at which all of them are executed *and* finished.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def measure(server: Server, *, quick: bool) -> Iterator[Figure]:
 
 
 class Drain:
-    """Watches a worker from outside until it has executed and settled everything."""
+    """Watches a worker from outside until it has finished all jobs."""
 
     def __init__(
         self, project: Site, family: Family, count: int, *, weigh: bool = True
@@ -113,7 +113,7 @@ class Drain:
 
 
 def _one_at_a_time(server: Server, count: int) -> float:
-    """Jobs per second of a worker that settles one and reserves the next in one call."""
+    """Jobs per second of a worker that finishes one job and reserves the next in one call."""
     with site(server) as project:
         project.produce("fill", count)
         with project.worker("--batch", "1") as family:
@@ -140,7 +140,7 @@ def _floor(server: Server, count: int, batch: int = 50) -> float:
 
 
 def _django_start(project: Site) -> float:
-    """Seconds that an ordinary process of the same project needs until it is set up."""
+    """Startup time of an ordinary process of the same project, in seconds."""
     start = time.perf_counter()
     project.run("-c", "import django; django.setup()")
     return time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""How many jobs a second one Django process enqueues."""
+"""Enqueue rate of one Django process."""
 
 from __future__ import annotations
 

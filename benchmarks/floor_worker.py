@@ -1,4 +1,4 @@
-"""The least a waiting worker can be: BRPOP on a list, and note how late the job is."""
+"""Minimal waiting worker: BRPOP on a list, and the latency of each job."""
 
 from __future__ import annotations
 

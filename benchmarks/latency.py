@@ -1,4 +1,4 @@
-"""How long a job waits when the worker has nothing else to do."""
+"""Latency of a job when the worker is idle."""
 
 from __future__ import annotations
 

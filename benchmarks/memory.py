@@ -1,4 +1,4 @@
-"""How much memory of the server a queued job takes, with default settings."""
+"""Server memory of a queued job, with default settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who runs on which CPU, and what a round trip costs at this moment.
+"""Placement of processes on CPUs, and the current cost of a round trip.
 
 A request over loopback costs 6 µs when the kernel happens to put client and server on
 one CPU and 75 µs when it puts them on two, and it may stay with either for minutes. So

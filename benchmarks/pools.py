@@ -1,4 +1,4 @@
-"""How fast a worker of each pool drains a queue of jobs that do nothing."""
+"""Throughput of each pool on a queue of no-op jobs."""
 
 from __future__ import annotations
 

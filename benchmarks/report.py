@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Goal:
-    """What a figure, or its ratio to the floor, has to reach."""
+    """Goal for a figure, or for its ratio to the floor."""
 
     at_most: float | None = None
     at_least: float | None = None
@@ -46,7 +46,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Counts:
-    """How often something happens per job: exact, so one repetition is enough."""
+    """Number of events per job: exact, so one repetition is enough."""
 
     table: str
     column: str

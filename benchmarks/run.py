@@ -127,7 +127,7 @@ def _measure(
 
 
 def _note(figure: Figure, output: Path | None) -> None:
-    """Show that something goes on, and keep the figure."""
+    """Print progress, and keep the figure."""
     beside = f"  floor {figure.floor:,.2f}" if figure.floor else ""
     print(f"  {figure.line}: {figure.value:,.2f}{beside}", file=sys.stderr, flush=True)
     if output:

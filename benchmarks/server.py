@@ -1,4 +1,4 @@
-"""A Redis or Valkey of our own: found, started on a free port, asked what it used."""
+"""Private Redis or Valkey server: started on a free port, measured by INFO."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _bundled_valkey() -> str | None:
 
 @dataclass(frozen=True)
 class Usage:
-    """What the server has used so far; subtract two of them."""
+    """The server's usage so far; subtract two of them."""
 
     cpu: float  # seconds, user and system
     memory: int  # bytes

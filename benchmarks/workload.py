@@ -31,7 +31,7 @@ def main(what: str, count: int) -> None:
 
 
 def measured(work: Work, count: int) -> dict[str, float]:
-    """Return jobs/s, and what a job costs the server."""
+    """Return jobs/s, and a job's costs on the server."""
     server = redis.Redis.from_url(os.environ["BENCH_URL"])
     before, start = server.info("everything"), time.perf_counter()
     work(count)
@@ -43,7 +43,7 @@ def measured(work: Work, count: int) -> dict[str, float]:
 def of_server(
     before: dict[str, Any], after: dict[str, Any], count: int
 ) -> dict[str, float]:
-    """Return what a job has cost the server between two answers of INFO."""
+    """Return a job's costs on the server between two answers of INFO."""
 
     def more(name: str) -> float:
         return float(after[name] - before[name]) / count
@@ -64,7 +64,7 @@ def of_server(
 def calls(engine: str, batch: int, *, joined: bool) -> Work:
     """Put, reserve and complete, `batch` jobs to a call.
 
-    `joined`: what is done is settled in the call that reserves the next.
+    `joined`: jobs are finished in the call that reserves the next.
     """
     from django_qless.core import Client, Settlement, new_jid
 

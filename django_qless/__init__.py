@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from django_qless.core.exceptions import DuplicateJob as DuplicateJob
-    from django_qless.current import CurrentJob as CurrentJob
-    from django_qless.current import current_job as current_job
-    from django_qless.decorators import job as job
+    from django_qless.declare.decorators import job as job
     from django_qless.exceptions import Fail as Fail
     from django_qless.exceptions import Interrupted as Interrupted
     from django_qless.exceptions import JobLost as JobLost
@@ -23,30 +21,32 @@ if TYPE_CHECKING:
     from django_qless.exceptions import QlessError as QlessError
     from django_qless.exceptions import Retry as Retry
     from django_qless.exceptions import ShuttingDown as ShuttingDown
-    from django_qless.handle import JobHandle as JobHandle
-    from django_qless.options.backoff import exponential as exponential
-    from django_qless.overview import config as config
-    from django_qless.overview import failures as failures
-    from django_qless.overview import jobs as jobs
-    from django_qless.overview import queues as queues
-    from django_qless.overview import recurring as recurring
-    from django_qless.overview import tags as tags
-    from django_qless.overview import tracked as tracked
-    from django_qless.overview import workers as workers
-    from django_qless.workflows.building import batch as batch
-    from django_qless.workflows.building import workflow as workflow
+    from django_qless.job_types.backoff import exponential as exponential
+    from django_qless.job_types.current import CurrentJob as CurrentJob
+    from django_qless.job_types.current import current_job as current_job
+    from django_qless.job_types.handle import JobHandle as JobHandle
+    from django_qless.operations.objects import config as config
+    from django_qless.operations.objects import failures as failures
+    from django_qless.operations.objects import jobs as jobs
+    from django_qless.operations.objects import queues as queues
+    from django_qless.operations.objects import recurring as recurring
+    from django_qless.operations.objects import tags as tags
+    from django_qless.operations.objects import tracked as tracked
+    from django_qless.operations.objects import workers as workers
+    from django_qless.workflows.builder import batch as batch
+    from django_qless.workflows.builder import workflow as workflow
     from django_qless.workflows.handle import WorkflowHandle as WorkflowHandle
-    from django_qless.workflows.waits import await_all as await_all
-    from django_qless.workflows.waits import wait_all as wait_all
+    from django_qless.workflows.wait_all import await_all as await_all
+    from django_qless.workflows.wait_all import wait_all as wait_all
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "job": "decorators",
-    "exponential": "options.backoff",
+    "job": "declare.decorators",
+    "exponential": "job_types.backoff",
     "DuplicateJob": "core.exceptions",
-    "current_job": "current",
-    "CurrentJob": "current",
+    "current_job": "job_types.current",
+    "CurrentJob": "job_types.current",
     "Retry": "exceptions",
     "Fail": "exceptions",
     "Interrupted": "exceptions",
@@ -54,20 +54,20 @@ _HOMES = {
     "JobTimeout": "exceptions",
     "ShuttingDown": "exceptions",
     "QlessError": "exceptions",
-    "JobHandle": "handle",
+    "JobHandle": "job_types.handle",
     "WorkflowHandle": "workflows.handle",
-    "workflow": "workflows.building",
-    "batch": "workflows.building",
-    "wait_all": "workflows.waits",
-    "await_all": "workflows.waits",
-    "queues": "overview",
-    "jobs": "overview",
-    "workers": "overview",
-    "failures": "overview",
-    "recurring": "overview",
-    "config": "overview",
-    "tags": "overview",
-    "tracked": "overview",
+    "workflow": "workflows.builder",
+    "batch": "workflows.builder",
+    "wait_all": "workflows.wait_all",
+    "await_all": "workflows.wait_all",
+    "queues": "operations.objects",
+    "jobs": "operations.objects",
+    "workers": "operations.objects",
+    "failures": "operations.objects",
+    "recurring": "operations.objects",
+    "config": "operations.objects",
+    "tags": "operations.objects",
+    "tracked": "operations.objects",
 }
 
 __all__ = [*_HOMES, "__version__"]

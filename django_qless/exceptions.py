@@ -1,4 +1,4 @@
-"""What `django_qless` raises, and what a job may raise to say how it ended.
+"""Exceptions that `django_qless` raises, and those by which a job ends its run.
 
     QlessError                        everything that went wrong around a job
     ├── InvalidJob                    @job on something that cannot be a job

@@ -1,14 +1,14 @@
-"""Does a worker live, and does it work? Told from the file that it writes.
+"""Liveness and readiness probes of a worker, from the health file that it writes.
 
     python -m django_qless.health PATH [--ready] [--max-age SECONDS]
 
-says it in one line, and by its exit code: 0 for yes, 1 for no. It needs neither Django
-nor the project nor the server, so that a probe costs next to nothing. The file comes
-from `qless_worker --health-file PATH`.
+prints one line, and exits with 0 for yes, 1 for no. It needs neither Django nor the
+project nor the server, so that a probe costs next to nothing. The file comes from
+`qless_worker --health-file PATH`.
 
 Alive: the worker's loop turns, whatever the server does. Ready: it takes jobs, and the
-server has answered it lately. The worker of a server that is gone is alive, and not
-ready: to restart it would not help.
+server has answered it lately. A worker whose server is down is alive, but not ready: a
+restart would not help.
 """
 
 from __future__ import annotations
@@ -33,40 +33,40 @@ USAGE = "usage: python -m django_qless.health PATH [--ready] [--max-age SECONDS]
 
 
 class Unwell(Exception):
-    """The worker is not what was asked for; the text says why."""
+    """The worker is not alive, or not ready; the text says why."""
 
 
 def examine(path: str, *, ready: bool = False, max_age: float = MAX_AGE) -> str:
-    """Return in words how the worker is that writes this file; raise Unwell."""
-    told = read(path)
-    age = age_of(told["turned"])
-    name, state = told["name"], told["state"]
-    if not is_there(told["pid"]):
-        raise Unwell(f"dead: process {told['pid']} of worker {name} is gone")
+    """Return a line about the worker that writes this file; raise Unwell."""
+    content = read(path)
+    age = age_of(content["turned"])
+    name, state = content["name"], content["state"]
+    if not is_there(content["pid"]):
+        raise Unwell(f"dead: process {content['pid']} of worker {name} is gone")
     if age > max_age:
         raise Unwell(
-            f"dead: the loop of worker {name} last turned {told_age(age, max_age)}"
+            f"dead: the loop of worker {name} last turned {age_text(age, max_age)}"
         )
     if not ready:
         return f"alive: worker {name}, {state}, its loop turned {age:.1f} s ago"
     if state != READY:
         raise Unwell(f"not ready: worker {name} is {state}")
-    if told["good"] is None:
+    if content["good"] is None:
         raise Unwell(f"not ready: worker {name} has not reached the server yet")
-    silence = age_of(told["good"])
+    silence = age_of(content["good"])
     if silence > max_age:
         raise Unwell(
             f"not ready: the server last answered worker {name} "
-            f"{told_age(silence, max_age)}"
+            f"{age_text(silence, max_age)}"
         )
     return f"ready: worker {name}, the server answered {silence:.1f} s ago"
 
 
 def read(path: str) -> dict[str, Any]:
-    """Return what stands in a health file; raise Unwell if nothing useful does."""
+    """Return the content of a health file; raise Unwell if it is missing or invalid."""
     try:
         with open(path, "rb") as file:
-            told = json.loads(file.read())
+            content = json.loads(file.read())
     except FileNotFoundError:
         raise Unwell(
             f"dead: there is no file {path}: the worker has not begun, has ended, or "
@@ -75,33 +75,37 @@ def read(path: str) -> dict[str, Any]:
     except OSError as error:
         raise Unwell(f"unknown: {path} cannot be read: {error.strerror}") from None
     except ValueError:
-        told = None
-    if not is_health(told):
+        content = None
+    if not is_health(content):
         raise Unwell(f"unknown: {path} is not what a worker writes as --health-file")
-    return told
+    return content
 
 
-def is_health(told: Any) -> TypeGuard[dict[str, Any]]:
-    """Return whether this has all the members, of the right kinds."""
+def is_health(content: Any) -> TypeGuard[dict[str, Any]]:
+    """Return whether this has all the members, of the right types."""
     return (
-        isinstance(told, dict)
-        and isinstance(told.get("name"), str)
-        and isinstance(told.get("state"), str)
-        and type(told.get("pid")) is int
-        and type(told.get("turned")) in (int, float)
-        and (told.get("good", 0) is None or type(told.get("good")) in (int, float))
+        isinstance(content, dict)
+        and isinstance(content.get("name"), str)
+        and isinstance(content.get("state"), str)
+        and type(content.get("pid")) is int
+        and type(content.get("turned")) in (int, float)
+        and (
+            content.get("good", 0) is None or type(content.get("good")) in (int, float)
+        )
     )
 
 
 def age_of(moment: float) -> float:
-    """Return the seconds since a moment of the monotonic clock, which all processes of
-    a host share. One in the future is of an earlier boot: as old as can be."""
+    """Return the seconds since a moment of the monotonic clock, which a host shares.
+
+    A moment in the future is of an earlier boot, and infinitely old.
+    """
     age = time.monotonic() - moment
     return age if age >= 0 else float("inf")
 
 
-def told_age(age: float, max_age: float) -> str:
-    """Return in words an age that is too great."""
+def age_text(age: float, max_age: float) -> str:
+    """Return the text for an age that is too great."""
     if age == float("inf"):
         return "before this machine was started"
     return f"{age:.1f} s ago, more than {max_age:g} s"
@@ -134,8 +138,10 @@ def main(arguments: list[str]) -> int:
 
 
 def parsed(arguments: list[str]) -> tuple[str, bool, float]:
-    """Return what the arguments say; raise ValueError. (argparse would take longer to
-    import than all the rest.)"""
+    """Return path, ready and maximum age; raise ValueError.
+
+    (To import argparse would take longer than all the rest.)
+    """
     left, paths, ready, max_age = list(arguments), [], False, MAX_AGE
     while left:
         word = left.pop(0)

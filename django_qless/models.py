@@ -1,7 +1,6 @@
-"""What the admin pages are about: menu entries and permissions, without any table.
+"""Models without tables that give the admin pages URLs, permissions and log entries.
 
-Whatever a page shows it reads from the server of the queues. These models give Django
-what it knows pages by: names for URLs, permissions, and entries in its log.
+The pages read everything that they show from the server of the queues.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
 
-class NoRows(models.Manager[Any]):
-    """Finds nothing: dumpdata and others that ask every model are not to fail."""
+class EmptyManager(models.Manager[Any]):
+    """A manager without rows, so that dumpdata and others do not fail."""
 
     def get_queryset(self) -> QuerySet[Any]:
         """Return a queryset that never asks a database."""
@@ -24,12 +23,12 @@ class NoRows(models.Manager[Any]):
         return rows
 
 
-class Entry(models.Model):
-    """Something that pages show, by its name; str() is that name."""
+class PageModel(models.Model):
+    """An object of the pages, by its name."""
 
     name = models.TextField(_("name"), primary_key=True)
 
-    objects: ClassVar[models.Manager[Any]] = NoRows()
+    objects: ClassVar[models.Manager[Any]] = EmptyManager()
 
     class Meta:
         abstract = True
@@ -41,26 +40,26 @@ class Entry(models.Model):
         return self.name
 
 
-class Overview(Entry):
+class Overview(PageModel):
     """All queues of an alias at a glance."""
 
-    class Meta(Entry.Meta):
+    class Meta(PageModel.Meta):
         verbose_name = verbose_name_plural = _("overview")
         permissions = [("view", "Can see queues, jobs and workers")]
 
 
-class Queue(Entry):
+class Queue(PageModel):
     """A queue."""
 
-    class Meta(Entry.Meta):
+    class Meta(PageModel.Meta):
         verbose_name, verbose_name_plural = _("queue"), _("queues")
         permissions = [("act_on_queues", "Can pause, empty and limit queues")]
 
 
-class Job(Entry):
+class Job(PageModel):
     """A job, by its jid."""
 
-    class Meta(Entry.Meta):
+    class Meta(PageModel.Meta):
         verbose_name, verbose_name_plural = _("job"), _("jobs")
         permissions = [
             ("view_data", "Can see arguments, results and errors of jobs"),
@@ -68,46 +67,46 @@ class Job(Entry):
         ]
 
 
-class Failure(Entry):
+class Failure(PageModel):
     """A group of failed jobs."""
 
-    class Meta(Entry.Meta):
+    class Meta(PageModel.Meta):
         verbose_name, verbose_name_plural = _("failure group"), _("failures")
 
 
-class Worker(Entry):
+class Worker(PageModel):
     """A worker."""
 
-    class Meta(Entry.Meta):
+    class Meta(PageModel.Meta):
         verbose_name, verbose_name_plural = _("worker"), _("workers")
         permissions = [("act_on_workers", "Can quiet, resume and stop workers")]
 
 
-class Recurring(Entry):
+class Recurring(PageModel):
     """A schedule, by its id."""
 
-    class Meta(Entry.Meta):
+    class Meta(PageModel.Meta):
         verbose_name, verbose_name_plural = _("recurring job"), _("recurring jobs")
         permissions = [("act_on_recurring", "Can run, pause and change recurring jobs")]
 
 
-class Tracked(Entry):
-    """The jobs that somebody follows."""
+class Tracked(PageModel):
+    """The jobs that users track."""
 
-    class Meta(Entry.Meta):
+    class Meta(PageModel.Meta):
         verbose_name, verbose_name_plural = _("tracked job"), _("tracked jobs")
 
 
-class Tag(Entry):
+class Tag(PageModel):
     """A tag of jobs."""
 
-    class Meta(Entry.Meta):
+    class Meta(PageModel.Meta):
         verbose_name, verbose_name_plural = _("tag"), _("tags")
 
 
-class Option(Entry):
+class Option(PageModel):
     """An option of the core."""
 
-    class Meta(Entry.Meta):
+    class Meta(PageModel.Meta):
         verbose_name, verbose_name_plural = _("option"), _("config")
         permissions = [("act_on_config", "Can change options")]

@@ -1,6 +1,6 @@
-"""What other apps may listen to. Nothing is sent, and nothing is paid, without a receiver.
+"""Signals of jobs and workers. Without a receiver they are not sent and cost nothing.
 
-Those of jobs have the job's type (`django_qless.registry.JobType`) as their sender. They
+Those of jobs have the job's type (`django_qless.job_types.registry.JobType`) as their sender. They
 are sent in the process that runs the job, beside the run: what a receiver raises is
 logged and changes nothing, and its database connections are looked after as a job's are.
 Receivers may be coroutine functions; those have an event loop of their own.
@@ -16,14 +16,14 @@ from __future__ import annotations
 from django.dispatch import Signal
 
 #: A job has been put, after the commit if it waited for one. Sender is the job's type
-#: (`django_qless.registry.JobType`), `handle` its JobHandle.
+#: (`django_qless.job_types.registry.JobType`), `handle` its JobHandle.
 job_enqueued = Signal()
 
 #: A run is about to begin. `job`.
 job_started = Signal()
 
-#: A run has ended well, a moment before the server is told. `job`, and `result`: what
-#: the function returned.
+#: A run has ended well, a moment before it is reported to the server. `job`, and
+#: `result`: the return value.
 job_completed = Signal()
 
 #: A run has failed, and there will be no other. `job`, `exception`, `group`, `message`.

@@ -1,4 +1,4 @@
-"""Measures Python source code with jobs, and tells how the code and the jobs fared.
+"""Measures Python source code with jobs, and reports on the code and the jobs.
 
     python demo.py             the running Python's standard library
     python demo.py SOURCE      the Python files below a directory
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def chosen_source() -> Path:
-    """Returns the directory that is asked for; ends with 2 if it is of no use."""
+    """Returns the directory of the arguments; exits with 2 if it cannot be used."""
     parser = argparse.ArgumentParser(
         prog="demo.py",
         description="Measures Python source code, one job for each file.",

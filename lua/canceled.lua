@@ -1,10 +1,10 @@
--- What is left of a canceled job for a while: a record for those who ask what became of it. For everything
--- else the job does not exist.
+-- A short record of a canceled job, kept for a while for those who ask for it. For everything else the
+-- job does not exist.
 
 local sub = string.sub
 
 -- Bytes of data and context, of a failure, of a history: what is longer is left out, or cut. A full
--- server is emptied by canceling, and most records are read by nobody.
+-- server is emptied by canceling, and most records are never read.
 local BYTES = 16 * 1024
 local ENTRIES = 20 -- of the history
 local LIST = 4 * 1024 -- bytes of the jids that spawned it
@@ -38,7 +38,7 @@ local function shortened(failure)
 end
 
 function Canceled.time()
-  return Texts.now()
+  return NumberFormat.now()
 end
 
 -- Fields and values of what is kept. `why` is call, dependency or workflow, `by` the jid or id.

@@ -1,4 +1,4 @@
--- What becomes of jobs whose dependency has failed or was canceled: each has its policy for that.
+-- The on_failure policy of jobs whose dependency has failed or was canceled.
 --   block   waits on for what has failed; fails itself when it was canceled
 --   cancel  is canceled
 --   run     waits for it no longer, as if it had been completed
@@ -34,7 +34,7 @@ local function fail(jid, other)
   local its_queue, its_rare = Hash.values(key.job(jid), 'queue', 'rare')
   local message = 'Job ' .. other .. ', on which this one depended, was canceled'
   Dependencies.unlink_all(jid)
-  Place.leave(jid, its_queue)
+  Places.leave(jid, its_queue)
   call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
   History.failed(jid, GROUP, nil, message)
   Outcome.write_failed(

@@ -127,7 +127,7 @@ function Clock.draw()
     look_who_draws(clock)
   end
   clock.drawn = clock.drawn + 1
-  clock.last = Texts.whole(clock.token + clock.drawn)
+  clock.last = NumberFormat.whole(clock.token + clock.drawn)
   return clock.last
 end
 
@@ -144,12 +144,12 @@ function Clock.keep(...)
   local name, clock = key.meta(), scope.clock
   local server, last, kept = clock.server, clock.last, clock.kept
   if not last and not kept then
-    last = Texts.whole(clock.token)
+    last = NumberFormat.whole(clock.token)
   end
   if server and last then
-    call('HSET', name, 'clock', Texts.now(), 'token', last, ...)
+    call('HSET', name, 'clock', NumberFormat.now(), 'token', last, ...)
   elseif server then
-    call('HSET', name, 'clock', Texts.now(), ...)
+    call('HSET', name, 'clock', NumberFormat.now(), ...)
   elseif last then
     call('HSET', name, 'token', last, ...)
   elseif ... then
@@ -164,7 +164,7 @@ function Clock.keep(...)
   if clock.skewed then
     call('HINCRBY', name, 'skews', 1)
   elseif server and clock.ahead < -TOO_FAR then
-    -- It has gone ahead, or nobody has called for long. If it goes back, that tells which it was.
+    -- The clock was set ahead, or no call was made for a long time. If it goes back, it was set.
     call('HSET', name, 'leap', format('%.6f %.6f', kept, scope.now))
   end
 end

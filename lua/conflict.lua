@@ -1,4 +1,4 @@
--- What becomes of a put whose unique key another job holds: that one stands for it, or begins anew as
+-- What becomes of a put whose unique key another job holds: that one stands for it, or is enqueued again as
 -- this one, or this one waits behind it.
 
 -- What is of the job itself; the rest belongs to the one whose place it takes.
@@ -40,7 +40,7 @@ local function replace(command, job, jid, coming)
       Errors.name(jid)
     )
   end
-  local old = Store.read_old(jid)
+  local old = PutStore.read_old(jid)
   job.given, job.jid, job.old, job.fresh = job.jid, jid, old, true
   job.was_canceled = nil
   Unique.push_back(job, Record.read('first', old.more.first))

@@ -1,6 +1,6 @@
 -- Dependencies: symmetric links between jobs, and the release of those that waited.
 
--- Links followed at most when a circle is looked for, and dependents dealt with by one call.
+-- Links followed at most when a cycle is looked for, and dependents dealt with by one call.
 local MOST = 1000
 
 -- Links cut off that count as much as a dependent dealt with.
@@ -44,7 +44,7 @@ end
 Dependencies.follows_spawned = true
 
 -- Which of the jids hold a job back. Unknown ones are refused; `coming` are the jids that the same call is
--- about to put. What has failed holds back by the job's policy for failures; `how` is that of Batch.plan, `one`
+-- about to put. What has failed holds back by the job's policy for failures; `how` is that of PutMany.plan, `one`
 -- the job itself if it is there already (what is spawned does not wait for its siblings). -> the jids; the jobs
 -- that still have spawned ones to be waited for, as the field `beyond` names them, or nil
 function Dependencies.open(command, jids, coming, policy, how, one)
@@ -92,7 +92,7 @@ function Dependencies.link(jid, jids, policy)
   local followed = policy and policy ~= 'block'
   for _, other in ipairs(jids) do
     local name = key.dependents(other)
-    Absence.forget(name)
+    ExistenceCache.forget(name)
     call('SADD', name, jid)
     if followed then
       call('HSET', key.job(other), 'followed', '1', 'rare', '1')
@@ -106,9 +106,9 @@ end
 function Dependencies.attach(jid, jids)
   local policy, how = call('HGET', key.job(jid), 'on_failure'), { lenient = true }
   local open, beyond = Dependencies.open('depends', jids, nil, policy, how, jid)
-  local harmless, tired = Circles.harmless(jid, open)
+  local harmless, tired = CycleDetection.harmless(jid, open)
   Dependencies.link(jid, tired and open or harmless, policy)
-  Needs.add(jid, jids)
+  DependencyResults.add(jid, jids)
   for _, spawner in ipairs(Record.read('beyond', beyond, {})) do
     Spawned.look_beyond(jid, spawner)
   end
@@ -142,7 +142,7 @@ end
 local function free_rare(jid)
   local beyond, workflow, on_failure = Hash.values(key.job(jid), 'beyond', 'workflow', 'on_failure')
   if Record.is_bad('beyond', beyond) then
-    Corrupt.fail(jid, 'beyond', beyond)
+    CorruptJobs.fail(jid, 'beyond', beyond)
     return false
   end
   if beyond and Spawned.holds_back(jid, beyond, on_failure) then
@@ -157,11 +157,11 @@ function Dependencies.free(jid)
     Hash.values(key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
   if state ~= 'depends' or open == '1' then
     if state ~= 'depends' then
-      Corrupt.look_at_state(jid, state, queue)
+      CorruptJobs.look_at_state(jid, state, queue)
     end
     return
   elseif Record.is_bad('scheduled', scheduled) then
-    Corrupt.fail(jid, 'scheduled', scheduled)
+    CorruptJobs.fail(jid, 'scheduled', scheduled)
     return
   end
   local workflow
@@ -177,11 +177,11 @@ function Dependencies.free(jid)
   if time then
     call('HDEL', key.job(jid), 'scheduled')
     call('HSET', key.job(jid), 'state', 'scheduled')
-    Place.scheduled(jid, queue, time)
+    Places.scheduled(jid, queue, time)
   else
     call('HSET', key.job(jid), 'state', 'waiting')
-    Place.ready_since(jid, scope.now)
-    Place.work(jid, queue, Record.read('priority', priority, 0))
+    Places.ready_since(jid, scope.now)
+    Places.work(jid, queue, Record.read('priority', priority, 0))
   end
   if workflow then
     Workflow.moved(workflow, 'depends', time and 'scheduled' or 'waiting')
@@ -231,7 +231,7 @@ end
 -- After the jobs were completed: frees what waited for them, a bounded number at a time. `rare` are
 -- those of them that may have spawned others.
 function Dependencies.release(jids, rare)
-  if #jids == 1 and Absence.is_absent(key.dependents(jids[1])) then
+  if #jids == 1 and ExistenceCache.is_absent(key.dependents(jids[1])) then
     return
   end
   local names = {}
@@ -254,7 +254,7 @@ end
 
 -- The first job of a list, or nil; mostly there is no such list.
 local function first_of(name)
-  if Dependencies.left() <= 0 or Absence.is_absent(name) or call('EXISTS', name) == 0 then
+  if Dependencies.left() <= 0 or ExistenceCache.is_absent(name) or call('EXISTS', name) == 0 then
     return nil
   end
   return call('ZRANGE', name, 0, 0)[1]

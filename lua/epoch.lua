@@ -40,7 +40,8 @@ function Epoch.begin(token)
     return 0
   end
   local time = call('TIME')
-  local hash = redis.sha1hex(table.concat({ this_server(), time[1], time[2], Texts.whole(token) }, ' '))
+  local hash =
+    redis.sha1hex(table.concat({ this_server(), time[1], time[2], NumberFormat.whole(token) }, ' '))
   local epoch = 1 + tonumber(string.sub(hash, 1, 8), 16) % (EPOCHS - 1)
   return epoch * TOKENS + token % TOKENS
 end

@@ -7,7 +7,7 @@ local EXPIRED = 200
 local MANY, LONG, FEW = 1000, 60, 8
 
 local function expire(jids)
-  local names, tagged, needing = {}, call('EXISTS', key.tags()) == 1, Needs.exist()
+  local names, tagged, needing = {}, call('EXISTS', key.tags()) == 1, DependencyResults.exist()
   for _, jid in ipairs(jids) do
     local tags = tagged and call('HGET', key.job(jid), 'tags')
     if tags and tags ~= '{}' then

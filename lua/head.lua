@@ -72,7 +72,7 @@ local PATTERNS = {
   -- clock (the last time given out), token (the last one drawn), server:<build> (on which that build drew last),
   -- format (of what is stored), skews (how often the clock was set back), mended (after how many of them
   -- schedules were), shifts (what they have left to set back, JSON), leap (from when to when the clock went
-  -- ahead by much last, or nobody called) and reply:<client> (its last request and the reply)
+  -- ahead by much last, or no call was made) and reply:<client> (its last request and the reply)
   meta = 'meta', --                     hash
   releasing = 'releasing', --           zset   completed jid with dependents still to be released -> when
   cascading = 'cascading', --           zset   failed or canceled jid with dependents still to be told -> when
@@ -178,7 +178,7 @@ end
 --                              waited before it was handed out, then '+' and how many it lay in its
 --                              worker's hands, if it is known to have been started; '' if its start was
 --                              counted when it was handed out)
--- (What would name a list of another job gets a key that never exists, so that nobody takes the list
+-- (What would name a list of another job gets a key that never exists, so that no call takes the list
 -- for a record: there is no such job.)
 function key.job(jid)
   return scope.prefix .. (key.list_ending(jid) and '!' or 'j:') .. jid

@@ -1,4 +1,4 @@
--- The line of a failure's message that says what happened.
+-- The line of a failure's message that names the error.
 
 local find, sub = string.find, string.sub
 

@@ -12,7 +12,7 @@ local quote, format = cjson.encode, string.format
 
 -- A time as an entry has it; defaults to now.
 function History.time(when)
-  return when and Texts.thousandths(when) or Texts.thousandth()
+  return when and NumberFormat.thousandths(when) or NumberFormat.thousandth()
 end
 
 -- An entry; `more` is the text of a JSON object.
@@ -74,7 +74,7 @@ local function members(worker, group, held, ready, message)
     texts[#texts + 1] = '"held":' .. format('%.3f', held)
   end
   if ready then
-    texts[#texts + 1] = '"until":' .. Texts.thousandths(ready)
+    texts[#texts + 1] = '"until":' .. NumberFormat.thousandths(ready)
   end
   if message and message ~= '' then
     texts[#texts + 1] = '"message":' .. quote(Headline.of(message))

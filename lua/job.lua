@@ -62,18 +62,18 @@ end
 -- A job's state as it is now, or nil.
 function Job.state_now(jid)
   local state, queue = Hash.values(key.job(jid), 'state', 'queue')
-  return state and Place.state_now(jid, queue, state) or nil
+  return state and Places.state_now(jid, queue, state) or nil
 end
 
 function Job.is_tracked(jid)
   local name = key.tracked()
-  return not Absence.is_absent(name) and call('ZSCORE', name, jid) and true or false
+  return not ExistenceCache.is_absent(name) and call('ZSCORE', name, jid) and true or false
 end
 
 -- The jobs of a batch that are tracked; mostly there are none at all.
 function Job.tracked_among(jids)
   local tracked, name = {}, key.tracked()
-  if not Absence.is_absent(name) and call('EXISTS', name) == 1 then
+  if not ExistenceCache.is_absent(name) and call('EXISTS', name) == 1 then
     for _, jid in ipairs(jids) do
       tracked[jid] = Job.is_tracked(jid)
     end
@@ -91,7 +91,7 @@ function Job.show(jid, some)
   local shown = {
     jid = record.jid,
     klass = record.klass or '',
-    state = Place.state_now(jid, record.queue, record.state),
+    state = Places.state_now(jid, record.queue, record.state),
     queue = record.queue,
     worker = record.worker or '',
     tracked = Job.is_tracked(jid),
@@ -116,7 +116,7 @@ function Job.with_ours(shown, record)
   shown.crashes = Record.read('crashes', record.crashes, 0)
   shown.open = record.open == '1'
   if record.returned and record.state == 'complete' then
-    shown.returned = Kept.left(record.returned, record.token)
+    shown.returned = Retention.left(record.returned, record.token)
   end
   if record.rare then
     shown.unique = Unique.shown(record.unique)
@@ -170,7 +170,7 @@ function Job.erase(jid, tags)
   Tags.unindex_all(jid, tags)
   call('DEL', key.job(jid), key.history(jid), key.dependencies(jid))
   if scope.live and call('DEL', key.result(jid), key.needs(jid)) > 0 then
-    Kept.forget('result:' .. jid)
+    Retention.forget('result:' .. jid)
   end
 end
 
@@ -186,7 +186,7 @@ function Job.priority(args, i)
   local score = call('ZSCORE', work, jid)
   if score and state == 'waiting' then
     local before = Record.read('priority', its_priority)
-    local rest = before and tonumber(score) - before or Place.score(0, scope.now)
+    local rest = before and tonumber(score) - before or Places.score(0, scope.now)
     call('ZADD', work, priority + rest, jid)
   end
   call('HSET', key.job(jid), 'priority', priority)
@@ -258,7 +258,7 @@ function Job.remove(jid, record, why, by)
   Canceled.keep(jid, record, why, by)
   Events.canceled(jid, queue, worker)
   Job.unhold(jid, worker)
-  Place.leave(jid, queue)
+  Places.leave(jid, queue)
   Dependencies.unlink_all(jid)
   if record.state == 'running' then
     Samples.taken_away(queue, record.time, record.waited)
@@ -270,7 +270,7 @@ function Job.remove(jid, record, why, by)
     Events.tracked('canceled', jid)
   end
   Job.erase(jid, record.tags)
-  Ended.canceled(jid, record)
+  JobEnd.canceled(jid, record)
 end
 
 function Job.cancel_unknown() end
@@ -311,7 +311,7 @@ function Job.timeout(args, i)
   for n, jid in ipairs(jids) do
     records[n] = must_look('timeout', jid)
     if records[n].state ~= 'running' then
-      local state = Place.state_now(jid, records[n].queue, records[n].state)
+      local state = Places.state_now(jid, records[n].queue, records[n].state)
       Errors.raise('STATE', 'timeout(): Job ' .. Errors.name(jid) .. ' not running but ' .. state)
     end
   end
@@ -326,7 +326,7 @@ function Job.timeout(args, i)
       Wake.ready(record.queue, 1)
       Job.unhold(jid, record.worker)
       call('HSET', key.job(jid), 'state', 'stalled', 'expires', 0)
-      Place.ready_since(jid, scope.now)
+      Places.ready_since(jid, scope.now)
       call('HDEL', key.job(jid), 'grace', 'waited')
       Events.lock_lost(jid, record.worker)
     end

@@ -84,7 +84,7 @@ function Legacy.Clock()
     local newcomer = Epoch.newcomer(call('HGET', name, field))
     if newcomer then
       local token = Epoch.begin(tonumber(call('HGET', name, 'token') or nil) or 0)
-      call('HSET', name, field, newcomer, 'token', Texts.whole(token))
+      call('HSET', name, field, newcomer, 'token', NumberFormat.whole(token))
     end
     return call('HINCRBY', name, 'token', 1)
   end
@@ -97,13 +97,13 @@ function Legacy.Outcome()
   Outcome.unheld, Outcome.count_retried = nothing, nothing
 end
 
-function Legacy.Place()
-  function Place.state_now(_, _, state)
+function Legacy.Places()
+  function Places.state_now(_, _, state)
     return state
   end
 
   -- The time of a job is that of its put.
-  Place.ready_since = nothing
+  Places.ready_since = nothing
 end
 
 function Legacy.Job()
@@ -123,12 +123,12 @@ end
 
 -- What is kept beside the job is ours, and so is the work that is left for a later call.
 
-function Legacy.Needs()
-  Needs.add = nothing
+function Legacy.DependencyResults()
+  DependencyResults.add = nothing
 end
 
-function Legacy.Kept()
-  Kept.note = nothing -- it goes when it expires
+function Legacy.Retention()
+  Retention.note = nothing -- it goes when it expires
 end
 
 function Legacy.Expiry()
@@ -153,7 +153,7 @@ end
 
 function Legacy.Canceled()
   function Canceled.time()
-    return call('HGET', key.meta(), 'clock') or Texts.now()
+    return call('HGET', key.meta(), 'clock') or NumberFormat.now()
   end
 
   Canceled.show = nothing
@@ -164,7 +164,7 @@ function Legacy.History()
   local failed = History.failed
 
   function History.time(when)
-    return when and Texts.whole(floor(when)) or Texts.second()
+    return when and NumberFormat.whole(floor(when)) or NumberFormat.second()
   end
 
   function History.failed(jid, group, worker)
@@ -204,8 +204,8 @@ function Legacy.Queue()
   end
 end
 
-function Legacy.Pausing()
-  Pausing.known = nothing
+function Legacy.Pause()
+  Pause.known = nothing
 end
 
 function Legacy.Stats()

@@ -35,7 +35,7 @@ local function refusal(command, jid)
   if not worker then
     return 'NOJOB', about .. ' does not exist'
   elseif state ~= 'running' then
-    return 'LOCKLOST', about .. ' is not currently running: ' .. Place.state_now(jid, queue, state)
+    return 'LOCKLOST', about .. ' is not currently running: ' .. Places.state_now(jid, queue, state)
   end
   return 'LOCKLOST', about .. ' was given out to ' .. Lock.another(worker)
 end
@@ -84,7 +84,7 @@ function Lock.claim(command, jid, proof)
 end
 
 -- The run of a claimed job ends: counts that it was started, if it was. Then the job lay for `held`
--- seconds in its worker's hands before; nobody says for how long if it only `runs` for certain.
+-- seconds in its worker's hands before; how long is not known if it only `runs` for certain.
 function Lock.count_start(job, held, runs)
   job.held = held or Samples.held(job.waited)
   if job.held or runs then

@@ -54,15 +54,15 @@ function Minutes.finish()
   end
 end
 
-local JOURNALLED = { wait = 'started', run = 'completed' }
-Minutes.journalled = JOURNALLED
+local BUFFERED = { wait = 'started', run = 'completed' }
+Minutes.buffered = BUFFERED
 
 -- Adds what the statistics do not have yet.
-local function count_journal(shown, wanted_queue, from, to)
-  Journal.read(function(second, kind, _, n, queue)
+local function count_buffered(shown, wanted_queue, from, to)
+  StatsBuffer.read(function(second, kind, _, n, queue)
     local minute = floor(second / 60)
     if queue == wanted_queue and minute >= from and minute <= to then
-      local list, field = shown[JOURNALLED[kind]], string.format('%.0f', minute)
+      local list, field = shown[BUFFERED[kind]], string.format('%.0f', minute)
       list[field] = (list[field] or 0) + n
     end
   end)
@@ -89,6 +89,6 @@ function Minutes.show(args, i)
       end
     end
   end
-  count_journal(shown, queue, from, to)
+  count_buffered(shown, queue, from, to)
   return cjson.encode(shown)
 end

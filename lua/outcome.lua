@@ -17,7 +17,7 @@ function Outcome.write_complete(name, retries, data, returned)
     'expires',
     '0',
     'time',
-    Texts.time(),
+    NumberFormat.time(),
     'remaining',
     retries,
     'queue',
@@ -32,7 +32,7 @@ end
 
 -- The same in one command for a job that has returned something: a command more would cost more than a table.
 function Outcome.write_returned(name, retries, data, returned)
-  local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', Texts.time() }
+  local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', NumberFormat.time() }
   fields[9], fields[10], fields[11], fields[12] = 'remaining', retries, 'queue', ''
   fields[13], fields[14], fields[15], fields[16] = 'failure', '{}', 'returned', returned
   if data then
@@ -64,7 +64,7 @@ end
 local function finish(job, data, returned)
   Outcome.write_complete(job.key, job.retries, data, returned)
   call('ZADD', key.completed(), scope.now, job.jid)
-  Ended.completed({ job.jid }, { job.rare and job.jid }) -- which reads the record, so before it may go
+  JobEnd.completed({ job.jid }, { job.rare and job.jid }) -- which reads the record, so before it may go
   Expiry.after(1)
 end
 
@@ -73,7 +73,7 @@ end
 function Outcome.advance(job, to, delay, depends, data, needs, beyond)
   local jid = job.jid
   History.put(jid, to)
-  Place.register(to)
+  Places.register(to)
   local open = depends and #depends > 0
   local state = open and 'depends' or delay > 0 and 'scheduled' or 'waiting'
   call(
@@ -92,7 +92,7 @@ function Outcome.advance(job, to, delay, depends, data, needs, beyond)
     'remaining',
     job.retries,
     'time',
-    Texts.time()
+    NumberFormat.time()
   )
   if data then
     call('HSET', key.job(jid), 'data', data)
@@ -106,14 +106,14 @@ function Outcome.advance(job, to, delay, depends, data, needs, beyond)
     if delay > 0 then
       call('HSET', key.job(jid), 'scheduled', scope.now + delay)
     end
-    Place.depends(jid, to)
+    Places.depends(jid, to)
   elseif state == 'scheduled' then
-    Place.scheduled(jid, to, scope.now + delay)
+    Places.scheduled(jid, to, scope.now + delay)
   else
-    Place.work(jid, to, job.priority)
+    Places.work(jid, to, job.priority)
   end
-  Needs.add(jid, needs)
-  Ended.goes_on(job, state, true)
+  DependencyResults.add(jid, needs)
+  JobEnd.goes_on(job, state, true)
   return state
 end
 
@@ -131,8 +131,8 @@ function Outcome.keep_result(jid, token, result, ttl)
   end
   ttl = math.min(ttl, LONGEST_TTL)
   call('SET', key.result(jid), result, 'EX', ttl)
-  local time = Kept.note('result:' .. jid, #result, ttl)
-  return time and result ~= 'null' and Texts.whole(time) .. ' ' .. token or nil
+  local time = Retention.note('result:' .. jid, #result, ttl)
+  return time and result ~= 'null' and NumberFormat.whole(time) .. ' ' .. token or nil
 end
 
 -- For how many seconds the result that a completion brings is kept; nil if it brings none.
@@ -176,9 +176,9 @@ function Outcome.complete(args, i)
     Arguments.queue('complete', to)
     needs = depends
     depends, beyond = Dependencies.open_for('complete', jid, depends)
-    Circles.refuse('complete', jid, depends)
+    CycleDetection.refuse('complete', jid, depends)
     if job.bad then
-      Corrupt.fail(jid, job.bad, job.bad_text)
+      CorruptJobs.fail(jid, job.bad, job.bad_text)
       return 'failed'
     end
   end
@@ -208,7 +208,7 @@ function Outcome.write_failed(job, group, message, when, failing)
   call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   forget_all(job)
   Failures.add(job.jid, job.queue, group)
-  Ended.failed(job.jid, job.state or 'running', job.rare)
+  JobEnd.failed(job.jid, job.state or 'running', job.rare)
 end
 
 function Outcome.fail_now(job, group, message)
@@ -247,7 +247,7 @@ end
 -- The fields of a job that has left its worker.
 function Outcome.unheld(fields)
   local last = #fields
-  fields[last + 1], fields[last + 2] = 'time', Texts.time()
+  fields[last + 1], fields[last + 2] = 'time', NumberFormat.time()
   fields[last + 3], fields[last + 4] = 'worker', ''
   fields[last + 5], fields[last + 6] = 'expires', 0
 end
@@ -275,16 +275,16 @@ function Outcome.back(job, queue, delay, failure, again)
   call(unpack(fields))
   forget_all(job)
   if state == 'scheduled' then
-    Place.scheduled(jid, queue, scope.now + delay)
+    Places.scheduled(jid, queue, scope.now + delay)
   elseif again then
-    Place.work_again(jid, queue, job.priority)
+    Places.work_again(jid, queue, job.priority)
   else
-    Place.work(jid, queue, job.priority)
+    Places.work(jid, queue, job.priority)
   end
   if queue ~= job.queue then
-    Place.register(queue)
+    Places.register(queue)
   end
-  Ended.goes_on(job, state)
+  JobEnd.goes_on(job, state)
 end
 
 function Outcome.count_retried(queue)
@@ -340,7 +340,7 @@ function Outcome.retry(args, i)
   end
   local job = Lock.holder('retry', jid, proof)
   if job.bad then
-    Corrupt.fail(jid, job.bad, job.bad_text)
+    CorruptJobs.fail(jid, job.bad, job.bad_text)
     return -1
   end
   Lock.count_start(job, held, true)
@@ -353,7 +353,7 @@ function Outcome.release(args, i)
   local held = Arguments.held('release', args[i + 3])
   local job = Lock.holder('release', args[i], args[i + 1])
   if job.bad then
-    Corrupt.fail(job.jid, job.bad, job.bad_text)
+    CorruptJobs.fail(job.jid, job.bad, job.bad_text)
     return 1
   end
   Lock.count_start(job, held)

@@ -47,11 +47,11 @@ local function expire(jid, queue, locks, grace)
   local job = Hash.read(key.job(jid), LOCKED)
   local worker = job.worker or ''
   if job.state ~= 'running' then
-    Corrupt.look_at_state(jid, job.state, queue)
+    CorruptJobs.look_at_state(jid, job.state, queue)
     call('ZREM', locks, jid)
     return false
   elseif Record.is_bad('remaining', job.remaining) then
-    Corrupt.fail(jid, 'remaining', job.remaining, queue)
+    CorruptJobs.fail(jid, 'remaining', job.remaining, queue)
     return false
   end
   Job.unhold(jid, worker)
@@ -69,7 +69,7 @@ local function expire(jid, queue, locks, grace)
     return false
   end
   call('HSET', key.job(jid), 'remaining', remaining)
-  Place.ready_since(jid, scope.now)
+  Places.ready_since(jid, scope.now)
   call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
   return true
 end
@@ -77,11 +77,18 @@ end
 -- -> up to `count` jids whose locks have expired and that may be handed out again
 local function expired(queue, count)
   local locks, freed = key.place(queue, 'locks'), {}
-  if call('ZCOUNT', locks, '-inf', Texts.now()) == 0 then
+  if call('ZCOUNT', locks, '-inf', NumberFormat.now()) == 0 then
     return freed -- mostly, and cheaper to ask
   end
-  local jids =
-    call('ZRANGEBYSCORE', locks, '-inf', Texts.now(), 'LIMIT', '0', count + (scope.live and LOOKED or 0))
+  local jids = call(
+    'ZRANGEBYSCORE',
+    locks,
+    '-inf',
+    NumberFormat.now(),
+    'LIMIT',
+    '0',
+    count + (scope.live and LOOKED or 0)
+  )
   local grace = Config.number('grace-period')
   for _, jid in ipairs(jids) do
     if #freed == count then
@@ -150,7 +157,7 @@ local function fail_late(jid, queue, state)
     .. string.format('%.1f', since)
     .. ' seconds after the time when it expired'
   scope.late = late() + 1
-  Place.leave(jid, queue)
+  Places.leave(jid, queue)
   call('HDEL', key.job(jid), 'token')
   History.failed(jid, 'expired', nil, message)
   Outcome.write_failed(
@@ -195,7 +202,7 @@ end
 
 -- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
 local function start(jid, queue, worker, expires, since, reserved)
-  local name, time = key.job(jid), Texts.time()
+  local name, time = key.job(jid), NumberFormat.time()
   History.popped(jid, worker)
   if not reserved then
     Samples.add('wait', queue, scope.now - since)
@@ -265,7 +272,7 @@ end
 -- else they count as started. -> how many; those that are to fail, or nil
 local function hand_over(queue, worker, jids, visit, reserved)
   local heartbeat = Config.heartbeat(queue)
-  local expires, tracked, taken, failing = Texts.later(heartbeat), Job.tracked_among(jids), {}, nil
+  local expires, tracked, taken, failing = NumberFormat.later(heartbeat), Job.tracked_among(jids), {}, nil
   for n = 1, #jids do
     local jid = jids[n]
     local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved)
@@ -292,7 +299,7 @@ local function fail_all_late(queue, too_late)
   for _, job in ipairs(too_late) do
     if job.bad then
       scope.late = late() + 1
-      Corrupt.fail(job.jid, job.bad, job.text, queue)
+      CorruptJobs.fail(job.jid, job.bad, job.text, queue)
     else
       fail_late(job.jid, queue, job.state)
     end
@@ -317,7 +324,7 @@ local function take_work(queue, worker, count, visit, reserved)
     end
   end
   if late() >= MOST_LATE and taken < count then
-    Wake.ready(queue, 1) -- There may be more behind them: somebody has to look again.
+    Wake.ready(queue, 1) -- There may be more behind them: a worker has to look again.
   end
   return taken
 end
@@ -326,7 +333,7 @@ end
 local function allowed(queue, count)
   local limit = Config.concurrency(queue)
   if limit > 0 then
-    local running = call('ZCOUNT', key.place(queue, 'locks'), Texts.now(), '+inf')
+    local running = call('ZCOUNT', key.place(queue, 'locks'), NumberFormat.now(), '+inf')
     return math.min(count, math.max(0, limit - running))
   end
   return count
@@ -335,7 +342,7 @@ end
 -- Has the time of something in this place come? Mostly not, and this is cheaper to ask.
 local function is_due(queue, place)
   local name = key.place(queue, place)
-  return not Absence.is_absent(name) and call('ZCOUNT', name, '-inf', Texts.now()) > 0
+  return not ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', NumberFormat.now()) > 0
 end
 
 -- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many
@@ -370,7 +377,7 @@ end
 
 function Pop.is_paused(queue)
   local name = key.paused_queues()
-  return not Absence.is_absent(name) and call('SISMEMBER', name, queue) == 1
+  return not ExistenceCache.is_absent(name) and call('SISMEMBER', name, queue) == 1
 end
 
 -- pop queue worker count

@@ -7,9 +7,9 @@ function Put.look(job)
     local canceled, tracked = key.canceled_job(job.jid), key.tracked()
     local is_new = call('EXISTS', key.job(job.jid), canceled, tracked) == 0
     if is_new then
-      Absence.note(tracked)
+      ExistenceCache.note(tracked)
     end
-    job.old = not is_new and Store.read_old(job.jid)
+    job.old = not is_new and PutStore.read_old(job.jid)
     job.was_canceled = not is_new and call('EXISTS', canceled) == 1
   end
   job.left_alone = job.absent == '1' and job.old and true
@@ -37,10 +37,10 @@ function Put.prepare(command, job, coming, planned, how)
     planned[job.jid] = job.depends
   end
   if job.old or planned then
-    Circles.refuse(command, job.jid, job.depends, planned)
+    CycleDetection.refuse(command, job.jid, job.depends, planned)
     return
   end
-  Circles.refuse_self(command, job.jid, job.depends)
+  CycleDetection.refuse_self(command, job.jid, job.depends)
 end
 
 local function one(command, args, i)
@@ -75,9 +75,9 @@ local function put_one(command, args, i)
   elseif job.instead then
     return job.instead
   end
-  Store.store(job, args[i], Job.is_tracked(job.jid))
+  PutStore.store(job, args[i], Job.is_tracked(job.jid))
   Minutes.count(job.queue, 'put', 1)
-  Place.register(job.queue)
+  Places.register(job.queue)
   return job.jid
 end
 

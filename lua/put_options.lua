@@ -74,7 +74,7 @@ local function check_common(command, job)
   if job.depends then
     Arguments.bounded(command, #job.depends)
     -- (It may be complete or not there yet: then its dependency on itself would seem to be satisfied.)
-    Circles.refuse_self(command, job.jid, job.depends)
+    CycleDetection.refuse_self(command, job.jid, job.depends)
   end
   if job.context then
     Arguments.object(command, 'context', job.context)

@@ -13,10 +13,10 @@ function Queue.move_due(queue, wanted)
     local priority, state = Hash.values(key.job(jid), 'priority', 'state')
     if Record.is_state(state) then
       call('HSET', key.job(jid), 'state', 'waiting')
-      Place.ready_since(jid, tonumber(due[n + 1]))
-      Place.work(jid, queue, Record.read('priority', priority, 0))
+      Places.ready_since(jid, tonumber(due[n + 1]))
+      Places.work(jid, queue, Record.read('priority', priority, 0))
     else
-      Corrupt.look_at_state(jid, state, queue)
+      CorruptJobs.look_at_state(jid, state, queue)
     end
     moved[#moved + 1] = jid
   end
@@ -29,11 +29,11 @@ Queue.oldest_lock = '-inf'
 local function counts(queue)
   local due = 0
   if scope.reading then
-    due = Place.count_due(queue)
+    due = Places.count_due(queue)
   else
     Queue.move_due(queue, Arguments.most)
   end
-  local paused = Pausing.is_paused(queue)
+  local paused = Pause.is_paused(queue)
   local stalled = call('ZCOUNT', key.place(queue, 'locks'), Queue.oldest_lock, scope.now)
   return {
     name = queue,
@@ -44,7 +44,7 @@ local function counts(queue)
     depends = call('ZCARD', key.place(queue, 'depends')),
     recurring = call('ZCARD', key.place(queue, 'recur')),
     paused = paused,
-    pause = paused and Pausing.known(queue) or nil,
+    pause = paused and Pause.known(queue) or nil,
   }
 end
 
@@ -90,7 +90,7 @@ local function waiting(queue, offset, count)
   local missing = count - #jids
   if missing > 0 then
     local before = math.max(0, offset - call('ZCARD', work))
-    for _, jid in ipairs(Place.list_due(queue, before, missing)) do
+    for _, jid in ipairs(Places.list_due(queue, before, missing)) do
       jids[#jids + 1] = jid
     end
   end
@@ -165,7 +165,7 @@ end
 
 -- queue.forget queue...
 function Queue.forget(args, i)
-  Pausing.each_queue('queue.forget', args, i, function(queue)
+  Pause.each_queue('queue.forget', args, i, function(queue)
     call('ZREM', key.queues(), queue)
   end)
 end
@@ -179,7 +179,7 @@ local IN_PLACE = {
 }
 
 local function refuse_if_used(queue, schedules)
-  local found, due = {}, Place.count_due(queue)
+  local found, due = {}, Places.count_due(queue)
   local moved = { work = due, scheduled = -due }
   for _, place in ipairs(PLACES) do
     local number = call('ZCARD', key.place(queue, place)) + (moved[place] or 0)
@@ -203,7 +203,7 @@ end
 -- queue.forget.empty queue...: the same if nothing is in them and no schedule puts anything there
 function Queue.forget_empty(args, i)
   local queues = {}
-  Pausing.each_queue('queue.forget.empty', args, i, function(queue)
+  Pause.each_queue('queue.forget.empty', args, i, function(queue)
     queues[#queues + 1] = queue
   end)
   local schedules = QueueSchedules.count(queues)
@@ -231,7 +231,7 @@ function Queue.peek(args, i)
       jids[#jids + 1] = jid
     end
     if scope.reading and #jids < count then
-      for _, jid in ipairs(Place.list_due(queue, 0, count - #jids)) do
+      for _, jid in ipairs(Places.list_due(queue, 0, count - #jids)) do
         jids[#jids + 1] = jid
       end
     end

@@ -56,7 +56,7 @@ end
 
 local NAMES = { string = true, number = true }
 
--- Lists are made anew each time: their readers change them.
+-- A new list each time: readers change them.
 local function list_of(kinds)
   return function(text)
     local value = table_of(text)
@@ -255,7 +255,7 @@ function Record.first_bad(fields, texts)
   end
 end
 
--- What can be shown to everybody of a value that is none.
+-- A readable form of a value that cannot be read.
 local function shorten(text)
   local shown = gsub(text, '[^\32-\126]', '?')
   return #shown > SHOWN and Errors.cut(shown, SHOWN) .. '...' or shown

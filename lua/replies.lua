@@ -86,7 +86,7 @@ end
 
 -- What is kept of a reply, in the client's field.
 function Replies.kept(reply)
-  return Texts.whole(floor(scope.now)) .. ' ' .. scope.number .. ' ' .. packed_reply(reply)
+  return NumberFormat.whole(floor(scope.now)) .. ' ' .. scope.number .. ' ' .. packed_reply(reply)
 end
 
 -- A field was added: takes away some of those that are too old, of all that there are.

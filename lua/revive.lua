@@ -1,9 +1,9 @@
--- Failed jobs that begin anew: those of a group, or those that are named.
+-- Failed jobs enqueued again: those of a group, or those named.
 
 -- Puts a failed job, which is in no group any more, into a queue, with all of its retries.
 local function revive(record, queue)
   local jid = record.jid
-  Corrupt.mend(record)
+  CorruptJobs.mend(record)
   History.put(jid, queue)
   call(
     'HSET',
@@ -23,8 +23,8 @@ local function revive(record, queue)
     call('HSET', key.job(jid), 'time', string.format('%.20f', scope.now))
   end
   call('HDEL', key.job(jid), 'crashes', 'unknown')
-  Place.work(jid, queue, Record.read('priority', record.priority, 0))
-  Ended.revived(jid, record)
+  Places.work(jid, queue, Record.read('priority', record.priority, 0))
+  JobEnd.revived(jid, record)
 end
 
 -- unfail queue group [count] -> how many
@@ -49,7 +49,7 @@ function Revive.unfail(args, i)
     call('SREM', key.failures(), group)
   end
   if revived > 0 then
-    Place.register(queue)
+    Places.register(queue)
   end
   return revived
 end
@@ -64,7 +64,7 @@ function Revive.revive(args, i)
     if record and record.state == 'failed' and record.queue ~= '' then
       Failures.remove(record.jid, record.queue, record.failure, true)
       revive(record, record.queue)
-      Place.register(record.queue)
+      Places.register(record.queue)
       revived = revived + 1
     end
   end

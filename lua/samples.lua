@@ -1,13 +1,13 @@
 -- How long jobs waited and ran: the samples of a call, and their way into statistics and minutes.
 --
 -- To write the statistics for each single job would cost more than the job. A call with few
--- samples leaves them in the journal; when that is long, and with each beat of a worker, all of
--- it is written. Whoever reads statistics counts the journal in.
+-- samples leaves them in the buffer; when that is long, and with each beat of a worker, all of
+-- it is written. Readers of statistics add the buffer.
 
 local floor, match = math.floor, string.match
 
 local FEW = 8 -- samples of one call
-local MOST = 100 -- entries of the journal
+local MOST = 100 -- entries of the buffer
 local LOOKED_BACK = 3
 
 -- Milliseconds are kept, so that many are equal.
@@ -43,13 +43,13 @@ end
 
 -- The field `waited` of a job that has been handed out now, and has been ready `since`.
 function Samples.waited(since)
-  return Texts.whole(floor(math.max(0, scope.now - since) * 1000 + 0.5))
+  return NumberFormat.whole(floor(math.max(0, scope.now - since) * 1000 + 0.5))
 end
 
 -- The same of a job that was started after `held` seconds, or nil if it says so already.
 function Samples.waited_in_hands(waited, held)
   local before, known = waits_of(waited)
-  return before and not known and waited .. '+' .. Texts.whole(floor(held * 1000 + 0.5))
+  return before and not known and waited .. '+' .. NumberFormat.whole(floor(held * 1000 + 0.5))
 end
 
 -- Seconds that a job lay in its worker's hands before it was started, as far as its record knows.
@@ -76,7 +76,7 @@ function Samples.taken_away(queue, popped, waited)
   end
 end
 
-local COUNTED_AS = Minutes.journalled
+local COUNTED_AS = Minutes.buffered
 
 local function inside(list, name)
   local inner = list[name]
@@ -118,19 +118,19 @@ local function book()
   return add, write
 end
 
--- Writes what the journal has.
+-- Writes the buffer into the statistics.
 function Samples.settle()
   local add, write = book()
-  Journal.take(add)
+  StatsBuffer.take(add)
   write()
 end
 
-local function leave_in_journal()
+local function leave_in_buffer()
   local entries = {}
   for place, one in ipairs(scope.samples) do
-    entries[place] = Journal.entry(one.second, one.kind, one.value, one.n, one.queue)
+    entries[place] = StatsBuffer.entry(one.second, one.kind, one.value, one.n, one.queue)
   end
-  if Journal.append(unpack(entries)) >= MOST then
+  if StatsBuffer.append(unpack(entries)) >= MOST then
     Samples.settle()
   end
 end
@@ -142,7 +142,7 @@ end
 
 function Samples.finish()
   if Samples.can_wait() then
-    leave_in_journal()
+    leave_in_buffer()
     return
   end
   local add, write = book()

@@ -14,10 +14,10 @@ function Serve.finish()
     Workflow.finish()
   end
   if scope.ended then
-    Awaiting.finish()
+    ResultWaiters.finish()
   end
   if scope.kept then
-    Kept.finish()
+    Retention.finish()
   end
   if scope.canceled then
     Canceled.finish()
@@ -89,10 +89,10 @@ local function answered(keys, args, class, library)
   reply = answer(args, 4)
   if Clock.is_round() then
     WorkflowVerbs.carry_on()
-    Kept.tidy()
+    Retention.tidy()
   end
   if Clock.is_skewed() then
-    Skews.carry_on()
+    ClockRepair.carry_on()
   end
   Serve.finish()
   if scope.client then

@@ -1,6 +1,6 @@
 -- One round trip of a worker: the jobs it has finished, then the next ones to run.
 
-local VERBS = Verbs.by_name
+local VERBS = SettleVerbs.by_name
 
 local MANY = 8 -- queues
 
@@ -11,7 +11,7 @@ local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
 Settle.most = 250 -- jobs settled and reserved by one call
 
 -- jid token held verb k arg*k, `count` times from args[i] on; `held` is for how many seconds the job lay
--- in its worker's hands before it was started, '' if it was not, or nobody knows when.
+-- in its worker's hands before it was started, '' if it was not, or the time is not known.
 -- -> where each begins, their jids, where the rest begins
 local function parse(args, i, count)
   local starts, jids, planned = {}, {}, {}
@@ -43,7 +43,7 @@ local function settle(args, starts, jids)
       refused[#refused + 1] = { args[i], code, text }
     end
   end
-  Verbs.finish(completed)
+  SettleVerbs.finish(completed)
   return refused
 end
 
@@ -103,7 +103,7 @@ local function look_around(jids, queues, wanted)
     names[6] = key.dependents(jids[1])
   end
   if wanted == 0 or #queues > MANY then
-    return Absence.look_for(names, {})
+    return ExistenceCache.look_for(names, {})
   end
   local theirs = {}
   for n = 1, #queues do
@@ -111,7 +111,7 @@ local function look_around(jids, queues, wanted)
     theirs[at - 3], theirs[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
     theirs[at - 1], theirs[at] = key.idle_at(queue), key.wake_at(queue)
   end
-  return Absence.look_for(names, theirs)
+  return ExistenceCache.look_for(names, theirs)
 end
 
 -- One queue after the other, until there are `count` jobs.
@@ -157,7 +157,7 @@ local function reserve(queues, worker, wish)
   local serve = wish.turns and in_turns or one_by_one
   serve(queues, wish.count, take)
   if #jobs > 0 then
-    call('ZADD', key.workers(), Texts.now(), worker)
+    call('ZADD', key.workers(), NumberFormat.now(), worker)
   end
   return jobs, held
 end
@@ -208,11 +208,11 @@ function Settle.settle(args, i)
   local quiet = look_around(jids, queues, wish.count)
   local refused = settle(args, starts, jids)
   local goes_on = not quiet and carry_on()
-  goes_on = goes_on or Dependencies.left() <= 0 -- dependents may be left, for whom nobody is woken
+  goes_on = goes_on or Dependencies.left() <= 0 -- dependents may be left, for which no worker is woken
   local jobs, held, rest = {}, {}, {}
   if wish.count > 0 then
     jobs, held = reserve(queues, worker, wish)
-    held.now = Texts.now()
+    held.now = NumberFormat.now()
     local client = scope.client or worker
     Wake.busy(client, worker, queues, globbing, #jobs > 0)
     if #jobs == 0 and wish.wait then

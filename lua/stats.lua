@@ -126,10 +126,10 @@ function Stats.write(kind, day, queue, values)
   end
   local old = call('HMGET', name, unpack(fields))
   local count, mean, vk = with(tonumber(old[1]) or 0, tonumber(old[2]) or 0, tonumber(old[3]) or 0, values)
-  local written = { 'total', Texts.whole(count), 'mean', mean, 'vk', vk }
+  local written = { 'total', NumberFormat.whole(count), 'mean', mean, 'vk', vk }
   for k = 4, #fields do
     written[#written + 1] = fields[k]
-    written[#written + 1] = Texts.whole((tonumber(old[k]) or 0) + bins[fields[k]])
+    written[#written + 1] = NumberFormat.whole((tonumber(old[k]) or 0) + bins[fields[k]])
   end
   call('HSET', name, unpack(written))
   if not old[1] then
@@ -160,11 +160,11 @@ local function all_bins()
   return bins
 end
 
--- What the journal has of a queue and day: kind -> seconds -> how often.
+-- The buffered samples of a queue and day: kind -> seconds -> how often.
 local function not_yet_written(wanted_day, wanted_queue)
   local found = { wait = {}, run = {} }
   if scope.live then
-    Journal.read(function(second, kind, seconds, n, queue)
+    StatsBuffer.read(function(second, kind, seconds, n, queue)
       if queue == wanted_queue and Stats.day(second) == wanted_day then
         found[kind][seconds] = (found[kind][seconds] or 0) + n
       end

@@ -1,4 +1,4 @@
--- Wake-ups: idle workers block on lists, and whoever makes work ready feeds the lists.
+-- Wake-ups: idle workers block on lists, and every call that makes work ready feeds the lists.
 
 local match, gsub, format = string.match, string.gsub, string.format
 
@@ -50,7 +50,7 @@ end
 
 -- Clients that wait until an earlier time have gone away without a word.
 function Wake.since()
-  return Texts.now()
+  return NumberFormat.now()
 end
 
 -- How many clients wait there.
@@ -129,8 +129,8 @@ end
 
 -- How many jobs of the queue are ready without having been announced: their time has come.
 local function ripe(queue)
-  return call('ZCOUNT', key.place(queue, 'locks'), '-inf', Texts.now())
-    + call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', Texts.now())
+  return call('ZCOUNT', key.place(queue, 'locks'), '-inf', NumberFormat.now())
+    + call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', NumberFormat.now())
 end
 
 -- When the next thing of the queue falls due, or nil.
@@ -150,7 +150,7 @@ end
 function Wake.taken(queue)
   noted().popped = true
   local list = key.wake_at(queue)
-  local waiting = Absence.is_absent(list) and 0 or call('LLEN', list)
+  local waiting = ExistenceCache.is_absent(list) and 0 or call('LLEN', list)
   if waiting > 0 then
     local left, time = call('ZCARD', key.place(queue, 'work')) + ripe(queue), next_due(queue)
     if left < waiting and time and time > scope.now then
@@ -171,8 +171,8 @@ function Wake.locked(queue, seconds)
   end
 end
 
--- A client goes to work that was idle at the queue. Somebody else has to look after what falls due next;
--- and if several jobs fell due at once, for each of them somebody.
+-- A client goes to work that was idle at the queue. Another worker has to watch what falls due next;
+-- and if several jobs fell due at once, one worker for each of them.
 local function hand_on(client, queue)
   local time, _, holder = next_due(queue), timer_of(queue)
   local idle = time and waiting_at(key.idle_at(queue)) or 0
@@ -203,7 +203,7 @@ function Wake.busy(client, worker, queues, globbing, working)
   end
   for n = 1, #queues do
     local idle = key.idle_at(queues[n])
-    if not Absence.is_absent(idle) and call('ZREM', idle, member) == 1 and working then
+    if not ExistenceCache.is_absent(idle) and call('ZREM', idle, member) == 1 and working then
       hand_on(client, queues[n])
     end
   end

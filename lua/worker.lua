@@ -84,7 +84,7 @@ function Worker.deregister(args, i)
   if scope.live then
     for _, worker in ipairs(workers) do
       call('DEL', key.worker(worker))
-      Orders.forget(worker)
+      WorkerControl.forget(worker)
     end
     Cron.leave(workers)
   end
@@ -133,7 +133,7 @@ function Worker.beat(args, i)
   end
   local queues, lost = sort_out(worker, args, i + 3, count)
   for queue, jids in pairs(queues) do
-    local expires = Texts.later(Config.heartbeat(queue))
+    local expires = NumberFormat.later(Config.heartbeat(queue))
     for _, jid in ipairs(jids) do
       call('HSET', key.job(jid), 'expires', expires)
     end
@@ -145,5 +145,5 @@ function Worker.beat(args, i)
     call('SET', key.worker(worker), said, 'EX', Config.worker_age())
   end
   Samples.settle()
-  return { lost, Orders.take(worker) }
+  return { lost, WorkerControl.take(worker) }
 end

@@ -8,14 +8,27 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import postgres
-from tests import servers as machinery
+from tests import real_servers as machinery
+from tests.in_process import each_way as each_way
+from tests.in_process import each_work as each_work
+from tests.in_process import loop_work as loop_work
+from tests.in_process import qless as qless
+from tests.in_process import work as work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import redis
 
-    from tests.servers import Server
+    from tests.real_servers import Server
+
+
+# Left out, and listed as such, where there is no server.
+collect_ignore = (
+    []
+    if postgres.is_available()
+    else ["runtime/test_postgres.py", "serialization/test_model_references_postgres.py"]
+)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import redis
 
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "permissions.md"
 PASSWORD = "secret"

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tests.servers import GUARD, LAUNCH, poll, short_folder
+from tests.real_servers import GUARD, LAUNCH, poll, short_folder
 
 # PostgreSQL refuses to be run by root.
 NOBODY = "nobody" if os.geteuid() == 0 else None

@@ -1,6 +1,7 @@
 """Runs the tests and the checks, and says at the end what was left out.
 
     python -m tests.run all [pytest's arguments]     tests, then checks   (make test)
+    python -m tests.run tests [pytest's arguments]   tests alone          (make test-fast)
     python -m tests.run checks                       checks alone         (make check)
     python -m tests.run format                       rewrites Python and Lua (make format)
 
@@ -17,7 +18,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import postgres, processes, servers
+from tests import postgres, processes, real_servers
 from tests.admin.browser import chrome
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -106,11 +107,12 @@ def main() -> int:
     what, arguments = sys.argv[1], sys.argv[2:]
     left_out: list[str] = []
     failed: list[str] = []
-    if what == "all":
-        left_out += servers.missing() + postgres.missing() + chrome.missing()
+    checks = {"format": FORMATS, "tests": []}.get(what, CHECKS)
+    if what in ("all", "tests"):
+        left_out += real_servers.missing() + postgres.missing() + chrome.missing()
         if not run_tests(arguments):
             failed.append("pytest")
-    for check in FORMATS if what == "format" else CHECKS:
+    for check in checks:
         name = " ".join(check.command)
         if check.path() is None:
             left_out.append(f"{name} (to have it: {check.where})")

@@ -11,7 +11,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("module", ["core", "worker", "registry", "servers.embedded"])
+@pytest.mark.parametrize(
+    "module", ["core", "worker", "job_types.registry", "servers.embedded"]
+)
 def test_the_module_is_imported_where_django_is_not_installed(module):
     code = f"import sys; sys.modules['django'] = None; import django_qless.{module}"
     done = subprocess.run(

@@ -1,1 +1,1 @@
-"""A small Django project: what is measured when Django is part of it."""
+"""Small Django project for the benchmarks that include Django."""

@@ -1,4 +1,4 @@
-"""The jobs that are measured: next to nothing to do, and countable from outside.
+"""The measured jobs: next to no work, and countable from outside.
 
 Both append to a file in memory: about 1 µs, no traffic with the server, atomic across
 processes, so that a job lost or run twice is seen.
@@ -31,5 +31,5 @@ async def anoop(number: int) -> None:
 
 @job
 def stamp(enqueued: float) -> None:
-    """How long it took from `.delay()` to here, in seconds, as a double."""
+    """Write the seconds from `.delay()` to here, as a double."""
     os.write(_ticks, struct.pack("<d", time.time() - enqueued))

@@ -1,4 +1,4 @@
-"""The URLs of pages and actions: names of any text in a path, and the alias they are of."""
+"""URLs of pages and actions: any name as a path segment, and the alias."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 def quote(name: str) -> str:
     """Return a name as one segment of a path, as Django's admin does it.
 
-    And what a browser would take for a step in the path, `.` or `..`, is no such thing.
+    `.` and `..` are quoted too: browsers would resolve them as steps in the path.
     """
     quoted: str = quote_name(name)
     return quoted.replace(".", "_2E") if quoted.strip(".") == "" else quoted
 
 
 def unquote(segment: str) -> str:
-    """Return the name that `quote` made a segment of."""
+    """Return the name of a segment that `quote` has made."""
     if segment and not segment.replace("_2E", ""):
-        return "." * (len(segment) // 3)  # Django does not know of this one.
+        return "." * (len(segment) // 3)  # Django does not quote this one.
     name: str = unquote_name(segment)
     return name
 
@@ -41,14 +41,22 @@ class Links:
     def url(self, page: str, name: str | None = None, **query: str | int | None) -> str:
         """Return the URL of a page, such as "job_changelist", or "job_change" of a jid.
 
-        The query's members that are None or "" are left out.
+        Parameters that are None or "" are left out.
         """
         args = () if name is None else (quote(name),)
         path = reverse(f"admin:django_qless_{page}", args=args, current_app=self.site)
         return path + self.query(query)
 
+    def bulk(self, change: str, *, back: str = "", **filters: str | None) -> str:
+        """Return the page that asks whether to change all jobs that match.
+
+        `change` is one of operations.bulk.CHANGES; `filters` are fields of JobQuery;
+        `back` is where to go afterwards.
+        """
+        return self.url("job_bulk", None, verb=change, next=back, **filters)
+
     def query(self, members: Mapping[str, Any]) -> str:
-        """Return `?…` with these members and, unless it is the default one, the alias."""
+        """Return `?…` with these parameters and, unless it is the default, the alias."""
         pairs: list[tuple[str, Any]] = []
         if self.alias != DEFAULT_ALIAS:
             pairs.append(("alias", self.alias))

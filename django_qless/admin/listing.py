@@ -1,4 +1,4 @@
-"""A part of a long list, and how to get to the next one."""
+"""One page of a long list, and the links to the next one."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django.utils import formats
 from django.utils.translation import gettext as _
+
+from django_qless.admin.formatting import number
 
 if TYPE_CHECKING:
     from django_qless.admin.views import View
-    from django_qless.selection import Page
 
 
 SEARCH_SECONDS = 0.6
-"""How long a page looks for jobs: shown within a second, it goes on by itself if it has to."""
+"""Seconds for which a page searches, so that it is shown within one."""
 
 
 @dataclass(frozen=True)
@@ -28,78 +28,58 @@ class Listing:
     next_url: str = ""
     next_words: str = ""
     scanned: int = 0
-    """How many of `total` a search has looked at which has found nothing so far."""
+    """Jobs of `total` that a search has read without finding any so far."""
     total: int = 0
 
 
 def listing(
-    view: View, rows: Sequence[Any], *, offset: int, total: int, following: int | None
+    view: View, rows: Sequence[Any], total: int, *, read: int | None = None
 ) -> Listing:
-    """Return a part of a list that is read by offset: "1–50 of 1,000", and the links."""
+    """Return a part of a list from the view's offset on: "1–50 of 1,000", and links.
+
+    `read`: items that were read for these rows, if some of them are not shown.
+    """
+    count = len(rows) if read is None else read
+    end = view.offset + count
     if rows:
         words = _("%(first)s–%(last)s of %(total)s") % {
-            "first": number(offset + 1),
-            "last": number(offset + len(rows)),
-            "total": number(total),
+            "first": number(view.offset + 1),
+            "last": number(view.offset + len(rows)),
+            "total": number(max(total, end)),
         }
     else:
         words = _("%s in all") % number(total)
     return Listing(
         rows,
         words,
-        first_url=_at(view, None) if offset else "",
-        next_url=_at(view, following) if following else "",
+        first_url=_url_at(view, 0) if view.offset else "",
+        next_url=_url_at(view, end) if count and end < total else "",
         next_words=_("Next"),
     )
 
 
 def scanned(
-    view: View,
-    rows: Sequence[Any],
-    *,
-    offset: int,
-    count: int,
-    total: int,
-    following: int | None,
+    view: View, rows: Sequence[Any], *, count: int, total: int, following: int | None
 ) -> Listing:
-    """Return what a search has found so far: "scanned 1,000 of n", and the links."""
+    """Return what a search has found so far: "scanned 1,000 of n", and links."""
     words = _("%(found)s found; scanned %(scanned)s of %(total)s") % {
         "found": number(len(rows)),
-        "scanned": number(min(offset + count, total)),
+        "scanned": number(min(view.offset + count, total)),
         "total": number(total),
     }
     return Listing(
         rows,
         words,
-        first_url=_at(view, None) if offset else "",
-        next_url=_at(view, following) if following else "",
+        first_url=_url_at(view, 0) if view.offset else "",
+        next_url=_url_at(view, following) if following else "",
         next_words=_("Continue"),
-        scanned=offset + count if following and not rows else 0,
+        scanned=view.offset + count if following and not rows else 0,
         total=total,
     )
 
 
-def selected(
-    view: View, rows: Sequence[Any], page: Page, *, offset: int, searched: bool
-) -> Listing:
-    """Return a part of a selection: of a list, or what a search in it has found."""
-    where: dict[str, Any] = {
-        "offset": offset,
-        "total": page.total,
-        "following": page.following,
-    }
-    if searched:
-        return scanned(view, rows, count=page.scanned, **where)
-    return listing(view, rows, **where)
-
-
-def number(value: int) -> str:
-    """Return a number with separators, as the user's language writes it."""
-    return formats.number_format(value, use_l10n=True, force_grouping=True)
-
-
-def _at(view: View, offset: int | None) -> str:
-    """Return the URL of this page at another offset, with the rest of its query."""
+def _url_at(view: View, offset: int) -> str:
+    """Return the URL of the page at another offset, with the rest of its query."""
     query = view.request.GET.copy()
     query.pop("live", None)
     query.pop("offset", None)

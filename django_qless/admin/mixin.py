@@ -4,9 +4,9 @@
     class FeedAdmin(JobsAdminMixin, admin.ModelAdmin):
         list_display = ["title", "jobs_link"]
 
-The change form has a button "Jobs", to a page with the jobs of this object, and from
-there its methods with `@job` can be put. The user needs the permission to view the model,
-or to change it, beside those of the pages of the queues.
+The change form has a button "Jobs", to a page with the jobs of this object, where its
+methods with `@job` can be enqueued. The user needs the permission to view or change the
+model beside those of the admin pages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from django.urls import URLPattern
     from django.utils.safestring import SafeString
 
-    from django_qless.admin.pages.object_jobs import OfObject
+    from django_qless.admin.pages.object_jobs import ObjectView
 
     _ModelAdmin = admin.ModelAdmin[Any]
 else:
@@ -37,12 +37,11 @@ else:
 
 
 class JobsAdminMixin(_ModelAdmin):
-    """Stands before ModelAdmin among the parents of an admin class."""
+    """Adds the jobs of an object; a parent before ModelAdmin."""
 
     def get_urls(self) -> list[URLPattern]:
         """Return the URLs of the ModelAdmin, with those of the jobs before them."""
-        from django_qless.admin.actions.object_jobs import EnqueueOnObject
-        from django_qless.admin.pages.object_jobs import ObjectJobs
+        from django_qless.admin.pages.object_jobs import EnqueueOnObject, ObjectJobs
 
         model = f"{self.opts.app_label}_{self.opts.model_name}"
         return [
@@ -64,7 +63,7 @@ class JobsAdminMixin(_ModelAdmin):
         *args: Any,
         **options: Any,
     ) -> Any:
-        """Return the form with the button "Jobs", whatever template it has otherwise."""
+        """Return the form with the button "Jobs", whatever its template is."""
         response: Any = super().render_change_form(request, context, *args, **options)
         row = context.get("original")
         if row is not None and request.user.has_perm(permissions.VIEW):
@@ -86,7 +85,7 @@ class JobsAdminMixin(_ModelAdmin):
         return url
 
     def _show_jobs(
-        self, view: type[OfObject], request: HttpRequest, object_id: str
+        self, view: type[ObjectView], request: HttpRequest, object_id: str
     ) -> HttpResponseBase:
-        """Return the response of a page or an action about the jobs of an object."""
+        """Return the response of a page or an action of an object's jobs."""
         return view(self, request, object_id).respond()

@@ -1,4 +1,4 @@
-"""Who may do what on the pages: ordinary permissions of Django, one for each concern."""
+"""Permissions of the admin pages: ordinary ones of Django, one for each concern."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALL = (VIEW, DATA, JOBS, QUEUES, RECURRING, WORKERS, CONFIG)
 
 
 class May:
-    """What the user of a request may, for templates: `{% if may.jobs %}`."""
+    """The permissions of a request's user, for templates: `{% if may.jobs %}`."""
 
     def __init__(self, request: HttpRequest) -> None:
         has = request.user.has_perm

@@ -1,4 +1,4 @@
-"""How pages and actions get into an admin site: as what is shown for a model."""
+"""The place of pages and actions in an admin site: as the admin of a model."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponseBase
     from django.urls import URLPattern
 
+    from django_qless.admin.actions.base import Action
     from django_qless.admin.views import View
 
     _ModelAdmin = admin.ModelAdmin[Any]
@@ -23,13 +24,18 @@ else:
 
 
 class Route(NamedTuple):
-    """Where a page or an action is, below its model's URL."""
+    """The URL of a page or an action, below its model's URL."""
 
-    #: "" for the list, "<str:segment>/change/" for one; an action ends in its verb.
     path: str
-    #: The end of the URL's name: changelist, change, or the verb.
+    """"" for the list, "<str:segment>/change/" for one; an action ends in its verb."""
     name: str
+    """The end of the URL's name: changelist, change, or the verb."""
     view: type[View]
+
+    @classmethod
+    def of(cls, action: type[Action], prefix: str = "<str:segment>/") -> Route:
+        """Return the route of an action: on one thing, or with no prefix on all."""
+        return cls(f"{prefix}{action.verb}/", action.verb, action)
 
 
 class EntryAdmin(_ModelAdmin):
@@ -64,7 +70,7 @@ class EntryAdmin(_ModelAdmin):
         return request.user.has_perm(permissions.VIEW)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return False: nothing is made in Django's way."""
+        """Return False: Django's own forms add, change and delete nothing here."""
         return False
 
     has_change_permission = has_delete_permission = has_add_permission

@@ -1,25 +1,30 @@
-"""What every page and every action of the admin is: who asks for what of which alias.
+"""The base of pages and actions: permission, alias, errors, rendering.
 
 A page answers GET and changes nothing; an action asks for confirmation at a GET and does
-its work at a POST. Both check a permission themselves: that a user is staff, which is all
-that AdminSite.admin_view looks at, is not enough.
+its work at a POST. Both check a permission themselves: AdminSite.admin_view only checks
+that the user is staff.
+
+The parts of a page in `{% live "name" %} … {% endlive %}` refresh by themselves: live.js
+asks for the page with `live=1`, which renders as always but answers with these parts as
+JSON, {"parts": {name: HTML}}.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied
-from django.http import Http404, HttpResponseNotAllowed
+from django.http import Http404, HttpResponseNotAllowed, JsonResponse
 from django.template.response import TemplateResponse
 from django.utils.functional import cached_property
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from django_qless import conf
-from django_qless.admin import live, permissions, words
+from django_qless.admin import formatting, permissions
 from django_qless.admin.links import Links, unquote
-from django_qless.admin.menu import menu
-from django_qless.connections import connections
+from django_qless.conf.connections import connections
 from django_qless.core import (
     BadArgument,
     JobNotFound,
@@ -29,31 +34,40 @@ from django_qless.core import (
 )
 
 if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin
+    from django.contrib.admin import AdminSite, ModelAdmin
     from django.http import HttpRequest, HttpResponseBase
 
     from django_qless.core import Client
 
 
-NOT_FOUND = (JobNotFound, ScheduleNotFound, WorkerNotFound)
+LIVE_PARTS = "live_parts"
+"""The name in a context of the dict that collects the live parts."""
 
 
 class Crumb(NamedTuple):
-    """A step of the way to a page."""
+    """A breadcrumb."""
 
     text: str
     url: str = ""
 
 
+class Tab(NamedTuple):
+    """A tab of the menu."""
+
+    text: str
+    url: str
+    is_current: bool
+
+
 class Missing(Exception):
-    """What the page is about is not there; the text says so to people."""
+    """The object of the page does not exist; the text tells people why."""
 
 
 class View:
-    """One request to one page or action; made for it, and forgotten after it."""
+    """One request to one page or action."""
 
     permission: ClassVar[str] = permissions.VIEW
-    """What the user needs, beside the permission to view."""
+    """The permission that is needed beside the one to view."""
     template: ClassVar[str]
     """Below templates/admin/django_qless/."""
     allowed: ClassVar[tuple[str, ...]] = ("GET", "HEAD")
@@ -63,14 +77,14 @@ class View:
     ) -> None:
         self.admin, self.request = admin, request
         self.name = "" if segment is None else unquote(segment)
-        """What the page is about: a jid, the name of a queue, …; "" on a list."""
+        """The jid, the name of the queue, …; "" on a list."""
         self.alias = request.GET.get("alias") or conf.DEFAULT_ALIAS
         self.links = Links(admin.admin_site.name, self.alias)
         self.may = permissions.May(request)
 
     @cached_property
     def client(self) -> Client:
-        """The client of the alias, which does not wait long for a lost server."""
+        """The client of the alias, with short timeouts."""
         return connections.impatient(self.alias)
 
     @cached_property
@@ -90,20 +104,18 @@ class View:
             raise Http404(_("There is no alias %r in QLESS.") % self.alias)
         try:
             return self.answer()
-        except (Missing, *NOT_FOUND) as error:
-            return self.render(
-                "problem.html", {"problem": words.visible(str(error))}, status=404
-            )
+        except (Missing, JobNotFound, ScheduleNotFound, WorkerNotFound) as error:
+            template, status, problem = "problem.html", 404, str(error)
         except BadArgument as error:
-            return self.render(
-                "problem.html", {"problem": words.visible(str(error))}, status=400
-            )
+            template, status, problem = "problem.html", 400, str(error)
         except (QlessError, ImproperlyConfigured) as error:
-            # The page still comes: other aliases are one click away.
-            return self.render("down.html", {"problem": words.visible(str(error))})
+            # The page is still shown: other aliases are one click away.
+            template, status, problem = "down.html", 200, str(error)
+        content = {"problem": formatting.visible(problem)}
+        return self.render(template, content, status=status)
 
     def answer(self) -> HttpResponseBase:
-        """Return the response to what is permitted; may raise QlessError and Missing."""
+        """Return the response to a permitted request; may raise QlessError, Missing."""
         raise NotImplementedError
 
     def render(
@@ -118,7 +130,7 @@ class View:
             "opts": opts,
             "app_label": opts.app_label,
             "title": self.title,
-            "subtitle": words.visible(self.name) or None,
+            "subtitle": formatting.visible(self.name) or None,
             "page": self,
             "links": self.links,
             "may": self.may,
@@ -137,17 +149,16 @@ class View:
 
     @property
     def title(self) -> str:
-        """The headline; the name of what the page is about stands below."""
+        """The headline; the name of the object stands below it."""
         names = self.admin.model._meta
-        name = names.verbose_name if self.name else names.verbose_name_plural
-        text = str(name)
-        return text[:1].upper() + text[1:]
+        return capfirst(
+            str(names.verbose_name if self.name else names.verbose_name_plural)
+        )
 
     def crumbs(self) -> list[Crumb]:
-        """Return the way to the page, behind the app's entry; the last has no URL."""
+        """Return the breadcrumbs behind the app's entry; the last has no URL."""
         names = self.admin.model._meta
-        plural = str(names.verbose_name_plural)
-        plural = plural[:1].upper() + plural[1:]
+        plural = capfirst(str(names.verbose_name_plural))
         if not self.name:
             return [Crumb(plural)]
         listing = self.links.url(f"{names.model_name}_changelist")
@@ -155,33 +166,68 @@ class View:
 
     @property
     def here(self) -> str:
-        """The URL of the page as people see it: where an action comes back to."""
+        """The URL of the page for people, to which an action comes back."""
         query = self.request.GET.copy()
         query.pop("live", None)
         path = self.request.path
         return f"{path}?{query.urlencode()}" if query else path
 
-    def number(self, key: str, usual: int = 0) -> int:
-        """Return a whole number of the query that is not negative, or the usual one."""
-        text = self.request.GET.get(key, "")
-        return int(text) if text.isdecimal() and len(text) < 16 else usual
+    @cached_property
+    def offset(self) -> int:
+        """The place in a long list at which the page begins."""
+        text = self.request.GET.get("offset", "")
+        return int(text) if text.isdecimal() and len(text) < 16 else 0
 
 
 def _in_one_line(response: TemplateResponse) -> None:
-    response.content = words.in_one_line(response.content.decode()).encode()
+    response.content = formatting.in_one_line(response.content.decode()).encode()
 
 
 class Page(View):
-    """Shows something. `content()` reads it; the template says how it looks."""
+    """A page that shows something: `content` reads it, the template lays it out."""
 
     def content(self) -> dict[str, Any]:
         """Return what the template needs; may raise QlessError and Missing."""
         raise NotImplementedError
 
     def answer(self) -> HttpResponseBase:
-        """Return the page, or what has changed in its live parts as JSON."""
-        content = {"now": self.now, **self.content()}
+        """Return the page, or its live parts as JSON."""
+        return self.show({"now": self.now, **self.content()})
+
+    def show(self, content: dict[str, Any]) -> HttpResponseBase:
+        """Return the page with this content, or its live parts as JSON."""
         response = self.render(self.template, content)
-        if live.is_asked_for(self.request):
-            return live.parts_of(response)
-        return response
+        return live_parts(response) if self.wants_live_parts else response
+
+    @property
+    def wants_live_parts(self) -> bool:
+        """Whether the live parts are asked for, not the page."""
+        return self.request.GET.get("live") == "1"
+
+
+def live_parts(response: TemplateResponse) -> JsonResponse:
+    """Return the live parts of a page."""
+    parts: dict[str, str] = {}
+    assert response.context_data is not None
+    response.context_data[LIVE_PARTS] = parts
+    response.render()
+    parts = {name: formatting.in_one_line(html) for name, html in parts.items()}
+    answer = JsonResponse({"parts": parts}, status=response.status_code)
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+def menu(site: AdminSite, links: Links, current: str) -> list[Tab]:
+    """Return the tabs of a site; `current` is the name of the page's model.
+
+    The models are defined in the order in which an operator asks.
+    """
+    return [
+        Tab(
+            capfirst(str(model._meta.verbose_name_plural)),
+            links.url(f"{model._meta.model_name}_changelist"),
+            model._meta.model_name == current,
+        )
+        for model in apps.get_app_config("django_qless").get_models()
+        if site.is_registered(model)
+    ]

@@ -3,29 +3,12 @@
 None of them connects to a server; `qless_doctor` does.
 
     django_qless.E001   QLESS is not a dict of aliases with a "default"
-    django_qless.E002   an option that does not exist
+    django_qless.E002   a key that does not exist
     django_qless.E003   two ways to connect
-    django_qless.E004   something that is not available yet
-    django_qless.E005   LOCATION
-    django_qless.E006   CACHE, DB
-    django_qless.E007   EMBEDDED
-    django_qless.E008   PREFIX
-    django_qless.E009   ENGINE
-    django_qless.E010   OPTIONS
-    django_qless.E011   QUEUES
-    django_qless.E012   CONFIG
-    django_qless.E013   MIDDLEWARE
-    django_qless.E014   a timeout of the connection
+    django_qless.E004 to E014, E025, E033, E034, E040       see `conf/schema.py`
     django_qless.E015   two aliases with one namespace
-    django_qless.E016   a module of jobs that cannot be imported
     django_qless.E017   a release of redis-py that does not work
-    django_qless.E018   a middleware of a job that cannot be imported
-    django_qless.E019 to E021, W004, W005       see `jobs.py`
-    django_qless.E025 to E029                   see `options.py`
-    django_qless.E030 to E032                   see `schedules.py`
-    django_qless.E033   PATIENCE, WORKER_PATIENCE
-    django_qless.E034   PROJECT
-    django_qless.E040   TEST
+    django_qless.E016, E018 to E021, E026 to E032, W004, W005     see `jobs.py`
     django_qless.W001   the queue shares its database with a cache
     django_qless.W002   no server is named, and DEBUG is off (--deploy)
     django_qless.W003   EMBEDDED, and DEBUG is off (--deploy)
@@ -41,48 +24,61 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as Caution
 from django.core.exceptions import ImproperlyConfigured
-from django.utils.module_loading import import_string
 
-from django_qless import conf, discovery, rules
-from django_qless.checks.jobs import check_jobs
-from django_qless.checks.options import check_context, check_options
-from django_qless.checks.schedules import check_schedules
-from django_qless.places import at
-from django_qless.registry import registry
-from django_qless.sources import Source, of_cache, source_of
+from django_qless import conf
+from django_qless.checks.jobs import (
+    check_jobs,
+    check_middleware,
+    check_modules,
+    check_options,
+    check_schedules,
+    no_middleware,
+)
+from django_qless.conf import schema
+from django_qless.conf.connection_factory import (
+    ConnectionFactory,
+    factory_for,
+    factory_from_cache,
+)
+from django_qless.enqueue import context_propagation
 
 TAG = "qless"
 
 
 def check_settings(**kwargs: Any) -> list[CheckMessage]:
-    """Judge QLESS."""
+    """Check QLESS."""
     return list(_settings_messages())
 
 
-def check_modules(**kwargs: Any) -> list[CheckMessage]:
-    """Import the modules of jobs, as a worker does at its start."""
+def check_context(**kwargs: Any) -> list[CheckMessage]:
+    """Import the context propagators that CONTEXT names."""
+    try:
+        aliases = [conf.alias(name) for name in conf.alias_names()]
+    except ImproperlyConfigured:
+        return []  # E001 and its siblings say so
     return [
         Error(
-            f"The module {failure.module} cannot be imported: {failure.error!r}",
-            hint="A worker would not start either.",
-            id="django_qless.E016",
+            f"QLESS[{alias.name!r}]: CONTEXT: {text}",
+            hint="A propagator is a class, an object or a module with capture() and "
+            "restore(value).",
+            id="django_qless.E025",
         )
-        for failure in discovery.failures()
+        for alias in aliases
+        for text in _context_problems(alias)
     ]
 
 
-def check_middleware(**kwargs: Any) -> list[CheckMessage]:
-    """Import the middleware of jobs that name their own."""
-    return [
-        _error(
-            "E018",
-            f"{job_type.name}{at(job_type.function)}: middleware: {trouble}",
-            "Is it spelt so?",
-        )
-        for job_type in registry
-        for name in job_type.options.middleware
-        if isinstance(name, str) and (trouble := _trouble(name))
-    ]
+def _context_problems(alias: conf.Alias) -> Iterator[str]:
+    seen = dict.fromkeys(context_propagation.BUILT_IN, "a built-in one")
+    for dotted in alias.propagators:
+        try:
+            name, _ = context_propagation.load(dotted)
+        except Exception as error:  # noqa: BLE001  what importing it raises
+            yield str(error) or repr(error)
+            continue
+        if name in seen:
+            yield f"{dotted} is called {name!r}, as {seen[name]}: give it another name."
+        seen[name] = dotted
 
 
 def check_redis_py(**kwargs: Any) -> list[CheckMessage]:
@@ -103,13 +99,13 @@ def check_deployment(**kwargs: Any) -> list[CheckMessage]:
     if settings.DEBUG or any(_problems()):
         return []
     messages: list[CheckMessage] = []
-    for name in conf.names():
+    for name in conf.alias_names():
         alias = conf.alias(name)
         if alias.implied:
             messages.append(
                 Caution(
                     f"QLESS[{name!r}] names no server, so nothing can be put.",
-                    hint=rules.REMEDY,
+                    hint=schema.REMEDY,
                     id="django_qless.W002",
                 )
             )
@@ -117,7 +113,7 @@ def check_deployment(**kwargs: Any) -> list[CheckMessage]:
             messages.append(
                 Caution(
                     f"QLESS[{name!r}] is EMBEDDED, which is made for development.",
-                    hint=f"Run a Redis or Valkey server. {rules.REMEDY}",
+                    hint=f"Run a Redis or Valkey server. {schema.REMEDY}",
                     id="django_qless.W003",
                 )
             )
@@ -143,29 +139,29 @@ def _settings_messages() -> Iterator[CheckMessage]:
         yield _error(problem.number, problem.text, problem.hint)
     if wrong:
         return
-    sources: dict[str, Source] = {}
-    for name in conf.names():
+    factories: dict[str, ConnectionFactory] = {}
+    for name in conf.alias_names():
         alias = conf.alias(name)
         yield from _middleware_messages(alias)
         try:
             if not alias.implied:
-                sources[name] = source_of(alias)
+                factories[name] = factory_for(alias)
         except ImproperlyConfigured as error:
             yield _error("E006", f"QLESS[{name!r}]: {error}", None)
-    yield from _same_namespace(sources)
-    yield from _shared_with_cache(sources)
+    yield from _same_namespace(factories)
+    yield from _shared_with_cache(factories)
 
 
-def _problems() -> Iterator[rules.Problem]:
+def _problems() -> Iterator[schema.Problem]:
     value = getattr(settings, "QLESS", None)
     if value is None:
         return
-    wrong = list(rules.whole_setting(value))
+    wrong = list(schema.validate_setting(value))
     yield from wrong
     if isinstance(value, Mapping):
         for name, options in value.items():
             if isinstance(options, Mapping):
-                yield from rules.one_alias(name, options)
+                yield from schema.validate_alias(name, options)
 
 
 def _error(number: str, text: str, hint: str | None) -> Error:
@@ -174,26 +170,17 @@ def _error(number: str, text: str, hint: str | None) -> Error:
 
 def _middleware_messages(alias: conf.Alias) -> Iterator[CheckMessage]:
     for name in alias.middleware:
-        if trouble := _trouble(name):
+        if trouble := no_middleware(name):
             text = f"QLESS[{alias.name!r}]: MIDDLEWARE: {trouble}"
-            yield _error("E013", text, "Is it spelt so?")
+            yield _error("E013", text, "Check the spelling.")
 
 
-def _trouble(name: str) -> str:
-    """Say why this dotted name is no middleware, "" if it may be one."""
-    try:
-        found = import_string(name)
-    except ImportError as error:
-        return str(error)
-    if callable(found):
-        return ""
-    return f"{name} cannot be called: a middleware takes what runs a job."
-
-
-def _same_namespace(sources: Mapping[str, Source]) -> Iterator[CheckMessage]:
+def _same_namespace(
+    factories: Mapping[str, ConnectionFactory],
+) -> Iterator[CheckMessage]:
     seen: dict[tuple[Any, ...], str] = {}
-    for name, source in sources.items():
-        namespace = (*source.database, conf.alias(name).prefix)
+    for name, factory in factories.items():
+        namespace = (*factory.database, conf.alias(name).prefix)
         first = seen.setdefault(namespace, name)
         if first != name:
             yield _error(
@@ -204,16 +191,18 @@ def _same_namespace(sources: Mapping[str, Source]) -> Iterator[CheckMessage]:
             )
 
 
-def _shared_with_cache(sources: Mapping[str, Source]) -> Iterator[CheckMessage]:
+def _shared_with_cache(
+    factories: Mapping[str, ConnectionFactory],
+) -> Iterator[CheckMessage]:
     caches = dict(_cache_databases(settings.CACHES))
-    for name, source in sources.items():
+    for name, factory in factories.items():
         for cache, database in caches.items():
-            if database == source.database:
+            if database == factory.database:
                 yield Caution(
                     f"QLESS[{name!r}] shares its database with the cache {cache!r}: "
                     "cache.clear() would delete every job.",
                     hint=(
-                        'Give the queue a database of its own: "DB": 1 beside CACHE, or '
+                        'Give the queue its own database: "DB": 1 beside CACHE, or '
                         "another number at the end of LOCATION."
                     ),
                     id="django_qless.W001",
@@ -223,6 +212,6 @@ def _shared_with_cache(sources: Mapping[str, Source]) -> Iterator[CheckMessage]:
 def _cache_databases(names: Iterable[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
     for name in names:
         try:
-            yield name, of_cache(name, None).database
+            yield name, factory_from_cache(name, None).database
         except (ImproperlyConfigured, ValueError, TypeError):
-            continue  # no cache in Redis, or none that works: not ours to judge
+            continue  # no cache in Redis, or none that works: not ours to check

@@ -1,43 +1,111 @@
-"""System checks of jobs: what shows only when all of them are loaded.
+"""System checks of jobs, for what shows only when all of them are loaded.
 
-Their numbers:
-
-    django_qless.E019   after= with a name that stands for no job, or in a circle
-    django_qless.E020   a decorator above @job, which hides the job
-    django_qless.E021   a job of a model that something else has taken the place of
-    django_qless.W004   a job in a class that is neither a model nor part of one
-    django_qless.W005   a job in a module that workers do not import
+django_qless.E016   a module of jobs that cannot be imported
+django_qless.E018   a middleware that cannot be imported
+django_qless.E019   after= with a name that stands for no job, or in a cycle
+django_qless.E020   a decorator above @job, which hides the job
+django_qless.E021   a job of a model that something else has taken the place of
+django_qless.E026   retry_on or fail_on: an exception that cannot be imported
+django_qless.E027   on_commit: a database that does not exist
+django_qless.E028   alias: not in QLESS
+django_qless.E029   unique: a function that cannot take the job's arguments
+django_qless.E030   rows of a schedule: no such method, or one that needs arguments
+django_qless.E031   a schedule that such a job cannot have
+django_qless.E032   the name of a job that recurs is too long for a schedule
+django_qless.W004   a job in a class that is neither a model nor part of one
+django_qless.W005   a job in a module that workers do not import
 """
 
 from __future__ import annotations
 
+import inspect
+import pkgutil
 import sys
 from collections.abc import Iterator
-from typing import Any
+from difflib import get_close_matches
+from inspect import Parameter
+from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
 from django.core.checks import CheckMessage, Error
 from django.core.checks import Warning as Caution
+from django.core.exceptions import ImproperlyConfigured
 from django.db.models.base import ModelBase
+from django.utils.module_loading import import_string
 
-from django_qless import discovery, methods
+from django_qless import conf
+from django_qless.declare import method
+from django_qless.declare.function import JobFunction
+from django_qless.enqueue.dependencies import check_after
 from django_qless.exceptions import InvalidJob
-from django_qless.functions import JobFunction
-from django_qless.places import place_of
-from django_qless.puts.predecessors import judge
-from django_qless.puts.unfound import why_unfound
-from django_qless.registry import registry
+from django_qless.job_types import discovery
+from django_qless.job_types.registry import Binding, JobType, registry
+from django_qless.job_types.source_location import at, location_of
+from django_qless.schedules.ticks import method_of
+from django_qless.schedules.timetable import checked_schedule
+
+if TYPE_CHECKING:
+    from django.db.models import Model
+
+POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+
+# What the core takes as a schedule's id.
+MAX_ID_BYTES = 200
+
+
+def check_modules(**kwargs: Any) -> list[CheckMessage]:
+    """Import the modules of jobs, as a worker does at its start."""
+    return [
+        Error(
+            f"The module {failure.module} cannot be imported: {failure.error!r}",
+            hint="A worker would not start either.",
+            id="django_qless.E016",
+        )
+        for failure in discovery.import_failures()
+    ]
+
+
+def check_middleware(**kwargs: Any) -> list[CheckMessage]:
+    """Import the middleware of jobs that name their own."""
+    return [
+        Error(
+            f"{job_type.name}{at(job_type.function)}: middleware: {trouble}",
+            hint="Check the spelling.",
+            id="django_qless.E018",
+        )
+        for job_type in registry
+        for name in job_type.options.middleware
+        if isinstance(name, str) and (trouble := no_middleware(name))
+    ]
 
 
 def check_jobs(**kwargs: Any) -> list[CheckMessage]:
-    """Judge the jobs of all modules; those that cannot be imported are E016."""
-    list(discovery.failures())
-    return [*_after(), *_hidden(), *_replaced(), *_homeless(), *_unfound()]
+    """Check the declarations of all jobs."""
+    list(discovery.import_failures())
+    return [*_after(), *_hidden(), *_replaced(), *_without_model(), *_undiscovered()]
+
+
+def check_options(**kwargs: Any) -> list[CheckMessage]:
+    """Check the names in the options of all jobs."""
+    list(discovery.import_failures())
+    return [message for job_type in registry for message in _options(job_type)]
+
+
+def check_schedules(**kwargs: Any) -> list[CheckMessage]:
+    """Check the declared schedules."""
+    list(discovery.import_failures())
+    return [
+        message
+        for job_type in registry
+        if job_type.schedule is not None
+        for message in (*_fit(job_type), *_rows(job_type), *_name(job_type))
+    ]
 
 
 def _after() -> Iterator[CheckMessage]:
     for job_type in registry:
         try:
-            judge(job_type)
+            check_after(job_type)
         except InvalidJob as error:
             yield Error(
                 str(error),
@@ -51,26 +119,26 @@ def _hidden() -> Iterator[CheckMessage]:
     for job_type in registry:
         function = job_type.function
         module = sys.modules.get(function.__module__)
-        # Methods are judged when their models are made.
+        # Methods are checked when their models are made.
         found = getattr(module, function.__qualname__, None)
-        hidden = methods.hidden_in(found) if callable(found) else None
+        hidden = method.hidden_in(found) if callable(found) else None
         if hidden is not None and hidden.declaration.function is function:
             yield Error(
-                f"{place_of(function)}: {job_type.name} {methods.HIDDEN}.",
+                f"{location_of(function)}: {job_type.name} {method.HIDDEN}.",
                 hint="The decorators below @job are run by the worker, too.",
                 id="django_qless.E020",
             )
 
 
 def _replaced() -> Iterator[CheckMessage]:
-    for model, attribute, job_type in methods.bound:
+    for model, attribute, job_type in method.bound:
         found = vars(model).get(attribute)
         if registry.get(job_type.name) is job_type and not isinstance(
             found, JobFunction
         ):
             kind = type(found).__name__
             yield Error(
-                f"{place_of(job_type.function)}: {job_type.name} cannot be put: "
+                f"{location_of(job_type.function)}: {job_type.name} cannot be put: "
                 f"{model._meta.label}.{attribute} has become something else (a {kind}).",
                 hint="Has a relation to this model the related_name "
                 f"{attribute!r}? Call one of them otherwise.",
@@ -78,16 +146,16 @@ def _replaced() -> Iterator[CheckMessage]:
             )
 
 
-def _homeless() -> Iterator[CheckMessage]:
+def _without_model() -> Iterator[CheckMessage]:
     at_home = {job_type.function for job_type in registry}
-    for declaration in methods.declared:
-        owner = methods.class_of(declaration)
+    for declaration in method.declared:
+        owner = method.class_of(declaration)
         # An abstract model or a mixin may be there for other projects.
         if declaration.function in at_home or owner is None:
             continue
         if not isinstance(owner, ModelBase) and not owner.__subclasses__():
             yield Caution(
-                f"{place_of(declaration.function)}: {declaration.origin} cannot be put: "
+                f"{location_of(declaration.function)}: {declaration.origin} cannot be put: "
                 "no model has it, so there is nothing on which a worker could call it.",
                 hint="Jobs can be functions, static methods, methods of models, and "
                 "classes.",
@@ -95,12 +163,169 @@ def _homeless() -> Iterator[CheckMessage]:
             )
 
 
-def _unfound() -> Iterator[CheckMessage]:
+def _undiscovered() -> Iterator[CheckMessage]:
     for job_type in registry:
-        reason = why_unfound(job_type)
+        reason = discovery.why_undiscovered(job_type)
         if reason:
             yield Caution(
-                f"{place_of(job_type.function)}: {job_type.name}: {reason}.",
+                f"{location_of(job_type.function)}: {job_type.name}: {reason}.",
                 hint="The setting QLESS_MODULES names other modules to import.",
                 id="django_qless.W005",
             )
+
+
+def _options(job_type: JobType) -> Iterator[CheckMessage]:
+    options, whose = (
+        job_type.options,
+        f"{location_of(job_type.function)}: {job_type.name}",
+    )
+    for option in ("retry_on", "fail_on"):
+        for each in getattr(options, option):
+            if isinstance(each, str) and (trouble := _no_exception(each)):
+                yield Error(
+                    f"{whose}: {option}: {trouble}",
+                    hint="Check the spelling.",
+                    id="django_qless.E026",
+                )
+    database = options.on_commit
+    if isinstance(database, str) and database not in settings.DATABASES:
+        yield Error(
+            f"{whose}: on_commit={database!r} is not in DATABASES.",
+            hint=f"There are: {', '.join(settings.DATABASES)}.",
+            id="django_qless.E027",
+        )
+    if options.alias not in _aliases(options.alias):
+        yield Error(
+            f"{whose}: alias={options.alias!r} is not in QLESS.",
+            hint=f"There are: {', '.join(_aliases(options.alias))}.",
+            id="django_qless.E028",
+        )
+    if callable(options.unique) and (trouble := _mismatch(job_type, options.unique)):
+        yield Error(
+            f"{whose}: unique={options.unique!r} is called with the job's arguments, "
+            f"and does not take all that the job takes: {trouble}.",
+            hint="Give it the parameters of the job; a method's first is the instance.",
+            id="django_qless.E029",
+        )
+
+
+def _aliases(otherwise: str) -> list[str]:
+    try:
+        return conf.alias_names()
+    except ImproperlyConfigured:
+        return [otherwise]  # E001 says so
+
+
+def _no_exception(dotted: str) -> str:
+    """Say why this dotted name is no exception, "" if it is one."""
+    try:
+        found = pkgutil.resolve_name(dotted)
+    except Exception as error:  # noqa: BLE001  what importing it raises
+        return f"{dotted} cannot be imported: {error}"
+    if isinstance(found, type) and issubclass(found, BaseException):
+        return ""
+    return f"{dotted} is no exception."
+
+
+def _mismatch(job_type: JobType, unique: Any) -> str:
+    """Say why a function cannot take a job's fewest, or its most, arguments."""
+    if job_type.binding is Binding.CLASS:
+        return ""
+    try:
+        parameters = list(inspect.signature(job_type.function).parameters.values())
+        signature = inspect.signature(unique)
+    except (TypeError, ValueError):
+        return ""
+    for only_needed in (True, False):
+        asked = [
+            p for p in parameters if not only_needed or p.default is Parameter.empty
+        ]
+        args = [None for p in asked if p.kind in POSITIONAL]
+        kwargs = {p.name: None for p in asked if p.kind is Parameter.KEYWORD_ONLY}
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            return str(error)
+    return ""
+
+
+def _fit(job_type: JobType) -> Iterator[CheckMessage]:
+    try:
+        checked_schedule(job_type.schedule, job_type.binding, job_type.function)
+    except InvalidJob as error:
+        yield Error(
+            f"{error.detail.rstrip('.')}{at(job_type.function)}.",
+            hint="A worker leaves this schedule out.",
+            id="django_qless.E031",
+        )
+
+
+def _rows(job_type: JobType) -> Iterator[CheckMessage]:
+    schedule = job_type.schedule
+    rows = schedule.rows if schedule is not None else None
+    owner: Any = job_type.owner
+    if rows is None or not hasattr(owner, "_default_manager"):
+        return
+    label = owner._meta.label
+    name, arguments = rows, []
+    if callable(rows):
+        method, arguments = rows, [owner]
+        name = getattr(rows, "__name__", repr(rows))
+    else:
+        try:
+            method = method_of(owner, rows)
+        except AttributeError:
+            yield _rows_error(
+                job_type,
+                f"the manager of {label} has no method {rows!r}, nor has its queryset",
+                _near(owner, rows),
+            )
+            return
+    if not callable(method):
+        yield _rows_error(job_type, f"{name} of {label} is no method", "")
+        return
+    try:
+        inspect.signature(method).bind(*arguments)
+    except TypeError as error:
+        given = f"called with {label}" if arguments else "called without arguments"
+        yield _rows_error(job_type, f"{name} is {given}, but {error}", "")
+    except ValueError:
+        return  # it does not tell what it takes
+
+
+def _name(job_type: JobType) -> Iterator[CheckMessage]:
+    size = len(job_type.name.encode())
+    if size > MAX_ID_BYTES:
+        yield Error(
+            f"{job_type.name}{at(job_type.function)}: this name takes {size} bytes, and "
+            f"that of a job that recurs at most {MAX_ID_BYTES}.",
+            hint="Give it a shorter name=.",
+            id="django_qless.E032",
+        )
+
+
+def _rows_error(job_type: JobType, text: str, hint: str) -> Error:
+    return Error(
+        f"{job_type.name}{at(job_type.function)}: rows: {text}.",
+        hint=hint or 'For example rows="all", or a function that takes the model.',
+        id="django_qless.E030",
+    )
+
+
+def _near(owner: type[Model], name: str) -> str:
+    manager = owner._default_manager
+    names = {each for each in dir(manager) if not each.startswith("_")}
+    names.update(each for each in dir(manager.get_queryset()) if each[0] != "_")
+    near = get_close_matches(name, names, n=1)
+    return f"Did you mean {near[0]!r}?" if near else ""
+
+
+def no_middleware(name: str) -> str:
+    """Say why this dotted name is no middleware, "" if it may be one."""
+    try:
+        found = import_string(name)
+    except ImportError as error:
+        return str(error)
+    if callable(found):
+        return ""
+    return f"{name} cannot be called: a middleware takes what runs a job."

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .client import AsyncClient, Client
-from .commands.operations import ORDERS, Each, Order
+from .commands.jobs import BulkResult
+from .commands.operations import ORDERS, Order
 from .commands.queues import Pause, QueueSurvey
 from .commands.workflows import WorkflowRecord
 from .events import AsyncSubscriber, Event, Subscriber
@@ -38,11 +39,29 @@ from .exceptions import (
     WrongState,
 )
 from .jid import new_jid
-from .job import AsyncJob, Canceled, Failure, Job
-from .objects import AsyncQueue, AsyncRecurringJob, Queue, RecurringJob
-from .pending import PendingCall
+from .listings import (
+    Brief,
+    FailureGroup,
+    FailureGroups,
+    JobView,
+    Part,
+    TagCount,
+    TagCounts,
+    Throughput,
+    WorkerView,
+    WorkerViews,
+)
+from .objects import (
+    AsyncJob,
+    AsyncQueue,
+    AsyncRecurringJob,
+    Canceled,
+    Failure,
+    Job,
+    Queue,
+    RecurringJob,
+)
 from .put import PreparedPut, Put, PutMany
-from .reserved import Beat, Refused, Reserved, Settled, Settlement
 from .schedule import (
     Declared,
     DueSchedule,
@@ -51,20 +70,12 @@ from .schedule import (
     ScheduleListing,
     Tick,
 )
-from .views import (
-    Brief,
-    FailureGroup,
-    FailureGroups,
-    JobView,
-    ListKind,
-    Part,
-    TagCount,
-    TagCounts,
-    Throughput,
-    WorkerView,
-    WorkerViews,
-)
-from .waiting import After, AsyncAfter
+from .settle import Beat, Refused, Reserved, Settled, Settlement
+from .states import ListKind
+from .waiting import After, AsyncAfter, PendingCall
+
+#: The former name of BulkResult.
+Each = BulkResult
 
 __all__ = [
     "ORDERS",
@@ -78,6 +89,7 @@ __all__ = [
     "BadArgument",
     "Beat",
     "Brief",
+    "BulkResult",
     "Canceled",
     "CannotPersist",
     "Client",

@@ -11,30 +11,45 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
 from . import arguments
-from .calls import Awaiting, Blocking, Call, Calls, Request, Steps, adrive, drive
 from .commands import Commands
 from .events import AsyncSubscriber, Subscriber
 from .exceptions import BadArgument, ConnectionLost, QlessError
-from .job import AsyncJob, Job
-from .objects import AsyncQueue, AsyncRecurringJob, Queue, RecurringJob
-from .pending import PendingCall
-from .pool import AsyncPool, Limits, LoopPools, Pool, address, own_pool
-from .protocol import command
-from .results import Kind, await_ended, read_needs
-from .retry import FAILURES, insist, translated
+from .objects import AsyncJob, AsyncQueue, AsyncRecurringJob, Job, Queue, RecurringJob
+from .pool import AsyncPool, Limits, LoopPools, Pool, address, copy_pool
+from .protocol import pack_command
+from .request import (
+    Awaiting,
+    Blocking,
+    Command,
+    CommandSequence,
+    Request,
+    Steps,
+    adrive,
+    drive,
+    stepwise,
+)
+from .retry import FAILURES, repeat_request, to_qless_error
 from .script import LIBRARY_PREFIX, Engine, Library, Script
 from .server import ServerInfo, read_info
-from .waiting import After, AsyncAfter, block_seconds
+from .waiting import (
+    After,
+    AsyncAfter,
+    EndedKind,
+    PendingCall,
+    await_ended,
+    block_seconds,
+    read_needs,
+)
 
 T = TypeVar("T")
 R = TypeVar("R", Redis, AsyncRedis)
 
-#: Seconds in which a call is repeated while the server does not answer.
+#: Seconds in which a request is repeated while the server does not answer.
 PATIENCE = 10.0
 
 
-class Namespace(ABC, Generic[R]):
-    """What both clients know and do: the server, the prefix, each conversation."""
+class BaseClient(ABC, Generic[R]):
+    """Common part of both clients: the server, the prefix, each exchange with it."""
 
     #: The kind of redis-py client that it needs, and its name.
     _needs: tuple[type[R], str]
@@ -53,14 +68,14 @@ class Namespace(ABC, Generic[R]):
         if not isinstance(redis, kind):
             given = f"{type(redis).__module__}.{type(redis).__qualname__}"
             raise BadArgument(f"{type(self).__name__} needs a {name}, not {given}")
-        #: The redis-py client as it was given; it is asked how to connect, no more.
+        #: The redis-py client as it was given; only its settings are used.
         self.redis: R = redis
-        #: What all keys begin with.
+        #: The beginning of all keys.
         self.prefix = arguments.name("prefix", prefix)
-        #: Seconds in which a call is repeated while the server does not answer.
+        #: Seconds in which a request is repeated while the server does not answer.
         self.patience = arguments.number("patience", patience)
         self.script = Script(prefix, engine, library or Library.default())
-        self._source = partial(own_pool, redis, timeout)
+        self._source = partial(copy_pool, redis, timeout)
         self._open(Limits(redis))
 
     def __repr__(self) -> str:
@@ -77,33 +92,37 @@ class Namespace(ABC, Generic[R]):
 
     @abstractmethod
     def after(self, keys: Sequence[str], seconds: float, request: Request[T]) -> Any:
-        """Return a wait with a call behind it."""
+        """Return a wait with a request behind it."""
 
     def steps(self, request: Request[T]) -> Steps[T]:
-        """Make a call, or several, and return the result."""
-        if type(request) is not Call:
-            return (yield from self._steps_of_several(request))
-        pool = self.pool
-        connection = yield pool.take(self.patience)
+        """Return the steps of `run`."""
+        if type(request) is not Command:
+            return (yield from self._steps_of_sequence(request))
+        pool: Any = self.pool
+        connection = pool.idle() or (yield pool.acquire(self.patience))
         try:
             request_id = "" if request.kind == "read" else connection.next_request()
             try:
-                reply = yield connection.exchange(
+                reply = yield from connection.exchange(
                     self.script.request(request, request_id)
                 )
             except FAILURES as error:
-                reply = yield from insist(
-                    *(error, connection, self.script, request, request_id),
+                reply = yield from repeat_request(
+                    error,
+                    connection,
+                    self.script,
+                    request,
+                    request_id,
                     self.patience,
                 )
         finally:
-            pool.give(connection)
+            pool.release(connection)
         decode = request.decode
         result: T = reply if decode is None else decode(reply)
         return result
 
-    def _steps_of_several(self, request: Request[T]) -> Steps[T]:
-        assert isinstance(request, Calls)
+    def _steps_of_sequence(self, request: Request[T]) -> Steps[T]:
+        assert isinstance(request, CommandSequence)
         results: list[Any] = []
         try:
             for part in request.parts:
@@ -114,40 +133,87 @@ class Namespace(ABC, Generic[R]):
         result: T = request.combine(results)
         return result
 
-    def _blpop(
+    @stepwise
+    def blpop(
         self, keys: Sequence[str], seconds: float
     ) -> Steps[tuple[str, str] | None]:
+        """Wait for an element of these lists; return the list and the element, or None.
+
+        For a worker without jobs, with the keys that settle returned. A lost connection
+        ends the wait: ask again. Waits longer than the connection's socket_timeout if need
+        be.
+        """
         seconds = block_seconds(seconds)
-        names = arguments.all_known("keys", keys, least=1)
+        names = arguments.existing_names("keys", keys, least=1)
         try:
             reply = yield from self._ask("BLPOP", *names, seconds, blocking=seconds)
         except ConnectionLost:
             return None
-        return (reply[0], reply[1]) if reply else None
+        if not reply:
+            return None
+        key, element = reply
+        return key, element
 
-    def _ask(self, *words: str | float, blocking: float | None = None) -> Steps[Any]:
-        """Send a command of the server's own, once; return its reply."""
-        pool = self.pool
-        connection = yield pool.take(self.patience)
-        try:
-            return (yield connection.exchange(command(*words), blocking))
-        except FAILURES as error:
-            raise translated(error) from error
-        finally:
-            pool.give(connection)
+    @stepwise
+    def await_ended(
+        self,
+        ids: Sequence[str],
+        seconds: float | None = None,
+        kind: EndedKind = "job",
+    ) -> Steps[dict[str, str]]:
+        """Wait until all of these jobs (or workflows) have ended; return their states.
 
-    def _server_info(self) -> Steps[ServerInfo]:
+        complete, failed, canceled (of workflows), or "" for what does not exist. After
+        `seconds` (None: never) those that have not ended are missing.
+        """
+        return await_ended(self, kind, ids, seconds)
+
+    @stepwise
+    def needs(self, jid: str) -> Steps[list[str]]:
+        """Return all jobs that a job was ever made to depend on, in order.
+
+        Each is followed by those that it has spawned, also complete ones.
+        """
+        return read_needs(self, jid)
+
+    @stepwise
+    def server_info(self) -> Steps[ServerInfo]:
+        """Return the server's INFO: its version, memory and so on.
+
+        Raises NotPermitted if the server's user may not ask.
+        """
         return read_info((yield from self._ask("INFO")))
 
-    def _libraries(self) -> Steps[list[str]]:
-        name = f"{LIBRARY_PREFIX}*"
-        reply = yield from self._ask("FUNCTION", "LIST", "LIBRARYNAME", name)
+    @stepwise
+    def libraries(self) -> Steps[list[str]]:
+        """Return the names of this package's libraries of functions, of all versions.
+
+        Raises NotPermitted if the server's user may not ask.
+        """
+        pattern = f"{LIBRARY_PREFIX}*"
+        reply = yield from self._ask("FUNCTION", "LIST", "LIBRARYNAME", pattern)
         return sorted(
             str(library[library.index("library_name") + 1]) for library in reply
         )
 
+    @stepwise
+    def remove_library(self, name: str) -> Steps[None]:
+        """Remove a library of functions; clients that still need it load it again."""
+        return self._ask("FUNCTION", "DELETE", name)
 
-class Client(Namespace[Redis], Commands[Job, RecurringJob], Blocking):
+    def _ask(self, *words: str | float, blocking: float | None = None) -> Steps[Any]:
+        """Send a command of the server's own, once; return its reply."""
+        pool = self.pool
+        connection = yield pool.acquire(self.patience)
+        try:
+            return (yield from connection.exchange(pack_command(*words), blocking))
+        except FAILURES as error:
+            raise to_qless_error(error) from error
+        finally:
+            pool.release(connection)
+
+
+class Client(BaseClient[Redis], Commands[Job, RecurringJob], Blocking):
     """The commands of one namespace on one server, for any number of threads.
 
     `redis` is a redis.Redis of redis-py 5 to 8, whatever its options: connections are
@@ -173,57 +239,29 @@ class Client(Namespace[Redis], Commands[Job, RecurringJob], Blocking):
         self.close()
 
     def run(self, request: Request[T]) -> T:
-        """Make a call and return its result; raise a QlessError.
+        """Send a request and return its result; raise a QlessError.
 
         Repeats it for `patience` seconds if the server is lost or not ready.
         """
         return drive(self.steps(request))
 
-    def blpop(self, keys: Sequence[str], seconds: float) -> tuple[str, str] | None:
-        """Wait for an element of these lists: which, and the element; None if none came.
-
-        For a worker without jobs, with what settle told it. A lost connection ends the
-        wait: ask again. Waits longer than the connection's socket_timeout if need be.
-        """
-        return drive(self._blpop(keys, seconds))
-
     def after(
         self, keys: Sequence[str], seconds: float, request: Request[T]
     ) -> After[T]:
-        """Return a wait as blpop's, with a call behind it that is made at its end.
+        """Return a wait as blpop's, with a request that is executed at its end.
 
-        Its `run()` waits and returns the call's result: one round trip. The request must
-        write, and fit into one call.
+        Its `run()` waits and returns the request's result: one round trip. The request
+        must write, and fit into one command.
         """
         return After(self, keys, seconds, request)
 
     def start(self, request: Request[T]) -> PendingCall[T]:
-        """Send a call and return it pending: its `result()` waits for the reply.
+        """Send a request and return it pending: its `result()` waits for the reply.
 
-        The request must write, and fit into one call. Raises BadArgument, PoolExhausted;
+        The request must write, and fit into one command. Raises BadArgument, PoolExhausted;
         other errors are raised by `result()`.
         """
         return PendingCall(self, request)
-
-    def await_ended(
-        self,
-        ids: Sequence[str],
-        seconds: float | None = None,
-        kind: Kind = "job",
-    ) -> dict[str, str]:
-        """Wait until all of these jobs (or workflows) have ended; return their states.
-
-        complete, failed, canceled (of workflows), or "" for what does not exist. After
-        `seconds` (None: never) those that have not ended are missing.
-        """
-        return drive(await_ended(self, kind, ids, seconds))
-
-    def needs(self, jid: str) -> list[str]:
-        """Return all jobs that a job was ever made to depend on, in order.
-
-        Each is followed by those that it has spawned; complete ones are among them.
-        """
-        return drive(read_needs(self, jid))
 
     def events(self, *channels: str) -> Subscriber:
         """Return a subscriber to channels: "log" (all events), "w:<worker>", or an event
@@ -232,25 +270,7 @@ class Client(Namespace[Redis], Commands[Job, RecurringJob], Blocking):
 
     def queue(self, name: str) -> Queue:
         """Return one queue."""
-        return Queue(self, arguments.known("queue", name))
-
-    def server_info(self) -> ServerInfo:
-        """Return what the server says of itself (INFO): its version, memory and so on.
-
-        Raises NotPermitted if the server's user may not ask.
-        """
-        return drive(self._server_info())
-
-    def libraries(self) -> list[str]:
-        """Return the names of this package's libraries of functions, of all versions.
-
-        Raises NotPermitted if the server's user may not ask.
-        """
-        return drive(self._libraries())
-
-    def remove_library(self, name: str) -> None:
-        """Remove a library of functions; what still calls it loads it again."""
-        drive(self._ask("FUNCTION", "DELETE", name))
+        return Queue(self, arguments.existing("queue", name))
 
     def close(self) -> None:
         """Close the connections that are not in use."""
@@ -266,11 +286,11 @@ class Client(Namespace[Redis], Commands[Job, RecurringJob], Blocking):
 
 
 class AsyncClient(
-    Namespace[AsyncRedis], Commands[AsyncJob, AsyncRecurringJob], Awaiting
+    BaseClient[AsyncRedis], Commands[AsyncJob, AsyncRecurringJob], Awaiting
 ):
     """The commands of one namespace on one server, for asyncio.
 
-    As Client, with a redis.asyncio.Redis. Each event loop has connections of its own.
+    As Client, with a redis.asyncio.Redis. Each event loop has its own connections.
     """
 
     _needs = (AsyncRedis, "redis.asyncio.Redis")
@@ -290,33 +310,14 @@ class AsyncClient(
         await self.aclose()
 
     async def run(self, request: Request[T]) -> T:
-        """Make a call and return its result; see Client.run."""
+        """Send a request and return its result; see Client.run."""
         return await adrive(self.steps(request))
-
-    async def blpop(
-        self, keys: Sequence[str], seconds: float
-    ) -> tuple[str, str] | None:
-        """Wait for an element of these lists; see Client.blpop."""
-        return await adrive(self._blpop(keys, seconds))
 
     def after(
         self, keys: Sequence[str], seconds: float, request: Request[T]
     ) -> AsyncAfter[T]:
-        """Return a wait with a call behind it: see Client.after."""
+        """Return a wait with a request behind it: see Client.after."""
         return AsyncAfter(self, keys, seconds, request)
-
-    async def await_ended(
-        self,
-        ids: Sequence[str],
-        seconds: float | None = None,
-        kind: Kind = "job",
-    ) -> dict[str, str]:
-        """Wait until all of these jobs (or workflows) have ended; see Client."""
-        return await adrive(await_ended(self, kind, ids, seconds))
-
-    async def needs(self, jid: str) -> list[str]:
-        """Return all jobs that a job was ever made to depend on; see Client.needs."""
-        return await adrive(read_needs(self, jid))
 
     def events(self, *channels: str) -> AsyncSubscriber:
         """Return a subscriber to channels; see Client.events."""
@@ -324,11 +325,7 @@ class AsyncClient(
 
     def queue(self, name: str) -> AsyncQueue:
         """Return one queue."""
-        return AsyncQueue(self, arguments.known("queue", name))
-
-    async def server_info(self) -> ServerInfo:
-        """Return what the server says of itself (INFO); see Client.server_info."""
-        return await adrive(self._server_info())
+        return AsyncQueue(self, arguments.existing("queue", name))
 
     async def aclose(self) -> None:
         """Close this event loop's connections that are not in use."""

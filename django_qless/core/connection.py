@@ -1,12 +1,12 @@
-"""A connection of redis-py, lent together with a request id, for one exchange at a time.
+"""Connections of redis-py, each with its own request id, one exchange at a time.
 
 The server keeps the reply to the last request of each client id, so one client id must
 have one request under way, and so must one connection: they go together.
 
-A connection is `ready` only while no exchange is under way. Whatever breaks an exchange
-off (an error, an exception that a signal handler raises at any instruction, a cancelled
-task) leaves it unready, and then it is closed before anything is sent: the reply to one
-request is never taken for that to the next.
+A connection is `ready` only while no exchange is under way. Whatever interrupts an exchange
+(an error, an exception that a signal handler raises at any instruction, a cancelled task)
+leaves it unready, and then it is closed before anything is sent: the reply to one request
+is never taken for that to the next.
 """
 
 from __future__ import annotations
@@ -14,24 +14,26 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable
 from typing import Any
 
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from .request import Steps
 from .retry import FAILURES, note_not_sent
 
 #: Seconds that the answer to a blocking command may come too late.
 LATE_SECONDS = 5.0
 
 
-class _RequestIds:
-    """A client id and the number of its last request."""
+class BaseConnection:
+    """A connection of redis-py, opened when needed, and the client id that goes with it."""
 
-    __slots__ = ("_client_id", "_sequence")
+    __slots__ = ("__weakref__", "_client_id", "_raw", "_ready", "_sequence")
 
-    def __init__(self) -> None:
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+        self._ready = False
         self._client_id = secrets.token_urlsafe(8)
         self._sequence = 0
 
@@ -40,201 +42,129 @@ class _RequestIds:
         self._sequence += 1
         return f"{self._client_id}:{self._sequence}"
 
-
-class Connection(_RequestIds):
-    """One exchange at a time over a connection of redis-py, which is opened when needed."""
-
-    __slots__ = ("__weakref__", "_raw", "_ready")
-
-    def __init__(self, raw: Any) -> None:
-        super().__init__()
-        self._raw = raw
-        self._ready = False
-
-    def exchange(self, request: bytes, blocking: float | None = None) -> Any:
+    def exchange(self, request: bytes, blocking: float | None = None) -> Steps[Any]:
         """Send a request and return its reply, which may take `blocking` seconds more."""
-        raw = self._raw
         if not self._ready:
-            self._open()
+            yield from self._open()
         self._ready = False
         try:
-            raw.send_packed_command((request,), check_health=False)
-            if blocking is not None:
-                _outlast(raw, blocking)
-            reply = raw.read_response()
+            yield self._raw.send_packed_command((request,), check_health=False)
+            reply = yield self._read(blocking)
         except ResponseError:
             self._ready = True
             raise
+        except GeneratorExit:
+            raise
         except BaseException:
-            self.hang_up()
+            yield self.hang_up()
             raise
         self._ready = True
         return reply
 
-    def send(self, request: bytes) -> None:
-        """Send a request; the next thing to do is to `receive` its reply."""
+    def send(self, request: bytes) -> Steps[None]:
+        """Send one or several requests; the caller must `receive` the replies next."""
         if not self._ready:
-            self._open()
+            yield from self._open()
         self._ready = False
         try:
-            self._raw.send_packed_command((request,), check_health=False)
-        except BaseException:
-            self.hang_up()
-            raise
-
-    def receive(self) -> Any:
-        """Return the reply to what was sent."""
-        try:
-            reply = self._raw.read_response()
-        except ResponseError:
-            self._ready = True
+            yield self._raw.send_packed_command((request,), check_health=False)
+        except GeneratorExit:
             raise
         except BaseException:
-            self.hang_up()
+            yield self.hang_up()
             raise
-        self._ready = True
-        return reply
 
-    def exchange_two(
-        self, wait: bytes, request: bytes, blocking: float
-    ) -> tuple[Any, Any]:
-        """Send a command that blocks and a request behind it at once; return both replies.
+    def receive(self, *blocking: float | None) -> Steps[list[Any]]:
+        """Return a reply for each number of seconds that its command may block.
 
-        A reply that is a refusal is returned as its ResponseError: the other one counts
-        all the same.
+        A reply that is a refusal is returned as its ResponseError: the others count all
+        the same.
         """
-        raw = self._raw
-        if not self._ready:
-            self._open()
-        self._ready = False
+        replies: list[Any] = []
         try:
-            raw.send_packed_command((wait + request,), check_health=False)
-            _outlast(raw, blocking)
-            replies = _reply_or_refusal(raw), _reply_or_refusal(raw)
+            for seconds in blocking:
+                try:
+                    replies.append((yield self._read(seconds)))
+                except ResponseError as refusal:
+                    replies.append(refusal)
+        except GeneratorExit:
+            raise
         except BaseException:
-            self.hang_up()
+            yield self.hang_up()
             raise
         self._ready = True
         return replies
 
-    def hang_up(self) -> None:
+    def hang_up(self) -> Any:
         """Close the connection; the next request opens it again."""
         self._ready = False
-        self._raw.disconnect()
+        return self._disconnect()
+
+    def pause(self, seconds: float) -> Any:
+        """Wait before the next request."""
+        raise NotImplementedError
+
+    def _disconnect(self) -> Any:
+        raise NotImplementedError
+
+    def _read(self, blocking: float | None) -> Any:
+        raise NotImplementedError
+
+    def _open(self) -> Steps[None]:
+        yield self._disconnect()
+        try:
+            yield self._raw.connect()
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            yield self._disconnect()
+            if isinstance(error, FAILURES):
+                note_not_sent(error)
+            raise
+
+
+class Connection(BaseConnection):
+    """A connection for blocking code: its steps yield values."""
+
+    __slots__ = ()
 
     def pause(self, seconds: float) -> None:
         """Wait before the next request."""
         time.sleep(seconds)
 
-    def _open(self) -> None:
+    def _disconnect(self) -> None:
         self._raw.disconnect()
-        try:
-            self._raw.connect()
-        except BaseException as error:
-            self._raw.disconnect()
-            if isinstance(error, FAILURES):
-                note_not_sent(error)
-            raise
 
-
-def _outlast(raw: Any, blocking: float) -> None:
-    if not raw.can_read(timeout=blocking + LATE_SECONDS):
-        raise RedisTimeoutError(f"no answer {LATE_SECONDS} s after the block")
-
-
-def _reply_or_refusal(raw: Any) -> Any:
-    try:
-        return raw.read_response()
-    except ResponseError as refusal:
-        return refusal
-
-
-class AsyncConnection(_RequestIds):
-    """The same over an asyncio connection of redis-py."""
-
-    __slots__ = ("__weakref__", "_raw", "_ready")
-
-    def __init__(self, raw: Any) -> None:
-        super().__init__()
-        self._raw = raw
-        self._ready = False
-
-    async def exchange(self, request: bytes, blocking: float | None = None) -> Any:
-        """Send a request and return its reply, which may take `blocking` seconds more."""
+    def _read(self, blocking: float | None) -> Any:
         raw = self._raw
-        if not self._ready:
-            await self._open()
-        self._ready = False
-        try:
-            await raw.send_packed_command((request,), check_health=False)
-            if blocking is None:
-                reply = await raw.read_response()
-            else:
-                reply = await _outlasting(raw, blocking)
-        except ResponseError:
-            self._ready = True
-            raise
-        except BaseException:
-            await self.hang_up()
-            raise
-        self._ready = True
-        return reply
+        if blocking is None or raw.can_read(timeout=blocking + LATE_SECONDS):
+            return raw.read_response()
+        raise _late()
 
-    async def exchange_two(
-        self, wait: bytes, request: bytes, blocking: float
-    ) -> tuple[Any, Any]:
-        """Send a command that blocks and a request behind it at once; return both replies.
 
-        See Connection.exchange_two.
-        """
-        raw = self._raw
-        if not self._ready:
-            await self._open()
-        self._ready = False
-        try:
-            await raw.send_packed_command((wait + request,), check_health=False)
-            waited = await _awaited_or_refusal(_outlasting(raw, blocking))
-            replies = waited, await _awaited_or_refusal(raw.read_response())
-        except BaseException:
-            await self.hang_up()
-            raise
-        self._ready = True
-        return replies
+class AsyncConnection(BaseConnection):
+    """A connection for asyncio: its steps yield awaitables."""
 
-    async def hang_up(self) -> None:
-        """Close the connection; the next request opens it again."""
-        self._ready = False
-        await self._raw.disconnect(nowait=True)
+    __slots__ = ()
 
     async def pause(self, seconds: float) -> None:
         """Wait before the next request."""
         await asyncio.sleep(seconds)
 
-    async def _open(self) -> None:
+    async def _disconnect(self) -> None:
         await self._raw.disconnect(nowait=True)
+
+    async def _read(self, blocking: float | None) -> Any:
+        if blocking is None:
+            return await self._raw.read_response()
+        # redis-py's own limit would return None as if that were the reply.
+        limit = blocking + LATE_SECONDS
+        reading = self._raw.read_response(timeout=limit + LATE_SECONDS)
         try:
-            await self._raw.connect()
-        except BaseException as error:
-            await self._raw.disconnect(nowait=True)
-            if isinstance(error, FAILURES):
-                note_not_sent(error)
-            raise
+            return await asyncio.wait_for(reading, limit)
+        except asyncio.TimeoutError as error:
+            raise _late() from error
 
 
-async def _outlasting(raw: Any, blocking: float) -> Any:
-    # redis-py's own limit would return None as if that were the reply.
-    limit = blocking + LATE_SECONDS
-    read = raw.read_response(timeout=limit + LATE_SECONDS)
-    try:
-        return await asyncio.wait_for(read, limit)
-    except asyncio.TimeoutError as error:
-        raise RedisTimeoutError(
-            f"no answer {LATE_SECONDS} s after the block"
-        ) from error
-
-
-async def _awaited_or_refusal(reading: Awaitable[Any]) -> Any:
-    try:
-        return await reading
-    except ResponseError as refusal:
-        return refusal
+def _late() -> RedisTimeoutError:
+    return RedisTimeoutError(f"no answer {LATE_SECONDS} s after the block")

@@ -1,8 +1,8 @@
 """Events of a namespace as they happen, by a subscriber that reconnects.
 
-Publish and subscribe forgets: what is published while the connection is lost is lost.
-So after each reconnection the subscriber yields an event named `reconnected`, which says:
-look at the present state, something may have passed.
+Events that are published while the connection is lost are lost. So after each reconnection
+the subscriber yields an event named `reconnected`: read the present state, events may be
+missing.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import redis.asyncio.client
 import redis.client
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from .arguments import all_known
-from .calls import Steps, adrive, drive
+from .arguments import existing_names
 from .exceptions import ConnectionLost
-from .retry import FAILURES, TABLE, Remedy, code_of, pauses, translated
+from .request import Awaiting, Blocking, Steps, drive, stepwise
+from .retry import FAILURES, TABLE, Remedy, backoff, code_of, to_qless_error
+
+T = TypeVar("T")
 
 #: Channels that carry bare jids of tracked jobs.
 TRACKED = (
@@ -41,7 +43,7 @@ RECONNECTED = "reconnected"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened."""
+    """An event of the namespace."""
 
     #: put, completed, advanced, failed, canceled, lock_lost, config_set, …; or
     #: reconnected.
@@ -53,8 +55,8 @@ class Event:
     details: dict[str, Any] = field(default_factory=dict)
 
 
-class _Subscription(ABC):
-    """What both subscribers do: a PubSub of redis-py, and what is known of it.
+class BaseSubscriber(ABC):
+    """A PubSub of redis-py and its state.
 
     The PubSub connects and subscribes again by itself when it is used after a loss.
     """
@@ -63,12 +65,12 @@ class _Subscription(ABC):
         self._pubsub = pubsub
         self._prefix = prefix
         self._channels = [
-            prefix + name for name in all_known("channels", channels, least=1)
+            prefix + name for name in existing_names("channels", channels, least=1)
         ]
-        self._waits = pauses()
+        self._waits = backoff()
         self._retry_at = 0.0
         self._again = False
-        # Whether a step was broken off, after which nobody knows what was read.
+        # Whether a step was interrupted, after which it is not known what was read.
         self._broken = False
         self._begin()
 
@@ -89,16 +91,21 @@ class _Subscription(ABC):
 
     @property
     def _silent_at(self) -> float:
-        """When the silence will have lasted so long that something has to be done."""
+        """When the silence has lasted so long that the server must be asked."""
         return self._heard + (2 if self._asked else 1) * SILENCE
 
     def _begin(self) -> None:
-        """Note that the next message comes over a new connection."""
+        """Reset the state: the next message comes over a new connection."""
         self._confirmed = 0
         self._heard = time.monotonic()
         self._asked = False
 
-    def _open(self, timeout: float) -> Steps[None]:
+    @stepwise
+    def open(self, timeout: float = 10.0) -> Steps[None]:
+        """Subscribe now; events after the return will be received.
+
+        Raises ConnectionLost if the server has not confirmed it in `timeout` seconds.
+        """
         deadline = time.monotonic() + timeout
         while not self._subscribed:
             left = deadline - time.monotonic()
@@ -106,7 +113,9 @@ class _Subscription(ABC):
                 raise ConnectionLost(f"No subscription within {timeout:g} s")
             yield from self._step(left)
 
-    def _next(self, timeout: float | None) -> Steps[Event | None]:
+    @stepwise
+    def next(self, timeout: float | None = None) -> Steps[Event | None]:
+        """Wait for the next event; return None if none came in `timeout` seconds."""
         deadline = math.inf if timeout is None else time.monotonic() + timeout
         while not self._is_closed:
             left = deadline - time.monotonic()
@@ -116,7 +125,7 @@ class _Subscription(ABC):
         return None
 
     def _step(self, seconds: float) -> Steps[Event | None]:
-        """Do one thing towards the next event, in at most so many seconds."""
+        """Do one step towards the next event, in at most so many seconds."""
         event = None
         try:
             if self._broken:
@@ -127,7 +136,7 @@ class _Subscription(ABC):
                 wait = min(seconds, self._silent_at - time.monotonic())
                 message = yield self._pubsub.get_message(timeout=max(0.01, wait))
                 event = self._read(message)
-                yield from self._mind_silence()
+                yield from self._check_silence()
             else:
                 yield self._pubsub.subscribe(*self._channels)
             self._broken = False
@@ -135,14 +144,14 @@ class _Subscription(ABC):
             if not self._is_closed:
                 yield self._hang_up()
                 if _is_lasting(error):
-                    raise translated(error) from error
+                    raise to_qless_error(error) from error
                 yield self._pause(min(seconds, next(self._waits)))
         if self._is_closed:
             yield self._hang_up()
         return event
 
-    def _mind_silence(self) -> Steps[None]:
-        """Ask whether the server is there when it is silent; raise if it stays silent."""
+    def _check_silence(self) -> Steps[None]:
+        """Ping the server when it is silent; raise if it stays silent."""
         silent = time.monotonic() - self._heard
         if self._asked:
             if silent >= 2 * SILENCE:
@@ -157,7 +166,7 @@ class _Subscription(ABC):
         return self._disconnect() if self._pubsub.connection else self._pause(0)
 
     def _read(self, message: dict[str, Any] | None) -> Event | None:
-        """Return the event that a message of the server is, if it is one."""
+        """Return the event that a message stands for, if any."""
         if message is None:
             return None
         self._heard = time.monotonic()
@@ -165,7 +174,7 @@ class _Subscription(ABC):
         if message["type"] == "subscribe":
             self._confirmed += 1
             if self._subscribed:
-                self._waits = pauses()
+                self._waits = backoff()
                 again, self._again = self._again, True
                 return Event(RECONNECTED) if again else None
         if message["type"] != "message":
@@ -178,7 +187,7 @@ class _Subscription(ABC):
         except ValueError:
             details = None
         if not isinstance(details, dict):
-            return None  # Somebody else's message on our channel.
+            return None  # A message of another program.
         jid = str(details.get("jid") or "")
         return Event(str(details.get("event")), channel, jid, details)
 
@@ -189,7 +198,7 @@ def _is_lasting(error: BaseException) -> bool:
     return remedy in (Remedy.NONE, Remedy.RELOAD)
 
 
-class Subscriber(_Subscription):
+class Subscriber(BaseSubscriber, Blocking):
     """Receives events in one thread; another thread may close it.
 
     Iterating yields events until it is closed. Raises NotPermitted or NotAuthenticated
@@ -215,20 +224,7 @@ class Subscriber(_Subscription):
             if event is not None:
                 yield event
 
-    def open(self, timeout: float = 10.0) -> None:
-        """Subscribe now; what happens after the return will be received.
-
-        Raises ConnectionLost if the server has not confirmed it in `timeout` seconds.
-        """
-        with self._reading:
-            drive(self._open(timeout))
-
-    def next(self, timeout: float | None = None) -> Event | None:
-        """Wait for the next event; return None if none came in `timeout` seconds."""
-        with self._reading:
-            return drive(self._next(timeout))
-
-    # For a loop that watches several things and must not be held up by one of them.
+    # For a loop that watches several things and must not block on one of them.
 
     def fileno(self) -> int | None:
         """Return what to watch for reading; None while there is no connection."""
@@ -238,11 +234,11 @@ class Subscriber(_Subscription):
 
     @property
     def due(self) -> float:
-        """When to call `look` though there is nothing to read (monotonic seconds)."""
+        """When to call `look` even without data to read (monotonic seconds)."""
         return self._retry_at if self.fileno() is None else self._silent_at
 
     def look(self) -> list[Event]:
-        """Return the events that are there; wait for none.
+        """Return the events that have arrived, without waiting.
 
         Makes a lost connection again when its time has come, which takes as long as
         connecting does. Raises what `next` raises.
@@ -258,12 +254,12 @@ class Subscriber(_Subscription):
                     event = self._read(message)
                     if event is not None:
                         events.append(event)
-                drive(self._mind_silence())
+                drive(self._check_silence())
             except FAILURES as error:
                 self._hang_up()
                 self._retry_at = time.monotonic() + next(self._waits)
                 if _is_lasting(error):
-                    raise translated(error) from error
+                    raise to_qless_error(error) from error
         return events
 
     def close(self) -> None:
@@ -277,6 +273,10 @@ class Subscriber(_Subscription):
             with contextlib.suppress(*FAILURES):
                 self._pubsub.unsubscribe()
 
+    def _drive(self, steps: Steps[T]) -> T:
+        with self._reading:
+            return drive(steps)
+
     @property
     def _is_closed(self) -> bool:
         return self._closed.is_set()
@@ -288,7 +288,7 @@ class Subscriber(_Subscription):
         self._pubsub.connection.disconnect()
 
 
-class AsyncSubscriber(_Subscription):
+class AsyncSubscriber(BaseSubscriber, Awaiting):
     """Receives events in one task; another task may close it. See Subscriber."""
 
     def __init__(self, pool: Any, prefix: str, channels: Sequence[str]) -> None:
@@ -307,14 +307,6 @@ class AsyncSubscriber(_Subscription):
             event = await self.next()
             if event is not None:
                 yield event
-
-    async def open(self, timeout: float = 10.0) -> None:
-        """Subscribe now; see Subscriber.open."""
-        await adrive(self._open(timeout))
-
-    async def next(self, timeout: float | None = None) -> Event | None:
-        """Wait for the next event; return None if none came in `timeout` seconds."""
-        return await adrive(self._next(timeout))
 
     async def close(self) -> None:
         """End the subscription; a `next` under way in another task returns None."""

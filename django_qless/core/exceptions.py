@@ -6,7 +6,7 @@
     ├── JobNotFound                 no job has this id
     ├── ScheduleNotFound            no schedule has this id
     ├── WorkerNotFound              no worker of this name gave a sign of life lately
-    ├── LockLost                    somebody else may hold the job by now
+    ├── LockLost                    another worker may hold the job by now
     ├── WrongState                  the state of the job, or of the queue, forbids it
     ├── HasDependents               other jobs wait for this one
     ├── DependencyCycle             the job would wait for itself
@@ -136,8 +136,8 @@ class DependencyCycle(QlessError):
 
 class DuplicateJob(QlessError):
     """Another job holds the unique key: nothing was written. `jid` of this error is its
-    id. With the conflict option (on_conflict of @job) "keep" it stands for what is put,
-    with "replace" it is put anew."""
+    id. With the conflict option (on_conflict of @job) "keep" its handle is returned,
+    with "replace" it is overwritten."""
 
     def __init__(self, detail: str = "", *, done: int = 0) -> None:
         #: The id of the job that holds the key.
@@ -158,7 +158,7 @@ class UnknownCommand(QlessError):
 
 
 class CoreFailed(QlessError):
-    """The Lua core broke off with an error of its own. This is a defect of django_qless:
+    """The Lua core broke off with an internal error. This is a defect of django_qless:
     please report it with this text."""
 
 

@@ -15,6 +15,7 @@ _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _TO_OURS = bytes.maketrans(_BASE64, ALPHABET)
 
 _LATEST = (1 << 56) - 1
+_DIGITS = {chr(character): value for value, character in enumerate(ALPHABET)}
 
 
 class Generator:
@@ -29,7 +30,7 @@ class Generator:
         self.separate()
 
     def separate(self) -> None:
-        """Begin anew in a forked process, which would draw what its parent draws.
+        """Start again in a forked process, which would draw what its parent draws.
 
         It may never want an id, so the new seed waits until it does.
         """
@@ -57,3 +58,13 @@ os.register_at_fork(after_in_child=_generator.separate)
 
 #: Return a new job id: 20 characters of 0-9 A-Z _ a-z ~.
 new_jid = _generator.draw
+
+
+def time_of(jid: str) -> float | None:
+    """Return when a jid was drawn, in seconds of the epoch; None for a foreign one."""
+    if len(jid) != 20 or not all(each in _DIGITS for each in jid):
+        return None
+    number = 0
+    for each in jid:
+        number = number << 6 | _DIGITS[each]
+    return (_LATEST - (number >> 64)) / 1e6

@@ -1,23 +1,294 @@
-"""What a client hands out besides jobs: a queue, and a recurring job as it was."""
+"""Objects that a client returns: jobs, queues and recurring jobs, with their actions."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    TypeVar,
+    cast,
+)
 
-from .calls import OfAsyncClient, OfClient, Request, command
+from . import arguments
 from .commands import Commands
-from .commands.queues import DayStats, Minutes, QueueCounts, QueueState
-from .job import AsyncJob, J, Job
+from .request import OfAsyncClient, OfClient, Request, command
+
+if TYPE_CHECKING:
+    from .states import QueueState
+
+T = TypeVar("T")
+J = TypeVar("J")
+P = ParamSpec("P")
+
+
+def _bound(of: command[..., T], *attributes: str) -> Any:
+    """Return a command whose first arguments are attributes of the object."""
+
+    def build(self: Any, *args: Any, **options: Any) -> Request[T]:
+        first = (getattr(self, name) for name in attributes)
+        request: Request[T] = of.build(self.client, *first, *args, **options)
+        return request
+
+    signature = inspect.signature(of.build)
+    client, *parameters = signature.parameters.values()
+    build.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[client, *parameters[len(attributes) :]]
+    )
+    build.__doc__ = of.__doc__
+    return command(build)
+
+
+def _of_job(of: command[Concatenate[Any, P], T]) -> command[P, T]:
+    bound: command[P, T] = _bound(of, "jid")
+    return bound
+
+
+def _of_holder(of: command[Concatenate[Any, Any, P], T]) -> command[P, T]:
+    bound: command[P, T] = _bound(of, "jid", "token")
+    return bound
+
+
+def _of_queue(of: command[Concatenate[Any, P], T]) -> command[P, T]:
+    bound: command[P, T] = _bound(of, "name")
+    return bound
+
+
+# Members of the core's JSON that are fields as they are, and those that are lists.
+_PLAIN = (
+    *("jid", "klass", "state", "queue", "worker", "data", "priority", "retries"),
+    *("remaining", "expires", "tracked"),
+)
+_LISTS = ("tags", "history", "dependents", "dependencies")
+
+
+class Failure(NamedTuple):
+    """A job's last failure."""
+
+    group: str
+    message: str
+    when: float
+    worker: str
+
+
+class Canceled(NamedTuple):
+    """The cancellation of a job. Its data are kept if they are not very long."""
+
+    when: float
+    #: Its state before.
+    was: str
+    #: call (a client canceled it), dependency (one was canceled or failed) or workflow.
+    why: str
+    #: The jid of the dependency, or the id of the workflow; "" for a call.
+    by: str
+    #: Its worker then, or "".
+    worker: str
+    #: Bytes of data and context that were not kept, because they were too many; else 0.
+    left_out: int
 
 
 @dataclass(frozen=True)
-class QueueActions(Generic[J]):
-    """What can be done with a queue; its methods return what the client returns."""
+class BaseJob(Generic[J]):
+    """A job as it was at one moment, and the actions on it. Reading a field does no I/O.
+
+    Actions return the client's results: values for a Job, awaitables for an AsyncJob.
+    They do not change the object; refresh() gets a new one.
+    """
+
+    client: Any = field(repr=False, compare=False)
+    jid: str
+    klass: str
+    #: waiting (from its time on, if delayed), scheduled, depends, running, stalled, failed
+    #: or complete.
+    state: str
+    #: "" once the job is complete.
+    queue: str
+    #: The worker that holds the job, or "".
+    worker: str
+    #: JSON text.
+    data: str
+    priority: int | float
+    #: How often the job may be tried again; remaining: how often it still may.
+    retries: int
+    remaining: int
+    #: When the lock ends, seconds of the epoch; 0 without a lock.
+    expires: float
+    tags: tuple[str, ...]
+    history: tuple[dict[str, Any], ...] = field(repr=False)
+    failure: Failure | None
+    tracked: bool
+    #: The recurring job that put this one.
+    spawned_from: str | None
+    dependents: tuple[str, ...]
+    dependencies: tuple[str, ...]
+    #: The present holder's proof of its lock, or "".
+    token: str
+    #: What travels beside the data.
+    context: dict[str, Any]
+    #: How far the job is, from 0 to 1, and a text; None if it did not say.
+    progress: tuple[float, str] | None
+    #: How often a process that ran it died.
+    crashes: int
+    #: Whether it may still get dependencies, and starts only when it is sealed.
+    open: bool
+    #: Its fate when a dependency fails: block, cancel or run.
+    on_failure: str
+    #: The key that it was put with, or None. (Not one that was given for a period.)
+    unique: str | None
+    #: The id of the workflow that it is part of, or None.
+    workflow: str | None
+    #: When it must have started, seconds of the epoch; None for any time.
+    deadline: float | None
+    #: Seconds left of the time for which the result of a complete job is to be kept, below 0
+    #: since its end; None without a result.
+    returned: float | None
+    #: The cancellation of a canceled job, else None.
+    canceled: Canceled | None
+
+    @classmethod
+    def read(cls, client: Any, members: dict[str, Any]) -> Any:
+        """Return the job for the members of the core's JSON."""
+        failure, progress = members["failure"], members.get("progress")
+        canceled = members.get("canceled")
+        values: dict[str, Any] = {name: members[name] for name in _PLAIN}
+        values |= {name: tuple(members[name] or ()) for name in _LISTS}
+        return cls(
+            client=client,
+            **values,
+            failure=Failure(**failure) if failure else None,
+            spawned_from=members["spawned_from_jid"] or None,
+            token=members.get("token") or "",
+            context=members.get("context") or {},
+            progress=(float(progress[0]), progress[1]) if progress else None,
+            crashes=members.get("crashes") or 0,
+            open=bool(members.get("open")),
+            on_failure=members.get("on_failure") or "block",
+            unique=members.get("unique"),
+            workflow=members.get("workflow"),
+            deadline=members.get("deadline"),
+            returned=members.get("returned"),
+            canceled=Canceled(**canceled) if canceled else None,
+        )
+
+    cancel = _of_job(Commands.cancel)
+    timeout = _of_job(Commands.timeout)
+    set_priority = _of_job(Commands.priority)
+    track = _of_job(Commands.track)
+    untrack = _of_job(Commands.untrack)
+    log = _of_job(Commands.log)
+    seal = _of_job(Commands.seal)
+    result = _of_job(Commands.result)
+    heartbeat = _of_holder(Commands.heartbeat)
+    fail = _of_holder(Commands.fail)
+    release = _of_holder(Commands.release)
+    set_progress = _of_holder(Commands.progress)
+
+    @command
+    def refresh(self) -> Request[J | None]:
+        """Return the job as it is now, or None if it is gone."""
+        return cast("Request[J | None]", Commands.get.build(self.client, self.jid))
+
+    @command
+    def move(
+        self, queue: str, delay: int | float = 0, *, worker: str = ""
+    ) -> Request[str]:
+        """Move the job to another queue (or back to its own), where it starts again."""
+        context = arguments.to_json(self.context) if self.context else None
+        job = (queue, self.jid, self.klass, self.data)
+        return Commands.requeue.build(self.client, worker, *job, delay, context=context)
+
+    @command
+    def tag(self, *tags: str) -> Request[list[str]]:
+        """Add tags; return all tags."""
+        return Commands.tag.build(self.client, self.jid, tags)
+
+    @command
+    def untag(self, *tags: str) -> Request[list[str]]:
+        """Remove tags; return all tags."""
+        return Commands.untag.build(self.client, self.jid, tags)
+
+    @command
+    def depends_on(self, *jids: str) -> Request[None]:
+        """Wait for these jobs as well."""
+        return Commands.depends_on.build(self.client, self.jid, jids)
+
+    @command
+    def depends_off(self, *jids: str) -> Request[None]:
+        """Wait for these jobs no longer; without any, for none."""
+        off = jids or None
+        return Commands.depends_off.build(self.client, self.jid, off)
+
+    @command
+    def complete(
+        self,
+        data: str | None = None,
+        *,
+        next: str | None = None,  # noqa: A002 (the option's name)
+        delay: int | float | None = None,
+        depends: Sequence[str] = (),
+        result: str | None = None,
+        result_ttl: int | float | None = None,
+        held: int | float | None = None,
+    ) -> Request[str]:
+        """Complete the job, or with `next` this step of it; return its state.
+
+        Here and below, `held` is the seconds from the hand-out to the start of its run.
+        """
+        return Commands.complete.build(
+            self.client,
+            self.jid,
+            self.token,
+            self.queue,
+            self.data if data is None else data,
+            next=next,
+            delay=delay,
+            depends=depends,
+            result=result,
+            result_ttl=result_ttl,
+            held=held,
+        )
+
+    @command
+    def retry(
+        self,
+        delay: int | float = 0,
+        group: str = "",
+        message: str = "",
+        held: int | float | None = None,
+    ) -> Request[int]:
+        """Return the job to be tried again; return how many retries remain."""
+        held_job = (self.jid, self.queue, self.token)
+        return Commands.retry.build(self.client, *held_job, delay, group, message, held)
+
+
+class Job(BaseJob["Job"], OfClient):
+    """A job of a Client."""
+
+
+class AsyncJob(BaseJob["AsyncJob"], OfAsyncClient):
+    """A job of an AsyncClient."""
+
+
+@dataclass(frozen=True)
+class BaseQueue(Generic[J]):
+    """A queue and the actions on it; they return the client's results."""
 
     client: Any = field(repr=False)
     name: str
+
+    counts = _of_queue(Commands.queue_counts)
+    length = _of_queue(Commands.length)
+    stats = _of_queue(Commands.stats)
+    minutes = _of_queue(Commands.minutes)
+    pause = _of_queue(Commands.pause)
+    unpause = _of_queue(Commands.unpause)
+    forget = _of_queue(Commands.forget_queue)
 
     @command
     def put(
@@ -67,51 +338,11 @@ class QueueActions(Generic[J]):
         return cast("Request[list[J]]", jobs)
 
     @command
-    def counts(self) -> Request[QueueCounts]:
-        """Return how many jobs the queue has in each state."""
-        return Commands.queue_counts.build(self.client, self.name)
-
-    @command
     def jobs(
         self, state: QueueState, offset: int = 0, count: int = 25
     ) -> Request[list[str]]:
         """Return the ids of the jobs in a state."""
         return Commands.jobs.build(self.client, state, self.name, offset, count)
-
-    @command
-    def length(self) -> Request[int]:
-        """Return how many jobs are waiting, running or scheduled."""
-        return Commands.length.build(self.client, self.name)
-
-    @command
-    def stats(self, date: int | float) -> Request[DayStats]:
-        """Return what happened on the day (UTC) that contains `date`."""
-        return Commands.stats.build(self.client, self.name, date)
-
-    @command
-    def minutes(self, first: int, last: int) -> Request[Minutes]:
-        """Return the counters for these minutes of the epoch."""
-        return Commands.minutes.build(self.client, self.name, first, last)
-
-    @command
-    def pause(self, reason: str = "", by: str = "") -> Request[None]:
-        """Hand out no more jobs until unpause; keep why, and who said so, for people."""
-        return Commands.pause.build(self.client, self.name, reason, by)
-
-    @command
-    def unpause(self) -> Request[None]:
-        """Hand out jobs again."""
-        return Commands.unpause.build(self.client, self.name)
-
-    @command
-    def forget(self, *, only_if_empty: bool = False) -> Request[None]:
-        """Take the queue off the list of known ones; its jobs stay.
-
-        With `only_if_empty` it raises WrongState if the queue has jobs or schedules.
-        """
-        return Commands.forget_queue.build(
-            self.client, self.name, only_if_empty=only_if_empty
-        )
 
     @command
     def set_heartbeat(self, seconds: int | float) -> Request[None]:
@@ -132,19 +363,16 @@ class QueueActions(Generic[J]):
         return Commands.config_set.build(self.client, option, weight)
 
 
-class Queue(QueueActions[Job], OfClient):
+class Queue(BaseQueue[Job], OfClient):
     """A queue of a Client."""
 
 
-class AsyncQueue(QueueActions[AsyncJob], OfAsyncClient):
+class AsyncQueue(BaseQueue[AsyncJob], OfAsyncClient):
     """A queue of an AsyncClient."""
 
 
-R = TypeVar("R")
-
-
 @dataclass(frozen=True)
-class RecurringSnapshot(Generic[R]):
+class BaseRecurringJob(Generic[J]):
     """A template that puts a job at each tick, and the actions on it."""
 
     client: Any = field(repr=False, compare=False)
@@ -173,36 +401,14 @@ class RecurringSnapshot(Generic[R]):
         }
         return cls(client=client, **(values | {"tags": tuple(members["tags"] or ())}))
 
-    @command
-    def refresh(self) -> Request[R | None]:
-        """Return the recurring job as it is now, or None if it is gone."""
-        found = Commands.recur_get.build(self.client, self.jid)
-        return cast("Request[R | None]", found)
+    update = _of_job(Commands.recur_update)
+    cancel = _of_job(Commands.unrecur)
 
     @command
-    def update(
-        self,
-        *,
-        priority: int | float | None = None,
-        interval: int | float | None = None,
-        retries: int | None = None,
-        data: str | None = None,
-        klass: str | None = None,
-        queue: str | None = None,
-        backlog: int | None = None,
-    ) -> Request[None]:
-        """Change it; None leaves a value as it is."""
-        return Commands.recur_update.build(
-            self.client,
-            self.jid,
-            priority=priority,
-            interval=interval,
-            retries=retries,
-            data=data,
-            klass=klass,
-            queue=queue,
-            backlog=backlog,
-        )
+    def refresh(self) -> Request[J | None]:
+        """Return the recurring job as it is now, or None if it is gone."""
+        found = Commands.recur_get.build(self.client, self.jid)
+        return cast("Request[J | None]", found)
 
     @command
     def tag(self, *tags: str) -> Request[list[str]]:
@@ -214,15 +420,10 @@ class RecurringSnapshot(Generic[R]):
         """Remove tags that later jobs would carry; return all tags."""
         return Commands.recur_untag.build(self.client, self.jid, tags)
 
-    @command
-    def cancel(self) -> Request[None]:
-        """Remove it; the jobs that it has put stay."""
-        return Commands.unrecur.build(self.client, self.jid)
 
-
-class RecurringJob(RecurringSnapshot["RecurringJob"], OfClient):
+class RecurringJob(BaseRecurringJob["RecurringJob"], OfClient):
     """A recurring job of a Client."""
 
 
-class AsyncRecurringJob(RecurringSnapshot["AsyncRecurringJob"], OfAsyncClient):
+class AsyncRecurringJob(BaseRecurringJob["AsyncRecurringJob"], OfAsyncClient):
     """A recurring job of an AsyncClient."""

@@ -1,16 +1,17 @@
-"""The connections of a client: made by a pool of redis-py, and kept from call to call.
+"""The connections of a client, made by a pool of redis-py and kept between requests.
 
-The pool is like that of the user's client, but ours: it has the same kind of connections,
-address, credentials, certificates and limit. Some things must be so and not otherwise:
+The pool is a copy of that of the user's client: it has the same kind of connections,
+address, credentials, certificates and limit. Some settings are always ours:
 
-- redis-py must not send a command twice by itself, or others between: we repeat calls
-  (`retry.py`), and a lost server is noticed by the call.
+- redis-py must not send a command twice by itself, or others between: we repeat requests
+  (`retry.py`), and notice a lost server by them.
 - Replies come back as text under RESP2, whatever the user's pool says. Bytes that are not
   UTF-8 survive as surrogates.
 - There is always a time limit, so that a silent server is noticed.
 
-Which connections are free is known here. redis-py's pools would look at each before each
-call, which costs a quarter of a call, and they take back one whose opening was broken off.
+This module knows which connections are free. redis-py's pools would look at each before
+each request, which costs a quarter of it, and they take back one whose opening was
+interrupted.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
 import redis.asyncio
@@ -33,11 +34,17 @@ from redis.retry import Retry
 
 from .connection import AsyncConnection, Connection
 from .exceptions import PoolExhausted
+from .request import Awaiting, Blocking, Steps, stepwise
+
+C = TypeVar("C", Connection, AsyncConnection)
 
 #: Seconds for the answer to a call, unless the user's client has a socket_timeout.
 ANSWER_SECONDS = 5.0
 #: Connections of one client, unless the user's pool may have fewer.
 MOST_CONNECTIONS = 100
+
+# How the queues of free connections tell that they are empty.
+EMPTY = (Empty, asyncio.QueueEmpty)
 
 # What a pool hands its connections that ours must have differently, or not at all.
 _DROPPED = (
@@ -59,30 +66,30 @@ _DROPPED = (
 
 
 class Limits:
-    """What the pool of a user's client permits to ours."""
+    """Limits of our pool, taken from the pool of the user's client."""
 
     def __init__(self, client: Any) -> None:
         pool = client.connection_pool
         blocking = (redis.BlockingConnectionPool, redis.asyncio.BlockingConnectionPool)
         #: How many connections there may be.
         self.most = min(MOST_CONNECTIONS, pool.max_connections)
-        #: Whether the pool itself says how long one is waited for: `seconds`, or for ever.
+        #: Whether the pool itself says how long to wait for one: `seconds`, or for ever.
         self.waits = isinstance(pool, blocking)
         self.seconds: float | None = pool.timeout if self.waits else None
 
     def patience(self, seconds: float) -> float | None:
-        """Return how long to wait for a connection if the client would so long."""
+        """Return how long to wait for a connection; `seconds` is the client's patience."""
         return self.seconds if self.waits else seconds
 
     def exhausted(self, seconds: float | None) -> PoolExhausted:
-        """Return the error of a wait in vain."""
+        """Return the error after waiting so long in vain."""
         return PoolExhausted(
             f"All {self.most} connections were in use for {seconds:g} s"
         )
 
 
-def own_pool(client: Any, timeout: float | None = None) -> Any:
-    """Return a pool like that of a redis-py client, but ours; nothing is connected yet.
+def copy_pool(client: Any, timeout: float | None = None) -> Any:
+    """Return our copy of a redis-py client's pool; nothing is connected yet.
 
     `timeout`, if given, is how many seconds connecting and each answer may take.
     """
@@ -95,7 +102,7 @@ def own_pool(client: Any, timeout: float | None = None) -> Any:
     }
     options |= {
         "connection_class": pool.connection_class,
-        # They are counted by those who can wait for one.
+        # BasePool counts them.
         "max_connections": 1 << 31,
         "retry": Retry(NoBackoff(), 0) if blocking else AsyncRetry(NoBackoff(), 0),
         "protocol": 2,
@@ -133,125 +140,133 @@ def address(client: Any) -> str:
     return f"{host}:{port}/{options.get('db') or 0}"
 
 
-class Pool:
-    """The connections of a client, for any number of threads, fresh after a fork."""
+class BasePool(Generic[C]):
+    """Connections kept from one request to the next, up to a limit."""
 
     def __init__(self, source: Callable[[], Any], limits: Limits) -> None:
         self._source = source
         self._limits = limits
-        self.separate()
-        _all_pools.add(self)
+        self.reset()
 
-    def separate(self) -> None:
-        """Forget all connections: in a forked process they belong to the parent."""
-        self._idle: SimpleQueue[Connection] = SimpleQueue()
+    def reset(self) -> None:
+        """Begin without connections."""
+        self._idle = self._new_queue()
         self._lock = threading.Lock()
-        # One that was lost to an interruption does not count.
-        self._made: WeakSet[Connection] = WeakSet()
+        # A connection that was lost to an interruption does not count.
+        self._made: WeakSet[C] = WeakSet()
         self._redis_pool: Any = None
 
     def __len__(self) -> int:
         return len(self._made)
 
-    def take(self, seconds: float) -> Connection:
-        """Borrow a connection; wait for so many seconds if all are in use."""
+    def idle(self) -> C | None:
+        """Return a connection that is not in use, if there is one."""
         try:
-            return self._idle.get_nowait()
-        except Empty:
-            return self._another(seconds)
+            connection: C = self._idle.get_nowait()
+        except EMPTY:
+            return None
+        return connection
 
-    def give(self, connection: Connection) -> None:
-        """Return a connection."""
-        self._idle.put(connection)
-
-    def giver(self) -> Callable[[Connection], None]:
-        """Return what returns a connection later; in a process forked meanwhile it does
-        nothing to the new ones."""
-        return self._idle.put
-
-    def close(self) -> None:
-        """Close the connections that are not in use."""
-        for _ in range(self._idle.qsize()):
-            try:
-                connection = self._idle.get_nowait()
-            except Empty:
-                return
-            connection.hang_up()
-            self._idle.put(connection)
-
-    def _another(self, seconds: float) -> Connection:
+    @stepwise
+    def acquire(self, seconds: float) -> Steps[C]:
+        """Return a free connection; wait up to `seconds` if all are in use."""
+        connection: C | None = self.idle()
+        if connection is not None:
+            return connection
         with self._lock:
             if len(self._made) < self._limits.most:
                 self._redis_pool = self._redis_pool or self._source()
-                connection = Connection(self._redis_pool.make_connection())
+                connection = self._wrap(self._redis_pool.make_connection())
                 self._made.add(connection)
                 return connection
         patience = self._limits.patience(seconds)
         try:
-            return self._idle.get(timeout=patience)
-        except Empty:
+            waited: C = yield self._next_idle(patience)
+        except (Empty, asyncio.TimeoutError):
             raise self._limits.exhausted(patience) from None
+        return waited
+
+    def release(self, connection: C) -> None:
+        """Give a connection back."""
+        self._idle.put_nowait(connection)
+
+    def releaser(self) -> Callable[[C], None]:
+        """Return a function that gives a connection back to the pool as it is now.
+
+        In a process forked meanwhile it does nothing to the new connections.
+        """
+        release: Callable[[C], None] = self._idle.put_nowait
+        return release
+
+    @stepwise
+    def close(self) -> Steps[None]:
+        """Close the connections that are not in use."""
+        for _ in range(self._idle.qsize()):
+            try:
+                connection = self._idle.get_nowait()
+            except EMPTY:
+                return
+            yield connection.hang_up()
+            self.release(connection)
+
+    def _new_queue(self) -> Any:
+        raise NotImplementedError
+
+    def _wrap(self, raw: Any) -> C:
+        raise NotImplementedError
+
+    def _next_idle(self, seconds: float | None) -> Any:
+        raise NotImplementedError
+
+
+class Pool(BasePool[Connection], Blocking):
+    """The connections of a client, for any number of threads, new after a fork."""
+
+    def __init__(self, source: Callable[[], Any], limits: Limits) -> None:
+        super().__init__(source, limits)
+        _all_pools.add(self)
+
+    def _new_queue(self) -> SimpleQueue[Connection]:
+        return SimpleQueue()
+
+    def _wrap(self, raw: Any) -> Connection:
+        return Connection(raw)
+
+    def _next_idle(self, seconds: float | None) -> Connection:
+        connection: Connection = self._idle.get(timeout=seconds)
+        return connection
 
 
 _all_pools: WeakSet[Pool] = WeakSet()
 
 
-def _separate_all() -> None:
+def _reset_all() -> None:
+    # In a forked process the connections belong to the parent.
     for pool in _all_pools:
-        pool.separate()
+        pool.reset()
 
 
-os.register_at_fork(after_in_child=_separate_all)
+os.register_at_fork(after_in_child=_reset_all)
 
 
-class AsyncPool:
+class AsyncPool(BasePool[AsyncConnection], Awaiting):
     """The connections of a client in one event loop."""
 
-    def __init__(self, source: Callable[[], Any], limits: Limits) -> None:
-        self._redis_pool = source()
-        self._limits = limits
-        self._idle: asyncio.Queue[AsyncConnection] = asyncio.Queue()
-        self._made: WeakSet[AsyncConnection] = WeakSet()
+    def _new_queue(self) -> asyncio.Queue[AsyncConnection]:
+        return asyncio.Queue()
 
-    def __len__(self) -> int:
-        return len(self._made)
+    def _wrap(self, raw: Any) -> AsyncConnection:
+        return AsyncConnection(raw)
 
-    async def take(self, seconds: float) -> AsyncConnection:
-        """Borrow a connection; wait for so many seconds if all are in use."""
-        try:
-            return self._idle.get_nowait()
-        except asyncio.QueueEmpty:
-            pass
-        if len(self._made) < self._limits.most:
-            connection = AsyncConnection(self._redis_pool.make_connection())
-            self._made.add(connection)
-            return connection
-        patience = self._limits.patience(seconds)
-        try:
-            return await asyncio.wait_for(self._idle.get(), patience)
-        except asyncio.TimeoutError:
-            raise self._limits.exhausted(patience) from None
-
-    def give(self, connection: AsyncConnection) -> None:
-        """Return a connection."""
-        self._idle.put_nowait(connection)
-
-    def giver(self) -> Callable[[AsyncConnection], None]:
-        """Return what returns a connection later."""
-        return self.give
-
-    async def close(self) -> None:
-        """Close the connections that are not in use."""
-        for _ in range(self._idle.qsize()):
-            connection = self._idle.get_nowait()
-            await connection.hang_up()
-            self.give(connection)
+    async def _next_idle(self, seconds: float | None) -> AsyncConnection:
+        connection: AsyncConnection = await asyncio.wait_for(self._idle.get(), seconds)
+        return connection
 
 
 class LoopPools:
     """The pools of an asyncio client, one for each event loop, closed with it.
 
-    A loop may live as long as one call: `asyncio.run(job.aenqueue())`, or a view under
+    A loop may live as long as one request: `asyncio.run(job.aenqueue())`, or a view under
     WSGI. Its connections end with it.
     """
 
@@ -278,7 +293,7 @@ class LoopPools:
     async def _close_at_end(
         self, loop: asyncio.AbstractEventLoop, pool: AsyncPool
     ) -> AsyncIterator[None]:
-        # A loop has no other word for its end: `asyncio.run` finishes all generators.
+        # A loop has no other event for its end: `asyncio.run` finishes all generators.
         try:
             yield
         finally:
@@ -287,6 +302,6 @@ class LoopPools:
             await pool.close()
 
     def _forget_closed_loops(self) -> None:
-        # Whoever closed them did not finish their generators; Python closes the sockets.
+        # Their generators were not finished; Python closes the sockets.
         for loop in [loop for loop in self._of if loop.is_closed()]:
             del self._of[loop]

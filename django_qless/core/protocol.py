@@ -1,7 +1,7 @@
-"""Requests as bytes: the one place where arguments become Redis's protocol.
+"""Redis's protocol: arguments of commands as bytes.
 
-Packing here and not in redis-py spares two thirds of its time: the part of a request that
-is the same for every call is packed once (`script.py`), and so are batches (`put.py`).
+Packing here and not in redis-py saves two thirds of its time: the part of a request that
+is always the same is packed once (`script.py`), and so are batches (`put.py`).
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from .arguments import CALL_BYTES, decimal, shown
+from .arguments import CALL_BYTES, decimal_text, quoted
 from .exceptions import BadArgument
 
-# What a batch leaves to the rest of its call: worker, queues, options.
+# Bytes that a batch leaves to the rest of its command: worker, queues, options.
 _ROOM = 96 * 1024
 
 
 class Packed(NamedTuple):
-    """Some arguments that are bytes already."""
+    """Arguments that are bytes already."""
 
     number: int
     data: bytes
@@ -27,7 +27,7 @@ Argument: TypeAlias = str | bytes | int | float | Packed
 
 
 def pack(arguments: Iterable[Argument]) -> Packed:
-    """Return the arguments as they travel; raise BadArgument for what has no bytes."""
+    """Return the arguments as bytes; raise BadArgument for what cannot be sent."""
     pieces = []
     more = 0
     try:
@@ -45,33 +45,24 @@ def pack(arguments: Iterable[Argument]) -> Packed:
             pieces.append(b"$%d\r\n%b\r\n" % (len(text), text))
     except UnicodeEncodeError as error:
         raise BadArgument(
-            f"{shown(error.object)} cannot be sent: it has a lone surrogate, which "
+            f"{quoted(error.object)} cannot be sent: it has a lone surrogate, which "
             f"UTF-8 lacks"
         ) from None
     return Packed(len(pieces) + more, b"".join(pieces))
 
 
-def command(*arguments: Argument) -> bytes:
-    """Return one whole command."""
+def pack_command(*arguments: Argument) -> bytes:
+    """Return the bytes of one command."""
     return b"*%d\r\n%b" % pack(arguments)
 
 
 def batches(
-    pieces: Iterable[tuple[int, bytes]], most: int
-) -> Iterator[tuple[int, Packed]]:
-    """Cut packed items into batches that one call may have, in order.
-
-    Yields how many items a batch has, and the batch: at most `most` items, and 1 MiB.
-    """
-    return batches_of(((1, count, piece) for count, piece in pieces), most)
-
-
-def batches_of(
     pieces: Iterable[tuple[int, int, bytes]], most: int
 ) -> Iterator[tuple[int, Packed]]:
-    """Do the same with pieces of several items, which are not torn asunder.
+    """Cut packed items into batches that one command may have, in order.
 
-    A piece says how many items it is, how many arguments, and its bytes.
+    A piece says how many items it holds, how many arguments, and its bytes; it is not
+    cut. Yields how many items a batch has, and the batch: at most `most` items, and 1 MiB.
     """
     number = count = size = 0
     batch: list[bytes] = []
@@ -95,5 +86,7 @@ def _encoded(argument: object) -> bytes:
     if isinstance(argument, bytes):
         return argument
     if isinstance(argument, (int, float)) and not isinstance(argument, bool):
-        return decimal(argument).encode()
-    raise BadArgument(f"{shown(argument)} cannot be sent: give text, bytes or a number")
+        return decimal_text(argument).encode()
+    raise BadArgument(
+        f"{quoted(argument)} cannot be sent: give text, bytes or a number"
+    )

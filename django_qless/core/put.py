@@ -1,18 +1,19 @@
 """Jobs to be put, and batches of them as bytes.
 
 Ten thousand jobs are put in a few hundred milliseconds, so an item is packed with one
-formatting; what items have in common (queue, name, options) is checked and packed once.
+formatting; the common part of items (queue, name, options) is checked and packed once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from . import arguments, protocol
-from .calls import Call
 from .exceptions import BadArgument
 from .protocol import Argument, Packed, pack
+from .request import Command
 
 # The longest jid and data whose bytes need not be counted.
 _SHORT_JID = arguments.NAME_BYTES // 4
@@ -20,8 +21,8 @@ _SHORT_DATA = arguments.DATA_BYTES // 4
 
 
 class Put(NamedTuple):
-    """A job to be put. What is None is left to the core: a new job gets
-    priority 0, 5 retries, no tags; an existing one keeps what it has."""
+    """A job to be put. For None the core decides: a new job gets priority 0, 5 retries,
+    no tags; an existing one keeps its own."""
 
     jid: str
     queue: str
@@ -44,19 +45,19 @@ class Put(NamedTuple):
     absent: bool = False
     #: The job may be given more dependencies, and does not start, until it is sealed.
     open: bool = False
-    #: What becomes of the job when one of its dependencies fails or is cancelled: "" (or
-    #: "block", it waits on), "cancel" (it is cancelled, too), "run" (it waits no longer).
+    #: The job's fate when one of its dependencies fails or is cancelled: "" (or "block", it
+    #: waits on), "cancel" (it is cancelled, too), "run" (it waits no longer).
     on_failure: str = ""
-    #: A key that one job holds at a time: what is put with it meanwhile meets that job.
+    #: A key that one job holds at a time; see `conflict` for others with the same key.
     unique: str | None = None
     #: How long the job holds the key: until it starts ("start"), until it has ended
     #: ("end"), or for so many seconds from the put, whatever becomes of the job.
     unique_until: str | int | float = "end"
-    #: What becomes of this put when another job holds the key: "keep" (the other stands
-    #: for this one), "replace" (it begins anew as this one, unless it runs: then this one
-    #: waits for its end), "refuse" (DuplicateJob), "take" (both are; the key is this one's).
+    #: The outcome when another job holds the key: "keep" (the other stands for this one),
+    #: "replace" (it starts again as this one, unless it runs: then this one waits for its
+    #: end), "refuse" (DuplicateJob), "take" (there are both; the key is this one's).
     conflict: str = "keep"
-    #: Seconds until the job is due; each put with the same key starts them anew.
+    #: Seconds until the job is due; each put with the same key restarts them.
     debounce: int | float | None = None
     #: Seconds from the first of these puts after which the job is due in any case.
     debounce_max: int | float | None = None
@@ -69,64 +70,130 @@ class Put(NamedTuple):
     #: The id of the workflow that counts the job as one of its own.
     workflow: str | None = None
     #: Leave it out, in a batch, unless another job of the batch that is put depends on it.
-    #: What comes next in the batch is put by the same call.
-    spare: bool = False
+    #: The next job of the batch is put by the same command.
+    optional: bool = False
 
 
 class PutMany(NamedTuple):
-    """What became of those of many puts that did not simply become jobs."""
+    """Result of putting many jobs: those that did not become new jobs."""
 
-    #: Ids that were left alone because there was such a job (`absent`), or because no job
-    #: of the batch needed them (`spare`).
-    left: list[str]
+    #: Ids that were skipped because there was such a job (`absent`), or because no job of
+    #: the batch needed them (`optional`).
+    skipped: list[str]
     #: The given id -> the id of the job that stands for it (`unique`).
-    instead: dict[str, str]
+    duplicates: dict[str, str]
 
 
-# What the options from on_failure on are when nobody speaks of them.
-_RARE = len(Put._fields) - len(Put._fields[Put._fields.index("on_failure") :])
-_USUAL = tuple(Put._field_defaults[name] for name in Put._fields[_RARE:])
+def _flag(value: object) -> str:
+    return "1"
+
+
+def _until(value: object) -> Argument:
+    if isinstance(value, str):
+        return arguments.one_of("unique_until", value, UNTIL)
+    seconds = arguments.number("unique_until", value)
+    if seconds <= 0:
+        raise BadArgument(
+            f"unique_until must be start, end or seconds above 0, not {seconds}"
+        )
+    return seconds
+
+
+POLICIES = ("block", "cancel", "run")
+UNTIL = ("start", "end")
+CONFLICTS = ("keep", "replace", "refuse", "take")
+
+# Each option of a Put that travels by name, in this order, and its check.
+_CHECKS: dict[str, Callable[[Any], Argument]] = {
+    "priority": partial(arguments.number, "priority"),
+    "retries": partial(arguments.integer, "retries", least=0),
+    "tags": arguments.tags_json,
+    "depends": partial(arguments.names_json, "depends"),
+    "context": partial(arguments.json_object, "context"),
+    "absent": _flag,
+    "open": _flag,
+    "on_failure": partial(arguments.one_of, "on_failure", known=POLICIES),
+    "unique": partial(arguments.name, "unique"),
+    "unique_until": _until,
+    "conflict": partial(arguments.one_of, "conflict", known=CONFLICTS),
+    "debounce": partial(arguments.not_negative, "debounce"),
+    "debounce_max": partial(arguments.not_negative, "debounce_max"),
+    "expires": partial(arguments.number, "expires"),
+    "at": partial(arguments.number, "at"),
+    "expires_at": partial(arguments.number, "expires_at"),
+    "workflow": partial(arguments.name, "workflow"),
+    "optional": _flag,
+}
+# How an option is called on the wire, where that is another name.
+_WIRE = {"optional": "spare"}
+
+_NAMES = tuple(_CHECKS)
+_DEFAULTS = Put._field_defaults
+# Options from here on are rare, and most often as they are by default.
+_RARE = Put._fields.index("on_failure")
+_RARE_NAMES = Put._fields[_RARE:]
+_RARE_DEFAULTS = tuple(_DEFAULTS[name] for name in _RARE_NAMES)
+_COMMON_NAMES = _NAMES[: -len(_RARE_NAMES)]
 
 
 def options(item: Put) -> list[Argument]:
     """Return the checked options as the flat names and values that the core takes."""
-    priority, retries, tags, depends, context, absent, open_ = item[5:_RARE]
-    pairs: list[Argument] = []
-    if priority is not None:
-        pairs += "priority", arguments.number("priority", priority)
-    if retries is not None:
-        pairs += "retries", arguments.whole("retries", retries, 0)
-    if tags is not None:
-        pairs += "tags", arguments.to_json(arguments.tags(tags))
-    if depends:
-        jids = arguments.all_known("depends", depends)
-        pairs += "depends", arguments.to_json(jids)
-    if context:
-        pairs += "context", arguments.json_object("context", context)
-    if absent:
-        pairs += "absent", "1"
-    if open_:
-        pairs += "open", "1"
-    if item[_RARE:] != _USUAL:
+    pairs = _pairs(item, _COMMON_NAMES)
+    if item[_RARE:] != _RARE_DEFAULTS:
         pairs += rare_options(item)
     return pairs
 
 
+def rare_options(item: Put) -> list[Argument]:
+    """Return the options of a Put from `on_failure` on, as names and values."""
+    if item.unique is None:
+        if item.debounce is not None or item.debounce_max is not None:
+            raise BadArgument("debounce needs unique: the key of what is put again")
+        # They speak of the key.
+        item = item._replace(unique_until="end", conflict="keep")
+    pairs = _pairs(item, _RARE_NAMES)
+    if item.debounce is not None and item.delay:
+        raise BadArgument(
+            f"debounce says when the job is due: a delay of {item.delay} s cannot "
+            "be given with it"
+        )
+    if item.debounce_max is not None and item.debounce is None:
+        raise BadArgument("debounce_max needs debounce, which it limits")
+    if item.at is not None and (item.delay or item.debounce is not None):
+        raise BadArgument("at says when the job is due: no delay, no debounce then")
+    if item.expires_at is not None and item.expires is not None:
+        raise BadArgument("expires and expires_at exclude each other")
+    return pairs
+
+
+def _pairs(item: Put, names: Iterable[str]) -> list[Argument]:
+    pairs: list[Argument] = []
+    for name in names:
+        value = getattr(item, name)
+        if value != _DEFAULTS[name] and (value or name not in _NOT_EMPTY):
+            pairs += _WIRE.get(name, name), _CHECKS[name](value)
+    return pairs
+
+
+# Options that are left out when they are empty.
+_NOT_EMPTY = ("depends", "context", "absent", "open", "optional")
+
+
 def batches(items: Iterable[Put]) -> Iterator[tuple[int, Packed]]:
-    """Cut items into batches that one call may have: how many items, and their bytes.
+    """Cut items into batches that one command may have, with their numbers of items.
 
     The order is kept. Raises BadArgument, which names the item, for the first bad one.
     """
-    return protocol.batches_of(_whole(_packed(items)), arguments.MOST_ITEMS)
+    return protocol.batches(_inseparable(_packed(items)), arguments.MOST_ITEMS)
 
 
-def _whole(
+def _inseparable(
     pieces: Iterable[tuple[bool, int, bytes]],
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Yield what one call must have together: spare items and the one they are for."""
+    """Yield optional items together with the item that they are for."""
     number, count, ahead = 1, 0, b""
-    for spare, more, piece in pieces:
-        if spare:
+    for optional, more, piece in pieces:
+        if optional:
             number, count, ahead = number + 1, count + more, ahead + piece
         elif number == 1:
             yield 1, more, piece
@@ -138,7 +205,7 @@ def _whole(
 
 
 def _packed(items: Iterable[Put]) -> Iterator[tuple[bool, int, bytes]]:
-    """Yield whether each item is spare, how many arguments it is, and their bytes."""
+    """Yield of each item whether it is optional, the number and bytes of its arguments."""
     kinds: dict[tuple[str, str], bytes] = {}
     tails: dict[object, Packed] = {}
     index = 0
@@ -187,89 +254,11 @@ def _tail(item: Put) -> Packed:
     return pack((delay, len(pairs) // 2, *pairs))
 
 
-POLICIES = ("", "block", "cancel", "run")
-UNTIL = ("start", "end")
-CONFLICTS = ("keep", "replace", "refuse", "take")
-
-
-def rare_options(item: Put) -> list[Argument]:
-    """Return the options of a Put from `on_failure` on, as names and values."""
-    pairs: list[Argument] = []
-    if item.on_failure != "":
-        pairs += "on_failure", _one_of("on_failure", item.on_failure, POLICIES)
-    if item.unique is not None:
-        pairs += _unique(item)
-    elif item.debounce is not None or item.debounce_max is not None:
-        raise BadArgument("debounce needs unique: the key of what is put again")
-    if item.expires is not None:
-        pairs += "expires", arguments.number("expires", item.expires)
-    if item.at is not None:
-        pairs += "at", arguments.number("at", item.at)
-        if item.delay or item.debounce is not None:
-            raise BadArgument("at says when the job is due: no delay, no debounce then")
-    if item.expires_at is not None:
-        pairs += "expires_at", arguments.number("expires_at", item.expires_at)
-        if item.expires is not None:
-            raise BadArgument("expires and expires_at exclude each other")
-    if item.workflow is not None:
-        pairs += "workflow", arguments.name("workflow", item.workflow)
-    if item.spare:
-        pairs += "spare", "1"
-    return pairs
-
-
-def _unique(item: Put) -> list[Argument]:
-    pairs: list[Argument] = ["unique", arguments.name("unique", item.unique)]
-    if item.unique_until != "end":
-        pairs += "unique_until", _until(item.unique_until)
-    if item.conflict != "keep":
-        pairs += "conflict", _one_of("conflict", item.conflict, CONFLICTS)
-    if item.debounce is not None:
-        pairs += "debounce", _seconds("debounce", item.debounce)
-        if item.delay:
-            raise BadArgument(
-                f"debounce says when the job is due: a delay of {item.delay} s cannot "
-                "be given with it"
-            )
-    if item.debounce_max is not None:
-        if item.debounce is None:
-            raise BadArgument("debounce_max needs debounce, which it limits")
-        pairs += "debounce_max", _seconds("debounce_max", item.debounce_max)
-    return pairs
-
-
-def _until(value: object) -> Argument:
-    if isinstance(value, str):
-        return _one_of("unique_until", value, UNTIL)
-    seconds = arguments.number("unique_until", value)
-    if seconds <= 0:
-        raise BadArgument(
-            f"unique_until must be start, end or seconds above 0, not {seconds}"
-        )
-    return seconds
-
-
-def _seconds(label: str, value: object) -> int | float:
-    seconds = arguments.number(label, value)
-    if seconds < 0:
-        raise BadArgument(f"{label} must not be below 0, as {seconds} is")
-    return seconds
-
-
-def _one_of(label: str, value: object, known: tuple[str, ...]) -> str:
-    if not isinstance(value, str) or value not in known:
-        names = ", ".join(name for name in known if name)
-        raise BadArgument(
-            f"{label} must be one of {names}, not {arguments.shown(value)}"
-        )
-    return value
-
-
 class PreparedPut:
     """Puts jobs that differ in their id and data only.
 
-    `shape` says everything else; its jid and data are not looked at. Saves a third of
-    the client's time for a put.
+    `shape` has everything else; its jid and data are ignored. Saves a third of the client's
+    time for a put.
     """
 
     __slots__ = ("_klass", "_queue", "_tail")
@@ -277,20 +266,16 @@ class PreparedPut:
     def __init__(self, shape: Put) -> None:
         self._queue = pack((arguments.queue(shape.queue),))
         self._klass = pack((arguments.name("klass", shape.klass),))
-        self._tail: Packed = pack(
-            (
-                arguments.number("delay", shape.delay),
-                *options(shape),
-            )
-        )
+        delay = arguments.number("delay", shape.delay)
+        self._tail = pack((delay, *options(shape)))
 
     def call(
         self, worker: str, jid: str, data: str, *more: Argument
-    ) -> Call[str | None]:
-        """Return the call that puts one job.
+    ) -> Command[str | None]:
+        """Return the command that puts one job.
 
         `more` are names and values of options that the shape leaves out. They, `jid` and
         `data` are checked by the core.
         """
         args = (worker, self._queue, jid, self._klass, data, self._tail, *more)
-        return Call("put", args, "write")
+        return Command("put", args, "write")

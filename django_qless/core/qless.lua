@@ -75,7 +75,7 @@ local PATTERNS = {
   -- clock (the last time given out), token (the last one drawn), server:<build> (on which that build drew last),
   -- format (of what is stored), skews (how often the clock was set back), mended (after how many of them
   -- schedules were), shifts (what they have left to set back, JSON), leap (from when to when the clock went
-  -- ahead by much last, or nobody called) and reply:<client> (its last request and the reply)
+  -- ahead by much last, or no call was made) and reply:<client> (its last request and the reply)
   meta = 'meta', --                     hash
   releasing = 'releasing', --           zset   completed jid with dependents still to be released -> when
   cascading = 'cascading', --           zset   failed or canceled jid with dependents still to be told -> when
@@ -181,7 +181,7 @@ end
 --                              waited before it was handed out, then '+' and how many it lay in its
 --                              worker's hands, if it is known to have been started; '' if its start was
 --                              counted when it was handed out)
--- (What would name a list of another job gets a key that never exists, so that nobody takes the list
+-- (What would name a list of another job gets a key that never exists, so that no call takes the list
 -- for a record: there is no such job.)
 function key.job(jid)
   return scope.prefix .. (key.list_ending(jid) and '!' or 'j:') .. jid
@@ -213,12 +213,12 @@ Audit = 'views',
 AuditJobs = 'views',
 AuditLinks = 'views',
 AuditWorkflows = 'views',
-Brief = 'views',
-Groups = 'views',
+FailureGroups = 'views',
+JobSummary = 'views',
 JobView = 'views',
 Permissions = 'views',
+QueueStats = 'views',
 Search = 'views',
-Survey = 'views',
 Throughput = 'views',
 WorkerView = 'views',
 Spawn = 'workflows',
@@ -229,58 +229,6 @@ WorkflowVerbs = 'workflows',
 }
 
 builders = {
-
-Absence = function()
-local Absence = {}
-modules.Absence = Absence
--- absence.lua
--- What mostly is not there, asked for once: one question for many keys.
-
--- These keys do not exist.
-function Absence.note(...)
-  local absent = scope.absent or {}
-  for n = 1, select('#', ...) do
-    absent[select(n, ...)] = true
-  end
-  scope.absent = absent
-end
-
--- Asks for two lists of keys: for all at once, and if there are any, for the first alone. is_absent says of each key of
--- a list of which none exists that it does not. -> whether none of the first exists
--- (Whether options are set is asked with them: mostly none are, or nothing else is there.)
-function Absence.look_for(names, others)
-  local all = { key.config(), unpack(names) }
-  for n = 1, #others do
-    all[#all + 1] = others[n]
-  end
-  local found = call('EXISTS', unpack(all))
-  if found == 0 then
-    modules.Config.note_none()
-  elseif modules.Config.is_set() then
-    found = found - 1
-  end
-  local of_names = found > 0 and #others > 0 and call('EXISTS', unpack(names)) or found
-  if of_names == 0 then
-    Absence.note(unpack(names))
-  end
-  if of_names == found then
-    Absence.note(unpack(others))
-  end
-  return of_names == 0
-end
-
--- The call has made the key, or is about to.
-function Absence.forget(name)
-  if scope.absent then
-    scope.absent[name] = nil
-  end
-end
-
--- Is the key known not to exist? (What makes one has to say so: forget.)
-function Absence.is_absent(name)
-  return scope.absent and scope.absent[name] or false
-end
-end,
 
 Arguments = function()
 local Arguments = {}
@@ -596,345 +544,174 @@ function Arguments.options(command, args, first, known)
 end
 end,
 
-Awaiting = function()
-local Awaiting = {}
-modules.Awaiting = Awaiting
--- awaiting.lua
--- Waiting for the end of jobs and of workflows: who waits blocks on a list that the end feeds.
+Bulk = function()
+local Bulk = {}
+modules.Bulk = Bulk
+-- bulk.lua
+-- Commands on several jobs, each for itself: what is refused of one does not stop the others.
+--
+-- The command on one job is the one that exists; it refuses before it writes.
 
-local match = string.match
+local MOST = 250 -- jobs
+local ROUNDS = 10 -- in which jobs are tried again that were refused because of others
 
-local MOST = 1000 -- waiters told of one end; the others see it when they look again
-
--- What is kept for somebody who may have gone away without a word, in seconds.
-local KEPT = 60
-
--- Seconds between the answer and the moment in which a client really blocks.
-local MARGIN = 5
-
-local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
-
--- What has ended in this call: scope.ended, in order.
-local function note(target)
-  scope.ended = scope.ended or {}
-  scope.ended[#scope.ended + 1] = target
+-- -> why it was refused, in words, or nil
+local function attempt(act, jid, args, i)
+  local fine, problem = pcall(act, jid, args, i)
+  if fine then
+    return nil
+  elseif type(problem) == 'table' and problem.code then
+    return string.gsub(problem.text, '^[%w.]+%(%): ', '', 1)
+  end
+  error(problem, 0)
 end
 
--- The job is complete, has failed, or is gone; called for those that are marked, as others are not
--- waited for.
-function Awaiting.ended(jid)
-  if scope.live then
-    note('job:' .. jid)
+-- The jids that begin at this place, each once.
+local function jids_from(command, args, i)
+  modules.Arguments.given(command, 'jid', args[i])
+  if #args - i + 1 > MOST then
+    modules.Errors.raise('TOOBIG', command .. '(): ' .. #args - i + 1 .. ' jobs in one call, at most ' .. MOST)
   end
-end
-
--- Nothing of the workflow goes on by itself.
-function Awaiting.ended_workflow(id)
-  note('workflow:' .. id)
-end
-
-local function tell(target)
-  local name, since = key.awaiting(target), modules.Wake.since()
-  local waiters = call('ZRANGEBYSCORE', name, since, '+inf', 'LIMIT', '0', MOST)
-  for _, waiter in ipairs(waiters) do
-    local list = key.ended(waiter)
-    call('RPUSH', list, '1')
-    call('EXPIRE', list, KEPT)
-  end
-  if #waiters < MOST then
-    call('DEL', name)
-  else
-    call('ZREM', name, unpack(waiters))
-  end
-end
-
-function Awaiting.finish()
-  for _, target in ipairs(scope.ended) do
-    tell(target)
-  end
-end
-
-local function register(waiter, kind, id, seconds)
-  if kind == 'job' then
-    modules.Ended.mark(id)
-  end
-  local name, kept = key.awaiting(kind .. ':' .. id), math.ceil(seconds) + KEPT
-  call('ZADD', name, string.format('%.6f', scope.now + seconds + MARGIN), waiter)
-  call('ZREMRANGEBYSCORE', name, '-inf', modules.Texts.now())
-  -- Somebody else may wait for longer.
-  if call('TTL', name) < kept then
-    call('EXPIRE', name, kept)
-  end
-end
-
-local ENDED = { complete = true, failed = true, canceled = true }
-
-local LOOK = {
-  job = function(jid)
-    return modules.Job.state_now(jid) or modules.Canceled.exists(jid) and 'canceled'
-  end,
-  workflow = function(id)
-    return call('HGET', key.workflow(id), 'state')
-  end,
-}
-
--- The first of the others is waited for: what comes behind it is looked at when it has ended.
-local function wait_for_first(reply, waiter, seconds, kind, args, first)
-  for n = first, #args do
-    local state = LOOK[kind](args[n]) or ''
-    if state ~= '' and not ENDED[state] then
-      register(waiter, kind, args[n], seconds)
-      return reply
-    end
-    reply[#reply + 1] = state
-  end
-  call('DEL', reply[1])
-  return reply
-end
-
--- await waiter seconds job|workflow id... -> the key to block on for at most so many seconds, and
--- the states of the first of them, as far as they have ended; '' for what does not exist. The list
--- is fed when the next one ends. With 0 seconds: the states of all, and nobody waits.
-function Awaiting.await(args, i)
-  local waiter = modules.Arguments.given('await', 'waiter', args[i])
-  if not match(waiter, '^[%w_.~-]+$') or #waiter > 128 then
-    modules.Errors.argument(
-      'await',
-      'waiter must be 1 to 128 letters, digits and _ . ~ -, not %s',
-      modules.Errors.name(waiter)
-    )
-  end
-  local seconds = math.max(0, math.min(modules.Arguments.number('await', 'seconds', args[i + 1]), LONGEST_WAIT))
-  local kind = args[i + 2]
-  if not LOOK[kind or ''] then
-    modules.Errors.argument('await', 'what to wait for must be job or workflow, not ' .. modules.Errors.name(kind))
-  end
-  modules.Arguments.given('await', 'id', args[i + 3])
-  modules.Arguments.bounded('await', #args - i - 2)
-  local reply = { key.ended(waiter) }
-  if seconds > 0 then
-    return wait_for_first(reply, waiter, seconds, kind, args, i + 3)
-  end
-  for n = i + 3, #args do
-    reply[#reply + 1] = LOOK[kind](args[n]) or ''
-  end
-  return reply
-end
-end,
-
-Batch = function()
-local Batch = {}
-modules.Batch = Batch
--- batch.lua
--- Putting many jobs in one call: all of them, or none.
-
--- The jobs of a batch: jid queue klass data delay k (name value)*k each. -> jobs, their jids, the jobs
--- by jid, and which options that concern others any of them has
-local function parse_many(command, args, i)
-  local jobs, jids, coming, has = {}, {}, {}, {}
-  local total, n = #args, 0
-  while i <= total do
-    local pairs_given = modules.Arguments.whole(command, 'number of options', args[i + 5], 0)
-    local last = i + 5 + 2 * pairs_given
-    if last > total then
-      modules.Errors.argument(command, 'Arguments of job ' .. modules.Errors.name(args[i]) .. ' are incomplete')
-    end
-    args[i], args[i + 1] = args[i + 1], args[i] -- a single put names the queue first
-    local job = modules.PutOptions.parse(command, args, i, i + 6, last)
-    if coming[job.jid] then
-      modules.Errors.argument(command, 'jid ' .. modules.Errors.name(job.jid) .. ' twice in one batch')
-    end
-    coming[job.jid] = job
-    has.unique = has.unique or job.unique
-    has.depends = has.depends or job.depends
-    has.spare = has.spare or job.spare
-    n = n + 1
-    jobs[n], jids[n] = job, job.jid
-    i = last + 1
-  end
-  modules.Arguments.bounded(command, n)
-  return jobs, jids, coming, has
-end
-
--- Is none of the jobs there yet, and is there no canceled one at all? Mostly so, and then one question
--- answers for all. -> the first, and which of them were canceled (or nil)
-local function all_new(jids)
-  local names = { key.canceled() }
-  for n, jid in ipairs(jids) do
-    names[n + 1] = key.job(jid)
-  end
-  local found = #jids > 0 and call('EXISTS', unpack(names)) or 0
-  if found == 0 then
-    return true
-  elseif found > 1 or call('EXISTS', names[1]) == 0 then
-    return false
-  end
-  return true, modules.Canceled.among(jids)
-end
-
--- Reads what there is of the jobs: some may be left alone.
-local function look_at_all(jobs, jids, coming)
-  local fresh, canceled = all_new(jids)
-  for _, job in ipairs(jobs) do
-    if fresh then
-      job.old, job.was_canceled = false, canceled and canceled[job.jid]
-    end
-    modules.Put.look(job)
-    if job.left_alone then
-      coming[job.jid] = nil
+  local jids, seen = {}, {}
+  for n = i, #args do
+    if not seen[args[n]] then
+      seen[args[n]] = true
+      jids[#jids + 1] = args[n]
     end
   end
+  return jids
 end
 
--- Which other job stands for a job. -> given jid -> the jid of the other, false if that is gone; or nil
-local function stand_ins(command, jobs, coming)
-  local taken, stands = {}, nil
-  for _, job in ipairs(jobs) do
-    if job.unique and not job.left_alone then
-      modules.Conflict.settle(command, job, coming, taken)
-      if job.instead or job.given then
-        stands = stands or {}
-        stands[job.given or job.jid] = job.instead or job.jid
-        if job.instead_gone then
-          stands[job.jid] = false
-        end
-      end
-    end
-  end
-  return stands
-end
-
--- Dependencies on jobs that another one stands for are dependencies on the other one.
-local function translate(job, stands)
-  local depends, seen = {}, {}
-  for _, jid in ipairs(job.depends or {}) do
-    if stands[jid] ~= nil then
-      jid = stands[jid]
-    end
-    if jid and not seen[jid] then
-      seen[jid] = true
-      depends[#depends + 1] = jid
-    end
-  end
-  job.depends = job.depends and depends
-end
-
--- Leaves out the spare jobs on which no job of the batch depends that is put.
-local function leave_spare_ones(jobs, coming)
-  local wanted = {}
-  for n = #jobs, 1, -1 do
-    local job = jobs[n]
-    if coming[job.jid] == job then
-      if job.spare == '1' and not wanted[job.jid] then
-        job.left_alone, coming[job.jid] = true, nil
-      else
-        for _, jid in ipairs(job.depends or {}) do
-          wanted[jid] = true
-        end
-      end
-    elseif job.instead and job.spare ~= '1' then
-      wanted[job.instead] = true
-    end
-  end
-end
-
--- The dependencies of a batch, by jid, if they could make a circle: jobs that are all new, and of
--- which each waits for earlier ones only, cannot.
-local function links(jobs, coming)
-  local planned, earlier, harmless = nil, {}, true
-  for _, job in ipairs(jobs) do
-    if coming[job.jid] == job then
-      if job.depends and #job.depends > 0 then
-        planned = planned or {}
-        planned[job.jid] = job.depends
-        for _, other in ipairs(job.depends) do
-          harmless = harmless and (not coming[other] or earlier[other])
-        end
-      end
-      harmless = harmless and not job.old
-      earlier[job.jid] = true
-    end
-  end
-  return not harmless and planned or nil
-end
-
--- Checks a batch and writes nothing. `how` may say that jobs not there yet make no circle (`acyclic`), that
--- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
--- function `known`), and for which others have come to stand before (a metatable `instead`).
--- -> what carry_out wants
-function Batch.plan(command, args, i, how)
-  how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
-  local jobs, jids, coming, has = parse_many(command, args, i)
-  look_at_all(jobs, jids, coming)
-  local stands = has.unique and stand_ins(command, jobs, coming)
-  if how and how.instead then
-    stands = setmetatable(stands or {}, how.instead)
-  end
-  for n = 1, stands and #jobs or 0 do
-    translate(jobs[n], stands)
-  end
-  if has.spare then
-    leave_spare_ones(jobs, coming)
-  end
-  local planned = has.depends and links(jobs, coming) or nil
-  for n = 1, (has.depends or has.unique) and #jobs or 0 do
-    local job = jobs[n]
-    if coming[job.jid] == job then
-      modules.Put.prepare(command, job, coming, planned, how)
-    end
-  end
-  return { jobs = jobs, jids = jids, coming = coming, how = how }
-end
-
--- Collects jobs that are ready, to be placed together.
-local function collector()
-  local ready, scores = {}, modules.Place.scores()
-  return ready,
-    function(job)
-      local queue, priority = job.queue, job.priority
-      local list = ready[queue]
-      if not list then
-        list = {}
-        ready[queue] = list
-      end
-      local n = #list
-      list[n + 1], list[n + 2] = scores[priority], job.jid
-    end
-end
-
--- Puts the jobs of a plan; cannot fail. -> the jids left alone; given jid, jid that stands for it …
-function Batch.carry_out(plan, worker)
-  local tracked, left, instead, counts = modules.Job.tracked_among(plan.jids), {}, {}, {}
-  local ready, batch = collector()
-  for n = 1, #plan.jobs do
-    local job = plan.jobs[n]
-    if job.left_alone then
-      left[#left + 1] = job.jid
-    elseif job.instead then
-      instead[#instead + 1], instead[#instead + 2] = job.given or job.jid, job.instead
+-- What was done, and what refused: { jids, { jid, words … } }
+local function outcome(jids, refused)
+  local done, others = {}, {}
+  for _, jid in ipairs(jids) do
+    if refused[jid] then
+      others[#others + 1], others[#others + 2] = jid, refused[jid]
     else
-      modules.Store.store(job, worker, tracked[job.jid], batch)
-      counts[job.queue] = (counts[job.queue] or 0) + 1
-      if job.given then
-        instead[#instead + 1], instead[#instead + 2] = job.given, job.jid
-      end
+      done[#done + 1] = jid
     end
   end
-  for queue, list in pairs(ready) do
-    modules.Place.work_many(queue, list)
-  end
-  for queue, count in pairs(counts) do
-    modules.Minutes.count(queue, 'put', count)
-    modules.Place.register(queue)
-  end
-  modules.Dependencies.follow_failed(plan.how)
-  return { left, instead }
+  return { done, others }
 end
 
--- put.many worker (jid queue klass data delay k (name value)*k)... -> as carry_out
-function Batch.many(args, i)
-  local worker = modules.Arguments.asking('put.many', args[i])
-  return Batch.carry_out(Batch.plan('put.many', args, i + 1), worker)
+-- Makes <command> [argument...] jid... of what acts on one job; `check` looks at the arguments, of
+-- which there are `number`.
+local function each(command, number, act, check)
+  return function(args, i)
+    local jids, refused = jids_from(command, args, i + number), {}
+    if check then
+      check(args, i)
+    end
+    for _, jid in ipairs(jids) do
+      refused[jid] = attempt(act, jid, args, i)
+    end
+    return outcome(jids, refused)
+  end
+end
+
+local function state_of(command, jid)
+  return modules.Job.state_now(jid) or modules.Errors.no_job(command, jid)
+end
+
+Bulk.revive = each('revive.each', 0, function(jid)
+  local state = state_of('revive.each', jid)
+  if state ~= 'failed' then
+    modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' has not failed: it is ' .. state)
+  end
+  modules.Revive.revive({ jid }, 1)
+end)
+
+Bulk.move = each('move.each', 2, function(jid, args, i)
+  local klass, data, context = modules.Hash.values(key.job(jid), 'klass', 'data', 'context')
+  if not klass then
+    modules.Errors.no_job('move.each', jid)
+  end
+  local put = { '', args[i], jid, klass, data or '', args[i + 1] }
+  if modules.Record.text('context', context) then
+    put[#put + 1], put[#put + 2] = 'context', context
+  end
+  modules.Put.requeue(put, 1)
+end, function(args, i)
+  modules.Arguments.queue('move.each', args[i])
+  modules.Arguments.number('move.each', 'delay', args[i + 1])
+end)
+
+Bulk.priority = each('priority.each', 1, function(jid, args, i)
+  modules.Job.priority({ jid, args[i] }, 1)
+end, function(args, i)
+  modules.Arguments.number('priority.each', 'priority', args[i])
+end)
+
+Bulk.timeout = each('timeout.each', 0, function(jid)
+  modules.Job.timeout({ jid }, 1)
+end)
+
+Bulk.tag = each('tag.each', 1, function(jid, args, i)
+  modules.Tags.command({ 'add', jid, args[i] }, 1)
+end)
+
+Bulk.untag = each('untag.each', 1, function(jid, args, i)
+  modules.Tags.command({ 'remove', jid, args[i] }, 1)
+end)
+
+Bulk.track = each('track.each', 0, function(jid)
+  modules.Job.track({ 'track', jid }, 1)
+end)
+
+-- (Also what is gone: otherwise it would be listed for ever.)
+Bulk.untrack = each('untrack.each', 0, function(jid)
+  if call('EXISTS', key.job(jid)) == 1 or call('ZREM', key.tracked(), jid) == 0 then
+    modules.Job.track({ 'untrack', jid }, 1)
+  end
+end)
+
+local function cancel(jid)
+  if state_of('cancel.each', jid) == 'complete' then
+    modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' is complete')
+  end
+  modules.Job.cancel({ jid }, 1)
+end
+
+-- Tries each of the jids, from the last to the first if `backwards`. -> those that were refused
+local function try(jids, backwards, refused)
+  local left, first, last, step = {}, 1, #jids, 1
+  if backwards then
+    first, last, step = #jids, 1, -1
+  end
+  for n = first, last, step do
+    local jid = jids[n]
+    refused[jid] = attempt(cancel, jid)
+    if refused[jid] then
+      table.insert(left, backwards and 1 or #left + 1, jid)
+    end
+  end
+  return left
+end
+
+-- Is the job gone that was there before: canceled with another one of the call?
+local function went_with_others(jid, there)
+  return there[jid] and call('EXISTS', key.job(jid)) == 0
+end
+
+-- cancel.each jid...: a job goes after those that wait for it, whatever the order given
+function Bulk.cancel(args, i)
+  local jids, refused, there = jids_from('cancel.each', args, i), {}, {}
+  for _, jid in ipairs(jids) do
+    there[jid] = call('EXISTS', key.job(jid)) == 1
+  end
+  local left, round = jids, 0
+  repeat
+    local before = #left
+    round = round + 1
+    left = try(left, round % 2 == 1, refused)
+  until #left == 0 or #left == before or round == ROUNDS
+  for _, jid in ipairs(left) do
+    if went_with_others(jid, there) then
+      refused[jid] = nil
+    end
+  end
+  return outcome(jids, refused)
 end
 end,
 
@@ -942,13 +719,13 @@ Canceled = function()
 local Canceled = {}
 modules.Canceled = Canceled
 -- canceled.lua
--- What is left of a canceled job for a while: a record for those who ask what became of it. For everything
--- else the job does not exist.
+-- A short record of a canceled job, kept for a while for those who ask for it. For everything else the
+-- job does not exist.
 
 local sub = string.sub
 
 -- Bytes of data and context, of a failure, of a history: what is longer is left out, or cut. A full
--- server is emptied by canceling, and most records are read by nobody.
+-- server is emptied by canceling, and most records are never read.
 local BYTES = 16 * 1024
 local ENTRIES = 20 -- of the history
 local LIST = 4 * 1024 -- bytes of the jids that spawned it
@@ -982,7 +759,7 @@ local function shortened(failure)
 end
 
 function Canceled.time()
-  return modules.Texts.now()
+  return modules.NumberFormat.now()
 end
 
 -- Fields and values of what is kept. `why` is call, dependency or workflow, `by` the jid or id.
@@ -1174,7 +951,7 @@ Cascade = function()
 local Cascade = {}
 modules.Cascade = Cascade
 -- cascade.lua
--- What becomes of jobs whose dependency has failed or was canceled: each has its policy for that.
+-- The on_failure policy of jobs whose dependency has failed or was canceled.
 --   block   waits on for what has failed; fails itself when it was canceled
 --   cancel  is canceled
 --   run     waits for it no longer, as if it had been completed
@@ -1210,7 +987,7 @@ local function fail(jid, other)
   local its_queue, its_rare = modules.Hash.values(key.job(jid), 'queue', 'rare')
   local message = 'Job ' .. other .. ', on which this one depended, was canceled'
   modules.Dependencies.unlink_all(jid)
-  modules.Place.leave(jid, its_queue)
+  modules.Places.leave(jid, its_queue)
   call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
   modules.History.failed(jid, GROUP, nil, message)
   modules.Outcome.write_failed(
@@ -1323,168 +1100,6 @@ function Cascade.carry_on(jid)
     call('HDEL', key.job(jid), 'cascade')
     call('HSET', key.job(jid), 'followed', '1', 'rare', '1')
   end
-end
-end,
-
-Circles = function()
-local Circles = {}
-modules.Circles = Circles
--- circles.lua
--- Circles: no job may come to wait for itself, directly or through others.
-
-local MOST = 1000 -- jobs behind a job that are looked at before links are refused
-local FAR = 10000 -- links that one call follows where links may not be refused any more
-
--- Links that this call has checked and is going to make, by jid.
-function Circles.intend(planned)
-  scope.intended = planned
-end
-
--- How many links this call has followed.
-local function followed()
-  return scope.links_followed or 0
-end
-
--- Who waits for a job, directly or through others: mostly few. -> a set of jids with its own; nil if
--- they are too many
-local function waiting_for(jid)
-  local waiting, line = { [jid] = true }, { jid }
-  local n = 1
-  while line[n] do
-    local name = key.dependents(line[n])
-    if #line + call('SCARD', name) > MOST then
-      return nil
-    end
-    for _, dependent in ipairs(call('SMEMBERS', name)) do
-      if not waiting[dependent] then
-        waiting[dependent] = true
-        line[#line + 1] = dependent
-      end
-    end
-    n = n + 1
-  end
-  return waiting
-end
-
--- Is it certain that none of the jids waits for the job? However much is behind them.
-local function is_harmless(jid, jids, planned)
-  if planned and (next(planned) ~= jid or next(planned, jid) ~= nil) then
-    return false -- links of others are not written yet
-  end
-  local waiting = waiting_for(jid)
-  for n = 1, waiting and #jids or 0 do
-    if waiting[jids[n]] then
-      return false
-    end
-  end
-  return waiting ~= nil
-end
-
-local function refuse(command, jid, path)
-  modules.Errors.raise(
-    'CYCLE',
-    '%s(): Job %s would wait for itself: %s',
-    command,
-    modules.Errors.name(jid),
-    table.concat(path, ' waits for ')
-  )
-end
-
--- Refuses the link that makes the smallest circle.
-function Circles.refuse_self(command, jid, jids)
-  for n = 1, jids and #jids or 0 do
-    if jids[n] == jid then
-      refuse(command, jid, { modules.Errors.name(jid), modules.Errors.name(jid) })
-    end
-  end
-end
-
--- Refuses links that would make a job wait for itself. `planned` are links not yet written.
-function Circles.refuse(command, jid, jids, planned)
-  if is_harmless(jid, jids, planned) then
-    return
-  end
-  local seen, path, visited = {}, { modules.Errors.name(jid) }, 0
-  local function walk(current)
-    if current == jid then
-      path[#path + 1] = modules.Errors.name(current)
-      refuse(command, jid, path)
-    end
-    if seen[current] then
-      return
-    end
-    seen[current] = true
-    visited = visited + 1
-    if visited > MOST then
-      modules.Errors.raise(
-        'TOOBIG',
-        '%s(): more than %s jobs behind the dependencies of %s',
-        command,
-        MOST,
-        modules.Errors.name(jid)
-      )
-    end
-    path[#path + 1] = modules.Errors.name(current)
-    for _, further in ipairs(planned and planned[current] or call('SMEMBERS', key.dependencies(current))) do
-      walk(further)
-    end
-    path[#path] = nil
-  end
-  for _, other in ipairs(jids) do
-    walk(other)
-  end
-end
-
--- What a job waits for, or is going to.
-local function behind(jid)
-  local jids = call('SMEMBERS', key.dependencies(jid))
-  for _, other in ipairs(scope.intended and scope.intended[jid] or {}) do
-    jids[#jids + 1] = other
-  end
-  return jids
-end
-
--- Has this call followed none yet, so that it can see as far as any?
-function Circles.is_fresh()
-  return followed() == 0
-end
-
--- Those of the jids that a job may wait for, because they do not wait for it. Refuses nothing: what is
--- too far for one call to see is not harmless. -> the jids, and whether there was such
-function Circles.harmless(jid, jids)
-  if not scope.intended and call('EXISTS', key.dependents(jid)) == 0 then
-    local others = {}
-    for _, other in ipairs(jids) do
-      others[#others + 1] = other ~= jid and other or nil
-    end
-    return others, false
-  end
-  local tired, waits = false, { [jid] = true }
-  -- Does a job wait for the one, or is it too far to see?
-  local function walk(current)
-    if waits[current] == nil then
-      local others = behind(current)
-      waits[current] = false
-      if #others > 0 then
-        scope.links_followed = followed() + #others
-        tired = followed() > FAR
-      end
-      for n = 1, #others do
-        if tired or walk(others[n]) then
-          waits[current] = true
-          break
-        end
-      end
-    end
-    return waits[current]
-  end
-  local harmless = {}
-  for _, other in ipairs(jids) do
-    if not walk(other) then
-      harmless[#harmless + 1] = other
-    end
-  end
-  return harmless, tired
 end
 end,
 
@@ -1621,7 +1236,7 @@ function Clock.draw()
     look_who_draws(clock)
   end
   clock.drawn = clock.drawn + 1
-  clock.last = modules.Texts.whole(clock.token + clock.drawn)
+  clock.last = modules.NumberFormat.whole(clock.token + clock.drawn)
   return clock.last
 end
 
@@ -1638,12 +1253,12 @@ function Clock.keep(...)
   local name, clock = key.meta(), scope.clock
   local server, last, kept = clock.server, clock.last, clock.kept
   if not last and not kept then
-    last = modules.Texts.whole(clock.token)
+    last = modules.NumberFormat.whole(clock.token)
   end
   if server and last then
-    call('HSET', name, 'clock', modules.Texts.now(), 'token', last, ...)
+    call('HSET', name, 'clock', modules.NumberFormat.now(), 'token', last, ...)
   elseif server then
-    call('HSET', name, 'clock', modules.Texts.now(), ...)
+    call('HSET', name, 'clock', modules.NumberFormat.now(), ...)
   elseif last then
     call('HSET', name, 'token', last, ...)
   elseif ... then
@@ -1658,7 +1273,7 @@ function Clock.keep(...)
   if clock.skewed then
     call('HINCRBY', name, 'skews', 1)
   elseif server and clock.ahead < -TOO_FAR then
-    -- It has gone ahead, or nobody has called for long. If it goes back, that tells which it was.
+    -- The clock was set ahead, or no call was made for a long time. If it goes back, it was set.
     call('HSET', name, 'leap', format('%.6f %.6f', kept, scope.now))
   end
 end
@@ -1675,5562 +1290,10 @@ function Clock.show()
 end
 end,
 
-Commands = function()
-local Commands = {}
-modules.Commands = Commands
--- commands.lua
--- The commands, one line each: by which function of which module it is answered.
---
--- (They stand in texts, as tables of them would be made again in each call of a script.)
-
--- Those of qless-core's protocol that only read. (Without KEYS some of them move what is due; with KEYS none
--- writes.)
-local READS = [[
-
-peek Queue.peek
-get Job.get
-multiget Job.multiget
-failed Failures.show
-jobs Queue.jobs
-queues Queue.show
-stats Stats.show
-workers Worker.show
-length Queue.length
-config.get Config.show
-recur.get Recurring.get
-]]
-
--- Some words of tag and of track only read: see Serve.
-local WRITES = [[
-
-put Put.put
-requeue Put.requeue
-pop Pop.pop
-complete Outcome.complete
-fail Outcome.fail
-retry Outcome.retry
-heartbeat Lock.heartbeat
-cancel Job.cancel
-timeout Job.timeout
-depends Links.depends
-priority Job.priority
-tag Tags.command
-track Job.track
-unfail Revive.unfail
-worker.deregister Worker.deregister
-pause Pausing.pause
-unpause Pausing.unpause
-queue.forget Queue.forget
-log History.log
-config.set Config.set
-config.unset Config.unset
-recur Recurring.recur
-recur.update Recurring.update
-recur.tag Recurring.tag
-recur.untag Recurring.untag
-unrecur Recurring.unrecur
-]]
-
--- Those that exist with KEYS only.
-local OUR_READS = [[
-
-needs Needs.show
-offspring Needs.offspring
-results Needs.results
-results.kept Kept.show
-results.cut Kept.cut
-result Job.result
-jobs.count Queue.count_jobs
-schedule.get ScheduleView.get
-schedule.list ScheduleView.list
-schedule.declared ScheduleView.declared
-schedule.marks ScheduleView.marks
-lag Survey.lag
-due Survey.due
-survey Survey.survey
-minutes Minutes.show
-throughput Throughput.show
-failed.of Throughput.failed
-stats.counters Stats.counters
-brief Brief.brief
-briefs Brief.briefs
-search Search.search
-job.view JobView.show
-failure.groups Groups.list
-failure.group Groups.show
-worker.views WorkerView.list
-tag.counts Tags.counts
-schedules.of ScheduleView.of
-schedules.next ScheduleView.next
-schedules.in QueueSchedules.list
-schedules.count QueueSchedules.numbers
-tracked.jids Brief.tracked
-meta Clock.show
-permissions Permissions.show
-audit Audit.audit
-workflow.get WorkflowVerbs.get
-workflow.jobs WorkflowVerbs.jobs
-]]
-
--- (stacks without its second argument only reads: see Serve.)
-local OUR_WRITES = [[
-
-put.many Batch.many
-spawn Spawn.spawn
-settle Settle.settle
-beat Worker.beat
-release Outcome.release
-progress Job.progress
-seal Links.seal
-order Orders.order
-stacks Orders.stacks
-revive Revive.revive
-schedule.set Schedules.set
-schedule.update Schedules.update
-schedule.pause Schedules.pause
-schedule.resume Schedules.resume
-schedule.run Schedules.run
-schedule.remove Schedules.remove
-schedule.mark ScheduleView.mark
-schedule.due Cron.due
-schedule.tick Cron.tick
-schedule.trouble Cron.trouble
-schedule.mend Cron.mend
-queue.pause Pausing.pause_with
-queue.forget.empty Queue.forget_empty
-cancel.each Each.cancel
-revive.each Each.revive
-move.each Each.move
-priority.each Each.priority
-timeout.each Each.timeout
-tag.each Each.tag
-untag.each Each.untag
-track.each Each.track
-untrack.each Each.untrack
-await Awaiting.await
-workflow.put WorkflowPut.put
-workflow.stage WorkflowPut.stage
-workflow.release WorkflowPut.release
-workflow.carry WorkflowVerbs.carry
-workflow.cancel WorkflowVerbs.cancel
-workflow.retry WorkflowVerbs.retry
-]]
-
-local function line_of(command, lines)
-  local _, last = string.find(lines, '\n' .. command .. ' ', 1, true)
-  if last then
-    return string.match(lines, '^(%w+)%.([%w_]+)', last + 1)
-  end
-end
-
-local function look(command)
-  for n, lines in ipairs({ READS, WRITES, OUR_READS, OUR_WRITES }) do
-    local module, what = line_of(command, lines)
-    if module then
-      return { reads = n % 2 == 1, is_ours = n > 2, module = module, what = what }
-    end
-  end
-end
-
-local found = {}
-
--- What is known of a command: whether it `reads` only, whether it `is_ours`, the module and the function that
--- answer it. nil if there is no such command.
-function Commands.find(command)
-  local known = found[command]
-  if not known and string.find(command, '^[%l.]+$') then
-    known = look(command)
-    found[command] = known
-  end
-  return known
-end
-end,
-
-Config = function()
-local Config = {}
-modules.Config = Config
--- config.lua
--- Options of the namespace: defaults, values, and what a value may be.
-
-local find = string.find
-
-local DEFAULTS = {
-  application = 'qless',
-  heartbeat = 60,
-  ['grace-period'] = 10,
-  ['stats-history'] = 30,
-  ['histogram-history'] = 7,
-  ['jobs-history-count'] = 50000,
-  ['jobs-history'] = 604800,
-}
-
--- Used when unset, but not listed among the options.
-local UNLISTED = {
-  ['max-worker-age'] = 86400,
-  ['max-job-history'] = 100,
-  ['canceled-history'] = 86400,
-  ['canceled-history-count'] = 5000,
-}
-
--- The same, but not of the protocol: calls without KEYS may set them to anything, as all that is unknown to it.
-local OURS = { ['results-count'] = 50000, ['results-bytes'] = 64 * 2 ^ 20 }
-
--- Options are read together when the first is wanted, unless very many are set.
-local FEW = 100
-local NONE = {}
-
--- What is set, as far as this call has read it: scope.config. (Or all of it, if those are few.)
-local function read()
-  local count, known = call('HLEN', key.config()), NONE
-  if count > 0 then
-    known = {}
-  end
-  if count > 0 and count <= FEW then
-    known = modules.Hash.all(key.config())
-  end
-  scope.config, scope.knows_config = known, count <= FEW
-  return known
-end
-
--- Nothing is set, as the call knows already.
-function Config.note_none()
-  scope.config, scope.knows_config = NONE, true
-end
-
--- Is nothing set at all? Then queues have no options of their own either.
-local function untouched()
-  return (scope.config or read()) == NONE
-end
-
-function Config.is_set()
-  return not untouched()
-end
-
-function Config.get(option)
-  local known = scope.config or read()
-  local value = known[option]
-  if value == nil and not scope.knows_config then
-    value = call('HGET', key.config(), option)
-    known[option] = value
-  end
-  return value or DEFAULTS[option]
-end
-
--- Beyond that neither days nor milliseconds can be counted.
-local MOST = 2 ^ 40
-
--- A foreign script may have set anything.
-local function decimal(text)
-  local number = tonumber(text)
-  if number and number == number then
-    return math.max(-MOST, math.min(number, MOST))
-  end
-end
-
-function Config.number(option)
-  if untouched() then
-    return DEFAULTS[option] or UNLISTED[option] or OURS[option]
-  end
-  return decimal(Config.get(option)) or DEFAULTS[option] or UNLISTED[option] or OURS[option]
-end
-
-function Config.whole(option)
-  return math.floor(Config.number(option))
-end
-
--- How long a lock of the queue lasts, in seconds.
-function Config.heartbeat(queue)
-  if untouched() then
-    return DEFAULTS.heartbeat
-  end
-  return decimal(Config.get(queue .. '-heartbeat')) or Config.number('heartbeat')
-end
-
--- How many locks the queue may have at once; 0 for no limit.
-function Config.concurrency(queue)
-  if untouched() then
-    return 0
-  end
-  return math.ceil(decimal(Config.get(queue .. '-max-concurrency')) or 0)
-end
-
--- How often a lottery draws the queue, beside the others; 0 for never.
-function Config.weight(queue)
-  if untouched() then
-    return 1
-  end
-  return math.max(0, decimal(Config.get(queue .. '-weight')) or 1)
-end
-
--- Seconds after which a silent worker is forgotten, as times to live want them.
-function Config.worker_age()
-  return math.max(1, math.ceil(Config.number('max-worker-age')))
-end
-
-function Config.is_ours(option)
-  return OURS[option] or find(option, '%-weight$')
-end
-
-local function numeric(option)
-  return type(DEFAULTS[option]) == 'number'
-    or UNLISTED[option]
-    or Config.is_ours(option)
-    or find(option, '%-heartbeat$')
-    or find(option, '%-max%-concurrency$')
-end
-
--- config.get [option]
-function Config.show(args, i)
-  local option = args[i]
-  if option then
-    return Config.get(option)
-  end
-  local shown = {}
-  for name, value in pairs(DEFAULTS) do
-    shown[name] = value
-  end
-  for name, value in pairs(modules.Hash.all(key.config())) do
-    shown[name] = value
-  end
-  return cjson.encode(shown)
-end
-
--- config.set option value
-function Config.set(args, i)
-  local option = modules.Arguments.given('config.set', 'option', args[i])
-  local value = modules.Arguments.given('config.set', 'value', args[i + 1])
-  if numeric(option) then
-    local number = modules.Arguments.number('config.set', option, value)
-    if number < 0 and Config.is_ours(option) then
-      modules.Errors.argument('config.set', option .. ' must not be below 0, as ' .. value .. ' is')
-    end
-  end
-  if #option > 512 or #value > modules.Arguments.text_bytes then
-    modules.Errors.raise('TOOBIG', 'config.set(): Option or value is too long')
-  end
-  call('HSET', key.config(), option, value)
-  modules.Events.config_set(option, value)
-end
-
--- config.unset option
-function Config.unset(args, i)
-  local option = modules.Arguments.given('config.unset', 'option', args[i])
-  call('HDEL', key.config(), option)
-  modules.Events.config_unset(option)
-end
-end,
-
-Conflict = function()
-local Conflict = {}
-modules.Conflict = Conflict
--- conflict.lua
--- What becomes of a put whose unique key another job holds: that one stands for it, or begins anew as
--- this one, or this one waits behind it.
-
--- What is of the job itself; the rest belongs to the one whose place it takes.
-local OWN = {
-  jid = true,
-  given = true,
-  old = true,
-  was_canceled = true,
-  fresh = true,
-  behind = true,
-  first = true,
-  spare = true,
-}
-
--- The job takes the place of one that was to be put by the same call.
-local function absorb(earlier, job)
-  for name in pairs(earlier) do
-    if not OWN[name] then
-      earlier[name] = nil
-    end
-  end
-  for name, value in pairs(job) do
-    if not OWN[name] then
-      earlier[name] = value
-    end
-  end
-  earlier.fresh = true
-  modules.Unique.push_back(earlier, earlier.first)
-  job.instead = earlier.jid
-end
-
--- The job takes the place of one that has not started: under its jid, but as if it were new.
-local function replace(command, job, jid, coming)
-  if coming and coming[jid] then
-    modules.Errors.argument(
-      command,
-      'job %s would replace %s, which is in the same batch',
-      modules.Errors.name(job.jid),
-      modules.Errors.name(jid)
-    )
-  end
-  local old = modules.Store.read_old(jid)
-  job.given, job.jid, job.old, job.fresh = job.jid, jid, old, true
-  job.was_canceled = nil
-  modules.Unique.push_back(job, modules.Record.read('first', old.more.first))
-  local behind = old.more.behind
-  if behind and call('SISMEMBER', key.dependencies(jid), behind) == 1 then
-    job.behind = behind
-  end
-  if coming then
-    coming[job.given], coming[jid] = nil, job
-  end
-end
-
--- Looks whether another job holds the job's key, and what follows. `taken` are the jobs of the
--- same call by key.
-function Conflict.settle(command, job, coming, taken)
-  local text = job.unique
-  local earlier = taken[text]
-  if earlier and earlier.jid ~= job.jid then
-    local answer = modules.Unique.answer(command, job, earlier.jid, 'waiting')
-    if answer == 'replace' then
-      absorb(earlier, job)
-    elseif answer == 'keep' then
-      job.instead = earlier.jid
-    end
-  else
-    local jid, state = modules.Unique.holder(text)
-    local answer = jid and jid ~= job.jid and modules.Unique.answer(command, job, jid, state)
-    if jid == job.jid and job.old and modules.Unique.is_pending(state) then
-      modules.Unique.push_back(job, modules.Record.read('first', job.old.more.first))
-    elseif answer == 'keep' then
-      job.instead, job.instead_gone = jid, not state
-    elseif answer == 'replace' then
-      replace(command, job, jid, coming)
-    elseif answer == 'behind' then
-      job.behind = jid
-    end
-  end
-  if not job.instead then
-    taken[text] = job
-  elseif coming then
-    coming[job.jid] = nil
-  end
-end
-end,
-
-Corrupt = function()
-local Corrupt = {}
-modules.Corrupt = Corrupt
--- corrupt.lua
--- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
--- they nor their queue are lost; and begin anew with defaults when somebody wants them to.
-
-local GROUP = 'corrupt-record'
-
--- Fails a job, which must not have ended, because of this field with this text. `place` is the queue in whose
--- hands it was, if the caller knows that.
-function Corrupt.fail(jid, field, text, place)
-  local its_state, its_queue, its_worker, its_rare =
-    modules.Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare')
-  local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
-  was = modules.Record.read('state', was, 'waiting')
-  local message = modules.Record.words(field, text or '')
-  modules.Place.leave(jid, queue)
-  if place and place ~= queue then
-    modules.Place.leave(jid, place)
-  end
-  modules.Job.unhold(jid, worker)
-  if was == 'running' and worker ~= '' then
-    modules.Events.lock_lost(jid, worker)
-  elseif was == 'depends' then
-    modules.Dependencies.unlink_all(jid)
-  end
-  call('HSET', key.job(jid), 'queue', queue)
-  call('HDEL', key.job(jid), 'token', 'open')
-  modules.History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
-  modules.Outcome.write_failed(
-    { jid = jid, queue = queue, rare = its_rare, state = was },
-    GROUP,
-    message,
-    math.floor(scope.now)
-  )
-  if modules.Job.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, GROUP, message, worker)
-end
-
--- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
--- at all it fails.
-function Corrupt.look_at_state(jid, state, queue)
-  if not modules.Record.is_state(state) and call('EXISTS', key.job(jid)) == 1 then
-    Corrupt.fail(jid, 'state', state or '', queue)
-  end
-end
-
--- What takes the place of what cannot be read; of the others nothing does.
-local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
-
-local OTHERS = { 'beyond', 'first', 'unknown', 'cascade', 'at' }
-
--- A failed job is to begin anew: puts defaults in the place of what cannot be read, in its record and
--- in the one given, which Job.read has made.
-function Corrupt.mend(record)
-  local jid, mended = record.jid, {}
-  if record.rare then
-    for n, text in ipairs(call('HMGET', key.job(jid), unpack(OTHERS))) do
-      record[OTHERS[n]] = text or nil
-    end
-  end
-  for _, field in ipairs(modules.Record.fields()) do
-    if modules.Record.is_bad(field, record[field]) then
-      mended[#mended + 1] = cjson.encode(field)
-      if field == 'tags' then
-        modules.Tags.unindex_all(jid, record.tags)
-      end
-      record[field] = DEFAULTS[field]
-      if DEFAULTS[field] then
-        call('HSET', key.job(jid), field, DEFAULTS[field])
-      else
-        call('HDEL', key.job(jid), field)
-      end
-    end
-  end
-  if #mended > 0 then
-    modules.History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
-  end
-end
-end,
-
-Dependencies = function()
-local Dependencies = {}
-modules.Dependencies = Dependencies
--- dependencies.lua
--- Dependencies: symmetric links between jobs, and the release of those that waited.
-
--- Links followed at most when a circle is looked for, and dependents dealt with by one call.
-local MOST = 1000
-
--- Links cut off that count as much as a dependent dealt with.
-local LIGHT = 20
-
--- Jobs whose dependents one call takes up again at most.
-local FEW = 50
-
--- How many dependents this call may still deal with.
-function Dependencies.left()
-  return scope.dependents_left or MOST
-end
-
-function Dependencies.spend(n)
-  scope.dependents_left = Dependencies.left() - n
-end
-
--- What has failed already would cancel its dependent: refused, or where nothing may be refused any
--- more, noted.
-local function meet_failed(command, jid, how)
-  if how and how.lenient then
-    how.failed = how.failed or {}
-    how.failed[#how.failed + 1] = jid
-    return
-  end
-  modules.Errors.raise(
-    'STATE',
-    '%s(): Job %s has failed already, so what is to be canceled with it cannot wait for it',
-    command,
-    modules.Errors.name(jid)
-  )
-end
-
-function Dependencies.unknown(command, jid, how)
-  if not (how and how.lenient) then
-    modules.Errors.no_job(command, jid)
-  end
-end
-
--- Does a job also wait for what those have spawned that it depends on?
-Dependencies.follows_spawned = true
-
--- Which of the jids hold a job back. Unknown ones are refused; `coming` are the jids that the same call is
--- about to put. What has failed holds back by the job's policy for failures; `how` is that of Batch.plan, `one`
--- the job itself if it is there already (what is spawned does not wait for its siblings). -> the jids; the jobs
--- that still have spawned ones to be waited for, as the field `beyond` names them, or nil
-function Dependencies.open(command, jids, coming, policy, how, one)
-  local open, beyond = {}, nil
-  for _, jid in ipairs(jids) do
-    local is_coming = coming and coming[jid] or (how and how.known and how.known(jid))
-    local record = is_coming and { 'waiting' } or call('HMGET', key.job(jid), 'state', 'rare')
-    local state = record[1]
-    if not state then
-      Dependencies.unknown(command, jid, how)
-    elseif state == 'complete' then
-      if record[2] and Dependencies.follows_spawned and not (one and modules.Spawned.is_one(jid, one)) then
-        local more, failed = modules.Spawned.unfinished(jid, policy, MOST - #open)
-        if failed and policy == 'cancel' then
-          meet_failed(command, failed, how)
-        end
-        if #more > 0 then
-          beyond = beyond or {}
-          beyond[#beyond + 1] = jid
-          for n = 1, #more do
-            open[#open + 1] = more[n]
-          end
-        end
-      end
-    elseif not (state == 'failed' and policy == 'run') then
-      if state == 'failed' and policy == 'cancel' then
-        meet_failed(command, jid, how)
-      end
-      open[#open + 1] = jid
-    end
-  end
-  return open, beyond and cjson.encode(beyond)
-end
-
--- The same for a job that exists and that keeps its policy.
-function Dependencies.open_for(command, jid, jids)
-  if #jids == 0 then
-    return jids
-  end
-  return Dependencies.open(command, jids, nil, call('HGET', key.job(jid), 'on_failure'), nil, jid)
-end
-
--- A job waits for others. If it has a policy for their failures, they must know that: `followed`.
-function Dependencies.link(jid, jids, policy)
-  local followed = policy and policy ~= 'block'
-  for _, other in ipairs(jids) do
-    local name = key.dependents(other)
-    modules.Absence.forget(name)
-    call('SADD', name, jid)
-    if followed then
-      call('HSET', key.job(other), 'followed', '1', 'rare', '1')
-    end
-  end
-  modules.SortedSet.add_to_set(key.dependencies(jid), jids)
-end
-
--- A job that depends on others gains dependencies; nothing is refused. What is seen to wait for it is
--- left out.
-function Dependencies.attach(jid, jids)
-  local policy, how = call('HGET', key.job(jid), 'on_failure'), { lenient = true }
-  local open, beyond = Dependencies.open('depends', jids, nil, policy, how, jid)
-  local harmless, tired = modules.Circles.harmless(jid, open)
-  Dependencies.link(jid, tired and open or harmless, policy)
-  modules.Needs.add(jid, jids)
-  for _, spawner in ipairs(modules.Record.read('beyond', beyond, {})) do
-    modules.Spawned.look_beyond(jid, spawner)
-  end
-  Dependencies.follow_failed(how)
-end
-
--- Those that `open` has noted: now that the links are there, they have their effect.
-function Dependencies.follow_failed(how)
-  for _, jid in ipairs(how and how.failed or {}) do
-    modules.Cascade.follow(jid, 'failed')
-  end
-end
-
-function Dependencies.unlink(jid, jids)
-  for _, other in ipairs(jids) do
-    call('SREM', key.dependents(other), jid)
-    call('SREM', key.dependencies(jid), other)
-  end
-end
-
-function Dependencies.unlink_all(jid)
-  local others = call('SMEMBERS', key.dependencies(jid))
-  for _, other in ipairs(others) do
-    call('SREM', key.dependents(other), jid)
-  end
-  call('DEL', key.dependencies(jid))
-  Dependencies.spend(math.floor(#others / LIGHT))
-end
-
--- Is there nothing that holds the job back but what it does not know of yet?
-local function free_rare(jid)
-  local beyond, workflow, on_failure = modules.Hash.values(key.job(jid), 'beyond', 'workflow', 'on_failure')
-  if modules.Record.is_bad('beyond', beyond) then
-    modules.Corrupt.fail(jid, 'beyond', beyond)
-    return false
-  end
-  if beyond and modules.Spawned.holds_back(jid, beyond, on_failure) then
-    return false
-  end
-  return true, workflow
-end
-
--- Nothing holds the job back any longer: it becomes ready, or waits for its time.
-function Dependencies.free(jid)
-  local state, queue, priority, scheduled, open, rare =
-    modules.Hash.values(key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
-  if state ~= 'depends' or open == '1' then
-    if state ~= 'depends' then
-      modules.Corrupt.look_at_state(jid, state, queue)
-    end
-    return
-  elseif modules.Record.is_bad('scheduled', scheduled) then
-    modules.Corrupt.fail(jid, 'scheduled', scheduled)
-    return
-  end
-  local workflow
-  if rare then
-    local is_free
-    is_free, workflow = free_rare(jid)
-    if not is_free then
-      return
-    end
-  end
-  call('ZREM', key.place(queue, 'depends'), jid)
-  local time = modules.Record.read('scheduled', scheduled)
-  if time then
-    call('HDEL', key.job(jid), 'scheduled')
-    call('HSET', key.job(jid), 'state', 'scheduled')
-    modules.Place.scheduled(jid, queue, time)
-  else
-    call('HSET', key.job(jid), 'state', 'waiting')
-    modules.Place.ready_since(jid, scope.now)
-    modules.Place.work(jid, queue, modules.Record.read('priority', priority, 0))
-  end
-  if workflow then
-    modules.Workflow.moved(workflow, 'depends', time and 'scheduled' or 'waiting')
-  end
-end
-
-function Dependencies.free_if_last(jid)
-  if call('SCARD', key.dependencies(jid)) == 0 then
-    Dependencies.free(jid)
-  end
-end
-
--- Up to as many of the dependents of a job that is done with as the call may still deal with (or
--- `most`, if that is less); they are no members any more. What is left is noted in the list `later`.
-function Dependencies.take_some(jid, later, most)
-  local name = key.dependents(jid)
-  local dependents, number = {}, call('SCARD', name)
-  local left = Dependencies.left()
-  most = math.min(left, most or left)
-  if number > most then
-    dependents = call('SPOP', name, most)
-    call('ZADD', later, scope.now, jid)
-  else
-    if number > 0 then
-      dependents = call('SMEMBERS', name)
-      call('DEL', name)
-    end
-    call('ZREM', later, jid)
-  end
-  Dependencies.spend(#dependents)
-  for _, dependent in ipairs(dependents) do
-    call('SREM', key.dependencies(dependent), jid)
-  end
-  return dependents
-end
-
-local function release_some(jid, spawner)
-  spawner = spawner and modules.Spawned.has_unfinished(jid)
-  for _, dependent in ipairs(Dependencies.take_some(jid, key.releasing())) do
-    if spawner then
-      modules.Spawned.look_beyond(dependent, jid)
-    end
-    Dependencies.free_if_last(dependent)
-  end
-end
-
--- After the jobs were completed: frees what waited for them, a bounded number at a time. `rare` are
--- those of them that may have spawned others.
-function Dependencies.release(jids, rare)
-  if #jids == 1 and modules.Absence.is_absent(key.dependents(jids[1])) then
-    return
-  end
-  local names = {}
-  for n, jid in ipairs(jids) do
-    names[n] = key.dependents(jid)
-  end
-  if #names == 0 or call('EXISTS', unpack(names)) == 0 then
-    return
-  end
-  for n, jid in ipairs(jids) do
-    if call('EXISTS', names[n]) == 1 then
-      if Dependencies.left() > 0 then
-        release_some(jid, rare and rare[jid])
-      else
-        call('ZADD', key.releasing(), scope.now, jid)
-      end
-    end
-  end
-end
-
--- The first job of a list, or nil; mostly there is no such list.
-local function first_of(name)
-  if Dependencies.left() <= 0 or modules.Absence.is_absent(name) or call('EXISTS', name) == 0 then
-    return nil
-  end
-  return call('ZRANGE', name, 0, 0)[1]
-end
-
-local function go_on_releasing(jid)
-  -- Its record may have expired meanwhile; if it was put again, the rest waits for its new run.
-  if (call('HGET', key.job(jid), 'state') or 'complete') == 'complete' then
-    release_some(jid, true)
-  else
-    call('ZREM', key.releasing(), jid)
-  end
-end
-
-local function go_on(name, act)
-  for _ = 1, FEW do
-    local jid = first_of(name)
-    if not jid then
-      return
-    end
-    act(jid)
-  end
-end
-
--- Carries on with what earlier calls had to leave.
-function Dependencies.carry_on()
-  go_on(key.releasing(), go_on_releasing)
-  go_on(key.cascading(), function(jid)
-    modules.Cascade.carry_on(jid)
-  end)
-end
-end,
-
-Each = function()
-local Each = {}
-modules.Each = Each
--- each.lua
--- Commands on several jobs, each for itself: what is refused of one does not stop the others.
---
--- The command on one job is the one that exists; it refuses before it writes.
-
-local MOST = 250 -- jobs
-local ROUNDS = 10 -- in which jobs are tried again that were refused because of others
-
--- -> why it was refused, in words, or nil
-local function attempt(act, jid, args, i)
-  local fine, problem = pcall(act, jid, args, i)
-  if fine then
-    return nil
-  elseif type(problem) == 'table' and problem.code then
-    return string.gsub(problem.text, '^[%w.]+%(%): ', '', 1)
-  end
-  error(problem, 0)
-end
-
--- The jids that begin at this place, each once.
-local function jids_from(command, args, i)
-  modules.Arguments.given(command, 'jid', args[i])
-  if #args - i + 1 > MOST then
-    modules.Errors.raise('TOOBIG', command .. '(): ' .. #args - i + 1 .. ' jobs in one call, at most ' .. MOST)
-  end
-  local jids, seen = {}, {}
-  for n = i, #args do
-    if not seen[args[n]] then
-      seen[args[n]] = true
-      jids[#jids + 1] = args[n]
-    end
-  end
-  return jids
-end
-
--- What was done, and what refused: { jids, { jid, words … } }
-local function outcome(jids, refused)
-  local done, others = {}, {}
-  for _, jid in ipairs(jids) do
-    if refused[jid] then
-      others[#others + 1], others[#others + 2] = jid, refused[jid]
-    else
-      done[#done + 1] = jid
-    end
-  end
-  return { done, others }
-end
-
--- Makes <command> [argument...] jid... of what acts on one job; `check` looks at the arguments, of
--- which there are `number`.
-local function each(command, number, act, check)
-  return function(args, i)
-    local jids, refused = jids_from(command, args, i + number), {}
-    if check then
-      check(args, i)
-    end
-    for _, jid in ipairs(jids) do
-      refused[jid] = attempt(act, jid, args, i)
-    end
-    return outcome(jids, refused)
-  end
-end
-
-local function state_of(command, jid)
-  return modules.Job.state_now(jid) or modules.Errors.no_job(command, jid)
-end
-
-Each.revive = each('revive.each', 0, function(jid)
-  local state = state_of('revive.each', jid)
-  if state ~= 'failed' then
-    modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' has not failed: it is ' .. state)
-  end
-  modules.Revive.revive({ jid }, 1)
-end)
-
-Each.move = each('move.each', 2, function(jid, args, i)
-  local klass, data, context = modules.Hash.values(key.job(jid), 'klass', 'data', 'context')
-  if not klass then
-    modules.Errors.no_job('move.each', jid)
-  end
-  local put = { '', args[i], jid, klass, data or '', args[i + 1] }
-  if modules.Record.text('context', context) then
-    put[#put + 1], put[#put + 2] = 'context', context
-  end
-  modules.Put.requeue(put, 1)
-end, function(args, i)
-  modules.Arguments.queue('move.each', args[i])
-  modules.Arguments.number('move.each', 'delay', args[i + 1])
-end)
-
-Each.priority = each('priority.each', 1, function(jid, args, i)
-  modules.Job.priority({ jid, args[i] }, 1)
-end, function(args, i)
-  modules.Arguments.number('priority.each', 'priority', args[i])
-end)
-
-Each.timeout = each('timeout.each', 0, function(jid)
-  modules.Job.timeout({ jid }, 1)
-end)
-
-Each.tag = each('tag.each', 1, function(jid, args, i)
-  modules.Tags.command({ 'add', jid, args[i] }, 1)
-end)
-
-Each.untag = each('untag.each', 1, function(jid, args, i)
-  modules.Tags.command({ 'remove', jid, args[i] }, 1)
-end)
-
-Each.track = each('track.each', 0, function(jid)
-  modules.Job.track({ 'track', jid }, 1)
-end)
-
--- (Also what is gone: otherwise it would be listed for ever.)
-Each.untrack = each('untrack.each', 0, function(jid)
-  if call('EXISTS', key.job(jid)) == 1 or call('ZREM', key.tracked(), jid) == 0 then
-    modules.Job.track({ 'untrack', jid }, 1)
-  end
-end)
-
-local function cancel(jid)
-  if state_of('cancel.each', jid) == 'complete' then
-    modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' is complete')
-  end
-  modules.Job.cancel({ jid }, 1)
-end
-
--- Tries each of the jids, from the last to the first if `backwards`. -> those that were refused
-local function try(jids, backwards, refused)
-  local left, first, last, step = {}, 1, #jids, 1
-  if backwards then
-    first, last, step = #jids, 1, -1
-  end
-  for n = first, last, step do
-    local jid = jids[n]
-    refused[jid] = attempt(cancel, jid)
-    if refused[jid] then
-      table.insert(left, backwards and 1 or #left + 1, jid)
-    end
-  end
-  return left
-end
-
--- Is the job gone that was there before: canceled with another one of the call?
-local function went_with_others(jid, there)
-  return there[jid] and call('EXISTS', key.job(jid)) == 0
-end
-
--- cancel.each jid...: a job goes after those that wait for it, whatever the order given
-function Each.cancel(args, i)
-  local jids, refused, there = jids_from('cancel.each', args, i), {}, {}
-  for _, jid in ipairs(jids) do
-    there[jid] = call('EXISTS', key.job(jid)) == 1
-  end
-  local left, round = jids, 0
-  repeat
-    local before = #left
-    round = round + 1
-    left = try(left, round % 2 == 1, refused)
-  until #left == 0 or #left == before or round == ROUNDS
-  for _, jid in ipairs(left) do
-    if went_with_others(jid, there) then
-      refused[jid] = nil
-    end
-  end
-  return outcome(jids, refused)
-end
-end,
-
-Ended = function()
-local Ended = {}
-modules.Ended = Ended
--- ended.lua
--- What is to be done wherever a job ends, goes on or is gone: its unique key, its workflow, those that
--- wait for its end, those that depend on it.
-
--- The record has something to do with what is done here: `rare`. It is never taken away, so it may
--- be there for nothing.
-function Ended.mark(jid)
-  call('HSET', key.job(jid), 'rare', '1')
-end
-
--- These jobs are complete. `rare` lists those of them whose records have the field of this name.
-function Ended.completed(jids, rare)
-  local is_rare
-  for n = 1, #rare do
-    local jid = rare[n]
-    modules.Awaiting.ended(jid)
-    local unique, workflow, spawners = modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners')
-    modules.Unique.free(jid, unique)
-    if workflow then
-      modules.Workflow.moved(workflow, 'running', 'complete')
-    end
-    modules.Spawned.done(jid, spawners)
-    is_rare = is_rare or {}
-    is_rare[jid] = true
-  end
-  modules.Dependencies.release(jids, is_rare)
-end
-
--- The job, which was in this state, has failed.
-function Ended.failed(jid, was, rare)
-  if not rare then
-    return
-  end
-  modules.Awaiting.ended(jid)
-  local unique, workflow, spawners, followed =
-    modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'followed')
-  modules.Unique.free(jid, unique)
-  if workflow then
-    modules.Workflow.moved(workflow, was, 'failed')
-  end
-  modules.Spawned.failed(jid, spawners)
-  if followed then
-    modules.Cascade.follow(jid, 'failed')
-  end
-end
-
--- The job had failed and waits for its turn again. Its time is over if it had one, but not its claim
--- to its key, unless another has taken that.
-function Ended.revived(jid, record)
-  if not record.rare then
-    return
-  end
-  modules.Unique.regain(jid, record.unique, 'waiting')
-  if record.workflow then
-    modules.Workflow.moved(record.workflow, 'failed', 'waiting')
-  end
-  modules.Spawned.goes_on(jid, record.spawners)
-  call('HDEL', key.job(jid), 'deadline', 'fixed', 'cascade')
-end
-
--- The job ran and goes on in this state: tried again, given back, or `moved` on to its next step.
-function Ended.goes_on(job, state, moved)
-  if not job.rare then
-    return
-  end
-  local unique, workflow = modules.Hash.values(key.job(job.jid), 'unique', 'workflow')
-  modules.Unique.regain(job.jid, unique, state)
-  if workflow then
-    modules.Workflow.moved(workflow, 'running', state)
-  end
-  if moved then
-    call('HDEL', key.job(job.jid), 'deadline', 'fixed')
-  end
-end
-
--- The job with this record was canceled.
-function Ended.canceled(jid, record)
-  if record.rare then
-    modules.Awaiting.ended(jid)
-    modules.Unique.free(jid, record.unique)
-    if record.workflow then
-      modules.Workflow.moved(record.workflow, record.state, false)
-    end
-    modules.Spawned.done(jid, record.spawners)
-  end
-end
-end,
-
-Epoch = function()
-local Epoch = {}
-modules.Epoch = Epoch
--- epoch.lua
--- Which server draws the tokens. One that has forgotten some (a replica that lagged when it was promoted, a
--- server whose last writes were lost) must not draw them again: it begins an epoch.
---
--- A token is the number of its epoch * TOKENS + how many were drawn. Numbers of epochs are drawn from 2^25, by a
--- hash of what is known of the server and the time; the first is 0.
-
-local TOKENS, EPOCHS = 2 ^ 28, 2 ^ 25
-
--- The server's run and its history. Functions ask once: with the data of another server they are loaded
--- anew. Scripts ask in each call that draws.
-local here
-
-local function asked(section, field)
-  local info = redis.pcall('INFO', section)
-  return type(info) == 'string' and string.match(info, '[\r\n]' .. field .. ':(%w+)')
-end
-
-local function this_server()
-  if not here then
-    local run, history = asked('server', 'run_id'), asked('replication', 'master_replid')
-    here = run and history and run .. ':' .. history or nil -- nil where the user may not ask
-  end
-  return here
-end
-
--- The field of meta with the server on which this build drew last. Other builds may have asked at another time.
-function Epoch.field()
-  return 'server:' .. (scope.library or 'script')
-end
-
--- Is it another server than the one that this build knew? -> what meta is to say of it, or nil
-function Epoch.newcomer(known)
-  local server = this_server()
-  return server and server ~= known and server or nil
-end
-
--- The last token before a new epoch, where this was the last one drawn.
-function Epoch.begin(token)
-  if token == 0 then
-    return 0
-  end
-  local time = call('TIME')
-  local hash = redis.sha1hex(table.concat({ this_server(), time[1], time[2], modules.Texts.whole(token) }, ' '))
-  local epoch = 1 + tonumber(string.sub(hash, 1, 8), 16) % (EPOCHS - 1)
-  return epoch * TOKENS + token % TOKENS
-end
-end,
-
-Errors = function()
-local Errors = {}
-modules.Errors = Errors
--- errors.lua
--- How a call is refused: by a reply 'CODE text'.
-
-local MOST = 200
-
--- At most so many bytes of a text. No character is cut in two: who reads it as UTF-8 would fail.
-function Errors.cut(text, most)
-  local last = most
-  while last > most - 3 and string.find(text, '^[\128-\191]', last + 1) do
-    last = last - 1
-  end
-  return string.sub(text, 1, last)
-end
-
--- Names in messages are cut, so that a hostile jid cannot fill a log.
-function Errors.name(value)
-  value = tostring(value)
-  if #value > MOST then
-    return Errors.cut(value, MOST) .. '…'
-  end
-  return value
-end
-
--- Words as string.format takes them, if there is anything to be put in their places.
-function Errors.worded(words, ...)
-  return select('#', ...) > 0 and string.format(words, ...) or words
-end
-
--- The text begins with a word character: old clients look for that.
-function Errors.raise(code, words, ...)
-  error({ code = code, text = Errors.worded(words, ...) })
-end
-
-function Errors.argument(command, words, ...)
-  Errors.raise('BADARG', command .. '(): ' .. Errors.worded(words, ...))
-end
-
-function Errors.no_job(command, jid)
-  Errors.raise('NOJOB', command .. '(): Job ' .. Errors.name(jid) .. ' does not exist')
-end
-end,
-
-Events = function()
-local Events = {}
-modules.Events = Events
--- events.lua
--- What is published, byte for byte: members in a fixed order, no spaces.
-
-local quote = cjson.encode
-
-local function log(text)
-  call('PUBLISH', scope.prefix .. 'log', text)
-end
-
-local function tell(worker, text)
-  call('PUBLISH', scope.prefix .. 'w:' .. worker, text)
-end
-
--- Bare jids, for tracked jobs: put popped completed failed canceled stalled track untrack.
-function Events.tracked(what, jid)
-  call('PUBLISH', scope.prefix .. what, jid)
-end
-
-function Events.put(jid, queue)
-  log('{"jid":' .. quote(jid) .. ',"event":"put","queue":' .. quote(queue) .. '}')
-end
-
-function Events.completed(jid, queue)
-  log('{"jid":' .. quote(jid) .. ',"event":"completed","queue":' .. quote(queue) .. '}')
-end
-
-function Events.advanced(jid, queue, to)
-  log(
-    '{"jid":' .. quote(jid) .. ',"to":' .. quote(to) .. ',"event":"advanced","queue":' .. quote(queue) .. '}'
-  )
-end
-
-function Events.failed(jid, group, message, worker)
-  log(
-    '{"message":'
-      .. quote(message)
-      .. ',"jid":'
-      .. quote(jid)
-      .. ',"group":'
-      .. quote(group)
-      .. ',"event":"failed","worker":'
-      .. quote(worker)
-      .. '}'
-  )
-end
-
-function Events.canceled(jid, queue, worker)
-  local text = '{"jid":'
-    .. quote(jid)
-    .. ',"queue":'
-    .. quote(queue)
-    .. ',"event":"canceled","worker":'
-    .. quote(worker)
-    .. '}'
-  log(text)
-  if worker and worker ~= '' then
-    tell(worker, text)
-  end
-end
-
-local function lock_lost(jid, worker)
-  return '{"jid":' .. quote(jid) .. ',"event":"lock_lost","worker":' .. quote(worker) .. '}'
-end
-
--- Whom it concerns hears it first.
-function Events.lock_lost(jid, worker)
-  local text = lock_lost(jid, worker)
-  tell(worker, text)
-  log(text)
-end
-
-function Events.order(worker, order)
-  tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
-end
-
--- Who looks after cron schedules is told that one has changed.
-function Events.schedules(worker)
-  if worker then
-    tell(worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')
-  end
-end
-
-function Events.config_set(option, value)
-  log('{"option":' .. quote(option) .. ',"event":"config_set","value":' .. quote(value) .. '}')
-end
-
-function Events.config_unset(option)
-  log('{"event":"config_unset","option":' .. quote(option) .. '}')
-end
-end,
-
-Expiry = function()
-local Expiry = {}
-modules.Expiry = Expiry
--- expiry.lua
--- Completed jobs are forgotten when they are too old or too many.
-
--- Completed jobs expired by one call beyond twice those it completes.
-local EXPIRED = 200
-
--- Where so many jobs, or for so many seconds, are kept, single completions leave it to later ones.
-local MANY, LONG, FEW = 1000, 60, 8
-
-local function expire(jids)
-  local names, tagged, needing = {}, call('EXISTS', key.tags()) == 1, modules.Needs.exist()
-  for _, jid in ipairs(jids) do
-    local tags = tagged and call('HGET', key.job(jid), 'tags')
-    if tags and tags ~= '{}' then
-      modules.Tags.unindex_all(jid, tags)
-    end
-    -- A job that was completed has no links any more.
-    local at = #names
-    names[at + 1], names[at + 2] = key.job(jid), key.history(jid)
-    if needing then
-      names[at + 3] = key.needs(jid)
-    end
-  end
-  if #names > 0 then
-    call('DEL', unpack(names))
-  end
-end
-
--- May it wait for a later call?
-function Expiry.can_wait(just_completed, age, count)
-  return just_completed <= FEW and count >= MANY and age >= LONG
-end
-
--- Forgets completed jobs that are too old or too many, a bounded number per call.
-function Expiry.after(just_completed)
-  local age, count = modules.Config.number('jobs-history'), modules.Config.whole('jobs-history-count')
-  if Expiry.can_wait(just_completed, age, count) and not modules.Clock.is_round() then
-    return
-  end
-  local most = EXPIRED + 2 * just_completed
-  local completed = key.completed()
-  local old = call('ZRANGEBYSCORE', completed, '-inf', scope.now - age, 'LIMIT', 0, most)
-  local surplus = call('ZCARD', completed) - #old - count
-  if surplus > 0 and #old < most then
-    local rest = call('ZRANGE', completed, #old, #old + math.min(surplus, most - #old) - 1)
-    for _, jid in ipairs(rest) do
-      old[#old + 1] = jid
-    end
-  end
-  if #old > 0 then
-    call('ZREMRANGEBYRANK', completed, 0, #old - 1) -- the oldest are the first
-    expire(old)
-  end
-end
-end,
-
-Failures = function()
-local Failures = {}
-modules.Failures = Failures
--- failures.lua
--- Failed jobs by group: the set of groups, a list of jids for each.
-
-Failures.groups = 1000
-
--- Where calls with KEYS are made the number of groups is bounded: further ones share a list.
-local function list_of(group)
-  if scope.live and call('SISMEMBER', key.failures(), group) == 0 then
-    if call('SCARD', key.failures()) >= Failures.groups then
-      return 'other'
-    end
-  end
-  return group
-end
-
--- Files a failed job under its group and counts it.
-function Failures.add(jid, queue, group)
-  local list = list_of(group)
-  call('SADD', key.failures(), list)
-  call('LPUSH', key.group(list), jid)
-  modules.Stats.count(queue, 'failures', 1)
-  modules.Stats.count(queue, 'failed', 1)
-  modules.Minutes.count(queue, 'failed', 1)
-end
-
--- Looks from the newest on, or from the oldest on: where the job is likely to be.
-local function take(jid, list, oldest_first)
-  local found = call('LREM', key.group(list), oldest_first and -1 or 1, jid)
-  if call('LLEN', key.group(list)) == 0 then
-    call('SREM', key.failures(), list)
-  end
-  return found > 0
-end
-
--- Nothing says in which group the job is: it is in one of them.
-local function take_anywhere(jid)
-  for _, list in ipairs(call('SMEMBERS', key.failures())) do
-    if take(jid, list) then
-      return
-    end
-  end
-end
-
--- A job that was failed is so no longer.
-function Failures.remove(jid, queue, failure, oldest_first)
-  local known = modules.Record.read('failure', failure)
-  if not known or not known.group then
-    take_anywhere(jid)
-    modules.Stats.mended(queue, scope.now)
-    return
-  end
-  if not take(jid, known.group, oldest_first) then
-    take(jid, 'other', oldest_first)
-  end
-  modules.Stats.mended(queue, known.when or 0)
-end
-
--- failed [group [start limit]]
-function Failures.show(args, i)
-  local group = args[i]
-  if not group then
-    local counts = {}
-    for _, name in ipairs(call('SMEMBERS', key.failures())) do
-      counts[name] = call('LLEN', key.group(name))
-    end
-    return cjson.encode(counts)
-  end
-  local start, limit = modules.Arguments.offset('failed', args[i + 1]), modules.Arguments.count('failed', args[i + 2], 25)
-  local total = call('LLEN', key.group(group))
-  return cjson.encode({
-    total = total,
-    jobs = call('LRANGE', key.group(group), modules.Arguments.range(start, limit, total)),
-  })
-end
-end,
-
-Hash = function()
-local Hash = {}
-modules.Hash = Hash
--- hash.lua
--- The fields of a hash, by their names.
-
--- -> what stands in each of these fields, in this order; false where there is nothing
-function Hash.values(name, ...)
-  return unpack(call('HMGET', name, ...))
-end
-
--- -> the same in a table, by the names of the fields
-function Hash.read(name, fields)
-  local values, record = call('HMGET', name, unpack(fields)), {}
-  for n = 1, #fields do
-    record[fields[n]] = values[n]
-  end
-  return record
-end
-
--- -> all that there is in a table, by the names of the fields; empty if there is nothing
-function Hash.all(name)
-  local fields, record = call('HGETALL', name), {}
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
-  end
-  return record
-end
-
--- Sets the fields of this table, by name. (Where each call comes, the list is written out: a table costs more.)
-function Hash.write(name, fields)
-  local list = {}
-  for field, value in pairs(fields) do
-    list[#list + 1] = field
-    list[#list + 1] = value
-  end
-  call('HSET', name, unpack(list))
-end
-end,
-
-Headline = function()
-local Headline = {}
-modules.Headline = Headline
--- headline.lua
--- The line of a failure's message that says what happened.
-
-local find, sub = string.find, string.sub
-
-local MOST = 200 -- bytes
-
--- How Python's tracebacks begin, and what stands before each line of one: in those of groups, a frame
--- of lines.
-local PLAIN, GROUP =
-  'Traceback (most recent call last):\n', '  + Exception Group Traceback (most recent call last):\n'
-
--- Where the text behind the last line of this kind begins, or nil.
-local function behind_last(message, line)
-  local found
-  if sub(message, 1, #line) == line then
-    found = #line + 1
-  end
-  local _, to = find(message, '\n' .. line, 1, true)
-  while to do
-    found = to + 1
-    _, to = find(message, '\n' .. line, to, true)
-  end
-  return found
-end
-
--- The first line from there on that is no part of a stack: those are indented.
-local function unindented(message, from, before)
-  for line in string.gmatch(sub(message, from), '[^\n]+') do
-    if sub(line, 1, #before) == before and find(line, '^%S', #before + 1) then
-      return sub(line, #before + 1)
-    end
-  end
-end
-
-local function cut(line)
-  if #line <= MOST then
-    return line
-  end
-  local last = MOST
-  while last > MOST - 3 and find(sub(line, last + 1, last + 1), '[\128-\191]') do
-    last = last - 1
-  end
-  return sub(line, 1, last) .. '…'
-end
-
--- How a message begins that is a traceback, or the end of one; or an exception that was never raised,
--- with the one that it is the cause of.
-local TRACEBACKS = {
-  '^Traceback %(most recent call last%):\n',
-  '^  %+ Exception Group Traceback %(',
-  '^%[the beginning is left out%]\n',
-  '^[^\n]*\n\nThe above exception was the direct cause of the following exception:\n',
-}
-
-local function raised(message)
-  for _, beginning in ipairs(TRACEBACKS) do
-    if find(message, beginning) then
-      local plain, group = behind_last(message, PLAIN), behind_last(message, GROUP)
-      if group and group > (plain or 0) then
-        return unindented(message, group, '  | ')
-      end
-      return unindented(message, plain or (find(message, '\n', 1, true) + 1), '')
-    end
-  end
-end
-
--- What was raised at last, if the message is a traceback; else its first line.
-function Headline.of(message)
-  return cut(raised(message) or string.match(message, '[^\r\n]+') or '')
-end
-end,
-
-History = function()
-local History = {}
-modules.History = History
--- history.lua
--- What happened to a job: a list of [when, what, more], the first and the newest kept, and how each attempt
--- ended:
---   done       it was completed
---   failed     it failed for good
---   retried    it failed and will run again
---   returned   it was handed back, which uses no retry up
---   crashed    its process died
---   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
---   lost       the grace after such a notice is over: the worker holds the job no more
-
-local quote, format = cjson.encode, string.format
-
--- A time as an entry has it; defaults to now.
-function History.time(when)
-  return when and modules.Texts.thousandths(when) or modules.Texts.thousandth()
-end
-
--- An entry; `more` is the text of a JSON object.
-function History.entry(what, more, when)
-  return '[' .. History.time(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
-end
-
-local function append(jid, text, putting)
-  local name = key.history(jid)
-  local length = call('RPUSH', name, text)
-  if length < 3 then
-    if length == 1 and not putting then
-      History.modernise_late(jid)
-    end
-    return
-  end
-  local limit = modules.Config.whole('max-job-history')
-  if limit > 0 and limit ~= 2 and length > limit then
-    local first = call('LPOP', name)
-    call('LTRIM', name, -math.max(limit - 1, 1), -1)
-    call('LPUSH', name, first)
-  end
-end
-
-function History.add(jid, what, more, when)
-  append(jid, History.entry(what, more, when))
-end
-
-function History.put(jid, queue, when)
-  append(jid, '[' .. History.time(when) .. ',"put",{"q":' .. quote(queue) .. '}]', true)
-end
-
-function History.popped(jid, worker)
-  append(jid, '[' .. History.time() .. ',"popped",{"worker":' .. quote(worker) .. '}]')
-end
-
-local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
-
--- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
-function History.done(jid, held)
-  if held and held >= SHORTEST then
-    append(jid, '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]')
-  else
-    append(jid, '[' .. History.time() .. ',"done"]')
-  end
-end
-
--- An object of those of these members that there are. (Lists of jobs look for the group before what
--- anybody may have written into the message.)
-local function members(worker, group, held, ready, message)
-  local texts = {}
-  if worker then
-    texts[#texts + 1] = '"worker":' .. quote(worker)
-  end
-  if group then
-    texts[#texts + 1] = '"group":' .. quote(group)
-  end
-  if held and held >= SHORTEST then
-    texts[#texts + 1] = '"held":' .. format('%.3f', held)
-  end
-  if ready then
-    texts[#texts + 1] = '"until":' .. modules.Texts.thousandths(ready)
-  end
-  if message and message ~= '' then
-    texts[#texts + 1] = '"message":' .. quote(modules.Headline.of(message))
-  end
-  return #texts > 0 and '{' .. table.concat(texts, ',') .. '}' or nil
-end
-
--- What is not run at all may fail as well: then there is no worker.
-function History.failed(jid, group, worker, message)
-  History.add(jid, 'failed', members(worker, group, nil, nil, message))
-end
-
--- An attempt at `job` (worker, held) ended so. It will be ready again after `delay` seconds, if that is
--- given.
-function History.ended(jid, what, job, group, message, delay)
-  if what == 'done' then
-    History.done(jid, job.held)
-    return
-  end
-  local ready = delay and delay > 0 and scope.now + delay
-  History.add(jid, what, members(job.worker, group, job.held, ready, message))
-end
-
--- The last attempt failed that the job had.
-function History.exhausted(job, group, message)
-  History.ended(job.jid, 'failed', job, group, message)
-end
-
-function History.when(time)
-  return time
-end
-
--- Triples as objects with when, what and the members of their third part.
-function History.shown(triples)
-  local entries = {}
-  for n, triple in ipairs(triples) do
-    local entry_shown = triple[3] or {}
-    entry_shown.when = History.when(triple[1])
-    entry_shown.what = triple[2]
-    entries[n] = entry_shown
-  end
-  return entries
-end
-
-local function shown(texts)
-  local triples = {}
-  for n, text in ipairs(texts) do
-    triples[n] = modules.Record.entry_of(text)
-  end
-  return History.shown(triples)
-end
-
-function History.read(jid)
-  return shown(call('LRANGE', key.history(jid), 0, -1))
-end
-
-local PIECE = 20 -- entries read at a time where they may be long
-
--- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
-function History.texts(jid, most, bytes)
-  local name = key.history(jid)
-  local total, newest = call('LLEN', name), {}
-  local last = total - 1
-  while last >= 1 and #newest < most - 1 and bytes > 0 do
-    local from = math.max(1, last - PIECE + 1, last - (most - 1 - #newest) + 1)
-    local part = call('LRANGE', name, from, last)
-    for n = #part, 1, -1 do
-      bytes = bytes - #part[n]
-      if bytes > 0 then
-        newest[#newest + 1] = part[n]
-      end
-    end
-    last = from - 1
-  end
-  local texts = call('LRANGE', name, 0, 0)
-  for n = #newest, 1, -1 do
-    texts[#texts + 1] = newest[n]
-  end
-  return texts, total
-end
-
--- The same as objects.
-function History.some(jid, most, bytes)
-  local texts, total = History.texts(jid, most, bytes)
-  return shown(texts), total
-end
-
--- Records of the earliest versions carry their history in a field of the hash.
-function History.modernise(jid, text)
-  local entries = modules.Record.read('history', text)
-  for _, old in ipairs(entries or {}) do
-    if old.put then
-      History.put(jid, old.q, tonumber(old.put))
-    end
-    if old.popped then
-      History.add(jid, 'popped', '{"worker":' .. quote(old.worker or '') .. '}', tonumber(old.popped))
-    end
-    if old.failed then
-      History.add(jid, 'failed', nil, tonumber(old.failed))
-    end
-    if old.done then
-      History.add(jid, 'done', nil, tonumber(old.done))
-    end
-  end
-  if entries then
-    call('HDEL', key.job(jid), 'history')
-  end
-end
-
--- The first entry of a list was not a put: the record may be of the earliest versions.
-function History.modernise_late(jid)
-  local text = call('HGET', key.job(jid), 'history')
-  if text then
-    local newest = call('LPOP', key.history(jid))
-    History.modernise(jid, text)
-    call('RPUSH', key.history(jid), newest)
-  end
-end
-
--- log jid message [data]
-function History.log(args, i)
-  local jid = modules.Arguments.name('log', 'jid', args[i])
-  local message = modules.Arguments.message('log', args[i + 1])
-  local data = args[i + 2]
-  if data then
-    modules.Arguments.object('log', 'data', data)
-  end
-  if call('EXISTS', key.job(jid)) == 0 then
-    modules.Errors.no_job('log', jid)
-  end
-  History.add(jid, message, data)
-end
-end,
-
-Job = function()
-local Job = {}
-modules.Job = Job
--- job.lua
--- A job's record: reading it, showing it, and the commands on a single job.
-
-local FIELDS = {
-  'jid',
-  'klass',
-  'state',
-  'queue',
-  'worker',
-  'priority',
-  'expires',
-  'retries',
-  'remaining',
-  'data',
-  'tags',
-  'failure',
-  'spawned_from_jid',
-  'time',
-  'grace',
-  'scheduled',
-  'token',
-  'context',
-  'progress',
-  'crashes',
-  'open',
-  'history',
-  'rare',
-  'unique',
-  'workflow',
-  'on_failure',
-  'deadline',
-  'spawners',
-  'returned',
-  'waited',
-}
-
--- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
--- not only a look at it is wanted.
-function Job.read(jid, looking)
-  local values = call('HMGET', key.job(jid), unpack(FIELDS))
-  if not values[1] then
-    return nil
-  end
-  local record = {}
-  for n, field in ipairs(FIELDS) do
-    record[field] = values[n] or nil
-  end
-  record.state, record.queue = record.state or '', record.queue or ''
-  if record.history and not looking and not scope.reading then
-    modules.History.modernise(jid, record.history)
-  end
-  return record
-end
-
-local function must_look(command, jid)
-  local record = Job.read(modules.Arguments.name(command, 'jid', jid), true)
-  if not record then
-    modules.Errors.no_job(command, jid)
-  end
-  return record
-end
-
--- A job's state as it is now, or nil.
-function Job.state_now(jid)
-  local state, queue = modules.Hash.values(key.job(jid), 'state', 'queue')
-  return state and modules.Place.state_now(jid, queue, state) or nil
-end
-
-function Job.is_tracked(jid)
-  local name = key.tracked()
-  return not modules.Absence.is_absent(name) and call('ZSCORE', name, jid) and true or false
-end
-
--- The jobs of a batch that are tracked; mostly there are none at all.
-function Job.tracked_among(jids)
-  local tracked, name = {}, key.tracked()
-  if not modules.Absence.is_absent(name) and call('EXISTS', name) == 1 then
-    for _, jid in ipairs(jids) do
-      tracked[jid] = Job.is_tracked(jid)
-    end
-  end
-  return tracked
-end
-
--- The object that get, pop and peek show, as JSON, or nil. `some` has what is shown of the lists that
--- belong to a job (history, dependents, dependencies) in place of all of it.
-function Job.show(jid, some)
-  local record = Job.read(jid)
-  if not record then
-    return nil
-  end
-  local shown = {
-    jid = record.jid,
-    klass = record.klass or '',
-    state = modules.Place.state_now(jid, record.queue, record.state),
-    queue = record.queue,
-    worker = record.worker or '',
-    tracked = Job.is_tracked(jid),
-    priority = modules.Record.read('priority', record.priority, 0),
-    expires = modules.Record.read('expires', record.expires, 0),
-    retries = modules.Record.read('retries', record.retries, 0),
-    remaining = modules.Record.read('remaining', record.remaining, 0),
-    data = record.data or '',
-    tags = modules.Record.read('tags', record.tags, {}),
-    history = some and some.history or modules.History.read(jid),
-    failure = modules.Record.read('failure', record.failure, {}),
-    spawned_from_jid = record.spawned_from_jid or false,
-    dependents = some and some.dependents or call('SMEMBERS', key.dependents(jid)),
-    dependencies = some and some.dependencies or call('SMEMBERS', key.dependencies(jid)),
-  }
-  return Job.with_ours(shown, record)
-end
-
--- The object with what the protocol does not have, as JSON.
-function Job.with_ours(shown, record)
-  shown.token = record.state == 'running' and record.token or ''
-  shown.crashes = modules.Record.read('crashes', record.crashes, 0)
-  shown.open = record.open == '1'
-  if record.returned and record.state == 'complete' then
-    shown.returned = modules.Kept.left(record.returned, record.token)
-  end
-  if record.rare then
-    shown.unique = modules.Unique.shown(record.unique)
-    shown.workflow, shown.on_failure = record.workflow, record.on_failure
-    shown.deadline = modules.Record.read('deadline', record.deadline)
-  end
-  local context = modules.Record.text('context', record.context, 'null')
-  local progress = modules.Record.text('progress', record.progress, 'null')
-  return modules.Json.with(cjson.encode(shown), 'context', context, 'progress', progress)
-end
-
-local function all(jids, show)
-  local shown = {}
-  for _, jid in ipairs(jids) do
-    shown[#shown + 1] = show(jid)
-  end
-  return modules.Json.list(shown)
-end
-
-function Job.show_all(jids)
-  return all(jids, Job.show)
-end
-
--- A job, or what became of it if it was canceled.
-local function found(jid)
-  return Job.show(jid) or modules.Canceled.show(jid)
-end
-
--- get jid
-function Job.get(args, i)
-  return found(modules.Arguments.name('get', 'jid', args[i]))
-end
-
--- multiget jid...
-function Job.multiget(args, i)
-  local jids = modules.Tags.rest(args, i)
-  modules.Arguments.bounded('multiget', #jids)
-  return all(jids, found)
-end
-
--- Takes a job out of its worker's hands, in the books.
-function Job.unhold(jid, worker)
-  if worker and worker ~= '' then
-    call('ZREM', key.held(worker), jid)
-  end
-end
-
--- Deletes all that is kept of a job that is in no place any longer, but for its dependents. `tags` is
--- the text in its record.
-function Job.erase(jid, tags)
-  modules.Tags.unindex_all(jid, tags)
-  call('DEL', key.job(jid), key.history(jid), key.dependencies(jid))
-  if scope.live and call('DEL', key.result(jid), key.needs(jid)) > 0 then
-    modules.Kept.forget('result:' .. jid)
-  end
-end
-
--- priority jid p
-function Job.priority(args, i)
-  local jid = modules.Arguments.name('priority', 'jid', args[i])
-  local priority = modules.Arguments.number('priority', 'priority', args[i + 1])
-  local queue, its_priority, state = modules.Hash.values(key.job(jid), 'queue', 'priority', 'state')
-  if not state then
-    modules.Errors.no_job('priority', jid)
-  end
-  local work = key.place(queue or '', 'work')
-  local score = call('ZSCORE', work, jid)
-  if score and state == 'waiting' then
-    local before = modules.Record.read('priority', its_priority)
-    local rest = before and tonumber(score) - before or modules.Place.score(0, scope.now)
-    call('ZADD', work, priority + rest, jid)
-  end
-  call('HSET', key.job(jid), 'priority', priority)
-  return priority
-end
-
--- track [track|untrack jid]
-function Job.track(args, i)
-  if args[i] == nil then
-    local jobs, expired = {}, {}
-    for _, jid in ipairs(call('ZRANGE', key.tracked(), 0, modules.Arguments.most - 1)) do
-      local shown = Job.show(jid)
-      if shown then
-        jobs[#jobs + 1] = shown
-      else
-        expired[#expired + 1] = jid
-      end
-    end
-    return modules.Json.with(cjson.encode({ expired = expired }), 'jobs', modules.Json.list(jobs))
-  end
-  local word = string.lower(args[i])
-  if word ~= 'track' and word ~= 'untrack' then
-    modules.Errors.argument('track', 'Unknown word ' .. modules.Errors.name(args[i]) .. ', it must be track or untrack')
-  end
-  local jid = modules.Arguments.name('track', 'jid', args[i + 1])
-  if call('EXISTS', key.job(jid)) == 0 then
-    modules.Errors.no_job('track', jid)
-  end
-  modules.Events.tracked(word, jid)
-  if word == 'track' then
-    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
-  end
-  return cjson.encode(call('ZREM', key.tracked(), jid))
-end
-
--- May a job that this one depends on be canceled without it? Its policy says so. (Many jobs may have the same
--- dependents: `known` are their policies.)
-function Job.can_lose(dependent, jid, known)
-  known[dependent] = known[dependent] or { modules.Cascade.policy(dependent) }
-  return known[dependent][1] ~= 'block' or known[dependent][2] == jid
-end
-
--- Would canceling these strand a job that is not canceled with them?
-local function no_dependents_left(jids)
-  local named, known = {}, {}
-  for _, jid in ipairs(jids) do
-    named[jid] = true
-  end
-  for _, jid in ipairs(jids) do
-    -- The call names `most` with the job itself, so of this many dependents one at least is not named. Beyond
-    -- that a dependent that can lose it may hide one that cannot, which fails then.
-    for _, dependent in ipairs(call('SRANDMEMBER', key.dependents(jid), modules.Arguments.most)) do
-      if not named[dependent] and not Job.can_lose(dependent, jid, known) then
-        modules.Errors.raise(
-          'DEPENDENTS',
-          'cancel(): %s is a dependency of %s but is not mentioned to be canceled',
-          modules.Errors.name(jid),
-          modules.Errors.name(dependent)
-        )
-      end
-    end
-  end
-end
-
--- Takes a job that is not complete away with all that belongs to it. Its dependents stay. `why` and `by` are
--- those of Canceled.keep.
-function Job.remove(jid, record, why, by)
-  local queue, worker = record.queue, record.worker or ''
-  modules.Canceled.keep(jid, record, why, by)
-  modules.Events.canceled(jid, queue, worker)
-  Job.unhold(jid, worker)
-  modules.Place.leave(jid, queue)
-  modules.Dependencies.unlink_all(jid)
-  if record.state == 'running' then
-    modules.Samples.taken_away(queue, record.time, record.waited)
-  elseif record.state == 'failed' or not modules.Record.is_state(record.state) then
-    modules.Failures.remove(jid, queue, record.failure)
-    call('ZREM', key.completed(), jid)
-  end
-  if Job.is_tracked(jid) then
-    modules.Events.tracked('canceled', jid)
-  end
-  Job.erase(jid, record.tags)
-  modules.Ended.canceled(jid, record)
-end
-
-function Job.cancel_unknown() end
-
--- -> whether there was something to cancel
-local function cancel(jid)
-  local record = Job.read(jid)
-  if not record then
-    Job.cancel_unknown(jid)
-  elseif record.state ~= 'complete' then
-    Job.remove(jid, record, 'call')
-    return true
-  end
-  return false
-end
-
--- cancel jid...
-function Job.cancel(args, i)
-  local jids = modules.Tags.rest(args, i)
-  modules.Arguments.bounded('cancel', #jids)
-  no_dependents_left(jids)
-  local gone = {}
-  for _, jid in ipairs(jids) do
-    gone[#gone + 1] = cancel(jid) and jid or nil
-  end
-  -- Those that were canceled with them are no dependents any more.
-  for _, jid in ipairs(gone) do
-    modules.Cascade.follow(jid, 'gone')
-  end
-  return jids
-end
-
--- timeout jid...: takes the job from its worker and puts it before all others.
-function Job.timeout(args, i)
-  local jids = modules.Tags.rest(args, i)
-  modules.Arguments.bounded('timeout', #jids)
-  local records = {}
-  for n, jid in ipairs(jids) do
-    records[n] = must_look('timeout', jid)
-    if records[n].state ~= 'running' then
-      local state = modules.Place.state_now(jid, records[n].queue, records[n].state)
-      modules.Errors.raise('STATE', 'timeout(): Job ' .. modules.Errors.name(jid) .. ' not running but ' .. state)
-    end
-  end
-  for n, jid in ipairs(jids) do
-    local record = records[n]
-    if call('HGET', key.job(jid), 'state') == 'running' then
-      record.held = modules.Samples.held(record.waited)
-      modules.Samples.taken_away(record.queue, record.time, record.waited)
-      modules.History.ended(jid, 'timed-out', record)
-      call('ZREM', key.place(record.queue, 'locks'), jid)
-      call('ZADD', key.place(record.queue, 'work'), '+inf', jid)
-      modules.Wake.ready(record.queue, 1)
-      Job.unhold(jid, record.worker)
-      call('HSET', key.job(jid), 'state', 'stalled', 'expires', 0)
-      modules.Place.ready_since(jid, scope.now)
-      call('HDEL', key.job(jid), 'grace', 'waited')
-      modules.Events.lock_lost(jid, record.worker)
-    end
-  end
-end
-
--- progress jid token json
-function Job.progress(args, i)
-  local jid = modules.Arguments.name('progress', 'jid', args[i])
-  local text = args[i + 2]
-  modules.Arguments.json('progress', 'progress', text, modules.Arguments.text_bytes)
-  if not string.find(text, '^%s*%[') then
-    modules.Errors.argument('progress', 'progress must be a JSON list, [fraction, text]')
-  end
-  local job = modules.Lock.holder('progress', jid, args[i + 1])
-  call('HSET', key.job(jid), 'progress', text, 'rare', job.rare or '0')
-  return 1
-end
-
--- result jid
-function Job.result(args, i)
-  return call('GET', key.result(modules.Arguments.name('result', 'jid', args[i])))
-end
-end,
-
-Journal = function()
-local Journal = {}
-modules.Journal = Journal
--- journal.lua
--- Samples that the statistics do not have yet: few at a time are only appended here.
-
-local match, format, floor = string.match, string.format, math.floor
-local text_of = modules.Arguments.text_of
-
--- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length
--- stand behind the whole seconds of the time, where libraries that count in whole seconds overlook
--- them; their own entries have none.
-function Journal.entry(second, kind, seconds, n, queue)
-  local whole = floor(seconds)
-  return modules.Texts.whole(second)
-    .. format('.%03d ', floor((seconds - whole) * 1000 + 0.5))
-    .. kind
-    .. ' '
-    .. text_of(whole)
-    .. ' '
-    .. text_of(n)
-    .. ' '
-    .. queue
-end
-
--- -> how many entries there are now
-function Journal.append(...)
-  return call('RPUSH', key.journal(), ...)
-end
-
--- Shows all entries to `visit(second, kind, seconds, n, queue)`; the seconds are a text if no more than
--- the whole ones are known. Jobs that come quickly one after the other leave the same entry many
--- times: those come as one.
-local function show(texts, visit)
-  local times = {}
-  for n = 1, #texts do
-    times[texts[n]] = (times[texts[n]] or 0) + 1
-  end
-  for text, often in pairs(times) do
-    local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
-    if fraction ~= '' then
-      seconds = tonumber(seconds .. fraction)
-    end
-    visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
-  end
-end
-
-function Journal.read(visit)
-  show(call('LRANGE', key.journal(), '0', '-1'), visit)
-end
-
--- The same, and forgets them.
-function Journal.take(visit)
-  local texts = call('LRANGE', key.journal(), '0', '-1')
-  if #texts > 0 then
-    call('DEL', key.journal())
-    show(texts, visit)
-  end
-end
-end,
-
-Json = function()
-local Json = {}
-modules.Json = Json
--- json.lua
--- JSON texts that are shown as they came: decoding and encoding would change [] and long numbers.
-
--- An object's text with members added whose values are JSON texts already: name, text, …
-function Json.with(object, ...)
-  local parts, more = { string.sub(object, 1, -2) }, { ... }
-  for n = 1, #more, 2 do
-    parts[#parts + 1] = ',"' .. more[n] .. '":' .. more[n + 1]
-  end
-  return table.concat(parts) .. '}'
-end
-
--- A list of texts.
-function Json.list(texts)
-  if #texts == 0 then
-    return '{}' -- as cjson writes it, and as old clients expect it
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-end
-end,
-
-Kept = function()
-local Kept = {}
-modules.Kept = Kept
--- kept.lua
--- What outlives jobs for a while: their results, and the lists of what they have spawned. How much is
--- kept is limited by number and by bytes: the oldest go first, but nothing of the last minutes.
-
-local floor, format, min, max = math.floor, string.format, math.min, math.max
-
--- Each has an entry in two sorted sets: in `results` by when it was kept, in `results_until` by when it
--- expires by itself, together with its size: seconds * SIZES + bytes. So what has expired is found without a
--- look at the others, and what it took is known when it is gone. All that they take is the score of TOTAL
--- there, below 0. Both sets expire when nothing can be left. (A foreign copy of the core makes no entries.)
-local SIZES, LATEST, TOTAL = 2 ^ 20, 2 ^ 33 - 1, ''
-
--- Seconds for which the sets outlive their last entry, as not each call that makes one looks.
-local LONGER = 86400
-
--- Seconds for which all is kept, however much it is: somebody may be waiting for it.
-local FOR_SURE = 300
-
--- Entries dropped by one call beyond twice those that it makes; which part of a limit a cut goes below it.
-local DROPPED, MARGIN = 500, 100
-
--- Takes note of a key that the call has made and that expires after `ttl` seconds: in scope.kept, written down
--- at the end of the call.
--- -> when that is
-function Kept.note(entry, bytes, ttl)
-  local fresh, time = scope.kept or {}, min(floor(scope.now) + ttl + 1, LATEST)
-  fresh[#fresh + 1] = { entry = entry, time = time, bytes = min(bytes, SIZES - 1) }
-  scope.kept = fresh
-  return time
-end
-
--- What an entry takes, by its score; 0 if there is none.
-local function bytes_of(score)
-  return score and tonumber(score) % SIZES or 0
-end
-Kept.bytes_of = bytes_of
-
--- Is an entry with this score kept beyond a time?
-function Kept.outlives(score, time)
-  return floor(tonumber(score) / SIZES) > time
-end
-
-function Kept.bytes(entry)
-  return bytes_of(call('ZSCORE', key.results_until(), entry))
-end
-
-local function count_bytes(number)
-  return -tonumber(call('ZINCRBY', key.results_until(), modules.Texts.whole(-number), TOTAL))
-end
-
-function Kept.total_bytes()
-  return -(tonumber(call('ZSCORE', key.results_until(), TOTAL) or nil) or 0)
-end
-
--- Takes entries out of the books; `scores` are those in `results_until`.
-local function strike(entries, scores)
-  local bytes = 0
-  for n = 1, #entries do
-    bytes = bytes + bytes_of(scores[n])
-  end
-  modules.SortedSet.remove(key.results(), entries)
-  modules.SortedSet.remove(key.results_until(), entries)
-  local total = count_bytes(-bytes)
-  if total == 0 and call('EXISTS', key.results()) == 0 then
-    call('DEL', key.results_until())
-  end
-  return total
-end
-
--- The key of an entry is gone.
-function Kept.forget(entry)
-  local score = scope.live and call('ZSCORE', key.results_until(), entry)
-  if score then
-    strike({ entry }, { score })
-  end
-end
-
-local function drop(entries, scores)
-  local names = {}
-  for n = 1, #entries do
-    names[n] = scope.prefix .. entries[n]
-  end
-  for first = 1, #names, 1000 do
-    call('DEL', unpack(names, first, min(first + 999, #names)))
-  end
-  return strike(entries, scores)
-end
-
--- Entries and their scores, from a flat list.
-local function parted(flat)
-  local entries, scores = {}, {}
-  for n = 1, #flat, 2 do
-    entries[#entries + 1], scores[#scores + 1] = flat[n], flat[n + 1]
-  end
-  return entries, scores
-end
-
--- -> the bytes that are left, if any went
-local function drop_expired(most)
-  local beyond = '(' .. format('%.0f', (floor(scope.now) + 1) * SIZES)
-  local flat =
-    call('ZRANGEBYSCORE', key.results_until(), '(0', beyond, 'WITHSCORES', 'LIMIT', '0', modules.Texts.whole(most))
-  if #flat > 0 then
-    return drop(parted(flat))
-  end
-end
-
--- The list of what a job has spawned is wanted until that, and the job itself, has ended.
-local function is_wanted(entry)
-  local spawner = string.match(entry, '^offspring:(.*)$')
-  if not spawner then
-    return false
-  end
-  local state, token = modules.Hash.values(key.job(spawner), 'state', 'token')
-  if state and state ~= 'complete' and state ~= 'failed' then
-    return true
-  elseif modules.Spawned.has_unfinished(spawner) then
-    return true
-  elseif state then
-    call('HSET', key.job(spawner), 'cut', token or '')
-  end
-  return false
-end
-
--- Drops the oldest entries until there are no more than so many, of no more than so many bytes.
-local function cut(count, bytes, most)
-  local before = modules.Texts.whole(floor(scope.now) - FOR_SURE)
-  local oldest = call('ZRANGEBYSCORE', key.results(), '-inf', before, 'LIMIT', '0', modules.Texts.whole(most))
-  if #oldest == 0 then
-    return
-  end
-  local scores, dropped, theirs, wanted = call('ZMSCORE', key.results_until(), unpack(oldest)), {}, {}, {}
-  for n = 1, #oldest do
-    if count <= 0 and bytes <= 0 then
-      break
-    elseif is_wanted(oldest[n]) then
-      wanted[#wanted + 1] = oldest[n]
-    else
-      count, bytes = count - 1, bytes - bytes_of(scores[n])
-      dropped[#dropped + 1], theirs[#theirs + 1] = oldest[n], scores[n]
-    end
-  end
-  modules.SortedSet.add(key.results(), modules.Texts.second(), wanted) -- looked at again later
-  if #dropped > 0 then
-    drop(dropped, theirs)
-    call('HSET', key.meta(), 'results_cut', modules.Texts.now())
-  end
-end
-
--- How much there is above a limit, and a little more, so that not each call has to cut.
-local function surplus(number, option)
-  local most = max(0, modules.Config.whole(option))
-  return number > most and number - most + floor(most / MARGIN) or 0
-end
-
-local function outlive_all()
-  local last = call('ZREVRANGE', key.results_until(), '0', '0', 'WITHSCORES')[2]
-  if last then
-    local rest = modules.Texts.whole(max(0, floor(tonumber(last) / SIZES) - floor(scope.now)) + LONGER)
-    call('EXPIRE', key.results(), rest)
-    call('EXPIRE', key.results_until(), rest)
-  end
-end
-
--- Drops what has expired and what is too much, a bounded number.
-local function tidy(total, most)
-  outlive_all()
-  total = drop_expired(most) or total
-  local count = surplus(call('ZCARD', key.results()), 'results-count')
-  local bytes = surplus(total, 'results-bytes')
-  if count > 0 or bytes > 0 then
-    cut(count, bytes, min(most, modules.Arguments.most))
-  end
-end
-
--- Writes down what the call has kept.
-function Kept.finish()
-  local now, number, bytes = modules.Texts.second(), #scope.kept, 0
-  local names, kept, expiring = {}, {}, {}
-  for n, fresh in ipairs(scope.kept) do
-    names[n] = fresh.entry
-    kept[2 * n - 1], kept[2 * n] = now, fresh.entry
-    expiring[2 * n - 1], expiring[2 * n] = format('%.0f', fresh.time * SIZES + fresh.bytes), fresh.entry
-    bytes = bytes + fresh.bytes
-  end
-  if call('ZADD', key.results(), unpack(kept)) < number then
-    for _, score in ipairs(call('ZMSCORE', key.results_until(), unpack(names))) do
-      bytes = bytes - bytes_of(score)
-    end
-  end
-  call('ZADD', key.results_until(), unpack(expiring))
-  local total = count_bytes(bytes)
-  if number > 1 or total == bytes or modules.Clock.is_round() then
-    tidy(total, DROPPED + 2 * number)
-  end
-end
-
--- The same for calls that keep nothing. (Not each of them looks.)
-function Kept.tidy()
-  if not scope.kept and call('EXISTS', key.results()) == 1 then
-    tidy(Kept.total_bytes(), DROPPED)
-  end
-end
-
--- results.kept -> how many there are, their bytes, when some were last dropped before their time, since when
--- the oldest is kept (null: never, none)
-function Kept.show()
-  local oldest = call('ZRANGE', key.results(), '0', '0', 'WITHSCORES')[2]
-  return cjson.encode({
-    number = call('ZCARD', key.results()),
-    bytes = Kept.total_bytes(),
-    cut = tonumber(call('HGET', key.meta(), 'results_cut') or nil) or cjson.null,
-    oldest = tonumber(oldest) or cjson.null,
-  })
-end
-
--- The seconds that were left of the time for which the result of a complete job is kept, by its record; nil
--- if it has returned nothing. (The run must be the last: an old copy of the core leaves the field.)
-function Kept.left(returned, token)
-  local time, run = string.match(returned or '', '^(%d+) (.*)$')
-  if time and run == (token or '') then
-    return tonumber(time) - scope.now
-  end
-end
-
-local function is_cut(jid)
-  local state, token, returned, was_cut = modules.Hash.values(key.job(jid), 'state', 'token', 'returned', 'cut')
-  if was_cut and was_cut == (token or '') then
-    return true
-  end
-  local left = state == 'complete' and Kept.left(returned, token)
-  return left and left > 0 and call('EXISTS', key.result(jid)) == 0
-end
-
--- results.cut jid... -> those of which a result, or the list of what they have spawned, was dropped before
--- its time
-function Kept.cut(args, i)
-  modules.Arguments.given('results.cut', 'jid', args[i])
-  modules.Arguments.bounded('results.cut', #args - i + 1)
-  local jids = {}
-  for n = i, #args do
-    if is_cut(args[n]) then
-      jids[#jids + 1] = args[n]
-    end
-  end
-  return jids
-end
-end,
-
-Legacy = function()
-local Legacy = {}
-modules.Legacy = Legacy
--- legacy.lua
--- Calls without KEYS: qless-core's protocol to the letter. The prefix is 'ql:', the time is the caller's, a
--- worker's name is the proof of its lock, and errors are raised. All that they do otherwise than calls with KEYS
--- stands here: for each module the functions that are changed for them, when the module is made.
-
-local floor = math.floor
-
-local function nothing() end
-
-local function no()
-  return false
-end
-
-local function encoded(shown)
-  return cjson.encode(shown)
-end
-
--- ARGV = command, now, args...
-function Legacy.serve(args, library)
-  modules.Serve.begin('ql:', false, library)
-  local command = modules.Arguments.given('qless', 'command', args[1])
-  local known = modules.Commands.find(command)
-  if not known or known.is_ours then
-    error('Unknown command ' .. modules.Errors.name(command))
-  end
-  scope.now = modules.Arguments.number(command, 'now', args[2])
-  scope.live = call('EXISTS', key.meta()) == 1
-  local reply = modules[known.module][known.what](args, 3)
-  modules.Serve.finish()
-  return reply
-end
-
-function Legacy.Errors()
-  function modules.Errors.raise(_, words, ...)
-    error(modules.Errors.worded(words, ...), 2)
-  end
-end
-
--- What a call may say.
-
-function Legacy.Arguments()
-  modules.Arguments.decimal = '^%s*[%d.eE+-]+%s*$'
-
-  function modules.Arguments.asking(command, worker)
-    return modules.Arguments.name(command, 'worker', worker)
-  end
-
-  modules.Arguments.proof = modules.Arguments.asking
-
-  function modules.Arguments.message(command, message)
-    return modules.Arguments.given(command, 'message', message)
-  end
-
-  function modules.Arguments.few_tags(_, tags)
-    return tags
-  end
-
-  modules.Arguments.held, modules.Arguments.plain, modules.Arguments.unknown = nothing, nothing, nothing
-end
-
-function Legacy.PutOptions()
-  modules.PutOptions.known = { priority = true, tags = true, retries = true, depends = true }
-end
-
-function Legacy.Config()
-  modules.Config.is_ours = no
-end
-
--- Whose lock it is.
-
-function Legacy.Lock()
-  function modules.Lock.holds(proof, state, worker)
-    return state == 'running' and proof == worker
-  end
-
-  function modules.Lock.another(worker)
-    return 'another worker: ' .. modules.Errors.name(worker)
-  end
-end
-
--- A token, where meta is not read in advance.
-function Legacy.Clock()
-  function modules.Clock.draw()
-    local name, field = key.meta(), modules.Epoch.field()
-    local newcomer = modules.Epoch.newcomer(call('HGET', name, field))
-    if newcomer then
-      local token = modules.Epoch.begin(tonumber(call('HGET', name, 'token') or nil) or 0)
-      call('HSET', name, field, newcomer, 'token', modules.Texts.whole(token))
-    end
-    return call('HINCRBY', name, 'token', 1)
-  end
-end
-
--- What becomes of a job.
-
-function Legacy.Outcome()
-  -- The last worker, its lock and its start stay to be seen on a waiting job.
-  modules.Outcome.unheld, modules.Outcome.count_retried = nothing, nothing
-end
-
-function Legacy.Place()
-  function modules.Place.state_now(_, _, state)
-    return state
-  end
-
-  -- The time of a job is that of its put.
-  modules.Place.ready_since = nothing
-end
-
-function Legacy.Job()
-  modules.Job.with_ours, modules.Job.can_lose = encoded, no
-
-  function modules.Job.cancel_unknown(jid)
-    modules.Events.canceled(jid, false, false)
-    if modules.Job.is_tracked(jid) then
-      modules.Events.tracked('canceled', jid)
-    end
-  end
-end
-
-function Legacy.Dependencies()
-  modules.Dependencies.unknown, modules.Dependencies.follows_spawned = nothing, false
-end
-
--- What is kept beside the job is ours, and so is the work that is left for a later call.
-
-function Legacy.Needs()
-  modules.Needs.add = nothing
-end
-
-function Legacy.Kept()
-  modules.Kept.note = nothing -- it goes when it expires
-end
-
-function Legacy.Expiry()
-  modules.Expiry.can_wait = no
-end
-
-function Legacy.Samples()
-  modules.Samples.can_wait = no
-
-  function modules.Samples.length(seconds)
-    return seconds
-  end
-end
-
--- The caller's clock says nothing about when a client of ours has gone away, or when a job was canceled.
-
-function Legacy.Wake()
-  function modules.Wake.since()
-    return '-inf'
-  end
-end
-
-function Legacy.Canceled()
-  function modules.Canceled.time()
-    return call('HGET', key.meta(), 'clock') or modules.Texts.now()
-  end
-
-  modules.Canceled.show = nothing
-end
-
--- History in whole seconds, with what the protocol knows.
-function Legacy.History()
-  local failed = modules.History.failed
-
-  function modules.History.time(when)
-    return when and modules.Texts.whole(floor(when)) or modules.Texts.second()
-  end
-
-  function modules.History.failed(jid, group, worker)
-    failed(jid, group, worker)
-  end
-
-  function modules.History.ended(jid, what, job, group)
-    if what == 'done' then
-      modules.History.done(jid, job.held)
-    elseif what == 'failed' then
-      failed(jid, group, job.worker)
-    elseif what == 'timed-out' then
-      modules.History.add(jid, what)
-    end
-  end
-
-  function modules.History.exhausted(job, group)
-    failed(job.jid, group)
-  end
-
-  modules.History.when = floor
-end
-
--- What is shown.
-
-function Legacy.Queue()
-  -- Locks that expired before 1970 are not seen as stalled.
-  modules.Queue.oldest_lock = 0
-
-  local jobs = modules.Queue.jobs
-
-  function modules.Queue.jobs(args, i)
-    if args[i] == 'canceled' or args[i] == 'waiting' then
-      modules.Queue.unknown(args[i])
-    end
-    return jobs(args, i)
-  end
-end
-
-function Legacy.Pausing()
-  modules.Pausing.known = nothing
-end
-
-function Legacy.Stats()
-  modules.Stats.shows_ours = false
-end
-
-function Legacy.Worker()
-  modules.Worker.with_info = encoded
-end
-end,
-
-Links = function()
-local Links = {}
-modules.Links = Links
--- links.lua
--- The commands that change what a job waits for: depends, seal.
-
--- -> the job's policy for failures of what it depends on, and whether it may have rare fields
-local function in_depends(jid)
-  local state, on_failure, rare = modules.Hash.values(key.job(jid), 'state', 'on_failure', 'rare')
-  if state ~= 'depends' then
-    modules.Errors.raise('STATE', 'depends(): Job ' .. modules.Errors.name(jid) .. ' is not in the depends state')
-  end
-  return on_failure, rare
-end
-
-local function add(jid, jids, policy)
-  local open, beyond = modules.Dependencies.open('depends', jids, nil, policy, nil, jid)
-  modules.Circles.refuse('depends', jid, open)
-  modules.Dependencies.link(jid, open, policy)
-  modules.Needs.add(jid, jids)
-  for _, spawner in ipairs(modules.Record.read('beyond', beyond, {})) do
-    modules.Spawned.look_beyond(jid, spawner)
-  end
-end
-
--- depends jid on|off jid...   depends jid off all
-function Links.depends(args, i)
-  local jid = modules.Arguments.name('depends', 'jid', args[i])
-  local word = modules.Arguments.given('depends', 'on or off', args[i + 1])
-  if word ~= 'on' and word ~= 'off' then
-    modules.Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. modules.Errors.name(word))
-  end
-  local policy, rare = in_depends(jid)
-  local jids = {}
-  for n = i + 2, #args do
-    jids[#jids + 1] = args[n]
-  end
-  modules.Arguments.bounded('depends', #jids)
-  if word == 'on' then
-    add(jid, jids, policy)
-    return 1
-  end
-  local all = jids[1] == 'all'
-  if all then
-    modules.Dependencies.unlink_all(jid)
-  else
-    modules.Dependencies.unlink(jid, jids)
-  end
-  if rare then
-    modules.Spawned.forget_beyond(jid, not all and jids or nil)
-  end
-  modules.Dependencies.free_if_last(jid)
-  return 1
-end
-
--- seal jid: a job that was put open gains no more dependencies and may become ready.
-function Links.seal(args, i)
-  local jid = modules.Arguments.name('seal', 'jid', args[i])
-  if call('EXISTS', key.job(jid)) == 0 then
-    modules.Errors.no_job('seal', jid)
-  end
-  if call('HDEL', key.job(jid), 'open') == 1 then
-    modules.Dependencies.free_if_last(jid)
-  end
-  return 1
-end
-end,
-
-Lock = function()
-local Lock = {}
-modules.Lock = Lock
--- lock.lua
--- The lock of a running job: who holds it, renewing it, taking it away.
-
--- What is read of a run that ends.
-local ENDING = {
-  'worker',
-  'state',
-  'queue',
-  'token',
-  'time',
-  'retries',
-  'grace',
-  'progress',
-  'rare',
-  'remaining',
-  'priority',
-  'crashes',
-  'waited',
-}
-
--- Does the caller hold the job with this state, of this worker and token? (The token is false if a foreign
--- script has handed it out.)
-function Lock.holds(proof, state, worker, token)
-  return worker and state == 'running' and proof == token
-end
-
--- How the worker that holds a job is named to another one.
-function Lock.another()
-  return 'another worker'
-end
-
--- Why it does not. -> code, text
-local function refusal(command, jid)
-  local worker, state, queue = modules.Hash.values(key.job(jid), 'worker', 'state', 'queue')
-  local about = command .. '(): Job ' .. modules.Errors.name(jid)
-  if not worker then
-    return 'NOJOB', about .. ' does not exist'
-  elseif state ~= 'running' then
-    return 'LOCKLOST', about .. ' is not currently running: ' .. modules.Place.state_now(jid, queue, state)
-  end
-  return 'LOCKLOST', about .. ' was given out to ' .. Lock.another(worker)
-end
-
--- What a completion by its token has to know of a job: worker, queue, time, retries, rare, waited. -> nil, code, text
--- if the token is not that of the run. (All jobs come here, so it reads no more, and makes no table.)
-function Lock.completed(jid, token)
-  local worker, state, queue, its_token, time, retries, rare, waited =
-    modules.Hash.values(key.job(jid), 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited')
-  if not Lock.holds(token, state, worker, its_token) then
-    return nil, refusal('settle', jid)
-  end
-  return worker, queue or '', time, retries, rare, waited
-end
-
--- The running job, if `proof` shows that the caller holds it. `bad` is the field that keeps the job from being
--- run again, because it cannot be read, and `bad_text` what stands there. -> nil, code, text if refused
-function Lock.claim(command, jid, proof)
-  local name = key.job(jid)
-  local texts = call('HMGET', name, unpack(ENDING))
-  local worker, state, queue, token, time, retries, grace, progress, rare, remaining, priority, crashes, waited =
-    unpack(texts)
-  if not Lock.holds(proof, state, worker, token) then
-    return nil, refusal(command, jid)
-  end
-  local bad, bad_text = modules.Record.first_bad(ENDING, texts)
-  if (queue or '') == '' then
-    bad, bad_text = 'queue', ''
-  end
-  return {
-    jid = jid,
-    key = name,
-    bad = bad,
-    bad_text = bad_text,
-    worker = worker,
-    queue = queue or '',
-    time = modules.Record.read('time', time, scope.now),
-    retries = modules.Record.text('retries', retries, '0'),
-    marked = grace or progress,
-    rare = rare or nil,
-    remaining = modules.Record.read('remaining', remaining, 0),
-    priority = modules.Record.read('priority', priority, 0),
-    crashes = modules.Record.read('crashes', crashes, 0),
-    waited = waited or nil,
-  }
-end
-
--- The run of a claimed job ends: counts that it was started, if it was. Then the job lay for `held`
--- seconds in its worker's hands before; nobody says for how long if it only `runs` for certain.
-function Lock.count_start(job, held, runs)
-  job.held = held or modules.Samples.held(job.waited)
-  if job.held or runs then
-    job.start = modules.Samples.started(job.queue, job.time, job.waited, job.held or 0)
-  end
-end
-
-function Lock.holder(command, jid, proof)
-  modules.Arguments.name(command, 'jid', jid)
-  modules.Arguments.proof(command, proof)
-  local job, code, text = Lock.claim(command, jid, proof)
-  if not job then
-    modules.Errors.raise(code, text)
-  end
-  return job
-end
-
--- Takes the job out of the hands of its worker and out of the running ones.
-function Lock.release(job)
-  call('ZREM', key.place(job.queue, 'locks'), job.jid)
-  modules.Job.unhold(job.jid, job.worker)
-end
-
--- heartbeat jid worker [data] -> the new expiry
-function Lock.heartbeat(args, i)
-  local jid, proof, data = args[i], args[i + 1], args[i + 2]
-  if data then
-    modules.Arguments.json('heartbeat', 'data', data)
-  end
-  local job = Lock.holder('heartbeat', jid, proof)
-  local expires = scope.now + modules.Config.heartbeat(job.queue)
-  if data then
-    call('HSET', key.job(jid), 'data', data)
-  end
-  Lock.extend(job, expires)
-  call('ZADD', key.workers(), scope.now, job.worker)
-  return expires
-end
-
--- Renews a lock. The next loss of it gets a notice of its own.
-function Lock.extend(job, expires)
-  call('HSET', key.job(job.jid), 'expires', expires)
-  call('HDEL', key.job(job.jid), 'grace')
-  call('ZADD', key.held(job.worker), expires, job.jid)
-  call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
-end
-end,
-
-Minutes = function()
-local Minutes = {}
-modules.Minutes = Minutes
--- minutes.lua
--- Counters per queue and minute of what was put, started, completed and failed.
-
-local floor, text_of = math.floor, modules.Arguments.text_of
-
-local KINDS = { 'put', 'started', 'completed', 'failed' }
-local KEPT = 26 * 3600 -- an hour's counters are kept until its last minute is 25 hours old
-local LONGEST = 25 * 60
-
-Minutes.kinds, Minutes.longest = KINDS, LONGEST
-
--- The counters of the whole namespace stand under a name that no queue has. What is put is not
--- counted there: it would cost each put as much as its own counter.
-local ALL = ''
-
--- What a call counts is written at its end: scope.minutes, a list, as a call counts few.
-function Minutes.count(queue, kind, n)
-  if not scope.live then
-    return
-  end
-  local counted = scope.minutes or {}
-  for place = 1, #counted do
-    local one = counted[place]
-    if one.queue == queue and one.kind == kind then
-      one.n = one.n + n
-      return
-    end
-  end
-  counted[#counted + 1] = { queue = queue, kind = kind, n = n }
-  scope.minutes = counted
-end
-
--- Adds to the counter of one minute of the epoch.
-function Minutes.write(queue, kind, minute, n)
-  if scope.live then
-    local name = key.minutes(queue, floor(minute / 60), kind)
-    if call('HINCRBY', name, text_of(minute % 60), text_of(n)) == n then
-      call('EXPIRE', name, KEPT)
-    end
-  end
-end
-
--- The same for the whole namespace.
-function Minutes.write_total(kind, minute, n)
-  Minutes.write(ALL, kind, minute, n)
-end
-
-function Minutes.finish()
-  local minute = floor(scope.now / 60)
-  for _, one in ipairs(scope.minutes) do
-    Minutes.write(one.queue, one.kind, minute, one.n)
-    if one.kind ~= 'put' then
-      Minutes.write_total(one.kind, minute, one.n)
-    end
-  end
-end
-
-local JOURNALLED = { wait = 'started', run = 'completed' }
-Minutes.journalled = JOURNALLED
-
--- Adds what the statistics do not have yet.
-local function count_journal(shown, wanted_queue, from, to)
-  modules.Journal.read(function(second, kind, _, n, queue)
-    local minute = floor(second / 60)
-    if queue == wanted_queue and minute >= from and minute <= to then
-      local list, field = shown[JOURNALLED[kind]], string.format('%.0f', minute)
-      list[field] = (list[field] or 0) + n
-    end
-  end)
-end
-
--- minutes queue from to
-function Minutes.show(args, i)
-  local queue = modules.Arguments.queue('minutes', args[i])
-  local from = modules.Arguments.whole('minutes', 'from', args[i + 1], 0)
-  local to = modules.Arguments.whole('minutes', 'to', args[i + 2], 0)
-  if to - from > LONGEST then
-    modules.Errors.raise('TOOBIG', 'minutes(): ' .. to - from .. ' minutes, at most ' .. LONGEST)
-  end
-  local shown = {}
-  for _, kind in ipairs(KINDS) do
-    shown[kind] = {}
-    for hour = floor(from / 60), floor(to / 60) do
-      local found = call('HGETALL', key.minutes(queue, hour, kind))
-      for n = 1, #found, 2 do
-        local minute = hour * 60 + tonumber(found[n])
-        if minute >= from and minute <= to then
-          shown[kind][string.format('%.0f', minute)] = tonumber(found[n + 1])
-        end
-      end
-    end
-  end
-  count_journal(shown, queue, from, to)
-  return cjson.encode(shown)
-end
-end,
-
-Needs = function()
-local Needs = {}
-modules.Needs = Needs
--- needs.lua
--- What a job was made to depend on, in order, kept beyond the links: its results are wanted later.
-
--- The namespace has such lists: whoever deletes records looks for them from now on.
-local function say()
-  if not scope.has_lists then
-    call('HSET', key.meta(), 'lists', '1')
-    scope.has_lists = true
-  end
-end
-
-function Needs.exist()
-  return scope.has_lists or call('HGET', key.meta(), 'lists') == '1'
-end
-
-function Needs.add(jid, jids)
-  if jids and #jids > 0 then
-    say()
-    modules.SortedSet.append(key.needs(jid), jids)
-  end
-end
-
--- Kept as long as results are, at least: who depends on the job may start long after its end.
-local KEPT = 7 * 86400 -- seconds
-
-function Needs.add_offspring(jid, jids)
-  if #jids > 0 then
-    say()
-    local entry, bytes = 'offspring:' .. jid, 0
-    for n = 1, #jids do
-      bytes = bytes + #jids[n]
-    end
-    if call('EXISTS', key.offspring(jid)) == 1 then
-      bytes = bytes + modules.Kept.bytes(entry)
-    end
-    modules.SortedSet.append(key.offspring(jid), jids)
-    call('EXPIRE', key.offspring(jid), KEPT)
-    modules.Kept.note(entry, bytes, KEPT)
-  end
-end
-
-function Needs.forget(jid)
-  if scope.live then
-    call('DEL', key.needs(jid))
-  end
-end
-
-local function page(command, name, args, i)
-  local offset, count = modules.Arguments.offset(command, args[i]), modules.Arguments.count(command, args[i + 1], 25)
-  local flat = {}
-  if count > 0 then
-    for _, jid in ipairs(call('LRANGE', name, offset, offset + count - 1)) do
-      flat[#flat + 1] = jid
-      flat[#flat + 1] = call('LLEN', key.offspring(jid))
-    end
-  end
-  return flat
-end
-
--- needs jid [offset count] -> jid, how many jobs that one has spawned …
-function Needs.show(args, i)
-  return page('needs', key.needs(modules.Arguments.name('needs', 'jid', args[i])), args, i + 1)
-end
-
--- offspring jid [offset count] -> the same of the jobs that this one has spawned
-function Needs.offspring(args, i)
-  return page('offspring', key.offspring(modules.Arguments.name('offspring', 'jid', args[i])), args, i + 1)
-end
-
--- results jid... -> what each returned, JSON, or nil
-function Needs.results(args, i)
-  modules.Arguments.given('results', 'jid', args[i])
-  modules.Arguments.bounded('results', #args - i + 1)
-  local names = {}
-  for n = i, #args do
-    names[#names + 1] = key.result(args[n])
-  end
-  return call('MGET', unpack(names))
-end
-end,
-
-Orders = function()
-local Orders = {}
-modules.Orders = Orders
--- orders.lua
--- What operators ask of a worker, and the stack dump that it leaves for them.
-
-local KNOWN = { quiet = true, resume = true, stop = true, dump = true }
-local MOST = 20 -- orders kept for a worker that does not fetch them; the latest are
-local STACKS_KEPT = 86400 -- seconds
-
-local function must_be_known(worker)
-  if not call('ZSCORE', key.workers(), worker) and call('EXISTS', key.worker(worker)) == 0 then
-    modules.Errors.raise('NOWORKER', 'order(): Worker ' .. modules.Errors.name(worker) .. ' is not known')
-  end
-end
-
--- order worker quiet|resume|stop|dump: for the worker's next beat
-function Orders.order(args, i)
-  local worker, order = modules.Arguments.name('order', 'worker', args[i]), args[i + 1]
-  if not KNOWN[modules.Arguments.given('order', 'order', order)] then
-    modules.Errors.argument('order', 'order must be quiet, resume, stop or dump, not ' .. modules.Errors.name(order))
-  end
-  must_be_known(worker)
-  local name = key.orders(worker)
-  call('RPUSH', name, order)
-  call('LTRIM', name, -MOST, -1)
-  call('EXPIRE', name, modules.Config.worker_age())
-  modules.Events.order(worker, order)
-end
-
--- The orders of a worker, the first first: each is given out once.
-function Orders.take(worker)
-  local name = key.orders(worker)
-  local orders = call('LRANGE', name, 0, -1)
-  if #orders > 0 then
-    call('DEL', name)
-  end
-  return orders
-end
-
-function Orders.forget(worker)
-  call('DEL', key.orders(worker))
-end
-
--- stacks worker [text]: the last stack dump of a worker, or keeps a new one
-function Orders.stacks(args, i)
-  local worker, text = modules.Arguments.name('stacks', 'worker', args[i]), args[i + 1]
-  if not text then
-    return call('GET', key.stacks(worker))
-  end
-  if #text > modules.Arguments.text_bytes then
-    modules.Errors.raise('TOOBIG', 'stacks(): text has ' .. #text .. ' bytes, at most ' .. modules.Arguments.text_bytes)
-  end
-  call('SET', key.stacks(worker), text, 'EX', STACKS_KEPT)
-end
-end,
-
-Outcome = function()
-local Outcome = {}
-modules.Outcome = Outcome
--- outcome.lua
--- How a run ends: complete, advance, fail, retry, give back.
-
-local floor = math.floor
-
--- The record of a completed job; `returned` is what keep_result says.
-function Outcome.write_complete(name, retries, data, returned)
-  if returned then
-    return Outcome.write_returned(name, retries, data, returned)
-  end
-  call(
-    'HSET',
-    name,
-    'state',
-    'complete',
-    'worker',
-    '',
-    'expires',
-    '0',
-    'time',
-    modules.Texts.time(),
-    'remaining',
-    retries,
-    'queue',
-    '',
-    'failure',
-    '{}'
-  )
-  if data then
-    call('HSET', name, 'data', data)
-  end
-end
-
--- The same in one command for a job that has returned something: a command more would cost more than a table.
-function Outcome.write_returned(name, retries, data, returned)
-  local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', modules.Texts.time() }
-  fields[9], fields[10], fields[11], fields[12] = 'remaining', retries, 'queue', ''
-  fields[13], fields[14], fields[15], fields[16] = 'failure', '{}', 'returned', returned
-  if data then
-    fields[17], fields[18] = 'data', data
-  end
-  call('HSET', name, unpack(fields))
-end
-
--- Forgets what belongs to a run that was completed. (Its token is stale by the job's new state.)
-function Outcome.forget_run(job)
-  if job.marked then
-    Outcome.forget_marks(key.job(job.jid))
-  end
-end
-
-function Outcome.forget_marks(name)
-  call('HDEL', name, 'grace', 'progress')
-end
-
--- The same for a run that was not. `unknown` stays only from one unknown name to the next.
-local function forget_all(job)
-  if job.unknown then
-    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited')
-  else
-    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited', 'unknown')
-  end
-end
-
-local function finish(job, data, returned)
-  Outcome.write_complete(job.key, job.retries, data, returned)
-  call('ZADD', key.completed(), scope.now, job.jid)
-  modules.Ended.completed({ job.jid }, { job.rare and job.jid }) -- which reads the record, so before it may go
-  modules.Expiry.after(1)
-end
-
--- Completes a job that goes on in another queue, where it waits for what is open of what it
--- `needs`. -> its new state
-function Outcome.advance(job, to, delay, depends, data, needs, beyond)
-  local jid = job.jid
-  modules.History.put(jid, to)
-  modules.Place.register(to)
-  local open = depends and #depends > 0
-  local state = open and 'depends' or delay > 0 and 'scheduled' or 'waiting'
-  call(
-    'HSET',
-    key.job(jid),
-    'state',
-    state,
-    'worker',
-    '',
-    'failure',
-    '{}',
-    'queue',
-    to,
-    'expires',
-    0,
-    'remaining',
-    job.retries,
-    'time',
-    modules.Texts.time()
-  )
-  if data then
-    call('HSET', key.job(jid), 'data', data)
-  end
-  Outcome.forget_run(job)
-  if state == 'depends' then
-    modules.Dependencies.link(jid, depends, job.rare and call('HGET', key.job(jid), 'on_failure'))
-    if beyond then
-      call('HSET', key.job(jid), 'beyond', beyond, 'rare', '1')
-    end
-    if delay > 0 then
-      call('HSET', key.job(jid), 'scheduled', scope.now + delay)
-    end
-    modules.Place.depends(jid, to)
-  elseif state == 'scheduled' then
-    modules.Place.scheduled(jid, to, scope.now + delay)
-  else
-    modules.Place.work(jid, to, job.priority)
-  end
-  modules.Needs.add(jid, needs)
-  modules.Ended.goes_on(job, state, true)
-  return state
-end
-
-local COMPLETE_OPTIONS =
-  { next = true, delay = true, depends = true, result = true, result_ttl = true, held = true }
-
--- Seconds; the server refuses times to live that it cannot count in milliseconds.
-local LONGEST_TTL = 2 ^ 31
-
--- -> what the record says of it, that of a complete job for as long as it is complete: when it expires, which
--- run returned it; nil if there is nothing
-function Outcome.keep_result(jid, token, result, ttl)
-  if not result or result == '' then
-    return nil
-  end
-  ttl = math.min(ttl, LONGEST_TTL)
-  call('SET', key.result(jid), result, 'EX', ttl)
-  local time = modules.Kept.note('result:' .. jid, #result, ttl)
-  return time and result ~= 'null' and modules.Texts.whole(time) .. ' ' .. token or nil
-end
-
--- For how many seconds the result that a completion brings is kept; nil if it brings none.
-local function ttl_of(options)
-  local result = options.result
-  if result and result ~= '' then
-    modules.Arguments.json('complete', 'result', result, modules.Arguments.text_bytes)
-    return modules.Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
-  end
-end
-
--- With KEYS these commands may be told for how many seconds the job lay in its worker's hands before it
--- was started, as settle is.
-
--- complete jid worker queue data [pairs]
-function Outcome.complete(args, i)
-  local jid, proof = modules.Arguments.name('complete', 'jid', args[i]), args[i + 1]
-  local queue, data = modules.Arguments.name('complete', 'queue', args[i + 2]), args[i + 3]
-  modules.Arguments.proof('complete', proof)
-  modules.Arguments.json('complete', 'data', data)
-  local options = modules.Arguments.options('complete', args, i + 4, COMPLETE_OPTIONS)
-  local to, delay, depends = options.next, options.delay, options.depends
-  if not to and (delay or depends) then
-    modules.Errors.argument('complete', 'delay and depends can only be used with next')
-  end
-  delay = delay and modules.Arguments.number('complete', 'delay', delay) or 0
-  depends = depends and modules.Arguments.names('complete', 'depends', depends) or {}
-  local needs, beyond
-  local ttl = ttl_of(options)
-  local held = modules.Arguments.held('complete', options.held)
-  local job = modules.Lock.holder('complete', jid, proof)
-  if job.queue ~= queue then
-    modules.Errors.raise(
-      'STATE',
-      'complete(): Job %s is running in another queue: %s',
-      modules.Errors.name(jid),
-      modules.Errors.name(job.queue)
-    )
-  end
-  if to then
-    modules.Arguments.queue('complete', to)
-    needs = depends
-    depends, beyond = modules.Dependencies.open_for('complete', jid, depends)
-    modules.Circles.refuse('complete', jid, depends)
-    if job.bad then
-      modules.Corrupt.fail(jid, job.bad, job.bad_text)
-      return 'failed'
-    end
-  end
-
-  modules.Lock.count_start(job, held, true)
-  modules.History.ended(jid, 'done', job)
-  modules.Lock.release(job)
-  modules.Samples.add('run', job.queue, scope.now - job.start)
-  local returned = Outcome.keep_result(jid, proof, options.result, ttl)
-  if modules.Job.is_tracked(jid) then
-    modules.Events.tracked('completed', jid)
-  end
-  if to then
-    modules.Events.advanced(jid, job.queue, to)
-    return Outcome.advance(job, to, delay, depends, data, needs, beyond)
-  end
-  modules.Events.completed(jid, job.queue)
-  Outcome.forget_run(job)
-  finish(job, data, returned)
-  return 'complete'
-end
-
--- Files a job as failed, which ran unless `job.state` says otherwise. `failing` is the worker whose
--- run failed it, or nil.
-function Outcome.write_failed(job, group, message, when, failing)
-  local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
-  call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  forget_all(job)
-  modules.Failures.add(job.jid, job.queue, group)
-  modules.Ended.failed(job.jid, job.state or 'running', job.rare)
-end
-
-function Outcome.fail_now(job, group, message)
-  local jid = job.jid
-  modules.Events.failed(jid, group, message, job.worker)
-  if modules.Job.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Lock.release(job)
-  modules.History.ended(jid, 'failed', job, group, message)
-  Outcome.write_failed(job, group, message, floor(scope.now), job.worker)
-end
-
--- fail jid worker group message [data]; with KEYS also [data [held]], where '' is no data
-function Outcome.fail(args, i)
-  local jid, proof = modules.Arguments.name('fail', 'jid', args[i]), args[i + 1]
-  modules.Arguments.proof('fail', proof)
-  local group = modules.Arguments.given('fail', 'group', args[i + 2])
-  local message, data = modules.Arguments.message('fail', args[i + 3]), args[i + 4]
-  local held = modules.Arguments.held('fail', args[i + 5])
-  if held and data == '' then
-    data = nil
-  end
-  if data then
-    modules.Arguments.json('fail', 'data', data)
-  end
-  local job = modules.Lock.holder('fail', jid, proof)
-  modules.Lock.count_start(job, held, true)
-  Outcome.fail_now(job, group, message)
-  if data then
-    call('HSET', key.job(jid), 'data', data)
-  end
-  return jid
-end
-
--- The fields of a job that has left its worker.
-function Outcome.unheld(fields)
-  local last = #fields
-  fields[last + 1], fields[last + 2] = 'time', modules.Texts.time()
-  fields[last + 3], fields[last + 4] = 'worker', ''
-  fields[last + 5], fields[last + 6] = 'expires', 0
-end
-
--- Puts a job that was running back into a queue, at once or after a delay; with `again` it keeps
--- its place before its equals.
-function Outcome.back(job, queue, delay, failure, again)
-  local jid = job.jid
-  local state = delay > 0 and 'scheduled' or 'waiting'
-  local fields = {
-    'HSET',
-    key.job(jid),
-    'state',
-    state,
-    'queue',
-    queue,
-    'remaining',
-    job.remaining,
-  }
-  Outcome.unheld(fields)
-  if failure then
-    fields[#fields + 1] = 'failure'
-    fields[#fields + 1] = failure
-  end
-  call(unpack(fields))
-  forget_all(job)
-  if state == 'scheduled' then
-    modules.Place.scheduled(jid, queue, scope.now + delay)
-  elseif again then
-    modules.Place.work_again(jid, queue, job.priority)
-  else
-    modules.Place.work(jid, queue, job.priority)
-  end
-  if queue ~= job.queue then
-    modules.Place.register(queue)
-  end
-  modules.Ended.goes_on(job, state)
-end
-
-function Outcome.count_retried(queue)
-  modules.Stats.count(queue, 'retried', 1)
-end
-
--- One retry less: back into the queue, or failed when none is left. -> what remains
-function Outcome.retry_now(job, queue, delay, group, message)
-  local jid = job.jid
-  job.remaining = job.remaining - 1
-  modules.Lock.release(job)
-  if job.remaining >= 0 then
-    modules.History.ended(jid, 'retried', job, group, message, delay)
-    Outcome.count_retried(job.queue)
-    local failure = message
-      and cjson.encode({
-        group = group or '',
-        message = message,
-        when = floor(scope.now),
-        worker = job.worker,
-      })
-    Outcome.back(job, queue, delay, failure)
-    return job.remaining
-  end
-  call('HSET', key.job(jid), 'remaining', -1)
-  group = group or 'failed-retries-' .. queue
-  modules.History.exhausted(job, group, message)
-  if modules.Job.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  if message then
-    Outcome.write_failed(job, group, message, floor(scope.now), job.worker)
-  else
-    Outcome.write_failed(job, group, 'Job exhausted retries in queue "' .. job.queue .. '"', scope.now)
-  end
-  return -1
-end
-
--- retry jid queue worker [delay] [group] [message]; with KEYS also [held], where group and message may
--- both be ''
-function Outcome.retry(args, i)
-  local jid = modules.Arguments.name('retry', 'jid', args[i])
-  local queue = modules.Arguments.queue('retry', args[i + 1])
-  local proof = modules.Arguments.proof('retry', args[i + 2])
-  local delay = modules.Arguments.number('retry', 'delay', args[i + 3] or '0')
-  local group, message = args[i + 4], args[i + 5]
-  local held = modules.Arguments.held('retry', args[i + 6])
-  if held and group == '' and message == '' then
-    group, message = nil, nil
-  end
-  if message then
-    modules.Arguments.message('retry', message)
-  end
-  local job = modules.Lock.holder('retry', jid, proof)
-  if job.bad then
-    modules.Corrupt.fail(jid, job.bad, job.bad_text)
-    return -1
-  end
-  modules.Lock.count_start(job, held, true)
-  return Outcome.retry_now(job, queue, delay, group, message)
-end
-
--- release jid token [delay [held]]: back into its queue and its place there, no retry used up
-function Outcome.release(args, i)
-  local delay = modules.Arguments.number('release', 'delay', args[i + 2] or '0')
-  local held = modules.Arguments.held('release', args[i + 3])
-  local job = modules.Lock.holder('release', args[i], args[i + 1])
-  if job.bad then
-    modules.Corrupt.fail(job.jid, job.bad, job.bad_text)
-    return 1
-  end
-  modules.Lock.count_start(job, held)
-  modules.History.ended(job.jid, 'returned', job, nil, nil, delay)
-  modules.Lock.release(job)
-  Outcome.back(job, job.queue, delay, nil, true)
-  return 1
-end
-end,
-
-Pausing = function()
-local Pausing = {}
-modules.Pausing = Pausing
--- pausing.lua
--- Pausing queues: none of their jobs are handed out; and why, for people.
-
-local REASON, BY = 500, 255 -- bytes
-
--- Those that clear away take the names of whatever there may be; the others check them first.
-local function check_names(command, args, i)
-  for n = i, #args do
-    modules.Arguments.name(command, 'queue', args[n])
-  end
-end
-
--- Does it for each queue named, when all of the names are looked at.
-function Pausing.each_queue(command, args, i, act)
-  modules.Arguments.given(command, 'queue', args[i])
-  modules.Arguments.bounded(command, #args - i + 1)
-  for n = i, #args do
-    act(args[n])
-  end
-end
-
-function Pausing.is_paused(queue)
-  return call('SISMEMBER', key.paused_queues(), queue) == 1
-end
-
--- What is known of the pause of a paused queue: reason, by, at; or nil.
-function Pausing.known(queue)
-  local text = call('HGET', key.paused_reasons(), queue)
-  return modules.Record.read('meta', text)
-end
-
--- -> whether the queue was not paused. What an earlier pause left behind (a foreign script has ended
--- that one) is not true of this one.
-local function pause(queue)
-  local new = call('SADD', key.paused_queues(), queue) == 1
-  if new and scope.live then
-    call('HDEL', key.paused_reasons(), queue)
-  end
-  return new
-end
-
--- pause queue...
-function Pausing.pause(args, i)
-  check_names('pause', args, i)
-  Pausing.each_queue('pause', args, i, pause)
-end
-
-local function short(what, text, most)
-  modules.Arguments.given('queue.pause', what, text)
-  if #text > most then
-    modules.Errors.raise('TOOBIG', 'queue.pause(): ' .. what .. ' has ' .. #text .. ' bytes, at most ' .. most)
-  end
-  return text
-end
-
--- queue.pause reason by queue...: a queue that is paused keeps its reason unless there is a new one
-function Pausing.pause_with(args, i)
-  local reason, by = short('reason', args[i], REASON), short('by', args[i + 1], BY)
-  check_names('queue.pause', args, i + 2)
-  local text = cjson.encode({ reason = reason, by = by, at = scope.now })
-  Pausing.each_queue('queue.pause', args, i + 2, function(queue)
-    if pause(queue) or reason ~= '' then
-      call('HSET', key.paused_reasons(), queue, text)
-    end
-  end)
-end
-
--- unpause queue...
-function Pausing.unpause(args, i)
-  Pausing.each_queue('unpause', args, i, function(queue)
-    call('SREM', key.paused_queues(), queue)
-    if scope.live then
-      call('HDEL', key.paused_reasons(), queue)
-    end
-    modules.Wake.ready(queue, call('ZCARD', key.place(queue, 'work')))
-    modules.Wake.due(queue, scope.now)
-  end)
-end
-end,
-
-Place = function()
-local Place = {}
-modules.Place = Place
--- place.lua
--- The places of a queue: work, locks, scheduled, depends. A job is in exactly one.
-
--- Highest first: by priority, then the longest waiting. Ties are popped in falling order of jid.
-function Place.score(priority, time)
-  return priority - time / 1e10
-end
-
-function Place.work(jid, queue, priority, time)
-  call('ZADD', key.place(queue, 'work'), Place.score(priority, time or scope.now), jid)
-  modules.Wake.ready(queue, 1)
-end
-
--- Back to where a job was taken from: the head of its priority. Its equals there have the same
--- score, and of those the one with the higher jid comes first; ours fall with time.
-function Place.work_again(jid, queue, priority)
-  local work, score = key.place(queue, 'work'), Place.score(priority, scope.now)
-  local head = call('ZREVRANGEBYSCORE', work, priority, score, 'WITHSCORES', 'LIMIT', '0', '1')
-  call('ZADD', work, head[2] or score, jid)
-  modules.Wake.ready(queue, 1)
-end
-
--- The scores of jobs that become ready now, as texts by priority: a batch has few different ones.
-function Place.scores()
-  return setmetatable({}, {
-    __index = function(texts, priority)
-      local text = string.format('%.17g', Place.score(priority, scope.now))
-      texts[priority] = text
-      return text
-    end,
-  })
-end
-
--- Many jobs at once: score, jid, score, jid …
-function Place.work_many(queue, list)
-  local name = key.place(queue, 'work')
-  for first = 1, #list, 1000 do
-    call('ZADD', name, unpack(list, first, math.min(first + 999, #list)))
-  end
-  modules.Wake.ready(queue, #list / 2)
-end
-
-function Place.scheduled(jid, queue, time)
-  call('ZADD', key.place(queue, 'scheduled'), time, jid)
-  modules.Wake.due(queue, time)
-end
-
-function Place.depends(jid, queue)
-  call('ZADD', key.place(queue, 'depends'), scope.now, jid)
-end
-
--- A delayed job counts as waiting from its time on, though it stands among the delayed ones until a
--- call moves it that writes. -> its state now, when it falls due
-function Place.state_now(jid, queue, state)
-  if state ~= 'scheduled' then
-    return state
-  end
-  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid)
-  return due and tonumber(due) <= scope.now and 'waiting' or state, due
-end
-
--- How many delayed jobs of a queue count as waiting, and which they are.
-function Place.count_due(queue)
-  return call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', scope.now)
-end
-
-function Place.list_due(queue, offset, count)
-  return call('ZRANGEBYSCORE', key.place(queue, 'scheduled'), '-inf', scope.now, 'LIMIT', offset, count)
-end
-
--- What lags is counted from when a job became ready.
-function Place.ready_since(jid, time)
-  call('HSET', key.job(jid), 'time', string.format('%.20f', time))
-end
-
-function Place.leave(jid, queue)
-  call('ZREM', key.place(queue, 'work'), jid)
-  call('ZREM', key.place(queue, 'locks'), jid)
-  call('ZREM', key.place(queue, 'depends'), jid)
-  call('ZREM', key.place(queue, 'scheduled'), jid)
-end
-
--- A queue is known from its first job on.
-function Place.register(queue)
-  if call('ZADD', key.queues(), 'NX', scope.now, queue) == 1 then
-    modules.Wake.seen()
-  end
-end
-end,
-
-Pop = function()
-local Pop = {}
-modules.Pop = Pop
--- pop.lua
--- Handing out jobs: expired locks first, then what fell due, then the top of the work.
-
-local text_of = modules.Arguments.text_of
-
--- What decides whether a job may run: its state, then as many as are NEEDED, then the others.
-local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
-
--- What is read of a job whose lock has expired.
-local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited' }
-
--- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
-local function notice(jid, queue, worker, grace, rare)
-  if modules.Job.is_tracked(jid) then
-    modules.Events.tracked('stalled', jid)
-  end
-  modules.History.ended(jid, 'timed-out', { worker = worker })
-  call('HSET', key.job(jid), 'grace', 1)
-  if scope.live and not rare then
-    call('HSET', key.job(jid), 'rare', '0')
-  end
-  modules.Events.lock_lost(jid, worker)
-  call('ZADD', key.place(queue, 'locks'), scope.now + grace, jid)
-  modules.Stats.count(queue, 'retries', 1)
-  if grace > 0 then
-    modules.Wake.due(queue, scope.now + grace)
-  end
-end
-
-local function exhausted(jid, queue, worker, rare)
-  local group = 'failed-retries-' .. queue
-  local message = 'Job exhausted retries in queue "' .. queue .. '"'
-  call('ZREM', key.place(queue, 'locks'), jid)
-  call('HSET', key.job(jid), 'remaining', -1)
-  modules.History.failed(jid, group, nil, message)
-  modules.Outcome.write_failed({ jid = jid, queue = queue, marked = true, rare = rare }, group, message, scope.now)
-  if modules.Job.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, group, message, worker)
-end
-
--- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
-local LOOKED = 250
-
--- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
-local function expire(jid, queue, locks, grace)
-  local job = modules.Hash.read(key.job(jid), LOCKED)
-  local worker = job.worker or ''
-  if job.state ~= 'running' then
-    modules.Corrupt.look_at_state(jid, job.state, queue)
-    call('ZREM', locks, jid)
-    return false
-  elseif modules.Record.is_bad('remaining', job.remaining) then
-    modules.Corrupt.fail(jid, 'remaining', job.remaining, queue)
-    return false
-  end
-  modules.Job.unhold(jid, worker)
-  if job.grace ~= '1' then
-    notice(jid, queue, worker, grace, job.rare)
-    if grace > 0 then
-      return false
-    end
-  end
-  modules.History.ended(jid, 'lost', { worker = worker, held = modules.Samples.held(job.waited) })
-  modules.Samples.taken_away(queue, job.time, job.waited)
-  local remaining = modules.Record.read('remaining', job.remaining, 0) - 1
-  if remaining < 0 then
-    exhausted(jid, queue, worker, job.rare)
-    return false
-  end
-  call('HSET', key.job(jid), 'remaining', remaining)
-  modules.Place.ready_since(jid, scope.now)
-  call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
-  return true
-end
-
--- -> up to `count` jids whose locks have expired and that may be handed out again
-local function expired(queue, count)
-  local locks, freed = key.place(queue, 'locks'), {}
-  if call('ZCOUNT', locks, '-inf', modules.Texts.now()) == 0 then
-    return freed -- mostly, and cheaper to ask
-  end
-  local jids =
-    call('ZRANGEBYSCORE', locks, '-inf', modules.Texts.now(), 'LIMIT', '0', count + (scope.live and LOOKED or 0))
-  local grace = modules.Config.number('grace-period')
-  for _, jid in ipairs(jids) do
-    if #freed == count then
-      break
-    end
-    if expire(jid, queue, locks, grace) then
-      freed[#freed + 1] = jid
-    end
-  end
-  return freed
-end
-
-local RUNNABLE = { waiting = true, stalled = true, running = true }
-
--- Jobs that have missed their deadlines and were found by this call; it finds so many at most.
-local MOST_LATE = 1000
-
-local function late()
-  return scope.late or 0
-end
-
-local FEW_HAVE = { 'deadline', 'unique', 'spawners' }
-
--- What few jobs have to be asked before they start. -> whether it is too late for that; or the name and
--- the text of a field that cannot be read
-local function is_late(jid)
-  local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
-  local field, text = modules.Record.first_bad(FEW_HAVE, texts)
-  if field then
-    return true, field, text
-  end
-  local deadline, unique = unpack(texts)
-  if deadline and modules.Record.read('deadline', deadline) <= scope.now then
-    return true
-  end
-  modules.Unique.started(jid, unique)
-  return false
-end
-
--- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
--- if it has no record, or has ended.
-local function unreadable(jid)
-  local texts = call('HMGET', key.job(jid), unpack(JUDGED))
-  local state = texts[1]
-  if state and modules.Record.is_state(state) then
-    if not RUNNABLE[state] then
-      return nil
-    end
-    for n = 2, NEEDED + 1 do
-      texts[n] = texts[n] or ''
-    end
-    return modules.Record.first_bad(JUDGED, texts)
-  elseif
-    state
-    or call('HEXISTS', key.job(jid), 'klass') == 1
-    or call('HEXISTS', key.job(jid), 'data') == 1
-  then
-    return 'state', state or ''
-  end
-end
-
--- The job was to start before, and does not. It is in no place any longer.
-local function fail_late(jid, queue, state)
-  local since = scope.now - modules.Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
-  local message = 'Its turn came '
-    .. string.format('%.1f', since)
-    .. ' seconds after the time when it expired'
-  scope.late = late() + 1
-  modules.Place.leave(jid, queue)
-  call('HDEL', key.job(jid), 'token')
-  modules.History.failed(jid, 'expired', nil, message)
-  modules.Outcome.write_failed(
-    { jid = jid, queue = queue, rare = true, state = state },
-    'expired',
-    message,
-    math.floor(scope.now)
-  )
-  if modules.Job.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, 'expired', message, '')
-end
-
--- What a worker is told of a job, in the order of Reserved in the client.
-local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
-  return {
-    jid,
-    queue,
-    klass or '',
-    data or '',
-    token,
-    retries or '',
-    remaining or '',
-    priority or '',
-    tags or '',
-    context or '',
-    expires or '',
-  }
-end
-
-local TOLD =
-  { 'queue', 'klass', 'data', 'token', 'retries', 'remaining', 'priority', 'tags', 'context', 'expires' }
-
--- The same once more, if the job still runs with this token; nil if not.
-function Pop.told_again(jid, token)
-  local state, its_token = modules.Hash.values(key.job(jid), 'state', 'token')
-  if state == 'running' and its_token == token then
-    return told(jid, modules.Hash.values(key.job(jid), unpack(TOLD)))
-  end
-end
-
--- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
-local function start(jid, queue, worker, expires, since, reserved)
-  local name, time = key.job(jid), modules.Texts.time()
-  modules.History.popped(jid, worker)
-  if not reserved then
-    modules.Samples.add('wait', queue, scope.now - since)
-  end
-  if not scope.live then
-    call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
-    return nil -- without calls with KEYS there are no tokens
-  end
-  local token, waited = modules.Clock.draw(), reserved and modules.Samples.waited(since) or ''
-  call(
-    'HSET',
-    name,
-    'state',
-    'running',
-    'worker',
-    worker,
-    'expires',
-    expires,
-    'time',
-    time,
-    'token',
-    token,
-    'waited',
-    waited
-  )
-  return token
-end
-
--- Hands one job over, if its record says that it may run. -> whether it was; what is to become of it if it is to
--- fail
-local function hand_one(jid, queue, worker, expires, visit, reserved)
-  local klass, data, retries, remaining, priority, tags, context, time, state, rare = modules.Hash.values(
-    key.job(jid),
-    'klass',
-    'data',
-    'retries',
-    'remaining',
-    'priority',
-    'tags',
-    'context',
-    'time',
-    'state',
-    'rare'
-  )
-  local since = RUNNABLE[state]
-    and modules.Record.ready_time(retries, remaining, priority, tags, context, time, scope.now)
-  if not since then
-    local field, text = unreadable(jid)
-    return false, field and { jid = jid, state = state, bad = field, text = text }
-  elseif rare == '1' then
-    local too_late, field, text = is_late(jid)
-    if too_late then
-      return false, { jid = jid, state = state, bad = field, text = text }
-    end
-  end
-  local token = start(jid, queue, worker, expires, since, reserved)
-  visit(
-    jid,
-    token,
-    reserved and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
-  )
-  return true
-end
-
--- Hands over the jobs whose records say that they may run; others are dropped. `visit` sees each: its jid, its token,
--- and what its worker is told of it if the jobs are `reserved`, so that it may start them later and will say when;
--- else they count as started. -> how many; those that are to fail, or nil
-local function hand_over(queue, worker, jids, visit, reserved)
-  local heartbeat = modules.Config.heartbeat(queue)
-  local expires, tracked, taken, failing = modules.Texts.later(heartbeat), modules.Job.tracked_among(jids), {}, nil
-  for n = 1, #jids do
-    local jid = jids[n]
-    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved)
-    if handed then
-      taken[#taken + 1] = jid
-      if tracked[jid] then
-        modules.Events.tracked('popped', jid)
-      end
-    elseif to_fail then
-      failing = failing or {}
-      failing[#failing + 1] = to_fail
-    end
-  end
-  modules.SortedSet.add(key.held(worker), expires, taken)
-  modules.SortedSet.add(key.place(queue, 'locks'), expires, taken)
-  if #taken > 0 then
-    modules.Wake.locked(queue, heartbeat)
-  end
-  return #taken, failing
-end
-
--- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
-local function fail_all_late(queue, too_late)
-  for _, job in ipairs(too_late) do
-    if job.bad then
-      scope.late = late() + 1
-      modules.Corrupt.fail(job.jid, job.bad, job.text, queue)
-    else
-      fail_late(job.jid, queue, job.state)
-    end
-  end
-end
-
--- Takes up to `count` jobs off the top of the work. -> how many
-local function take_work(queue, worker, count, visit, reserved)
-  local work, taken = key.place(queue, 'work'), 0
-  while taken < count and late() < MOST_LATE do
-    local popped, jids = call('ZPOPMAX', work, text_of(count - taken)), {}
-    if #popped == 0 then
-      break
-    end
-    for n = 1, #popped, 2 do -- each with its score behind it
-      jids[#jids + 1] = popped[n]
-    end
-    local handed, too_late = hand_over(queue, worker, jids, visit, reserved)
-    taken = taken + handed
-    if too_late then
-      fail_all_late(queue, too_late)
-    end
-  end
-  if late() >= MOST_LATE and taken < count then
-    modules.Wake.ready(queue, 1) -- There may be more behind them: somebody has to look again.
-  end
-  return taken
-end
-
--- How many of `count` jobs the queue may still hand out.
-local function allowed(queue, count)
-  local limit = modules.Config.concurrency(queue)
-  if limit > 0 then
-    local running = call('ZCOUNT', key.place(queue, 'locks'), modules.Texts.now(), '+inf')
-    return math.min(count, math.max(0, limit - running))
-  end
-  return count
-end
-
--- Has the time of something in this place come? Mostly not, and this is cheaper to ask.
-local function is_due(queue, place)
-  local name = key.place(queue, place)
-  return not modules.Absence.is_absent(name) and call('ZCOUNT', name, '-inf', modules.Texts.now()) > 0
-end
-
--- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many
-function Pop.take(queue, worker, count, visit, reserved)
-  count = allowed(queue, count)
-  if count <= 0 then
-    return 0
-  end
-  local taken = 0
-  local freed = expired(queue, count)
-  if #freed > 0 then
-    local too_late
-    taken, too_late = hand_over(queue, worker, freed, visit, reserved)
-    if too_late then
-      fail_all_late(queue, too_late)
-    end
-  end
-  if taken < count then
-    if is_due(queue, 'recur') then
-      modules.Recurring.spawn_due(queue, count - taken)
-    end
-    if is_due(queue, 'scheduled') then
-      modules.Queue.move_due(queue, count - taken)
-    end
-    taken = taken + take_work(queue, worker, count - taken, visit, reserved)
-  end
-  if taken > 0 and scope.live then
-    modules.Wake.taken(queue)
-  end
-  return taken
-end
-
-function Pop.is_paused(queue)
-  local name = key.paused_queues()
-  return not modules.Absence.is_absent(name) and call('SISMEMBER', name, queue) == 1
-end
-
--- pop queue worker count
-function Pop.pop(args, i)
-  local queue = modules.Arguments.name('pop', 'queue', args[i])
-  local worker = modules.Arguments.name('pop', 'worker', args[i + 1])
-  local count = modules.Arguments.count('pop', modules.Arguments.given('pop', 'count', args[i + 2]))
-  if Pop.is_paused(queue) then
-    return '{}'
-  end
-  call('ZADD', key.workers(), scope.now, worker)
-  modules.Dependencies.carry_on()
-  local jids = {}
-  Pop.take(queue, worker, count, function(jid)
-    jids[#jids + 1] = jid
-  end)
-  modules.Replies.shorten('pop', jids)
-  return modules.Job.show_all(jids)
-end
-end,
-
-Put = function()
-local Put = {}
-modules.Put = Put
--- put.lua
--- Putting a job: a new one, or an old one again (which moves or revives it).
-
--- Reads the old record: an existing job may be left alone.
-function Put.look(job)
-  if job.old == nil then
-    -- Mostly there is none, no record of a canceled one, and nothing is tracked: that is quickly asked.
-    local canceled, tracked = key.canceled_job(job.jid), key.tracked()
-    local is_new = call('EXISTS', key.job(job.jid), canceled, tracked) == 0
-    if is_new then
-      modules.Absence.note(tracked)
-    end
-    job.old = not is_new and modules.Store.read_old(job.jid)
-    job.was_canceled = not is_new and call('EXISTS', canceled) == 1
-  end
-  job.left_alone = job.absent == '1' and job.old and true
-end
-
--- Settles what may still be refused. `how` is that of plan.
-function Put.prepare(command, job, coming, planned, how)
-  if job.fresh or job.behind then
-    job.replacing = true
-    job.depends = job.depends or {}
-  end
-  if job.depends and #job.depends > 0 then
-    job.replacing, job.needs = true, job.depends
-    job.depends, job.beyond =
-      modules.Dependencies.open(command, job.depends, coming, job.on_failure, how, job.old and job.jid)
-    job.rare = job.rare or job.beyond
-  end
-  if job.behind then
-    job.depends[#job.depends + 1] = job.behind
-  end
-  if not job.replacing or (how and how.acyclic and not planned) then
-    return
-  end
-  if planned then
-    planned[job.jid] = job.depends
-  end
-  if job.old or planned then
-    modules.Circles.refuse(command, job.jid, job.depends, planned)
-    return
-  end
-  modules.Circles.refuse_self(command, job.jid, job.depends)
-end
-
-local function one(command, args, i)
-  modules.Arguments.asking(command, args[i])
-  if (#args - i - 5) % 2 ~= 0 and #args > i + 5 then
-    modules.Errors.argument(command, 'Odd number of additional args')
-  end
-  local job = modules.PutOptions.parse(command, args, i + 1, i + 6, #args)
-  if job.spare then
-    modules.Errors.argument(command, 'spare can only be used in a batch')
-  end
-  Put.look(job)
-  if not job.old and command == 'requeue' then
-    modules.Errors.no_job('requeue', job.jid)
-  end
-  if job.left_alone then
-    return job
-  end
-  if job.unique then
-    modules.Conflict.settle(command, job, nil, {})
-  end
-  if not job.instead then
-    Put.prepare(command, job)
-  end
-  return job
-end
-
-local function put_one(command, args, i)
-  local job = one(command, args, i)
-  if job.left_alone then
-    return false
-  elseif job.instead then
-    return job.instead
-  end
-  modules.Store.store(job, args[i], modules.Job.is_tracked(job.jid))
-  modules.Minutes.count(job.queue, 'put', 1)
-  modules.Place.register(job.queue)
-  return job.jid
-end
-
--- put worker queue jid klass data delay [pairs] -> the jid that stands for the job
-function Put.put(args, i)
-  return put_one('put', args, i)
-end
-
--- requeue worker queue jid klass data delay [pairs]
-function Put.requeue(args, i)
-  return put_one('requeue', args, i)
-end
-end,
-
-PutOptions = function()
-local PutOptions = {}
-modules.PutOptions = PutOptions
--- put_options.lua
--- What a put may say of a job: each option checked, before anything is written.
-
-PutOptions.known = {
-  priority = true,
-  tags = true,
-  retries = true,
-  depends = true,
-  context = true,
-  absent = true,
-  open = true,
-  spare = true,
-}
-
--- Those that few jobs have.
-local RARE = {}
-for _, name in ipairs({
-  'on_failure',
-  'unique',
-  'unique_until',
-  'conflict',
-  'debounce',
-  'debounce_max',
-  'expires',
-  'at',
-  'expires_at',
-  'workflow',
-}) do
-  PutOptions.known[name], RARE[name] = true, true
-end
-
-local POLICIES = { [''] = 'block', block = 'block', cancel = 'cancel', run = 'run' }
-
-local function check_rare(command, job)
-  if job.on_failure then
-    local policy = POLICIES[job.on_failure]
-    if not policy then
-      modules.Errors.argument(command, 'on_failure must be block, cancel or run, not ' .. modules.Errors.name(job.on_failure))
-    end
-    job.on_failure = policy
-  end
-  if job.at then
-    if job.delay ~= 0 then
-      modules.Errors.argument(command, 'at says when the job is due: delay must be 0 with it')
-    end
-    local at = modules.Arguments.number(command, 'at', job.at)
-    job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
-  end
-  modules.Unique.check(command, job)
-  if job.expires_at then
-    if job.expires then
-      modules.Errors.argument(command, 'expires and expires_at exclude each other')
-    end
-    job.deadline, job.fixed = modules.Arguments.number(command, 'expires_at', job.expires_at), '1'
-  elseif job.expires then
-    job.deadline = scope.now + modules.Arguments.number(command, 'expires', job.expires)
-  end
-  if job.workflow then
-    if job.workflow == '' or #job.workflow > 255 then
-      modules.Errors.argument(command, 'workflow must have 1 to 255 bytes, not ' .. #job.workflow)
-    end
-    modules.Workflow.check(command, job.workflow)
-  end
-end
-
-local function check_common(command, job)
-  if job.priority then
-    job.priority = modules.Arguments.number(command, 'priority', job.priority)
-  end
-  if job.retries then
-    job.retries = modules.Arguments.whole(command, 'retries', job.retries, 0)
-  end
-  job.tags = job.tags and modules.Arguments.tag_list(command, job.tags)
-  job.depends = job.depends and modules.Arguments.names(command, 'depends', job.depends)
-  if job.depends then
-    modules.Arguments.bounded(command, #job.depends)
-    -- (It may be complete or not there yet: then its dependency on itself would seem to be satisfied.)
-    modules.Circles.refuse_self(command, job.jid, job.depends)
-  end
-  if job.context then
-    modules.Arguments.object(command, 'context', job.context)
-  end
-end
-
--- Checks one job's arguments from args[i] on; options stand at args[from .. to].
-function PutOptions.parse(command, args, i, from, to)
-  local job = {
-    queue = modules.Arguments.queue(command, args[i]),
-    jid = modules.Arguments.jid(command, args[i + 1]),
-    klass = modules.Arguments.given(command, 'klass', args[i + 2]),
-    data = args[i + 3],
-    delay = modules.Arguments.number(command, 'delay', args[i + 4]),
-    priority = nil,
-    retries = nil,
-    tags_text = '{}',
-  }
-  modules.Arguments.json(command, 'data', job.data)
-  if from > to then
-    return job
-  end
-  local known, rare = PutOptions.known, false
-  for n = from, to, 2 do
-    local name, value = args[n], args[n + 1]
-    if known[name] then
-      job[name] = value
-      rare = rare or RARE[name]
-    else
-      modules.Arguments.unknown(command, name)
-    end
-  end
-  check_common(command, job)
-  if rare then
-    job.rare = true
-    check_rare(command, job)
-  end
-  return job
-end
-end,
-
-Queue = function()
-local Queue = {}
-modules.Queue = Queue
--- queue.lua
--- Queues: what is in them, the lists of their jobs, forgetting them.
-
--- Moves jobs whose time has come into work, at most `wanted`.
-function Queue.move_due(queue, wanted)
-  local name = key.place(queue, 'scheduled')
-  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
-  if #due == 0 then
-    return
-  end
-  local moved = {}
-  for n = 1, #due, 2 do
-    local jid = due[n]
-    local priority, state = modules.Hash.values(key.job(jid), 'priority', 'state')
-    if modules.Record.is_state(state) then
-      call('HSET', key.job(jid), 'state', 'waiting')
-      modules.Place.ready_since(jid, tonumber(due[n + 1]))
-      modules.Place.work(jid, queue, modules.Record.read('priority', priority, 0))
-    else
-      modules.Corrupt.look_at_state(jid, state, queue)
-    end
-    moved[#moved + 1] = jid
-  end
-  modules.SortedSet.remove(name, moved)
-end
-
-Queue.oldest_lock = '-inf'
-
--- Calls that must not write count what is due as waiting; the others move it.
-local function counts(queue)
-  local due = 0
-  if scope.reading then
-    due = modules.Place.count_due(queue)
-  else
-    Queue.move_due(queue, modules.Arguments.most)
-  end
-  local paused = modules.Pausing.is_paused(queue)
-  local stalled = call('ZCOUNT', key.place(queue, 'locks'), Queue.oldest_lock, scope.now)
-  return {
-    name = queue,
-    waiting = call('ZCARD', key.place(queue, 'work')) + due,
-    stalled = stalled,
-    running = call('ZCARD', key.place(queue, 'locks')) - stalled,
-    scheduled = call('ZCARD', key.place(queue, 'scheduled')) - due,
-    depends = call('ZCARD', key.place(queue, 'depends')),
-    recurring = call('ZCARD', key.place(queue, 'recur')),
-    paused = paused,
-    pause = paused and modules.Pausing.known(queue) or nil,
-  }
-end
-
--- In the order first seen; at most so many, if a number is given.
-function Queue.names(most)
-  return call('ZRANGE', key.queues(), 0, most and most - 1 or -1)
-end
-
--- queues [queue]
-function Queue.show(args, i)
-  if args[i] then
-    return cjson.encode(counts(modules.Arguments.name('queues', 'queue', args[i])))
-  end
-  local all = {}
-  for n, queue in ipairs(Queue.names()) do
-    all[n] = counts(queue)
-  end
-  return cjson.encode(all)
-end
-
--- The place of each list of jids, by state.
-local LISTS = {
-  running = 'locks',
-  stalled = 'locks',
-  scheduled = 'scheduled',
-  depends = 'depends',
-  recurring = 'recur',
-}
-
--- A negative count asks for all, which is never more than a call may handle.
-local function page(name, lowest, highest, offset, count)
-  if count < 0 then
-    count = modules.Arguments.most
-  end
-  return call('ZRANGEBYSCORE', name, lowest, highest, 'LIMIT', offset, count)
-end
-
--- What is ready, the next to be handed out first; then what is due and not moved yet.
-local function waiting(queue, offset, count)
-  count = count < 0 and modules.Arguments.most or count
-  local work = key.place(queue, 'work')
-  local jids = count > 0 and call('ZREVRANGE', work, offset, offset + count - 1) or {}
-  local missing = count - #jids
-  if missing > 0 then
-    local before = math.max(0, offset - call('ZCARD', work))
-    for _, jid in ipairs(modules.Place.list_due(queue, before, missing)) do
-      jids[#jids + 1] = jid
-    end
-  end
-  return jids
-end
-
--- Is there a list of jids of this kind?
-function Queue.is_list(state)
-  return state == 'waiting' or LISTS[state] ~= nil
-end
-
--- The jids of a part of such a list.
-function Queue.part(state, queue, offset, count)
-  if state == 'waiting' then
-    return waiting(queue, offset, count)
-  end
-  local name = key.place(queue, LISTS[state])
-  if state == 'running' then
-    return page(name, scope.now, '+inf', offset, count)
-  elseif state == 'stalled' then
-    return page(name, '-inf', scope.now, offset, count)
-  elseif state == 'scheduled' and scope.reading then
-    return page(name, '(' .. string.format('%.17g', scope.now), '+inf', offset, count)
-  elseif state == 'scheduled' then
-    Queue.move_due(queue, modules.Arguments.most)
-  end
-  return page(name, '-inf', '+inf', offset, count)
-end
-
-function Queue.unknown(state)
-  modules.Errors.argument('jobs', 'Unknown type ' .. modules.Errors.name(state))
-end
-
--- jobs complete|canceled [offset count]
--- jobs waiting|running|stalled|scheduled|depends|recurring queue [offset count]
-function Queue.jobs(args, i)
-  local state = modules.Arguments.given('jobs', 'state', args[i])
-  if state == 'complete' or state == 'canceled' then
-    local offset, count = modules.Arguments.offset('jobs', args[i + 1]), modules.Arguments.count('jobs', args[i + 2], 25)
-    if state == 'canceled' then
-      return modules.Canceled.part(offset, count)
-    end
-    count = count < 0 and modules.Arguments.most or count
-    return call('ZREVRANGEBYSCORE', key.completed(), '+inf', '-inf', 'LIMIT', offset, count)
-  end
-  if not Queue.is_list(state) then
-    Queue.unknown(state)
-  end
-  local queue = modules.Arguments.name('jobs', 'queue', args[i + 1])
-  local offset, count = modules.Arguments.offset('jobs', args[i + 2]), modules.Arguments.count('jobs', args[i + 3], 25)
-  return Queue.part(state, queue, offset, count)
-end
-
--- jobs.count complete|canceled: how many are kept
-function Queue.count_jobs(args, i)
-  local state = modules.Arguments.given('jobs.count', 'state', args[i])
-  if state == 'canceled' then
-    return modules.Canceled.count()
-  elseif state ~= 'complete' then
-    modules.Errors.argument('jobs.count', 'Unknown type ' .. modules.Errors.name(state))
-  end
-  return call('ZCARD', key.completed())
-end
-
--- length queue
-function Queue.length(args, i)
-  local queue = modules.Arguments.name('length', 'queue', args[i])
-  return call('ZCARD', key.place(queue, 'locks'))
-    + call('ZCARD', key.place(queue, 'work'))
-    + call('ZCARD', key.place(queue, 'scheduled'))
-end
-
--- queue.forget queue...
-function Queue.forget(args, i)
-  modules.Pausing.each_queue('queue.forget', args, i, function(queue)
-    call('ZREM', key.queues(), queue)
-  end)
-end
-
-local PLACES = { 'work', 'locks', 'scheduled', 'depends' }
-local IN_PLACE = {
-  work = 'waiting',
-  locks = 'running or stalled',
-  scheduled = 'scheduled',
-  depends = 'dependent',
-}
-
-local function refuse_if_used(queue, schedules)
-  local found, due = {}, modules.Place.count_due(queue)
-  local moved = { work = due, scheduled = -due }
-  for _, place in ipairs(PLACES) do
-    local number = call('ZCARD', key.place(queue, place)) + (moved[place] or 0)
-    if number > 0 then
-      found[#found + 1] = number .. ' ' .. IN_PLACE[place]
-    end
-  end
-  if schedules > 0 then
-    found[#found + 1] = schedules .. ' recurring'
-  end
-  if #found > 0 then
-    modules.Errors.raise(
-      'STATE',
-      'queue.forget.empty(): Queue %s is in use: %s',
-      modules.Errors.name(queue),
-      table.concat(found, ', ')
-    )
-  end
-end
-
--- queue.forget.empty queue...: the same if nothing is in them and no schedule puts anything there
-function Queue.forget_empty(args, i)
-  local queues = {}
-  modules.Pausing.each_queue('queue.forget.empty', args, i, function(queue)
-    queues[#queues + 1] = queue
-  end)
-  local schedules = modules.QueueSchedules.count(queues)
-  for n, queue in ipairs(queues) do
-    refuse_if_used(queue, schedules[n])
-  end
-  Queue.forget(args, i)
-end
-
--- peek queue count
-function Queue.peek(args, i)
-  local queue = modules.Arguments.name('peek', 'queue', args[i])
-  local count = modules.Arguments.count('peek', modules.Arguments.given('peek', 'count', args[i + 1]))
-  if count <= 0 then
-    return '{}'
-  end
-  local jids = page(key.place(queue, 'locks'), '-inf', scope.now, 0, count)
-  if #jids < count then
-    local wanted = count - #jids
-    if not scope.reading then
-      modules.Recurring.spawn_due(queue, wanted)
-      Queue.move_due(queue, wanted)
-    end
-    for _, jid in ipairs(call('ZREVRANGE', key.place(queue, 'work'), 0, wanted - 1)) do
-      jids[#jids + 1] = jid
-    end
-    if scope.reading and #jids < count then
-      for _, jid in ipairs(modules.Place.list_due(queue, 0, count - #jids)) do
-        jids[#jids + 1] = jid
-      end
-    end
-  end
-  return modules.Job.show_all(jids)
-end
-end,
-
-Record = function()
-local Record = {}
-modules.Record = Record
--- record.lua
--- Reads the fields of records: jobs, recurring templates, schedules, workflows. Nothing here raises.
--- A field that is not there has its default; so has one that cannot be read, and who must not go on
--- with a default asks which it is.
-
-local find, gsub, decode = string.find, string.gsub, cjson.decode
-local HUGE = math.huge
-
-local SHOWN = 60 -- bytes of a value in a message
-
-local function decimal(text)
-  local number = tonumber(text)
-  if number and number == number and number < HUGE and number > -HUGE then
-    return number
-  end
-  return false
-end
-
--- As clients read it as well: neither 0x10 nor blanks.
-local function number(text)
-  return find(text, '^[-+]?[%d.][%d.eE+-]*$') and decimal(text)
-end
-
-local MOST = 2 ^ 53 -- the largest whole number that commands take
-
-local function whole(text)
-  local value = find(text, '^-?%d+$') and decimal(text)
-  return value and value <= MOST and value >= -MOST and value
-end
-
--- An interval: nothing goes on by steps of 0.
-local function above_zero(text)
-  local seconds = decimal(text)
-  return seconds and seconds > 0 and seconds
-end
-
--- '' where there is none.
-local function decimal_or_none(text)
-  return text == '' and 0 or decimal(text)
-end
-
-local function table_of(text)
-  local fine, value = pcall(decode, text)
-  return fine and type(value) == 'table' and value or false
-end
-
--- cjson writes an empty list and an empty object alike.
-local function is_list(value, kinds)
-  local count = #value
-  for k, item in pairs(value) do
-    if type(k) ~= 'number' or k > count or (kinds and not kinds[type(item)]) then
-      return false
-    end
-  end
-  return true
-end
-
-local NAMES = { string = true, number = true }
-
--- Lists are made anew each time: their readers change them.
-local function list_of(kinds)
-  return function(text)
-    local value = table_of(text)
-    return value and is_list(value, kinds) and value
-  end
-end
-
-local function is_text(value)
-  return value == nil or type(value) == 'string'
-end
-
-local function failure(text)
-  local value = table_of(text)
-  local fine = value
-    and #value == 0
-    and is_text(value.group)
-    and is_text(value.message)
-    and (value.when == nil or type(value.when) == 'number')
-  return fine and value
-end
-
-local function object(text)
-  local value = table_of(text)
-  return value and #value == 0 and value
-end
-
-local function old_history(text)
-  local value = table_of(text)
-  if not value or not is_list(value, { table = true }) then
-    return false
-  end
-  for _, entry in ipairs(value) do
-    for _, when in ipairs({ 'put', 'popped', 'failed', 'done' }) do
-      if entry[when] ~= nil and not tonumber(entry[when]) then
-        return false
-      end
-    end
-    if not is_text(entry.q) or not is_text(entry.worker) or (entry.put and not entry.q) then
-      return false
-    end
-  end
-  return value
-end
-
-local function is_entry(value)
-  return type(value) == 'table'
-    and type(value[1]) == 'number'
-    and type(value[2]) == 'string'
-    and (value[3] == nil or type(value[3]) == 'table')
-end
-
-local function entries(text)
-  local value = table_of(text)
-  for _, entry in ipairs(value or {}) do
-    if not is_entry(entry) then
-      return false
-    end
-  end
-  return value and is_list(value) and value
-end
-
-local function unique(text)
-  return find(text, '^[se].') and text
-end
-
-local STATES = {
-  waiting = true,
-  running = true,
-  stalled = true,
-  scheduled = true,
-  depends = true,
-  failed = true,
-  complete = true,
-}
-
-local function state(text)
-  return STATES[text] and text
-end
-
-local names = list_of(NAMES)
-
-local function are_tags(text)
-  return names(text) and true
-end
-
-local function is_object(text)
-  return object(text) and true
-end
-
--- How each field is read that is more than a text. -> what is read, or false
-local READ = {
-  state = state,
-  priority = number,
-  retries = whole,
-  remaining = whole,
-  crashes = whole,
-  token = whole,
-  time = decimal,
-  at = decimal,
-  expires = decimal_or_none,
-  deadline = decimal,
-  scheduled = decimal,
-  first = decimal,
-  unknown = decimal,
-  cascade = whole,
-  tags = names,
-  spawners = names,
-  beyond = names,
-  failure = failure,
-  context = object,
-  progress = list_of(),
-  history = old_history,
-  unique = unique,
-}
-
--- What stands in the records of what recurs and of workflows, where it is another thing.
-local ELSEWHERE = {
-  interval = above_zero,
-  backlog = decimal,
-  count = whole,
-  last = decimal,
-  since = decimal,
-  meta = object,
-  entries = entries,
-}
-
-local function reader_of(field)
-  return READ[field] or ELSEWHERE[field]
-end
-
--- The fields of a job's record that may be impossible to read, by name.
-function Record.fields()
-  local fields = {}
-  for field in pairs(READ) do
-    fields[#fields + 1] = field
-  end
-  table.sort(fields)
-  return fields
-end
-
--- The value of a field whose text was read, or the default.
-function Record.read(field, text, default)
-  if not text then
-    return default
-  end
-  local value = reader_of(field)(text)
-  if value == false or value == nil then
-    return default
-  end
-  return value
-end
-
--- Is there a text that cannot be read?
-function Record.is_bad(field, text)
-  local reader = type(text) == 'string' and reader_of(field)
-  return reader and not reader(text) or false
-end
-
--- Is this the name of a state?
-function Record.is_state(text)
-  return STATES[text or ''] or false
-end
-
--- May a job with these fields, without which nothing runs, be handed out? -> since when it has been
--- ready (now, if the record does not say), or nil. All jobs come here: what is common was judged before.
-function Record.ready_time(retries, remaining, priority, tags, context, time, now)
-  if
-    retries
-    and whole(retries)
-    and remaining
-    and whole(remaining)
-    and priority
-    and number(priority)
-    and (not tags or are_tags(tags))
-    and (not context or is_object(context))
-  then
-    return not time and now or decimal(time) or nil
-  end
-end
-
--- The text, or the default in its place.
-function Record.text(field, text, default)
-  if not text or Record.is_bad(field, text) then
-    return default
-  end
-  return text
-end
-
--- The first of these fields that cannot be read. -> its name and its text, or nil
-function Record.first_bad(fields, texts)
-  for n = 1, #fields do
-    local text, reader = texts[n], reader_of(fields[n])
-    if text and reader and not reader(text) then
-      return fields[n], text
-    end
-  end
-end
-
--- What can be shown to everybody of a value that is none.
-local function shorten(text)
-  local shown = gsub(text, '[^\32-\126]', '?')
-  return #shown > SHOWN and modules.Errors.cut(shown, SHOWN) .. '...' or shown
-end
-
--- What is said of a field that cannot be read.
-function Record.words(field, text)
-  return 'Its field ' .. field .. ' cannot be read: ' .. (text == '' and 'it is empty' or shorten(text))
-end
-
--- An entry of a job's history as a list: when, what, more. One that cannot be read is shown as what it
--- is. -> the entry, whether it cannot be read
-function Record.entry_of(text)
-  local triple = table_of(text)
-  if is_entry(triple) then
-    return triple, false
-  end
-  return { 0, 'unreadable', { text = shorten(text) } }, true
-end
-
--- The texts of such entries, all of which can be read.
-function Record.entry_texts(texts)
-  for n, text in ipairs(texts) do
-    local entry, is_bad = Record.entry_of(text)
-    texts[n] = is_bad and cjson.encode(entry) or text
-  end
-  return texts
-end
-
--- A number, or nil.
-function Record.number(text)
-  return text and decimal(text) or nil
-end
-
-local NEEDED = { 'queue', 'klass', 'data', 'priority', 'retries', 'tags' }
-local JUDGED = { 'priority', 'retries', 'tags', 'context', 'interval', 'backlog', 'count' }
-
--- What of a schedule's record cannot be read and keeps it from putting jobs. -> its name and its text,
--- or nil
-function Record.bad_schedule(record)
-  for _, field in ipairs(NEEDED) do
-    if not record[field] then
-      return field, ''
-    end
-  end
-  if not record.cron and not (record.interval and record.count) then
-    return record.interval and 'count' or 'interval', ''
-  end
-  for _, field in ipairs(JUDGED) do
-    if Record.is_bad(field, record[field]) then
-      return field, record[field]
-    end
-  end
-  if record.expires and not decimal(record.expires) then
-    return 'expires', record.expires
-  end
-end
-end,
-
-Replies = function()
-local Replies = {}
-modules.Replies = Replies
--- replies.lua
--- Repeatable requests: a call whose reply was lost is sent again and gets the same reply.
---
--- The last reply of each client is a field of meta, which each call reads and writes anyhow: when the request was
--- made in whole seconds, its number, the reply packed.
-
-local match, sub, floor = string.match, string.sub, math.floor
-
-local SECONDS = 600 -- for which a reply is kept
-
--- Who adds a field looks at so many others, and takes away what is too old: so at most about a third is.
-local LOOKED_AT = 3
-
--- What makes a reply again of what was kept in its place.
-local REBUILD = {
-  settle = function(kept)
-    return modules.Settle.rebuild(kept)
-  end,
-  pop = function(jids)
-    return modules.Job.show_all(jids)
-  end,
-}
-
--- A repeat needs no more than `value`, of which REBUILD makes the reply again.
-function Replies.shorten(name, value)
-  scope.short = { name, value }
-end
-
--- Most replies are a jid or nothing; only the others need to be packed.
-local function packed_reply(reply)
-  if scope.short then
-    return 'b' .. cmsgpack.pack(scope.short)
-  elseif type(reply) == 'string' then
-    return 's' .. reply
-  elseif not reply then
-    return 'n'
-  end
-  return 'm' .. cmsgpack.pack(reply)
-end
-
-local function unpacked(text)
-  local kind, rest = sub(text, 1, 1), sub(text, 2)
-  if kind == 'b' then
-    local built = cmsgpack.unpack(rest)
-    return REBUILD[built[1]](built[2])
-  elseif kind == 's' then
-    return rest
-  elseif kind == 'm' then
-    return cmsgpack.unpack(rest)
-  end
-  return false
-end
-
--- Notes who sends a request (scope.client); '' is none.
-function Replies.announce(request)
-  if request == '' then
-    return
-  end
-  local client, number = match(request, '^([%w_.~-]+):(%d+)$')
-  if not client or #client > 128 then
-    modules.Errors.raise('BADARG', 'request must be <client>:<number>, not ' .. modules.Errors.name(request))
-  end
-  scope.client, scope.number = client, number
-end
-
--- The field of meta with the client's last reply.
-function Replies.field()
-  return 'reply:' .. (scope.client or '')
-end
-
--- -> true and the earlier reply if this request was served before. `stored` is what stands in the field.
-function Replies.recall(stored)
-  if not stored then
-    return false
-  end
-  local second, last, packed = match(stored, '^(%-?%d+) (%d+) (.*)$')
-  local number = tonumber(scope.number)
-  scope.answered = second
-  if number > tonumber(last) then
-    return false
-  elseif number < tonumber(last) then
-    local words = 'request %s:%s is older than the last one of its client, %s'
-    modules.Errors.raise('STALE', string.format(words, scope.client, scope.number, last))
-  end
-  return true, unpacked(packed)
-end
-
--- What is kept of a reply, in the client's field.
-function Replies.kept(reply)
-  return modules.Texts.whole(floor(scope.now)) .. ' ' .. scope.number .. ' ' .. packed_reply(reply)
-end
-
--- A field was added: takes away some of those that are too old, of all that there are.
-function Replies.tidy()
-  local name, old = key.meta(), {}
-  local some = redis.pcall('HRANDFIELD', name, LOOKED_AT, 'WITHVALUES')
-  for n = 1, #some, 2 do -- (nothing, where the user may not ask)
-    local second = sub(some[n], 1, 6) == 'reply:' and match(some[n + 1], '^%-?%d+')
-    if second and math.abs(scope.now - tonumber(second)) > SECONDS then
-      old[#old + 1] = some[n]
-    end
-  end
-  if #old > 0 then
-    call('HDEL', name, unpack(old))
-  end
-end
-end,
-
-Revive = function()
-local Revive = {}
-modules.Revive = Revive
--- revive.lua
--- Failed jobs that begin anew: those of a group, or those that are named.
-
--- Puts a failed job, which is in no group any more, into a queue, with all of its retries.
-local function revive(record, queue)
-  local jid = record.jid
-  modules.Corrupt.mend(record)
-  modules.History.put(jid, queue)
-  call(
-    'HSET',
-    key.job(jid),
-    'state',
-    'waiting',
-    'worker',
-    '',
-    'expires',
-    0,
-    'queue',
-    queue,
-    'remaining',
-    record.retries or '5'
-  )
-  if scope.live then -- (Old clients count on from the start of the run that failed.)
-    call('HSET', key.job(jid), 'time', string.format('%.20f', scope.now))
-  end
-  call('HDEL', key.job(jid), 'crashes', 'unknown')
-  modules.Place.work(jid, queue, modules.Record.read('priority', record.priority, 0))
-  modules.Ended.revived(jid, record)
-end
-
--- unfail queue group [count] -> how many
-function Revive.unfail(args, i)
-  local queue = modules.Arguments.queue('unfail', args[i])
-  local group = modules.Arguments.given('unfail', 'group', args[i + 1])
-  local count = modules.Arguments.count('unfail', args[i + 2], 25)
-  if count <= 0 then
-    return 0
-  end
-  local jids, revived = call('LRANGE', key.group(group), -count, -1), 0
-  for n = #jids, 1, -1 do
-    local record = modules.Job.read(jids[n])
-    if record and record.state == 'failed' then
-      modules.Stats.mended(record.queue, modules.Record.read('failure', record.failure, {}).when or 0)
-      revive(record, queue)
-      revived = revived + 1
-    end
-  end
-  call('LTRIM', key.group(group), 0, -#jids - 1)
-  if call('LLEN', key.group(group)) == 0 then
-    call('SREM', key.failures(), group)
-  end
-  if revived > 0 then
-    modules.Place.register(queue)
-  end
-  return revived
-end
-
--- revive jid...: each into its own queue, quickest with the oldest of a group first; what has not
--- failed is left alone -> how many
-function Revive.revive(args, i)
-  modules.Arguments.bounded('revive', #args - i + 1)
-  local revived = 0
-  for n = i, #args do
-    local record = modules.Job.read(modules.Arguments.given('revive', 'jid', args[n]))
-    if record and record.state == 'failed' and record.queue ~= '' then
-      modules.Failures.remove(record.jid, record.queue, record.failure, true)
-      revive(record, record.queue)
-      modules.Place.register(record.queue)
-      revived = revived + 1
-    end
-  end
-  return revived
-end
-end,
-
-Samples = function()
-local Samples = {}
-modules.Samples = Samples
--- samples.lua
--- How long jobs waited and ran: the samples of a call, and their way into statistics and minutes.
---
--- To write the statistics for each single job would cost more than the job. A call with few
--- samples leaves them in the journal; when that is long, and with each beat of a worker, all of
--- it is written. Whoever reads statistics counts the journal in.
-
-local floor, match = math.floor, string.match
-
-local FEW = 8 -- samples of one call
-local MOST = 100 -- entries of the journal
-local LOOKED_BACK = 3
-
--- Milliseconds are kept, so that many are equal.
-function Samples.length(seconds)
-  return floor(seconds * 1000 + 0.5) / 1000
-end
-
--- kind wait: from ready to started; kind run: from started to complete; in seconds. It counts for the
--- time `at` (now, if none is given).
-function Samples.add(kind, queue, seconds, at)
-  local value, second = Samples.length(seconds > 0 and seconds or 0), floor(at or scope.now)
-  -- The jobs of a batch mostly have the same: what is missed here is added up later.
-  local samples = scope.samples or {}
-  local count = #samples
-  for place = count, math.max(1, count - LOOKED_BACK), -1 do
-    local one = samples[place]
-    if one.value == value and one.second == second and one.queue == queue and one.kind == kind then
-      one.n = one.n + 1
-      return
-    end
-  end
-  samples[count + 1] = { second = second, kind = kind, queue = queue, value = value, n = 1 }
-  scope.samples = samples
-end
-
--- What a record says of how long its job waited before it was handed out, in milliseconds, and then in
--- its worker's hands: its field `waited`. -> nil if its wait was counted when it was handed out; nil if
--- it is not known to have been started
-local function waits_of(waited)
-  local before, held = match(waited or '', '^(%d+)%+?(%d*)$')
-  return tonumber(before), tonumber(held)
-end
-
--- The field `waited` of a job that has been handed out now, and has been ready `since`.
-function Samples.waited(since)
-  return modules.Texts.whole(floor(math.max(0, scope.now - since) * 1000 + 0.5))
-end
-
--- The same of a job that was started after `held` seconds, or nil if it says so already.
-function Samples.waited_in_hands(waited, held)
-  local before, known = waits_of(waited)
-  return before and not known and waited .. '+' .. modules.Texts.whole(floor(held * 1000 + 0.5))
-end
-
--- Seconds that a job lay in its worker's hands before it was started, as far as its record knows.
-function Samples.held(waited)
-  local _, held = waits_of(waited)
-  return held and held / 1000
-end
-
--- Counts that a job was started that was handed out at the time `popped` and then lay for `held` seconds
--- in its worker's hands. -> when it was started
-function Samples.started(queue, popped, waited, held)
-  local before, start = waits_of(waited), math.min(popped + held, scope.now)
-  if before then
-    Samples.add('wait', queue, before / 1000 + start - popped, start)
-  end
-  return start
-end
-
--- The same of a job that is taken from its worker, if it is known to have been started.
-function Samples.taken_away(queue, popped, waited)
-  local held = Samples.held(waited)
-  if held then
-    Samples.started(queue, modules.Record.read('time', popped, scope.now), waited, held)
-  end
-end
-
-local COUNTED_AS = modules.Minutes.journalled
-
-local function inside(list, name)
-  local inner = list[name]
-  if not inner then
-    inner = {}
-    list[name] = inner
-  end
-  return inner
-end
-
--- Adds up samples by what has to be written: -> add(second, kind, seconds, n, queue), write()
-local function book()
-  local days, minutes = { wait = {}, run = {} }, { wait = {}, run = {} }
-  local function add(second, kind, seconds, n, queue)
-    local list = inside(inside(days[kind], modules.Stats.day(second)), queue)
-    list[seconds] = (list[seconds] or 0) + n
-    list = inside(minutes[kind], floor(second / 60))
-    list[queue] = (list[queue] or 0) + n
-  end
-  local function write()
-    for kind, by_day in pairs(days) do
-      for day, by_queue in pairs(by_day) do
-        for queue, list in pairs(by_queue) do
-          modules.Stats.write(kind, day, queue, list)
-        end
-      end
-    end
-    for kind, by_minute in pairs(minutes) do
-      for minute, by_queue in pairs(by_minute) do
-        local total = 0
-        for queue, n in pairs(by_queue) do
-          modules.Minutes.write(queue, COUNTED_AS[kind], minute, n)
-          total = total + n
-        end
-        modules.Minutes.write_total(COUNTED_AS[kind], minute, total)
-      end
-    end
-  end
-  return add, write
-end
-
--- Writes what the journal has.
-function Samples.settle()
-  local add, write = book()
-  modules.Journal.take(add)
-  write()
-end
-
-local function leave_in_journal()
-  local entries = {}
-  for place, one in ipairs(scope.samples) do
-    entries[place] = modules.Journal.entry(one.second, one.kind, one.value, one.n, one.queue)
-  end
-  if modules.Journal.append(unpack(entries)) >= MOST then
-    Samples.settle()
-  end
-end
-
--- May they be written later?
-function Samples.can_wait()
-  return #scope.samples <= FEW
-end
-
-function Samples.finish()
-  if Samples.can_wait() then
-    leave_in_journal()
-    return
-  end
-  local add, write = book()
-  for _, one in ipairs(scope.samples) do
-    add(one.second, one.kind, one.value, one.n, one.queue)
-  end
-  write()
-end
-end,
-
-Serve = function()
-local Serve = {}
-modules.Serve = Serve
--- serve.lua
--- Dispatch of calls with KEYS; of those without, see legacy.lua.
-
--- Functions live from call to call; what they know of a call does not.
-function Serve.begin(prefix, live, library)
-  for field in pairs(scope) do
-    scope[field] = nil
-  end
-  scope.prefix, scope.now, scope.live, scope.library = prefix, 0, live, library
-end
-
--- Writes down what was left for the end of the call. (Each may leave something for those that follow.)
-function Serve.finish()
-  if scope.workflows then
-    modules.Workflow.finish()
-  end
-  if scope.ended then
-    modules.Awaiting.finish()
-  end
-  if scope.kept then
-    modules.Kept.finish()
-  end
-  if scope.canceled then
-    modules.Canceled.finish()
-  end
-  if scope.samples then
-    modules.Samples.finish()
-  end
-  if scope.counts then
-    modules.Stats.finish()
-  end
-  if scope.minutes then
-    modules.Minutes.finish()
-  end
-  if scope.wake then
-    modules.Wake.finish()
-  end
-end
-
--- Some words of a command read, others write; its arguments stand at args[4] and behind.
-local READS_SOMETIMES = {
-  tag = function(args)
-    return args[4] == 'get' or args[4] == 'top'
-  end,
-  track = function(args)
-    return args[4] == nil
-  end,
-  stacks = function(args)
-    return args[5] == nil
-  end,
-}
-
-local function prefix_of(keys)
-  local prefix = string.match(keys[1], '^(.*)!$')
-  if not prefix or #keys ~= 2 or keys[2] ~= prefix .. 'meta' then
-    modules.Errors.raise('BADARG', 'KEYS must be <prefix>! and <prefix>meta')
-  end
-  return prefix
-end
-
--- ARGV = command, now, request, args...
-local function answered(keys, args, class, library)
-  Serve.begin('', true, library)
-  scope.prefix = prefix_of(keys)
-  local command, now, request = args[1], args[2], args[3]
-  local known = command and modules.Commands.find(command)
-  if not known then
-    modules.Errors.raise('NOCOMMAND', 'Unknown command ' .. modules.Errors.name(command))
-  end
-  if not now or not request then
-    modules.Errors.raise('BADARG', command .. '(): now and request wanted')
-  end
-  local sometimes = READS_SOMETIMES[command]
-  scope.reading = known.reads or sometimes ~= nil and sometimes(args)
-  if class == 'read' and not scope.reading then
-    modules.Errors.raise('BADARG', command .. '() writes: call it in the write or the drain class')
-  end
-  modules.Arguments.weigh(command, args)
-  local answer = modules[known.module][known.what]
-  if scope.reading then
-    modules.Clock.set(now)
-    return answer(args, 4)
-  end
-  modules.Replies.announce(request)
-  local stored = modules.Clock.set(now, modules.Replies.field())
-  local served, reply = modules.Replies.recall(stored)
-  if served then
-    return reply
-  end
-  reply = answer(args, 4)
-  if modules.Clock.is_round() then
-    modules.WorkflowVerbs.carry_on()
-    modules.Kept.tidy()
-  end
-  if modules.Clock.is_skewed() then
-    modules.Skews.carry_on()
-  end
-  Serve.finish()
-  if scope.client then
-    modules.Clock.keep(modules.Replies.field(), modules.Replies.kept(reply))
-  else
-    modules.Clock.keep()
-  end
-  if scope.client and not stored then
-    modules.Replies.tidy()
-  end
-  return reply
-end
-
--- A refusal becomes a reply whose first word is its code.
-function Serve.serve(keys, args, class, library)
-  local fine, reply = pcall(answered, keys, args, class, library)
-  if fine then
-    return reply
-  elseif type(reply) == 'table' and reply.code then
-    return redis.error_reply(reply.code .. ' ' .. reply.text)
-  end
-  -- Servers before 7 raise texts.
-  local text = type(reply) == 'table' and reply.err or tostring(reply)
-  return redis.error_reply(modules.Permissions.explained(text))
-end
-end,
-
-Settle = function()
-local Settle = {}
-modules.Settle = Settle
--- settle.lua
--- One round trip of a worker: the jobs it has finished, then the next ones to run.
-
-local VERBS = modules.Verbs.by_name
-
-local MANY = 8 -- queues
-
--- Seconds until an idle worker comes again to carry on with what a client has left.
-local SOON = 0.01
-
-local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
-Settle.most = 250 -- jobs settled and reserved by one call
-
--- jid token held verb k arg*k, `count` times from args[i] on; `held` is for how many seconds the job lay
--- in its worker's hands before it was started, '' if it was not, or nobody knows when.
--- -> where each begins, their jids, where the rest begins
-local function parse(args, i, count)
-  local starts, jids, planned = {}, {}, {}
-  for n = 1, count do
-    local verb, given = VERBS[args[i + 3]], modules.Arguments.whole('settle', 'number of arguments', args[i + 4], 0)
-    if not verb then
-      modules.Errors.argument('settle', 'Unknown verb %s for job %s', modules.Errors.name(args[i + 3]), modules.Errors.name(args[i]))
-    end
-    if i + 4 + given > #args then
-      modules.Errors.argument('settle', 'Arguments of job ' .. modules.Errors.name(args[i]) .. ' are incomplete')
-    end
-    args[i + 2], args[i + 4] = modules.Arguments.held('settle', args[i + 2]) or false, given
-    verb.check(args, i + 5, given, args[i], planned)
-    starts[n], jids[n] = i, args[i]
-    i = i + 5 + given
-  end
-  return starts, jids, i
-end
-
--- A settlement whose lock is lost changes nothing and stops no other.
-local function settle(args, starts, jids)
-  local refused, completed = {}, { jids = {}, rare = {}, queues = {}, workers = {} }
-  local tracked = modules.Job.tracked_among(jids)
-  for n = 1, #starts do
-    local i = starts[n]
-    local code, text =
-      VERBS[args[i + 3]].act(args[i], args[i + 1], args[i + 2], args, i + 5, args[i + 4], completed, tracked)
-    if code then
-      refused[#refused + 1] = { args[i], code, text }
-    end
-  end
-  modules.Verbs.finish(completed)
-  return refused
-end
-
--- A glob with * and ? as a Lua pattern.
-local function pattern(glob)
-  local escaped = string.gsub(glob, '[%^%$%(%)%%%.%[%]%+%-]', '%%%0')
-  return '^' .. string.gsub(string.gsub(escaped, '%*', '.*'), '%?', '.') .. '$'
-end
-
-local function is_excluded(queue, excluded)
-  for _, glob in ipairs(excluded) do
-    if string.find(queue, pattern(glob)) then
-      return true
-    end
-  end
-  return false
-end
-
--- The queues that names and globs stand for, in the order given. -> queues, whether there are globs
-local function expand(names, excluded)
-  if #names == 1 and #excluded == 0 and not string.find(names[1], '[*?]') then
-    return names, false
-  end
-  local queues, seen, globbing = {}, {}, false
-  local function add(queue)
-    if not seen[queue] and not is_excluded(queue, excluded) then
-      seen[queue] = true
-      queues[#queues + 1] = queue
-    end
-  end
-  local known
-  for _, name in ipairs(names) do
-    if string.find(name, '[*?]') then
-      globbing = true
-      if not known then
-        known = modules.Queue.names()
-        table.sort(known)
-      end
-      local wanted = pattern(name)
-      for _, queue in ipairs(known) do
-        if string.find(queue, wanted) then
-          add(queue)
-        end
-      end
-    else
-      add(name)
-    end
-  end
-  return queues, globbing
-end
-
--- What mostly does not exist, asked for once for all jobs of the call. -> whether nothing is left that
--- could be carried on
-local function look_around(jids, queues, wanted)
-  local names = { key.releasing(), key.cascading(), key.tracked(), key.paused_queues(), key.workflows() }
-  if #jids == 1 then
-    names[6] = key.dependents(jids[1])
-  end
-  if wanted == 0 or #queues > MANY then
-    return modules.Absence.look_for(names, {})
-  end
-  local theirs = {}
-  for n = 1, #queues do
-    local queue, at = queues[n], 4 * n
-    theirs[at - 3], theirs[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
-    theirs[at - 1], theirs[at] = key.idle_at(queue), key.wake_at(queue)
-  end
-  return modules.Absence.look_for(names, theirs)
-end
-
--- One queue after the other, until there are `count` jobs.
-local function one_by_one(queues, count, take)
-  for n = 1, #queues do
-    if count <= 0 then
-      return
-    end
-    count = count - take(queues[n], count)
-  end
-end
-
--- As if single jobs were taken from each queue in turn: in each round an equal part from each
--- that has not shown to be empty.
-local function in_turns(queues, count, take)
-  while count > 0 and #queues > 0 do
-    local part, going_on = math.max(1, math.floor(count / #queues)), {}
-    for n = 1, #queues do
-      local taken = take(queues[n], part)
-      count = count - taken
-      if taken == part then
-        going_on[#going_on + 1] = queues[n]
-      end
-      if count == 0 then
-        return
-      end
-    end
-    queues = going_on
-  end
-end
-
--- -> what is told of each job; and what a repeat of the request needs: jid, token, jid, token …
-local function reserve(queues, worker, wish)
-  local jobs, held = {}, {}
-  local function visit(jid, token, told)
-    jobs[#jobs + 1] = told
-    held[#held + 1] = jid
-    held[#held + 1] = token
-  end
-  local function take(queue, count)
-    return modules.Pop.is_paused(queue) and 0 or modules.Pop.take(queue, worker, count, visit, true)
-  end
-  local serve = wish.turns and in_turns or one_by_one
-  serve(queues, wish.count, take)
-  if #jobs > 0 then
-    call('ZADD', key.workers(), modules.Texts.now(), worker)
-  end
-  return jobs, held
-end
-
--- count q queue*q [exclude glob | wait seconds | turns 1]...
-local function parse_wish(args, i)
-  local wish = { names = {}, excluded = {} }
-  wish.count = modules.Arguments.whole('settle', 'count', args[i], 0)
-  local named = modules.Arguments.whole('settle', 'number of queues', args[i + 1], 0)
-  if i + 1 + named > #args then
-    modules.Errors.argument('settle', 'Fewer queues than announced')
-  end
-  modules.Arguments.bounded('settle', named)
-  for n = i + 2, i + 1 + named do
-    wish.names[#wish.names + 1] = modules.Arguments.name('settle', 'queue', args[n])
-  end
-  for n = i + 2 + named, #args, 2 do
-    if args[n] == 'exclude' and args[n + 1] then
-      wish.excluded[#wish.excluded + 1] = args[n + 1]
-    elseif args[n] == 'wait' then
-      wish.wait = math.max(0, math.min(modules.Arguments.number('settle', 'wait', args[n + 1]), LONGEST_WAIT))
-    elseif args[n] == 'turns' and args[n + 1] == '1' then
-      wish.turns = true
-    else
-      modules.Errors.argument('settle', 'Unknown option ' .. modules.Errors.name(args[n]))
-    end
-  end
-  return wish
-end
-
--- Carries on with what earlier calls had to leave. -> whether a workflow has more of it
-local function carry_on()
-  modules.Dependencies.carry_on()
-  return modules.WorkflowVerbs.carry_on()
-end
-
--- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest, now }: the time by
--- which the locks on the jobs are measured, if jobs were asked for
-function Settle.settle(args, i)
-  local worker = modules.Arguments.name('settle', 'worker', args[i])
-  local count = modules.Arguments.whole('settle', 'number of settlements', args[i + 1], 0)
-  local starts, jids, rest_at = parse(args, i + 2, math.min(count, Settle.most + 1))
-  local wish = parse_wish(args, rest_at)
-  if count + wish.count > Settle.most then
-    modules.Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
-  end
-  local queues, globbing = expand(wish.names, wish.excluded)
-  local quiet = look_around(jids, queues, wish.count)
-  local refused = settle(args, starts, jids)
-  local goes_on = not quiet and carry_on()
-  goes_on = goes_on or modules.Dependencies.left() <= 0 -- dependents may be left, for whom nobody is woken
-  local jobs, held, rest = {}, {}, {}
-  if wish.count > 0 then
-    jobs, held = reserve(queues, worker, wish)
-    held.now = modules.Texts.now()
-    local client = scope.client or worker
-    modules.Wake.busy(client, worker, queues, globbing, #jobs > 0)
-    if #jobs == 0 and wish.wait then
-      local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
-      rest = modules.Wake.wait(client, worker, queues, seconds, globbing)
-    end
-  end
-
-  held.refused = #refused > 0 and refused or nil
-  held.rest = #rest > 0 and rest or nil
-  modules.Replies.shorten('settle', held)
-  return { refused, jobs, rest, held.now }
-end
-
--- The reply again: of the jobs handed out, those that their worker still holds.
-function Settle.rebuild(held)
-  local jobs = {}
-  for n = 1, #held, 2 do
-    local told = modules.Pop.told_again(held[n], held[n + 1])
-    jobs[#jobs + 1] = told
-  end
-  return { held.refused or {}, jobs, held.rest or {}, held.now }
-end
-end,
-
-Skews = function()
-local Skews = {}
-modules.Skews = Skews
--- skews.lua
+ClockRepair = function()
+local ClockRepair = {}
+modules.ClockRepair = ClockRepair
+-- clock_repair.lua
 -- The server's clock was set back: what was timed before by how long it was to take is set back with it,
 -- a bounded number of items per call. What was given as a time stays.
 
@@ -7260,7 +1323,7 @@ local function spend(items)
 end
 
 -- The present call is made to get on with it, and may still look at so many items.
-function Skews.get_on(items)
+function ClockRepair.get_on(items)
   scope.skewed_left = math.max(1, items)
 end
 
@@ -7480,7 +1543,7 @@ local function note(shifts, by, kept, leap)
 end
 
 -- Gets on with it; called if there is anything to do.
-function Skews.carry_on()
+function ClockRepair.carry_on()
   local text, by, kept, leap = modules.Clock.skew()
   local shifts = text and cjson.decode(text) or {}
   if by then
@@ -7490,6 +1553,6463 @@ function Skews.carry_on()
     step(shifts)
   end
   modules.Clock.keep_shifts(shifts[1] and cjson.encode(shifts))
+end
+end,
+
+Commands = function()
+local Commands = {}
+modules.Commands = Commands
+-- commands.lua
+-- The commands, one line each: by which function of which module it is answered.
+--
+-- (They stand in texts, as tables of them would be made again in each call of a script.)
+
+-- Those of qless-core's protocol that only read. (Without KEYS some of them move what is due; with KEYS none
+-- writes.)
+local READS = [[
+
+peek Queue.peek
+get Job.get
+multiget Job.multiget
+failed Failures.show
+jobs Queue.jobs
+queues Queue.show
+stats Stats.show
+workers Worker.show
+length Queue.length
+config.get Config.show
+recur.get Recurring.get
+]]
+
+-- Some words of tag and of track only read: see Serve.
+local WRITES = [[
+
+put Put.put
+requeue Put.requeue
+pop Pop.pop
+complete Outcome.complete
+fail Outcome.fail
+retry Outcome.retry
+heartbeat Lock.heartbeat
+cancel Job.cancel
+timeout Job.timeout
+depends DependencyCommands.depends
+priority Job.priority
+tag Tags.command
+track Job.track
+unfail Revive.unfail
+worker.deregister Worker.deregister
+pause Pause.pause
+unpause Pause.unpause
+queue.forget Queue.forget
+log History.log
+config.set Config.set
+config.unset Config.unset
+recur Recurring.recur
+recur.update Recurring.update
+recur.tag Recurring.tag
+recur.untag Recurring.untag
+unrecur Recurring.unrecur
+]]
+
+-- Those that exist with KEYS only.
+local OUR_READS = [[
+
+needs DependencyResults.show
+offspring DependencyResults.offspring
+results DependencyResults.results
+results.kept Retention.show
+results.cut Retention.cut
+result Job.result
+jobs.count Queue.count_jobs
+schedule.get ScheduleView.get
+schedule.list ScheduleView.list
+schedule.declared ScheduleView.declared
+schedule.marks ScheduleView.marks
+lag QueueStats.lag
+due QueueStats.due
+survey QueueStats.survey
+minutes Minutes.show
+throughput Throughput.show
+failed.of Throughput.failed
+stats.counters Stats.counters
+brief JobSummary.brief
+briefs JobSummary.briefs
+search Search.search
+job.view JobView.show
+failure.groups FailureGroups.list
+failure.group FailureGroups.show
+worker.views WorkerView.list
+tag.counts Tags.counts
+schedules.of ScheduleView.of
+schedules.next ScheduleView.next
+schedules.in QueueSchedules.list
+schedules.count QueueSchedules.numbers
+tracked.jids JobSummary.tracked
+meta Clock.show
+permissions Permissions.show
+audit Audit.audit
+workflow.get WorkflowVerbs.get
+workflow.jobs WorkflowVerbs.jobs
+]]
+
+-- (stacks without its second argument only reads: see Serve.)
+local OUR_WRITES = [[
+
+put.many PutMany.many
+spawn Spawn.spawn
+settle Settle.settle
+beat Worker.beat
+release Outcome.release
+progress Job.progress
+seal DependencyCommands.seal
+order WorkerControl.order
+stacks WorkerControl.stacks
+revive Revive.revive
+schedule.set Schedules.set
+schedule.update Schedules.update
+schedule.pause Schedules.pause
+schedule.resume Schedules.resume
+schedule.run Schedules.run
+schedule.remove Schedules.remove
+schedule.mark ScheduleView.mark
+schedule.due Cron.due
+schedule.tick Cron.tick
+schedule.trouble Cron.trouble
+schedule.mend Cron.mend
+queue.pause Pause.pause_with
+queue.forget.empty Queue.forget_empty
+cancel.each Bulk.cancel
+revive.each Bulk.revive
+move.each Bulk.move
+priority.each Bulk.priority
+timeout.each Bulk.timeout
+tag.each Bulk.tag
+untag.each Bulk.untag
+track.each Bulk.track
+untrack.each Bulk.untrack
+await ResultWaiters.await
+workflow.put WorkflowPut.put
+workflow.stage WorkflowPut.stage
+workflow.release WorkflowPut.release
+workflow.carry WorkflowVerbs.carry
+workflow.cancel WorkflowVerbs.cancel
+workflow.retry WorkflowVerbs.retry
+]]
+
+local function line_of(command, lines)
+  local _, last = string.find(lines, '\n' .. command .. ' ', 1, true)
+  if last then
+    return string.match(lines, '^(%w+)%.([%w_]+)', last + 1)
+  end
+end
+
+local function look(command)
+  for n, lines in ipairs({ READS, WRITES, OUR_READS, OUR_WRITES }) do
+    local module, what = line_of(command, lines)
+    if module then
+      return { reads = n % 2 == 1, is_ours = n > 2, module = module, what = what }
+    end
+  end
+end
+
+local found = {}
+
+-- What is known of a command: whether it `reads` only, whether it `is_ours`, the module and the function that
+-- answer it. nil if there is no such command.
+function Commands.find(command)
+  local known = found[command]
+  if not known and string.find(command, '^[%l.]+$') then
+    known = look(command)
+    found[command] = known
+  end
+  return known
+end
+end,
+
+Config = function()
+local Config = {}
+modules.Config = Config
+-- config.lua
+-- Options of the namespace: defaults, values, and what a value may be.
+
+local find = string.find
+
+local DEFAULTS = {
+  application = 'qless',
+  heartbeat = 60,
+  ['grace-period'] = 10,
+  ['stats-history'] = 30,
+  ['histogram-history'] = 7,
+  ['jobs-history-count'] = 50000,
+  ['jobs-history'] = 604800,
+}
+
+-- Used when unset, but not listed among the options.
+local UNLISTED = {
+  ['max-worker-age'] = 86400,
+  ['max-job-history'] = 100,
+  ['canceled-history'] = 86400,
+  ['canceled-history-count'] = 5000,
+}
+
+-- The same, but not of the protocol: calls without KEYS may set them to anything, as all that is unknown to it.
+local OURS = { ['results-count'] = 50000, ['results-bytes'] = 64 * 2 ^ 20 }
+
+-- Options are read together when the first is wanted, unless very many are set.
+local FEW = 100
+local NONE = {}
+
+-- What is set, as far as this call has read it: scope.config. (Or all of it, if those are few.)
+local function read()
+  local count, known = call('HLEN', key.config()), NONE
+  if count > 0 then
+    known = {}
+  end
+  if count > 0 and count <= FEW then
+    known = modules.Hash.all(key.config())
+  end
+  scope.config, scope.knows_config = known, count <= FEW
+  return known
+end
+
+-- Nothing is set, as the call knows already.
+function Config.note_none()
+  scope.config, scope.knows_config = NONE, true
+end
+
+-- Is nothing set at all? Then queues have no options of their own either.
+local function untouched()
+  return (scope.config or read()) == NONE
+end
+
+function Config.is_set()
+  return not untouched()
+end
+
+function Config.get(option)
+  local known = scope.config or read()
+  local value = known[option]
+  if value == nil and not scope.knows_config then
+    value = call('HGET', key.config(), option)
+    known[option] = value
+  end
+  return value or DEFAULTS[option]
+end
+
+-- Beyond that neither days nor milliseconds can be counted.
+local MOST = 2 ^ 40
+
+-- A foreign script may have set anything.
+local function decimal(text)
+  local number = tonumber(text)
+  if number and number == number then
+    return math.max(-MOST, math.min(number, MOST))
+  end
+end
+
+function Config.number(option)
+  if untouched() then
+    return DEFAULTS[option] or UNLISTED[option] or OURS[option]
+  end
+  return decimal(Config.get(option)) or DEFAULTS[option] or UNLISTED[option] or OURS[option]
+end
+
+function Config.whole(option)
+  return math.floor(Config.number(option))
+end
+
+-- How long a lock of the queue lasts, in seconds.
+function Config.heartbeat(queue)
+  if untouched() then
+    return DEFAULTS.heartbeat
+  end
+  return decimal(Config.get(queue .. '-heartbeat')) or Config.number('heartbeat')
+end
+
+-- How many locks the queue may have at once; 0 for no limit.
+function Config.concurrency(queue)
+  if untouched() then
+    return 0
+  end
+  return math.ceil(decimal(Config.get(queue .. '-max-concurrency')) or 0)
+end
+
+-- How often a lottery draws the queue, beside the others; 0 for never.
+function Config.weight(queue)
+  if untouched() then
+    return 1
+  end
+  return math.max(0, decimal(Config.get(queue .. '-weight')) or 1)
+end
+
+-- Seconds after which a silent worker is forgotten, as times to live want them.
+function Config.worker_age()
+  return math.max(1, math.ceil(Config.number('max-worker-age')))
+end
+
+function Config.is_ours(option)
+  return OURS[option] or find(option, '%-weight$')
+end
+
+local function numeric(option)
+  return type(DEFAULTS[option]) == 'number'
+    or UNLISTED[option]
+    or Config.is_ours(option)
+    or find(option, '%-heartbeat$')
+    or find(option, '%-max%-concurrency$')
+end
+
+-- config.get [option]
+function Config.show(args, i)
+  local option = args[i]
+  if option then
+    return Config.get(option)
+  end
+  local shown = {}
+  for name, value in pairs(DEFAULTS) do
+    shown[name] = value
+  end
+  for name, value in pairs(modules.Hash.all(key.config())) do
+    shown[name] = value
+  end
+  return cjson.encode(shown)
+end
+
+-- config.set option value
+function Config.set(args, i)
+  local option = modules.Arguments.given('config.set', 'option', args[i])
+  local value = modules.Arguments.given('config.set', 'value', args[i + 1])
+  if numeric(option) then
+    local number = modules.Arguments.number('config.set', option, value)
+    if number < 0 and Config.is_ours(option) then
+      modules.Errors.argument('config.set', option .. ' must not be below 0, as ' .. value .. ' is')
+    end
+  end
+  if #option > 512 or #value > modules.Arguments.text_bytes then
+    modules.Errors.raise('TOOBIG', 'config.set(): Option or value is too long')
+  end
+  call('HSET', key.config(), option, value)
+  modules.Events.config_set(option, value)
+end
+
+-- config.unset option
+function Config.unset(args, i)
+  local option = modules.Arguments.given('config.unset', 'option', args[i])
+  call('HDEL', key.config(), option)
+  modules.Events.config_unset(option)
+end
+end,
+
+Conflict = function()
+local Conflict = {}
+modules.Conflict = Conflict
+-- conflict.lua
+-- What becomes of a put whose unique key another job holds: that one stands for it, or is enqueued again as
+-- this one, or this one waits behind it.
+
+-- What is of the job itself; the rest belongs to the one whose place it takes.
+local OWN = {
+  jid = true,
+  given = true,
+  old = true,
+  was_canceled = true,
+  fresh = true,
+  behind = true,
+  first = true,
+  spare = true,
+}
+
+-- The job takes the place of one that was to be put by the same call.
+local function absorb(earlier, job)
+  for name in pairs(earlier) do
+    if not OWN[name] then
+      earlier[name] = nil
+    end
+  end
+  for name, value in pairs(job) do
+    if not OWN[name] then
+      earlier[name] = value
+    end
+  end
+  earlier.fresh = true
+  modules.Unique.push_back(earlier, earlier.first)
+  job.instead = earlier.jid
+end
+
+-- The job takes the place of one that has not started: under its jid, but as if it were new.
+local function replace(command, job, jid, coming)
+  if coming and coming[jid] then
+    modules.Errors.argument(
+      command,
+      'job %s would replace %s, which is in the same batch',
+      modules.Errors.name(job.jid),
+      modules.Errors.name(jid)
+    )
+  end
+  local old = modules.PutStore.read_old(jid)
+  job.given, job.jid, job.old, job.fresh = job.jid, jid, old, true
+  job.was_canceled = nil
+  modules.Unique.push_back(job, modules.Record.read('first', old.more.first))
+  local behind = old.more.behind
+  if behind and call('SISMEMBER', key.dependencies(jid), behind) == 1 then
+    job.behind = behind
+  end
+  if coming then
+    coming[job.given], coming[jid] = nil, job
+  end
+end
+
+-- Looks whether another job holds the job's key, and what follows. `taken` are the jobs of the
+-- same call by key.
+function Conflict.settle(command, job, coming, taken)
+  local text = job.unique
+  local earlier = taken[text]
+  if earlier and earlier.jid ~= job.jid then
+    local answer = modules.Unique.answer(command, job, earlier.jid, 'waiting')
+    if answer == 'replace' then
+      absorb(earlier, job)
+    elseif answer == 'keep' then
+      job.instead = earlier.jid
+    end
+  else
+    local jid, state = modules.Unique.holder(text)
+    local answer = jid and jid ~= job.jid and modules.Unique.answer(command, job, jid, state)
+    if jid == job.jid and job.old and modules.Unique.is_pending(state) then
+      modules.Unique.push_back(job, modules.Record.read('first', job.old.more.first))
+    elseif answer == 'keep' then
+      job.instead, job.instead_gone = jid, not state
+    elseif answer == 'replace' then
+      replace(command, job, jid, coming)
+    elseif answer == 'behind' then
+      job.behind = jid
+    end
+  end
+  if not job.instead then
+    taken[text] = job
+  elseif coming then
+    coming[job.jid] = nil
+  end
+end
+end,
+
+CorruptJobs = function()
+local CorruptJobs = {}
+modules.CorruptJobs = CorruptJobs
+-- corrupt_jobs.lua
+-- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
+-- they nor their queue are lost; and can be enqueued again, with defaults.
+
+local GROUP = 'corrupt-record'
+
+-- Fails a job, which must not have ended, because of this field with this text. `place` is the queue in whose
+-- hands it was, if the caller knows that.
+function CorruptJobs.fail(jid, field, text, place)
+  local its_state, its_queue, its_worker, its_rare =
+    modules.Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare')
+  local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
+  was = modules.Record.read('state', was, 'waiting')
+  local message = modules.Record.words(field, text or '')
+  modules.Places.leave(jid, queue)
+  if place and place ~= queue then
+    modules.Places.leave(jid, place)
+  end
+  modules.Job.unhold(jid, worker)
+  if was == 'running' and worker ~= '' then
+    modules.Events.lock_lost(jid, worker)
+  elseif was == 'depends' then
+    modules.Dependencies.unlink_all(jid)
+  end
+  call('HSET', key.job(jid), 'queue', queue)
+  call('HDEL', key.job(jid), 'token', 'open')
+  modules.History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = queue, rare = its_rare, state = was },
+    GROUP,
+    message,
+    math.floor(scope.now)
+  )
+  if modules.Job.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, GROUP, message, worker)
+end
+
+-- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
+-- at all it fails.
+function CorruptJobs.look_at_state(jid, state, queue)
+  if not modules.Record.is_state(state) and call('EXISTS', key.job(jid)) == 1 then
+    CorruptJobs.fail(jid, 'state', state or '', queue)
+  end
+end
+
+-- What takes the place of what cannot be read; of the others nothing does.
+local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
+
+local OTHERS = { 'beyond', 'first', 'unknown', 'cascade', 'at' }
+
+-- A failed job is enqueued again: puts defaults in the place of what cannot be read, in its record and
+-- in the one given, which Job.read has made.
+function CorruptJobs.mend(record)
+  local jid, mended = record.jid, {}
+  if record.rare then
+    for n, text in ipairs(call('HMGET', key.job(jid), unpack(OTHERS))) do
+      record[OTHERS[n]] = text or nil
+    end
+  end
+  for _, field in ipairs(modules.Record.fields()) do
+    if modules.Record.is_bad(field, record[field]) then
+      mended[#mended + 1] = cjson.encode(field)
+      if field == 'tags' then
+        modules.Tags.unindex_all(jid, record.tags)
+      end
+      record[field] = DEFAULTS[field]
+      if DEFAULTS[field] then
+        call('HSET', key.job(jid), field, DEFAULTS[field])
+      else
+        call('HDEL', key.job(jid), field)
+      end
+    end
+  end
+  if #mended > 0 then
+    modules.History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
+  end
+end
+end,
+
+CycleDetection = function()
+local CycleDetection = {}
+modules.CycleDetection = CycleDetection
+-- cycle_detection.lua
+-- Cycle detection: no job may come to wait for itself, directly or through others.
+
+local MOST = 1000 -- jobs behind a job that are looked at before links are refused
+local FAR = 10000 -- links that one call follows where links may not be refused any more
+
+-- Links that this call has checked and is going to make, by jid.
+function CycleDetection.intend(planned)
+  scope.intended = planned
+end
+
+-- How many links this call has followed.
+local function followed()
+  return scope.links_followed or 0
+end
+
+-- Who waits for a job, directly or through others: mostly few. -> a set of jids with its own; nil if
+-- they are too many
+local function waiting_for(jid)
+  local waiting, line = { [jid] = true }, { jid }
+  local n = 1
+  while line[n] do
+    local name = key.dependents(line[n])
+    if #line + call('SCARD', name) > MOST then
+      return nil
+    end
+    for _, dependent in ipairs(call('SMEMBERS', name)) do
+      if not waiting[dependent] then
+        waiting[dependent] = true
+        line[#line + 1] = dependent
+      end
+    end
+    n = n + 1
+  end
+  return waiting
+end
+
+-- Is it certain that none of the jids waits for the job? However much is behind them.
+local function is_harmless(jid, jids, planned)
+  if planned and (next(planned) ~= jid or next(planned, jid) ~= nil) then
+    return false -- links of others are not written yet
+  end
+  local waiting = waiting_for(jid)
+  for n = 1, waiting and #jids or 0 do
+    if waiting[jids[n]] then
+      return false
+    end
+  end
+  return waiting ~= nil
+end
+
+local function refuse(command, jid, path)
+  modules.Errors.raise(
+    'CYCLE',
+    '%s(): Job %s would wait for itself: %s',
+    command,
+    modules.Errors.name(jid),
+    table.concat(path, ' waits for ')
+  )
+end
+
+-- Refuses the link that makes the shortest cycle.
+function CycleDetection.refuse_self(command, jid, jids)
+  for n = 1, jids and #jids or 0 do
+    if jids[n] == jid then
+      refuse(command, jid, { modules.Errors.name(jid), modules.Errors.name(jid) })
+    end
+  end
+end
+
+-- Refuses links that would make a job wait for itself. `planned` are links not yet written.
+function CycleDetection.refuse(command, jid, jids, planned)
+  if is_harmless(jid, jids, planned) then
+    return
+  end
+  local seen, path, visited = {}, { modules.Errors.name(jid) }, 0
+  local function walk(current)
+    if current == jid then
+      path[#path + 1] = modules.Errors.name(current)
+      refuse(command, jid, path)
+    end
+    if seen[current] then
+      return
+    end
+    seen[current] = true
+    visited = visited + 1
+    if visited > MOST then
+      modules.Errors.raise(
+        'TOOBIG',
+        '%s(): more than %s jobs behind the dependencies of %s',
+        command,
+        MOST,
+        modules.Errors.name(jid)
+      )
+    end
+    path[#path + 1] = modules.Errors.name(current)
+    for _, further in ipairs(planned and planned[current] or call('SMEMBERS', key.dependencies(current))) do
+      walk(further)
+    end
+    path[#path] = nil
+  end
+  for _, other in ipairs(jids) do
+    walk(other)
+  end
+end
+
+-- What a job waits for, or is going to.
+local function behind(jid)
+  local jids = call('SMEMBERS', key.dependencies(jid))
+  for _, other in ipairs(scope.intended and scope.intended[jid] or {}) do
+    jids[#jids + 1] = other
+  end
+  return jids
+end
+
+-- Has this call followed none yet, so that it can see as far as any?
+function CycleDetection.is_fresh()
+  return followed() == 0
+end
+
+-- Those of the jids that a job may wait for, because they do not wait for it. Refuses nothing: what is
+-- too far for one call to see is not harmless. -> the jids, and whether there was such
+function CycleDetection.harmless(jid, jids)
+  if not scope.intended and call('EXISTS', key.dependents(jid)) == 0 then
+    local others = {}
+    for _, other in ipairs(jids) do
+      others[#others + 1] = other ~= jid and other or nil
+    end
+    return others, false
+  end
+  local tired, waits = false, { [jid] = true }
+  -- Does a job wait for the one, or is it too far to see?
+  local function walk(current)
+    if waits[current] == nil then
+      local others = behind(current)
+      waits[current] = false
+      if #others > 0 then
+        scope.links_followed = followed() + #others
+        tired = followed() > FAR
+      end
+      for n = 1, #others do
+        if tired or walk(others[n]) then
+          waits[current] = true
+          break
+        end
+      end
+    end
+    return waits[current]
+  end
+  local harmless = {}
+  for _, other in ipairs(jids) do
+    if not walk(other) then
+      harmless[#harmless + 1] = other
+    end
+  end
+  return harmless, tired
+end
+end,
+
+Dependencies = function()
+local Dependencies = {}
+modules.Dependencies = Dependencies
+-- dependencies.lua
+-- Dependencies: symmetric links between jobs, and the release of those that waited.
+
+-- Links followed at most when a cycle is looked for, and dependents dealt with by one call.
+local MOST = 1000
+
+-- Links cut off that count as much as a dependent dealt with.
+local LIGHT = 20
+
+-- Jobs whose dependents one call takes up again at most.
+local FEW = 50
+
+-- How many dependents this call may still deal with.
+function Dependencies.left()
+  return scope.dependents_left or MOST
+end
+
+function Dependencies.spend(n)
+  scope.dependents_left = Dependencies.left() - n
+end
+
+-- What has failed already would cancel its dependent: refused, or where nothing may be refused any
+-- more, noted.
+local function meet_failed(command, jid, how)
+  if how and how.lenient then
+    how.failed = how.failed or {}
+    how.failed[#how.failed + 1] = jid
+    return
+  end
+  modules.Errors.raise(
+    'STATE',
+    '%s(): Job %s has failed already, so what is to be canceled with it cannot wait for it',
+    command,
+    modules.Errors.name(jid)
+  )
+end
+
+function Dependencies.unknown(command, jid, how)
+  if not (how and how.lenient) then
+    modules.Errors.no_job(command, jid)
+  end
+end
+
+-- Does a job also wait for what those have spawned that it depends on?
+Dependencies.follows_spawned = true
+
+-- Which of the jids hold a job back. Unknown ones are refused; `coming` are the jids that the same call is
+-- about to put. What has failed holds back by the job's policy for failures; `how` is that of PutMany.plan, `one`
+-- the job itself if it is there already (what is spawned does not wait for its siblings). -> the jids; the jobs
+-- that still have spawned ones to be waited for, as the field `beyond` names them, or nil
+function Dependencies.open(command, jids, coming, policy, how, one)
+  local open, beyond = {}, nil
+  for _, jid in ipairs(jids) do
+    local is_coming = coming and coming[jid] or (how and how.known and how.known(jid))
+    local record = is_coming and { 'waiting' } or call('HMGET', key.job(jid), 'state', 'rare')
+    local state = record[1]
+    if not state then
+      Dependencies.unknown(command, jid, how)
+    elseif state == 'complete' then
+      if record[2] and Dependencies.follows_spawned and not (one and modules.Spawned.is_one(jid, one)) then
+        local more, failed = modules.Spawned.unfinished(jid, policy, MOST - #open)
+        if failed and policy == 'cancel' then
+          meet_failed(command, failed, how)
+        end
+        if #more > 0 then
+          beyond = beyond or {}
+          beyond[#beyond + 1] = jid
+          for n = 1, #more do
+            open[#open + 1] = more[n]
+          end
+        end
+      end
+    elseif not (state == 'failed' and policy == 'run') then
+      if state == 'failed' and policy == 'cancel' then
+        meet_failed(command, jid, how)
+      end
+      open[#open + 1] = jid
+    end
+  end
+  return open, beyond and cjson.encode(beyond)
+end
+
+-- The same for a job that exists and that keeps its policy.
+function Dependencies.open_for(command, jid, jids)
+  if #jids == 0 then
+    return jids
+  end
+  return Dependencies.open(command, jids, nil, call('HGET', key.job(jid), 'on_failure'), nil, jid)
+end
+
+-- A job waits for others. If it has a policy for their failures, they must know that: `followed`.
+function Dependencies.link(jid, jids, policy)
+  local followed = policy and policy ~= 'block'
+  for _, other in ipairs(jids) do
+    local name = key.dependents(other)
+    modules.ExistenceCache.forget(name)
+    call('SADD', name, jid)
+    if followed then
+      call('HSET', key.job(other), 'followed', '1', 'rare', '1')
+    end
+  end
+  modules.SortedSet.add_to_set(key.dependencies(jid), jids)
+end
+
+-- A job that depends on others gains dependencies; nothing is refused. What is seen to wait for it is
+-- left out.
+function Dependencies.attach(jid, jids)
+  local policy, how = call('HGET', key.job(jid), 'on_failure'), { lenient = true }
+  local open, beyond = Dependencies.open('depends', jids, nil, policy, how, jid)
+  local harmless, tired = modules.CycleDetection.harmless(jid, open)
+  Dependencies.link(jid, tired and open or harmless, policy)
+  modules.DependencyResults.add(jid, jids)
+  for _, spawner in ipairs(modules.Record.read('beyond', beyond, {})) do
+    modules.Spawned.look_beyond(jid, spawner)
+  end
+  Dependencies.follow_failed(how)
+end
+
+-- Those that `open` has noted: now that the links are there, they have their effect.
+function Dependencies.follow_failed(how)
+  for _, jid in ipairs(how and how.failed or {}) do
+    modules.Cascade.follow(jid, 'failed')
+  end
+end
+
+function Dependencies.unlink(jid, jids)
+  for _, other in ipairs(jids) do
+    call('SREM', key.dependents(other), jid)
+    call('SREM', key.dependencies(jid), other)
+  end
+end
+
+function Dependencies.unlink_all(jid)
+  local others = call('SMEMBERS', key.dependencies(jid))
+  for _, other in ipairs(others) do
+    call('SREM', key.dependents(other), jid)
+  end
+  call('DEL', key.dependencies(jid))
+  Dependencies.spend(math.floor(#others / LIGHT))
+end
+
+-- Is there nothing that holds the job back but what it does not know of yet?
+local function free_rare(jid)
+  local beyond, workflow, on_failure = modules.Hash.values(key.job(jid), 'beyond', 'workflow', 'on_failure')
+  if modules.Record.is_bad('beyond', beyond) then
+    modules.CorruptJobs.fail(jid, 'beyond', beyond)
+    return false
+  end
+  if beyond and modules.Spawned.holds_back(jid, beyond, on_failure) then
+    return false
+  end
+  return true, workflow
+end
+
+-- Nothing holds the job back any longer: it becomes ready, or waits for its time.
+function Dependencies.free(jid)
+  local state, queue, priority, scheduled, open, rare =
+    modules.Hash.values(key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
+  if state ~= 'depends' or open == '1' then
+    if state ~= 'depends' then
+      modules.CorruptJobs.look_at_state(jid, state, queue)
+    end
+    return
+  elseif modules.Record.is_bad('scheduled', scheduled) then
+    modules.CorruptJobs.fail(jid, 'scheduled', scheduled)
+    return
+  end
+  local workflow
+  if rare then
+    local is_free
+    is_free, workflow = free_rare(jid)
+    if not is_free then
+      return
+    end
+  end
+  call('ZREM', key.place(queue, 'depends'), jid)
+  local time = modules.Record.read('scheduled', scheduled)
+  if time then
+    call('HDEL', key.job(jid), 'scheduled')
+    call('HSET', key.job(jid), 'state', 'scheduled')
+    modules.Places.scheduled(jid, queue, time)
+  else
+    call('HSET', key.job(jid), 'state', 'waiting')
+    modules.Places.ready_since(jid, scope.now)
+    modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0))
+  end
+  if workflow then
+    modules.Workflow.moved(workflow, 'depends', time and 'scheduled' or 'waiting')
+  end
+end
+
+function Dependencies.free_if_last(jid)
+  if call('SCARD', key.dependencies(jid)) == 0 then
+    Dependencies.free(jid)
+  end
+end
+
+-- Up to as many of the dependents of a job that is done with as the call may still deal with (or
+-- `most`, if that is less); they are no members any more. What is left is noted in the list `later`.
+function Dependencies.take_some(jid, later, most)
+  local name = key.dependents(jid)
+  local dependents, number = {}, call('SCARD', name)
+  local left = Dependencies.left()
+  most = math.min(left, most or left)
+  if number > most then
+    dependents = call('SPOP', name, most)
+    call('ZADD', later, scope.now, jid)
+  else
+    if number > 0 then
+      dependents = call('SMEMBERS', name)
+      call('DEL', name)
+    end
+    call('ZREM', later, jid)
+  end
+  Dependencies.spend(#dependents)
+  for _, dependent in ipairs(dependents) do
+    call('SREM', key.dependencies(dependent), jid)
+  end
+  return dependents
+end
+
+local function release_some(jid, spawner)
+  spawner = spawner and modules.Spawned.has_unfinished(jid)
+  for _, dependent in ipairs(Dependencies.take_some(jid, key.releasing())) do
+    if spawner then
+      modules.Spawned.look_beyond(dependent, jid)
+    end
+    Dependencies.free_if_last(dependent)
+  end
+end
+
+-- After the jobs were completed: frees what waited for them, a bounded number at a time. `rare` are
+-- those of them that may have spawned others.
+function Dependencies.release(jids, rare)
+  if #jids == 1 and modules.ExistenceCache.is_absent(key.dependents(jids[1])) then
+    return
+  end
+  local names = {}
+  for n, jid in ipairs(jids) do
+    names[n] = key.dependents(jid)
+  end
+  if #names == 0 or call('EXISTS', unpack(names)) == 0 then
+    return
+  end
+  for n, jid in ipairs(jids) do
+    if call('EXISTS', names[n]) == 1 then
+      if Dependencies.left() > 0 then
+        release_some(jid, rare and rare[jid])
+      else
+        call('ZADD', key.releasing(), scope.now, jid)
+      end
+    end
+  end
+end
+
+-- The first job of a list, or nil; mostly there is no such list.
+local function first_of(name)
+  if Dependencies.left() <= 0 or modules.ExistenceCache.is_absent(name) or call('EXISTS', name) == 0 then
+    return nil
+  end
+  return call('ZRANGE', name, 0, 0)[1]
+end
+
+local function go_on_releasing(jid)
+  -- Its record may have expired meanwhile; if it was put again, the rest waits for its new run.
+  if (call('HGET', key.job(jid), 'state') or 'complete') == 'complete' then
+    release_some(jid, true)
+  else
+    call('ZREM', key.releasing(), jid)
+  end
+end
+
+local function go_on(name, act)
+  for _ = 1, FEW do
+    local jid = first_of(name)
+    if not jid then
+      return
+    end
+    act(jid)
+  end
+end
+
+-- Carries on with what earlier calls had to leave.
+function Dependencies.carry_on()
+  go_on(key.releasing(), go_on_releasing)
+  go_on(key.cascading(), function(jid)
+    modules.Cascade.carry_on(jid)
+  end)
+end
+end,
+
+DependencyCommands = function()
+local DependencyCommands = {}
+modules.DependencyCommands = DependencyCommands
+-- dependency_commands.lua
+-- The commands that change what a job waits for: depends, seal.
+
+-- -> the job's policy for failures of what it depends on, and whether it may have rare fields
+local function in_depends(jid)
+  local state, on_failure, rare = modules.Hash.values(key.job(jid), 'state', 'on_failure', 'rare')
+  if state ~= 'depends' then
+    modules.Errors.raise('STATE', 'depends(): Job ' .. modules.Errors.name(jid) .. ' is not in the depends state')
+  end
+  return on_failure, rare
+end
+
+local function add(jid, jids, policy)
+  local open, beyond = modules.Dependencies.open('depends', jids, nil, policy, nil, jid)
+  modules.CycleDetection.refuse('depends', jid, open)
+  modules.Dependencies.link(jid, open, policy)
+  modules.DependencyResults.add(jid, jids)
+  for _, spawner in ipairs(modules.Record.read('beyond', beyond, {})) do
+    modules.Spawned.look_beyond(jid, spawner)
+  end
+end
+
+-- depends jid on|off jid...   depends jid off all
+function DependencyCommands.depends(args, i)
+  local jid = modules.Arguments.name('depends', 'jid', args[i])
+  local word = modules.Arguments.given('depends', 'on or off', args[i + 1])
+  if word ~= 'on' and word ~= 'off' then
+    modules.Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. modules.Errors.name(word))
+  end
+  local policy, rare = in_depends(jid)
+  local jids = {}
+  for n = i + 2, #args do
+    jids[#jids + 1] = args[n]
+  end
+  modules.Arguments.bounded('depends', #jids)
+  if word == 'on' then
+    add(jid, jids, policy)
+    return 1
+  end
+  local all = jids[1] == 'all'
+  if all then
+    modules.Dependencies.unlink_all(jid)
+  else
+    modules.Dependencies.unlink(jid, jids)
+  end
+  if rare then
+    modules.Spawned.forget_beyond(jid, not all and jids or nil)
+  end
+  modules.Dependencies.free_if_last(jid)
+  return 1
+end
+
+-- seal jid: a job that was put open gains no more dependencies and may become ready.
+function DependencyCommands.seal(args, i)
+  local jid = modules.Arguments.name('seal', 'jid', args[i])
+  if call('EXISTS', key.job(jid)) == 0 then
+    modules.Errors.no_job('seal', jid)
+  end
+  if call('HDEL', key.job(jid), 'open') == 1 then
+    modules.Dependencies.free_if_last(jid)
+  end
+  return 1
+end
+end,
+
+DependencyResults = function()
+local DependencyResults = {}
+modules.DependencyResults = DependencyResults
+-- dependency_results.lua
+-- What a job was made to depend on, in order, kept beyond the links: its results are wanted later.
+
+-- The namespace has such lists: what deletes records looks for them from now on.
+local function say()
+  if not scope.has_lists then
+    call('HSET', key.meta(), 'lists', '1')
+    scope.has_lists = true
+  end
+end
+
+function DependencyResults.exist()
+  return scope.has_lists or call('HGET', key.meta(), 'lists') == '1'
+end
+
+function DependencyResults.add(jid, jids)
+  if jids and #jids > 0 then
+    say()
+    modules.SortedSet.append(key.needs(jid), jids)
+  end
+end
+
+-- Kept as long as results are, at least: who depends on the job may start long after its end.
+local KEPT = 7 * 86400 -- seconds
+
+function DependencyResults.add_offspring(jid, jids)
+  if #jids > 0 then
+    say()
+    local entry, bytes = 'offspring:' .. jid, 0
+    for n = 1, #jids do
+      bytes = bytes + #jids[n]
+    end
+    if call('EXISTS', key.offspring(jid)) == 1 then
+      bytes = bytes + modules.Retention.bytes(entry)
+    end
+    modules.SortedSet.append(key.offspring(jid), jids)
+    call('EXPIRE', key.offspring(jid), KEPT)
+    modules.Retention.note(entry, bytes, KEPT)
+  end
+end
+
+function DependencyResults.forget(jid)
+  if scope.live then
+    call('DEL', key.needs(jid))
+  end
+end
+
+local function page(command, name, args, i)
+  local offset, count = modules.Arguments.offset(command, args[i]), modules.Arguments.count(command, args[i + 1], 25)
+  local flat = {}
+  if count > 0 then
+    for _, jid in ipairs(call('LRANGE', name, offset, offset + count - 1)) do
+      flat[#flat + 1] = jid
+      flat[#flat + 1] = call('LLEN', key.offspring(jid))
+    end
+  end
+  return flat
+end
+
+-- needs jid [offset count] -> jid, how many jobs that one has spawned …
+function DependencyResults.show(args, i)
+  return page('needs', key.needs(modules.Arguments.name('needs', 'jid', args[i])), args, i + 1)
+end
+
+-- offspring jid [offset count] -> the same of the jobs that this one has spawned
+function DependencyResults.offspring(args, i)
+  return page('offspring', key.offspring(modules.Arguments.name('offspring', 'jid', args[i])), args, i + 1)
+end
+
+-- results jid... -> what each returned, JSON, or nil
+function DependencyResults.results(args, i)
+  modules.Arguments.given('results', 'jid', args[i])
+  modules.Arguments.bounded('results', #args - i + 1)
+  local names = {}
+  for n = i, #args do
+    names[#names + 1] = key.result(args[n])
+  end
+  return call('MGET', unpack(names))
+end
+end,
+
+Epoch = function()
+local Epoch = {}
+modules.Epoch = Epoch
+-- epoch.lua
+-- Which server draws the tokens. One that has forgotten some (a replica that lagged when it was promoted, a
+-- server whose last writes were lost) must not draw them again: it begins an epoch.
+--
+-- A token is the number of its epoch * TOKENS + how many were drawn. Numbers of epochs are drawn from 2^25, by a
+-- hash of what is known of the server and the time; the first is 0.
+
+local TOKENS, EPOCHS = 2 ^ 28, 2 ^ 25
+
+-- The server's run and its history. Functions ask once: with the data of another server they are loaded
+-- anew. Scripts ask in each call that draws.
+local here
+
+local function asked(section, field)
+  local info = redis.pcall('INFO', section)
+  return type(info) == 'string' and string.match(info, '[\r\n]' .. field .. ':(%w+)')
+end
+
+local function this_server()
+  if not here then
+    local run, history = asked('server', 'run_id'), asked('replication', 'master_replid')
+    here = run and history and run .. ':' .. history or nil -- nil where the user may not ask
+  end
+  return here
+end
+
+-- The field of meta with the server on which this build drew last. Other builds may have asked at another time.
+function Epoch.field()
+  return 'server:' .. (scope.library or 'script')
+end
+
+-- Is it another server than the one that this build knew? -> what meta is to say of it, or nil
+function Epoch.newcomer(known)
+  local server = this_server()
+  return server and server ~= known and server or nil
+end
+
+-- The last token before a new epoch, where this was the last one drawn.
+function Epoch.begin(token)
+  if token == 0 then
+    return 0
+  end
+  local time = call('TIME')
+  local hash =
+    redis.sha1hex(table.concat({ this_server(), time[1], time[2], modules.NumberFormat.whole(token) }, ' '))
+  local epoch = 1 + tonumber(string.sub(hash, 1, 8), 16) % (EPOCHS - 1)
+  return epoch * TOKENS + token % TOKENS
+end
+end,
+
+Errors = function()
+local Errors = {}
+modules.Errors = Errors
+-- errors.lua
+-- How a call is refused: by a reply 'CODE text'.
+
+local MOST = 200
+
+-- At most so many bytes of a text. No character is cut in two: who reads it as UTF-8 would fail.
+function Errors.cut(text, most)
+  local last = most
+  while last > most - 3 and string.find(text, '^[\128-\191]', last + 1) do
+    last = last - 1
+  end
+  return string.sub(text, 1, last)
+end
+
+-- Names in messages are cut, so that a hostile jid cannot fill a log.
+function Errors.name(value)
+  value = tostring(value)
+  if #value > MOST then
+    return Errors.cut(value, MOST) .. '…'
+  end
+  return value
+end
+
+-- Words as string.format takes them, if there is anything to be put in their places.
+function Errors.worded(words, ...)
+  return select('#', ...) > 0 and string.format(words, ...) or words
+end
+
+-- The text begins with a word character: old clients look for that.
+function Errors.raise(code, words, ...)
+  error({ code = code, text = Errors.worded(words, ...) })
+end
+
+function Errors.argument(command, words, ...)
+  Errors.raise('BADARG', command .. '(): ' .. Errors.worded(words, ...))
+end
+
+function Errors.no_job(command, jid)
+  Errors.raise('NOJOB', command .. '(): Job ' .. Errors.name(jid) .. ' does not exist')
+end
+end,
+
+Events = function()
+local Events = {}
+modules.Events = Events
+-- events.lua
+-- What is published, byte for byte: members in a fixed order, no spaces.
+
+local quote = cjson.encode
+
+local function log(text)
+  call('PUBLISH', scope.prefix .. 'log', text)
+end
+
+local function tell(worker, text)
+  call('PUBLISH', scope.prefix .. 'w:' .. worker, text)
+end
+
+-- Bare jids, for tracked jobs: put popped completed failed canceled stalled track untrack.
+function Events.tracked(what, jid)
+  call('PUBLISH', scope.prefix .. what, jid)
+end
+
+function Events.put(jid, queue)
+  log('{"jid":' .. quote(jid) .. ',"event":"put","queue":' .. quote(queue) .. '}')
+end
+
+function Events.completed(jid, queue)
+  log('{"jid":' .. quote(jid) .. ',"event":"completed","queue":' .. quote(queue) .. '}')
+end
+
+function Events.advanced(jid, queue, to)
+  log(
+    '{"jid":' .. quote(jid) .. ',"to":' .. quote(to) .. ',"event":"advanced","queue":' .. quote(queue) .. '}'
+  )
+end
+
+function Events.failed(jid, group, message, worker)
+  log(
+    '{"message":'
+      .. quote(message)
+      .. ',"jid":'
+      .. quote(jid)
+      .. ',"group":'
+      .. quote(group)
+      .. ',"event":"failed","worker":'
+      .. quote(worker)
+      .. '}'
+  )
+end
+
+function Events.canceled(jid, queue, worker)
+  local text = '{"jid":'
+    .. quote(jid)
+    .. ',"queue":'
+    .. quote(queue)
+    .. ',"event":"canceled","worker":'
+    .. quote(worker)
+    .. '}'
+  log(text)
+  if worker and worker ~= '' then
+    tell(worker, text)
+  end
+end
+
+local function lock_lost(jid, worker)
+  return '{"jid":' .. quote(jid) .. ',"event":"lock_lost","worker":' .. quote(worker) .. '}'
+end
+
+-- Whom it concerns hears it first.
+function Events.lock_lost(jid, worker)
+  local text = lock_lost(jid, worker)
+  tell(worker, text)
+  log(text)
+end
+
+function Events.order(worker, order)
+  tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
+end
+
+-- Who looks after cron schedules is told that one has changed.
+function Events.schedules(worker)
+  if worker then
+    tell(worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')
+  end
+end
+
+function Events.config_set(option, value)
+  log('{"option":' .. quote(option) .. ',"event":"config_set","value":' .. quote(value) .. '}')
+end
+
+function Events.config_unset(option)
+  log('{"event":"config_unset","option":' .. quote(option) .. '}')
+end
+end,
+
+ExistenceCache = function()
+local ExistenceCache = {}
+modules.ExistenceCache = ExistenceCache
+-- existence_cache.lua
+-- An existence cache for optional keys: one question tells for many that they are absent.
+
+-- These keys do not exist.
+function ExistenceCache.note(...)
+  local absent = scope.absent or {}
+  for n = 1, select('#', ...) do
+    absent[select(n, ...)] = true
+  end
+  scope.absent = absent
+end
+
+-- Asks for two lists of keys: for all at once, and if there are any, for the first alone. is_absent says of each key of
+-- a list of which none exists that it does not. -> whether none of the first exists
+-- (Whether options are set is asked with them: mostly none are, or nothing else is there.)
+function ExistenceCache.look_for(names, others)
+  local all = { key.config(), unpack(names) }
+  for n = 1, #others do
+    all[#all + 1] = others[n]
+  end
+  local found = call('EXISTS', unpack(all))
+  if found == 0 then
+    modules.Config.note_none()
+  elseif modules.Config.is_set() then
+    found = found - 1
+  end
+  local of_names = found > 0 and #others > 0 and call('EXISTS', unpack(names)) or found
+  if of_names == 0 then
+    ExistenceCache.note(unpack(names))
+  end
+  if of_names == found then
+    ExistenceCache.note(unpack(others))
+  end
+  return of_names == 0
+end
+
+-- The call has made the key, or is about to.
+function ExistenceCache.forget(name)
+  if scope.absent then
+    scope.absent[name] = nil
+  end
+end
+
+-- Is the key known not to exist? (What makes one has to say so: forget.)
+function ExistenceCache.is_absent(name)
+  return scope.absent and scope.absent[name] or false
+end
+end,
+
+Expiry = function()
+local Expiry = {}
+modules.Expiry = Expiry
+-- expiry.lua
+-- Completed jobs are forgotten when they are too old or too many.
+
+-- Completed jobs expired by one call beyond twice those it completes.
+local EXPIRED = 200
+
+-- Where so many jobs, or for so many seconds, are kept, single completions leave it to later ones.
+local MANY, LONG, FEW = 1000, 60, 8
+
+local function expire(jids)
+  local names, tagged, needing = {}, call('EXISTS', key.tags()) == 1, modules.DependencyResults.exist()
+  for _, jid in ipairs(jids) do
+    local tags = tagged and call('HGET', key.job(jid), 'tags')
+    if tags and tags ~= '{}' then
+      modules.Tags.unindex_all(jid, tags)
+    end
+    -- A job that was completed has no links any more.
+    local at = #names
+    names[at + 1], names[at + 2] = key.job(jid), key.history(jid)
+    if needing then
+      names[at + 3] = key.needs(jid)
+    end
+  end
+  if #names > 0 then
+    call('DEL', unpack(names))
+  end
+end
+
+-- May it wait for a later call?
+function Expiry.can_wait(just_completed, age, count)
+  return just_completed <= FEW and count >= MANY and age >= LONG
+end
+
+-- Forgets completed jobs that are too old or too many, a bounded number per call.
+function Expiry.after(just_completed)
+  local age, count = modules.Config.number('jobs-history'), modules.Config.whole('jobs-history-count')
+  if Expiry.can_wait(just_completed, age, count) and not modules.Clock.is_round() then
+    return
+  end
+  local most = EXPIRED + 2 * just_completed
+  local completed = key.completed()
+  local old = call('ZRANGEBYSCORE', completed, '-inf', scope.now - age, 'LIMIT', 0, most)
+  local surplus = call('ZCARD', completed) - #old - count
+  if surplus > 0 and #old < most then
+    local rest = call('ZRANGE', completed, #old, #old + math.min(surplus, most - #old) - 1)
+    for _, jid in ipairs(rest) do
+      old[#old + 1] = jid
+    end
+  end
+  if #old > 0 then
+    call('ZREMRANGEBYRANK', completed, 0, #old - 1) -- the oldest are the first
+    expire(old)
+  end
+end
+end,
+
+Failures = function()
+local Failures = {}
+modules.Failures = Failures
+-- failures.lua
+-- Failed jobs by group: the set of groups, a list of jids for each.
+
+Failures.groups = 1000
+
+-- Where calls with KEYS are made the number of groups is bounded: further ones share a list.
+local function list_of(group)
+  if scope.live and call('SISMEMBER', key.failures(), group) == 0 then
+    if call('SCARD', key.failures()) >= Failures.groups then
+      return 'other'
+    end
+  end
+  return group
+end
+
+-- Files a failed job under its group and counts it.
+function Failures.add(jid, queue, group)
+  local list = list_of(group)
+  call('SADD', key.failures(), list)
+  call('LPUSH', key.group(list), jid)
+  modules.Stats.count(queue, 'failures', 1)
+  modules.Stats.count(queue, 'failed', 1)
+  modules.Minutes.count(queue, 'failed', 1)
+end
+
+-- Looks from the newest on, or from the oldest on: where the job is likely to be.
+local function take(jid, list, oldest_first)
+  local found = call('LREM', key.group(list), oldest_first and -1 or 1, jid)
+  if call('LLEN', key.group(list)) == 0 then
+    call('SREM', key.failures(), list)
+  end
+  return found > 0
+end
+
+-- Nothing says in which group the job is: it is in one of them.
+local function take_anywhere(jid)
+  for _, list in ipairs(call('SMEMBERS', key.failures())) do
+    if take(jid, list) then
+      return
+    end
+  end
+end
+
+-- A job that was failed is so no longer.
+function Failures.remove(jid, queue, failure, oldest_first)
+  local known = modules.Record.read('failure', failure)
+  if not known or not known.group then
+    take_anywhere(jid)
+    modules.Stats.mended(queue, scope.now)
+    return
+  end
+  if not take(jid, known.group, oldest_first) then
+    take(jid, 'other', oldest_first)
+  end
+  modules.Stats.mended(queue, known.when or 0)
+end
+
+-- failed [group [start limit]]
+function Failures.show(args, i)
+  local group = args[i]
+  if not group then
+    local counts = {}
+    for _, name in ipairs(call('SMEMBERS', key.failures())) do
+      counts[name] = call('LLEN', key.group(name))
+    end
+    return cjson.encode(counts)
+  end
+  local start, limit = modules.Arguments.offset('failed', args[i + 1]), modules.Arguments.count('failed', args[i + 2], 25)
+  local total = call('LLEN', key.group(group))
+  return cjson.encode({
+    total = total,
+    jobs = call('LRANGE', key.group(group), modules.Arguments.range(start, limit, total)),
+  })
+end
+end,
+
+Hash = function()
+local Hash = {}
+modules.Hash = Hash
+-- hash.lua
+-- The fields of a hash, by their names.
+
+-- -> what stands in each of these fields, in this order; false where there is nothing
+function Hash.values(name, ...)
+  return unpack(call('HMGET', name, ...))
+end
+
+-- -> the same in a table, by the names of the fields
+function Hash.read(name, fields)
+  local values, record = call('HMGET', name, unpack(fields)), {}
+  for n = 1, #fields do
+    record[fields[n]] = values[n]
+  end
+  return record
+end
+
+-- -> all that there is in a table, by the names of the fields; empty if there is nothing
+function Hash.all(name)
+  local fields, record = call('HGETALL', name), {}
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
+  end
+  return record
+end
+
+-- Sets the fields of this table, by name. (Where each call comes, the list is written out: a table costs more.)
+function Hash.write(name, fields)
+  local list = {}
+  for field, value in pairs(fields) do
+    list[#list + 1] = field
+    list[#list + 1] = value
+  end
+  call('HSET', name, unpack(list))
+end
+end,
+
+Headline = function()
+local Headline = {}
+modules.Headline = Headline
+-- headline.lua
+-- The line of a failure's message that names the error.
+
+local find, sub = string.find, string.sub
+
+local MOST = 200 -- bytes
+
+-- How Python's tracebacks begin, and what stands before each line of one: in those of groups, a frame
+-- of lines.
+local PLAIN, GROUP =
+  'Traceback (most recent call last):\n', '  + Exception Group Traceback (most recent call last):\n'
+
+-- Where the text behind the last line of this kind begins, or nil.
+local function behind_last(message, line)
+  local found
+  if sub(message, 1, #line) == line then
+    found = #line + 1
+  end
+  local _, to = find(message, '\n' .. line, 1, true)
+  while to do
+    found = to + 1
+    _, to = find(message, '\n' .. line, to, true)
+  end
+  return found
+end
+
+-- The first line from there on that is no part of a stack: those are indented.
+local function unindented(message, from, before)
+  for line in string.gmatch(sub(message, from), '[^\n]+') do
+    if sub(line, 1, #before) == before and find(line, '^%S', #before + 1) then
+      return sub(line, #before + 1)
+    end
+  end
+end
+
+local function cut(line)
+  if #line <= MOST then
+    return line
+  end
+  local last = MOST
+  while last > MOST - 3 and find(sub(line, last + 1, last + 1), '[\128-\191]') do
+    last = last - 1
+  end
+  return sub(line, 1, last) .. '…'
+end
+
+-- How a message begins that is a traceback, or the end of one; or an exception that was never raised,
+-- with the one that it is the cause of.
+local TRACEBACKS = {
+  '^Traceback %(most recent call last%):\n',
+  '^  %+ Exception Group Traceback %(',
+  '^%[the beginning is left out%]\n',
+  '^[^\n]*\n\nThe above exception was the direct cause of the following exception:\n',
+}
+
+local function raised(message)
+  for _, beginning in ipairs(TRACEBACKS) do
+    if find(message, beginning) then
+      local plain, group = behind_last(message, PLAIN), behind_last(message, GROUP)
+      if group and group > (plain or 0) then
+        return unindented(message, group, '  | ')
+      end
+      return unindented(message, plain or (find(message, '\n', 1, true) + 1), '')
+    end
+  end
+end
+
+-- What was raised at last, if the message is a traceback; else its first line.
+function Headline.of(message)
+  return cut(raised(message) or string.match(message, '[^\r\n]+') or '')
+end
+end,
+
+History = function()
+local History = {}
+modules.History = History
+-- history.lua
+-- What happened to a job: a list of [when, what, more], the first and the newest kept, and how each attempt
+-- ended:
+--   done       it was completed
+--   failed     it failed for good
+--   retried    it failed and will run again
+--   returned   it was handed back, which uses no retry up
+--   crashed    its process died
+--   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
+--   lost       the grace after such a notice is over: the worker holds the job no more
+
+local quote, format = cjson.encode, string.format
+
+-- A time as an entry has it; defaults to now.
+function History.time(when)
+  return when and modules.NumberFormat.thousandths(when) or modules.NumberFormat.thousandth()
+end
+
+-- An entry; `more` is the text of a JSON object.
+function History.entry(what, more, when)
+  return '[' .. History.time(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
+end
+
+local function append(jid, text, putting)
+  local name = key.history(jid)
+  local length = call('RPUSH', name, text)
+  if length < 3 then
+    if length == 1 and not putting then
+      History.modernise_late(jid)
+    end
+    return
+  end
+  local limit = modules.Config.whole('max-job-history')
+  if limit > 0 and limit ~= 2 and length > limit then
+    local first = call('LPOP', name)
+    call('LTRIM', name, -math.max(limit - 1, 1), -1)
+    call('LPUSH', name, first)
+  end
+end
+
+function History.add(jid, what, more, when)
+  append(jid, History.entry(what, more, when))
+end
+
+function History.put(jid, queue, when)
+  append(jid, '[' .. History.time(when) .. ',"put",{"q":' .. quote(queue) .. '}]', true)
+end
+
+function History.popped(jid, worker)
+  append(jid, '[' .. History.time() .. ',"popped",{"worker":' .. quote(worker) .. '}]')
+end
+
+local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
+
+-- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
+function History.done(jid, held)
+  if held and held >= SHORTEST then
+    append(jid, '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]')
+  else
+    append(jid, '[' .. History.time() .. ',"done"]')
+  end
+end
+
+-- An object of those of these members that there are. (Lists of jobs look for the group before what
+-- anybody may have written into the message.)
+local function members(worker, group, held, ready, message)
+  local texts = {}
+  if worker then
+    texts[#texts + 1] = '"worker":' .. quote(worker)
+  end
+  if group then
+    texts[#texts + 1] = '"group":' .. quote(group)
+  end
+  if held and held >= SHORTEST then
+    texts[#texts + 1] = '"held":' .. format('%.3f', held)
+  end
+  if ready then
+    texts[#texts + 1] = '"until":' .. modules.NumberFormat.thousandths(ready)
+  end
+  if message and message ~= '' then
+    texts[#texts + 1] = '"message":' .. quote(modules.Headline.of(message))
+  end
+  return #texts > 0 and '{' .. table.concat(texts, ',') .. '}' or nil
+end
+
+-- What is not run at all may fail as well: then there is no worker.
+function History.failed(jid, group, worker, message)
+  History.add(jid, 'failed', members(worker, group, nil, nil, message))
+end
+
+-- An attempt at `job` (worker, held) ended so. It will be ready again after `delay` seconds, if that is
+-- given.
+function History.ended(jid, what, job, group, message, delay)
+  if what == 'done' then
+    History.done(jid, job.held)
+    return
+  end
+  local ready = delay and delay > 0 and scope.now + delay
+  History.add(jid, what, members(job.worker, group, job.held, ready, message))
+end
+
+-- The last attempt failed that the job had.
+function History.exhausted(job, group, message)
+  History.ended(job.jid, 'failed', job, group, message)
+end
+
+function History.when(time)
+  return time
+end
+
+-- Triples as objects with when, what and the members of their third part.
+function History.shown(triples)
+  local entries = {}
+  for n, triple in ipairs(triples) do
+    local entry_shown = triple[3] or {}
+    entry_shown.when = History.when(triple[1])
+    entry_shown.what = triple[2]
+    entries[n] = entry_shown
+  end
+  return entries
+end
+
+local function shown(texts)
+  local triples = {}
+  for n, text in ipairs(texts) do
+    triples[n] = modules.Record.entry_of(text)
+  end
+  return History.shown(triples)
+end
+
+function History.read(jid)
+  return shown(call('LRANGE', key.history(jid), 0, -1))
+end
+
+local PIECE = 20 -- entries read at a time where they may be long
+
+-- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
+function History.texts(jid, most, bytes)
+  local name = key.history(jid)
+  local total, newest = call('LLEN', name), {}
+  local last = total - 1
+  while last >= 1 and #newest < most - 1 and bytes > 0 do
+    local from = math.max(1, last - PIECE + 1, last - (most - 1 - #newest) + 1)
+    local part = call('LRANGE', name, from, last)
+    for n = #part, 1, -1 do
+      bytes = bytes - #part[n]
+      if bytes > 0 then
+        newest[#newest + 1] = part[n]
+      end
+    end
+    last = from - 1
+  end
+  local texts = call('LRANGE', name, 0, 0)
+  for n = #newest, 1, -1 do
+    texts[#texts + 1] = newest[n]
+  end
+  return texts, total
+end
+
+-- The same as objects.
+function History.some(jid, most, bytes)
+  local texts, total = History.texts(jid, most, bytes)
+  return shown(texts), total
+end
+
+-- Records of the earliest versions carry their history in a field of the hash.
+function History.modernise(jid, text)
+  local entries = modules.Record.read('history', text)
+  for _, old in ipairs(entries or {}) do
+    if old.put then
+      History.put(jid, old.q, tonumber(old.put))
+    end
+    if old.popped then
+      History.add(jid, 'popped', '{"worker":' .. quote(old.worker or '') .. '}', tonumber(old.popped))
+    end
+    if old.failed then
+      History.add(jid, 'failed', nil, tonumber(old.failed))
+    end
+    if old.done then
+      History.add(jid, 'done', nil, tonumber(old.done))
+    end
+  end
+  if entries then
+    call('HDEL', key.job(jid), 'history')
+  end
+end
+
+-- The first entry of a list was not a put: the record may be of the earliest versions.
+function History.modernise_late(jid)
+  local text = call('HGET', key.job(jid), 'history')
+  if text then
+    local newest = call('LPOP', key.history(jid))
+    History.modernise(jid, text)
+    call('RPUSH', key.history(jid), newest)
+  end
+end
+
+-- log jid message [data]
+function History.log(args, i)
+  local jid = modules.Arguments.name('log', 'jid', args[i])
+  local message = modules.Arguments.message('log', args[i + 1])
+  local data = args[i + 2]
+  if data then
+    modules.Arguments.object('log', 'data', data)
+  end
+  if call('EXISTS', key.job(jid)) == 0 then
+    modules.Errors.no_job('log', jid)
+  end
+  History.add(jid, message, data)
+end
+end,
+
+Job = function()
+local Job = {}
+modules.Job = Job
+-- job.lua
+-- A job's record: reading it, showing it, and the commands on a single job.
+
+local FIELDS = {
+  'jid',
+  'klass',
+  'state',
+  'queue',
+  'worker',
+  'priority',
+  'expires',
+  'retries',
+  'remaining',
+  'data',
+  'tags',
+  'failure',
+  'spawned_from_jid',
+  'time',
+  'grace',
+  'scheduled',
+  'token',
+  'context',
+  'progress',
+  'crashes',
+  'open',
+  'history',
+  'rare',
+  'unique',
+  'workflow',
+  'on_failure',
+  'deadline',
+  'spawners',
+  'returned',
+  'waited',
+}
+
+-- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
+-- not only a look at it is wanted.
+function Job.read(jid, looking)
+  local values = call('HMGET', key.job(jid), unpack(FIELDS))
+  if not values[1] then
+    return nil
+  end
+  local record = {}
+  for n, field in ipairs(FIELDS) do
+    record[field] = values[n] or nil
+  end
+  record.state, record.queue = record.state or '', record.queue or ''
+  if record.history and not looking and not scope.reading then
+    modules.History.modernise(jid, record.history)
+  end
+  return record
+end
+
+local function must_look(command, jid)
+  local record = Job.read(modules.Arguments.name(command, 'jid', jid), true)
+  if not record then
+    modules.Errors.no_job(command, jid)
+  end
+  return record
+end
+
+-- A job's state as it is now, or nil.
+function Job.state_now(jid)
+  local state, queue = modules.Hash.values(key.job(jid), 'state', 'queue')
+  return state and modules.Places.state_now(jid, queue, state) or nil
+end
+
+function Job.is_tracked(jid)
+  local name = key.tracked()
+  return not modules.ExistenceCache.is_absent(name) and call('ZSCORE', name, jid) and true or false
+end
+
+-- The jobs of a batch that are tracked; mostly there are none at all.
+function Job.tracked_among(jids)
+  local tracked, name = {}, key.tracked()
+  if not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1 then
+    for _, jid in ipairs(jids) do
+      tracked[jid] = Job.is_tracked(jid)
+    end
+  end
+  return tracked
+end
+
+-- The object that get, pop and peek show, as JSON, or nil. `some` has what is shown of the lists that
+-- belong to a job (history, dependents, dependencies) in place of all of it.
+function Job.show(jid, some)
+  local record = Job.read(jid)
+  if not record then
+    return nil
+  end
+  local shown = {
+    jid = record.jid,
+    klass = record.klass or '',
+    state = modules.Places.state_now(jid, record.queue, record.state),
+    queue = record.queue,
+    worker = record.worker or '',
+    tracked = Job.is_tracked(jid),
+    priority = modules.Record.read('priority', record.priority, 0),
+    expires = modules.Record.read('expires', record.expires, 0),
+    retries = modules.Record.read('retries', record.retries, 0),
+    remaining = modules.Record.read('remaining', record.remaining, 0),
+    data = record.data or '',
+    tags = modules.Record.read('tags', record.tags, {}),
+    history = some and some.history or modules.History.read(jid),
+    failure = modules.Record.read('failure', record.failure, {}),
+    spawned_from_jid = record.spawned_from_jid or false,
+    dependents = some and some.dependents or call('SMEMBERS', key.dependents(jid)),
+    dependencies = some and some.dependencies or call('SMEMBERS', key.dependencies(jid)),
+  }
+  return Job.with_ours(shown, record)
+end
+
+-- The object with what the protocol does not have, as JSON.
+function Job.with_ours(shown, record)
+  shown.token = record.state == 'running' and record.token or ''
+  shown.crashes = modules.Record.read('crashes', record.crashes, 0)
+  shown.open = record.open == '1'
+  if record.returned and record.state == 'complete' then
+    shown.returned = modules.Retention.left(record.returned, record.token)
+  end
+  if record.rare then
+    shown.unique = modules.Unique.shown(record.unique)
+    shown.workflow, shown.on_failure = record.workflow, record.on_failure
+    shown.deadline = modules.Record.read('deadline', record.deadline)
+  end
+  local context = modules.Record.text('context', record.context, 'null')
+  local progress = modules.Record.text('progress', record.progress, 'null')
+  return modules.Json.with(cjson.encode(shown), 'context', context, 'progress', progress)
+end
+
+local function all(jids, show)
+  local shown = {}
+  for _, jid in ipairs(jids) do
+    shown[#shown + 1] = show(jid)
+  end
+  return modules.Json.list(shown)
+end
+
+function Job.show_all(jids)
+  return all(jids, Job.show)
+end
+
+-- A job, or what became of it if it was canceled.
+local function found(jid)
+  return Job.show(jid) or modules.Canceled.show(jid)
+end
+
+-- get jid
+function Job.get(args, i)
+  return found(modules.Arguments.name('get', 'jid', args[i]))
+end
+
+-- multiget jid...
+function Job.multiget(args, i)
+  local jids = modules.Tags.rest(args, i)
+  modules.Arguments.bounded('multiget', #jids)
+  return all(jids, found)
+end
+
+-- Takes a job out of its worker's hands, in the books.
+function Job.unhold(jid, worker)
+  if worker and worker ~= '' then
+    call('ZREM', key.held(worker), jid)
+  end
+end
+
+-- Deletes all that is kept of a job that is in no place any longer, but for its dependents. `tags` is
+-- the text in its record.
+function Job.erase(jid, tags)
+  modules.Tags.unindex_all(jid, tags)
+  call('DEL', key.job(jid), key.history(jid), key.dependencies(jid))
+  if scope.live and call('DEL', key.result(jid), key.needs(jid)) > 0 then
+    modules.Retention.forget('result:' .. jid)
+  end
+end
+
+-- priority jid p
+function Job.priority(args, i)
+  local jid = modules.Arguments.name('priority', 'jid', args[i])
+  local priority = modules.Arguments.number('priority', 'priority', args[i + 1])
+  local queue, its_priority, state = modules.Hash.values(key.job(jid), 'queue', 'priority', 'state')
+  if not state then
+    modules.Errors.no_job('priority', jid)
+  end
+  local work = key.place(queue or '', 'work')
+  local score = call('ZSCORE', work, jid)
+  if score and state == 'waiting' then
+    local before = modules.Record.read('priority', its_priority)
+    local rest = before and tonumber(score) - before or modules.Places.score(0, scope.now)
+    call('ZADD', work, priority + rest, jid)
+  end
+  call('HSET', key.job(jid), 'priority', priority)
+  return priority
+end
+
+-- track [track|untrack jid]
+function Job.track(args, i)
+  if args[i] == nil then
+    local jobs, expired = {}, {}
+    for _, jid in ipairs(call('ZRANGE', key.tracked(), 0, modules.Arguments.most - 1)) do
+      local shown = Job.show(jid)
+      if shown then
+        jobs[#jobs + 1] = shown
+      else
+        expired[#expired + 1] = jid
+      end
+    end
+    return modules.Json.with(cjson.encode({ expired = expired }), 'jobs', modules.Json.list(jobs))
+  end
+  local word = string.lower(args[i])
+  if word ~= 'track' and word ~= 'untrack' then
+    modules.Errors.argument('track', 'Unknown word ' .. modules.Errors.name(args[i]) .. ', it must be track or untrack')
+  end
+  local jid = modules.Arguments.name('track', 'jid', args[i + 1])
+  if call('EXISTS', key.job(jid)) == 0 then
+    modules.Errors.no_job('track', jid)
+  end
+  modules.Events.tracked(word, jid)
+  if word == 'track' then
+    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
+  end
+  return cjson.encode(call('ZREM', key.tracked(), jid))
+end
+
+-- May a job that this one depends on be canceled without it? Its policy says so. (Many jobs may have the same
+-- dependents: `known` are their policies.)
+function Job.can_lose(dependent, jid, known)
+  known[dependent] = known[dependent] or { modules.Cascade.policy(dependent) }
+  return known[dependent][1] ~= 'block' or known[dependent][2] == jid
+end
+
+-- Would canceling these strand a job that is not canceled with them?
+local function no_dependents_left(jids)
+  local named, known = {}, {}
+  for _, jid in ipairs(jids) do
+    named[jid] = true
+  end
+  for _, jid in ipairs(jids) do
+    -- The call names `most` with the job itself, so of this many dependents one at least is not named. Beyond
+    -- that a dependent that can lose it may hide one that cannot, which fails then.
+    for _, dependent in ipairs(call('SRANDMEMBER', key.dependents(jid), modules.Arguments.most)) do
+      if not named[dependent] and not Job.can_lose(dependent, jid, known) then
+        modules.Errors.raise(
+          'DEPENDENTS',
+          'cancel(): %s is a dependency of %s but is not mentioned to be canceled',
+          modules.Errors.name(jid),
+          modules.Errors.name(dependent)
+        )
+      end
+    end
+  end
+end
+
+-- Takes a job that is not complete away with all that belongs to it. Its dependents stay. `why` and `by` are
+-- those of Canceled.keep.
+function Job.remove(jid, record, why, by)
+  local queue, worker = record.queue, record.worker or ''
+  modules.Canceled.keep(jid, record, why, by)
+  modules.Events.canceled(jid, queue, worker)
+  Job.unhold(jid, worker)
+  modules.Places.leave(jid, queue)
+  modules.Dependencies.unlink_all(jid)
+  if record.state == 'running' then
+    modules.Samples.taken_away(queue, record.time, record.waited)
+  elseif record.state == 'failed' or not modules.Record.is_state(record.state) then
+    modules.Failures.remove(jid, queue, record.failure)
+    call('ZREM', key.completed(), jid)
+  end
+  if Job.is_tracked(jid) then
+    modules.Events.tracked('canceled', jid)
+  end
+  Job.erase(jid, record.tags)
+  modules.JobEnd.canceled(jid, record)
+end
+
+function Job.cancel_unknown() end
+
+-- -> whether there was something to cancel
+local function cancel(jid)
+  local record = Job.read(jid)
+  if not record then
+    Job.cancel_unknown(jid)
+  elseif record.state ~= 'complete' then
+    Job.remove(jid, record, 'call')
+    return true
+  end
+  return false
+end
+
+-- cancel jid...
+function Job.cancel(args, i)
+  local jids = modules.Tags.rest(args, i)
+  modules.Arguments.bounded('cancel', #jids)
+  no_dependents_left(jids)
+  local gone = {}
+  for _, jid in ipairs(jids) do
+    gone[#gone + 1] = cancel(jid) and jid or nil
+  end
+  -- Those that were canceled with them are no dependents any more.
+  for _, jid in ipairs(gone) do
+    modules.Cascade.follow(jid, 'gone')
+  end
+  return jids
+end
+
+-- timeout jid...: takes the job from its worker and puts it before all others.
+function Job.timeout(args, i)
+  local jids = modules.Tags.rest(args, i)
+  modules.Arguments.bounded('timeout', #jids)
+  local records = {}
+  for n, jid in ipairs(jids) do
+    records[n] = must_look('timeout', jid)
+    if records[n].state ~= 'running' then
+      local state = modules.Places.state_now(jid, records[n].queue, records[n].state)
+      modules.Errors.raise('STATE', 'timeout(): Job ' .. modules.Errors.name(jid) .. ' not running but ' .. state)
+    end
+  end
+  for n, jid in ipairs(jids) do
+    local record = records[n]
+    if call('HGET', key.job(jid), 'state') == 'running' then
+      record.held = modules.Samples.held(record.waited)
+      modules.Samples.taken_away(record.queue, record.time, record.waited)
+      modules.History.ended(jid, 'timed-out', record)
+      call('ZREM', key.place(record.queue, 'locks'), jid)
+      call('ZADD', key.place(record.queue, 'work'), '+inf', jid)
+      modules.Wake.ready(record.queue, 1)
+      Job.unhold(jid, record.worker)
+      call('HSET', key.job(jid), 'state', 'stalled', 'expires', 0)
+      modules.Places.ready_since(jid, scope.now)
+      call('HDEL', key.job(jid), 'grace', 'waited')
+      modules.Events.lock_lost(jid, record.worker)
+    end
+  end
+end
+
+-- progress jid token json
+function Job.progress(args, i)
+  local jid = modules.Arguments.name('progress', 'jid', args[i])
+  local text = args[i + 2]
+  modules.Arguments.json('progress', 'progress', text, modules.Arguments.text_bytes)
+  if not string.find(text, '^%s*%[') then
+    modules.Errors.argument('progress', 'progress must be a JSON list, [fraction, text]')
+  end
+  local job = modules.Lock.holder('progress', jid, args[i + 1])
+  call('HSET', key.job(jid), 'progress', text, 'rare', job.rare or '0')
+  return 1
+end
+
+-- result jid
+function Job.result(args, i)
+  return call('GET', key.result(modules.Arguments.name('result', 'jid', args[i])))
+end
+end,
+
+JobEnd = function()
+local JobEnd = {}
+modules.JobEnd = JobEnd
+-- job_end.lua
+-- Cleaning up when a job ends, moves on or is deleted: its unique key, its workflow, those that
+-- wait for its end, those that depend on it.
+
+-- The record has something to do with what is done here: `rare`. It is never taken away, so it may
+-- be there for nothing.
+function JobEnd.mark(jid)
+  call('HSET', key.job(jid), 'rare', '1')
+end
+
+-- These jobs are complete. `rare` lists those of them whose records have the field of this name.
+function JobEnd.completed(jids, rare)
+  local is_rare
+  for n = 1, #rare do
+    local jid = rare[n]
+    modules.ResultWaiters.ended(jid)
+    local unique, workflow, spawners = modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners')
+    modules.Unique.free(jid, unique)
+    if workflow then
+      modules.Workflow.moved(workflow, 'running', 'complete')
+    end
+    modules.Spawned.done(jid, spawners)
+    is_rare = is_rare or {}
+    is_rare[jid] = true
+  end
+  modules.Dependencies.release(jids, is_rare)
+end
+
+-- The job, which was in this state, has failed.
+function JobEnd.failed(jid, was, rare)
+  if not rare then
+    return
+  end
+  modules.ResultWaiters.ended(jid)
+  local unique, workflow, spawners, followed =
+    modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'followed')
+  modules.Unique.free(jid, unique)
+  if workflow then
+    modules.Workflow.moved(workflow, was, 'failed')
+  end
+  modules.Spawned.failed(jid, spawners)
+  if followed then
+    modules.Cascade.follow(jid, 'failed')
+  end
+end
+
+-- The job had failed and waits for its turn again. Its time is over if it had one, but not its claim
+-- to its key, unless another has taken that.
+function JobEnd.revived(jid, record)
+  if not record.rare then
+    return
+  end
+  modules.Unique.regain(jid, record.unique, 'waiting')
+  if record.workflow then
+    modules.Workflow.moved(record.workflow, 'failed', 'waiting')
+  end
+  modules.Spawned.goes_on(jid, record.spawners)
+  call('HDEL', key.job(jid), 'deadline', 'fixed', 'cascade')
+end
+
+-- The job ran and goes on in this state: tried again, given back, or `moved` on to its next step.
+function JobEnd.goes_on(job, state, moved)
+  if not job.rare then
+    return
+  end
+  local unique, workflow = modules.Hash.values(key.job(job.jid), 'unique', 'workflow')
+  modules.Unique.regain(job.jid, unique, state)
+  if workflow then
+    modules.Workflow.moved(workflow, 'running', state)
+  end
+  if moved then
+    call('HDEL', key.job(job.jid), 'deadline', 'fixed')
+  end
+end
+
+-- The job with this record was canceled.
+function JobEnd.canceled(jid, record)
+  if record.rare then
+    modules.ResultWaiters.ended(jid)
+    modules.Unique.free(jid, record.unique)
+    if record.workflow then
+      modules.Workflow.moved(record.workflow, record.state, false)
+    end
+    modules.Spawned.done(jid, record.spawners)
+  end
+end
+end,
+
+Json = function()
+local Json = {}
+modules.Json = Json
+-- json.lua
+-- JSON texts that are shown as they came: decoding and encoding would change [] and long numbers.
+
+-- An object's text with members added whose values are JSON texts already: name, text, …
+function Json.with(object, ...)
+  local parts, more = { string.sub(object, 1, -2) }, { ... }
+  for n = 1, #more, 2 do
+    parts[#parts + 1] = ',"' .. more[n] .. '":' .. more[n + 1]
+  end
+  return table.concat(parts) .. '}'
+end
+
+-- A list of texts.
+function Json.list(texts)
+  if #texts == 0 then
+    return '{}' -- as cjson writes it, and as old clients expect it
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+end,
+
+Legacy = function()
+local Legacy = {}
+modules.Legacy = Legacy
+-- legacy.lua
+-- Calls without KEYS: qless-core's protocol to the letter. The prefix is 'ql:', the time is the caller's, a
+-- worker's name is the proof of its lock, and errors are raised. All that they do otherwise than calls with KEYS
+-- stands here: for each module the functions that are changed for them, when the module is made.
+
+local floor = math.floor
+
+local function nothing() end
+
+local function no()
+  return false
+end
+
+local function encoded(shown)
+  return cjson.encode(shown)
+end
+
+-- ARGV = command, now, args...
+function Legacy.serve(args, library)
+  modules.Serve.begin('ql:', false, library)
+  local command = modules.Arguments.given('qless', 'command', args[1])
+  local known = modules.Commands.find(command)
+  if not known or known.is_ours then
+    error('Unknown command ' .. modules.Errors.name(command))
+  end
+  scope.now = modules.Arguments.number(command, 'now', args[2])
+  scope.live = call('EXISTS', key.meta()) == 1
+  local reply = modules[known.module][known.what](args, 3)
+  modules.Serve.finish()
+  return reply
+end
+
+function Legacy.Errors()
+  function modules.Errors.raise(_, words, ...)
+    error(modules.Errors.worded(words, ...), 2)
+  end
+end
+
+-- What a call may say.
+
+function Legacy.Arguments()
+  modules.Arguments.decimal = '^%s*[%d.eE+-]+%s*$'
+
+  function modules.Arguments.asking(command, worker)
+    return modules.Arguments.name(command, 'worker', worker)
+  end
+
+  modules.Arguments.proof = modules.Arguments.asking
+
+  function modules.Arguments.message(command, message)
+    return modules.Arguments.given(command, 'message', message)
+  end
+
+  function modules.Arguments.few_tags(_, tags)
+    return tags
+  end
+
+  modules.Arguments.held, modules.Arguments.plain, modules.Arguments.unknown = nothing, nothing, nothing
+end
+
+function Legacy.PutOptions()
+  modules.PutOptions.known = { priority = true, tags = true, retries = true, depends = true }
+end
+
+function Legacy.Config()
+  modules.Config.is_ours = no
+end
+
+-- Whose lock it is.
+
+function Legacy.Lock()
+  function modules.Lock.holds(proof, state, worker)
+    return state == 'running' and proof == worker
+  end
+
+  function modules.Lock.another(worker)
+    return 'another worker: ' .. modules.Errors.name(worker)
+  end
+end
+
+-- A token, where meta is not read in advance.
+function Legacy.Clock()
+  function modules.Clock.draw()
+    local name, field = key.meta(), modules.Epoch.field()
+    local newcomer = modules.Epoch.newcomer(call('HGET', name, field))
+    if newcomer then
+      local token = modules.Epoch.begin(tonumber(call('HGET', name, 'token') or nil) or 0)
+      call('HSET', name, field, newcomer, 'token', modules.NumberFormat.whole(token))
+    end
+    return call('HINCRBY', name, 'token', 1)
+  end
+end
+
+-- What becomes of a job.
+
+function Legacy.Outcome()
+  -- The last worker, its lock and its start stay to be seen on a waiting job.
+  modules.Outcome.unheld, modules.Outcome.count_retried = nothing, nothing
+end
+
+function Legacy.Places()
+  function modules.Places.state_now(_, _, state)
+    return state
+  end
+
+  -- The time of a job is that of its put.
+  modules.Places.ready_since = nothing
+end
+
+function Legacy.Job()
+  modules.Job.with_ours, modules.Job.can_lose = encoded, no
+
+  function modules.Job.cancel_unknown(jid)
+    modules.Events.canceled(jid, false, false)
+    if modules.Job.is_tracked(jid) then
+      modules.Events.tracked('canceled', jid)
+    end
+  end
+end
+
+function Legacy.Dependencies()
+  modules.Dependencies.unknown, modules.Dependencies.follows_spawned = nothing, false
+end
+
+-- What is kept beside the job is ours, and so is the work that is left for a later call.
+
+function Legacy.DependencyResults()
+  modules.DependencyResults.add = nothing
+end
+
+function Legacy.Retention()
+  modules.Retention.note = nothing -- it goes when it expires
+end
+
+function Legacy.Expiry()
+  modules.Expiry.can_wait = no
+end
+
+function Legacy.Samples()
+  modules.Samples.can_wait = no
+
+  function modules.Samples.length(seconds)
+    return seconds
+  end
+end
+
+-- The caller's clock says nothing about when a client of ours has gone away, or when a job was canceled.
+
+function Legacy.Wake()
+  function modules.Wake.since()
+    return '-inf'
+  end
+end
+
+function Legacy.Canceled()
+  function modules.Canceled.time()
+    return call('HGET', key.meta(), 'clock') or modules.NumberFormat.now()
+  end
+
+  modules.Canceled.show = nothing
+end
+
+-- History in whole seconds, with what the protocol knows.
+function Legacy.History()
+  local failed = modules.History.failed
+
+  function modules.History.time(when)
+    return when and modules.NumberFormat.whole(floor(when)) or modules.NumberFormat.second()
+  end
+
+  function modules.History.failed(jid, group, worker)
+    failed(jid, group, worker)
+  end
+
+  function modules.History.ended(jid, what, job, group)
+    if what == 'done' then
+      modules.History.done(jid, job.held)
+    elseif what == 'failed' then
+      failed(jid, group, job.worker)
+    elseif what == 'timed-out' then
+      modules.History.add(jid, what)
+    end
+  end
+
+  function modules.History.exhausted(job, group)
+    failed(job.jid, group)
+  end
+
+  modules.History.when = floor
+end
+
+-- What is shown.
+
+function Legacy.Queue()
+  -- Locks that expired before 1970 are not seen as stalled.
+  modules.Queue.oldest_lock = 0
+
+  local jobs = modules.Queue.jobs
+
+  function modules.Queue.jobs(args, i)
+    if args[i] == 'canceled' or args[i] == 'waiting' then
+      modules.Queue.unknown(args[i])
+    end
+    return jobs(args, i)
+  end
+end
+
+function Legacy.Pause()
+  modules.Pause.known = nothing
+end
+
+function Legacy.Stats()
+  modules.Stats.shows_ours = false
+end
+
+function Legacy.Worker()
+  modules.Worker.with_info = encoded
+end
+end,
+
+Lock = function()
+local Lock = {}
+modules.Lock = Lock
+-- lock.lua
+-- The lock of a running job: who holds it, renewing it, taking it away.
+
+-- What is read of a run that ends.
+local ENDING = {
+  'worker',
+  'state',
+  'queue',
+  'token',
+  'time',
+  'retries',
+  'grace',
+  'progress',
+  'rare',
+  'remaining',
+  'priority',
+  'crashes',
+  'waited',
+}
+
+-- Does the caller hold the job with this state, of this worker and token? (The token is false if a foreign
+-- script has handed it out.)
+function Lock.holds(proof, state, worker, token)
+  return worker and state == 'running' and proof == token
+end
+
+-- How the worker that holds a job is named to another one.
+function Lock.another()
+  return 'another worker'
+end
+
+-- Why it does not. -> code, text
+local function refusal(command, jid)
+  local worker, state, queue = modules.Hash.values(key.job(jid), 'worker', 'state', 'queue')
+  local about = command .. '(): Job ' .. modules.Errors.name(jid)
+  if not worker then
+    return 'NOJOB', about .. ' does not exist'
+  elseif state ~= 'running' then
+    return 'LOCKLOST', about .. ' is not currently running: ' .. modules.Places.state_now(jid, queue, state)
+  end
+  return 'LOCKLOST', about .. ' was given out to ' .. Lock.another(worker)
+end
+
+-- What a completion by its token has to know of a job: worker, queue, time, retries, rare, waited. -> nil, code, text
+-- if the token is not that of the run. (All jobs come here, so it reads no more, and makes no table.)
+function Lock.completed(jid, token)
+  local worker, state, queue, its_token, time, retries, rare, waited =
+    modules.Hash.values(key.job(jid), 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited')
+  if not Lock.holds(token, state, worker, its_token) then
+    return nil, refusal('settle', jid)
+  end
+  return worker, queue or '', time, retries, rare, waited
+end
+
+-- The running job, if `proof` shows that the caller holds it. `bad` is the field that keeps the job from being
+-- run again, because it cannot be read, and `bad_text` what stands there. -> nil, code, text if refused
+function Lock.claim(command, jid, proof)
+  local name = key.job(jid)
+  local texts = call('HMGET', name, unpack(ENDING))
+  local worker, state, queue, token, time, retries, grace, progress, rare, remaining, priority, crashes, waited =
+    unpack(texts)
+  if not Lock.holds(proof, state, worker, token) then
+    return nil, refusal(command, jid)
+  end
+  local bad, bad_text = modules.Record.first_bad(ENDING, texts)
+  if (queue or '') == '' then
+    bad, bad_text = 'queue', ''
+  end
+  return {
+    jid = jid,
+    key = name,
+    bad = bad,
+    bad_text = bad_text,
+    worker = worker,
+    queue = queue or '',
+    time = modules.Record.read('time', time, scope.now),
+    retries = modules.Record.text('retries', retries, '0'),
+    marked = grace or progress,
+    rare = rare or nil,
+    remaining = modules.Record.read('remaining', remaining, 0),
+    priority = modules.Record.read('priority', priority, 0),
+    crashes = modules.Record.read('crashes', crashes, 0),
+    waited = waited or nil,
+  }
+end
+
+-- The run of a claimed job ends: counts that it was started, if it was. Then the job lay for `held`
+-- seconds in its worker's hands before; how long is not known if it only `runs` for certain.
+function Lock.count_start(job, held, runs)
+  job.held = held or modules.Samples.held(job.waited)
+  if job.held or runs then
+    job.start = modules.Samples.started(job.queue, job.time, job.waited, job.held or 0)
+  end
+end
+
+function Lock.holder(command, jid, proof)
+  modules.Arguments.name(command, 'jid', jid)
+  modules.Arguments.proof(command, proof)
+  local job, code, text = Lock.claim(command, jid, proof)
+  if not job then
+    modules.Errors.raise(code, text)
+  end
+  return job
+end
+
+-- Takes the job out of the hands of its worker and out of the running ones.
+function Lock.release(job)
+  call('ZREM', key.place(job.queue, 'locks'), job.jid)
+  modules.Job.unhold(job.jid, job.worker)
+end
+
+-- heartbeat jid worker [data] -> the new expiry
+function Lock.heartbeat(args, i)
+  local jid, proof, data = args[i], args[i + 1], args[i + 2]
+  if data then
+    modules.Arguments.json('heartbeat', 'data', data)
+  end
+  local job = Lock.holder('heartbeat', jid, proof)
+  local expires = scope.now + modules.Config.heartbeat(job.queue)
+  if data then
+    call('HSET', key.job(jid), 'data', data)
+  end
+  Lock.extend(job, expires)
+  call('ZADD', key.workers(), scope.now, job.worker)
+  return expires
+end
+
+-- Renews a lock. The next loss of it gets a notice of its own.
+function Lock.extend(job, expires)
+  call('HSET', key.job(job.jid), 'expires', expires)
+  call('HDEL', key.job(job.jid), 'grace')
+  call('ZADD', key.held(job.worker), expires, job.jid)
+  call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
+end
+end,
+
+Minutes = function()
+local Minutes = {}
+modules.Minutes = Minutes
+-- minutes.lua
+-- Counters per queue and minute of what was put, started, completed and failed.
+
+local floor, text_of = math.floor, modules.Arguments.text_of
+
+local KINDS = { 'put', 'started', 'completed', 'failed' }
+local KEPT = 26 * 3600 -- an hour's counters are kept until its last minute is 25 hours old
+local LONGEST = 25 * 60
+
+Minutes.kinds, Minutes.longest = KINDS, LONGEST
+
+-- The counters of the whole namespace stand under a name that no queue has. What is put is not
+-- counted there: it would cost each put as much as its own counter.
+local ALL = ''
+
+-- What a call counts is written at its end: scope.minutes, a list, as a call counts few.
+function Minutes.count(queue, kind, n)
+  if not scope.live then
+    return
+  end
+  local counted = scope.minutes or {}
+  for place = 1, #counted do
+    local one = counted[place]
+    if one.queue == queue and one.kind == kind then
+      one.n = one.n + n
+      return
+    end
+  end
+  counted[#counted + 1] = { queue = queue, kind = kind, n = n }
+  scope.minutes = counted
+end
+
+-- Adds to the counter of one minute of the epoch.
+function Minutes.write(queue, kind, minute, n)
+  if scope.live then
+    local name = key.minutes(queue, floor(minute / 60), kind)
+    if call('HINCRBY', name, text_of(minute % 60), text_of(n)) == n then
+      call('EXPIRE', name, KEPT)
+    end
+  end
+end
+
+-- The same for the whole namespace.
+function Minutes.write_total(kind, minute, n)
+  Minutes.write(ALL, kind, minute, n)
+end
+
+function Minutes.finish()
+  local minute = floor(scope.now / 60)
+  for _, one in ipairs(scope.minutes) do
+    Minutes.write(one.queue, one.kind, minute, one.n)
+    if one.kind ~= 'put' then
+      Minutes.write_total(one.kind, minute, one.n)
+    end
+  end
+end
+
+local BUFFERED = { wait = 'started', run = 'completed' }
+Minutes.buffered = BUFFERED
+
+-- Adds what the statistics do not have yet.
+local function count_buffered(shown, wanted_queue, from, to)
+  modules.StatsBuffer.read(function(second, kind, _, n, queue)
+    local minute = floor(second / 60)
+    if queue == wanted_queue and minute >= from and minute <= to then
+      local list, field = shown[BUFFERED[kind]], string.format('%.0f', minute)
+      list[field] = (list[field] or 0) + n
+    end
+  end)
+end
+
+-- minutes queue from to
+function Minutes.show(args, i)
+  local queue = modules.Arguments.queue('minutes', args[i])
+  local from = modules.Arguments.whole('minutes', 'from', args[i + 1], 0)
+  local to = modules.Arguments.whole('minutes', 'to', args[i + 2], 0)
+  if to - from > LONGEST then
+    modules.Errors.raise('TOOBIG', 'minutes(): ' .. to - from .. ' minutes, at most ' .. LONGEST)
+  end
+  local shown = {}
+  for _, kind in ipairs(KINDS) do
+    shown[kind] = {}
+    for hour = floor(from / 60), floor(to / 60) do
+      local found = call('HGETALL', key.minutes(queue, hour, kind))
+      for n = 1, #found, 2 do
+        local minute = hour * 60 + tonumber(found[n])
+        if minute >= from and minute <= to then
+          shown[kind][string.format('%.0f', minute)] = tonumber(found[n + 1])
+        end
+      end
+    end
+  end
+  count_buffered(shown, queue, from, to)
+  return cjson.encode(shown)
+end
+end,
+
+NumberFormat = function()
+local NumberFormat = {}
+modules.NumberFormat = NumberFormat
+-- number_format.lua
+-- Numbers and times as texts; the text of the present time is made once per call. (Printing a number costs as much as a small
+-- Redis command.)
+
+local format, floor = string.format, math.floor
+
+-- A whole number: much cheaper than with a fraction.
+function NumberFormat.whole(number)
+  if number > -2 ^ 53 and number < 2 ^ 53 then
+    return format('%d', number)
+  end
+  return format('%.0f', number)
+end
+
+-- The time is scope.now. In the server's words it is scope.second and scope.fraction ('.123456'), if it told them.
+
+-- The present time, at least as exact as redis.call would print it.
+function NumberFormat.now()
+  local text = scope.now_text
+  if not text then
+    text = scope.fraction and scope.second .. scope.fraction or format('%.17g', scope.now)
+    scope.now_text = text
+  end
+  return text
+end
+
+-- The same as job records keep it.
+function NumberFormat.time()
+  local text = scope.time_text
+  if not text then
+    text = scope.fraction and NumberFormat.now() .. '00000000000000' or format('%.20f', scope.now)
+    scope.time_text = text
+  end
+  return text
+end
+
+function NumberFormat.second()
+  scope.second = scope.second or NumberFormat.whole(floor(scope.now))
+  return scope.second
+end
+
+-- A time cut to thousandths of a second. (What is lost in a product is less than what is added.)
+function NumberFormat.thousandths(seconds)
+  if seconds == floor(seconds) then
+    return NumberFormat.whole(seconds)
+  end
+  return format('%.3f', floor(seconds * 1000 + 0.001) / 1000)
+end
+
+-- The present time in thousandths of a second.
+function NumberFormat.thousandth()
+  if scope.fraction then
+    return scope.second .. string.sub(scope.fraction, 1, 4)
+  end
+  return NumberFormat.thousandths(scope.now)
+end
+
+-- The time so many seconds from now.
+function NumberFormat.later(seconds)
+  if scope.fraction and seconds == floor(seconds) then
+    return NumberFormat.whole(floor(scope.now) + seconds) .. scope.fraction
+  end
+  return format('%.17g', scope.now + seconds)
+end
+end,
+
+Outcome = function()
+local Outcome = {}
+modules.Outcome = Outcome
+-- outcome.lua
+-- How a run ends: complete, advance, fail, retry, give back.
+
+local floor = math.floor
+
+-- The record of a completed job; `returned` is what keep_result says.
+function Outcome.write_complete(name, retries, data, returned)
+  if returned then
+    return Outcome.write_returned(name, retries, data, returned)
+  end
+  call(
+    'HSET',
+    name,
+    'state',
+    'complete',
+    'worker',
+    '',
+    'expires',
+    '0',
+    'time',
+    modules.NumberFormat.time(),
+    'remaining',
+    retries,
+    'queue',
+    '',
+    'failure',
+    '{}'
+  )
+  if data then
+    call('HSET', name, 'data', data)
+  end
+end
+
+-- The same in one command for a job that has returned something: a command more would cost more than a table.
+function Outcome.write_returned(name, retries, data, returned)
+  local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', modules.NumberFormat.time() }
+  fields[9], fields[10], fields[11], fields[12] = 'remaining', retries, 'queue', ''
+  fields[13], fields[14], fields[15], fields[16] = 'failure', '{}', 'returned', returned
+  if data then
+    fields[17], fields[18] = 'data', data
+  end
+  call('HSET', name, unpack(fields))
+end
+
+-- Forgets what belongs to a run that was completed. (Its token is stale by the job's new state.)
+function Outcome.forget_run(job)
+  if job.marked then
+    Outcome.forget_marks(key.job(job.jid))
+  end
+end
+
+function Outcome.forget_marks(name)
+  call('HDEL', name, 'grace', 'progress')
+end
+
+-- The same for a run that was not. `unknown` stays only from one unknown name to the next.
+local function forget_all(job)
+  if job.unknown then
+    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited')
+  else
+    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited', 'unknown')
+  end
+end
+
+local function finish(job, data, returned)
+  Outcome.write_complete(job.key, job.retries, data, returned)
+  call('ZADD', key.completed(), scope.now, job.jid)
+  modules.JobEnd.completed({ job.jid }, { job.rare and job.jid }) -- which reads the record, so before it may go
+  modules.Expiry.after(1)
+end
+
+-- Completes a job that goes on in another queue, where it waits for what is open of what it
+-- `needs`. -> its new state
+function Outcome.advance(job, to, delay, depends, data, needs, beyond)
+  local jid = job.jid
+  modules.History.put(jid, to)
+  modules.Places.register(to)
+  local open = depends and #depends > 0
+  local state = open and 'depends' or delay > 0 and 'scheduled' or 'waiting'
+  call(
+    'HSET',
+    key.job(jid),
+    'state',
+    state,
+    'worker',
+    '',
+    'failure',
+    '{}',
+    'queue',
+    to,
+    'expires',
+    0,
+    'remaining',
+    job.retries,
+    'time',
+    modules.NumberFormat.time()
+  )
+  if data then
+    call('HSET', key.job(jid), 'data', data)
+  end
+  Outcome.forget_run(job)
+  if state == 'depends' then
+    modules.Dependencies.link(jid, depends, job.rare and call('HGET', key.job(jid), 'on_failure'))
+    if beyond then
+      call('HSET', key.job(jid), 'beyond', beyond, 'rare', '1')
+    end
+    if delay > 0 then
+      call('HSET', key.job(jid), 'scheduled', scope.now + delay)
+    end
+    modules.Places.depends(jid, to)
+  elseif state == 'scheduled' then
+    modules.Places.scheduled(jid, to, scope.now + delay)
+  else
+    modules.Places.work(jid, to, job.priority)
+  end
+  modules.DependencyResults.add(jid, needs)
+  modules.JobEnd.goes_on(job, state, true)
+  return state
+end
+
+local COMPLETE_OPTIONS =
+  { next = true, delay = true, depends = true, result = true, result_ttl = true, held = true }
+
+-- Seconds; the server refuses times to live that it cannot count in milliseconds.
+local LONGEST_TTL = 2 ^ 31
+
+-- -> what the record says of it, that of a complete job for as long as it is complete: when it expires, which
+-- run returned it; nil if there is nothing
+function Outcome.keep_result(jid, token, result, ttl)
+  if not result or result == '' then
+    return nil
+  end
+  ttl = math.min(ttl, LONGEST_TTL)
+  call('SET', key.result(jid), result, 'EX', ttl)
+  local time = modules.Retention.note('result:' .. jid, #result, ttl)
+  return time and result ~= 'null' and modules.NumberFormat.whole(time) .. ' ' .. token or nil
+end
+
+-- For how many seconds the result that a completion brings is kept; nil if it brings none.
+local function ttl_of(options)
+  local result = options.result
+  if result and result ~= '' then
+    modules.Arguments.json('complete', 'result', result, modules.Arguments.text_bytes)
+    return modules.Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
+  end
+end
+
+-- With KEYS these commands may be told for how many seconds the job lay in its worker's hands before it
+-- was started, as settle is.
+
+-- complete jid worker queue data [pairs]
+function Outcome.complete(args, i)
+  local jid, proof = modules.Arguments.name('complete', 'jid', args[i]), args[i + 1]
+  local queue, data = modules.Arguments.name('complete', 'queue', args[i + 2]), args[i + 3]
+  modules.Arguments.proof('complete', proof)
+  modules.Arguments.json('complete', 'data', data)
+  local options = modules.Arguments.options('complete', args, i + 4, COMPLETE_OPTIONS)
+  local to, delay, depends = options.next, options.delay, options.depends
+  if not to and (delay or depends) then
+    modules.Errors.argument('complete', 'delay and depends can only be used with next')
+  end
+  delay = delay and modules.Arguments.number('complete', 'delay', delay) or 0
+  depends = depends and modules.Arguments.names('complete', 'depends', depends) or {}
+  local needs, beyond
+  local ttl = ttl_of(options)
+  local held = modules.Arguments.held('complete', options.held)
+  local job = modules.Lock.holder('complete', jid, proof)
+  if job.queue ~= queue then
+    modules.Errors.raise(
+      'STATE',
+      'complete(): Job %s is running in another queue: %s',
+      modules.Errors.name(jid),
+      modules.Errors.name(job.queue)
+    )
+  end
+  if to then
+    modules.Arguments.queue('complete', to)
+    needs = depends
+    depends, beyond = modules.Dependencies.open_for('complete', jid, depends)
+    modules.CycleDetection.refuse('complete', jid, depends)
+    if job.bad then
+      modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
+      return 'failed'
+    end
+  end
+
+  modules.Lock.count_start(job, held, true)
+  modules.History.ended(jid, 'done', job)
+  modules.Lock.release(job)
+  modules.Samples.add('run', job.queue, scope.now - job.start)
+  local returned = Outcome.keep_result(jid, proof, options.result, ttl)
+  if modules.Job.is_tracked(jid) then
+    modules.Events.tracked('completed', jid)
+  end
+  if to then
+    modules.Events.advanced(jid, job.queue, to)
+    return Outcome.advance(job, to, delay, depends, data, needs, beyond)
+  end
+  modules.Events.completed(jid, job.queue)
+  Outcome.forget_run(job)
+  finish(job, data, returned)
+  return 'complete'
+end
+
+-- Files a job as failed, which ran unless `job.state` says otherwise. `failing` is the worker whose
+-- run failed it, or nil.
+function Outcome.write_failed(job, group, message, when, failing)
+  local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
+  call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  forget_all(job)
+  modules.Failures.add(job.jid, job.queue, group)
+  modules.JobEnd.failed(job.jid, job.state or 'running', job.rare)
+end
+
+function Outcome.fail_now(job, group, message)
+  local jid = job.jid
+  modules.Events.failed(jid, group, message, job.worker)
+  if modules.Job.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Lock.release(job)
+  modules.History.ended(jid, 'failed', job, group, message)
+  Outcome.write_failed(job, group, message, floor(scope.now), job.worker)
+end
+
+-- fail jid worker group message [data]; with KEYS also [data [held]], where '' is no data
+function Outcome.fail(args, i)
+  local jid, proof = modules.Arguments.name('fail', 'jid', args[i]), args[i + 1]
+  modules.Arguments.proof('fail', proof)
+  local group = modules.Arguments.given('fail', 'group', args[i + 2])
+  local message, data = modules.Arguments.message('fail', args[i + 3]), args[i + 4]
+  local held = modules.Arguments.held('fail', args[i + 5])
+  if held and data == '' then
+    data = nil
+  end
+  if data then
+    modules.Arguments.json('fail', 'data', data)
+  end
+  local job = modules.Lock.holder('fail', jid, proof)
+  modules.Lock.count_start(job, held, true)
+  Outcome.fail_now(job, group, message)
+  if data then
+    call('HSET', key.job(jid), 'data', data)
+  end
+  return jid
+end
+
+-- The fields of a job that has left its worker.
+function Outcome.unheld(fields)
+  local last = #fields
+  fields[last + 1], fields[last + 2] = 'time', modules.NumberFormat.time()
+  fields[last + 3], fields[last + 4] = 'worker', ''
+  fields[last + 5], fields[last + 6] = 'expires', 0
+end
+
+-- Puts a job that was running back into a queue, at once or after a delay; with `again` it keeps
+-- its place before its equals.
+function Outcome.back(job, queue, delay, failure, again)
+  local jid = job.jid
+  local state = delay > 0 and 'scheduled' or 'waiting'
+  local fields = {
+    'HSET',
+    key.job(jid),
+    'state',
+    state,
+    'queue',
+    queue,
+    'remaining',
+    job.remaining,
+  }
+  Outcome.unheld(fields)
+  if failure then
+    fields[#fields + 1] = 'failure'
+    fields[#fields + 1] = failure
+  end
+  call(unpack(fields))
+  forget_all(job)
+  if state == 'scheduled' then
+    modules.Places.scheduled(jid, queue, scope.now + delay)
+  elseif again then
+    modules.Places.work_again(jid, queue, job.priority)
+  else
+    modules.Places.work(jid, queue, job.priority)
+  end
+  if queue ~= job.queue then
+    modules.Places.register(queue)
+  end
+  modules.JobEnd.goes_on(job, state)
+end
+
+function Outcome.count_retried(queue)
+  modules.Stats.count(queue, 'retried', 1)
+end
+
+-- One retry less: back into the queue, or failed when none is left. -> what remains
+function Outcome.retry_now(job, queue, delay, group, message)
+  local jid = job.jid
+  job.remaining = job.remaining - 1
+  modules.Lock.release(job)
+  if job.remaining >= 0 then
+    modules.History.ended(jid, 'retried', job, group, message, delay)
+    Outcome.count_retried(job.queue)
+    local failure = message
+      and cjson.encode({
+        group = group or '',
+        message = message,
+        when = floor(scope.now),
+        worker = job.worker,
+      })
+    Outcome.back(job, queue, delay, failure)
+    return job.remaining
+  end
+  call('HSET', key.job(jid), 'remaining', -1)
+  group = group or 'failed-retries-' .. queue
+  modules.History.exhausted(job, group, message)
+  if modules.Job.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  if message then
+    Outcome.write_failed(job, group, message, floor(scope.now), job.worker)
+  else
+    Outcome.write_failed(job, group, 'Job exhausted retries in queue "' .. job.queue .. '"', scope.now)
+  end
+  return -1
+end
+
+-- retry jid queue worker [delay] [group] [message]; with KEYS also [held], where group and message may
+-- both be ''
+function Outcome.retry(args, i)
+  local jid = modules.Arguments.name('retry', 'jid', args[i])
+  local queue = modules.Arguments.queue('retry', args[i + 1])
+  local proof = modules.Arguments.proof('retry', args[i + 2])
+  local delay = modules.Arguments.number('retry', 'delay', args[i + 3] or '0')
+  local group, message = args[i + 4], args[i + 5]
+  local held = modules.Arguments.held('retry', args[i + 6])
+  if held and group == '' and message == '' then
+    group, message = nil, nil
+  end
+  if message then
+    modules.Arguments.message('retry', message)
+  end
+  local job = modules.Lock.holder('retry', jid, proof)
+  if job.bad then
+    modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
+    return -1
+  end
+  modules.Lock.count_start(job, held, true)
+  return Outcome.retry_now(job, queue, delay, group, message)
+end
+
+-- release jid token [delay [held]]: back into its queue and its place there, no retry used up
+function Outcome.release(args, i)
+  local delay = modules.Arguments.number('release', 'delay', args[i + 2] or '0')
+  local held = modules.Arguments.held('release', args[i + 3])
+  local job = modules.Lock.holder('release', args[i], args[i + 1])
+  if job.bad then
+    modules.CorruptJobs.fail(job.jid, job.bad, job.bad_text)
+    return 1
+  end
+  modules.Lock.count_start(job, held)
+  modules.History.ended(job.jid, 'returned', job, nil, nil, delay)
+  modules.Lock.release(job)
+  Outcome.back(job, job.queue, delay, nil, true)
+  return 1
+end
+end,
+
+Pause = function()
+local Pause = {}
+modules.Pause = Pause
+-- pause.lua
+-- Pausing queues: none of their jobs are handed out; and why, for people.
+
+local REASON, BY = 500, 255 -- bytes
+
+-- Those that clear away take the names of whatever there may be; the others check them first.
+local function check_names(command, args, i)
+  for n = i, #args do
+    modules.Arguments.name(command, 'queue', args[n])
+  end
+end
+
+-- Does it for each queue named, when all of the names are looked at.
+function Pause.each_queue(command, args, i, act)
+  modules.Arguments.given(command, 'queue', args[i])
+  modules.Arguments.bounded(command, #args - i + 1)
+  for n = i, #args do
+    act(args[n])
+  end
+end
+
+function Pause.is_paused(queue)
+  return call('SISMEMBER', key.paused_queues(), queue) == 1
+end
+
+-- What is known of the pause of a paused queue: reason, by, at; or nil.
+function Pause.known(queue)
+  local text = call('HGET', key.paused_reasons(), queue)
+  return modules.Record.read('meta', text)
+end
+
+-- -> whether the queue was not paused. What an earlier pause left behind (a foreign script has ended
+-- that one) is not true of this one.
+local function pause(queue)
+  local new = call('SADD', key.paused_queues(), queue) == 1
+  if new and scope.live then
+    call('HDEL', key.paused_reasons(), queue)
+  end
+  return new
+end
+
+-- pause queue...
+function Pause.pause(args, i)
+  check_names('pause', args, i)
+  Pause.each_queue('pause', args, i, pause)
+end
+
+local function short(what, text, most)
+  modules.Arguments.given('queue.pause', what, text)
+  if #text > most then
+    modules.Errors.raise('TOOBIG', 'queue.pause(): ' .. what .. ' has ' .. #text .. ' bytes, at most ' .. most)
+  end
+  return text
+end
+
+-- queue.pause reason by queue...: a queue that is paused keeps its reason unless there is a new one
+function Pause.pause_with(args, i)
+  local reason, by = short('reason', args[i], REASON), short('by', args[i + 1], BY)
+  check_names('queue.pause', args, i + 2)
+  local text = cjson.encode({ reason = reason, by = by, at = scope.now })
+  Pause.each_queue('queue.pause', args, i + 2, function(queue)
+    if pause(queue) or reason ~= '' then
+      call('HSET', key.paused_reasons(), queue, text)
+    end
+  end)
+end
+
+-- unpause queue...
+function Pause.unpause(args, i)
+  Pause.each_queue('unpause', args, i, function(queue)
+    call('SREM', key.paused_queues(), queue)
+    if scope.live then
+      call('HDEL', key.paused_reasons(), queue)
+    end
+    modules.Wake.ready(queue, call('ZCARD', key.place(queue, 'work')))
+    modules.Wake.due(queue, scope.now)
+  end)
+end
+end,
+
+Places = function()
+local Places = {}
+modules.Places = Places
+-- places.lua
+-- The places of a queue: work, locks, scheduled, depends. A job is in exactly one.
+
+-- Highest first: by priority, then the longest waiting. Ties are popped in falling order of jid.
+function Places.score(priority, time)
+  return priority - time / 1e10
+end
+
+function Places.work(jid, queue, priority, time)
+  call('ZADD', key.place(queue, 'work'), Places.score(priority, time or scope.now), jid)
+  modules.Wake.ready(queue, 1)
+end
+
+-- Back to where a job was taken from: the head of its priority. Its equals there have the same
+-- score, and of those the one with the higher jid comes first; ours fall with time.
+function Places.work_again(jid, queue, priority)
+  local work, score = key.place(queue, 'work'), Places.score(priority, scope.now)
+  local head = call('ZREVRANGEBYSCORE', work, priority, score, 'WITHSCORES', 'LIMIT', '0', '1')
+  call('ZADD', work, head[2] or score, jid)
+  modules.Wake.ready(queue, 1)
+end
+
+-- The scores of jobs that become ready now, as texts by priority: a batch has few different ones.
+function Places.scores()
+  return setmetatable({}, {
+    __index = function(texts, priority)
+      local text = string.format('%.17g', Places.score(priority, scope.now))
+      texts[priority] = text
+      return text
+    end,
+  })
+end
+
+-- Many jobs at once: score, jid, score, jid …
+function Places.work_many(queue, list)
+  local name = key.place(queue, 'work')
+  for first = 1, #list, 1000 do
+    call('ZADD', name, unpack(list, first, math.min(first + 999, #list)))
+  end
+  modules.Wake.ready(queue, #list / 2)
+end
+
+function Places.scheduled(jid, queue, time)
+  call('ZADD', key.place(queue, 'scheduled'), time, jid)
+  modules.Wake.due(queue, time)
+end
+
+function Places.depends(jid, queue)
+  call('ZADD', key.place(queue, 'depends'), scope.now, jid)
+end
+
+-- A delayed job counts as waiting from its time on, though it stands among the delayed ones until a
+-- call moves it that writes. -> its state now, when it falls due
+function Places.state_now(jid, queue, state)
+  if state ~= 'scheduled' then
+    return state
+  end
+  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid)
+  return due and tonumber(due) <= scope.now and 'waiting' or state, due
+end
+
+-- How many delayed jobs of a queue count as waiting, and which they are.
+function Places.count_due(queue)
+  return call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', scope.now)
+end
+
+function Places.list_due(queue, offset, count)
+  return call('ZRANGEBYSCORE', key.place(queue, 'scheduled'), '-inf', scope.now, 'LIMIT', offset, count)
+end
+
+-- What lags is counted from when a job became ready.
+function Places.ready_since(jid, time)
+  call('HSET', key.job(jid), 'time', string.format('%.20f', time))
+end
+
+function Places.leave(jid, queue)
+  call('ZREM', key.place(queue, 'work'), jid)
+  call('ZREM', key.place(queue, 'locks'), jid)
+  call('ZREM', key.place(queue, 'depends'), jid)
+  call('ZREM', key.place(queue, 'scheduled'), jid)
+end
+
+-- A queue is known from its first job on.
+function Places.register(queue)
+  if call('ZADD', key.queues(), 'NX', scope.now, queue) == 1 then
+    modules.Wake.seen()
+  end
+end
+end,
+
+Pop = function()
+local Pop = {}
+modules.Pop = Pop
+-- pop.lua
+-- Handing out jobs: expired locks first, then what fell due, then the top of the work.
+
+local text_of = modules.Arguments.text_of
+
+-- What decides whether a job may run: its state, then as many as are NEEDED, then the others.
+local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
+
+-- What is read of a job whose lock has expired.
+local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited' }
+
+-- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
+local function notice(jid, queue, worker, grace, rare)
+  if modules.Job.is_tracked(jid) then
+    modules.Events.tracked('stalled', jid)
+  end
+  modules.History.ended(jid, 'timed-out', { worker = worker })
+  call('HSET', key.job(jid), 'grace', 1)
+  if scope.live and not rare then
+    call('HSET', key.job(jid), 'rare', '0')
+  end
+  modules.Events.lock_lost(jid, worker)
+  call('ZADD', key.place(queue, 'locks'), scope.now + grace, jid)
+  modules.Stats.count(queue, 'retries', 1)
+  if grace > 0 then
+    modules.Wake.due(queue, scope.now + grace)
+  end
+end
+
+local function exhausted(jid, queue, worker, rare)
+  local group = 'failed-retries-' .. queue
+  local message = 'Job exhausted retries in queue "' .. queue .. '"'
+  call('ZREM', key.place(queue, 'locks'), jid)
+  call('HSET', key.job(jid), 'remaining', -1)
+  modules.History.failed(jid, group, nil, message)
+  modules.Outcome.write_failed({ jid = jid, queue = queue, marked = true, rare = rare }, group, message, scope.now)
+  if modules.Job.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, group, message, worker)
+end
+
+-- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
+local LOOKED = 250
+
+-- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
+local function expire(jid, queue, locks, grace)
+  local job = modules.Hash.read(key.job(jid), LOCKED)
+  local worker = job.worker or ''
+  if job.state ~= 'running' then
+    modules.CorruptJobs.look_at_state(jid, job.state, queue)
+    call('ZREM', locks, jid)
+    return false
+  elseif modules.Record.is_bad('remaining', job.remaining) then
+    modules.CorruptJobs.fail(jid, 'remaining', job.remaining, queue)
+    return false
+  end
+  modules.Job.unhold(jid, worker)
+  if job.grace ~= '1' then
+    notice(jid, queue, worker, grace, job.rare)
+    if grace > 0 then
+      return false
+    end
+  end
+  modules.History.ended(jid, 'lost', { worker = worker, held = modules.Samples.held(job.waited) })
+  modules.Samples.taken_away(queue, job.time, job.waited)
+  local remaining = modules.Record.read('remaining', job.remaining, 0) - 1
+  if remaining < 0 then
+    exhausted(jid, queue, worker, job.rare)
+    return false
+  end
+  call('HSET', key.job(jid), 'remaining', remaining)
+  modules.Places.ready_since(jid, scope.now)
+  call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
+  return true
+end
+
+-- -> up to `count` jids whose locks have expired and that may be handed out again
+local function expired(queue, count)
+  local locks, freed = key.place(queue, 'locks'), {}
+  if call('ZCOUNT', locks, '-inf', modules.NumberFormat.now()) == 0 then
+    return freed -- mostly, and cheaper to ask
+  end
+  local jids = call(
+    'ZRANGEBYSCORE',
+    locks,
+    '-inf',
+    modules.NumberFormat.now(),
+    'LIMIT',
+    '0',
+    count + (scope.live and LOOKED or 0)
+  )
+  local grace = modules.Config.number('grace-period')
+  for _, jid in ipairs(jids) do
+    if #freed == count then
+      break
+    end
+    if expire(jid, queue, locks, grace) then
+      freed[#freed + 1] = jid
+    end
+  end
+  return freed
+end
+
+local RUNNABLE = { waiting = true, stalled = true, running = true }
+
+-- Jobs that have missed their deadlines and were found by this call; it finds so many at most.
+local MOST_LATE = 1000
+
+local function late()
+  return scope.late or 0
+end
+
+local FEW_HAVE = { 'deadline', 'unique', 'spawners' }
+
+-- What few jobs have to be asked before they start. -> whether it is too late for that; or the name and
+-- the text of a field that cannot be read
+local function is_late(jid)
+  local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
+  local field, text = modules.Record.first_bad(FEW_HAVE, texts)
+  if field then
+    return true, field, text
+  end
+  local deadline, unique = unpack(texts)
+  if deadline and modules.Record.read('deadline', deadline) <= scope.now then
+    return true
+  end
+  modules.Unique.started(jid, unique)
+  return false
+end
+
+-- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
+-- if it has no record, or has ended.
+local function unreadable(jid)
+  local texts = call('HMGET', key.job(jid), unpack(JUDGED))
+  local state = texts[1]
+  if state and modules.Record.is_state(state) then
+    if not RUNNABLE[state] then
+      return nil
+    end
+    for n = 2, NEEDED + 1 do
+      texts[n] = texts[n] or ''
+    end
+    return modules.Record.first_bad(JUDGED, texts)
+  elseif
+    state
+    or call('HEXISTS', key.job(jid), 'klass') == 1
+    or call('HEXISTS', key.job(jid), 'data') == 1
+  then
+    return 'state', state or ''
+  end
+end
+
+-- The job was to start before, and does not. It is in no place any longer.
+local function fail_late(jid, queue, state)
+  local since = scope.now - modules.Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
+  local message = 'Its turn came '
+    .. string.format('%.1f', since)
+    .. ' seconds after the time when it expired'
+  scope.late = late() + 1
+  modules.Places.leave(jid, queue)
+  call('HDEL', key.job(jid), 'token')
+  modules.History.failed(jid, 'expired', nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = queue, rare = true, state = state },
+    'expired',
+    message,
+    math.floor(scope.now)
+  )
+  if modules.Job.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, 'expired', message, '')
+end
+
+-- What a worker is told of a job, in the order of Reserved in the client.
+local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  return {
+    jid,
+    queue,
+    klass or '',
+    data or '',
+    token,
+    retries or '',
+    remaining or '',
+    priority or '',
+    tags or '',
+    context or '',
+    expires or '',
+  }
+end
+
+local TOLD =
+  { 'queue', 'klass', 'data', 'token', 'retries', 'remaining', 'priority', 'tags', 'context', 'expires' }
+
+-- The same once more, if the job still runs with this token; nil if not.
+function Pop.told_again(jid, token)
+  local state, its_token = modules.Hash.values(key.job(jid), 'state', 'token')
+  if state == 'running' and its_token == token then
+    return told(jid, modules.Hash.values(key.job(jid), unpack(TOLD)))
+  end
+end
+
+-- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
+local function start(jid, queue, worker, expires, since, reserved)
+  local name, time = key.job(jid), modules.NumberFormat.time()
+  modules.History.popped(jid, worker)
+  if not reserved then
+    modules.Samples.add('wait', queue, scope.now - since)
+  end
+  if not scope.live then
+    call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
+    return nil -- without calls with KEYS there are no tokens
+  end
+  local token, waited = modules.Clock.draw(), reserved and modules.Samples.waited(since) or ''
+  call(
+    'HSET',
+    name,
+    'state',
+    'running',
+    'worker',
+    worker,
+    'expires',
+    expires,
+    'time',
+    time,
+    'token',
+    token,
+    'waited',
+    waited
+  )
+  return token
+end
+
+-- Hands one job over, if its record says that it may run. -> whether it was; what is to become of it if it is to
+-- fail
+local function hand_one(jid, queue, worker, expires, visit, reserved)
+  local klass, data, retries, remaining, priority, tags, context, time, state, rare = modules.Hash.values(
+    key.job(jid),
+    'klass',
+    'data',
+    'retries',
+    'remaining',
+    'priority',
+    'tags',
+    'context',
+    'time',
+    'state',
+    'rare'
+  )
+  local since = RUNNABLE[state]
+    and modules.Record.ready_time(retries, remaining, priority, tags, context, time, scope.now)
+  if not since then
+    local field, text = unreadable(jid)
+    return false, field and { jid = jid, state = state, bad = field, text = text }
+  elseif rare == '1' then
+    local too_late, field, text = is_late(jid)
+    if too_late then
+      return false, { jid = jid, state = state, bad = field, text = text }
+    end
+  end
+  local token = start(jid, queue, worker, expires, since, reserved)
+  visit(
+    jid,
+    token,
+    reserved and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  )
+  return true
+end
+
+-- Hands over the jobs whose records say that they may run; others are dropped. `visit` sees each: its jid, its token,
+-- and what its worker is told of it if the jobs are `reserved`, so that it may start them later and will say when;
+-- else they count as started. -> how many; those that are to fail, or nil
+local function hand_over(queue, worker, jids, visit, reserved)
+  local heartbeat = modules.Config.heartbeat(queue)
+  local expires, tracked, taken, failing = modules.NumberFormat.later(heartbeat), modules.Job.tracked_among(jids), {}, nil
+  for n = 1, #jids do
+    local jid = jids[n]
+    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved)
+    if handed then
+      taken[#taken + 1] = jid
+      if tracked[jid] then
+        modules.Events.tracked('popped', jid)
+      end
+    elseif to_fail then
+      failing = failing or {}
+      failing[#failing + 1] = to_fail
+    end
+  end
+  modules.SortedSet.add(key.held(worker), expires, taken)
+  modules.SortedSet.add(key.place(queue, 'locks'), expires, taken)
+  if #taken > 0 then
+    modules.Wake.locked(queue, heartbeat)
+  end
+  return #taken, failing
+end
+
+-- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
+local function fail_all_late(queue, too_late)
+  for _, job in ipairs(too_late) do
+    if job.bad then
+      scope.late = late() + 1
+      modules.CorruptJobs.fail(job.jid, job.bad, job.text, queue)
+    else
+      fail_late(job.jid, queue, job.state)
+    end
+  end
+end
+
+-- Takes up to `count` jobs off the top of the work. -> how many
+local function take_work(queue, worker, count, visit, reserved)
+  local work, taken = key.place(queue, 'work'), 0
+  while taken < count and late() < MOST_LATE do
+    local popped, jids = call('ZPOPMAX', work, text_of(count - taken)), {}
+    if #popped == 0 then
+      break
+    end
+    for n = 1, #popped, 2 do -- each with its score behind it
+      jids[#jids + 1] = popped[n]
+    end
+    local handed, too_late = hand_over(queue, worker, jids, visit, reserved)
+    taken = taken + handed
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
+  end
+  if late() >= MOST_LATE and taken < count then
+    modules.Wake.ready(queue, 1) -- There may be more behind them: a worker has to look again.
+  end
+  return taken
+end
+
+-- How many of `count` jobs the queue may still hand out.
+local function allowed(queue, count)
+  local limit = modules.Config.concurrency(queue)
+  if limit > 0 then
+    local running = call('ZCOUNT', key.place(queue, 'locks'), modules.NumberFormat.now(), '+inf')
+    return math.min(count, math.max(0, limit - running))
+  end
+  return count
+end
+
+-- Has the time of something in this place come? Mostly not, and this is cheaper to ask.
+local function is_due(queue, place)
+  local name = key.place(queue, place)
+  return not modules.ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', modules.NumberFormat.now()) > 0
+end
+
+-- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many
+function Pop.take(queue, worker, count, visit, reserved)
+  count = allowed(queue, count)
+  if count <= 0 then
+    return 0
+  end
+  local taken = 0
+  local freed = expired(queue, count)
+  if #freed > 0 then
+    local too_late
+    taken, too_late = hand_over(queue, worker, freed, visit, reserved)
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
+  end
+  if taken < count then
+    if is_due(queue, 'recur') then
+      modules.Recurring.spawn_due(queue, count - taken)
+    end
+    if is_due(queue, 'scheduled') then
+      modules.Queue.move_due(queue, count - taken)
+    end
+    taken = taken + take_work(queue, worker, count - taken, visit, reserved)
+  end
+  if taken > 0 and scope.live then
+    modules.Wake.taken(queue)
+  end
+  return taken
+end
+
+function Pop.is_paused(queue)
+  local name = key.paused_queues()
+  return not modules.ExistenceCache.is_absent(name) and call('SISMEMBER', name, queue) == 1
+end
+
+-- pop queue worker count
+function Pop.pop(args, i)
+  local queue = modules.Arguments.name('pop', 'queue', args[i])
+  local worker = modules.Arguments.name('pop', 'worker', args[i + 1])
+  local count = modules.Arguments.count('pop', modules.Arguments.given('pop', 'count', args[i + 2]))
+  if Pop.is_paused(queue) then
+    return '{}'
+  end
+  call('ZADD', key.workers(), scope.now, worker)
+  modules.Dependencies.carry_on()
+  local jids = {}
+  Pop.take(queue, worker, count, function(jid)
+    jids[#jids + 1] = jid
+  end)
+  modules.Replies.shorten('pop', jids)
+  return modules.Job.show_all(jids)
+end
+end,
+
+Put = function()
+local Put = {}
+modules.Put = Put
+-- put.lua
+-- Putting a job: a new one, or an old one again (which moves or revives it).
+
+-- Reads the old record: an existing job may be left alone.
+function Put.look(job)
+  if job.old == nil then
+    -- Mostly there is none, no record of a canceled one, and nothing is tracked: that is quickly asked.
+    local canceled, tracked = key.canceled_job(job.jid), key.tracked()
+    local is_new = call('EXISTS', key.job(job.jid), canceled, tracked) == 0
+    if is_new then
+      modules.ExistenceCache.note(tracked)
+    end
+    job.old = not is_new and modules.PutStore.read_old(job.jid)
+    job.was_canceled = not is_new and call('EXISTS', canceled) == 1
+  end
+  job.left_alone = job.absent == '1' and job.old and true
+end
+
+-- Settles what may still be refused. `how` is that of plan.
+function Put.prepare(command, job, coming, planned, how)
+  if job.fresh or job.behind then
+    job.replacing = true
+    job.depends = job.depends or {}
+  end
+  if job.depends and #job.depends > 0 then
+    job.replacing, job.needs = true, job.depends
+    job.depends, job.beyond =
+      modules.Dependencies.open(command, job.depends, coming, job.on_failure, how, job.old and job.jid)
+    job.rare = job.rare or job.beyond
+  end
+  if job.behind then
+    job.depends[#job.depends + 1] = job.behind
+  end
+  if not job.replacing or (how and how.acyclic and not planned) then
+    return
+  end
+  if planned then
+    planned[job.jid] = job.depends
+  end
+  if job.old or planned then
+    modules.CycleDetection.refuse(command, job.jid, job.depends, planned)
+    return
+  end
+  modules.CycleDetection.refuse_self(command, job.jid, job.depends)
+end
+
+local function one(command, args, i)
+  modules.Arguments.asking(command, args[i])
+  if (#args - i - 5) % 2 ~= 0 and #args > i + 5 then
+    modules.Errors.argument(command, 'Odd number of additional args')
+  end
+  local job = modules.PutOptions.parse(command, args, i + 1, i + 6, #args)
+  if job.spare then
+    modules.Errors.argument(command, 'spare can only be used in a batch')
+  end
+  Put.look(job)
+  if not job.old and command == 'requeue' then
+    modules.Errors.no_job('requeue', job.jid)
+  end
+  if job.left_alone then
+    return job
+  end
+  if job.unique then
+    modules.Conflict.settle(command, job, nil, {})
+  end
+  if not job.instead then
+    Put.prepare(command, job)
+  end
+  return job
+end
+
+local function put_one(command, args, i)
+  local job = one(command, args, i)
+  if job.left_alone then
+    return false
+  elseif job.instead then
+    return job.instead
+  end
+  modules.PutStore.store(job, args[i], modules.Job.is_tracked(job.jid))
+  modules.Minutes.count(job.queue, 'put', 1)
+  modules.Places.register(job.queue)
+  return job.jid
+end
+
+-- put worker queue jid klass data delay [pairs] -> the jid that stands for the job
+function Put.put(args, i)
+  return put_one('put', args, i)
+end
+
+-- requeue worker queue jid klass data delay [pairs]
+function Put.requeue(args, i)
+  return put_one('requeue', args, i)
+end
+end,
+
+PutMany = function()
+local PutMany = {}
+modules.PutMany = PutMany
+-- put_many.lua
+-- Putting many jobs in one call: all of them, or none.
+
+-- The jobs of a batch: jid queue klass data delay k (name value)*k each. -> jobs, their jids, the jobs
+-- by jid, and which options that concern others any of them has
+local function parse_many(command, args, i)
+  local jobs, jids, coming, has = {}, {}, {}, {}
+  local total, n = #args, 0
+  while i <= total do
+    local pairs_given = modules.Arguments.whole(command, 'number of options', args[i + 5], 0)
+    local last = i + 5 + 2 * pairs_given
+    if last > total then
+      modules.Errors.argument(command, 'Arguments of job ' .. modules.Errors.name(args[i]) .. ' are incomplete')
+    end
+    args[i], args[i + 1] = args[i + 1], args[i] -- a single put names the queue first
+    local job = modules.PutOptions.parse(command, args, i, i + 6, last)
+    if coming[job.jid] then
+      modules.Errors.argument(command, 'jid ' .. modules.Errors.name(job.jid) .. ' twice in one batch')
+    end
+    coming[job.jid] = job
+    has.unique = has.unique or job.unique
+    has.depends = has.depends or job.depends
+    has.spare = has.spare or job.spare
+    n = n + 1
+    jobs[n], jids[n] = job, job.jid
+    i = last + 1
+  end
+  modules.Arguments.bounded(command, n)
+  return jobs, jids, coming, has
+end
+
+-- Is none of the jobs there yet, and is there no canceled one at all? Mostly so, and then one question
+-- answers for all. -> the first, and which of them were canceled (or nil)
+local function all_new(jids)
+  local names = { key.canceled() }
+  for n, jid in ipairs(jids) do
+    names[n + 1] = key.job(jid)
+  end
+  local found = #jids > 0 and call('EXISTS', unpack(names)) or 0
+  if found == 0 then
+    return true
+  elseif found > 1 or call('EXISTS', names[1]) == 0 then
+    return false
+  end
+  return true, modules.Canceled.among(jids)
+end
+
+-- Reads what there is of the jobs: some may be left alone.
+local function look_at_all(jobs, jids, coming)
+  local fresh, canceled = all_new(jids)
+  for _, job in ipairs(jobs) do
+    if fresh then
+      job.old, job.was_canceled = false, canceled and canceled[job.jid]
+    end
+    modules.Put.look(job)
+    if job.left_alone then
+      coming[job.jid] = nil
+    end
+  end
+end
+
+-- Which other job stands for a job. -> given jid -> the jid of the other, false if that is gone; or nil
+local function stand_ins(command, jobs, coming)
+  local taken, stands = {}, nil
+  for _, job in ipairs(jobs) do
+    if job.unique and not job.left_alone then
+      modules.Conflict.settle(command, job, coming, taken)
+      if job.instead or job.given then
+        stands = stands or {}
+        stands[job.given or job.jid] = job.instead or job.jid
+        if job.instead_gone then
+          stands[job.jid] = false
+        end
+      end
+    end
+  end
+  return stands
+end
+
+-- Dependencies on jobs that another one stands for are dependencies on the other one.
+local function translate(job, stands)
+  local depends, seen = {}, {}
+  for _, jid in ipairs(job.depends or {}) do
+    if stands[jid] ~= nil then
+      jid = stands[jid]
+    end
+    if jid and not seen[jid] then
+      seen[jid] = true
+      depends[#depends + 1] = jid
+    end
+  end
+  job.depends = job.depends and depends
+end
+
+-- Leaves out the spare jobs on which no job of the batch depends that is put.
+local function leave_spare_ones(jobs, coming)
+  local wanted = {}
+  for n = #jobs, 1, -1 do
+    local job = jobs[n]
+    if coming[job.jid] == job then
+      if job.spare == '1' and not wanted[job.jid] then
+        job.left_alone, coming[job.jid] = true, nil
+      else
+        for _, jid in ipairs(job.depends or {}) do
+          wanted[jid] = true
+        end
+      end
+    elseif job.instead and job.spare ~= '1' then
+      wanted[job.instead] = true
+    end
+  end
+end
+
+-- The dependencies of a batch, by jid, if they could make a cycle: jobs that are all new, and of
+-- which each waits for earlier ones only, cannot.
+local function links(jobs, coming)
+  local planned, earlier, harmless = nil, {}, true
+  for _, job in ipairs(jobs) do
+    if coming[job.jid] == job then
+      if job.depends and #job.depends > 0 then
+        planned = planned or {}
+        planned[job.jid] = job.depends
+        for _, other in ipairs(job.depends) do
+          harmless = harmless and (not coming[other] or earlier[other])
+        end
+      end
+      harmless = harmless and not job.old
+      earlier[job.jid] = true
+    end
+  end
+  return not harmless and planned or nil
+end
+
+-- Checks a batch and writes nothing. `how` may say that jobs not there yet make no cycle (`acyclic`), that
+-- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
+-- function `known`), and for which others have come to stand before (a metatable `instead`).
+-- -> what carry_out wants
+function PutMany.plan(command, args, i, how)
+  how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
+  local jobs, jids, coming, has = parse_many(command, args, i)
+  look_at_all(jobs, jids, coming)
+  local stands = has.unique and stand_ins(command, jobs, coming)
+  if how and how.instead then
+    stands = setmetatable(stands or {}, how.instead)
+  end
+  for n = 1, stands and #jobs or 0 do
+    translate(jobs[n], stands)
+  end
+  if has.spare then
+    leave_spare_ones(jobs, coming)
+  end
+  local planned = has.depends and links(jobs, coming) or nil
+  for n = 1, (has.depends or has.unique) and #jobs or 0 do
+    local job = jobs[n]
+    if coming[job.jid] == job then
+      modules.Put.prepare(command, job, coming, planned, how)
+    end
+  end
+  return { jobs = jobs, jids = jids, coming = coming, how = how }
+end
+
+-- Collects jobs that are ready, to be placed together.
+local function collector()
+  local ready, scores = {}, modules.Places.scores()
+  return ready,
+    function(job)
+      local queue, priority = job.queue, job.priority
+      local list = ready[queue]
+      if not list then
+        list = {}
+        ready[queue] = list
+      end
+      local n = #list
+      list[n + 1], list[n + 2] = scores[priority], job.jid
+    end
+end
+
+-- Puts the jobs of a plan; cannot fail. -> the jids left alone; given jid, jid that stands for it …
+function PutMany.carry_out(plan, worker)
+  local tracked, left, instead, counts = modules.Job.tracked_among(plan.jids), {}, {}, {}
+  local ready, batch = collector()
+  for n = 1, #plan.jobs do
+    local job = plan.jobs[n]
+    if job.left_alone then
+      left[#left + 1] = job.jid
+    elseif job.instead then
+      instead[#instead + 1], instead[#instead + 2] = job.given or job.jid, job.instead
+    else
+      modules.PutStore.store(job, worker, tracked[job.jid], batch)
+      counts[job.queue] = (counts[job.queue] or 0) + 1
+      if job.given then
+        instead[#instead + 1], instead[#instead + 2] = job.given, job.jid
+      end
+    end
+  end
+  for queue, list in pairs(ready) do
+    modules.Places.work_many(queue, list)
+  end
+  for queue, count in pairs(counts) do
+    modules.Minutes.count(queue, 'put', count)
+    modules.Places.register(queue)
+  end
+  modules.Dependencies.follow_failed(plan.how)
+  return { left, instead }
+end
+
+-- put.many worker (jid queue klass data delay k (name value)*k)... -> as carry_out
+function PutMany.many(args, i)
+  local worker = modules.Arguments.asking('put.many', args[i])
+  return PutMany.carry_out(PutMany.plan('put.many', args, i + 1), worker)
+end
+end,
+
+PutOptions = function()
+local PutOptions = {}
+modules.PutOptions = PutOptions
+-- put_options.lua
+-- What a put may say of a job: each option checked, before anything is written.
+
+PutOptions.known = {
+  priority = true,
+  tags = true,
+  retries = true,
+  depends = true,
+  context = true,
+  absent = true,
+  open = true,
+  spare = true,
+}
+
+-- Those that few jobs have.
+local RARE = {}
+for _, name in ipairs({
+  'on_failure',
+  'unique',
+  'unique_until',
+  'conflict',
+  'debounce',
+  'debounce_max',
+  'expires',
+  'at',
+  'expires_at',
+  'workflow',
+}) do
+  PutOptions.known[name], RARE[name] = true, true
+end
+
+local POLICIES = { [''] = 'block', block = 'block', cancel = 'cancel', run = 'run' }
+
+local function check_rare(command, job)
+  if job.on_failure then
+    local policy = POLICIES[job.on_failure]
+    if not policy then
+      modules.Errors.argument(command, 'on_failure must be block, cancel or run, not ' .. modules.Errors.name(job.on_failure))
+    end
+    job.on_failure = policy
+  end
+  if job.at then
+    if job.delay ~= 0 then
+      modules.Errors.argument(command, 'at says when the job is due: delay must be 0 with it')
+    end
+    local at = modules.Arguments.number(command, 'at', job.at)
+    job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
+  end
+  modules.Unique.check(command, job)
+  if job.expires_at then
+    if job.expires then
+      modules.Errors.argument(command, 'expires and expires_at exclude each other')
+    end
+    job.deadline, job.fixed = modules.Arguments.number(command, 'expires_at', job.expires_at), '1'
+  elseif job.expires then
+    job.deadline = scope.now + modules.Arguments.number(command, 'expires', job.expires)
+  end
+  if job.workflow then
+    if job.workflow == '' or #job.workflow > 255 then
+      modules.Errors.argument(command, 'workflow must have 1 to 255 bytes, not ' .. #job.workflow)
+    end
+    modules.Workflow.check(command, job.workflow)
+  end
+end
+
+local function check_common(command, job)
+  if job.priority then
+    job.priority = modules.Arguments.number(command, 'priority', job.priority)
+  end
+  if job.retries then
+    job.retries = modules.Arguments.whole(command, 'retries', job.retries, 0)
+  end
+  job.tags = job.tags and modules.Arguments.tag_list(command, job.tags)
+  job.depends = job.depends and modules.Arguments.names(command, 'depends', job.depends)
+  if job.depends then
+    modules.Arguments.bounded(command, #job.depends)
+    -- (It may be complete or not there yet: then its dependency on itself would seem to be satisfied.)
+    modules.CycleDetection.refuse_self(command, job.jid, job.depends)
+  end
+  if job.context then
+    modules.Arguments.object(command, 'context', job.context)
+  end
+end
+
+-- Checks one job's arguments from args[i] on; options stand at args[from .. to].
+function PutOptions.parse(command, args, i, from, to)
+  local job = {
+    queue = modules.Arguments.queue(command, args[i]),
+    jid = modules.Arguments.jid(command, args[i + 1]),
+    klass = modules.Arguments.given(command, 'klass', args[i + 2]),
+    data = args[i + 3],
+    delay = modules.Arguments.number(command, 'delay', args[i + 4]),
+    priority = nil,
+    retries = nil,
+    tags_text = '{}',
+  }
+  modules.Arguments.json(command, 'data', job.data)
+  if from > to then
+    return job
+  end
+  local known, rare = PutOptions.known, false
+  for n = from, to, 2 do
+    local name, value = args[n], args[n + 1]
+    if known[name] then
+      job[name] = value
+      rare = rare or RARE[name]
+    else
+      modules.Arguments.unknown(command, name)
+    end
+  end
+  check_common(command, job)
+  if rare then
+    job.rare = true
+    check_rare(command, job)
+  end
+  return job
+end
+end,
+
+PutStore = function()
+local PutStore = {}
+modules.PutStore = PutStore
+-- put_store.lua
+-- Writing a put: the record, its places, its links; over an old record or as a new one.
+
+local format, text_of = string.format, modules.Arguments.text_of
+
+local OLD = {
+  'state',
+  'queue',
+  'worker',
+  'priority',
+  'tags',
+  'retries',
+  'failure',
+  'history',
+  'open',
+  'rare',
+  'time',
+  'waited',
+}
+
+-- The fields that few records have. A record that has one of them has `rare` as well, which is never
+-- taken away: where jobs end and start, the others are read only then. ('0': it has or had no more
+-- than the marks of a run, `grace` and `progress`.)
+local RARE =
+  { 'unique', 'workflow', 'on_failure', 'deadline', 'fixed', 'first', 'behind', 'beyond', 'spawners' }
+
+local function named(fields, values)
+  local record = {}
+  for n = 1, #fields do
+    record[fields[n]] = values[n] or nil
+  end
+  return record
+end
+
+-- The fields of an old record that stay where a put says nothing of them.
+local KEPT = { 'priority', 'retries', 'history' }
+
+-- Takes out of a record what cannot be read; `old.gone` are the fields to be deleted.
+local function forget_bad(record, fields, old)
+  for _, field in ipairs(fields) do
+    if modules.Record.is_bad(field, record[field]) then
+      record[field] = nil
+      old.gone = old.gone or {}
+      old.gone[#old.gone + 1] = field
+    end
+  end
+end
+
+-- What of an old record a put needs, or false.
+function PutStore.read_old(jid)
+  local values = call('HMGET', key.job(jid), unpack(OLD))
+  if not values[1] then
+    return false
+  end
+  local old = named(OLD, values)
+  old.more = old.rare and named(RARE, call('HMGET', key.job(jid), unpack(RARE))) or {}
+  forget_bad(old.more, RARE, old)
+  forget_bad(old, KEPT, old)
+  return old
+end
+
+-- What the new run keeps of the old one because the put says nothing of it. A job that takes
+-- another's place (`fresh`) keeps what others know it by.
+local function inherit(job, old)
+  local more = old.more
+  if job.fresh then
+    job.workflow = more.workflow or job.workflow
+    return
+  end
+  job.workflow = job.workflow or more.workflow
+  if not job.unique then
+    job.unique_field, job.first = more.unique, more.first
+  end
+  if not job.replacing then
+    job.on_failure = job.on_failure or more.on_failure
+    job.behind, job.beyond = more.behind, more.beyond
+  end
+  if old.state ~= 'failed' and old.state ~= 'complete' then
+    if not job.deadline then
+      job.deadline, job.fixed = more.deadline, more.fixed
+    end
+  end
+end
+
+local function clear_rare(job, old)
+  local jid, more = job.jid, old.more
+  if more.unique and more.unique ~= job.unique_field then
+    modules.Unique.free(jid, more.unique)
+  end
+  if old.state == 'failed' then
+    modules.Spawned.goes_on(jid, more.spawners)
+  end
+  call(
+    'HDEL',
+    key.job(jid),
+    'unique',
+    'workflow',
+    'on_failure',
+    'deadline',
+    'fixed',
+    'first',
+    'behind',
+    'beyond',
+    'cascade'
+  )
+end
+
+local function forget_result(jid)
+  if call('DEL', key.result(jid)) == 1 then
+    modules.Retention.forget('result:' .. jid)
+  end
+end
+
+-- Fields that do not go on into a new run.
+local OF_ONE_RUN = {
+  'grace',
+  'scheduled',
+  'token',
+  'progress',
+  'waited',
+  'crashes',
+  'unknown',
+  'open',
+  'context',
+  'returned',
+  'cut',
+  'at',
+  'shifted',
+}
+
+-- Undoes what the old record did elsewhere.
+local function clear_old(job, old, asking)
+  local jid, queue, worker = job.jid, old.queue, old.worker
+  modules.Tags.unindex_all(jid, old.tags)
+  if queue and old.state ~= 'complete' then
+    modules.Places.leave(jid, queue)
+  end
+  if worker and worker ~= '' then
+    modules.Job.unhold(jid, worker)
+    if worker ~= asking then
+      modules.Events.lock_lost(jid, worker)
+    end
+  end
+  local is_lost = not modules.Record.is_state(old.state)
+  if old.state == 'complete' or is_lost then
+    call('ZREM', key.completed(), jid)
+    call('ZREM', key.releasing(), jid)
+  end
+  if old.state == 'failed' or is_lost then
+    modules.Failures.remove(jid, queue, old.failure)
+  elseif old.state == 'running' then
+    modules.Samples.taken_away(queue, old.time, old.waited)
+  end
+  if modules.Record.is_bad('failure', old.failure) then
+    call('HSET', key.job(jid), 'failure', '{}')
+  end
+  if job.replacing then
+    modules.Dependencies.unlink_all(jid)
+    modules.DependencyResults.forget(jid)
+  end
+  call('HDEL', key.job(jid), unpack(OF_ONE_RUN))
+  if old.rare then
+    clear_rare(job, old)
+  end
+  if old.gone then
+    call('HDEL', key.job(jid), unpack(old.gone))
+  end
+  if scope.live then
+    forget_result(jid)
+  end
+end
+
+local function write_rare(job, state)
+  local fields, jid = { 'rare', '1' }, job.jid
+  local function add(name, value)
+    if value then
+      fields[#fields + 1] = name
+      fields[#fields + 1] = value
+    end
+  end
+  add('unique', job.unique_field)
+  add('workflow', job.workflow)
+  add('on_failure', job.on_failure ~= 'block' and job.on_failure)
+  add('deadline', job.deadline and format('%.6f', job.deadline))
+  add('fixed', job.deadline and job.fixed)
+  add('first', job.first and format('%.6f', job.first))
+  add('behind', job.behind)
+  add('beyond', job.beyond)
+  if #fields > 2 then
+    call('HSET', key.job(jid), unpack(fields))
+  end
+  if job.unique then
+    modules.Unique.take(jid, job.unique, job.period)
+  else
+    modules.Unique.regain(jid, job.unique_field, state)
+  end
+end
+
+-- A workflow counts its jobs by their states.
+local function join(job, state)
+  local was = job.old and job.old.more.workflow
+  if was and was == job.workflow then
+    modules.Workflow.moved(was, job.old.state, state)
+    return
+  elseif was then
+    modules.Workflow.moved(was, job.old.state, false)
+  end
+  if job.workflow then
+    modules.Workflow.joined(job.workflow, job.jid, state)
+  end
+end
+
+local function due(job)
+  return job.at or scope.now + job.delay
+end
+
+-- The record of a new job, in one command. Fields that change at every step come first.
+local function write(job, state)
+  local jid, retries = job.jid, text_of(job.retries)
+  local name = key.job(jid)
+  call(
+    'HSET',
+    name,
+    'state',
+    state,
+    'worker',
+    '',
+    'expires',
+    '0',
+    'time',
+    modules.NumberFormat.time(),
+    'remaining',
+    retries,
+    'jid',
+    jid,
+    'klass',
+    job.klass,
+    'data',
+    job.data,
+    'priority',
+    text_of(job.priority),
+    'tags',
+    job.tags_text,
+    'queue',
+    job.queue,
+    'retries',
+    retries
+  )
+  if job.context then
+    call('HSET', name, 'context', job.context)
+  end
+  if job.open == '1' then
+    call('HSET', name, 'open', '1')
+  end
+  if job.delay > 0 and job.at then
+    call('HSET', name, 'at', format('%.17g', job.at))
+  end
+  if state == 'depends' and job.delay > 0 then
+    call('HSET', name, 'scheduled', format('%.17g', due(job)))
+  end
+  if job.rare or (job.old and job.old.rare) then
+    write_rare(job, state)
+    join(job, state)
+  end
+end
+
+-- What a put leaves open is as it was, or as it is with new jobs.
+local function complete_options(job, old)
+  job.priority = job.priority or (old and modules.Record.read('priority', old.priority)) or 0
+  job.retries = job.retries or (old and modules.Record.read('retries', old.retries)) or 5
+  if not job.tags and old then
+    job.tags = modules.Record.read('tags', old.tags, {})
+  end
+  job.tags_text = job.tags and #job.tags > 0 and modules.Tags.text(job.tags) or '{}'
+end
+
+-- Writes down a job that Put has checked. `batch` takes those that are ready. Cannot fail.
+function PutStore.store(job, asking, tracked, batch)
+  local jid, queue, old = job.jid, job.queue, job.old
+  modules.Events.put(jid, queue)
+  if job.was_canceled then
+    modules.Canceled.forget(jid)
+  end
+  if old and old.history then
+    modules.History.modernise(jid, old.history)
+  end
+  modules.History.put(jid, queue)
+  complete_options(job, not job.fresh and old)
+  local held_back = job.open == '1'
+  if old then
+    inherit(job, old)
+    clear_old(job, old, asking)
+    held_back = held_back or call('SCARD', key.dependencies(jid)) > 0
+  end
+  if job.tags then
+    modules.Tags.index(jid, job.tags)
+  end
+  if job.replacing then
+    modules.Dependencies.link(jid, job.depends, job.behind or job.on_failure)
+    modules.DependencyResults.add(jid, job.needs)
+    held_back = held_back or #job.depends > 0
+  end
+  if job.gate then -- It has no record, and cannot fail.
+    modules.Dependencies.link(jid, { job.gate })
+    held_back = true
+  end
+  if held_back then
+    write(job, 'depends')
+    modules.Places.depends(jid, queue)
+  elseif job.delay > 0 then
+    write(job, 'scheduled')
+    modules.Places.scheduled(jid, queue, due(job))
+  else
+    write(job, 'waiting')
+    if job.overdue then
+      modules.Places.work(jid, queue, job.priority, job.overdue)
+      modules.Places.ready_since(jid, job.overdue)
+    elseif batch then
+      batch(job)
+    else
+      modules.Places.work(jid, queue, job.priority)
+    end
+  end
+  if tracked then
+    modules.Events.tracked('put', jid)
+  end
+end
+end,
+
+Queue = function()
+local Queue = {}
+modules.Queue = Queue
+-- queue.lua
+-- Queues: what is in them, the lists of their jobs, forgetting them.
+
+-- Moves jobs whose time has come into work, at most `wanted`.
+function Queue.move_due(queue, wanted)
+  local name = key.place(queue, 'scheduled')
+  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
+  if #due == 0 then
+    return
+  end
+  local moved = {}
+  for n = 1, #due, 2 do
+    local jid = due[n]
+    local priority, state = modules.Hash.values(key.job(jid), 'priority', 'state')
+    if modules.Record.is_state(state) then
+      call('HSET', key.job(jid), 'state', 'waiting')
+      modules.Places.ready_since(jid, tonumber(due[n + 1]))
+      modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0))
+    else
+      modules.CorruptJobs.look_at_state(jid, state, queue)
+    end
+    moved[#moved + 1] = jid
+  end
+  modules.SortedSet.remove(name, moved)
+end
+
+Queue.oldest_lock = '-inf'
+
+-- Calls that must not write count what is due as waiting; the others move it.
+local function counts(queue)
+  local due = 0
+  if scope.reading then
+    due = modules.Places.count_due(queue)
+  else
+    Queue.move_due(queue, modules.Arguments.most)
+  end
+  local paused = modules.Pause.is_paused(queue)
+  local stalled = call('ZCOUNT', key.place(queue, 'locks'), Queue.oldest_lock, scope.now)
+  return {
+    name = queue,
+    waiting = call('ZCARD', key.place(queue, 'work')) + due,
+    stalled = stalled,
+    running = call('ZCARD', key.place(queue, 'locks')) - stalled,
+    scheduled = call('ZCARD', key.place(queue, 'scheduled')) - due,
+    depends = call('ZCARD', key.place(queue, 'depends')),
+    recurring = call('ZCARD', key.place(queue, 'recur')),
+    paused = paused,
+    pause = paused and modules.Pause.known(queue) or nil,
+  }
+end
+
+-- In the order first seen; at most so many, if a number is given.
+function Queue.names(most)
+  return call('ZRANGE', key.queues(), 0, most and most - 1 or -1)
+end
+
+-- queues [queue]
+function Queue.show(args, i)
+  if args[i] then
+    return cjson.encode(counts(modules.Arguments.name('queues', 'queue', args[i])))
+  end
+  local all = {}
+  for n, queue in ipairs(Queue.names()) do
+    all[n] = counts(queue)
+  end
+  return cjson.encode(all)
+end
+
+-- The place of each list of jids, by state.
+local LISTS = {
+  running = 'locks',
+  stalled = 'locks',
+  scheduled = 'scheduled',
+  depends = 'depends',
+  recurring = 'recur',
+}
+
+-- A negative count asks for all, which is never more than a call may handle.
+local function page(name, lowest, highest, offset, count)
+  if count < 0 then
+    count = modules.Arguments.most
+  end
+  return call('ZRANGEBYSCORE', name, lowest, highest, 'LIMIT', offset, count)
+end
+
+-- What is ready, the next to be handed out first; then what is due and not moved yet.
+local function waiting(queue, offset, count)
+  count = count < 0 and modules.Arguments.most or count
+  local work = key.place(queue, 'work')
+  local jids = count > 0 and call('ZREVRANGE', work, offset, offset + count - 1) or {}
+  local missing = count - #jids
+  if missing > 0 then
+    local before = math.max(0, offset - call('ZCARD', work))
+    for _, jid in ipairs(modules.Places.list_due(queue, before, missing)) do
+      jids[#jids + 1] = jid
+    end
+  end
+  return jids
+end
+
+-- Is there a list of jids of this kind?
+function Queue.is_list(state)
+  return state == 'waiting' or LISTS[state] ~= nil
+end
+
+-- The jids of a part of such a list.
+function Queue.part(state, queue, offset, count)
+  if state == 'waiting' then
+    return waiting(queue, offset, count)
+  end
+  local name = key.place(queue, LISTS[state])
+  if state == 'running' then
+    return page(name, scope.now, '+inf', offset, count)
+  elseif state == 'stalled' then
+    return page(name, '-inf', scope.now, offset, count)
+  elseif state == 'scheduled' and scope.reading then
+    return page(name, '(' .. string.format('%.17g', scope.now), '+inf', offset, count)
+  elseif state == 'scheduled' then
+    Queue.move_due(queue, modules.Arguments.most)
+  end
+  return page(name, '-inf', '+inf', offset, count)
+end
+
+function Queue.unknown(state)
+  modules.Errors.argument('jobs', 'Unknown type ' .. modules.Errors.name(state))
+end
+
+-- jobs complete|canceled [offset count]
+-- jobs waiting|running|stalled|scheduled|depends|recurring queue [offset count]
+function Queue.jobs(args, i)
+  local state = modules.Arguments.given('jobs', 'state', args[i])
+  if state == 'complete' or state == 'canceled' then
+    local offset, count = modules.Arguments.offset('jobs', args[i + 1]), modules.Arguments.count('jobs', args[i + 2], 25)
+    if state == 'canceled' then
+      return modules.Canceled.part(offset, count)
+    end
+    count = count < 0 and modules.Arguments.most or count
+    return call('ZREVRANGEBYSCORE', key.completed(), '+inf', '-inf', 'LIMIT', offset, count)
+  end
+  if not Queue.is_list(state) then
+    Queue.unknown(state)
+  end
+  local queue = modules.Arguments.name('jobs', 'queue', args[i + 1])
+  local offset, count = modules.Arguments.offset('jobs', args[i + 2]), modules.Arguments.count('jobs', args[i + 3], 25)
+  return Queue.part(state, queue, offset, count)
+end
+
+-- jobs.count complete|canceled: how many are kept
+function Queue.count_jobs(args, i)
+  local state = modules.Arguments.given('jobs.count', 'state', args[i])
+  if state == 'canceled' then
+    return modules.Canceled.count()
+  elseif state ~= 'complete' then
+    modules.Errors.argument('jobs.count', 'Unknown type ' .. modules.Errors.name(state))
+  end
+  return call('ZCARD', key.completed())
+end
+
+-- length queue
+function Queue.length(args, i)
+  local queue = modules.Arguments.name('length', 'queue', args[i])
+  return call('ZCARD', key.place(queue, 'locks'))
+    + call('ZCARD', key.place(queue, 'work'))
+    + call('ZCARD', key.place(queue, 'scheduled'))
+end
+
+-- queue.forget queue...
+function Queue.forget(args, i)
+  modules.Pause.each_queue('queue.forget', args, i, function(queue)
+    call('ZREM', key.queues(), queue)
+  end)
+end
+
+local PLACES = { 'work', 'locks', 'scheduled', 'depends' }
+local IN_PLACE = {
+  work = 'waiting',
+  locks = 'running or stalled',
+  scheduled = 'scheduled',
+  depends = 'dependent',
+}
+
+local function refuse_if_used(queue, schedules)
+  local found, due = {}, modules.Places.count_due(queue)
+  local moved = { work = due, scheduled = -due }
+  for _, place in ipairs(PLACES) do
+    local number = call('ZCARD', key.place(queue, place)) + (moved[place] or 0)
+    if number > 0 then
+      found[#found + 1] = number .. ' ' .. IN_PLACE[place]
+    end
+  end
+  if schedules > 0 then
+    found[#found + 1] = schedules .. ' recurring'
+  end
+  if #found > 0 then
+    modules.Errors.raise(
+      'STATE',
+      'queue.forget.empty(): Queue %s is in use: %s',
+      modules.Errors.name(queue),
+      table.concat(found, ', ')
+    )
+  end
+end
+
+-- queue.forget.empty queue...: the same if nothing is in them and no schedule puts anything there
+function Queue.forget_empty(args, i)
+  local queues = {}
+  modules.Pause.each_queue('queue.forget.empty', args, i, function(queue)
+    queues[#queues + 1] = queue
+  end)
+  local schedules = modules.QueueSchedules.count(queues)
+  for n, queue in ipairs(queues) do
+    refuse_if_used(queue, schedules[n])
+  end
+  Queue.forget(args, i)
+end
+
+-- peek queue count
+function Queue.peek(args, i)
+  local queue = modules.Arguments.name('peek', 'queue', args[i])
+  local count = modules.Arguments.count('peek', modules.Arguments.given('peek', 'count', args[i + 1]))
+  if count <= 0 then
+    return '{}'
+  end
+  local jids = page(key.place(queue, 'locks'), '-inf', scope.now, 0, count)
+  if #jids < count then
+    local wanted = count - #jids
+    if not scope.reading then
+      modules.Recurring.spawn_due(queue, wanted)
+      Queue.move_due(queue, wanted)
+    end
+    for _, jid in ipairs(call('ZREVRANGE', key.place(queue, 'work'), 0, wanted - 1)) do
+      jids[#jids + 1] = jid
+    end
+    if scope.reading and #jids < count then
+      for _, jid in ipairs(modules.Places.list_due(queue, 0, count - #jids)) do
+        jids[#jids + 1] = jid
+      end
+    end
+  end
+  return modules.Job.show_all(jids)
+end
+end,
+
+Record = function()
+local Record = {}
+modules.Record = Record
+-- record.lua
+-- Reads the fields of records: jobs, recurring templates, schedules, workflows. Nothing here raises.
+-- A field that is not there has its default; so has one that cannot be read, and who must not go on
+-- with a default asks which it is.
+
+local find, gsub, decode = string.find, string.gsub, cjson.decode
+local HUGE = math.huge
+
+local SHOWN = 60 -- bytes of a value in a message
+
+local function decimal(text)
+  local number = tonumber(text)
+  if number and number == number and number < HUGE and number > -HUGE then
+    return number
+  end
+  return false
+end
+
+-- As clients read it as well: neither 0x10 nor blanks.
+local function number(text)
+  return find(text, '^[-+]?[%d.][%d.eE+-]*$') and decimal(text)
+end
+
+local MOST = 2 ^ 53 -- the largest whole number that commands take
+
+local function whole(text)
+  local value = find(text, '^-?%d+$') and decimal(text)
+  return value and value <= MOST and value >= -MOST and value
+end
+
+-- An interval: nothing goes on by steps of 0.
+local function above_zero(text)
+  local seconds = decimal(text)
+  return seconds and seconds > 0 and seconds
+end
+
+-- '' where there is none.
+local function decimal_or_none(text)
+  return text == '' and 0 or decimal(text)
+end
+
+local function table_of(text)
+  local fine, value = pcall(decode, text)
+  return fine and type(value) == 'table' and value or false
+end
+
+-- cjson writes an empty list and an empty object alike.
+local function is_list(value, kinds)
+  local count = #value
+  for k, item in pairs(value) do
+    if type(k) ~= 'number' or k > count or (kinds and not kinds[type(item)]) then
+      return false
+    end
+  end
+  return true
+end
+
+local NAMES = { string = true, number = true }
+
+-- A new list each time: readers change them.
+local function list_of(kinds)
+  return function(text)
+    local value = table_of(text)
+    return value and is_list(value, kinds) and value
+  end
+end
+
+local function is_text(value)
+  return value == nil or type(value) == 'string'
+end
+
+local function failure(text)
+  local value = table_of(text)
+  local fine = value
+    and #value == 0
+    and is_text(value.group)
+    and is_text(value.message)
+    and (value.when == nil or type(value.when) == 'number')
+  return fine and value
+end
+
+local function object(text)
+  local value = table_of(text)
+  return value and #value == 0 and value
+end
+
+local function old_history(text)
+  local value = table_of(text)
+  if not value or not is_list(value, { table = true }) then
+    return false
+  end
+  for _, entry in ipairs(value) do
+    for _, when in ipairs({ 'put', 'popped', 'failed', 'done' }) do
+      if entry[when] ~= nil and not tonumber(entry[when]) then
+        return false
+      end
+    end
+    if not is_text(entry.q) or not is_text(entry.worker) or (entry.put and not entry.q) then
+      return false
+    end
+  end
+  return value
+end
+
+local function is_entry(value)
+  return type(value) == 'table'
+    and type(value[1]) == 'number'
+    and type(value[2]) == 'string'
+    and (value[3] == nil or type(value[3]) == 'table')
+end
+
+local function entries(text)
+  local value = table_of(text)
+  for _, entry in ipairs(value or {}) do
+    if not is_entry(entry) then
+      return false
+    end
+  end
+  return value and is_list(value) and value
+end
+
+local function unique(text)
+  return find(text, '^[se].') and text
+end
+
+local STATES = {
+  waiting = true,
+  running = true,
+  stalled = true,
+  scheduled = true,
+  depends = true,
+  failed = true,
+  complete = true,
+}
+
+local function state(text)
+  return STATES[text] and text
+end
+
+local names = list_of(NAMES)
+
+local function are_tags(text)
+  return names(text) and true
+end
+
+local function is_object(text)
+  return object(text) and true
+end
+
+-- How each field is read that is more than a text. -> what is read, or false
+local READ = {
+  state = state,
+  priority = number,
+  retries = whole,
+  remaining = whole,
+  crashes = whole,
+  token = whole,
+  time = decimal,
+  at = decimal,
+  expires = decimal_or_none,
+  deadline = decimal,
+  scheduled = decimal,
+  first = decimal,
+  unknown = decimal,
+  cascade = whole,
+  tags = names,
+  spawners = names,
+  beyond = names,
+  failure = failure,
+  context = object,
+  progress = list_of(),
+  history = old_history,
+  unique = unique,
+}
+
+-- What stands in the records of what recurs and of workflows, where it is another thing.
+local ELSEWHERE = {
+  interval = above_zero,
+  backlog = decimal,
+  count = whole,
+  last = decimal,
+  since = decimal,
+  meta = object,
+  entries = entries,
+}
+
+local function reader_of(field)
+  return READ[field] or ELSEWHERE[field]
+end
+
+-- The fields of a job's record that may be impossible to read, by name.
+function Record.fields()
+  local fields = {}
+  for field in pairs(READ) do
+    fields[#fields + 1] = field
+  end
+  table.sort(fields)
+  return fields
+end
+
+-- The value of a field whose text was read, or the default.
+function Record.read(field, text, default)
+  if not text then
+    return default
+  end
+  local value = reader_of(field)(text)
+  if value == false or value == nil then
+    return default
+  end
+  return value
+end
+
+-- Is there a text that cannot be read?
+function Record.is_bad(field, text)
+  local reader = type(text) == 'string' and reader_of(field)
+  return reader and not reader(text) or false
+end
+
+-- Is this the name of a state?
+function Record.is_state(text)
+  return STATES[text or ''] or false
+end
+
+-- May a job with these fields, without which nothing runs, be handed out? -> since when it has been
+-- ready (now, if the record does not say), or nil. All jobs come here: what is common was judged before.
+function Record.ready_time(retries, remaining, priority, tags, context, time, now)
+  if
+    retries
+    and whole(retries)
+    and remaining
+    and whole(remaining)
+    and priority
+    and number(priority)
+    and (not tags or are_tags(tags))
+    and (not context or is_object(context))
+  then
+    return not time and now or decimal(time) or nil
+  end
+end
+
+-- The text, or the default in its place.
+function Record.text(field, text, default)
+  if not text or Record.is_bad(field, text) then
+    return default
+  end
+  return text
+end
+
+-- The first of these fields that cannot be read. -> its name and its text, or nil
+function Record.first_bad(fields, texts)
+  for n = 1, #fields do
+    local text, reader = texts[n], reader_of(fields[n])
+    if text and reader and not reader(text) then
+      return fields[n], text
+    end
+  end
+end
+
+-- A readable form of a value that cannot be read.
+local function shorten(text)
+  local shown = gsub(text, '[^\32-\126]', '?')
+  return #shown > SHOWN and modules.Errors.cut(shown, SHOWN) .. '...' or shown
+end
+
+-- What is said of a field that cannot be read.
+function Record.words(field, text)
+  return 'Its field ' .. field .. ' cannot be read: ' .. (text == '' and 'it is empty' or shorten(text))
+end
+
+-- An entry of a job's history as a list: when, what, more. One that cannot be read is shown as what it
+-- is. -> the entry, whether it cannot be read
+function Record.entry_of(text)
+  local triple = table_of(text)
+  if is_entry(triple) then
+    return triple, false
+  end
+  return { 0, 'unreadable', { text = shorten(text) } }, true
+end
+
+-- The texts of such entries, all of which can be read.
+function Record.entry_texts(texts)
+  for n, text in ipairs(texts) do
+    local entry, is_bad = Record.entry_of(text)
+    texts[n] = is_bad and cjson.encode(entry) or text
+  end
+  return texts
+end
+
+-- A number, or nil.
+function Record.number(text)
+  return text and decimal(text) or nil
+end
+
+local NEEDED = { 'queue', 'klass', 'data', 'priority', 'retries', 'tags' }
+local JUDGED = { 'priority', 'retries', 'tags', 'context', 'interval', 'backlog', 'count' }
+
+-- What of a schedule's record cannot be read and keeps it from putting jobs. -> its name and its text,
+-- or nil
+function Record.bad_schedule(record)
+  for _, field in ipairs(NEEDED) do
+    if not record[field] then
+      return field, ''
+    end
+  end
+  if not record.cron and not (record.interval and record.count) then
+    return record.interval and 'count' or 'interval', ''
+  end
+  for _, field in ipairs(JUDGED) do
+    if Record.is_bad(field, record[field]) then
+      return field, record[field]
+    end
+  end
+  if record.expires and not decimal(record.expires) then
+    return 'expires', record.expires
+  end
+end
+end,
+
+Replies = function()
+local Replies = {}
+modules.Replies = Replies
+-- replies.lua
+-- Repeatable requests: a call whose reply was lost is sent again and gets the same reply.
+--
+-- The last reply of each client is a field of meta, which each call reads and writes anyhow: when the request was
+-- made in whole seconds, its number, the reply packed.
+
+local match, sub, floor = string.match, string.sub, math.floor
+
+local SECONDS = 600 -- for which a reply is kept
+
+-- Who adds a field looks at so many others, and takes away what is too old: so at most about a third is.
+local LOOKED_AT = 3
+
+-- What makes a reply again of what was kept in its place.
+local REBUILD = {
+  settle = function(kept)
+    return modules.Settle.rebuild(kept)
+  end,
+  pop = function(jids)
+    return modules.Job.show_all(jids)
+  end,
+}
+
+-- A repeat needs no more than `value`, of which REBUILD makes the reply again.
+function Replies.shorten(name, value)
+  scope.short = { name, value }
+end
+
+-- Most replies are a jid or nothing; only the others need to be packed.
+local function packed_reply(reply)
+  if scope.short then
+    return 'b' .. cmsgpack.pack(scope.short)
+  elseif type(reply) == 'string' then
+    return 's' .. reply
+  elseif not reply then
+    return 'n'
+  end
+  return 'm' .. cmsgpack.pack(reply)
+end
+
+local function unpacked(text)
+  local kind, rest = sub(text, 1, 1), sub(text, 2)
+  if kind == 'b' then
+    local built = cmsgpack.unpack(rest)
+    return REBUILD[built[1]](built[2])
+  elseif kind == 's' then
+    return rest
+  elseif kind == 'm' then
+    return cmsgpack.unpack(rest)
+  end
+  return false
+end
+
+-- Notes who sends a request (scope.client); '' is none.
+function Replies.announce(request)
+  if request == '' then
+    return
+  end
+  local client, number = match(request, '^([%w_.~-]+):(%d+)$')
+  if not client or #client > 128 then
+    modules.Errors.raise('BADARG', 'request must be <client>:<number>, not ' .. modules.Errors.name(request))
+  end
+  scope.client, scope.number = client, number
+end
+
+-- The field of meta with the client's last reply.
+function Replies.field()
+  return 'reply:' .. (scope.client or '')
+end
+
+-- -> true and the earlier reply if this request was served before. `stored` is what stands in the field.
+function Replies.recall(stored)
+  if not stored then
+    return false
+  end
+  local second, last, packed = match(stored, '^(%-?%d+) (%d+) (.*)$')
+  local number = tonumber(scope.number)
+  scope.answered = second
+  if number > tonumber(last) then
+    return false
+  elseif number < tonumber(last) then
+    local words = 'request %s:%s is older than the last one of its client, %s'
+    modules.Errors.raise('STALE', string.format(words, scope.client, scope.number, last))
+  end
+  return true, unpacked(packed)
+end
+
+-- What is kept of a reply, in the client's field.
+function Replies.kept(reply)
+  return modules.NumberFormat.whole(floor(scope.now)) .. ' ' .. scope.number .. ' ' .. packed_reply(reply)
+end
+
+-- A field was added: takes away some of those that are too old, of all that there are.
+function Replies.tidy()
+  local name, old = key.meta(), {}
+  local some = redis.pcall('HRANDFIELD', name, LOOKED_AT, 'WITHVALUES')
+  for n = 1, #some, 2 do -- (nothing, where the user may not ask)
+    local second = sub(some[n], 1, 6) == 'reply:' and match(some[n + 1], '^%-?%d+')
+    if second and math.abs(scope.now - tonumber(second)) > SECONDS then
+      old[#old + 1] = some[n]
+    end
+  end
+  if #old > 0 then
+    call('HDEL', name, unpack(old))
+  end
+end
+end,
+
+ResultWaiters = function()
+local ResultWaiters = {}
+modules.ResultWaiters = ResultWaiters
+-- result_waiters.lua
+-- Waiting for jobs and workflows: a waiter blocks on a list that the end of the job feeds.
+
+local match = string.match
+
+local MOST = 1000 -- waiters told of one end; the others see it when they look again
+
+-- Seconds for which an answer is kept for a waiter that may be gone.
+local KEPT = 60
+
+-- Seconds between the answer and the moment in which a client really blocks.
+local MARGIN = 5
+
+local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
+
+-- What has ended in this call: scope.ended, in order.
+local function note(target)
+  scope.ended = scope.ended or {}
+  scope.ended[#scope.ended + 1] = target
+end
+
+-- The job is complete, has failed, or is gone; called for those that are marked, as others are not
+-- waited for.
+function ResultWaiters.ended(jid)
+  if scope.live then
+    note('job:' .. jid)
+  end
+end
+
+-- Nothing of the workflow goes on by itself.
+function ResultWaiters.ended_workflow(id)
+  note('workflow:' .. id)
+end
+
+local function tell(target)
+  local name, since = key.awaiting(target), modules.Wake.since()
+  local waiters = call('ZRANGEBYSCORE', name, since, '+inf', 'LIMIT', '0', MOST)
+  for _, waiter in ipairs(waiters) do
+    local list = key.ended(waiter)
+    call('RPUSH', list, '1')
+    call('EXPIRE', list, KEPT)
+  end
+  if #waiters < MOST then
+    call('DEL', name)
+  else
+    call('ZREM', name, unpack(waiters))
+  end
+end
+
+function ResultWaiters.finish()
+  for _, target in ipairs(scope.ended) do
+    tell(target)
+  end
+end
+
+local function register(waiter, kind, id, seconds)
+  if kind == 'job' then
+    modules.JobEnd.mark(id)
+  end
+  local name, kept = key.awaiting(kind .. ':' .. id), math.ceil(seconds) + KEPT
+  call('ZADD', name, string.format('%.6f', scope.now + seconds + MARGIN), waiter)
+  call('ZREMRANGEBYSCORE', name, '-inf', modules.NumberFormat.now())
+  -- Another waiter may wait longer.
+  if call('TTL', name) < kept then
+    call('EXPIRE', name, kept)
+  end
+end
+
+local ENDED = { complete = true, failed = true, canceled = true }
+
+local LOOK = {
+  job = function(jid)
+    return modules.Job.state_now(jid) or modules.Canceled.exists(jid) and 'canceled'
+  end,
+  workflow = function(id)
+    return call('HGET', key.workflow(id), 'state')
+  end,
+}
+
+-- The first of the others is waited for: what comes behind it is looked at when it has ended.
+local function wait_for_first(reply, waiter, seconds, kind, args, first)
+  for n = first, #args do
+    local state = LOOK[kind](args[n]) or ''
+    if state ~= '' and not ENDED[state] then
+      register(waiter, kind, args[n], seconds)
+      return reply
+    end
+    reply[#reply + 1] = state
+  end
+  call('DEL', reply[1])
+  return reply
+end
+
+-- await waiter seconds job|workflow id... -> the key to block on for at most so many seconds, and
+-- the states of the first of them, as far as they have ended; '' for what does not exist. The list
+-- is fed when the next one ends. With 0 seconds: the states of all, without waiting.
+function ResultWaiters.await(args, i)
+  local waiter = modules.Arguments.given('await', 'waiter', args[i])
+  if not match(waiter, '^[%w_.~-]+$') or #waiter > 128 then
+    modules.Errors.argument(
+      'await',
+      'waiter must be 1 to 128 letters, digits and _ . ~ -, not %s',
+      modules.Errors.name(waiter)
+    )
+  end
+  local seconds = math.max(0, math.min(modules.Arguments.number('await', 'seconds', args[i + 1]), LONGEST_WAIT))
+  local kind = args[i + 2]
+  if not LOOK[kind or ''] then
+    modules.Errors.argument('await', 'what to wait for must be job or workflow, not ' .. modules.Errors.name(kind))
+  end
+  modules.Arguments.given('await', 'id', args[i + 3])
+  modules.Arguments.bounded('await', #args - i - 2)
+  local reply = { key.ended(waiter) }
+  if seconds > 0 then
+    return wait_for_first(reply, waiter, seconds, kind, args, i + 3)
+  end
+  for n = i + 3, #args do
+    reply[#reply + 1] = LOOK[kind](args[n]) or ''
+  end
+  return reply
+end
+end,
+
+Retention = function()
+local Retention = {}
+modules.Retention = Retention
+-- retention.lua
+-- Data kept for a while after its job is gone: their results, and the lists of what they have spawned. How much is
+-- kept is limited by number and by bytes: the oldest go first, but nothing of the last minutes.
+
+local floor, format, min, max = math.floor, string.format, math.min, math.max
+
+-- Each has an entry in two sorted sets: in `results` by when it was kept, in `results_until` by when it
+-- expires by itself, together with its size: seconds * SIZES + bytes. So what has expired is found without a
+-- look at the others, and what it took is known when it is gone. All that they take is the score of TOTAL
+-- there, below 0. Both sets expire when nothing can be left. (A foreign copy of the core makes no entries.)
+local SIZES, LATEST, TOTAL = 2 ^ 20, 2 ^ 33 - 1, ''
+
+-- Seconds for which the sets outlive their last entry, as not each call that makes one looks.
+local LONGER = 86400
+
+-- Seconds for which all is kept, however much it is: a caller may be waiting for it.
+local FOR_SURE = 300
+
+-- Entries dropped by one call beyond twice those that it makes; which part of a limit a cut goes below it.
+local DROPPED, MARGIN = 500, 100
+
+-- Takes note of a key that the call has made and that expires after `ttl` seconds: in scope.kept, written down
+-- at the end of the call.
+-- -> when that is
+function Retention.note(entry, bytes, ttl)
+  local fresh, time = scope.kept or {}, min(floor(scope.now) + ttl + 1, LATEST)
+  fresh[#fresh + 1] = { entry = entry, time = time, bytes = min(bytes, SIZES - 1) }
+  scope.kept = fresh
+  return time
+end
+
+-- What an entry takes, by its score; 0 if there is none.
+local function bytes_of(score)
+  return score and tonumber(score) % SIZES or 0
+end
+Retention.bytes_of = bytes_of
+
+-- Is an entry with this score kept beyond a time?
+function Retention.outlives(score, time)
+  return floor(tonumber(score) / SIZES) > time
+end
+
+function Retention.bytes(entry)
+  return bytes_of(call('ZSCORE', key.results_until(), entry))
+end
+
+local function count_bytes(number)
+  return -tonumber(call('ZINCRBY', key.results_until(), modules.NumberFormat.whole(-number), TOTAL))
+end
+
+function Retention.total_bytes()
+  return -(tonumber(call('ZSCORE', key.results_until(), TOTAL) or nil) or 0)
+end
+
+-- Takes entries out of the books; `scores` are those in `results_until`.
+local function strike(entries, scores)
+  local bytes = 0
+  for n = 1, #entries do
+    bytes = bytes + bytes_of(scores[n])
+  end
+  modules.SortedSet.remove(key.results(), entries)
+  modules.SortedSet.remove(key.results_until(), entries)
+  local total = count_bytes(-bytes)
+  if total == 0 and call('EXISTS', key.results()) == 0 then
+    call('DEL', key.results_until())
+  end
+  return total
+end
+
+-- The key of an entry is gone.
+function Retention.forget(entry)
+  local score = scope.live and call('ZSCORE', key.results_until(), entry)
+  if score then
+    strike({ entry }, { score })
+  end
+end
+
+local function drop(entries, scores)
+  local names = {}
+  for n = 1, #entries do
+    names[n] = scope.prefix .. entries[n]
+  end
+  for first = 1, #names, 1000 do
+    call('DEL', unpack(names, first, min(first + 999, #names)))
+  end
+  return strike(entries, scores)
+end
+
+-- Entries and their scores, from a flat list.
+local function parted(flat)
+  local entries, scores = {}, {}
+  for n = 1, #flat, 2 do
+    entries[#entries + 1], scores[#scores + 1] = flat[n], flat[n + 1]
+  end
+  return entries, scores
+end
+
+-- -> the bytes that are left, if any went
+local function drop_expired(most)
+  local beyond = '(' .. format('%.0f', (floor(scope.now) + 1) * SIZES)
+  local flat = call(
+    'ZRANGEBYSCORE',
+    key.results_until(),
+    '(0',
+    beyond,
+    'WITHSCORES',
+    'LIMIT',
+    '0',
+    modules.NumberFormat.whole(most)
+  )
+  if #flat > 0 then
+    return drop(parted(flat))
+  end
+end
+
+-- The list of what a job has spawned is wanted until that, and the job itself, has ended.
+local function is_wanted(entry)
+  local spawner = string.match(entry, '^offspring:(.*)$')
+  if not spawner then
+    return false
+  end
+  local state, token = modules.Hash.values(key.job(spawner), 'state', 'token')
+  if state and state ~= 'complete' and state ~= 'failed' then
+    return true
+  elseif modules.Spawned.has_unfinished(spawner) then
+    return true
+  elseif state then
+    call('HSET', key.job(spawner), 'cut', token or '')
+  end
+  return false
+end
+
+-- Drops the oldest entries until there are no more than so many, of no more than so many bytes.
+local function cut(count, bytes, most)
+  local before = modules.NumberFormat.whole(floor(scope.now) - FOR_SURE)
+  local oldest = call('ZRANGEBYSCORE', key.results(), '-inf', before, 'LIMIT', '0', modules.NumberFormat.whole(most))
+  if #oldest == 0 then
+    return
+  end
+  local scores, dropped, theirs, wanted = call('ZMSCORE', key.results_until(), unpack(oldest)), {}, {}, {}
+  for n = 1, #oldest do
+    if count <= 0 and bytes <= 0 then
+      break
+    elseif is_wanted(oldest[n]) then
+      wanted[#wanted + 1] = oldest[n]
+    else
+      count, bytes = count - 1, bytes - bytes_of(scores[n])
+      dropped[#dropped + 1], theirs[#theirs + 1] = oldest[n], scores[n]
+    end
+  end
+  modules.SortedSet.add(key.results(), modules.NumberFormat.second(), wanted) -- looked at again later
+  if #dropped > 0 then
+    drop(dropped, theirs)
+    call('HSET', key.meta(), 'results_cut', modules.NumberFormat.now())
+  end
+end
+
+-- How much there is above a limit, and a little more, so that not each call has to cut.
+local function surplus(number, option)
+  local most = max(0, modules.Config.whole(option))
+  return number > most and number - most + floor(most / MARGIN) or 0
+end
+
+local function outlive_all()
+  local last = call('ZREVRANGE', key.results_until(), '0', '0', 'WITHSCORES')[2]
+  if last then
+    local rest = modules.NumberFormat.whole(max(0, floor(tonumber(last) / SIZES) - floor(scope.now)) + LONGER)
+    call('EXPIRE', key.results(), rest)
+    call('EXPIRE', key.results_until(), rest)
+  end
+end
+
+-- Drops what has expired and what is too much, a bounded number.
+local function tidy(total, most)
+  outlive_all()
+  total = drop_expired(most) or total
+  local count = surplus(call('ZCARD', key.results()), 'results-count')
+  local bytes = surplus(total, 'results-bytes')
+  if count > 0 or bytes > 0 then
+    cut(count, bytes, min(most, modules.Arguments.most))
+  end
+end
+
+-- Writes down what the call has kept.
+function Retention.finish()
+  local now, number, bytes = modules.NumberFormat.second(), #scope.kept, 0
+  local names, kept, expiring = {}, {}, {}
+  for n, fresh in ipairs(scope.kept) do
+    names[n] = fresh.entry
+    kept[2 * n - 1], kept[2 * n] = now, fresh.entry
+    expiring[2 * n - 1], expiring[2 * n] = format('%.0f', fresh.time * SIZES + fresh.bytes), fresh.entry
+    bytes = bytes + fresh.bytes
+  end
+  if call('ZADD', key.results(), unpack(kept)) < number then
+    for _, score in ipairs(call('ZMSCORE', key.results_until(), unpack(names))) do
+      bytes = bytes - bytes_of(score)
+    end
+  end
+  call('ZADD', key.results_until(), unpack(expiring))
+  local total = count_bytes(bytes)
+  if number > 1 or total == bytes or modules.Clock.is_round() then
+    tidy(total, DROPPED + 2 * number)
+  end
+end
+
+-- The same for calls that keep nothing. (Not each of them looks.)
+function Retention.tidy()
+  if not scope.kept and call('EXISTS', key.results()) == 1 then
+    tidy(Retention.total_bytes(), DROPPED)
+  end
+end
+
+-- results.kept -> how many there are, their bytes, when some were last dropped before their time, since when
+-- the oldest is kept (null: never, none)
+function Retention.show()
+  local oldest = call('ZRANGE', key.results(), '0', '0', 'WITHSCORES')[2]
+  return cjson.encode({
+    number = call('ZCARD', key.results()),
+    bytes = Retention.total_bytes(),
+    cut = tonumber(call('HGET', key.meta(), 'results_cut') or nil) or cjson.null,
+    oldest = tonumber(oldest) or cjson.null,
+  })
+end
+
+-- The seconds that were left of the time for which the result of a complete job is kept, by its record; nil
+-- if it has returned nothing. (The run must be the last: an old copy of the core leaves the field.)
+function Retention.left(returned, token)
+  local time, run = string.match(returned or '', '^(%d+) (.*)$')
+  if time and run == (token or '') then
+    return tonumber(time) - scope.now
+  end
+end
+
+local function is_cut(jid)
+  local state, token, returned, was_cut = modules.Hash.values(key.job(jid), 'state', 'token', 'returned', 'cut')
+  if was_cut and was_cut == (token or '') then
+    return true
+  end
+  local left = state == 'complete' and Retention.left(returned, token)
+  return left and left > 0 and call('EXISTS', key.result(jid)) == 0
+end
+
+-- results.cut jid... -> those of which a result, or the list of what they have spawned, was dropped before
+-- its time
+function Retention.cut(args, i)
+  modules.Arguments.given('results.cut', 'jid', args[i])
+  modules.Arguments.bounded('results.cut', #args - i + 1)
+  local jids = {}
+  for n = i, #args do
+    if is_cut(args[n]) then
+      jids[#jids + 1] = args[n]
+    end
+  end
+  return jids
+end
+end,
+
+Revive = function()
+local Revive = {}
+modules.Revive = Revive
+-- revive.lua
+-- Failed jobs enqueued again: those of a group, or those named.
+
+-- Puts a failed job, which is in no group any more, into a queue, with all of its retries.
+local function revive(record, queue)
+  local jid = record.jid
+  modules.CorruptJobs.mend(record)
+  modules.History.put(jid, queue)
+  call(
+    'HSET',
+    key.job(jid),
+    'state',
+    'waiting',
+    'worker',
+    '',
+    'expires',
+    0,
+    'queue',
+    queue,
+    'remaining',
+    record.retries or '5'
+  )
+  if scope.live then -- (Old clients count on from the start of the run that failed.)
+    call('HSET', key.job(jid), 'time', string.format('%.20f', scope.now))
+  end
+  call('HDEL', key.job(jid), 'crashes', 'unknown')
+  modules.Places.work(jid, queue, modules.Record.read('priority', record.priority, 0))
+  modules.JobEnd.revived(jid, record)
+end
+
+-- unfail queue group [count] -> how many
+function Revive.unfail(args, i)
+  local queue = modules.Arguments.queue('unfail', args[i])
+  local group = modules.Arguments.given('unfail', 'group', args[i + 1])
+  local count = modules.Arguments.count('unfail', args[i + 2], 25)
+  if count <= 0 then
+    return 0
+  end
+  local jids, revived = call('LRANGE', key.group(group), -count, -1), 0
+  for n = #jids, 1, -1 do
+    local record = modules.Job.read(jids[n])
+    if record and record.state == 'failed' then
+      modules.Stats.mended(record.queue, modules.Record.read('failure', record.failure, {}).when or 0)
+      revive(record, queue)
+      revived = revived + 1
+    end
+  end
+  call('LTRIM', key.group(group), 0, -#jids - 1)
+  if call('LLEN', key.group(group)) == 0 then
+    call('SREM', key.failures(), group)
+  end
+  if revived > 0 then
+    modules.Places.register(queue)
+  end
+  return revived
+end
+
+-- revive jid...: each into its own queue, quickest with the oldest of a group first; what has not
+-- failed is left alone -> how many
+function Revive.revive(args, i)
+  modules.Arguments.bounded('revive', #args - i + 1)
+  local revived = 0
+  for n = i, #args do
+    local record = modules.Job.read(modules.Arguments.given('revive', 'jid', args[n]))
+    if record and record.state == 'failed' and record.queue ~= '' then
+      modules.Failures.remove(record.jid, record.queue, record.failure, true)
+      revive(record, record.queue)
+      modules.Places.register(record.queue)
+      revived = revived + 1
+    end
+  end
+  return revived
+end
+end,
+
+Samples = function()
+local Samples = {}
+modules.Samples = Samples
+-- samples.lua
+-- How long jobs waited and ran: the samples of a call, and their way into statistics and minutes.
+--
+-- To write the statistics for each single job would cost more than the job. A call with few
+-- samples leaves them in the buffer; when that is long, and with each beat of a worker, all of
+-- it is written. Readers of statistics add the buffer.
+
+local floor, match = math.floor, string.match
+
+local FEW = 8 -- samples of one call
+local MOST = 100 -- entries of the buffer
+local LOOKED_BACK = 3
+
+-- Milliseconds are kept, so that many are equal.
+function Samples.length(seconds)
+  return floor(seconds * 1000 + 0.5) / 1000
+end
+
+-- kind wait: from ready to started; kind run: from started to complete; in seconds. It counts for the
+-- time `at` (now, if none is given).
+function Samples.add(kind, queue, seconds, at)
+  local value, second = Samples.length(seconds > 0 and seconds or 0), floor(at or scope.now)
+  -- The jobs of a batch mostly have the same: what is missed here is added up later.
+  local samples = scope.samples or {}
+  local count = #samples
+  for place = count, math.max(1, count - LOOKED_BACK), -1 do
+    local one = samples[place]
+    if one.value == value and one.second == second and one.queue == queue and one.kind == kind then
+      one.n = one.n + 1
+      return
+    end
+  end
+  samples[count + 1] = { second = second, kind = kind, queue = queue, value = value, n = 1 }
+  scope.samples = samples
+end
+
+-- What a record says of how long its job waited before it was handed out, in milliseconds, and then in
+-- its worker's hands: its field `waited`. -> nil if its wait was counted when it was handed out; nil if
+-- it is not known to have been started
+local function waits_of(waited)
+  local before, held = match(waited or '', '^(%d+)%+?(%d*)$')
+  return tonumber(before), tonumber(held)
+end
+
+-- The field `waited` of a job that has been handed out now, and has been ready `since`.
+function Samples.waited(since)
+  return modules.NumberFormat.whole(floor(math.max(0, scope.now - since) * 1000 + 0.5))
+end
+
+-- The same of a job that was started after `held` seconds, or nil if it says so already.
+function Samples.waited_in_hands(waited, held)
+  local before, known = waits_of(waited)
+  return before and not known and waited .. '+' .. modules.NumberFormat.whole(floor(held * 1000 + 0.5))
+end
+
+-- Seconds that a job lay in its worker's hands before it was started, as far as its record knows.
+function Samples.held(waited)
+  local _, held = waits_of(waited)
+  return held and held / 1000
+end
+
+-- Counts that a job was started that was handed out at the time `popped` and then lay for `held` seconds
+-- in its worker's hands. -> when it was started
+function Samples.started(queue, popped, waited, held)
+  local before, start = waits_of(waited), math.min(popped + held, scope.now)
+  if before then
+    Samples.add('wait', queue, before / 1000 + start - popped, start)
+  end
+  return start
+end
+
+-- The same of a job that is taken from its worker, if it is known to have been started.
+function Samples.taken_away(queue, popped, waited)
+  local held = Samples.held(waited)
+  if held then
+    Samples.started(queue, modules.Record.read('time', popped, scope.now), waited, held)
+  end
+end
+
+local COUNTED_AS = modules.Minutes.buffered
+
+local function inside(list, name)
+  local inner = list[name]
+  if not inner then
+    inner = {}
+    list[name] = inner
+  end
+  return inner
+end
+
+-- Adds up samples by what has to be written: -> add(second, kind, seconds, n, queue), write()
+local function book()
+  local days, minutes = { wait = {}, run = {} }, { wait = {}, run = {} }
+  local function add(second, kind, seconds, n, queue)
+    local list = inside(inside(days[kind], modules.Stats.day(second)), queue)
+    list[seconds] = (list[seconds] or 0) + n
+    list = inside(minutes[kind], floor(second / 60))
+    list[queue] = (list[queue] or 0) + n
+  end
+  local function write()
+    for kind, by_day in pairs(days) do
+      for day, by_queue in pairs(by_day) do
+        for queue, list in pairs(by_queue) do
+          modules.Stats.write(kind, day, queue, list)
+        end
+      end
+    end
+    for kind, by_minute in pairs(minutes) do
+      for minute, by_queue in pairs(by_minute) do
+        local total = 0
+        for queue, n in pairs(by_queue) do
+          modules.Minutes.write(queue, COUNTED_AS[kind], minute, n)
+          total = total + n
+        end
+        modules.Minutes.write_total(COUNTED_AS[kind], minute, total)
+      end
+    end
+  end
+  return add, write
+end
+
+-- Writes the buffer into the statistics.
+function Samples.settle()
+  local add, write = book()
+  modules.StatsBuffer.take(add)
+  write()
+end
+
+local function leave_in_buffer()
+  local entries = {}
+  for place, one in ipairs(scope.samples) do
+    entries[place] = modules.StatsBuffer.entry(one.second, one.kind, one.value, one.n, one.queue)
+  end
+  if modules.StatsBuffer.append(unpack(entries)) >= MOST then
+    Samples.settle()
+  end
+end
+
+-- May they be written later?
+function Samples.can_wait()
+  return #scope.samples <= FEW
+end
+
+function Samples.finish()
+  if Samples.can_wait() then
+    leave_in_buffer()
+    return
+  end
+  local add, write = book()
+  for _, one in ipairs(scope.samples) do
+    add(one.second, one.kind, one.value, one.n, one.queue)
+  end
+  write()
+end
+end,
+
+Serve = function()
+local Serve = {}
+modules.Serve = Serve
+-- serve.lua
+-- Dispatch of calls with KEYS; of those without, see legacy.lua.
+
+-- Functions live from call to call; what they know of a call does not.
+function Serve.begin(prefix, live, library)
+  for field in pairs(scope) do
+    scope[field] = nil
+  end
+  scope.prefix, scope.now, scope.live, scope.library = prefix, 0, live, library
+end
+
+-- Writes down what was left for the end of the call. (Each may leave something for those that follow.)
+function Serve.finish()
+  if scope.workflows then
+    modules.Workflow.finish()
+  end
+  if scope.ended then
+    modules.ResultWaiters.finish()
+  end
+  if scope.kept then
+    modules.Retention.finish()
+  end
+  if scope.canceled then
+    modules.Canceled.finish()
+  end
+  if scope.samples then
+    modules.Samples.finish()
+  end
+  if scope.counts then
+    modules.Stats.finish()
+  end
+  if scope.minutes then
+    modules.Minutes.finish()
+  end
+  if scope.wake then
+    modules.Wake.finish()
+  end
+end
+
+-- Some words of a command read, others write; its arguments stand at args[4] and behind.
+local READS_SOMETIMES = {
+  tag = function(args)
+    return args[4] == 'get' or args[4] == 'top'
+  end,
+  track = function(args)
+    return args[4] == nil
+  end,
+  stacks = function(args)
+    return args[5] == nil
+  end,
+}
+
+local function prefix_of(keys)
+  local prefix = string.match(keys[1], '^(.*)!$')
+  if not prefix or #keys ~= 2 or keys[2] ~= prefix .. 'meta' then
+    modules.Errors.raise('BADARG', 'KEYS must be <prefix>! and <prefix>meta')
+  end
+  return prefix
+end
+
+-- ARGV = command, now, request, args...
+local function answered(keys, args, class, library)
+  Serve.begin('', true, library)
+  scope.prefix = prefix_of(keys)
+  local command, now, request = args[1], args[2], args[3]
+  local known = command and modules.Commands.find(command)
+  if not known then
+    modules.Errors.raise('NOCOMMAND', 'Unknown command ' .. modules.Errors.name(command))
+  end
+  if not now or not request then
+    modules.Errors.raise('BADARG', command .. '(): now and request wanted')
+  end
+  local sometimes = READS_SOMETIMES[command]
+  scope.reading = known.reads or sometimes ~= nil and sometimes(args)
+  if class == 'read' and not scope.reading then
+    modules.Errors.raise('BADARG', command .. '() writes: call it in the write or the drain class')
+  end
+  modules.Arguments.weigh(command, args)
+  local answer = modules[known.module][known.what]
+  if scope.reading then
+    modules.Clock.set(now)
+    return answer(args, 4)
+  end
+  modules.Replies.announce(request)
+  local stored = modules.Clock.set(now, modules.Replies.field())
+  local served, reply = modules.Replies.recall(stored)
+  if served then
+    return reply
+  end
+  reply = answer(args, 4)
+  if modules.Clock.is_round() then
+    modules.WorkflowVerbs.carry_on()
+    modules.Retention.tidy()
+  end
+  if modules.Clock.is_skewed() then
+    modules.ClockRepair.carry_on()
+  end
+  Serve.finish()
+  if scope.client then
+    modules.Clock.keep(modules.Replies.field(), modules.Replies.kept(reply))
+  else
+    modules.Clock.keep()
+  end
+  if scope.client and not stored then
+    modules.Replies.tidy()
+  end
+  return reply
+end
+
+-- A refusal becomes a reply whose first word is its code.
+function Serve.serve(keys, args, class, library)
+  local fine, reply = pcall(answered, keys, args, class, library)
+  if fine then
+    return reply
+  elseif type(reply) == 'table' and reply.code then
+    return redis.error_reply(reply.code .. ' ' .. reply.text)
+  end
+  -- Servers before 7 raise texts.
+  local text = type(reply) == 'table' and reply.err or tostring(reply)
+  return redis.error_reply(modules.Permissions.explained(text))
+end
+end,
+
+Settle = function()
+local Settle = {}
+modules.Settle = Settle
+-- settle.lua
+-- One round trip of a worker: the jobs it has finished, then the next ones to run.
+
+local VERBS = modules.SettleVerbs.by_name
+
+local MANY = 8 -- queues
+
+-- Seconds until an idle worker comes again to carry on with what a client has left.
+local SOON = 0.01
+
+local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
+Settle.most = 250 -- jobs settled and reserved by one call
+
+-- jid token held verb k arg*k, `count` times from args[i] on; `held` is for how many seconds the job lay
+-- in its worker's hands before it was started, '' if it was not, or the time is not known.
+-- -> where each begins, their jids, where the rest begins
+local function parse(args, i, count)
+  local starts, jids, planned = {}, {}, {}
+  for n = 1, count do
+    local verb, given = VERBS[args[i + 3]], modules.Arguments.whole('settle', 'number of arguments', args[i + 4], 0)
+    if not verb then
+      modules.Errors.argument('settle', 'Unknown verb %s for job %s', modules.Errors.name(args[i + 3]), modules.Errors.name(args[i]))
+    end
+    if i + 4 + given > #args then
+      modules.Errors.argument('settle', 'Arguments of job ' .. modules.Errors.name(args[i]) .. ' are incomplete')
+    end
+    args[i + 2], args[i + 4] = modules.Arguments.held('settle', args[i + 2]) or false, given
+    verb.check(args, i + 5, given, args[i], planned)
+    starts[n], jids[n] = i, args[i]
+    i = i + 5 + given
+  end
+  return starts, jids, i
+end
+
+-- A settlement whose lock is lost changes nothing and stops no other.
+local function settle(args, starts, jids)
+  local refused, completed = {}, { jids = {}, rare = {}, queues = {}, workers = {} }
+  local tracked = modules.Job.tracked_among(jids)
+  for n = 1, #starts do
+    local i = starts[n]
+    local code, text =
+      VERBS[args[i + 3]].act(args[i], args[i + 1], args[i + 2], args, i + 5, args[i + 4], completed, tracked)
+    if code then
+      refused[#refused + 1] = { args[i], code, text }
+    end
+  end
+  modules.SettleVerbs.finish(completed)
+  return refused
+end
+
+-- A glob with * and ? as a Lua pattern.
+local function pattern(glob)
+  local escaped = string.gsub(glob, '[%^%$%(%)%%%.%[%]%+%-]', '%%%0')
+  return '^' .. string.gsub(string.gsub(escaped, '%*', '.*'), '%?', '.') .. '$'
+end
+
+local function is_excluded(queue, excluded)
+  for _, glob in ipairs(excluded) do
+    if string.find(queue, pattern(glob)) then
+      return true
+    end
+  end
+  return false
+end
+
+-- The queues that names and globs stand for, in the order given. -> queues, whether there are globs
+local function expand(names, excluded)
+  if #names == 1 and #excluded == 0 and not string.find(names[1], '[*?]') then
+    return names, false
+  end
+  local queues, seen, globbing = {}, {}, false
+  local function add(queue)
+    if not seen[queue] and not is_excluded(queue, excluded) then
+      seen[queue] = true
+      queues[#queues + 1] = queue
+    end
+  end
+  local known
+  for _, name in ipairs(names) do
+    if string.find(name, '[*?]') then
+      globbing = true
+      if not known then
+        known = modules.Queue.names()
+        table.sort(known)
+      end
+      local wanted = pattern(name)
+      for _, queue in ipairs(known) do
+        if string.find(queue, wanted) then
+          add(queue)
+        end
+      end
+    else
+      add(name)
+    end
+  end
+  return queues, globbing
+end
+
+-- What mostly does not exist, asked for once for all jobs of the call. -> whether nothing is left that
+-- could be carried on
+local function look_around(jids, queues, wanted)
+  local names = { key.releasing(), key.cascading(), key.tracked(), key.paused_queues(), key.workflows() }
+  if #jids == 1 then
+    names[6] = key.dependents(jids[1])
+  end
+  if wanted == 0 or #queues > MANY then
+    return modules.ExistenceCache.look_for(names, {})
+  end
+  local theirs = {}
+  for n = 1, #queues do
+    local queue, at = queues[n], 4 * n
+    theirs[at - 3], theirs[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
+    theirs[at - 1], theirs[at] = key.idle_at(queue), key.wake_at(queue)
+  end
+  return modules.ExistenceCache.look_for(names, theirs)
+end
+
+-- One queue after the other, until there are `count` jobs.
+local function one_by_one(queues, count, take)
+  for n = 1, #queues do
+    if count <= 0 then
+      return
+    end
+    count = count - take(queues[n], count)
+  end
+end
+
+-- As if single jobs were taken from each queue in turn: in each round an equal part from each
+-- that has not shown to be empty.
+local function in_turns(queues, count, take)
+  while count > 0 and #queues > 0 do
+    local part, going_on = math.max(1, math.floor(count / #queues)), {}
+    for n = 1, #queues do
+      local taken = take(queues[n], part)
+      count = count - taken
+      if taken == part then
+        going_on[#going_on + 1] = queues[n]
+      end
+      if count == 0 then
+        return
+      end
+    end
+    queues = going_on
+  end
+end
+
+-- -> what is told of each job; and what a repeat of the request needs: jid, token, jid, token …
+local function reserve(queues, worker, wish)
+  local jobs, held = {}, {}
+  local function visit(jid, token, told)
+    jobs[#jobs + 1] = told
+    held[#held + 1] = jid
+    held[#held + 1] = token
+  end
+  local function take(queue, count)
+    return modules.Pop.is_paused(queue) and 0 or modules.Pop.take(queue, worker, count, visit, true)
+  end
+  local serve = wish.turns and in_turns or one_by_one
+  serve(queues, wish.count, take)
+  if #jobs > 0 then
+    call('ZADD', key.workers(), modules.NumberFormat.now(), worker)
+  end
+  return jobs, held
+end
+
+-- count q queue*q [exclude glob | wait seconds | turns 1]...
+local function parse_wish(args, i)
+  local wish = { names = {}, excluded = {} }
+  wish.count = modules.Arguments.whole('settle', 'count', args[i], 0)
+  local named = modules.Arguments.whole('settle', 'number of queues', args[i + 1], 0)
+  if i + 1 + named > #args then
+    modules.Errors.argument('settle', 'Fewer queues than announced')
+  end
+  modules.Arguments.bounded('settle', named)
+  for n = i + 2, i + 1 + named do
+    wish.names[#wish.names + 1] = modules.Arguments.name('settle', 'queue', args[n])
+  end
+  for n = i + 2 + named, #args, 2 do
+    if args[n] == 'exclude' and args[n + 1] then
+      wish.excluded[#wish.excluded + 1] = args[n + 1]
+    elseif args[n] == 'wait' then
+      wish.wait = math.max(0, math.min(modules.Arguments.number('settle', 'wait', args[n + 1]), LONGEST_WAIT))
+    elseif args[n] == 'turns' and args[n + 1] == '1' then
+      wish.turns = true
+    else
+      modules.Errors.argument('settle', 'Unknown option ' .. modules.Errors.name(args[n]))
+    end
+  end
+  return wish
+end
+
+-- Carries on with what earlier calls had to leave. -> whether a workflow has more of it
+local function carry_on()
+  modules.Dependencies.carry_on()
+  return modules.WorkflowVerbs.carry_on()
+end
+
+-- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest, now }: the time by
+-- which the locks on the jobs are measured, if jobs were asked for
+function Settle.settle(args, i)
+  local worker = modules.Arguments.name('settle', 'worker', args[i])
+  local count = modules.Arguments.whole('settle', 'number of settlements', args[i + 1], 0)
+  local starts, jids, rest_at = parse(args, i + 2, math.min(count, Settle.most + 1))
+  local wish = parse_wish(args, rest_at)
+  if count + wish.count > Settle.most then
+    modules.Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
+  end
+  local queues, globbing = expand(wish.names, wish.excluded)
+  local quiet = look_around(jids, queues, wish.count)
+  local refused = settle(args, starts, jids)
+  local goes_on = not quiet and carry_on()
+  goes_on = goes_on or modules.Dependencies.left() <= 0 -- dependents may be left, for which no worker is woken
+  local jobs, held, rest = {}, {}, {}
+  if wish.count > 0 then
+    jobs, held = reserve(queues, worker, wish)
+    held.now = modules.NumberFormat.now()
+    local client = scope.client or worker
+    modules.Wake.busy(client, worker, queues, globbing, #jobs > 0)
+    if #jobs == 0 and wish.wait then
+      local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
+      rest = modules.Wake.wait(client, worker, queues, seconds, globbing)
+    end
+  end
+
+  held.refused = #refused > 0 and refused or nil
+  held.rest = #rest > 0 and rest or nil
+  modules.Replies.shorten('settle', held)
+  return { refused, jobs, rest, held.now }
+end
+
+-- The reply again: of the jobs handed out, those that their worker still holds.
+function Settle.rebuild(held)
+  local jobs = {}
+  for n = 1, #held, 2 do
+    local told = modules.Pop.told_again(held[n], held[n + 1])
+    jobs[#jobs + 1] = told
+  end
+  return { held.refused or {}, jobs, held.rest or {}, held.now }
+end
+end,
+
+SettleVerbs = function()
+local SettleVerbs = {}
+modules.SettleVerbs = SettleVerbs
+-- settle_verbs.lua
+-- The verbs of settle: what each does to a job that a worker held, and its arguments.
+
+-- What the completed jobs of a call have in common is written once, at the end.
+function SettleVerbs.finish(completed)
+  if #completed.jids == 0 then
+    return
+  end
+  for queue, list in pairs(completed.queues) do
+    modules.SortedSet.remove(key.place(queue, 'locks'), list)
+  end
+  for worker, list in pairs(completed.workers) do
+    modules.SortedSet.remove(key.held(worker), list)
+  end
+  modules.SortedSet.add(key.completed(), modules.NumberFormat.now(), completed.jids)
+  modules.JobEnd.completed(completed.jids, completed.rare) -- which reads the records, so before they may go
+  modules.Expiry.after(#completed.jids)
+end
+
+local function append(lists, name, jid)
+  local list = lists[name]
+  if list then
+    list[#list + 1] = jid
+  else
+    lists[name] = { jid }
+  end
+end
+
+-- How each verb checks its `n` arguments from args[a] on (before anything is written), and
+-- what it then does. -> code, text if the settlement is refused
+local VERBS = {}
+SettleVerbs.by_name = VERBS
+
+VERBS.complete = {
+  check = function(args, a, n)
+    if n == 0 then
+      return
+    end
+    if args[a] ~= '' then
+      modules.Arguments.json('settle', 'result', args[a], modules.Arguments.text_bytes)
+      args[a + 1] = modules.Arguments.whole('settle', 'result_ttl', n > 1 and args[a + 1] or nil, 1)
+    end
+    if n > 2 then
+      modules.Arguments.json('settle', 'data', args[a + 2])
+    end
+  end,
+  act = function(jid, token, held, args, a, n, completed, tracked)
+    local worker, queue, time, retries, rare, waited = modules.Lock.completed(jid, token)
+    if not worker then
+      return queue, time -- code and text
+    end
+    held = held or modules.Samples.held(waited) or 0
+    modules.History.done(jid, held)
+    local popped = modules.Record.read('time', time, scope.now)
+    modules.Samples.add('run', queue, scope.now - modules.Samples.started(queue, popped, waited, held))
+    local returned = n > 1 and modules.Outcome.keep_result(jid, token, args[a], args[a + 1])
+    if tracked[jid] then
+      modules.Events.tracked('completed', jid)
+    end
+    modules.Events.completed(jid, queue)
+    local name = key.job(jid)
+    modules.Outcome.write_complete(name, modules.Record.text('retries', retries, '0'), n > 2 and args[a + 2], returned)
+    if rare then
+      modules.Outcome.forget_marks(name)
+    end
+    append(completed.queues, queue, jid)
+    append(completed.workers, worker, jid)
+    completed.jids[#completed.jids + 1] = jid
+    if rare == '1' then
+      completed.rare[#completed.rare + 1] = jid
+    end
+  end,
+}
+
+-- The other verbs take their arguments by the names that stand in `takes`, and the whole record. Where `runs`
+-- is true only a job that was started can end so.
+local RARE = {}
+
+RARE.fail = {
+  takes = { 'group', 'message' },
+  runs = true,
+  check = function(given)
+    modules.Arguments.given('settle', 'group', given.group)
+    modules.Arguments.message('settle', given.message)
+  end,
+  act = function(job, given)
+    modules.Outcome.fail_now(job, given.group, given.message)
+  end,
+}
+
+RARE.retry = {
+  takes = { 'delay', 'group', 'message' },
+  runs = true,
+  check = function(given)
+    given.delay = modules.Arguments.number('settle', 'delay', given.delay)
+    modules.Arguments.message('settle', given.message)
+  end,
+  act = function(job, given)
+    local group = given.group ~= '' and given.group or nil
+    modules.Outcome.retry_now(job, job.queue, given.delay, group, given.message)
+  end,
+}
+
+RARE.release = {
+  takes = { 'delay' },
+  check = function(given)
+    given.delay = modules.Arguments.number('settle', 'delay', given.delay)
+  end,
+  act = function(job, given)
+    modules.History.ended(job.jid, 'returned', job, nil, nil, given.delay)
+    modules.Lock.release(job)
+    modules.Outcome.back(job, job.queue, given.delay, nil, true)
+  end,
+}
+
+local UNKNOWN, NOT_KNOWN =
+  'unknown-job',
+  'No worker knows a job of this name. Is its app in INSTALLED_APPS, is its module called jobs or tasks, '
+    .. 'was it renamed without aliases=?'
+
+-- No worker knows the job's name: perhaps a deployment is under way. It comes back after as long
+-- as it has been unknown already (at least a second, at most a minute), until patience ends.
+RARE.unknown = {
+  takes = { 'patience' },
+  check = function(given)
+    given.patience = modules.Arguments.number('settle', 'patience', given.patience)
+  end,
+  act = function(job, given)
+    local since = modules.Record.read('unknown', call('HGET', key.job(job.jid), 'unknown'))
+    if since and scope.now - since >= given.patience then
+      call('HDEL', key.job(job.jid), 'unknown')
+      modules.Outcome.fail_now(job, UNKNOWN, NOT_KNOWN)
+      return
+    end
+    if not since or since > scope.now then -- the clock may have been set back
+      since = scope.now
+      call('HSET', key.job(job.jid), 'unknown', string.format('%.6f', since))
+    end
+    job.unknown = true
+    local delay = math.max(1, math.min(60, scope.now - since))
+    modules.History.ended(job.jid, 'returned', job, UNKNOWN, NOT_KNOWN, delay)
+    modules.Lock.release(job)
+    modules.Outcome.back(job, job.queue, delay)
+  end,
+}
+
+-- The process died under the job: counted apart from its retries.
+RARE.crash = {
+  takes = { 'limit', 'group', 'message' },
+  check = function(given)
+    given.limit = modules.Arguments.whole('settle', 'limit', given.limit, 0)
+    modules.Arguments.given('settle', 'group', given.group)
+    modules.Arguments.message('settle', given.message)
+  end,
+  act = function(job, given)
+    local crashes = job.crashes + 1
+    call('HSET', key.job(job.jid), 'crashes', crashes)
+    if crashes > given.limit then
+      modules.Outcome.fail_now(job, given.group, given.message)
+      return
+    end
+    modules.History.ended(job.jid, 'crashed', job, given.group, given.message)
+    modules.Lock.release(job)
+    modules.Outcome.back(job, job.queue, 0)
+  end,
+}
+
+RARE.move = {
+  takes = { 'queue', 'delay', 'depends' },
+  runs = true,
+  check = function(given, jid, planned)
+    modules.Arguments.queue('settle', given.queue)
+    given.delay = modules.Arguments.number('settle', 'delay', given.delay or '0')
+    given.needs = given.depends and modules.Arguments.names('settle', 'depends', given.depends) or {}
+    modules.Arguments.bounded('settle', #given.needs)
+    given.depends, given.beyond = modules.Dependencies.open_for('settle', jid, given.needs)
+    planned[jid] = given.depends -- the moves of one call must not wait for each other
+    modules.CycleDetection.intend(planned)
+    modules.CycleDetection.refuse('settle', jid, given.depends, planned)
+  end,
+  act = function(job, given, tracked)
+    local jid = job.jid
+    modules.History.ended(jid, 'done', job)
+    modules.Lock.release(job)
+    modules.Samples.add('run', job.queue, scope.now - job.start)
+    if tracked[jid] then
+      modules.Events.tracked('completed', jid)
+    end
+    modules.Events.advanced(jid, job.queue, given.queue)
+    modules.Outcome.advance(job, given.queue, given.delay, given.depends, nil, given.needs, given.beyond)
+  end,
+}
+
+for name, verb in pairs(RARE) do
+  VERBS[name] = {
+    check = function(args, a, n, jid, planned)
+      local given = {}
+      for k = 1, math.min(n, #verb.takes) do
+        given[verb.takes[k]] = args[a + k - 1]
+      end
+      verb.check(given, jid, planned)
+      args['given' .. a] = given
+    end,
+    act = function(jid, token, held, args, a, _, _, tracked)
+      local job, code, text = modules.Lock.claim('settle', jid, token)
+      if not job then
+        return code, text
+      elseif job.bad and name ~= 'fail' then
+        modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
+        return
+      end
+      modules.Lock.count_start(job, held, verb.runs)
+      verb.act(job, args['given' .. a], tracked)
+    end,
+  }
 end
 end,
 
@@ -7678,10 +8198,10 @@ function Stats.write(kind, day, queue, values)
   end
   local old = call('HMGET', name, unpack(fields))
   local count, mean, vk = with(tonumber(old[1]) or 0, tonumber(old[2]) or 0, tonumber(old[3]) or 0, values)
-  local written = { 'total', modules.Texts.whole(count), 'mean', mean, 'vk', vk }
+  local written = { 'total', modules.NumberFormat.whole(count), 'mean', mean, 'vk', vk }
   for k = 4, #fields do
     written[#written + 1] = fields[k]
-    written[#written + 1] = modules.Texts.whole((tonumber(old[k]) or 0) + bins[fields[k]])
+    written[#written + 1] = modules.NumberFormat.whole((tonumber(old[k]) or 0) + bins[fields[k]])
   end
   call('HSET', name, unpack(written))
   if not old[1] then
@@ -7712,11 +8232,11 @@ local function all_bins()
   return bins
 end
 
--- What the journal has of a queue and day: kind -> seconds -> how often.
+-- The buffered samples of a queue and day: kind -> seconds -> how often.
 local function not_yet_written(wanted_day, wanted_queue)
   local found = { wait = {}, run = {} }
   if scope.live then
-    modules.Journal.read(function(second, kind, seconds, n, queue)
+    modules.StatsBuffer.read(function(second, kind, seconds, n, queue)
       if queue == wanted_queue and Stats.day(second) == wanted_day then
         found[kind][seconds] = (found[kind][seconds] or 0) + n
       end
@@ -7782,334 +8302,63 @@ function Stats.counters(args, i)
 end
 end,
 
-Store = function()
-local Store = {}
-modules.Store = Store
--- store.lua
--- How a put is written down: the record, its places, its links; over an old record or as a new one.
+StatsBuffer = function()
+local StatsBuffer = {}
+modules.StatsBuffer = StatsBuffer
+-- stats_buffer.lua
+-- Samples that the statistics do not have yet: few at a time are only appended here.
 
-local format, text_of = string.format, modules.Arguments.text_of
+local match, format, floor = string.match, string.format, math.floor
+local text_of = modules.Arguments.text_of
 
-local OLD = {
-  'state',
-  'queue',
-  'worker',
-  'priority',
-  'tags',
-  'retries',
-  'failure',
-  'history',
-  'open',
-  'rare',
-  'time',
-  'waited',
-}
-
--- The fields that few records have. A record that has one of them has `rare` as well, which is never
--- taken away: where jobs end and start, the others are read only then. ('0': it has or had no more
--- than the marks of a run, `grace` and `progress`.)
-local RARE =
-  { 'unique', 'workflow', 'on_failure', 'deadline', 'fixed', 'first', 'behind', 'beyond', 'spawners' }
-
-local function named(fields, values)
-  local record = {}
-  for n = 1, #fields do
-    record[fields[n]] = values[n] or nil
-  end
-  return record
+-- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length
+-- stand behind the whole seconds of the time, where libraries that count in whole seconds overlook
+-- them; their own entries have none.
+function StatsBuffer.entry(second, kind, seconds, n, queue)
+  local whole = floor(seconds)
+  return modules.NumberFormat.whole(second)
+    .. format('.%03d ', floor((seconds - whole) * 1000 + 0.5))
+    .. kind
+    .. ' '
+    .. text_of(whole)
+    .. ' '
+    .. text_of(n)
+    .. ' '
+    .. queue
 end
 
--- The fields of an old record that stay where a put says nothing of them.
-local KEPT = { 'priority', 'retries', 'history' }
+-- -> how many entries there are now
+function StatsBuffer.append(...)
+  return call('RPUSH', key.journal(), ...)
+end
 
--- Takes out of a record what cannot be read; `old.gone` are the fields to be deleted.
-local function forget_bad(record, fields, old)
-  for _, field in ipairs(fields) do
-    if modules.Record.is_bad(field, record[field]) then
-      record[field] = nil
-      old.gone = old.gone or {}
-      old.gone[#old.gone + 1] = field
+-- Shows all entries to `visit(second, kind, seconds, n, queue)`; the seconds are a text if no more than
+-- the whole ones are known. Jobs that come quickly one after the other leave the same entry many
+-- times: those come as one.
+local function show(texts, visit)
+  local times = {}
+  for n = 1, #texts do
+    times[texts[n]] = (times[texts[n]] or 0) + 1
+  end
+  for text, often in pairs(times) do
+    local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
+    if fraction ~= '' then
+      seconds = tonumber(seconds .. fraction)
     end
+    visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
   end
 end
 
--- What of an old record a put needs, or false.
-function Store.read_old(jid)
-  local values = call('HMGET', key.job(jid), unpack(OLD))
-  if not values[1] then
-    return false
-  end
-  local old = named(OLD, values)
-  old.more = old.rare and named(RARE, call('HMGET', key.job(jid), unpack(RARE))) or {}
-  forget_bad(old.more, RARE, old)
-  forget_bad(old, KEPT, old)
-  return old
+function StatsBuffer.read(visit)
+  show(call('LRANGE', key.journal(), '0', '-1'), visit)
 end
 
--- What the new run keeps of the old one because the put says nothing of it. A job that takes
--- another's place (`fresh`) keeps what others know it by.
-local function inherit(job, old)
-  local more = old.more
-  if job.fresh then
-    job.workflow = more.workflow or job.workflow
-    return
-  end
-  job.workflow = job.workflow or more.workflow
-  if not job.unique then
-    job.unique_field, job.first = more.unique, more.first
-  end
-  if not job.replacing then
-    job.on_failure = job.on_failure or more.on_failure
-    job.behind, job.beyond = more.behind, more.beyond
-  end
-  if old.state ~= 'failed' and old.state ~= 'complete' then
-    if not job.deadline then
-      job.deadline, job.fixed = more.deadline, more.fixed
-    end
-  end
-end
-
-local function clear_rare(job, old)
-  local jid, more = job.jid, old.more
-  if more.unique and more.unique ~= job.unique_field then
-    modules.Unique.free(jid, more.unique)
-  end
-  if old.state == 'failed' then
-    modules.Spawned.goes_on(jid, more.spawners)
-  end
-  call(
-    'HDEL',
-    key.job(jid),
-    'unique',
-    'workflow',
-    'on_failure',
-    'deadline',
-    'fixed',
-    'first',
-    'behind',
-    'beyond',
-    'cascade'
-  )
-end
-
-local function forget_result(jid)
-  if call('DEL', key.result(jid)) == 1 then
-    modules.Kept.forget('result:' .. jid)
-  end
-end
-
--- Fields that do not go on into a new run.
-local OF_ONE_RUN = {
-  'grace',
-  'scheduled',
-  'token',
-  'progress',
-  'waited',
-  'crashes',
-  'unknown',
-  'open',
-  'context',
-  'returned',
-  'cut',
-  'at',
-  'shifted',
-}
-
--- Undoes what the old record did elsewhere.
-local function clear_old(job, old, asking)
-  local jid, queue, worker = job.jid, old.queue, old.worker
-  modules.Tags.unindex_all(jid, old.tags)
-  if queue and old.state ~= 'complete' then
-    modules.Place.leave(jid, queue)
-  end
-  if worker and worker ~= '' then
-    modules.Job.unhold(jid, worker)
-    if worker ~= asking then
-      modules.Events.lock_lost(jid, worker)
-    end
-  end
-  local is_lost = not modules.Record.is_state(old.state)
-  if old.state == 'complete' or is_lost then
-    call('ZREM', key.completed(), jid)
-    call('ZREM', key.releasing(), jid)
-  end
-  if old.state == 'failed' or is_lost then
-    modules.Failures.remove(jid, queue, old.failure)
-  elseif old.state == 'running' then
-    modules.Samples.taken_away(queue, old.time, old.waited)
-  end
-  if modules.Record.is_bad('failure', old.failure) then
-    call('HSET', key.job(jid), 'failure', '{}')
-  end
-  if job.replacing then
-    modules.Dependencies.unlink_all(jid)
-    modules.Needs.forget(jid)
-  end
-  call('HDEL', key.job(jid), unpack(OF_ONE_RUN))
-  if old.rare then
-    clear_rare(job, old)
-  end
-  if old.gone then
-    call('HDEL', key.job(jid), unpack(old.gone))
-  end
-  if scope.live then
-    forget_result(jid)
-  end
-end
-
-local function write_rare(job, state)
-  local fields, jid = { 'rare', '1' }, job.jid
-  local function add(name, value)
-    if value then
-      fields[#fields + 1] = name
-      fields[#fields + 1] = value
-    end
-  end
-  add('unique', job.unique_field)
-  add('workflow', job.workflow)
-  add('on_failure', job.on_failure ~= 'block' and job.on_failure)
-  add('deadline', job.deadline and format('%.6f', job.deadline))
-  add('fixed', job.deadline and job.fixed)
-  add('first', job.first and format('%.6f', job.first))
-  add('behind', job.behind)
-  add('beyond', job.beyond)
-  if #fields > 2 then
-    call('HSET', key.job(jid), unpack(fields))
-  end
-  if job.unique then
-    modules.Unique.take(jid, job.unique, job.period)
-  else
-    modules.Unique.regain(jid, job.unique_field, state)
-  end
-end
-
--- A workflow counts its jobs by their states.
-local function join(job, state)
-  local was = job.old and job.old.more.workflow
-  if was and was == job.workflow then
-    modules.Workflow.moved(was, job.old.state, state)
-    return
-  elseif was then
-    modules.Workflow.moved(was, job.old.state, false)
-  end
-  if job.workflow then
-    modules.Workflow.joined(job.workflow, job.jid, state)
-  end
-end
-
-local function due(job)
-  return job.at or scope.now + job.delay
-end
-
--- The record of a new job, in one command. Fields that change at every step come first.
-local function write(job, state)
-  local jid, retries = job.jid, text_of(job.retries)
-  local name = key.job(jid)
-  call(
-    'HSET',
-    name,
-    'state',
-    state,
-    'worker',
-    '',
-    'expires',
-    '0',
-    'time',
-    modules.Texts.time(),
-    'remaining',
-    retries,
-    'jid',
-    jid,
-    'klass',
-    job.klass,
-    'data',
-    job.data,
-    'priority',
-    text_of(job.priority),
-    'tags',
-    job.tags_text,
-    'queue',
-    job.queue,
-    'retries',
-    retries
-  )
-  if job.context then
-    call('HSET', name, 'context', job.context)
-  end
-  if job.open == '1' then
-    call('HSET', name, 'open', '1')
-  end
-  if job.delay > 0 and job.at then
-    call('HSET', name, 'at', format('%.17g', job.at))
-  end
-  if state == 'depends' and job.delay > 0 then
-    call('HSET', name, 'scheduled', format('%.17g', due(job)))
-  end
-  if job.rare or (job.old and job.old.rare) then
-    write_rare(job, state)
-    join(job, state)
-  end
-end
-
--- What a put leaves open is as it was, or as it is with new jobs.
-local function complete_options(job, old)
-  job.priority = job.priority or (old and modules.Record.read('priority', old.priority)) or 0
-  job.retries = job.retries or (old and modules.Record.read('retries', old.retries)) or 5
-  if not job.tags and old then
-    job.tags = modules.Record.read('tags', old.tags, {})
-  end
-  job.tags_text = job.tags and #job.tags > 0 and modules.Tags.text(job.tags) or '{}'
-end
-
--- Writes down a job that Put has checked. `batch` takes those that are ready. Cannot fail.
-function Store.store(job, asking, tracked, batch)
-  local jid, queue, old = job.jid, job.queue, job.old
-  modules.Events.put(jid, queue)
-  if job.was_canceled then
-    modules.Canceled.forget(jid)
-  end
-  if old and old.history then
-    modules.History.modernise(jid, old.history)
-  end
-  modules.History.put(jid, queue)
-  complete_options(job, not job.fresh and old)
-  local held_back = job.open == '1'
-  if old then
-    inherit(job, old)
-    clear_old(job, old, asking)
-    held_back = held_back or call('SCARD', key.dependencies(jid)) > 0
-  end
-  if job.tags then
-    modules.Tags.index(jid, job.tags)
-  end
-  if job.replacing then
-    modules.Dependencies.link(jid, job.depends, job.behind or job.on_failure)
-    modules.Needs.add(jid, job.needs)
-    held_back = held_back or #job.depends > 0
-  end
-  if job.gate then -- It has no record, and cannot fail.
-    modules.Dependencies.link(jid, { job.gate })
-    held_back = true
-  end
-  if held_back then
-    write(job, 'depends')
-    modules.Place.depends(jid, queue)
-  elseif job.delay > 0 then
-    write(job, 'scheduled')
-    modules.Place.scheduled(jid, queue, due(job))
-  else
-    write(job, 'waiting')
-    if job.overdue then
-      modules.Place.work(jid, queue, job.priority, job.overdue)
-      modules.Place.ready_since(jid, job.overdue)
-    elseif batch then
-      batch(job)
-    else
-      modules.Place.work(jid, queue, job.priority)
-    end
-  end
-  if tracked then
-    modules.Events.tracked('put', jid)
+-- The same, and forgets them.
+function StatsBuffer.take(visit)
+  local texts = call('LRANGE', key.journal(), '0', '-1')
+  if #texts > 0 then
+    call('DEL', key.journal())
+    show(texts, visit)
   end
 end
 end,
@@ -8264,75 +8513,6 @@ function Tags.command(args, i)
     modules.Errors.argument('tag', 'First argument must be add, remove, get or top')
   end
   return command(args, i + 1)
-end
-end,
-
-Texts = function()
-local Texts = {}
-modules.Texts = Texts
--- texts.lua
--- Numbers and times as texts, the present time's made once a call. (Printing a number costs as much as a small
--- Redis command.)
-
-local format, floor = string.format, math.floor
-
--- A whole number: much cheaper than with a fraction.
-function Texts.whole(number)
-  if number > -2 ^ 53 and number < 2 ^ 53 then
-    return format('%d', number)
-  end
-  return format('%.0f', number)
-end
-
--- The time is scope.now. In the server's words it is scope.second and scope.fraction ('.123456'), if it told them.
-
--- The present time, at least as exact as redis.call would print it.
-function Texts.now()
-  local text = scope.now_text
-  if not text then
-    text = scope.fraction and scope.second .. scope.fraction or format('%.17g', scope.now)
-    scope.now_text = text
-  end
-  return text
-end
-
--- The same as job records keep it.
-function Texts.time()
-  local text = scope.time_text
-  if not text then
-    text = scope.fraction and Texts.now() .. '00000000000000' or format('%.20f', scope.now)
-    scope.time_text = text
-  end
-  return text
-end
-
-function Texts.second()
-  scope.second = scope.second or Texts.whole(floor(scope.now))
-  return scope.second
-end
-
--- A time cut to thousandths of a second. (What is lost in a product is less than what is added.)
-function Texts.thousandths(seconds)
-  if seconds == floor(seconds) then
-    return Texts.whole(seconds)
-  end
-  return format('%.3f', floor(seconds * 1000 + 0.001) / 1000)
-end
-
--- The present time in thousandths of a second.
-function Texts.thousandth()
-  if scope.fraction then
-    return scope.second .. string.sub(scope.fraction, 1, 4)
-  end
-  return Texts.thousandths(scope.now)
-end
-
--- The time so many seconds from now.
-function Texts.later(seconds)
-  if scope.fraction and seconds == floor(seconds) then
-    return Texts.whole(floor(scope.now) + seconds) .. scope.fraction
-  end
-  return format('%.17g', scope.now + seconds)
 end
 end,
 
@@ -8535,232 +8715,11 @@ function Unique.push_back(job, first)
 end
 end,
 
-Verbs = function()
-local Verbs = {}
-modules.Verbs = Verbs
--- verbs.lua
--- What may become of a job that a worker held: each verb of settle, its arguments and its effect.
-
--- What the completed jobs of a call have in common is written once, at the end.
-function Verbs.finish(completed)
-  if #completed.jids == 0 then
-    return
-  end
-  for queue, list in pairs(completed.queues) do
-    modules.SortedSet.remove(key.place(queue, 'locks'), list)
-  end
-  for worker, list in pairs(completed.workers) do
-    modules.SortedSet.remove(key.held(worker), list)
-  end
-  modules.SortedSet.add(key.completed(), modules.Texts.now(), completed.jids)
-  modules.Ended.completed(completed.jids, completed.rare) -- which reads the records, so before they may go
-  modules.Expiry.after(#completed.jids)
-end
-
-local function append(lists, name, jid)
-  local list = lists[name]
-  if list then
-    list[#list + 1] = jid
-  else
-    lists[name] = { jid }
-  end
-end
-
--- How each verb checks its `n` arguments from args[a] on (before anything is written), and
--- what it then does. -> code, text if the settlement is refused
-local VERBS = {}
-Verbs.by_name = VERBS
-
-VERBS.complete = {
-  check = function(args, a, n)
-    if n == 0 then
-      return
-    end
-    if args[a] ~= '' then
-      modules.Arguments.json('settle', 'result', args[a], modules.Arguments.text_bytes)
-      args[a + 1] = modules.Arguments.whole('settle', 'result_ttl', n > 1 and args[a + 1] or nil, 1)
-    end
-    if n > 2 then
-      modules.Arguments.json('settle', 'data', args[a + 2])
-    end
-  end,
-  act = function(jid, token, held, args, a, n, completed, tracked)
-    local worker, queue, time, retries, rare, waited = modules.Lock.completed(jid, token)
-    if not worker then
-      return queue, time -- code and text
-    end
-    held = held or modules.Samples.held(waited) or 0
-    modules.History.done(jid, held)
-    local popped = modules.Record.read('time', time, scope.now)
-    modules.Samples.add('run', queue, scope.now - modules.Samples.started(queue, popped, waited, held))
-    local returned = n > 1 and modules.Outcome.keep_result(jid, token, args[a], args[a + 1])
-    if tracked[jid] then
-      modules.Events.tracked('completed', jid)
-    end
-    modules.Events.completed(jid, queue)
-    local name = key.job(jid)
-    modules.Outcome.write_complete(name, modules.Record.text('retries', retries, '0'), n > 2 and args[a + 2], returned)
-    if rare then
-      modules.Outcome.forget_marks(name)
-    end
-    append(completed.queues, queue, jid)
-    append(completed.workers, worker, jid)
-    completed.jids[#completed.jids + 1] = jid
-    if rare == '1' then
-      completed.rare[#completed.rare + 1] = jid
-    end
-  end,
-}
-
--- The other verbs take their arguments by the names that stand in `takes`, and the whole record. Where `runs`
--- is true only a job that was started can end so.
-local RARE = {}
-
-RARE.fail = {
-  takes = { 'group', 'message' },
-  runs = true,
-  check = function(given)
-    modules.Arguments.given('settle', 'group', given.group)
-    modules.Arguments.message('settle', given.message)
-  end,
-  act = function(job, given)
-    modules.Outcome.fail_now(job, given.group, given.message)
-  end,
-}
-
-RARE.retry = {
-  takes = { 'delay', 'group', 'message' },
-  runs = true,
-  check = function(given)
-    given.delay = modules.Arguments.number('settle', 'delay', given.delay)
-    modules.Arguments.message('settle', given.message)
-  end,
-  act = function(job, given)
-    local group = given.group ~= '' and given.group or nil
-    modules.Outcome.retry_now(job, job.queue, given.delay, group, given.message)
-  end,
-}
-
-RARE.release = {
-  takes = { 'delay' },
-  check = function(given)
-    given.delay = modules.Arguments.number('settle', 'delay', given.delay)
-  end,
-  act = function(job, given)
-    modules.History.ended(job.jid, 'returned', job, nil, nil, given.delay)
-    modules.Lock.release(job)
-    modules.Outcome.back(job, job.queue, given.delay, nil, true)
-  end,
-}
-
-local UNKNOWN, NOT_KNOWN =
-  'unknown-job',
-  'No worker knows a job of this name. Is its app in INSTALLED_APPS, is its module called jobs or tasks, '
-    .. 'was it renamed without aliases=?'
-
--- No worker knows the job's name: perhaps a deployment is under way. It comes back after as long
--- as it has been unknown already (at least a second, at most a minute), until patience ends.
-RARE.unknown = {
-  takes = { 'patience' },
-  check = function(given)
-    given.patience = modules.Arguments.number('settle', 'patience', given.patience)
-  end,
-  act = function(job, given)
-    local since = modules.Record.read('unknown', call('HGET', key.job(job.jid), 'unknown'))
-    if since and scope.now - since >= given.patience then
-      call('HDEL', key.job(job.jid), 'unknown')
-      modules.Outcome.fail_now(job, UNKNOWN, NOT_KNOWN)
-      return
-    end
-    if not since or since > scope.now then -- the clock may have been set back
-      since = scope.now
-      call('HSET', key.job(job.jid), 'unknown', string.format('%.6f', since))
-    end
-    job.unknown = true
-    local delay = math.max(1, math.min(60, scope.now - since))
-    modules.History.ended(job.jid, 'returned', job, UNKNOWN, NOT_KNOWN, delay)
-    modules.Lock.release(job)
-    modules.Outcome.back(job, job.queue, delay)
-  end,
-}
-
--- The process died under the job: counted apart from its retries.
-RARE.crash = {
-  takes = { 'limit', 'group', 'message' },
-  check = function(given)
-    given.limit = modules.Arguments.whole('settle', 'limit', given.limit, 0)
-    modules.Arguments.given('settle', 'group', given.group)
-    modules.Arguments.message('settle', given.message)
-  end,
-  act = function(job, given)
-    local crashes = job.crashes + 1
-    call('HSET', key.job(job.jid), 'crashes', crashes)
-    if crashes > given.limit then
-      modules.Outcome.fail_now(job, given.group, given.message)
-      return
-    end
-    modules.History.ended(job.jid, 'crashed', job, given.group, given.message)
-    modules.Lock.release(job)
-    modules.Outcome.back(job, job.queue, 0)
-  end,
-}
-
-RARE.move = {
-  takes = { 'queue', 'delay', 'depends' },
-  runs = true,
-  check = function(given, jid, planned)
-    modules.Arguments.queue('settle', given.queue)
-    given.delay = modules.Arguments.number('settle', 'delay', given.delay or '0')
-    given.needs = given.depends and modules.Arguments.names('settle', 'depends', given.depends) or {}
-    modules.Arguments.bounded('settle', #given.needs)
-    given.depends, given.beyond = modules.Dependencies.open_for('settle', jid, given.needs)
-    planned[jid] = given.depends -- the moves of one call must not wait for each other
-    modules.Circles.intend(planned)
-    modules.Circles.refuse('settle', jid, given.depends, planned)
-  end,
-  act = function(job, given, tracked)
-    local jid = job.jid
-    modules.History.ended(jid, 'done', job)
-    modules.Lock.release(job)
-    modules.Samples.add('run', job.queue, scope.now - job.start)
-    if tracked[jid] then
-      modules.Events.tracked('completed', jid)
-    end
-    modules.Events.advanced(jid, job.queue, given.queue)
-    modules.Outcome.advance(job, given.queue, given.delay, given.depends, nil, given.needs, given.beyond)
-  end,
-}
-
-for name, verb in pairs(RARE) do
-  VERBS[name] = {
-    check = function(args, a, n, jid, planned)
-      local given = {}
-      for k = 1, math.min(n, #verb.takes) do
-        given[verb.takes[k]] = args[a + k - 1]
-      end
-      verb.check(given, jid, planned)
-      args['given' .. a] = given
-    end,
-    act = function(jid, token, held, args, a, _, _, tracked)
-      local job, code, text = modules.Lock.claim('settle', jid, token)
-      if not job then
-        return code, text
-      elseif job.bad and name ~= 'fail' then
-        modules.Corrupt.fail(jid, job.bad, job.bad_text)
-        return
-      end
-      modules.Lock.count_start(job, held, verb.runs)
-      verb.act(job, args['given' .. a], tracked)
-    end,
-  }
-end
-end,
-
 Wake = function()
 local Wake = {}
 modules.Wake = Wake
 -- wake.lua
--- Wake-ups: idle workers block on lists, and whoever makes work ready feeds the lists.
+-- Wake-ups: idle workers block on lists, and every call that makes work ready feeds the lists.
 
 local match, gsub, format = string.match, string.gsub, string.format
 
@@ -8812,7 +8771,7 @@ end
 
 -- Clients that wait until an earlier time have gone away without a word.
 function Wake.since()
-  return modules.Texts.now()
+  return modules.NumberFormat.now()
 end
 
 -- How many clients wait there.
@@ -8891,8 +8850,8 @@ end
 
 -- How many jobs of the queue are ready without having been announced: their time has come.
 local function ripe(queue)
-  return call('ZCOUNT', key.place(queue, 'locks'), '-inf', modules.Texts.now())
-    + call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', modules.Texts.now())
+  return call('ZCOUNT', key.place(queue, 'locks'), '-inf', modules.NumberFormat.now())
+    + call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', modules.NumberFormat.now())
 end
 
 -- When the next thing of the queue falls due, or nil.
@@ -8912,7 +8871,7 @@ end
 function Wake.taken(queue)
   noted().popped = true
   local list = key.wake_at(queue)
-  local waiting = modules.Absence.is_absent(list) and 0 or call('LLEN', list)
+  local waiting = modules.ExistenceCache.is_absent(list) and 0 or call('LLEN', list)
   if waiting > 0 then
     local left, time = call('ZCARD', key.place(queue, 'work')) + ripe(queue), next_due(queue)
     if left < waiting and time and time > scope.now then
@@ -8933,8 +8892,8 @@ function Wake.locked(queue, seconds)
   end
 end
 
--- A client goes to work that was idle at the queue. Somebody else has to look after what falls due next;
--- and if several jobs fell due at once, for each of them somebody.
+-- A client goes to work that was idle at the queue. Another worker has to watch what falls due next;
+-- and if several jobs fell due at once, one worker for each of them.
 local function hand_on(client, queue)
   local time, _, holder = next_due(queue), timer_of(queue)
   local idle = time and waiting_at(key.idle_at(queue)) or 0
@@ -8965,7 +8924,7 @@ function Wake.busy(client, worker, queues, globbing, working)
   end
   for n = 1, #queues do
     local idle = key.idle_at(queues[n])
-    if not modules.Absence.is_absent(idle) and call('ZREM', idle, member) == 1 and working then
+    if not modules.ExistenceCache.is_absent(idle) and call('ZREM', idle, member) == 1 and working then
       hand_on(client, queues[n])
     end
   end
@@ -9120,7 +9079,7 @@ function Worker.deregister(args, i)
   if scope.live then
     for _, worker in ipairs(workers) do
       call('DEL', key.worker(worker))
-      modules.Orders.forget(worker)
+      modules.WorkerControl.forget(worker)
     end
     modules.Cron.leave(workers)
   end
@@ -9169,7 +9128,7 @@ function Worker.beat(args, i)
   end
   local queues, lost = sort_out(worker, args, i + 3, count)
   for queue, jids in pairs(queues) do
-    local expires = modules.Texts.later(modules.Config.heartbeat(queue))
+    local expires = modules.NumberFormat.later(modules.Config.heartbeat(queue))
     for _, jid in ipairs(jids) do
       call('HSET', key.job(jid), 'expires', expires)
     end
@@ -9181,7 +9140,64 @@ function Worker.beat(args, i)
     call('SET', key.worker(worker), said, 'EX', modules.Config.worker_age())
   end
   modules.Samples.settle()
-  return { lost, modules.Orders.take(worker) }
+  return { lost, modules.WorkerControl.take(worker) }
+end
+end,
+
+WorkerControl = function()
+local WorkerControl = {}
+modules.WorkerControl = WorkerControl
+-- worker_control.lua
+-- What operators ask of a worker, and the stack dump that it leaves for them.
+
+local KNOWN = { quiet = true, resume = true, stop = true, dump = true }
+local MOST = 20 -- orders kept for a worker that does not fetch them; the latest are
+local STACKS_KEPT = 86400 -- seconds
+
+local function must_be_known(worker)
+  if not call('ZSCORE', key.workers(), worker) and call('EXISTS', key.worker(worker)) == 0 then
+    modules.Errors.raise('NOWORKER', 'order(): Worker ' .. modules.Errors.name(worker) .. ' is not known')
+  end
+end
+
+-- order worker quiet|resume|stop|dump: for the worker's next beat
+function WorkerControl.order(args, i)
+  local worker, order = modules.Arguments.name('order', 'worker', args[i]), args[i + 1]
+  if not KNOWN[modules.Arguments.given('order', 'order', order)] then
+    modules.Errors.argument('order', 'order must be quiet, resume, stop or dump, not ' .. modules.Errors.name(order))
+  end
+  must_be_known(worker)
+  local name = key.orders(worker)
+  call('RPUSH', name, order)
+  call('LTRIM', name, -MOST, -1)
+  call('EXPIRE', name, modules.Config.worker_age())
+  modules.Events.order(worker, order)
+end
+
+-- The orders of a worker, the first first: each is given out once.
+function WorkerControl.take(worker)
+  local name = key.orders(worker)
+  local orders = call('LRANGE', name, 0, -1)
+  if #orders > 0 then
+    call('DEL', name)
+  end
+  return orders
+end
+
+function WorkerControl.forget(worker)
+  call('DEL', key.orders(worker))
+end
+
+-- stacks worker [text]: the last stack dump of a worker, or keeps a new one
+function WorkerControl.stacks(args, i)
+  local worker, text = modules.Arguments.name('stacks', 'worker', args[i]), args[i + 1]
+  if not text then
+    return call('GET', key.stacks(worker))
+  end
+  if #text > modules.Arguments.text_bytes then
+    modules.Errors.raise('TOOBIG', 'stacks(): text has ' .. #text .. ' bytes, at most ' .. modules.Arguments.text_bytes)
+  end
+  call('SET', key.stacks(worker), text, 'EX', STACKS_KEPT)
 end
 end,
 }
@@ -9194,7 +9210,7 @@ local Cron = {}
 modules.Cron = Cron
 -- schedules/cron.lua
 -- Cron schedules at work. Which time comes next is known outside; one worker at a time looks after that,
--- and here it is compared and set, so that each tick puts one job whoever looks.
+-- and here it is compared and set, so that each tick puts one job whichever worker looks.
 
 local format, floor = string.format, math.floor
 
@@ -9381,7 +9397,7 @@ function Cron.mend(args, i)
       at, offset = at + 1, 0
     end
   end
-  modules.Skews.get_on(left)
+  modules.ClockRepair.get_on(left)
   if at <= #lists or modules.Clock.is_skewed() then
     return at .. ':' .. offset
   end
@@ -9394,7 +9410,7 @@ Definition = function()
 local Definition = {}
 modules.Definition = Definition
 -- schedules/definition.lua
--- What a schedule is made of: how it is checked, and what of it is stored.
+-- The definition of a schedule: its checks and its stored fields.
 
 local LONGEST_TEXT = 255 -- bytes
 
@@ -9657,7 +9673,7 @@ function Recurring.recur(args, i)
   local due = scope.now + offset
   call('ZADD', key.place(queue, 'recur'), due, jid)
   modules.Wake.due(queue, due)
-  modules.Place.register(queue)
+  modules.Places.register(queue)
   return jid
 end
 
@@ -9717,7 +9733,7 @@ end
 
 -- A paused template is in no place, and its record says when it would go on.
 local function move(record, jid, queue)
-  modules.Place.register(queue)
+  modules.Places.register(queue)
   if record.paused then
     return
   end
@@ -9880,7 +9896,7 @@ local TEXTS = {
 
 local NUMBERS = { 'priority', 'retries', 'count', 'last', 'interval', 'offset', 'backlog', 'expires' }
 
--- The text of an object; `next` is missing while nobody knows it.
+-- The text of an object; `next` is missing while it is not known.
 local function shown(record)
   local view = {
     id = record.jid,
@@ -9967,7 +9983,7 @@ local function take_in(first, id, due, count)
   end
 end
 
--- Does nobody know yet when the schedule ticks next?
+-- Is the next tick of the schedule still unknown?
 local function is_not_worked_out(id)
   return call('HEXISTS', key.schedule(id), 'since') == 1
 end
@@ -10222,7 +10238,7 @@ local function store(made, old)
   else
     put_in_place(made, due)
   end
-  modules.Place.register(made.queue)
+  modules.Places.register(made.queue)
 end
 
 -- Does a schedule stay as it is? Who declares leaves alone what is another's, or was edited.
@@ -10375,7 +10391,7 @@ function Schedules.run(args, i)
   until call('EXISTS', key.job(child)) == 0
   modules.Ticks.put(record, child, scope.now)
   call('HINCRBY', record_name(record), 'count', 1)
-  modules.Place.register(record.queue)
+  modules.Places.register(record.queue)
   return child
 end
 
@@ -10394,7 +10410,7 @@ function Schedules.remove(args, i)
   return removed
 end
 
--- Takes away what only calls with KEYS give: the template is made anew, or is to go.
+-- Takes away what only calls with KEYS give: the template is replaced or removed.
 function Schedules.forget(id)
   if scope.live then
     call('ZREM', key.schedules(), id)
@@ -10410,14 +10426,14 @@ Ticks = function()
 local Ticks = {}
 modules.Ticks = Ticks
 -- schedules/ticks.lua
--- Ticks of a schedule of either kind: which of them are made up for, the job that one puts, and how it goes on.
+-- Ticks of a schedule of either kind: which missed ones are caught up, the job that one puts, and how it goes on.
 -- Which tick comes next those say who look: Recurring by the interval, for cron a worker (Cron).
 
 local format, min = string.format, math.min
 
 local AGAIN = 60 -- seconds until a schedule that cannot go on is looked at again
 
--- What may become of missed ticks: all are made up for, the last of them, or none.
+-- What may become of missed ticks: all are caught up, the last one, or none.
 Ticks.policies = { all = true, last = true, none = true }
 
 -- A tick is missed when it is late by more than this: half the time to the tick after it, at most
@@ -10439,7 +10455,7 @@ function Ticks.choose(policy, first, following, last, next)
   return last, next
 end
 
--- A score for cron schedules that is due now and that nobody takes for a tick, which is whole.
+-- A score for cron schedules that is due now and that cannot be a tick, which is a whole number.
 function Ticks.none_yet(time)
   return time == math.floor(time) and time - 2 ^ -10 or time
 end
@@ -10502,7 +10518,7 @@ function Ticks.put(record, child, time)
     modules.Tags.index(child, tags)
   end
   modules.History.put(child, record.queue, time)
-  modules.Place.work(child, record.queue, modules.Record.number(record.priority), time)
+  modules.Places.work(child, record.queue, modules.Record.number(record.priority), time)
   modules.Minutes.count(record.queue, 'put', 1)
 end
 
@@ -10522,7 +10538,7 @@ local function put_at(record, time)
   if call('EXISTS', key.job(child)) == 0 then
     record.count, record.last = (modules.Record.number(record.count) or 0) + 1, format('%.0f', time)
     Ticks.put(record, child, time)
-    modules.Place.register(record.queue)
+    modules.Places.register(record.queue)
   end
 end
 
@@ -10662,9 +10678,9 @@ local function check_results(report)
   if number < modules.Arguments.most then
     local flat, bytes = call('ZRANGEBYSCORE', key.results_until(), '(0', '+inf', 'WITHSCORES'), 0
     for n = 2, #flat, 2 do
-      bytes = bytes + modules.Kept.bytes_of(flat[n])
+      bytes = bytes + modules.Retention.bytes_of(flat[n])
     end
-    local counted = modules.Kept.total_bytes()
+    local counted = modules.Retention.total_bytes()
     if bytes ~= counted then
       complain(report, 'what is kept takes %s bytes, counted %s', bytes, counted)
     end
@@ -10863,8 +10879,8 @@ end
 local function member_of_results(report, entry)
   local score = call('ZSCORE', key.results_until(), entry)
   if not score then
-    complain(report, '%s is kept, but nobody knows until when', entry)
-  elseif modules.Kept.outlives(score, scope.now + 61) and call('EXISTS', scope.prefix .. entry) == 0 then
+    complain(report, '%s is kept without a time to end', entry)
+  elseif modules.Retention.outlives(score, scope.now + 61) and call('EXISTS', scope.prefix .. entry) == 0 then
     complain(report, '%s is among what is kept, but is gone', entry)
   end
 end
@@ -11017,7 +11033,7 @@ local function check_rare(report, jid, record)
   end
   for n, value in ipairs(call('HMGET', key.job(jid), unpack(RARE))) do
     if value then
-      AuditJobs.complain(report, 'job %s has a field %s that nobody looks for', jid, RARE[n])
+      AuditJobs.complain(report, 'job %s has an unexpected field %s', jid, RARE[n])
     end
   end
 end
@@ -11291,7 +11307,7 @@ local function check_record(report, id)
   end
   local listed = call('ZSCORE', key.workflows(), id)
   if record.chore and not listed then
-    modules.AuditJobs.complain(report, 'workflow %s is %s and nobody carries on', id, record.chore)
+    modules.AuditJobs.complain(report, 'workflow %s is %s and nothing carries it on', id, record.chore)
   end
   if not record.chore and call('LLEN', key.workflow_jobs(id)) > record.total then
     modules.AuditJobs.complain(report, 'workflow %s lists more jobs than it counts', id)
@@ -11317,10 +11333,107 @@ function AuditWorkflows.check_staged(report, name)
 end
 end,
 
-Brief = function()
-local Brief = {}
-modules.Brief = Brief
--- views/brief.lua
+FailureGroups = function()
+local FailureGroups = {}
+modules.FailureGroups = FailureGroups
+-- views/failure_groups.lua
+-- Failure groups as pages show them: how many jobs, since when, and the latest of them as a sample.
+
+local sub, byte = string.sub, string.byte
+
+local MOST = 250 -- groups of one page: each shows the beginning of a message that may be long
+local HEAD = 300 -- bytes of it
+
+local NEWLINE, SPACE = 10, 32
+local TAIL = 1000 -- bytes in which the last line is looked for
+
+-- The last line of a text that says something: the error itself, below a traceback. What is
+-- longer than the tail begins where that begins, at a character of UTF-8.
+local function last_line(text)
+  local last, least = #text, math.max(1, #text - TAIL + 1)
+  while last >= least and byte(text, last) <= SPACE do
+    last = last - 1
+  end
+  local first = last + 1
+  while first > least and byte(text, first - 1) ~= NEWLINE do
+    first = first - 1
+  end
+  while first <= last and byte(text, first) >= 128 and byte(text, first) < 192 do
+    first = first + 1
+  end
+  return modules.Errors.cut(sub(text, first, last), HEAD)
+end
+
+-- name, count, first, last, jid, klass, queue, the message's head and its last line
+local function shown(name, count)
+  local list = key.group(name)
+  local newest, oldest = call('LINDEX', list, 0), call('LINDEX', list, -1)
+  local klass, queue, its_failure = modules.Hash.values(key.job(newest), 'klass', 'queue', 'failure')
+  local failure = modules.Record.read('failure', its_failure, {})
+  local message = failure.message or ''
+  return {
+    name,
+    count,
+    tonumber((modules.JobSummary.failure(oldest))) or 0,
+    tonumber((modules.JobSummary.failure(newest))) or 0,
+    newest,
+    klass or '',
+    queue or '',
+    modules.Errors.cut(message, HEAD),
+    last_line(message),
+  }
+end
+
+-- By what groups are sorted: the highest comes first.
+local ORDERS = {
+  count = function(group)
+    return group.count
+  end,
+  last = function(group)
+    return tonumber((modules.JobSummary.failure(call('LINDEX', key.group(group.name), 0)))) or 0
+  end,
+}
+
+-- failure.groups count|last offset count -> total_groups, total_jobs and groups
+function FailureGroups.list(args, i)
+  local order = modules.Arguments.given('failure.groups', 'order', args[i])
+  local rank = ORDERS[order]
+  if not rank then
+    modules.Errors.argument('failure.groups', 'order must be count or last, not ' .. modules.Errors.name(order))
+  end
+  local offset = modules.Arguments.whole('failure.groups', 'offset', args[i + 1], 0)
+  local count = math.min(modules.Arguments.whole('failure.groups', 'count', args[i + 2], 0), MOST)
+  local all, total = {}, 0
+  for n, name in ipairs(call('SMEMBERS', key.failures())) do
+    local group = { name = name, count = call('LLEN', key.group(name)) }
+    group.rank, all[n] = rank(group), group
+    total = total + group.count
+  end
+  table.sort(all, function(one, other)
+    if one.rank ~= other.rank then
+      return one.rank > other.rank
+    end
+    return one.name < other.name
+  end)
+  local groups = {}
+  for n = offset + 1, math.min(offset + count, #all) do
+    groups[#groups + 1] = shown(all[n].name, all[n].count)
+  end
+  return cjson.encode({ total_groups = #all, total_jobs = total, groups = groups })
+end
+
+-- failure.group name -> the group, or nil if no job is in it
+function FailureGroups.show(args, i)
+  local name = modules.Arguments.given('failure.group', 'name', args[i])
+  local count = call('LLEN', key.group(name))
+  return count > 0 and cjson.encode(shown(name, count)) or nil
+end
+end,
+
+JobSummary = function()
+local JobSummary = {}
+modules.JobSummary = JobSummary
+-- views/job_summary.lua
 -- Jobs in brief: what a line of a list shows of each, and parts of all the lists that there are.
 
 local match = string.match
@@ -11369,7 +11482,7 @@ local function see_lock(row, jid)
 end
 
 local function see_due(row, jid)
-  local state, due = modules.Place.state_now(jid, row[QUEUE], row[STATE])
+  local state, due = modules.Places.state_now(jid, row[QUEUE], row[STATE])
   if state == 'waiting' then
     row[STATE], row[SINCE] = state, due
   else
@@ -11379,7 +11492,7 @@ end
 
 -- When and in which group a job has failed: mostly the last line of its history says so, which is
 -- shorter than the record's text with the whole message. -> when, group
-function Brief.failure(jid)
+function JobSummary.failure(jid)
   local when, more = match(call('LINDEX', key.history(jid), -1) or '', '^%[([%d.]+),"failed",(.*)%]$')
   if when then
     return when, match(more, '"group":"([^"\\]*)"') or modules.Record.read('failure', more, {}).group
@@ -11389,12 +11502,12 @@ function Brief.failure(jid)
 end
 
 local function see_failure(row, jid)
-  local when, group = Brief.failure(jid)
+  local when, group = JobSummary.failure(jid)
   row[SINCE], row[GROUP] = when or row[SINCE], group or false
 end
 
 -- Are there tracked jobs at all?
-function Brief.any_tracked()
+function JobSummary.any_tracked()
   return call('EXISTS', key.tracked()) == 1
 end
 
@@ -11413,7 +11526,7 @@ local function row_of_canceled(jid, tracking)
 end
 
 -- The row of one job, or false if there is no such job.
-function Brief.row(jid, tracking)
+function JobSummary.row(jid, tracking)
   local row = read(jid)
   local state, rare = row[STATE], row[DUE]
   if not modules.Record.is_state(state) then
@@ -11449,22 +11562,22 @@ function Brief.row(jid, tracking)
 end
 
 -- The rows of jobs, with false for each that is gone.
-function Brief.rows(jids)
-  local rows, tracking = {}, Brief.any_tracked()
+function JobSummary.rows(jids)
+  local rows, tracking = {}, JobSummary.any_tracked()
   for n = 1, #jids do
-    rows[n] = Brief.row(jids[n], tracking)
+    rows[n] = JobSummary.row(jids[n], tracking)
   end
   return rows
 end
 
 -- brief jid... -> the rows as JSON
-function Brief.brief(args, i)
+function JobSummary.brief(args, i)
   modules.Arguments.bounded('brief', #args - i + 1)
   local jids = {}
   for n = i, #args do
     jids[#jids + 1] = args[n]
   end
-  return cjson.encode(Brief.rows(jids))
+  return cjson.encode(JobSummary.rows(jids))
 end
 
 local function newest_first(name, start, count)
@@ -11494,7 +11607,7 @@ local LISTS = {
 }
 
 -- Checks parts of lists, (kind name start count)... from args[i] on.
-function Brief.check_parts(command, args, i)
+function JobSummary.check_parts(command, args, i)
   modules.Arguments.bounded(command, (#args - i + 1) / 4)
   for n = i, #args, 4 do
     local kind = args[n]
@@ -11517,7 +11630,7 @@ end
 
 -- The jids of parts that were checked, the place of each among all that the parts name, and how many
 -- places these are: at most as many as a call may handle.
-function Brief.listed(args, i)
+function JobSummary.listed(args, i)
   local jids, places, before = {}, {}, 0
   for n = i, #args, 4 do
     local count = math.min(args[n + 3], modules.Arguments.most - before)
@@ -11530,7 +11643,7 @@ function Brief.listed(args, i)
 end
 
 -- tracked.jids offset count -> total and jids, the last first; some may be gone
-function Brief.tracked(args, i)
+function JobSummary.tracked(args, i)
   local offset = modules.Arguments.whole('tracked.jids', 'offset', args[i], 0)
   local count = math.min(modules.Arguments.whole('tracked.jids', 'count', args[i + 1], 0), modules.Arguments.most)
   local jids = count > 0 and newest_first(key.tracked(), offset, count) or {}
@@ -11538,114 +11651,17 @@ function Brief.tracked(args, i)
 end
 
 -- briefs most (kind name start count)... -> the rows as JSON
-function Brief.briefs(args, i)
+function JobSummary.briefs(args, i)
   local most = modules.Arguments.whole('briefs', 'most', args[i], 0)
   modules.Arguments.bounded('briefs', most)
-  Brief.check_parts('briefs', args, i + 1)
+  JobSummary.check_parts('briefs', args, i + 1)
   local jids = {}
   for n = i + 1, #args, 4 do
     for _, jid in ipairs(part(args[n], args[n + 1], args[n + 2], math.min(args[n + 3], most - #jids))) do
       jids[#jids + 1] = jid
     end
   end
-  return cjson.encode(Brief.rows(jids))
-end
-end,
-
-Groups = function()
-local Groups = {}
-modules.Groups = Groups
--- views/groups.lua
--- Failure groups as pages show them: how many jobs, since when, and the latest of them as a sample.
-
-local sub, byte = string.sub, string.byte
-
-local MOST = 250 -- groups of one page: each shows the beginning of a message that may be long
-local HEAD = 300 -- bytes of it
-
-local NEWLINE, SPACE = 10, 32
-local TAIL = 1000 -- bytes in which the last line is looked for
-
--- The last line of a text that says something: the error itself, below a traceback. What is
--- longer than the tail begins where that begins, at a character of UTF-8.
-local function last_line(text)
-  local last, least = #text, math.max(1, #text - TAIL + 1)
-  while last >= least and byte(text, last) <= SPACE do
-    last = last - 1
-  end
-  local first = last + 1
-  while first > least and byte(text, first - 1) ~= NEWLINE do
-    first = first - 1
-  end
-  while first <= last and byte(text, first) >= 128 and byte(text, first) < 192 do
-    first = first + 1
-  end
-  return modules.Errors.cut(sub(text, first, last), HEAD)
-end
-
--- name, count, first, last, jid, klass, queue, the message's head and its last line
-local function shown(name, count)
-  local list = key.group(name)
-  local newest, oldest = call('LINDEX', list, 0), call('LINDEX', list, -1)
-  local klass, queue, its_failure = modules.Hash.values(key.job(newest), 'klass', 'queue', 'failure')
-  local failure = modules.Record.read('failure', its_failure, {})
-  local message = failure.message or ''
-  return {
-    name,
-    count,
-    tonumber((modules.Brief.failure(oldest))) or 0,
-    tonumber((modules.Brief.failure(newest))) or 0,
-    newest,
-    klass or '',
-    queue or '',
-    modules.Errors.cut(message, HEAD),
-    last_line(message),
-  }
-end
-
--- By what groups are sorted: the highest comes first.
-local ORDERS = {
-  count = function(group)
-    return group.count
-  end,
-  last = function(group)
-    return tonumber((modules.Brief.failure(call('LINDEX', key.group(group.name), 0)))) or 0
-  end,
-}
-
--- failure.groups count|last offset count -> total_groups, total_jobs and groups
-function Groups.list(args, i)
-  local order = modules.Arguments.given('failure.groups', 'order', args[i])
-  local rank = ORDERS[order]
-  if not rank then
-    modules.Errors.argument('failure.groups', 'order must be count or last, not ' .. modules.Errors.name(order))
-  end
-  local offset = modules.Arguments.whole('failure.groups', 'offset', args[i + 1], 0)
-  local count = math.min(modules.Arguments.whole('failure.groups', 'count', args[i + 2], 0), MOST)
-  local all, total = {}, 0
-  for n, name in ipairs(call('SMEMBERS', key.failures())) do
-    local group = { name = name, count = call('LLEN', key.group(name)) }
-    group.rank, all[n] = rank(group), group
-    total = total + group.count
-  end
-  table.sort(all, function(one, other)
-    if one.rank ~= other.rank then
-      return one.rank > other.rank
-    end
-    return one.name < other.name
-  end)
-  local groups = {}
-  for n = offset + 1, math.min(offset + count, #all) do
-    groups[#groups + 1] = shown(all[n].name, all[n].count)
-  end
-  return cjson.encode({ total_groups = #all, total_jobs = total, groups = groups })
-end
-
--- failure.group name -> the group, or nil if no job is in it
-function Groups.show(args, i)
-  local name = modules.Arguments.given('failure.group', 'name', args[i])
-  local count = call('LLEN', key.group(name))
-  return count > 0 and cjson.encode(shown(name, count)) or nil
+  return cjson.encode(JobSummary.rows(jids))
 end
 end,
 
@@ -11696,8 +11712,8 @@ local function canceled_view(jid, own, links)
     view[list], view[list .. '_total'] = {}, 0
   end
   local spawned, number = first(key.offspring(jid), links)
-  view.spawned, view.spawned_total = modules.Brief.rows(spawned), number
-  view.spawners = modules.Brief.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
+  view.spawned, view.spawned_total = modules.JobSummary.rows(spawned), number
+  view.spawners = modules.JobSummary.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
   return modules.Json.with(cjson.encode(view), 'job', modules.Canceled.show(jid))
 end
 
@@ -11706,7 +11722,7 @@ function JobView.show(args, i)
   local jid = modules.Arguments.name('job.view', 'jid', args[i])
   local links = math.min(modules.Arguments.whole('job.view', 'links', args[i + 1], 0), MOST_LINKS)
   local entries = math.min(modules.Arguments.whole('job.view', 'history', args[i + 2], 1), modules.Arguments.most)
-  local own = modules.Brief.rows({ jid })[1]
+  local own = modules.JobSummary.rows({ jid })[1]
   if not own then
     return nil
   elseif call('EXISTS', key.job(jid)) == 0 then
@@ -11715,14 +11731,14 @@ function JobView.show(args, i)
   local lists, view = {}, { brief = own }
   for list, name in pairs({ dependents = key.dependents(jid), dependencies = key.dependencies(jid) }) do
     lists[list], view[list .. '_total'] = some(name, links)
-    view[list] = modules.Brief.rows(lists[list])
+    view[list] = modules.JobSummary.rows(lists[list])
   end
   for list, name in pairs({ needs = key.needs(jid), spawned = key.offspring(jid) }) do
     local jids, total = first(name, links)
-    view[list], view[list .. '_total'] = modules.Brief.rows(jids), total
+    view[list], view[list .. '_total'] = modules.JobSummary.rows(jids), total
   end
   local spawners = modules.Record.read('spawners', call('HGET', key.job(jid), 'spawners'), {})
-  view.spawners = modules.Brief.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
+  view.spawners = modules.JobSummary.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
   lists.history, view.history_total = modules.History.some(jid, entries, HISTORY_BYTES)
   view.result = call('GET', key.result(jid)) or cjson.null
   local rest = call('PTTL', key.result(jid))
@@ -11839,6 +11855,119 @@ function Permissions.explained(text)
   end
   local user = string.match(text, 'User (%S+) has no permissions')
   return 'DENIED ' .. (user and 'User ' .. user or 'The user') .. ' lacks ' .. table.concat(missing, ' ')
+end
+end,
+
+QueueStats = function()
+local QueueStats = {}
+modules.QueueStats = QueueStats
+-- views/queue_stats.lua
+-- How long jobs have waited and have to wait: the lag of queues, what falls due in them, and the
+-- survey by which workers choose among them.
+
+local format, min = string.format, math.min
+
+-- Levels of priority looked at.
+local LEVELS = 32
+
+-- When the first thing in a place falls due, or `latest` if that is not before it.
+local function first_due(queue, place, latest)
+  local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
+  return head[2] and min(latest, tonumber(head[2])) or latest
+end
+
+-- Since when the oldest waiting job has been ready, at a cost that does not grow with the queue:
+-- the first of each level of priority is the oldest of it. -> the time, whether there is any
+local function oldest_waiting(queue)
+  local work, highest, oldest, found = key.place(queue, 'work'), '+inf', scope.now, false
+  for _ = 1, LEVELS do
+    local jid = call('ZREVRANGEBYSCORE', work, highest, '-inf', 'LIMIT', 0, 1)[1]
+    local record = jid and call('HMGET', key.job(jid), 'time', 'priority')
+    if not record or not record[1] then
+      break
+    end
+    found = true
+    oldest = min(oldest, modules.Record.read('time', record[1], oldest))
+    -- Below all that could have been put at this priority until a day from now.
+    highest = '(' .. format('%.17g', modules.Places.score(modules.Record.read('priority', record[2], 0), scope.now + 86400))
+  end
+  return oldest, found
+end
+
+-- -> the age of the oldest ready job in seconds, whether there is one
+local function lag(queue)
+  local oldest, found = oldest_waiting(queue)
+  local due = first_due(queue, 'recur', first_due(queue, 'scheduled', oldest))
+  return scope.now - due, found or due < oldest
+end
+
+-- lag queue... -> seconds, as text, for each
+function QueueStats.lag(args, i)
+  modules.Arguments.given('lag', 'queue', args[i])
+  modules.Arguments.bounded('lag', #args - i + 1)
+  local lags = {}
+  for n = i, #args do
+    lags[#lags + 1] = format('%.6f', (lag(args[n])))
+  end
+  return lags
+end
+
+-- due queue... -> for each: when its first scheduled job and its first recurring one fall due, as
+-- text, '' if there is none
+function QueueStats.due(args, i)
+  modules.Arguments.given('due', 'queue', args[i])
+  modules.Arguments.bounded('due', #args - i + 1)
+  local times = {}
+  for n = i, #args do
+    for _, place in ipairs({ 'scheduled', 'recur' }) do
+      local head = call('ZRANGE', key.place(args[n], place), 0, 0, 'WITHSCORES')
+      times[#times + 1] = head[2] or ''
+    end
+  end
+  return times
+end
+
+local function is_empty(queue)
+  return call(
+    'EXISTS',
+    key.place(queue, 'work'),
+    key.place(queue, 'scheduled'),
+    key.place(queue, 'recur'),
+    key.place(queue, 'locks')
+  ) == 0
+end
+
+-- Is there anything that a pop would hand out, or has to look at? -> that, the lag
+local function look(queue)
+  if is_empty(queue) then
+    return false, 0
+  end
+  local seconds, found = lag(queue)
+  return found or first_due(queue, 'locks', scope.now + 1) <= scope.now, seconds
+end
+
+-- survey [queue...] -> name, ready (1 or 0), lag, weight, paused (1 or 0) of each, as texts;
+-- without names of all queues that are known, as far as one call may handle them
+function QueueStats.survey(args, i)
+  modules.Arguments.bounded('survey', #args - i + 1)
+  local queues, paused, flat = {}, {}, {}
+  for n = i, #args do
+    queues[#queues + 1] = args[n]
+  end
+  if #queues == 0 then
+    queues = modules.Queue.names(modules.Arguments.most)
+  end
+  for _, queue in ipairs(call('SMEMBERS', key.paused_queues())) do
+    paused[queue] = true
+  end
+  for n, queue in ipairs(queues) do
+    local ready, seconds = look(queue)
+    local at = 5 * n - 4
+    flat[at], flat[at + 1] = queue, ready and '1' or '0'
+    flat[at + 2], flat[at + 3] = format('%.6f', seconds), format('%.17g', modules.Config.weight(queue))
+    flat[at + 4] = paused[queue] and '1' or '0'
+  end
+  return flat
 end
 end,
 
@@ -11976,9 +12105,9 @@ function Search.search(args, i)
   modules.Arguments.bounded('search', number)
   local wanted = read_conditions(args, i + 2, number)
   local first = i + 2 + 2 * number
-  modules.Brief.check_parts('search', args, first)
-  local jids, places, looked = modules.Brief.listed(args, first)
-  local rows, bytes, tracking = {}, 0, modules.Brief.any_tracked()
+  modules.JobSummary.check_parts('search', args, first)
+  local jids, places, looked = modules.JobSummary.listed(args, first)
+  local rows, bytes, tracking = {}, 0, modules.JobSummary.any_tracked()
   for n = 1, #jids do
     if #rows >= most or bytes >= BYTES then
       looked = places[n] - 1
@@ -11986,122 +12115,9 @@ function Search.search(args, i)
     end
     local is_meant, read = may_be(jids[n], wanted)
     bytes = bytes + (read or 0)
-    rows[#rows + 1] = is_meant and modules.Brief.row(jids[n], tracking) or nil
+    rows[#rows + 1] = is_meant and modules.JobSummary.row(jids[n], tracking) or nil
   end
   return cjson.encode({ looked = looked, jobs = rows })
-end
-end,
-
-Survey = function()
-local Survey = {}
-modules.Survey = Survey
--- views/survey.lua
--- How long jobs have waited and have to wait: the lag of queues, what falls due in them, and the
--- survey by which workers choose among them.
-
-local format, min = string.format, math.min
-
--- Levels of priority looked at.
-local LEVELS = 32
-
--- When the first thing in a place falls due, or `latest` if that is not before it.
-local function first_due(queue, place, latest)
-  local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
-  return head[2] and min(latest, tonumber(head[2])) or latest
-end
-
--- Since when the oldest waiting job has been ready, at a cost that does not grow with the queue:
--- the first of each level of priority is the oldest of it. -> the time, whether there is any
-local function oldest_waiting(queue)
-  local work, highest, oldest, found = key.place(queue, 'work'), '+inf', scope.now, false
-  for _ = 1, LEVELS do
-    local jid = call('ZREVRANGEBYSCORE', work, highest, '-inf', 'LIMIT', 0, 1)[1]
-    local record = jid and call('HMGET', key.job(jid), 'time', 'priority')
-    if not record or not record[1] then
-      break
-    end
-    found = true
-    oldest = min(oldest, modules.Record.read('time', record[1], oldest))
-    -- Below all that could have been put at this priority until a day from now.
-    highest = '(' .. format('%.17g', modules.Place.score(modules.Record.read('priority', record[2], 0), scope.now + 86400))
-  end
-  return oldest, found
-end
-
--- -> the age of the oldest ready job in seconds, whether there is one
-local function lag(queue)
-  local oldest, found = oldest_waiting(queue)
-  local due = first_due(queue, 'recur', first_due(queue, 'scheduled', oldest))
-  return scope.now - due, found or due < oldest
-end
-
--- lag queue... -> seconds, as text, for each
-function Survey.lag(args, i)
-  modules.Arguments.given('lag', 'queue', args[i])
-  modules.Arguments.bounded('lag', #args - i + 1)
-  local lags = {}
-  for n = i, #args do
-    lags[#lags + 1] = format('%.6f', (lag(args[n])))
-  end
-  return lags
-end
-
--- due queue... -> for each: when its first scheduled job and its first recurring one fall due, as
--- text, '' if there is none
-function Survey.due(args, i)
-  modules.Arguments.given('due', 'queue', args[i])
-  modules.Arguments.bounded('due', #args - i + 1)
-  local times = {}
-  for n = i, #args do
-    for _, place in ipairs({ 'scheduled', 'recur' }) do
-      local head = call('ZRANGE', key.place(args[n], place), 0, 0, 'WITHSCORES')
-      times[#times + 1] = head[2] or ''
-    end
-  end
-  return times
-end
-
-local function is_empty(queue)
-  return call(
-    'EXISTS',
-    key.place(queue, 'work'),
-    key.place(queue, 'scheduled'),
-    key.place(queue, 'recur'),
-    key.place(queue, 'locks')
-  ) == 0
-end
-
--- Is there anything that a pop would hand out, or has to look at? -> that, the lag
-local function look(queue)
-  if is_empty(queue) then
-    return false, 0
-  end
-  local seconds, found = lag(queue)
-  return found or first_due(queue, 'locks', scope.now + 1) <= scope.now, seconds
-end
-
--- survey [queue...] -> name, ready (1 or 0), lag, weight, paused (1 or 0) of each, as texts;
--- without names of all queues that are known, as far as one call may handle them
-function Survey.survey(args, i)
-  modules.Arguments.bounded('survey', #args - i + 1)
-  local queues, paused, flat = {}, {}, {}
-  for n = i, #args do
-    queues[#queues + 1] = args[n]
-  end
-  if #queues == 0 then
-    queues = modules.Queue.names(modules.Arguments.most)
-  end
-  for _, queue in ipairs(call('SMEMBERS', key.paused_queues())) do
-    paused[queue] = true
-  end
-  for n, queue in ipairs(queues) do
-    local ready, seconds = look(queue)
-    local at = 5 * n - 4
-    flat[at], flat[at + 1] = queue, ready and '1' or '0'
-    flat[at + 2], flat[at + 3] = format('%.6f', seconds), format('%.17g', modules.Config.weight(queue))
-    flat[at + 4] = paused[queue] and '1' or '0'
-  end
-  return flat
 end
 end,
 
@@ -12159,9 +12175,9 @@ function Throughput.show(args, i)
       count(queue, kind, from, to, adders[kind])
     end
   end
-  modules.Journal.read(function(second, kind, _, n, of)
+  modules.StatsBuffer.read(function(second, kind, _, n, of)
     if queue == '' or of == queue then
-      adders[modules.Minutes.journalled[kind]](floor(second / 60), n)
+      adders[modules.Minutes.buffered[kind]](floor(second / 60), n)
     end
   end)
   return cjson.encode(shown)
@@ -12223,7 +12239,7 @@ function WorkerView.list(args, i)
   local looked_at = math.max(SHOWN, math.min(LOOKED_AT, math.floor(IN_ALL / math.max(count, 1))))
   local shown, seen, total = {}, modules.Worker.seen(offset, count)
   for n = 1, #seen, 2 do
-    local jobs = cjson.encode({ jobs = modules.Brief.rows(longest_held(seen[n], looked_at)) })
+    local jobs = cjson.encode({ jobs = modules.JobSummary.rows(longest_held(seen[n], looked_at)) })
     shown[#shown + 1] = modules.Json.with(jobs, 'worker', modules.Worker.shown(seen[n], seen[n + 1]))
   end
   return modules.Json.with(cjson.encode({ total = total }), 'workers', modules.Json.list(shown))
@@ -12239,7 +12255,7 @@ Spawn = function()
 local Spawn = {}
 modules.Spawn = Spawn
 -- workflows/spawn.lua
--- spawn: a running job puts others, for which whoever depends on it has to wait as well.
+-- spawn: a running job puts others; its dependents wait for them as well.
 
 -- The jobs of the plan as they are now, or those that stand for them.
 local function present(spawner, plan)
@@ -12260,7 +12276,7 @@ function Spawn.spawn(args, i)
   local jid, worker = modules.Arguments.name('spawn', 'jid', args[i]), args[i + 2]
   modules.Lock.holder('spawn', jid, args[i + 1])
   modules.Arguments.asking('spawn', worker)
-  local plan = modules.Batch.plan('spawn', args, i + 3)
+  local plan = modules.PutMany.plan('spawn', args, i + 3)
   if plan.coming[jid] then
     modules.Errors.argument('spawn', 'job ' .. modules.Errors.name(jid) .. ' cannot spawn itself')
   end
@@ -12273,7 +12289,7 @@ function Spawn.spawn(args, i)
       job.workflow, job.rare = workflow, true
     end
   end
-  local reply = modules.Batch.carry_out(plan, worker)
+  local reply = modules.PutMany.carry_out(plan, worker)
   modules.Spawned.adopt(jid, present(jid, plan))
   return reply
 end
@@ -12283,11 +12299,11 @@ Spawned = function()
 local Spawned = {}
 modules.Spawned = Spawned
 -- workflows/spawned.lua
--- What a job has spawned: whoever depends on the job waits for that as well.
+-- Jobs that a job has spawned: its dependents wait for them as well.
 --
 -- The links are made late. A dependent waits for the spawner; when that is complete, for those of
 -- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
--- It does not wait for a spawned job that waits for it at that time: so no circle can come about.
+-- It does not wait for a spawned job that waits for it at that time: so there is no cycle.
 
 -- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
 local ON_ITS_WAY, FAILED = '0', '1'
@@ -12318,10 +12334,10 @@ end
 
 -- Those of the jids that do not wait for the dependent; if there are none, one of the first thousand.
 local function harmless(dependent, name, jids, most)
-  local good, tired = modules.Circles.harmless(dependent, jids)
+  local good, tired = modules.CycleDetection.harmless(dependent, jids)
   if #good == 0 and #jids == most and most < modules.Arguments.most then
     jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', modules.Arguments.most)
-    good, tired = modules.Circles.harmless(dependent, jids)
+    good, tired = modules.CycleDetection.harmless(dependent, jids)
     good = { good[1] }
   end
   return good, tired
@@ -12408,7 +12424,7 @@ end
 -- Nothing else holds the job back: is there something spawned? Then it waits for that, or is
 -- canceled with what has failed of it. -> whether it must not start
 function Spawned.holds_back(jid, text, policy)
-  local beyond, open, fresh = {}, {}, modules.Circles.is_fresh()
+  local beyond, open, fresh = {}, {}, modules.CycleDetection.is_fresh()
   for _, spawner in ipairs(list_of(text)) do
     local jids, failed, tired = Spawned.unfinished(spawner, policy, modules.Dependencies.left(), jid)
     if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
@@ -12462,7 +12478,7 @@ function Spawned.adopt(spawner, jobs)
     call('ZADD', name, unpack(scores))
   end
   call('HSET', key.job(spawner), 'rare', '1')
-  modules.Needs.add_offspring(spawner, new)
+  modules.DependencyResults.add_offspring(spawner, new)
 end
 
 local function each(text, act)
@@ -12543,7 +12559,7 @@ function Workflow.joined(id, jid, state)
   end
 end
 
--- Refuses a workflow that is being cancelled: nobody would look at what joins it now.
+-- Refuses a workflow that is being cancelled: what joins it now would be overlooked.
 -- -> its state, nil if there is none
 function Workflow.must_go_on(command, id)
   local state = call('HGET', key.workflow(id), 'state')
@@ -12618,8 +12634,8 @@ local function judge(id)
   end
   call('HSET', name, 'state', is)
   if is == 'complete' or is == 'failed' or is == 'canceled' then
-    call('HSET', name, 'finished', modules.Texts.now())
-    modules.Awaiting.ended_workflow(id)
+    call('HSET', name, 'finished', modules.NumberFormat.now())
+    modules.ResultWaiters.ended_workflow(id)
   else
     call('HDEL', name, 'finished')
   end
@@ -12686,7 +12702,7 @@ local function behind(command, jid, other)
 end
 
 -- Each job is new, belongs to the workflow and stands behind those that it depends on: so there can
--- be no circle.
+-- be no cycle.
 local function check_members(command, id, plan)
   local at, links, names = {}, 0, {}
   for n, job in ipairs(plan.jobs) do
@@ -12721,7 +12737,7 @@ local function begin(id, meta, total, chore)
     'meta',
     meta,
     'created',
-    modules.Texts.now(),
+    modules.NumberFormat.now(),
     'total',
     total,
     'complete',
@@ -12735,7 +12751,7 @@ local function begin(id, meta, total, chore)
   )
   if chore then
     call('HSET', key.workflow(id), 'chore', chore)
-    call('ZADD', key.workflows(), modules.Texts.now(), id)
+    call('ZADD', key.workflows(), modules.NumberFormat.now(), id)
   end
 end
 
@@ -12745,11 +12761,11 @@ function WorkflowPut.put(args, i)
   local worker = modules.Arguments.asking('workflow.put', args[i + 1])
   modules.Arguments.object('workflow.put', 'meta', args[i + 2])
   modules.Workflow.will_take(id)
-  local plan = modules.Batch.plan('workflow.put', args, i + 3, { acyclic = true })
+  local plan = modules.PutMany.plan('workflow.put', args, i + 3, { acyclic = true })
   check_members('workflow.put', id, plan)
   begin(id, args[i + 2], 0)
   modules.Workflow.count(id, 'total', 0) -- so that its state is judged even if others stand for all its jobs
-  modules.Batch.carry_out(plan, worker)
+  modules.PutMany.carry_out(plan, worker)
   return id
 end
 
@@ -12797,7 +12813,7 @@ local STAGE = {}
 -- -> the jids that come with them
 function STAGE.jobs(id, args, i)
   local known = staged_before(id)
-  local plan = modules.Batch.plan('workflow.stage', args, i, { acyclic = true, known = known })
+  local plan = modules.PutMany.plan('workflow.stage', args, i, { acyclic = true, known = known })
   check_members('workflow.stage', id, plan)
   local jids = {}
   for n, job in ipairs(plan.jobs) do
@@ -12899,9 +12915,9 @@ function UNPACK.jobs(id, args, jobs)
   local known, gate = staged_before(id), WorkflowPut.gate(id)
   modules.Workflow.will_take(id)
   local how = { acyclic = true, lenient = true, instead = instead_of(id) or nil }
-  local fine, plan = pcall(modules.Batch.plan, 'workflow.carry', args, 1, how)
+  local fine, plan = pcall(modules.PutMany.plan, 'workflow.carry', args, 1, how)
   if not fine then
-    -- It was fine when it was staged. Whoever calls now must not hear of it.
+    -- It was fine when it was staged. The present caller must not be told.
     modules.Workflow.count(id, 'canceled', jobs)
     return
   end
@@ -12912,7 +12928,7 @@ function UNPACK.jobs(id, args, jobs)
     end
     job.gate = not inside and gate or nil
   end
-  local instead = modules.Batch.carry_out(plan, call('HGET', key.workflow(id), 'worker') or '')[2]
+  local instead = modules.PutMany.carry_out(plan, call('HGET', key.workflow(id), 'worker') or '')[2]
   if #instead > 0 then
     call('HSET', key.staged_instead(id), unpack(instead)) -- for the batches to come
   end
@@ -12940,7 +12956,7 @@ local function open_gate(id)
   WorkflowPut.forget_staged(id)
   call('ZREM', key.workflows(), id)
   call('HDEL', key.workflow(id), 'chore', 'worker')
-  modules.Workflow.count(id, 'total', 0) -- so that its state is judged anew
+  modules.Workflow.count(id, 'total', 0) -- so that its state is computed again
   modules.Dependencies.release({ WorkflowPut.gate(id) })
 end
 
@@ -12967,7 +12983,7 @@ local WorkflowVerbs = {}
 modules.WorkflowVerbs = WorkflowVerbs
 -- workflows/workflow_verbs.lua
 -- What may be done with a workflow as a whole: look at it, cancel it, retry what failed in it; and
--- the steps that are carried on by whoever calls next.
+-- the steps that the next calls carry on with.
 
 local STEP = 250 -- jobs canceled or retried by one call
 
@@ -13024,7 +13040,7 @@ local function cancel_some(id)
     call('HDEL', name, 'chore', 'cancel_at')
     call('ZREM', key.workflows(), id)
     modules.Workflow.count(id, 'total', 0)
-    -- Jobs of others may stand at its gate, which were put anew with it.
+    -- Jobs of others may stand at its gate, which were put again with it.
     modules.Dependencies.release({ modules.WorkflowPut.gate(id) })
   else
     call('HSET', name, 'cancel_at', start)
@@ -13073,7 +13089,7 @@ end
 -- -> whether more is left
 function WorkflowVerbs.carry_on()
   local name = key.workflows()
-  if scope.carried or modules.Absence.is_absent(name) then
+  if scope.carried or modules.ExistenceCache.is_absent(name) then
     return false
   end
   local id = call('ZRANGE', name, 0, 0)[1]
@@ -13091,7 +13107,7 @@ function WorkflowVerbs.cancel(args, i)
     end
     drop_staged(id)
     call('HSET', name, 'chore', 'canceling', 'cancel_at', call('LLEN', key.workflow_jobs(id)))
-    call('ZADD', key.workflows(), modules.Texts.now(), id)
+    call('ZADD', key.workflows(), modules.NumberFormat.now(), id)
     modules.Workflow.count(id, 'total', 0)
   end
   return step(id)

@@ -1,9 +1,9 @@
-"""What follows from an error: the one table, and the patience to act on it.
+"""Errors of redis-py: the remedy and the exception for each, and repeated requests.
 
 An error of any redis-py version is first reduced to one word, its code. The table says
-for each code what may help, and what is raised when nothing does.
+for each code what may help, and which exception to raise when nothing does.
 
-Every call that writes carries a request id, and the core answers a repeat of the last
+Every command that writes carries a request id, and the core answers a repeat of the last
 request of a client with the reply it gave before. So after a lost connection the same
 request is sent again, whatever it was; nothing is done twice.
 """
@@ -21,16 +21,16 @@ from redis import exceptions as redis_exceptions
 from . import exceptions
 
 if TYPE_CHECKING:
-    from .calls import Call, Steps
-    from .connection import AsyncConnection, Connection
+    from .connection import BaseConnection
+    from .request import Command, Steps
     from .script import Script
 
-#: What redis-py may raise when a request is sent and its reply is read.
+#: Errors of redis-py while a request is sent and its reply is read.
 FAILURES = (redis_exceptions.RedisError, OSError)
 
 
 class Remedy(Enum):
-    """What may help."""
+    """Ways to deal with an error before it is raised."""
 
     NONE = "raise"
     RELOAD = "load the core, then repeat"
@@ -103,8 +103,8 @@ CODES: tuple[tuple[type[Exception], str], ...] = (
     (redis_exceptions.ConnectionError, "LOST"),
 )
 
-# Errors whose text does not begin with a code, told apart by their words. Servers before
-# 7 put the place in the script before the code of a command that failed there.
+# Errors whose text does not begin with a code, by words in it. Servers before 7 put the
+# place in the script before the code of a command that failed there.
 PHRASES = (
     ("-OOM ", "OOM"),
     ("-READONLY ", "READONLY"),
@@ -120,7 +120,7 @@ PHRASES = (
 
 
 def code_of(error: BaseException) -> str:
-    """Return the one word that tells what kind of error this is."""
+    """Return the code of an error, one word."""
     for kind, code in CODES:
         if isinstance(error, kind):
             return code
@@ -136,16 +136,16 @@ def code_of(error: BaseException) -> str:
     return "ERR"
 
 
-def translated(
+def to_qless_error(
     error: BaseException,
     code: str | None = None,
     *,
     reads: bool = False,
     sent: bool | None = None,
 ) -> exceptions.QlessError:
-    """Return what is raised for an error of redis-py.
+    """Return the QlessError for an error of redis-py.
 
-    `reads` says that the call changes nothing; `sent` that it may have reached the
+    `reads` says that the command changes nothing; `sent` that it may have reached the
     server, in this attempt (None: as the error says) or in an earlier one.
     """
     code = code or code_of(error)
@@ -160,56 +160,56 @@ def translated(
 
 
 def note_not_sent(error: BaseException) -> None:
-    """Note that the error came before anything was sent: no connection was opened."""
+    """Mark an error that came before anything was sent: no connection was opened."""
     error._qless_not_sent = True  # type: ignore[attr-defined]
 
 
 def was_sent(error: BaseException) -> bool:
-    """Return whether the request may have reached the server when this was raised."""
+    """Return whether the request may have reached the server before this error."""
     return not getattr(error, "_qless_not_sent", False)
 
 
-def insist(
+def repeat_request(
     error: BaseException,
-    connection: Connection | AsyncConnection,
+    connection: BaseConnection,
     script: Script,
-    call: Call[Any],
+    command: Command[Any],
     request_id: str,
     seconds: float,
 ) -> Steps[Any]:
-    """Repeat a request that failed until it is answered, refused, or time is up.
+    """Repeat a failed request until it is answered, refused, or time is up.
 
     Returns the reply, raises a QlessError.
     """
     deadline = monotonic() + seconds
-    waits = pauses()
+    waits = backoff()
     loaded = sent = False
     while True:
         code = code_of(error)
         sent = sent or was_sent(error)
         remedy, _ = TABLE.get(code, TABLE["ERR"])
         if remedy is Remedy.NONE:
-            raise translated(error, code) from error
+            raise to_qless_error(error, code) from error
         if remedy is not Remedy.RELOAD or loaded:
-            # A core that was loaded and is gone again is no reason to hurry either.
+            # A core that was loaded and is gone again is repeated with a pause, too.
             pause = next(waits)
             if monotonic() + pause > deadline:
-                reads = call.kind == "read"
-                raise translated(error, code, reads=reads, sent=sent) from error
+                reads = command.kind == "read"
+                raise to_qless_error(error, code, reads=reads, sent=sent) from error
             if remedy is Remedy.RECONNECT:
                 yield connection.hang_up()
             yield connection.pause(pause)
         try:
             if remedy is Remedy.RELOAD:
                 loaded = True
-                yield from script.mend(error, call.kind, connection)
-            return (yield connection.exchange(script.request(call, request_id)))
+                yield from script.recover(error, command.kind, connection)
+            return (yield from connection.exchange(script.request(command, request_id)))
         except FAILURES as failure:
             error = failure
 
 
-def pauses() -> Generator[float, None, None]:
-    """At once, then longer and longer up to a second, never all clients together."""
+def backoff() -> Generator[float, None, None]:
+    """Yield growing pauses: none, then up to a second, with jitter."""
     yield 0.0
     most = 0.01
     while True:

@@ -1,4 +1,4 @@
-"""A schedule as it was at one moment: what puts a job at each of its ticks."""
+"""Schedules: their fields, and the ticks that a worker computes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ Kind = Literal["interval", "cron"]
 
 Missed = Literal["all", "last", "none"]
 
-#: What may become of missed ticks: all are made up for, the last of them, or none. A tick
-#: is missed when it is late by more than half the time to the next, or by 60 s.
+#: How many of the missed ticks put their job late. A tick is missed when it is late by more
+#: than half the time to the next, or by 60 s.
 MISSED: tuple[Missed, ...] = ("all", "last", "none")
 
-#: What came of setting a schedule: it is new, has changed, was declared in the same words
-#: before, or was kept as it is because it is another's or was edited.
+#: Outcomes of setting a schedule: it is new, has changed, has the same declaration, or was
+#: kept because it has another owner or was edited.
 Outcome = Literal["new", "changed", "same", "kept"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """What puts a job at each of its ticks. Times are in seconds of the epoch."""
+    """A schedule, which puts a job at each of its ticks. Times are seconds of the epoch."""
 
     id: str
     kind: Kind
@@ -34,7 +34,7 @@ class Schedule:
     #: How many jobs it has put.
     count: int
     missed: Missed
-    #: The next tick; None while paused, and as long as no worker has worked it out.
+    #: The next tick; None while paused, and until a worker has computed it.
     next: float | None = None
     #: The last tick that put a job.
     last: float | None = None
@@ -43,11 +43,11 @@ class Schedule:
     edited: bool = False
     #: For people.
     name: str = ""
-    #: Who has declared it; empty: made by hand.
+    #: Its owner, the code that declared it; empty: dynamic.
     owner: str = ""
-    #: What its declaration says of itself.
+    #: A digest of its declaration.
     declared: str | None = None
-    #: The JSON text of an object that each job carries beside its data.
+    #: The JSON text of an object that travels with each job beside its data.
     context: str | None = None
     #: The key that names the job put last.
     unique: str | None = None
@@ -57,11 +57,11 @@ class Schedule:
     every: int | float | None = None
     #: … to its first tick, …
     offset: int | float = 0
-    #: … and how many ticks are made up for, of all that were missed; 0: all.
+    #: … and how many of the missed ticks put their job late; 0: all.
     backlog: int = 0
     cron: str | None = None
     timezone: str | None = None
-    #: Why no worker can work out the next tick.
+    #: The reason why no worker can compute the next tick.
     trouble: str | None = None
 
     @classmethod
@@ -86,22 +86,25 @@ class ScheduleListing(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """A schedule that code has declared."""
+    """A schedule that code has declared. The core sends the fields in this order."""
 
     id: str
-    #: What its declaration says of itself.
+    #: A digest of its declaration.
     declared: str
-    #: Who has declared it.
+    #: Its owner, the code that declared it.
     owner: str
     #: Whether an operator has changed it since.
     edited: bool
 
 
 class DueSchedule(NamedTuple):
-    """A cron schedule whose next tick is due, or has to be worked out."""
+    """A cron schedule whose next tick is due, or has to be computed.
+
+    The core sends the fields in this order.
+    """
 
     id: str
-    #: What the core has as the next tick, in its words.
+    #: The core's text for the next tick.
     score: str
     #: The ticks after this time count; None: the score is the next tick.
     since: float | None
@@ -111,24 +114,24 @@ class DueSchedule(NamedTuple):
 
 
 class DueSchedules(NamedTuple):
-    """What a worker that looks after cron schedules is told."""
+    """The work of the ticker, the worker that computes the ticks of cron schedules."""
 
-    #: Seconds until it is to look again.
+    #: Seconds until it should ask again.
     seconds: float
     #: The server's time.
     now: float
-    #: Whether this worker is the one; nothing is due for the others.
+    #: Whether this worker is the ticker; nothing is due for the others.
     leads: bool
-    #: Whether the server's clock has been set back, so that the schedules want mending.
+    #: Whether the server's clock was set back, so that schedules need repair.
     mend: bool
     schedules: list[DueSchedule]
 
 
 class Tick(NamedTuple):
-    """What has been worked out for a schedule that is due."""
+    """The computed ticks of a schedule that is due."""
 
     id: str
-    #: As it was told.
+    #: As in DueSchedule.
     score: str
     #: The first tick that is due, None if none is; …
     first: int | None

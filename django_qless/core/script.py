@@ -1,9 +1,9 @@
 """The Lua core on a server: as a library of functions, or as scripts.
 
 Functions (Redis 7 and newer, Valkey) are compiled once and kept by the server; scripts are
-for servers and users that have no functions. Both carry the hash of the Lua text in their
-name, so that two versions live side by side on one server. Nothing is loaded before a call
-has failed for want of it.
+for servers and users without functions. Both carry the hash of the Lua text in their name,
+so that two versions live side by side on one server. The core is loaded when a command has
+failed because it was missing.
 """
 
 from __future__ import annotations
@@ -11,18 +11,16 @@ from __future__ import annotations
 from functools import cache
 from hashlib import sha1
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import exceptions
-from .arguments import shown
-from .protocol import Packed, command, pack
-from .retry import FAILURES, code_of, translated
+from .arguments import quoted
+from .protocol import Packed, pack, pack_command
+from .retry import FAILURES, code_of, to_qless_error
 
 if TYPE_CHECKING:
-    from .calls import Call, Kind, Steps
-    from .connection import AsyncConnection, Connection
-
-    Line: TypeAlias = Connection | AsyncConnection
+    from .connection import BaseConnection
+    from .request import Command, Kind, Steps
 
 #: How the core is called; auto: as functions if possible, else as scripts.
 Engine = Literal["auto", "function", "script"]
@@ -52,7 +50,7 @@ class Library:
     @staticmethod
     @cache
     def default() -> Library:
-        """Return the library that this package brings along."""
+        """Return the library of this package."""
         path = Path(__file__).with_name("qless.lua")
         return Library(path.read_text(encoding="utf-8"))
 
@@ -67,7 +65,7 @@ class Library:
 
 
 class Script:
-    """How one client calls the core on its server.
+    """The core on a client's server, called as functions or as scripts.
 
     With the engine "auto" functions are tried first; where the server or the user's
     permissions do not have them, scripts follow.
@@ -76,35 +74,37 @@ class Script:
     def __init__(self, prefix: str, engine: Engine, library: Library) -> None:
         if engine not in ("auto", "function", "script"):
             raise exceptions.BadArgument(
-                f'engine must be "auto", "function" or "script", not {shown(engine)}'
+                f'engine must be "auto", "function" or "script", not {quoted(engine)}'
             )
         self.library = library
-        #: The clock of each call: "*" is the server's, a number is for tests.
+        #: The clock of each command: "*" is the server's, a number is for tests.
         self.now: str | float = "*"
         self._keys = pack((2, f"{prefix}!", f"{prefix}meta"))
         self._may_fall_back = engine == "auto"
-        # Why functions are not called, if the user may not.
+        # The server's refusal, if the user may not call functions.
         self._refusal: BaseException | None = None
         self._has_header = True
         self._heads: dict[Kind, Packed]
-        # How calls begin: command, clock and kind → everything before the request id.
+        # Name, clock and kind of a command → all bytes before the request id.
         self._starts: dict[tuple[str, str | float, Kind], Packed] = {}
         if engine == "script":
             self._call_scripts()
         else:
             self._call_functions()
 
-    def request(self, call: Call[Any], request_id: str) -> bytes:
-        """Return the whole command for a call."""
-        start = self._starts.get((call.command, self.now, call.kind))
+    def request(self, command: Command[Any], request_id: str) -> bytes:
+        """Return the bytes of a command."""
+        start = self._starts.get((command.name, self.now, command.kind))
         if start is None:
-            start = self._start(call)
+            start = self._start(command)
         number, head = start
-        more, rest = pack((request_id, *call.args))
+        more, rest = pack((request_id, *command.args))
         return b"*%d\r\n%b%b" % (number + more, head, rest)
 
-    def mend(self, error: BaseException, kind: Kind, connection: Line) -> Steps[None]:
-        """Do what the error asks for: load the core, or turn to scripts."""
+    def recover(
+        self, error: BaseException, kind: Kind, connection: BaseConnection
+    ) -> Steps[None]:
+        """Load the core, or turn to scripts, as the error requires."""
         if self.engine == "script":
             yield from self._load_script(error, kind, connection)
         elif code_of(error) in ("UNKNOWN", "NOPERM"):
@@ -112,15 +112,15 @@ class Script:
         else:
             yield from self._load_functions(connection)
 
-    def _start(self, call: Call[Any]) -> Packed:
-        """Return how each call of this command begins."""
+    def _start(self, command: Command[Any]) -> Packed:
+        """Return the bytes with which this command begins, whatever its arguments."""
         starts = self._starts
-        head = self._heads[call.kind]
-        more = pack((call.command, self.now))
+        head = self._heads[command.kind]
+        more = pack((command.name, self.now))
         start = Packed(head.number + more.number, head.data + more.data)
         if self.now == "*":
-            # If another thread has turned to scripts by now, nobody asks this any more.
-            starts[call.command, self.now, call.kind] = start
+            # If another thread has turned to scripts meanwhile, this is not used.
+            starts[command.name, self.now, command.kind] = start
         return start
 
     def _call_functions(self) -> None:
@@ -147,14 +147,14 @@ class Script:
 
     def _fall_back(self, error: BaseException) -> None:
         if not self._may_fall_back or _is_of_keys(error):
-            raise translated(error) from error
+            raise to_qless_error(error) from error
         self._refusal = error if code_of(error) == "NOPERM" else None
         self._call_scripts()
 
-    def _load_functions(self, connection: Line) -> Steps[None]:
+    def _load_functions(self, connection: BaseConnection) -> Steps[None]:
         try:
-            load = command("FUNCTION", "LOAD", self.library.functions())
-            yield connection.exchange(load)
+            load = pack_command("FUNCTION", "LOAD", self.library.functions())
+            yield from connection.exchange(load)
         except FAILURES as error:
             code = code_of(error)
             # FUNCTION LOAD is refused on a full server, SCRIPT LOAD is not: without the
@@ -165,13 +165,13 @@ class Script:
                 raise
 
     def _load_script(
-        self, error: BaseException, kind: Kind, connection: Line
+        self, error: BaseException, kind: Kind, connection: BaseConnection
     ) -> Steps[None]:
         if code_of(error) in ("UNKNOWN", "NOPERM"):
             self._give_up(error)
         text = self.library.script(kind, header=self._has_header)
         try:
-            yield connection.exchange(command("SCRIPT", "LOAD", text))
+            yield from connection.exchange(pack_command("SCRIPT", "LOAD", text))
         except FAILURES as refusal:
             if code_of(refusal) == "NOPERM":
                 self._give_up(refusal)
@@ -180,17 +180,17 @@ class Script:
             yield from self._drop_header(connection)
 
     def _give_up(self, error: BaseException) -> None:
-        """Raise what stands in the way of scripts, or before that, of functions."""
+        """Raise the refusal of functions if there was one, else that of scripts."""
         refusal, self._refusal = self._refusal, None
         if refusal is not None:
             # As soon as the user may call functions, no restart is needed.
             self._call_functions()
-            raise translated(refusal) from refusal
-        raise translated(error) from error
+            raise to_qless_error(refusal) from refusal
+        raise to_qless_error(error) from error
 
-    def _drop_header(self, connection: Line) -> Steps[None]:
+    def _drop_header(self, connection: BaseConnection) -> Steps[None]:
         """Turn to scripts without a header, for servers older than 7."""
-        reply = yield connection.exchange(command("INFO", "server"))
+        reply = yield from connection.exchange(pack_command("INFO", "server"))
         version = _version(str(reply))
         if version < OLDEST:
             found = ".".join(map(str, version))

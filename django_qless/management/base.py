@@ -1,15 +1,17 @@
-"""What the commands that look at a namespace have in common."""
+"""Base classes of the management commands, and the types of their arguments."""
 
 from __future__ import annotations
 
 import json
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 
 from django_qless.conf import DEFAULT_ALIAS
-from django_qless.connections import connections
+from django_qless.conf.connections import connections
 from django_qless.core.exceptions import QlessError
 
 if TYPE_CHECKING:
@@ -17,39 +19,32 @@ if TYPE_CHECKING:
 
     from django_qless.core import Client
 
-#: Said where nobody has to be asked.
-NO_JOBS = "no jobs match: nothing to do"
-
 
 class QlessCommand(BaseCommand):
-    """A command on one alias: `client` is there, and its errors are for people."""
+    """A command on one alias; errors of the server become CommandErrors."""
 
     requires_system_checks = []
     alias: str
     client: Client
+    as_json: bool
+    #: Runs the command; each subclass defines it with its options as arguments.
+    run: Callable[..., None]
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add what all have: `--alias`, `--json`."""
-        parser.add_argument(
-            "--alias", default=DEFAULT_ALIAS, help="which alias of the setting QLESS"
-        )
+        """Add `--alias` and `--json`."""
+        add_alias(parser)
         parser.add_argument("--json", action="store_true", help="print JSON")
 
-    def handle(self, *args: Any, **options: Any) -> str | None:
-        """Run `act`, with a client; turn what goes wrong into a CommandError."""
-        self.alias = options["alias"]
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Connect to the alias and run the command."""
+        self.alias, self.as_json = options["alias"], options["json"]
         try:
             self.client = connections[self.alias]
-            self.act(**options)
+            self.run(**options)
         except (QlessError, ImproperlyConfigured) as error:
             raise CommandError(str(error)) from error
-        return None
 
-    def act(self, **options: Any) -> None:
-        """Do what the command is for."""
-        raise NotImplementedError
-
-    def say(self, text: str) -> None:
+    def print(self, text: str) -> None:
         """Print a line."""
         self.stdout.write(text)
 
@@ -57,22 +52,61 @@ class QlessCommand(BaseCommand):
         """Print data as one line of JSON."""
         self.stdout.write(json.dumps(data, default=str, ensure_ascii=False))
 
-    def confirm(self, question: str, *, asked: bool) -> None:
-        """Go on if a person says yes, or if nobody is to be asked; else CommandError."""
-        if not asked:
-            return
+    def confirm(self, question: str) -> None:
+        """Ask for confirmation; raise CommandError unless the answer is yes."""
         try:
             answer = input(f"{question} [y/N] ")
         except EOFError:
             raise CommandError(
-                "Nobody is there to confirm it, and nothing was changed: --no-input "
-                "does it without being asked."
+                "Confirmation is needed, but standard input is closed; nothing was "
+                "changed. Add --no-input to run without confirmation."
             ) from None
         if answer.strip().lower() not in ("y", "yes"):
             raise CommandError("Nothing was changed.")
 
 
-def add_no_input(parser: Any) -> None:
+class SubcommandsCommand(QlessCommand):
+    """A command with subcommands: each is a method, and all take what a command takes."""
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add the subcommands."""
+        self._subparsers = parser.add_subparsers(
+            dest="subcommand", required=True, metavar="subcommand"
+        )
+        self.add_subcommands()
+
+    def add_subcommands(self) -> None:
+        """Call `add` for each subcommand."""
+        raise NotImplementedError
+
+    def add(
+        self,
+        name: str,
+        run: Callable[..., None],
+        text: str,
+        aliases: Sequence[str] = (),
+    ) -> CommandParser:
+        """Add a subcommand and return its parser."""
+        parser: CommandParser = self._subparsers.add_parser(
+            name, help=text, description=text, aliases=list(aliases)
+        )
+        super().add_arguments(parser)
+        parser.set_defaults(run_subcommand=run)
+        return parser
+
+    def run(self, **options: Any) -> None:
+        """Run the subcommand."""
+        options["run_subcommand"](**options)
+
+
+def add_alias(parser: CommandParser) -> None:
+    """Add `--alias`."""
+    parser.add_argument(
+        "--alias", default=DEFAULT_ALIAS, help="which alias of the setting QLESS"
+    )
+
+
+def add_no_input(parser: CommandParser) -> None:
     """Add `--no-input`, under the name that Django's commands have."""
     parser.add_argument(
         "--no-input",
@@ -81,3 +115,56 @@ def add_no_input(parser: Any) -> None:
         dest="interactive",
         help="do not ask for confirmation",
     )
+
+
+def integer(*, least: int = 1, most: int | None = None) -> Callable[[str], int]:
+    """Return an argument type: whole numbers from `least` to `most`."""
+    remedy = f"give a whole number from {least}" + (f" to {most}" if most else "")
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise ArgumentTypeError(
+                f"{text!r} is not a whole number: {remedy}"
+            ) from None
+        if number < least:
+            raise ArgumentTypeError(f"{number} is less than {least}: {remedy}")
+        if most is not None and number > most:
+            raise ArgumentTypeError(f"{number} is more than {most}: {remedy}")
+        return number
+
+    return read
+
+
+def seconds(text: str) -> float:
+    """Read a number of seconds from 0."""
+    number = _number(text)
+    if not 0 <= number < float("inf"):
+        raise ArgumentTypeError(f"{text!r} is not a duration: give seconds, from 0")
+    return number
+
+
+def positive_seconds(text: str) -> float:
+    """Read a number of seconds above 0."""
+    number = _number(text)
+    if not 0 < number < float("inf"):
+        raise ArgumentTypeError(
+            f"{text!r} is not a duration: give seconds, more than 0"
+        )
+    return number
+
+
+def megabytes(text: str) -> int:
+    """Read a size in megabytes, from 1; return it in bytes."""
+    number = _number(text)
+    if not 1 <= number < 2**40:
+        raise ArgumentTypeError(f"{text!r} is not a size: give megabytes, from 1")
+    return int(number * 1024 * 1024)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")

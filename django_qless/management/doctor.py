@@ -1,15 +1,16 @@
-"""What `qless_doctor` looks at, one subject after the other."""
+"""The checks of `qless_doctor`, one subject after the other."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.core import checks
 
-from django_qless import discovery
+from django_qless.conf.config_sync import operator_overrides
 from django_qless.core.exceptions import (
     NotPermitted,
     QlessError,
@@ -25,75 +26,74 @@ from django_qless.core.server import (
     lacks,
     needed_by_worker,
 )
-from django_qless.declared import set_by_operators
-from django_qless.management.audit import audit
-from django_qless.management.words import counted, span
-from django_qless.schedules.declared import lost_by_server
-from django_qless.selection import Selection
-from django_qless.tasks import catalogue
-from django_qless.worker.preflight import warnings
-from django_qless.worker.serving import Coverage, is_alive
+from django_qless.job_types import discovery
+from django_qless.management.output import counted, format_duration
+from django_qless.operations.audit import audit_namespace
+from django_qless.operations.job_query import JobQuery
+from django_qless.operations.workers import ServedQueues, is_alive
+from django_qless.schedules.declared import declarations_lost
+from django_qless.tasks import known_tasks
+from django_qless.worker.server_checks import risks
 
 if TYPE_CHECKING:
     from django_qless.core import Client
 
 FINE, HINT, PROBLEM = "fine", "hint", "PROBLEM"
 
-#: Seconds by which the clocks of server and client may differ without a word.
-CLOCKS = 5.0
+#: Seconds by which the clocks of server and client may differ.
+MAX_CLOCK_DIFFERENCE = 5.0
 
 #: Jobs whose names are compared with the registry's.
 SAMPLE = 1000
 
-#: Seconds for which it is told that results were dropped before their time.
+#: Seconds for which dropped results are worth a hint.
 RECENTLY = 86400
 
 NOT_SERVER = "version, memory, eviction and append-only file of the server"
 NOT_LIBRARIES = "libraries of functions that other versions have left"
 NOT_RECORDS = "the records"
 
-#: Part of maxmemory from which on the server counts as nearly full.
-NEARLY_FULL = 0.9
-
 
 class Finding(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     level: str
     about: str
     text: str
 
 
-def examine(
-    alias: str, client: Client, *, audited: bool = True, cleans: bool = False
-) -> Iterator[Finding]:
-    """Yield what there is to say of an alias. That its server cannot be asked is one
-    finding; what was found before stays.
+fine, hint, problem = (partial(Finding, level) for level in (FINE, HINT, PROBLEM))
 
-    `audited` has the records checked; `cleans` removes libraries of other versions.
+
+def examine(
+    alias: str, client: Client, *, audit: bool = True, clean: bool = False
+) -> Iterator[Finding]:
+    """Yield findings about an alias; an error of its server is the last of them.
+
+    `audit` checks the records; `clean` removes libraries of other versions.
     """
     yield from _settings()
     try:
-        yield from _namespace(alias, client, audited=audited, cleans=cleans)
+        yield from _namespace(alias, client, audit=audit, clean=clean)
     except UnsupportedFormat as error:
-        yield Finding(PROBLEM, "format", str(error))
+        yield problem("format", str(error))
     except QlessError as error:
-        yield Finding(PROBLEM, "server", str(error))
+        yield problem("server", str(error))
 
 
 def _namespace(
-    alias: str, client: Client, *, audited: bool, cleans: bool
+    alias: str, client: Client, *, audit: bool, clean: bool
 ) -> Iterator[Finding]:
     stored = client.meta()
-    yield Finding(FINE, "format", f"the namespace has format {stored.get('format', 1)}")
+    yield fine("format", f"the namespace has format {stored.get('format', 1)}")
     missing = client.missing_permissions()
     yield from _permissions(missing)
     yield from _if_permitted(_server(client), missing, INFO, "server", NOT_SERVER)
     yield from _clock(client)
     yield from _if_permitted(
-        _libraries(client, cleans=cleans),
+        _libraries(client, clean=clean),
         missing,
-        CLEANING if cleans else LIBRARIES,
+        CLEANING if clean else LIBRARIES,
         "functions",
         NOT_LIBRARIES,
     )
@@ -102,7 +102,7 @@ def _namespace(
     yield from _results(client)
     yield from _workers(client)
     yield from _names(alias, client)
-    if audited:
+    if audit:
         yield from _if_permitted(
             _records(client), missing, AUDIT, "records", NOT_RECORDS
         )
@@ -110,17 +110,16 @@ def _namespace(
 
 def _permissions(missing: Sequence[str] | None) -> Iterator[Finding]:
     if missing is None:
-        yield Finding(
-            HINT,
+        yield hint(
             "permissions",
-            "not checked: servers before Redis 7 do not tell what their user may do",
+            "not checked: servers before Redis 7 do not tell the permissions of their user",
         )
         return
     needed = needed_by_worker(missing)
     if needed:
-        yield Finding(PROBLEM, "permissions", str(NotPermitted(lacks(needed))))
+        yield problem("permissions", str(NotPermitted(lacks(needed))))
     else:
-        yield Finding(FINE, "permissions", "the server's user has what a worker needs")
+        yield fine("permissions", "the server's user has what a worker needs")
 
 
 def _if_permitted(
@@ -130,9 +129,9 @@ def _if_permitted(
     about: str,
     unchecked: str,
 ) -> Iterator[Finding]:
-    """Yield what a look finds, or that the user is not permitted to have it.
+    """Yield the findings, or a hint that the server's user lacks permissions for them.
 
-    What is known to be refused is not tried: servers log that.
+    What is known to be refused is not tried, because servers log refusals.
     """
     refused = sorted({*(missing or ())} & {*needed})
     try:
@@ -140,7 +139,7 @@ def _if_permitted(
             raise NotPermitted(lacks(refused))
         yield from findings
     except NotPermitted as error:
-        yield Finding(HINT, about, f"not checked: {unchecked}. {error}")
+        yield hint(about, f"not checked: {unchecked}. {error}")
 
 
 def _settings() -> Iterator[Finding]:
@@ -153,34 +152,26 @@ def _settings() -> Iterator[Finding]:
         level = PROBLEM if message.level >= checks.ERROR else HINT
         yield Finding(level, "settings", f"{message.msg} {message.hint or ''}".strip())
     if not found:
-        yield Finding(FINE, "settings", "the system checks of django_qless pass")
+        yield fine("settings", "the system checks of django_qless pass")
 
 
 def _server(client: Client) -> Iterator[Finding]:
     info = client.server_info()
     name = "Valkey" if "valkey_version" in info else "Redis"
     number = info.get("valkey_version") or info.get("redis_version", "?")
-    yield Finding(FINE, "server", f"{name} {number}, called by {client.script.engine}s")
+    yield fine("server", f"{name} {number}, called by {client.script.engine}s")
     if client.script.engine == "script":
-        yield Finding(
-            HINT,
+        yield hint(
             "server",
             "scripts are several times slower than functions: see ENGINE, and whether "
             "the server's user may FUNCTION and FCALL",
         )
-    for words in warnings(info):
-        yield Finding(PROBLEM, "server", words)
+    for risk in risks(info):
+        yield problem("server", str(risk))
     used, most = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))
-    if most and used > NEARLY_FULL * most:
-        yield Finding(
-            PROBLEM,
-            "memory",
-            f"{used:,} of {most:,} bytes are used: soon no job can be put. Raise "
-            "maxmemory, keep fewer completed jobs (jobs-history), or add workers",
-        )
-    elif used:
+    if used:
         limit = f"of {most:,} " if most else ""
-        yield Finding(FINE, "memory", f"{used:,} bytes {limit}are used")
+        yield fine("memory", f"{used:,} bytes {limit}are used")
 
 
 def _clock(client: Client) -> Iterator[Finding]:
@@ -189,26 +180,24 @@ def _clock(client: Client) -> Iterator[Finding]:
     after = time.time()
     there, skews = float(meta["now"]), int(meta.get("skews") or 0)
     off = max(before - there, there - after, 0.0)
-    if off > CLOCKS:
-        yield Finding(
-            HINT,
+    if off > MAX_CLOCK_DIFFERENCE:
+        yield hint(
             "clock",
-            f"the server's clock and this machine's differ by {span(off)}; the "
+            f"the server's clock and this machine's differ by {format_duration(off)}; the "
             "server's decides",
         )
     if skews:
-        yield Finding(
-            HINT,
+        yield hint(
             "clock",
             f"the server's clock was set back {skews} times, or a replica with another "
-            f"time took over: see whether it is kept by NTP. {_mending(meta)}",
+            f"time took over: see whether it is kept by NTP. {_correction(meta)}",
         )
-    if off <= CLOCKS and not skews:
-        yield Finding(FINE, "clock", "the clocks agree")
+    if off <= MAX_CLOCK_DIFFERENCE and not skews:
+        yield fine("clock", "the clocks agree")
 
 
-def _mending(meta: Mapping[str, Any]) -> str:
-    """Say how far what was timed before has been set back as well."""
+def _correction(meta: Mapping[str, Any]) -> str:
+    """Return how far delays and locks have been set back with the clock."""
     left = json.loads(meta.get("shifts") or "[]")
     if not left:
         return "Delays and locks given before were set back with it"
@@ -217,19 +206,18 @@ def _mending(meta: Mapping[str, Any]) -> str:
     return f"Setting back the delays and locks given before goes on{where}: let a worker run"
 
 
-def _libraries(client: Client, *, cleans: bool) -> Iterator[Finding]:
+def _libraries(client: Client, *, clean: bool) -> Iterator[Finding]:
     try:
         names = client.libraries()
     except ServerTooOld:
         return
     others = [name for name in names if name != client.script.library.name]
-    if cleans:
+    if clean:
         for name in others:
             client.remove_library(name)
-            yield Finding(FINE, "functions", f"removed: {name}")
+            yield fine("functions", f"removed: {name}")
     elif others:
-        yield Finding(
-            HINT,
+        yield hint(
             "functions",
             f"on the server are libraries of other versions ({len(others)}): "
             "qless_doctor --clean removes them",
@@ -237,20 +225,18 @@ def _libraries(client: Client, *, cleans: bool) -> Iterator[Finding]:
 
 
 def _config(alias: str) -> Iterator[Finding]:
-    for option in sorted(set_by_operators(alias)):
-        yield Finding(
-            HINT,
+    for option in sorted(operator_overrides(alias)):
+        yield hint(
             "config",
-            f"{option} was set by hand: `qless_config reset {option}` returns to what "
-            "the settings say",
+            f"{option} was set by hand: `qless_config reset {option}` returns to the "
+            "settings",
         )
 
 
 def _declared(alias: str) -> Iterator[Finding]:
-    lost = lost_by_server(alias)
+    lost = declarations_lost(alias)
     if lost:
-        yield Finding(
-            PROBLEM,
+        yield problem(
             "declared",
             f"the server has none of the {' and none of the '.join(lost)} that this "
             "project declares: it has lost its data, or no worker has run yet. A worker "
@@ -271,18 +257,16 @@ def _results(client: Client) -> Iterator[Finding]:
             f"{name} ({client.config_get(name) or (option and option.default)})"
             for name, option in options.items()
         )
-        yield Finding(
-            HINT,
+        yield hint(
             "results",
-            f"results are dropped before their result_ttl, last {span(ago(kept.cut))} "
+            f"results are dropped before their result_ttl, last {format_duration(ago(kept.cut))} "
             f"ago: raise {' or '.join(limits)}, or return less",
         )
     if kept.number:
-        yield Finding(
-            FINE,
+        yield fine(
             "results",
             f"{counted(kept.number, 'result')} kept, {kept.bytes:,} bytes, the oldest for "
-            f"{span(ago(kept.oldest or now))}",
+            f"{format_duration(ago(kept.oldest or now))}",
         )
 
 
@@ -290,13 +274,12 @@ def _workers(client: Client) -> Iterator[Finding]:
     workers = client.workers()
     now = float(client.meta()["now"])
     alive = [worker for worker in workers if is_alive(worker, now)]
-    coverage = Coverage(workers, now)
+    served = ServedQueues(workers, now)
     for worker in workers:
         if worker not in alive:
-            yield Finding(
-                HINT,
+            yield hint(
                 "workers",
-                f"{worker.name} has been silent for {span(now - worker.beat)}"
+                f"{worker.name} has been silent for {format_duration(now - worker.beat)}"
                 + (
                     f" and holds {counted(worker.stalled, 'job')}"
                     if worker.stalled
@@ -307,38 +290,34 @@ def _workers(client: Client) -> Iterator[Finding]:
     lags = client.lag([queue.name for queue in counts]) if counts else []
     for queue, lag in zip(counts, lags, strict=True):
         if queue.paused and queue.waiting:
-            yield Finding(
-                HINT,
+            yield hint(
                 "queues",
                 f"{queue.name} is paused, with {counted(queue.waiting, 'job')}",
             )
-        elif queue.waiting and not coverage.serves(queue.name):
-            yield Finding(
-                PROBLEM,
+        elif queue.waiting and not served.serves(queue.name):
+            yield problem(
                 "queues",
                 f"no worker serves {queue.name}, with {counted(queue.waiting, 'job')}, the "
-                f"oldest of which has waited for {span(lag)}",
+                f"oldest of which has waited for {format_duration(lag)}",
             )
     if alive:
-        yield Finding(FINE, "workers", f"workers alive: {len(alive)}")
+        yield fine("workers", f"workers alive: {len(alive)}")
 
 
 def _names(alias: str, client: Client) -> Iterator[Finding]:
-    for module, error in discovery.failures():
-        yield Finding(PROBLEM, "jobs", f"{module} cannot be imported: {error!r}")
-    page = Selection(state="waiting").page(client, count=SAMPLE, scan=SAMPLE)
+    for module, error in discovery.import_failures():
+        yield problem("jobs", f"{module} cannot be imported: {error!r}")
+    page = JobQuery(state="waiting").page(client, count=SAMPLE, scan=SAMPLE)
     names = {job.klass for job in page.jobs}
-    for name in sorted(name for name in names if catalogue.find(name, alias) is None):
-        yield Finding(
-            PROBLEM,
+    for name in sorted(name for name in names if known_tasks.find(name, alias) is None):
+        yield problem(
             "jobs",
             f"jobs called {name!r} wait, and this project has none of that name: it was "
             "renamed (see aliases=), or other code puts it",
         )
     groups = client.failed()
     if groups:
-        yield Finding(
-            HINT,
+        yield hint(
             "failures",
             f"failed: {counted(sum(groups.values()), 'job')} in "
             f"{counted(len(groups), 'group')}",
@@ -346,12 +325,11 @@ def _names(alias: str, client: Client) -> Iterator[Finding]:
 
 
 def _records(client: Client) -> Iterator[Finding]:
-    found = audit(client)
-    for words in found.violations:
-        yield Finding(PROBLEM, "records", words)
-    if not found.violations:
-        yield Finding(
-            FINE,
+    report = audit_namespace(client)
+    for text in report.violations:
+        yield problem("records", text)
+    if not report.violations:
+        yield fine(
             "records",
-            f"{counted(found.checked, 'record')} checked: all is as it must be",
+            f"{counted(report.checked, 'record')} checked: no violations",
         )

@@ -1,1 +1,1 @@
-"""Jobs that recur: declared in code or made by hand, and what each tick puts."""
+"""Schedules: declared in code or dynamic, and the jobs of their ticks."""

@@ -1,9 +1,9 @@
-"""The schedules that `@job` declares, brought to the server once.
+"""Sync of the schedules that `@job` declares with those on the server.
 
 A mark on the server remembers, for each project, which set of declarations was applied
 last. A process with the same set has nothing to do. One with another set applies it: what
 is new, changed or gone, and nothing else. An operator who has edited, paused or removed a
-declared schedule wins until it is reset, and schedules made by hand are left alone.
+declared schedule wins until it is reset, and dynamic schedules are left alone.
 
 While a deployment is under way, workers with the old code may start beside those with
 the new one. A set that another one has replaced lately is therefore not applied again by
@@ -22,21 +22,20 @@ from typing import Any, NamedTuple
 from django.conf import ENVIRONMENT_VARIABLE, settings
 
 from django_qless import conf
-from django_qless.connections import connections
+from django_qless.conf.config_sync import MARKER
+from django_qless.conf.connections import connections
 from django_qless.core.exceptions import ConnectionLost, QlessError
-from django_qless.declared import MARKER
+from django_qless.enqueue.dependencies import has_dependents, on_its_way_key
 from django_qless.exceptions import InvalidJob, InvalidOption
-from django_qless.puts import arguments
-from django_qless.puts.ahead import key_on_the_way
-from django_qless.puts.predecessors import is_awaited
-from django_qless.registry import Binding, JobType, registry
+from django_qless.job_types.redaction import mark_of
+from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.schedules.ticks import RETRIES, needs_python, tick_name
-from django_qless.schedules.timetable import must_fit
-from django_qless.sensitive import mark_of
+from django_qless.schedules.timetable import checked_schedule
+from django_qless.serialization import envelope
 
 logger = logging.getLogger("django_qless.worker")
 
-SETTLING = 600.0
+DEPLOYMENT_SECONDS = 600.0
 """Seconds for which a set that was replaced may be that of workers about to end."""
 
 AGAIN = 60.0
@@ -53,8 +52,8 @@ OF_ANOTHER = (
 CODE = "code:"
 
 
-class Applied(NamedTuple):
-    """What `apply_schedules` did, as ids of schedules."""
+class SyncResult(NamedTuple):
+    """The outcome of `sync_schedules`, as ids of schedules."""
 
     added: list[str]
     changed: list[str]
@@ -62,17 +61,17 @@ class Applied(NamedTuple):
     kept: list[str]
     """Declared otherwise by now, but an operator has edited or removed them."""
     by_hand: list[str]
-    """Not applied: a schedule that was made by hand has the same id."""
+    """Not applied: a dynamic schedule has the same id."""
     failed: dict[str, str]
-    """Refused by the server, and why; all is tried again by whoever comes next."""
+    """Refused by the server, and why; the next process to start tries all again."""
     waits: float = 0.0
     """Seconds until this set is applied, because another one has replaced it lately."""
     others: dict[str, str] = {}
     """Not applied: code of another project has declared them, and which."""
 
-    def and_also(self, later: Applied) -> Applied:
-        """Return what was done in both of two rounds, each name once."""
-        return Applied(
+    def merged_with(self, later: SyncResult) -> SyncResult:
+        """Return the outcome of two rounds together, each name once."""
+        return SyncResult(
             list(dict.fromkeys([*self.added, *later.added])),
             list(dict.fromkeys([*self.changed, *later.changed])),
             list(dict.fromkeys([*self.removed, *later.removed])),
@@ -84,12 +83,12 @@ class Applied(NamedTuple):
         )
 
 
-NOTHING = Applied([], [], [], [], [], {})
+NO_CHANGES = SyncResult([], [], [], [], [], {})
 
 
-def apply_schedules(
+def sync_schedules(
     alias: str = conf.DEFAULT_ALIAS, *, anyway: bool = False
-) -> Applied:
+) -> SyncResult:
     """Apply what the code declares, if that has not been done yet.
 
     A worker calls it at its start. `anyway` looks at each schedule in any case, also if
@@ -98,7 +97,7 @@ def apply_schedules(
     client = connections[alias]
     wanted = declared_on(alias)
     project = project_name(alias)
-    done = NOTHING
+    done = NO_CHANGES
     while True:
         text = client.schedule_marks().get(project, "")
         if not text and not wanted:
@@ -110,31 +109,31 @@ def apply_schedules(
         # By the server's clock: those of two machines may differ by more than that.
         now = float(client.meta()["now"])
         if not anyway:
-            waits = mark.settles_in(digest, now)
+            waits = mark.seconds_until_due(digest, now)
             if waits > 0:
                 return done._replace(waits=waits)
-        done = done.and_also(_apply(alias, wanted, mark))
+        done = done.merged_with(_apply(alias, wanted, mark))
         if done.failed:
             return done  # Without the mark that it is applied.
         after = mark.replaced_by(digest, sorted(wanted), now).text()
         # Last, so that a crash before it is made good by the next start. If another
-        # process was faster, all is looked at again: what is right is left as it is.
+        # process was faster, look at all again: what is right stays as it is.
         if after == text or client.schedule_mark(project, after, expected=text):
             return done
 
 
-def apply_at_start(alias: str) -> float:
-    """Apply what the code declares for a worker that begins, and log what changed.
+def sync_at_start(alias: str) -> float:
+    """Apply what the code declares when a worker starts, and log what changed.
 
     Returns the seconds after which it is to be done again, 0 for never.
     """
-    done = apply_schedules(alias)
+    done = sync_schedules(alias)
     for word, names in (
         ("added", done.added),
         ("changed", done.changed),
         ("removed", done.removed),
         ("left as an operator has it", done.kept),
-        ("left, because it was made by hand", done.by_hand),
+        ("left, because it is a dynamic schedule", done.by_hand),
     ):
         for name in names:
             logger.info("recurring job %s: %s", word, name)
@@ -152,7 +151,7 @@ def apply_at_start(alias: str) -> float:
 
 
 def reset(alias: str, id: str) -> None:  # noqa: A002 (what it is)
-    """Make a schedule what the code declares, whatever an operator made of it.
+    """Set a schedule to what the code declares, also if an operator has edited it.
 
     Raises InvalidOption if the code declares none of this id.
     """
@@ -169,7 +168,7 @@ async def areset(alias: str, id: str) -> None:  # noqa: A002
 
 
 def declared_on(alias: str) -> dict[str, dict[str, Any]]:
-    """Return what the schedules of an alias are set to, by id, as the code has it."""
+    """Return the definitions of an alias's schedules, by id, as the code declares them."""
     return {
         job_type.name: definition_of(job_type)
         for job_type in registry
@@ -178,16 +177,16 @@ def declared_on(alias: str) -> dict[str, dict[str, Any]]:
 
 
 def definition_of(job_type: JobType) -> dict[str, Any]:
-    """Return what the schedule of a declared job is set to."""
+    """Return the definition of the schedule of a declared job."""
     schedule, options = job_type.schedule, job_type.options
     assert schedule is not None
     in_python = needs_python(job_type)
     if in_python:
-        data = '{"v":1}'
+        data = envelope.encode(job_type.name, (), {})
     elif job_type.binding is Binding.CLASS:
         data = "{}"
     else:
-        data = arguments.encode(job_type.name, (), {}, mark=mark_of(job_type))
+        data = envelope.encode(job_type.name, (), {}, mark=mark_of(job_type))
     return {
         **schedule.timetable.for_core(),
         "queue": options.queue,
@@ -197,9 +196,9 @@ def definition_of(job_type: JobType) -> dict[str, Any]:
         "retries": RETRIES if in_python else options.retries,
         "tags": list(options.tags),
         "expires": None if in_python else options.expires,
-        # Whoever puts it before another job can tell that it is on its way.
-        "unique": key_on_the_way(job_type, "")
-        if is_awaited(job_type) and not in_python
+        # So that a job that depends on it can tell that it is on its way.
+        "unique": on_its_way_key(job_type, "")
+        if has_dependents(job_type) and not in_python
         else None,
         "name": job_type.name,
     }
@@ -207,7 +206,9 @@ def definition_of(job_type: JobType) -> dict[str, Any]:
 
 def _recurs(job_type: JobType) -> bool:
     try:
-        schedule = must_fit(job_type.schedule, job_type.binding, job_type.function)
+        schedule = checked_schedule(
+            job_type.schedule, job_type.binding, job_type.function
+        )
     except InvalidJob as error:
         logger.error("a schedule is left out: %s", error)
         return False
@@ -220,8 +221,8 @@ def digest_of(wanted: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def lost_by_server(alias: str) -> list[str]:
-    """Return what the project declares and the server has nothing of, in words.
+def declarations_lost(alias: str) -> list[str]:
+    """Return the names of what is declared and missing on the server.
 
     So it is when the server comes back without its data, and until the first worker has
     applied it. Two short calls at most.
@@ -229,7 +230,7 @@ def lost_by_server(alias: str) -> list[str]:
     client, lost = connections[alias], []
     if declared_on(alias) and not client.schedule_marks().get(project_name(alias)):
         lost.append("recurring jobs")
-    if conf.alias(alias).declared and not client.config_get(MARKER):
+    if conf.alias(alias).declared_options and not client.config_get(MARKER):
         lost.append("options")
     return lost
 
@@ -240,7 +241,7 @@ def owner_name(alias: str) -> str:
 
 
 def project_name(alias: str = conf.DEFAULT_ALIAS) -> str:
-    """Return what tells projects apart that share a namespace.
+    """Return the name of this project among those that share a namespace.
 
     Unless PROJECT says it, it is the package of ROOT_URLCONF, which other settings of
     the same project have as well, or else that of the settings.
@@ -254,7 +255,7 @@ def project_name(alias: str = conf.DEFAULT_ALIAS) -> str:
 
 
 class Mark(NamedTuple):
-    """What was applied, and what had been before."""
+    """The mark of the set that was applied, and of earlier ones."""
 
     applied: str = ""
     ids: tuple[str, ...] = ()
@@ -275,10 +276,10 @@ class Mark(NamedTuple):
         """Return it as JSON."""
         return json.dumps(self._asdict(), separators=(",", ":"), sort_keys=True)
 
-    def settles_in(self, digest: str, now: float) -> float:
+    def seconds_until_due(self, digest: str, now: float) -> float:
         """Return the seconds for which this set may be that of workers about to end."""
         replaced = self.earlier.get(digest)
-        return 0.0 if replaced is None else replaced + SETTLING - now
+        return 0.0 if replaced is None else replaced + DEPLOYMENT_SECONDS - now
 
     def replaced_by(self, digest: str, ids: Iterable[str], now: float) -> Mark:
         """Return the mark for another set, which is applied now."""
@@ -289,12 +290,12 @@ class Mark(NamedTuple):
         return Mark(digest, tuple(ids), dict(newest))
 
 
-def _apply(alias: str, wanted: dict[str, dict[str, Any]], mark: Mark) -> Applied:
+def _apply(alias: str, wanted: dict[str, dict[str, Any]], mark: Mark) -> SyncResult:
     client = connections[alias]
     owner = owner_name(alias)
     owners = {each.id: each.owner for each in client.schedule_declared()}
     present = {id for id, each in owners.items() if each == owner}  # noqa: A001
-    done = Applied([], [], [], [], [], {}, others={})
+    done = SyncResult([], [], [], [], [], {}, others={})
     for id, definition in wanted.items():  # noqa: A001 (what it is)
         if id in owners and id not in present:
             done.others[id] = owners[id].removeprefix(CODE)

@@ -1,17 +1,17 @@
-"""Schedules as a user sees them: the handle of one, and `.recur()` and `.unrecur()`."""
+"""The handle of a schedule: its state, and its operations."""
 
 from __future__ import annotations
 
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from django_qless.connections import connections
+from django_qless.conf.connections import connections
 from django_qless.core import ScheduleNotFound
 from django_qless.exceptions import InvalidOption, NotPut
-from django_qless.handle import JobHandle
-from django_qless.options import check
+from django_qless.job_types.handle import JobHandle
+from django_qless.job_types.options import check
 from django_qless.schedules import declared as declared_schedules
-from django_qless.schedules.in_words import cron_in_words, interval_in_words
+from django_qless.schedules.description import describe
 from django_qless.schedules.ticks import WORD
 from django_qless.schedules.timetable import Timetable
 
@@ -25,7 +25,7 @@ OPTIONS = ("queue", "priority", "retries", "tags")
 
 
 class RecurringHandle:
-    """A schedule as it was when somebody looked; what can be done with it.
+    """A schedule as it was when it was read, and its operations.
 
     Properties do no I/O. Methods ask the server and do not change the handle; each has
     a twin for asyncio that begins with `a`.
@@ -36,7 +36,7 @@ class RecurringHandle:
     alias: str
     """The alias of QLESS where it is."""
     id: str
-    """The name of the job that the code declares, or what `.recur()` made of it."""
+    """The name of the job that the code declares, or the id that `.recur()` made."""
     pending: bool
     """Whether it waits for the commit of a transaction; then it is not there yet."""
 
@@ -67,12 +67,12 @@ class RecurringHandle:
 
     @property
     def name(self) -> str:
-        """The name of the job that it puts."""
+        """The name of the job that it enqueues."""
         return self._known.klass.removesuffix(f":{WORD}")
 
     @property
     def queue(self) -> str:
-        """The queue into which it puts."""
+        """The queue of its jobs."""
         return self._known.queue
 
     @property
@@ -87,7 +87,7 @@ class RecurringHandle:
 
     @property
     def retries(self) -> int:
-        """How often the job of a tick is run again after a failure."""
+        """The number of retries of the job of a tick."""
         return self._known.retries
 
     @property
@@ -112,34 +112,32 @@ class RecurringHandle:
 
     @property
     def words(self) -> str:
-        """When it recurs, in plain words."""
-        if self.every is not None:
-            return interval_in_words(self.every)
-        return cron_in_words(self.cron, self.timezone)
+        """A description of when it recurs."""
+        return describe(self.every, self.cron, self.timezone)
 
     @property
     def missed(self) -> str:
-        """What becomes of ticks that no worker was there for: all, last or none."""
+        """The ticks made up for after a time without workers: all, last or none."""
         return self._known.missed
 
     @property
     def next(self) -> datetime | None:
-        """When the next job is put; None while it is paused, or not worked out yet."""
+        """The time of the next job; None while it is paused, or not worked out yet."""
         return _moment(self._known.next)
 
     @property
     def last(self) -> datetime | None:
-        """When the last tick was, None before the first."""
+        """The time of the last tick, None before the first."""
         return _moment(self._known.last)
 
     @property
     def count(self) -> int:
-        """How many jobs it has put."""
+        """The number of jobs it has enqueued."""
         return self._known.count
 
     @property
     def is_declared(self) -> bool:
-        """Whether the code declares it; else somebody has made it by hand."""
+        """True if the code declares it, False for a dynamic schedule."""
         return self._known.owner.startswith("code")
 
     @property
@@ -149,17 +147,17 @@ class RecurringHandle:
 
     @property
     def edited(self) -> bool:
-        """Whether an operator has changed what the code declares."""
+        """True if an operator has changed what the code declares."""
         return self._known.edited
 
     @property
     def paused(self) -> bool:
-        """Whether it puts nothing until it is resumed."""
+        """True while it enqueues nothing, until it is resumed."""
         return self._known.paused
 
     @property
     def trouble(self) -> str:
-        """Why it cannot recur, "" if it can."""
+        """The reason why it cannot recur, "" if it can."""
         return self._known.trouble or ""
 
     @property
@@ -177,11 +175,11 @@ class RecurringHandle:
         return self._read(await self._aclient().schedule_get(self.id))
 
     def pause(self) -> None:
-        """Put nothing until it is resumed; what was put stays."""
+        """Enqueue nothing until it is resumed; the jobs it has enqueued stay."""
         self._client().schedule_pause([self.id])
 
     async def apause(self) -> None:
-        """Put nothing until it is resumed, from asynchronous code."""
+        """Enqueue nothing until it is resumed, from asynchronous code."""
         await self._aclient().schedule_pause([self.id])
 
     def resume(self) -> None:
@@ -193,13 +191,13 @@ class RecurringHandle:
         await self._aclient().schedule_resume([self.id])
 
     def run(self) -> JobHandle[Any]:
-        """Put a job now, beside the rhythm, also while it is paused; return its handle."""
+        """Enqueue a job now, beside the rhythm and also while paused; return its handle."""
         client = self._client()
         jid = client.schedule_run(self.id)
         return _handle(self.alias, jid, client.get(jid))
 
     async def arun(self) -> JobHandle[Any]:
-        """Put a job now, from asynchronous code; return its handle."""
+        """Enqueue a job now, from asynchronous code; return its handle."""
         client = self._aclient()
         jid = await client.schedule_run(self.id)
         return _handle(self.alias, jid, await client.get(jid))
@@ -250,14 +248,14 @@ class RecurringHandle:
         return RecurringHandle(self.alias, self.id, found)
 
     def _client(self) -> Client:
-        self._must_be_there()
+        self._check_not_pending()
         return connections[self.alias]
 
     def _aclient(self) -> AsyncClient:
-        self._must_be_there()
+        self._check_not_pending()
         return connections.aclient(self.alias)
 
-    def _must_be_there(self) -> None:
+    def _check_not_pending(self) -> None:
         if self.pending:
             raise NotPut(f"Schedule {self.id} waits for a commit")
 
@@ -273,7 +271,7 @@ class RecurringHandle:
             raise InvalidOption(f"{self.id}: nothing is given that is to be changed.")
         if "retries" in changes and self._known.klass.endswith(f":{WORD}"):
             raise InvalidOption(
-                f"{self.id}: its ticks put several jobs, with the retries that the code "
+                f"{self.id}: its ticks enqueue several jobs, with the retries that the code "
                 "declares."
             )
         checked = {

@@ -1,40 +1,50 @@
-"""What a schedule puts where the Lua core alone cannot: `<name>:tick` for a job `<name>`.
+"""Tick jobs, `<name>:tick`, for schedules that the Lua core alone cannot serve.
 
-The core puts one job at each tick of a schedule. Where that is not enough (one job for
-each row, or options such as `unique` that need Python) it puts `<name>:tick`, which puts
-the rest here, under ids made of the tick and the row: so repeating it adds nothing.
+The core enqueues one job at each tick of a schedule. Where that is not enough (one job
+for each row, or options such as `unique` that need Python) it enqueues `<name>:tick`,
+which enqueues the rest, under ids made of the tick and the row: running it twice adds
+nothing.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS
 from django.db.models import Model, QuerySet
 
-from django_qless.current import CurrentJob, running
+from django_qless.enqueue import unique_keys
+from django_qless.enqueue.dependencies import (
+    declared_key,
+    dependencies_of,
+    key_and_conflict,
+)
+from django_qless.enqueue.plan import CallArguments, EnqueuePlan
 from django_qless.exceptions import Fail, RowGone
-from django_qless.options import Options
-from django_qless.places import at
-from django_qless.puts import arguments, uniqueness
-from django_qless.puts.ahead import Ahead, ahead_of, own_key_of, plain_key
-from django_qless.puts.enqueue import Plan
-from django_qless.puts.row_keys import chunks_of_keys, key_text, written_to
-from django_qless.registry import Binding, JobType, registry
-from django_qless.rows import key_of, load_row
-from django_qless.schedules.row_endings import end_with_row
-from django_qless.sensitive import mark_of
-from django_qless.values import from_json, revive
+from django_qless.job_types.current import CurrentJob, running
+from django_qless.job_types.options import Options
+from django_qless.job_types.redaction import mark_of
+from django_qless.job_types.registry import Binding, JobType, registry
+from django_qless.job_types.source_location import at
+from django_qless.schedules.per_row import (
+    chunks_of_keys,
+    end_with_row,
+    key_text,
+    written_to,
+)
+from django_qless.serialization import envelope
+from django_qless.serialization.envelope import Envelope
+from django_qless.serialization.json_values import from_json, revive
+from django_qless.serialization.model_references import load_instance, reference_key
 
 WORD = "tick"
 
 RETRIES = 10
-"""How often a tick is tried again: the rows have no other chance before the next."""
+"""Retries of a tick job: the rows have no other chance before the next tick."""
 
 
-class NotDeclared(Exception):
-    """The code says nothing of the rows for which a tick is to put jobs.
+class RowsNotDeclared(Exception):
+    """The code declares no rows for which a tick could enqueue jobs.
 
     While a deployment is under way, another worker may have the code that does: so the
     tick is tried again, as after any failure.
@@ -42,32 +52,32 @@ class NotDeclared(Exception):
 
 
 def tick_name(job_type: JobType) -> str:
-    """Return the name of the job that puts those of a tick."""
+    """Return the name of a job's tick job."""
     return f"{job_type.name}:{WORD}"
 
 
 def needs_python(job_type: JobType) -> bool:
-    """Return whether the core alone cannot put such a job as it is declared."""
+    """Return whether the declared schedule of a job needs a tick job."""
     rows = job_type.schedule.rows if job_type.schedule else None
     return rows is not None or needs_options(job_type)
 
 
 def needs_options(job_type: JobType) -> bool:
-    """Return whether a job has options of which the core's schedules know nothing."""
+    """Return whether a job has options that the core's schedules do not know."""
     options = job_type.options
     return bool(options.unique or options.debounce or options.after_names)
 
 
 def rows_of(job_type: JobType) -> QuerySet[Any]:
-    """Return the rows for which each tick of a job puts one.
+    """Return the rows for which each tick enqueues a job.
 
     Raises Fail (group `bad-rows`) if what the declaration names gives no such rows, and
-    NotDeclared.
+    RowsNotDeclared.
     """
     owner: type[Model] = job_type.model
     rows = job_type.schedule.rows if job_type.schedule else None
     if rows is None:
-        raise NotDeclared(
+        raise RowsNotDeclared(
             f"{job_type.name} is declared without rows= in the code of this worker"
         )
     found: Any = rows(owner) if callable(rows) else method_of(owner, rows)()
@@ -90,8 +100,8 @@ def method_of(owner: type[Model], name: str) -> Any:
     return getattr(manager.get_queryset(), name) if found is None else found
 
 
-def put_rows(job_type: JobType, plan: Plan, tick: str) -> int:
-    """Put a job for each row that is not put yet for this tick; return how many."""
+def enqueue_rows(job_type: JobType, plan: EnqueuePlan, tick: str) -> int:
+    """Enqueue the job of each row that this tick still misses; return how many."""
     queryset = rows_of(job_type)
     database = written_to(queryset)
     # A function that makes unique keys is given the row itself.
@@ -100,68 +110,68 @@ def put_rows(job_type: JobType, plan: Plan, tick: str) -> int:
     for rows in chunks_of_keys(queryset, whole=whole):
         # A row may come more than once, by a join.
         by_jid = {f"{tick}:{key_text(key)}": (key, row) for key, row in rows}
-        number += plan.put_absent(
-            Job(jid, *_of_row(job_type, key, database, row))
+        number += plan.enqueue_missing(
+            (jid, _arguments_of_row(job_type, key, database, row))
             for jid, (key, row) in by_jid.items()
         )
     return number
 
 
-def put_one(job_type: JobType, plan: Plan, tick: str, data: str, key: str) -> int:
-    """Put the one job of this tick if it is not put yet; return how many.
+def enqueue_one(
+    job_type: JobType, plan: EnqueuePlan, tick: str, data: str, key: str
+) -> int:
+    """Enqueue the one job of this tick if it does not exist yet; return how many.
 
     If it is to run on a row that is gone, its schedule ends with it.
     """
     row, instance = "", None
     if job_type.binding is Binding.ROW:
-        envelope = from_json(data)
+        members = Envelope(from_json(data))
         owner: type[Model] = job_type.model
-        of_row = revive(envelope["row"])
-        database = envelope.get("db", DEFAULT_DB_ALIAS)
+        of_row, database = revive(members.row), members.database
         try:
-            instance = load_row(owner, of_row, database)
+            instance = load_instance(owner, of_row, database)
         except RowGone:
             if not end_with_row(job_type, _running(), of_row, database):
                 raise
             return 0
-        row = arguments.row_part(job_type.name, key_of(instance, owner), database)
-    unique, conflict = plain_key(job_type, key, row)
-    ahead = ahead_of(job_type, job_type.options.after_names, row, instance)
-    return plan.put_absent([Job(f"{tick}:job", data, unique, conflict, ahead)])
+        row = envelope.row_part(job_type.name, reference_key(instance, owner), database)
+    job = _call_arguments(job_type, data, key, row, instance)
+    return plan.enqueue_missing([(f"{tick}:job", job)])
 
 
-class Job(NamedTuple):
-    """A job of a tick, as `Plan.put_absent` takes it."""
-
-    jid: str
-    data: str
-    key: str
-    conflict: str
-    ahead: Ahead
-
-
-def _of_row(
+def _arguments_of_row(
     job_type: JobType, key: Any, database: str, instance: Model | None
-) -> tuple[str, str, str, Ahead]:
-    row = arguments.row_part(job_type.name, key, database)
-    data = arguments.encode(job_type.name, (), {}, row, mark_of(job_type))
-    own = own_key_of(job_type, row, instance)
-    ahead = ahead_of(job_type, job_type.options.after_names, row, instance)
-    return data, *plain_key(job_type, own, row), ahead
+) -> CallArguments:
+    row = envelope.row_part(job_type.name, key, database)
+    data = envelope.encode(job_type.name, (), {}, row, mark_of(job_type))
+    unique = declared_key(job_type, row, instance)
+    return _call_arguments(job_type, data, unique, row, instance)
 
 
-def _of_base(base: JobType) -> JobType:
-    """Return the type of the jobs that put those of a tick."""
+def _call_arguments(
+    job_type: JobType, data: str, key: str, row: str, instance: Model | None
+) -> CallArguments:
+    key, conflict = key_and_conflict(job_type, key, row)
+    names = job_type.options.after_names
+    dependencies = dependencies_of(job_type, names, row, instance)
+    return CallArguments(
+        job_type, data, None, key, conflict=conflict, dependencies=dependencies
+    )
+
+
+def _tick_type(base: JobType) -> JobType:
+    """Return the type of the tick jobs of a job."""
 
     def tick(data: str = "", key: str = "", alias: str = "") -> int:
-        """Put the jobs of a tick.
+        """Enqueue the jobs of a tick.
 
-        `data` and `key` are those of a schedule by hand, made of its arguments, and
+        `data` and `key` are those of a dynamic schedule, made of its arguments, and
         `alias` is where it is; without, it is the one that is declared.
         """
         now = _running().reserved
         # An operator may have given the schedule another queue, priority or tags. And a
-        # tick is no caller to hear of a refusal: whatever has a row's key stands for it.
+        # tick cannot handle a refusal: the job with a row's key stands for it.
         conflict = base.options.on_conflict
         options = replace(
             base.options,
@@ -171,16 +181,18 @@ def _of_base(base: JobType) -> JobType:
             priority=int(now.priority),
             tags=tuple(now.tag_list),
         )
-        plan, name = Plan(base, options), name_of_tick()
+        plan, name = EnqueuePlan(base, options), tick_id()
         if data:
-            return put_one(base, plan, name, data, key)
+            return enqueue_one(base, plan, name, data, key)
         if base.binding is Binding.ROW:
-            return put_rows(base, plan, name)
+            return enqueue_rows(base, plan, name)
         if base.binding is Binding.CLASS:
-            key = uniqueness.of_data(base.name, "{}") if options.unique is True else ""
-            return put_one(base, plan, name, "{}", key or own_key_of(base, "", None))
-        data = arguments.encode(base.name, (), {}, mark=mark_of(base))
-        return put_one(base, plan, name, data, own_key_of(base, "", None))
+            key = unique_keys.of_data(base.name, "{}") if options.unique is True else ""
+            return enqueue_one(
+                base, plan, name, "{}", key or declared_key(base, "", None)
+            )
+        data = envelope.encode(base.name, (), {}, mark=mark_of(base))
+        return enqueue_one(base, plan, name, data, declared_key(base, "", None))
 
     return JobType(
         name=tick_name(base),
@@ -192,11 +204,11 @@ def _of_base(base: JobType) -> JobType:
     )
 
 
-def name_of_tick() -> str:
-    """Return what tells this tick from all others, those of earlier schedules included.
+def tick_id() -> str:
+    """Return a text that no other tick has, also none of earlier schedules.
 
     The id of a job of a cron schedule ends in its second. Those of intervals are counted,
-    and count anew if their schedule is made anew.
+    and counted from the start if their schedule is made again.
     """
     job = _running()
     second = job.jid.rpartition("@")[2]
@@ -210,7 +222,7 @@ def name_of_tick() -> str:
 def _running() -> CurrentJob:
     job = running.get()
     if job is None:
-        raise RuntimeError("ticks are put by workers only")
+        raise RuntimeError("ticks are run by workers only")
     return job
 
 
@@ -221,4 +233,4 @@ def _holds(model: type[Model], owner: type[Model]) -> bool:
     )
 
 
-registry.derive(WORD, _of_base)
+registry.derive(WORD, _tick_type)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
-from django_qless.arity import Arity
 from django_qless.core.arguments import is_finite
 from django_qless.exceptions import InvalidJob, InvalidOption
-from django_qless.registry import Binding
-from django_qless.schedules.in_words import cron_in_words, interval_in_words
+from django_qless.job_types.registry import Binding
+from django_qless.job_types.signature import CallSignature
+from django_qless.schedules.description import describe
 
 if TYPE_CHECKING:
     from django.db.models import Model, QuerySet
@@ -41,7 +41,7 @@ class Timetable:
     offset: float = 0
     """Seconds until the first tick; of intervals only."""
     missed: str = "last"
-    """What becomes of ticks that no worker was there for: all, the last, none."""
+    """The ticks made up for after a time without workers: all, last or none."""
 
     @classmethod
     def of(cls, whose: str, given: Mapping[str, Any]) -> Timetable | None:
@@ -66,7 +66,7 @@ class Timetable:
         return None
 
     def for_core(self) -> dict[str, Any]:
-        """Return what the core's client is to be told of it."""
+        """Return it as arguments of the core's client."""
         if self.every is not None:
             return {"every": self.every, "offset": self.offset, "missed": self.missed}
         return {"cron": self.cron, "timezone": self.zone, "missed": self.missed}
@@ -81,16 +81,14 @@ class Timetable:
         )
 
     @property
-    def words(self) -> str:
-        """When it recurs, in plain words."""
-        if self.every is not None:
-            return interval_in_words(self.every)
-        return cron_in_words(self.cron, self.zone)
+    def description(self) -> str:
+        """When it recurs, for people."""
+        return describe(self.every, self.cron, self.zone)
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSchedule:
-    """What `@job` declares of a job that recurs."""
+    """The schedule that `@job` declares."""
 
     timetable: Timetable
     rows: Any = None
@@ -130,7 +128,7 @@ class DeclaredSchedule:
         return cls(timetable, rows)
 
 
-def must_fit(
+def checked_schedule(
     schedule: DeclaredSchedule | None, binding: Binding, function: Callable[..., Any]
 ) -> DeclaredSchedule | None:
     """Return the schedule of a job that is declared, if such a job can have it.
@@ -153,9 +151,9 @@ def must_fit(
             "for the ordinary methods of models."
         )
     if binding is not Binding.CLASS:
-        on_something = binding in (Binding.ROW, Binding.MODEL)
+        is_bound = binding in (Binding.ROW, Binding.MODEL)
         try:
-            Arity.of(function, skip_first=on_something).refuse(whose, (), {})
+            CallSignature.of(function, skip_first=is_bound).check(whose, (), {})
         except TypeError as error:
             raise InvalidJob(
                 f"{error}. Ticks give no arguments: give it defaults, or schedules with "

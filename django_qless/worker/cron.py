@@ -1,13 +1,12 @@
-"""When a cron expression ticks next, by the wall clock of a time zone.
+"""Ticks of a cron expression by the wall clock of a time zone.
 
-cronsim knows cron's calendar; it is asked about wall clocks that run evenly. What becomes
-of ticks when a wall clock is set forward or back is decided here, as Debian's cron does:
+cronsim knows cron's calendar, for wall clocks that run evenly. What happens to ticks when
+a wall clock is set forward or back is decided here, as Debian's cron does:
 
-- An expression whose minute and hour both name their times means times of the day. What
-  would fall into a gap ticks at once when the gap has been jumped over, and what comes
-  twice ticks the first time only.
-- One whose minute or hour begins with `*` means a rhythm: it ticks at every moment at
-  which the wall clock shows what it names.
+- An expression whose minute and hour both name their times means times of the day. A tick
+  inside a gap comes at its end, and a time that comes twice ticks the first time only.
+- One whose minute or hour begins with `*` means an interval: it ticks at every moment at
+  which the wall clock matches.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ NAMES = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-"""Expressions that have a name."""
+"""Names of expressions."""
 
 FIELDS = "minute, hour, day of the month, month, day of the week"
 
@@ -41,19 +40,19 @@ LONGEST = 255
 
 
 class BadCron(ValueError):
-    """An expression that is not cron, never ticks, or a time zone that nobody knows."""
+    """An invalid cron expression, one that never ticks, or an unknown time zone."""
 
 
 class Cron:
     """A cron expression in a time zone. Times are seconds of the epoch."""
 
     def __init__(self, expression: str, zone: str = "UTC") -> None:
-        """Raise BadCron, with words for people, if it never ticks."""
+        """Raise BadCron, with a message for people, if it never ticks."""
         self.expression = expression
         self.zone = _zone(zone)
         text = self._text = _five_fields(expression)
         minute, hour = text.split()[:2]
-        self._is_rhythm = minute.startswith("*") or hour.startswith("*")
+        self._is_interval = minute.startswith("*") or hour.startswith("*")
         if next(_simulated(text, expression), None) is None:
             raise BadCron(f"cron {expression!r} never ticks: there is no such day")
 
@@ -61,21 +60,21 @@ class Cron:
         return f"<Cron {self.expression} {self.zone.key}>"
 
     def next(self, after: float) -> int:
-        """Return the first tick that comes after this time."""
+        """Return the first tick after this time."""
         begin = datetime.fromtimestamp(after // 1, UTC)
-        tick = self._next_moment(begin) if self._is_rhythm else self._next_time(begin)
+        tick = self._next_moment(begin) if self._is_interval else self._next_time(begin)
         return int(tick.timestamp())
 
     def last(self, after: float, until: float) -> int | None:
-        """Return the last tick that comes after the one time, and not after the other.
+        """Return the last tick after `after` and not after `until`, None if there is none.
 
-        None if there is none. Takes few steps, however many ticks lie between.
+        Takes few steps, however many ticks lie between.
         """
         low, high = int(after // 1), int(until // 1)
         found = self.next(low)
         if found > until:
             return None
-        # `found` ticks, and nothing does after `high`: they are brought together.
+        # Bisection: `found` is a tick, and none comes after `high`.
         low = found
         while low < high:
             middle = (low + high) // 2
@@ -87,7 +86,7 @@ class Cron:
         return found
 
     def _next_time(self, begin: datetime) -> datetime:
-        """Return the first time of a day that comes after this moment."""
+        """Return the first tick after this moment, by times of the day."""
         for wall in self._walls(self._wall(begin)):
             tick = self._moment(wall)
             if tick > begin:
@@ -95,9 +94,9 @@ class Cron:
         raise AssertionError("it ticked in the constructor")
 
     def _next_moment(self, begin: datetime) -> datetime:
-        """Return the first moment after this one whose wall clock shows a tick.
+        """Return the first tick after this moment, by an interval.
 
-        Between two changes, wall clock and time run alike.
+        Between two changes of the wall clock, it and time run alike.
         """
         wall = self._wall(begin)
         while True:
@@ -110,7 +109,7 @@ class Cron:
             begin, wall = change, self._wall(change) - SECOND
 
     def _first_change(self, begin: datetime, end: datetime) -> datetime | None:
-        """Return when the wall clock is first set in this time, if it is."""
+        """Return when the wall clock is first set in this time span, if it is."""
         offset = self._offset(begin)
         # Nowhere is it set forward and back again within a day.
         low = begin
@@ -131,7 +130,7 @@ class Cron:
         return high
 
     def _walls(self, wall: datetime) -> CronSim:
-        """Return the ticks of an evenly running wall clock after this time of it."""
+        """Return the ticks after this time of a wall clock that runs evenly."""
         return CronSim(self._text, wall)
 
     def _wall(self, moment: datetime) -> datetime:
@@ -142,26 +141,26 @@ class Cron:
         return moment.astimezone(self.zone).utcoffset()
 
     def _moment(self, wall: datetime) -> datetime:
-        """Return the first moment at which the wall clock shows this, or is beyond it."""
+        """Return the first moment at which the wall clock shows this or a later time."""
         moment = wall.replace(tzinfo=self.zone).astimezone(UTC)
         if self._wall(moment) == wall:
             return moment
-        # In a gap. Reckoned with the old offset, the moment lies behind the gap, and as far
-        # behind its end as the time of the wall clock lies behind its beginning.
+        # In a gap. With the old offset the moment lies after the gap, as far after its end
+        # as the wall clock's time lies after its beginning.
         before = wall.replace(tzinfo=self.zone, fold=1).astimezone(UTC)
         change = self._first_change(before, moment)
         return moment if change is None else change
 
 
 def _simulated(text: str, expression: str) -> CronSim:
-    """Return the ticks since the year 2000. Raises BadCron if it cannot be read."""
+    """Return the ticks since the year 2000. Raises BadCron for an invalid expression."""
     try:
         return CronSim(text, datetime(2000, 1, 1))
     except CronSimError as error:
         trouble = str(error)
     minute, hour, day, _, weekday = text.split()
     with contextlib.suppress(CronSimError):
-        # In other months it could be read.
+        # It is valid in other months.
         CronSim(f"{minute} {hour} {day} * {weekday}", datetime(2000, 1, 1))
         if trouble == "Bad day-of-month":
             raise BadCron(
@@ -173,7 +172,7 @@ def _simulated(text: str, expression: str) -> CronSim:
 
 @lru_cache(maxsize=1000)
 def cron_for(expression: str, zone: str) -> Cron:
-    """Return the Cron of an expression in a zone, made once. Raises BadCron."""
+    """Return the cached Cron of an expression in a zone. Raises BadCron."""
     return Cron(expression, zone)
 
 
@@ -183,7 +182,7 @@ def next_tick(expression: str, zone: str, after: float) -> int:
 
 
 def _five_fields(expression: object) -> str:
-    """Return the expression without a name for it. Raises BadCron."""
+    """Return the expression as five fields, also if it is a name. Raises BadCron."""
     if not isinstance(expression, str):
         raise BadCron(f"cron must be a str, such as '*/5 * * * *', not {expression!r}")
     if len(expression) > LONGEST:
@@ -195,7 +194,7 @@ def _five_fields(expression: object) -> str:
         return NAMES[text.lower()]
     if len(text.split()) != 5:
         raise BadCron(
-            f"cron {expression!r} has {len(text.split())} fields, five are wanted: "
+            f"cron {expression!r} has {len(text.split())} fields, but five are needed: "
             f"{FIELDS}"
         )
     return text

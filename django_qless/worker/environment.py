@@ -1,4 +1,4 @@
-"""What a worker asks of the world in which its jobs run."""
+"""The interface between a worker and the framework of its jobs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from django_qless.core import AsyncClient, Client, Reserved
-    from django_qless.current import CurrentJob
-    from django_qless.registry import JobType
+    from django_qless.job_types.current import CurrentJob
+    from django_qless.job_types.registry import JobType
 
 
 class Limits(NamedTuple):
-    """How long a job may run, in seconds; None for as long as it likes."""
+    """Seconds that a job may run; None for no limit."""
 
     soft: float | None = None
     """Then an exception is raised in it."""
@@ -27,16 +27,16 @@ NO_LIMITS = Limits()
 class Environment(Protocol):
     """The one place where a running job meets its framework.
 
-    The worker knows queues, processes and time; an environment knows what a job's name
-    stands for, how its arguments are read, and what has to be tidy around it. What runs
+    The worker knows queues, processes and time; an environment knows the job types, how
+    their arguments are read, and what to clean up around a job. Its methods for running
     jobs may be called by several threads at once.
     """
 
-    def at_start(self) -> None:
-        """Prepare the namespace for the worker that begins; the server has answered."""
+    def on_start(self) -> None:
+        """Prepare the namespace for the worker that starts; the server has answered."""
 
-    def look_after_declared(self) -> None:
-        """Prepare the namespace again if the server has lost its data meanwhile.
+    def restore_lost_config(self) -> None:
+        """Prepare the namespace again if the server has lost its data.
 
         Called now and then while the server answers. May raise a QlessError.
         """
@@ -44,19 +44,19 @@ class Environment(Protocol):
     def resolve(self, klass: str) -> JobType | None:
         """Return the job type of this name, or None if it is unknown here."""
 
-    def warm(self) -> None:
+    def preload(self) -> None:
         """Load what every job needs, before a process is forked for each of them.
 
-        Opens no connections. Raises nothing: what is wrong shows when a job runs.
+        Opens no connections. Raises nothing: errors show when a job runs.
         """
 
     def limits(self, job_type: JobType, reserved: Reserved) -> Limits:
-        """Return how long the job may run: as it says itself, else as its queue says."""
+        """Return how long the job may run: by its own limits, else its queue's."""
 
     def run(self, job_type: JobType, reserved: Reserved, current: CurrentJob) -> object:
         """Run the job's function in this thread; return its result, raise what it raises.
 
-        Its soft limit is kept, and `interrupt` reaches it, see `worker/interrupt.py`.
+        Enforces its soft limit and lets `worker.interrupt.interrupt` reach it.
         """
 
     async def arun(
@@ -71,31 +71,31 @@ class Environment(Protocol):
     def encode_result(self, value: object) -> str:
         """Return the result as JSON text, "" for None; raise TypeError if it is none."""
 
-    def hears(self, what: str) -> bool:
-        """Return whether anybody listens to what `announce` would tell.
+    def has_listeners(self, what: str) -> bool:
+        """Return whether `announce` would reach any code. Costs nothing.
 
-        `what` is started, completed, failed, retried or lost. Costs nothing.
+        `what` is started, completed, failed, retried or lost.
         """
 
     def announce(self, what: str, current: CurrentJob, **details: object) -> None:
-        """Tell whoever listens what has become of a job. Raises nothing."""
+        """Send the signal for this event of a job. Raises nothing."""
 
     async def aannounce(
         self, what: str, current: CurrentJob, **details: object
     ) -> None:
         """Do the same in a running event loop."""
 
-    def worker_event(self, what: str, worker: str) -> None:
-        """Tell whoever listens that the worker has `started` or `stopped`."""
+    def announce_worker(self, what: str, worker: str) -> None:
+        """Send the signal that the worker has `started` or `stopped`."""
 
     def spawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
-        """Put jobs on behalf of a running one; return their handles."""
+        """Enqueue jobs on behalf of a running one; return their handles."""
 
     async def aspawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
         """Do the same in a running event loop."""
 
     def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
-        """Return what the jobs returned that a running one had to wait for, by jid."""
+        """Return the results of a running job's dependencies, by jid."""
 
     async def adependency_results(self, current: CurrentJob) -> dict[str, Any]:
         """Do the same in a running event loop."""

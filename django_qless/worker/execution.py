@@ -1,4 +1,4 @@
-"""How one job is run, and what becomes of it. The policy of failure is here."""
+"""Running one job and deciding its outcome: the policy of failure."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ import traceback
 from typing import TYPE_CHECKING, NamedTuple
 
 from django_qless.core import Reserved, Settlement
-from django_qless.current import CurrentJob
 from django_qless.exceptions import Fail, JobLost, JobTimeout, Retry, ShuttingDown
-from django_qless.options.backoff import USUAL
-from django_qless.worker import failures, telling
-from django_qless.worker.backoff import delay_after
-from django_qless.worker.retrying import is_worth_it
+from django_qless.job_types.backoff import DEFAULT_BACKOFF
+from django_qless.job_types.current import CurrentJob
+from django_qless.worker import failure_report
+from django_qless.worker.log import (
+    is_final_failure,
+    is_outcome_logged,
+    log_outcome,
+)
+from django_qless.worker.retry_policy import retry_delay, should_retry
 from django_qless.worker.sandbox import Sandboxes
 
 if TYPE_CHECKING:
     from django_qless.core import Client
-    from django_qless.registry import JobType
+    from django_qless.job_types.registry import JobType
     from django_qless.worker.environment import Environment
 
 logger = logging.getLogger("django_qless.worker")
@@ -30,8 +34,8 @@ logger = logging.getLogger("django_qless.worker")
 # Seconds for which a job of an unknown name is offered again: a deployment under way.
 UNKNOWN_PATIENCE = 600
 
-# What is announced of a run that ended with this verb. A job that is handed back, or
-# of which nothing is known here, has not ended.
+# Announced events by verb. A job that is handed back, or whose name is unknown here,
+# has not ended.
 ANNOUNCED = {
     "complete": "completed",
     "move": "completed",
@@ -44,17 +48,17 @@ NO_LIMIT = (0.0, 0.0)
 # The delay of a job that is not to be tried again.
 NO_RETRY = -1.0
 
-# That of a job that has used up its retries: it is put to the server, which counts.
+# The delay of a job without retries left: the server decides, because it counts them.
 NO_RETRY_LEFT = -2.0
 
 
-class Obituary(NamedTuple):
+class CrashReport(NamedTuple):
     """A run whose process was killed, as the parent knows it."""
 
     jid: str
     token: str
     group: str
-    """The failure group it was settled with; "" if the job was lost to others."""
+    """The failure group of its outcome; "" if another worker took the job."""
     message: str
     delay: float = 0.0
     """Seconds before the next attempt, if there is one."""
@@ -76,105 +80,107 @@ class Execution:
         self.sandboxes = sandboxes or Sandboxes(worker)
 
     def perform(self, reserved: Reserved) -> Settlement:
-        """Run the job and return how it is to be settled. Raises nothing."""
-        environment, process = self.environment, os.getpid()
-        began, current = time.monotonic(), self.current(reserved)
-        job_type: JobType | None = None
+        """Run the job and return its outcome. Raises nothing."""
+        environment, current = self.environment, self.current(reserved)
+        process, began = os.getpid(), time.monotonic()
         result: object = None
         error: BaseException | None = None
         try:
             job_type = environment.resolve(reserved.klass)
             if job_type is None:
                 return self.unknown(reserved)
-            if environment.hears("started"):
+            if environment.has_listeners("started"):
                 environment.announce("started", current)
             result = environment.run(job_type, reserved, current)
             outcome = self.returned(job_type, reserved, current, result)
-        except BaseException as raised:  # noqa: BLE001  whatever the job raises is its end
+        except BaseException as raised:  # noqa: BLE001  all that a job raises ends it
             error = raised
             outcome = self.raised(reserved, raised)
-        what, told = announced(reserved, outcome), telling.is_told(outcome)
-        if told or self.sandboxes.in_use or environment.hears(what):
-            if process != os.getpid():
-                return outcome  # the job has forked, and this is the copy
-            if told:
-                self.tell(reserved, outcome, time.monotonic() - began, error)
+        if process == os.getpid():  # not in a copy that the job has forked
+            event = self.conclude(reserved, outcome, began, error)
             self.sandboxes.remove(reserved)
-            if environment.hears(what):
-                details = details_of(what, outcome, result, error)
-                environment.announce(what, current, **details)
-        error = None  # its traceback knows this frame
+            if event:
+                details = details_of(event, outcome, result, error)
+                environment.announce(event, current, **details)
+        error = None  # its traceback refers to this frame
         return outcome
 
     async def aperform(self, reserved: Reserved) -> Settlement:
         """Do the same in a running event loop, which goes on meanwhile."""
-        environment, process = self.environment, os.getpid()
-        began, current = time.monotonic(), self.current(reserved)
-        job_type: JobType | None = None
+        environment, current = self.environment, self.current(reserved)
+        process, began = os.getpid(), time.monotonic()
         result: object = None
         error: BaseException | None = None
         try:
             job_type = environment.resolve(reserved.klass)
             if job_type is None:
                 return self.unknown(reserved)
-            if environment.hears("started"):
+            if environment.has_listeners("started"):
                 await environment.aannounce("started", current)
             result = await environment.arun(job_type, reserved, current)
             outcome = self.returned(job_type, reserved, current, result)
-        except BaseException as raised:  # noqa: BLE001  whatever the job raises is its end
+        except BaseException as raised:  # noqa: BLE001  all that a job raises ends it
             error = raised
             outcome = self.raised(reserved, raised)
-        what, told = announced(reserved, outcome), telling.is_told(outcome)
-        if told or self.sandboxes.in_use or environment.hears(what):
-            if process != os.getpid():
-                return outcome
-            if told:
-                self.tell(reserved, outcome, time.monotonic() - began, error)
+        if process == os.getpid():  # not in a copy that the job has forked
+            event = self.conclude(reserved, outcome, began, error)
             if reserved.token in self.sandboxes.in_use:
                 await asyncio.to_thread(self.sandboxes.remove, reserved)
-            if environment.hears(what):
-                details = details_of(what, outcome, result, error)
-                await environment.aannounce(what, current, **details)
-        error = None
+            if event:
+                details = details_of(event, outcome, result, error)
+                await environment.aannounce(event, current, **details)
+        error = None  # its traceback refers to this frame
         return outcome
+
+    def conclude(
+        self,
+        reserved: Reserved,
+        outcome: Settlement,
+        began: float,
+        error: BaseException | None,
+    ) -> str:
+        """Log an outcome; return the event that has listeners, "" for none."""
+        if is_outcome_logged(outcome):
+            self.log(reserved, outcome, time.monotonic() - began, error)
+        event = announced(reserved, outcome)
+        return event if self.environment.has_listeners(event) else ""
 
     def unknown(self, reserved: Reserved) -> Settlement:
-        """Settle a job that was not run, for its name is unknown here."""
-        outcome = settled(reserved, "unknown", UNKNOWN_PATIENCE)
-        self.tell(reserved, outcome, 0.0)
+        """Return the outcome of a job that was not run because its name is unknown."""
+        outcome = outcome_of(reserved, "unknown", UNKNOWN_PATIENCE)
+        self.log(reserved, outcome, 0.0)
         return outcome
 
-    def tell(
+    def log(
         self,
         reserved: Reserved,
         outcome: Settlement,
         seconds: float,
         error: BaseException | None = None,
     ) -> None:
-        """Log how a run ended after so many seconds. Raises nothing.
+        """Log the outcome of a run after so many seconds. Raises nothing.
 
-        Here, where the exception is: its traceback goes into the log.
+        It happens in this process, which has the exception with its traceback.
         """
         try:
             hides = error is not None and self.hides(reserved)
-            telling.tell(reserved, outcome, seconds, error, hides=hides)
-        except Exception:  # noqa: BLE001  a handler of the project's own
-            # It must not cost the job its end, and to log it would raise again.
+            log_outcome(reserved, outcome, seconds, error, hides=hides)
+        except Exception:  # noqa: BLE001  a handler of the project
+            # It must not cost the job its outcome, and to log it would raise again.
             traceback.print_exc()
 
     def hides(self, reserved: Reserved) -> bool:
-        """Return whether the job has, or may have, values that are not to be seen."""
+        """Return whether the job has, or may have, sensitive arguments."""
         try:
             job_type = self.environment.resolve(reserved.klass)
-        except Exception:  # noqa: BLE001  that is what the job failed of
+        except Exception:  # noqa: BLE001  the job failed with it
             return True
         return job_type is None or bool(job_type.options.sensitive)
 
-    def limit(self, reserved: Reserved) -> tuple[float, float]:
-        """Return the seconds after which the job's process is to be killed, 0 for never.
+    def hard_limit(self, reserved: Reserved) -> tuple[float, float]:
+        """Return the seconds after which to kill the job's process, 0 for never.
 
-        And, for then, the seconds before its next attempt, below 0 for none. Raises
-        nothing.
+        Also the seconds from then to its next attempt, below 0 for none. Raises nothing.
         """
         try:
             job_type = self.environment.resolve(reserved.klass)
@@ -193,99 +199,108 @@ class Execution:
             return hard, NO_RETRY_LEFT
         return hard, self.backoff(reserved, overrun)
 
-    def lost(self, reserved: Reserved) -> None:
-        """Announce that the job was taken away, or that the server refused its end."""
-        if self.environment.hears("lost"):
+    def announce_lost(self, reserved: Reserved) -> None:
+        """Announce that the job was taken away, or that the server refused its outcome."""
+        if self.environment.has_listeners("lost"):
             self.environment.announce("lost", self.current(reserved))
 
-    def announce_end(self, obituary: Obituary) -> None:
-        """Announce what the process that ran the job cannot announce any more.
+    def announce_crash(self, report: CrashReport) -> None:
+        """Announce the outcome of a job whose process was killed.
 
-        For a child, never for the parent: users' code listens. The server is asked what
-        became of the job, but only if anybody listens. Raises nothing.
+        In a child, never in the parent, because it calls receivers of the project. It
+        asks the server for the job, but only if there are receivers. Raises nothing.
         """
-        hears = self.environment.hears
-        about = ("failed", "retried") if obituary.group else ("lost",)
-        if not any(map(hears, about)):
+        has_listeners = self.environment.has_listeners
+        events = ("failed", "retried") if report.group else ("lost",)
+        if not any(map(has_listeners, events)):
             return
         try:
-            job = self.client.get(obituary.jid)
+            job = self.client.get(report.jid)
             if job is None or job.canceled:
                 return
-            what = about[0]
-            if obituary.group and job.state != "failed":
-                what = "retried"
+            event = events[-1] if job.state != "failed" else events[0]
             reserved = Reserved(
-                *(job.jid, job.queue, job.klass, job.data, obituary.token),
-                *(job.retries, job.remaining, job.priority),
-                json.dumps(job.tags),
-                json.dumps(job.context) if job.context else "",
-                job.expires,
+                jid=job.jid,
+                queue=job.queue,
+                klass=job.klass,
+                data=job.data,
+                token=report.token,
+                retries=job.retries,
+                remaining=job.remaining,
+                priority=job.priority,
+                tags=json.dumps(job.tags),
+                context=json.dumps(job.context) if job.context else "",
+                expires=job.expires,
             )
         except Exception:
-            logger.exception("the end of job %s is not announced", obituary.jid)
+            logger.exception("the outcome of job %s is not announced", report.jid)
             return
-        if hears(what):
+        if has_listeners(event):
             details: dict[str, object] = {}
-            if what != "lost":
-                details |= {"exception": None, "group": obituary.group}
-                details["message"] = obituary.message
-            if what == "retried":
-                details["delay"] = obituary.delay
-            self.environment.announce(what, self.current(reserved), **details)
+            if event != "lost":
+                details |= {"exception": None, "group": report.group}
+                details["message"] = report.message
+            if event == "retried":
+                details["delay"] = report.delay
+            self.environment.announce(event, self.current(reserved), **details)
 
     def current(self, reserved: Reserved) -> CurrentJob:
-        """Return the job as its function, and who listens, gets to see it."""
+        """Return the job as its function and receivers of signals see it."""
         return CurrentJob(
-            *(reserved, self.client, self.worker, self.sandboxes, self.environment)
+            reserved,
+            self.client,
+            self.worker,
+            sandboxes=self.sandboxes,
+            runtime=self.environment,
         )
 
     def returned(
         self, job_type: JobType, reserved: Reserved, current: CurrentJob, result: object
     ) -> Settlement:
-        """Settle a job that returned: it is complete, or goes on in another queue."""
+        """Return the outcome of a job that returned: complete, or moved to another queue."""
         if current.moved_to is not None:
-            return settled(reserved, "move", *current.moved_to)
-        left = () if current.data_left is None else (current.data_left,)
-        nothing = ("", 0, *left) if left else ()
+            return outcome_of(reserved, "move", *current.moved_to)
+        data = () if current.final_data is None else (current.final_data,)
+        no_result = ("", 0, *data) if data else ()
         if result is None:
-            return settled(reserved, "complete", *nothing)
+            return outcome_of(reserved, "complete", *no_result)
         try:
             ttl = job_type.options_for(reserved.context).result_ttl
             if not ttl:
-                return settled(reserved, "complete", *nothing)
+                return outcome_of(reserved, "complete", *no_result)
             text = self.environment.encode_result(result)
-            if (size := len(text.encode())) > failures.MOST_BYTES:
+            if (size := len(text.encode())) > failure_report.MAX_BYTES:
                 raise ValueError(
-                    f"The result takes {size} bytes, more than {failures.MOST_BYTES}. "
+                    f"The result takes {size} bytes, more than {failure_report.MAX_BYTES}. "
                     "Keep it elsewhere and return a reference."
                 )
         except Exception as error:
             # Another attempt would do the work again and return the same.
-            words = "The job has done its work, but its result cannot be kept."
-            raise Fail(failures.BAD_RESULT, words) from error
-        return settled(reserved, "complete", text, ttl, *left)
+            message = "The job has done its work, but its result cannot be kept."
+            raise Fail(failure_report.BAD_RESULT, message) from error
+        return outcome_of(reserved, "complete", text, ttl, *data)
 
     def raised(self, reserved: Reserved, error: BaseException) -> Settlement:
-        """Settle a job that raised: what the exception says, or another attempt."""
+        """Return the outcome of a job that raised: as requested, or another attempt."""
         if isinstance(error, Fail):
-            group, message = failures.group_of(error), failures.wish_of(error)
-            return settled(reserved, "fail", group, message)
+            group = failure_report.group_of(error)
+            message = failure_report.message_from_job(error)
+            return outcome_of(reserved, "fail", group, message)
         if isinstance(error, Retry):
-            return self.as_wished(reserved, error)
+            return self.retry_as_requested(reserved, error)
         if isinstance(error, (ShuttingDown, JobLost)):
-            # Not the job's fault. A job that is lost is not ours to settle, as the
-            # server will say.
-            return settled(reserved, "release", 0)
-        group, message = failures.group_of(error), failures.message_of(error)
+            # Not the job's fault. If it is lost, the server will refuse the outcome.
+            return outcome_of(reserved, "release", 0)
+        group = failure_report.group_of(error)
+        message = failure_report.message_of(error)
         if not self.may_retry(reserved, error):
-            return settled(reserved, "fail", group, message)
-        # The server counts: without a retry left the job fails.
+            return outcome_of(reserved, "fail", group, message)
+        # The server counts retries: without one left the job fails.
         delay = self.backoff(reserved, error)
-        return settled(reserved, "retry", delay, group, message)
+        return outcome_of(reserved, "retry", delay, group, message)
 
-    def as_wished(self, reserved: Reserved, retry: Retry) -> Settlement:
-        """Give the job another attempt, when and why it says itself."""
+    def retry_as_requested(self, reserved: Reserved, retry: Retry) -> Settlement:
+        """Return the outcome of a job that raised Retry."""
         delay = retry.delay
         if delay is not None and not is_delay(delay):
             logger.error("%s raised Retry(delay=%r)", reserved.klass, delay)
@@ -294,62 +309,63 @@ class Execution:
             delay = self.backoff(reserved, retry)
         group = retry.group
         if not group and retry.__cause__:
-            group = failures.group_of(retry.__cause__)
-        return settled(reserved, "retry", delay, group, failures.wish_of(retry))
+            group = failure_report.group_of(retry.__cause__)
+        return outcome_of(
+            reserved, "retry", delay, group, failure_report.message_from_job(retry)
+        )
 
     def may_retry(self, reserved: Reserved, error: BaseException) -> bool:
-        """Return whether the job itself has nothing against another attempt."""
+        """Return whether the job's options allow another attempt."""
         try:
             job_type = self.environment.resolve(reserved.klass)
-            return job_type is None or is_worth_it(job_type.options, error)
+            return job_type is None or should_retry(job_type.options, error)
         except Exception:
             logger.exception("retry_on or fail_on of %s failed", reserved.klass)
             return True
 
     def backoff(self, reserved: Reserved, error: BaseException) -> float:
-        """Return the seconds to wait, by the job's own rule if that works."""
+        """Return the seconds to wait by the job's backoff, or by the usual one if it fails."""
         attempt = reserved.retries - reserved.remaining + 1
         try:
             job_type = self.environment.resolve(reserved.klass)
             rule = job_type.options_for(reserved.context).backoff if job_type else None
-            return delay_after(rule, attempt, error)
+            return retry_delay(rule, attempt, error)
         except Exception:
             logger.exception(
                 "backoff of %s failed; the usual one serves", reserved.klass
             )
-            return USUAL(attempt)
+            return DEFAULT_BACKOFF(attempt)
 
 
-def settled(reserved: Reserved, verb: str, *args: str | float) -> Settlement:
-    """Return the settlement of this job by this verb.
+def outcome_of(reserved: Reserved, verb: str, *args: str | float) -> Settlement:
+    """Return an outcome of this job.
 
-    Its run has begun, and whoever has it performed knows how long it was held before; a
-    job of an unknown name was not run.
+    The caller of `perform` knows how long the job was held before it ran; a job of an
+    unknown name was not run.
     """
     held = None if verb == "unknown" else 0.0
     return Settlement(reserved.jid, reserved.token, verb, args, held)
 
 
 def is_delay(value: object) -> bool:
-    """Return whether this is a number of seconds that one can wait."""
+    """Return whether this is a valid number of seconds."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return 0 <= value < math.inf
 
 
 def announced(reserved: Reserved, outcome: Settlement) -> str:
-    """Return what is announced of a run with this outcome, "" for nothing."""
-    what = ANNOUNCED.get(outcome.verb, "")
-    return (
-        "failed" if what == "retried" and telling.is_final(reserved, outcome) else what
-    )
+    """Return the event to announce for this outcome, "" for none."""
+    if is_final_failure(reserved, outcome):
+        return "failed"
+    return ANNOUNCED.get(outcome.verb, "")
 
 
 def details_of(
-    what: str, outcome: Settlement, result: object, error: BaseException | None
+    event: str, outcome: Settlement, result: object, error: BaseException | None
 ) -> dict[str, object]:
-    """Return what is announced of a run beside the job."""
-    if what == "completed":
+    """Return the details that are announced with a job."""
+    if event == "completed":
         return {"result": result}
     group, message = outcome.args[-2:]
     details: dict[str, object] = {
@@ -357,6 +373,6 @@ def details_of(
         "group": group,
         "message": message,
     }
-    if what == "retried":
+    if event == "retried":
         details["delay"] = outcome.args[0]
     return details

@@ -1,75 +1,98 @@
-"""Keeping the locks of running jobs, and showing that the worker lives."""
+"""Heartbeats: they renew the locks of running jobs and carry the worker info.
+
+Events of the server only bring the next heartbeat forward: a message may get lost, and
+the reply to a heartbeat is the truth.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import random
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django_qless.core import Beat
-from django_qless.worker.log import event
+from django_qless.core.events import RECONNECTED
+from django_qless.core.exceptions import QlessError
+from django_qless.worker.log import log_event
+from django_qless.worker.process_info import (
+    Memory,
+    family_memory,
+    this_process,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from django_qless.core import Client
+    from django_qless.worker.options import WorkerOptions
+    from django_qless.worker.shutdown import Shutdown
 
-LONGEST_PACE = 10.0
-"""Seconds: a worker gives a sign of life at least as often, jobs or not."""
-SHORTEST_PACE = 0.05
+MAX_INTERVAL = 10.0
+"""Seconds: a worker beats at least as often, with jobs or without."""
+MIN_INTERVAL = 0.05
 BEATS_PER_LOCK = 3
-AFTER_TROUBLE = 1.0
-"""Seconds until the next try, when a beat did not reach the server."""
-AFTER_HINT = 0.05
-"""Seconds between two beats at least, however many hints come."""
+RETRY_AFTER = 1.0
+"""Seconds until the next try, when a heartbeat did not reach the server."""
+MIN_GAP = 0.05
+"""Seconds between two heartbeats at least, however many events ask for one."""
+
+MEMORY_INTERVAL = 5.0
+"""Seconds between two measurements of the memory, however many heartbeats there are."""
+
+#: Events for the worker that serves cron schedules: one has changed.
+SCHEDULE_EVENTS = ("schedules", RECONNECTED)
+
+#: Events that bring the next heartbeat forward.
+JOB_EVENTS = ("canceled", "lock_lost", "put", "order", RECONNECTED)
+
+AFTER_REFUSAL = 60.0
+"""Seconds until the next try when the server has refused the subscription."""
 
 
-def pace_for(lock: float) -> float:
-    """Return the longest time between two beats for a lock of this many seconds."""
-    return min(LONGEST_PACE, max(SHORTEST_PACE, lock / BEATS_PER_LOCK))
+def interval_for(lock: float) -> float:
+    """Return the longest time between two heartbeats for a lock of this many seconds."""
+    return min(MAX_INTERVAL, max(MIN_INTERVAL, lock / BEATS_PER_LOCK))
 
 
-def held_by(client: Client, worker: str) -> dict[str, str]:
-    """Return the tokens of the jobs that a worker holds by the server's records, by jid."""
+def held_tokens(client: Client, worker: str) -> dict[str, str]:
+    """Return the tokens of the jobs that the server says a worker holds, by jid."""
     jids = [jid for part in client.worker_jobs(worker) for jid in part]
     return {job.jid: job.token for job in client.multiget(jids) if job.token}
 
 
 class Heartbeat:
-    """Says when to beat, and beats for all jobs of a worker in one call."""
+    """Schedules and sends the heartbeats of a worker, for all its jobs in one call."""
 
-    def __init__(self, client: Client, worker: str, say: Callable[[], str]) -> None:
-        """`say` returns what the worker says of itself: a JSON object."""
+    def __init__(self, client: Client, worker: str, info: Callable[[], str]) -> None:
+        """`info` returns the worker info: a JSON object."""
         self._client = client
         self._worker = worker
-        self._say = say
+        self._info = info
         self._last = float("-inf")
-        self._failing = False
-        self.pace = LONGEST_PACE
+        #: Whether the last heartbeat did not reach the server.
+        self.is_failing = False
+        self.interval = MAX_INTERVAL
         self.due = time.monotonic()
         #: When the server last answered (monotonic), 0.0 before it ever did.
-        self.good = 0.0
+        self.last_success = 0.0
 
-    @property
-    def is_failing(self) -> bool:
-        """Whether the last beat did not reach the server."""
-        return self._failing
+    def beat_soon(self) -> None:
+        """Bring the next heartbeat forward: its reply will have news."""
+        self.due = min(self.due, max(time.monotonic(), self._last + MIN_GAP))
 
-    def hint(self) -> None:
-        """Beat as soon as is decent: the reply will say something new."""
-        self.due = min(self.due, max(time.monotonic(), self._last + AFTER_HINT))
+    def shorten_interval(self, lock: float) -> None:
+        """Beat more often if a lock of this length needs it."""
+        interval = interval_for(lock)
+        if interval < self.interval:
+            self.interval = interval
+            self.due = min(self.due, time.monotonic() + interval)
 
-    def hurry(self, lock: float) -> None:
-        """Beat more often if a lock of this length asks for it."""
-        pace = pace_for(lock)
-        if pace < self.pace:
-            self.pace = pace
-            self.due = min(self.due, time.monotonic() + pace)
-
-    def relax(self, locks: Iterable[float]) -> None:
-        """Choose the pace anew for these locks."""
-        self.pace = min((pace_for(lock) for lock in locks), default=LONGEST_PACE)
+    def set_interval(self, locks: Iterable[float]) -> None:
+        """Beat as often as these locks need it."""
+        self.interval = min(map(interval_for, locks), default=MAX_INTERVAL)
 
     def held(self) -> dict[str, str]:
         """Return the tokens of all jobs that this worker holds, by jid.
@@ -77,30 +100,105 @@ class Heartbeat:
         Empty if the server cannot be reached: the next heartbeat asks again.
         """
         try:
-            return held_by(self._client, self._worker)
+            return held_tokens(self._client, self._worker)
         except Exception as error:  # noqa: BLE001
-            event(logging.DEBUG, "held jobs unknown", error=error)
+            log_event(logging.DEBUG, "held jobs unknown", error=error)
             return {}
 
     def beat(self, held: Sequence[tuple[str, str, float | None]]) -> Beat:
-        """Renew the locks on these (jid, token, held); return what is lost, and orders.
+        """Renew the locks on these (jid, token, held); return lost ones and commands.
 
-        Raises nothing: a beat that fails is tried again soon.
+        Raises nothing: a heartbeat that fails is tried again soon.
         """
         try:
-            answer = self._client.beat(self._worker, self._say(), held)
+            answer = self._client.beat(self._worker, self._info(), held)
         except Exception as error:  # noqa: BLE001  whatever it is, the next may succeed
-            pause = min(AFTER_TROUBLE, self.pace)
-            level = logging.DEBUG if self._failing else logging.WARNING
-            event(level, "heartbeat failed", again_in=pause, error=error)
-            self._failing = True
+            pause = min(RETRY_AFTER, self.interval)
+            level = logging.DEBUG if self.is_failing else logging.WARNING
+            log_event(level, "heartbeat failed", again_in=pause, error=error)
+            self.is_failing = True
             self._last = time.monotonic()
             self.due = self._last + pause
             return Beat([], [])
-        if self._failing:
-            event(logging.INFO, "the heart beats again")
-            self._failing = False
-        self.good = self._last = time.monotonic()
+        if self.is_failing:
+            log_event(logging.INFO, "heartbeat restored")
+            self.is_failing = False
+        self.last_success = self._last = time.monotonic()
         # Jitter, so that workers started together do not beat together.
-        self.due = self._last + self.pace * random.uniform(0.8, 1.0)
+        self.due = self._last + self.interval * random.uniform(0.8, 1.0)
         return answer
+
+
+class WorkerInfo:
+    """A JSON object sent with each heartbeat: host, options and state of the worker."""
+
+    def __init__(self, options: WorkerOptions, shutdown: Shutdown) -> None:
+        self._shutdown = shutdown
+        self._constant: dict[str, Any] = {
+            **this_process(),
+            "pool": options.pool,
+            "concurrency": options.concurrency,
+            "reserver": options.reserver,
+            "queues": options.queues,
+            "exclude": options.exclude,
+        }
+        self._pid = os.getpid()
+        self._memory: Memory | None = None
+        self._measured_at = float("-inf")
+        self._sent_state = ""
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the state differs from the one that was sent last."""
+        return self._shutdown.state != self._sent_state
+
+    def to_json(self) -> str:
+        """Return what to send now."""
+        self._sent_state = self._shutdown.state
+        if time.monotonic() - self._measured_at >= MEMORY_INTERVAL:
+            self._measured_at = time.monotonic()
+            self._memory = family_memory(self._pid)
+        info = {**self._constant, "state": self._sent_state}
+        if self._memory:
+            info["memory"], info["processes"] = self._memory
+        return json.dumps(info)
+
+
+class EventListener:
+    """A subscription to the worker's events, for a loop that must not wait."""
+
+    def __init__(self, client: Client, worker: str) -> None:
+        self._subscriber = client.events(f"w:{worker}")
+        self._refused_until = 0.0
+        #: Whether a schedule has changed; the reader sets it back.
+        self.schedules_changed = False
+
+    def fileno(self) -> int | None:
+        """Return what to poll for reading, None while there is no connection."""
+        return self._subscriber.fileno()
+
+    @property
+    def due(self) -> float:
+        """When to call `listen` though there is nothing to read (monotonic)."""
+        return max(self._subscriber.due, self._refused_until)
+
+    def listen(self) -> bool:
+        """Return whether an event concerns the worker's jobs. Raises nothing.
+
+        Restores a lost connection when its time has come.
+        """
+        if time.monotonic() < self._refused_until:
+            return False
+        try:
+            events = self._subscriber.look()
+        except QlessError as error:
+            log_event(logging.WARNING, "cannot hear events", error=error)
+            self._refused_until = time.monotonic() + AFTER_REFUSAL
+            return False
+        if any(each.event in SCHEDULE_EVENTS for each in events):
+            self.schedules_changed = True
+        return any(each.event in JOB_EVENTS for each in events)
+
+    def close(self) -> None:
+        """Stop listening; in a child, close its copy of the parent's connection."""
+        self._subscriber.close()

@@ -1,11 +1,11 @@
-"""One structured log line per event of a worker.
+"""Structured log lines: one for each event of a worker, one for each outcome of a job.
 
     2026-01-31 12:00:00,123 812 INFO done worker=w1 queue=mail jid=9f… seconds=0.25
 
 A handler that writes JSON finds the same in two attributes of the record: `action`, the
-words in front ("done"), and `fields`, a dict of what follows. The fields are named alike
-in all events: worker, queue, jid, klass, pid, seconds. A job that failed for good has its
-exception in the record's `exc_info`.
+words in front ("done"), and `fields`, a dict of what follows. The fields have the same
+names in all events: worker, queue, jid, klass, pid, seconds. A job that failed for good
+has its exception in the record's `exc_info`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,16 @@ from __future__ import annotations
 import json
 import logging
 from types import TracebackType
+from typing import TYPE_CHECKING
+
+from django_qless.worker import failure_report
+
+if TYPE_CHECKING:
+    from django_qless.core import Reserved, Settlement
 
 logger = logging.getLogger("django_qless.worker")
 
-Raised = tuple[type[BaseException], BaseException, TracebackType | None]
+ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 CALLS = 5
 """A level below DEBUG: each call to the server."""
@@ -24,44 +30,54 @@ CALLS = 5
 LEVELS = (logging.ERROR, logging.INFO, logging.DEBUG, CALLS)
 """What is logged at -v 0 to 3: trouble only; what matters; every job; every call."""
 
-#: What every event of this process says: whose it is.
+# Levels and actions by verb. The parent logs "crash", because it sees it.
+OUTCOMES = {
+    "complete": (logging.DEBUG, "done"),
+    "move": (logging.DEBUG, "moved"),
+    "retry": (logging.WARNING, "failed, to be tried again"),
+    "fail": (logging.ERROR, "failed"),
+    "release": (logging.INFO, "handed back"),
+    "unknown": (logging.WARNING, "unknown job name"),
+}
+
+#: Fields of every event of this process.
 _common: dict[str, object] = {}
 
 
-def speak_for(worker: str) -> None:
-    """Let the events of this process, and of its children, name this worker."""
+def set_worker_name(worker: str) -> None:
+    """Name this worker in all events of this process and its children."""
     _common["worker"] = worker
 
 
-def hears(level: int) -> bool:
+def is_enabled(level: int) -> bool:
     """Return whether events of this level are logged at all."""
     return logger.isEnabledFor(level)
 
 
-def event(level: int, action: str, **fields: object) -> None:
-    """Log what happened: `action` and the fields, in the text and as attributes."""
-    write(level, action, fields)
+def log_event(level: int, action: str, **fields: object) -> None:
+    """Log an event: `action` and the fields, in the text and as attributes."""
+    _log(level, action, fields)
 
 
-def write(
+def _log(
     level: int,
     action: str,
     fields: dict[str, object],
     *,
-    raised: Raised | None = None,
+    exc_info: ExcInfo | None = None,
     below: str = "",
 ) -> None:
-    """Log an event; `raised` goes into the record's `exc_info`, `below` under the line."""
+    """Log an event, with `below` under its line."""
     if logger.isEnabledFor(level):
         fields = _common | fields
-        told = " ".join(f"{name}={_shown(value)}" for name, value in fields.items())
+        text = " ".join(f"{name}={_quoted(value)}" for name, value in fields.items())
         extra = {"action": action, "fields": fields}
         rest = f"\n{below.rstrip()}" if below else ""
-        logger.log(level, "%s %s%s", action, told, rest, exc_info=raised, extra=extra)
+        logger.log(level, "%s %s%s", action, text, rest, exc_info=exc_info, extra=extra)
 
 
-def show(verbosity: int) -> None:
-    """Let the worker's log be seen, unless the project has configured logging itself."""
+def configure_logging(verbosity: int) -> None:
+    """Show the worker's log, unless the project has configured logging itself."""
     if logger.hasHandlers():
         return
     logging.addLevelName(CALLS, "CALL")
@@ -74,11 +90,83 @@ def show(verbosity: int) -> None:
     logger.propagate = False
 
 
-def _shown(value: object) -> str:
-    """Return a value as one word: quoted if it is none, so that a line stays a line."""
+def _quoted(value: object) -> str:
+    """Return a value as one word, quoted if necessary, so that a line stays a line."""
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     if not text.isprintable():
         return json.dumps(text)
     if not text or any(mark in text for mark in ' "='):
         return json.dumps(text, ensure_ascii=False)
     return text
+
+
+def is_final_failure(reserved: Reserved, outcome: Settlement) -> bool:
+    """Return whether this outcome is a failure that will not be tried again."""
+    return outcome.verb == "fail" or (
+        outcome.verb == "retry" and reserved.remaining < 1
+    )
+
+
+def is_outcome_logged(outcome: Settlement) -> bool:
+    """Return whether this outcome is logged: a completed job is only in DEBUG."""
+    return outcome.verb != "complete" or is_enabled(logging.DEBUG)
+
+
+def log_outcome(
+    reserved: Reserved,
+    outcome: Settlement,
+    seconds: float,
+    error: BaseException | None = None,
+    *,
+    hides: bool = False,
+) -> None:
+    """Log how a job ended after so many seconds, and what it raised, if it failed.
+
+    A final failure has the exception with its traceback. With `hides` that is text
+    only: its frames hold the arguments, and Sentry and mails to admins show variables.
+    """
+    level, action, fields = describe_outcome(reserved, outcome)
+    fields["seconds"] = f"{seconds:.6f}"
+    if error is None or "group" not in fields:
+        _log(level, action, fields)
+        return
+    fields["error"] = failure_report.summary_of(error)
+    if level < logging.ERROR:
+        _log(level, action, fields)
+    elif hides:
+        _log(level, action, fields, below=str(outcome.args[-1]))
+    else:
+        # The first frame is the execution's own.
+        trace = error.__traceback__ and error.__traceback__.tb_next
+        raised = type(error), error, failure_report.job_traceback(trace)
+        _log(level, action, fields, exc_info=raised)
+
+
+def describe_outcome(
+    reserved: Reserved, outcome: Settlement
+) -> tuple[int, str, dict[str, object]]:
+    """Return level, action and fields of an outcome's log line.
+
+    A retry is a failure when the job has no retry left: the server will decide so.
+    """
+    verb = outcome.verb
+    fields = _fields_of(reserved)
+    if verb == "retry":
+        if is_final_failure(reserved, outcome):
+            verb = "fail"
+        else:
+            fields["delay"] = outcome.args[0]
+    if verb in ("retry", "fail"):
+        # Both verbs end with group and message.
+        fields["group"] = outcome.args[-2]
+    level, action = OUTCOMES[verb]
+    return level, action, fields
+
+
+def log_expired_lock(reserved: Reserved) -> None:
+    """Log that a job was not started because its lock expired in the buffer."""
+    _log(logging.INFO, "not started, its lock has run out", _fields_of(reserved))
+
+
+def _fields_of(reserved: Reserved) -> dict[str, object]:
+    return {"queue": reserved.queue, "jid": reserved.jid, "klass": reserved.klass}

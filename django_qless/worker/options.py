@@ -1,4 +1,4 @@
-"""What a worker is asked to be."""
+"""The options of a worker."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ BLOCK_LIMIT = 30.0
 
 
 def new_name() -> str:
-    """Return a name that no other worker has: host, process, and a bit of chance.
+    """Return a unique name for a worker: host, process id, and a random part.
 
-    Hosts may be made anew under their old name with the same process ids.
+    Hosts may be created again under their old name with the same process ids.
     """
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
 
@@ -56,17 +56,17 @@ class WorkerOptions:
     """The folder for the jobs' sandboxes; None: the system's temporary folder."""
 
     resume: bool = False
-    """Take up the jobs that a worker of this name still holds."""
+    """Resume the jobs that a worker of this name still holds."""
     reload: bool = False
-    """Execute anew when the code changes."""
+    """Restart in place when the code changes."""
     health_file: str | None = None
-    """Where to write, for others to see, that the worker lives."""
+    """Where to write, for other programs, that the worker is alive."""
     pidfile: str | None = None
     """Where to write the process id."""
     parent: int | None = None
-    """The process above a worker of a group, which ends when that is gone."""
+    """The parent of a worker of a group; the worker ends when that is gone."""
 
     @property
     def is_orphaned(self) -> bool:
-        """Whether the process above has ended without a word."""
+        """Whether the parent has ended unexpectedly."""
         return self.parent is not None and os.getppid() != self.parent

@@ -1,4 +1,4 @@
-"""The signals that a worker obeys, as a table, and the way to its end."""
+"""Signals that control a worker, as a table, and the stages of its shutdown."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
 GRACE = 5.0
-"""Seconds that jobs have at most to end by ShuttingDown, when the timeout is over."""
+"""Seconds at most that jobs have to handle ShuttingDown after the timeout."""
 
 
 class Stage(enum.IntEnum):
-    """How far the worker is on its way to the end."""
+    """Stages of a worker's shutdown."""
 
     RUNNING = 0
     """It takes jobs, unless it is quiet."""
     DRAINING = 1
-    """It takes no more jobs; the running ones may end in their time."""
+    """It takes no more jobs; the running ones may end by themselves."""
     INTERRUPTING = 2
-    """What still runs is told to end by the exception ShuttingDown."""
+    """The exception ShuttingDown is raised in jobs that still run."""
     STOPPING = 3
-    """What still runs is killed and handed back."""
+    """Jobs that still run are killed and handed back."""
 
 
-class Order(enum.Enum):
-    """What a worker can be asked to do, by a signal or through the server."""
+class ControlCommand(enum.Enum):
+    """Commands to a worker, by a signal or through the server."""
 
     STOP = "stop"
     ABORT = "abort"
@@ -39,44 +39,52 @@ class Order(enum.Enum):
     RELOAD = "reload"
 
 
-class Known(NamedTuple):
-    """Signals that mean the same."""
+class SignalMeaning(NamedTuple):
+    """Signals of one meaning."""
 
     names: tuple[str, ...]
-    order: Order
-    words: str
+    command: ControlCommand
+    summary: str
 
 
 TABLE = (
-    Known(
+    SignalMeaning(
         ("TERM", "INT"),
-        Order.STOP,
+        ControlCommand.STOP,
         "take no more jobs, let the running ones end, then stop; what takes longer "
         "than the timeout is interrupted and handed back; again: stop at once",
     ),
-    Known(("QUIT",), Order.ABORT, "log all stacks and stop at once"),
-    Known(("TSTP", "USR2"), Order.QUIET, "take no more jobs for now, go on living"),
-    Known(("CONT",), Order.RESUME, "take jobs again"),
-    Known(("USR1", "TTIN"), Order.DUMP, "log the stacks of parent and children"),
-    Known(
+    SignalMeaning(("QUIT",), ControlCommand.ABORT, "log all stacks and stop at once"),
+    SignalMeaning(
+        ("TSTP", "USR2"),
+        ControlCommand.QUIET,
+        "take no more jobs for now, but keep running",
+    ),
+    SignalMeaning(("CONT",), ControlCommand.RESUME, "take jobs again"),
+    SignalMeaning(
+        ("USR1", "TTIN"), ControlCommand.DUMP, "log the stacks of parent and children"
+    ),
+    SignalMeaning(
         ("HUP",),
-        Order.RELOAD,
-        "let the running jobs end, then execute the worker anew: new code, same pid",
+        ControlCommand.RELOAD,
+        "let the running jobs end, then restart in place: new code, same pid",
     ),
 )
 
 SIGNALS = {
-    signal.Signals[f"SIG{name}"]: known.order for known in TABLE for name in known.names
+    signal.Signals[f"SIG{name}"]: meaning.command
+    for meaning in TABLE
+    for name in meaning.names
 }
 
 
-def described() -> str:
+def signals_help() -> str:
     """Return the table for people."""
-    return "\n".join(f"{', '.join(known.names):12}{known.words}" for known in TABLE)
+    return "\n".join(f"{', '.join(each.names):12}{each.summary}" for each in TABLE)
 
 
 class Shutdown:
-    """Where the worker stands between running and ended.
+    """The stage and the deadline of a worker's shutdown.
 
     The first STOP begins a drain that lasts at most `timeout` seconds, the second ends
     it, unless it comes within `echo` seconds. A drain for a reload lasts at most
@@ -89,44 +97,44 @@ class Shutdown:
         self.timeout = timeout
         self.reload_timeout = reload_timeout
         self.echo = echo
-        self._asked = float("-inf")
+        self._requested_at = float("-inf")
         self.stage = Stage.RUNNING
         self.quiet = False
         #: When the next stage begins (monotonic), if it does by itself.
         self.deadline: float | None = None
-        #: Whether the worker is to be executed anew at the end.
+        #: Whether the worker restarts in place at the end.
         self.reexec = False
 
     @property
     def state(self) -> str:
-        """The one word for people: running, quiet, draining or stopping."""
+        """The state for people: running, quiet, draining or stopping."""
         if self.stage is Stage.RUNNING:
             return "quiet" if self.quiet else "running"
         return "draining" if self.stage is Stage.DRAINING else "stopping"
 
     def drain(self) -> None:
-        """Take no more jobs, and end when the running ones have ended."""
+        """Take no more jobs, and end after the running ones."""
         if self.stage is Stage.RUNNING:
             self.stage = Stage.DRAINING
             self.deadline = time.monotonic() + self.timeout
 
     def reload(self) -> None:
-        """Drain, to be executed anew."""
+        """Drain, then restart in place."""
         if self.stage is Stage.RUNNING:
             self.stage = Stage.DRAINING
             self.reexec = True
             if self.reload_timeout is not None:
                 self.deadline = time.monotonic() + self.reload_timeout
 
-    def ask_to_stop(self) -> None:
-        """Drain at the first time, stop at once at the second.
+    def request_stop(self) -> None:
+        """Drain at the first request, stop at once at the second.
 
-        Who asks during the drain for a reload wants an end, in the usual time.
+        During the drain for a reload the first request ends the worker in the usual time.
         """
         now = time.monotonic()
-        if now < self._asked + self.echo:
+        if now < self._requested_at + self.echo:
             return
-        self._asked = now
+        self._requested_at = now
         if self.reexec and self.stage is Stage.DRAINING:
             self.reexec = False
             self.deadline = time.monotonic() + self.timeout
@@ -140,7 +148,7 @@ class Shutdown:
         self.reexec = False
         self._kill()
 
-    def check_time(self) -> None:
+    def advance(self) -> None:
         """Go on to the next stage if this one has taken too long."""
         if self.deadline is None or time.monotonic() < self.deadline:
             return
@@ -157,16 +165,16 @@ class Shutdown:
 
 
 class Signals:
-    """Receives this process's signals as bytes of a pipe, which a selector can watch.
+    """Receives this process's signals as bytes of a pipe that can be polled.
 
-    A context manager: handlers and wake-up pipe are put back at the end.
+    A context manager: it restores handlers and wakeup pipe at the end.
     """
 
     WATCHED = (*SIGNALS, signal.SIGCHLD)
 
     def __init__(self) -> None:
-        #: Whether signals are held back from the end on: for the next program here.
-        self.hold_back = False
+        #: Whether signals stay blocked at the end: for the next program in this process.
+        self.stay_blocked = False
         self.reader, self._writer = os.pipe()
         for end in (self.reader, self._writer):
             os.set_blocking(end, False)
@@ -174,9 +182,9 @@ class Signals:
     def __enter__(self) -> Signals:
         self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         self._handlers = {
-            known: signal.signal(known, _remember) for known in self.WATCHED
+            known: signal.signal(known, _ignore) for known in self.WATCHED
         }
-        # A worker that was executed anew has not heard them while it was loading.
+        # A worker that restarts in place has them blocked while it loads.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, self.WATCHED)
         return self
 
@@ -186,8 +194,8 @@ class Signals:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self.hold_back:
-            # The old handlers would end the process before it can execute anew.
+        if self.stay_blocked:
+            # The old handlers would end the process before it restarts.
             signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         for known, handler in self._handlers.items():
             signal.signal(known, handler)
@@ -202,8 +210,8 @@ class Signals:
     def received(self) -> list[signal.Signals]:
         """Return the signals that came since the last call, in their order.
 
-        Save that CONT comes last: one that interrupts the handler of the signal before
-        it writes its byte first, and quiet would be the last word.
+        But CONT comes last: it may write its byte before the signal whose handler it
+        interrupts, and the worker would stay quiet.
         """
         try:
             numbers = os.read(self.reader, 4096)
@@ -212,5 +220,5 @@ class Signals:
         return sorted(map(signal.Signals, numbers), key=signal.SIGCONT.__eq__)
 
 
-def _remember(number: int, frame: FrameType | None) -> None:
-    """Do nothing: the byte in the pipe is what counts."""
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Do nothing: the pipe has the signal's byte."""

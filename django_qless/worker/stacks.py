@@ -1,8 +1,8 @@
-"""Stack dumps on request: what the parent and its children are doing just now.
+"""Stack dumps of the parent and its children, on request.
 
-A child's stacks are written by a handler in C into a file that it shares with its parent,
-so they come also while a job holds the interpreter. The file has no name, and is read by
-the parent a moment later.
+A child's stacks are written by faulthandler, in C, into a file that it shares with its
+parent, so they come even while a job holds the interpreter. The file has no name; the
+parent reads it a moment later.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any, TextIO
 
-from django_qless.worker.contexts import awaited_in
-from django_qless.worker.log import event, logger
+from django_qless.worker.interrupt import await_in_context
+from django_qless.worker.log import log_event, logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
     from django_qless.core import Client
-    from django_qless.worker.pools.process import Process
+    from django_qless.worker.pools.child_process import ChildProcess
 
 SIGNAL = signal.SIGUSR1
-"""Has a child write its stacks."""
+"""Makes a child write its stacks."""
 
-MOMENT = 0.3
-"""Seconds that children have for it."""
+ANSWER_TIME = 0.3
+"""Seconds that children have to do so."""
 
-KINDS = ("cr", "gi", "ag")
-"""How the attributes begin of coroutines, generators, asynchronous generators."""
+FRAME_PREFIXES = ("cr", "gi", "ag")
+"""Prefixes of the attributes of coroutines, generators, asynchronous generators."""
 
-MOST_BYTES = 1024 * 1024
-MOST_KEPT = 64 * 1024
-"""Bytes read of one child, and bytes that the server keeps of all."""
+MAX_READ = 1024 * 1024
+MAX_STORED = 64 * 1024
+"""Bytes read of one child, and bytes that the server stores of all."""
 
 
 class DumpFile:
-    """What a child has written; a file without a name, shared across the fork."""
+    """An unnamed file for the dumps of a child, shared across the fork."""
 
     def __init__(self) -> None:
         if hasattr(os, "memfd_create"):
@@ -69,61 +69,55 @@ class DumpFile:
 
 
 def _take(file: int) -> str:
-    text = os.pread(file, MOST_BYTES, 0)
+    text = os.pread(file, MAX_READ, 0)
     if text:
         os.ftruncate(file, 0)
-        # All who write share this place in the file.
+        # All writers share this position in the file.
         os.lseek(file, 0, os.SEEK_SET)
     return text.decode("utf-8", "replace").strip()
 
 
 # The child's side.
 
-
-class _Answer:
-    """Where this process writes."""
-
-    file = -1
+_file = -1
 
 
-def answer(file: int) -> None:
-    """In a child: from now on write the stacks into this file when asked.
+def enable_dumps(file: int) -> None:
+    """In a child: from now on write stacks into this file when SIGNAL comes.
 
     Those of a fatal error as well.
     """
-    _Answer.file = file
+    global _file
+    _file = file
     faulthandler.enable(file)
     faulthandler.register(SIGNAL, file, chain=True)
-    answer_also(write_tasks)
+    also_write(write_tasks)
 
 
-def file() -> int:
-    """Return where this child writes: for `answer` in a process that it forks."""
-    return _Answer.file
+def dump_file() -> int:
+    """Return where this child writes: for `enable_dumps` in a process that it forks."""
+    return _file
 
 
-def take() -> str:
-    """Return what this child, and what it has forked, have written here lately."""
-    return _take(_Answer.file)
+def take_dump() -> str:
+    """Return what this child, and processes forked from it, have written lately."""
+    return _take(_file)
 
 
-def answer_also(write: Callable[[TextIO], object]) -> None:
-    """In a child's main thread: when asked, write this as well (in Python, so later).
+def also_write(write: Callable[[TextIO], object]) -> None:
+    """In a child's main thread: write this after its stacks (in Python, so later).
 
-    It is called between two lines of the main thread, or when that waits. By default it
-    is `write_tasks`.
+    It is called between two lines of the main thread, or while that waits. By default
+    this is `write_tasks`.
     """
 
     def handle(*signalled: object) -> None:
-        with (
-            contextlib.suppress(Exception),
-            open(_Answer.file, "a", closefd=False) as to,
-        ):
+        with contextlib.suppress(Exception), open(_file, "a", closefd=False) as to:
             write(to)
 
     faulthandler.unregister(SIGNAL)
     signal.signal(SIGNAL, handle)
-    faulthandler.register(SIGNAL, _Answer.file, chain=True)
+    faulthandler.register(SIGNAL, _file, chain=True)
 
 
 def write_tasks(to: TextIO) -> None:
@@ -132,7 +126,7 @@ def write_tasks(to: TextIO) -> None:
     if asyncio is None:
         return
     for each in gc.get_objects():
-        # Not isinstance: it would have lazy objects do what they are lazy about.
+        # Not isinstance, which would evaluate lazy objects.
         if issubclass(type(each), asyncio.Task) and not each.done():
             print(f"\nTask {each.get_name()} (most recent call first):", file=to)
             for frame in reversed(list(frames_of(each.get_coro()))):
@@ -144,12 +138,12 @@ def write_tasks(to: TextIO) -> None:
 def frames_of(coroutine: Any) -> Iterator[FrameType]:
     """Yield the frames of a coroutine, and of what it awaits, and so on."""
     while coroutine is not None:
-        kind = next((kind for kind in KINDS if hasattr(coroutine, f"{kind}_frame")), "")
+        kind = next((k for k in FRAME_PREFIXES if hasattr(coroutine, f"{k}_frame")), "")
         frame = getattr(coroutine, f"{kind}_frame", None)
         if frame is None:
             return
         yield frame
-        if frame.f_code is awaited_in.__code__:
+        if frame.f_code is await_in_context.__code__:
             coroutine = frame.f_locals.get("coroutine")
         else:
             inner = "gi_yieldfrom" if kind == "gi" else f"{kind}_await"
@@ -159,28 +153,28 @@ def frames_of(coroutine: Any) -> Iterator[FrameType]:
 # The parent's side.
 
 
-class Stacks:
-    """Asks children for their stacks, and tells them a moment later."""
+class StackDumps:
+    """Requests dumps from children, and logs them a moment later."""
 
     def __init__(self, client: Client, worker: str) -> None:
         self._client = client
         self._worker = worker
-        self._asked: list[Process] = []
-        self._keep = False
-        #: When to look at what they wrote (monotonic); infinity if nobody was asked.
+        self._asked: list[ChildProcess] = []
+        self._stores = False
+        #: When to read the answers (monotonic); infinity if there is no request.
         self.due = math.inf
 
-    def ask(self, children: Iterable[Process], *, keep: bool = False) -> None:
-        """Ask these children; with `keep`, the server is to have the result."""
+    def request(self, children: Iterable[ChildProcess], *, store: bool = False) -> None:
+        """Request dumps of these children; with `store`, send them to the server."""
         for child in children:
             child.dump()
             if child not in self._asked:
                 self._asked.append(child)
-        self._keep = self._keep or keep
-        self.due = min(self.due, time.monotonic() + MOMENT)
+        self._stores = self._stores or store
+        self.due = min(self.due, time.monotonic() + ANSWER_TIME)
 
-    def tell(self, children: Iterable[Process]) -> None:
-        """Log the stacks of those that were asked and are still among the children."""
+    def log(self, children: Iterable[ChildProcess]) -> None:
+        """Log the dumps of the asked ones that are still among these children."""
         present = list(children)
         parts = {os.getpid(): "the parent:\n" + "".join(traceback.format_stack())}
         for child in self._asked:
@@ -196,20 +190,20 @@ class Stacks:
             )
         self.due = math.inf
         self._asked.clear()
-        if self._keep:
-            self._keep = False
+        if self._stores:
+            self._stores = False
             self._store("\n\n".join(f"pid {pid}: {parts[pid]}" for pid in parts))
 
-    def tell_at_once(self, children: Iterable[Process]) -> None:
-        """Ask, wait for the answers, and log them: for the worker's last moment."""
+    def log_now(self, children: Iterable[ChildProcess]) -> None:
+        """Request dumps, wait, and log them: for the worker's last moment."""
         present = list(children)
-        self.ask(present)
-        time.sleep(MOMENT)
-        self.tell(present)
+        self.request(present)
+        time.sleep(ANSWER_TIME)
+        self.log(present)
 
     def _store(self, text: str) -> None:
-        kept = text.encode("utf-8", "replace")[:MOST_KEPT].decode("utf-8", "ignore")
+        stored = text.encode("utf-8", "replace")[:MAX_STORED].decode("utf-8", "ignore")
         try:
-            self._client.keep_stacks(self._worker, kept)
+            self._client.keep_stacks(self._worker, stored)
         except Exception as error:  # noqa: BLE001  they are in the log
-            event(logging.WARNING, "stacks not stored", error=error)
+            log_event(logging.WARNING, "stacks not stored", error=error)

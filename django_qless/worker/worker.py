@@ -1,4 +1,4 @@
-"""A worker: a reserver says which job is next, a pool runs jobs, an execution one job."""
+"""The worker: a reserver picks the next job, a pool runs jobs, an execution one job."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from django_qless.core import AsyncClient, Client
 from django_qless.core.exceptions import QlessError
-from django_qless.worker.log import event, speak_for
-from django_qless.worker.pidfile import Pidfile
-from django_qless.worker.pools.kinds import KINDS
+from django_qless.worker.log import log_event, set_worker_name
+from django_qless.worker.pools import POOLS
 from django_qless.worker.pools.supervisor import Supervisor
-from django_qless.worker.preflight import CannotWork, inspect_server
-from django_qless.worker.reexec import ENDS, ORDERS, Program, hold_back
-from django_qless.worker.reservers import BOOK_PATIENCE, new_reserver
-from django_qless.worker.resume import refuse_twin, take_up
+from django_qless.worker.process_files import Pidfile
+from django_qless.worker.recovery import refuse_duplicate, resume_jobs
+from django_qless.worker.reservers import LOOKUP_PATIENCE, new_reserver
+from django_qless.worker.restart import (
+    CONTROL_SIGNALS,
+    STOP_SIGNALS,
+    Program,
+    block_signals,
+)
 from django_qless.worker.sandbox import Sandboxes
+from django_qless.worker.server_checks import CannotStart, check_server
 from django_qless.worker.shutdown import Shutdown
-from django_qless.worker.titles import title
-from django_qless.worker.vitals import Vitals
+from django_qless.worker.status_report import StatusReport, title
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,23 +37,23 @@ if TYPE_CHECKING:
 # Seconds that a worker waits at its start, and at its end, for the server to answer.
 START_PATIENCE = 5.0
 
-# Seconds for which a worker of a group takes a second order to stop for the first one.
+# Seconds within which a second STOP for a worker of a group repeats the first one.
 ECHO = 2.0
 
 
 class Watcher(Protocol):
-    """Watches the code, and sends HUP when there is new code that works."""
+    """Watches the code, and sends HUP when changed code works."""
 
     @property
-    def doubts(self) -> bool:
+    def is_code_untested(self) -> bool:
         """Whether the code has changed and is not known to work."""
 
     def stop(self) -> None:
-        """End it."""
+        """Stop watching."""
 
 
 class Worker:
-    """Runs the jobs of some queues until it is told to stop."""
+    """Runs the jobs of some queues until it is stopped."""
 
     def __init__(
         self,
@@ -57,7 +61,7 @@ class Worker:
         options: WorkerOptions,
         watch: Callable[[], Watcher] | None = None,
     ) -> None:
-        """`watch` starts what watches the code, in a process of its own."""
+        """`watch` starts a process that watches the code."""
         self.environment = environment
         self.options = options
         self.name = options.name
@@ -67,115 +71,117 @@ class Worker:
         self._watch = watch
         self._watcher: Watcher | None = None
         self.shutdown = self.new_shutdown()
-        self.vitals = Vitals(options, self.shutdown)
-        speak_for(self.name)
+        self.status = StatusReport(options, self.shutdown)
+        set_worker_name(self.name)
         title.worker = self.name
 
     def run(self) -> int:
-        """Work to the end; return the exit code.
+        """Work until stopped; return the exit code.
 
-        Raises CannotWork before the first job if something is not fit for it. After a
-        HUP it does not return: the process executes its program anew.
+        Raises CannotStart before the first job if something is wrong. After a HUP it does
+        not return: the process executes its program again.
         """
-        hold_back(ORDERS)
+        block_signals(CONTROL_SIGNALS)
         try:
             client = self.begin()
-            settled = self.work()
+            is_done = self.work()
             self.end(client)
             if self.shutdown.reexec and not self.program.has_lost_terminal:
-                self.execute_anew()
-            event(logging.INFO, "stopped")
+                self.restart()
+            log_event(logging.INFO, "stopped")
         finally:
-            self.vitals.close()
+            self.status.close()
             if self.pidfile:
                 self.pidfile.remove()
-        return 0 if settled else os.EX_TEMPFAIL
+        return 0 if is_done else os.EX_TEMPFAIL
 
     def begin(self) -> Client:
-        """Do all that comes before the first job; return a client for the end."""
+        """Prepare everything before the first job; return a client for the end."""
         if self.pidfile:
             self.pidfile.write()
-        self.vitals.begin()
+        self.status.begin()
         client = self.client(START_PATIENCE)
-        for warning in inspect_server(client):
-            event(logging.WARNING, "warning", text=warning)
-        refuse_twin(client, self.name, resume=self.options.resume)
-        self.environment.at_start()
+        for warning in check_server(client):
+            log_event(logging.WARNING, "warning", text=warning)
+        refuse_duplicate(client, self.name, resume=self.options.resume)
+        self.environment.on_start()
         if self.options.resume:
-            take_up(client, self.name)
+            resume_jobs(client, self.name)
         self.prepare_sandboxes()
-        self.environment.worker_event("started", self.name)
-        # Who reads that it has started may send any signal.
-        hold_back(ENDS)
-        event(logging.INFO, "started", queues=",".join(self.options.queues))
+        self.environment.announce_worker("started", self.name)
+        # A program that reads "started" may send any signal.
+        block_signals(STOP_SIGNALS)
+        log_event(logging.INFO, "started", queues=",".join(self.options.queues))
         return client
 
     def work(self) -> bool:
-        """Run jobs until the end; return whether all that was held has been settled."""
+        """Run jobs until the end; return whether all held jobs are finished."""
         if self._watch:
             self.environment.before_fork()
             self._watcher = self._watch()
         try:
             while True:
-                settled = Supervisor(self, KINDS[self.options.pool]).run()
-                if not (self.shutdown.reexec and self.is_code_in_doubt):
-                    return settled
-                event(logging.WARNING, "the code is broken, going on with the old one")
-                self.shutdown = self.vitals.shutdown = self.new_shutdown()
+                is_done = Supervisor(self, POOLS[self.options.pool]).run()
+                if not (self.shutdown.reexec and self.is_code_untested):
+                    return is_done
+                log_event(
+                    logging.WARNING, "the code is broken, going on with the old one"
+                )
+                self.shutdown = self.status.shutdown = self.new_shutdown()
         finally:
             if self._watcher:
                 self._watcher.stop()
 
     def end(self, client: Client) -> None:
-        """Do all that comes after the last job."""
+        """Clean up after the last job."""
         with contextlib.suppress(QlessError):
             client.deregister(self.name)
         client.close()
         self.sandboxes.close()
-        self.environment.worker_event("stopped", self.name)
+        self.environment.announce_worker("stopped", self.name)
 
-    def execute_anew(self) -> NoReturn:
-        """Become a new worker in this process; raise CannotWork if that fails."""
-        self.vitals.reloading()
-        event(logging.INFO, "executing anew")
+    def restart(self) -> NoReturn:
+        """Restart in place; raise CannotStart if that fails."""
+        self.status.reloading()
+        log_event(logging.INFO, "restarting in place")
         try:
             self.program.execute()
         except OSError as error:
             command = self.program.command[0]
-            raise CannotWork(f"{command}: {error.strerror}", os.EX_OSERR) from error
+            raise CannotStart(f"{command}: {error.strerror}", os.EX_OSERR) from error
 
     def prepare_sandboxes(self) -> None:
-        """Take a place for the jobs' sandboxes, and clear away those of the dead.
+        """Claim a folder for the jobs' sandboxes, and remove those of dead workers.
 
-        Raises CannotWork if the folder that was asked for does not serve. Without one,
-        only jobs that want a sandbox will miss it.
+        Raises CannotStart if the folder of --sandbox cannot be used. Without that option
+        only jobs that want a sandbox will fail.
         """
         try:
             self.sandboxes.claim()
             self.sandboxes.sweep_dead()
         except OSError as error:
             if self.options.sandbox:
-                raise CannotWork(f"--sandbox: {error}", os.EX_CANTCREAT) from error
-            event(
+                raise CannotStart(f"--sandbox: {error}", os.EX_CANTCREAT) from error
+            log_event(
                 logging.WARNING, "warning", text=f"no job can have a sandbox: {error}"
             )
 
     @property
-    def is_code_in_doubt(self) -> bool:
+    def is_code_untested(self) -> bool:
         """Whether the code has changed since it was last known to work."""
-        return self._watcher is not None and self._watcher.doubts
+        return self._watcher is not None and self._watcher.is_code_untested
 
     def new_shutdown(self) -> Shutdown:
-        """Return a shutdown that has not begun. A reload never ends a running job."""
+        """Return a shutdown that has not begun; with --reload, reloads never end a job."""
         timeout = self.options.shutdown_timeout
         # A service manager ends all processes at once, and the parent passes it on.
         echo = 0.0 if self.options.parent is None else ECHO
         return Shutdown(timeout, None if self.options.reload else timeout, echo)
 
     def client(self, patience: float, timeout: float | None = None) -> Client:
-        """Return a new client of the worker's namespace, with connections of its own.
+        """Return a new client of the worker's namespace, with its own connections.
 
-        The server tells idle clients apart, so what waits for jobs shares with nobody.
+        The server tells idle clients apart, so code that waits for jobs shares none.
         """
         known = self.environment.client(self.options.alias)
         return Client(
@@ -188,7 +194,7 @@ class Worker:
         )
 
     def aclient(self, patience: float) -> AsyncClient:
-        """Return a new client for an event loop, with connections of its own."""
+        """Return a new client for an event loop, with its own connections."""
         known = self.environment.aclient(self.options.alias)
         return AsyncClient(
             known.redis,
@@ -201,13 +207,13 @@ class Worker:
     def reserver(self) -> Reserver:
         """Return a new reserver: each process of a pool has its own."""
         options = self.options
-        client = self.client(BOOK_PATIENCE)
+        client = self.client(LOOKUP_PATIENCE)
         return new_reserver(options.reserver, options.queues, options.exclude, client)
 
 
 def engine_of(known: Client | AsyncClient) -> Engine:
     """Return the engine for a client like this one.
 
-    Functions were a choice, which another server may have to make anew.
+    If functions were chosen automatically, another server may need to choose again.
     """
     return "script" if known.script.engine == "script" else "auto"

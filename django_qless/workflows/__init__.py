@@ -1,1 +1,1 @@
-"""Jobs that depend on each other, put together; and what a running job spawns."""
+"""Workflows, batches, and the jobs that a running job spawns."""

@@ -1,47 +1,189 @@
-"""The order of jobs that depend on each other: each behind those that it waits for."""
+"""The graph of a workflow: its jobs, their order, and the request to enqueue them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+import logging
+from collections.abc import Sequence
+from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any
 
-T = TypeVar("T")
+from django_qless.conf.connections import connections
+from django_qless.core import DependencyCycle, Put
+from django_qless.enqueue.request import REFUSED_ALONE
+from django_qless.exceptions import InvalidOption
+from django_qless.job_types.current import running
+from django_qless.job_types.handle import JobHandle
+from django_qless.serialization.json_values import to_json
+from django_qless.signals import job_enqueued
+
+if TYPE_CHECKING:
+    from django_qless.enqueue.request import EnqueueRequest
+    from django_qless.workflows.builder import Workflow
+    from django_qless.workflows.handle import WorkflowHandle
+
+logger = logging.getLogger("django_qless")
 
 
-class Circle(Exception):
-    """Some things wait for each other: `path` begins and ends with the same one."""
+class Node:
+    """A job of a workflow that is not enqueued yet: what `add()` returns."""
 
-    def __init__(self, path: Sequence[object]) -> None:
-        super().__init__(path)
-        self.path = path
+    __slots__ = ("_policy", "flow", "inside", "outside", "request")
+
+    def __init__(self, flow: Workflow, request: EnqueueRequest, policy: str) -> None:
+        self.flow = flow
+        self.request = request
+        self._policy = policy
+        #: Its dependencies in the workflow, and those that were enqueued before.
+        self.inside: dict[Node, None] = {}
+        self.outside: dict[JobHandle[Any], None] = {}
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name} {self.jid}>"
+
+    @property
+    def handle(self) -> JobHandle[Any]:
+        """The job's handle; it is pending until the workflow is enqueued."""
+        return self.request.handle
+
+    @property
+    def jid(self) -> str:
+        """The job's id."""
+        return self.request.handle.jid
+
+    @property
+    def name(self) -> str:
+        """The name of the job type."""
+        return self.request.plan.job_type.name
+
+    def after(self, *others: Node | JobHandle[Any]) -> Node:
+        """Let the job wait for these, too; return the node.
+
+        They are nodes of the same workflow, or handles of jobs enqueued before.
+        """
+        self.flow.check_open()
+        for other in others:
+            if isinstance(other, Node):
+                if other.flow is not self.flow:
+                    raise InvalidOption(
+                        f"{self.flow}: {self.name} cannot wait for {other.name}, which "
+                        f"belongs to another {other.flow}"
+                    )
+                self.inside[other] = None
+            elif isinstance(other, JobHandle):
+                self.flow.check_alias(other.alias, f"job {other.jid}")
+                self.outside[other] = None
+            else:
+                raise InvalidOption(
+                    f"{self.flow}: {self.name} can wait for what add() returned and for "
+                    f"handles of jobs, not for {other!r}"
+                )
+        return self
+
+    def put(self) -> Put:
+        """Return the job as a Put, as of now."""
+        request = self.request
+        put = request.put()
+        depends = dict.fromkeys(
+            (
+                *(*put.depends, *request.plan.further_dependencies(request)),
+                *(handle.jid for handle in self.outside),
+                *(node.jid for node in self.inside),
+            )
+        )
+        policy = "" if self._policy == "block" else self._policy
+        return put._replace(
+            depends=tuple(depends),
+            open=False,
+            debounce=None,
+            debounce_max=None,
+            on_failure=policy,
+            workflow=self.flow.id,
+        )
 
 
-def in_order(things: Iterable[T], waits_for: Callable[[T], Iterable[T]]) -> list[T]:
-    """Return the things, each behind those that it waits for, else in the order given.
+def in_order(flow: Workflow, nodes: Sequence[Node]) -> list[Node]:
+    """Return the nodes, each behind those that it waits for, else in the order given.
 
-    Raises Circle if that cannot be.
+    Raises DependencyCycle, which names the jobs of the cycle.
     """
-    ordered: dict[T, None] = {}
-    for thing in things:
-        if thing not in ordered:
-            _visit(thing, waits_for, ordered)
-    return list(ordered)
+    sorter = TopologicalSorter({node: node.inside for node in nodes})
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        path = " → ".join(node.name for node in error.args[1])
+        raise DependencyCycle(
+            f"{flow}: jobs wait for each other in a cycle: {path}"
+        ) from None
+    index = {node: number for number, node in enumerate(nodes)}
+    ready: list[int] = []
+    ordered: list[Node] = []
+    while sorter.is_active():
+        for node in sorter.get_ready():
+            heappush(ready, index[node])
+        ordered.append(nodes[heappop(ready)])
+        sorter.done(ordered[-1])
+    return ordered
 
 
-def _visit(
-    thing: T, waits_for: Callable[[T], Iterable[T]], ordered: dict[T, None]
-) -> None:
-    # Chains are longer than Python's stack is deep.
-    trail = {thing: iter(waits_for(thing))}
-    while trail:
-        current, rest = next(reversed(trail.items()))
-        for other in rest:
-            if other in trail:
-                path = list(trail)
-                raise Circle([*path[path.index(other) :], other])
-            if other not in ordered:
-                trail[other] = iter(waits_for(other))
-                break
-        else:
-            del trail[current]
-            ordered[current] = None
+class WorkflowRequest:
+    """A workflow to enqueue: what the dispatcher sends."""
+
+    __slots__ = ("handle", "nodes")
+
+    def __init__(self, handle: WorkflowHandle, nodes: Sequence[Node]) -> None:
+        self.handle = handle
+        self.nodes = nodes
+
+    @property
+    def alias(self) -> str:
+        """The alias of QLESS that it goes to."""
+        return self.handle.alias
+
+    @property
+    def handles(self) -> list[JobHandle[Any]]:
+        """The handles of its jobs."""
+        return [node.handle for node in self.nodes]
+
+    def puts(self) -> list[Put]:
+        """Return its jobs as Puts, as of now."""
+        return [node.put() for node in self.nodes]
+
+    def send(self) -> None:
+        """Enqueue it. Raises what the server refuses."""
+        connections[self.alias].put_workflow(*self._arguments())
+        self.mark_enqueued()
+        if job_enqueued.receivers:
+            for node in self.nodes:
+                job_enqueued.send(node.request.plan.job_type, handle=node.handle)
+
+    async def asend(self) -> None:
+        """Enqueue it from asynchronous code. Raises what the server refuses."""
+        await connections.aclient(self.alias).put_workflow(*self._arguments())
+        self.mark_enqueued()
+        if job_enqueued.receivers:
+            for node in self.nodes:
+                await job_enqueued.asend(node.request.plan.job_type, handle=node.handle)
+
+    def send_on_commit(self) -> None:
+        """Enqueue it on commit. What is refused there is logged, not raised."""
+        try:
+            self.send()
+        except REFUSED_ALONE as error:
+            self.handle.pending = False
+            for node in self.nodes:
+                node.handle.pending = node.handle.created = False
+            name = self.handle.name or self.handle.id
+            logger.error("workflow %s was not enqueued on commit: %s", name, error)
+
+    def mark_enqueued(self) -> None:
+        """Note that it is enqueued."""
+        self.handle.pending = False
+        for node in self.nodes:
+            node.handle.pending = False
+            node.handle.created = True
+
+    def _arguments(self) -> tuple[str, str, list[Put], str]:
+        job, name = running.get(), self.handle.name
+        meta = to_json({"name": name}) if name else "{}"
+        return job.worker if job else "", self.handle.id, self.puts(), meta

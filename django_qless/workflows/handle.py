@@ -1,13 +1,13 @@
-"""The handle of a workflow: how far it is, and what can be done with the whole of it."""
+"""The handle of a workflow: its progress, and its operations."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from django_qless.connections import connections
-from django_qless.core.results import time_left
+from django_qless.conf.connections import connections
+from django_qless.core.waiting import time_left
 from django_qless.exceptions import JobGone, NotPut, ResultNotReady
-from django_qless.handle import JobHandle
+from django_qless.job_types.handle import JobHandle
 
 if TYPE_CHECKING:
     from django_qless.core import AsyncClient, Client, WorkflowRecord
@@ -20,7 +20,7 @@ _MANY = 1000
 
 
 class Progress(NamedTuple):
-    """How many jobs of a workflow there are, and what has become of them."""
+    """The numbers of a workflow's jobs, by what has become of them."""
 
     total: int
     complete: int
@@ -31,7 +31,7 @@ class Progress(NamedTuple):
 
 
 class WorkflowHandle:
-    """A workflow as it was when it was put, or when `refresh()` looked.
+    """A workflow as it was when it was enqueued, or at its `refresh()`.
 
     `WorkflowHandle(alias, id)` finds one again. Properties do no I/O. Methods ask the
     server and do not change the handle; each has a twin for asyncio that begins with `a`
@@ -43,9 +43,9 @@ class WorkflowHandle:
     alias: str
     """The alias of QLESS where it is."""
     id: str
-    """Its id, known before it is put."""
+    """Its id, known before it is enqueued."""
     pending: bool
-    """Whether it waits for the commit of a transaction; then it is not put yet."""
+    """Whether it waits for the commit of a transaction; then it is not enqueued yet."""
 
     def __init__(self, alias: str, id: str) -> None:  # noqa: A002 (what it is)
         self.alias = alias
@@ -59,7 +59,7 @@ class WorkflowHandle:
     def of_put(
         cls, alias: str, its_id: str, name: str, total: int, *, pending: bool
     ) -> WorkflowHandle:
-        """Return the handle of a workflow that is put now or, if pending, at a commit."""
+        """Return the handle of a workflow that is enqueued now or, if pending, on commit."""
         handle = cls(alias, its_id)
         handle.pending = pending
         handle._name = name
@@ -95,7 +95,7 @@ class WorkflowHandle:
 
     @property
     def progress(self) -> Progress:
-        """How many of its jobs have ended, and how."""
+        """The numbers of its jobs, by their outcome."""
         known = self._known
         if known is None:
             return Progress(self._total, 0, 0, 0, self._total)
@@ -105,7 +105,7 @@ class WorkflowHandle:
 
     @property
     def created(self) -> float | None:
-        """When it was put, in seconds of the epoch; None before a refresh."""
+        """When it was enqueued, in seconds of the epoch; None before a refresh."""
         return self._known.created if self._known else None
 
     @property
@@ -185,7 +185,7 @@ class WorkflowHandle:
             left = await client.carry_workflow(self.id)
 
     def retry(self) -> int:
-        """Put those of its jobs that have failed again; return how many."""
+        """Retry those of its jobs that have failed; return how many."""
         client, total, first = self._client(), 0, 0
         while True:
             first, count = client.retry_workflow(self.id, first)
@@ -194,7 +194,7 @@ class WorkflowHandle:
                 return total
 
     async def aretry(self) -> int:
-        """Put those of its jobs that have failed again, from asynchronous code."""
+        """Retry those of its jobs that have failed, from asynchronous code."""
         client, total, first = self._aclient(), 0, 0
         while True:
             first, count = await client.retry_workflow(self.id, first)
@@ -203,14 +203,14 @@ class WorkflowHandle:
                 return total
 
     def _client(self) -> Client:
-        self._must_be_put()
+        self._check_enqueued()
         return connections[self.alias]
 
     def _aclient(self) -> AsyncClient:
-        self._must_be_put()
+        self._check_enqueued()
         return connections.aclient(self.alias)
 
-    def _must_be_put(self) -> None:
+    def _check_enqueued(self) -> None:
         if self.pending:
             raise NotPut(f"Workflow {self.id} ({self.name}) is not put yet")
 

@@ -1,4 +1,4 @@
-"""What the jobs have measured, in Django's admin."""
+"""Admin pages for packages and their modules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PackageAdmin(JobsAdminMixin, admin.ModelAdmin):
     @admin.action(description="Scan again")
     def scan_again(self, request: HttpRequest, packages: QuerySet[Package]) -> None:
         for package in packages:
-            package.summarise.delay()  # puts the scan first
+            package.summarise.delay()  # enqueues the scan first
         self.message_user(request, "Queued: a worker scans them as soon as one runs.")
 
 

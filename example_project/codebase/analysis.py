@@ -15,7 +15,7 @@ BRANCH = (ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler
 
 @dataclass(frozen=True)
 class Figures:
-    """What is counted in one file; the fields are those of the model `Module`."""
+    """Figures of one file; the fields are those of the model `Module`."""
 
     lines: int
     blank_lines: int
@@ -46,7 +46,7 @@ def measure_file(path: Path) -> Figures:
 
 
 def measure_source(source: str) -> Figures:
-    """Counts lines, functions and classes, and judges how complex `source` is."""
+    """Counts lines, functions and classes, and the complexity of `source`."""
     survey = Survey(parse(source))
     lines = source.removesuffix("\n").split("\n") if source else []
     own = [
@@ -126,7 +126,7 @@ class Survey:
 
 
 def decisions(node: ast.AST) -> int:
-    """How many decisions this node itself takes, its children not counted."""
+    """Returns the number of decisions of this node, without its children."""
     if isinstance(node, BRANCH):
         return 1
     if isinstance(node, ast.BoolOp):

@@ -59,5 +59,5 @@ def _is_own_code(directory: Path) -> bool:
 
 
 def _is_unicode(name: str) -> bool:
-    """Whether a name is text: os.walk marks the bytes that are not by surrogates."""
+    """Returns whether a name is text: os.walk marks other bytes by surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in name)

@@ -36,9 +36,9 @@ class Package(models.Model):
 
     @job("scans")
     def scan(self) -> int:
-        """Finds the files, and puts one job for each that is new or has changed.
+        """Finds the files, and enqueues one job for each that is new or has changed.
 
-        Returns how many those are. When a job does this, whoever waits for the scan
+        Returns how many those are. When a job does this, a caller that waits for the scan
         waits for the measurements as well.
         """
         measurements = [
@@ -108,7 +108,7 @@ class Package(models.Model):
 
     @job("upkeep", unique=True, missing="ignore", retries=0)
     def keep_fresh(self, seconds: int = 540) -> int:
-        """Has the oldest figures measured anew, a few each second, for some minutes.
+        """Measures the oldest figures again, a few each second, for some minutes.
 
         Returns how many measurements it has put, and tells all along how far it is.
         """
@@ -123,7 +123,7 @@ class Package(models.Model):
                 )
             )
             if running:
-                running.progress((second + 1) / seconds, f"{put:,} files put")
+                running.progress((second + 1) / seconds, f"{put:,} files enqueued")
             time.sleep(1)
         return put
 

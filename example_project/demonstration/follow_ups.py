@@ -1,4 +1,4 @@
-"""What there is to do when everything is measured: it waits, is scheduled, recurs.
+"""Jobs after the measurements: some wait, are scheduled, or recur.
 
 All of it carries a tag, by which it is found, and taken back before the next measuring.
 """
@@ -20,7 +20,7 @@ NO_PUBLISHER = f"There is no server at {PUBLISHER} yet"
 
 
 def put_follow_ups(packages: Sequence[Package]) -> None:
-    """Puts what is to follow, unless it is there from another time."""
+    """Enqueues the jobs that follow, unless an earlier run did."""
     if open_follow_ups():
         return
     queues["publishing"].pause(reason=NO_PUBLISHER, by="demo")
@@ -36,7 +36,7 @@ def put_follow_ups(packages: Sequence[Package]) -> None:
 
 
 def keep_busy(packages: Sequence[Package]) -> None:
-    """Puts what a worker that stays has to do, all the time and at once."""
+    """Enqueues the jobs of a worker that keeps running."""
     largest = max(packages, key=lambda package: package.modules.count())
     steady = largest.keep_fresh.using(tags=[TAG, largest.name])
     steady.recur(every=timedelta(minutes=10))
@@ -48,7 +48,7 @@ def keep_busy(packages: Sequence[Package]) -> None:
 
 
 def take_back() -> None:
-    """Cancels what is left of what was put here, and lets nothing of it recur."""
+    """Cancels the jobs of this module that are left, and their schedules."""
     for package in Package.objects.all():
         package.keep_fresh.unrecur()
     # A job that others wait for can only go after them.

@@ -31,7 +31,7 @@ PATIENCE = 30.0
 
 
 def open_admin(port: int) -> None:
-    """Shows the admin until somebody interrupts it. Raises DemoFailed."""
+    """Shows the admin until it is interrupted. Raises DemoFailed."""
     must_be_free(port)
     prepare_database()
     packages = packages_to_show()
@@ -101,7 +101,7 @@ def await_server(port: int, server: subprocess.Popen[bytes]) -> None:
 def running(what: str, log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """Runs a command of manage.py beside this process, and ends it.
 
-    It has a session of its own, so that a Ctrl-C is for this process to deal with.
+    It runs in another session, so that Ctrl-C reaches this process only.
     """
     command = [sys.executable, "manage.py", *arguments]
     with log.open("a") as output:
@@ -131,6 +131,6 @@ def end_as_interrupted(signum: int, frame: FrameType | None) -> None:
 
 
 def end_on_signals() -> None:
-    """Ends both processes as well when this one is told to end, or its terminal goes."""
+    """Ends both processes when this one is ended, or its terminal closes."""
     for each in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, end_as_interrupted)

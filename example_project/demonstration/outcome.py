@@ -1,4 +1,4 @@
-"""How the jobs of one run fared, as the server tells it."""
+"""Outcome of the jobs of one run, by the server's counters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django_qless import failures, jobs, queues
 
 @dataclass(frozen=True)
 class Tally:
-    """How many jobs have been completed and have failed until now."""
+    """Numbers of completed and of failed jobs until now."""
 
     completed: int
     failed: int
@@ -42,7 +42,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the jobs of one run fared."""
+    """Outcome of the jobs of one run."""
 
     completed: int
     failed: int
@@ -52,7 +52,7 @@ class Outcome:
 
     @classmethod
     def since(cls, before: Tally, began: datetime) -> Outcome:
-        """What has happened since a tally was made, at this time."""
+        """Returns the outcome since a tally was made, at this time."""
         run = tally() - before
         return cls(
             completed=run.completed,

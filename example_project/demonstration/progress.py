@@ -24,7 +24,7 @@ class Progress:
         return time.monotonic() - self.began
 
     def show(self, done: int) -> None:
-        """Draws the bar anew; where that cannot be done, tells each tenth once."""
+        """Redraws the bar; outside of a terminal, prints a line for each tenth."""
         # A scan may add to the jobs on the way: never show less than before.
         self.done = max(self.done, min(done, self.total))
         if self.stream.isatty():

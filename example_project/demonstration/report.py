@@ -1,4 +1,4 @@
-"""The demo's last word, for people: what was measured, and how the jobs fared."""
+"""The demo's report: the figures, and the outcome of the jobs."""
 
 from __future__ import annotations
 

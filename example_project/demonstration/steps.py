@@ -1,4 +1,4 @@
-"""What the demo does, from an empty folder to the report."""
+"""Steps of the demo, from an empty folder to the report."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def demonstrate(source: Path) -> str:
     before, began = tally(), timezone.now()
     with a_file_that_goes_missing():
         for package in packages:
-            package.summarise.delay()  # puts a scan first, and waits for what that puts
+            package.summarise.delay()  # enqueues a scan first, and waits for its jobs
         run_worker("scans")
     for package in packages:
         files = package.modules.filter(modified=None).count()
@@ -127,7 +127,7 @@ def run_worker(*queues: str, progress: Progress | None = None) -> None:
 
 
 def something_can_run() -> bool:
-    """Whether jobs are ready; waits for retries that are due in a moment.
+    """Returns whether jobs are ready; waits for retries that are due in a moment.
 
     A worker in a burst ends when nothing is ready, and does not wait for what is not.
     """
@@ -141,7 +141,7 @@ def something_can_run() -> bool:
 
 
 def unfinished() -> int:
-    """How many jobs have neither been completed nor failed."""
+    """Returns the number of jobs that are neither complete nor failed."""
     return sum(
         queue.waiting + queue.running + queue.stalled + queue.scheduled + queue.depends
         for queue in queues.counts()

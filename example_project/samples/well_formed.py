@@ -1,4 +1,4 @@
-"""A file with nothing wrong: the figures of it can be counted by hand.
+"""A file without mistakes, small enough to check its figures by counting.
 
 # this is text, not a comment, and the line above is text, not a blank line
 """

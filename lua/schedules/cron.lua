@@ -1,5 +1,5 @@
 -- Cron schedules at work. Which time comes next is known outside; one worker at a time looks after that,
--- and here it is compared and set, so that each tick puts one job whoever looks.
+-- and here it is compared and set, so that each tick puts one job whichever worker looks.
 
 local format, floor = string.format, math.floor
 
@@ -186,7 +186,7 @@ function Cron.mend(args, i)
       at, offset = at + 1, 0
     end
   end
-  Skews.get_on(left)
+  ClockRepair.get_on(left)
   if at <= #lists or Clock.is_skewed() then
     return at .. ':' .. offset
   end

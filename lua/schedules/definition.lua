@@ -1,4 +1,4 @@
--- What a schedule is made of: how it is checked, and what of it is stored.
+-- The definition of a schedule: its checks and its stored fields.
 
 local LONGEST_TEXT = 255 -- bytes
 

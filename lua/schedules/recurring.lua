@@ -61,7 +61,7 @@ function Recurring.recur(args, i)
   local due = scope.now + offset
   call('ZADD', key.place(queue, 'recur'), due, jid)
   Wake.due(queue, due)
-  Place.register(queue)
+  Places.register(queue)
   return jid
 end
 
@@ -121,7 +121,7 @@ end
 
 -- A paused template is in no place, and its record says when it would go on.
 local function move(record, jid, queue)
-  Place.register(queue)
+  Places.register(queue)
   if record.paused then
     return
   end

@@ -20,7 +20,7 @@ local TEXTS = {
 
 local NUMBERS = { 'priority', 'retries', 'count', 'last', 'interval', 'offset', 'backlog', 'expires' }
 
--- The text of an object; `next` is missing while nobody knows it.
+-- The text of an object; `next` is missing while it is not known.
 local function shown(record)
   local view = {
     id = record.jid,
@@ -107,7 +107,7 @@ local function take_in(first, id, due, count)
   end
 end
 
--- Does nobody know yet when the schedule ticks next?
+-- Is the next tick of the schedule still unknown?
 local function is_not_worked_out(id)
   return call('HEXISTS', key.schedule(id), 'since') == 1
 end

@@ -169,7 +169,7 @@ local function store(made, old)
   else
     put_in_place(made, due)
   end
-  Place.register(made.queue)
+  Places.register(made.queue)
 end
 
 -- Does a schedule stay as it is? Who declares leaves alone what is another's, or was edited.
@@ -322,7 +322,7 @@ function Schedules.run(args, i)
   until call('EXISTS', key.job(child)) == 0
   Ticks.put(record, child, scope.now)
   call('HINCRBY', record_name(record), 'count', 1)
-  Place.register(record.queue)
+  Places.register(record.queue)
   return child
 end
 
@@ -341,7 +341,7 @@ function Schedules.remove(args, i)
   return removed
 end
 
--- Takes away what only calls with KEYS give: the template is made anew, or is to go.
+-- Takes away what only calls with KEYS give: the template is replaced or removed.
 function Schedules.forget(id)
   if scope.live then
     call('ZREM', key.schedules(), id)

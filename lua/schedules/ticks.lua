@@ -1,11 +1,11 @@
--- Ticks of a schedule of either kind: which of them are made up for, the job that one puts, and how it goes on.
+-- Ticks of a schedule of either kind: which missed ones are caught up, the job that one puts, and how it goes on.
 -- Which tick comes next those say who look: Recurring by the interval, for cron a worker (Cron).
 
 local format, min = string.format, math.min
 
 local AGAIN = 60 -- seconds until a schedule that cannot go on is looked at again
 
--- What may become of missed ticks: all are made up for, the last of them, or none.
+-- What may become of missed ticks: all are caught up, the last one, or none.
 Ticks.policies = { all = true, last = true, none = true }
 
 -- A tick is missed when it is late by more than this: half the time to the tick after it, at most
@@ -27,7 +27,7 @@ function Ticks.choose(policy, first, following, last, next)
   return last, next
 end
 
--- A score for cron schedules that is due now and that nobody takes for a tick, which is whole.
+-- A score for cron schedules that is due now and that cannot be a tick, which is a whole number.
 function Ticks.none_yet(time)
   return time == math.floor(time) and time - 2 ^ -10 or time
 end
@@ -90,7 +90,7 @@ function Ticks.put(record, child, time)
     Tags.index(child, tags)
   end
   History.put(child, record.queue, time)
-  Place.work(child, record.queue, Record.number(record.priority), time)
+  Places.work(child, record.queue, Record.number(record.priority), time)
   Minutes.count(record.queue, 'put', 1)
 end
 
@@ -110,7 +110,7 @@ local function put_at(record, time)
   if call('EXISTS', key.job(child)) == 0 then
     record.count, record.last = (Record.number(record.count) or 0) + 1, format('%.0f', time)
     Ticks.put(record, child, time)
-    Place.register(record.queue)
+    Places.register(record.queue)
   end
 end
 

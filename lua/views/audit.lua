@@ -87,9 +87,9 @@ local function check_results(report)
   if number < Arguments.most then
     local flat, bytes = call('ZRANGEBYSCORE', key.results_until(), '(0', '+inf', 'WITHSCORES'), 0
     for n = 2, #flat, 2 do
-      bytes = bytes + Kept.bytes_of(flat[n])
+      bytes = bytes + Retention.bytes_of(flat[n])
     end
-    local counted = Kept.total_bytes()
+    local counted = Retention.total_bytes()
     if bytes ~= counted then
       complain(report, 'what is kept takes %s bytes, counted %s', bytes, counted)
     end
@@ -288,8 +288,8 @@ end
 local function member_of_results(report, entry)
   local score = call('ZSCORE', key.results_until(), entry)
   if not score then
-    complain(report, '%s is kept, but nobody knows until when', entry)
-  elseif Kept.outlives(score, scope.now + 61) and call('EXISTS', scope.prefix .. entry) == 0 then
+    complain(report, '%s is kept without a time to end', entry)
+  elseif Retention.outlives(score, scope.now + 61) and call('EXISTS', scope.prefix .. entry) == 0 then
     complain(report, '%s is among what is kept, but is gone', entry)
   end
 end

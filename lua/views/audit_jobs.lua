@@ -52,7 +52,7 @@ local function check_rare(report, jid, record)
   end
   for n, value in ipairs(call('HMGET', key.job(jid), unpack(RARE))) do
     if value then
-      AuditJobs.complain(report, 'job %s has a field %s that nobody looks for', jid, RARE[n])
+      AuditJobs.complain(report, 'job %s has an unexpected field %s', jid, RARE[n])
     end
   end
 end

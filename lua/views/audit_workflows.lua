@@ -34,7 +34,7 @@ local function check_record(report, id)
   end
   local listed = call('ZSCORE', key.workflows(), id)
   if record.chore and not listed then
-    AuditJobs.complain(report, 'workflow %s is %s and nobody carries on', id, record.chore)
+    AuditJobs.complain(report, 'workflow %s is %s and nothing carries it on', id, record.chore)
   end
   if not record.chore and call('LLEN', key.workflow_jobs(id)) > record.total then
     AuditJobs.complain(report, 'workflow %s lists more jobs than it counts', id)

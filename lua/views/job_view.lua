@@ -41,8 +41,8 @@ local function canceled_view(jid, own, links)
     view[list], view[list .. '_total'] = {}, 0
   end
   local spawned, number = first(key.offspring(jid), links)
-  view.spawned, view.spawned_total = Brief.rows(spawned), number
-  view.spawners = Brief.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
+  view.spawned, view.spawned_total = JobSummary.rows(spawned), number
+  view.spawners = JobSummary.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
   return Json.with(cjson.encode(view), 'job', Canceled.show(jid))
 end
 
@@ -51,7 +51,7 @@ function JobView.show(args, i)
   local jid = Arguments.name('job.view', 'jid', args[i])
   local links = math.min(Arguments.whole('job.view', 'links', args[i + 1], 0), MOST_LINKS)
   local entries = math.min(Arguments.whole('job.view', 'history', args[i + 2], 1), Arguments.most)
-  local own = Brief.rows({ jid })[1]
+  local own = JobSummary.rows({ jid })[1]
   if not own then
     return nil
   elseif call('EXISTS', key.job(jid)) == 0 then
@@ -60,14 +60,14 @@ function JobView.show(args, i)
   local lists, view = {}, { brief = own }
   for list, name in pairs({ dependents = key.dependents(jid), dependencies = key.dependencies(jid) }) do
     lists[list], view[list .. '_total'] = some(name, links)
-    view[list] = Brief.rows(lists[list])
+    view[list] = JobSummary.rows(lists[list])
   end
   for list, name in pairs({ needs = key.needs(jid), spawned = key.offspring(jid) }) do
     local jids, total = first(name, links)
-    view[list], view[list .. '_total'] = Brief.rows(jids), total
+    view[list], view[list .. '_total'] = JobSummary.rows(jids), total
   end
   local spawners = Record.read('spawners', call('HGET', key.job(jid), 'spawners'), {})
-  view.spawners = Brief.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
+  view.spawners = JobSummary.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
   lists.history, view.history_total = History.some(jid, entries, HISTORY_BYTES)
   view.result = call('GET', key.result(jid)) or cjson.null
   local rest = call('PTTL', key.result(jid))

@@ -128,9 +128,9 @@ function Search.search(args, i)
   Arguments.bounded('search', number)
   local wanted = read_conditions(args, i + 2, number)
   local first = i + 2 + 2 * number
-  Brief.check_parts('search', args, first)
-  local jids, places, looked = Brief.listed(args, first)
-  local rows, bytes, tracking = {}, 0, Brief.any_tracked()
+  JobSummary.check_parts('search', args, first)
+  local jids, places, looked = JobSummary.listed(args, first)
+  local rows, bytes, tracking = {}, 0, JobSummary.any_tracked()
   for n = 1, #jids do
     if #rows >= most or bytes >= BYTES then
       looked = places[n] - 1
@@ -138,7 +138,7 @@ function Search.search(args, i)
     end
     local is_meant, read = may_be(jids[n], wanted)
     bytes = bytes + (read or 0)
-    rows[#rows + 1] = is_meant and Brief.row(jids[n], tracking) or nil
+    rows[#rows + 1] = is_meant and JobSummary.row(jids[n], tracking) or nil
   end
   return cjson.encode({ looked = looked, jobs = rows })
 end

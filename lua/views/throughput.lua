@@ -48,9 +48,9 @@ function Throughput.show(args, i)
       count(queue, kind, from, to, adders[kind])
     end
   end
-  Journal.read(function(second, kind, _, n, of)
+  StatsBuffer.read(function(second, kind, _, n, of)
     if queue == '' or of == queue then
-      adders[Minutes.journalled[kind]](floor(second / 60), n)
+      adders[Minutes.buffered[kind]](floor(second / 60), n)
     end
   end)
   return cjson.encode(shown)

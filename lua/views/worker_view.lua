@@ -30,7 +30,7 @@ function WorkerView.list(args, i)
   local looked_at = math.max(SHOWN, math.min(LOOKED_AT, math.floor(IN_ALL / math.max(count, 1))))
   local shown, seen, total = {}, Worker.seen(offset, count)
   for n = 1, #seen, 2 do
-    local jobs = cjson.encode({ jobs = Brief.rows(longest_held(seen[n], looked_at)) })
+    local jobs = cjson.encode({ jobs = JobSummary.rows(longest_held(seen[n], looked_at)) })
     shown[#shown + 1] = Json.with(jobs, 'worker', Worker.shown(seen[n], seen[n + 1]))
   end
   return Json.with(cjson.encode({ total = total }), 'workers', Json.list(shown))

@@ -1,4 +1,4 @@
--- spawn: a running job puts others, for which whoever depends on it has to wait as well.
+-- spawn: a running job puts others; its dependents wait for them as well.
 
 -- The jobs of the plan as they are now, or those that stand for them.
 local function present(spawner, plan)
@@ -19,7 +19,7 @@ function Spawn.spawn(args, i)
   local jid, worker = Arguments.name('spawn', 'jid', args[i]), args[i + 2]
   Lock.holder('spawn', jid, args[i + 1])
   Arguments.asking('spawn', worker)
-  local plan = Batch.plan('spawn', args, i + 3)
+  local plan = PutMany.plan('spawn', args, i + 3)
   if plan.coming[jid] then
     Errors.argument('spawn', 'job ' .. Errors.name(jid) .. ' cannot spawn itself')
   end
@@ -32,7 +32,7 @@ function Spawn.spawn(args, i)
       job.workflow, job.rare = workflow, true
     end
   end
-  local reply = Batch.carry_out(plan, worker)
+  local reply = PutMany.carry_out(plan, worker)
   Spawned.adopt(jid, present(jid, plan))
   return reply
 end

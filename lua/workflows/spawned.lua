@@ -1,8 +1,8 @@
--- What a job has spawned: whoever depends on the job waits for that as well.
+-- Jobs that a job has spawned: its dependents wait for them as well.
 --
 -- The links are made late. A dependent waits for the spawner; when that is complete, for those of
 -- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
--- It does not wait for a spawned job that waits for it at that time: so no circle can come about.
+-- It does not wait for a spawned job that waits for it at that time: so there is no cycle.
 
 -- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
 local ON_ITS_WAY, FAILED = '0', '1'
@@ -33,10 +33,10 @@ end
 
 -- Those of the jids that do not wait for the dependent; if there are none, one of the first thousand.
 local function harmless(dependent, name, jids, most)
-  local good, tired = Circles.harmless(dependent, jids)
+  local good, tired = CycleDetection.harmless(dependent, jids)
   if #good == 0 and #jids == most and most < Arguments.most then
     jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', Arguments.most)
-    good, tired = Circles.harmless(dependent, jids)
+    good, tired = CycleDetection.harmless(dependent, jids)
     good = { good[1] }
   end
   return good, tired
@@ -123,7 +123,7 @@ end
 -- Nothing else holds the job back: is there something spawned? Then it waits for that, or is
 -- canceled with what has failed of it. -> whether it must not start
 function Spawned.holds_back(jid, text, policy)
-  local beyond, open, fresh = {}, {}, Circles.is_fresh()
+  local beyond, open, fresh = {}, {}, CycleDetection.is_fresh()
   for _, spawner in ipairs(list_of(text)) do
     local jids, failed, tired = Spawned.unfinished(spawner, policy, Dependencies.left(), jid)
     if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
@@ -177,7 +177,7 @@ function Spawned.adopt(spawner, jobs)
     call('ZADD', name, unpack(scores))
   end
   call('HSET', key.job(spawner), 'rare', '1')
-  Needs.add_offspring(spawner, new)
+  DependencyResults.add_offspring(spawner, new)
 end
 
 local function each(text, act)

@@ -45,7 +45,7 @@ function Workflow.joined(id, jid, state)
   end
 end
 
--- Refuses a workflow that is being cancelled: nobody would look at what joins it now.
+-- Refuses a workflow that is being cancelled: what joins it now would be overlooked.
 -- -> its state, nil if there is none
 function Workflow.must_go_on(command, id)
   local state = call('HGET', key.workflow(id), 'state')
@@ -120,8 +120,8 @@ local function judge(id)
   end
   call('HSET', name, 'state', is)
   if is == 'complete' or is == 'failed' or is == 'canceled' then
-    call('HSET', name, 'finished', Texts.now())
-    Awaiting.ended_workflow(id)
+    call('HSET', name, 'finished', NumberFormat.now())
+    ResultWaiters.ended_workflow(id)
   else
     call('HDEL', name, 'finished')
   end

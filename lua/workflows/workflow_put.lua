@@ -34,7 +34,7 @@ local function behind(command, jid, other)
 end
 
 -- Each job is new, belongs to the workflow and stands behind those that it depends on: so there can
--- be no circle.
+-- be no cycle.
 local function check_members(command, id, plan)
   local at, links, names = {}, 0, {}
   for n, job in ipairs(plan.jobs) do
@@ -69,7 +69,7 @@ local function begin(id, meta, total, chore)
     'meta',
     meta,
     'created',
-    Texts.now(),
+    NumberFormat.now(),
     'total',
     total,
     'complete',
@@ -83,7 +83,7 @@ local function begin(id, meta, total, chore)
   )
   if chore then
     call('HSET', key.workflow(id), 'chore', chore)
-    call('ZADD', key.workflows(), Texts.now(), id)
+    call('ZADD', key.workflows(), NumberFormat.now(), id)
   end
 end
 
@@ -93,11 +93,11 @@ function WorkflowPut.put(args, i)
   local worker = Arguments.asking('workflow.put', args[i + 1])
   Arguments.object('workflow.put', 'meta', args[i + 2])
   Workflow.will_take(id)
-  local plan = Batch.plan('workflow.put', args, i + 3, { acyclic = true })
+  local plan = PutMany.plan('workflow.put', args, i + 3, { acyclic = true })
   check_members('workflow.put', id, plan)
   begin(id, args[i + 2], 0)
   Workflow.count(id, 'total', 0) -- so that its state is judged even if others stand for all its jobs
-  Batch.carry_out(plan, worker)
+  PutMany.carry_out(plan, worker)
   return id
 end
 
@@ -145,7 +145,7 @@ local STAGE = {}
 -- -> the jids that come with them
 function STAGE.jobs(id, args, i)
   local known = staged_before(id)
-  local plan = Batch.plan('workflow.stage', args, i, { acyclic = true, known = known })
+  local plan = PutMany.plan('workflow.stage', args, i, { acyclic = true, known = known })
   check_members('workflow.stage', id, plan)
   local jids = {}
   for n, job in ipairs(plan.jobs) do
@@ -247,9 +247,9 @@ function UNPACK.jobs(id, args, jobs)
   local known, gate = staged_before(id), WorkflowPut.gate(id)
   Workflow.will_take(id)
   local how = { acyclic = true, lenient = true, instead = instead_of(id) or nil }
-  local fine, plan = pcall(Batch.plan, 'workflow.carry', args, 1, how)
+  local fine, plan = pcall(PutMany.plan, 'workflow.carry', args, 1, how)
   if not fine then
-    -- It was fine when it was staged. Whoever calls now must not hear of it.
+    -- It was fine when it was staged. The present caller must not be told.
     Workflow.count(id, 'canceled', jobs)
     return
   end
@@ -260,7 +260,7 @@ function UNPACK.jobs(id, args, jobs)
     end
     job.gate = not inside and gate or nil
   end
-  local instead = Batch.carry_out(plan, call('HGET', key.workflow(id), 'worker') or '')[2]
+  local instead = PutMany.carry_out(plan, call('HGET', key.workflow(id), 'worker') or '')[2]
   if #instead > 0 then
     call('HSET', key.staged_instead(id), unpack(instead)) -- for the batches to come
   end
@@ -288,7 +288,7 @@ local function open_gate(id)
   WorkflowPut.forget_staged(id)
   call('ZREM', key.workflows(), id)
   call('HDEL', key.workflow(id), 'chore', 'worker')
-  Workflow.count(id, 'total', 0) -- so that its state is judged anew
+  Workflow.count(id, 'total', 0) -- so that its state is computed again
   Dependencies.release({ WorkflowPut.gate(id) })
 end
 

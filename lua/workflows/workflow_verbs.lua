@@ -1,5 +1,5 @@
 -- What may be done with a workflow as a whole: look at it, cancel it, retry what failed in it; and
--- the steps that are carried on by whoever calls next.
+-- the steps that the next calls carry on with.
 
 local STEP = 250 -- jobs canceled or retried by one call
 
@@ -56,7 +56,7 @@ local function cancel_some(id)
     call('HDEL', name, 'chore', 'cancel_at')
     call('ZREM', key.workflows(), id)
     Workflow.count(id, 'total', 0)
-    -- Jobs of others may stand at its gate, which were put anew with it.
+    -- Jobs of others may stand at its gate, which were put again with it.
     Dependencies.release({ WorkflowPut.gate(id) })
   else
     call('HSET', name, 'cancel_at', start)
@@ -105,7 +105,7 @@ end
 -- -> whether more is left
 function WorkflowVerbs.carry_on()
   local name = key.workflows()
-  if scope.carried or Absence.is_absent(name) then
+  if scope.carried or ExistenceCache.is_absent(name) then
     return false
   end
   local id = call('ZRANGE', name, 0, 0)[1]
@@ -123,7 +123,7 @@ function WorkflowVerbs.cancel(args, i)
     end
     drop_staged(id)
     call('HSET', name, 'chore', 'canceling', 'cancel_at', call('LLEN', key.workflow_jobs(id)))
-    call('ZADD', key.workflows(), Texts.now(), id)
+    call('ZADD', key.workflows(), NumberFormat.now(), id)
     Workflow.count(id, 'total', 0)
   end
   return step(id)

@@ -23,7 +23,7 @@ import django
 import pytest
 from django.core.management import load_command_class
 
-from django_qless.options import KNOWN, ONLY_DECLARED, ONLY_USING
+from django_qless.job_types.options import KNOWN, ONLY_DECLARED, ONLY_USING
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

@@ -133,7 +133,6 @@ def _named(masses: Masses) -> dict[str, list[str]]:
 
 def _variants(masses: Masses) -> Iterator[str]:
     """Yield the forms of pages that ask for more than the usual one does."""
-    from django_qless.admin.bulk import bulk_url
     from django_qless.admin.links import Links, quote
 
     size, queue = masses.size, quote(masses.large_queue)
@@ -199,7 +198,7 @@ def _variants(masses: Masses) -> Iterator[str]:
         ("tag", {"queue": masses.large_queue}),
         ("move", {"tag": masses.large_tag}),
     ):
-        address = bulk_url(links, verb, **selection)
+        address = links.bulk(verb, **selection)
         yield address.removeprefix("/admin/django_qless/")
 
 
@@ -217,7 +216,7 @@ def cost(server: redis.Redis, browser: Browser, url: str) -> Cost:
         changes,
         is_search=re.search(rb"scanned [\d,]+ of|looked through|No job matches", text)
         is not None,
-        is_down=b"cannot be asked" in text,
+        is_down=b"does not answer" in text,
     )
 
 
@@ -276,7 +275,7 @@ def main() -> int:
     from django.core.management import call_command
     from django.test import override_settings
 
-    from tests.servers import Server
+    from tests.real_servers import Server
 
     with Server() as server:
         aliases = {"default": {"LOCATION": server.url}}
@@ -288,7 +287,7 @@ def main() -> int:
 
 
 def _measure(server: redis.Redis, asked: argparse.Namespace) -> int:
-    from django_qless.connections import connections
+    from django_qless.conf.connections import connections
     from tests.admin.masses import LARGE, SMALL, Masses
     from tests.admin.people import client_of
     from tests.jobs_app.models import Feed

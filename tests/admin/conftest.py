@@ -9,7 +9,7 @@ import pytest
 from django.test import override_settings
 from django.utils import translation
 
-from django_qless.connections import connections
+from django_qless.conf.connections import connections
 from tests.admin import people
 from tests.admin.content import Content, fill
 from tests.permissions import channels_and_keys, nothing_refused, set_user, url_of
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from django.test import Client as Browser
 
     from django_qless.core import Client
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 
 @pytest.fixture(autouse=True)

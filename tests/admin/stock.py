@@ -1,4 +1,4 @@
-"""Jobs put, held and failed through the core's calls, many at a time."""
+"""Jobs enqueued, held and failed through the core's calls, many at a time."""
 
 from __future__ import annotations
 

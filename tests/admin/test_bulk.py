@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
+from django.core import signing
 from django.test import override_settings
 from django.urls import reverse
 
-from django_qless.admin.bulk import bulk_url
-from django_qless.admin.bulk.run import Run
+from django_qless.admin.actions.bulk import SALT
 from django_qless.admin.links import Links
-from django_qless.connections import connections
+from django_qless.conf.connections import connections
+from django_qless.operations.bulk import BulkRun
 from tests.admin.people import rows
 from tests.admin.stock import fail, put, take
 
@@ -38,7 +39,7 @@ def browser(qless: Client, as_user: Callable[[str], Browser]) -> Browser:
 
 def url(verb: str = "retry", alias: str = "default", **selection: str) -> str:
     """The page that asks whether to do it to all that match."""
-    return bulk_url(Links("admin", alias), verb, **selection)
+    return Links("admin", alias).bulk(verb, **selection)
 
 
 def many(number: int) -> list[str]:
@@ -70,11 +71,12 @@ def carry_on(browser: Browser, address: str, run: str) -> tuple[list[int], Any]:
         if "location" in answer or answer["ended"]:
             return done, answer
         run = run_in(answer["html"])
-        done.append(the_run(run, browser).done)
+        done.append(the_run(run).done)
 
 
-def the_run(text: str, browser: Browser) -> Run:
-    return Run.read(text, user=browser.session["_auth_user_id"], alias="default")
+def the_run(text: str) -> BulkRun:
+    """The run in a signed field."""
+    return BulkRun(**signing.loads(text, salt=SALT)["run"])
 
 
 def last_entry() -> LogEntry:
@@ -160,27 +162,27 @@ def test_a_rate_holds_however_often_the_form_is_sent(qless, browser) -> None:
     assert 0 < answer["wait"] <= 1
     assert qless.failed() == {"g": 20}
     # At once again: too early, so nothing more than the time that has passed allows.
-    run = the_run(run_in(answer["html"]), browser)
+    run = the_run(run_in(answer["html"]))
     assert run.step(qless, run.at + 0.01) is run
     later = run.step(qless, run.at + 0.5)
     assert (later.done, qless.failed()) == (15, {"g": 15})
     # The oldest came first, and so does the oldest of those that are left.
-    assert later._look(qless, 5).wanted == newest_first[:15][::-1][:5]
+    assert later._look_up(qless, 5).wanted == newest_first[:15][::-1][:5]
     assert qless.failed_jobs("g", 0, 30).jids == newest_first[:15]
     # Who comes back late may make up for ten seconds, not for an hour.
-    slow = the_run(later.sign(), browser)
+    slow = BulkRun(**later.as_dict())
     assert slow._allowance(slow.at + 3600) == 100
 
 
 def test_what_fails_anew_is_left_alone(qless, browser) -> None:
     fail(qless, 5)
     address = url(group="g")
-    run = the_run(asked(browser, address), browser)
+    run = the_run(asked(browser, address))
     # Counted a while ago; what has failed since was not counted.
     old = qless.brief(["g-q-0"])[0].since
     fail(qless, 4, "g", "q2")
     assert run.before >= old
-    stale = Run(**{**run.__dict__, "before": old - 1})
+    stale = BulkRun(**{**run.__dict__, "before": old - 1})
     after = stale.step(qless, run.before)
     assert (after.finished, after.done) == (True, 0)
     assert qless.failed() == {"g": 9}
@@ -203,7 +205,7 @@ def test_chosen_ones(qless, browser) -> None:
     told = {entry.object_id: entry.change_message for entry in LogEntry.objects.all()}
     assert told.keys() == {None, *jids[:2]}
     assert "2 of 4 done, 2 refused; finished" in told[None]
-    assert LogEntry.objects.get(object_id=None).object_repr == "4 chosen jobs"
+    assert LogEntry.objects.get(object_id=None).object_repr == "4 selected jobs"
 
 
 def test_a_search_has_a_name_in_the_log(qless, browser) -> None:
@@ -227,9 +229,9 @@ def test_one_chosen_has_one_entry(qless, browser) -> None:
 
 def test_none_chosen(qless, browser) -> None:
     response = browser.post(BULK, {"verb": "retry"}, follow=True)
-    assert messages_of(response) == ["No job is chosen: nothing was done."]
+    assert messages_of(response) == ["No job is selected: nothing was done."]
     response = browser.get(BULK + "?verb=cancel", follow=True)
-    assert messages_of(response) == ["No job is chosen: nothing was done."]
+    assert messages_of(response) == ["No job is selected: nothing was done."]
     page = browser.get(url(group="nobody")).content.decode()
     assert "No job matches now" in page
 

@@ -10,10 +10,10 @@ from django.contrib.messages import get_messages
 from django.test import override_settings
 from django.urls import reverse
 
-from django_qless.admin.actions.option_fields import number_text
+from django_qless.admin.components.fields import number_text
 from django_qless.admin.links import quote
+from django_qless.conf.config_sync import operator_overrides, sync_config
 from django_qless.core.options import OPTIONS
-from django_qless.declared import apply_declared, set_by_operators
 from tests.admin.reading import Page, read
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from django.test import Client as Browser
 
     from django_qless.core import Client
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 LIST = "/admin/django_qless/option/"
 
@@ -53,7 +53,7 @@ def declared(server: Server, qless: Client) -> Iterator[None]:
         "QUEUES": {"mail": {"weight": 2}},
     }
     with override_settings(QLESS={"default": alias}):
-        apply_declared()
+        sync_config()
         yield
 
 
@@ -62,7 +62,7 @@ def test_all_options_are_there(admin_browser: Browser, qless: Client) -> None:
     assert list(shown) == [option.name for option in OPTIONS]
     value, default, by, meaning = shown["jobs-history"]
     assert (value, default, by) == ("604800 7 d", "604800", "default")
-    assert meaning == "For how many seconds completed jobs are kept."
+    assert meaning == "Seconds for which completed jobs are kept."
 
 
 def test_who_has_set_them(
@@ -73,7 +73,7 @@ def test_who_has_set_them(
     qless.config_set("a-free-one", "green")
     shown = rows(read(admin_browser.get(LIST)))
     assert shown["jobs-history"][:3] == ["86400 1 d", "604800", "QLESS"]
-    assert shown["mail-weight"][:3] == ["5", "1", "operator (QLESS says 2)"]
+    assert shown["mail-weight"][:3] == ["5", "1", "operator (QLESS: 2)"]
     assert shown["heartbeat"][:3] == ["60 1 min", "60", "operator"]
     assert shown["a-free-one"][:3] == ["green", "", "operator"]
     assert shown["grace-period"][2] == "default"
@@ -81,7 +81,7 @@ def test_who_has_set_them(
     by_operators = {
         name for name, row in shown.items() if row[2].startswith("operator")
     }
-    assert by_operators == set_by_operators()
+    assert by_operators == operator_overrides()
 
 
 def test_options_of_queues_lead_there(admin_browser: Browser, qless: Client) -> None:
@@ -105,7 +105,7 @@ def test_one_option(admin_browser: Browser, qless: Client, declared: None) -> No
     assert facts == {
         "Value": "5",
         "Default": "1",
-        "Declared by QLESS": "2",
+        "In the setting QLESS": "2",
         "Set by": "operator",
         "Queue": "mail",
     }
@@ -121,7 +121,7 @@ def test_set(admin_browser: Browser, qless: Client) -> None:
     assert entry.get_change_message() == "The option heartbeat is 90 now; it was 60."
     page = read(admin_browser.get(url("change", "heartbeat")))
     assert "superuser The option heartbeat is 90 now" in page.section(
-        "What operators did"
+        "Changes by operators"
     )
 
 
@@ -173,7 +173,7 @@ def test_reset_to_what_is_declared(
 ) -> None:
     qless.config_set("jobs-history", 5)
     asked = read(admin_browser.get(url("reset", "jobs-history"))).text
-    assert "It becomes 86400 again, as the setting QLESS declares." in asked
+    assert "It becomes 86400 again, as in the setting QLESS." in asked
     admin_browser.post(url("reset", "jobs-history"))
     assert qless.config_get("jobs-history") == "86400"
 

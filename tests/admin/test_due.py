@@ -11,9 +11,9 @@ from django.core.management import call_command
 from django.urls import reverse
 
 from django_qless import jobs, queues
-from django_qless.connections import connections
-from django_qless.selection import Selection
-from django_qless.testing import clocks
+from django_qless.conf.connections import connections
+from django_qless.operations.job_query import JobQuery
+from django_qless.testing import clock
 from tests.jobs_app.jobs import add
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def test_a_delayed_job_in_every_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     handle = add.using(queue="mail", delay=60).delay(1)
-    moment = clocks.now("default") + seconds
+    moment = clock.now("default") + seconds
     monkeypatch.setattr(connections.impatient("default").script, "now", moment)
-    with clocks.moved("default", moment):
+    with clock.travel_to("default", moment):
         refreshed = handle.refresh()
         assert refreshed.state == expected
         assert f"add {expected}>" in repr(refreshed)
@@ -54,7 +54,7 @@ def test_a_delayed_job_in_every_place(
             listed = data("qless_jobs", "list", "--state", state)["jobs"]
             assert [job["jid"] for job in listed] == jids
             assert {job["state"] for job in listed} <= {expected}
-            found = Selection(state=state).page(connections["default"]).jobs
+            found = JobQuery(state=state).page(connections["default"]).jobs
             assert [(job.jid, job.state) for job in found] == [
                 (jid, expected) for jid in jids
             ]

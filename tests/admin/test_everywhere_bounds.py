@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from django.test import Client as Browser
 
     from django_qless.core import Client
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

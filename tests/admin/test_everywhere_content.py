@@ -9,7 +9,7 @@ from tests.permissions import client_of
 
 if TYPE_CHECKING:
     from tests.admin.content import Content
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 
 def test_there_is_a_job_in_every_state(

@@ -14,24 +14,24 @@ from django.contrib.admin.models import LogEntry
 from django.test import override_settings
 
 from django_qless.admin import permissions
-from django_qless.connections import connections
+from django_qless.conf.connections import connections
 from tests.admin import people
 from tests.admin.content import Content, fill
 from tests.admin.markup import Markup
 from tests.admin.routes import Place, places
 from tests.drawing import draw, part
-from tests.integration.recurrence import declaring
 from tests.jobs_app import jobs
 from tests.jobs_app.models import Feed, Parcel, ProxyFeed
 from tests.lua.keyspace import digest, dumped, restore
 from tests.rows_app.models import Country, Spare
+from tests.schedules.declaring import declaring
 
 if TYPE_CHECKING:
     import redis
     from django.http import HttpResponse
     from django.test import Client as Browser
 
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 pytestmark = pytest.mark.django_db
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from django_qless.admin.presenters.failures import said
+from django_qless.admin.pages.failures import summary_line
 from django_qless.core import FailureGroup
 from tests.admin.stock import fail
 
@@ -120,7 +120,7 @@ def test_selected_ones(qless, as_user) -> None:
 
 def test_an_empty_group_says_so(qless, as_user) -> None:
     browser = as_user("view+act_on_jobs")
-    assert "No job has failed: nothing to mend." in text_of(browser, FAILURES)
+    assert "No job has failed." in text_of(browser, FAILURES)
     text = text_of(browser, group("g"))
     assert "No job is in this group now." in text
     assert "job/bulk/?" not in text
@@ -166,4 +166,4 @@ def test_names_are_texts(qless, as_user) -> None:
 )
 def test_the_line_that_says_it(head, end, line) -> None:
     group = FailureGroup("g", 1, 0, 0, "jid", "klass", "queue", head, end)
-    assert said(group) == line
+    assert summary_line(group) == line

@@ -93,7 +93,7 @@ def test_what_is_not_remembered_is_not_put_again(
     put(qless, data='{"v":1,"args":["' + "x" * 20_000 + '"]}')
     qless.cancel("j1")
     page = admin_browser.get(url("change")).content.decode()
-    assert "too many to be remembered" in page
+    assert "too many to be kept" in page
     assert f'{url("edit")}"' not in page
     assert admin_browser.get(url("edit")).status_code == 404
     assert act(admin_browser, "edit", job_data="{}").status_code == 404
@@ -110,7 +110,7 @@ def test_a_running_job_is_not_put_again(admin_browser: Browser, qless: Client) -
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("[1]", "must be an object"),
         ('{"v": 1, "args": {}}', "must be an object"),
         ('{"v": 1, "args": [1, 2, 3]}', "too many positional arguments"),

@@ -10,15 +10,15 @@ import pytest
 from django.test import override_settings
 from django.urls import reverse
 
+from django_qless.admin.components.history import phase_in_words
 from django_qless.admin.links import quote
-from django_qless.admin.presenters.history import phase_in_words
 from django_qless.core import Put, Settlement
 from django_qless.core.attempts import Phase
-from django_qless.running.environment import DjangoEnvironment
+from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.worker.execution import Execution
 from tests.admin.reading import read
 from tests.jobs_app.policies import raises_twice
-from tests.servers import poll
+from tests.real_servers import poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,10 +128,10 @@ def test_a_canceled_job(admin_browser: Browser, qless: Client) -> None:
     assert "It was canceled when it was running." in first.text
     assert 'user "ann" template "short"' in first.text
     assert reverse("admin:django_qless_worker_change", args=[WORKER]) in first.links
-    assert "What operators did" in first.text and "is cancelled" in first.text
-    assert "Canceled" in first.text and "Put into a queue" in first.text
+    assert "Changes by operators" in first.text and "is canceled" in first.text
+    assert "Canceled" in first.text and "Enqueued" in first.text
     assert "It was canceled when it was depends." in second.text
-    assert "A job that it waited for failed or was canceled: j1" in second.text
+    assert "A job that it depended on failed or was canceled: j1" in second.text
     assert url("j1") in second.links
     assert "canceled" not in page(admin_browser, "j3").text
     shown = admin_browser.get(url(page="text") + "?part=arguments")
@@ -197,7 +197,7 @@ def test_sensitive_values_are_hidden_from_everybody(
     shown = page(admin_browser).text
     assert "secret" not in shown
     assert "[hidden]" in shown
-    assert "Sensitive, and hidden from everybody: argument 1" in shown
+    assert "Sensitive, and hidden from all users: argument 1" in shown
     text = admin_browser.get(url(page="text") + "?part=arguments").content.decode()
     assert "secret" not in text
     assert admin_browser.get(url(page="text") + "?part=result").status_code == 404
@@ -238,11 +238,11 @@ def test_history(admin_browser: Browser, qless: Client) -> None:
     qless.revive(["j1"])
     shown = page(admin_browser).text
     story = (
-        "Put into a queue mail",
+        "Enqueued mail",
         "Taken by a worker worker-1",
         'Log asked the gateway answer ={"code": 12}',
         "Failed boom by worker-1",
-        "Put into a queue mail",
+        "Enqueued mail",
     )
     at = 0
     for words in story:
@@ -284,7 +284,7 @@ def test_each_attempt_has_its_times_its_end_and_its_error(
 ) -> None:
     end(qless, run(qless, retries=3), "retry", 5, "ValueError-mail", "broke\nand more")
     shown = page(admin_browser)
-    assert "Failed, to be tried again ValueError-mail by worker-1" in shown.text
+    assert "Failed, will be retried ValueError-mail by worker-1" in shown.text
     qless.redis.zadd("ql:q:mail-scheduled", {"j1": 0})
     (held,) = qless.settle("worker-2", [], 1, ["mail"]).jobs
     end(qless, held.token, "fail", "KeyError-mail", "lost <b>")
@@ -310,7 +310,7 @@ def test_each_attempt_has_its_times_its_end_and_its_error(
         ["1.5 s", "0.3 s"],
         ["ValueError-mail broke", "worker-1"],
     )
-    assert one[4].startswith("failed, to be tried again ready again at ")
+    assert one[4].startswith("failed, will be retried ready again at ")
     assert (two[0], *two[2:]) == (
         *("2", "7.5 s", "0.5 s", "failed", "KeyError-mail lost <b>", "worker-2"),
     )
@@ -335,7 +335,7 @@ def test_a_job_that_raised_twice_before_it_was_done(
     rows = read(admin_browser.get(url(handle.jid))).table("Attempts")[1:]
     assert [row[0] for row in rows] == ["1", "2", "3"]
     assert [row[4].split(" ready")[0] for row in rows] == [
-        *(["failed, to be tried again"] * 2),
+        *(["failed, will be retried"] * 2),
         "completed",
     ]
     assert [row[5] for row in rows] == [
@@ -361,8 +361,8 @@ def test_a_job_that_raised_twice_before_it_was_done(
     ("verb", "end_words"),
     [
         (("complete",), "completed"),
-        (("release", 0), "handed back"),
-        (("unknown", 60), "handed back"),
+        (("release", 0), "returned to its queue"),
+        (("unknown", 60), "returned to its queue"),
         (("crash", 3, "worker-crash", "signal 9"), "its process died"),
     ],
 )
@@ -416,7 +416,7 @@ def test_dependencies_both_ways(admin_browser: Browser, content: Content) -> Non
     shown = page(admin_browser, jobs["depends"])
     assert url(jobs["waiting"]) in shown.links
     assert url(jobs["depends 2"]) in shown.links
-    assert "It was put to wait for 1; still waits for 1" in shown.text
+    assert "Dependencies: 1, open: 1" in shown.text
     assert "1 job waits for it" in shown.text
     html = admin_browser.get(url(jobs["depends"])).content.decode()
     assert html.count('<path class="edge"') == 2
@@ -512,3 +512,16 @@ def calls(client: Client) -> int:
     stats = client.redis.info("commandstats")
     names = ("fcall", "fcall_ro", "evalsha", "evalsha_ro", "eval")
     return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in names)
+
+
+def test_the_options_that_a_worker_runs_it_with(
+    admin_browser: Browser, qless: Client
+) -> None:
+    put(qless, context='{"options":{"timeout":5,"backoff":[1,2],"result_ttl":86400}}')
+    shown = page(admin_browser).text
+    assert "timeout 5" in shown
+    assert "backoff (1, 2)" in shown
+    assert "result_ttl" not in shown.partition("Context")[0]
+    # A context that somebody has tampered with.
+    put(qless, "j2", context='{"options":{"timeout":"soon"}}')
+    assert "timeout soon" not in page(admin_browser, "j2").text

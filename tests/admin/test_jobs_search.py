@@ -178,7 +178,7 @@ def test_a_search_without_a_find_so_far_is_not_at_its_end(
     many.queue("big").put("the-last", "shop.last", "{}", priority=-1)
     response = admin_browser.get(url(klass="shop.last"))
     shown = read(response)
-    assert "None among those looked at so far." in shown.text
+    assert "None among those searched so far." in shown.text
     # The script follows the link by itself, and the bar says how far it is.
     (link,) = [a for a in shown.root.all("a") if "data-continue" in a.attributes]
     assert link.attributes["href"] == response.context["listing"].next_url
@@ -228,7 +228,7 @@ def test_all_that_match_carries_the_search(
     admin_browser: Browser, content: Content
 ) -> None:
     response = admin_browser.get(url(state="failed", klass="tests.*"))
-    verbs = {text: there for text, there, _danger in response.context["matching"]}
+    verbs = {text: there for text, there, _danger in response.context["changes"]}
     assert "klass=tests." in verbs["Retry all"]
     assert "state=failed" in verbs["Retry all"]
     assert admin_browser.get(verbs["Retry all"]).status_code == 200

@@ -15,8 +15,9 @@ from django.test import Client, override_settings
 from django.utils import translation
 
 from django_qless import jobs, queues
-from django_qless.admin import listing, object_jobs
-from tests.integration.conftest import in_main_thread, worker
+from django_qless.admin import listing
+from django_qless.admin.components import row_jobs
+from tests.in_process import in_main_thread, worker
 from tests.jobs_app.models import Feed, NewsFeed, Parcel, ProxyFeed
 from tests.rows_app.models import Country, Spare, Wheel
 
@@ -179,10 +180,10 @@ class TestThePage:
         handle = news.rename.delay("x")
         assert handle.name == "news.rename"
         plain = Feed.objects.get().merge.delay(news)
-        found = object_jobs.RowJobs(news, "default").look(
+        found = row_jobs.RowJobs(news, "default").search(
             qless, state=None, name=None, offset=0
         )
-        assert {each.jid for each in found.briefs} == {handle.jid, plain.jid}
+        assert {each.jid for each in found.jobs} == {handle.jid, plain.jid}
 
     @pytest.mark.django_db(transaction=True, databases=["default", "other"])
     def test_rows_of_two_databases(self, feed, qless) -> None:
@@ -191,10 +192,10 @@ class TestThePage:
             (feed, feed.rename.delay("x")),
             (elsewhere, elsewhere.rename.delay("y")),
         ):
-            found = object_jobs.RowJobs(row, "default").look(
+            found = row_jobs.RowJobs(row, "default").search(
                 qless, state=None, name=None, offset=0
             )
-            assert [each.jid for each in found.briefs] == [handle.jid]
+            assert [each.jid for each in found.jobs] == [handle.jid]
 
     def test_finds_them_behind_thousands_of_others(self, chief, feed) -> None:
         other = Feed.objects.create()
@@ -272,7 +273,7 @@ class TestThePage:
     def test_a_server_that_is_down(self, chief, feed) -> None:
         gone = {"default": {"LOCATION": "redis://localhost:1/0"}}
         with override_settings(QLESS=gone):
-            assert "cannot be asked" in text(chief.get(url(feed)))
+            assert "does not answer" in text(chief.get(url(feed)))
 
     def test_changes_nothing(self, chief, feed, redis_client) -> None:
         feed.rename.delay("x")
@@ -304,7 +305,7 @@ class TestEnqueueing:
         assert envelope["args"] == ["ann", {"$date": date(2030, 1, 31).isoformat()}]
         assert envelope["kwargs"] == {"note": {"$dict": {"$a": 1}}}
         page = text(chief.get(response["Location"]))
-        assert f"Put jobs_app.Feed.log_in as job {jid}" in page
+        assert f"Enqueued jobs_app.Feed.log_in as job {jid}" in page
 
     def test_leaves_entries_in_the_log(self, chief, feed) -> None:
         chief.post(url(feed, "jobs/enqueue/"), {"job": "merge", "arguments": "[1]"})
@@ -329,10 +330,10 @@ class TestEnqueueing:
             ({"job": "rename"}, "missing a required argument"),
             ({"job": "rename", "arguments": "[1, 2]"}, "too many positional"),
             ({"job": "rename", "keywords": '{"x": 1}'}, "missing a required arg"),
-            ({"job": "rename", "arguments": "[1"}, "This is no JSON: Expecting"),
-            ({"job": "rename", "arguments": "{}"}, "Write a JSON list"),
-            ({"job": "rename", "keywords": "[]"}, "Write a JSON object"),
-            ({"job": "rename", "keywords": "[" * 9999}, "This is no JSON"),
+            ({"job": "rename", "arguments": "[1"}, "This is not JSON: Expecting"),
+            ({"job": "rename", "arguments": "{}"}, "Enter a JSON list"),
+            ({"job": "rename", "keywords": "[]"}, "Enter a JSON object"),
+            ({"job": "rename", "keywords": "[" * 9999}, "This is not JSON"),
             ({"job": "count_words", "arguments": '["a"]'}, "Select a valid choice"),
             ({"job": "delete"}, "Select a valid choice"),
             ({}, "This field is required"),
@@ -340,9 +341,9 @@ class TestEnqueueing:
             ({"job": "my_jid", "delay": "nan"}, "Enter a number"),
             (
                 {"job": "merge", "arguments": '[{"$decimal": "x"}]'},
-                "stands for nothing",
+                "cannot be read",
             ),
-            ({"job": "merge", "arguments": '[{"$date": 5}]'}, "stands for nothing"),
+            ({"job": "merge", "arguments": '[{"$date": 5}]'}, "cannot be read"),
             ({"job": "merge", "arguments": '[{"$x": 5}]'}, "cannot read a"),
             (
                 {"job": "merge", "arguments": '[{"$model": "jobs_app.Feed", "pk": 0}]'},

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.test import override_settings
 
-from django_qless.admin.glances import glances
-from django_qless.admin.presenters.server import dangers
+from django_qless.admin.alias_status import alias_monitor
+from django_qless.admin.components.server import dangers
 from tests.admin.reading import read
 from tests.admin.stock import put
-from tests.servers import Server, poll
+from tests.real_servers import Server, poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,9 +150,9 @@ class TestQueues:
         self, qless: Client, admin_browser: Browser
     ) -> None:
         text = read(admin_browser.get(URL)).text
-        assert "No job has been put yet" in text
+        assert "No job has been enqueued yet" in text
         assert "No job has failed." in text
-        assert "Nothing is due" in text
+        assert "No recurring job is due" in text
 
 
 class TestTheRest:
@@ -273,7 +273,7 @@ class TestDangers:
             ({"aof_last_write_status": "err"}, "could not be written"),
             ({"rdb_last_bgsave_status": "err"}, "last snapshot failed"),
             ({"role": "slave"}, "replica"),
-            ({"used_memory": 95, "maxmemory": 100}, "soon no job can be put"),
+            ({"used_memory": 95, "maxmemory": 100}, "soon no job can be enqueued"),
             ({"aof_enabled": 0}, "append-only"),
             ({"maxmemory_policy": "volatile-ttl"}, "volatile-ttl"),
         ],
@@ -301,7 +301,7 @@ class TestDangers:
         finally:
             admin.execute_command("ACL", "DELUSER", "noinfo")
         assert page.table(QUEUES)[2][0].startswith("mail")
-        assert "The server does not say how it is" in page.text
+        assert "The server gives no information" in page.text
 
 
 class TestAliases:
@@ -340,9 +340,9 @@ class TestAliases:
             lost = page.table("Aliases")[2]
             assert lost[1].startswith("does not answer")
             # The reason is known as soon as the connection has given up.
-            poll(lambda: not glances.under_way, what="the look at it has ended")
+            poll(lambda: not alias_monitor.under_way, what="the look at it has ended")
             browser.get(URL)
-            poll(lambda: not glances.under_way, what="the look at it has ended")
+            poll(lambda: not alias_monitor.under_way, what="the look at it has ended")
             assert "nowhere.sock" in read(browser.get(URL)).table("Aliases")[2][1]
 
     def test_one_that_is_silent_holds_up_nobody(
@@ -360,7 +360,7 @@ class TestAliases:
                 with override_settings(QLESS=aliases):
                     page = read(as_user("view").get(URL))
                     # The page came while the other was still being waited for.
-                    assert glances.under_way == ["silent"]
+                    assert alias_monitor.under_way == ["silent"]
             finally:
                 os.kill(stopped.pid, signal.SIGCONT)
         assert page.table("Aliases")[2] == ["silent", "does not answer"]
@@ -377,14 +377,14 @@ class TestAliases:
         with override_settings(QLESS=aliases):
             page = read(browser.get(URL))
             parts = browser.get(URL, {"live": "1"}).json()["parts"]
-        assert "The server of “default” cannot be asked." in page.text
+        assert "The server of “default” does not answer." in page.text
         rows = page.table("Aliases")
         assert rows[1][0] == "default"
         assert rows[1][1].startswith("does not answer")
         assert rows[2][:3] == ["fine", "–", "0"]
         # What is shown of a living server makes room, and comes back with it.
         assert parts["queues"].strip() == ""
-        assert "cannot be asked" in parts["alarms"]
+        assert "does not answer" in parts["alarms"]
 
 
 class TestLive:

@@ -11,8 +11,8 @@ from django.test import override_settings
 from django.urls import reverse
 
 from django_qless.admin.links import quote
-from django_qless.connections import connections
-from django_qless.declared import apply_declared
+from django_qless.conf.config_sync import sync_config
+from django_qless.conf.connections import connections
 from tests.admin import people
 from tests.admin.reading import read
 from tests.admin.stock import put
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from django.test import Client as Browser
 
     from django_qless.core import Client
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 VERBS = ("pause", "resume", "limits", "forget", "empty")
 
@@ -64,7 +64,7 @@ def test_pause_without_a_reason(admin_browser: Browser, mail: Client) -> None:
 
 def test_another_reason(admin_browser: Browser, mail: Client) -> None:
     mail.pause("mail", "before", by="ann")
-    assert "was paused already" in done(admin_browser.post(url("pause")))
+    assert "was already paused" in done(admin_browser.post(url("pause")))
     pause = mail.queue_counts("mail").pause
     assert pause is not None and pause.reason == "before"
     admin_browser.post(url("pause"), {"reason": "after"})
@@ -132,7 +132,7 @@ def test_limits_are_taken_away(admin_browser: Browser, mail: Client) -> None:
 
 
 def test_limits_that_stay(admin_browser: Browser, mail: Client) -> None:
-    assert "are as they were" in done(admin_browser.post(url("limits")))
+    assert "are unchanged" in done(admin_browser.post(url("limits")))
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def declared(server: Server, mail: Client) -> Iterator[None]:
     with override_settings(
         QLESS={"default": {"LOCATION": server.url, "QUEUES": queues}}
     ):
-        apply_declared()
+        sync_config()
         yield
 
 
@@ -153,7 +153,7 @@ def test_declared_limits_come_back(
     assert mail.config_get("mail-weight") == "7"
     assert "weight 7 → 2" in done(admin_browser.post(url("limits"), {"weight": ""}))
     assert mail.config_get("mail-weight") == "2"
-    assert "as they were" in done(admin_browser.post(url("limits"), {"weight": ""}))
+    assert "unchanged" in done(admin_browser.post(url("limits"), {"weight": ""}))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_limits_that_cannot_be(
 
 def test_forget(admin_browser: Browser, mail: Client) -> None:
     response = admin_browser.post(url("forget"))
-    assert done(response) == "Took the queue “mail” off the list."
+    assert done(response) == "Removed the queue “mail” from the list."
     assert response["Location"] == "/admin/django_qless/queue/"
     assert mail.queues() == []
 
@@ -276,7 +276,7 @@ def test_what_operators_did_is_shown(admin_browser: Browser, mail: Client) -> No
     admin_browser.post(url("pause"), {"reason": "why"})
     page = read(admin_browser.get("/admin/django_qless/queue/mail/change/"))
     assert "superuser Paused the queue “mail”: why" in page.section(
-        "What operators did"
+        "Changes by operators"
     )
 
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from django.test import Client as Browser
 
     from django_qless.core import Client
-    from tests.servers import Server
+    from tests.real_servers import Server
 
-DAYS = "What happened day by day, and how long jobs waited and ran"
+DAYS = "Jobs, wait times and run times by day"
 
 
 def url(queue: str = "mail", **query: str | int) -> str:
@@ -204,7 +204,7 @@ def test_a_day_of_which_only_the_mean_is_kept(
     day = datetime.now(timezone.utc) - timedelta(days=9)
     stat(redis_client, "wait", day, total=10, mean=30, vk=90)
     page = shown(admin_browser, day=day.date().isoformat())
-    assert "only numbers, means and deviations are kept" in page.text
+    assert "Only numbers, means and deviations of this day are kept" in page.text
     assert len(page.table(DAYS)) == 8
     assert page.links()["Later days"] == url()
     assert "Earlier days" in page.links()
@@ -238,11 +238,11 @@ def test_limits_and_who_has_set_them(
     with override_settings(
         QLESS={"default": {"LOCATION": server.url, "QUEUES": declared}}
     ):
-        from django_qless.declared import apply_declared
+        from django_qless.conf.config_sync import sync_config
 
-        apply_declared()
+        sync_config()
         qless.config_set("mail-weight", 5)
-        table = shown(admin_browser).table("What limits this queue")
+        table = shown(admin_browser).table("Limits of this queue")
     assert table[1:] == [
         ["Heartbeat, seconds", "30", "QLESS", "30"],
         ["Max. concurrency, jobs", "any number", "default", "any number"],
@@ -268,7 +268,7 @@ def test_an_unknown_queue(admin_browser: Browser, qless: Client) -> None:
 def test_nobody_serves_it(admin_browser: Browser, qless: Client) -> None:
     put(qless, "mail", "a")
     qless.beat("w", json.dumps({"queues": ["other"], "state": "running"}), [])
-    words = "No worker that gives signs of life takes jobs of this queue."
+    words = "No running worker takes jobs of this queue."
     assert words in shown(admin_browser).text
     qless.beat("w", json.dumps({"queues": ["m*"], "state": "running"}), [])
     assert words not in shown(admin_browser).text

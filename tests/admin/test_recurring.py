@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from django.contrib.admin.models import LogEntry
 
+from django_qless.admin.components.fields import duration_text, parse_duration
+from django_qless.admin.components.schedule_table import last_times, next_times
 from django_qless.admin.links import Links
-from django_qless.admin.presenters.schedule import last_times, next_times
-from django_qless.admin.spans import read, written
 from django_qless.core import Schedule
-from django_qless.schedules.declared import apply_schedules
+from django_qless.schedules.declared import sync_schedules
 from tests.admin.stock import take
-from tests.integration.recurrence import declaring
+from tests.schedules.declaring import declaring
 
 pytestmark = pytest.mark.django_db
 
@@ -89,7 +89,7 @@ def test_the_list(browser, nightly, hourly) -> None:
 
 
 def test_an_empty_list(browser) -> None:
-    assert "Nothing recurs." in text_of(browser, LIST)
+    assert "No recurring jobs." in text_of(browser, LIST)
 
 
 def test_the_page_of_one(browser, hourly, as_user) -> None:
@@ -118,21 +118,21 @@ def test_arguments_are_for_those_who_may_see_data(browser, nightly, as_user) -> 
 def test_run_now(qless, browser, nightly) -> None:
     message = done(browser, "nightly", "run")
     (jid,) = take(qless, "reports")
-    assert message == f"Put the job {jid} of “nightly”."
+    assert message == f"Enqueued the job {jid} of “nightly”."
     assert jid in text_of(browser, url("nightly"))  # found by its record
     entry = LogEntry.objects.get()
     assert (entry.object_id, entry.change_message) == ("nightly", message)
     assert entry.content_type.model == "recurring"
-    assert "What operators did" in text_of(browser, url("nightly"))
+    assert "Changes by operators" in text_of(browser, url("nightly"))
 
 
 def test_pause_and_resume(qless, browser, hourly) -> None:
     assert done(browser, "hourly", "pause") == "Paused “hourly”."
     assert qless.schedule_get("hourly").paused
     text = text_of(browser, url("hourly"))
-    assert "None, as long as it is paused." in text
+    assert "None while it is paused." in text
     assert ">Resume<" in text
-    assert done(browser, "hourly", "pause") == "“hourly” was paused already."
+    assert done(browser, "hourly", "pause") == "“hourly” was already paused."
     assert done(browser, "hourly", "resume") == "Resumed “hourly”."
     assert not qless.schedule_get("hourly").paused
 
@@ -144,7 +144,7 @@ def test_remove(qless, browser, hourly) -> None:
     assert qless.schedule_get("hourly") is None
     response = browser.get(url("hourly"))
     assert response.status_code == 404
-    assert "removed, or never made" in response.content.decode()
+    assert "removed, or never" in response.content.decode()
     assert browser.post(url("hourly", "remove")).status_code == 404
 
 
@@ -243,8 +243,8 @@ def test_what_somebody_else_has_changed_is_kept(qless, browser, nightly) -> None
     [
         ({"every": "soon"}, "such as 90 s, 15 min"),
         ({"every": "0"}, "at least a second"),
-        ({"every": "", "cron": ""}, "either every how long"),
-        ({"cron": "* * * * *"}, "either every how long"),
+        ({"every": "", "cron": ""}, "either an interval or a cron"),
+        ({"cron": "* * * * *"}, "either an interval or a cron"),
         ({"every": "", "cron": "61 * * * *"}, "cannot be read"),
         ({"every": "", "cron": "0 0 31 2 *"}, "never ticks"),
         ({"every": "", "cron": "@daily", "timezone": "Mars"}, "Mars"),
@@ -267,16 +267,16 @@ def test_what_cannot_be(qless, browser, hourly, changes, words) -> None:
 def test_nothing_changed(qless, browser, hourly) -> None:
     response = edit(browser, "hourly")
     assert response.status_code == 409
-    assert "Nothing is changed." in response.content.decode()
+    assert "Nothing has changed." in response.content.decode()
 
 
 def test_what_the_code_declares(qless, browser) -> None:
     with declaring() as declare:
         declare(ALL, every=60, queue="checks")
         assert ALL in text_of(browser, LIST)  # declared, not there yet
-        apply_schedules(anyway=True)
+        sync_schedules(anyway=True)
         text = text_of(browser, LIST)
-        assert "but not here" not in text
+        assert "but missing here" not in text
         assert "by the code" in text
         edit(browser, ALL, every="5 min")
         assert qless.schedule_get(ALL).edited
@@ -284,11 +284,11 @@ def test_what_the_code_declares(qless, browser) -> None:
         assert "until it is reset" in text_of(browser, url(ALL, "remove"))
         done(browser, ALL, "remove")
         text = text_of(browser, LIST)
-        assert "Declared by the code, but not here" in text
+        assert "Declared in the code, but missing here" in text
         assert Links("admin", "default").url("recurring_reset", ALL) in text
         assert "if it was paused or removed" in text_of(browser, url(ALL, "reset"))
         message = done(browser, ALL, "reset")
-        assert message == f"“{ALL}” is what the code declares again."
+        assert message == f"Reset “{ALL}” to its declaration in the code."
         after = qless.schedule_get(ALL)
         assert (after.every, after.edited) == (60, False)
 
@@ -296,7 +296,7 @@ def test_what_the_code_declares(qless, browser) -> None:
 def test_ticks_of_python_have_no_retries_to_change(qless, browser) -> None:
     with declaring() as declare:
         declare("jobs_app.Feed.check_now", every=60, rows="all")
-        apply_schedules(anyway=True)
+        sync_schedules(anyway=True)
         name = "jobs_app.Feed.check_now"
         assert 'name="retries"' not in text_of(browser, url(name, "edit"))
         edit(browser, name, priority="4")
@@ -360,11 +360,11 @@ def test_times_of_an_interval() -> None:
     ],
 )
 def test_spans(text, seconds) -> None:
-    assert read(text) == seconds
-    assert read(written(seconds)) == seconds
+    assert parse_duration(text) == seconds
+    assert parse_duration(duration_text(seconds)) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "x", "1 x", "-5", "1 h -5", "1..5"])
 def test_no_spans(text) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
-        read(text)
+        parse_duration(text)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from django_qless.core import Client
 
 LIST = "/admin/django_qless/tag/"
-CAPTION = "Tags, and how many jobs carry each"
+CAPTION = "Tags, and the number of jobs with each"
 
 
 def shown(browser: Browser, tag: str, query: str = "") -> Page:
@@ -53,7 +53,7 @@ def test_a_long_list_has_parts(admin_browser: Browser, qless: Client) -> None:
 
 
 def test_no_tags(admin_browser: Browser, qless: Client) -> None:
-    assert "No job carries a tag." in read(admin_browser.get(LIST)).text
+    assert "No job has a tag." in read(admin_browser.get(LIST)).text
 
 
 def test_jobs_in_all_states(admin_browser: Browser, qless: Client) -> None:
@@ -74,7 +74,7 @@ def test_jobs_have_parts(admin_browser: Browser, qless: Client) -> None:
 
 
 def test_a_tag_that_no_job_carries(admin_browser: Browser, qless: Client) -> None:
-    assert "No job carries this tag." in shown(admin_browser, "nothing").text
+    assert "No job has this tag." in shown(admin_browser, "nothing").text
 
 
 @pytest.mark.parametrize("kind", ["view", "view+act_on_jobs"])
@@ -96,4 +96,4 @@ def test_where_buttons_lead(admin_browser: Browser, qless: Client) -> None:
 
 def test_the_other_alias(admin_browser: Browser, qless: Client) -> None:
     put(qless, "mail", "a", tags=["t"])
-    assert "No job carries this tag." in shown(admin_browser, "t", "?alias=other").text
+    assert "No job has this tag." in shown(admin_browser, "t", "?alias=other").text

@@ -72,7 +72,7 @@ def test_track_by_id(admin_browser: Browser, qless: Client) -> None:
     assert response["Location"] == LIST
     assert qless.brief(["a"])[0].tracked
     assert done(admin_browser.post(TRACK, {"jid": "a"})).endswith(
-        "was tracked already."
+        "was already tracked."
     )
     entry = LogEntry.objects.last()
     assert entry is not None

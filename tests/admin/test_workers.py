@@ -11,7 +11,7 @@ from django.contrib.admin.models import LogEntry
 from django_qless.admin.links import quote
 from tests.admin.reading import read
 from tests.admin.stock import put
-from tests.servers import poll
+from tests.real_servers import poll
 from tests.worker.processes import WorkerProcess
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from django.test import Client as Browser
 
     from django_qless.core import Client
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 LIST = "/admin/django_qless/worker/"
-TABLE = "Workers, the latest sign of life first"
+TABLE = "Workers, the latest heartbeat first"
 
 SAID = {
     "host": "web-1",
@@ -86,7 +86,7 @@ class TestList:
         said = dict(zip(head, row, strict=True))
         assert said["Worker"] == "w1"
         assert said["State"] == "running"
-        assert said["Last beat"].endswith("ago")
+        assert said["Last heartbeat"].endswith("ago")
         assert said["Running"].startswith("shop.Send")
         assert said["Queues"] == "mail , imp* but not import-slow"
         assert said["Pool"] == "prefork × 4"
@@ -183,7 +183,7 @@ class TestPage:
         assert facts["Queues"] == "mail , imp* but not import-slow"
         assert facts["Memory"].startswith("5.0 MB in 5 processes")
         assert facts["Running"] == "2"
-        rows = page.table("Jobs that it holds")[1:]
+        rows = page.table("Jobs of this worker")[1:]
         assert {row[1].split()[-1] for row in rows} == {"a", "b"}
         assert all(row[3].startswith("for ") for row in rows)
         assert "Thread <MainThread>" in page.text
@@ -215,10 +215,10 @@ class TestPage:
         link = read(admin_browser.get("/admin/django_qless/job/")).links()["w1"]
         page = read(admin_browser.get(link))
         assert page.facts()["State"].startswith("ended")
-        assert page.facts()["Last beat"] == "not known"
-        assert [row[1].split()[-1] for row in page.table("Jobs that it holds")[1:]] == [
-            "a"
-        ]
+        assert page.facts()["Last heartbeat"] == "not known"
+        assert [
+            row[1].split()[-1] for row in page.table("Jobs of this worker")[1:]
+        ] == ["a"]
         assert buttons_of(admin_browser.get(link)) == []
 
     def test_one_that_has_ended_and_left_its_stacks(
@@ -318,7 +318,9 @@ class TestActions:
     ) -> None:
         beat(qless)
         make_silent(qless, "w1", 300)
-        assert act(admin_browser, url(verb="forget")) == "Took worker w1 off the list."
+        assert (
+            act(admin_browser, url(verb="forget")) == "Removed worker w1 from the list."
+        )
         assert qless.workers() == []
 
     def test_a_living_one_is_not_forgotten(
@@ -326,7 +328,7 @@ class TestActions:
     ) -> None:
         beat(qless)
         text = read(admin_browser.post(url(verb="forget")), 409).text
-        assert "gave a sign of life" in text
+        assert "sent a heartbeat" in text
         assert len(qless.workers()) == 1
 
     @pytest.mark.parametrize("verb", ["quiet", "resume", "stop"])
@@ -404,4 +406,4 @@ class TestRealWorker:
         )
         act(admin_browser, url(verb="stop"))
         assert worker.wait() == 0
-        assert "No worker has given" in read(admin_browser.get(LIST)).text
+        assert "No worker has sent" in read(admin_browser.get(LIST)).text

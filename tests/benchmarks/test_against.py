@@ -11,7 +11,7 @@ from benchmarks.against import ROOT, Ratio, stages
 from benchmarks.workload import WORK, measured
 
 if TYPE_CHECKING:
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 TEN = [1.0] * 10
 

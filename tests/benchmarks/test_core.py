@@ -9,7 +9,7 @@ import pytest
 from benchmarks.core import Core
 
 if TYPE_CHECKING:
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 
 @pytest.mark.parametrize("engine", ["function", "script"])

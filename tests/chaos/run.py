@@ -22,7 +22,7 @@ from tests.chaos.report import Entry, written
 from tests.chaos.row import ALL_POOLS
 from tests.chaos.rows import ROWS
 from tests.chaos.tally import Tally
-from tests.servers import Server
+from tests.real_servers import Server
 from tests.worker.stage import Stage
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def version_of_server() -> str:
     """Return the name and version of the servers that are used."""
     import subprocess
 
-    from tests.servers import binary
+    from tests.real_servers import binary
 
     path = binary("valkey")
     assert path is not None

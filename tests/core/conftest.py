@@ -14,7 +14,7 @@ from tests.core.cutter import Cutter
 from tests.permissions import client_of, nothing_refused
 
 if TYPE_CHECKING:
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 NOW = 1_700_000_000.0
 

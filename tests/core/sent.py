@@ -23,8 +23,8 @@ from django_qless.core import (
     Settlement,
     Tick,
 )
-from django_qless.core.calls import Call, Calls, command
 from django_qless.core.protocol import Argument, Packed
+from django_qless.core.request import Command, CommandSequence, command
 
 SENT = Path(__file__).with_name("sent.txt")
 
@@ -222,11 +222,11 @@ def plain(argument: Argument) -> Iterator[Argument]:
 
 def shown(request: object) -> str:
     """Return what a request sends as a text."""
-    if isinstance(request, Calls):
+    if isinstance(request, CommandSequence):
         return " | ".join(map(shown, request.parts)) + f" (sizes {request.sizes})"
-    assert isinstance(request, Call)
+    assert isinstance(request, Command)
     args = (repr(each) for argument in request.args for each in plain(argument))
-    return " ".join([request.kind, request.command, *args])
+    return " ".join([request.kind, request.name, *args])
 
 
 def lines_of(title: str, owner: object, made: command[Any, Any]) -> Iterator[str]:

@@ -19,7 +19,7 @@ import redis.sentinel
 from redis.credentials import CredentialProvider
 
 from django_qless.core import AsyncClient, Client, PoolExhausted
-from tests.servers import Server, binary, poll
+from tests.real_servers import Server, binary, poll
 
 SENTINEL = """\
 sentinel monitor main 127.0.0.1 {port} 1
@@ -285,10 +285,10 @@ def test_a_blocking_pool_says_how_long_to_wait(server: Server) -> None:
         server.url, max_connections=1, timeout=0.05
     )
     with Client(redis.Redis(connection_pool=pool), patience=60) as client:
-        taken = client.pool.take(60)
+        taken = client.pool.acquire(60)
         with pytest.raises(PoolExhausted, match=r"All 1 connections .* 0\.05 s"):
             client.queues()
-        client.pool.give(taken)
+        client.pool.release(taken)
         assert client.queues() == []
 
 

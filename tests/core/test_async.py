@@ -21,12 +21,12 @@ from django_qless.core import (
     Settlement,
     new_jid,
 )
-from django_qless.core.calls import command
 from django_qless.core.commands import Commands
+from django_qless.core.request import command
 from tests.core.cutter import Cutter
 
 if TYPE_CHECKING:
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 Body = Callable[[AsyncClient], Coroutine[Any, Any, None]]
 
@@ -125,10 +125,10 @@ def test_a_connection_is_waited_for_and_then_refused(server: Server) -> None:
     async def run() -> None:
         user = server.async_client(max_connections=1)
         async with AsyncClient(user, patience=0.05) as client:
-            connection = await client.pool.take(0.05)
+            connection = await client.pool.acquire(0.05)
             with pytest.raises(PoolExhausted):
                 await client.queues()
-            client.pool.give(connection)
+            client.pool.release(connection)
             assert await client.queues() == []
 
     asyncio.run(run())

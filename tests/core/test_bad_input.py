@@ -24,12 +24,12 @@ from django_qless.core import (
     UnknownCommand,
     WrongState,
 )
-from django_qless.core.calls import Call
-from django_qless.core.retry import translated
+from django_qless.core.request import Command, drive
+from django_qless.core.retry import to_qless_error
 from tests.lua.keyspace import difference, snapshot
 
 if TYPE_CHECKING:
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 NAN, INF = float("nan"), float("inf")
 BIG = '"' + "x" * (512 * 1024) + '"'
@@ -287,9 +287,9 @@ CODES: list[tuple[Calling, type[QlessError]]] = [
     (lambda client: client.cancel("first"), HasDependents),
     (lambda client: client.depends_on("second", "second"), DependencyCycle),
     (lambda client: client.config_set("heartbeat", "abc"), BadArgument),
-    (lambda client: client.run(Call("put.more", (), "write")), UnknownCommand),
+    (lambda client: client.run(Command("put.more", (), "write")), UnknownCommand),
     (
-        lambda client: client.run(Call("cancel", ("j",) * 1_001, "drain")),
+        lambda client: client.run(Command("cancel", ("j",) * 1_001, "drain")),
         TooBig,
     ),
 ]
@@ -312,9 +312,9 @@ def test_what_the_core_refuses_writes_nothing(
 
 def test_an_older_request_is_stale(client: Client) -> None:
     client.pause("q")
-    connection = client.pool.take(1)
-    call: Call[Any] = Call("pause", ("q",), "write")
-    connection.exchange(client.script.request(call, "somebody:2"))
+    connection = client.pool.acquire(1)
+    call: Command[Any] = Command("pause", ("q",), "write")
+    drive(connection.exchange(client.script.request(call, "somebody:2")))
     with pytest.raises(redis.ResponseError) as caught:
-        connection.exchange(client.script.request(call, "somebody:1"))
-    assert isinstance(translated(caught.value), StaleRequest)
+        drive(connection.exchange(client.script.request(call, "somebody:1")))
+    assert isinstance(to_qless_error(caught.value), StaleRequest)

@@ -19,7 +19,7 @@ from django_qless.core import (
 
 if TYPE_CHECKING:
     from tests.core.cutter import Cutter
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 Make = Callable[..., Client]
 

@@ -21,7 +21,7 @@ from django_qless.core import (
 )
 from tests.core.conftest import NOW
 from tests.core.jobs import Clock, pop, put
-from tests.servers import Server
+from tests.real_servers import Server
 
 
 def end(client: Client, jid: str, token: str, *result: object) -> None:
@@ -139,7 +139,7 @@ def test_what_the_spawned_ones_spawn_is_needed_too(client: Client) -> None:
     end(client, jid, token)
     jid, token = pop(client)
     children = [Put(name, "mail", "k", "{}", absent=True) for name in ("b", "root")]
-    assert client.spawn(jid, token, "worker", children).left == ["root"]
+    assert client.spawn(jid, token, "worker", children).skipped == ["root"]
     assert client.needs("after") == ["root", "a", "b"]
 
 

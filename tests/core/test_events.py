@@ -19,10 +19,10 @@ from django_qless.core import (
     NotPermitted,
 )
 from django_qless.core import events as module
-from tests.servers import poll
+from tests.real_servers import poll
 
 if TYPE_CHECKING:
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 Make = Callable[..., Client]
 

@@ -14,7 +14,7 @@ import pytest
 from django_qless.core import Client
 
 if TYPE_CHECKING:
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 Make = Callable[..., Client]
 

@@ -20,10 +20,10 @@ from django_qless.core import (
     Settlement,
     new_jid,
 )
-from django_qless.core.calls import Call
+from django_qless.core.request import Command
 from django_qless.core.script import Engine, Library
-from tests import servers as machinery
-from tests.servers import Server, poll
+from tests import real_servers as machinery
+from tests.real_servers import Server, poll
 
 Make = Callable[..., Client]
 
@@ -151,7 +151,7 @@ def test_two_versions_live_side_by_side(forgetful: Server, engine: Engine) -> No
         Client(forgetful.client(), engine=engine, library=Library(BODY)) as other,
     ):
         client.put("", "q", "a", "k", "{}")
-        command, request, *rest = other.run(Call("pause", ("q",), "write"))
+        command, request, *rest = other.run(Command("pause", ("q",), "write"))
         assert (command, rest) == ("pause", [kind, 2])
         assert request.endswith(":1")
         assert client.length("q") == 1

@@ -34,7 +34,7 @@ from tests.core.cutter import Cutter
 from tests.lua.keyspace import snapshot
 
 if TYPE_CHECKING:
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 Calling = Callable[[Client], Any]
 

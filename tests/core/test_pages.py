@@ -23,7 +23,7 @@ from tests.core.conftest import NOW
 from tests.core.jobs import Clock, pop, put
 
 if TYPE_CHECKING:
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 
 @pytest.fixture

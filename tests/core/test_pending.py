@@ -15,12 +15,12 @@ from django_qless.core import (
     Settled,
     Settlement,
 )
-from django_qless.core.calls import Call, Request
-from tests.servers import poll
+from django_qless.core.request import Command, Request
+from tests.real_servers import poll
 
 if TYPE_CHECKING:
     from tests.core.cutter import Cutter
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 Make = Callable[..., Client]
 
@@ -112,5 +112,5 @@ def test_a_refusal_comes_with_the_result(valkey: Make, server: Server) -> None:
 
 def test_a_read_cannot_be_repeated(client: Client) -> None:
     with pytest.raises(BadArgument, match="only reads"):
-        client.start(Call("queues", (), "read"))
+        client.start(Command("queues", (), "read"))
     assert len(client.pool) == 0

@@ -15,7 +15,7 @@ from tests.permissions import PASSWORD, client_of, nothing_refused, set_user
 
 if TYPE_CHECKING:
     from django_qless.core.script import Engine
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 ENGINES = ["function", "script", "auto"]
 

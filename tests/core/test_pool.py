@@ -14,10 +14,10 @@ from redis._parsers import _RESP2Parser as PythonParser
 
 from django_qless.core import Client, LockLost, PoolExhausted, Put, new_jid
 from django_qless.core.connection import Connection
-from tests.servers import poll
+from tests.real_servers import poll
 
 if TYPE_CHECKING:
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 Make = Callable[..., Client]
 
@@ -68,10 +68,10 @@ def test_one_caller_needs_one_connection(valkey: Make) -> None:
 
 def test_a_connection_is_waited_for_and_then_refused(valkey: Make) -> None:
     client = valkey(options={"max_connections": 2}, patience=0.05)
-    taken = [client.pool.take(0.05), client.pool.take(0.05)]
+    taken = [client.pool.acquire(0.05), client.pool.acquire(0.05)]
     with pytest.raises(PoolExhausted, match=r"All 2 connections .* Raise max_conn"):
         client.queues()
-    thread = threading.Timer(0.01, client.pool.give, taken[:1])
+    thread = threading.Timer(0.01, client.pool.release, taken[:1])
     client.patience = 10
     thread.start()
     assert client.queues() == []
@@ -83,15 +83,15 @@ def test_a_fork_begins_with_connections_of_its_own(
 ) -> None:
     client = valkey()
     client.put("", "q", "before", "k", "{}")
-    connection = client.pool.take(0.05)
-    client.pool.give(connection)
+    connection = client.pool.acquire(0.05)
+    client.pool.release(connection)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            mine = client.pool.take(0.05)
-            client.pool.give(mine)
+            mine = client.pool.acquire(0.05)
+            client.pool.release(mine)
             assert mine is not connection
             client.put("", "q", "child", "k", "{}")
             os.write(writer, mine.next_request().encode())
@@ -277,7 +277,7 @@ def test_pools_of_any_kind_work(server: Server) -> None:
 
 
 def test_the_tcp_port_works_as_well() -> None:
-    from tests.servers import Server
+    from tests.real_servers import Server
 
     with Server("valkey", tcp=True) as server:
         user = redis.Redis.from_url(server.tcp_url)

@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from django_qless.core import BadArgument
-from django_qless.core.protocol import Packed, batches, command, pack
+from django_qless.core.protocol import Packed, batches, pack, pack_command
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from django_qless.core.protocol import Packed, batches, command, pack
 )
 def test_requests_are_those_of_redis_py(argument: Any) -> None:
     theirs = b"".join(redis.connection.Connection().pack_command("ECHO", argument))
-    assert command("ECHO", argument) == theirs
+    assert pack_command("ECHO", argument) == theirs
 
 
 def test_what_is_packed_already_counts_as_its_arguments() -> None:
@@ -47,12 +47,12 @@ def test_what_cannot_be_sent_is_refused(argument: Any) -> None:
 
 
 def test_batches_keep_the_order_and_both_limits() -> None:
-    items = [(1, b"%d" % number) for number in range(7)]
+    items = [(1, 1, b"%d" % number) for number in range(7)]
     assert list(batches(items, 3)) == [
         (3, Packed(3, b"012")),
         (3, Packed(3, b"345")),
         (1, Packed(1, b"6")),
     ]
-    large = [(2, bytes(400 * 1024))] * 5
+    large = [(1, 2, bytes(400 * 1024))] * 5
     assert [number for number, _ in batches(large, 1_000)] == [2, 2, 1]
     assert list(batches([], 3)) == []

@@ -20,7 +20,7 @@ from django_qless.core import (
     Put,
     Settlement,
 )
-from tests.servers import Server, poll
+from tests.real_servers import Server, poll
 
 if TYPE_CHECKING:
     pass
@@ -120,7 +120,7 @@ def test_the_end_of_the_wait_is_one_round_trip(
 def test_a_long_wait_looks_again(
     valkey: Make, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("django_qless.core.results.LOOK_AGAIN", 0.05)
+    monkeypatch.setattr("django_qless.core.waiting.LOOK_AGAIN", 0.05)
     client, other = valkey(), valkey()
     put(client, "a")
     counted = Counted(client, monkeypatch)

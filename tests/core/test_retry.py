@@ -8,20 +8,20 @@ import pytest
 from redis import exceptions as theirs
 
 from django_qless.core import exceptions as ours
-from django_qless.core.calls import Call, Steps
-from django_qless.core.protocol import command
-from django_qless.core.retry import code_of, insist, translated
+from django_qless.core.protocol import pack_command
+from django_qless.core.request import Command, Steps
+from django_qless.core.retry import code_of, repeat_request, to_qless_error
 from django_qless.core.script import Library, Script
 
-CALL: Call[Any] = Call("put", ("x",), "write")
+CALL: Command[Any] = Command("put", ("x",), "write")
 LIBRARY = Library("return 1")
 
 
 class Said:
     """A connection whose steps are yielded as they are, and not done."""
 
-    def exchange(self, request: bytes) -> bytes:
-        return request
+    def exchange(self, request: bytes) -> Steps[Any]:
+        return (yield request)
 
     def pause(self, seconds: float) -> float:
         return seconds
@@ -35,7 +35,7 @@ def conversation(
 ) -> tuple[Script, Steps[Any]]:
     """Return a conversation that begins with this error."""
     script = Script("ql:", engine, LIBRARY)
-    return script, insist(error, Said(), script, CALL, "me:7", seconds)
+    return script, repeat_request(error, Said(), script, CALL, "me:7", seconds)
 
 
 def finish(steps: Steps[Any], reply: Any) -> Any:
@@ -157,7 +157,7 @@ def test_when_patience_ends_the_last_error_is_raised(
 )
 def test_a_missing_library_is_loaded_and_the_request_repeated(error: Exception) -> None:
     script, steps = conversation(error)
-    assert next(steps) == command("FUNCTION", "LOAD", LIBRARY.functions())
+    assert next(steps) == pack_command("FUNCTION", "LOAD", LIBRARY.functions())
     assert steps.send(LIBRARY.name) == script.request(CALL, "me:7")
     assert finish(steps, "reply") == "reply"
 
@@ -186,7 +186,7 @@ def test_where_functions_cannot_be_loaded_scripts_follow(refusal: Exception) -> 
     assert b"EVALSHA" in request
     # They are not there yet either; the second loading does not hurry.
     assert steps.throw(theirs.NoScriptError("No matching script.")) == 0.0
-    assert steps.send(None) == command("SCRIPT", "LOAD", LIBRARY.script("write"))
+    assert steps.send(None) == pack_command("SCRIPT", "LOAD", LIBRARY.script("write"))
     assert steps.send("sha") == request
 
 
@@ -222,7 +222,7 @@ def old_server(version: str) -> tuple[Script, Steps[Any]]:
     steps.throw(theirs.NoScriptError("x"))
     assert b"SCRIPT" in steps.send(None)
     text = "Error compiling script (new function): user_script:1: unexpected symbol"
-    assert steps.throw(theirs.ResponseError(text)) == command("INFO", "server")
+    assert steps.throw(theirs.ResponseError(text)) == pack_command("INFO", "server")
     return script, steps
 
 
@@ -232,7 +232,7 @@ def test_servers_before_seven_get_scripts_without_header() -> None:
     assert request == script.request(CALL, "me:7")
     assert len(set(script._heads.values())) == 1
     assert steps.throw(theirs.NoScriptError("x")) > 0
-    assert steps.send(None) == command("SCRIPT", "LOAD", LIBRARY.body)
+    assert steps.send(None) == pack_command("SCRIPT", "LOAD", LIBRARY.body)
     assert steps.send("sha") == request
     assert finish(steps, "reply") == "reply"
 
@@ -246,7 +246,7 @@ def test_servers_before_six_two_are_too_old() -> None:
 def test_a_core_that_vanishes_again_and_again_is_loaded_until_patience_ends() -> None:
     missing = theirs.ResponseError("Function not found")
     script, steps = conversation(missing)
-    load = command("FUNCTION", "LOAD", LIBRARY.functions())
+    load = pack_command("FUNCTION", "LOAD", LIBRARY.functions())
     assert next(steps) == load
     steps.send(LIBRARY.name)
     for _ in range(5):
@@ -265,7 +265,7 @@ def test_an_error_during_loading_is_judged_like_any_other() -> None:
 
 
 def test_messages_name_what_happened_and_the_remedy() -> None:
-    error = translated(theirs.ResponseError("NOJOB fail(): Job x does not exist"))
+    error = to_qless_error(theirs.ResponseError("NOJOB fail(): Job x does not exist"))
     assert error.detail == "fail(): Job x does not exist"
     assert str(error).startswith("fail(): Job x does not exist. The job was cancelled")
     assert str(ours.TooBig()) == ours.TooBig.explanation()

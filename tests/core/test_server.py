@@ -14,7 +14,7 @@ from django_qless.core.server import read_info
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 
 def test_numbers_are_numbers_and_the_rest_is_text() -> None:

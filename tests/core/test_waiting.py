@@ -24,12 +24,12 @@ from django_qless.core import (
     Settled,
     Settlement,
 )
-from django_qless.core.calls import Request
+from django_qless.core.request import Request
 from tests.core.cutter import Cutter
-from tests.servers import poll
+from tests.real_servers import poll
 
 if TYPE_CHECKING:
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 Make = Callable[..., Client]
 
@@ -216,7 +216,8 @@ def test_an_interrupted_wait_can_be_taken_back(valkey: Make, server: Server) -> 
     # Even if it arrived only now, the first request could not be carried out any more.
     with server.client(decode_responses=True) as other:
         connection = other.connection_pool.get_connection()
-        connection.send_packed_command((after._bytes,))
+        first = client.script.request(after._command, after._request_id)
+        connection.send_packed_command((first,))
         assert connection.read_response() == [[], [], []]
         other.connection_pool.release(connection)
     assert client.queue("q").counts().waiting == 1

@@ -1,4 +1,4 @@
-"""Carriers that the tests name in CONTEXT."""
+"""Context propagators that the tests name in CONTEXT."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 #: Whose data is being worked on.
 tenant: ContextVar[str | None] = ContextVar("tenant", default=None)
 
-#: What carriers did, in order.
+#: What propagators did, in order.
 seen: list[str] = []
 
 
@@ -68,5 +68,5 @@ class Locale(Tenant):
     name = "locale"
 
 
-class NoCarrier:
-    """Has not what a carrier has."""
+class NotAPropagator:
+    """Lacks the methods of a propagator."""

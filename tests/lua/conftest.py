@@ -18,12 +18,12 @@ from tests import drawing
 from tests.lua.caller import Core, Library
 from tests.lua.keyed import Keyed
 from tests.permissions import PASSWORD, nothing_refused, set_user
-from tests.servers import available_kinds
+from tests.real_servers import available_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 ENGINE = os.environ.get("QLESS_ENGINE", "")
 CELLS = [

@@ -306,7 +306,7 @@ def spawned(space: Namespace) -> Iterator[str]:
             yield f"{jid} is {job.get('state')}, {spawner} has it as {failed}"
     for jid, job in space.jobs.items():
         if job.keys() & RARE_FIELDS and job.get("rare") != "1":
-            yield f"{jid} has rare fields that nobody looks for"
+            yield f"{jid} has unexpected rare fields"
 
 
 def tags(space: Namespace) -> Iterator[str]:

@@ -18,7 +18,7 @@ from tests.lua.keyed import Keyed
 from tests.lua.keyspace import difference, dumped, restore, snapshot
 from tests.lua.operations import Operation
 from tests.lua.test_bad_arguments import KEYED, OURS, scene
-from tests.servers import Server
+from tests.real_servers import Server
 
 #: Of calls that name their own time; what the namespace holds is a few seconds old.
 NOW = 10.0

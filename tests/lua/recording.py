@@ -27,7 +27,7 @@ from tests.lua.caller import Core
 from tests.lua.changes import AGE, BEFORE, LOOK
 from tests.lua.inquiries import THEMES, Inquirer
 from tests.lua.operations import FIELD, QUEUES, WEIGHTS, Operation, Score
-from tests.lua.test_corrupt_records import FIELDS
+from tests.lua.test_corrupt_jobs import FIELDS
 
 #: Of the plain random operations: reads are made more often where replies are looked at.
 RECORDED = {**WEIGHTS, "look": 12, "view": 16, "ask": 6, "needs": 3}

@@ -243,5 +243,5 @@ def test_a_thousand_violations_are_not_all_told(keyed: Keyed) -> None:
 
 def test_what_is_kept_without_an_end_is_named(keyed: Keyed) -> None:
     keyed.server.zadd("ql:results", {"result:ghost": 5})
-    told = "result:ghost is kept, but nobody knows until when"
+    told = "result:ghost is kept without a time to end"
     assert told in keyed.violations()

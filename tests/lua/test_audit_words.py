@@ -60,7 +60,7 @@ MORE: dict[str, Damage] = {
     "a schedule without its queue": lambda r: r.hdel("ql:schedule:ticking", "queue"),
     "a tick without a schedule": lambda r: r.zadd("ql:schedules", {"ghost": 1}),
     "a pause without a schedule": lambda r: r.zadd("ql:paused_schedules", {"ghost": 1}),
-    "a field that nobody looks for": lambda r: r.hdel("ql:j:holder", "rare"),
+    "an unexpected field": lambda r: r.hdel("ql:j:holder", "rare"),
     "a lost lock on its worker's list": (
         lambda r: r.zadd("ql:w:worker:jobs", {"lost": 30})
     ),
@@ -94,7 +94,7 @@ MORE: dict[str, Damage] = {
     ),
     "a workflow of more jobs than it has": lambda r: r.hset("ql:workflow:f", "held", 3),
     "a workflow in another state": lambda r: r.hset("ql:workflow:f", "state", "failed"),
-    "a workflow that nobody carries on": (
+    "a workflow that nothing carries on": (
         lambda r: r.hset(
             "ql:workflow:f", mapping={"chore": "canceling", "state": "canceling"}
         )
@@ -386,8 +386,8 @@ WORDS: dict[str, list[str]] = {
     "a pause without a schedule": [
         "schedule ghost is paused, but has no record",
     ],
-    "a field that nobody looks for": [
-        "job holder has a field unique that nobody looks for",
+    "an unexpected field": [
+        "job holder has an unexpected field unique",
     ],
     "a lost lock on its worker's list": [
         "job lost has lost its lock and is on the list of worker worker",
@@ -405,7 +405,7 @@ WORDS: dict[str, list[str]] = {
     ],
     "a spawned job that is not known as rare": [
         "job child does not know that job parent has spawned it",
-        "job child has a field spawners that nobody looks for",
+        "job child has an unexpected field spawners",
     ],
     "a spawned job listed as failed": [
         "job child, spawned by parent, is waiting, but listed otherwise",
@@ -431,8 +431,8 @@ WORDS: dict[str, list[str]] = {
     "a workflow in another state": [
         "workflow f is failed and should be running",
     ],
-    "a workflow that nobody carries on": [
-        "workflow f is canceling and nobody carries on",
+    "a workflow that nothing carries on": [
+        "workflow f is canceling and nothing carries it on",
     ],
     "a workflow that lists more than it counts": [
         "workflow f lists more jobs than it counts",

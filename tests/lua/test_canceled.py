@@ -11,7 +11,7 @@ from tests.lua.caller import Core
 from tests.lua.invariants import violations
 from tests.lua.keyed import Keyed, settlement
 from tests.lua.keyspace import snapshot
-from tests.lua.test_brief import rows
+from tests.lua.test_job_summary import rows
 
 DAY = 86400
 

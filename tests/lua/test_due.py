@@ -10,7 +10,7 @@ import pytest
 from tests.lua.caller import listed
 from tests.lua.keyed import Keyed
 from tests.lua.keyspace import snapshot
-from tests.lua.test_brief import brief, jids
+from tests.lua.test_job_summary import brief, jids
 
 DUE, LATER = 10, 1000
 

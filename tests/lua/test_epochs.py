@@ -9,7 +9,7 @@ import pytest
 
 from tests.lua.caller import Core, Library
 from tests.lua.keyed import Keyed, settlement
-from tests.servers import Server, available_kinds, poll
+from tests.real_servers import Server, available_kinds, poll
 
 JIDS = [f"j{number:03}" for number in range(500)]
 PART = 250  # jobs of one call at most

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.lua.keyed import Keyed, settlement
-from tests.lua.test_brief import rows
+from tests.lua.test_job_summary import rows
 
 
 def view(keyed: Keyed, jid: str, links: int = 50, history: int = 50) -> Any:

@@ -15,7 +15,7 @@ import pytest
 from tests import drawing
 from tests.lua.against import builds
 from tests.lua.leaks import CALLS, OTHERS, Leaks, Made, differences
-from tests.servers import Server
+from tests.real_servers import Server
 
 #: By day one pair in so many.
 RARELY = 64

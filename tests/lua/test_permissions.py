@@ -15,7 +15,7 @@ from tests.lua.caller import Core, Library
 from tests.permissions import client_of, documented, set_user
 
 if TYPE_CHECKING:
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 LUA = Path(__file__).parents[2] / "lua"
 

@@ -19,7 +19,7 @@ import pytest
 
 from tests.lua.caller import Core, Library
 from tests.lua.recording import Entry, record
-from tests.servers import Server
+from tests.real_servers import Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

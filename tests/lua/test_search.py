@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.lua.keyed import Keyed
-from tests.lua.test_brief import rows
+from tests.lua.test_job_summary import rows
 
 ALL = ("waiting", "queue", 0, 900, "depends", "queue", 0, 900)
 LOOKED = 1000

@@ -16,27 +16,27 @@ class Equivalent(NamedTuple):
 
 EQUIVALENTS: list[Equivalent] = [
     Equivalent(
-        "lua/journal.lua",
+        "lua/stats_buffer.lua",
         "if #texts > 0 then",
         "if #texts >= 0 then",
         "What is deleted then does not exist, and nothing is shown.",
     ),
     Equivalent(
-        "lua/skews.lua",
+        "lua/clock_repair.lua",
         "local last = Record.number(its_last) or 0",
         "local last = Record.number(its_last) or 1",
         "It is only asked whether it lies in the future.",
     ),
     Equivalent(
-        "lua/ended.lua",
+        "lua/job_end.lua",
         "Unique.regain(jid, record.unique, 'waiting')",
         "Unique.regain(jid, record.unique, 'scheduled')",
         "In each list of states in which a job holds its key stand both or none.",
     ),
     Equivalent(
         "lua/workflows/workflow_put.lua",
-        "local plan = Batch.plan('workflow.put', args, i + 3, { acyclic = true })",
-        "local plan = Batch.plan('workflow.put', args, i + 3, { acyclic = false })",
+        "local plan = PutMany.plan('workflow.put', args, i + 3, { acyclic = true })",
+        "local plan = PutMany.plan('workflow.put', args, i + 3, { acyclic = false })",
         "It only spares a look for circles where each job waits for earlier ones.",
     ),
     Equivalent(
@@ -53,30 +53,30 @@ EQUIVALENTS: list[Equivalent] = [
     ),
     Equivalent(
         "lua/wake.lua",
-        "local waiting = Absence.is_absent(list) and 0 or call('LLEN', list)",
-        "local waiting = Absence.is_absent(list) and 1 or call('LLEN', list)",
+        "local waiting = ExistenceCache.is_absent(list) and 0 or call('LLEN', list)",
+        "local waiting = ExistenceCache.is_absent(list) and 1 or call('LLEN', list)",
         "What is deleted or cut then is a list that does not exist.",
     ),
     Equivalent(
-        "lua/batch.lua",
+        "lua/put_many.lua",
         "for n = 1, (has.depends or has.unique) and #jobs or 0 do",
         "for n = 1, #jobs or 0 do",
         "There is nothing to prepare for a job without dependencies and unique key.",
     ),
     Equivalent(
-        "lua/links.lua",
+        "lua/dependency_commands.lua",
         "if rare then",
         "if true then",
         "Where no rare field is, there is nothing to be waited for beyond: it spares a look.",
     ),
     Equivalent(
-        "lua/verbs.lua",
+        "lua/settle_verbs.lua",
         "if not since or since > scope.now then -- the clock may have been set back",
         "if not since or since >= scope.now then -- the clock may have been set back",
         "What is written then is what stands there already.",
     ),
     Equivalent(
-        "lua/skews.lua",
+        "lua/clock_repair.lua",
         "if #items / 2 < count then",
         "if #items * 2 < count then",
         "The next step of the same call finds nothing more there, and goes on as well.",
@@ -112,13 +112,13 @@ EQUIVALENTS: list[Equivalent] = [
         "What is deleted then does not exist.",
     ),
     Equivalent(
-        "lua/skews.lua",
+        "lua/clock_repair.lua",
         "if (not shift.queue or queue > shift.queue) and (not found or queue < found) then",
         "if (not shift.queue or queue > shift.queue) and (not found or queue <= found) then",
         "No two queues have the same name.",
     ),
     Equivalent(
-        "lua/circles.lua",
+        "lua/cycle_detection.lua",
         "if planned and (next(planned) ~= jid or next(planned, jid) ~= nil) then",
         "if planned and (next(planned) ~= jid) then",
         "A circle through several planned jobs is found from another one of them.",

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tests.mutants.mutant import Mutant, Statement
+from tests.mutants.mutant import IN_DJANGO, Mutant, Statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -341,7 +341,7 @@ class Lua:
     """The modules of lua/, built into one file."""
 
     name = "lua"
-    suites: Sequence[str] = ("tests/lua", "tests/core", "tests/integration")
+    suites: Sequence[str] = ("tests/lua", "tests/core", *IN_DJANGO)
     share = 1 / 20
 
     def rooms(self, module: str) -> Sequence[str]:

@@ -13,6 +13,23 @@ if TYPE_CHECKING:
     import redis
 
 
+#: Folders of tests that run jobs in Django projects, but for workers' and the admin's.
+IN_DJANGO = (
+    "tests/checks",
+    "tests/conf",
+    "tests/declare",
+    "tests/enqueue",
+    "tests/job_types",
+    "tests/management",
+    "tests/operations",
+    "tests/runtime",
+    "tests/schedules",
+    "tests/serialization",
+    "tests/servers",
+    "tests/workflows",
+)
+
+
 @dataclass(frozen=True)
 class Mutant:
     """One change: the bytes from `start` to `end` of a module become others."""

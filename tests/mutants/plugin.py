@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests import servers
+from tests import real_servers
 from tests.mutants.languages import LANGUAGES
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Reached:
     def __init__(self, folder: Path, language: str) -> None:
         self.folder = folder
         self.language = LANGUAGES[language]
-        self.servers: list[servers.Server] = []
+        self.servers: list[real_servers.Server] = []
         self.reached: set[int] = set()
         self.tests: dict[str, dict[str, Any]] = {}
         self.language.begin()
@@ -109,22 +109,22 @@ class Reached:
 
     def follow_servers(self) -> None:
         """Have each server known from its start on, and asked before its end."""
-        start, stop = servers.Server.start, servers.Server.stop
+        start, stop = real_servers.Server.start, real_servers.Server.stop
 
-        def known_start(server: servers.Server) -> servers.Server:
+        def known_start(server: real_servers.Server) -> real_servers.Server:
             self.servers.append(server)
             return start(server)
 
-        def asked_stop(server: servers.Server, with_signal: str = "TERM") -> None:
+        def asked_stop(server: real_servers.Server, with_signal: str = "TERM") -> None:
             if server in self.servers:
                 self.ask(server)
                 self.servers.remove(server)
             stop(server, with_signal)
 
-        servers.Server.start = known_start  # type: ignore[method-assign]
-        servers.Server.stop = asked_stop  # type: ignore[method-assign]
+        real_servers.Server.start = known_start  # type: ignore[method-assign]
+        real_servers.Server.stop = asked_stop  # type: ignore[method-assign]
 
-    def ask(self, server: servers.Server) -> None:
+    def ask(self, server: real_servers.Server) -> None:
         """Ask a server what was reached since."""
         if server.running:
             with contextlib.closing(server.client(socket_timeout=2)) as client:

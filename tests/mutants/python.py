@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.mutants import seen
-from tests.mutants.mutant import Mutant, Statement
+from tests.mutants.mutant import IN_DJANGO, Mutant, Statement
 
 if TYPE_CHECKING:
     import redis
@@ -61,9 +61,9 @@ ROOMS = (
     ("django_qless/tasks/", ("tests/tasks",)),
     ("django_qless/testing/", ("tests/testing",)),
     ("django_qless/admin/", ("tests/admin",)),
-    ("django_qless/management/", ("tests/worker", "tests/integration")),
+    ("django_qless/management/", ("tests/management", "tests/worker")),
 )
-OTHERS = ("tests/integration", "tests/worker")
+OTHERS = (*IN_DJANGO, "tests/worker")
 
 #: Statements are recorded by a call before them.
 IMPORT = b"from tests.mutants.seen import see as _see\n"
@@ -284,10 +284,9 @@ class Python:
     share = 3 / 20
     suites: Sequence[str] = (
         "tests/core",
-        "tests/integration",
+        *OTHERS,
         "tests/tasks",
         "tests/testing",
-        "tests/worker",
         "tests/admin",
     )
 

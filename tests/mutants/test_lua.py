@@ -12,7 +12,7 @@ from tests.mutants.drawing import draw
 from tests.mutants.lua import Lua
 from tests.mutants.reach import numbered
 from tests.mutants.tree import ROOT, copied
-from tests.servers import Server
+from tests.real_servers import Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,7 +122,7 @@ def test_a_watched_tree_tells_what_was_reached(own_server: Server) -> None:
     reached()
     core.ours("put", "w", "queue", "jid", "klass", "{}", 0, now=0)
     put = reached()
-    assert {"lua/put.lua", "lua/store.lua"} <= put
+    assert {"lua/put.lua", "lua/put_store.lua"} <= put
     assert "lua/revive.lua" not in put
     core.ours("revive", "jid", now=0)
     assert "lua/revive.lua" in reached()

@@ -98,8 +98,8 @@ def test_the_tests_that_reach_the_innermost_statement_are_run() -> None:
         "tests/lua/test_get.py::outer": [0],
         "tests/lua/test_get.py::inner": [0, 1],
         "tests/lua/test_tags_priority_track.py::inner": [0, 1],
-        "tests/core/test_looking.py::inner": [1],
-        "tests/core/test_looking.py::broken": [1],
+        "tests/core/test_pages_commands.py::inner": [1],
+        "tests/core/test_pages_commands.py::broken": [1],
     }
     known = {
         name: {"seconds": 1.0, "passed": "broken" not in name, "reached": reached}
@@ -111,7 +111,7 @@ def test_the_tests_that_reach_the_innermost_statement_are_run() -> None:
     assert [group for group, _ in reach.groups(mutant(21, 22))] == [
         ["tests/lua/test_tags_priority_track.py::inner"],
         ["tests/lua/test_get.py::inner"],
-        ["tests/core/test_looking.py::inner"],
+        ["tests/core/test_pages_commands.py::inner"],
     ]
     assert "tests/lua/test_get.py::outer" in reach.reaching(mutant(11, 12))
     # Outside of functions: all that enter the module.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from django_qless.core.calls import command
+from django_qless.core.request import ClientMethod
 
 #: Modules that users import from, or name in a setting. Those with __all__ show what is in it.
 MODULES = (
@@ -93,7 +93,7 @@ def kind(value: Any) -> str:
         return f"{type(value).__name__} "
     if inspect.iscoroutinefunction(value):
         return "async function"
-    if inspect.isfunction(value) or isinstance(value, command):
+    if inspect.isfunction(value) or isinstance(value, ClientMethod):
         return "function"
     # Fields of instances, and values that are computed when they are asked for.
     return "attribute"
@@ -103,7 +103,7 @@ def signature(value: Any, owner: type | None = None, name: str = "") -> str:
     """Return a callable's parameters and their defaults, without their types."""
     if kind(value) == "attribute" and not inspect.isclass(value):
         return ""
-    if isinstance(value, command):
+    if isinstance(value, ClientMethod):
         target = value.build
     else:
         target = value if owner is None else getattr(owner, name)

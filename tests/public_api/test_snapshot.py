@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers import Server
+from tests.real_servers import Server
 
 Part = Callable[[Server], Iterator[str]]
 

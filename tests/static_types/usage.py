@@ -10,8 +10,9 @@ from typing import Any
 from django.db import models
 from typing_extensions import assert_type
 
-from django_qless import job
-from django_qless.handle import JobHandle
+from django_qless import config, failures, job, jobs, queues, tags, tracked, workers
+from django_qless.core import AsyncJob, Job
+from django_qless.job_types.handle import JobHandle
 
 
 @job
@@ -107,3 +108,25 @@ def methods(feed: Feed) -> None:
 
 def classes() -> None:
     assert_type(Steps, type[Steps])
+
+
+def operators_objects() -> None:
+    assert_type(queues["mail"].length(), int)
+    assert_type(queues["mail"].peek(2), list[Job])
+    assert_type([each.name for each in workers.counts()], list[str])
+    assert_type(failures.groups(), dict[str, int])
+    assert_type(failures.using_alias("other").jobs("group", limit=5).jids, list[str])
+    assert_type(tags.top(), list[str])
+    assert_type(tracked.jobs().jobs, list[Job])
+    assert_type(jobs.list(state="failed").handles, list[JobHandle[Any]])
+    queues["mail"].pause(4)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    workers.order("worker", "sleep")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    config.sett("heartbeat", 30)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+async def operators_objects_in_asyncio() -> None:
+    assert_type(await queues["mail"].alength(), int)
+    assert_type(await queues["mail"].apeek(2), list[AsyncJob])
+    assert_type((await tracked.ajobs()).jobs, list[AsyncJob])
+    await config.aset("heartbeat", 30)
+    await queues["mail"].apause(4)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -1,4 +1,4 @@
-"""What a backend for Django's Tasks has to do, whoever made it.
+"""Contract of every backend for Django's Tasks.
 
 A subclass says which settings make the backend, and how Tasks that wait are run. What
 backends with all four `supports_` flags have to do beside this is in `promises.py`.

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.test import override_settings
 
-from django_qless.connections import connections
-from tests.integration.conftest import in_loop, in_main_thread, worker
+from django_qless.conf.connections import connections
+from tests.in_process import in_loop, in_main_thread, worker
 from tests.tasks import installed, work
 
 if TYPE_CHECKING:
     from django_qless.core import Client, Reserved, Settlement
     from django_qless.worker.execution import Execution
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 WORKER = "test-worker"
 

@@ -1,4 +1,4 @@
-"""What a backend for Django's Tasks has to do that keeps what it is given."""
+"""Contract of a backend for Django's Tasks that stores them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from asgiref.sync import async_to_sync
 from django.test import override_settings
 from django.utils import timezone
 
-from tests.servers import poll
+from tests.real_servers import poll
 from tests.tasks import installed, work
 from tests.tasks.conformance import Conformance, Drain
 from tests.tasks.conftest import Heard

@@ -51,11 +51,11 @@ def python(tmp_path: Path) -> Callable[..., str]:
 class TestWithoutAny:
     def test_the_worker_finds_its_jobs_all_the_same(self, python: Any) -> None:
         code = (
-            "from django_qless import discovery\n"
+            "from django_qless.job_types import discovery\n"
             "print(discovery.discover())\n"
-            "from django_qless.running.environment import DjangoEnvironment\n"
+            "from django_qless.runtime.environment import DjangoEnvironment\n"
             "print(DjangoEnvironment().resolve('nobody.knows'))\n"
-            "print(DjangoEnvironment().hears('started'))\n"
+            "print(DjangoEnvironment().has_listeners('started'))\n"
             "from tests.jobs_app.jobs import add\n"
             "print(add(1, 2))\n"
         )
@@ -105,7 +105,7 @@ class TestOrder:
         code = (
             "from early.models import hello\n"
             "print(type(hello).__name__, hello.module_path, hello.queue_name)\n"
-            "from django_qless.registry import registry\n"
+            "from django_qless.job_types.registry import registry\n"
             "print('early.models.hello' in registry)\n"
         )
         setting = (

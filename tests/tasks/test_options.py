@@ -14,7 +14,7 @@ from django.db import transaction
 from django.test import override_settings
 
 from django_qless import jobs
-from django_qless.options import KNOWN
+from django_qless.job_types.options import KNOWN
 from django_qless.tasks.task import OURS
 from tests.tasks import installed, work
 from tests.tasks.conftest import Heard, tasks_setting

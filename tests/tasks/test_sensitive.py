@@ -7,7 +7,7 @@ import json
 import pytest
 
 from django_qless import jobs
-from django_qless.redaction import HIDDEN, may_show_result, redact
+from django_qless.job_types.redaction import HIDDEN, may_show_result, redact
 from tests.tasks import work
 from tests.tasks.installed import InvalidTask, task
 

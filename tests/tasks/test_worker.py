@@ -14,7 +14,7 @@ import pytest
 from tests.tasks import installed
 
 if TYPE_CHECKING:
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 ROOT = Path(__file__).parents[2]
 

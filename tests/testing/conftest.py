@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from django_qless.testing.cleaning import clean
+from django_qless.testing.dispatcher import clean
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_put() -> Iterator[None]:
+def clean_server() -> Iterator[None]:
     """Empty the tests' server before and after each test."""
     clean()
     yield

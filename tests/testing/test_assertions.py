@@ -1,4 +1,4 @@
-"""Assertions on what has been put: captured, on the server, or run already."""
+"""Assertions on enqueued jobs: captured, on the server, or run already."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from unittest.mock import ANY
 import pytest
 from django.utils import timezone
 
-from django_qless.connections import connections
+from django_qless.conf.connections import connections
 from django_qless.core import Settlement
 from django_qless.testing import (
     assert_enqueued,

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.real_servers import poll
+
 ROOT = Path(__file__).resolve().parents[2]
 
 SETTINGS = """
@@ -182,7 +184,7 @@ class Shop(AppConfig):
 
     def ready(self):
         # Makes the clients of the project's own server, and asks nothing.
-        from django_qless.connections import connections
+        from django_qless.conf.connections import connections
 
         connections["default"]
         connections.aclient("default")
@@ -270,7 +272,7 @@ def test_fixtures(project: Path) -> None:
     assert "11 passed" in run_pytest(project, "--ds", "project")
     told = servers(project)
     assert len({pid for _, pid, _ in told}) == 1
-    assert not Path(told[0][2]).exists()
+    poll(lambda: not Path(told[0][2]).exists(), what="the folder is removed")
 
 
 @pytest.mark.parametrize("plugins", [("--ds", "project"), ("-p", "no:django")])

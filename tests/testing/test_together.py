@@ -20,7 +20,7 @@ from django_qless.testing import (
     inline_jobs,
     run_jobs,
 )
-from django_qless.workflows.building import Workflow, batch, workflow
+from django_qless.workflows.builder import Workflow, batch, workflow
 from tests.jobs_app.models import Feed
 from tests.tasks import installed, work
 from tests.testing.jobs import done, gathers, hopeless, note, spawns

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from benchmarks.commits import unpacked
-from tests.servers import Server
+from tests.real_servers import Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

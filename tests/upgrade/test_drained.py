@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tests.lua.random_run import LEFT_OVER
-from tests.servers import poll
+from tests.real_servers import poll
 from tests.upgrade.test_upgrade import PATIENCE, Story
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from tests.lua.random_run import LEFT_OVER
-from tests.servers import poll
+from tests.real_servers import poll
 
 if TYPE_CHECKING:
     from tests.upgrade.conftest import Builds, Process

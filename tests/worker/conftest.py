@@ -11,7 +11,7 @@ import pytest
 from django_qless.core import Client
 from django_qless.core.jid import new_jid
 from tests.permissions import url_of
-from tests.servers import poll
+from tests.real_servers import poll
 from tests.worker.ledger import Gate, Ledger
 from tests.worker.processes import WorkerProcess, is_alive, no_new_connections
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from django_qless.core import Job
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 
 @pytest.fixture

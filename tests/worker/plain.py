@@ -26,13 +26,16 @@ import redis
 import redis.asyncio
 
 from django_qless.core import AsyncClient, Client, Reserved
-from django_qless.current import CurrentJob, running
 from django_qless.exceptions import Fail, Retry
-from django_qless.options import Options
-from django_qless.registry import JobType
-from django_qless.worker.contexts import awaited_in
+from django_qless.job_types.current import CurrentJob, running
+from django_qless.job_types.options import Options
+from django_qless.job_types.registry import JobType
 from django_qless.worker.environment import Limits
-from django_qless.worker.interrupt import TaskRegion, ThreadRegion
+from django_qless.worker.interrupt import (
+    TaskScope,
+    ThreadScope,
+    await_in_context,
+)
 from tests.worker.ledger import note, wait_at
 
 JOBS: dict[str, JobType] = {}
@@ -60,13 +63,13 @@ class PlainEnvironment:
         self._aclient: AsyncClient | None = None
         self._threads: ThreadPoolExecutor | None = None
 
-    def at_start(self) -> None:
+    def on_start(self) -> None:
         pass
 
-    def look_after_declared(self) -> None:
+    def restore_lost_config(self) -> None:
         pass
 
-    def warm(self) -> None:
+    def preload(self) -> None:
         pass
 
     def resolve(self, klass: str) -> JobType | None:
@@ -88,7 +91,7 @@ class PlainEnvironment:
         running.set(current)
         args = json.loads(reserved.data).get("args", ())
         soft = self.limits(job_type, reserved).soft
-        return ThreadRegion(reserved.token, soft).run(job_type.function, *args)
+        return ThreadScope(reserved.token, soft).run(job_type.function, *args)
 
     async def arun(
         self, job_type: JobType, reserved: Reserved, current: CurrentJob
@@ -103,13 +106,13 @@ class PlainEnvironment:
         context = copy_context()
         context.run(running.set, current)
         args = json.loads(reserved.data).get("args", ())
-        region = TaskRegion(reserved.token, self.limits(job_type, reserved).soft)
-        return await region.run(awaited_in(context, job_type.function(*args)))
+        region = TaskScope(reserved.token, self.limits(job_type, reserved).soft)
+        return await region.run(await_in_context(context, job_type.function(*args)))
 
     def encode_result(self, value: object) -> str:
         return "" if value is None else json.dumps(value, ensure_ascii=False)
 
-    def hears(self, what: str) -> bool:
+    def has_listeners(self, what: str) -> bool:
         return bool(what) and self.announcements is not None
 
     def announce(self, what: str, current: CurrentJob, **details: object) -> None:
@@ -121,7 +124,7 @@ class PlainEnvironment:
     ) -> None:
         self.announce(what, current, **details)
 
-    def worker_event(self, what: str, worker: str) -> None:
+    def announce_worker(self, what: str, worker: str) -> None:
         if self.announcements is not None:
             note(self.announcements, "worker", what)
 
@@ -353,13 +356,13 @@ def threads() -> list[str]:
 
 
 def main() -> int:
-    from django_qless.worker.log import show
+    from django_qless.worker.log import configure_logging
     from django_qless.worker.options import WorkerOptions
-    from django_qless.worker.preflight import CannotWork
+    from django_qless.worker.server_checks import CannotStart
     from django_qless.worker.worker import Worker
 
     given = json.loads(sys.argv[1])
-    show(given.pop("verbosity", 2))
+    configure_logging(given.pop("verbosity", 2))
     environment = PlainEnvironment(
         given.pop("url"),
         given.pop("engine", "auto"),
@@ -370,7 +373,7 @@ def main() -> int:
         given[name] = tuple(given.get(name, ("*",) if name == "queues" else ()))
     try:
         return Worker(environment, WorkerOptions(**given)).run()
-    except CannotWork as error:
+    except CannotStart as error:
         print(error, file=sys.stderr)
         return error.code
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.servers import poll
+from tests.real_servers import poll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django_qless.core import Client, Put
 from django_qless.core.jid import new_jid
 from tests.permissions import nothing_refused, url_of
-from tests.servers import poll
+from tests.real_servers import poll
 from tests.worker.processes import WorkerProcess
 from tests.worker.runs import Latch, Run, Runs
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from django_qless.core import Job
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 PATIENCE = 90.0
 

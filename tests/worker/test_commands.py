@@ -17,15 +17,15 @@ from django.test import override_settings
 from django_qless.core import Put
 from django_qless.management.commands.qless_worker import Command
 from django_qless.worker.options import WorkerOptions
-from django_qless.worker.pools.kinds import KINDS
+from django_qless.worker.pools import POOLS
 from django_qless.worker.reservers import RESERVERS
-from tests.servers import poll
+from tests.real_servers import poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from django_qless.core import Client
-    from tests.servers import Server
+    from tests.real_servers import Server
     from tests.worker.ledger import Gate, Ledger
 
     Manage = Callable[..., subprocess.CompletedProcess[str]]
@@ -167,8 +167,8 @@ class TestWorker:
         assert code == 0
         for name in ("TERM", "INT", "QUIT", "TSTP", "CONT", "USR1", "HUP"):
             assert name in output
-        for name, kind in KINDS.items():
-            assert re.search(rf"^  {name} +{re.escape(kind.words)}", output, re.M)
+        for name, pool in POOLS.items():
+            assert re.search(rf"^  {name} +{re.escape(pool.description)}", output, re.M)
         for name, reserver in RESERVERS.items():
             assert re.search(rf"^  {name} +{re.escape(reserver.summary)}", output, re.M)
 
@@ -176,23 +176,29 @@ class TestWorker:
         ("arguments", "words"),
         [
             (["--concurrency", "0"], "0 is less than 1: give a whole number from 1"),
-            (["--concurrency", "many"], "--concurrency: 'many' is no whole number"),
+            (["--concurrency", "many"], "--concurrency: 'many' is not a whole number"),
             (["--batch", "0"], "--batch: 0 is less than 1"),
             (["--batch", "251"], "--batch: 251 is more than 250: give a whole number"),
-            (["--shutdown-timeout", "-1"], "--shutdown-timeout: '-1' is no time: give"),
-            (["--shutdown-timeout", "inf"], "'inf' is no time: give seconds, from 0"),
+            (
+                ["--shutdown-timeout", "-1"],
+                "--shutdown-timeout: '-1' is not a duration: give",
+            ),
+            (
+                ["--shutdown-timeout", "inf"],
+                "'inf' is not a duration: give seconds, from 0",
+            ),
             (
                 ["--max-age", "0"],
-                "--max-age: '0' is no time: give seconds, more than 0",
+                "--max-age: '0' is not a duration: give seconds, more than 0",
             ),
-            (["--max-idle", "nan"], "--max-idle: 'nan' is no time"),
-            (["--block-limit", "soon"], "--block-limit: 'soon' is no time"),
-            (["--max-memory", "0"], "--max-memory: '0' is no size: give megabytes"),
-            (["--max-memory", "64MB"], "--max-memory: '64MB' is no size"),
-            (["--max-jobs", "1.5"], "--max-jobs: '1.5' is no whole number"),
+            (["--max-idle", "nan"], "--max-idle: 'nan' is not a duration"),
+            (["--block-limit", "soon"], "--block-limit: 'soon' is not a duration"),
+            (["--max-memory", "0"], "--max-memory: '0' is not a size: give megabytes"),
+            (["--max-memory", "64MB"], "--max-memory: '64MB' is not a size"),
+            (["--max-jobs", "1.5"], "--max-jobs: '1.5' is not a whole number"),
             (["--pool", "swimming"], "swimming"),
             (["--reserver", "best"], "best"),
-            (["--sandbox", "/nowhere"], "there is no folder /nowhere: make it first"),
+            (["--sandbox", "/nowhere"], "there is no folder /nowhere: create it first"),
             (["--resume"], "give its --name as well"),
         ],
     )
@@ -241,7 +247,7 @@ class TestAsked:
         command = Command()
         command._called_from_command_line = by == "command line"
         parser = command.create_parser("manage.py", "qless_worker")
-        return command.asked(vars(parser.parse_args(arguments)))
+        return command.worker_options(vars(parser.parse_args(arguments)))
 
     def test_by_default_there_are_no_limits(self) -> None:
         asked = self.asked()
@@ -469,4 +475,4 @@ class TestEmbedded:
     def test_an_alias_that_is_not_embedded(self, project: Project) -> None:
         code, _, errors = project.manage("qless_embedded", "status")
         assert code == 1
-        assert "not embedded" in errors
+        assert "has no embedded server" in errors

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from django_qless.worker.execution import Execution
-from django_qless.worker.pools import board as boards
-from tests.servers import poll
-from tests.worker.crews import LoneCrew
+from django_qless.worker.pools import shared_state
+from tests.real_servers import poll
+from tests.worker.executors import LoneChild
 from tests.worker.plain import current, job
 from tests.worker.stage import Stage
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from django_qless.core import Reserved, Settlement
-    from tests.servers import Server
+    from tests.real_servers import Server
 
-    Start = Callable[..., LoneCrew]
+    Start = Callable[..., LoneChild]
 
 # pytest-xdist has threads, which the children here do not touch.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
@@ -77,15 +77,15 @@ async def wait_for_children() -> int | None:
 
 @pytest.fixture
 def start(server: Server, tmp_path: Path) -> Iterator[Start]:
-    crews: list[LoneCrew] = []
+    children: list[LoneChild] = []
 
-    def start(**options: object) -> LoneCrew:
-        crews.append(LoneCrew(server, tmp_path, "coroutines", **options))
-        return crews[-1]
+    def start(**options: object) -> LoneChild:
+        children.append(LoneChild(server, tmp_path, "coroutines", **options))
+        return children[-1]
 
     yield start
-    for crew in crews:
-        crew.close()
+    for child in children:
+        child.close()
 
 
 @pytest.fixture
@@ -95,36 +95,36 @@ def stage(server: Server, tmp_path: Path) -> Iterator[Stage]:
 
 
 def test_both_kinds_of_jobs_share_the_room(start: Start) -> None:
-    crew = start(concurrency=4)
+    child = start(concurrency=4)
     jids = [
-        crew.put(klass, crew.latch)
+        child.put(klass, child.latch)
         for _ in range(4)
         for klass in ("wait_for", "await_")
     ]
-    crew.running(4)
-    assert crew.client.queue_counts("q").waiting == 4
-    crew.open()
+    child.running(4)
+    assert child.client.queue_counts("q").waiting == 4
+    child.open()
     for jid in jids:
-        crew.when(jid, "complete")
-    crew.holds_nothing()
+        child.when(jid, "complete")
+    child.holds_nothing()
 
 
 def test_context_variables_end_with_their_job(start: Start) -> None:
     """Also if the next job is started by the end of the one before."""
-    crew = start(concurrency=2)
-    jids = [crew.put("leave_mark") for _ in range(100)]
+    child = start(concurrency=2)
+    jids = [child.put("leave_mark") for _ in range(100)]
     for jid in jids:
-        crew.when(jid, "complete")
-    assert {crew.client.result(jid) for jid in jids} == {""}
+        child.when(jid, "complete")
+    assert {child.client.result(jid) for jid in jids} == {""}
 
 
 def test_a_job_that_cancels_its_own_task_has_failed(start: Start) -> None:
-    crew = start(concurrency=2)
-    jid = crew.put("cancel_oneself", retries=1)
-    failure = crew.when(jid, "failed").failure
+    child = start(concurrency=2)
+    jid = child.put("cancel_oneself", retries=1)
+    failure = child.when(jid, "failed").failure
     assert failure is not None
     assert failure.group == "CancelledError"
-    crew.when(crew.put("await_now"), "complete")
+    child.when(child.put("await_now"), "complete")
 
 
 def test_an_error_of_ones_own_is_a_failure_of_the_job(
@@ -136,25 +136,25 @@ def test_an_error_of_ones_own_is_a_failure_of_the_job(
         raise asyncio.CancelledError
 
     monkeypatch.setattr(Execution, "aperform", aperform)
-    crew = start(concurrency=2)
-    failure = crew.when(crew.put("await_now", retries=0), "failed").failure
+    child = start(concurrency=2)
+    failure = child.when(child.put("await_now", retries=0), "failed").failure
     assert failure is not None
     assert failure.group == "CancelledError"
-    crew.holds_nothing()
+    child.holds_nothing()
 
 
-def test_what_a_job_leaves_behind_does_not_keep_the_crew(start: Start) -> None:
-    crew = start(concurrency=2)
-    crew.when(crew.put("leave_a_task", crew.latch), "complete")
-    crew.order(boards.STOP)
-    assert crew.wait() == 0
+def test_what_a_job_leaves_behind_does_not_keep_the_child(start: Start) -> None:
+    child = start(concurrency=2)
+    child.when(child.put("leave_a_task", child.latch), "complete")
+    child.command(shared_state.STOP)
+    assert child.wait() == 0
 
 
 def test_processes_can_be_waited_for(start: Start) -> None:
-    crew = start(concurrency=3)
-    for jid in [crew.put("wait_for_children") for _ in range(5)]:
-        crew.when(jid, "complete")
-        assert crew.client.result(jid) == 0
+    child = start(concurrency=3)
+    for jid in [child.put("wait_for_children") for _ in range(5)]:
+        child.when(jid, "complete")
+        assert child.client.result(jid) == 0
 
 
 @job()
@@ -164,38 +164,51 @@ async def await_now() -> None:
 
 class TestBlockedLoop:
     def test_the_loop_turns_while_nothing_blocks_it(self, start: Start) -> None:
-        crew = start(concurrency=2, block_limit=0.4)
-        seen = poll(lambda: crew.board.seconds[boards.TURNED], what="it turns")
+        child = start(concurrency=2, block_limit=0.4)
+        seen = poll(
+            lambda: child.shared.floats[shared_state.LOOP_TURNED], what="it turns"
+        )
         # Idle, …
-        poll(lambda: crew.board.seconds[boards.TURNED] > seen, what="it turns")
+        poll(
+            lambda: child.shared.floats[shared_state.LOOP_TURNED] > seen,
+            what="it turns",
+        )
         for klass in ("wait_for", "await_"):
-            crew.put(klass, crew.latch)
-        crew.running(2)
+            child.put(klass, child.latch)
+        child.running(2)
         # … at work, …
-        seen = crew.board.seconds[boards.TURNED]
-        poll(lambda: crew.board.seconds[boards.TURNED] > seen + 0.5, what="it turns")
+        seen = child.shared.floats[shared_state.LOOP_TURNED]
+        poll(
+            lambda: child.shared.floats[shared_state.LOOP_TURNED] > seen + 0.5,
+            what="it turns",
+        )
         # … and quiet.
-        crew.order(boards.QUIET)
-        seen = crew.board.seconds[boards.TURNED]
-        poll(lambda: crew.board.seconds[boards.TURNED] > seen + 0.5, what="it turns")
-        assert crew.word(boards.CULPRIT) == 0
-        assert "blocked" not in crew.output
+        child.command(shared_state.QUIET)
+        seen = child.shared.floats[shared_state.LOOP_TURNED]
+        poll(
+            lambda: child.shared.floats[shared_state.LOOP_TURNED] > seen + 0.5,
+            what="it turns",
+        )
+        assert child.word(shared_state.BLOCKING_SLOT) == 0
+        assert "blocked" not in child.output
 
     def test_the_culprit_is_named(self, start: Start) -> None:
-        crew = start(concurrency=3, block_limit=0.6)
-        crew.put("await_", crew.latch)
-        crew.running(1)
-        jid = crew.put("block", 1.5)
-        culprit = poll(lambda: crew.word(boards.CULPRIT), what="it is found")
-        (held,) = [held for held in crew.running(2) if held.jid == jid]
+        child = start(concurrency=3, block_limit=0.6)
+        child.put("await_", child.latch)
+        child.running(1)
+        jid = child.put("block", 1.5)
+        culprit = poll(
+            lambda: child.word(shared_state.BLOCKING_SLOT), what="it is found"
+        )
+        (held,) = [held for held in child.running(2) if held.jid == jid]
         assert culprit == held.slot + 1
-        poll(lambda: "the event loop is blocked" in crew.output, what="it is told")
-        (line,) = [line for line in crew.output.split("\n") if "blocked" in line]
+        poll(lambda: "the event loop is blocked" in child.output, what="it is logged")
+        (line,) = [line for line in child.output.split("\n") if "blocked" in line]
         assert jid in line
         assert "time.sleep(seconds)" in line
-        # When the loop turns again, nobody is to blame.
-        crew.when(jid, "complete")
-        poll(lambda: not crew.word(boards.CULPRIT), what="it is forgotten")
+        # When the loop turns again, no job is to blame.
+        child.when(jid, "complete")
+        poll(lambda: not child.word(shared_state.BLOCKING_SLOT), what="it is forgotten")
 
     def test_the_process_is_ended_and_the_others_go_on(self, stage: Stage) -> None:
         blocking = stage.put_run("await_nothing", "blocking", 1000, retries=0)
@@ -207,12 +220,14 @@ class TestBlockedLoop:
 
 
 def test_orders_are_followed_beside_jobs_that_wait(start: Start) -> None:
-    crew = start(concurrency=2)
-    (held,) = (crew.put("await_", crew.latch), crew.running(1))[1]
-    crew.drop({held.token})
+    child = start(concurrency=2)
+    (held,) = (child.put("await_", child.latch), child.running(1))[1]
+    child.drop({held.token})
     # Its lock is not lost in truth: handed back, it runs again.
     poll(
-        lambda: (now := crew.board.holdings().running) and now[0].token != held.token,
-        what=f"it runs anew: {crew.board.holdings()} {crew.output}",
+        lambda: (
+            (now := child.shared.held_jobs().running) and now[0].token != held.token
+        ),
+        what=f"it runs again: {child.shared.held_jobs()} {child.output}",
     )
-    assert "interrupted" in crew.output
+    assert "interrupted" in child.output

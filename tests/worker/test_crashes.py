@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.servers import poll
+from tests.real_servers import poll
 from tests.worker.conftest import is_alive, no_new_connections
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def test_a_fatal_error_leaves_its_stack_in_the_failure(
 def test_who_ran_beside_a_killer_goes_free(
     start_worker: StartWorker, put: Put, ledger: Ledger, gate: Gate, job_when: JobWhen
 ) -> None:
-    """In one process nobody knows who killed it; afterwards they run apart."""
+    """In one process it is unknown which job killed it; afterwards they run apart."""
     bystander = put("stay", ledger.path, gate.path, "bystander", retries=0)
     start_worker(queues=["q"], pool="threads", concurrency=3)
     running(ledger, "bystander")
@@ -227,7 +227,7 @@ def test_the_jobs_of_a_killed_worker_are_run_by_another(
     jid = put("stay", ledger.path, gate.path, "job")
     worker = start_worker(queues=["q"])
     running(ledger, "job")
-    # The other one is idle: nobody but the expiry of the lock can wake it.
+    # The other one is idle: only the expiry of the lock can wake it.
     start_worker(queues=["q"])
     worker.signal("KILL")
     running(ledger, "job", times=2)
@@ -276,7 +276,7 @@ def test_a_suspended_child_loses_its_lock_and_cannot_settle(
 def test_locks_outlast_a_job_that_holds_the_interpreter(
     start_worker: StartWorker, put: Put, job_when: JobWhen, client: Client
 ) -> None:
-    """Nobody else gets the job, though nothing else in its process can run."""
+    """No other worker gets the job, though nothing else in its process can run."""
     client.config_set("heartbeat", 2)
     client.config_set("grace-period", 0)
     jid = put("hold_gil", 6)
@@ -334,7 +334,7 @@ def test_a_hard_timeout_uses_up_a_retry_and_tells_where_it_was(
     assert (job.remaining, job.crashes) == (-1, 0)
     assert job.failure is not None
     assert "in hold_gil" in job.failure.message
-    # Whoever was killed has been replaced each time.
+    # Each killed child has been replaced.
     assert job_when(other, "complete")
     assert worker.output.count(killed) == 2
 

@@ -299,7 +299,7 @@ class TestRefused:
         ("expression", "words"),
         [
             ("", "0 fields"),
-            ("* * * *", "4 fields, five are wanted: minute, hour"),
+            ("* * * *", "4 fields, but five are needed: minute, hour"),
             ("* * * * * *", "6 fields"),
             ("60 * * * *", "its minute is wrong"),
             ("* 24 * * *", "its hour is wrong"),

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_qless.core import Client, Reserved, Settlement
-from django_qless.core.reserved import packed_settlements
+from django_qless.core.settle import packed_settlements
 from django_qless.exceptions import Fail, JobLost, JobTimeout, Retry, ShuttingDown
-from django_qless.options import Options
-from django_qless.registry import JobType
+from django_qless.job_types.options import Options
+from django_qless.job_types.registry import JobType
 from django_qless.worker.execution import UNKNOWN_PATIENCE, Execution
-from django_qless.worker.failures import overrun
-from django_qless.worker.telling import outcome_word, tell
+from django_qless.worker.failure_report import overrun_message
+from django_qless.worker.log import describe_outcome, log_outcome
 from tests.worker.plain import JOBS, PlainEnvironment
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class TestTelling:
         self, verb: str, args: Any, remaining: int, level: str, word: str, more: Any
     ) -> None:
         job = reserved(remaining=remaining)
-        said = outcome_word(job, Settlement("jid", "7", verb, args))
+        said = describe_outcome(job, Settlement("jid", "7", verb, args))
         fields = {"queue": "q", "jid": "jid", "klass": "it", **more}
         assert said == (getattr(logging, level), word, fields)
 
@@ -231,7 +231,7 @@ class TestTelling:
         words = []
         while jobs := client.settle("w", [], 1, ["q"]).jobs:
             outcome = Settlement("x", jobs[0].token, "retry", (0, "g", "m"))
-            words.append(outcome_word(jobs[0], outcome)[1])
+            words.append(describe_outcome(jobs[0], outcome)[1])
             client.settle("w", [outcome], 0, ())
         assert words == ["failed, to be tried again", "failed"]
         job = client.get("x")
@@ -240,7 +240,7 @@ class TestTelling:
 
     def test_the_line(self, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.DEBUG, "django_qless.worker"):
-            tell(reserved(), Settlement("jid", "7", "complete"), 0.25)
+            log_outcome(reserved(), Settlement("jid", "7", "complete"), 0.25)
         assert "done" in caplog.text
         assert "jid=jid" in caplog.text
         assert "seconds=0.25" in caplog.text
@@ -312,4 +312,4 @@ class TestTelling:
         assert "the collector is away" in capsys.readouterr().err
 
     def test_a_hard_timeout(self) -> None:
-        assert "hard timeout of 1.5 s" in overrun(1.5)
+        assert "hard timeout of 1.5 s" in overrun_message(1.5)

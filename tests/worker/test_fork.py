@@ -1,4 +1,4 @@
-"""The fork pool: a process for each job, and keepers that never run one."""
+"""The fork pool: a process for each job, and children that never run one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.servers import poll
+from tests.real_servers import poll
 from tests.worker import process_jobs
 from tests.worker.conftest import is_alive
 from tests.worker.processes import descendants
@@ -49,13 +49,13 @@ def test_each_job_has_a_process_of_its_own(
     assert {remains for *_, remains in runs} == {"0"}
 
 
-def test_a_job_that_dies_does_not_take_its_keeper_along(
+def test_a_job_that_dies_does_not_take_the_child_along(
     start: StartWorker, put: Put, ledger: Ledger, gate: Gate, job_when: JobWhen
 ) -> None:
     worker = start(queues=["q"])
     first = put("give", 1)
     job_when(first, "complete")
-    (keeper,) = children_of(worker.pid)
+    (child,) = children_of(worker.pid)
     jid = put("stay", ledger.path, gate.path, "victim", retries=0)
     for times in range(1, 5):
         os.kill(running(ledger, "victim", times), signal.SIGKILL)
@@ -64,7 +64,7 @@ def test_a_job_that_dies_does_not_take_its_keeper_along(
     assert job.failure.group == "worker-crash"
     assert "SIGKILL" in job.failure.message
     assert job.remaining == 0
-    assert children_of(worker.pid) == [keeper]
+    assert children_of(worker.pid) == [child]
     job_when(put("give", 1), "complete")
 
 
@@ -101,14 +101,14 @@ def test_what_a_job_leaves_behind_ends_with_it(
     poll(lambda: not is_alive(left), what="what the job has left is gone")
 
 
-def keeper_of(worker: int, job: int) -> int:
+def child_of(worker: int, job: int) -> int:
     """Return the child of a worker below which a job runs. It may have others by now."""
-    (keeper,) = (one for one in children_of(worker) if job in descendants(one))
-    return keeper
+    (child,) = (one for one in children_of(worker) if job in descendants(one))
+    return child
 
 
-@pytest.mark.parametrize("who", ["keeper", "worker"])
-def test_a_job_dies_with_its_keeper_and_with_the_worker(
+@pytest.mark.parametrize("who", ["child", "worker"])
+def test_a_job_dies_with_the_child_and_with_the_worker(
     start: StartWorker,
     put: Put,
     ledger: Ledger,
@@ -120,28 +120,28 @@ def test_a_job_dies_with_its_keeper_and_with_the_worker(
     worker = start(queues=["q"])
     (line,) = ledger.wait_until(1)
     grandchild, job = map(int, line.split()[1:])
-    keeper = keeper_of(worker.pid, job)
-    assert job != keeper
-    os.kill(keeper if who == "keeper" else worker.pid, signal.SIGKILL)
-    for pid in (grandchild, job, keeper):
+    child = child_of(worker.pid, job)
+    assert job != child
+    os.kill(child if who == "child" else worker.pid, signal.SIGKILL)
+    for pid in (grandchild, job, child):
         poll(lambda pid=pid: not is_alive(pid), what=f"{pid} is gone")
-    if who == "keeper":
+    if who == "child":
         ledger.wait_until(2)
         assert job_when(jid, "running").crashes == 1
 
 
-def test_a_keeper_whose_zygote_is_gone_is_replaced(
+def test_a_child_whose_fork_server_is_gone_is_replaced(
     start: StartWorker, put: Put, ledger: Ledger, gate: Gate, job_when: JobWhen
 ) -> None:
     jid = put("stay", ledger.path, gate.path, "job")
     worker = start(queues=["q"])
     job = running(ledger, "job")
-    keeper = keeper_of(worker.pid, job)
-    (zygote,) = children_of(keeper)
-    os.kill(zygote, signal.SIGKILL)
+    child = child_of(worker.pid, job)
+    (fork_server,) = children_of(child)
+    os.kill(fork_server, signal.SIGKILL)
     poll(lambda: not is_alive(job), what="the job's process is gone")
     running(ledger, "job", times=2)
-    assert not is_alive(keeper)
+    assert not is_alive(child)
     gate.open()
     assert job_when(jid, "complete").crashes == 1
 
@@ -199,7 +199,7 @@ def test_held_jobs_do_not_wait_for_a_slow_one(
     job_when(slow, "complete")
 
 
-def test_ends_are_announced_apart_from_the_keeper(
+def test_ends_are_announced_apart_from_the_child(
     start: StartWorker, put: Put, ledger: Ledger, job_when: JobWhen
 ) -> None:
     jid = put("exit_at_once", ledger.path, 7)

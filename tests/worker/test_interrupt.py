@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_qless.exceptions import Interrupted, JobLost, JobTimeout, ShuttingDown
-from django_qless.worker.deadline import Alarm
-from django_qless.worker.interrupt import TaskRegion, ThreadRegion, Watchman, interrupt
-from tests.servers import poll
+from django_qless.worker.interrupt import TaskScope, ThreadScope, interrupt
+from django_qless.worker.timers import Alarm, TimerThread
+from tests.real_servers import poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,16 +95,16 @@ class TestThreads:
     def test_what_is_returned_or_raised_comes_back(
         self, token: str, each_thread: Any
     ) -> None:
-        assert each_thread(lambda: ThreadRegion(token, None).run(divmod, 7, 2)) == (
+        assert each_thread(lambda: ThreadScope(token, None).run(divmod, 7, 2)) == (
             3,
             1,
         )
         with pytest.raises(ZeroDivisionError):
-            each_thread(lambda: ThreadRegion(token, 30).run(divmod, 7, 0))
+            each_thread(lambda: ThreadScope(token, 30).run(divmod, 7, 0))
 
     def test_a_soft_timeout(self, token: str, each_thread: Any) -> None:
         with pytest.raises(JobTimeout, match=r"its timeout of 0\.01 s") as caught:
-            each_thread(lambda: ThreadRegion(token, 0.01).run(spin))
+            each_thread(lambda: ThreadScope(token, 0.01).run(spin))
         assert caught.value.seconds == 0.01
         assert caught.value.group == "timeout"
         assert type(caught.value).__qualname__ == "JobTimeout"
@@ -114,7 +114,7 @@ class TestThreads:
 
     def test_in_the_main_thread_it_ends_system_calls(self, token: str) -> None:
         with pytest.raises(JobTimeout):
-            ThreadRegion(token, 0.01).run(time.sleep, 30)
+            ThreadScope(token, 0.01).run(time.sleep, 30)
 
     def test_the_job_may_catch_it(self, token: str, each_thread: Any) -> None:
         def job() -> str:
@@ -124,14 +124,14 @@ class TestThreads:
                 return "tidied up"
             return "never"
 
-        region: list[ThreadRegion] = []
+        scope: list[ThreadScope] = []
 
         def work() -> str:
-            region.append(ThreadRegion(token, 0.01))
-            return region[0].run(job)
+            scope.append(ThreadScope(token, 0.01))
+            return scope[0].run(job)
 
         assert each_thread(work) == "tidied up"
-        assert region[0].used
+        assert scope[0].was_interrupted
 
     @pytest.mark.parametrize("error", [ShuttingDown(), JobLost()])
     def test_another_thread_interrupts(
@@ -148,7 +148,7 @@ class TestThreads:
             assert interrupt(token, error)
 
         with another_thread_does(stop), pytest.raises(type(error), match=str(error)):
-            each_thread(lambda: ThreadRegion(token, None).run(job))
+            each_thread(lambda: ThreadScope(token, None).run(job))
 
     def test_a_signal_handler_interrupts_the_main_thread(self, token: str) -> None:
         def on_signal(number: int, frame: object) -> None:
@@ -161,7 +161,7 @@ class TestThreads:
         before = signal.signal(signal.SIGUSR2, on_signal)
         try:
             with pytest.raises(ShuttingDown):
-                ThreadRegion(token, None).run(job)
+                ThreadScope(token, None).run(job)
             # No job runs: the handler finds nobody, and the exception hits nobody.
             os.kill(os.getpid(), signal.SIGUSR2)
         finally:
@@ -181,23 +181,23 @@ class TestThreads:
             came_back.set()
 
         with another_thread_does(stop), pytest.raises(JobLost):
-            in_thread(lambda: ThreadRegion(token, None).run(job))
+            in_thread(lambda: ThreadScope(token, None).run(job))
 
     def test_one_that_has_not_begun_is_interrupted_when_it_does(
         self, token: str, each_thread: Any
     ) -> None:
         assert not interrupt(token, JobLost())
         with pytest.raises(JobLost):
-            each_thread(lambda: ThreadRegion(token, None).run(spin))
-        assert each_thread(lambda: ThreadRegion(token, None).run(int, "3")) == 3
+            each_thread(lambda: ThreadScope(token, None).run(spin))
+        assert each_thread(lambda: ThreadScope(token, None).run(int, "3")) == 3
 
     def test_one_that_has_ended_is_not(self, token: str, each_thread: Any) -> None:
         def work() -> int:
-            region = ThreadRegion(token, None)
-            region.run(int)
+            scope = ThreadScope(token, None)
+            scope.run(int)
             assert not interrupt(token, JobLost())
-            assert not region.interrupt(JobLost())
-            with another_thread_does(lambda: region.interrupt(JobLost())):
+            assert not scope.interrupt(JobLost())
+            with another_thread_does(lambda: scope.interrupt(JobLost())):
                 pass
             return sum(range(1000))
 
@@ -217,7 +217,7 @@ class TestThreads:
 
         def work(token: str) -> None:
             try:
-                ended[token] = ThreadRegion(token, None).run(job)
+                ended[token] = ThreadScope(token, None).run(job)
             except JobLost as error:
                 ended[token] = error
 
@@ -245,7 +245,7 @@ class TestThreads:
                     break
                 length = n % 60 * 5e-6
                 try:
-                    ThreadRegion(token, 1e-4).run(_busy, length)
+                    ThreadScope(token, 1e-4).run(_busy, length)
                     returned += 1
                 except JobTimeout:
                     interrupted += 1
@@ -274,7 +274,7 @@ class TestThreads:
                     break
                 running[0] = token = f"t{next(tokens)}"
                 try:
-                    ThreadRegion(token, None).run(_busy, 5e-5)
+                    ThreadScope(token, None).run(_busy, 5e-5)
                     returned += 1
                 except ShuttingDown:
                     interrupted += 1
@@ -301,7 +301,7 @@ class TestThreads:
             return os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
 
         def work() -> int:
-            status = ThreadRegion(token, 30).run(job)
+            status = ThreadScope(token, 30).run(job)
             if status == 0:
                 os._exit(7)
             return status
@@ -321,28 +321,28 @@ def _busy(seconds: float) -> None:
         pass
 
 
-class TestWatchman:
+class TestTimerThread:
     def test_deadlines_may_come_in_any_order(self) -> None:
         rung: list[float] = []
-        watchman = Watchman()
+        timers = TimerThread()
         # While it waits for the first, one comes that is before it, one that is after.
         for seconds in (1000, 0.01, 2000, 0.02):
-            watchman.watch(seconds, partial(rung.append, seconds))
-            poll(lambda: watchman.is_asleep, what="it waits")
+            timers.call_later(seconds, partial(rung.append, seconds))
+            poll(lambda: timers.is_waiting, what="it waits")
         poll(lambda: set(rung) == {0.01, 0.02}, what="those that are due have rung")
-        assert len(watchman.deadlines) == 2
+        assert len(timers.deadlines) == 2
 
     def test_what_is_cancelled_does_not_ring(self) -> None:
         rung: list[int] = []
-        watchman = Watchman()
+        timers = TimerThread()
         for due in range(9):
-            deadline = watchman.watch(0.01, partial(rung.append, due))
+            deadline = timers.call_later(0.01, partial(rung.append, due))
             if due % 2:
                 deadline.cancel()
                 deadline.cancel()
         poll(lambda: len(rung) == 5, what="all others have rung")
         assert rung == [0, 2, 4, 6, 8]
-        assert not watchman.deadlines
+        assert not timers.deadlines
 
 
 class TestAlarm:
@@ -359,7 +359,7 @@ class TestAlarm:
         handler = signal.getsignal(signal.SIGALRM)
         signal.setitimer(signal.ITIMER_REAL, 100, 7)
         with pytest.raises(JobTimeout):
-            ThreadRegion(token, 0.01).run(spin)
+            ThreadScope(token, 0.01).run(spin)
         assert signal.getsignal(signal.SIGALRM) is handler
         remaining, interval = signal.getitimer(signal.ITIMER_REAL)
         assert 90 < remaining < 100
@@ -409,18 +409,18 @@ class TestAlarm:
 
         def inner() -> None:
             try:
-                ThreadRegion("inner", 0.01).run(spin)
+                ThreadScope("inner", 0.01).run(spin)
             except JobTimeout as timeout:
                 seen.append(timeout.seconds)
             spin()
 
         with pytest.raises(JobTimeout) as caught:
-            ThreadRegion("outer", 1).run(inner)
+            ThreadScope("outer", 1).run(inner)
         assert [*seen, caught.value.seconds] == [0.01, 1]
 
     def test_a_longer_limit_within_a_shorter_one(self) -> None:
         with pytest.raises(JobTimeout) as caught:
-            ThreadRegion("outer", 0.01).run(lambda: ThreadRegion("i", 30).run(spin))
+            ThreadScope("outer", 0.01).run(lambda: ThreadScope("i", 30).run(spin))
         assert caught.value.seconds == 0.01
         assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
 
@@ -432,16 +432,16 @@ class TestTasks:
             return int(value)
 
         async def main() -> None:
-            assert await TaskRegion(token, None).run(job("3")) == 3
+            assert await TaskScope(token, None).run(job("3")) == 3
             with pytest.raises(ValueError, match="invalid literal"):
-                await TaskRegion(token, 30).run(job("three"))
+                await TaskScope(token, 30).run(job("three"))
 
         asyncio.run(main())
 
     def test_a_soft_timeout(self, token: str) -> None:
         async def main() -> None:
             with pytest.raises(JobTimeout) as caught:
-                await TaskRegion(token, 0.01).run(asyncio.sleep(30))
+                await TaskScope(token, 0.01).run(asyncio.sleep(30))
             assert caught.value.seconds == 0.01
             assert _cancelling() == 0
 
@@ -453,7 +453,7 @@ class TestTasks:
 
         async def main() -> None:
             with pytest.raises(JobTimeout) as caught:
-                await TaskRegion(token, 0.01).run(waits_here())
+                await TaskScope(token, 0.01).run(waits_here())
             assert "waits_here" in [each.name for each in caught.traceback]
 
         asyncio.run(main())
@@ -467,9 +467,9 @@ class TestTasks:
             return "never"
 
         async def main() -> None:
-            region = TaskRegion(token, 0.01)
-            assert await region.run(job()) == "tidied up"
-            assert region.used
+            scope = TaskScope(token, 0.01)
+            assert await scope.run(job()) == "tidied up"
+            assert scope.was_interrupted
             # Nothing of it is left for what the task does next.
             assert _cancelling() == 0
             await asyncio.sleep(0)
@@ -486,7 +486,7 @@ class TestTasks:
 
         async def main() -> None:
             with pytest.raises(type(error)) as caught:
-                await TaskRegion(token, None).run(job())
+                await TaskScope(token, None).run(job())
             assert caught.value is not error
 
         def stop() -> None:
@@ -504,7 +504,7 @@ class TestTasks:
             return "returned"
 
         async def main() -> None:
-            assert await TaskRegion(token, None).run(job()) == "returned"
+            assert await TaskScope(token, None).run(job()) == "returned"
             for _ in range(3):
                 await asyncio.sleep(0)
 
@@ -516,16 +516,16 @@ class TestTasks:
         async def main() -> None:
             assert not interrupt(token, JobLost())
             with pytest.raises(JobLost):
-                await TaskRegion(token, None).run(asyncio.sleep(30))
+                await TaskScope(token, None).run(asyncio.sleep(30))
 
         asyncio.run(main())
 
     def test_one_that_has_ended_is_not(self, token: str) -> None:
         async def main() -> None:
-            region = TaskRegion(token, None)
-            await region.run(asyncio.sleep(0))
+            scope = TaskScope(token, None)
+            await scope.run(asyncio.sleep(0))
             assert not interrupt(token, JobLost())
-            assert not region.interrupt(JobLost())
+            assert not scope.interrupt(JobLost())
             await asyncio.sleep(0)
 
         asyncio.run(main())
@@ -536,15 +536,15 @@ class TestTasks:
 
         async def main() -> None:
             with pytest.raises(asyncio.CancelledError, match="of its own"):
-                await TaskRegion(token, None).run(job())
+                await TaskScope(token, None).run(job())
 
         asyncio.run(main())
 
     def test_only_the_job_that_is_meant(self) -> None:
         async def main() -> None:
             async def run(token: str) -> str:
-                region = TaskRegion(token, None)
-                return await region.run(asyncio.sleep(0.05, result=token))
+                scope = TaskScope(token, None)
+                return await scope.run(asyncio.sleep(0.05, result=token))
 
             tasks = [asyncio.create_task(run(each)) for each in "abc"]
             await asyncio.sleep(0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.permissions import nothing_refused, set_user, url_of
-from tests.servers import Server, available_kinds, poll
+from tests.real_servers import Server, available_kinds, poll
 from tests.worker.conftest import is_alive
 from tests.worker.ledger import Gate, Ledger
 

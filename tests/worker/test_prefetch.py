@@ -14,21 +14,20 @@ from django_qless.core import Client, Reserved, Settlement
 from django_qless.core.exceptions import ConnectionLost
 from django_qless.worker.heartbeat import Heartbeat
 from django_qless.worker.options import WorkerOptions
-from django_qless.worker.pools import batch
-from django_qless.worker.pools import board as boards
-from django_qless.worker.pools.batch import Batch
-from django_qless.worker.pools.board import Board
-from django_qless.worker.pools.child import PREFETCH_FROM, Child
-from django_qless.worker.pools.exchange import Exchange
-from django_qless.worker.pools.renewal import Renewal
+from django_qless.worker.pools import blocking_channel, shared_state
+from django_qless.worker.pools.blocking_channel import BlockingChannel
+from django_qless.worker.pools.buffer import JobBuffer, Outcome
+from django_qless.worker.pools.locks import LockRenewal
+from django_qless.worker.pools.prefork import PREFETCH_FROM, PreforkChild
+from django_qless.worker.pools.shared_state import SharedState
 from django_qless.worker.worker import Worker
 from tests.core.cutter import Cutter
-from tests.servers import poll
+from tests.real_servers import poll
 from tests.worker.plain import PlainEnvironment
 from tests.worker.processes import children_of
 
 if TYPE_CHECKING:
-    from tests.servers import Server
+    from tests.real_servers import Server
     from tests.worker.conftest import WorkerProcess
 
     Put = Callable[..., str]
@@ -41,35 +40,29 @@ class Side:
     def __init__(self, url: str) -> None:
         environment: Any = PlainEnvironment(url)
         self.worker = Worker(environment, WorkerOptions(queues=("q",)))
-        self.board = Board()
-        self.batch = Batch(self.board, self.settle_early, self.return_prefetched)
-        self.exchange = Exchange(self.worker, self.board, lambda: None, self.batch)
-
-    def settle_early(self, outcomes: object) -> bool:
-        raise AssertionError("nobody steps in here")
-
-    def return_prefetched(self) -> None:
-        self.exchange.return_prefetched()
+        self.shared = SharedState()
+        self.buffer = JobBuffer(self.shared)
+        self.channel = BlockingChannel(self.worker, self.buffer, lambda: None)
 
     def is_calling(self) -> bool:
         """Whether the parent would look for jobs of which this side does not know."""
-        return self.board.words[boards.CALLS] % 2 == 1
+        return self.shared.ints[shared_state.CALLS] % 2 == 1
 
     def reserve(self, count: int) -> list[Reserved]:
-        """Return the next jobs; they are waiting in the batch."""
-        settled = self.exchange.reserve(count)
+        """Return the next jobs; they are waiting."""
+        settled = self.channel.reserve(count)
         assert settled is not None
-        self.batch.load(self.exchange.taken, 0.0)
+        self.buffer.waiting.extend(self.channel.taken)
         return settled.jobs
 
     def finish(self, count: int, verb: str = "complete", *args: str) -> None:
         """End so many of the jobs that wait."""
         for _ in range(count):
-            slot, job = self.batch.waiting.popleft()
-            self.board.begin(slot, 0.0)
-            self.board.finish(slot)
-            done = Settlement(job.jid, job.token, verb, args)
-            self.batch.outcomes.append((slot, done, job))
+            item = self.buffer.waiting.popleft()
+            self.shared.begin(item.slot, 0.0)
+            self.shared.finish(item.slot)
+            done = Settlement(item.job.jid, item.job.token, verb, args)
+            self.buffer.outcomes.append(Outcome(item.slot, done, item.job))
 
 
 @pytest.fixture
@@ -91,20 +84,20 @@ def test_what_is_finished_is_settled_meanwhile(
 ) -> None:
     first = side.reserve(3)
     side.finish(2)
-    side.exchange.prefetch(4)
+    side.channel.prefetch(4)
     assert side.is_calling()
     poll(
         lambda: client.queue("q").counts().waiting == 2, what="the next are handed out"
     )
     assert states(client, jids[:3]) == ["complete", "complete", "running"]
-    # Until the answer is here, whoever reads the board takes them for held.
-    assert len(side.board.holdings().finished) == 2
+    # Until the answer is here, they are shown as held.
+    assert len(side.shared.held_jobs().finished) == 2
     side.finish(1)
     second = side.reserve(9)
     assert not side.is_calling()
     assert [job.jid for job in first + second] == jids[:7]
-    assert len(side.board.holdings().finished) == 1
-    assert len(side.board.holdings().waiting) == 4
+    assert len(side.shared.held_jobs().finished) == 1
+    assert len(side.shared.held_jobs().waiting) == 4
     # The one finished meanwhile goes with the next call.
     side.finish(4)
     assert [job.jid for job in side.reserve(9)] == jids[7:]
@@ -113,12 +106,12 @@ def test_what_is_finished_is_settled_meanwhile(
 
 def test_they_are_in_our_hands_since_the_question(side: Side, jids: list[str]) -> None:
     side.reserve(1)
-    before = side.exchange.received
-    side.exchange.prefetch(1)
-    asked = side.exchange._prefetch
+    before = side.channel.taken[0].since
+    side.channel.prefetch(1)
+    asked = side.channel._prefetch
     assert asked is not None
     side.reserve(1)
-    assert before < side.exchange.received == asked.began
+    assert before < side.channel.taken[0].since == asked.began
 
 
 def test_what_is_not_run_soon_goes_back(
@@ -126,12 +119,12 @@ def test_what_is_not_run_soon_goes_back(
 ) -> None:
     side.reserve(2)
     side.finish(1)
-    side.exchange.prefetch(5)
+    side.channel.prefetch(5)
     # As the thread does that settles early.
-    side.exchange.return_prefetched()
+    side.channel.return_prefetched()
     assert not side.is_calling()
-    assert len(side.batch.given_back) == 5
-    side.exchange.return_prefetched()
+    assert len(side.buffer.returned) == 5
+    side.channel.return_prefetched()
     side.finish(1)
     assert [job.jid for job in side.reserve(9)] == jids[2:]
     assert [job.remaining for job in client.multiget(jids)] == [0] * 9
@@ -141,10 +134,10 @@ def test_a_queue_that_is_empty_is_asked_again(side: Side, put: Put) -> None:
     """What was finished meanwhile is still to be settled: no moment to rest."""
     put("give", 1)
     side.reserve(1)
-    side.exchange.prefetch(5)
+    side.channel.prefetch(5)
     side.finish(1)
-    assert side.exchange.reserve(5) is None
-    settled = side.exchange.reserve(5)
+    assert side.channel.reserve(5) is None
+    settled = side.channel.reserve(5)
     assert settled is not None
     assert (settled.jobs, bool(settled.wait_keys)) == ([], True)
 
@@ -153,10 +146,10 @@ def test_a_lost_lock_is_told(side: Side, client: Client, jids: list[str]) -> Non
     [job] = side.reserve(1)
     client.cancel(job.jid)
     side.finish(1)
-    side.exchange.prefetch(1)
+    side.channel.prefetch(1)
     assert [job.jid for job in side.reserve(1)] == [jids[1]]
-    assert [lost.jid for lost in side.exchange.lost] == [job.jid]
-    assert side.board.holdings().finished == []
+    assert [lost.jid for lost in side.channel.lost] == [job.jid]
+    assert side.shared.held_jobs().finished == []
 
 
 def test_what_cannot_be_asked_is_asked_without_haste(
@@ -166,11 +159,11 @@ def test_what_cannot_be_asked_is_asked_without_haste(
     side.reserve(2)
     side.finish(1, "complete", "too", "many", "words", "here")
     side.finish(1)
-    side.exchange.prefetch(1)
+    side.channel.prefetch(1)
     assert not side.is_calling()
-    assert len(side.batch.outcomes) == 2
-    assert side.exchange.reserve(1) is None
-    side.exchange.settle()
+    assert len(side.buffer.outcomes) == 2
+    assert side.channel.reserve(1) is None
+    side.channel.settle()
     assert states(client, jids[:2]) == ["failed", "complete"]
 
 
@@ -179,28 +172,28 @@ def test_a_server_that_is_away_keeps_no_outcome(
 ) -> None:
     with Cutter(server.socket) as cutter:
         side = Side(f"unix://{cutter.path}")
-        side.exchange.client.patience = 0.05
+        side.channel.client.patience = 0.05
         side.reserve(1)
         side.finish(1)
         cutter.cut("settle", times=1_000_000)
-        side.exchange.prefetch(0)
+        side.channel.prefetch(0)
         with pytest.raises(ConnectionLost):
-            side.exchange.reserve(1)
+            side.channel.reserve(1)
         assert not side.is_calling()
-        assert len(side.batch.outcomes) == 1
+        assert len(side.buffer.outcomes) == 1
         cutter.cut("no longer")
-        side.exchange.settle()
-    assert not side.batch.outcomes
+        side.channel.settle()
+    assert not side.buffer.outcomes
     assert states(client, jids[:1]) == ["complete"]
 
 
 class Member:
     """A child as its parent knows it."""
 
-    works = True
+    is_working = True
 
-    def __init__(self, board: Board) -> None:
-        self.board, self.pid = board, 1
+    def __init__(self, shared: SharedState) -> None:
+        self.shared, self.pid = shared, 1
 
 
 def test_locks_on_what_the_child_has_not_seen_are_renewed(
@@ -208,17 +201,17 @@ def test_locks_on_what_the_child_has_not_seen_are_renewed(
 ) -> None:
     """A job that lets nothing else run may be what keeps it from looking."""
     side.reserve(1)
-    side.exchange.prefetch(2)
+    side.channel.prefetch(2)
     poll(lambda: client.queue("q").counts().waiting == 6, what="two are handed out")
     heartbeat = Heartbeat(client, side.worker.name, lambda: "{}")
-    members: Any = [Member(side.board)]
-    renewal = Renewal(heartbeat, members)
+    members: Any = [Member(side.shared)]
+    lock_renewal = LockRenewal(heartbeat, members)
 
     def renewed() -> list[bool]:
         before = client.multiget(jids)
         heartbeat.due = 0.0
         time.sleep(0.002)
-        renewal.beat()
+        lock_renewal.beat()
         after = client.multiget(jids)
         return [
             one.expires < two.expires for one, two in zip(before, after, strict=True)
@@ -231,20 +224,20 @@ def test_locks_on_what_the_child_has_not_seen_are_renewed(
     side.finish(1)
     assert renewed() == [False, True, True] + 6 * [False]
     # Another call is not the one that was under way before.
-    side.exchange.prefetch(2)
+    side.channel.prefetch(2)
     poll(lambda: client.queue("q").counts().waiting == 4, what="two are handed out")
     assert renewed() == [False, True, True] + 6 * [False]
-    members[0].works = False
+    members[0].is_working = False
     assert renewed() == 9 * [False]
 
 
 @pytest.fixture
-def child(server: Server, monkeypatch: pytest.MonkeyPatch) -> Child:
+def child(server: Server, monkeypatch: pytest.MonkeyPatch) -> PreforkChild:
     """A child of the pool prefork, in this process; it has all the time that it needs."""
-    monkeypatch.setattr(batch, "LIMIT", 600.0)
+    monkeypatch.setattr(blocking_channel, "LIMIT", 600.0)
     environment: Any = PlainEnvironment(server.url)
     options = WorkerOptions(queues=("q",), max_jobs=100)
-    return Child(Worker(environment, options), Board(), os.pipe()[1])
+    return PreforkChild(Worker(environment, options), SharedState(), os.pipe()[1])
 
 
 @pytest.mark.parametrize(
@@ -256,43 +249,43 @@ def child(server: Server, monkeypatch: pytest.MonkeyPatch) -> Child:
     ],
 )
 def test_of_many_quick_jobs_the_next_are_on_their_way(
-    child: Child, client: Client, put: Put, fits: int, held: int, asked: bool
+    child: PreforkChild, client: Client, put: Put, fits: int, held: int, asked: bool
 ) -> None:
     """Not if the queue has few: others may be waiting for them."""
     for n in range(50):
         put("give", n)
-    child.exchange.reserve(held)
-    child.pace.count = fits
+    child.channel.reserve(held)
+    child.prefetch.count = fits
     child.run_batch()
-    assert (child.exchange._prefetch is not None) is asked
-    child.return_prefetched()
-    child.exchange.settle()
+    assert (child.channel._prefetch is not None) is asked
+    child.channel.return_prefetched()
+    child.channel.settle()
     counts = client.queue("q").counts()
     assert (counts.running, counts.waiting) == (0, 50 - held)
 
 
-def test_it_asks_for_no_more_than_it_may_run(child: Child, put: Put) -> None:
+def test_it_asks_for_no_more_than_it_may_run(child: PreforkChild, put: Put) -> None:
     for n in range(50):
         put("give", n)
     child.recycling.jobs = 40
-    child.exchange.reserve(30)
-    child.pace.count = 30
+    child.channel.reserve(30)
+    child.prefetch.count = 30
     child.run_batch()
-    assert child.exchange.reserve(0) is not None
-    assert len(child.exchange.taken) == 10
+    assert child.channel.reserve(0) is not None
+    assert len(child.channel.taken) == 10
     child.run_batch()
-    assert child.exchange._prefetch is None
+    assert child.channel._prefetch is None
 
 
-def test_who_is_to_stop_asks_for_nothing(child: Child, put: Put) -> None:
+def test_who_is_to_stop_asks_for_nothing(child: PreforkChild, put: Put) -> None:
     for n in range(50):
         put("give", n)
-    child.exchange.reserve(20)
-    child.pace.count = 20
-    child.board.order(boards.STOP)
+    child.channel.reserve(20)
+    child.prefetch.count = 20
+    child.shared.command(shared_state.STOP)
     child.run_batch()
-    assert child.exchange._prefetch is None
-    assert len(child.batch.given_back) == 20
+    assert child.channel._prefetch is None
+    assert len(child.buffer.returned) == 20
 
 
 def test_a_worker_that_ends_returns_prefetched_jobs(
@@ -305,7 +298,7 @@ def test_a_worker_that_ends_returns_prefetched_jobs(
     assert worker.wait() == 0
     counts = client.queue("q").counts()
     assert counts.running == 0
-    assert 0 < counts.waiting < 8500
+    assert 0 < counts.waiting < 9000
     left = {job.jid for job in client.multiget(jids) if job.state != "complete"}
     assert len(left) == counts.waiting
 

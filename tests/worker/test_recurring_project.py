@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.servers import poll
+from tests.real_servers import poll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from django_qless.core import Client
-    from tests.servers import Server
+    from tests.real_servers import Server
     from tests.worker.ledger import Ledger
 
 ROOT = Path(__file__).parents[2]

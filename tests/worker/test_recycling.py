@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from django_qless.worker.options import WorkerOptions
-from django_qless.worker.pools.recycling import Recycling, memory_used
-from tests.servers import poll
+from django_qless.worker.pools.child import Recycling, memory_used
+from tests.real_servers import poll
 from tests.worker import process_jobs
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def test_a_child_runs_at_most_so_many_jobs(
     assert client.length("q") == 0
 
 
-def test_a_keeper_is_replaced_as_well(
+def test_a_child_of_the_fork_pool_is_replaced_as_well(
     start_worker: StartWorker, put: Put, ledger: Ledger
 ) -> None:
     for n in range(20):

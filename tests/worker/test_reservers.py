@@ -11,12 +11,17 @@ import redis
 
 from django_qless.core import Client, Settlement
 from django_qless.core.jid import new_jid
-from django_qless.worker.pools.kinds import KINDS
-from django_qless.worker.queue_book import QueueBook
-from django_qless.worker.reservers import RESERVERS, new_reserver
-from django_qless.worker.reservers.lag import Lag
-from django_qless.worker.reservers.lottery import LEFT_OUT, Lottery, PlainLottery
-from django_qless.worker.reservers.shuffled import Shuffled
+from django_qless.worker.pools import POOLS
+from django_qless.worker.reservers import (
+    LEFT_OUT,
+    RESERVERS,
+    KnownQueues,
+    Lag,
+    Lottery,
+    PlainLottery,
+    Shuffled,
+    new_reserver,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,7 +62,7 @@ class Taker:
             exclude=self.reserver.exclude,
             turns=self.reserver.turns,
         )
-        self.reserver.took(asked, settled.jobs)
+        self.reserver.taken(asked, settled.jobs)
         jobs = self.reserver.arrange(settled.jobs)
         self.done = [Settlement(job.jid, job.token, "complete", ()) for job in jobs]
         return [job.queue for job in jobs]
@@ -125,7 +130,7 @@ class TestRoundRobin:
         assert asking.take(4) == "C B A C".split()
         kept, back = asking.done[:2], asking.done[2:]
         jobs = asking.client.multiget([settlement.jid for settlement in back])
-        asking.reserver.gave_back(jobs)  # type: ignore[arg-type]
+        asking.reserver.returned(jobs)  # type: ignore[arg-type]
         release = [Settlement(s.jid, s.token, "release", (0,)) for s in back]
         client.settle("w", [*kept, *release], count=0, queues=())
         asking.done = []
@@ -158,7 +163,7 @@ class TestLottery:
         for queue, weight in (("one", 1), ("three", 3), ("none", 0)):
             client.config_set(f"{queue}-weight", weight)
         names = ["one", "two", "three", "none"]
-        lottery = kind(names, (), QueueBook(client, names))
+        lottery = kind(names, (), KnownQueues(client, names))
         client.config_set("two-weight", "2")
         lottery.random.seed(20)
         draws = 6000
@@ -194,7 +199,7 @@ class TestLottery:
     def test_it_is_not_left_out_for_long(self, client: Client) -> None:
         client.config_set("empty-weight", 10**9)
         queues = ["empty", "full"]
-        lottery = Lottery(queues, (), QueueBook(client, queues))
+        lottery = Lottery(queues, (), KnownQueues(client, queues))
         lottery.left_out["empty"] = time.monotonic() + LEFT_OUT
         assert lottery.order() == ("full", "empty")
         lottery.left_out["empty"] -= LEFT_OUT
@@ -227,12 +232,12 @@ class TestHighestPriorityFirst:
 
     def test_operators_may_change_it_at_any_time(self, client: Client) -> None:
         fill(client, a=2, b=2)
-        book = QueueBook(client)
-        first = RESERVERS["highest-priority-first"](["a", "b"], (), book)
+        known = KnownQueues(client)
+        first = RESERVERS["highest-priority-first"](["a", "b"], (), known)
         asking = Taker(client, first)
         assert asking.take() == ["a"]
         client.config_set("b-weight", 2)
-        book.refresh(0.0)
+        known.refresh(0.0)
         assert asking.take() == ["b"]
 
 
@@ -245,8 +250,8 @@ class TestLag:
         for _ in range(5):
             taken += lag.take()
             # As if the job had taken some time, in which the view has grown old.
-            assert lag.reserver.book is not None
-            lag.reserver.book.refresh(0)
+            assert lag.reserver.known is not None
+            lag.reserver.known.refresh(0)
         assert taken == list("bcaab")
 
     def test_what_waits_for_its_time_does_not_count(self, client: Client) -> None:
@@ -263,11 +268,11 @@ class TestLag:
         self, client: Client
     ) -> None:
         fill(client, a=1)
-        lag = Lag(["a", "b"], (), QueueBook(client))
+        lag = Lag(["a", "b"], (), KnownQueues(client))
         lag.order()
         before = reads(client)
         for _ in range(50):
-            lag.took(lag.order(), [])
+            lag.taken(lag.order(), [])
         assert reads(client) == before
 
 
@@ -329,7 +334,7 @@ class TestInAWorker:
         [("ordered", "CCCBBAAAAA"), ("round-robin", "CBACBACAAA")],
     )
     @pytest.mark.parametrize("batch", [1, 100])
-    @pytest.mark.parametrize("pool", sorted(KINDS))
+    @pytest.mark.parametrize("pool", sorted(POOLS))
     def test_jobs_run_in_this_order(
         self,
         start_worker: StartWorker,

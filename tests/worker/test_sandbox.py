@@ -14,7 +14,7 @@ import pytest
 
 from django_qless.core import Reserved
 from django_qless.worker.sandbox import Sandboxes
-from tests.servers import poll
+from tests.real_servers import poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,11 +107,17 @@ class TestOfJobs:
         sandboxes.remove(job("1"))
         assert not sandboxes.base.exists()
 
+    @pytest.mark.parametrize("is_linked", [False, True])
     def test_a_job_that_went_there_is_led_back(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_linked: bool
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        sandboxes = Sandboxes("w", tmp_path)
+        folder = tmp_path
+        if is_linked:
+            # As /tmp is on some systems.
+            folder = tmp_path / "link"
+            folder.symlink_to(tmp_path)
+        sandboxes = Sandboxes("w", folder)
         for job_went_to in ("", "deep"):
             path = sandboxes.path_for(job("1"))
             (path / job_went_to).mkdir(exist_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.servers import poll
+from tests.real_servers import poll
 from tests.worker.conftest import no_new_connections
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from django_qless.worker.pools import board as boards
-from django_qless.worker.pools.board import Board
+from django_qless.worker.pools import shared_state
+from django_qless.worker.pools.shared_state import SharedState
 from django_qless.worker.pools.threads import Threads
-from tests.servers import poll
-from tests.worker.crews import LoneCrew
+from tests.real_servers import poll
+from tests.worker.executors import LoneChild
 from tests.worker.plain import PlainEnvironment, job
 from tests.worker.stage import Stage
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.servers import Server
+    from tests.real_servers import Server
 
-    Start = Callable[..., LoneCrew]
+    Start = Callable[..., LoneChild]
 
 # pytest-xdist has threads, which the children here do not touch.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
@@ -52,15 +52,15 @@ def signal_mask() -> list[int]:
 
 @pytest.fixture
 def start(server: Server, tmp_path: Path) -> Iterator[Start]:
-    crews: list[LoneCrew] = []
+    children: list[LoneChild] = []
 
-    def start(**options: object) -> LoneCrew:
-        crews.append(LoneCrew(server, tmp_path, "threads", **options))
-        return crews[-1]
+    def start(**options: object) -> LoneChild:
+        children.append(LoneChild(server, tmp_path, "threads", **options))
+        return children[-1]
 
     yield start
-    for crew in crews:
-        crew.close()
+    for child in children:
+        child.close()
 
 
 @pytest.fixture
@@ -71,33 +71,35 @@ def stage(server: Server, tmp_path: Path) -> Iterator[Stage]:
 
 def test_no_job_runs_in_the_main_thread(start: Start) -> None:
     """It is to hear signals, and to settle, whatever jobs do."""
-    crew = start(concurrency=2)
-    jids = [crew.put("name_thread") for _ in range(20)]
+    child = start(concurrency=2)
+    jids = [child.put("name_thread") for _ in range(20)]
     for jid in jids:
-        crew.when(jid, "complete")
-    names = {crew.client.result(jid) for jid in jids}
-    assert names <= {"hand 1", "hand 2"}
+        child.when(jid, "complete")
+    names = {child.client.result(jid) for jid in jids}
+    assert names <= {"job thread 1", "job thread 2"}
 
 
-class Calls(Threads):
-    """Hands that count how many are called, and do nothing."""
+class CountedCalls(Threads):
+    """Threads that are only counted."""
 
-    def __init__(self, crew: Any) -> None:
-        super().__init__(crew)
+    def __init__(self, child: Any) -> None:
+        super().__init__(child)
         self.called: list[int] = []
 
-    def _call(self, hands: int) -> None:
-        self.called.append(hands)
+    def _call(self, count: int) -> None:
+        self.called.append(count)
 
 
 class Calm:
-    """What hands see of a crew: jobs that wait, and a clock that the test turns."""
+    """A child as its threads see it: jobs that wait, and a clock that the test turns."""
 
-    def __init__(self, board: Board, *, waiting: int, each: float | None) -> None:
-        board.words[boards.ROOM] = 10
-        self.board = board
-        self.stock = SimpleNamespace(waiting=[None] * waiting, ended=0)
-        self.appetite = SimpleNamespace(each=each)
+    def __init__(
+        self, shared: SharedState, *, waiting: int, each: float | None
+    ) -> None:
+        shared.ints[shared_state.CAPACITY] = 10
+        self.shared = shared
+        self.buffer = SimpleNamespace(waiting=[None] * waiting, ended=0)
+        self.prefetch = SimpleNamespace(each=each)
         self.loop = self
         self.later: list[Callable[[], None]] = []
 
@@ -105,7 +107,7 @@ class Calm:
         self.later.append(call)
 
 
-class TestHands:
+class TestCalls:
     @pytest.mark.parametrize(
         ("waiting", "each", "called"),
         [
@@ -116,73 +118,73 @@ class TestHands:
             (40, 1e-5, [1]),
         ],
     )
-    def test_short_jobs_are_for_one_hand(
+    def test_short_jobs_are_for_one_thread(
         self, waiting: int, each: float | None, called: list[int]
     ) -> None:
-        hands = Calls(Calm(Board(), waiting=waiting, each=each))
-        hands.attend()
-        assert hands.called == called
+        executor = CountedCalls(Calm(SharedState(), waiting=waiting, each=each))
+        executor.start_waiting()
+        assert executor.called == called
 
     def test_the_others_are_called_if_one_gets_stuck(self) -> None:
-        crew = Calm(Board(), waiting=40, each=1e-5)
-        hands = Calls(crew)
-        hands.attend()
+        child = Calm(SharedState(), waiting=40, each=1e-5)
+        executor = CountedCalls(child)
+        executor.start_waiting()
         # It gets on, …
-        crew.stock.ended += 100
-        crew.later.pop()()
-        assert hands.called == [1]
+        child.buffer.ended += 100
+        child.later.pop()()
+        assert executor.called == [1]
         # … and now it does not.
-        crew.later.pop()()
-        assert hands.called == [1, 10]
-        assert not crew.later
+        child.later.pop()()
+        assert executor.called == [1, 10]
+        assert not child.later
 
-    def test_nobody_is_called_when_all_is_done(self) -> None:
-        crew = Calm(Board(), waiting=40, each=1e-5)
-        hands = Calls(crew)
-        hands.attend()
-        crew.stock.waiting.clear()
-        crew.later.pop()()
-        assert hands.called == [1]
-        assert not crew.later
+    def test_no_thread_is_called_when_all_is_done(self) -> None:
+        child = Calm(SharedState(), waiting=40, each=1e-5)
+        executor = CountedCalls(child)
+        executor.start_waiting()
+        child.buffer.waiting.clear()
+        child.later.pop()()
+        assert executor.called == [1]
+        assert not child.later
 
 
 def test_a_long_job_among_short_ones_is_overtaken(start: Start) -> None:
     """The thread that does the short ones alone gets stuck: others are called."""
-    crew = start(concurrency=3)
-    crew.order(boards.QUIET)
-    short = [crew.put("name_thread", priority=2) for _ in range(300)]
-    long = crew.put("wait_for", crew.latch, priority=1)
-    after = [crew.put("name_thread") for _ in range(300)]
-    crew.order(boards.QUIET, 0)
+    child = start(concurrency=3)
+    child.command(shared_state.QUIET)
+    short = [child.put("name_thread", priority=2) for _ in range(300)]
+    long = child.put("wait_for", child.latch, priority=1)
+    after = [child.put("name_thread") for _ in range(300)]
+    child.command(shared_state.QUIET, 0)
     for jid in [*short, *after]:
-        crew.when(jid, "complete")
-    assert crew.when(long, "running")
-    crew.open()
-    crew.when(long, "complete")
+        child.when(jid, "complete")
+    assert child.when(long, "running")
+    child.open()
+    child.when(long, "complete")
 
 
 def test_jobs_that_wait_do_so_at_the_same_time(start: Start) -> None:
     """Also when they are the first after many short ones."""
-    crew = start(concurrency=8)
-    for jid in [crew.put("name_thread") for _ in range(300)]:
-        crew.when(jid, "complete")
+    child = start(concurrency=8)
+    for jid in [child.put("name_thread") for _ in range(300)]:
+        child.when(jid, "complete")
     for _ in range(8):
-        crew.put("wait_for", crew.latch)
-    crew.running(8)
+        child.put("wait_for", child.latch)
+    child.running(8)
 
 
 def test_jobs_that_compute_do_not_keep_the_others_from_being_settled(
     start: Start,
 ) -> None:
-    crew = start(concurrency=4)
-    spinning = [crew.put("spin", crew.latch) for _ in range(2)]
-    crew.running(2)
-    for jid in [crew.put("give", n) for n in range(10)]:
-        crew.when(jid, "complete")
-    crew.running(2)
-    crew.open()
+    child = start(concurrency=4)
+    spinning = [child.put("spin", child.latch) for _ in range(2)]
+    child.running(2)
+    for jid in [child.put("give", n) for n in range(10)]:
+        child.when(jid, "complete")
+    child.running(2)
+    child.open()
     for jid in spinning:
-        crew.when(jid, "complete")
+        child.when(jid, "complete")
 
 
 def test_each_thread_closes_what_it_has_open_at_the_end(
@@ -195,23 +197,23 @@ def test_each_thread_closes_what_it_has_open_at_the_end(
             file.write(f"{threading.current_thread().name}\n")
 
     monkeypatch.setattr(PlainEnvironment, "leave_thread", leave_thread)
-    crew = start(concurrency=3)
+    child = start(concurrency=3)
     for _ in range(3):
-        crew.put("wait_for", crew.latch)
-    crew.running(3)
-    crew.order(boards.STOP)
-    crew.open()
-    assert crew.wait() == 0
-    hands = [name for name in left.read_text().split("\n") if "hand" in name]
-    assert sorted(hands) == ["hand 1", "hand 2", "hand 3"]
+        child.put("wait_for", child.latch)
+    child.running(3)
+    child.command(shared_state.STOP)
+    child.open()
+    assert child.wait() == 0
+    threads = [name for name in left.read_text().split("\n") if "job thread" in name]
+    assert sorted(threads) == ["job thread 1", "job thread 2", "job thread 3"]
 
 
 def test_what_a_job_starts_hears_signals(start: Start) -> None:
     """A process inherits the signals that are blocked where it is started."""
-    crew = start()
-    jid = crew.put("signal_mask")
-    crew.when(jid, "complete")
-    assert crew.client.result(jid) == []
+    child = start()
+    jid = child.put("signal_mask")
+    child.when(jid, "complete")
+    assert child.client.result(jid) == []
 
 
 def test_an_error_of_ones_own_ends_the_process(
@@ -219,15 +221,15 @@ def test_an_error_of_ones_own_ends_the_process(
 ) -> None:
     """A thread that ended would keep its job for ever."""
 
-    def begin(board: Board, slot: int, now: float) -> None:
+    def begin(shared: SharedState, slot: int, now: float) -> None:
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr(Board, "begin", begin)
-    crew = start(concurrency=2)
-    crew.put("give", 1)
-    assert crew.wait() != 0
-    assert "a mistake" in crew.output
-    assert crew.board.holdings().all
+    monkeypatch.setattr(SharedState, "begin", begin)
+    child = start(concurrency=2)
+    child.put("give", 1)
+    assert child.wait() != 0
+    assert "a mistake" in child.output
+    assert child.shared.held_jobs().all
 
 
 def test_a_job_that_forks_returns_once(stage: Stage) -> None:
@@ -247,7 +249,7 @@ def test_a_job_that_forks_returns_once(stage: Stage) -> None:
 
 
 def test_a_long_sleep_of_the_server_loses_nothing(stage: Stage) -> None:
-    """Jobs end while nobody can hear of it, and thousands are still to come."""
+    """Jobs end while the server does not answer, and thousands are still to come."""
     names = [str(n) for n in range(400)]
     stage.put_records(names, seconds=0.002)
     stage.start(concurrency=20)

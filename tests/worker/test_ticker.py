@@ -10,14 +10,14 @@ import pytest
 
 from django_qless.core import Client, DueSchedule, Tick
 from django_qless.worker import ticker as module
-from django_qless.worker.ticker import Ticker, work_out
-from tests.servers import poll
+from django_qless.worker.ticker import Ticker, due_ticks
+from tests.real_servers import poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.servers import Server
+    from tests.real_servers import Server
     from tests.worker.stage import Stage
 
 MINUTE = int(datetime(2026, 3, 29, 1, 0, tzinfo=timezone.utc).timestamp())
@@ -58,12 +58,12 @@ class TestLooking:
         self, client: Client, ticker: Ticker
     ) -> None:
         client.schedule_set("s", "q", "k", "{}", cron="* * * * *")
-        assert ticker.look() == 3.0
+        assert ticker.tick() == 3.0
         assert wall(client, "s", "UTC") == "29 01:00"
         client.script.now = MINUTE - 1.25
-        assert ticker.look() == 1.25
+        assert ticker.tick() == 1.25
         client.script.now = MINUTE + 0.001
-        assert ticker.look() == 3.0
+        assert ticker.tick() == 3.0
         assert jobs(client) == [f"s@{MINUTE}"]
         assert wall(client, "s", "UTC") == "29 01:01"
 
@@ -71,10 +71,10 @@ class TestLooking:
         client.schedule_set(
             "s", "q", "k", "{}", cron="30 2 * * *", timezone="Europe/Berlin"
         )
-        ticker.look()
+        ticker.tick()
         assert wall(client, "s") == "29 03:00"
         client.script.now = MINUTE
-        ticker.look()
+        ticker.tick()
         assert jobs(client) == [f"s@{MINUTE}"]
         assert wall(client, "s") == "30 02:30"
 
@@ -86,10 +86,10 @@ class TestLooking:
         self, client: Client, ticker: Ticker, missed: str, first: int, count: int
     ) -> None:
         client.schedule_set("s", "q", "k", "{}", cron="* * * * *", missed=missed)  # type: ignore[arg-type]
-        ticker.look()
+        ticker.tick()
         client.script.now = MINUTE + 34 * 60 + 40
         looks = 1
-        while ticker.look() == 0:
+        while ticker.tick() == 0:
             looks += 1
         assert looks <= 5
         assert jobs(client) == sorted(
@@ -100,11 +100,11 @@ class TestLooking:
     def test_very_many_at_once(self, client: Client, ticker: Ticker) -> None:
         for n in range(250):
             client.schedule_set(f"s{n}", "q", "k", "{}", cron="* * * * *")
-        while ticker.look() == 0:
+        while ticker.tick() == 0:
             pass
         client.script.now = MINUTE
         looks = 1
-        while ticker.look() == 0:
+        while ticker.tick() == 0:
             looks += 1
         assert looks == 3
         assert len(jobs(client)) == 250
@@ -113,22 +113,22 @@ class TestLooking:
         self, client: Client, ticker: Ticker
     ) -> None:
         client.schedule_set("s", "q", "k", "{}", cron="* * * * *")
-        ticker.look()
+        ticker.tick()
         client.script.now = MINUTE
-        assert 1 < Ticker(client, "other").look() <= 7
+        assert 1 < Ticker(client, "other").tick() <= 7
         assert jobs(client) == []
         client.deregister("w")
-        Ticker(client, "other").look()
+        Ticker(client, "other").tick()
         assert jobs(client) == [f"s@{MINUTE}"]
 
     def test_two_that_both_lead_put_one_job(self, client: Client) -> None:
         client.schedule_set("s", "q", "k", "{}", cron="* * * * *")
-        Ticker(client, "a").look()
+        Ticker(client, "a").tick()
         client.script.now = MINUTE
         [due] = client.schedule_due("a").schedules
         client.deregister("a")
         [same] = client.schedule_due("b").schedules
-        ticks = list(work_out(due, MINUTE)), list(work_out(same, MINUTE))
+        ticks = list(due_ticks(due, MINUTE)), list(due_ticks(same, MINUTE))
         assert [client.schedule_tick(each) for each in ticks] == [[True], [False]]
         assert jobs(client) == [f"s@{MINUTE}"]
 
@@ -138,13 +138,13 @@ class TestLooking:
         client.schedule_set("a", "q", "k", "{}", cron="what ever")
         client.schedule_set("b", "q", "k", "{}", cron="* * * * *", timezone="No/Where")
         client.schedule_set("c", "q", "k", "{}", cron="* * * * *")
-        ticker.look()
+        ticker.tick()
         client.script.now = MINUTE
-        ticker.look()
+        ticker.tick()
         assert jobs(client) == [f"c@{MINUTE}"]
         troubles = [client.schedule_get(each) for each in "abc"]
         assert [each and each.trouble for each in troubles] == [
-            "cron 'what ever' has 2 fields, five are wanted: minute, hour, day of the "
+            "cron 'what ever' has 2 fields, but five are needed: minute, hour, day of the "
             "month, month, day of the week",
             "time zone 'No/Where' is unknown: name one such as 'Europe/Berlin' or 'UTC'",
             None,
@@ -153,12 +153,12 @@ class TestLooking:
     def test_a_clock_that_was_set_back(self, client: Client, ticker: Ticker) -> None:
         client.schedule_set("s", "q", "k", "{}", cron="* * * * *")
         client.script.now = MINUTE + 7200
-        ticker.look()
+        ticker.tick()
         client.script.now = MINUTE + 7260
-        ticker.look()
+        ticker.tick()
         client.script.now = MINUTE + 5
         client.redis.hincrby("ql:meta", "skews", 1)
-        while ticker.look() == 0:
+        while ticker.tick() == 0:
             pass
         assert wall(client, "s", "UTC") == "29 01:01"
 
@@ -166,24 +166,24 @@ class TestLooking:
 class TestWorkingOut:
     def test_nothing_is_due_yet(self) -> None:
         due = DueSchedule("s", "5.5", 5.5, "* * * * *", "UTC", "last")
-        assert list(work_out(due, 59)) == [Tick("s", "5.5", None, None, None, 60)]
+        assert list(due_ticks(due, 59)) == [Tick("s", "5.5", None, None, None, 60)]
 
     def test_since_a_time_that_is_no_tick(self) -> None:
         due = DueSchedule("s", "5.5", 5.5, "* * * * *", "UTC", "last")
-        assert list(work_out(due, 61)) == [Tick("s", "5.5", 60, 120, 60, 120)]
+        assert list(due_ticks(due, 61)) == [Tick("s", "5.5", 60, 120, 60, 120)]
 
     def test_several(self) -> None:
         due = DueSchedule("s", "60", None, "* * * * *", "UTC", "last")
-        assert list(work_out(due, 200)) == [Tick("s", "60", 60, 120, 180, 240)]
+        assert list(due_ticks(due, 200)) == [Tick("s", "60", 60, 120, 180, 240)]
 
     def test_all_of_several(self) -> None:
         due = DueSchedule("s", "60", None, "* * * * *", "UTC", "all")
-        assert list(work_out(due, 200)) == [
+        assert list(due_ticks(due, 200)) == [
             Tick("s", "60", 60, 120, 180, 240),
             Tick("s", "120", 120, 180, 180, 240),
             Tick("s", "180", 180, 240, 180, 240),
         ]
-        assert len(list(work_out(due, 10**6))) == module.CHAIN
+        assert len(list(due_ticks(due, 10**6))) == module.CHAIN
 
 
 class TestTrouble:
@@ -194,16 +194,16 @@ class TestTrouble:
             began = time.monotonic()
             ticker.turn()
             ticker.turn()
-            assert ticker.due > began + module.AFTER_TROUBLE * 0.9
+            assert ticker.due > began + module.RETRY_AFTER * 0.9
             server.start()
             ticker.turn()
             assert ticker.due > time.monotonic() + 1
 
     def test_others_have_noticed_that_it_is_gone(self, client: Client) -> None:
         ticker = Ticker(client, "w")
-        ticker.wait()
+        ticker.postpone()
         assert ticker.due > time.monotonic() + 0.5
-        ticker.hint()
+        ticker.tick_now()
         assert ticker.due <= time.monotonic()
 
 

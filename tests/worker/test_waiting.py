@@ -1,4 +1,4 @@
-"""Idle children: woken with a job in their hands, or by an order, or by both at once."""
+"""Idle children: woken with a job in their executor, or by an order, or by both at once."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ import pytest
 
 from django_qless.core.exceptions import ConnectionLost
 from django_qless.worker.options import WorkerOptions
-from django_qless.worker.pools import board as boards
-from django_qless.worker.pools.batch import Batch
-from django_qless.worker.pools.board import Board
-from django_qless.worker.pools.exchange import Exchange
-from django_qless.worker.pools.pace import Pace
+from django_qless.worker.pools import shared_state
+from django_qless.worker.pools.blocking_channel import BlockingChannel
+from django_qless.worker.pools.buffer import JobBuffer
+from django_qless.worker.pools.shared_state import SharedState
 from django_qless.worker.worker import Worker
-from tests.servers import poll
+from tests.real_servers import poll
 from tests.worker.plain import PlainEnvironment
 from tests.worker.test_crashes import running
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from django_qless.core import Client, Job, Settled
-    from tests.servers import Server
+    from tests.real_servers import Server
     from tests.worker.conftest import WorkerProcess
     from tests.worker.ledger import Gate, Ledger
 
@@ -38,44 +37,43 @@ both_pools = pytest.mark.parametrize("pool", ["prefork", "fork"])
 
 
 @pytest.fixture
-def exchange(server: Server) -> Exchange:
+def channel(server: Server) -> BlockingChannel:
     """The calls of a child, without the child."""
     worker = Worker(PlainEnvironment(server.url), WorkerOptions(queues=("q",)))
-    board = Board()
-    board.seconds[boards.PACE] = 10.0
-    batch = Batch(board, lambda outcomes: True)
-    return Exchange(worker, board, lambda: None, batch)
+    shared = SharedState()
+    shared.floats[shared_state.HEARTBEAT_INTERVAL] = 10.0
+    return BlockingChannel(worker, JobBuffer(shared), lambda: None)
 
 
-class TestExchange:
-    def test_a_wait_brings_the_job(self, exchange: Exchange, put: Put) -> None:
-        known = exchange.reserve(1)
+class TestBlockingChannel:
+    def test_a_wait_brings_the_job(self, channel: BlockingChannel, put: Put) -> None:
+        known = channel.reserve(1)
         assert known is not None
         jid = put("give", 1)
-        settled = exchange.wait(known, lambda wait: wait())
+        settled = channel.wait(known, lambda wait: wait())
         assert settled is not None
         assert [job.jid for job in settled.jobs] == [jid]
-        assert [held.jid for held in exchange.board.holdings().waiting] == [jid]
-        assert exchange.board.words[boards.CALLS] % 2 == 0
+        assert [held.jid for held in channel.shared.held_jobs().waiting] == [jid]
+        assert channel.shared.ints[shared_state.CALLS] % 2 == 0
 
     def test_what_came_as_the_wait_was_ended_is_here(
-        self, exchange: Exchange, put: Put
+        self, channel: BlockingChannel, put: Put
     ) -> None:
         def forget(wait: Callable[[], Settled]) -> None:
-            assert exchange.board.words[boards.CALLS] % 2 == 1
+            assert channel.shared.ints[shared_state.CALLS] % 2 == 1
             wait()
 
-        known = exchange.reserve(1)
+        known = channel.reserve(1)
         assert known is not None
         jid = put("give", 1)
-        settled = exchange.wait(known, forget)
+        settled = channel.wait(known, forget)
         assert settled is not None
         assert [job.jid for job in settled.jobs] == [jid]
-        assert [held.jid for held in exchange.board.holdings().waiting] == [jid]
-        assert exchange.board.words[boards.CALLS] % 2 == 0
+        assert [held.jid for held in channel.shared.held_jobs().waiting] == [jid]
+        assert channel.shared.ints[shared_state.CALLS] % 2 == 0
 
     def test_after_a_signal_nothing_comes_any_more(
-        self, exchange: Exchange, put: Put, client: Client
+        self, channel: BlockingChannel, put: Put, client: Client
     ) -> None:
         class Ring(Exception):
             pass
@@ -88,37 +86,39 @@ class TestExchange:
             with pytest.raises(Ring):
                 wait()
 
-        known = exchange.reserve(1)
+        known = channel.reserve(1)
         assert known is not None
         before = signal.signal(signal.SIGALRM, ring)
         try:
-            settled = exchange.wait(known, be_woken)
+            settled = channel.wait(known, be_woken)
         finally:
             signal.signal(signal.SIGALRM, before)
         assert settled is not None
         assert settled.jobs == []
         jid = put("give", 1)
         assert client.get(jid).state == "waiting"  # type: ignore[union-attr]
-        assert [job.jid for job in exchange.reserve(1).jobs] == [jid]  # type: ignore[union-attr]
+        assert [job.jid for job in channel.reserve(1).jobs] == [jid]  # type: ignore[union-attr]
 
-    def test_a_lost_answer_is_asked_for(self, exchange: Exchange, put: Put) -> None:
+    def test_a_lost_answer_is_asked_for(
+        self, channel: BlockingChannel, put: Put
+    ) -> None:
         def lose(wait: Callable[[], Settled]) -> None:
             wait()
             raise ConnectionLost("the reply is lost")
 
-        known = exchange.reserve(1)
+        known = channel.reserve(1)
         assert known is not None
         jid = put("give", 1)
         with pytest.raises(ConnectionLost):
-            exchange.wait(known, lose)
-        # Whoever looks for lost jobs waits until this is known.
-        assert exchange.board.words[boards.CALLS] % 2 == 1
-        assert exchange.is_waiting_for_answer
-        settled = exchange.reserve(1)
+            channel.wait(known, lose)
+        # A search for lost jobs waits until this is known.
+        assert channel.shared.ints[shared_state.CALLS] % 2 == 1
+        assert channel.has_unresolved_wait
+        settled = channel.reserve(1)
         assert settled is not None
         assert [job.jid for job in settled.jobs] == [jid]
-        assert not exchange.is_waiting_for_answer
-        assert exchange.board.words[boards.CALLS] % 2 == 0
+        assert not channel.has_unresolved_wait
+        assert channel.shared.ints[shared_state.CALLS] % 2 == 0
 
 
 @both_pools
@@ -167,7 +167,7 @@ def test_the_end_in_the_moment_of_the_hand_out_loses_nothing(
 def test_what_was_asked_of_a_server_that_went_away_is_found_out(
     start_worker: StartWorker, put: Put, ledger: Ledger, client: Client
 ) -> None:
-    """A wait is cut off again and again; each time the child asks what it has brought."""
+    """A wait is close_parent_end off again and again; each time the child asks what it has brought."""
     client.config_set("heartbeat", 3600)
     start_worker(queues=["q"]).wait_for_log("started")
     for n in range(30):
@@ -192,7 +192,7 @@ def test_a_job_that_was_taken_away_is_announced_as_lost(
     jid = put("stay", ledger.path, gate.path, "job")
     worker = start_worker(queues=["q"], pool=pool, announcements=ledger.path)
     pid = running(ledger, "job")
-    # While it is suspended, nobody hears of anything.
+    # While it is suspended, the parent notices nothing.
     os.kill(worker.pid, signal.SIGSTOP)
     client.cancel(jid)
     gate.open()
@@ -226,14 +226,6 @@ def test_one_by_one_means_that_nothing_else_is_held(
     # Settled and reserved in one call each.
     assert worker.output.count("settled=1 reserved=1") >= 78
     assert "reserved=2" not in worker.output
-
-
-def test_a_pace_has_its_bound() -> None:
-    pace = Pace(most=5)
-    for _ in range(9):
-        assert pace.count <= 5
-        pace.learn(pace.count, pace.count * 1e-6)
-    assert pace.count == 5
 
 
 @both_pools

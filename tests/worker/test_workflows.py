@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_qless.core import Client, Put
-from tests.servers import poll
+from tests.real_servers import poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.servers import Server
+    from tests.real_servers import Server
     from tests.worker.ledger import Gate, Ledger
     from tests.worker.processes import WorkerProcess
 
@@ -35,7 +35,7 @@ last, seconds = sys.argv[2], int(sys.argv[3])
 items = [Put(f"j{n}", "q", "give", '{"args": [1]}') for n in range(2000)]
 items.append(Put("end", "q", "give", '{"args": [2]}', depends=[i.jid for i in items]))
 calls = Client.put_workflow.build(client, "", "flow", items, staged_seconds=seconds)
-stop = 5 if last == "stage" else [c.command for c in calls.parts].index(last) + 1
+stop = 5 if last == "stage" else [c.name for c in calls.parts].index(last) + 1
 for call in calls.parts[:stop]:
     client.run(call)
 os.kill(os.getpid(), signal.SIGKILL)

@@ -1,1 +1,1 @@
-"""What changes something: a verb each, asked for with GET and done with POST."""
+"""Actions: each changes something, asked for with GET and done with POST."""

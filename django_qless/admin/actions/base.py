@@ -1,4 +1,16 @@
-"""What every action does around its work: ask, check, log, say what was done, go back."""
+"""The base of all actions: ask, check, do, log, tell, go back.
+
+An action declares what it says, and implements `perform`:
+
+    class Resume(Action):
+        verb = "resume"
+        label = _("Resume")
+        prompt = _("Resume “%(name)s”?")
+        success = _("Resumed “%(name)s”.")
+
+        def perform(self, fields):
+            self.client.unpause(self.name)
+"""
 
 from __future__ import annotations
 
@@ -6,26 +18,28 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin.models import CHANGE, LogEntry
 from django.http import HttpResponseRedirect
+from django.utils.functional import cached_property
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
-from django_qless.admin import words
+from django_qless.admin import formatting
+from django_qless.admin.components.audit_log import record, storable
 from django_qless.admin.views import View
-from django_qless.conf import DEFAULT_ALIAS
 from django_qless.core import ConnectionLost, QlessError
 
 if TYPE_CHECKING:
+    from django.db.models import Model
     from django.http import HttpResponseBase
     from django.utils.functional import _StrOrPromise
 
 
 class Action(View):
-    """Changes something about what the URL names.
+    """Changes the object that the URL names.
 
     GET shows a page that asks (with the fields of the form, if there is one) and changes
-    nothing; POST does it, leaves an entry in Django's log, and goes back to `next`.
+    nothing; POST does it, writes to the audit log, and goes back to `next`.
     """
 
     template = "action.html"
@@ -33,42 +47,63 @@ class Action(View):
     verb: ClassVar[str]
     """The last part of the URL, and the end of its name."""
     label: ClassVar[_StrOrPromise]
-    """What the button says."""
+    """The label of the button."""
     confirm: ClassVar[_StrOrPromise] = ""
-    """What the button of the page that asks says, if `label` could be misread there."""
+    """The label on the page that asks, if `label` could be misread there."""
     danger: ClassVar[bool] = False
-    """Whether what it does cannot be undone: pages ask before they do it."""
+    """Whether it cannot be undone: pages ask before they do it."""
     form_class: ClassVar[type[forms.Form]] = forms.Form
-
-    def question(self) -> str:
-        """Return what is asked before it is done, and what follows from it."""
-        return _("%(action)s: %(name)s?") % {"action": self.label, "name": self.name}
+    prompt: ClassVar[_StrOrPromise] = gettext_lazy("%(action)s: %(name)s?")
+    """The question, with the consequences; filled with `words`."""
+    success: ClassVar[_StrOrPromise] = ""
+    """The message when it is done; filled with `words` and the form's fields."""
+    back_to_list: ClassVar[bool] = False
+    """Whether it goes back to the list: the object's page may be gone."""
 
     def initial(self) -> dict[str, Any]:
-        """Return what the form shows first; may raise QlessError and Missing."""
+        """Return the initial values of the form; may raise QlessError and Missing."""
         return {}
 
-    def act(self, fields: dict[str, Any]) -> str:
-        """Do it, with the form's fields; return what was done, for people.
+    def check(self) -> None:
+        """Raise Missing or PermissionDenied if there is nothing to act on."""
 
-        May raise QlessError: then nothing was done, and the user is told why.
-        """
+    def perform(self, fields: dict[str, Any]) -> None:
+        """Do it, with the form's fields. Raises QlessError if nothing was done."""
         raise NotImplementedError
+
+    def act(self, fields: dict[str, Any]) -> str:
+        """Do it; return the message for people. Raises QlessError."""
+        self.perform(fields)
+        return self.say(self.success, **fields)
+
+    @cached_property
+    def words(self) -> dict[str, Any]:
+        """Values for `prompt` and `success`, as they were before the action."""
+        return {"action": self.label, "name": self.name}
+
+    def say(self, text: _StrOrPromise, **values: Any) -> str:
+        """Return a text filled with `words` and these values."""
+        return str(text) % {**self.words, **values}
+
+    def question(self) -> str:
+        """Return the question that the page asks."""
+        return self.say(self.prompt)
 
     def answer(self) -> HttpResponseBase:
         """Ask, or do it."""
+        self.check()
         if self.request.method != "POST":
-            form = self.make_form(initial=self.initial())
-            return self.ask(form)
+            return self.ask(self.make_form(initial=self.initial()))
         form = self.make_form(self.request.POST)
         if not form.is_valid():
             return self.ask(form, status=400)
         try:
-            done = words.visible(self.act(form.cleaned_data))
+            self.words  # noqa: B018 (read before the action changes them)
+            done = formatting.visible(self.act(form.cleaned_data))
         except ConnectionLost:
-            raise  # The page asks the server, too: what it says then is not of the action.
+            raise  # The page that asks needs the server, too.
         except QlessError as error:
-            form.add_error(None, words.visible(str(error)))
+            form.add_error(None, formatting.visible(str(error)))
             return self.ask(form, status=409)
         self.log(done)
         messages.success(self.request, done)
@@ -83,13 +118,13 @@ class Action(View):
         content = {
             "action": self,
             "form": form,
-            "question": words.visible(self.question()),
+            "question": formatting.visible(self.question()),
             "next": self.next_url(),
         }
         return self.render(self.template, content, status=status)
 
     def next_url(self) -> str:
-        """Return where to go afterwards: `next` if it is of this site, else the page."""
+        """Return the page to go to: `next` if it is of this site, else a usual one."""
         url = self.request.POST.get("next") or self.request.GET.get("next") or ""
         is_ours = url_has_allowed_host_and_scheme(
             url, {self.request.get_host()}, self.request.is_secure()
@@ -97,32 +132,20 @@ class Action(View):
         return url if url and is_ours else self.usual_next()
 
     def usual_next(self) -> str:
-        """Return where to go if nobody says: the page of what was acted on."""
+        """Return the page to go to without `next`: the object's, or the list."""
         model = self.admin.model._meta.model_name
-        if self.name:
+        if self.name and not self.back_to_list:
             return self.links.url(f"{model}_change", self.name)
         return self.links.url(f"{model}_changelist")
 
-    def log(self, done: str, name: str | None = None, model: Any = None) -> None:
-        """Leave an entry in Django's log: about what the URL names, or about `name`."""
-        name = self.name if name is None else name
-        if self.alias != DEFAULT_ALIAS:
-            done = f"[{self.alias}] {done}"
-        entry: Any = LogEntry.objects.log_actions(
-            user_id=self.request.user.pk,
-            # What PostgreSQL cannot keep in a text is left out.
-            queryset=[(model or self.admin.model)(name=_storable(name or "*"))],
-            action_flag=CHANGE,
-            change_message=_storable(done),
-            single_object=True,
-        )
-        if not name:
-            # It is about all there are, which have no page that it could lead to.
-            plural = str(self.admin.model._meta.verbose_name_plural)
-            LogEntry.objects.filter(pk=entry.pk).update(
-                object_id=None, object_repr=_("all %s") % plural
-            )
+    @property
+    def log_subject(self) -> tuple[type[Model], str]:
+        """The model and the name that the audit log has the action under."""
+        return self.admin.model, self.name
 
-
-def _storable(text: str) -> str:
-    return text.replace("\0", "␀").encode(errors="replace").decode()
+    def log(self, done: str) -> None:
+        """Write an entry to the audit log."""
+        model, name = self.log_subject
+        plural = str(self.admin.model._meta.verbose_name_plural)
+        title = "" if name else _("all %s") % plural
+        record(self, [model(name=storable(name or "*"))], done, title=title)

@@ -1,206 +1,198 @@
-"""What operators do to one job."""
+"""Actions on one job."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.utils.functional import cached_property
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
-from django_qless.admin import permissions, words
+from django_qless.admin import formatting, permissions
 from django_qless.admin.actions.base import Action
-from django_qless.admin.presenters.job import is_held
+from django_qless.admin.components.fields import LinesField, PriorityField
+from django_qless.admin.components.job_table import is_held
+from django_qless.admin.formatting import number
 from django_qless.admin.views import Missing
-from django_qless.core import BadArgument, Brief, Each, WrongState
+from django_qless.core import BadArgument, Brief, BulkResult, Job, JobView, WrongState
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrOrPromise
+
+    from django_qless.admin.views import View
 
 NAME_BYTES = 255
+MOST_CANCELED = 100
+"""Jobs that are canceled together with what depends on them, at most."""
+
+
+def no_job(jid: str) -> str:
+    """Return the message that a job is gone, with the possible reasons."""
+    return gettext(
+        "There is no job %s. It was canceled or completed and has expired, or was never "
+        "enqueued."
+    ) % (jid or "“”")
+
+
+def view_of(view: View, **most: int) -> JobView[Job]:
+    """Return what the server knows of the job that a URL names. Raises Missing.
+
+    `most`: how many `links` and entries of its `history` are wanted.
+    """
+    found = view.client.job_view(view.name, **{"links": 0, "history": 1, **most})
+    if found is None:
+        raise Missing(no_job(view.name))
+    return found
 
 
 class JobAction(Action):
     """Changes one job."""
 
     permission = permissions.JOBS
+    prompt = _("%(action)s: %(klass)s? Its state is “%(state)s”.")
+    held_note: _StrOrPromise = ""
+    """Said as well if a worker has the job."""
 
     @cached_property
     def brief(self) -> Brief:
-        """The job as it is now. Raises Missing."""
+        """The job before the action. Raises Missing."""
         found = self.client.brief([self.name])
         if not found:
             raise Missing(no_job(self.name))
         return found[0]
 
-    def question(self) -> str:
-        """Return what is asked, with the name of the job's type."""
-        return _("%(action)s: %(klass)s? Its state is “%(state)s”.") % {
+    @cached_property
+    def words(self) -> dict[str, Any]:
+        """Values for `prompt` and `success`: the job before the action."""
+        return {
             "action": self.label,
+            "jid": self.name,
             "klass": self.brief.klass,
-            "state": words.state(self.brief.state),
+            "queue": self.brief.queue,
+            "state": formatting.state(self.brief.state),
+            "worker": self.brief.worker,
+            "old": self.brief.priority,
         }
 
-    def must(self, each: Each) -> None:
-        """Raise WrongState if what was to be done was refused."""
+    def question(self) -> str:
+        """Return the question, with the consequences."""
+        asked = super().question()
+        return f"{asked} {self.held_note}" if self.held_note and self.is_held else asked
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a worker has the job."""
+        return is_held(self.brief)
+
+    def require(self, each: BulkResult) -> None:
+        """Raise WrongState if the server refused the change."""
         for reason in each.refused.values():
             raise WrongState(reason)
 
-    def done(self, template: str, **values: Any) -> str:
-        """Return what was done, with the job's name."""
-        return template % {"klass": self.brief.klass, "jid": self.name, **values}
-
-
-def no_job(jid: str) -> str:
-    """Say that a job is gone, and how that may be."""
-    return _(
-        "There is no job %s. It was canceled or completed and has expired, or was never "
-        "put."
-    ) % (jid or "“”")
-
 
 class RetryJob(JobAction):
-    """Puts a failed job back, with all of its retries."""
+    """Returns a failed job to its queue, with all of its retries."""
 
     verb = "retry"
-    label = gettext_lazy("Retry")
+    label = _("Retry")
+    success = _("Job %(klass)s is back in queue %(queue)s.")
 
-    def act(self, fields: dict[str, Any]) -> str:
+    def perform(self, fields: dict[str, Any]) -> None:
         """Retry it."""
-        queue = self.brief.queue
-        self.must(self.client.revive_each([self.name]))
-        return self.done(_("Job %(klass)s is back in queue %(queue)s."), queue=queue)
+        self.require(self.client.revive_each([self.name]))
 
 
 class RunJob(JobAction):
     """Makes a scheduled job ready."""
 
     verb = "run"
-    label = gettext_lazy("Run now")
+    label = _("Run now")
+    success = _("Job %(klass)s is due now in queue %(queue)s.")
 
-    def act(self, fields: dict[str, Any]) -> str:
-        """Let it be due now."""
-        brief = self.brief
-        if brief.state != "scheduled":
+    def perform(self, fields: dict[str, Any]) -> None:
+        """Move it to its own queue, without a delay."""
+        if self.brief.state != "scheduled":
             raise WrongState(
-                _("The job is %s: only a scheduled one waits for its time")
-                % words.state(brief.state)
+                self.say(_("The job is %(state)s; only scheduled jobs can be run now"))
             )
-        self.must(self.client.move_each([self.name], brief.queue))
-        return self.done(
-            _("Job %(klass)s is due now in queue %(queue)s."), queue=brief.queue
-        )
+        self.require(self.client.move_each([self.name], self.brief.queue))
 
 
 class MoveForm(forms.Form):
-    """Where to."""
+    """The queue to move a job to."""
 
-    queue = forms.CharField(label=gettext_lazy("Queue"), max_length=NAME_BYTES)
-    delay = forms.FloatField(
-        label=gettext_lazy("Delay in seconds"), min_value=0, required=False
-    )
+    queue = forms.CharField(label=_("Queue"), max_length=NAME_BYTES)
+    delay = forms.FloatField(label=_("Delay in seconds"), min_value=0, required=False)
 
 
 class MoveJob(JobAction):
-    """Puts a job into another queue, where it begins anew."""
+    """Moves a job to another queue, where it starts over."""
 
     verb = "move"
-    label = gettext_lazy("Move")
+    label = _("Move")
     form_class = MoveForm
-
-    def question(self) -> str:
-        """Return what follows from it."""
-        text = _(
-            "Move %(klass)s to another queue? There it begins anew, with all of its "
-            "retries."
-        ) % {"klass": self.brief.klass}
-        if is_held(self.brief):
-            text += " " + _("It is taken from its worker.")
-        return text
+    prompt = _(
+        "Move %(klass)s to another queue? It starts over there, with all of its retries."
+    )
+    held_note = _("It is taken from its worker.")
+    success = _("Job %(klass)s is in queue %(queue)s now.")
 
     def initial(self) -> dict[str, Any]:
-        """Return the queue it is in."""
+        """Return its queue."""
         return {"queue": self.brief.queue, "delay": 0}
 
-    def act(self, fields: dict[str, Any]) -> str:
+    def perform(self, fields: dict[str, Any]) -> None:
         """Move it."""
-        queue, klass = fields["queue"], self.brief.klass
-        self.must(self.client.move_each([self.name], queue, fields["delay"] or 0))
-        return _("Job %(klass)s is in queue %(queue)s now.") % {
-            "klass": klass,
-            "queue": queue,
-        }
+        queue, delay = fields["queue"], fields["delay"] or 0
+        self.require(self.client.move_each([self.name], queue, delay))
 
 
 class PriorityForm(forms.Form):
-    """Which."""
+    """The priority of a job."""
 
-    priority = forms.FloatField(
-        label=gettext_lazy("Priority"), help_text=gettext_lazy("Higher goes first.")
+    priority = PriorityField(
+        label=_("Priority"), help_text=_("Higher priorities run first.")
     )
 
 
 class ChangePriority(JobAction):
-    """Changes a job's place in its queue."""
+    """Changes the priority of a job in its queue."""
 
     verb = "priority"
-    label = gettext_lazy("Change priority")
+    label = _("Change priority")
     form_class = PriorityForm
+    success = _("The priority of %(klass)s is %(priority)s; it was %(old)s.")
 
     def initial(self) -> dict[str, Any]:
-        """Return the priority it has."""
+        """Return its priority."""
         return {"priority": self.brief.priority}
 
-    def act(self, fields: dict[str, Any]) -> str:
+    def perform(self, fields: dict[str, Any]) -> None:
         """Change it."""
-        old, new = self.brief.priority, whole(fields["priority"])
-        self.must(self.client.priority_each([self.name], new))
-        return self.done(
-            _("The priority of %(klass)s is %(new)s; it was %(old)s."), new=new, old=old
-        )
-
-
-def whole(number: float) -> int | float:
-    """Return a whole number as an int."""
-    return int(number) if number.is_integer() else number
+        self.require(self.client.priority_each([self.name], fields["priority"]))
 
 
 class TagForm(forms.Form):
-    """Which."""
+    """Tags to add."""
 
-    tags = forms.CharField(
-        label=gettext_lazy("Tags"),
-        widget=forms.Textarea(attrs={"rows": 3}),
-        help_text=gettext_lazy("One in each line; a job has at most 32."),
+    tags = LinesField(
+        label=_("Tags"), help_text=_("One per line; a job has at most 32.")
     )
 
 
 class TagJob(JobAction):
-    """Adds tags."""
+    """Adds tags to a job."""
 
     verb = "tag"
-    label = gettext_lazy("Add tags")
+    label = _("Add tags")
     form_class = TagForm
 
     def act(self, fields: dict[str, Any]) -> str:
         """Add them."""
-        tags = lines(fields["tags"])
-        klass = self.brief.klass
-        self.client.tag(self.name, tags)
-        return _("Job %(klass)s carries %(tags)s.") % {
-            "klass": klass,
-            "tags": ", ".join(tags),
-        }
-
-
-def lines(text: str) -> list[str]:
-    """Return the lines that say something, each once, without space around them."""
-    return list(dict.fromkeys(filter(None, map(str.strip, text.splitlines()))))
-
-
-class UntagForm(forms.Form):
-    """Which; a link may have named it."""
-
-    tag = forms.CharField(label=gettext_lazy("Tag"), strip=False)
+        self.client.tag(self.name, fields["tags"])
+        tags = ", ".join(fields["tags"])
+        return self.say(_("Added to job %(klass)s: %(tags)s."), tags=tags)
 
 
 class FromQuery(JobAction):
@@ -209,7 +201,7 @@ class FromQuery(JobAction):
     field: str
 
     def initial(self) -> dict[str, Any]:
-        """Return what the URL says."""
+        """Return the value in the URL."""
         return {self.field: self.request.GET.get(self.field, "")}
 
     def make_form(self, *args: Any, **options: Any) -> forms.Form:
@@ -221,113 +213,201 @@ class FromQuery(JobAction):
         return super().make_form(*args, **options)
 
 
+class UntagForm(forms.Form):
+    """The tag to remove."""
+
+    tag = forms.CharField(label=_("Tag"), strip=False)
+
+
 class UntagJob(FromQuery):
-    """Removes a tag."""
+    """Removes a tag from a job."""
 
     verb = "untag"
-    label = gettext_lazy("Remove tag")
+    label = _("Remove tag")
     form_class = UntagForm
     field = "tag"
+    success = _("Removed the tag %(tag)s from job %(klass)s.")
 
-    def act(self, fields: dict[str, Any]) -> str:
+    def perform(self, fields: dict[str, Any]) -> None:
         """Remove it."""
         tag = fields["tag"]
         if tag not in self.brief.tags:
-            raise WrongState(_("The job does not carry the tag %r") % tag)
+            raise WrongState(gettext("The job does not have the tag %r") % tag)
         self.client.untag(self.name, [tag])
-        return self.done(_("Job %(klass)s does not carry %(tag)s any more."), tag=tag)
 
 
 class TrackJob(JobAction):
-    """Follows a job."""
+    """Tracks a job."""
 
     verb = "track"
-    label = gettext_lazy("Track")
+    label = _("Track")
+    success = _("Job %(klass)s is tracked: its events are published.")
 
-    def act(self, fields: dict[str, Any]) -> str:
+    def perform(self, fields: dict[str, Any]) -> None:
         """Track it."""
-        self.must(self.client.track_each([self.name]))
-        return self.done(_("Job %(klass)s is tracked: its events are published."))
+        self.require(self.client.track_each([self.name]))
 
 
 class UntrackJob(JobAction):
-    """Follows a job no longer."""
+    """Stops tracking a job."""
 
     verb = "untrack"
-    label = gettext_lazy("Stop tracking")
+    label = _("Stop tracking")
+    success = _("Job %(klass)s is not tracked any more.")
 
-    def act(self, fields: dict[str, Any]) -> str:
+    def perform(self, fields: dict[str, Any]) -> None:
         """Untrack it."""
-        klass = self.brief.klass
-        self.must(self.client.untrack_each([self.name]))
-        return _("Job %(klass)s is not tracked any more.") % {"klass": klass}
+        self.require(self.client.untrack_each([self.name]))
 
 
 class TimeOutJob(JobAction):
     """Takes a running job from its worker."""
 
     verb = "timeout"
-    label = gettext_lazy("Time out")
+    label = _("Time out")
     danger = True
+    success = _("Job %(klass)s was taken from %(worker)s, and is first in its queue.")
 
     def question(self) -> str:
-        """Return what follows from it; of a job that no worker has, what it is."""
-        if not is_held(self.brief):
+        """Return the question; for a job that no worker has, its state."""
+        if not self.is_held:
             return super().question()
-        return _(
-            "Take %(klass)s from its worker %(worker)s? What it did so far may be done "
-            "twice: it comes first in its queue, and runs again."
-        ) % {"klass": self.brief.klass, "worker": self.brief.worker}
-
-    def act(self, fields: dict[str, Any]) -> str:
-        """Take it."""
-        worker = self.brief.worker
-        self.must(self.client.timeout_each([self.name]))
-        return self.done(
-            _("Job %(klass)s was taken from %(worker)s, and comes first in its queue."),
-            worker=worker,
+        return self.say(
+            _(
+                "Take %(klass)s from its worker %(worker)s? It is first in its queue and "
+                "runs again, so its work so far may be done twice."
+            )
         )
+
+    def perform(self, fields: dict[str, Any]) -> None:
+        """Time it out."""
+        self.require(self.client.timeout_each([self.name]))
 
 
 class UndependForm(forms.Form):
-    """On what not; nothing stands for all."""
+    """The dependency to remove; empty for all."""
 
-    on = forms.CharField(label=gettext_lazy("Job id"), required=False, strip=False)
+    on = forms.CharField(label=_("Job id"), required=False, strip=False)
 
 
 class UndependJob(FromQuery):
-    """Lets a job wait for another one, or for all others, no longer."""
+    """Removes one dependency of a job, or all."""
 
     verb = "undepend"
-    label = gettext_lazy("Stop waiting")
+    label = _("Stop waiting")
     form_class = UndependForm
     field = "on"
-
-    def question(self) -> str:
-        """Return what follows from it."""
-        return _(
-            "Let %(klass)s not wait any longer: for this job, or if none is named, for "
-            "any? It runs although what it waited for is not done."
-        ) % {"klass": self.brief.klass}
+    prompt = _(
+        "Stop %(klass)s from waiting for this job, or with no id, for any? It may run "
+        "before the jobs that it waited for are complete."
+    )
 
     def act(self, fields: dict[str, Any]) -> str:
-        """Cut the link, or all links."""
-        other, brief = fields["on"], self.brief
-        if brief.state != "depends":
+        """Remove the dependency, or all."""
+        other = fields["on"]
+        if self.brief.state != "depends":
             raise WrongState(
-                _("The job does not wait for others: it is %s")
-                % words.state(brief.state)
+                self.say(_("The job does not wait for others: it is %(state)s"))
             )
-        off: Sequence[str] | None = [other] if other else None
-        if off and not any(one.jid == other for one in self._waited_for()):
-            raise BadArgument(_("The job does not wait for %r") % other)
-        self.client.depends_off(self.name, off)
         if other:
-            return self.done(
+            waits_for = view_of(self, links=250).dependencies
+            if not any(one.jid == other for one in waits_for):
+                raise BadArgument(gettext("The job does not wait for %r") % other)
+        self.client.depends_off(self.name, [other] if other else None)
+        if other:
+            return self.say(
                 _("Job %(klass)s does not wait for %(other)s."), other=other
             )
-        return self.done(_("Job %(klass)s does not wait for any other job."))
+        return self.say(_("Job %(klass)s does not wait for any other job."))
 
-    def _waited_for(self) -> list[Brief]:
-        view = self.client.job_view(self.name, links=250, history=1)
-        return view.dependencies if view else []
+
+class CancelForm(forms.Form):
+    """Whether to cancel the dependents as well."""
+
+    dependents = forms.BooleanField(
+        label=_("Cancel the jobs that wait for it, too"), required=False
+    )
+
+
+class CancelJob(JobAction):
+    """Removes a job, also while it runs; with its dependents, if wanted."""
+
+    verb = "cancel"
+    label = _("Cancel")
+    confirm = _("Cancel the job")
+    danger = True
+    prompt = _(
+        "Cancel %(klass)s? Its state is “%(state)s”. It is removed; a record of it is "
+        "kept for a while."
+    )
+    held_note = _("Its worker is told to stop working on it.")
+    is_done = False
+
+    @cached_property
+    def waiting(self) -> int:
+        """The number of jobs that wait for it. Raises Missing."""
+        return view_of(self).dependents_total
+
+    def question(self) -> str:
+        """Return the question, with the number of dependents."""
+        text = super().question()
+        if self.waiting:
+            text += " " + ngettext(
+                "%s job waits for it.", "%s jobs wait for it.", self.waiting
+            ) % number(self.waiting)
+        return text
+
+    def make_form(self, *args: Any, **options: Any) -> forms.Form:
+        """Return a form that asks about dependents only if there are any."""
+        form = CancelForm(*args, **options)
+        if not self.waiting:
+            del form.fields["dependents"]
+        return form
+
+    def act(self, fields: dict[str, Any]) -> str:
+        """Cancel it."""
+        if self.brief.state == "complete":
+            raise WrongState(gettext("The job is complete: it expires by itself"))
+        if self.brief.state == "canceled":
+            raise WrongState(gettext("The job was canceled before"))
+        jids = self._with_dependents() if fields.get("dependents") else [self.name]
+        self.client.cancel(jids)
+        self.is_done = True
+        text = self.say(_("Job %(klass)s (%(jid)s) is canceled."))
+        if others := len(jids) - 1:
+            text += " " + ngettext(
+                "%s job that waited for it is canceled, too.",
+                "%s jobs that waited for it are canceled, too.",
+                others,
+            ) % number(others)
+        return text
+
+    def next_url(self) -> str:
+        """Return the page to go to: not that of the job, once it is gone."""
+        url = super().next_url()
+        own = self.links.url("job_change", self.name).partition("?")[0]
+        if self.is_done and url.partition("?")[0] == own:
+            return self.links.url("job_changelist")
+        return url
+
+    def _with_dependents(self) -> list[str]:
+        """Return the job and all that wait for it, directly or through others."""
+        found = {self.name: None}
+        todo = [self.name]
+        while todo:
+            view = self.client.job_view(todo.pop(), links=250, history=1)
+            if view is None:
+                continue
+            new = [each.jid for each in view.dependents if each.jid not in found]
+            found.update(dict.fromkeys(new))
+            todo += new
+            if len(found) > MOST_CANCELED or view.dependents_total > len(
+                view.dependents
+            ):
+                raise WrongState(
+                    gettext(
+                        "More than %d jobs wait for it: cancel them first, by their queue"
+                    )
+                    % MOST_CANCELED
+                )
+        return list(found)

@@ -1,7 +1,4 @@
-"""What can be done with a queue: pause, resume, limit and forget it.
-
-Emptying it is done in chunks: see bulk.EmptyQueue.
-"""
+"""Actions on a queue: pause, resume, limit, forget. Emptying it: actions.bulk."""
 
 from __future__ import annotations
 
@@ -9,16 +6,18 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.functional import cached_property
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
-from django_qless import conf, declared
+from django_qless import conf
 from django_qless.admin import permissions
 from django_qless.admin.actions.base import Action
-from django_qless.admin.actions.option_fields import NUMBERS_OF_A_QUEUE, NumberText
-from django_qless.admin.presenters.limits import LABELS, Limit, limits
-from django_qless.admin.presenters.queues import is_empty, pause_in_words
+from django_qless.admin.components.fields import QUEUE_NUMBERS, NumberTextField
+from django_qless.admin.components.options import LIMIT_LABELS, Limit, limits
+from django_qless.admin.components.queue_table import is_empty, pause_reason
 from django_qless.admin.views import Missing, View
+from django_qless.conf import config_sync
 from django_qless.core import WrongState, arguments
 from django_qless.core.commands.queues import REASON_BYTES, QueueCounts
 
@@ -26,8 +25,8 @@ from django_qless.core.commands.queues import REASON_BYTES, QueueCounts
 def queue_of(view: View) -> QueueCounts:
     """Return the counts of the queue that a URL names.
 
-    Raises Missing for one that has nothing, is not on the list of queues, and of which
-    the setting QLESS says nothing.
+    Raises Missing for one that has nothing, is not on the list of queues, and is not in
+    the setting QLESS.
     """
     counts = view.client.queue_counts(view.name)
     (recurring,) = view.client.recurring_of([view.name])
@@ -39,9 +38,8 @@ def queue_of(view: View) -> QueueCounts:
         and all(each.name != view.name for each in view.client.queues())
     ):
         raise Missing(
-            _(
-                "There is no queue “%s”: no job has been put into it yet, or it was "
-                "forgotten."
+            gettext(
+                "There is no queue “%s”: no job was ever in it, or it was forgotten."
             )
             % view.name
         )
@@ -49,133 +47,134 @@ def queue_of(view: View) -> QueueCounts:
 
 
 def limits_of(view: View) -> list[Limit]:
-    """Return what limits the queue that a URL names."""
-    declared = conf.alias(view.alias).declared
+    """Return the limits of the queue that a URL names."""
+    declared = conf.alias(view.alias).declared_options
     return limits(view.name, view.client.config_all(), declared)
 
 
+class QueueAction(Action):
+    """Changes one queue, which must exist."""
+
+    permission = permissions.QUEUES
+
+    @cached_property
+    def counts(self) -> QueueCounts:
+        """The counts of the queue before the action. Raises Missing."""
+        return queue_of(self)
+
+    def check(self) -> None:
+        """Raise Missing if there is no such queue."""
+        self.counts  # noqa: B018 (reading raises)
+
+
 class PauseForm(forms.Form):
-    """Why."""
+    """The reason of a pause."""
 
     reason = forms.CharField(
-        label=gettext_lazy("Reason"),
+        label=_("Reason"),
         required=False,
         max_length=REASON_BYTES,
-        help_text=gettext_lazy("Shown wherever the queue is shown as paused."),
+        help_text=_("Shown wherever the queue is shown as paused."),
     )
 
     def clean_reason(self) -> str:
-        """Return the reason; raise ValidationError if the core would refuse it."""
+        """Return the reason; raise ValidationError if it is too long for the core."""
         reason: str = self.cleaned_data["reason"]
         if arguments.size(reason) > REASON_BYTES:
             raise ValidationError(
-                _("It has %(size)s bytes; %(most)s at most.")
+                gettext("It has %(size)s bytes; %(most)s at most.")
                 % {"size": arguments.size(reason), "most": REASON_BYTES}
             )
         return reason
 
 
-class QueueAction(Action):
-    """An action on a queue."""
-
-    permission = permissions.QUEUES
-
-
 class Pause(QueueAction):
-    """Hands out no more jobs of a queue, and keeps why."""
+    """Stops a queue from handing out jobs, and keeps the reason."""
 
     verb = "pause"
-    label = gettext_lazy("Pause")
+    label = _("Pause")
     form_class = PauseForm
 
     def question(self) -> str:
-        """Return what follows from it."""
-        if queue_of(self).paused:
-            return _("The queue “%s” is paused already. Give another reason?") % (
-                self.name
+        """Return the question; for a paused queue, about another reason."""
+        if self.counts.paused:
+            return self.say(
+                _("The queue “%(name)s” is already paused. Give another reason?")
             )
-        return _(
-            "Pause the queue “%s”? No job of it is handed out until it is resumed; what "
-            "runs goes on, and jobs can still be put."
-        ) % (self.name)
+        return self.say(
+            _(
+                "Pause the queue “%(name)s”? Its jobs are not handed out until it is "
+                "resumed; running jobs go on, and jobs can still be enqueued."
+            )
+        )
 
     def act(self, fields: dict[str, Any]) -> str:
         """Pause it."""
-        was_paused = queue_of(self).paused
-        reason = fields["reason"]
+        was_paused = self.counts.paused
         by = self.request.user.get_username()
-        # A text of bytes, cut between two characters.
+        # A limit in bytes, cut between two characters.
         by = by.encode()[: arguments.NAME_BYTES].decode(errors="ignore")
-        self.client.pause(self.name, reason, by=by)
-        if was_paused and not reason:
-            return _("The queue “%s” was paused already.") % self.name
-        if reason:
-            return _("Paused the queue “%(queue)s”: %(reason)s") % {
-                "queue": self.name,
-                "reason": reason,
-            }
-        return _("Paused the queue “%s”.") % self.name
+        self.client.pause(self.name, fields["reason"], by=by)
+        if fields["reason"]:
+            return self.say(_("Paused the queue “%(name)s”: %(reason)s"), **fields)
+        if was_paused:
+            return self.say(_("The queue “%(name)s” was already paused."))
+        return self.say(_("Paused the queue “%(name)s”."))
 
 
 class Resume(QueueAction):
-    """Hands out jobs of a queue again."""
+    """Makes a queue hand out jobs again."""
 
     verb = "resume"
-    label = gettext_lazy("Resume")
+    label = _("Resume")
 
     def question(self) -> str:
-        """Return what is known of the pause."""
-        counts = queue_of(self)
-        asked = _("Resume the queue “%s”? Its jobs are handed out again.") % self.name
-        words = pause_in_words(counts)
-        return f"{asked} {_('It was paused: %s') % words}" if words else asked
+        """Return the question, with the reason of the pause."""
+        asked = self.say(
+            _("Resume the queue “%(name)s”? Its jobs are handed out again.")
+        )
+        reason = pause_reason(self.counts)
+        return f"{asked} {gettext('It was paused: %s') % reason}" if reason else asked
 
     def act(self, fields: dict[str, Any]) -> str:
         """Resume it."""
-        was_paused = queue_of(self).paused
+        was_paused = self.counts.paused
         self.client.unpause(self.name)
         if not was_paused:
-            return _("The queue “%s” was not paused.") % self.name
-        return _("Resumed the queue “%s”.") % self.name
+            return self.say(_("The queue “%(name)s” was not paused."))
+        return self.say(_("Resumed the queue “%(name)s”."))
 
 
 class LimitsForm(forms.Form):
-    """The three options of a queue; an empty field means: none of its own."""
+    """The three limits of a queue; an empty field is the default."""
 
     def __init__(self, limits: list[Limit], *args: Any, **options: Any) -> None:
         initial = {each.field: each.option.value for each in limits if each.is_set}
         super().__init__(*args, **({"initial": initial} | options))
         for limit in limits:
-            self.fields[limit.field] = NumberText(
-                NUMBERS_OF_A_QUEUE[limit.key],
-                label=LABELS[limit.key],
+            self.fields[limit.field] = NumberTextField(
+                QUEUE_NUMBERS[limit.key],
+                label=LIMIT_LABELS[limit.key],
                 required=False,
-                help_text=_("%(meaning)s Empty: %(usual)s.")
+                help_text=gettext("%(meaning)s Empty: %(usual)s.")
                 % {"meaning": limit.option.meaning, "usual": limit.usual_words},
             )
 
 
 class Limits(QueueAction):
-    """Sets how a queue is served: heartbeat, max. concurrency and weight."""
+    """Sets the limits of a queue: heartbeat, max. concurrency and weight."""
 
     verb = "limits"
-    label = gettext_lazy("Save limits")
-
-    def question(self) -> str:
-        """Return what follows from it."""
-        queue_of(self)
-        return _("The limits of the queue “%s”. Workers follow them at once.") % (
-            self.name
-        )
+    label = _("Save limits")
+    prompt = _("The limits of the queue “%(name)s”. Workers apply them at once.")
 
     def make_form(self, *args: Any, **options: Any) -> forms.Form:
-        """Return the form, which shows what is set."""
+        """Return the form with the current values."""
         options.pop("initial", None)
         return LimitsForm(limits_of(self), *args, **options)
 
     def act(self, fields: dict[str, Any]) -> str:
-        """Write what differs from what is set."""
-        queue_of(self)
+        """Write what differs from the current values."""
         changes = []
         for limit in limits_of(self):
             name, value = limit.option.name, fields[limit.field]
@@ -183,51 +182,44 @@ class Limits(QueueAction):
             if value == now:
                 continue
             if value is None:
-                declared.reset([name], self.alias)
+                config_sync.reset([name], self.alias)
                 value = limit.usual
-                # Declared is as good as set: there is nothing to go back to.
+                # A declared value counts as set: there is nothing to reset.
                 if limit.option.by == "settings":
                     continue
             else:
                 self.client.config_set(name, value)
             changes.append(
-                _("%(option)s %(before)s → %(after)s")
+                gettext("%(option)s %(before)s → %(after)s")
                 % {"option": limit.key, "before": limit.value, "after": value}
             )
         if not changes:
-            return _("The limits of the queue “%s” are as they were.") % self.name
-        return _("Changed the limits of the queue “%(queue)s”: %(changes)s.") % {
-            "queue": self.name,
-            "changes": ", ".join(changes),
-        }
+            return self.say(_("The limits of the queue “%(name)s” are unchanged."))
+        return self.say(
+            _("Changed the limits of the queue “%(name)s”: %(changes)s."),
+            changes=", ".join(changes),
+        )
 
 
 class Forget(QueueAction):
-    """Takes an empty queue off the list."""
+    """Removes an empty queue from the list."""
 
     verb = "forget"
-    label = gettext_lazy("Forget")
+    label = _("Forget")
     danger = True
+    prompt = _(
+        "Remove the queue “%(name)s” from the list? It must be empty. The next job that "
+        "is enqueued brings it back."
+    )
+    success = _("Removed the queue “%(name)s” from the list.")
+    back_to_list = True
 
-    def question(self) -> str:
-        """Return what follows from it."""
-        queue_of(self)
-        return _(
-            "Take the queue “%s” off the list? It must be empty. The next job that is "
-            "put into it brings it back."
-        ) % (self.name)
-
-    def act(self, fields: dict[str, Any]) -> str:
+    def perform(self, fields: dict[str, Any]) -> None:
         """Forget it; raises WrongState if there is something in it."""
-        queue_of(self)
         try:
             self.client.forget_queue(self.name, only_if_empty=True)
         except WrongState as error:
             raise WrongState(
-                _("%s. Empty it first, or it would be back at once.") % error.detail
+                gettext("%s. Empty it first, or it would be back at once.")
+                % error.detail
             ) from error
-        return _("Took the queue “%s” off the list.") % self.name
-
-    def usual_next(self) -> str:
-        """Return the list: the page of the queue is about nothing any more."""
-        return self.links.url("queue_changelist")

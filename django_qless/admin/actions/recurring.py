@@ -1,167 +1,283 @@
-"""What can be done to a recurring job."""
+"""Actions on a recurring job: run, pause, resume, remove, reset, edit."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from django import forms
+from django.core.exceptions import ValidationError
 from django.utils.functional import cached_property
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from django_qless.admin import permissions
 from django_qless.admin.actions.base import Action
-from django_qless.admin.presenters.schedule import declared_in_code
+from django_qless.admin.components.fields import (
+    DurationField,
+    LinesField,
+    PriorityField,
+    duration_text,
+)
+from django_qless.admin.components.schedule_table import MISSED, declared_in_code
 from django_qless.admin.views import Missing
-from django_qless.core import Schedule
+from django_qless.core import BadArgument, Schedule, arguments
+from django_qless.exceptions import InvalidOption
 from django_qless.schedules import declared
+from django_qless.schedules.handle import RecurringHandle
+from django_qless.schedules.ticks import WORD
+from django_qless.schedules.timetable import Timetable
 
-if TYPE_CHECKING:
-    from django.http import HttpResponseBase
 
-
-class OnSchedule(Action):
-    """An action on a recurring job that is there."""
+class ScheduleAction(Action):
+    """Changes a recurring job, which must exist."""
 
     permission = permissions.RECURRING
 
     @cached_property
     def schedule(self) -> Schedule:
-        """What it is about. Raises Missing."""
+        """The schedule before the action. Raises Missing."""
         found = self.client.schedule_get(self.name)
         if found is None:
-            raise Missing(_("There is no recurring job of this id (any more)."))
+            raise Missing(gettext("There is no recurring job with this id."))
         return found
 
-    def answer(self) -> HttpResponseBase:
-        """Ask, or do it, if it is there."""
-        self.must_be_there()
-        return super().answer()
-
-    def must_be_there(self) -> None:
-        """Raise Missing if there is nothing to act on."""
-        self.schedule  # noqa: B018 (asking is what raises)
+    def check(self) -> None:
+        """Raise Missing if it does not exist."""
+        self.schedule  # noqa: B018 (reading raises)
 
 
-class RunNow(OnSchedule):
-    """Puts a job now, beside the rhythm."""
+class RunNow(ScheduleAction):
+    """Enqueues a job now, outside the schedule."""
 
     verb = "run"
-    label = gettext_lazy("Run now")
-
-    def question(self) -> str:
-        """Return what is asked."""
-        return _("Put a job of “%s” now, beside its rhythm?") % self.name
+    label = _("Run now")
+    prompt = _("Enqueue a job of “%(name)s” now, outside its schedule?")
 
     def act(self, fields: dict[str, Any]) -> str:
-        """Put it; return its id."""
+        """Enqueue it."""
         jid = self.client.schedule_run(self.name)
-        return _("Put the job %(jid)s of “%(name)s”.") % {
-            "jid": jid,
-            "name": self.name,
-        }
+        return self.say(_("Enqueued the job %(jid)s of “%(name)s”."), jid=jid)
 
 
-class Pause(OnSchedule):
-    """Lets it put nothing until it is resumed."""
+class Pause(ScheduleAction):
+    """Pauses it until it is resumed."""
 
     verb = "pause"
-    label = gettext_lazy("Pause")
-
-    def question(self) -> str:
-        """Return what is asked."""
-        return (
-            _("Pause “%s”? It puts no jobs until it is resumed; what was put stays.")
-            % self.name
-        )
+    label = _("Pause")
+    prompt = _(
+        "Pause “%(name)s”? It enqueues no jobs until it is resumed; jobs that it has "
+        "enqueued stay."
+    )
 
     def act(self, fields: dict[str, Any]) -> str:
         """Pause it."""
         if not self.client.schedule_pause([self.name]):
-            return _("“%s” was paused already.") % self.name
-        return _("Paused “%s”.") % self.name
+            return self.say(_("“%(name)s” was already paused."))
+        return self.say(_("Paused “%(name)s”."))
 
 
-class Resume(OnSchedule):
-    """Lets it recur again."""
+class Resume(ScheduleAction):
+    """Resumes it, without the ticks that it has missed."""
 
     verb = "resume"
-    label = gettext_lazy("Resume")
-
-    def question(self) -> str:
-        """Return what is asked."""
-        return (
-            _(
-                "Resume “%s”? It goes on in its rhythm; what fell due meanwhile is not "
-                "made up for."
-            )
-            % self.name
-        )
+    label = _("Resume")
+    prompt = _("Resume “%(name)s”? The ticks that it has missed are not made up for.")
 
     def act(self, fields: dict[str, Any]) -> str:
         """Resume it."""
         if not self.client.schedule_resume([self.name]):
-            return _("“%s” was not paused.") % self.name
-        return _("Resumed “%s”.") % self.name
+            return self.say(_("“%(name)s” was not paused."))
+        return self.say(_("Resumed “%(name)s”."))
 
 
-class Remove(OnSchedule):
-    """Ends it."""
+class Remove(ScheduleAction):
+    """Removes it."""
 
     verb = "remove"
-    label = gettext_lazy("Remove")
+    label = _("Remove")
     danger = True
+    success = _("Removed “%(name)s”.")
 
     def question(self) -> str:
-        """Return what is asked, and how it can come back."""
+        """Return the question, and whether it can come back."""
         if self.name in declared_in_code(self.alias):
-            return (
-                _(
-                    "Remove “%s”? The jobs that it has put stay. The code declares it: "
-                    "it stays away until it is reset."
-                )
-                % self.name
-            )
-        return (
-            _("Remove “%s”? The jobs that it has put stay. This cannot be undone.")
-            % self.name
-        )
+            after = gettext("The code declares it; it stays removed until it is reset.")
+        else:
+            after = gettext("This cannot be undone.")
+        asked = self.say(_("Remove “%(name)s”? The jobs that it has enqueued stay."))
+        return f"{asked} {after}"
 
-    def act(self, fields: dict[str, Any]) -> str:
+    def perform(self, fields: dict[str, Any]) -> None:
         """Remove it."""
         self.client.schedule_remove([self.name])
-        return _("Removed “%s”.") % self.name
 
     def next_url(self) -> str:
-        """Return the list: the page that it was done on is gone."""
+        """Return the list: the page that it was removed on is gone."""
         if self.request.method == "POST":
             return self.links.url("recurring_changelist")
         return super().next_url()
 
 
-class Reset(OnSchedule):
-    """Makes it what the code declares, also if it was removed."""
+class Reset(ScheduleAction):
+    """Resets it to its declaration in the code, also if it was removed."""
 
     verb = "reset"
-    label = gettext_lazy("Reset to what the code declares")
+    label = _("Reset to the declaration")
     danger = True
+    prompt = _(
+        "Reset “%(name)s” to its declaration in the code? Changes by operators are lost, "
+        "and if it was paused or removed, it recurs again."
+    )
+    success = _("Reset “%(name)s” to its declaration in the code.")
 
-    def question(self) -> str:
-        """Return what is asked."""
-        return (
-            _(
-                "Make “%s” what the code declares? What was changed by hand is lost, and "
-                "if it was paused or removed, it recurs again."
-            )
-            % self.name
-        )
-
-    def must_be_there(self) -> None:
-        """Raise Missing if the code declares nothing of the kind."""
-        self.client.schedule_get(self.name)  # A lost server is told by now.
+    def check(self) -> None:
+        """Raise Missing if the code does not declare it."""
+        self.client.schedule_get(self.name)  # Fails if the server is down.
         if self.name not in declared_in_code(self.alias):
-            raise Missing(_("The code declares no recurring job of this id."))
+            raise Missing(gettext("The code declares no recurring job with this id."))
 
-    def act(self, fields: dict[str, Any]) -> str:
+    def perform(self, fields: dict[str, Any]) -> None:
         """Reset it."""
         declared.reset(self.alias, self.name)
-        return _("“%s” is what the code declares again.") % self.name
+
+
+class EditForm(forms.Form):
+    """The parts of a schedule that can be changed.
+
+    The initial values travel along, so that only the fields that the user has edited are
+    written, whatever another user has changed meanwhile.
+    """
+
+    every = DurationField(
+        label=_("Every"),
+        required=False,
+        help_text=_(
+            "The interval, such as 90 s, 15 min or 1 h 30 min. Empty for a cron schedule."
+        ),
+    )
+    cron = forms.CharField(
+        label=_("Cron"),
+        required=False,
+        max_length=255,
+        help_text=_(
+            "Minute, hour, day of the month, month, day of the week, such as "
+            "0 6 * * mon-fri. Empty for an interval."
+        ),
+    )
+    timezone = forms.CharField(
+        label=_("Time zone"),
+        required=False,
+        max_length=255,
+        help_text=_("For cron, such as Europe/Berlin."),
+    )
+    missed = forms.ChoiceField(label=_("Missed ticks"), choices=list(MISSED.items()))
+    queue = forms.CharField(label=_("Queue"), max_length=1000, strip=False)
+    priority = PriorityField(label=_("Priority"))
+    retries = forms.IntegerField(label=_("Retries"), min_value=0)
+    tags = LinesField(label=_("Tags"), required=False, help_text=_("One per line."))
+
+    def __init__(self, *args: Any, has_retries: bool = True, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if not has_retries:
+            del self.fields["retries"]
+        for field in self.fields.values():
+            field.show_hidden_initial = True
+
+    def clean_queue(self) -> str:
+        """Return the queue's name as the core takes it."""
+        try:
+            return arguments.queue(self.cleaned_data["queue"])
+        except BadArgument as error:
+            raise ValidationError(str(error)) from None
+
+    def clean_tags(self) -> list[str]:
+        """Return the tags as the core takes them."""
+        try:
+            return arguments.tags(self.cleaned_data["tags"])
+        except BadArgument as error:
+            raise ValidationError(str(error)) from None
+
+    def clean(self) -> dict[str, Any]:
+        """Check that there is either an interval or a cron expression."""
+        fields = super().clean() or {}
+        every, cron = fields.get("every"), fields.get("cron")
+        if self.errors:
+            return fields
+        if (every is None) == (not cron):
+            raise ValidationError(
+                gettext("Give either an interval or a cron expression.")
+            )
+        if every is not None:
+            when = {"every": every, "missed": fields["missed"]}
+        else:
+            zone = fields["timezone"] or None
+            when = {"cron": cron, "timezone": zone, "missed": fields["missed"]}
+        try:
+            Timetable.of(gettext("This"), when)
+        except InvalidOption as error:
+            self.add_error("cron" if cron else "every", error.detail)
+        return fields
+
+    def changes(self) -> dict[str, Any]:
+        """Return the fields that the user has edited, for RecurringHandle.update."""
+        fields, changed = self.cleaned_data, set(self.changed_data)
+        if fields["every"] is not None:
+            changed -= {"cron", "timezone"}
+        else:
+            changed -= {"every"}
+            if changed & {"cron", "timezone"}:
+                changed |= {"cron"} | ({"timezone"} if fields["timezone"] else set())
+        return {name: fields[name] for name in self.fields if name in changed}
+
+
+class Edit(ScheduleAction):
+    """Edits it; the declaration in the code is overridden until it is reset."""
+
+    verb = "edit"
+    label = _("Save")
+    form_class = EditForm
+
+    prompt = _(
+        "A changed interval keeps its rhythm; a changed cron expression starts over. If "
+        "the code declares the job, it is marked as edited until it is reset."
+    )
+
+    def initial(self) -> dict[str, Any]:
+        """Return the schedule before the action."""
+        schedule = self.schedule
+        return {
+            "every": schedule.every,
+            "cron": schedule.cron or "",
+            "timezone": schedule.timezone or "" if schedule.cron else "",
+            "missed": schedule.missed,
+            "queue": schedule.queue,
+            "priority": schedule.priority,
+            "retries": schedule.retries,
+            "tags": schedule.tags,
+        }
+
+    def make_form(self, *args: Any, **options: Any) -> forms.Form:
+        """Return the form; the code decides the retries of a tick made by Python."""
+        schedule = self.schedule
+        self.form = EditForm(
+            *args, has_retries=not schedule.klass.endswith(f":{WORD}"), **options
+        )
+        return self.form
+
+    def act(self, fields: dict[str, Any]) -> str:
+        """Change the edited fields."""
+        changes = self.form.changes()
+        if not changes:
+            raise InvalidOption(gettext("Nothing has changed."))
+        RecurringHandle(self.alias, self.name).update(**changes)
+        said = ", ".join(
+            f"{self.form.fields[name].label}: {self.shown(name, value)}"
+            for name, value in changes.items()
+        )
+        return self.say(_("Changed “%(name)s”: %(changes)s."), changes=said)
+
+    def shown(self, name: str, value: Any) -> str:
+        """Return a new value as text."""
+        if name == "every":
+            return duration_text(value)
+        return ", ".join(value) if name == "tags" else str(value)

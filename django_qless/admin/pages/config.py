@@ -1,44 +1,56 @@
-"""The options of the namespace, and a page for each."""
+"""Config: the options of a namespace, a page for each, and its actions."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from django import forms
+from django.utils.functional import cached_property
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
 from django_qless import conf, models
-from django_qless.admin.actions.config import (
-    OptionForm,
-    ResetOption,
-    SetOption,
-    option_of,
-)
+from django_qless.admin import permissions
+from django_qless.admin.actions.base import Action
+from django_qless.admin.components.audit_log import audit_entries
+from django_qless.admin.components.fields import value_field
+from django_qless.admin.components.options import OptionRow, option_row, option_rows
 from django_qless.admin.listing import listing
-from django_qless.admin.presenters.operators import deeds
-from django_qless.admin.presenters.options import option_rows
 from django_qless.admin.site import EntryAdmin, Route
-from django_qless.admin.views import Page
+from django_qless.admin.views import Missing, Page, View
+from django_qless.conf import config_sync
 
-COUNT = 100
-DEEDS = 5
+ROWS = 100
 
 
-class Options(Page):
-    """All options: those of the core, then those of queues and free ones."""
+def option_of(view: View) -> OptionRow:
+    """Return the option that a URL names. Raises Missing."""
+    values, declared = view.client.config_all(), conf.alias(view.alias).declared_options
+    row = option_row(view.name, values, declared)
+    if row is None:
+        raise Missing(gettext("There is no option “%s”.") % view.name)
+    return row
+
+
+class OptionForm(forms.Form):
+    """The value of one option."""
+
+    def __init__(self, option: str, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["value"] = value_field(option, label=_("Value"))
+
+
+class OptionList(Page):
+    """All options: those of the core, then those of queues and of the project."""
 
     template = "config.html"
 
     def content(self) -> dict[str, Any]:
         """Return a part of the options."""
-        declared = conf.alias(self.alias).declared
+        declared = conf.alias(self.alias).declared_options
         rows = list(option_rows(self.client.config_all(), declared))
-        offset = self.number("offset")
-        shown = rows[offset : offset + COUNT]
-        end = offset + len(shown)
-        following = end if shown and end < len(rows) else None
-        return {
-            "listing": listing(
-                self, shown, offset=offset, total=len(rows), following=following
-            )
-        }
+        shown = rows[self.offset : self.offset + ROWS]
+        return {"listing": listing(self, shown, len(rows))}
 
 
 class OptionPage(Page):
@@ -47,21 +59,101 @@ class OptionPage(Page):
     template = "option.html"
 
     def content(self) -> dict[str, Any]:
-        """Return what is known of the option."""
+        """Return the option, its form and its audit log."""
         row = option_of(self)
         return {
             "option": row,
             "form": OptionForm(self.name, initial={"value": row.value}),
-            "deeds": deeds(models.Option, self.name, DEEDS),
+            "audit_log": audit_entries(models.Option, self.name, 5),
         }
 
 
+class OptionAction(Action):
+    """Changes one option."""
+
+    permission = permissions.CONFIG
+
+    @cached_property
+    def option(self) -> OptionRow:
+        """The option before the action. Raises Missing."""
+        return option_of(self)
+
+    @cached_property
+    def words(self) -> dict[str, Any]:
+        """Values for messages: the option before the action."""
+        before = self.option.value or gettext("not set")
+        return {"option": self.name, "before": before}
+
+    def usual_next(self) -> str:
+        """Return the page of the option, or if that is gone, the list."""
+        try:
+            option_of(self)
+        except Missing:
+            return self.links.url("option_changelist")
+        return super().usual_next()
+
+
+class SetOption(OptionAction):
+    """Sets an option, over the value in the setting QLESS."""
+
+    verb = "set"
+    label = _("Set")
+    prompt = _(
+        "Set the option “%(option)s”? All workers apply it at once, and it overrides the "
+        "value in the setting QLESS."
+    )
+    success = _("The option %(option)s is %(value)s now; it was %(before)s.")
+
+    def initial(self) -> dict[str, Any]:
+        """Return the value in force."""
+        return {"value": self.option.value}
+
+    def make_form(self, *args: Any, **options: Any) -> forms.Form:
+        """Return a form with the field for the option."""
+        return OptionForm(self.name, *args, **options)
+
+    def perform(self, fields: dict[str, Any]) -> None:
+        """Set it."""
+        self.client.config_set(self.name, fields["value"])
+
+
+class ResetOption(OptionAction):
+    """Resets an option to the value in the setting QLESS, or to its default."""
+
+    verb = "reset"
+    label = _("Reset")
+
+    def question(self) -> str:
+        """Return the question, with the new value."""
+        row = self.option
+        if row.declared is not None:
+            after = gettext("It becomes %s again, as in the setting QLESS.")
+            after %= row.declared
+        elif row.default:
+            after = gettext("It becomes %s again, its default.") % row.default
+        else:
+            after = gettext("It will have no value.")
+        asked = self.say(_("Reset the option “%(option)s”, which is %(before)s?"))
+        return f"{asked} {after}"
+
+    def act(self, fields: dict[str, Any]) -> str:
+        """Reset it."""
+        config_sync.reset([self.name], self.alias)
+        value = self.client.config_get(self.name)
+        if value is None:
+            value = self.option.default
+        return self.say(
+            _("The option %(option)s is %(value)s again; it was %(before)s."),
+            value=value or gettext("not set"),
+        )
+
+
 class OptionAdmin(EntryAdmin):
-    """Options."""
+    """The pages and actions of options."""
 
     routes = (
-        Route("", "changelist", Options),
+        Route("", "changelist", OptionList),
         Route("<str:segment>/change/", "change", OptionPage),
-        Route("<str:segment>/set/", "set", SetOption),
-        Route("<str:segment>/reset/", "reset", ResetOption),
+        Route.of(SetOption),
+        Route.of(ResetOption),
     )

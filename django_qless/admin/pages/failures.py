@@ -1,4 +1,4 @@
-"""What has failed: the groups, and the jobs of each."""
+"""Failures: the groups, and the jobs of each."""
 
 from __future__ import annotations
 
@@ -7,58 +7,58 @@ from typing import TYPE_CHECKING, Any, get_args
 from django.utils.translation import gettext as _
 
 from django_qless import models
-from django_qless.admin import listing
-from django_qless.admin.bulk import bulk_url
-from django_qless.admin.presenters.failures import group_rows, verbs
-from django_qless.admin.presenters.job import job_rows
-from django_qless.admin.presenters.operators import deeds
-from django_qless.admin.presenters.texts import Text, tail
-from django_qless.admin.presenters.trace import trace
+from django_qless.admin.components.audit_log import audit_entries
+from django_qless.admin.components.job_table import selected_jobs
+from django_qless.admin.components.traceback import trace
+from django_qless.admin.formatting import Text, tail
+from django_qless.admin.listing import listing
 from django_qless.admin.site import EntryAdmin, Route
 from django_qless.admin.views import Page
-from django_qless.core.commands.looking import GroupOrder
-from django_qless.selection import Selection
+from django_qless.core.commands.pages import GroupOrder
+from django_qless.operations.job_query import JobQuery
 
 if TYPE_CHECKING:
     from django_qless.core import FailureGroup
 
 ROWS = 50
 MESSAGE = 8 * 1024
-"""Bytes of HTML that an error may take on the page of a group."""
+"""Bytes of HTML for the error on the page of a group."""
 FILTERS = ("klass", "queue")
 
 
 class Failures(Page):
-    """All groups: the largest, or those that failed last, first."""
+    """All groups: the largest, or the latest, first."""
 
     template = "failures.html"
 
     def content(self) -> dict[str, Any]:
         """Return a part of the groups."""
-        offset, order = self.number("offset"), self.order
-        found = self.client.failure_groups(offset, ROWS, order=order)
-        end = offset + len(found.groups)
-        rows = group_rows(found.groups, self)
+        found = self.client.failure_groups(self.offset, ROWS, order=self.order)
+        back = self.links.url("failure_changelist")
+        bulk = self.links.bulk
+        rows = [
+            {
+                "group": group,
+                "retry_url": bulk("retry", back=back, group=group.name),
+                "cancel_url": bulk("cancel", back=back, group=group.name),
+                "message": summary_line(group) if self.may.data else None,
+            }
+            for group in found.groups
+        ]
         return {
-            "listing": listing.listing(
-                self,
-                rows,
-                offset=offset,
-                total=found.total_groups,
-                following=end if rows and end < found.total_groups else None,
-            ),
+            "listing": listing(self, rows, found.total_groups),
             "total": found.total_jobs,
             "orders": self.orders(),
-            "verbs": self.verbs(),
+            "changes": changes(self, back, state="failed")[:2],
         }
 
     @property
     def order(self) -> GroupOrder:
-        """What the groups are sorted by."""
+        """The order of the groups."""
         return "last" if self.request.GET.get("order") == "last" else "count"
 
     def orders(self) -> list[tuple[str, str, bool]]:
-        """Return the names and links of the orders, and which it is."""
+        """Return the label and URL of each order, and whether it is the current one."""
         names = {"count": _("Most jobs first"), "last": _("Latest first")}
         return [
             (
@@ -69,83 +69,67 @@ class Failures(Page):
             for order in get_args(GroupOrder)
         ]
 
-    def verbs(self) -> list[tuple[str, str, bool]]:
-        """Return what can be done to all failed jobs, whatever their group."""
-        if not self.may.jobs:
-            return []
-        back = self.links.url("failure_changelist")
-        return [
-            (text, bulk_url(self.links, verb, back=back, state="failed"), is_danger)
-            for verb, text, is_danger in verbs()[:2]
-        ]
+
+def summary_line(group: FailureGroup) -> str:
+    """Return the most telling line of the latest message: of a traceback, the last."""
+    lines = [line.strip() for line in group.message_head.splitlines() if line.strip()]
+    if not lines or lines[0].startswith("Traceback (most recent"):
+        return group.message_end
+    return lines[0]
+
+
+def changes(page: Page, back: str, **filters: str) -> list[tuple[str, str, bool]]:
+    """Return the label, URL and danger of each bulk change to failed jobs."""
+    if not page.may.jobs:
+        return []
+    return [
+        (text, page.links.bulk(change, back=back, **filters), is_danger)
+        for change, text, is_danger in (
+            ("retry", _("Retry all"), False),
+            ("cancel", _("Cancel all"), True),
+            ("move", _("Move all"), False),
+            ("tag", _("Tag all"), False),
+        )
+    ]
 
 
 class FailurePage(Page):
-    """One group, and its jobs: those that failed last come first.
+    """One group, and its jobs, the latest failure first.
 
-    A group is there as long as a job is in it; without any the page says so.
+    A group exists as long as a job is in it; the page of an empty one says so.
     """
 
     template = "failure.html"
 
     def content(self) -> dict[str, Any]:
         """Return the group, and a page of its jobs."""
-        group = self.group
+        group = self.client.failure_group(self.name)
         message = self.message(group) if group and self.may.data else None
+        given = self.request.GET
+        chosen = {name: given[name] for name in FILTERS if given.get(name)}
+        selection = JobQuery(group=self.name, **chosen)
+        here = self.links.url("failure_change", self.name, **chosen)
         return {
             "group": group,
             "message": message,
             "trace": trace(message.text) if message else None,
-            "listing": self.jobs(),
-            "chosen": self.chosen,
-            "verbs": self.verbs(),
-            "deeds": deeds(models.Failure, self.name),
-            "alone": len(self.chosen) == 0,
+            "listing": selected_jobs(self, selection, ROWS, searched=bool(chosen)),
+            "chosen": chosen,
+            "changes": changes(self, here, group=self.name, **chosen),
+            "audit_log": audit_entries(models.Failure, self.name),
         }
 
-    @property
-    def group(self) -> FailureGroup | None:
-        """What the server knows of the group; None if no job is in it."""
-        return self.client.failure_group(self.name)
-
     def message(self, group: FailureGroup) -> Text:
-        """Return how the error of the job that failed last ends, from a whole line on."""
+        """Return the end of the latest error, from a whole line on."""
         job = self.client.get(group.jid)
         found = job.failure.message if job and job.failure else group.message_end
         end = tail(found, MESSAGE)
         _, _, rest = end.text.partition("\n")
         return Text(rest, True) if end.is_cut and rest else end
 
-    @property
-    def chosen(self) -> dict[str, str]:
-        """What the jobs shown have in common, beside the group."""
-        given = self.request.GET
-        return {name: given[name] for name in FILTERS if given.get(name)}
-
-    def jobs(self) -> listing.Listing:
-        """Return a page of the jobs."""
-        selection = Selection(group=self.name, **self.chosen)
-        offset = self.number("offset")
-        page = selection.briefs(
-            self.client, offset=offset, count=ROWS, seconds=listing.SEARCH_SECONDS
-        )
-        rows, searched = job_rows(page.jobs, self), bool(self.chosen)
-        return listing.selected(self, rows, page, offset=offset, searched=searched)
-
-    def verbs(self) -> list[tuple[str, str, bool]]:
-        """Return what can be done to all jobs that match."""
-        if not self.may.jobs:
-            return []
-        here = self.links.url("failure_change", self.name, **self.chosen)
-        chosen = {"group": self.name, **self.chosen}
-        return [
-            (text, bulk_url(self.links, verb, back=here, **chosen), is_danger)
-            for verb, text, is_danger in verbs()
-        ]
-
 
 class FailureAdmin(EntryAdmin):
-    """The pages of failure groups; what is done to their jobs is a bulk action."""
+    """The pages of failure groups; their jobs are changed by bulk actions."""
 
     routes = (
         Route("", "changelist", Failures),

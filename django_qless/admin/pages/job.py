@@ -1,4 +1,4 @@
-"""The page of a job: what it is, what happened to it, what can be done."""
+"""The page of a job: its state, history, data, links and actions."""
 
 from __future__ import annotations
 
@@ -8,45 +8,72 @@ from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 
 from django_qless import models
-from django_qless.admin import permissions, words
-from django_qless.admin.actions.jobs import no_job
-from django_qless.admin.charts.job_links import graph
-from django_qless.admin.charts.timeline import timeline
-from django_qless.admin.presenters import history, payload
-from django_qless.admin.presenters.job import JobRow, job_row, job_rows
-from django_qless.admin.presenters.job_buttons import buttons
-from django_qless.admin.presenters.operators import deeds
-from django_qless.admin.presenters.texts import WHOLE, head, tail
-from django_qless.admin.presenters.trace import trace
+from django_qless.admin import formatting, permissions
+from django_qless.admin.actions import jobs as actions
+from django_qless.admin.actions.job_edit import EditJob
+from django_qless.admin.components import history, payload
+from django_qless.admin.components.audit_log import audit_entries
+from django_qless.admin.components.job_charts import graph, timeline
+from django_qless.admin.components.job_table import JobRow, job_row, job_rows
+from django_qless.admin.components.traceback import trace
+from django_qless.admin.formatting import WHOLE, head, tail
 from django_qless.admin.views import Crumb, Missing, Page
 from django_qless.core import Job, JobView
-from django_qless.redaction import may_show_result, redact
+from django_qless.exceptions import InvalidOption
+from django_qless.job_types.options import DEFAULTS, TRAVELLING
+from django_qless.job_types.redaction import may_show_result, redact
+from django_qless.job_types.registry import options_of
 
 LINKS = 20
 """Jobs of each kind that the page has in its tables."""
 ENTRIES = 100
 """Entries of the history that the page shows: the first and the newest."""
 
+BY_STATE: dict[str, tuple[type[actions.JobAction], ...]] = {
+    "waiting": (actions.MoveJob, actions.ChangePriority, EditJob),
+    "scheduled": (actions.RunJob, actions.MoveJob, actions.ChangePriority, EditJob),
+    "depends": (
+        *(actions.UndependJob, actions.MoveJob, actions.ChangePriority, EditJob),
+    ),
+    "running": (actions.TimeOutJob, actions.MoveJob, EditJob),
+    "stalled": (actions.TimeOutJob, actions.MoveJob, EditJob),
+    "failed": (actions.RetryJob, EditJob, actions.MoveJob),
+    "complete": (EditJob,),
+    "canceled": (EditJob,),
+}
+"""The actions that a job's page offers, by the job's state."""
+AT_ONCE = (actions.RetryJob, actions.RunJob, actions.TrackJob, actions.UntrackJob)
+"""Actions that need no confirmation: a click does them."""
 
-class OfJob(Page):
-    """A page about one job."""
 
+def travelling_options(job: Job) -> list[tuple[str, Any]]:
+    """Return the options that workers run the job with, unless they are the defaults."""
+    try:
+        options = options_of(job.klass, job.context)
+    except InvalidOption:
+        return []
+    given = ((name, getattr(options, name)) for name in TRAVELLING)
+    return [
+        (name, getattr(value, "__qualname__", value))
+        for name, value in given
+        if value != getattr(DEFAULTS, name)
+    ]
+
+
+class _JobPage(Page):
     @cached_property
     def found(self) -> JobView[Job]:
         """All that is known of the job. Raises Missing."""
-        found = self.client.job_view(self.name, links=LINKS, history=ENTRIES)
-        if found is None:
-            raise Missing(no_job(self.name))
-        return found
+        return actions.view_of(self, links=LINKS, history=ENTRIES)
 
 
-class JobPage(OfJob):
+class JobPage(_JobPage):
     """All that is known of a job."""
 
     template = "job.html"
 
     def content(self) -> dict[str, Any]:
-        """Return what the core, the project and Django's log know of the job."""
+        """Return what the server, the project and the audit log know of the job."""
         found = self.found
         job, brief = found.job, found.brief
         attempts = history.attempts_of(found, self.now)
@@ -56,9 +83,7 @@ class JobPage(OfJob):
             "brief": brief,
             "own": own,
             "canceled": self.canceled(),
-            "buttons": buttons(
-                brief, self, has_data=not (job.canceled and job.canceled.left_out)
-            ),
+            "buttons": self.buttons(),
             "spent": history.spent(found, attempts),
             "timeline": timeline(attempts.phases),
             "attempts": history.attempt_rows(
@@ -66,6 +91,7 @@ class JobPage(OfJob):
             ),
             "events": history.events(found, self.links, with_logs=self.may.data),
             "history_total": found.history_total,
+            "options": travelling_options(job),
             "tags": [
                 (
                     tag,
@@ -74,29 +100,56 @@ class JobPage(OfJob):
                 )
                 for tag in job.tags
             ],
-            "deeds": deeds(models.Job, job.jid),
+            "audit_log": audit_entries(models.Job, job.jid),
             "may_undepend": self.may.jobs and brief.state == "depends",
             **self.linked(own),
             **(self.data() if self.may.data else {}),
         }
 
+    def buttons(self) -> list[dict[str, Any]]:
+        """Return the actions that this user may do to the job in its state."""
+        if not self.may.jobs:
+            return []
+        brief, canceled = self.found.brief, self.found.job.canceled
+        track = actions.UntrackJob if brief.tracked else actions.TrackJob
+        offered: list[type[actions.JobAction]] = [*BY_STATE.get(brief.state, ())]
+        if brief.state != "canceled":
+            offered += [actions.TagJob, track]
+        elif brief.tracked:
+            offered.append(track)
+        if not brief.expires and actions.TimeOutJob in offered:
+            offered.remove(actions.TimeOutJob)  # It was taken away already.
+        if not self.may.data or (canceled and canceled.left_out):
+            offered.remove(EditJob)
+        if brief.state not in ("complete", "canceled"):
+            offered.append(actions.CancelJob)  # At the end, away from the rest.
+        return [
+            {
+                "label": action.label,
+                "url": self.links.url(f"job_{action.verb}", brief.jid),
+                "at_once": action in AT_ONCE,
+                "danger": action.danger,
+            }
+            for action in offered
+        ]
+
     def canceled(self) -> dict[str, str] | None:
-        """Return what the page says of the end of a canceled job, beside the record."""
+        """Return the state and the links in the note about a canceled job."""
         canceled = self.found.job.canceled
         if canceled is None:
             return None
         by, worker = canceled.by, canceled.worker
         return {
-            "was": words.state(canceled.was),
+            "was": formatting.state(canceled.was),
             "by_url": self.links.url("job_change", by) if by else "",
             "worker_url": self.links.url("worker_change", worker) if worker else "",
         }
 
     def linked(self, own: JobRow) -> dict[str, Any]:
-        """Return the jobs that this one has to do with: as a drawing and as tables."""
+        """Return the jobs that this one is linked to, as a graph and as tables."""
         found = self.found
-        # What it ever had to wait for has what it still waits for among it; but links
-        # may also have been made by clients that keep no such list.
+        # `needs` has all dependencies, also completed ones; but other clients may add
+        # dependencies without it.
         before = {each.jid: each for each in (*found.dependencies, *found.needs)}
         still = {each.jid for each in found.dependencies}
         before_total = max(found.needs_total, found.dependencies_total, len(before))
@@ -127,7 +180,7 @@ class JobPage(OfJob):
         }
 
     def data(self) -> dict[str, Any]:
-        """Return what only who may view data is shown."""
+        """Return what only users with the permission to view data see."""
         found = self.found
         job = found.job
         content: dict[str, Any] = {
@@ -143,8 +196,8 @@ class JobPage(OfJob):
         return content
 
 
-class JobText(OfJob):
-    """One of a job's long texts, on a page of its own."""
+class JobText(_JobPage):
+    """One of a job's long texts, on its own page."""
 
     template = "job_text.html"
     permission = permissions.DATA
@@ -155,11 +208,11 @@ class JobText(OfJob):
         part = self.request.GET.get("part", "")
         if part == "arguments":
             title = _("Arguments")
-            text = redact(job.klass, job.data, self.alias).text
+            text = redact(job.klass, job.data).text
         elif part == "result" and self.found.result is not None:
             title = _("Result")
-            if not may_show_result(job.klass, job.data, self.alias):
-                raise Missing(_("The result is sensitive: nobody is shown it."))
+            if not may_show_result(job.klass, job.data):
+                raise Missing(_("The result is sensitive and hidden from all users."))
             text = payload.pretty(self.found.result)
         elif part == "failure" and job.failure is not None:
             title, text = _("Failure"), job.failure.message
@@ -168,7 +221,6 @@ class JobText(OfJob):
         return {"part": title, "text": head(text, WHOLE)}
 
     def crumbs(self) -> list[Crumb]:
-        """Return the way to the page."""
-        way = super().crumbs()
+        """Return the breadcrumbs."""
         job = Crumb(self.name, self.links.url("job_change", self.name))
-        return [*way[:-1], job, Crumb(_("Text"))]
+        return [*super().crumbs()[:-1], job, Crumb(_("Text"))]

@@ -1,4 +1,4 @@
-"""The search for jobs, and where the pages and actions of jobs are."""
+"""Jobs: the search, and the routes of the pages and actions of jobs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from django_qless.admin import bulk, listing, words
+from django_qless.admin import formatting
 from django_qless.admin.actions import jobs as actions
-from django_qless.admin.actions.job_cancel import CancelJob
+from django_qless.admin.actions.bulk import BulkAction
 from django_qless.admin.actions.job_edit import EditJob
+from django_qless.admin.components.job_table import selected_jobs
 from django_qless.admin.pages.job import JobPage, JobText
-from django_qless.admin.presenters.job import job_rows
 from django_qless.admin.site import EntryAdmin, Route
 from django_qless.admin.views import Page
 from django_qless.core import BadArgument
-from django_qless.selection import SEARCHED_STATES, Selection
+from django_qless.operations.job_query import SEARCHED_STATES, JobQuery
 
 ROWS = 50
 NAME_BYTES = 1024
@@ -25,19 +25,19 @@ MOST_SUGGESTED = 100
 
 
 class Search(forms.Form):
-    """What the jobs have in common that are looked for."""
+    """The filters of a search for jobs."""
 
     klass = forms.CharField(
         label=_("Job"),
         required=False,
         max_length=NAME_BYTES,
-        help_text=_("its name; * and ? stand for any characters"),
+        help_text=_("its name; * and ? match any characters"),
     )
     jid = forms.CharField(
         label=_("Id"),
         required=False,
         max_length=NAME_BYTES,
-        help_text=_("the whole id, or how it begins and *"),
+        help_text=_("the whole id, or its beginning and *"),
     )
     queue = forms.CharField(
         label=_("Queue"),
@@ -60,25 +60,25 @@ class Search(forms.Form):
         required=False,
         choices=[
             ("", _("any")),
-            *((state, words.STATES[state]) for state in SEARCHED_STATES),
+            *((state, formatting.STATES[state]) for state in SEARCHED_STATES),
         ],
     )
 
     def clean(self) -> dict[str, Any]:
-        """Check that such jobs can be."""
+        """Check that the filters go together."""
         cleaned = super().clean() or {}
         chosen = {name: value for name, value in cleaned.items() if value}
         if not self.errors:
             try:
-                self.selection = Selection(**chosen)
+                self.selection = JobQuery(**chosen)
             except BadArgument as error:
-                # Without what calls that write are told: a search writes nothing anyway.
+                # The detail alone: the full message is about calls that write.
                 self.add_error(None, f"{error.detail[:1].upper()}{error.detail[1:]}")
         return cleaned
 
     @property
     def chosen(self) -> dict[str, str]:
-        """What was asked for, without what was left open."""
+        """The filters that are set."""
         return {name: value for name, value in self.cleaned_data.items() if value}
 
 
@@ -98,68 +98,49 @@ class Jobs(Page):
         chosen = form.chosen
         queues = self.client.queues()
         return content | {
-            "listing": self.found(form.selection),
+            "listing": selected_jobs(self, form.selection, ROWS),
             "states": self.states(chosen),
-            "matching": self.matching(chosen),
+            "changes": self.changes(chosen),
             "queues": [each.name for each in queues[:MOST_SUGGESTED]],
             "is_search": bool(chosen),
             "is_completed": chosen.get("state") == "complete",
             "is_canceled": chosen.get("state") == "canceled",
         }
 
-    def found(self, selection: Selection) -> listing.Listing:
-        """Return a page of the jobs chosen."""
-        offset = self.number("offset")
-        page = selection.briefs(
-            self.client, offset=offset, count=ROWS, seconds=listing.SEARCH_SECONDS
-        )
-        rows = job_rows(page.jobs, self)
-        searched = page.scanned != len(rows)
-        return listing.selected(self, rows, page, offset=offset, searched=searched)
-
     def states(self, chosen: dict[str, str]) -> list[tuple[str, str, bool]]:
         """Return a tab for each state, which keeps the rest of the search."""
         now = chosen.get("state", "")
-        rest = {name: value for name, value in chosen.items() if name != "state"}
         tabs = []
         for state in ("", *SEARCHED_STATES):
-            text = words.state(state) if state else str(_("all"))
-            kept = rest if state in ("", "failed") else _without(rest, "group")
+            text = formatting.state(state) if state else str(_("all"))
+            dropped = ("state",) if state in ("", "failed") else ("state", "group")
+            kept = {key: value for key, value in chosen.items() if key not in dropped}
             url = self.links.url("job_changelist", None, **kept, state=state)
             tabs.append((text, url, state == now))
         return tabs
 
-    def matching(self, chosen: dict[str, str]) -> list[tuple[str, str, bool]]:
-        """Return links to what can be done to all that match."""
-        if not self.may.jobs or not chosen or chosen.get("state") == "canceled":
+    def changes(self, chosen: dict[str, str]) -> list[tuple[str, str, bool]]:
+        """Return the label, URL and danger of each change to all that match."""
+        state = chosen.get("state", "")
+        if not self.may.jobs or not chosen or state == "canceled":
             return []
         here = self.links.url("job_changelist", None, **chosen)
-        return [
-            (str(text), bulk.bulk_url(self.links, verb, back=here, **chosen), is_danger)
-            for verb, text, is_danger in _verbs(chosen.get("state", ""))
+        offered = [
+            ("retry", _("Retry all"), state in ("", "failed")),
+            ("move", _("Move all"), state != "complete"),
+            ("priority", _("Change priority of all"), state != "complete"),
+            ("tag", _("Tag all"), True),
+            ("cancel", _("Cancel all"), state != "complete"),
         ]
-
-
-def _without(members: dict[str, str], name: str) -> dict[str, str]:
-    return {key: value for key, value in members.items() if key != name}
-
-
-def _verbs(state: str) -> list[tuple[str, Any, bool]]:
-    """Return what can be done to many jobs of a state ("" for any), for buttons."""
-    verbs: list[tuple[str, Any, bool]] = []
-    if state in ("", "failed"):
-        verbs.append(("retry", _("Retry all"), False))
-    if state != "complete":
-        verbs.append(("move", _("Move all"), False))
-        verbs.append(("priority", _("Change priority of all"), False))
-    verbs.append(("tag", _("Tag all"), False))
-    if state != "complete":
-        verbs.append(("cancel", _("Cancel all"), True))
-    return verbs
-
-
-def _on_job(action: type[actions.JobAction]) -> Route:
-    return Route(f"<str:segment>/{action.verb}/", action.verb, action)
+        return [
+            (
+                str(text),
+                self.links.bulk(change, back=here, **chosen),
+                change == "cancel",
+            )
+            for change, text, is_offered in offered
+            if is_offered
+        ]
 
 
 class JobAdmin(EntryAdmin):
@@ -167,11 +148,11 @@ class JobAdmin(EntryAdmin):
 
     routes = (
         Route("", "changelist", Jobs),
-        *bulk.ROUTES,
+        Route.of(BulkAction, prefix=""),
         Route("<str:segment>/change/", "change", JobPage),
         Route("<str:segment>/text/", "text", JobText),
         *map(
-            _on_job,
+            Route.of,
             (
                 actions.RetryJob,
                 actions.RunJob,
@@ -183,7 +164,7 @@ class JobAdmin(EntryAdmin):
                 actions.UntrackJob,
                 actions.TimeOutJob,
                 actions.UndependJob,
-                CancelJob,
+                actions.CancelJob,
                 EditJob,
             ),
         ),

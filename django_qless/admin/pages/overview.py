@@ -1,50 +1,67 @@
-"""The overview: what needs somebody, in the order in which it hurts."""
+"""The overview: the state of an alias, and what needs attention first."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from django_qless.admin import charts, live
-from django_qless.admin.bulk import bulk_url
-from django_qless.admin.glances import Glance, Looks, glances
-from django_qless.admin.listing import listing
-from django_qless.admin.presenters.overview import (
-    by_urgency,
-    next_ticks,
-    queue_rows,
-    totals,
-)
-from django_qless.admin.presenters.server import server_facts
-from django_qless.admin.presenters.worker import worker_row
+from django_qless.admin import formatting
+from django_qless.admin.alias_status import AliasStatus, Pending, alias_monitor
+from django_qless.admin.components import charts
+from django_qless.admin.components.queue_table import QueueRow
+from django_qless.admin.components.server import server_facts
+from django_qless.admin.components.worker_table import worker_row
+from django_qless.admin.links import Links
+from django_qless.admin.listing import Listing, listing
 from django_qless.admin.site import EntryAdmin, Route
 from django_qless.admin.views import Page
-from django_qless.connections import connections
+from django_qless.conf.connections import connections
 from django_qless.core import BadArgument, QlessError
-from django_qless.worker.serving import Coverage
+from django_qless.operations.workers import ServedQueues
+from django_qless.schedules.handle import RecurringHandle
 
 if TYPE_CHECKING:
     from django.http import HttpResponseBase
 
     from django_qless.core.commands.operations import WorkerCounts
-    from django_qless.core.commands.queues import DayCounters
+    from django_qless.core.commands.queues import DayCounters, QueueCounts
 
 QUEUES = 40
-"""Shown on a page: with the longest names that there can be it stays within its size."""
+"""Queues on a page: with the longest names it stays within its size."""
 GROUPS, TICKS, SILENT = 5, 5, 5
 """Failure groups, schedules and silent workers that are named."""
+STATES = ("waiting", "running", "stalled", "scheduled", "depends", "recurring")
+"""The columns of the table of queues."""
 
 
-class AliasRow(NamedTuple):
-    """An alias in the table of all."""
+@dataclass(frozen=True)
+class Totals:
+    """The sums of all queues."""
 
-    name: str
-    url: str
-    is_current: bool
-    seen: Glance
+    queues: int
+    lag: float
+    """The greatest lag."""
+    slowest: str
+    """The queue with the greatest lag, "" if there is none."""
+    waiting: int
+    running: int
+    stalled: int
+    scheduled: int
+    depends: int
+    recurring: int
+    retried: int
+    """Attempts that failed today and run again."""
+    lost: int
+    """Locks that were lost today."""
+
+    @property
+    def cells(self) -> list[int]:
+        """The numbers of the states and of today, by column."""
+        return [getattr(self, name) for name in (*STATES, "retried", "lost")]
 
 
 class Overview(Page):
@@ -53,26 +70,24 @@ class Overview(Page):
     template = "overview.html"
 
     def answer(self) -> HttpResponseBase:
-        """Return the page; of an alias that is down, with what the others do."""
+        """Return the page; for an alias that is down, with the state of the others."""
         try:
             return super().answer()
         except BadArgument:
             raise
         except (QlessError, ImproperlyConfigured) as error:
-            down = Glance(answers=False, problem=str(error))
+            down = AliasStatus(answers=False, problem=str(error))
+            rows = self.alias_rows(alias_monitor.start(self.others), down)
             content = {
                 "now": time.time(),
                 "problem": str(error),
-                "alias_rows": self.alias_rows(glances.send(self.others), down),
+                "alias_rows": rows,
             }
-        response = self.render(self.template, content)
-        if live.is_asked_for(self.request):
-            return live.parts_of(response)
-        return response
+        return self.show(content)
 
     def content(self) -> dict[str, Any]:
-        """Return what is shown. Asks the server 13 times, whatever there is."""
-        looks = glances.send(self.others)
+        """Return all parts, with 13 calls to the server, whatever its size."""
+        pending = alias_monitor.start(self.others)
         client, now = self.client, self.now
         counts = client.queues()
         names = [each.name for each in counts]
@@ -80,62 +95,69 @@ class Overview(Page):
         today = client.stats_counters(now, names) if counts else []
         workers = client.workers()
         failures = client.failure_groups(0, GROUPS)
-        recurring = client.schedule_list(0, 1).total
-        together = replace(totals(counts, lags, today), recurring=recurring)
+        sums = totals(counts, lags, today, client.schedule_list(0, 1).total)
         return {
-            "totals": together,
+            "totals": sums,
             "failures": failures,
             "failed": [
-                (each, bulk_url(self.links, "retry", back=self.here, group=each.name))
+                (each, self.links.bulk("retry", back=self.here, group=each.name))
                 for each in failures.groups
             ],
             "queues": self.queues(
                 by_urgency(counts, lags),
                 dict(zip(names, today, strict=True)),
-                Coverage(workers, now),
+                ServedQueues(workers, now),
             ),
             "charts": charts.recent(client, None, now),
             "workers": self.workers(workers),
-            "ticks": next_ticks(client.next_schedules(TICKS), self),
+            "ticks": self.ticks(),
             "server": server_facts(client, now),
             "alias_rows": self.alias_rows(
-                looks,
-                Glance(
-                    waiting=together.waiting,
-                    running=together.running,
-                    stalled=together.stalled,
+                pending,
+                AliasStatus(
+                    waiting=sums.waiting,
+                    running=sums.running,
+                    stalled=sums.stalled,
                     failed=failures.total_jobs,
-                    queues=together.queues,
-                    lag=together.lag,
+                    queues=sums.queues,
+                    lag=sums.lag,
                 ),
             ),
         }
 
     def queues(
-        self, found: list[Any], today: dict[str, DayCounters], coverage: Coverage
-    ) -> Any:
-        """Return a part of the queues, with what has failed in them."""
-        offset = self.number("offset")
-        part = found[offset : offset + QUEUES]
-        names = [each.name for each, _ in part]
+        self,
+        found: Sequence[tuple[QueueCounts, float]],
+        today: dict[str, DayCounters],
+        coverage: ServedQueues,
+    ) -> Listing:
+        """Return a part of the queues: the rows, and the cells of each."""
+        part = found[self.offset : self.offset + QUEUES]
+        names = [counts.name for counts, _ in part]
         failed = self.client.failed_of(names) if part else []
-        # A queue's own count knows of intervals only, and of none that is paused.
+        # A queue's own count has only intervals that are not paused.
         recurring = self.client.recurring_of(names) if part else []
-        part = [
-            (counts._replace(recurring=number), lag)
-            for (counts, lag), number in zip(part, recurring, strict=True)
-        ]
-        following = offset + QUEUES
-        return listing(
-            self,
-            queue_rows(part, failed, today, coverage, self),
-            offset=offset,
-            total=len(found),
-            following=following if following < len(found) else None,
-        )
+        rows = []
+        for (counts, lag), failures, schedules in zip(
+            part, failed, recurring, strict=True
+        ):
+            row = QueueRow(
+                counts._replace(recurring=schedules),
+                lag=lag,
+                failed=failures,
+                is_served=coverage.serves(counts.name),
+                links=self.links,
+            )
+            day, url = today[counts.name], row.url
+            cells = [
+                *((each.number, each.url) for each in row.in_states(STATES)),
+                *((day.retried, url), (day.retries, url), (failures, row.failed_url)),
+            ]
+            rows.append((row, cells))
+        return listing(self, rows, len(found))
 
     def workers(self, found: list[WorkerCounts]) -> dict[str, Any]:
-        """Return how many workers are in which state, and who is silent."""
+        """Return the number of workers in each state, and the silent ones."""
         rows = [worker_row(each, (), self) for each in found]
         silent = [row for row in rows if not row.alive]
         return {
@@ -149,18 +171,34 @@ class Overview(Page):
             "memory": sum(row.memory or 0 for row in rows if row.alive),
         }
 
-    def alias_rows(self, looks: Looks, own: Glance) -> list[AliasRow]:
-        """Return all aliases, if there are several; `own` is what is known of this one."""
+    def ticks(self) -> list[dict[str, Any]]:
+        """Return the schedules that tick next."""
+        return [
+            {
+                "name": schedule.name or schedule.id,
+                "words": RecurringHandle(self.alias, schedule.id, schedule).words,
+                "url": self.links.url("recurring_change", schedule.id),
+                "at": schedule.next,
+                "wait": formatting.span(schedule.next - self.now)
+                if schedule.next > self.now
+                else "",
+            }
+            for schedule in self.client.next_schedules(TICKS)
+            if schedule.next is not None
+        ]
+
+    def alias_rows(self, pending: Pending, own: AliasStatus) -> list[dict[str, Any]]:
+        """Return all aliases, if there are several; `own` is the status of this one."""
         if not self.others:
             return []
-        seen = {**glances.wait(looks), self.alias: own}
+        statuses = {**alias_monitor.collect(pending), self.alias: own}
         return [
-            AliasRow(
-                alias,
-                type(self.links)(self.links.site, alias).url("overview_changelist"),
-                alias == self.alias,
-                seen[alias],
-            )
+            {
+                "name": alias,
+                "url": Links(self.links.site, alias).url("overview_changelist"),
+                "is_current": alias == self.alias,
+                "status": statuses[alias],
+            }
             for alias in connections
         ]
 
@@ -170,7 +208,44 @@ class Overview(Page):
         return [alias for alias in connections if alias != self.alias]
 
 
+def totals(
+    counts: Sequence[QueueCounts],
+    lags: Sequence[float],
+    today: Sequence[DayCounters],
+    recurring: int,
+) -> Totals:
+    """Return the sums of these queues; of their lags, the greatest."""
+    slowest, lag = max(
+        zip((each.name for each in counts), lags, strict=True),
+        default=("", 0.0),
+        key=lambda pair: pair[1],
+    )
+    sums = {state: sum(getattr(each, state) for each in counts) for state in STATES}
+    return Totals(
+        queues=len(counts),
+        lag=lag,
+        slowest=slowest if lag else "",
+        **{**sums, "recurring": recurring},
+        retried=sum(each.retried for each in today),
+        lost=sum(each.retries for each in today),
+    )
+
+
+def by_urgency(
+    counts: Iterable[QueueCounts], lags: Iterable[float]
+) -> list[tuple[QueueCounts, float]]:
+    """Return queues with their lags: the greatest lag, then the most work, first."""
+    return sorted(
+        zip(counts, lags, strict=True),
+        key=lambda pair: (
+            -pair[1],
+            -(pair[0].waiting + pair[0].running + pair[0].stalled),
+            pair[0].name,
+        ),
+    )
+
+
 class OverviewAdmin(EntryAdmin):
-    """The overview has nothing but itself."""
+    """The page of the overview."""
 
     routes = (Route("", "changelist", Overview),)

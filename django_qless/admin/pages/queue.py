@@ -1,48 +1,38 @@
-"""One queue: what happened in it, its limits, and its jobs by state."""
+"""The page of a queue: statistics, limits, and its jobs by state."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext as _
 
 from django_qless import models
-from django_qless.admin import charts
 from django_qless.admin.actions.queues import LimitsForm, limits_of, queue_of
-from django_qless.admin.bulk import bulk_url, empty_url
+from django_qless.admin.components import charts
+from django_qless.admin.components.audit_log import audit_entries
+from django_qless.admin.components.job_table import job_rows
+from django_qless.admin.components.queue_table import ORDERS, SHOWN, QueueRow, is_empty
+from django_qless.admin.components.schedule_table import schedule_rows
 from django_qless.admin.listing import listing
-from django_qless.admin.presenters.days import day_of, days
-from django_qless.admin.presenters.job import job_rows
-from django_qless.admin.presenters.operators import deeds
-from django_qless.admin.presenters.queues import (
-    ORDERS,
-    SHOWN,
-    failed_url,
-    in_states,
-    is_empty,
-    pause_in_words,
-)
-from django_qless.admin.presenters.schedule import schedule_rows
 from django_qless.admin.views import Page
-from django_qless.worker.serving import Coverage
+from django_qless.operations.workers import ServedQueues
 
 if TYPE_CHECKING:
-    from django_qless.core.commands.queues import QueueCounts
-    from django_qless.core.views import ListKind
+    from django_qless.admin.links import Links
+    from django_qless.core import Client
+    from django_qless.core.commands.queues import DayStats, QueueCounts
+    from django_qless.core.states import ListKind
 
-COUNT = 50
-DEEDS = 5
-
-#: Columns that say nothing new in the list of a state.
-HIDDEN = {
-    "running": "queue",
-    "stalled": "queue state",
-}
+ROWS = 50
+HIDDEN = {"running": "queue", "stalled": "queue state"}
+"""Columns that would say nothing new in the list of a state."""
 
 
 class QueuePage(Page):
-    """A queue. The tab picks what is shown below what holds for all of it."""
+    """A queue. The tab picks the part below the cards."""
 
     @cached_property
     def tab(self) -> str:
@@ -50,7 +40,7 @@ class QueuePage(Page):
         tab = self.request.GET.get("tab", "")
         return tab if tab in SHOWN else ""
 
-    # Of other pages it is known with the class; here the request picks it.
+    # Other pages declare it; here the request picks it.
     @property
     def template(self) -> str:  # type: ignore[override]
         """The template of the tab."""
@@ -59,39 +49,39 @@ class QueuePage(Page):
 
     @cached_property
     def counts(self) -> QueueCounts:
-        """How many jobs there are in each state; raises Missing."""
+        """The number of jobs in each state. Raises Missing."""
         return queue_of(self)
 
     def content(self) -> dict[str, Any]:
-        """Return what holds for the queue, and what the tab shows."""
+        """Return the cards, and the content of the tab."""
         counts = self.counts
-        lag = self.client.survey([self.name])[0].lag
-        workers = Coverage(self.client.workers(), self.now)
-        failed = self.client.failed_of([self.name])[0]
-        tabs = {
-            "": self.statistics,
-            "recurring": self.recurring,
-        }
+        row = QueueRow(
+            counts,
+            lag=self.client.survey([self.name])[0].lag,
+            failed=self.client.failed_of([self.name])[0],
+            is_served=ServedQueues(self.client.workers(), self.now).serves(self.name),
+            links=self.links,
+        )
+        tabs = {"": self.statistics, "recurring": self.recurring}
         return {
             "counts": counts,
-            "lag": lag,
-            "failed": failed,
-            "failed_url": failed_url(self.name, self.links),
-            "states": in_states(counts, self.links),
-            "pause_words": pause_in_words(counts),
-            "is_served": workers.serves(self.name),
+            "row": row,
             "is_empty": is_empty(counts),
-            "empty_url": empty_url(self.links, self.name, "waiting", back=self.here),
+            "empty_url": self.empty_url("waiting"),
             "tab": self.tab,
             **tabs.get(self.tab, self.jobs)(),
         }
 
+    def empty_url(self, state: str) -> str:
+        """Return the page that asks whether to cancel all jobs of a state."""
+        return self.links.url("queue_empty", self.name, state=state, next=self.here)
+
     def statistics(self) -> dict[str, Any]:
-        """Return what was done lately, the days, and the limits."""
+        """Return the throughput, the days, the histograms and the limits."""
         chosen = day_of(self.request.GET.get("day", ""), self.now)
         found = days(self.client, self.name, chosen, self.now, self.links)
-        limits = limits_of(self)
         stats = found.chosen.stats
+        limits = limits_of(self)
         return {
             "recent": charts.recent(self.client, self.name, self.now),
             "days": found,
@@ -103,55 +93,107 @@ class QueuePage(Page):
             ),
             "limits": limits,
             "form": LimitsForm(limits),
-            "deeds": deeds(models.Queue, self.name, DEEDS),
+            "audit_log": audit_entries(models.Queue, self.name, 5),
         }
 
     def jobs(self) -> dict[str, Any]:
         """Return a part of the jobs in the tab's state."""
-        # A text of the query that `tab` has found among the kinds of lists.
+        # `tab` has found it among the kinds of lists.
         state: ListKind = self.tab  # type: ignore[assignment]
-        total, offset = getattr(self.counts, state), self.number("offset")
-        found = self.client.placed_briefs([(state, self.name, offset, COUNT)])
+        total = getattr(self.counts, state)
+        found = self.client.placed_briefs([(state, self.name, self.offset, ROWS)])
         rows = job_rows([brief for brief in found if brief is not None], self)
-        end = offset + len(found)
+        filters = {"back": self.here, "queue": self.name, "state": state}
         return {
-            "listing": listing(
-                self,
-                rows,
-                offset=offset,
-                total=max(total, end) if found else total,
-                following=end if found and end < total else None,
-            ),
+            "listing": listing(self, rows, total, read=len(found)),
             "order": ORDERS[state],
             "hidden": HIDDEN.get(state, "queue state worker"),
             "total": total,
-            "cancel_url": empty_url(self.links, self.name, state, back=self.here),
+            "cancel_url": self.empty_url(state),
             "bulk": [
-                (
-                    label,
-                    bulk_url(
-                        self.links, verb, back=self.here, queue=self.name, state=state
-                    ),
-                )
-                for verb, label in (
-                    ("move", _("Move all")),
-                    ("priority", _("Change priority of all")),
-                )
+                (_("Move all"), self.links.bulk("move", **filters)),
+                (_("Change priority of all"), self.links.bulk("priority", **filters)),
             ],
         }
 
     def recurring(self) -> dict[str, Any]:
-        """Return a part of the schedules that put jobs into the queue."""
-        offset = self.number("offset")
-        found = self.client.schedules_in(self.name, offset, COUNT)
-        end = offset + len(found.schedules)
+        """Return a part of the schedules that enqueue into the queue."""
+        found = self.client.schedules_in(self.name, self.offset, ROWS)
+        rows = schedule_rows(found.schedules, self)
         return {
-            "listing": listing(
-                self,
-                schedule_rows(found.schedules, self),
-                offset=offset,
-                total=found.total,
-                following=end if found.schedules and end < found.total else None,
-            ),
+            "listing": listing(self, rows, found.total),
             "order": ORDERS["recurring"],
         }
+
+
+EPOCH = date(1970, 1, 1)
+
+DAYS = 7
+"""Days in the table: each takes a call."""
+
+
+@dataclass(frozen=True)
+class Day:
+    """One day as a row of the table; days are UTC, as the core counts them."""
+
+    date: date
+    stats: DayStats
+    url: str
+    is_chosen: bool
+
+    @property
+    def has_only_summary(self) -> bool:
+        """Whether the histograms are gone, and only numbers and means are kept."""
+        both = self.stats.wait, self.stats.run
+        return any(each.count for each in both) and not any(
+            any(each.histogram) for each in both
+        )
+
+
+@dataclass(frozen=True)
+class Days:
+    """Some days in a row, the latest first, and links to the others."""
+
+    days: list[Day]
+    chosen: Day
+    earlier_url: str
+    later_url: str
+
+
+def day_of(text: str, now: float) -> date:
+    """Return the day in a query, such as 2026-12-31, within the epoch and today."""
+    today = datetime.fromtimestamp(now, timezone.utc).date()
+    try:
+        return max(EPOCH, min(date.fromisoformat(text), today))
+    except ValueError:
+        return today
+
+
+def days(client: Client, queue: str, chosen: date, now: float, links: Links) -> Days:
+    """Ask for the days around the chosen one; seven calls."""
+    today = day_of("", now)
+    ago = (today - chosen).days
+    newest = today - timedelta(days=ago - ago % DAYS)
+
+    def url(day: date) -> str:
+        text = None if day == today else day.isoformat()
+        return links.url("queue_change", queue, day=text)
+
+    number = min(DAYS, (newest - EPOCH).days + 1)
+    shown = [newest - timedelta(days=each) for each in range(number)]
+    found = [
+        Day(
+            day,
+            client.stats(queue, (day - EPOCH).days * 86400),
+            url(day),
+            day == chosen,
+        )
+        for day in shown
+    ]
+    oldest = found[-1].date
+    return Days(
+        days=found,
+        chosen=next(day for day in found if day.is_chosen),
+        earlier_url=url(oldest - timedelta(days=1)) if oldest > EPOCH else "",
+        later_url="" if newest == today else url(newest + timedelta(days=DAYS)),
+    )

@@ -1,50 +1,47 @@
-"""The list of queues."""
+"""Queues: the list, and the routes of the pages and actions of one."""
 
 from __future__ import annotations
 
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from django.utils.translation import gettext as _
+
+from django_qless.admin import formatting
+from django_qless.admin.actions.bulk import EmptyQueue
 from django_qless.admin.actions.queues import Forget, Limits, Pause, Resume
-from django_qless.admin.bulk import EmptyQueue
+from django_qless.admin.components.queue_table import SORTS, QueueRow
 from django_qless.admin.links import quote
 from django_qless.admin.listing import listing
 from django_qless.admin.pages.queue import QueuePage
-from django_qless.admin.presenters.queues import (
-    SORTS,
-    ordered,
-    queue_row,
-    sort_label,
-)
 from django_qless.admin.site import EntryAdmin, Route
 from django_qless.admin.views import Page
-from django_qless.worker.serving import Coverage
+from django_qless.operations.workers import ServedQueues
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from django_qless.core.commands.queues import QueueCounts
 
-COUNT = 100
-
-#: How many bytes the names on a page may have as parts of URLs: a row names its queue up
-#: to ten times, and a name of 255 bytes can take three times as many when quoted.
-NAMES = 24 * 1024
+ROWS = 100
+NAME_BYTES = 24 * 1024
+"""Bytes of all names on a page as parts of URLs: a row names its queue up to ten times,
+and a name of 255 bytes can be three times as long when quoted."""
 
 
 class Queues(Page):
-    """All queues, the one whose oldest job has waited longest first."""
+    """All queues, by default the one with the greatest lag first."""
 
     template = "queues.html"
 
     @property
     def sort(self) -> str:
-        """What the queues are sorted by."""
+        """One of SORTS."""
         by = self.request.GET.get("sort", "")
         return by if by in SORTS else SORTS[0]
 
     def content(self) -> dict[str, Any]:
-        """Return a part of the queues whose names contain what was searched for."""
+        """Return a part of the queues whose names contain the search."""
         wanted = self.request.GET.get("q", "").strip()
         client = self.client
         found = [
@@ -53,17 +50,17 @@ class Queues(Page):
             if wanted.casefold() in counts.name.casefold()
         ]
         lags = {each.name: each.lag for each in client.survey()}
-        offset = self.number("offset")
-        shown = fitting(ordered(found, self.sort, lags)[offset : offset + COUNT])
+        ordered = sort_queues(found, self.sort, lags)
+        shown = fitting(ordered[self.offset : self.offset + ROWS])
         names = [counts.name for counts in shown]
         if not lags.keys() >= set(names):
             # A survey of all has the first thousand queues.
             lags |= {each.name: each.lag for each in client.survey(names)}
         failed = client.failed_of(names) if names else []
         recurring = client.recurring_of(names) if names else []
-        workers = Coverage(client.workers(), self.now)
+        workers = ServedQueues(client.workers(), self.now)
         rows = [
-            queue_row(
+            QueueRow(
                 counts._replace(recurring=schedules),
                 lag=lags.get(counts.name, 0),
                 failed=number,
@@ -72,36 +69,40 @@ class Queues(Page):
             )
             for counts, number, schedules in zip(shown, failed, recurring, strict=True)
         ]
-        end = offset + len(rows)
+        labels = {"lag": _("lag"), "name": _("name")}
         return {
-            "listing": listing(
-                self,
-                rows,
-                offset=offset,
-                total=len(found),
-                following=end if rows and end < len(found) else None,
-            ),
+            "listing": listing(self, rows, len(found)),
             "wanted": wanted,
             "sort": self.sort,
-            "sorts": [(by, sort_label(by)) for by in SORTS],
+            "sorts": [(by, labels.get(by) or formatting.state(by)) for by in SORTS],
         }
 
 
+def sort_queues(
+    counts: Sequence[QueueCounts], by: str, lags: dict[str, float]
+) -> list[QueueCounts]:
+    """Return queues in one of the orders of SORTS, and then by name."""
+    by_name = sorted(counts, key=lambda each: (each.name.casefold(), each.name))
+    if by == "name":
+        return by_name
+    if by == "lag":
+        return sorted(by_name, key=lambda each: -lags.get(each.name, 0))
+    return sorted(by_name, key=lambda each: -int(getattr(each, by)))
+
+
 def fitting(queues: Sequence[QueueCounts]) -> list[QueueCounts]:
-    """Return so many of the first queues that their names do not make a page too large."""
+    """Return the first queues, as many as their names leave the page small."""
     sizes = accumulate(len(quote(counts.name)) for counts in queues)
-    return [each for each, size in zip(queues, sizes, strict=True) if size <= NAMES]
+    return [
+        each for each, size in zip(queues, sizes, strict=True) if size <= NAME_BYTES
+    ]
 
 
 class QueueAdmin(EntryAdmin):
-    """Queues: the list, each of them, and what can be done with one."""
+    """The pages and actions of queues."""
 
     routes = (
         Route("", "changelist", Queues),
         Route("<str:segment>/change/", "change", QueuePage),
-        Route("<str:segment>/pause/", "pause", Pause),
-        Route("<str:segment>/resume/", "resume", Resume),
-        Route("<str:segment>/limits/", "limits", Limits),
-        Route("<str:segment>/forget/", "forget", Forget),
-        Route("<str:segment>/empty/", "empty", EmptyQueue),
+        *map(Route.of, (Pause, Resume, Limits, Forget, EmptyQueue)),
     )

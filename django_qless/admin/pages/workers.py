@@ -1,76 +1,65 @@
-"""Workers: who is there, what each does, and what can be asked of one."""
+"""Workers: the list, the page of one, and the routes of their actions."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext as _
 
 from django_qless.admin.actions import workers as actions
+from django_qless.admin.components.job_table import job_rows
+from django_qless.admin.components.worker_table import worker_row
 from django_qless.admin.listing import listing
-from django_qless.admin.presenters.job import job_rows
-from django_qless.admin.presenters.worker import worker_row, worker_rows
 from django_qless.admin.site import EntryAdmin, Route
 from django_qless.admin.views import Missing, Page
 from django_qless.core.commands.operations import WorkerCounts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from django_qless.admin.actions.base import Action
 
-WORKERS = 50
-"""Shown on a page."""
+ROWS = 50
 JOBS = 50
-"""Held jobs that a worker's page shows."""
+"""Jobs that a worker's page shows."""
 
 
-class Button(NamedTuple):
-    """What parts/button.html shows."""
-
-    url: str
-    label: str
-    danger: bool
-
-
-class PageOfWorkers(Page):
-    """Has buttons."""
-
-    def button(self, action: type[Action], name: str | None = None) -> Button:
-        """Return the button of an action on one worker, or on all."""
-        url = self.links.url(f"worker_{action.verb}", name)
-        return Button(url, str(action.label), action.danger)
+class _WorkerPage(Page):
+    def buttons(self, found: Iterable[type[Action]]) -> list[dict[str, Any]]:
+        """Return actions as buttons, on the page's worker or on all."""
+        name = self.name or None
+        return [
+            {
+                "url": self.links.url(f"worker_{action.verb}", name),
+                "label": action.label,
+                "danger": action.danger,
+            }
+            for action in found
+        ]
 
 
-class Workers(PageOfWorkers):
-    """All workers, the latest sign of life first."""
+class Workers(_WorkerPage):
+    """All workers, the latest heartbeat first."""
 
     template = "workers.html"
 
     def content(self) -> dict[str, Any]:
-        """Return what is shown."""
-        offset = self.number("offset")
-        found = self.client.worker_views(offset, WORKERS)
-        following = offset + WORKERS
-        rows = worker_rows(found.workers, self)
+        """Return a part of the workers."""
+        found = self.client.worker_views(self.offset, ROWS)
+        rows = [worker_row(each.counts, each.jobs, self) for each in found.workers]
         return {
-            "workers": listing(
-                self,
-                rows,
-                offset=offset,
-                total=found.total,
-                following=following if following < found.total else None,
-            ),
-            "silent": sum(not row.alive for row in rows),
-            "buttons": [self.button(each) for each in actions.OF_ALL],
+            "workers": listing(self, rows, found.total),
+            "buttons": self.buttons(actions.OF_ALL),
         }
 
 
-class WorkerPage(PageOfWorkers):
-    """One worker: what it says of itself, the jobs that it holds, its last dump."""
+class WorkerPage(_WorkerPage):
+    """One worker: its own report, its jobs, its last dump."""
 
     template = "worker.html"
 
     def content(self) -> dict[str, Any]:
-        """Return what is shown."""
+        """Return what is known of the worker."""
         stacks = self.client.stacks(self.name)
         counts = self.counts(stacks)
         jobs = self.client.briefs([("worker", self.name, 0, JOBS)])
@@ -81,7 +70,7 @@ class WorkerPage(PageOfWorkers):
             "jobs": job_rows(jobs, self),
             "more_jobs": max(0, row.held - len(jobs)),
             "stacks": stacks if self.may.workers else None,
-            "buttons": [self.button(each, self.name) for each in actions.of(row)],
+            "buttons": self.buttons(actions.offered(row)),
         }
 
     def counts(self, stacks: str | None) -> WorkerCounts:
@@ -98,21 +87,18 @@ class WorkerPage(PageOfWorkers):
         raise Missing(
             _(
                 "There is no worker %s: it has ended, or it was silent for so long that "
-                "it is forgotten."
+                "it was forgotten."
             )
             % self.name
         )
 
 
 class WorkerAdmin(EntryAdmin):
-    """Pages of workers, and what can be asked of them."""
+    """The pages and actions of workers."""
 
     routes = (
         Route("", "changelist", Workers),
-        *(Route(f"{each.verb}/", each.verb, each) for each in actions.OF_ALL),
+        *(Route.of(action, prefix="") for action in actions.OF_ALL),
         Route("<str:segment>/change/", "change", WorkerPage),
-        *(
-            Route(f"<str:segment>/{each.verb}/", each.verb, each)
-            for each in actions.ALL
-        ),
+        *map(Route.of, actions.ALL),
     )

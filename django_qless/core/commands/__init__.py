@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from ..calls import J, R
-from .enqueueing import Enqueueing
-from .holding import Holding
-from .jobs import Jobs
-from .looking import Looking
-from .operations import EachOfSeveral, Operations
-from .queues import Queues
-from .recurrence import Recurrence
-from .schedules import Schedules
-from .workflows import Workflows
+from ..request import J
+from .jobs import BulkCommands, JobCommands
+from .operations import OperationCommands
+from .pages import PageCommands
+from .put import PutCommands
+from .queues import QueueCommands
+from .schedules import R, RecurringCommands, ScheduleCommands
+from .worker import WorkerCommands
+from .workflows import WorkflowCommands
 
 
 class Commands(
-    Enqueueing,
-    Holding[J],
-    Jobs[J],
-    EachOfSeveral,
-    Looking[J],
-    Queues[J],
-    Recurrence[R],
-    Schedules,
-    Workflows,
-    Operations,
+    PutCommands,
+    WorkerCommands[J],
+    JobCommands[J],
+    BulkCommands,
+    PageCommands[J],
+    QueueCommands[J],
+    RecurringCommands[R],
+    ScheduleCommands,
+    WorkflowCommands,
+    OperationCommands,
 ):
     """All commands, for Client and AsyncClient."""
 

@@ -1,24 +1,27 @@
-"""Commands about single jobs, whoever holds them."""
+"""Commands about single jobs, and the same changes to many of them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
 from .. import arguments
-from ..calls import (
-    Call,
-    Calls,
-    HandsOutJobs,
+from ..protocol import Argument
+from ..request import (
+    Command,
+    CommandSequence,
     J,
+    JobReader,
+    Kind,
     Listing,
     command,
-    nothing,
+    no_result,
     read_json,
     read_list,
     read_listing,
+    read_pairs,
     split,
 )
 
@@ -31,58 +34,54 @@ class TrackedJobs(Generic[J]):
     expired: list[str]
 
 
-class Jobs(HandsOutJobs[J]):
+class JobCommands(JobReader[J]):
     """Commands about single jobs."""
 
     @command
-    def get(self, jid: str) -> Call[J | None]:
+    def get(self, jid: str) -> Command[J | None]:
         """Return a job, or None if there is none of this id.
 
         A canceled one is remembered for `canceled-history` seconds: its state is
         canceled, and for all other commands it does not exist.
         """
-        return Call("get", (arguments.known("jid", jid),), "read", self._read_job)
+        return Command("get", (arguments.existing("jid", jid),), "read", self._read_job)
 
     @command
-    def multiget(self, jids: Sequence[str]) -> Calls[list[J]]:
+    def multiget(self, jids: Sequence[str]) -> CommandSequence[list[J]]:
         """Return the jobs that exist among these, in the order given.
 
         Canceled ones, too, while they are remembered; see `get`.
         """
-        names = arguments.all_known("jids", jids, most=len(jids))
-        return split("multiget", names, "read", self._read_jobs, most=250)
+        return split("multiget", "jids", jids, "read", self._read_jobs, most=250)
 
     @command
-    def result(self, jid: str) -> Call[Any]:
+    def result(self, jid: str) -> Command[Any]:
         """Return what a job returned, read from JSON; None if there is nothing (yet)."""
-        return Call("result", (arguments.known("jid", jid),), "read", read_json)
+        return Command("result", (arguments.existing("jid", jid),), "read", read_json)
 
     @command
-    def results(self, jids: Sequence[str]) -> Calls[list[Any]]:
+    def results(self, jids: Sequence[str]) -> CommandSequence[list[Any]]:
         """Return what each of these jobs returned, read from JSON, in the order given.
 
         None where there is nothing (any more), or where None was returned.
         """
-        names = arguments.all_known("jids", jids, most=len(jids))
-        return split("results", names, "read", _read_results, most=1000)
+        return split("results", "jids", jids, "read", _read_results)
 
     @command
-    def results_text(self, jids: Sequence[str]) -> Calls[list[str | None]]:
+    def results_text(self, jids: Sequence[str]) -> CommandSequence[list[str | None]]:
         """Return the JSON texts of what these jobs returned; None where there is none."""
-        names = arguments.all_known("jids", jids, most=len(jids))
-        return split("results", names, "read", list[str | None], most=1000)
+        return split("results", "jids", jids, "read", list[str | None])
 
     @command
-    def results_cut(self, jids: Sequence[str]) -> Calls[list[str]]:
+    def results_cut(self, jids: Sequence[str]) -> CommandSequence[list[str]]:
         """Return those jobs whose result, or list of spawned jobs, went before its time.
 
         The namespace keeps no more than `results-count` and `results-bytes` say.
         """
-        names = arguments.all_known("jids", jids, most=len(jids))
-        return split("results.cut", names, "read", list[str], most=1000)
+        return split("results.cut", "jids", jids, "read", list[str])
 
     @command
-    def cancel(self, jids: str | Sequence[str]) -> Call[list[str]]:
+    def cancel(self, jids: str | Sequence[str]) -> Command[list[str]]:
         """Cancel jobs, running ones too: all of them, or none. At most 1,000.
 
         Completed and unknown ones are left as they are. Jobs that wait for one of them
@@ -90,142 +89,141 @@ class Jobs(HandsOutJobs[J]):
         longer. Returns the jids. Raises HasDependents if a job that is not named waits for
         one of them and blocks.
         """
-        return Call("cancel", tuple(arguments.one_or_more("jids", jids)), "drain")
+        return Command("cancel", tuple(arguments.one_or_many("jids", jids)), "drain")
 
     @command
-    def timeout(self, jids: str | Sequence[str]) -> Call[None]:
+    def timeout(self, jids: str | Sequence[str]) -> Command[None]:
         """Take running jobs from their workers; they come first in their queues.
 
         Raises WrongState if one of them is not running.
         """
-        return Call(
-            "timeout", tuple(arguments.one_or_more("jids", jids)), "write", nothing
+        return Command(
+            "timeout", tuple(arguments.one_or_many("jids", jids)), "write", no_result
         )
 
     @command
-    def priority(self, jid: str, priority: int | float) -> Call[int]:
+    def priority(self, jid: str, priority: int | float) -> Command[int]:
         """Change a job's priority, and with it its place in the queue."""
-        args = (arguments.known("jid", jid), arguments.number("priority", priority))
-        return Call("priority", args, "write")
+        args = (arguments.existing("jid", jid), arguments.number("priority", priority))
+        return Command("priority", args, "write")
 
     @command
-    def log(self, jid: str, message: str, details: str | None = None) -> Call[None]:
+    def log(self, jid: str, message: str, details: str | None = None) -> Command[None]:
         """Append to a job's history: a message, and the members of a JSON object."""
-        args = (arguments.known("jid", jid), arguments.text("message", message))
+        args = (arguments.existing("jid", jid), arguments.text("message", message))
         more = () if details is None else (arguments.json_object("details", details),)
-        return Call("log", (*args, *more), "drain", nothing)
+        return Command("log", (*args, *more), "drain", no_result)
 
     @command
-    def depends_on(self, jid: str, jids: str | Sequence[str]) -> Call[None]:
+    def depends_on(self, jid: str, jids: str | Sequence[str]) -> Command[None]:
         """Let a waiting or open dependent job wait for these jobs as well.
 
         Raises WrongState if it does not depend on anything, JobNotFound,
         DependencyCycle.
         """
-        args = (arguments.known("jid", jid), "on", *arguments.one_or_more("jids", jids))
-        return Call("depends", args, "write", nothing)
+        args = (
+            arguments.existing("jid", jid),
+            "on",
+            *arguments.one_or_many("jids", jids),
+        )
+        return Command("depends", args, "write", no_result)
 
     @command
     def depends_off(
         self, jid: str, jids: str | Sequence[str] | None = None
-    ) -> Call[None]:
+    ) -> Command[None]:
         """Let a job wait for these jobs no longer; None stands for all of them."""
-        off = ["all"] if jids is None else arguments.one_or_more("jids", jids)
-        return Call(
-            "depends", (arguments.known("jid", jid), "off", *off), "write", nothing
+        off = ["all"] if jids is None else arguments.one_or_many("jids", jids)
+        return Command(
+            "depends", (arguments.existing("jid", jid), "off", *off), "write", no_result
         )
 
     @command
-    def seal(self, jid: str) -> Call[None]:
+    def seal(self, jid: str) -> Command[None]:
         """Close a job that was put open: it starts when its dependencies are done."""
-        return Call("seal", (arguments.known("jid", jid),), "write", nothing)
+        return Command("seal", (arguments.existing("jid", jid),), "write", no_result)
 
     @command
-    def tag(self, jid: str, tags: str | Sequence[str]) -> Call[list[str]]:
+    def tag(self, jid: str, tags: str | Sequence[str]) -> Command[list[str]]:
         """Add tags to a job (at most 32 in all); return its tags."""
         given = arguments.tags([tags] if isinstance(tags, str) else tags)
-        args = ("add", arguments.known("jid", jid), *given)
-        return Call("tag", args, "write", read_list)
+        args = ("add", arguments.existing("jid", jid), *given)
+        return Command("tag", args, "write", read_list)
 
     @command
-    def untag(self, jid: str, tags: str | Sequence[str]) -> Call[list[str]]:
+    def untag(self, jid: str, tags: str | Sequence[str]) -> Command[list[str]]:
         """Remove tags from a job; return its tags."""
         args = (
             "remove",
-            arguments.known("jid", jid),
-            *arguments.one_or_more("tags", tags),
+            arguments.existing("jid", jid),
+            *arguments.one_or_many("tags", tags),
         )
-        return Call("tag", args, "write", read_list)
+        return Command("tag", args, "write", read_list)
 
     @command
-    def tagged(self, tag: str, offset: int = 0, count: int = 25) -> Call[Listing]:
+    def tagged(self, tag: str, offset: int = 0, count: int = 25) -> Command[Listing]:
         """Return the jobs that carry a tag, the first tagged first."""
-        args = ("get", arguments.known("tag", tag), *arguments.part(offset, count))
-        return Call("tag", args, "read", read_listing)
+        args = ("get", arguments.existing("tag", tag), *arguments.page(offset, count))
+        return Command("tag", args, "read", read_listing)
 
     @command
-    def top_tags(self, offset: int = 0, count: int = 25) -> Call[list[str]]:
+    def top_tags(self, offset: int = 0, count: int = 25) -> Command[list[str]]:
         """Return the tags that at least two jobs carry, the commonest first."""
-        return Call("tag", ("top", *arguments.part(offset, count)), "read", read_list)
+        return Command(
+            "tag", ("top", *arguments.page(offset, count)), "read", read_list
+        )
 
     @command
-    def track(self, jid: str) -> Call[bool]:
+    def track(self, jid: str) -> Command[bool]:
         """Follow a job: its events are published. Returns False if it was followed."""
-        return Call(
-            "track", ("track", arguments.known("jid", jid)), "write", _read_bool
+        return Command(
+            "track", ("track", arguments.existing("jid", jid)), "write", _read_flag
         )
 
     @command
-    def untrack(self, jid: str) -> Call[bool]:
+    def untrack(self, jid: str) -> Command[bool]:
         """Follow a job no longer. Returns False if it was not followed."""
-        return Call(
-            "track", ("untrack", arguments.known("jid", jid)), "write", _read_bool
+        return Command(
+            "track", ("untrack", arguments.existing("jid", jid)), "write", _read_flag
         )
 
     @command
-    def tracked(self) -> Call[TrackedJobs[J]]:
+    def tracked(self) -> Command[TrackedJobs[J]]:
         """Return the jobs that are followed."""
-        return Call("track", (), "read", self._read_tracked)
+        return Command("track", (), "read", self._read_tracked)
 
     @command
-    def failed(self) -> Call[dict[str, int]]:
+    def failed(self) -> Command[dict[str, int]]:
         """Return the failure groups, and how many jobs each has."""
-        return Call("failed", (), "read", json.loads)
+        return Command("failed", (), "read", json.loads)
 
     @command
-    def failed_jobs(self, group: str, start: int = 0, limit: int = 25) -> Call[Listing]:
+    def failed_jobs(
+        self, group: str, start: int = 0, limit: int = 25
+    ) -> Command[Listing]:
         """Return the jobs of a failure group, the newest first."""
-        args = (arguments.known("group", group), *arguments.part(start, limit))
-        return Call("failed", args, "read", read_listing)
+        args = (arguments.existing("group", group), *arguments.page(start, limit))
+        return Command("failed", args, "read", read_listing)
 
     @command
-    def unfail(self, queue: str, group: str, count: int = 25) -> Call[int]:
+    def unfail(self, queue: str, group: str, count: int = 25) -> Command[int]:
         """Put up to `count` (at most 1,000) jobs of a failure group, the oldest first,
         back into a queue; return how many."""
         args = (
             arguments.queue(queue),
-            arguments.known("group", group),
-            min(arguments.whole("count", count, 0), arguments.MOST_ITEMS),
+            arguments.existing("group", group),
+            min(arguments.integer("count", count, 0), arguments.MOST_ITEMS),
         )
-        return Call("unfail", args, "write")
+        return Command("unfail", args, "write")
 
     @command
-    def revive(self, jids: Sequence[str]) -> Calls[int]:
+    def revive(self, jids: Sequence[str]) -> CommandSequence[int]:
         """Put failed jobs back into their own queues, with all of their retries.
 
         What has not failed, or is gone, is left alone. Returns how many were put back.
-        Each thousand is a call of its own. The oldest of a group first is quickest.
+        Each thousand is one command. The oldest of a group first is quickest.
         """
-        names = arguments.all_known("jids", jids, most=len(jids))
-        parts = [
-            tuple(names[at : at + arguments.MOST_ITEMS])
-            for at in range(0, len(names), arguments.MOST_ITEMS)
-        ]
-        return Calls(
-            tuple(Call("revive", part, "write") for part in parts),
-            tuple(map(len, parts)),
-            sum,
-        )
+        return split("revive", "jids", jids, "write", int, combine=sum)
 
     def _read_tracked(self, reply: str) -> TrackedJobs[J]:
         members = json.loads(reply)
@@ -233,9 +231,93 @@ class Jobs(HandsOutJobs[J]):
         return TrackedJobs(jobs, members["expired"] or [])
 
 
-def _read_bool(reply: Any) -> bool:
+def _read_flag(reply: Any) -> bool:
     return str(reply) == "1"
 
 
 def _read_results(reply: list[str | None]) -> list[Any]:
     return [read_json(text) for text in reply]
+
+
+class BulkResult(NamedTuple):
+    """Result of a change to several jobs."""
+
+    #: The ids of the changed jobs, in the order given.
+    done: list[str]
+    #: The ids of the others, and why the core refused them, in words.
+    refused: dict[str, str]
+
+
+class BulkCommands:
+    """Changes to up to 250 jobs, each on its own."""
+
+    @command
+    def cancel_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
+        """Cancel those of up to 250 jobs that can be; the others stay as they are.
+
+        Refused are complete ones, those that are gone, and those for which others wait
+        that block and are not canceled with them. The order does not matter.
+        """
+        return _bulk("cancel.each", jids, kind="drain")
+
+    @command
+    def revive_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
+        """Put failed jobs back into their own queues, with all of their retries.
+
+        Refused are those of up to 250 that have not failed, or are gone.
+        """
+        return _bulk("revive.each", jids)
+
+    @command
+    def move_each(
+        self, jids: str | Sequence[str], queue: str, delay: int | float = 0
+    ) -> Command[BulkResult]:
+        """Put up to 250 jobs into another queue (or back into their own), where they
+        start again; refused are those that are gone."""
+        to = arguments.queue(queue)
+        return _bulk("move.each", jids, to, arguments.number("delay", delay))
+
+    @command
+    def priority_each(
+        self, jids: str | Sequence[str], priority: int | float
+    ) -> Command[BulkResult]:
+        """Change the priority of up to 250 jobs; refused are those that are gone."""
+        return _bulk("priority.each", jids, arguments.number("priority", priority))
+
+    @command
+    def timeout_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
+        """Take those of up to 250 jobs that run from their workers; they come first."""
+        return _bulk("timeout.each", jids)
+
+    @command
+    def tag_each(self, jids: str | Sequence[str], tag: str) -> Command[BulkResult]:
+        """Add a tag to up to 250 jobs; refused are those that are gone, or that would
+        have more than 32."""
+        return _bulk("tag.each", jids, arguments.name("tag", tag))
+
+    @command
+    def untag_each(self, jids: str | Sequence[str], tag: str) -> Command[BulkResult]:
+        """Remove a tag from up to 250 jobs; refused are those that are gone."""
+        return _bulk("untag.each", jids, arguments.existing("tag", tag))
+
+    @command
+    def track_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
+        """Follow up to 250 jobs: their events are published."""
+        return _bulk("track.each", jids)
+
+    @command
+    def untrack_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
+        """Follow up to 250 jobs no longer, also those that are gone."""
+        return _bulk("untrack.each", jids)
+
+
+def _bulk(
+    name: str, jids: str | Sequence[str], *args: Argument, kind: Kind = "write"
+) -> Command[BulkResult]:
+    names = arguments.one_or_many("jids", jids, most=arguments.MOST_JOBS)
+    return Command(name, (*args, *names), kind, _read_bulk)
+
+
+def _read_bulk(reply: list[Any]) -> BulkResult:
+    done, refused = reply
+    return BulkResult(done, read_pairs(refused))

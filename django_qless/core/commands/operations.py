@@ -1,4 +1,4 @@
-"""Commands about workers, options, the namespace, and many jobs at once."""
+"""Commands about workers, options and the namespace."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from .. import arguments
-from ..calls import Call, Kind, command, nothing
-from ..exceptions import BadArgument
-from ..protocol import Argument
+from ..request import Command, command, no_result
 
 
 class WorkerCounts(NamedTuple):
@@ -22,7 +20,7 @@ class WorkerCounts(NamedTuple):
     stalled: int
     #: When the worker gave its last sign of life, seconds of the epoch.
     beat: float
-    #: What the worker says of itself, if it does.
+    #: The worker's description of itself, if it sends one.
     info: dict[str, Any] | None
 
 
@@ -34,12 +32,12 @@ class WorkerJobs(NamedTuple):
 
 
 class KeptResults(NamedTuple):
-    """What is kept of what jobs returned, and of which jobs they spawned."""
+    """The kept results of jobs, and lists of the jobs they spawned."""
 
     number: int
     #: Of the texts, without what the server needs for each.
     bytes: int
-    #: When some were last dropped before their time, seconds of the epoch; None: never.
+    #: When some were last dropped early, seconds of the epoch; None: never.
     cut: float | None
     #: Since when the oldest is kept; None if there is none.
     oldest: float | None
@@ -52,110 +50,105 @@ class Audit(NamedTuple):
     cursor: str
     #: How many jobs were checked.
     checked: int
-    #: What is not as it must be, in words.
+    #: Faults, in words.
     violations: list[str]
 
 
 Order = Literal["quiet", "resume", "stop", "dump"]
 
-#: What a worker can be asked to do: take no more jobs, take jobs again, end, or keep a
-#: dump of its stacks.
+#: Orders to a worker: take no more jobs, take jobs again, end, or keep a dump of its stacks.
 ORDERS: tuple[Order, ...] = ("quiet", "resume", "stop", "dump")
 
 
-class Operations:
-    """Commands about workers, options, the namespace, and many jobs at once."""
+class OperationCommands:
+    """Commands about workers, options and the namespace."""
 
     @command
-    def workers(self) -> Call[list[WorkerCounts]]:
+    def workers(self) -> Command[list[WorkerCounts]]:
         """Return the workers that gave a sign of life lately, the latest first."""
-        return Call("workers", (), "read", _read_workers)
+        return Command("workers", (), "read", _read_workers)
 
     @command
-    def worker_jobs(self, worker: str) -> Call[WorkerJobs]:
+    def worker_jobs(self, worker: str) -> Command[WorkerJobs]:
         """Return the jobs that a worker holds, the last to expire first."""
-        args = (arguments.known("worker", worker),)
-        return Call("workers", args, "read", _read_worker_jobs)
+        args = (arguments.existing("worker", worker),)
+        return Command("workers", args, "read", _read_worker_jobs)
 
     @command
-    def deregister(self, workers: str | Sequence[str]) -> Call[None]:
+    def deregister(self, workers: str | Sequence[str]) -> Command[None]:
         """Take workers off the list; what they hold stays theirs until it expires."""
-        names = arguments.one_or_more("workers", workers)
-        return Call("worker.deregister", tuple(names), "drain", nothing)
+        names = arguments.one_or_many("workers", workers)
+        return Command("worker.deregister", tuple(names), "drain", no_result)
 
     @command
-    def order(self, worker: str, order: Order) -> Call[None]:
-        """Ask a worker to do something: quiet, resume, stop or dump (its stacks).
+    def order(self, worker: str, order: Order) -> Command[None]:
+        """Send an order to a worker: quiet, resume, stop or dump (its stacks).
 
-        It is told with the reply to its next beat, and at once if it hears events. At
-        most the last 20 orders are kept for it. Raises WorkerNotFound.
+        It arrives with the reply to the worker's next beat, and at once if it listens to
+        events. At most the last 20 orders are kept for it. Raises WorkerNotFound.
         """
-        if order not in ORDERS:
-            raise BadArgument(
-                f"order must be one of {', '.join(ORDERS)}, not "
-                f"{arguments.shown(order)}"
-            )
-        args = (arguments.known("worker", worker), order)
-        return Call("order", args, "drain", nothing)
+        text = arguments.one_of("order", order, ORDERS)
+        args = (arguments.existing("worker", worker), text)
+        return Command("order", args, "drain", no_result)
 
     @command
-    def keep_stacks(self, worker: str, text: str) -> Call[None]:
+    def keep_stacks(self, worker: str, text: str) -> Command[None]:
         """Keep a worker's stack dump (at most 64 KiB) for a day, instead of the last."""
-        args = (arguments.known("worker", worker), arguments.text("text", text))
-        return Call("stacks", args, "write", nothing)
+        args = (arguments.existing("worker", worker), arguments.text("text", text))
+        return Command("stacks", args, "write", no_result)
 
     @command
-    def stacks(self, worker: str) -> Call[str | None]:
+    def stacks(self, worker: str) -> Command[str | None]:
         """Return the last stack dump of a worker, or None if none is kept."""
-        return Call("stacks", (arguments.known("worker", worker),), "read")
+        return Command("stacks", (arguments.existing("worker", worker),), "read")
 
     @command
-    def config_all(self) -> Call[dict[str, Any]]:
+    def config_all(self) -> Command[dict[str, Any]]:
         """Return all options that have a value, set or by default; set ones are text."""
-        return Call("config.get", (), "read", json.loads)
+        return Command("config.get", (), "read", json.loads)
 
     @command
-    def config_get(self, option: str) -> Call[Any]:
+    def config_get(self, option: str) -> Command[Any]:
         """Return an option: text if it is set, else its default, else None."""
-        return Call("config.get", (_option(option),), "read")
+        return Command("config.get", (_option(option),), "read")
 
     @command
-    def config_set(self, option: str, value: str | int | float) -> Call[None]:
+    def config_set(self, option: str, value: str | int | float) -> Command[None]:
         """Set an option."""
         args = (_option(option), value)
-        return Call("config.set", args, "write", nothing)
+        return Command("config.set", args, "write", no_result)
 
     @command
-    def config_unset(self, option: str) -> Call[None]:
+    def config_unset(self, option: str) -> Command[None]:
         """Return an option to its default."""
         args = (_option(option),)
-        return Call("config.unset", args, "write", nothing)
+        return Command("config.unset", args, "write", no_result)
 
     @command
-    def meta(self) -> Call[dict[str, Any]]:
+    def meta(self) -> Command[dict[str, Any]]:
         """Return the namespace's record: its clock, its last token, its skews."""
-        return Call("meta", (), "read", json.loads)
+        return Command("meta", (), "read", json.loads)
 
     @command
-    def missing_permissions(self) -> Call[list[str] | None]:
-        """Return what the server's ACL does not permit its user, as ACL SETUSER wants it.
+    def missing_permissions(self) -> Command[list[str] | None]:
+        """Return the permissions that the server's user lacks, in the form of ACL SETUSER.
 
-        Of all that any user may need: see `permissions.py`. None on servers before 7,
-        which cannot be asked.
+        Of all that any user may need: see `server.py`. None on servers before 7, which
+        cannot be asked.
         """
-        return Call("permissions", (), "read", json.loads)
+        return Command("permissions", (), "read", json.loads)
 
     @command
-    def results_kept(self) -> Call[KeptResults]:
+    def results_kept(self) -> Command[KeptResults]:
         """Return how many results are kept, lists of spawned jobs among them."""
-        return Call("results.kept", (), "read", _read_kept)
+        return Command("results.kept", (), "read", _read_kept)
 
     @command
-    def audit(self, cursor: str = "0", count: int | None = None) -> Call[Audit]:
+    def audit(self, cursor: str = "0", count: int | None = None) -> Command[Audit]:
         """Check up to `count` (at most 1,000) jobs of the namespace; begin at "0"."""
-        more = () if count is None else (arguments.whole("count", count, 1),)
+        more = () if count is None else (arguments.integer("count", count, 1),)
         args = (arguments.text("cursor", cursor), *more)
-        return Call("audit", args, "read", _read_audit)
+        return Command("audit", args, "read", _read_audit)
 
 
 def _read_kept(reply: str) -> KeptResults:
@@ -192,87 +185,3 @@ def _read_audit(reply: str) -> Audit:
     return Audit(
         str(members["cursor"]), members["checked"], members["violations"] or []
     )
-
-
-class Each(NamedTuple):
-    """What became of several jobs."""
-
-    #: The ids of those for which it was done, in the order given.
-    done: list[str]
-    #: The ids of the others, and why it was refused, in words.
-    refused: dict[str, str]
-
-
-class EachOfSeveral:
-    """Commands on up to 250 jobs, each for itself."""
-
-    @command
-    def cancel_each(self, jids: str | Sequence[str]) -> Call[Each]:
-        """Cancel those of up to 250 jobs that can be; the others stay as they are.
-
-        Refused are complete ones, those that are gone, and those for which others wait
-        that block and are not canceled with them. The order does not matter.
-        """
-        return _each("cancel.each", jids, kind="drain")
-
-    @command
-    def revive_each(self, jids: str | Sequence[str]) -> Call[Each]:
-        """Put failed jobs back into their own queues, with all of their retries.
-
-        Refused are those of up to 250 that have not failed, or are gone.
-        """
-        return _each("revive.each", jids)
-
-    @command
-    def move_each(
-        self, jids: str | Sequence[str], queue: str, delay: int | float = 0
-    ) -> Call[Each]:
-        """Put up to 250 jobs into another queue (or back into their own), where they
-        begin anew; refused are those that are gone."""
-        to = arguments.queue(queue)
-        return _each("move.each", jids, to, arguments.number("delay", delay))
-
-    @command
-    def priority_each(
-        self, jids: str | Sequence[str], priority: int | float
-    ) -> Call[Each]:
-        """Change the priority of up to 250 jobs; refused are those that are gone."""
-        return _each("priority.each", jids, arguments.number("priority", priority))
-
-    @command
-    def timeout_each(self, jids: str | Sequence[str]) -> Call[Each]:
-        """Take those of up to 250 jobs that run from their workers; they come first."""
-        return _each("timeout.each", jids)
-
-    @command
-    def tag_each(self, jids: str | Sequence[str], tag: str) -> Call[Each]:
-        """Add a tag to up to 250 jobs; refused are those that are gone, or that would
-        have more than 32."""
-        return _each("tag.each", jids, arguments.name("tag", tag))
-
-    @command
-    def untag_each(self, jids: str | Sequence[str], tag: str) -> Call[Each]:
-        """Remove a tag from up to 250 jobs; refused are those that are gone."""
-        return _each("untag.each", jids, arguments.known("tag", tag))
-
-    @command
-    def track_each(self, jids: str | Sequence[str]) -> Call[Each]:
-        """Follow up to 250 jobs: their events are published."""
-        return _each("track.each", jids)
-
-    @command
-    def untrack_each(self, jids: str | Sequence[str]) -> Call[Each]:
-        """Follow up to 250 jobs no longer, also those that are gone."""
-        return _each("untrack.each", jids)
-
-
-def _each(
-    name: str, jids: str | Sequence[str], *args: Argument, kind: Kind = "write"
-) -> Call[Each]:
-    names = arguments.one_or_more("jids", jids, most=arguments.MOST_JOBS)
-    return Call(name, (*args, *names), kind, _read_each)
-
-
-def _read_each(reply: list[Any]) -> Each:
-    done, refused = reply
-    return Each(done, dict(zip(refused[::2], refused[1::2], strict=True)))

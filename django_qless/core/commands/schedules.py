@@ -1,15 +1,24 @@
-"""Commands about schedules: intervals and cron, declared in code or made by hand."""
+"""Commands about schedules and recurring jobs, which put jobs at each of their ticks."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from .. import arguments
-from ..calls import Call, command, nothing
 from ..exceptions import BadArgument
 from ..protocol import Argument
+from ..request import (
+    Command,
+    command,
+    no_result,
+    optional_number,
+    read_flat,
+    read_list,
+    read_pairs,
+)
 from ..schedule import (
     MISSED,
     Declared,
@@ -22,14 +31,62 @@ from ..schedule import (
     Tick,
 )
 
+R = TypeVar("R")  # the class of recurring jobs
+
 # A schedule's jobs have longer ids.
 ID_BYTES = 200
 
-# Of the text that says why a schedule cannot tick.
+# Bytes of the reason why a schedule cannot tick.
 TROUBLE_BYTES = 1_000
 
 
-class Schedules:
+def _every(value: float) -> Argument:
+    if arguments.number("every", value) < 1:
+        raise BadArgument(f"every must be at least 1 second, not {value}")
+    return value
+
+
+def _interval(value: float) -> Argument:
+    if arguments.number("interval", value) <= 0:
+        raise BadArgument(f"interval must be above 0, not {value}")
+    return value
+
+
+def _context(value: str) -> Argument:
+    return arguments.json_object("context", value) if value else ""
+
+
+_short_text = partial(arguments.text, most=arguments.NAME_BYTES)
+
+# Each option that travels by name, and its check.
+_COMMON: dict[str, Callable[[Any], Argument]] = {
+    "priority": partial(arguments.number, "priority"),
+    "retries": partial(arguments.integer, "retries", least=0),
+    "tags": arguments.tags_json,
+    "backlog": partial(arguments.integer, "backlog", least=0),
+    "queue": arguments.queue,
+    "klass": partial(arguments.name, "klass"),
+    "data": arguments.data,
+}
+_RECUR = {**_COMMON, "interval": _interval}
+_SCHEDULE: dict[str, Callable[[Any], Argument]] = {
+    **_COMMON,
+    "interval": _every,
+    "cron": partial(arguments.name, "cron"),
+    "timezone": partial(arguments.name, "timezone"),
+    "offset": partial(arguments.number, "offset"),
+    "missed": partial(arguments.one_of, "missed", known=MISSED),
+    "context": _context,
+    "unique": partial(_short_text, "unique"),
+    "name": partial(_short_text, "name"),
+    "expires": lambda value: arguments.not_negative("expires", value) or "",
+    "owner": partial(arguments.name, "owner"),
+    "declared": partial(arguments.name, "declared"),
+    "force": lambda value: "1",
+}
+
+
+class ScheduleCommands:
     """Commands about schedules."""
 
     @command
@@ -56,49 +113,46 @@ class Schedules:
         owner: str = "",
         declared: str | None = None,
         force: bool = False,
-    ) -> Call[Outcome]:
+    ) -> Command[Outcome]:
         """Put a job of this kind at each tick: `every` so many seconds, or by `cron`.
 
         The first tick of an interval comes in `offset` seconds (0); `timezone` is that of
         cron ("UTC"). The other values are those of Schedule. One that exists is changed:
         it keeps its count and its pause, a changed interval keeps the rhythm, a changed
-        cron or offset begins anew. With `owner`, one of another owner, or edited by an
-        operator, is kept as it is; and with `declared`, one that was declared in the same
-        words. `force` sets it whatever it is.
+        cron or offset restarts it. With `owner`, one of another owner, or edited by an
+        operator, is kept as it is; and with `declared`, one with the same declaration.
+        `force` sets it in any case.
 
         The text of `cron` is not checked here.
         """
         if (every is None) == (cron is None):
             raise BadArgument("a schedule needs either every or cron")
-        pairs = _pairs(
-            every=every,
-            cron=cron,
-            timezone=timezone,
-            offset=offset,
-            backlog=backlog,
-            missed=missed,
-            priority=priority,
-            retries=retries,
-            tags=tags,
-            context=context,
-            unique=unique,
-            expires=expires,
-            name=name or None,
-        )
-        if owner:
-            pairs += "owner", arguments.name("owner", owner)
-        if declared is not None:
-            pairs += "declared", arguments.name("declared", declared)
-        if force:
-            pairs += "force", "1"
+        options = {
+            "interval": every,
+            "cron": cron,
+            "timezone": timezone,
+            "offset": offset,
+            "priority": priority,
+            "backlog": backlog,
+            "retries": retries,
+            "missed": missed,
+            "tags": tags,
+            "context": context,
+            "unique": unique,
+            "name": name or None,
+            "expires": expires,
+            "owner": owner or None,
+            "declared": declared,
+            "force": force or None,
+        }
         args: tuple[Argument, ...] = (
             _new_id(id),
             arguments.queue(queue),
             arguments.name("klass", klass),
             arguments.data(data),
-            *pairs,
+            *arguments.pairs(_SCHEDULE, options),
         )
-        return Call("schedule.set", args, "write")
+        return Command("schedule.set", args, "write")
 
     @command
     def schedule_update(
@@ -121,215 +175,168 @@ class Schedules:
         unique: str | None = None,
         expires: int | float | None = None,
         name: str | None = None,
-    ) -> Call[None]:
+    ) -> Command[None]:
         """Change a schedule as an operator; None leaves a value as it is.
 
-        One that code has declared is `edited` from then on. An empty text takes away the
-        context, the unique key or the name, an `expires` of 0 the limit. `every` makes a
-        cron schedule one of intervals, and the other way round. Raises ScheduleNotFound.
+        One that code has declared is `edited` from then on. An empty text removes the
+        context, the unique key or the name, an `expires` of 0 the limit. `every` turns a
+        cron schedule into one of intervals, and vice versa. Raises ScheduleNotFound.
         """
         if every is not None and cron is not None:
             raise BadArgument("a schedule needs either every or cron, not both")
-        pairs = _pairs(
-            every=every,
-            cron=cron,
-            timezone=timezone,
-            offset=offset,
-            backlog=backlog,
-            missed=missed,
-            priority=priority,
-            retries=retries,
-            tags=tags,
-            context=context,
-            unique=unique,
-            expires=expires,
-            name=name,
-        )
-        if queue is not None:
-            pairs += "queue", arguments.queue(queue)
-        if klass is not None:
-            pairs += "klass", arguments.name("klass", klass)
-        if data is not None:
-            pairs += "data", arguments.data(data)
+        options = {
+            "interval": every,
+            "cron": cron,
+            "timezone": timezone,
+            "offset": offset,
+            "priority": priority,
+            "backlog": backlog,
+            "retries": retries,
+            "missed": missed,
+            "tags": tags,
+            "context": context,
+            "unique": unique,
+            "name": name,
+            "expires": expires,
+            "queue": queue,
+            "klass": klass,
+            "data": data,
+        }
+        pairs = arguments.pairs(_SCHEDULE, options)
         if not pairs:
             raise BadArgument("schedule_update needs something to change")
-        args = (arguments.known("id", id), *pairs)
-        return Call("schedule.update", args, "write", nothing)
+        args = (arguments.existing("id", id), *pairs)
+        return Command("schedule.update", args, "write", no_result)
 
     @command
-    def schedule_get(self, id: str) -> Call[Schedule | None]:  # noqa: A002
+    def schedule_get(self, id: str) -> Command[Schedule | None]:  # noqa: A002
         """Return a schedule of either kind, or None if there is none of this id."""
-        args = (arguments.known("id", id),)
-        return Call("schedule.get", args, "read", _read_schedule)
+        args = (arguments.existing("id", id),)
+        return Command("schedule.get", args, "read", _read_schedule)
 
     @command
-    def schedule_list(self, offset: int = 0, count: int = 25) -> Call[ScheduleListing]:
+    def schedule_list(
+        self, offset: int = 0, count: int = 25
+    ) -> Command[ScheduleListing]:
         """Return a part of all schedules, at most 1,000.
 
         Cron ones come first, the next to tick at the head; then paused ones; then
         interval ones, queue by queue, also those that old clients have made.
         """
-        args = arguments.part(offset, count)
-        return Call("schedule.list", args, "read", _read_listing)
+        args = arguments.page(offset, count)
+        return Command("schedule.list", args, "read", read_schedules)
 
     @command
-    def schedule_declared(self) -> Call[list[Declared]]:
+    def schedule_declared(self) -> Command[list[Declared]]:
         """Return all schedules that code has declared; there are 1,000 at most."""
-        return Call("schedule.declared", (), "read", _read_declared)
+        return Command("schedule.declared", (), "read", _read_declared)
 
     @command
-    def schedule_pause(self, ids: str | Sequence[str]) -> Call[int]:
-        """Let schedules tick no more until they are resumed.
+    def schedule_pause(self, ids: str | Sequence[str]) -> Command[int]:
+        """Pause schedules until they are resumed.
 
         Returns how many were not paused. Raises ScheduleNotFound, and then none is.
         """
-        args = tuple(arguments.one_or_more("ids", ids))
-        return Call("schedule.pause", args, "drain")
+        args = tuple(arguments.one_or_many("ids", ids))
+        return Command("schedule.pause", args, "drain")
 
     @command
-    def schedule_resume(self, ids: str | Sequence[str]) -> Call[int]:
-        """Let paused schedules go on in their rhythm, without what fell due meanwhile.
+    def schedule_resume(self, ids: str | Sequence[str]) -> Command[int]:
+        """Resume paused schedules in their rhythm, without the ticks missed meanwhile.
 
         Returns how many were paused. Raises ScheduleNotFound, and then none goes on.
         """
-        args = tuple(arguments.one_or_more("ids", ids))
-        return Call("schedule.resume", args, "write")
+        args = tuple(arguments.one_or_many("ids", ids))
+        return Command("schedule.resume", args, "write")
 
     @command
-    def schedule_run(self, id: str) -> Call[str]:  # noqa: A002 (what it is)
+    def schedule_run(self, id: str) -> Command[str]:  # noqa: A002 (what it is)
         """Put a job of the schedule now, outside its rhythm; return its jid.
 
         Raises ScheduleNotFound.
         """
-        return Call("schedule.run", (arguments.known("id", id),), "write")
+        return Command("schedule.run", (arguments.existing("id", id),), "write")
 
     @command
-    def schedule_remove(self, ids: str | Sequence[str]) -> Call[int]:
+    def schedule_remove(self, ids: str | Sequence[str]) -> Command[int]:
         """Remove schedules; return how many there were. The jobs they have put stay."""
-        args = tuple(arguments.one_or_more("ids", ids))
-        return Call("schedule.remove", args, "drain")
+        args = tuple(arguments.one_or_many("ids", ids))
+        return Command("schedule.remove", args, "drain")
 
     @command
-    def schedule_mark(self, name: str, text: str, *, expected: str = "") -> Call[bool]:
-        """Keep a mark if it was `expected` until now; return whether it is kept.
+    def schedule_mark(
+        self, name: str, text: str, *, expected: str = ""
+    ) -> Command[bool]:
+        """Set a mark if it was `expected` until now; return whether it was set.
 
-        Who declares schedules marks what it has applied. An empty text is no mark.
+        A process that declares schedules marks which version it has applied. An empty text
+        is no mark.
         """
         args = (
             arguments.name("name", name),
             arguments.text("expected", expected, most=arguments.DATA_BYTES),
             arguments.text("text", text, most=arguments.DATA_BYTES),
         )
-        return Call("schedule.mark", args, "write", bool)
+        return Command("schedule.mark", args, "write", bool)
 
     @command
-    def schedule_marks(self) -> Call[dict[str, str]]:
+    def schedule_marks(self) -> Command[dict[str, str]]:
         """Return all marks by name."""
-        return Call("schedule.marks", (), "read", _read_pairs)
+        return Command("schedule.marks", (), "read", read_pairs)
 
-    # For the worker that looks after cron schedules.
+    # For the worker that is the ticker of cron schedules.
 
     @command
-    def schedule_due(self, worker: str, count: int = 100) -> Call[DueSchedules]:
-        """Return the cron schedules that are due, if no other worker looks after them.
+    def schedule_due(self, worker: str, count: int = 100) -> Command[DueSchedules]:
+        """Return the cron schedules that are due, if no other worker is the ticker.
 
-        Then this worker is who does, for some seconds, or until it is deregistered.
+        Then this worker becomes the ticker, for some seconds, or until it is deregistered.
         """
         args = (
             arguments.name("worker", worker),
-            min(arguments.whole("count", count, 1), arguments.MOST_ITEMS),
+            min(arguments.integer("count", count, 1), arguments.MOST_ITEMS),
         )
-        return Call("schedule.due", args, "write", _read_due)
+        return Command("schedule.due", args, "write", _read_due)
 
     @command
-    def schedule_tick(self, ticks: Sequence[Tick]) -> Call[list[bool]]:
-        """Put the jobs of ticks, and keep which come next; return which put a job.
+    def schedule_tick(self, ticks: Sequence[Tick]) -> Command[list[bool]]:
+        """Put the jobs of ticks, and store the next ticks; return which put a job.
 
-        A schedule that has ticked or changed meanwhile is left alone: each tick puts one
-        job, however many workers look.
+        A schedule that has ticked or changed meanwhile is skipped: each tick puts one job,
+        however many workers try.
         """
         if len(ticks) > arguments.MOST_ITEMS:
             raise BadArgument(f"{len(ticks):,} ticks, at most 1,000 are allowed")
         args = tuple("" if value is None else value for tick in ticks for value in tick)
-        return Call("schedule.tick", args, "write", _read_flags)
+        return Command("schedule.tick", args, "write", _read_flags)
 
     @command
-    def schedule_trouble(self, due: DueSchedule, text: str) -> Call[None]:
-        """Say why the next tick cannot be worked out; it is tried again in a minute."""
+    def schedule_trouble(self, due: DueSchedule, text: str) -> Command[None]:
+        """Store why the next tick cannot be computed; it is tried again in a minute."""
         said = text.encode("utf-8", "replace")[:TROUBLE_BYTES].decode("utf-8", "ignore")
         args = (due.id, due.score, said)
-        return Call("schedule.trouble", args, "write", nothing)
+        return Command("schedule.trouble", args, "write", no_result)
 
     @command
-    def schedule_mend(self, cursor: str = "1:0") -> Call[str]:
-        """Let schedules that have ticked by a wrong clock, ahead of time, tick again.
+    def schedule_mend(self, cursor: str = "1:0") -> Command[str]:
+        """Repair the next ticks of schedules that ticked ahead of time, by a wrong clock.
 
-        Looks at 1,000 at most. Returns the cursor of the next step, "" after the last.
+        Checks 1,000 at most. Returns the cursor of the next step, "" after the last.
         """
         args = (arguments.name("cursor", cursor),)
-        return Call("schedule.mend", args, "write")
+        return Command("schedule.mend", args, "write")
 
 
 def _new_id(value: object) -> str:
     return arguments.name("id", arguments.jid(value), ID_BYTES)
 
 
-def _pairs(
-    *,
-    every: int | float | None,
-    cron: str | None,
-    timezone: str | None,
-    offset: int | float | None,
-    backlog: int | None,
-    missed: Missed | None,
-    priority: int | float | None,
-    retries: int | None,
-    tags: Sequence[str] | None,
-    context: str | None,
-    unique: str | None,
-    expires: int | float | None,
-    name: str | None,
-) -> list[Argument]:
-    """Return what is given, checked, as the flat names and values the core takes."""
-    pairs: list[Argument] = []
-    if every is not None:
-        if arguments.number("every", every) < 1:
-            raise BadArgument(f"every must be at least 1 second, not {every}")
-        pairs += "interval", every
-    for label, text in (("cron", cron), ("timezone", timezone)):
-        if text is not None:
-            pairs += label, arguments.name(label, text)
-    for label, number in (("offset", offset), ("priority", priority)):
-        if number is not None:
-            pairs += label, arguments.number(label, number)
-    for label, whole in (("backlog", backlog), ("retries", retries)):
-        if whole is not None:
-            pairs += label, arguments.whole(label, whole, 0)
-    if missed is not None:
-        if missed not in MISSED:
-            shown = arguments.shown(missed)
-            raise BadArgument(f"missed must be one of {', '.join(MISSED)}, not {shown}")
-        pairs += "missed", missed
-    if tags is not None:
-        pairs += "tags", arguments.to_json(arguments.tags(tags))
-    if context is not None:
-        given = arguments.json_object("context", context) if context else ""
-        pairs += "context", given
-    for label, text in (("unique", unique), ("name", name)):
-        if text is not None:
-            pairs += label, arguments.text(label, text, most=arguments.NAME_BYTES)
-    if expires is not None:
-        if arguments.number("expires", expires) < 0:
-            raise BadArgument(f"expires must not be below 0, as {expires} is")
-        pairs += "expires", expires or ""
-    return pairs
-
-
 def _read_schedule(reply: str | None) -> Schedule | None:
     return None if reply is None else Schedule.read(json.loads(reply))
 
 
-def _read_listing(reply: str) -> ScheduleListing:
+def read_schedules(reply: str) -> ScheduleListing:
+    """Read a total and a list of schedules."""
     members = json.loads(reply)
     found = [Schedule.read(each) for each in members["schedules"] or ()]
     return ScheduleListing(members["total"], found)
@@ -337,13 +344,9 @@ def _read_listing(reply: str) -> ScheduleListing:
 
 def _read_declared(reply: list[str]) -> list[Declared]:
     return [
-        Declared(id, declared, owner, edited == "1")
-        for id, declared, owner, edited in zip(*[iter(reply)] * 4, strict=True)  # noqa: A001
+        Declared(**(row | {"edited": row["edited"] == "1"}))
+        for row in read_flat(Declared._fields, reply)
     ]
-
-
-def _read_pairs(reply: list[str]) -> dict[str, str]:
-    return dict(zip(reply[::2], reply[1::2], strict=True))
 
 
 def _read_flags(reply: list[int]) -> list[bool]:
@@ -352,10 +355,115 @@ def _read_flags(reply: list[int]) -> list[bool]:
 
 def _read_due(reply: list[Any]) -> DueSchedules:
     seconds, now, leads, mend, flat = reply
-    found = [
-        DueSchedule(id, score, float(since) if since else None, cron, timezone, missed)
-        for id, score, since, cron, timezone, missed in zip(  # noqa: A001
-            *[iter(flat)] * 6, strict=True
+    return DueSchedules(
+        seconds=float(seconds),
+        now=float(now),
+        leads=leads == 1,
+        mend=mend == 1,
+        schedules=[
+            DueSchedule(**(row | {"since": optional_number(row["since"])}))
+            for row in read_flat(DueSchedule._fields, flat)
+        ],
+    )
+
+
+class RecurringCommands(Generic[R]):
+    """Commands about recurring jobs."""
+
+    def _recurring(self, members: dict[str, Any]) -> R:
+        raise NotImplementedError
+
+    @command
+    def recur(
+        self,
+        queue: str,
+        jid: str,
+        klass: str,
+        data: str,
+        interval: int | float,
+        offset: int | float = 0,
+        *,
+        priority: int | float | None = None,
+        retries: int | None = None,
+        tags: Sequence[str] | None = None,
+        backlog: int | None = None,
+    ) -> Command[str]:
+        """Put a job of this kind every `interval` seconds, first in `offset` seconds.
+
+        One that exists is replaced and keeps its count. After a pause at most
+        `backlog` missed jobs are put; 0: all of them. Returns the jid.
+        """
+        options = {
+            "priority": priority,
+            "retries": retries,
+            "tags": tags or None,
+            "backlog": backlog,
+        }
+        args: tuple[Argument, ...] = (
+            arguments.queue(queue),
+            arguments.jid(jid),
+            arguments.name("klass", klass),
+            arguments.data(data),
+            "interval",
+            _interval(interval),
+            arguments.number("offset", offset),
+            *arguments.pairs(_RECUR, options),
         )
-    ]
-    return DueSchedules(float(seconds), float(now), leads == 1, mend == 1, found)
+        return Command("recur", args, "write")
+
+    @command
+    def recur_get(self, jid: str) -> Command[R | None]:
+        """Return a recurring job, or None if there is none of this id."""
+        return Command(
+            "recur.get", (arguments.existing("jid", jid),), "read", self._read_recurring
+        )
+
+    @command
+    def recur_update(
+        self,
+        jid: str,
+        *,
+        priority: int | float | None = None,
+        interval: int | float | None = None,
+        retries: int | None = None,
+        data: str | None = None,
+        klass: str | None = None,
+        queue: str | None = None,
+        backlog: int | None = None,
+    ) -> Command[None]:
+        """Change a recurring job; None leaves a value as it is. Raises JobNotFound."""
+        options = {
+            "priority": priority,
+            "interval": interval,
+            "retries": retries,
+            "data": data,
+            "klass": klass,
+            "queue": queue,
+            "backlog": backlog,
+        }
+        pairs = arguments.pairs(_RECUR, options)
+        if not pairs:
+            raise BadArgument("recur_update needs something to change")
+        return Command(
+            "recur.update", (arguments.existing("jid", jid), *pairs), "write", no_result
+        )
+
+    @command
+    def recur_tag(self, jid: str, tags: Sequence[str]) -> Command[list[str]]:
+        """Add tags that later jobs will carry; return the tags."""
+        args = (arguments.existing("jid", jid), *arguments.tags(tags))
+        return Command("recur.tag", args, "write", read_list)
+
+    @command
+    def recur_untag(self, jid: str, tags: Sequence[str]) -> Command[list[str]]:
+        """Remove tags that later jobs would carry; return the tags."""
+        args = (arguments.existing("jid", jid), *arguments.existing_names("tags", tags))
+        return Command("recur.untag", args, "write", read_list)
+
+    @command
+    def unrecur(self, jid: str) -> Command[None]:
+        """Remove a recurring job; the jobs that it has put stay."""
+        return Command("unrecur", (arguments.existing("jid", jid),), "write", no_result)
+
+    def _read_recurring(self, reply: str | None) -> R | None:
+        return None if reply is None else self._recurring(json.loads(reply))

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .. import arguments
-from ..calls import Call, Calls, Listing, command, read_listing
 from ..exceptions import BadArgument
 from ..protocol import Argument
 from ..put import Put, batches
+from ..request import Command, CommandSequence, Listing, command, read_listing
 
 WorkflowState = Literal[
     "unpacking", "running", "complete", "failed", "canceling", "canceled"
@@ -51,7 +51,7 @@ class WorkflowRecord:
         return self.total - self.complete - self.failed - self.canceled
 
 
-class Workflows:
+class WorkflowCommands:
     """Commands about workflows."""
 
     @command
@@ -63,7 +63,7 @@ class Workflows:
         meta: str = "{}",
         *,
         staged_seconds: int = STAGED_SECONDS,
-    ) -> Calls[str]:
+    ) -> CommandSequence[str]:
         """Put jobs as one workflow, each behind those that it depends on; return the id.
 
         Nothing of it runs before all of it is there. Up to 1,000 jobs and as many
@@ -87,24 +87,28 @@ class Workflows:
         ):
             parts = list(batches(jobs))
             if len(parts) == 1:
-                call: Call[str] = Call("workflow.put", (*head, parts[0][1]), "write")
-                return Calls((call,), (len(jobs),), lambda results: str(results[0]))
+                call: Command[str] = Command(
+                    "workflow.put", (*head, parts[0][1]), "write"
+                )
+                return CommandSequence(
+                    (call,), (len(jobs),), lambda results: str(results[0])
+                )
         staged = list(_staged(jobs))
-        before: tuple[Argument, ...] = (name, arguments.whole("s", staged_seconds, 1))
-        calls: list[Call[Any]] = [
-            Call("workflow.stage", (*before, *part), "write") for _, part in staged
+        before: tuple[Argument, ...] = (name, arguments.integer("s", staged_seconds, 1))
+        calls: list[Command[Any]] = [
+            Command("workflow.stage", (*before, *part), "write") for _, part in staged
         ]
-        calls.append(Call("workflow.release", (*head, len(staged)), "write"))
-        # Whoever calls next would do this; the caller is the next one.
+        calls.append(Command("workflow.release", (*head, len(staged)), "write"))
+        # The next call would do this; do it here.
         steps = len(staged) + len(jobs) // arguments.MOST_ITEMS
-        calls += [Call("workflow.carry", (name,), "write")] * steps
+        calls += [Command("workflow.carry", (name,), "write")] * steps
         sizes = [size for size, _ in staged] + [0] * (1 + steps)
-        return Calls(tuple(calls), tuple(sizes), lambda _: name)
+        return CommandSequence(tuple(calls), tuple(sizes), lambda _: name)
 
     @command
-    def workflow(self, id: str) -> Call[WorkflowRecord | None]:  # noqa: A002
+    def workflow(self, id: str) -> Command[WorkflowRecord | None]:  # noqa: A002
         """Return a workflow, or None if there is none of this id (any more)."""
-        return Call("workflow.get", (_known(id),), "read", _read)
+        return Command("workflow.get", (_known(id),), "read", _read)
 
     @command
     def workflow_jobs(
@@ -112,44 +116,44 @@ class Workflows:
         id: str,  # noqa: A002
         offset: int = 0,
         count: int = 25,
-    ) -> Call[Listing]:
+    ) -> Command[Listing]:
         """Return the ids of a workflow's jobs, each behind those that it depends on.
 
         Those that were canceled or are forgotten are among them.
         """
-        args = (_known(id), *arguments.part(offset, count))
-        return Call("workflow.jobs", args, "read", read_listing)
+        args = (_known(id), *arguments.page(offset, count))
+        return Command("workflow.jobs", args, "read", read_listing)
 
     @command
-    def cancel_workflow(self, id: str) -> Call[int]:  # noqa: A002
+    def cancel_workflow(self, id: str) -> Command[int]:  # noqa: A002
         """Begin to cancel all of a workflow that is not complete, running jobs too.
 
         Returns how many jobs are left to be looked at: carry_workflow goes on with them.
         If nobody calls that, the next calls of others do, one step each. Raises
         JobNotFound if there is no such workflow.
         """
-        return Call("workflow.cancel", (_known(id),), "drain")
+        return Command("workflow.cancel", (_known(id),), "drain")
 
     @command
-    def carry_workflow(self, id: str) -> Call[int]:  # noqa: A002
+    def carry_workflow(self, id: str) -> Command[int]:  # noqa: A002
         """Take a workflow that is released or being cancelled one step further.
 
         Returns how much is left; 0 when nothing is.
         """
-        return Call("workflow.carry", (_known(id),), "drain")
+        return Command("workflow.carry", (_known(id),), "drain")
 
     @command
     def retry_workflow(
         self,
         id: str,  # noqa: A002
         first: int = 0,
-    ) -> Call[tuple[int, int]]:
+    ) -> Command[tuple[int, int]]:
         """Put back those of a workflow's jobs that have failed: of 250 from `first` on.
 
         Returns where to go on, 0 at the end, and how many were put back.
         """
-        args = (_known(id), arguments.whole("first", first, 0))
-        return Call("workflow.retry", args, "write", _read_retried)
+        args = (_known(id), arguments.integer("first", first, 0))
+        return Command("workflow.retry", args, "write", _read_retried)
 
 
 def _staged(jobs: Sequence[Put]) -> Iterator[tuple[int, tuple[Argument, ...]]]:
@@ -188,13 +192,13 @@ def _id(value: object) -> str:
     text = arguments.name("id", value, 128)
     if not all(char.isascii() and (char.isalnum() or char in "_.~-") for char in text):
         raise BadArgument(
-            f"id may have letters, digits and _ . ~ -, unlike {arguments.shown(text)}"
+            f"id may have letters, digits and _ . ~ -, unlike {arguments.quoted(text)}"
         )
     return text
 
 
 def _known(value: object) -> str:
-    return arguments.known("id", value)
+    return arguments.existing("id", value)
 
 
 def _read(reply: str | None) -> WorkflowRecord | None:

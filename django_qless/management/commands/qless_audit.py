@@ -1,4 +1,4 @@
-"""`manage.py qless_audit`: are the records of a namespace as they must be?"""
+"""`manage.py qless_audit`: checks the records of a namespace."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError
 
-from django_qless.management import numbers
-from django_qless.management.audit import audit
-from django_qless.management.base import QlessCommand
-from django_qless.management.words import counted
+from django_qless.management.base import QlessCommand, integer
+from django_qless.management.output import counted
+from django_qless.operations.audit import audit_namespace
 
 if TYPE_CHECKING:
     from django.core.management.base import CommandParser
@@ -18,30 +17,29 @@ if TYPE_CHECKING:
 class Command(QlessCommand):
     help = (
         "Checks the invariants of a namespace, a bounded number of jobs per call, and "
-        "changes nothing. Exit code 1 if something is not as it must be."
+        "changes nothing. Exit code 1 if there are violations."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
         parser.add_argument(
             "--count",
-            type=lambda text: numbers.whole(text, most=1000),
+            type=integer(most=1000),
             default=250,
-            help="jobs checked by one call (250): the server serves nobody else "
+            help="jobs checked by one call (250): the server serves no other client "
             "meanwhile",
         )
 
-    def act(self, **options: Any) -> None:
-        found = audit(self.client, options["count"])
-        if options["json"]:
-            self.print_json(found._asdict())
+    def run(self, *, count: int, **options: Any) -> None:
+        report = audit_namespace(self.client, count)
+        if self.as_json:
+            self.print_json(report._asdict())
         else:
-            self.say(
-                f"{counted(found.checked, 'record')} checked in {counted(found.calls, 'call')}"
-            )
-            for words in found.violations:
-                self.say(f"  {words}")
-        if found.violations:
-            raise CommandError(counted(len(found.violations), "violation"))
-        if not options["json"]:
-            self.say("all is as it must be")
+            calls = counted(report.calls, "call")
+            self.print(f"{counted(report.checked, 'record')} checked in {calls}")
+            for text in report.violations:
+                self.print(f"  {text}")
+        if report.violations:
+            raise CommandError(counted(len(report.violations), "violation"))
+        if not self.as_json:
+            self.print("no violations")

@@ -1,66 +1,49 @@
-"""`manage.py qless_config`: the options of a namespace."""
+"""`manage.py qless_config`: shows and sets the options of a namespace."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.core.management.base import CommandError
 
 from django_qless import conf
+from django_qless.conf.config_sync import MARKER, operator_overrides, reset
 from django_qless.core.options import OPTIONS, known
-from django_qless.declared import MARKER, reset, set_by_operators
-from django_qless.management.base import QlessCommand
-from django_qless.management.words import table
-
-if TYPE_CHECKING:
-    from django.core.management.base import CommandParser
+from django_qless.management.base import SubcommandsCommand
+from django_qless.management.output import table
 
 
-class Command(QlessCommand):
+class Command(SubcommandsCommand):
     help = "Shows and sets the options of a namespace."
 
-    def add_arguments(self, parser: CommandParser) -> None:
-        words = parser.add_subparsers(dest="word", required=True, metavar="word")
-        self.add_word(words, "list", "all options: value, default, who set it, meaning")
-        self.add_word(words, "get", "print an option").add_argument("option")
-        setting = self.add_word(
-            words, "set", "set an option; it wins over the settings"
-        )
-        setting.add_argument("option")
-        setting.add_argument("value")
-        setting.add_argument(
-            "--new", action="store_true", help="also an option that nobody knows"
-        )
-        unset = self.add_word(words, "unset", "return options to the core's defaults")
+    def add_subcommands(self) -> None:
+        self.add("list", self.list, "all options: value, default, who set it, meaning")
+        self.add("get", self.get, "print an option").add_argument("option")
+        change = self.add("set", self.set, "set an option; it overrides the settings")
+        change.add_argument("option")
+        change.add_argument("value")
+        change.add_argument("--new", action="store_true", help="allow unknown options")
+        unset = self.add("unset", self.unset, "return options to the core's defaults")
         unset.add_argument("options", nargs="+", metavar="option")
-        back = self.add_word(words, "reset", "return options to what QLESS declares")
-        back.add_argument("options", nargs="*", metavar="option")
-        back.add_argument("--all", action="store_true", help="all that operators set")
+        reset = self.add("reset", self.reset, "return options to the setting QLESS")
+        reset.add_argument("options", nargs="*", metavar="option")
+        reset.add_argument("--all", action="store_true", help="all that operators set")
 
-    def add_word(self, words: Any, word: str, text: str) -> Any:
-        """Add one of the command's words, with the options that all have."""
-        parser = words.add_parser(word, help=text)
-        super().add_arguments(parser)
-        return parser
-
-    def act(self, **options: Any) -> None:
-        getattr(self, f"do_{options['word']}")(options)
-
-    def do_list(self, options: dict[str, Any]) -> None:
+    def list(self, **options: Any) -> None:
         """Print all options."""
         rows = self.rows()
-        if options["json"]:
+        if self.as_json:
             self.print_json(rows)
-            return
-        head = ["option", "value", "default", "set by", "meaning"]
-        self.say(table(head, [list(map(str, row.values())) for row in rows], ""))
+        else:
+            self.print(table([*rows[0]], [[*map(str, row.values())] for row in rows]))
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return what is to be said of each option that is known or set."""
+    def rows(self) -> Sequence[dict[str, Any]]:
+        """Return each option that is known or set, as cells of a table by column."""
         values = self.client.config_all()
-        declared = conf.alias(self.alias).declared
-        by_operators = set_by_operators(self.alias)
+        declared = conf.alias(self.alias).declared_options
+        by_operators = operator_overrides(self.alias)
         names = [option.name for option in OPTIONS]
         names += sorted(set(values) - set(names) - {MARKER})
         rows = []
@@ -81,47 +64,49 @@ class Command(QlessCommand):
             )
         return rows
 
-    def do_get(self, options: dict[str, Any]) -> None:
+    def get(self, *, option: str, **options: Any) -> None:
         """Print an option."""
-        name = options["option"]
-        value = self.client.config_get(name)
-        if value is None and (option := known(name)):
-            value = option.default
+        value = self.client.config_get(option)
+        if value is None and (described := known(option)):
+            value = described.default
         if value is None:
-            raise CommandError(f"There is no option {name!r}{near(name)}")
-        self.print_json(value) if options["json"] else self.say(str(value))
+            raise CommandError(f"There is no option {option!r}{suggestion(option)}")
+        self.print_json(value) if self.as_json else self.print(str(value))
 
-    def do_set(self, options: dict[str, Any]) -> None:
+    def set(self, *, option: str, value: str, new: bool, **options: Any) -> None:
         """Set an option."""
-        name = options["option"]
-        if known(name) is None and not options["new"]:
+        if known(option) is None and not new:
             raise CommandError(
-                f"There is no option {name!r}{near(name)}; --new sets it nevertheless"
+                f"There is no option {option!r}{suggestion(option)}; --new sets it "
+                "nevertheless"
             )
-        self.client.config_set(name, options["value"])
-        self.say(f"{name} is {options['value']}")
+        self.client.config_set(option, value)
+        self.print(f"{option} is {value}")
 
-    def do_unset(self, options: dict[str, Any]) -> None:
+    def unset(self, *, options: Sequence[str], **others: Any) -> None:
         """Return options to the core's defaults."""
-        for name in options["options"]:
+        for name in options:
             self.client.config_unset(name)
-            self.say(f"{name} is {self.client.config_get(name) or 'unset'}")
+        self.print_values(options)
 
-    def do_reset(self, options: dict[str, Any]) -> None:
-        """Return options to what QLESS declares."""
-        names = options["options"]
-        if bool(names) == options["all"]:
+    def reset(self, *, options: Sequence[str], **others: Any) -> None:
+        """Return options to the setting QLESS."""
+        if bool(options) == others["all"]:
             raise CommandError("Give the names of options, or --all")
-        names = names or sorted(set_by_operators(self.alias))
+        names = options or sorted(operator_overrides(self.alias))
         if not names:
-            self.say("nothing to do: no option was set by hand")
+            self.print("nothing to do: operators have set no option")
             return
         reset(names, self.alias)
+        self.print_values(names)
+
+    def print_values(self, names: Sequence[str]) -> None:
+        """Print options that were changed."""
         for name in names:
-            self.say(f"{name} is {self.client.config_get(name) or 'unset'}")
+            self.print(f"{name} is {self.client.config_get(name) or 'unset'}")
 
 
-def near(name: str) -> str:
-    """Return a hint at the option that may have been meant, or nothing."""
+def suggestion(name: str) -> str:
+    """Return a hint at the option with the most similar name, or nothing."""
     found = get_close_matches(name, [option.name for option in OPTIONS], n=1)
     return f" (did you mean {found[0]}?)" if found else ""

@@ -1,4 +1,4 @@
-"""`manage.py qless_doctor`: is everything fit, and what is to be done if not?"""
+"""`manage.py qless_doctor`: finds problems, and names their remedies."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 class Command(QlessCommand):
     help = (
-        "Looks at the settings, the server, the queues, the workers and the records of "
-        "a namespace, and says what is wrong and what to do. Exit code 1 if there is a "
+        "Checks the settings, the server, the queues, the workers and the records of a "
+        "namespace, and prints problems with their remedies. Exit code 1 if there is a "
         "problem."
     )
 
@@ -30,19 +30,16 @@ class Command(QlessCommand):
         parser.add_argument(
             "--clean",
             action="store_true",
-            help="remove the libraries of functions that other versions of this "
-            "package have left on the server; who still runs one loads it again",
+            help="remove libraries of functions that other versions of this package have "
+            "left on the server; a process that still needs one loads it again",
         )
 
-    def act(self, **options: Any) -> None:
-        found = examine(
-            self.alias, self.client, audited=options["audit"], cleans=options["clean"]
-        )
-        findings = list(found)
-        if options["json"]:
+    def run(self, *, audit: bool, clean: bool, **options: Any) -> None:
+        findings = list(examine(self.alias, self.client, audit=audit, clean=clean))
+        if self.as_json:
             self.print_json([finding._asdict() for finding in findings])
         else:
             for finding in findings:
-                self.say(f"{finding.level:8}{finding.about:12}{finding.text}")
+                self.print(f"{finding.level:8}{finding.about:12}{finding.text}")
         if any(finding.level == PROBLEM for finding in findings):
             sys.exit(1)

@@ -1,4 +1,4 @@
-"""`manage.py qless_embedded`: looks after the embedded development server."""
+"""`manage.py qless_embedded`: shows or stops the embedded development server."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 from django.core.management.base import BaseCommand, CommandError
 
 from django_qless import conf
+from django_qless.management.base import add_alias
 from django_qless.servers import embedded
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from django.core.management.base import CommandParser
 
 
@@ -21,13 +20,13 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("action", choices=("status", "stop"))
-        parser.add_argument(
-            "--alias", default="default", help="which alias of the setting QLESS"
-        )
+        add_alias(parser)
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        directory = folder_of(options["alias"])
-        if options["action"] == "status":
+    def handle(self, *args: Any, action: str, alias: str, **options: Any) -> None:
+        directory = conf.alias(alias).embedded
+        if directory is None:
+            raise CommandError(f"The alias {alias!r} has no embedded server.")
+        if action == "status":
             status = embedded.status(directory)
             state = f"running at {status.socket}" if status.running else "not running"
             self.stdout.write(f"{state}, data in {directory}")
@@ -37,11 +36,3 @@ class Command(BaseCommand):
         except embedded.EmbeddedError as error:
             raise CommandError(str(error)) from error
         self.stdout.write("stopped" if stopped else "was not running")
-
-
-def folder_of(alias: str) -> Path:
-    """Return the folder of the alias's embedded server."""
-    directory = conf.alias(alias).embedded
-    if directory is None:
-        raise CommandError(f"The alias {alias!r} is not embedded: nothing to do here.")
-    return directory

@@ -1,6 +1,6 @@
-"""`manage.py qless_health`: does a worker live, does it work?
+"""`manage.py qless_health`: checks that a worker is alive, and ready.
 
-`python -m django_qless.health` tells the same without loading the project.
+`python -m django_qless.health` does the same without loading the project.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.management.base import BaseCommand
 
 from django_qless.health import MAX_AGE, Unwell, examine
-from django_qless.management.numbers import some_seconds
+from django_qless.management.base import positive_seconds
 
 if TYPE_CHECKING:
     from django.core.management.base import CommandParser
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Command(BaseCommand):
     requires_system_checks = []
     help = (
-        "Says whether the worker that writes a health file lives: its loop turns. The "
+        "Checks that the worker that writes a health file is alive: its loop turns. The "
         "exit code is 0 or 1. As a probe, `python -m django_qless.health PATH` is "
         "cheaper: it does not load the project."
     )
@@ -35,21 +35,20 @@ class Command(BaseCommand):
         parser.add_argument(
             "--ready",
             action="store_true",
-            help="whether it works as well: it takes jobs, and the server has answered",
+            help="check also that it takes jobs and that the server answers it",
         )
         parser.add_argument(
             "--max-age",
-            type=some_seconds,
+            type=positive_seconds,
             default=MAX_AGE,
             metavar="SECONDS",
-            help="for how long a sign of life is good (default: %(default)g)",
+            help="the age at which a sign of life is too old (default: %(default)g)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         path, ready = options["health_file"], options["ready"]
         try:
-            words = examine(path, ready=ready, max_age=options["max_age"])
-        except Unwell as why:
-            self.stdout.write(str(why))
+            self.stdout.write(examine(path, ready=ready, max_age=options["max_age"]))
+        except Unwell as reason:
+            self.stdout.write(str(reason))
             sys.exit(1)
-        self.stdout.write(words)

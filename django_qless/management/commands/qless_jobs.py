@@ -1,4 +1,4 @@
-"""`manage.py qless_jobs`: jobs listed, shown, tried again, cancelled, moved."""
+"""`manage.py qless_jobs`: lists, shows, retries, cancels and moves jobs."""
 
 from __future__ import annotations
 
@@ -7,161 +7,139 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError
 
-from django_qless.management import numbers
-from django_qless.management.base import NO_JOBS, QlessCommand, add_no_input
-from django_qless.management.cancelling import cancel_all, left
-from django_qless.management.job_text import as_data, as_line, as_text, shown_result
-from django_qless.management.words import counted, table
-from django_qless.overview import jobs
-from django_qless.selection import ALL_STATES, SEARCHED_STATES, Selection
+from django_qless.management.base import (
+    SubcommandsCommand,
+    add_no_input,
+    integer,
+    seconds,
+)
+from django_qless.management.bulk_cancel import cancel_all, refusals
+from django_qless.management.output import (
+    JOB_COLUMNS,
+    counted,
+    displayed_result,
+    job_data,
+    job_row,
+    job_text,
+    table,
+)
+from django_qless.operations.job_query import ALL_STATES, SEARCHED_STATES, JobQuery
+from django_qless.operations.objects import jobs
 
 if TYPE_CHECKING:
     from django.core.management.base import CommandParser
 
-CHOICES = ("queue", "state", "tag", "group", "klass", "worker")
-CHUNK = 250
+FILTERS = ("queue", "state", "tag", "group", "klass", "worker")
 
 
-class Command(QlessCommand):
+class Command(SubcommandsCommand):
     help = "Lists, shows, retries, cancels and moves jobs."
 
-    def add_arguments(self, parser: CommandParser) -> None:
-        words = parser.add_subparsers(dest="word", required=True, metavar="word")
-        page = self.add_word(words, "list", "a page of the jobs that are chosen")
-        self.add_choices(page, SEARCHED_STATES)
-        page.add_argument("--count", type=numbers.whole, default=25)
-        page.add_argument("--offset", type=lambda t: numbers.whole(t, least=0))
-        show = self.add_word(words, "show", "all that is known of a job")
+    def add_subcommands(self) -> None:
+        page = self.add("list", self.list, "a page of the jobs that match")
+        add_filters(page, SEARCHED_STATES)
+        page.add_argument("--count", type=integer(), default=25)
+        page.add_argument("--offset", type=integer(least=0))
+        show = self.add("show", self.show, "all details of a job")
         show.add_argument("jid")
-        for word, text in (
-            ("retry", "let failed jobs begin anew, each in its own queue"),
-            ("cancel", "remove jobs, also while they run"),
+        for name, run, text in (
+            ("retry", self.retry, "restart failed jobs, each in its own queue"),
+            ("cancel", self.cancel, "remove jobs, also running ones"),
         ):
-            parser_of_word = self.add_word(words, word, text)
-            parser_of_word.add_argument("jids", nargs="*", metavar="jid")
-            self.add_choices(parser_of_word)
-            add_no_input(parser_of_word)
-        move = self.add_word(words, "move", "put jobs into another queue, anew")
+            parser = self.add(name, run, text)
+            parser.add_argument("jids", nargs="*", metavar="jid")
+            add_filters(parser)
+            add_no_input(parser)
+        move = self.add("move", self.move, "restart jobs in another queue")
         move.add_argument("to", metavar="queue")
         move.add_argument("jids", nargs="+", metavar="jid")
-        move.add_argument("--delay", type=numbers.seconds, default=0.0)
+        move.add_argument("--delay", type=seconds, default=0.0)
 
-    def add_word(self, words: Any, word: str, text: str) -> Any:
-        """Add one of the command's words, with the options that all have."""
-        parser = words.add_parser(word, help=text)
-        super().add_arguments(parser)
-        return parser
-
-    def add_choices(self, parser: Any, states: Sequence[str] = ALL_STATES) -> None:
-        """Add the options that choose jobs."""
-        parser.add_argument("--queue")
-        parser.add_argument("--state", choices=states)
-        parser.add_argument("--tag")
-        parser.add_argument("--group", help="a failure group")
-        parser.add_argument("--worker", help="who runs the job")
-        parser.add_argument(
-            "--klass", help="the name of the job; * and ? stand for any"
-        )
-
-    def act(self, **options: Any) -> None:
-        getattr(self, f"do_{options['word']}")(options)
-
-    def do_list(self, options: dict[str, Any]) -> None:
+    def list(self, *, count: int, offset: int | None, **options: Any) -> None:
         """Print a page of jobs."""
         page = jobs.using_alias(self.alias).list(
-            offset=options["offset"] or 0, count=options["count"], **chosen(options)
+            offset=offset or 0, count=count, **filters(options)
         )
-        if options["json"]:
-            self.print_json(
-                {
-                    "jobs": [as_data(handle) for handle in page.handles],
-                    "scanned": page.scanned,
-                    "total": page.total,
-                    "following": page.following,
-                }
-            )
+        if self.as_json:
+            data = page._asdict()
+            handles = data.pop("handles")
+            self.print_json({"jobs": [*map(job_data, handles)], **data})
             return
-        lines = [as_line(handle) for handle in page.handles]
-        head = ["jid", "job", "queue", "state", "priority", "retries left", "tags"]
-        self.say(table(head, lines, "no jobs"))
+        self.print(table(JOB_COLUMNS, [*map(job_row, page.handles)], "no jobs"))
         if page.following is not None:
-            self.say(
-                f"\nlooked at {page.scanned:,} of {page.total:,}; "
-                f"go on with --offset {page.following}"
+            self.print(
+                f"\nexamined {page.scanned:,} of {page.total:,}; "
+                f"continue with --offset {page.following}"
             )
 
-    def do_show(self, options: dict[str, Any]) -> None:
-        """Print all that is known of a job."""
-        handle = jobs.using_alias(self.alias)[options["jid"]]
-        found = self.client.result(handle.jid) if handle.state == "complete" else None
-        result = shown_result(handle, found)
-        if options["json"]:
-            self.print_json(as_data(handle) | {"result": result})
+    def show(self, *, jid: str, **options: Any) -> None:
+        """Print all details of a job."""
+        handle = jobs.using_alias(self.alias)[jid]
+        found = self.client.result(jid) if handle.state == "complete" else None
+        result = displayed_result(handle, found)
+        if self.as_json:
+            self.print_json(job_data(handle) | {"result": result})
         else:
-            self.say(as_text(handle, result))
+            self.print(job_text(handle, result))
 
-    def do_retry(self, options: dict[str, Any]) -> None:
-        """Let failed jobs begin anew."""
-        jids = self.jids(options, failed=True)
-        if not jids:
-            self.say(NO_JOBS)
-            return
-        self.confirm(
-            f"Retry {counted(len(jids), 'job')}?", asked=self.is_asked(options)
-        )
-        done = sum(self.client.revive(chunk) for chunk in chunks(jids))
-        left = (
-            f"; {len(jids) - done:,} had not failed, or do not exist"
-            if done < len(jids)
-            else ""
-        )
-        self.say(f"back in their queues: {counted(done, 'job')}{left}")
+    def retry(self, **options: Any) -> None:
+        """Restart failed jobs."""
+        jids = self.confirmed_jids("Retry", options, state="failed")
+        if jids:
+            done = self.client.revive(jids)
+            left = f"; {len(jids) - done:,} had not failed, or do not exist"
+            text = f"back in their queues: {counted(done, 'job')}"
+            self.print(text + (left if done < len(jids) else ""))
 
-    def do_cancel(self, options: dict[str, Any]) -> None:
+    def cancel(self, **options: Any) -> None:
         """Remove jobs."""
-        jids = self.jids(options)
-        if not jids:
-            self.say(NO_JOBS)
-            return
-        self.confirm(
-            f"Cancel {counted(len(jids), 'job')}?", asked=self.is_asked(options)
-        )
-        done, refused = cancel_all(self.client, jids)
-        self.say(f"cancelled: {counted(len(done), 'job')}")
-        for line in left(refused):
-            self.say(line)
+        jids = self.confirmed_jids("Cancel", options)
+        if jids:
+            done, refused = cancel_all(self.client, jids)
+            self.print(f"cancelled: {counted(len(done), 'job')}")
+            for line in refusals(refused):
+                self.print(line)
 
-    def do_move(self, options: dict[str, Any]) -> None:
-        """Put jobs into another queue."""
+    def move(
+        self, *, to: str, jids: Sequence[str], delay: float, **options: Any
+    ) -> None:
+        """Restart jobs in another queue."""
         handles = jobs.using_alias(self.alias)
-        for jid in options["jids"]:
-            handles[jid].move(options["to"], delay=options["delay"])
-            self.say(f"{jid} is in {options['to']}")
+        for jid in jids:
+            handles[jid].move(to, delay=delay)
+            self.print(f"{jid} is in {to}")
 
-    def jids(self, options: dict[str, Any], *, failed: bool = False) -> list[str]:
-        """Return the ids that were given, or those of all that is chosen."""
-        choices = chosen(options)
-        if bool(options["jids"]) == bool(choices):
+    def confirmed_jids(
+        self, verb: str, options: dict[str, Any], **implied: str
+    ) -> Sequence[str]:
+        """Return the ids given, or those of all matching jobs, once that is confirmed."""
+        jids: Sequence[str] = options["jids"]
+        conditions = filters(options)
+        if bool(jids) == bool(conditions):
             raise CommandError(
-                "Give either the ids of jobs, or what chooses them: "
-                + ", ".join(f"--{name}" for name in CHOICES)
+                "Give either the ids of jobs, or filters: "
+                + ", ".join(f"--{name}" for name in FILTERS)
             )
-        if options["jids"]:
-            return options["jids"]  # type: ignore[no-any-return]
-        if failed:
-            choices["state"] = "failed"
-        return Selection(**choices).jids(self.client)
-
-    def is_asked(self, options: dict[str, Any]) -> bool:
-        """Return whether a person is to confirm: when the jobs were not named one by one."""
-        return options["interactive"] and not options["jids"]
-
-
-def chosen(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that choose jobs."""
-    return {name: options[name] for name in CHOICES if options[name] is not None}
+        if jids:
+            return jids
+        jids = JobQuery(**conditions | implied).jids(self.client)
+        if not jids:
+            self.print("no jobs match: nothing to do")
+        elif options["interactive"]:
+            self.confirm(f"{verb} {counted(len(jids), 'job')}?")
+        return jids
 
 
-def chunks(jids: list[str]) -> list[list[str]]:
-    """Cut ids into what one call takes in a short time."""
-    return [jids[at : at + CHUNK] for at in range(0, len(jids), CHUNK)]
+def add_filters(parser: CommandParser, states: Sequence[str] = ALL_STATES) -> None:
+    """Add the options that filter jobs."""
+    parser.add_argument("--queue")
+    parser.add_argument("--state", choices=states)
+    parser.add_argument("--tag")
+    parser.add_argument("--group", help="a failure group")
+    parser.add_argument("--worker", help="the worker that holds the job")
+    parser.add_argument("--klass", help="the name of the job; * and ? stand for any")
+
+
+def filters(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the filters that were given."""
+    return {name: options[name] for name in FILTERS if options[name] is not None}

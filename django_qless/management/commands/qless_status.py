@@ -1,4 +1,4 @@
-"""`manage.py qless_status`: what is in the queues."""
+"""`manage.py qless_status`: shows queues, failures and workers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from django_qless.core.exceptions import ConnectionLost, QlessError
-from django_qless.management import numbers
-from django_qless.management.base import QlessCommand
+from django_qless.management.base import QlessCommand, positive_seconds
 from django_qless.management.doctor import PROBLEM
-from django_qless.management.overview import Overview
-from django_qless.management.words import moment
+from django_qless.management.output import format_time
+from django_qless.management.status import NamespaceStatus
 
 if TYPE_CHECKING:
     from django.core.management.base import CommandParser
@@ -23,7 +22,7 @@ HOME_AND_CLEAR = "\033[H\033[J"
 class Command(QlessCommand):
     help = (
         "Shows the queues with their counts and lag, failures and workers. Exit code 1 "
-        "if the server cannot be asked."
+        "if the server does not answer."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -31,43 +30,38 @@ class Command(QlessCommand):
         parser.add_argument(
             "--watch",
             nargs="?",
-            type=numbers.some_seconds,
+            type=positive_seconds,
             const=2.0,
             metavar="SECONDS",
-            help="show it again every so many seconds (2), until Ctrl-C",
+            help="repeat it every so many seconds (2), until Ctrl-C",
         )
 
-    def act(self, **options: Any) -> None:
-        interval = options["watch"]
-        if interval is None:
+    def run(self, *, watch: float | None, **options: Any) -> None:
+        if watch is None:
             try:
-                return self.show(as_json=options["json"])
+                self.show()
             except QlessError as error:
-                return self.give_up(error, as_json=options["json"])
+                if self.as_json:
+                    self.print_json({"problem": str(error)})
+                else:
+                    self.stderr.write(f"{PROBLEM} {self.alias}: {error}")
+                sys.exit(1)
+            return
         with contextlib.suppress(KeyboardInterrupt):
             while True:
                 try:
-                    self.show(as_json=options["json"], again=True)
+                    self.show(again=True)
                 except ConnectionLost as error:
                     self.stderr.write(str(error))  # It may come back.
-                time.sleep(interval)
-        return None
+                time.sleep(watch)
 
-    def give_up(self, error: QlessError, *, as_json: bool) -> None:
-        """Report that the server cannot be asked, and end with exit code 1."""
-        if as_json:
-            self.print_json({"problem": str(error)})
-        else:
-            self.stderr.write(f"{PROBLEM} {self.alias}: {error}")
-        sys.exit(1)
-
-    def show(self, *, as_json: bool, again: bool = False) -> None:
-        """Ask the server and print what it says; in place of the last, if there."""
-        overview = Overview.of(self.client)
-        if as_json:
-            self.print_json(overview.as_data())
+    def show(self, *, again: bool = False) -> None:
+        """Print the status; in place of the last one on a terminal."""
+        status = NamespaceStatus.read(self.client)
+        if self.as_json:
+            self.print_json(status.as_data())
         elif again and self.stdout.isatty():
-            head = f"{self.alias}, {moment(overview.now)}"
-            self.say(f"{HOME_AND_CLEAR}{head}\n\n{overview.as_text()}")
+            head = f"{self.alias}, {format_time(status.now)}"
+            self.print(f"{HOME_AND_CLEAR}{head}\n\n{status.as_text()}")
         else:
-            self.say(overview.as_text() + ("\n" if again else ""))
+            self.print(status.as_text() + ("\n" if again else ""))

@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -21,13 +20,26 @@ from django.core.management.base import (
 from django_qless import conf
 from django_qless.checks import TAG
 from django_qless.core.arguments import MOST_JOBS
-from django_qless.discovery import discover
-from django_qless.management.numbers import megabytes, seconds, some_seconds, whole
-from django_qless.reload import TRIAL, wait_until_it_works, watch
-from django_qless.running.environment import DjangoEnvironment
+from django_qless.job_types.discovery import discover
+from django_qless.management.base import (
+    integer,
+    megabytes,
+    positive_seconds,
+    seconds,
+)
+from django_qless.management.reload import (
+    TRIAL,
+    CodeWatcher,
+    wait_for_working_code,
+)
+from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.servers.embedded import EmbeddedError
-from django_qless.worker.group import WorkerGroup, own_place, when_it_answers
-from django_qless.worker.log import show
+from django_qless.worker.aliases import (
+    WorkerGroup,
+    current_member,
+    work_when_server_answers,
+)
+from django_qless.worker.log import configure_logging
 from django_qless.worker.options import (
     BATCH,
     BLOCK_LIMIT,
@@ -35,11 +47,11 @@ from django_qless.worker.options import (
     WorkerOptions,
     new_name,
 )
-from django_qless.worker.pools.kinds import KINDS
-from django_qless.worker.preflight import CannotWork
-from django_qless.worker.reexec import Program
+from django_qless.worker.pools import POOLS
 from django_qless.worker.reservers import RESERVERS
-from django_qless.worker.shutdown import described
+from django_qless.worker.restart import Program
+from django_qless.worker.server_checks import CannotStart
+from django_qless.worker.shutdown import signals_help
 from django_qless.worker.worker import Worker
 
 if TYPE_CHECKING:
@@ -48,7 +60,7 @@ if TYPE_CHECKING:
     from django.core.management.base import CommandParser
 
 USAGE = 2
-"""The exit code of argparse for options that make no sense."""
+"""The exit code of argparse for bad options."""
 
 EPILOG = """\
 pools:
@@ -60,10 +72,10 @@ reservers:
 signals:
 {signals}
 
-log (-v): 0 trouble only, 1 what matters, 2 every job, 3 every call to the server;
-a project with LOGGING of its own decides itself: the logger is django_qless.worker
+log (-v): 0 warnings and errors, 1 important events, 2 every job, 3 every call to the
+server; LOGGING in the project's settings overrides it: the logger is django_qless.worker
 
-exit codes: 0 ended as it was told to, 1 errors found by the checks, 2 bad options,
+exit codes: 0 stopped on request, 1 errors found by the checks, 2 bad options,
 69 (EX_UNAVAILABLE) the server does not answer, 70 (EX_SOFTWARE) the worker of one of
 several aliases was killed, 73 (EX_CANTCREAT) a file cannot be
 written, 75 (EX_TEMPFAIL) the name is in use, or jobs were left to their locks,
@@ -72,34 +84,34 @@ written, 75 (EX_TEMPFAIL) the name is in use, or jobs were left to their locks,
 
 
 @contextmanager
-def known_troubles() -> Iterator[None]:
-    """Turn what keeps a worker from its work into a CommandError."""
+def startup_errors() -> Iterator[None]:
+    """Turn errors that keep a worker from starting into CommandErrors."""
     try:
         yield
-    except CannotWork as error:
+    except CannotStart as error:
         raise CommandError(str(error), returncode=error.code) from error
     except (EmbeddedError, ImproperlyConfigured) as error:
         raise CommandError(str(error), returncode=os.EX_CONFIG) from error
 
 
 class Formatter(DjangoHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Lets the tables stay tables."""
+    """A formatter that keeps the tables of the epilog."""
 
 
 class Command(BaseCommand):
-    help = "Takes jobs from queues and runs them until it is told to stop."
-    # The others look at what only serves requests, and load all of it.
+    help = "Takes jobs from queues and runs them until it is stopped."
+    # The other checks concern code that only serves requests, and load all of it.
     requires_system_checks = [TAG]
 
     def create_parser(
         self, prog_name: str, subcommand: str, **kwargs: Any
     ) -> CommandParser:
-        pools = {name: kind.words for name, kind in KINDS.items()}
+        pools = {name: pool.description for name, pool in POOLS.items()}
         reservers = {name: known.summary for name, known in RESERVERS.items()}
         epilog = EPILOG.format(
             pools=listed(pools),
             reservers=listed(reservers),
-            signals=described(),
+            signals=signals_help(),
         )
         kwargs.setdefault("formatter_class", Formatter)
         kwargs.setdefault("epilog", epilog)
@@ -107,12 +119,14 @@ class Command(BaseCommand):
         return super().create_parser(prog_name, subcommand, **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:
-        self.add_what(parser.add_argument_group("which jobs"))
-        self.add_how(parser.add_argument_group("how they are run"))
-        self.add_renewal(parser.add_argument_group("when a child is replaced"))
-        self.add_life(parser.add_argument_group("beginning and end"))
+        self.add_queue_options(parser.add_argument_group("which jobs"))
+        self.add_pool_options(parser.add_argument_group("how they are run"))
+        self.add_recycling_options(
+            parser.add_argument_group("when a child is replaced")
+        )
+        self.add_lifetime_options(parser.add_argument_group("start and end"))
 
-    def add_what(self, group: Any) -> None:
+    def add_queue_options(self, group: Any) -> None:
         add = group.add_argument
         add(
             "queues",
@@ -133,7 +147,7 @@ class Command(BaseCommand):
             "--alias",
             action="append",
             help="which alias of the setting QLESS (default: default); may be repeated: "
-            "each alias has a worker of its own",
+            "each alias has its own worker",
         )
         which.add_argument(
             "--all-aliases", action="store_true", help="serve all aliases of QLESS"
@@ -147,36 +161,36 @@ class Command(BaseCommand):
         )
         add(
             "--batch",
-            type=partial(whole, most=MOST_JOBS),
+            type=integer(most=MOST_JOBS),
             default=BATCH,
             metavar="N",
             help="how many jobs a child may be given at once while they are quick; "
             "1: strictly one at a time (default: %(default)s)",
         )
 
-    def add_how(self, group: Any) -> None:
+    def add_pool_options(self, group: Any) -> None:
         add = group.add_argument
         add(
             "--pool",
-            choices=list(KINDS),
+            choices=list(POOLS),
             default="prefork",
             metavar="NAME",
-            help="who runs the jobs: see below (default: %(default)s)",
+            help="where the jobs run: see below (default: %(default)s)",
         )
         add(
             "--concurrency",
-            type=whole,
+            type=integer(),
             default=1,
             metavar="N",
             help="how many jobs at once (default: %(default)s)",
         )
         add(
             "--block-limit",
-            type=some_seconds,
+            type=positive_seconds,
             default=BLOCK_LIMIT,
             metavar="SECONDS",
             help="coroutines: how long a job may block the event loop before its stack "
-            "is dumped and it is given up (default: %(default)g)",
+            "is dumped and the job is abandoned (default: %(default)g)",
         )
         add(
             "--sandbox",
@@ -186,9 +200,9 @@ class Command(BaseCommand):
             "folder)",
         )
 
-    def add_renewal(self, group: Any) -> None:
+    def add_recycling_options(self, group: Any) -> None:
         add = group.add_argument
-        add("--max-jobs", type=whole, metavar="N", help="after about so many jobs")
+        add("--max-jobs", type=integer(), metavar="N", help="after about so many jobs")
         add(
             "--max-memory",
             type=megabytes,
@@ -197,26 +211,26 @@ class Command(BaseCommand):
         )
         add(
             "--max-age",
-            type=some_seconds,
+            type=positive_seconds,
             metavar="SECONDS",
-            help="when it is about so old; it always ends its jobs first",
+            help="when it is about so old; it always finishes its jobs first",
         )
 
-    def add_life(self, group: Any) -> None:
+    def add_lifetime_options(self, group: Any) -> None:
         add = group.add_argument
         add(
             "--name",
-            help="a name that no other worker has (default: host, process, chance)",
+            help="a unique name (default: host, process id, random digits)",
         )
         add(
             "--resume",
             action="store_true",
-            help="take up the jobs that a worker of this --name still holds",
+            help="take over the jobs that a worker of this --name still holds",
         )
         add("--burst", action="store_true", help="end when the queues are empty")
         add(
             "--max-idle",
-            type=some_seconds,
+            type=positive_seconds,
             metavar="SECONDS",
             help="end when nothing has run for so long",
         )
@@ -230,13 +244,13 @@ class Command(BaseCommand):
         add(
             "--reload",
             action=argparse.BooleanOptionalAction,
-            help="execute anew when the code has changed and works; running jobs end "
+            help="restart when the code has changed and works; running jobs finish "
             "first (default: the setting DEBUG)",
         )
         add(
             "--health-file",
             metavar="PATH",
-            help="show there that the worker lives: see qless_health",
+            help="report there that the worker is alive: see qless_health",
         )
         add("--pidfile", metavar="PATH", help="write the process id there")
         add(TRIAL, action="store_true", dest="trial", help=argparse.SUPPRESS)
@@ -247,67 +261,70 @@ class Command(BaseCommand):
         except SystemCheckError as error:
             program = Program()
             is_trial = options["trial"]
-            if is_trial or not (program.is_second and self.wants_reload(options)):
+            if is_trial or not (program.is_restarting and self.wants_reload(options)):
                 raise
-            # It worked a moment ago: somebody is at it, and will go on.
+            # It worked a moment ago: a developer is editing it.
             self.stderr.write(f"{error}\nWaiting for a change of the code.")
-            wait_until_it_works()
+            wait_for_working_code()
             program.execute()
 
     def handle(self, *args: Any, **options: Any) -> None:
-        show(options["verbosity"])
+        configure_logging(options["verbosity"])
         discover()
-        aliases, asked = self.aliases(options), self.asked(options)
+        aliases, worker_options = self.aliases(options), self.worker_options(options)
         if options["trial"]:
             return
-        if place := own_place():
-            code = self.work(place.options(asked))
+        if member := current_member():
+            code = self.run_worker(member.options(worker_options))
         elif len(aliases) == 1:
-            code = self.work(asked)
+            code = self.run_worker(worker_options)
         else:
-            code = self.work_apart(asked, aliases)
+            code = self.run_group(worker_options, aliases)
         if code:
             sys.exit(code)
 
-    def work(self, asked: WorkerOptions) -> int:
-        """Be the worker of one alias; return the exit code, or raise CommandError."""
+    def run_worker(self, options: WorkerOptions) -> int:
+        """Run the worker of one alias; return the exit code, or raise CommandError."""
 
         def run() -> int:
-            environment = DjangoEnvironment(asked.alias)
-            return Worker(environment, asked, watch if asked.reload else None).run()
+            environment = DjangoEnvironment(options.alias)
+            watcher = CodeWatcher if options.reload else None
+            return Worker(environment, options, watcher).run()
 
-        with known_troubles():
-            return run() if asked.parent is None else when_it_answers(asked, run)
+        with startup_errors():
+            if options.parent is None:
+                return run()
+            return work_when_server_answers(options, run)
 
-    def work_apart(self, asked: WorkerOptions, aliases: Sequence[str]) -> int:
-        """Have a process work for each alias; return the exit code."""
+    def run_group(self, options: WorkerOptions, aliases: Sequence[str]) -> int:
+        """Run a worker process per alias; return the exit code."""
 
-        def work(options: WorkerOptions) -> int:
+        def run(own: WorkerOptions) -> int:
             try:
-                return self.work(options)
+                return self.run_worker(own)
             except CommandError as error:
-                self.stderr.write(f"{options.alias}: {error}")
+                self.stderr.write(f"{own.alias}: {error}")
                 return error.returncode
 
-        with known_troubles():
+        with startup_errors():
             for alias in aliases:
                 conf.alias(alias)
-            DjangoEnvironment(asked.alias).before_fork()
-            return WorkerGroup(asked, aliases, work).run()
+            DjangoEnvironment(options.alias).before_fork()
+            return WorkerGroup(options, aliases, run).run()
 
     def aliases(self, options: Mapping[str, Any]) -> list[str]:
-        """Return the aliases that are to be served, each once."""
+        """Return the aliases to serve, each once."""
         if options["all_aliases"]:
-            return conf.names()
+            return conf.alias_names()
         given = options["alias"] or [conf.DEFAULT_ALIAS]
-        # Other code may call the command with a text.
+        # Other code may call the command with a string.
         return [given] if isinstance(given, str) else list(dict.fromkeys(given))
 
-    def asked(self, options: Mapping[str, Any]) -> WorkerOptions:
-        """Return what the command line asks for; raise CommandError."""
+    def worker_options(self, options: Mapping[str, Any]) -> WorkerOptions:
+        """Return the options of the worker. Raises CommandError."""
         if options["resume"] and not options["name"]:
             raise CommandError(
-                "--resume takes up the jobs of an earlier worker of the same name: "
+                "--resume takes over the jobs of an earlier worker of the same name: "
                 "give its --name as well.",
                 returncode=USAGE,
             )
@@ -329,25 +346,25 @@ class Command(BaseCommand):
         )
 
     def wants_reload(self, options: Mapping[str, Any]) -> bool:
-        """Return whether the code is to be watched."""
+        """Return True to restart when the code changes."""
         if options["reload"] is not None:
             return bool(options["reload"])
-        # Called by other code, the process is not this command's to execute anew.
+        # A process of other code that calls this command is not restarted.
         is_program = getattr(self, "_called_from_command_line", False)
         return settings.DEBUG and is_program and not options["burst"]
 
 
 def folder(text: str) -> str:
-    """Return the absolute path of a folder in which files can be made."""
+    """Return the absolute path of a writable folder."""
     path = os.path.abspath(text)
     if not os.path.isdir(path):
-        raise argparse.ArgumentTypeError(f"there is no folder {text}: make it first")
+        raise argparse.ArgumentTypeError(f"there is no folder {text}: create it first")
     if not os.access(path, os.W_OK | os.X_OK):
-        raise argparse.ArgumentTypeError(f"nothing can be written in the folder {text}")
+        raise argparse.ArgumentTypeError(f"the folder {text} is not writable")
     return path
 
 
-def listed(words: Mapping[str, str]) -> str:
-    """Return names and what they mean as lines of a table."""
-    width = max(map(len, words)) + 2
-    return "\n".join(f"  {name:{width}}{text}" for name, text in words.items())
+def listed(meanings: Mapping[str, str]) -> str:
+    """Return names and their meanings as lines of a table."""
+    width = max(map(len, meanings)) + 2
+    return "\n".join(f"  {name:{width}}{text}" for name, text in meanings.items())

@@ -33,7 +33,7 @@
     return Boolean(part.querySelector('input:checked, details[open].qless-keep'));
   };
 
-  /* A page that is redirected is one of somebody who has to log in: it comes back here. */
+  /* A redirect means that the user has to log in; the login page leads back here. */
   const say = (text, url) => {
     state.classList.remove('qless-paused');
     if (state.textContent === text) return;

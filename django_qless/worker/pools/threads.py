@@ -1,6 +1,6 @@
-"""The hands of the threads pool: one process, a thread for each job that runs.
+"""The executor of the threads pool: one process, a thread for each running job.
 
-Threads share one interpreter, and passing it on costs more than a short job. So a hand
+Threads share one interpreter, and switching costs more than a short job. So a thread
 runs as many short jobs as it can, and others are called only if they are needed: all of
 them while jobs take long, one while jobs are so short that a second one would only wait
 for the first.
@@ -14,33 +14,31 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from django_qless.worker.log import logger
-from django_qless.worker.pools import board as boards
-from django_qless.worker.pools.crew import live
-from django_qless.worker.pools.process import CRASHED
+from django_qless.worker.pools import shared_state
+from django_qless.worker.pools.child_process import CRASHED
 
 if TYPE_CHECKING:
-    from django_qless.worker.pools.board import Board
-    from django_qless.worker.pools.crew import Crew
-    from django_qless.worker.pools.crew_stock import Item
-    from django_qless.worker.worker import Worker
+    from django_qless.worker.pools.async_child import AsyncChild
+    from django_qless.worker.pools.buffer import Item
 
-# A job that takes less, in seconds, is not worth another hand.
+# A job that takes less, in seconds, is not worth another thread.
 TINY = 0.0005
 
-# Seconds after which one hand must have done so many jobs, else the others are called.
+# Seconds after which one thread must have done so many jobs, else the others are
+# called.
 LOOK, DONE = 0.002, 4
 
-# Seconds that the hands have to put down what they hold, at the end.
-FAREWELL = 1.0
+# Seconds that the threads have to return what they hold, at the end.
+JOIN_TIMEOUT = 1.0
 
 
 class Threads:
-    """Job threads; each is started when it is needed first, and kept."""
+    """Job threads; each is started when it is first needed, and kept."""
 
-    def __init__(self, crew: Crew) -> None:
-        self.crew = crew
+    def __init__(self, child: AsyncChild) -> None:
+        self.child = child
         self.threads: list[threading.Thread] = []
-        #: The locks on which the hands without work sleep, the latest last.
+        #: The locks on which the threads without work sleep, the latest last.
         self.asleep: deque[threading.Lock] = deque()
         self.is_ending = False
         self._look_is_due = False
@@ -48,17 +46,20 @@ class Threads:
 
     @property
     def awake(self) -> int:
-        """How many hands work, or look for work."""
+        """Number of threads that work, or look for work."""
         return len(self.threads) - len(self.asleep)
 
-    def attend(self) -> None:
-        """Call enough hands for the jobs that wait."""
-        waiting = len(self.crew.stock.waiting)
-        room = self.crew.board.words[boards.ROOM]
-        wanted = min(waiting, room - self.awake)
+    @property
+    def capacity(self) -> int:
+        """Number of jobs that may run at once."""
+        return self.child.shared.ints[shared_state.CAPACITY]
+
+    def start_waiting(self) -> None:
+        """Call enough threads for the waiting jobs."""
+        wanted = self._wanted()
         if wanted <= 0:
             return
-        each = self.crew.appetite.each
+        each = self.child.prefetch.each
         if each is not None and each < TINY:
             if self.awake == 0:
                 self._call(1)
@@ -66,93 +67,90 @@ class Threads:
         else:
             self._call(wanted)
 
-    def wake(self) -> None:
-        """Have the crew look at what has ended."""
-        self.crew.loop.call_soon_threadsafe(self.crew.bell.set)
+    def wake_child(self) -> None:
+        """Have the child look at what has ended."""
+        self.child.loop.call_soon_threadsafe(self.child.wakeup.set)
 
-    async def leave(self) -> None:
-        """Have all hands put down what they hold, and end."""
+    async def close(self) -> None:
+        """End all threads."""
         self.is_ending = True
         while self.asleep:
             self.asleep.pop().release()
         for thread in self.threads:
-            thread.join(FAREWELL / len(self.threads))
+            thread.join(JOIN_TIMEOUT / len(self.threads))
 
-    def _call(self, hands: int) -> None:
-        for _ in range(hands):
+    def _wanted(self) -> int:
+        """Return how many more threads could work."""
+        return min(len(self.child.buffer.waiting), self.capacity - self.awake)
+
+    def _call(self, count: int) -> None:
+        for _ in range(count):
             try:
                 self.asleep.pop().release()
             except IndexError:
-                thread = threading.Thread(
-                    target=self._live, name=f"hand {len(self.threads) + 1}", daemon=True
-                )
+                name = f"job thread {len(self.threads) + 1}"
+                thread = threading.Thread(target=self._run, name=name, daemon=True)
                 self.threads.append(thread)
                 thread.start()
 
     def _look_later(self) -> None:
         if not self._look_is_due:
             self._look_is_due = True
-            self._ended = self.crew.stock.ended
-            self.crew.loop.call_later(LOOK, self._look)
+            self._ended = self.child.buffer.ended
+            self.child.loop.call_later(LOOK, self._look)
 
     def _look(self) -> None:
-        """Call the others if one hand does not get on with what waits."""
+        """Call the others if one thread makes no progress with what waits."""
         self._look_is_due = False
-        stock = self.crew.stock
-        if not stock.waiting:
+        buffer = self.child.buffer
+        if not buffer.waiting:
             return
-        if stock.ended - self._ended < DONE:
-            room = self.crew.board.words[boards.ROOM]
-            self._call(min(len(stock.waiting), room - self.awake))
+        if buffer.ended - self._ended < DONE:
+            self._call(self._wanted())
         else:
             self._look_later()
 
-    def _live(self) -> None:
-        """Be a hand, to the end."""
+    def _run(self) -> None:
+        """Run jobs, in a thread, to the end."""
         try:
-            self._work()
+            self._run_jobs()
         except BaseException:  # noqa: BLE001
-            # What it held would be held for ever; the parent finds it on the board.
-            logger.exception("a hand ended by an error of its own")
+            # Its job would be held for ever; the parent finds it in the shared state.
+            logger.exception("a job thread ended by an internal error")
             os._exit(CRASHED)
 
-    def _work(self) -> None:
-        crew = self.crew
-        begin, end, perform = crew.begin, crew.end, crew.execution.perform
+    def _run_jobs(self) -> None:
+        child = self.child
+        begin, end, perform = child.begin, child.end, child.execution.perform
         sleep = threading.Lock()
         sleep.acquire()
         while not self.is_ending:
             item = self._next()
             if item is None:
                 self._rest(sleep)
-            elif crew.may_begin(item):
+            elif child.may_begin(item):
                 began = begin(item)
                 end(item, perform(item.job), began)
-        crew.environment.leave_thread()
+        child.environment.leave_thread()
 
     def _next(self) -> Item | None:
-        if self.awake > self.crew.board.words[boards.ROOM]:
+        if self.awake > self.capacity:
             return None
         try:
-            return self.crew.stock.waiting.popleft()
+            return self.child.buffer.waiting.popleft()
         except IndexError:
             return None
 
     def _rest(self, sleep: threading.Lock) -> None:
         """Sleep until called."""
         self.asleep.append(sleep)
-        has_room = self.awake < self.crew.board.words[boards.ROOM]
-        if self.is_ending or (has_room and self.crew.stock.waiting):
-            # Whoever brought the job may not have seen this hand asleep.
+        has_room = self.awake < self.capacity
+        if self.is_ending or (has_room and self.child.buffer.waiting):
+            # When the job was brought, this thread may not have been seen asleep.
             try:
                 self.asleep.remove(sleep)
             except ValueError:
-                pass  # it has, and calls
+                pass  # it has been seen, and is being called
             else:
                 return
         sleep.acquire()
-
-
-def threads(worker: Worker, board: Board, doorbell: int) -> None:
-    """Be a process that runs jobs in threads."""
-    live(worker, board, doorbell, Threads)

@@ -29,10 +29,15 @@ expect.set_options(timeout=PATIENCE)
 
 
 class Operator:
-    """Clicks; `done` keeps the names of the routes whose actions were done."""
+    """Clicks; `done` keeps the names of the routes whose actions were done.
 
-    def __init__(self, visitor: Visitor, client: Client, done: set[str]) -> None:
-        self.visitor, self.client, self.done = visitor, client, done
+    `own` names what is the test's alone: its queue, and the beginning of its job ids.
+    """
+
+    def __init__(
+        self, visitor: Visitor, client: Client, done: set[str], own: str
+    ) -> None:
+        self.visitor, self.client, self.done, self.own = visitor, client, done, own
         self.page: Page = visitor.page
         self.main = self.page.locator("#content")
         self.page.on("response", self._response)
@@ -53,6 +58,17 @@ class Operator:
     def press(self, name: str | re.Pattern[str], within: Locator | None = None) -> None:
         """Click it."""
         self.button(name, within).click()
+
+    def do(self, *buttons: str, told: str, asks: str = "", **fields: str) -> None:
+        """Click a button, fill in the form, click the others, see what was done."""
+        first, *others = buttons
+        self.press(first)
+        if asks:
+            self.asks(asks)
+        self.fill(**fields)
+        for each in others:
+            self.press(each)
+        self.told(told)
 
     def fill(self, **fields: str) -> None:
         """Fill in fields by their labels, `_` being a space."""
@@ -85,20 +101,45 @@ class Operator:
         return found
 
     def put(
-        self, jid: str, queue: str, args: str = "1,2", klass: str = ADD, **options: Any
+        self,
+        name: str = "",
+        queue: str = "",
+        args: str = "1,2",
+        klass: str = ADD,
+        **more: Any,
     ) -> str:
-        """Put a job; return its jid."""
-        data = f'{{"v":1,"args":[{args}]}}'
-        self.client.put_many("", [Put(jid, queue, klass, data, **options)])
+        """Enqueue a job, by default into the test's own queue; return its jid."""
+        jid = f"{self.own}.{name or 'job'}"
+        self.put_many([jid], queue or self.own, args, klass, **more)
         return jid
 
-    def put_failed(self, jid: str, queue: str, group: str) -> str:
-        """Put a job and let it fail; the queue has no other."""
-        self.put(jid, queue)
+    def put_many(
+        self,
+        jids: list[str],
+        queue: str,
+        args: str = "1,2",
+        klass: str = ADD,
+        **more: Any,
+    ) -> None:
+        """Enqueue several jobs."""
+        data = f'{{"v":1,"args":[{args}]}}'
+        self.client.put_many("", [Put(jid, queue, klass, data, **more) for jid in jids])
+
+    def put_failed(self, name: str, group: str) -> str:
+        """Enqueue a job and let it fail, in a queue of its own; return its jid."""
+        queue = f"{self.own}.{name}"
+        jid = self.put(name, queue)
         (held,) = self.client.settle("by-hand", [], 1, [queue]).jobs
-        assert held.jid == jid
         ended = Settlement(jid, held.token, "fail", (group, "it broke"))
         assert not self.client.settle("by-hand", [ended], 0, ["-"]).refused
+        return jid
+
+    def visit_job(
+        self, name: str = "", queue: str = "", *rest: str, **more: Any
+    ) -> str:
+        """Enqueue a job and visit its page; return its jid."""
+        jid = self.put(name, queue, *rest, **more)
+        self.go("job", jid)
         return jid
 
     def _response(self, response: Response) -> None:

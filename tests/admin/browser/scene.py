@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 from django_qless.core import Client
 from tests.admin.content import fill, plain
-from tests.servers import Server, free_port, poll
+from tests.real_servers import Server, free_port, poll
 
 if TYPE_CHECKING:
     from tests.admin.content import Content, Words
@@ -63,12 +63,15 @@ class Scene:
         address = self.url.removeprefix("http://")
         self.manage("runserver", address, *options)
         if self.has_worker:
-            self.worker = self.manage(
-                *("qless_worker", LIVE_QUEUE, "--name", "live-worker"),
-                *("--pool", "threads"),
-            )
-            poll(self._worker_beats, what=f"the worker beats: {self.output}")
+            self.start_worker()
         poll(self._answers, what=f"the site answers: {self.output}")
+
+    def start_worker(self) -> None:
+        """Start the worker of the live queue, and wait until it sends heartbeats."""
+        self.worker = self.manage(
+            *("qless_worker", LIVE_QUEUE, "--name", "live-worker", "--pool", "threads")
+        )
+        poll(self._worker_beats, what=f"the worker beats: {self.output}")
 
     def manage(self, *command: str) -> subprocess.Popen[bytes]:
         """Start a command of Django's; it is ended with the scene."""

@@ -1,4 +1,7 @@
-"""Every action, done by clicking, against a worker that runs; and what came of it."""
+"""Every action, done by clicking, against a worker that runs; and what came of it.
+
+Each test has its own queue and jobs, named after it, so that they pass in any order.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,18 @@ from playwright.sync_api import expect
 from tests.admin.browser.operating import ADD, Operator
 from tests.admin.browser.scene import LIVE_QUEUE
 from tests.admin.routes import routes
-from tests.servers import poll
+from tests.real_servers import poll
 
 if TYPE_CHECKING:
-    import subprocess
     from typing import Any
 
-    from django_qless.core import Client, WorkerCounts
+    from django_qless.core import Client
     from tests.admin.browser.scene import Scene
     from tests.admin.browser.visitor import Visitor
 
 pytestmark = pytest.mark.xdist_group("actions")
 
-WORKER, SECOND = "live-worker", "second-worker"
+WORKER = "live-worker"
 HOLDS = "tests.admin.browser.live_app.jobs.holds"
 TIDIES = "tests.admin.browser.live_app.jobs.tidies"
 FAILING = "tests.jobs_app.jobs.failing"
@@ -47,30 +49,22 @@ def ran() -> set[str]:
     return set()
 
 
-@pytest.fixture(scope="module")
-def second(scene: Scene) -> subprocess.Popen[bytes]:
-    """Another worker, which a test may end."""
-    return scene.manage(
-        *("qless_worker", "second", "--name", SECOND, "--pool", "threads")
-    )
-
-
 @pytest.fixture
 def operator_with(
     scene: Scene,
     visit: Callable[..., Visitor],
-    second: subprocess.Popen[bytes],
     done: set[str],
     ran: set[str],
     request: pytest.FixtureRequest,
 ) -> Iterator[Make]:
     """Makes operators whose browsers have options; none may have seen a fault."""
     visitors = []
+    own = re.sub(r"\W+", "-", request.node.name.removeprefix("test_")).strip("-")
 
     def make(**options: Any) -> Operator:
         visitor = visit(**options)
         visitors.append(visitor)
-        return Operator(visitor, scene.client, done)
+        return Operator(visitor, scene.client, done, own)
 
     yield make
     ran.add(request.node.originalname)
@@ -90,13 +84,37 @@ def client(scene: Scene) -> Client:
     return scene.client
 
 
+def state_of(client: Client, name: str) -> str | None:
+    """Return the state in a worker's report, or None without one."""
+    found = (each for each in client.workers() if each.name == name)
+    worker = next(found, None)
+    return worker and (worker.info or {}).get("state")
+
+
+def wait_for_state(client: Client, name: str, state: str) -> None:
+    poll(lambda: state_of(client, name) == state, what=f"{name} is {state}")
+
+
+@pytest.fixture
+def worker(scene: Scene) -> str:
+    """The name of a worker that runs the live queue; another test may have ended it."""
+    if scene.worker.poll() is not None:
+        scene.start_worker()
+    wait_for_state(scene.client, WORKER, "running")
+    return WORKER
+
+
+def completes(operator: Operator, jid: str) -> None:
+    poll(lambda: operator.job(jid).state == "complete", what="the worker runs it")
+
+
 # One job
 
 
+@pytest.mark.usefixtures("worker")
 def test_retry(operator: Operator, client: Client) -> None:
     """The worker runs it again; when it has failed again, that shows."""
-    args = '"Boom","no"'
-    jid = operator.put("retry", LIVE_QUEUE, args, FAILING, retries=0)
+    jid = operator.put("", LIVE_QUEUE, '"Boom","no"', FAILING, retries=0)
 
     def failures() -> int:
         # Counted: the times of failures are whole seconds, and these two may share one.
@@ -106,8 +124,7 @@ def test_retry(operator: Operator, client: Client) -> None:
 
     poll(lambda: failures() == 1, what="fails")
     operator.go("job", jid)
-    operator.press("Retry")
-    operator.told(f"Job {FAILING} is back in queue {LIVE_QUEUE}.")
+    operator.do("Retry", told=f"Job {FAILING} is back in queue {LIVE_QUEUE}.")
     poll(lambda: failures() == 2, what="it runs again and fails again")
     # By itself.
     expect(operator.button("Retry")).to_be_visible()
@@ -115,7 +132,7 @@ def test_retry(operator: Operator, client: Client) -> None:
 
 def test_a_refusal(operator: Operator, client: Client) -> None:
     """What has changed since the page was loaded is told, and nothing is done."""
-    jid = operator.put_failed("refused", "elsewhere", "Boom")
+    jid = operator.put_failed("refused", "Refused")
     operator.go("job", jid)
     client.revive_each([jid])
     operator.press("Retry")
@@ -126,69 +143,53 @@ def test_a_refusal(operator: Operator, client: Client) -> None:
     expect(operator.button("Retry")).to_have_count(0)
 
 
-def test_run(operator: Operator, client: Client) -> None:
+@pytest.mark.usefixtures("worker")
+def test_run(operator: Operator) -> None:
     """A scheduled job is run by the worker now."""
-    jid = operator.put("run", LIVE_QUEUE, delay=3600)
-    operator.go("job", jid)
-    operator.press("Run now")
-    operator.told("is due now in queue live")
-    poll(lambda: operator.job(jid).state == "complete", what="the worker runs it")
+    jid = operator.visit_job("", LIVE_QUEUE, delay=3600)
+    operator.do("Run now", told="is due now in queue live")
+    completes(operator, jid)
 
 
-def test_move(operator: Operator, client: Client) -> None:
+@pytest.mark.usefixtures("worker")
+def test_move(operator: Operator) -> None:
     """The worker finds it where it was moved to."""
-    jid = operator.put("move", "elsewhere")
-    operator.go("job", jid)
-    operator.press("Move…")
-    operator.fill(Queue=LIVE_QUEUE)
-    operator.press("Move")
-    operator.told("is in queue live now")
-    poll(lambda: operator.job(jid).state == "complete", what="the worker runs it")
+    jid = operator.visit_job()
+    operator.do("Move…", "Move", told="is in queue live now", Queue=LIVE_QUEUE)
+    completes(operator, jid)
 
 
 def test_priority(operator: Operator) -> None:
-    """It has another one."""
-    jid = operator.put("priority", "elsewhere")
-    operator.go("job", jid)
-    operator.press("Change priority…")
-    operator.fill(Priority="7")
-    operator.press("Change priority")
-    operator.told(f"The priority of {operator.job(jid).klass} is 7; it was 0.")
+    jid = operator.visit_job()
+    told = f"The priority of {ADD} is 7; it was 0."
+    operator.do("Change priority…", "Change priority", told=told, Priority="7")
     assert operator.job(jid).priority == 7
 
 
 def test_tags(operator: Operator) -> None:
     """Tags come, and go by the cross on them."""
-    jid = operator.put("tags", "elsewhere", tags=["old"])
-    operator.go("job", jid)
-    operator.press("Add tags…")
-    operator.fill(Tags="new one\nanother")
-    operator.press("Add tags")
-    operator.told("carries new one, another.")
+    jid = operator.visit_job(tags=["old"])
+    told = f"Added to job {ADD}: new one, another."
+    operator.do("Add tags…", "Add tags", told=told, Tags="new one\nanother")
     assert operator.job(jid).tags == ("old", "new one", "another")
-    operator.press("Remove tag old")
-    operator.told("does not carry old any more.")
+    operator.do("Remove tag old", told="Removed the tag old from job")
     assert operator.job(jid).tags == ("new one", "another")
 
 
 def test_tracking(operator: Operator) -> None:
-    """A job is tracked, and is not."""
-    jid = operator.put("tracked", "elsewhere")
-    operator.go("job", jid)
-    operator.press("Track")
-    operator.told("is tracked: its events are published.")
+    jid = operator.visit_job()
+    operator.do("Track", told="is tracked: its events are published.")
     assert operator.job(jid).tracked
-    operator.press("Stop tracking")
-    operator.told("is not tracked any more.")
+    operator.do("Stop tracking", told="is not tracked any more.")
     assert not operator.job(jid).tracked
 
 
-def test_time_out_and_cancel(operator: Operator, client: Client) -> None:
-    """What the worker runs is taken from it; and is cancelled as it runs again."""
-    jid = operator.put("held", LIVE_QUEUE, "", HOLDS)
+def test_time_out_and_cancel(operator: Operator, client: Client, worker: str) -> None:
+    """What the worker runs is taken from it; and is canceled as it runs again."""
+    jid = operator.put("", LIVE_QUEUE, "", HOLDS)
 
     def runs() -> bool:
-        # Not only reserved: it has said something of itself.
+        # Not only reserved: it has reported progress.
         job = operator.job(jid)
         return job.state == "running" and job.progress is not None
 
@@ -196,94 +197,91 @@ def test_time_out_and_cancel(operator: Operator, client: Client) -> None:
     client.pause(LIVE_QUEUE)
     try:
         operator.go("job", jid)
-        operator.press("Time out…")
-        operator.asks(f"Take {HOLDS} from its worker {WORKER}?")
-        operator.press("Time out")
-        operator.told(f"Job {HOLDS} was taken from {WORKER}")
+        asks, told = f"Take {HOLDS} from its worker", f"Job {HOLDS} was taken from"
+        operator.do(
+            "Time out…", "Time out", asks=f"{asks} {worker}?", told=f"{told} {worker}"
+        )
         assert operator.job(jid).state == "waiting"
     finally:
         client.unpause(LIVE_QUEUE)
     poll(runs, what="the worker runs it again")
     operator.page.reload()
-    operator.press("Cancel…")
-    operator.asks("Its worker is told to stop working on it.")
-    operator.press("Cancel the job")
-    operator.told(f"Job {HOLDS} ({jid}) is cancelled.")
+    operator.do(
+        *("Cancel…", "Cancel the job"),
+        asks="Its worker is told to stop working on it.",
+        told=f"Job {HOLDS} ({jid}) is canceled.",
+    )
     assert client.get(jid).canceled
-    assert not client.worker_jobs(WORKER).jobs
+    assert jid not in client.worker_jobs(worker).jobs
 
 
 def test_cancel_with_dependents(operator: Operator, client: Client) -> None:
     """Those that wait for it go as well, if that is wanted."""
-    jids = [operator.put("first", "elsewhere")]
-    jids += [operator.put("next", "elsewhere", depends=["first"])]
-    jids += [operator.put("last", "elsewhere", depends=["next"])]
-    operator.go("job", "first")
+    first = operator.put("first")
+    following = operator.put("next", depends=[first])
+    last = operator.put("last", depends=[following])
+    operator.go("job", first)
     operator.press("Cancel…")
     operator.asks("1 job waits for it.")
     operator.main.get_by_label("Cancel the jobs that wait for it, too").check()
-    operator.press("Cancel the job")
-    operator.told("2 jobs that waited for it are cancelled, too.")
-    assert [brief.state for brief in client.brief(jids)] == ["canceled"] * 3
+    told = "2 jobs that waited for it are canceled, too."
+    operator.do("Cancel the job", told=told)
+    states = [brief.state for brief in client.brief([first, following, last])]
+    assert states == ["canceled"] * 3
 
 
+@pytest.mark.usefixtures("worker")
 def test_edit(operator: Operator, client: Client) -> None:
-    """A job that failed for its data is put again with better ones; and another."""
-    jid = operator.put("edit", LIVE_QUEUE, '"x",1', retries=0)
+    """A job that failed for its data is enqueued with better ones; and another."""
+    jid = operator.put("", LIVE_QUEUE, '"x",1', retries=0)
     poll(lambda: operator.job(jid).state == "failed", what="it fails")
     operator.go("job", jid)
-    operator.press("Put again…")
+    operator.press("Enqueue again…")
     operator.fill(Data="no JSON")
-    operator.press("Put again")
-    operator.refused(409, "The data is no JSON")
+    operator.press("Enqueue again")
+    operator.refused(409, "The data is not JSON")
     operator.fill(Data='{"v": 1, "args": [20, 3]}')
-    operator.press("Put again")
-    operator.told("is in queue live again.")
-    poll(lambda: operator.job(jid).state == "complete", what="the worker runs it")
+    operator.do("Enqueue again", told="is in queue live again.")
+    completes(operator, jid)
     job = client.get(jid)
     assert job is not None
     assert json.loads(job.data)["args"] == [20, 3]
     operator.go("job", jid)
-    operator.press("Put again…")
-    operator.field("Put").select_option("a new job like this: this one stays as it is")
-    operator.fill(Queue="elsewhere", Priority="3")
-    operator.press("Put again")
-    operator.told("is in queue elsewhere: job")
+    operator.press("Enqueue again…")
+    choice = "a new job like this: this one stays as it is"
+    operator.field("Enqueue").select_option(choice)
+    operator.fill(Queue=operator.own, Priority="3")
+    operator.do("Enqueue again", told=f"is in queue {operator.own}: job")
     words = operator.page.locator("ul.messagelist").inner_text()
     new = operator.job(words.rpartition("job ")[2].strip(" .\n"))
-    assert (new.queue, new.state, new.priority) == ("elsewhere", "waiting", 3)
+    assert (new.queue, new.state, new.priority) == (operator.own, "waiting", 3)
 
 
 def test_undepend(operator: Operator) -> None:
     """It waits no longer for one, then for none."""
-    for name in ("one", "two", "three"):
-        operator.put(name, "elsewhere")
-    jid = operator.put("waits", "elsewhere", depends=["one", "two", "three"])
-    operator.go("job", jid)
+    others = [operator.put(name) for name in ("one", "two", "three")]
+    jid = operator.visit_job("waits", depends=others)
     operator.main.get_by_text("Stop waiting for one of them").click()
-    operator.press("Stop waiting for tests.jobs_app.jobs.add two…")
-    operator.press("Stop waiting")
-    operator.told("does not wait for two.")
+    two = others[1]
+    told = f"does not wait for {two}."
+    operator.do(f"Stop waiting for {ADD} {two}…", "Stop waiting", told=told)
     assert operator.job(jid).state == "depends"
-    operator.press("Stop waiting…")
-    operator.press("Stop waiting")
-    operator.told("does not wait for any other job.")
+    told = "does not wait for any other job."
+    operator.do("Stop waiting…", "Stop waiting", told=told)
     assert operator.job(jid).state == "waiting"
 
 
 def test_list_of_tracked_jobs(operator: Operator, client: Client) -> None:
     """A job is tracked by its id, and one that is gone is taken off the list."""
-    jid = operator.put("followed", "elsewhere")
+    jid = operator.put()
     operator.go("tracked")
     operator.fill(Id_of_the_job=jid)
-    operator.press("Track")
-    operator.told(f"Tracks the job {jid}.")
+    operator.do("Track", told=f"Tracks the job {jid}.")
     assert operator.job(jid).tracked
     client.cancel([jid])
     client.redis.delete(f"{client.prefix}canceled:{jid}")  # as the server does in time
     operator.page.reload()
-    operator.press(f"Stop tracking {jid}")
-    operator.told(f"Stopped tracking the job {jid}.")
+    operator.do(f"Stop tracking {jid}", told=f"Stopped tracking the job {jid}.")
     assert jid not in client.tracked().expired
 
 
@@ -291,141 +289,130 @@ def test_list_of_tracked_jobs(operator: Operator, client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "submit", "value", "told"),
+    ("button", "submit", "fields", "told", "is_done"),
     [
-        ("Tag", "Tag", ("Tag", "red"), "2 jobs have the tag “red” now."),
-        ("Untag", "Remove tag", ("Tag", "old"), "Removed the tag “old” from 2 jobs."),
         (
-            *("Priority", "Change priority", ("Priority", "9")),
-            "2 jobs have the priority 9 now.",
+            *("Tag", "Tag", {"Tag": "red"}, "2 jobs have the tag “red” now."),
+            lambda job: "red" in job.tags,
         ),
-        ("Track", "Track", None, "Tracks 2 jobs."),
-        ("Move", "Move", ("To the queue", "moved"), "Moved 2 jobs to the queue"),
-        ("Cancel", "Cancel the jobs", None, "Canceled 2 jobs."),
-        ("Retry", "Retry", None, "Retried 2 jobs."),
+        (
+            *("Untag", "Remove tag", {"Tag": "old"}),
+            *("Removed the tag “old” from 2 jobs.", lambda job: not job.tags),
+        ),
+        (
+            *("Priority", "Change priority", {"Priority": "9"}),
+            *("2 jobs have the priority 9 now.", lambda job: job.priority == 9),
+        ),
+        ("Track", "Track", {}, "Tracks 2 jobs.", lambda job: job.tracked),
+        (
+            *("Move", "Move", {"To_the_queue": "moved"}),
+            *("Moved 2 jobs to the queue", lambda job: job.queue == "moved"),
+        ),
+        (
+            *("Cancel", "Cancel the jobs", {}, "Canceled 2 jobs."),
+            lambda job: job.state == "canceled",
+        ),
+        ("Retry", "Retry", {}, "Retried 2 jobs.", lambda job: job.state == "waiting"),
     ],
+    ids=["tag", "untag", "priority", "track", "move", "cancel", "retry"],
 )
 def test_selected_jobs(
     operator: Operator,
     client: Client,
-    verb: str,
+    button: str,
     submit: str,
-    value: tuple[str, str] | None,
+    fields: dict[str, str],
     told: str,
+    is_done: Callable[[Any], bool],
 ) -> None:
     """It is done to those that are ticked, and to no other."""
-    queue = f"pick-{verb}"
-    jids = [f"{verb}.{number}" for number in range(3)]
-    for jid in jids:
-        if verb == "Retry":
-            operator.put_failed(jid, queue, "Picked")
-        else:
-            operator.put(jid, queue, tags=["old"])
-    before = client.brief(jids[1:2])
-    operator.go("job", query=f"?queue={queue}")
-    for jid in (jids[0], jids[2]):
+    names = ["0", "1", "2"]
+    if button == "Retry":
+        group = f"Picked {operator.own}"
+        first, other, last = (operator.put_failed(name, group) for name in names)
+        operator.go("job", query=f"?group={group}")
+    else:
+        first, other, last = (operator.put(name, tags=["old"]) for name in names)
+        operator.go("job", query=f"?queue={operator.own}")
+    before = client.brief([other])
+    for jid in (first, last):
         operator.main.get_by_label(f"Select job {jid}").check()
-    operator.press(verb)
-    operator.asks("2 jobs")
-    if value:
-        operator.field(value[0]).fill(value[1])
-    operator.press(submit)
-    operator.told(told)
-    first, last = client.brief([jids[0], jids[2]]) or (None, None)
-    assert client.brief(jids[1:2]) == before
-    for job in (first, last):
-        assert job is not None
-        assert {
-            "Cancel": job.state == "canceled",
-            "Tag": "red" in job.tags,
-            "Untag": not job.tags,
-            "Priority": job.priority == 9,
-            "Track": job.tracked,
-            "Move": job.queue == "moved",
-            "Retry": job.state == "waiting",
-        }[verb]
+    operator.do(button, submit, asks="2 jobs", told=told, **fields)
+    assert client.brief([other]) == before
+    assert [is_done(job) for job in client.brief([first, last])] == [True, True]
 
 
-def put_many(client: Client, operator: Operator, queue: str) -> None:
-    """Put many jobs."""
-    from django_qless.core import Put
+@pytest.fixture
+def many(operator_with: Make, client: Client) -> Callable[..., Operator]:
+    """Enqueues many jobs; returns an operator on the page of all that match."""
 
-    data = '{"v":1,"args":[1]}'
-    items = [
-        Put(f"{queue}.{number}", queue, "tests.jobs_app.jobs.add", data)
-        for number in range(MANY)
-    ]
-    client.put_many("", items)
+    def make(**options: Any) -> Operator:
+        operator = operator_with(**options)
+        jids = [f"{operator.own}.{number}" for number in range(MANY)]
+        operator.put_many(jids, operator.own)
+        operator.go("job", query=f"?queue={operator.own}&state=waiting")
+        return operator
+
+    return make
 
 
-def test_all_that_match(operator: Operator, client: Client) -> None:
+def test_all_that_match(many: Make, client: Client) -> None:
     """It goes on by itself until all is done."""
-    put_many(client, operator, "all")
-    operator.go("job", query="?queue=all&state=waiting")
+    operator = many()
+    told = f"Moved {MANY} jobs to the queue “all-moved”."
     operator.press("Move all…")
     operator.asks(f"Move {MANY} jobs?")
     operator.fill(To_the_queue="all-moved")
-    operator.press("Move")
-    operator.told(f"Moved {MANY} jobs to the queue “all-moved”.")
-    assert client.queue_counts("all").waiting == 0
+    operator.do("Move", told=told)
+    assert client.queue_counts(operator.own).waiting == 0
     assert client.queue_counts("all-moved").waiting == MANY
 
 
-def test_stopping_it(operator: Operator, client: Client) -> None:
+def test_stopping_it(many: Make, client: Client) -> None:
     """It keeps to its rate, shows how far it is, and can be stopped."""
-    put_many(client, operator, "stopped")
-    operator.go("job", query="?queue=stopped&state=waiting")
+    operator = many()
     operator.press("Cancel all…")
     operator.fill(Jobs_per_second="100")
     operator.press("Cancel the jobs")
-    expect(operator.main).to_contain_text("Under way.")
+    operator.asks("Under way.")
     expect(operator.button("Continue")).to_be_hidden()
     bar = operator.main.get_by_role("progressbar")
     expect(bar).to_have_attribute("max", str(MANY))
     # By itself, a second later.
     expect(operator.main).not_to_contain_text("Canceled 100 jobs.")
     operator.press("Stop")
-    expect(operator.main).to_contain_text("Stopped.")
+    operator.asks("Stopped.")
     expect(operator.button("Stop")).to_have_count(0)
-    left = client.queue_counts("stopped").waiting
+    left = client.queue_counts(operator.own).waiting
     assert 0 < left < MANY - 100
-    expect(operator.main).to_contain_text(f"Canceled {MANY - left} jobs.")
+    operator.asks(f"Canceled {MANY - left} jobs.")
     operator.press("Go back")
-    expect(operator.page).to_have_url(re.compile(r"\?.*queue=stopped"))
+    expect(operator.page).to_have_url(re.compile(rf"\?.*queue={operator.own}"))
 
 
-def test_all_that_match_without_scripts(operator_with: Make, client: Client) -> None:
+def test_all_that_match_without_scripts(many: Make) -> None:
     """A button does the same, four chunks at a time after the first."""
-    operator = operator_with(java_script_enabled=False)
-    put_many(client, operator, "plain")
-    operator.go("job", query="?queue=plain&state=waiting")
+    operator = many(java_script_enabled=False)
     operator.press("Tag all…")
     operator.fill(Tag="seen")
     operator.press("Tag")
-    expect(operator.main).to_contain_text("250 jobs have the tag")
-    expect(operator.main).to_contain_text("Under way.")
-    operator.press("Continue")
-    operator.told(f"{MANY} jobs have the tag “seen” now.")
-    assert "seen" in operator.job("plain.0").tags
-    assert "seen" in operator.job(f"plain.{MANY - 1}").tags
+    operator.asks("250 jobs have the tag")
+    operator.asks("Under way.")
+    operator.do("Continue", told=f"{MANY} jobs have the tag “seen” now.")
+    for number in (0, MANY - 1):
+        assert "seen" in operator.job(f"{operator.own}.{number}").tags
 
 
 def test_failures(operator: Operator, client: Client) -> None:
-    """All of a group are retried; all of another one are cancelled."""
-    for number in range(2):
-        operator.put_failed(f"back.{number}", "failing", "Back")
-        operator.put_failed(f"gone.{number}", "failing", "Gone")
+    """All of a group are retried; all of another one are canceled."""
+    back = [operator.put_failed(f"back{number}", "Back") for number in range(2)]
+    gone = [operator.put_failed(f"gone{number}", "Gone") for number in range(2)]
     operator.go("failure")
-    operator.press("Retry all of Back")
-    operator.asks("Retry 2 jobs?")
-    operator.press("Retry")
-    operator.told("Retried 2 jobs.")
-    assert operator.job("back.0").state == operator.job("back.1").state == "waiting"
-    operator.press("Cancel all of Gone")
-    operator.press("Cancel the jobs")
-    operator.told("Canceled 2 jobs.")
-    gone = client.brief(["gone.0", "gone.1"])
-    assert [job.state for job in gone] == ["canceled", "canceled"]
+    asks = "Retry 2 jobs?"
+    operator.do("Retry all of Back", "Retry", asks=asks, told="Retried 2 jobs.")
+    assert [job.state for job in client.brief(back)] == ["waiting"] * 2
+    operator.do("Cancel all of Gone", "Cancel the jobs", told="Canceled 2 jobs.")
+    assert [job.state for job in client.brief(gone)] == ["canceled"] * 2
     assert client.failed().keys().isdisjoint({"Back", "Gone"})
 
 
@@ -433,59 +420,52 @@ def test_failures(operator: Operator, client: Client) -> None:
 
 
 def test_pausing_a_queue(operator: Operator, client: Client) -> None:
-    """It is paused with a reason, and with another, and goes on."""
-    operator.put("paused", "pausing")
+    """It is paused with a reason, and with another, and resumed."""
+    operator.put()
+    queue, reason = operator.own, "the bank is closed"
     operator.go("queue")
-    operator.press("Pause the queue pausing")
-    operator.fill(Reason="the bank is closed")
-    operator.press("Pause")
-    operator.told("Paused the queue “pausing”: the bank is closed")
-    counts = client.queue_counts("pausing")
-    assert counts.pause is not None
-    assert (counts.pause.reason, counts.pause.by) == ("the bank is closed", "demo")
-    operator.go("queue", "pausing")
-    operator.asks("the bank is closed")
-    operator.press("Change the reason…")
-    operator.fill(Reason="for ever")
-    operator.press("Pause")
-    operator.told("for ever")
-    pause = client.queue_counts("pausing").pause
+    told = f"Paused the queue “{queue}”: {reason}"
+    operator.do(f"Pause the queue {queue}", "Pause", told=told, Reason=reason)
+    pause = client.queue_counts(queue).pause
+    assert pause is not None
+    assert (pause.reason, pause.by) == (reason, "demo")
+    operator.go("queue", queue)
+    operator.asks(reason)
+    operator.do("Change the reason…", "Pause", told="for ever", Reason="for ever")
+    pause = client.queue_counts(queue).pause
     assert pause is not None
     assert pause.reason == "for ever"
-    operator.press("Resume")
-    operator.told("Resumed the queue “pausing”.")
-    assert not client.queue_counts("pausing").paused
+    operator.do("Resume", told=f"Resumed the queue “{queue}”.")
+    assert not client.queue_counts(queue).paused
 
 
 def test_limits_of_a_queue(operator: Operator, client: Client) -> None:
     """They are set, and are as they were."""
-    operator.put("limited", "narrow")
-    operator.go("queue", "narrow")
-    operator.main.locator("input[name$=concurrency]").fill("3")
-    operator.press("Save limits")
-    operator.told("→ 3.")
-    assert client.config_get("narrow-max-concurrency") == "3"
-    operator.main.locator("input[name$=concurrency]").fill("")
-    operator.press("Save limits")
-    operator.told("max-concurrency 3 →")
-    assert client.config_get("narrow-max-concurrency") is None
+    operator.put()
+    option = f"{operator.own}-max-concurrency"
+    operator.go("queue", operator.own)
+    for value, told in (("3", "→ 3."), ("", "max-concurrency 3 →")):
+        operator.main.locator("input[name$=concurrency]").fill(value)
+        operator.do("Save limits", told=told)
+        assert client.config_get(option) == (value or None)
 
 
 def test_emptying_and_forgetting_a_queue(operator: Operator, client: Client) -> None:
-    """All that waits is cancelled; then the queue is taken off the list."""
+    """All that waits is canceled; then the queue is taken off the list."""
     for number in range(3):
-        operator.put(f"drained.{number}", "draining")
-    operator.go("queue", "draining")
-    operator.press("Delete 3 waiting jobs…")
-    operator.asks("Cancel 3 jobs?")
-    operator.press("Cancel the jobs")
-    operator.told("Canceled 3 jobs.")
-    assert client.queue_counts("draining").waiting == 0
-    operator.go("queue", "draining")
-    operator.press("Forget…")
-    operator.press("Forget")
-    operator.told("Took the queue “draining” off the list.")
-    assert all(each.name != "draining" for each in client.queues())
+        operator.put(str(number))
+    queue = operator.own
+    operator.go("queue", queue)
+    operator.do(
+        *("Delete 3 waiting jobs…", "Cancel the jobs"),
+        asks="Cancel 3 jobs?",
+        told="Canceled 3 jobs.",
+    )
+    assert client.queue_counts(queue).waiting == 0
+    operator.go("queue", queue)
+    told = f"Removed the queue “{queue}” from the list."
+    operator.do("Forget…", "Forget", told=told)
+    assert all(each.name != queue for each in client.queues())
 
 
 # Recurring jobs and options
@@ -493,124 +473,92 @@ def test_emptying_and_forgetting_a_queue(operator: Operator, client: Client) -> 
 
 def test_recurring(operator: Operator, client: Client) -> None:
     """It is run, paused, resumed, changed and removed."""
-    client.schedule_set("clean", "elsewhere", ADD, '{"v":1,"args":[1]}', every=3600)
+    client.schedule_set("clean", operator.own, ADD, '{"v":1,"args":[1]}', every=3600)
 
     def now() -> Any:
         return client.schedule_get("clean")
 
     operator.go("recurring")
-    operator.press("Run now: clean")
-    operator.told("Put the job ")
+    operator.do("Run now: clean", told="Enqueued the job ")
     assert now().count == 1
-    operator.press("Pause clean")
-    operator.told("Paused “clean”.")
+    operator.do("Pause clean", told="Paused “clean”.")
     assert now().paused
     operator.page.get_by_role("link", name="clean", exact=True).click()
-    operator.press("Resume clean")
-    operator.told("Resumed “clean”.")
+    operator.do("Resume clean", told="Resumed “clean”.")
     assert not now().paused
-    operator.press("Edit…")
-    operator.fill(Every="15 min", Priority="4")
-    operator.press("Save")
-    operator.told("Changed “clean”")
+    changed = "Changed “clean”"
+    operator.do("Edit…", "Save", told=changed, Every="15 min", Priority="4")
     assert (now().every, now().priority) == (900, 4)
-    operator.press("Edit…")
-    operator.fill(Every="", Cron="0 6 * * mon-fri", Time_zone="Europe/Berlin")
-    operator.press("Save")
-    operator.told("Changed “clean”")
+    cron = {"Every": "", "Cron": "0 6 * * mon-fri", "Time_zone": "Europe/Berlin"}
+    operator.do("Edit…", "Save", told=changed, **cron)
     assert (now().cron, now().timezone) == ("0 6 * * mon-fri", "Europe/Berlin")
-    operator.press("Remove…")
-    operator.press("Remove")
-    operator.told("Removed “clean”.")
+    operator.do("Remove…", "Remove", told="Removed “clean”.")
     assert now() is None
 
 
+@pytest.mark.usefixtures("worker")
 def test_resetting_what_recurs(operator: Operator, client: Client) -> None:
     """What the code declares comes back, changed or removed."""
     poll(lambda: client.schedule_get(TIDIES), what="the worker has made it known")
+    reset, told = "Reset to the declaration", f"Reset “{TIDIES}” to its declaration"
 
     def now() -> Any:
         return client.schedule_get(TIDIES)
 
     operator.go("recurring", TIDIES)
-    operator.press("Edit…")
-    operator.fill(Every="2 h")
-    operator.press("Save")
-    operator.told("Changed")
+    operator.do("Edit…", "Save", told="Changed", Every="2 h")
     assert (now().every, now().edited) == (7200, True)
-    operator.press("Reset…")
-    operator.press("Reset to what the code declares")
-    operator.told("is what the code declares again.")
+    operator.do("Reset…", reset, told=told)
     assert (now().every, now().edited) == (86_400, False)
-    operator.press("Remove…")
-    operator.press("Remove")
-    operator.told("Removed")
+    operator.do("Remove…", "Remove", told="Removed")
     assert now() is None
-    operator.press(f"Reset {TIDIES}")
-    operator.press("Reset to what the code declares")
-    operator.told("is what the code declares again.")
+    operator.do(f"Reset {TIDIES}", reset, told=told)
     assert now().every == 86_400
 
 
 def test_options(operator: Operator, client: Client) -> None:
-    """An option is set, and gets its default back; nonsense is not taken."""
+    """An option is set, and gets its default back."""
     operator.go("option")
     operator.page.get_by_role("link", name="grace-period", exact=True).click()
     usual = client.config_get("grace-period")
     operator.fill(Value="42")
-    operator.press("Set")
-    operator.told("The option grace-period is 42 now; it was 10.")
+    operator.do("Set", told="The option grace-period is 42 now; it was 10.")
     assert client.config_get("grace-period") == "42"
-    operator.press("Reset…")
-    operator.press("Reset")
-    operator.told("The option grace-period is 10 again; it was 42.")
+    told = "The option grace-period is 10 again; it was 42."
+    operator.do("Reset…", "Reset", told=told)
     assert client.config_get("grace-period") == usual
 
 
-# Workers: at last, as they end
+# Workers
 
 
-def worker_of(client: Client, name: str) -> WorkerCounts | None:
-    """Return what a worker says of itself."""
-    return next((each for each in client.workers() if each.name == name), None)
-
-
-def has_state(client: Client, name: str, state: str) -> bool:
-    """Return whether a worker says that this is its state."""
-    worker = worker_of(client, name)
-    return worker is not None and (worker.info or {}).get("state") == state
-
-
-def test_one_worker(operator: Operator, client: Client) -> None:
+def test_one_worker(operator: Operator, client: Client, worker: str) -> None:
     """It takes no more jobs, takes them again, and shows what it does."""
     operator.go("worker")
-    operator.page.get_by_role("link", name=WORKER, exact=True).click()
+    operator.page.get_by_role("link", name=worker, exact=True).click()
     operator.page.get_by_label("Refresh").select_option("every 2 s")
-    operator.press("Quiet")
-    operator.told(f"Asked worker {WORKER} to take no more jobs.")
-    poll(lambda: has_state(client, WORKER, "quiet"), what="it is quiet")
-    jid = operator.put("for a quiet one", LIVE_QUEUE)
+    operator.do("Quiet", told=f"Asked worker {worker} to take no more jobs.")
+    wait_for_state(client, worker, "quiet")
+    jid = operator.put("", LIVE_QUEUE)
     # The button changes by itself.
-    operator.press("Resume")
-    operator.told(f"Asked worker {WORKER} to take jobs again.")
-    poll(lambda: operator.job(jid).state == "complete", what="the worker runs it")
-    operator.press("Dump stacks")
-    operator.told("they are shown here within seconds.")
+    operator.do("Resume", told=f"Asked worker {worker} to take jobs again.")
+    completes(operator, jid)
+    operator.do("Dump stacks", told="they appear here within seconds.")
     expect(operator.main.locator("pre")).to_contain_text("_bootstrap")
-    assert client.stacks(WORKER)
+    assert client.stacks(worker)
 
 
-def test_stopping_a_worker(
-    operator: Operator, client: Client, second: subprocess.Popen[bytes]
-) -> None:
+def test_stopping_a_worker(operator: Operator, client: Client, scene: Scene) -> None:
     """It ends."""
-    poll(lambda: has_state(client, SECOND, "running"), what="it runs")
-    operator.go("worker", SECOND)
-    operator.press("Stop")
-    operator.asks(f"Have worker {SECOND} end?")
-    operator.press("Stop")
-    operator.told(f"Asked worker {SECOND} to end.")
-    assert second.wait(20) == 0
+    name = "to-be-stopped"
+    process = scene.manage(
+        *("qless_worker", operator.own, "--name", name, "--pool", "threads")
+    )
+    wait_for_state(client, name, "running")
+    operator.go("worker", name)
+    told = f"Asked worker {name} to stop."
+    operator.do("Stop", "Stop", asks=f"Stop worker {name}?", told=told)
+    assert process.wait(20) == 0
 
 
 def test_forgetting_a_worker(operator: Operator, client: Client) -> None:
@@ -619,30 +567,24 @@ def test_forgetting_a_worker(operator: Operator, client: Client) -> None:
     now = float(client.meta()["now"])
     client.redis.zadd(f"{client.prefix}workers", {"silent": now - 600})
     operator.go("worker", "silent")
-    operator.press("Forget")
-    operator.asks("Take worker silent off the list?")
-    operator.press("Forget")
-    operator.told("Took worker silent off the list.")
-    assert worker_of(client, "silent") is None
+    told = "Removed worker silent from the list."
+    operator.do("Forget", "Forget", asks="Remove worker silent", told=told)
+    assert all(each.name != "silent" for each in client.workers())
 
 
-def test_all_workers(operator: Operator, client: Client, scene: Scene) -> None:
-    """All are quiet, go on, and end."""
+def test_all_workers(
+    operator: Operator, client: Client, scene: Scene, worker: str
+) -> None:
+    """All are quiet, are resumed, and end."""
     operator.go("worker")
-    operator.press("Quiet all")
-    operator.asks("They take no more jobs")
-    operator.press("Quiet all")
-    operator.told(": quiet all.")
-    poll(lambda: has_state(client, WORKER, "quiet"), what="it is quiet")
-    operator.press("Resume all")
-    operator.asks("They take jobs again.")
-    operator.press("Resume all")
-    operator.told(": resume all.")
-    poll(lambda: has_state(client, WORKER, "running"), what="it goes on")
-    operator.press("Stop all")
-    operator.asks("They end;")
-    operator.press("Stop all")
-    operator.told(": stop all.")
+    for button, asks, state in (
+        ("Quiet all", "They take no more jobs", "quiet"),
+        ("Resume all", "They take jobs again.", "running"),
+        ("Stop all", "They stop;", None),
+    ):
+        operator.do(button, button, asks=asks, told=f": {button.lower()}.")
+        if state is not None:
+            wait_for_state(client, worker, state)
     assert scene.worker.wait(20) == 0
 
 

@@ -65,7 +65,7 @@ class Watch:
 def operator(scene: Scene, visit: Callable[..., Visitor]) -> Iterator[Operator]:
     """Somebody who may do everything, and has seen no fault at the end."""
     visitor = visit()
-    yield Operator(visitor, scene.client, set())
+    yield Operator(visitor, scene.client, set(), "live")
     assert not visitor.faults, "\n".join(visitor.faults)
 
 
@@ -130,7 +130,7 @@ def test_nothing_moves_under_the_focus(watch: Watch, operator: Operator) -> None
     operator.go("queue", "focus", "?tab=waiting")
     waiting = card(watch.page, "Waiting")
     rows = operator.main.locator("table.qless-jobs tbody tr")
-    box = operator.main.get_by_label("Select job a")
+    box = operator.main.get_by_label("Select job live.a")
     box.focus()
     operator.put("b", "focus")
     watch.refreshed(5)
@@ -292,4 +292,4 @@ def test_all_are_selected(operator: Operator) -> None:
     operator.asks("Track 3 jobs?")
     operator.press("Track")
     operator.told("Tracks 3 jobs.")
-    assert all(operator.job(f"each.{number}").tracked for number in range(3))
+    assert all(operator.job(f"live.each.{number}").tracked for number in range(3))

@@ -26,7 +26,7 @@ from typing import NamedTuple
 from tests.lua.against import builds
 from tests.lua.against.comparison import Comparison, Difference
 from tests.lua.against.sequences import KINDS
-from tests.servers import KINDS as SERVERS
+from tests.real_servers import KINDS as SERVERS
 
 #: Sequences that are made on one pair of servers.
 SHARE = 20

@@ -12,7 +12,7 @@ from tests.lua.against.rules import LATER, reduced
 from tests.lua.against.sequences import Drawer
 from tests.lua.against.side import Outcome, Side, Step
 from tests.lua.keyspace import difference
-from tests.servers import Server
+from tests.real_servers import Server
 
 MOST_REPLAYS = 200
 

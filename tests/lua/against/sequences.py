@@ -10,7 +10,7 @@ from tests.lua.against.side import Step
 from tests.lua.against.words import FIRST, spoiled
 from tests.lua.inquiries import Inquirer
 from tests.lua.operations import JIDS, Operation
-from tests.lua.test_corrupt_records import FIELDS
+from tests.lua.test_corrupt_jobs import FIELDS
 
 KINDS = ("without KEYS", "with KEYS", "mixed")
 

@@ -12,7 +12,7 @@ from tests.lua.against.builds import CLOCK
 from tests.lua.caller import Core, Library
 from tests.lua.keyspace import Snapshot, snapshot
 from tests.lua.operations import FIELD, QUEUES, Operation, Score
-from tests.servers import Server
+from tests.real_servers import Server
 
 #: Published behind each step: what is heard before it came of the step.
 END = "against:end"

@@ -13,7 +13,7 @@ from tests.worker.stage import Stage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.servers import Server
+    from tests.real_servers import Server
 
 POOLS = ("prefork", "fork", "threads", "coroutines")
 

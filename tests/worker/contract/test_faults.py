@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.servers import Server
+from tests.real_servers import Server
 from tests.worker.stage import FLAVOURS, Stage
 
 if TYPE_CHECKING:

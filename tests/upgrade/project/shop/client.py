@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from datetime import timedelta
+from io import StringIO
 
 import django
 
 django.setup()
 
+from django.core.management import CommandError, call_command  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 import django_qless  # noqa: E402
 from django_qless import batch, config, jobs, queues, recurring, workflow  # noqa: E402
-from django_qless.connections import connections  # noqa: E402
-from django_qless.core.calls import Call  # noqa: E402
-from django_qless.management.audit import audit  # noqa: E402
-from shop import tasks  # noqa: E402
+from shop import core, tasks  # noqa: E402
 from shop.jobs import (  # noqa: E402
     fragile,
     hold,
@@ -152,7 +152,7 @@ def fill(mine, theirs):
 
 def stage(name, queue, told):
     """Stage a workflow as one whose maker has died in the middle."""
-    data = connections["default"].get(next(iter(told))).data
+    data = queues.client.get(next(iter(told))).data
     packed = []
     for number in range(STAGED):
         jid = f"{name}.{number}"
@@ -161,14 +161,12 @@ def stage(name, queue, told):
         told[jid] = ["complete", queue, 1]
     for at in range(0, len(packed), 10 * STEP):
         part = tuple(packed[at : at + 10 * STEP])
-        call = Call("workflow.stage", (name, 3600, "jobs", *part), "write")
-        connections["default"].run(call)
+        core.run("workflow.stage", name, 3600, "jobs", *part)
 
 
 def release(name):
     """Release what is staged. Whoever calls next carries on with it."""
-    call = Call("workflow.release", (name, "", "{}", -(-STAGED // STEP)), "write")
-    connections["default"].run(call)
+    core.run("workflow.release", name, "", "{}", -(-STAGED // STEP))
 
 
 def held(gate, queue):
@@ -212,13 +210,17 @@ def task_results(jids):
 
 def workflow_states(ids):
     """Return the state of each workflow."""
-    client = connections["default"]
+    client = queues.client
     return {name: client.workflow(name).state for name in ids}
 
 
 def violations():
     """Audit the namespace."""
-    return list(audit(connections["default"]).violations)
+    found = StringIO()
+    # It ends with an error if there are any.
+    with suppress(CommandError):
+        call_command("qless_audit", "--json", stdout=found)
+    return json.loads(found.getvalue())["violations"]
 
 
 def ticks():
@@ -255,7 +257,7 @@ def drain():
 
 def forget():
     """Forget all that is known of queues, workers and options."""
-    client = connections["default"]
+    client = queues.client
     client.forget_queue(list(queues))
     client.deregister([worker.name for worker in client.workers()])
     for option in client.redis.hkeys("ql:config"):

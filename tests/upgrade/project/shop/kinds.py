@@ -15,9 +15,7 @@ from django.utils import timezone
 
 import django_qless
 from django_qless import batch, config, jobs, queues, workflow
-from django_qless.connections import connections
-from django_qless.core.calls import Call
-from shop import tasks
+from shop import core, tasks
 from shop.jobs import (
     crash_once,
     fragile,
@@ -45,15 +43,10 @@ def tell(handle, state="complete", runs=1):
     return handle
 
 
-def call(command, *args, kind="write"):
-    """Call the core as the library does."""
-    return connections["default"].run(Call(command, args, kind))
-
-
 def bare(command, *args):
     """Call the core without KEYS, as a client of qless-core does."""
     source = Path(django_qless.__file__).with_name("core") / "qless.lua"
-    redis = connections["default"].redis
+    redis = queues.client.redis
     return redis.eval(source.read_text(), 0, command, time.time(), *args)
 
 
@@ -95,7 +88,7 @@ def leave_waiting(running):
     tell(left.using(run_at=timezone.now() + timedelta(seconds=8)).delay(1))
     tell(left.using(expires=0.1, jid="late").delay(1), "failed", 0)
     tell(left.using(expires=600).delay(1))
-    call("put", "", "left", "unknown", "nosuch.job", envelope(number=1), 0)
+    core.run("put", "", "left", "unknown", "nosuch.job", envelope(number=1), 0)
     told["unknown"] = ["canceled", 0]
 
     # Behind what is running.
@@ -126,7 +119,7 @@ def leave_waiting(running):
     tell(
         index.using(queue="left", unique="page", debounce=5, jid="page").delay("", "a")
     )
-    call("put", "", "left", "open", plain.name, envelope(number=1), 0, "open", "1")
+    core.run("put", "", "left", "open", plain.name, envelope(number=1), 0, "open", "1")
     queues["paused"].pause(reason="by the build before")
     config.set("one-max-concurrency", 1)
     for queue in ("paused", "open", "one", "one"):
@@ -161,7 +154,7 @@ def envelope(**kwargs):
 
 def time_out(jid):
     """Take a job from its worker."""
-    call("timeout", jid)
+    core.run("timeout", jid)
 
 
 def all_told():
@@ -174,7 +167,7 @@ def go_on():
     assert not again.created
     assert again.jid == "holder"
     jobs.get("revived").retry()
-    call("seal", "open")
+    core.run("seal", "open")
     for queue in ("paused", "crashing"):
         queues[queue].unpause()
     jobs.get("unknown").cancel()

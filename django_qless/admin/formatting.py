@@ -1,0 +1,155 @@
+"""Times, durations, numbers, states and long texts as pages show them."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+from typing import NamedTuple
+
+from django.utils import formats
+from django.utils import timezone as zones
+from django.utils.html import escape
+from django.utils.translation import get_language_bidi, gettext_lazy
+from django.utils.translation import gettext as _
+
+
+class _Unit(NamedTuple):
+    seconds: int
+    format: str
+    smaller: int
+    smaller_format: str
+
+
+def _units() -> tuple[_Unit, ...]:
+    days, hours = _("%d d"), _("%d h")
+    minutes, seconds = _("%d min"), _("%d s")
+    return (
+        _Unit(86400, days, 3600, hours),
+        _Unit(3600, hours, 60, minutes),
+        _Unit(60, minutes, 1, seconds),
+    )
+
+
+def span(seconds: float | None) -> str:
+    """Return seconds as `12 ms`, `0.4 s`, `12 s`, `3 min 12 s`, `2 h 5 min`, `4 d 1 h`.
+
+    In a language written from right to left the text is isolated; otherwise its numbers
+    and units in Latin letters would change places.
+    """
+    if seconds is None:
+        return ""
+    text = "−" + _span(-seconds) if seconds < 0 else _span(seconds)
+    return f"\u2068{text}\u2069" if get_language_bidi() else text
+
+
+def _span(seconds: float) -> str:
+    if 0 < seconds < 0.0995:
+        return _("%d ms") % max(1, round(seconds * 1000))
+    if seconds < 9.95:
+        return _("%s s") % formats.number_format(round(seconds, 1), 1)
+    whole = round(seconds)
+    for unit in _units():
+        if whole >= unit.seconds:
+            number, rest = divmod(whole, unit.seconds)
+            rest //= unit.smaller
+            text = unit.format % number
+            return f"{text} {unit.smaller_format % rest}" if rest else text
+    return _("%d s") % whole
+
+
+def moment(seconds: float | None) -> datetime | None:
+    """Return a time of the epoch in the user's time zone."""
+    if not seconds:
+        return None
+    try:
+        aware = datetime.fromtimestamp(float(seconds), timezone.utc)
+    except (OverflowError, ValueError, OSError):
+        return None
+    return zones.localtime(aware)
+
+
+STATES = {
+    "waiting": gettext_lazy("waiting"),
+    "running": gettext_lazy("running"),
+    "stalled": gettext_lazy("stalled"),
+    "scheduled": gettext_lazy("scheduled"),
+    "depends": gettext_lazy("depends"),
+    "recurring": gettext_lazy("recurring"),
+    "failed": gettext_lazy("failed"),
+    "complete": gettext_lazy("complete"),
+    "canceled": gettext_lazy("canceled"),
+}
+
+
+BIDI_OVERRIDES = re.compile("[\u202a-\u202e\u2066\u2067]")
+"""Characters that change the direction of the text behind them."""
+
+
+def visible(text: str) -> str:
+    """Return a text with its bidirectional overrides written out."""
+    return BIDI_OVERRIDES.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
+
+
+TAGS_AND_TEXTS = re.compile("<textarea.*?</textarea>|<[^>]*>|[^<]+", re.DOTALL)
+
+
+def in_one_line(html: str) -> str:
+    """Return HTML without paragraph separators in its texts.
+
+    U+2029 would end the isolation of a name. It stays in what forms send back.
+    """
+    if "\u2029" not in html:
+        return html
+    return TAGS_AND_TEXTS.sub(
+        lambda found: (
+            found[0] if found[0][0] == "<" else found[0].replace("\u2029", " ")
+        ),
+        html,
+    )
+
+
+def state(name: str) -> str:
+    """Return a state's name in the user's language."""
+    return str(STATES.get(name, name))
+
+
+def number(value: int) -> str:
+    """Return a number with separators, as the user's language writes it."""
+    return formats.number_format(value, use_l10n=True, force_grouping=True)
+
+
+SHOWN = 40 * 1024
+"""Bytes of HTML for one long text of a page."""
+WHOLE = 400 * 1024
+"""Bytes of HTML for a long text on its own page."""
+
+
+class Text(NamedTuple):
+    """The part of a long text that is shown."""
+
+    text: str
+    is_cut: bool
+
+
+def head(text: str, most: int = SHOWN) -> Text:
+    """Return the start of a text that fits into so many bytes of HTML."""
+    size = _fitting(text, most)
+    return Text(text[:size], size < len(text))
+
+
+def tail(text: str, most: int = SHOWN) -> Text:
+    """Return the end of a text that fits into so many bytes of HTML."""
+    size = _fitting(text[::-1], most)
+    return Text(text[len(text) - size :], size < len(text))
+
+
+def _fitting(text: str, most: int) -> int:
+    """Return how many characters fit; quotes take six bytes each."""
+    size = min(len(text), most)
+    while size and (taken := _bytes(text[:size])) > most:
+        size = min(size - 1, size * most // taken)
+    return size
+
+
+def _bytes(text: str) -> int:
+    return len(escape(text).encode("utf-8", "backslashreplace"))

@@ -1,1 +1,0 @@
-"""What turns objects of the core into what a template shows."""

@@ -1,0 +1,83 @@
+"""The setting QLESS as typed values: read when first needed, again when it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+
+from django_qless.conf import in_tests, schema
+from django_qless.conf.schema import Alias as Alias
+
+DEFAULT_ALIAS = "default"
+
+
+def alias_names() -> list[str]:
+    """Return the names of all aliases."""
+    return list(raw_setting())
+
+
+def raw_setting() -> Mapping[str, Mapping[str, Any]]:
+    """Return QLESS as the project wrote it; without one there is an empty default."""
+    value = getattr(settings, "QLESS", None)
+    if value is None:
+        return {DEFAULT_ALIAS: {}}
+    for problem in schema.validate_setting(value):
+        raise ImproperlyConfigured(f"{problem.text} {problem.hint}")
+    return value  # type: ignore[no-any-return]
+
+
+def alias(name: str = DEFAULT_ALIAS) -> Alias:
+    """Return the settings of one alias.
+
+    Raises ImproperlyConfigured if something is wrong with them, or if there is no such
+    alias.
+    """
+    in_tests.begin()
+    found = _read.get(name)
+    if found is None:
+        aliases = raw_setting()
+        if name not in aliases:
+            raise ImproperlyConfigured(
+                f"QLESS has no alias {name!r}; there are: {', '.join(sorted(aliases))}."
+            )
+        for problem in schema.validate_alias(name, aliases[name]):
+            raise ImproperlyConfigured(f"{problem.text} {problem.hint}")
+        found = _read[name] = _parsed(name, aliases[name])
+    return found
+
+
+def on_change(function: Callable[[], None]) -> None:
+    """Call this function whenever QLESS, or what it rests on, changes."""
+    _listeners.append(function)
+
+
+def _parsed(name: str, given: Mapping[str, Any]) -> Alias:
+    options, throwaway = given, None
+    if in_tests.is_testing():
+        options, is_thrown_away = in_tests.settings_in_tests(given)
+        throwaway = in_tests.database_of(name) if is_thrown_away else None
+    implied = not any(options.get(key) for key in schema.CONNECTION_KEYS)
+    if implied:
+        options = {**options, "EMBEDDED": True}
+    return schema.read_alias(name, options, implied=implied, throwaway=throwaway)
+
+
+def clear_cache() -> None:
+    """Read QLESS again when it is needed next."""
+    _read.clear()
+    for each in _listeners:
+        each()
+
+
+def _on_change(*, setting: str, **kwargs: Any) -> None:
+    if setting in ("QLESS", "CACHES", "DEBUG", "BASE_DIR"):
+        clear_cache()
+
+
+_read: dict[str, Alias] = {}
+_listeners: list[Callable[[], None]] = []
+setting_changed.connect(_on_change, dispatch_uid="django_qless.conf")

@@ -1,0 +1,92 @@
+"""Config sync: QUEUES and CONFIG set on the server, unless an operator has changed them.
+
+The option `declared` remembers, as JSON, what was applied last. An option that still has
+that value is ours to change; one that an operator has set otherwise is left alone, until
+it is unset.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from django_qless import conf
+from django_qless.conf.connections import connections
+from django_qless.core.options import known
+
+MARKER = "declared"
+
+
+class SyncResult(NamedTuple):
+    """The changes that `sync_config` made."""
+
+    set: dict[str, str]
+    unset: list[str]
+    kept: dict[str, str]
+    """Options that an operator has set otherwise than declared, and their values."""
+
+
+def sync_config(alias: str = conf.DEFAULT_ALIAS) -> SyncResult:
+    """Set the options that are declared and that no operator has changed.
+
+    A worker calls it at its start. Repeating it changes nothing, and neither does
+    another process that does the same at the same time.
+    """
+    client = connections[alias]
+    declared = conf.alias(alias).declared_options
+    before: dict[str, str] = json.loads(client.config_get(MARKER) or "{}")
+    if not declared and not before:
+        return SyncResult({}, [], {})
+    # What is set is text; defaults are numbers.
+    present = {
+        option: value
+        for option, value in client.config_all().items()
+        if isinstance(value, str)
+    }
+    done = SyncResult({}, [], {})
+    after: dict[str, str] = {}
+    for option, value in declared.items():
+        now = present.get(option)
+        if now in (None, before.get(option)) or now == value:
+            after[option] = value
+            if now != value:
+                client.config_set(option, value)
+                done.set[option] = value
+        else:
+            done.kept[option] = str(now)
+    for option, value in before.items():
+        if option not in declared and present.get(option) == value:
+            client.config_unset(option)
+            done.unset.append(option)
+    if after != before:
+        # Last, so that a crash before it is made good by the next start.
+        client.config_set(MARKER, json.dumps(after, separators=(",", ":")))
+    return done
+
+
+def reset(options: Sequence[str], alias: str = conf.DEFAULT_ALIAS) -> None:
+    """Give options back the value that is declared, or without one, their default."""
+    client = connections[alias]
+    for option in options:
+        client.config_unset(option)
+    sync_config(alias)
+
+
+def operator_overrides(alias: str = conf.DEFAULT_ALIAS) -> set[str]:
+    """Return the names of the options that were set otherwise than declared."""
+    client = connections[alias]
+    ours: dict[str, str] = json.loads(client.config_get(MARKER) or "{}")
+    return {
+        option
+        for option, value in client.config_all().items()
+        if isinstance(value, str)
+        and option != MARKER
+        and value not in (ours.get(option), default_of(option))
+    }
+
+
+def default_of(option: str) -> str | int | None:
+    """Return the core's default of an option, or None if it has none."""
+    known_option = known(option)
+    return known_option.default if known_option else None

@@ -1,0 +1,247 @@
+"""Content of lists and pages: job summaries, failures, throughput, tags and workers.
+
+All of it is as it was at one moment.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+
+from .states import ListKind
+
+if TYPE_CHECKING:
+    from .commands.operations import WorkerCounts
+
+#: A part of a list: which, the name of its queue, group, tag or worker ("" if it has none),
+#: from which place on, how many.
+Part = tuple[ListKind, str, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """A job summary: no data, history or message. Times are in seconds of the epoch."""
+
+    jid: str
+    klass: str
+    #: "" once the job is complete.
+    queue: str
+    #: A JobState, now: stalled when the lock has expired, waiting when its time has come, or
+    #: when it was taken from its worker; canceled while that is remembered.
+    state: str
+    priority: int | float
+    #: How often the job may be tried again; remaining: how often it still may.
+    retries: int
+    remaining: int
+    tags: tuple[str, ...]
+    #: Who holds the job, or "".
+    worker: str
+    #: When it was first put; None if its history does not say.
+    put: float | None
+    #: When it came into its present state: was put, fell due, was popped, stalled, failed,
+    #: was completed or canceled.
+    since: float
+    #: When a scheduled job falls due; None for all others.
+    due: float | None
+    #: When the lock ends; 0 without a lock.
+    expires: float
+    #: The failure group of a failed job, else None.
+    group: str | None
+    #: How far the job is, from 0 to 1, and a text; None if it did not say.
+    progress: tuple[float, str] | None
+    #: The id of the workflow that it is part of, or None.
+    workflow: str | None
+    #: The recurring job that put this one, or None.
+    spawned_from: str | None
+    tracked: bool
+
+    @classmethod
+    def read(cls, row: Sequence[Any]) -> Brief:
+        """Return the summary for a row of the core's JSON."""
+        return cls(
+            **{
+                name: read(value)
+                for (name, read), value in zip(_BRIEF.items(), row, strict=True)
+            }
+        )
+
+
+def _number(text: str | Literal[False]) -> int | float:
+    value = float(text or 0)
+    return int(value) if value.is_integer() else value
+
+
+def _text(value: str | Literal[False]) -> str:
+    return value or ""
+
+
+def _optional_text(value: str | Literal[False]) -> str | None:
+    return value or None
+
+
+def _int(value: str | Literal[False]) -> int:
+    return int(float(value or 0))
+
+
+def _time(value: str | Literal[False]) -> float:
+    return float(value or 0)
+
+
+def _optional_time(value: str | Literal[False]) -> float | None:
+    return float(value) if value else None
+
+
+def _tags(value: str | Literal[False]) -> tuple[str, ...]:
+    return tuple(json.loads(value) or ()) if value else ()
+
+
+def _group(value: str | Literal[False]) -> str | None:
+    return None if value is False else value
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _progress(text: str | Literal[False]) -> tuple[float, str] | None:
+    if not text:
+        return None
+    said = json.loads(text)
+    return (float(said[0]), str(said[1]) if len(said) > 1 else "") if said else None
+
+
+# The fields of a summary in the order in which the core sends them; False stands for none.
+_BRIEF: dict[str, Callable[[Any], Any]] = {
+    "klass": _same,
+    "queue": _text,
+    "state": _same,
+    "priority": _number,
+    "retries": _int,
+    "remaining": _int,
+    "tags": _tags,
+    "worker": _text,
+    "since": _time,
+    "expires": _time,
+    "spawned_from": _optional_text,
+    "due": _optional_time,
+    "group": _group,
+    "progress": _progress,
+    "workflow": _optional_text,
+    "tracked": _same,
+    "put": _optional_time,
+    "jid": _same,
+}
+
+
+def read_rows(rows: Any) -> list[Brief]:
+    """Read the summaries of the jobs that exist; the server writes an empty list as {}."""
+    return [Brief.read(row) for row in rows or () if row]
+
+
+J = TypeVar("J")  # the class of jobs: Job or AsyncJob
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Jobs that failed for one reason, and the one of them that failed last."""
+
+    name: str
+    #: How many jobs there are.
+    count: int
+    #: When the first and the last of them failed, seconds of the epoch.
+    first: float
+    last: float
+    #: The job that failed last.
+    jid: str
+    klass: str
+    queue: str
+    #: How its message begins: at most 300 bytes, whole characters.
+    message_head: str
+    #: Its last line with content, as long: of a traceback, the error itself.
+    message_end: str
+
+
+class FailureGroups(NamedTuple):
+    """Some of the failure groups, and how many groups and jobs there are in all."""
+
+    total_groups: int
+    total_jobs: int
+    groups: list[FailureGroup]
+
+
+class SearchFound(NamedTuple):
+    """The jobs that a search has found, and how many places it has looked at."""
+
+    looked: int
+    jobs: list[Brief]
+
+
+class Throughput(NamedTuple):
+    """Counters by spans of `step` minutes, from a minute of the epoch on."""
+
+    first: int
+    step: int
+    #: None for a whole namespace, which does not count what is put.
+    put: list[int] | None
+    started: list[int]
+    completed: list[int]
+    failed: list[int]
+
+
+class TagCount(NamedTuple):
+    """A tag, and how many jobs carry it."""
+
+    tag: str
+    number: int
+
+
+class TagCounts(NamedTuple):
+    """Some of the tags, the commonest first, and how many there are in all."""
+
+    total: int
+    tags: list[TagCount]
+
+
+class WorkerView(NamedTuple):
+    """A worker, and some of the jobs that it holds, the longest running first."""
+
+    counts: WorkerCounts
+    jobs: list[Brief]
+
+
+class WorkerViews(NamedTuple):
+    """Some of the workers, the latest sign of life first, and how many there are."""
+
+    total: int
+    workers: list[WorkerView]
+
+
+@dataclass(frozen=True, slots=True)
+class JobView(Generic[J]):
+    """The content of a job's page. Lists of other jobs are limited by the request."""
+
+    #: As `get` returns it, but with limited links and history.
+    job: J
+    brief: Brief
+    #: How many entries its history has.
+    history_total: int
+    #: Jobs that wait for this one.
+    dependents: list[Brief]
+    dependents_total: int
+    #: Jobs that this one still waits for.
+    dependencies: list[Brief]
+    dependencies_total: int
+    #: Jobs that this one was ever made to wait for, and that still exist.
+    needs: list[Brief]
+    needs_total: int
+    #: Jobs that this one has spawned, and that still exist.
+    spawned: list[Brief]
+    spawned_total: int
+    #: Jobs that have spawned this one.
+    spawners: list[Brief]
+    #: The JSON text of the job's result; None if there is none (any more).
+    result: str | None
+    #: For how many seconds the result is still kept; None without one.
+    result_ttl: float | None

@@ -1,0 +1,60 @@
+"""Job states and the lists of jobs."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Literal
+
+
+class JobState(str, Enum):
+    """A job's state, equal to the text that the core sends for it."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    #: Held by a worker whose lock has expired.
+    STALLED = "stalled"
+    SCHEDULED = "scheduled"
+    #: Waiting for other jobs.
+    DEPENDS = "depends"
+    FAILED = "failed"
+    COMPLETE = "complete"
+    #: Remembered for a while after it was canceled.
+    CANCELED = "canceled"
+
+    __str__ = str.__str__
+
+
+#: A worker has the job.
+HELD = (JobState.RUNNING, JobState.STALLED)
+
+#: The job does not go on by itself.
+ENDED = (JobState.COMPLETE, JobState.FAILED, JobState.CANCELED)
+
+#: The states in which a queue has jobs, each with its own list.
+IN_QUEUE = tuple(JobState)[:5]
+
+#: The lists of a queue: its jobs by state, and the schedules that put jobs into it.
+QueueState = Literal[
+    "waiting", "running", "stalled", "scheduled", "depends", "recurring"
+]
+QUEUE_STATES = (*(state.value for state in IN_QUEUE), "recurring")
+
+#: The lists of jobs that can be read in parts: those of a queue, of a failure group, of a
+#: tag, of a worker, and those of the whole namespace.
+ListKind = Literal[
+    "waiting",
+    "running",
+    "stalled",
+    "scheduled",
+    "depends",
+    "group",
+    "tag",
+    "worker",
+    "complete",
+    "canceled",
+    "tracked",
+]
+
+#: Kinds of lists that a namespace has once, so that they have no name.
+NAMELESS = (JobState.COMPLETE.value, JobState.CANCELED.value, "tracked")
+LIST_KINDS = (*QUEUE_STATES[:-1], "group", "tag", "worker", *NAMELESS)

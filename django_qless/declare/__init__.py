@@ -1,0 +1,1 @@
+"""`@job`, on functions, methods of models and classes."""

@@ -1,0 +1,1 @@
+"""Enqueueing: plans, requests, dispatch on commit, dependencies and context."""

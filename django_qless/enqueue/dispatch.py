@@ -1,0 +1,145 @@
+"""Dispatch of everything that is enqueued: at once, or on commit.
+
+What is enqueued together is sent at once, or when the transaction that is open in its
+database commits: never after a rollback, also not after that of a savepoint. Tests put
+another object in the place of `dispatcher`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from django.db import DEFAULT_DB_ALIAS
+from django.db import connections as databases
+from django.utils.connection import ConnectionDoesNotExist
+
+from django_qless.conf import in_tests
+from django_qless.exceptions import InvalidOption
+
+if TYPE_CHECKING:
+    from django_qless.core import Put
+    from django_qless.job_types.handle import JobHandle
+
+ONLY_DEFAULT = (DEFAULT_DB_ALIAS,)
+
+
+class Dispatchable(Protocol):
+    """What is sent as a whole: a batch of jobs, a workflow, a change of a schedule."""
+
+    @property
+    def alias(self) -> str:
+        """The alias of QLESS that it goes to."""
+
+    @property
+    def handles(self) -> Sequence[JobHandle[Any]]:
+        """The handles of its jobs, in their order; none for a schedule."""
+
+    def puts(self) -> list[Put]:
+        """Return its jobs as Puts, as of now, in the order of the handles."""
+
+    def send(self) -> None:
+        """Send it to the server; bring its handles up to date."""
+
+    async def asend(self) -> None:
+        """Send it from asynchronous code."""
+
+    def send_on_commit(self) -> None:
+        """Send it on commit: the caller can no longer handle a refusal."""
+
+    def mark_enqueued(self) -> None:
+        """Note that its jobs are enqueued, each under the jid of its handle."""
+
+
+class Dispatcher:
+    """Sends to the server, at once or on commit."""
+
+    def is_in_transaction(self, database: str) -> bool:
+        """Return whether what is sent now must await a commit of this database."""
+        return databases[database].in_atomic_block
+
+    def on_commit(self, database: str, callback: Callable[[], None]) -> None:
+        """Call this when the transaction that is open in a database commits."""
+        databases[database].on_commit(callback)
+
+    def send(self, dispatchable: Dispatchable) -> None:
+        """Send it now."""
+        dispatchable.send()
+
+    async def asend(self, dispatchable: Dispatchable) -> None:
+        """Send it now, from asynchronous code."""
+        await dispatchable.asend()
+
+    def send_on_commit(self, dispatchable: Dispatchable) -> None:
+        """Send what has waited for a commit."""
+        dispatchable.send_on_commit()
+
+
+#: All that is enqueued goes through this object, in all threads.
+dispatcher = Dispatcher()
+
+
+def commit_databases(on_commit: bool | str | None, *more: str) -> tuple[str, ...]:
+    """Return the databases whose commits the option `on_commit` lets a job await.
+
+    By default these are the default one and `more`, those of its rows; False: none.
+    """
+    if on_commit is False:
+        return ()
+    if isinstance(on_commit, str):
+        return (on_commit,)
+    if on_commit is None and more:
+        return tuple(dict.fromkeys((DEFAULT_DB_ALIAS, *more)))
+    return ONLY_DEFAULT
+
+
+def open_transactions(whose: str, names: Sequence[str]) -> list[str]:
+    """Return those of these databases in which a transaction is open.
+
+    `whose` names the job in messages. Raises InvalidOption for an unknown database.
+    """
+    in_tests.begin()
+    is_open = dispatcher.is_in_transaction
+    try:
+        if len(names) == 1:
+            return [names[0]] if is_open(names[0]) else []
+        return [name for name in names if is_open(name)]
+    except ConnectionDoesNotExist:
+        known = ", ".join(databases)
+        raise InvalidOption(
+            f"{whose}: on_commit={' or '.join(names)!r} is not in DATABASES; there are: "
+            f"{known}."
+        ) from None
+
+
+def send(dispatchable: Dispatchable, transactions: Sequence[str] = ()) -> None:
+    """Send it now, or when these databases, of `open_transactions`, commit."""
+    if transactions:
+        _send_after_commits(dispatchable, transactions)
+    else:
+        dispatcher.send(dispatchable)
+
+
+async def asend(dispatchable: Dispatchable, transactions: Sequence[str] = ()) -> None:
+    """Do what `send` does, from asynchronous code."""
+    if transactions:
+        _send_after_commits(dispatchable, transactions)
+    else:
+        await dispatcher.asend(dispatchable)
+
+
+def _send_after_commits(dispatchable: Dispatchable, names: Sequence[str]) -> None:
+    """Send it when all these databases have committed; never if one rolls back.
+
+    It is sent by the dispatcher that was in use when it was enqueued.
+    """
+    missing, then = set(names), dispatcher
+
+    def committed(name: str) -> None:
+        missing.discard(name)
+        if not missing:
+            then.send_on_commit(dispatchable)
+
+    for name in names:
+        then.on_commit(name, partial(committed, name))

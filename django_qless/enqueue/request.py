@@ -1,0 +1,294 @@
+"""Requests to enqueue jobs, and batches of them: what `.delay()` sends."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from django_qless.conf.connections import connections
+from django_qless.core import (
+    BadArgument,
+    Client,
+    DependencyCycle,
+    DuplicateJob,
+    JobNotFound,
+    Put,
+    QlessError,
+    WrongState,
+)
+from django_qless.job_types.current import running
+from django_qless.signals import job_enqueued
+
+if TYPE_CHECKING:
+    from django_qless.core import PutMany
+    from django_qless.core.request import Command
+    from django_qless.enqueue.plan import EnqueuePlan
+    from django_qless.job_types.handle import JobHandle
+
+logger = logging.getLogger("django_qless")
+
+#: Refusals of one job: the others of the transaction are not to blame.
+REFUSED_ALONE = (DuplicateJob, JobNotFound, WrongState, DependencyCycle, BadArgument)
+
+# Dependencies that one call may name. A job with more is enqueued open, then sealed.
+MOST_DEPENDENCIES = 1000
+
+#: Commands to send one after the other; each is sent its reply.
+Steps = Generator["Command[Any]", Any, None]
+
+
+class EnqueueRequest(NamedTuple):
+    """One job to enqueue."""
+
+    plan: EnqueuePlan
+    handle: JobHandle[Any]
+    context: str | None = None
+    """The context that travels beside the arguments, as JSON."""
+    key: str = ""
+    """The unique key, "" for none."""
+    after: tuple[JobHandle[Any], ...] = ()
+    """Its dependencies, beside those of the plan."""
+    conflict: str = ""
+    """What to do about another job with the key, if not what the plan says."""
+    optional: bool = False
+    """Whether to enqueue it only if another job of the same call depends on it."""
+
+    def put(self) -> Put:
+        """Return the job as a Put, as of now."""
+        return self.plan.put_of(self)
+
+    @property
+    def is_news(self) -> bool:
+        """Whether it has made a job, or changed the one that stands for it."""
+        return bool(self.handle.created) or (self.plan.replaces and not self.optional)
+
+    def mark_enqueued(self, jid: str) -> None:
+        """Note that the job is enqueued, or that job `jid` stands for it."""
+        handle = self.handle
+        handle.pending = False
+        handle.created = jid == handle.jid
+        handle.jid = jid
+        if self.after:
+            # Other jobs may stand for its dependencies.
+            handle.waits_for(self.plan.depends_of(self) if handle.created else ())
+
+    def mark_not_enqueued(self) -> None:
+        """Note that the job was refused, or left out."""
+        self.handle.pending = self.handle.created = False
+
+
+@dataclass(slots=True, eq=False)
+class EnqueueBatch:
+    """Jobs of one alias that are enqueued together, a thousand in each call."""
+
+    requests: Sequence[EnqueueRequest]
+    """At least one."""
+
+    @property
+    def alias(self) -> str:
+        """The alias of QLESS that it goes to."""
+        return self.requests[0].plan.alias
+
+    @property
+    def handles(self) -> list[JobHandle[Any]]:
+        """The handles of the jobs."""
+        return [request.handle for request in self.requests]
+
+    def puts(self) -> list[Put]:
+        """Return the jobs as Puts, as of now."""
+        runs = groupby(self.requests, attrgetter("plan"))
+        return [put for plan, requests in runs for put in plan.puts_of(requests)]
+
+    def send(self) -> None:
+        """Enqueue the jobs. Raises what the server refuses."""
+        requests = self.requests
+        client = connections[requests[0].plan.alias]
+        if len(requests) == 1 and self._is_one_call(requests[0]):
+            # The usual case, without the machinery.
+            request, job = requests[0], running.get()
+            call = request.plan.call(request, job.worker if job else "")
+            request.mark_enqueued(client.run(call) or request.handle.jid)
+        else:
+            steps = self._steps()
+            try:
+                call = next(steps)
+                while True:
+                    try:
+                        reply = client.run(call)
+                    except QlessError as error:
+                        call = steps.throw(error)
+                    else:
+                        call = steps.send(reply)
+            except StopIteration:
+                pass
+        if job_enqueued.receivers:
+            for request in requests:
+                if request.is_news:
+                    job_enqueued.send(request.plan.job_type, handle=request.handle)
+
+    async def asend(self) -> None:
+        """Enqueue the jobs from asynchronous code. Raises what the server refuses."""
+        client = connections.aclient(self.alias)
+        steps = self._steps()
+        try:
+            call = next(steps)
+            while True:
+                try:
+                    reply = await client.run(call)
+                except QlessError as error:
+                    call = steps.throw(error)
+                else:
+                    call = steps.send(reply)
+        except StopIteration:
+            pass
+        if job_enqueued.receivers:
+            for request in self.requests:
+                if request.is_news:
+                    await job_enqueued.asend(
+                        request.plan.job_type, handle=request.handle
+                    )
+
+    def send_on_commit(self) -> None:
+        """Enqueue the jobs on commit. What is refused there is logged, not raised.
+
+        The caller of `.delay()` can no longer handle it, and the transaction's other
+        jobs must not suffer.
+        """
+        try:
+            self.send()
+        except REFUSED_ALONE as error:
+            # Of a group only the last is certain to be meant; the optional ones before it
+            # exist already if an earlier call enqueued them.
+            groups = [
+                [request for request in group if request.handle.pending]
+                for group in self._groups()
+                if group[-1].handle.pending
+            ]
+            if not groups:
+                raise  # All are enqueued: something else, a receiver say, raised this.
+            if len(groups) > 1:
+                for group in groups:
+                    self._part(group).send_on_commit()
+                return
+            *optional, request = groups[0]
+            for each in optional:
+                each.mark_not_enqueued()
+            handle = request.handle
+            if isinstance(error, DuplicateJob):
+                request.mark_enqueued(error.jid)
+                logger.warning("a job was not enqueued on commit: %s", error)
+            else:
+                request.mark_not_enqueued()
+                # Its name and data: nothing else is left of it.
+                logger.error(
+                    "%s %s was not enqueued on commit: %s; its data: %s",
+                    *(handle.name, handle.jid, error, handle.data),
+                )
+
+    def mark_enqueued(
+        self, duplicates: Mapping[str, str] | None = None, skipped: Collection[str] = ()
+    ) -> None:
+        """Note that the jobs are enqueued.
+
+        `duplicates` maps the jids of those for which other jobs stand to the jids of
+        these; `skipped` has the jids of optional ones that were left out.
+        """
+        if (
+            not duplicates
+            and not skipped
+            and not any(map(attrgetter("after"), self.requests))
+        ):
+            # The usual case: ten thousand at a time.
+            for request in self.requests:
+                request.handle.pending, request.handle.created = False, True
+            return
+        for request in self.requests:
+            jid = request.handle.jid
+            request.mark_enqueued(duplicates.get(jid, jid) if duplicates else jid)
+            if request.optional and jid in skipped:
+                request.handle.created = False
+
+    def _part(self, requests: Sequence[EnqueueRequest]) -> EnqueueBatch:
+        """Return a batch of some of the jobs, to enqueue as all of them are."""
+        return EnqueueBatch(requests)
+
+    def _is_one_call(self, request: EnqueueRequest) -> bool:
+        """Return whether a single job takes one call."""
+        return not request.after and not request.plan.has_many
+
+    def _steps(self) -> Steps:
+        """Yield the calls that enqueue the jobs; each is sent its reply or its error."""
+        if len(self.requests) == 1:
+            yield from self._one(self.requests[0])
+        elif self._takes_several_calls():
+            for group in self._groups():
+                if len(group) == 1:
+                    yield from self._one(group[0])
+                else:
+                    yield from EnqueueBatch(group)._many()
+                    yield from self._name_further(group[-1])
+        else:
+            yield from self._many()
+
+    def _takes_several_calls(self) -> bool:
+        """Return whether one of many jobs has too many dependencies for one call."""
+        plans = set(map(attrgetter("plan"), self.requests))
+        possible = any(plan.has_many for plan in plans)
+        if not possible and not any(map(attrgetter("after"), self.requests)):
+            return False
+        return any(each.plan.further_dependencies(each) for each in self.requests)
+
+    def _one(self, request: EnqueueRequest) -> Steps:
+        job = running.get()
+        jid = yield request.plan.call(request, job.worker if job else "")
+        request.mark_enqueued(jid or request.handle.jid)
+        yield from self._name_further(request)
+
+    def _name_further(self, request: EnqueueRequest) -> Steps:
+        """Name the dependencies that the first call left out."""
+        handle = request.handle
+        further = request.plan.further_dependencies(request)
+        if further and request.is_news:
+            try:
+                for start in range(0, len(further), MOST_DEPENDENCIES):
+                    chunk = further[start : start + MOST_DEPENDENCIES]
+                    yield Client.depends_on.build(None, handle.jid, chunk)  # type: ignore[misc]
+                yield Client.seal.build(None, handle.jid)  # type: ignore[misc]
+            except QlessError:
+                # All of it or nothing: an open job would wait for ever. On commit this
+                # tells the refused job from the others.
+                handle.pending, handle.created = True, None
+                yield Client.cancel.build(None, handle.jid)  # type: ignore[misc]
+                raise
+
+    def _many(self) -> Steps:
+        job = running.get()
+        worker = job.worker if job else ""
+        yield from self._marking(Client.put_many.build(None, worker, self.puts()))
+
+    def _marking(self, calls: Any) -> Steps:
+        """Yield the parts of a call for all the jobs; mark those enqueued by each."""
+        done = 0
+        for part, size in zip(calls.parts, calls.sizes, strict=True):
+            try:
+                reply = yield part
+            except QlessError as error:
+                error.done = done
+                raise
+            told: PutMany = calls.combine([reply])
+            some = EnqueueBatch(self.requests[done : done + size])
+            some.mark_enqueued(told.duplicates, frozenset(told.skipped))
+            done += size
+
+    def _groups(self) -> list[list[EnqueueRequest]]:
+        """Return the jobs, each with the optional ones enqueued for its sake."""
+        groups: list[list[EnqueueRequest]] = [[]]
+        for request in self.requests:
+            groups[-1].append(request)
+            if not request.optional:
+                groups.append([])
+        return [group for group in groups if group]

@@ -1,0 +1,69 @@
+"""What makes two puts the same job: the key of the option `unique`.
+
+Keys are the job type's own: two types may use the same text. In the core a key is
+`<job name>:<text>`, or a digest of that if it would be too long.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from django_qless.exceptions import InvalidOption
+from django_qless.job_types.option_checks import MOST_NAME_BYTES
+
+
+def of_text(whose: str, text: str) -> str:
+    """Return the key of a job that names it itself."""
+    key = f"{whose}:{text}"
+    if len(key.encode()) <= MOST_NAME_BYTES:
+        return key
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def of_data(whose: str, data: str) -> str:
+    """Return the key of a job that is unique by its data, whatever their order."""
+    canonical = json.dumps(json.loads(data), sort_keys=True)
+    return of_text(whose, hashlib.sha256(canonical.encode()).hexdigest())
+
+
+def of_call(
+    whose: str,
+    unique: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> str:
+    """Return the key that a function makes of a job's arguments, "" for none.
+
+    Raises InvalidOption if it does not take them, or makes something else of them.
+    """
+    try:
+        text = unique(*args, **kwargs)
+    except TypeError as error:
+        if _takes(unique, args, kwargs):
+            raise
+        raise InvalidOption(
+            f"{whose}: unique={unique!r} is called with the job's arguments, and does "
+            f"not take them: {error}. Give it the parameters of the job"
+        ) from error
+    if text is None:
+        return ""
+    if isinstance(text, str) and text:
+        return of_text(whose, text)
+    raise InvalidOption(
+        f"{whose}: unique={unique!r} must return a text, or None for a job that is not "
+        f"unique, and returned {text!r}"
+    )
+
+
+def _takes(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> bool:
+    try:
+        inspect.signature(function).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return False
+    return True

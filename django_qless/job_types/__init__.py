@@ -1,0 +1,1 @@
+"""Job types: registry, options, signatures, handles and the running job."""

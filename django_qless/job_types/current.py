@@ -1,0 +1,216 @@
+"""The running job, as `current_job()` returns it. Needs no Django."""
+
+from __future__ import annotations
+
+import json
+from contextvars import ContextVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from django_qless.core import Client, Reserved
+
+
+class Sandboxes(Protocol):
+    """The sandboxes of running jobs."""
+
+    def path_for(self, reserved: Reserved) -> Path:
+        """Return the sandbox of this job; make it when asked for the first time."""
+
+
+class JobRuntime(Protocol):
+    """The services that the runtime gives to a running job."""
+
+    def spawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
+        """Enqueue jobs for this one; return their handles."""
+
+    async def aspawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
+        """Do the same in a running event loop."""
+
+    def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
+        """Return the results of the jobs that this one depends on."""
+
+    async def adependency_results(self, current: CurrentJob) -> dict[str, Any]:
+        """Do the same in a running event loop."""
+
+
+class CurrentJob:
+    """The job that runs here and now. Properties cost nothing, methods ask the server.
+
+    Methods raise LockLost when the job has been taken away in the meantime: then stop.
+    """
+
+    def __init__(
+        self,
+        reserved: Reserved,
+        client: Client,
+        worker: str,
+        sandboxes: Sandboxes | None = None,
+        runtime: JobRuntime | None = None,
+    ) -> None:
+        self.reserved = reserved
+        self.client = client
+        self.worker = worker
+        self.sandboxes = sandboxes
+        self._runtime = runtime
+        #: Queue, delay and, as JSON, dependencies: set by `move_to`.
+        self.moved_to: tuple[str | float, ...] | None = None
+        #: The data of the job once it is complete, if they change.
+        self.final_data: str | None = None
+        #: The type of the job, while it runs.
+        self.job_type: Any = None
+        #: The state of this run in Django's Tasks, if the job is a Task.
+        self.task_run: Any = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} {self.jid}>"
+
+    @property
+    def jid(self) -> str:
+        """The job's id."""
+        return self.reserved.jid
+
+    @property
+    def queue(self) -> str:
+        """The queue it was taken from."""
+        return self.reserved.queue
+
+    @property
+    def name(self) -> str:
+        """The name of the job type, as in the registry."""
+        return self.reserved.klass
+
+    @property
+    def data(self) -> Any:
+        """Its data: the envelope of its arguments, or those of a class job."""
+        return json.loads(self.reserved.data)
+
+    @property
+    def attempt(self) -> int:
+        """The number of this run: 1 for the first, one more after each retry."""
+        return self.reserved.retries - self.reserved.remaining + 1
+
+    @property
+    def retries_left(self) -> int:
+        """The number of retries left if this run fails."""
+        return self.reserved.remaining
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags it carries."""
+        return self.reserved.tag_list
+
+    @property
+    def priority(self) -> int | float:
+        """Its priority; higher goes first."""
+        return self.reserved.priority
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """The context that travels beside its data, such as options of the call."""
+        return self.reserved.context_object
+
+    @property
+    def app_data(self) -> dict[str, Any]:
+        """The data of the app beside the arguments: `using(app_data={…})`."""
+        data: dict[str, Any] = self.context.get("app_data") or {}
+        return data
+
+    @property
+    def sandbox(self) -> Path:
+        """An empty directory for the files of this run.
+
+        Made on first use, readable for this user alone, and removed with its content
+        when the run ends, however it ends. Raises OSError if none can be made.
+        """
+        if self.sandboxes is None:
+            raise RuntimeError("only a job that a worker runs has a sandbox")
+        return self.sandboxes.path_for(self.reserved)
+
+    def progress(self, fraction: float, text: str = "") -> None:
+        """Report the progress: a number from 0 to 1, and a text for people.
+
+        It is shown until the run ends.
+        """
+        self.client.progress(self.jid, self.reserved.token, fraction, text)
+
+    def log(self, message: str, **details: Any) -> None:
+        """Add an entry to the job's history, with these members."""
+        text = json.dumps(details, default=str, ensure_ascii=False)
+        self.client.log(self.jid, message, text if details else None)
+
+    def heartbeat(self) -> int:
+        """Prolong the lock now; return when it expires, in seconds of the epoch.
+
+        The worker does this by itself; a job calls it to learn that its lock is lost.
+        """
+        return self.client.heartbeat(self.jid, self.reserved.token)
+
+    def move_to(
+        self,
+        queue: str,
+        *,
+        delay: float | timedelta = 0,
+        depends: Sequence[str] = (),
+    ) -> None:
+        """Go on in another queue when this run has ended well, instead of completing.
+
+        Takes effect when the function returns. `depends` are jids to wait for there.
+        """
+        if not queue or type(queue) is not str:
+            raise ValueError(f"move_to: the name of a queue, not {queue!r}")
+        seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
+        self.moved_to = (queue, seconds)
+        if depends:
+            self.moved_to += (json.dumps(list(depends)),)
+
+    def spawn(self, jobs: Iterable[Any]) -> list[Any]:
+        """Enqueue jobs, made by `.args()`, on behalf of this one; return their handles.
+
+        Jobs that depend on this one, or on its workflow, also wait for them, even if they
+        are enqueued later; only a dependency of a spawned job does not wait for that job.
+        Inside a transaction they are enqueued at its commit, as always, which must come
+        before the job's end.
+
+        A job that runs again, after a crash for instance, spawns again: with fixed ids,
+        such as `.using(jid=f"{job.jid}-{n}")`, it enqueues the same jobs again, finished
+        ones as well, instead of further ones.
+        """
+        return self._required_runtime.spawn(self, jobs)
+
+    async def aspawn(self, jobs: Iterable[Any]) -> list[Any]:
+        """Enqueue jobs on behalf of this one, from asynchronous code; see `spawn`."""
+        return await self._required_runtime.aspawn(self, jobs)
+
+    def dependency_results(self) -> dict[str, Any]:
+        """Return the results of the jobs that this one depends on, by jid.
+
+        In the order in which they were given, each followed by the jobs it spawned. Jobs
+        without a result are missing: they returned None, failed, or their `result_ttl`
+        passed. Raises ResultGone if results were dropped because there were too many.
+        """
+        return self._required_runtime.dependency_results(self)
+
+    async def adependency_results(self) -> dict[str, Any]:
+        """Return the results of the dependencies, from asynchronous code."""
+        return await self._required_runtime.adependency_results(self)
+
+    @property
+    def _required_runtime(self) -> JobRuntime:
+        if self._runtime is None:
+            raise RuntimeError(
+                "only a job that a worker runs can spawn others, or read their results"
+            )
+        return self._runtime
+
+
+#: The running job of this thread or task; the runtime sets it.
+running: ContextVar[CurrentJob | None] = ContextVar("qless_job", default=None)
+
+
+def current_job() -> CurrentJob | None:
+    """Return the job that is being run, or None outside of any job."""
+    return running.get()

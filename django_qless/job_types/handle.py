@@ -1,0 +1,381 @@
+"""The handle of a job: what was known of it at one moment, and what can be done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from asgiref.sync import sync_to_async
+
+from django_qless.conf.connections import connections
+from django_qless.core.commands import Commands
+from django_qless.core.exceptions import WrongState
+from django_qless.core.waiting import time_left
+from django_qless.exceptions import (
+    JobFailed,
+    JobGone,
+    NotPut,
+    ResultGone,
+    ResultNotReady,
+)
+from django_qless.serialization.json_values import revive, to_json
+
+if TYPE_CHECKING:
+    from django_qless.core import AsyncClient, AsyncJob, Client, Job, Put
+    from django_qless.core.objects import Canceled, Failure
+    from django_qless.core.request import Request
+
+R = TypeVar("R", covariant=True)
+
+ENDED = ("complete", "failed", "canceled")
+
+
+class JobHandle(Generic[R]):
+    """A job as it was when it was enqueued, or at the last `refresh()`.
+
+    Properties do no I/O. Methods ask the server and do not change the handle; each has
+    an asyncio form whose name begins with `a` (that of `wait` is `await_`).
+    """
+
+    __slots__ = ("_job", "_put", "alias", "created", "data", "jid", "pending")
+
+    alias: str
+    """The alias of QLESS where the job is."""
+    jid: str
+    """The job's id, known before the job is enqueued."""
+    data: str
+    """Its data, as JSON text."""
+    pending: bool
+    """True while the job waits for the commit of a transaction to be enqueued."""
+    created: bool | None
+    """False if another job stands for this one (`unique`), whose jid the handle then has.
+    None as long as that is not known."""
+
+    def __init__(self, alias: str, job: Job | AsyncJob) -> None:
+        self.alias = alias
+        self.jid = job.jid
+        self.data = job.data
+        self.pending = False
+        self.created = None
+        self._job: Job | AsyncJob | None = job
+        self._put: Put | None = None
+
+    @classmethod
+    def of_put(
+        cls, alias: str, jid: str, shape: Put, data: str, *, pending: bool
+    ) -> JobHandle[Any]:
+        """Return the handle of a job that is enqueued now or, if pending, at the commit.
+
+        `shape` is a Put with everything but the jid and the data.
+        """
+        handle: JobHandle[Any] = object.__new__(cls)
+        handle.alias = alias
+        handle.jid = jid
+        handle.data = data
+        handle.pending = pending
+        handle.created = None
+        handle._job = None
+        handle._put = shape
+        return handle
+
+    def waits_for(self, jids: Sequence[str]) -> None:
+        """Record the dependencies with which the job was enqueued."""
+        if self._put is not None:
+            self._put = self._put._replace(depends=jids)
+
+    def __repr__(self) -> str:
+        return f"<JobHandle {self.jid} {self.name} {self.state}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, JobHandle):
+            return NotImplemented
+        return (self.alias, self.jid) == (other.alias, other.jid)
+
+    def __hash__(self) -> int:
+        return hash((self.alias, self.jid))
+
+    @property
+    def _known(self) -> Any:
+        return self._job or self._put
+
+    @property
+    def name(self) -> str:
+        """The name of the job type."""
+        return str(self._known.klass)
+
+    @property
+    def state(self) -> str:
+        """pending, waiting, scheduled, depends, running, stalled, failed, complete or
+        canceled; a canceled job is remembered for a day (`canceled-history`)."""
+        if self._job:
+            return self._job.state
+        if self.pending:
+            return "pending"
+        if self._known.depends:
+            return "depends"
+        due = self._known.at or 0.0
+        is_later = self._known.delay > 0 or due > time.time()
+        return "scheduled" if is_later else "waiting"
+
+    @property
+    def queue(self) -> str:
+        """The queue it is in; "" once it is complete."""
+        return str(self._known.queue)
+
+    @property
+    def priority(self) -> int | float:
+        """Higher goes first."""
+        return self._known.priority or 0
+
+    @property
+    def retries(self) -> int:
+        """The number of retries that it has in all."""
+        return int(self._known.retries)
+
+    @property
+    def remaining(self) -> int:
+        """The number of retries left."""
+        # The server counts below 0 when a job has used all of its retries.
+        return max(self._job.remaining, 0) if self._job else self.retries
+
+    @property
+    def attempt(self) -> int:
+        """The number of its current or next run: 1 for the first.
+
+        The last one of a job that has failed.
+        """
+        return self.retries - self.remaining + 1
+
+    @property
+    def workflow(self) -> str | None:
+        """The id of the workflow that it belongs to, if it does."""
+        return self._known.workflow or None
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags it carries."""
+        return list(self._known.tags or ())
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """The events of its life, oldest first; empty before a refresh."""
+        return list(self._job.history) if self._job else []
+
+    @property
+    def failure(self) -> Failure | None:
+        """The last failure: group, message, when, worker."""
+        return self._job.failure if self._job else None
+
+    @property
+    def canceled(self) -> Canceled | None:
+        """The cancelation: when, was, why, by; None if it was not canceled."""
+        return self._job.canceled if self._job else None
+
+    @property
+    def dependencies(self) -> list[str]:
+        """The jids that it still waits for."""
+        return list(self._job.dependencies if self._job else self._known.depends)
+
+    @property
+    def dependents(self) -> list[str]:
+        """The jids that wait for it."""
+        return list(self._job.dependents) if self._job else []
+
+    @property
+    def progress(self) -> tuple[float, str] | None:
+        """Its progress: a number from 0 to 1 and a text; None if it reported none."""
+        return self._job.progress if self._job else None
+
+    @property
+    def worker(self) -> str:
+        """The worker that runs it, or ""."""
+        return self._job.worker if self._job else ""
+
+    def refresh(self) -> JobHandle[R]:
+        """Return the job as it is now. Raises JobGone."""
+        return self._refreshed(self._client().get(self.jid))
+
+    async def arefresh(self) -> JobHandle[R]:
+        """Return the job as it is now, from asynchronous code."""
+        return self._refreshed(await self._aclient().get(self.jid))
+
+    def wait(self, timeout: float | None = None) -> JobHandle[R]:
+        """Wait until the job is complete, failed or canceled; return it as it is then.
+
+        Blocks until the server tells of the end. Raises ResultNotReady after `timeout`
+        seconds (None: wait for ever), and JobGone if nothing is known of the job.
+        """
+        client = self._client()
+        for left in time_left(timeout):
+            if left != 0:
+                client.await_ended([self.jid], left)
+            now = self._refreshed(client.get(self.jid))
+            if now.state in ENDED:
+                return now
+        raise self._not_ready(now, timeout)
+
+    async def await_(self, timeout: float | None = None) -> JobHandle[R]:
+        """Wait as `wait` does, from asynchronous code."""
+        client = self._aclient()
+        for left in time_left(timeout):
+            if left != 0:
+                await client.await_ended([self.jid], left)
+            now = self._refreshed(await client.get(self.jid))
+            if now.state in ENDED:
+                return now
+        raise self._not_ready(now, timeout)
+
+    def result(self, timeout: float | None = 0) -> R:
+        """Return what the job returned, after at most `timeout` seconds.
+
+        0: now or not at all; None: wait for ever. Raises ResultNotReady, JobFailed,
+        ResultGone when the `result_ttl` of the job has passed or there were too many
+        results, and JobGone when the job has expired or was cancelled.
+        """
+        try:
+            now = self.wait(timeout)
+        except JobGone:
+            found = self._client().result(self.jid)
+            if found is None:
+                raise
+            return revive(found)  # type: ignore[no-any-return]
+        return revive(now._returned(self._client().result(now._completed())))  # type: ignore[no-any-return]
+
+    async def aresult(self, timeout: float | None = 0) -> R:
+        """Return what `result` returns, from asynchronous code."""
+        try:
+            now = await self.await_(timeout)
+        except JobGone:
+            found = await self._aclient().result(self.jid)
+            if found is None:
+                raise
+        else:
+            found = now._returned(await self._aclient().result(now._completed()))
+        # A row may be among it: its connection must be one that is looked after.
+        return await sync_to_async(revive)(found)  # type: ignore[no-any-return]
+
+    def cancel(self) -> None:
+        """Remove the job, also while it runs. Raises HasDependents."""
+        self._client().cancel(self.jid)
+
+    async def acancel(self) -> None:
+        """Remove the job, from asynchronous code."""
+        await self._aclient().cancel(self.jid)
+
+    def retry(self) -> None:
+        """Enqueue the job again after a failure. Raises WrongState without one."""
+        if not self._client().revive([self.jid]):
+            raise self.refresh()._has_not_failed()
+
+    async def aretry(self) -> None:
+        """Enqueue the job again after a failure, from asynchronous code."""
+        if not await self._aclient().revive([self.jid]):
+            raise (await self.arefresh())._has_not_failed()
+
+    def move(self, queue: str, *, delay: float = 0) -> None:
+        """Move the job to another queue, where it starts again, whatever its state."""
+        self._client().run(self.refresh()._again(queue, delay))
+
+    async def amove(self, queue: str, *, delay: float = 0) -> None:
+        """Move the job to another queue, from asynchronous code."""
+        await self._aclient().run((await self.arefresh())._again(queue, delay))
+
+    def set_priority(self, priority: int) -> None:
+        """Change the priority, and with it the place in the queue."""
+        self._client().priority(self.jid, priority)
+
+    async def aset_priority(self, priority: int) -> None:
+        """Change the priority, from asynchronous code."""
+        await self._aclient().priority(self.jid, priority)
+
+    def tag(self, *tags: str) -> list[str]:
+        """Add tags; return all its tags."""
+        return self._client().tag(self.jid, tags)
+
+    async def atag(self, *tags: str) -> list[str]:
+        """Add tags, from asynchronous code; return all its tags."""
+        return await self._aclient().tag(self.jid, tags)
+
+    def untag(self, *tags: str) -> list[str]:
+        """Remove tags; return those that are left."""
+        return self._client().untag(self.jid, tags)
+
+    async def auntag(self, *tags: str) -> list[str]:
+        """Remove tags, from asynchronous code; return those that are left."""
+        return await self._aclient().untag(self.jid, tags)
+
+    def track(self) -> None:
+        """Follow the job: its events are published."""
+        self._client().track(self.jid)
+
+    async def atrack(self) -> None:
+        """Follow the job, from asynchronous code."""
+        await self._aclient().track(self.jid)
+
+    def untrack(self) -> None:
+        """Follow the job no longer."""
+        self._client().untrack(self.jid)
+
+    async def auntrack(self) -> None:
+        """Follow the job no longer, from asynchronous code."""
+        await self._aclient().untrack(self.jid)
+
+    def _client(self) -> Client:
+        self._must_be_put()
+        return connections[self.alias]
+
+    def _aclient(self) -> AsyncClient:
+        self._must_be_put()
+        return connections.aclient(self.alias)
+
+    def _must_be_put(self) -> None:
+        if self.pending:
+            raise NotPut(f"Job {self.jid} ({self.name}) is not enqueued yet")
+
+    def _refreshed(self, job: Job | AsyncJob | None) -> JobHandle[R]:
+        if job is None:
+            raise JobGone(f"There is no job {self.jid} ({self.name})")
+        return JobHandle(self.alias, job)
+
+    def _completed(self) -> str:
+        """Return the jid if the job is complete; else raise JobFailed or JobGone."""
+        failure = self.failure
+        if self.canceled:
+            raise JobGone(f"Job {self.jid} ({self.name}) was canceled")
+        if self.state == "failed" and failure:
+            raise JobFailed(self.jid, failure.group, failure.message)
+        return self.jid
+
+    def _returned(self, found: Any) -> Any:
+        """Return what was found, unless there was more to find: raise ResultGone then."""
+        left = self._job.returned if self._job else None
+        if found is None and left is not None:
+            raise ResultGone(
+                f"Job {self.jid} ({self.name}) is complete, but what it returned is gone: "
+                + (
+                    "more results than results-count or results-bytes allow came after it"
+                    if left > 0
+                    else f"its result_ttl passed {-left:.0f} s ago"
+                )
+            )
+        return found
+
+    def _has_not_failed(self) -> WrongState:
+        return WrongState(f"Job {self.jid} is {self.state}, not failed")
+
+    def _again(self, queue: str, delay: float = 0) -> Request[str]:
+        """Return the command that enqueues the job again, with all its options."""
+        context = getattr(self._job, "context", None)
+        return Commands.requeue.build(
+            None,
+            *("", queue, self.jid, self.name, self.data, delay),
+            context=to_json(context) if context else None,
+        )
+
+    def _not_ready(self, now: JobHandle[Any], timeout: float | None) -> ResultNotReady:
+        waited = f" after {timeout:g} s" if timeout else ""
+        return ResultNotReady(
+            f"Job {self.jid} ({self.name}) in queue {now.queue!r} is still "
+            f"{now.state}{waited}"
+        )

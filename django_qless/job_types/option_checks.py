@@ -1,0 +1,415 @@
+"""The checks of option values, one by one and together.
+
+A check takes the user's value and returns the value that `Options` holds, or raises
+Refused with the words for "must be …". Needs no Django.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from django_qless.core.arguments import is_finite
+from django_qless.exceptions import Fail, InvalidOption, JobLost, Retry, ShuttingDown
+from django_qless.job_types.backoff import Exponential, exponential
+
+if TYPE_CHECKING:
+    from django_qless.job_types.options import Options
+
+# What Lua stores whole: a record's number is written with 14 digits.
+MOST_RETRIES = 2**31 - 1
+MOST_PRIORITY = 2**31 - 1
+MOST_TAGS = 32
+MOST_NAME_BYTES = 255
+MOST_APP_DATA_BYTES = 32 * 1024
+RESERVED_ENDINGS = ("-history", "-dependencies", "-dependents")
+
+AFTER = (
+    "a list of job handles and of names of other jobs of the same row (for ids use "
+    "after_jids=)"
+)
+BACKOFF = (
+    "seconds, a list of them, exponential(…), or a function of (attempt, exception)"
+)
+EXPONENTIAL = {field.name for field in fields(Exponential)}
+EXCEPTIONS = "a list of exception classes and dotted names of such"
+APP_DATA = "a dict of plain JSON: texts, numbers, booleans, None, lists and dicts"
+
+
+class Refused(Exception):
+    """A value is refused; the text completes "must be …"."""
+
+
+def name(value: Any) -> str:
+    """A text that can be a key or a part of one."""
+    if not isinstance(value, str) or not value:
+        raise Refused("a string that is not empty")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise Refused("text that UTF-8 can carry") from None
+    if size > MOST_NAME_BYTES:
+        raise Refused(f"at most {MOST_NAME_BYTES} bytes long")
+    return str(value)
+
+
+def queue(value: Any) -> str:
+    """The name of a queue."""
+    text = name(value)
+    if "*" in text or "?" in text:
+        raise Refused("the name of one queue, without * and ?")
+    return text
+
+
+def jid(value: Any) -> str | None:
+    """A job's id, or None."""
+    if value is None:
+        return None
+    text = name(value)
+    if text.endswith(RESERVED_ENDINGS):
+        raise Refused(f"an id that does not end in {', '.join(RESERVED_ENDINGS)}")
+    return text
+
+
+def one_of(*words: str) -> Callable[[Any], str]:
+    """Return the check of an option that is one of these words."""
+
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise Refused(" or ".join(f'"{word}"' for word in words))
+        return value
+
+    return check
+
+
+def whole(least: int, most: int) -> Callable[[Any], int]:
+    """Return the check of a whole number."""
+
+    def check(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise Refused("a whole number")
+        if not least <= value <= most:
+            raise Refused(f"between {least} and {most}")
+        return int(value)
+
+    return check
+
+
+def seconds(value: Any) -> float:
+    """A span of time from 0."""
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise Refused("a number of seconds or a timedelta")
+    if not is_finite(value) or value < 0 or value > 1e10:
+        raise Refused("a finite number of seconds, not below 0")
+    return value
+
+
+def timeout(value: Any) -> float | None:
+    """A span of time above 0, or None for no limit."""
+    if value is None:
+        return None
+    span = seconds(value)
+    if span == 0:
+        raise Refused("above 0, or None for no limit")
+    return span
+
+
+def span(value: Any) -> float | None:
+    """A span of time above 0, or None where the option is not used."""
+    if value is None:
+        return None
+    length = seconds(value)
+    if length == 0:
+        raise Refused("above 0, or None for none")
+    return length
+
+
+def moment(value: Any) -> datetime | None:
+    """A point in time, or None."""
+    if value is None:
+        return None
+    if not isinstance(value, datetime):
+        raise Refused("a datetime (for a span of time use delay=)")
+    if value.tzinfo is None:
+        raise Refused("an aware datetime, as django.utils.timezone.now() gives")
+    return value.astimezone(timezone.utc)
+
+
+def expires(value: Any) -> float | datetime | None:
+    """A span of time above 0, a point in time, or None for never."""
+    if isinstance(value, datetime):
+        return moment(value)
+    try:
+        return span(value)
+    except Refused as refused:
+        raise Refused(f"{refused}, or an aware datetime") from None
+
+
+def unique(value: Any) -> Any:
+    """True for the job's arguments, a text, a function of the arguments, or None."""
+    if value is None or value is False:
+        return None
+    if value is True or callable(value):
+        return value
+    try:
+        return name(value)
+    except Refused:
+        raise Refused(
+            f"True (one job for the same arguments), a text of at most {MOST_NAME_BYTES} "
+            "bytes, or a function that makes one of the job's arguments"
+        ) from None
+
+
+def unique_for(value: Any) -> str | float:
+    """The period for which a unique job keeps others out."""
+    if value in ("waiting", "running"):
+        return str(value)
+    try:
+        length = span(value)
+    except Refused:
+        length = None
+    if length is None:
+        raise Refused(
+            '"waiting" (until it starts), "running" (until it has ended), or a number '
+            "of seconds or a timedelta above 0 (from its put)"
+        )
+    return length
+
+
+def middleware(value: Any) -> tuple[Any, ...]:
+    """Callables and dotted names."""
+    refused = Refused("a list of callables and dotted names")
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise refused
+    factories = tuple(value)
+    for each in factories:
+        dotted = isinstance(each, str) and "." in each
+        if not dotted and not callable(each):
+            raise refused
+    return factories
+
+
+def sensitive(value: Any) -> bool | tuple[str, ...]:
+    """The name of a parameter, several, or True for all."""
+    if value is None or value is False:
+        return ()
+    if value is True:
+        return True
+    try:
+        return strings("names")((value,) if isinstance(value, str) else value)
+    except Refused:
+        raise Refused(
+            'the name of a parameter, a list of such ("return" is the result), or True '
+            "for everything"
+        ) from None
+
+
+def backoff(value: Any) -> Any:
+    """Seconds, several of them, or a function of attempt and exception."""
+    if value is None or isinstance(value, Exponential):
+        return value
+    if callable(value):
+        if not _takes_two(value):
+            raise Refused(f"{BACKOFF}; this one cannot be called with two arguments")
+        return value
+    if isinstance(value, (list, tuple)):
+        if not value:
+            raise Refused("a list with at least one number")
+        return tuple(seconds(each) for each in value)
+    if isinstance(value, Mapping) and value.keys() == EXPONENTIAL:
+        # An Exponential as it travels with a job.
+        try:
+            return exponential(**value)
+        except InvalidOption:
+            raise Refused(BACKOFF) from None
+    try:
+        return seconds(value)
+    except Refused:
+        raise Refused(BACKOFF) from None
+
+
+def exceptions(value: Any) -> tuple[type[BaseException] | str, ...]:
+    """Exception classes, or their dotted names."""
+    if isinstance(value, (type, str)):
+        value = (value,)
+    if not isinstance(value, Iterable):
+        raise Refused(EXCEPTIONS)
+    found = tuple(value)
+    for each in found:
+        dotted = isinstance(each, str) and all(
+            part.isidentifier() for part in each.split(".")
+        )
+        if dotted and "." in each:
+            continue
+        if not isinstance(each, type) or not issubclass(each, BaseException):
+            raise Refused(EXCEPTIONS)
+        if issubclass(each, (Retry, Fail, ShuttingDown, JobLost)):
+            raise Refused(f"{EXCEPTIONS}; {each.__name__} says itself what happens")
+    return tuple(dict.fromkeys(found))
+
+
+def strings(what: str) -> Callable[[Any], tuple[str, ...]]:
+    """Return the check of a list of texts, each once; `what` says which."""
+
+    def check(value: Any) -> tuple[str, ...]:
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise Refused(f"a list of {what}")
+        found = tuple(value)
+        for each in found:
+            if not isinstance(each, str) or not each:
+                raise Refused(f"a list of {what}, each a string that is not empty")
+        return tuple(dict.fromkeys(found))
+
+    return check
+
+
+def tags(value: Any) -> tuple[str, ...]:
+    """A few tags."""
+    found = strings("tags")(value)
+    if len(found) > MOST_TAGS:
+        raise Refused(f"a list of at most {MOST_TAGS} tags")
+    return found
+
+
+def after(value: Any) -> tuple[Any, ...]:
+    """Handles of jobs and names of other jobs of the same row, one or several."""
+    if isinstance(value, str) or hasattr(value, "jid"):
+        value = (value,)
+    if not isinstance(value, Iterable):
+        raise Refused(AFTER)
+    found = tuple(value)
+    for each in found:
+        if isinstance(each, str):
+            if not all(part.isidentifier() for part in each.split(".")):
+                raise Refused(AFTER)
+        elif not isinstance(getattr(each, "jid", None), str):
+            raise Refused(AFTER)
+    return tuple(dict.fromkeys(found))
+
+
+def on_commit(value: Any) -> bool | str | None:
+    """A database, or whether to wait for the default one's commit at all."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value:
+        return value
+    raise Refused("False, True or the name of a database")
+
+
+def app_data(value: Any) -> str:
+    """A JSON object, as text; "" for an empty one."""
+    if value is None:
+        return ""
+    if not isinstance(value, Mapping):
+        raise Refused(APP_DATA)
+    for each in value:
+        if not isinstance(each, str):
+            raise Refused(f"{APP_DATA}; its keys must be texts")
+    try:
+        text = json.dumps(
+            dict(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+        )
+        size = len(text.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Refused(f"{APP_DATA} ({error})") from None
+    if size > MOST_APP_DATA_BYTES:
+        raise Refused(f"at most {MOST_APP_DATA_BYTES:,} bytes as JSON ({size:,} now)")
+    return text if value else ""
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind(1, None)
+    except TypeError:
+        return False
+    except ValueError:
+        return True  # written in C, without a signature
+    return True
+
+
+def contradictions(options: Options, given: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the options that exclude each other, as sentences without a full stop."""
+    yield from _times(options)
+    yield from _uniqueness(options, given)
+    yield from _exceptions(options)
+
+
+def _times(options: Options) -> Iterator[str]:
+    soft, hard = options.timeout, options.hard_timeout
+    if soft is not None and hard is not None and soft > hard:
+        yield (
+            f"timeout={soft:g} exceeds hard_timeout={hard:g}: the job's process would "
+            "be killed before the job could react"
+        )
+    expires, begins = options.expires, options.debounce or options.delay
+    if isinstance(expires, datetime):
+        if options.run_at is not None and expires <= options.run_at:
+            yield (
+                f"expires={expires} comes before run_at={options.run_at}, so the job "
+                "would never be started: let it expire later"
+            )
+    elif expires is not None and expires <= begins:
+        word = "debounce" if options.debounce else "delay"
+        yield (
+            f"expires={expires:g} comes before {word}={begins:g} has passed, so the job "
+            "would never be started: let it expire later"
+        )
+
+
+def _uniqueness(options: Options, given: Mapping[str, Any]) -> Iterator[str]:
+    debounce, most = options.debounce, options.debounce_max
+    if options.unique is None:
+        for name in ("unique_for", "on_conflict"):
+            if name in given:
+                yield (
+                    f"{name}={given[name]!r} needs a unique key: add "
+                    "unique=True, or a key"
+                )
+    if debounce is None:
+        if most is not None:
+            yield f"debounce_max={most:g} needs debounce=, the wait that it limits"
+        return
+    if options.unique is None:
+        yield (
+            f"debounce={debounce:g} needs a unique key: omit unique for jobs with "
+            "the same arguments, or give a key"
+        )
+    if options.delay or options.run_at is not None:
+        word = "delay" if options.delay else "run_at"
+        yield (
+            f"debounce={debounce:g} and {word} both set the start of the job: keep "
+            "one of them"
+        )
+    if most is not None and most < debounce:
+        yield f"debounce_max={most:g} must not be below debounce={debounce:g}"
+    if options.on_conflict == "refuse":
+        yield (
+            'on_conflict="refuse" contradicts debounce, where each put replaces the one '
+            "before: leave one of them away"
+        )
+    if not isinstance(options.unique_for, str):
+        yield (
+            f"unique_for={options.unique_for:g} contradicts debounce, whose jobs are "
+            'unique while they wait: write unique_for="waiting" or "running"'
+        )
+
+
+def _exceptions(options: Options) -> Iterator[str]:
+    for wanted in options.retry_on:
+        for final in options.fail_on:
+            children = isinstance(wanted, type) and isinstance(final, type)
+            if wanted == final or (children and issubclass(wanted, final)):  # type: ignore[arg-type]
+                yield (
+                    f"retry_on names {_class_name(wanted)}, which fail_on has fail at "
+                    f"once, as {_class_name(final)}: keep one of them"
+                )
+
+
+def _class_name(exception: type[BaseException] | str) -> str:
+    return exception if isinstance(exception, str) else exception.__qualname__

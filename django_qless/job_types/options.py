@@ -1,0 +1,438 @@
+"""The options of `@job`: one table, from which all else about them is derived.
+
+An option is a field of `Options`: what it holds, its default, the check of its values
+(`option_checks.py`), where it may be given, and whether it travels with a job whose call
+changed it. What type checkers accept is in the typed dicts at the end. `.using()`,
+Django's Tasks, workers, the admin and the messages read the table.
+"""
+
+# ruff: noqa: RUF009  (`option` returns a field)
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime, timedelta, tzinfo
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from django_qless.exceptions import InvalidOption, UnknownOption
+from django_qless.job_types import foreign_names
+from django_qless.job_types import option_checks as checks
+from django_qless.job_types.backoff import Exponential
+
+if TYPE_CHECKING:
+    from django_qless.schedules.timetable import Rows
+
+Backoff = (
+    float
+    | Sequence[float]
+    | Exponential
+    | Callable[[int, BaseException], float | timedelta]
+    | None
+)
+
+#: A middleware factory: takes the call that runs a job, and returns a replacement.
+MiddlewareFactory = Callable[[Callable[[Any], Any]], Callable[[Any], Any]]
+
+#: Classes of exceptions, or their dotted names.
+Exceptions = type[BaseException] | str | Sequence[type[BaseException] | str]
+
+#: One key for all jobs, or a function that makes it of a job's arguments; True: the
+#: arguments themselves; None: the job is not unique.
+Unique = bool | str | Callable[..., str | None] | None
+
+
+class In(enum.Flag):
+    """Where an option may be given."""
+
+    JOB = enum.auto()
+    """`@job(…)`"""
+    USING = enum.auto()
+    """`.using(…)`"""
+    TASK = enum.auto()
+    """`@task(…)` of Django's Tasks"""
+    BACKEND = enum.auto()
+    """OPTIONS of a Tasks backend, as a default of all its Tasks"""
+
+
+ANY = In.JOB | In.USING | In.TASK
+NO_TASK = In.JOB | In.USING
+CODE = In.JOB | In.TASK | In.BACKEND
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """The row of an option in the table, but for its name and default."""
+
+    check: Callable[[Any], Any]
+    given: In
+    travels: bool
+    aka: str
+    hint: str
+
+
+def option(
+    default: Any,
+    check: Callable[[Any], Any],
+    given: In = ANY,
+    *,
+    travels: bool = False,
+    aka: str = "",
+    hint: str = "",
+) -> Any:
+    """Return the field of an option.
+
+    `check` returns the value to hold, or raises `Refused`. `travels`: a job carries the
+    value in its context if the call changed it. `aka` are the names that other queues
+    have for it, and `hint` is what to write instead.
+    """
+    row = Option(check, given, travels, aka, hint)
+    return field(default=default, metadata={"option": row})
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a job is enqueued and run, as `changed()` made it of the user's values."""
+
+    queue: str = option("default", checks.queue, NO_TASK, aka="queue_name routing_key")
+    alias: str = option("default", checks.name, NO_TASK)
+    priority: int = option(
+        0, checks.whole(-checks.MOST_PRIORITY, checks.MOST_PRIORITY), NO_TASK
+    )
+    """Higher goes first."""
+    delay: float = option(
+        0, checks.seconds, NO_TASK, aka="countdown schedule_in", hint="(seconds)"
+    )
+    """Seconds until the job may start."""
+    run_at: datetime | None = option(
+        None,
+        checks.moment,
+        In.USING,
+        aka="eta run_after schedule_at",
+        hint="(a moment)",
+    )
+    """When the job may start, instead of a delay."""
+    jid: str | None = option(None, checks.jid, In.USING, aka="job_id task_id")
+    missing: str = option(
+        "fail", checks.one_of("fail", "ignore"), NO_TASK, travels=True
+    )
+    """What becomes of the job when its row is gone: "fail" in row-gone, or "ignore"."""
+    app_data: str = option("", checks.app_data, In.USING, aka="meta", hint="(a dict)")
+    """A JSON object that travels beside the arguments: `current_job().app_data`."""
+    retries: int = option(
+        3, checks.whole(0, checks.MOST_RETRIES), ANY | In.BACKEND, aka="max_retries"
+    )
+    """How often the job is run again after a failure."""
+    backoff: Any = option(
+        None,
+        checks.backoff,
+        ANY | In.BACKEND,
+        travels=True,
+        aka="default_retry_delay retry_delay",
+        hint="(seconds)",
+    )
+    """Seconds between failure and retry: a number, a list, exponential(…), a function
+    of (attempt, exception), or None for exponential()."""
+    retry_on: tuple[type[BaseException] | str, ...] = option(
+        (), checks.exceptions, CODE, aka="autoretry_for"
+    )
+    """If given, only these exceptions (and their children) are worth a retry."""
+    fail_on: tuple[type[BaseException] | str, ...] = option(
+        (), checks.exceptions, CODE, aka="throws"
+    )
+    """These exceptions fail the job at once, whatever retries are left."""
+    timeout: float | None = option(
+        None,
+        checks.timeout,
+        ANY | In.BACKEND,
+        travels=True,
+        aka="job_timeout soft_time_limit",
+        hint="(seconds)",
+    )
+    """Seconds until JobTimeout is raised in the job; None: as its queue has it."""
+    hard_timeout: float | None = option(
+        None,
+        checks.timeout,
+        ANY | In.BACKEND,
+        travels=True,
+        aka="time_limit",
+        hint="(seconds)",
+    )
+    """Seconds until the job's process is killed; None: as its queue has it."""
+    middleware: tuple[Any, ...] = option((), checks.middleware, CODE)
+    """Factories, or their dotted names, of what is called around the job's function,
+    inside of the alias's MIDDLEWARE; the first is the outermost."""
+    tags: tuple[str, ...] = option((), checks.tags, ANY | In.BACKEND)
+    expires: float | datetime | None = option(
+        None, checks.expires, ANY | In.BACKEND, aka="ttl", hint="(seconds)"
+    )
+    """Seconds from the enqueueing, or the moment, after which it is not started any more:
+    it fails in the group `expired`."""
+    result_ttl: int = option(
+        86400,
+        checks.whole(0, checks.MOST_RETRIES),
+        ANY | In.BACKEND,
+        travels=True,
+        aka="result_expires",
+        hint="(seconds)",
+    )
+    """Seconds for which the result is kept; 0: it is not kept."""
+    unique: Any = option(None, checks.unique, aka="queueing_lock", hint="(a text)")
+    """What makes two jobs the same one: see `Unique`. Keys count per job type."""
+    unique_for: str | float = option("running", checks.unique_for)
+    """How long it keeps others out: "waiting" (until it starts), "running" (until it
+    has ended), or seconds from its enqueueing."""
+    on_conflict: str = option("keep", checks.one_of("keep", "replace", "refuse"))
+    """What a second one does: keep the first, replace it, or refuse (DuplicateJob)."""
+    debounce: float | None = option(None, checks.span)
+    """Seconds for which the job waits for another one, which starts the wait again."""
+    debounce_max: float | None = option(None, checks.span)
+    """Seconds after the first one at which it starts all the same."""
+    after: tuple[Any, ...] = option(
+        (), checks.after, aka="depends_on", hint="(handles of other jobs)"
+    )
+    """Handles of the jobs that must be complete first."""
+    after_names: tuple[str, ...] = ()
+    """Jobs of the same row, by name, that must be complete first: given as `after`,
+    alone or beside handles."""
+    after_jids: tuple[str, ...] = option(
+        (), checks.strings("job ids"), In.USING | In.TASK
+    )
+    on_failure: str = option("block", checks.one_of("block", "cancel", "run"))
+    """What a dependency that fails does to this job: block, cancel or run it."""
+    sensitive: bool | tuple[str, ...] = option((), checks.sensitive, In.JOB | In.TASK)
+    """Parameters whose arguments are hidden from people, "return" for the result; True:
+    all of them."""
+    on_commit: bool | str | None = option(None, checks.on_commit, NO_TASK)
+    """The database whose commit is awaited; None and True: the default one; False:
+    enqueue at once."""
+
+    def changed(self, whose: str, **given: Any) -> Options:
+        """Return a copy with these options, each checked, and together.
+
+        `whose` names the job in messages. Raises UnknownOption or InvalidOption.
+        """
+        options = self.with_checked(whose, **given)
+        if options.delay and options.run_at is not None:
+            if "delay" in given and "run_at" in given:
+                raise InvalidOption(f"{whose}: delay and run_at exclude each other.")
+            # The later word wins: .using(run_at=…) of a job declared with a delay.
+            options = (
+                replace(options, delay=0)
+                if "run_at" in given
+                else replace(options, run_at=None)
+            )
+        if options.debounce is not None and "unique" not in given:
+            options = replace(options, unique=options.unique or True)
+        for problem in checks.contradictions(options, given):
+            raise InvalidOption(f"{whose}: {problem}.")
+        return options
+
+    def with_checked(self, whose: str, **given: Any) -> Options:
+        """Return a copy with these options, each checked by itself."""
+        checked = {name: check(whose, name, value) for name, value in given.items()}
+        if "after" in checked:
+            first = checked["after"]
+            checked["after"] = tuple(e for e in first if not isinstance(e, str))
+            checked["after_names"] = tuple(e for e in first if isinstance(e, str))
+        return replace(self, **checked)
+
+    def travelling(self, whose: str, declared: Options) -> dict[str, Any]:
+        """Return the part of a job's context that holds what a call changed."""
+        if self is declared:
+            return {}
+        changed = {
+            name: getattr(self, name)
+            for name in TRAVELLING
+            if getattr(self, name) != getattr(declared, name)
+        }
+        backoff = changed.get("backoff")
+        if isinstance(backoff, Exponential):
+            changed["backoff"] = asdict(backoff)
+        elif callable(backoff):
+            raise InvalidOption(
+                f"{whose}: a function as backoff cannot travel with the job: give "
+                "it to @job, or use a number, a list or exponential(…) here"
+            )
+        context: dict[str, Any] = {"options": changed} if changed else {}
+        if self.app_data:
+            context["app_data"] = json.loads(self.app_data)
+        return context
+
+    def with_travelling(self, whose: str, context: Mapping[str, Any]) -> Options:
+        """Return declared options, changed by those in a job's context.
+
+        Whether they suit the others is not checked: another version of the code may have
+        enqueued the job.
+        """
+        given = context.get("options")
+        if not isinstance(given, Mapping):
+            return self
+        known = {name: given[name] for name in TRAVELLING if name in given}
+        return self.with_checked(whose, **known) if known else self
+
+
+#: The table of all options, by name.
+TABLE: dict[str, Option] = {
+    each.name: each.metadata["option"] for each in fields(Options) if each.metadata
+}
+
+
+def given_in(where: In) -> frozenset[str]:
+    """Return the names of the options of the table that may be given there."""
+    return frozenset(name for name, row in TABLE.items() if where in row.given)
+
+
+KNOWN = frozenset(TABLE)
+DEFAULTS = Options()
+
+#: What only a call can know, so not for the decorator.
+ONLY_USING = KNOWN - given_in(In.JOB)
+
+#: What belongs to the job's code, so not to a call: workers run what they find there.
+ONLY_DECLARED = (KNOWN - given_in(In.USING)) | {
+    *("name", "aliases", "every", "cron", "timezone", "rows", "missed", "offset")
+}
+IN_USING = given_in(In.USING)
+IN_DECORATOR = (KNOWN - ONLY_USING) | ONLY_DECLARED
+
+#: Options that a job carries in its context when a call gave it: the rest is in its record.
+TRAVELLING = tuple(name for name, row in TABLE.items() if row.travels)
+
+_CHECKS = {name: row.check for name, row in TABLE.items()}
+_CHECKS |= {"name": checks.name, "aliases": checks.strings("names")}
+
+# Names of other job queues, and what to write here.
+_FOREIGN = foreign_names.OPTIONS | {
+    word: f"{name}= {row.hint}".rstrip()
+    for name, row in TABLE.items()
+    for word in row.aka.split()
+}
+
+
+def check(whose: str, name: str, value: Any) -> Any:
+    """Return the value as Options holds it. Raises UnknownOption or InvalidOption."""
+    known = _CHECKS.get(name)
+    if known is None:
+        raise UnknownOption(f"{whose}: {_unknown(name, IN_DECORATOR)}")
+    try:
+        return known(value)
+    except checks.Refused as refused:
+        raise InvalidOption(
+            f"{whose}: {name} must be {refused}, not {_shown(value)}."
+        ) from None
+
+
+def check_using(whose: str, given: Mapping[str, object]) -> None:
+    """Raise UnknownOption or InvalidOption for what `.using()` does not take."""
+    for name in given:
+        if name in ONLY_DECLARED:
+            raise InvalidOption(
+                f"{whose}: {name} belongs to the job's code, where workers find it: write "
+                f"@job({name}=…), not .using({name}={_shown(given[name])})."
+            )
+        if name not in KNOWN:
+            raise UnknownOption(f"{whose}: {_unknown(name, IN_USING)}")
+
+
+def declared_options(whose: str, given: Mapping[str, Any]) -> Options:
+    """Return the options given to `@job`. Raises UnknownOption or InvalidOption."""
+    for name in ONLY_USING & given.keys():
+        raise InvalidOption(
+            f"{whose}: {name} is known only when the job is enqueued: write "
+            f".using({name}=…).delay(…)"
+        )
+    options = DEFAULTS.changed(whose, **given)
+    for name, remedy, is_wrong in (
+        ("after", "names of other jobs of the same row", bool(options.after)),
+        ("expires", "a number of seconds", isinstance(options.expires, datetime)),
+    ):
+        if is_wrong:
+            raise InvalidOption(
+                f"{whose}: {name}={getattr(options, name)!r} is known only when the job "
+                f"is enqueued: give @job {remedy}, or write .using({name}=…).delay(…)"
+            )
+    return options
+
+
+def hint_for_arguments(names: Iterable[str]) -> str:
+    """Return where options belong that were given as arguments of the job, or ""."""
+    for name in names:
+        if name in _FOREIGN:
+            return f". For {name} use {_FOREIGN[name]}, in .using(…)"
+        if name in KNOWN:
+            return f". Options of the job go into .using({name}=…)"
+    return ""
+
+
+def _unknown(name: str, allowed: frozenset[str]) -> str:
+    """Return the sentence that there is no such option, and those allowed there."""
+    remedy = ""
+    if name in _FOREIGN:
+        remedy = f" Here it is {_FOREIGN[name]}."
+    elif near := get_close_matches(name, KNOWN | ONLY_DECLARED, n=2):
+        remedy = f" Did you mean {' or '.join(near)}?"
+    return (
+        f"there is no option {name!r}.{remedy} The options here are "
+        f"{', '.join(sorted(allowed))}."
+    )
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else text[:100] + "…"
+
+
+class CommonOptions(TypedDict, total=False):
+    """Options of `@job` that a call may change."""
+
+    alias: str
+    priority: int
+    delay: float | timedelta
+    retries: int
+    backoff: Backoff
+    timeout: float | timedelta | None
+    hard_timeout: float | timedelta | None
+    tags: Sequence[str]
+    on_commit: bool | str | None
+    result_ttl: int
+    unique: Unique
+    unique_for: Literal["waiting", "running"] | float | timedelta
+    on_conflict: Literal["keep", "replace", "refuse"]
+    debounce: float | timedelta | None
+    debounce_max: float | timedelta | None
+    on_failure: Literal["block", "cancel", "run"]
+    missing: Literal["fail", "ignore"]
+
+
+class DeclaredOptions(CommonOptions, total=False):
+    """The options of `@job` beside its queue."""
+
+    name: str | None
+    aliases: Sequence[str]
+    middleware: Sequence[str | MiddlewareFactory]
+    expires: float | timedelta | None
+    retry_on: Exceptions
+    fail_on: Exceptions
+    after: str | Sequence[str]
+    sensitive: bool | str | Sequence[str]
+    every: float | timedelta | None
+    cron: str | None
+    timezone: str | tzinfo | None
+    rows: Rows | None
+    offset: float | timedelta | None
+    missed: Literal["all", "last", "none"] | None
+
+
+class CallOptions(CommonOptions, total=False):
+    """The options of `.using()`."""
+
+    queue: str
+    expires: float | timedelta | datetime | None
+    after: str | Sequence[Any]
+    after_jids: Sequence[str]
+    jid: str | None
+    run_at: datetime | None
+    app_data: Mapping[str, Any] | None

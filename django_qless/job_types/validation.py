@@ -1,0 +1,117 @@
+"""Validation of the function, method or class below `@job`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from django_qless.exceptions import InvalidJob
+from django_qless.job_types.registry import Binding
+from django_qless.job_types.source_location import module_of
+
+#: Modules that a worker cannot import by their name: what is typed in or run as a script.
+UNNAMED = ("__main__", "__console__", "builtins")
+
+_POSITIONAL = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.VAR_POSITIONAL,
+)
+
+
+def called(function: Any) -> str:
+    """Return the dotted name of the object below `@job`."""
+    inner = getattr(function, "__func__", None) or getattr(function, "fget", None)
+    inner = inner or function
+    name = getattr(inner, "__qualname__", None) or repr(inner)
+    return f"{module_of(inner)}.{name}"
+
+
+def validate_function(function: Any, whose: str, name: str | None) -> None:
+    """Raise InvalidJob if a worker could never call this function or method.
+
+    `whose` names it in messages, `name` is the name= given to `@job`.
+    """
+    trouble = _kind(function) or _place(function, name)
+    if trouble:
+        raise InvalidJob(f"{whose} {trouble}")
+
+
+def validate_binding(
+    function: Callable[..., Any], whose: str, binding: Binding
+) -> None:
+    """Raise InvalidJob for a method without a parameter for its row or model."""
+    if binding not in (Binding.ROW, Binding.MODEL):
+        return
+    row = binding is Binding.ROW
+    parameters = list(inspect.signature(function).parameters.values())
+    first = parameters[0] if parameters else None
+    name = function.__name__
+    if first is None or first.kind not in _POSITIONAL:
+        right = "self" if row else "cls"
+        remedy = f"write def {name}({right}, …)"
+        if row:
+            remedy = f"{remedy}, or put @staticmethod above @job"
+        raise InvalidJob(f"{whose} takes no {right}: {remedy}")
+    if row and first.name == "cls":
+        raise InvalidJob(
+            f"{whose} takes cls, but it is no class method:\n\n"
+            f"    @classmethod\n    @job\n    def {name}(cls, …): …\n"
+        )
+    if not row and first.name == "self":
+        raise InvalidJob(
+            f"{whose} takes self, but as a class method it runs on the model: take "
+            "@classmethod away, or call the parameter cls"
+        )
+
+
+def _kind(function: Any) -> str:
+    if isinstance(function, (property, cached_property)):
+        return "is a property, and a property cannot be a job"
+    for kind in (classmethod, staticmethod):
+        if isinstance(function, kind):
+            word = kind.__name__
+            return (
+                f"is in the wrong order: @{word} must stand above @job, not below it:"
+                f"\n\n    @{word}\n    @job\n    def {function.__func__.__name__}(…): …\n"
+            )
+    if hasattr(function, "declaration"):
+        return "has @job twice"
+    on = getattr(function, "__self__", None)
+    if on is not None and not inspect.ismodule(on):
+        return (
+            "is bound to an object, which cannot travel: put @job on the method where "
+            "it is written"
+        )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        return "yields; a job returns"
+    if not callable(function) or not hasattr(function, "__qualname__"):
+        return "is no function: @job stands on functions, methods and classes"
+    return ""
+
+
+def _place(function: Any, name: str | None) -> str:
+    if name is not None:
+        return ""
+    if function.__qualname__.endswith("<lambda>"):
+        return "is a lambda, which has no name: give it name=, or use def"
+    if "<locals>" in function.__qualname__ and not _in_local_class(function):
+        return (
+            "is defined inside a function, where a worker cannot find it. Move it to "
+            "the module, or give it a name= and make sure that the worker runs the "
+            "function around it"
+        )
+    if module_of(function) in UNNAMED:
+        return (
+            "is defined in the program that was started, which a worker cannot import. "
+            "Move it to a module, jobs.py of an app, say; or give it a name= under "
+            "which the worker knows it"
+        )
+    return ""
+
+
+def _in_local_class(function: Any) -> bool:
+    # Whether a class is a model shows when it has been made.
+    return "." in function.__qualname__.rpartition("<locals>.")[2]

@@ -1,0 +1,1 @@
+"""Operations that the admin, the commands and Python code share: queries and changes."""

@@ -1,1 +1,0 @@
-"""How a call becomes a job on the server: its arguments, its options, one call."""

@@ -1,1 +1,0 @@
-"""Where a running job meets Django."""

@@ -1,0 +1,399 @@
+"""Execution of one job with Django around it: the runtime of workers and of tests.
+
+Before and after each job: database connections that are stale or broken are closed,
+transactions that the job left open are rolled back, locale and time zone are as they
+were. The methods are specified in `worker/environment.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import copy_context
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+from asgiref.sync import async_to_sync, sync_to_async
+from django.db import connections as databases
+
+from django_qless import conf, signals
+from django_qless.conf.connections import connections
+from django_qless.core import AsyncClient, Client, Reserved
+from django_qless.declare.class_job import ClassJob, method_of
+from django_qless.enqueue import context_propagation
+from django_qless.exceptions import Interrupted, RowGone
+from django_qless.job_types.current import CurrentJob, running
+from django_qless.job_types.registry import Binding, JobType, registry
+from django_qless.runtime import connection_cleanup
+from django_qless.runtime.job_threads import JobThreads
+from django_qless.runtime.middleware import chained, factories_for
+from django_qless.runtime.startup import Startup
+from django_qless.schedules.per_row import has_ended_with_row
+from django_qless.serialization.envelope import decode
+from django_qless.serialization.json_values import encode_value
+from django_qless.serialization.model_references import ModelChanged, load_instance
+from django_qless.tasks import attempt as tasks
+from django_qless.tasks import known_tasks
+from django_qless.worker.environment import NO_LIMITS, Limits
+from django_qless.worker.interrupt import (
+    TaskScope,
+    ThreadScope,
+    await_in_context,
+    interrupt_reason,
+)
+from django_qless.workflows import spawn
+
+logger = logging.getLogger("django_qless.worker")
+
+SIGNALS = {
+    "started": signals.job_started,
+    "completed": signals.job_completed,
+    "failed": signals.job_failed,
+    "retried": signals.job_retried,
+    "lost": signals.job_lost,
+}
+
+WORKER_SIGNALS = {
+    "started": signals.worker_started,
+    "stopped": signals.worker_stopped,
+}
+
+
+class JobCall(NamedTuple):
+    """The call that runs a job."""
+
+    function: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    is_async: bool
+    class_job: ClassJob | None = None
+    attempt: tasks.TaskAttempt | None = None
+    """The attempt at a Task of Django's."""
+
+    def finish(self, result: Any) -> Any:
+        """Return the job's result for what its function returned."""
+        if self.class_job is not None:
+            return self.class_job.settle()
+        return result if self.attempt is None else self.attempt.finish(result)
+
+
+class DjangoEnvironment:
+    """The environment of a Django project, for the workers of one alias."""
+
+    #: The cleanup of a thread around each job.
+    before_job = staticmethod(connection_cleanup.before_job)
+    after_job = staticmethod(connection_cleanup.after_job)
+
+    def __init__(self, alias: str = conf.DEFAULT_ALIAS) -> None:
+        self.alias = alias
+        self._startup = Startup(alias)
+        # Middleware, by job type where it has its own, and sync or async.
+        self._chains: dict[tuple[JobType | None, bool], Any] = {}
+        self._threads = JobThreads()
+
+    def on_start(self) -> None:
+        """Apply config and schedules to the server."""
+        self._startup.apply()
+
+    def restore_lost_config(self) -> None:
+        """Apply them again if the server has lost its data."""
+        self._startup.restore()
+
+    def resolve(self, klass: str) -> JobType | None:
+        """Return the job type of this name, or former name.
+
+        An unknown Task is looked for in its module, see `tasks.known_tasks`.
+        """
+        return registry.get(klass) or known_tasks.find(klass, self.alias)
+
+    def preload(self) -> None:
+        """Make the chains of middleware."""
+        try:
+            for job_type in registry:
+                self._chain(job_type)
+        except Exception:
+            logger.exception("a middleware cannot be loaded")
+
+    def limits(self, job_type: JobType, reserved: Reserved) -> Limits:
+        """Return the time limits of a job: its own, else those of its queue."""
+        options = job_type.options_for(reserved.context)
+        soft, hard = options.timeout, options.hard_timeout
+        if reserved.queue in self._settings.queues:
+            of_queue = self._settings.limits(reserved.queue)
+            soft = of_queue[0] if soft is None else soft
+            hard = of_queue[1] if hard is None else hard
+        return NO_LIMITS if soft is None and hard is None else Limits(soft, hard)
+
+    @cached_property
+    def _settings(self) -> conf.Alias:
+        return conf.alias(self.alias)
+
+    def run(self, job_type: JobType, reserved: Reserved, current: CurrentJob) -> Any:
+        """Run the job's function; return its result, raise what it raises.
+
+        What the job sets in context variables (the current language, the time zone)
+        ends with it.
+        """
+        if self._startup.schedules_due:
+            self._startup.apply_due_schedules()
+        return copy_context().run(self._run_in_thread, job_type, reserved, current)
+
+    async def arun(
+        self, job_type: JobType, reserved: Reserved, current: CurrentJob
+    ) -> Any:
+        """Run it in the running event loop, or if it is no coroutine, in a thread."""
+        thread = self._threads.take()
+        try:
+            if not _is_async(job_type, reserved):
+                return await thread.call(self.run, job_type, reserved, current)
+            if self._startup.schedules_due:
+                await thread.call(self._startup.apply_due_schedules)
+            current.job_type = job_type
+            context = copy_context()
+            context.run(running.set, current)
+            thread.attach(context)
+            chain = self._chain(job_type, is_async=True)
+            if context_propagation.MARK in reserved.context:
+                chain = context_propagation.arestoring(self.alias, chain)
+            scope = TaskScope(reserved.token, self.limits(job_type, reserved).soft)
+            try:
+                running_chain = context.run(chain, current)
+                return await scope.run(await_in_context(context, running_chain))
+            finally:
+                if thread.used:
+                    await thread.clean_up(suspect=scope.was_interrupted)
+        finally:
+            self._threads.give_back(thread)
+
+    def _run_in_thread(
+        self, job_type: JobType, reserved: Reserved, current: CurrentJob
+    ) -> Any:
+        current.job_type = job_type
+        running.set(current)
+        depths = self.before_job() if connection_cleanup.opened.databases else None
+        suspect = False
+        try:
+            chain = self._chain(job_type)
+            if context_propagation.MARK in reserved.context:
+                chain = context_propagation.restoring(self.alias, chain)
+            if _is_async(job_type, reserved):
+                # Its coroutine is awaited in its own scope.
+                return chain(current)
+            scope = ThreadScope(reserved.token, self.limits(job_type, reserved).soft)
+            try:
+                return scope.run(chain, current)
+            finally:
+                suspect = scope.was_interrupted
+        except Interrupted:
+            suspect = True
+            raise
+        finally:
+            if connection_cleanup.opened.databases:
+                self.after_job(depths, suspect=suspect)
+
+    def _chain(self, job_type: JobType, *, is_async: bool = False) -> Any:
+        """Return `_call`, or `_acall`, with the middleware around it.
+
+        Made once for all job types that have no middleware of their own.
+        """
+        key = (job_type if job_type.options.middleware else None, is_async)
+        chain = self._chains.get(key)
+        if chain is None:
+            factories = factories_for(self.alias, job_type)
+            run = self._acall if is_async else self._call
+            chain = self._chains[key] = chained(factories, run, is_async=is_async)
+        return chain
+
+    def _call(self, current: CurrentJob) -> Any:
+        """Call the function of a job with the arguments that it carries."""
+        try:
+            call = _prepared(current)
+        except RowGone as gone:
+            return _finish_without_row(current, gone)
+        if call.is_async:
+            # In its own event loop; what it calls through sync_to_async runs in this
+            # thread, with this thread's database connections.
+            return call.finish(async_to_sync(self._in_own_loop)(current, call))
+        result = call.function(*call.args, **call.kwargs)
+        return call.finish(result)
+
+    async def _in_own_loop(self, current: CurrentJob, call: JobCall) -> Any:
+        reserved, job_type = current.reserved, current.job_type
+        scope = TaskScope(reserved.token, self.limits(job_type, reserved).soft)
+        try:
+            return await scope.run(call.function(*call.args, **call.kwargs))
+        finally:
+            await connections.aclose()
+
+    async def _acall(self, current: CurrentJob) -> Any:
+        """Await the function of a job with the arguments that it carries."""
+        is_on_row = current.job_type.binding is Binding.ROW
+        if is_on_row or '"$model"' in current.reserved.data:
+            try:
+                call = await sync_to_async(_prepared)(current)
+            except RowGone as gone:
+                return await sync_to_async(_finish_without_row)(current, gone)
+        else:
+            call = _prepared(current)
+        try:
+            result = await call.function(*call.args, **call.kwargs)
+        except asyncio.CancelledError as error:
+            # Middleware is to see the same exceptions around all kinds of jobs.
+            reason = interrupt_reason(current.reserved.token)
+            if reason is None:
+                raise
+            raise reason.with_traceback(error.__traceback__) from None
+        if call.class_job is not None:
+            return await sync_to_async(call.finish)(result)
+        return call.finish(result)
+
+    def encode_result(self, value: object) -> str:
+        """Return the result as JSON text, "" for None. Raises TypeError."""
+        return "" if value is None else encode_value(value, "the job's result")
+
+    @cached_property
+    def _has_tasks(self) -> bool:
+        """True if jobs of this alias may be Tasks of Django's."""
+        return any(True for _ in known_tasks.backends(self.alias))
+
+    def has_listeners(self, what: str) -> bool:
+        """Return whether the signal `job_<what>` has receivers, or Tasks may need it."""
+        signal = SIGNALS.get(what)
+        if signal is None:
+            return False
+        return bool(signal.receivers) or self._has_tasks
+
+    def announce(self, what: str, current: CurrentJob, **details: object) -> None:
+        """Send the signal `job_<what>`, after those of a Task; log their exceptions."""
+
+        def send() -> None:
+            depths = self.before_job()
+            try:
+                if is_task:
+                    tasks.announce(what, current, details.get("exception"))
+                SIGNALS[what].send_robust(sender, job=current, **details)
+            finally:
+                self.after_job(depths)
+
+        # The end of a job whose process died is announced by another process.
+        sender = registry.get(current.name) or self.resolve(current.name)
+        is_task = known_tasks.is_task(current.name)
+        if not is_task and not SIGNALS[what].receivers:
+            return
+        try:
+            copy_context().run(send)
+        except BaseException:  # SystemExit changes nothing, either
+            logger.exception("a receiver of job_%s failed", what)
+
+    async def aannounce(
+        self, what: str, current: CurrentJob, **details: object
+    ) -> None:
+        """Send it from a thread, without blocking the event loop."""
+        if not SIGNALS[what].receivers:
+            if tasks.is_quick(what, current):
+                copy_context().run(tasks.announce, what, current)
+                return
+            if not known_tasks.is_task(current.name):
+                return
+        thread = self._threads.take()
+        try:
+            await thread.call(partial(self.announce, what, current, **details))
+        finally:
+            self._threads.give_back(thread)
+
+    def announce_worker(self, what: str, worker: str) -> None:
+        """Send `worker_started` or `worker_stopped`, and leave no connection open."""
+        signal = WORKER_SIGNALS[what]
+        if signal.receivers:
+            signal.send_robust(type(self), worker=worker, alias=self.alias)
+            databases.close_all()
+
+    def spawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
+        """Enqueue jobs for a running one; return their handles."""
+        return spawn.spawn(self.alias, current, jobs)
+
+    async def aspawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
+        """Do the same in a running event loop."""
+        return await spawn.aspawn(self.alias, current, jobs)
+
+    def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
+        """Return the results of a running job's dependencies, by jid."""
+        return spawn.dependency_results(self.alias, current.jid)
+
+    async def adependency_results(self, current: CurrentJob) -> dict[str, Any]:
+        """Do the same in a running event loop."""
+        return await spawn.adependency_results(self.alias, current.jid)
+
+    def client(self, alias: str) -> Client:
+        """Return this process's client of the alias."""
+        return connections[alias]
+
+    def aclient(self, alias: str) -> AsyncClient:
+        """Return this process's client of the alias for asyncio."""
+        return connections.aclient(alias)
+
+    def before_fork(self) -> None:
+        """Close what two processes must not share."""
+        databases.close_all()
+        connections.close_all()
+
+    def after_fork(self) -> None:
+        """Forget what belongs to the parent; connections are opened when needed."""
+        self._threads = JobThreads()
+
+    def leave_thread(self) -> None:
+        """Close this thread's database connections."""
+        connection_cleanup.leave_thread()
+
+
+def _prepared(current: CurrentJob) -> JobCall:
+    """Return the call for a job; rows among the arguments are loaded from databases."""
+    job_type: JobType = current.job_type
+    binding, function = job_type.binding, job_type.function
+    if binding is Binding.CLASS:
+        class_job = ClassJob(current)
+        running.set(class_job)
+        method = method_of(function, class_job.queue)  # type: ignore[arg-type]
+        is_async = inspect.iscoroutinefunction(method)
+        return JobCall(method, [class_job], {}, is_async, class_job)
+    if binding is Binding.TASK:
+        attempt = tasks.attempt_of(current)
+        assert attempt is not None  # its type says so
+        args, kwargs = attempt.arguments(), attempt.data.kwargs
+        return JobCall(function, args, kwargs, job_type.is_async, attempt=attempt)
+    sensitive = bool(job_type.options.sensitive)
+    envelope = decode(current.reserved.data, sensitive=sensitive)
+    args = envelope.args
+    if binding is Binding.ROW:
+        row = load_instance(job_type.model, envelope.row, envelope.database)
+        args = [row, *args]
+    elif binding is Binding.MODEL:
+        args = [job_type.owner, *args]
+    return JobCall(function, args, envelope.kwargs, job_type.is_async)
+
+
+def _finish_without_row(current: CurrentJob, gone: RowGone) -> None:
+    """End a job whose row is gone, if it is declared so, or if its schedule has ended.
+
+    The row's own schedule ends with the row. The job's history says why it did nothing.
+    Otherwise raises RowGone, also for a model that is gone or has other keys now: another
+    version of the code may know better.
+    """
+    job_type = current.job_type
+    if not isinstance(gone, ModelChanged) and has_ended_with_row(job_type, current):
+        current.log("row-gone", reason=str(gone), schedule="has ended")
+        return
+    options = job_type.options_for(current.reserved.context)
+    if options.missing != "ignore" or isinstance(gone, ModelChanged):
+        raise gone
+    current.log("row-gone", reason=str(gone))
+
+
+def _is_async(job_type: JobType, reserved: Reserved) -> bool:
+    """Return whether the function of a job is a coroutine function."""
+    if job_type.binding is not Binding.CLASS:
+        return job_type.is_async
+    method = method_of(job_type.function, reserved.queue)  # type: ignore[arg-type]
+    return inspect.iscoroutinefunction(method)

@@ -1,0 +1,392 @@
+"""Dynamic schedules: `.recur()` and `.unrecur()` of a job function.
+
+Each has an id made of the job's name and what it runs on, so that there is one for each
+row (or function) and job: calling `.recur()` again changes it, and keeps the rhythm.
+
+    shop.Feed.refresh:5            the row 5, in the default database
+    shop.Feed.refresh:5@archive    the row 5 of another one
+    shop.jobs.report:recur         a function
+    shop.jobs.report:eu            a function, made with key="eu"
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from datetime import timedelta, tzinfo
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from django.db.models import Model
+
+from django_qless.conf.connections import connections
+from django_qless.core import Client
+from django_qless.core.exceptions import BadArgument
+from django_qless.enqueue import dispatch
+from django_qless.enqueue.dependencies import has_dependents, on_its_way_key
+from django_qless.exceptions import InvalidOption
+from django_qless.job_types.options import ONLY_DECLARED, TRAVELLING, Options
+from django_qless.job_types.registry import Binding, JobType
+from django_qless.schedules import per_row
+from django_qless.schedules.handle import RecurringHandle
+from django_qless.schedules.per_row import ids_of
+from django_qless.schedules.ticks import RETRIES, needs_options, tick_name
+from django_qless.schedules.timetable import Timetable
+from django_qless.serialization import envelope
+from django_qless.serialization.model_references import reference_key, write_database
+
+if TYPE_CHECKING:
+    from django_qless.core import Put
+    from django_qless.declare.function import Declaration
+    from django_qless.enqueue.plan import EnqueuePlan
+
+# Options of its jobs that a schedule can change; the latter only where the core itself
+# enqueues the jobs.
+_CHANGEABLE = ("queue", "priority", "tags", "on_commit", "alias")
+_CHANGEABLE_IN_CORE = ("retries", "expires", *TRAVELLING)
+
+
+class ScheduleTarget(NamedTuple):
+    """The job, and the row if it runs on one, that a dynamic schedule enqueues."""
+
+    job_type: JobType
+    row: Model | None = None
+    key: str = ""
+    """The name of this schedule among several of one function."""
+
+    def ids(self) -> list[str]:
+        """Return its id, and those that it has under former names of the job.
+
+        Raises InvalidOption for a key that cannot be one.
+        """
+        job_type, key = self.job_type, self.key
+        if self.row is not None:
+            if key:
+                raise InvalidOption(
+                    f"{job_type.name}: each row has one schedule of this job, so key= "
+                    "has no use: calling recur again changes it."
+                )
+            owner: type[Model] = job_type.model
+            database = write_database(self.row, owner)
+            return ids_of(job_type, reference_key(self.row, owner), [database])
+        if not re.fullmatch(r"[\w.~-]{0,50}", str(key), re.ASCII):
+            raise InvalidOption(
+                f"{job_type.name}: key must be at most 50 letters, digits and . ~ _ -, "
+                f"not {key!r}."
+            )
+        return [
+            f"{name}:{key or 'recur'}" for name in (job_type.name, *job_type.aliases)
+        ]
+
+
+class ScheduleChange:
+    """A schedule to make or to end: what the dispatcher sends."""
+
+    __slots__ = ("_definition", "_ids", "handle", "target")
+
+    handles: Sequence[Any] = ()
+
+    def __init__(
+        self,
+        target: ScheduleTarget,
+        alias: str,
+        definition: Mapping[str, Any] | None,
+        *,
+        pending: bool,
+    ) -> None:
+        """A `definition` of None ends the schedule."""
+        self.target = target
+        self._ids = target.ids()
+        self._definition = definition
+        self.handle = RecurringHandle(alias, self._ids[0], pending=pending)
+
+    @property
+    def alias(self) -> str:
+        """The alias of QLESS that it goes to."""
+        return self.handle.alias
+
+    def puts(self) -> list[Put]:
+        """Return no jobs."""
+        return []
+
+    def send(self) -> None:
+        """Set the schedule, or remove it."""
+        client = connections[self.alias]
+        if self._definition is None:
+            client.schedule_remove(self._ids)
+        else:
+            if self.target.row is not None:
+                per_row.remember(self.alias, self.target.job_type)
+            client.schedule_set(self._ids[0], **self._definition)
+        self.mark_enqueued()
+
+    async def asend(self) -> None:
+        """Set the schedule, or remove it, from asynchronous code."""
+        client = connections.aclient(self.alias)
+        if self._definition is None:
+            await client.schedule_remove(self._ids)
+        else:
+            if self.target.row is not None:
+                await per_row.aremember(self.alias, self.target.job_type)
+            await client.schedule_set(self._ids[0], **self._definition)
+        self.mark_enqueued()
+
+    def send_on_commit(self) -> None:
+        """Set the schedule, or remove it, on commit."""
+        self.send()
+
+    def mark_enqueued(self) -> None:
+        """Note that it is sent."""
+        self.handle.pending = False
+
+
+def setting(
+    target: ScheduleTarget,
+    plan: EnqueuePlan,
+    options: Options,
+    given: Mapping[str, Any],
+    data: str,
+    unique: str,
+) -> tuple[ScheduleChange, Sequence[str]]:
+    """Return the change that makes a schedule, and the databases whose commit it awaits.
+
+    `given` are the options of `.recur()` that say when; `data` is what each job carries,
+    and `unique` its key if it is unique by declaration.
+    Raises InvalidOption.
+    """
+    job_type = target.job_type
+    whose = f"{job_type.name}: recur"
+    timetable = Timetable.of(whose, given)
+    if timetable is None:
+        raise InvalidOption(
+            f"{whose} needs to know when: give every= (seconds or a timedelta) or cron=."
+        )
+    in_python = needs_options(job_type)
+    _check_options(job_type, options, in_python=in_python)
+    row = ""
+    if target.row is not None:
+        # The row may be deleted before the commit at which the schedule is made.
+        per_row.listen(options.alias, job_type)
+        row = envelope.reference(job_type.name, target.row, job_type.model)
+    definition: dict[str, Any] = {
+        **timetable.for_core(),
+        "queue": options.queue,
+        "priority": options.priority,
+        "tags": list(options.tags),
+        "name": job_type.name,
+    }
+    if in_python:
+        definition |= {
+            "klass": tick_name(job_type),
+            "data": envelope.encode(
+                tick_name(job_type),
+                (data, unique, options.alias),
+                {},
+                mark=envelope.mark_part([0] if job_type.options.sensitive else []),
+            ),
+            "retries": RETRIES,
+        }
+    else:
+        definition |= {
+            "klass": job_type.name,
+            "data": data,
+            "retries": options.retries,
+            "expires": options.expires,
+            "context": plan.context,
+            "unique": on_its_way_key(job_type, row)
+            if has_dependents(job_type)
+            else None,
+        }
+    _check_sendable(target, definition)
+    transactions = _open_transactions(target, options)
+    return ScheduleChange(
+        target, options.alias, definition, pending=bool(transactions)
+    ), transactions
+
+
+def removal(
+    target: ScheduleTarget, options: Options
+) -> tuple[ScheduleChange, Sequence[str]]:
+    """Return the change that ends a schedule, and the databases whose commit it awaits."""
+    transactions = _open_transactions(target, options)
+    return ScheduleChange(
+        target, options.alias, None, pending=bool(transactions)
+    ), transactions
+
+
+def _open_transactions(target: ScheduleTarget, options: Options) -> Sequence[str]:
+    databases = dispatch.commit_databases(options.on_commit)
+    if target.row is not None and options.on_commit is None:
+        owner: type[Model] = target.job_type.model
+        database = write_database(target.row, owner)
+        databases = dispatch.commit_databases(None, database)
+    if not databases:
+        return ()
+    return dispatch.open_transactions(target.job_type.name, databases)
+
+
+def _check_sendable(target: ScheduleTarget, definition: Mapping[str, Any]) -> None:
+    """Raise InvalidOption, with a remedy, for what could not be sent.
+
+    At a commit it would be too late: raised there, it stops the jobs that come after it.
+    """
+    try:
+        Client.schedule_set.build(None, target.ids()[0], **definition)
+    except BadArgument as error:
+        raise InvalidOption(
+            f"{target.job_type.name}: recur: {error.detail}. (The id is made of the "
+            "job's name= and of the row or of key=.)"
+        ) from None
+
+
+def _check_options(job_type: JobType, options: Options, *, in_python: bool) -> None:
+    """Raise InvalidOption for options that a schedule cannot give to its jobs."""
+    possible = _CHANGEABLE if in_python else (*_CHANGEABLE, *_CHANGEABLE_IN_CORE)
+    declared, usual = job_type.options, Options()
+    for each in fields(Options):
+        value = getattr(options, each.name)
+        if each.name in possible or each.name in ONLY_DECLARED:
+            continue
+        if each.name == "delay" and value:
+            raise InvalidOption(
+                f"{job_type.name}: a job that recurs starts at its ticks: put off the "
+                "first with offset=, and say .using(delay=0) if it is declared with one."
+            )
+        if value != getattr(declared, each.name) and value != getattr(usual, each.name):
+            raise InvalidOption(
+                f"{job_type.name}: {each.name} cannot be given to a schedule: its jobs "
+                "have what @job declares."
+            )
+
+
+class RecurMethods:
+    """The methods of a job function for dynamic schedules."""
+
+    declaration: Declaration
+    job_type: JobType | None
+    options: Options
+    _instance: Model | None
+    _plan: EnqueuePlan | None
+
+    def recur(
+        self,
+        *args: Any,
+        every: float | timedelta | None = None,
+        cron: str | None = None,
+        timezone: str | tzinfo | None = None,
+        offset: float | timedelta | None = None,
+        missed: Literal["all", "last", "none"] | None = None,
+        key: str = "",
+        **kwargs: Any,
+    ) -> RecurringHandle:
+        """Enqueue the job with these arguments again and again, from now on.
+
+        `every` is seconds or a timedelta: the first time after `offset`, or at once.
+        Or `cron` is a text such as "0 6 * * mon-fri", in a `timezone` (default: the
+        setting TIME_ZONE). `missed` says which ticks
+        are made up for after a time without workers: all, the last one, or none.
+
+        A row has one schedule of a job, and a function one for each `key`: doing it again
+        changes that, and keeps the rhythm. That of a row ends when the row is deleted. If
+        the function has arguments of these names, pass `function.args(…)` instead.
+
+        Waits for a commit as `delay` does. Raises InvalidOption.
+        """
+        given = {
+            "every": every,
+            "cron": cron,
+            "timezone": timezone,
+            "offset": offset,
+            "missed": missed,
+        }
+        change, transactions = self._setting(args, kwargs, given, key)
+        dispatch.send(change, transactions)
+        return change.handle
+
+    async def arecur(
+        self,
+        *args: Any,
+        every: float | timedelta | None = None,
+        cron: str | None = None,
+        timezone: str | tzinfo | None = None,
+        offset: float | timedelta | None = None,
+        missed: Literal["all", "last", "none"] | None = None,
+        key: str = "",
+        **kwargs: Any,
+    ) -> RecurringHandle:
+        """Do what `recur` does, from asynchronous code."""
+        given = {
+            "every": every,
+            "cron": cron,
+            "timezone": timezone,
+            "offset": offset,
+            "missed": missed,
+        }
+        change, transactions = self._setting(args, kwargs, given, key)
+        await dispatch.asend(change, transactions)
+        return change.handle
+
+    def unrecur(self, *row: Any, key: str = "") -> None:
+        """End the schedule that `recur` made, if there is one; jobs already enqueued stay."""
+        dispatch.send(*removal(self._schedule_target(row, key), self.options))
+
+    async def aunrecur(self, *row: Any, key: str = "") -> None:
+        """Do what `unrecur` does, from asynchronous code."""
+        await dispatch.asend(*removal(self._schedule_target(row, key), self.options))
+
+    def _setting(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        given: Mapping[str, Any],
+        key: str,
+    ) -> tuple[ScheduleChange, Sequence[str]]:
+        plan = self._plan or self._bound_plan()
+        whose = self.declaration.function.__name__
+        last: Any = args[-1] if args else None
+        if hasattr(last, "job_type") and hasattr(last, "data"):
+            # The value of `.args(…)`; it may stand behind the row.
+            if last.job_type is not plan.job_type or kwargs or len(args) > 2:
+                raise TypeError(
+                    f"{plan.job_type.name}: recur takes what {whose}.args(…) returns, "
+                    "alone, or the arguments themselves"
+                )
+            target = self._schedule_target(args[:-1], key)
+            return setting(target, plan, self.options, given, last.data, last.key)
+        said = [name for name, value in given.items() if value is not None]
+        own = inspect.signature(self.declaration.function).parameters
+        for name in (*said, *(["key"] if key else [])):
+            if name in own:
+                raise TypeError(
+                    f"{plan.job_type.name} has its own argument {name!r}: write "
+                    f"recur({whose}.args(…), {', '.join(f'{n}=…' for n in said)})"
+                )
+        target = self._schedule_target(args[:1], key)
+        data = self._data(args, kwargs)
+        unique = self._key(args, kwargs) if self.options.unique is not None else ""
+        return setting(target, plan, self.options, given, data, unique)
+
+    def _schedule_target(self, args: tuple[Any, ...], key: str) -> ScheduleTarget:
+        """Return the target; a row may be the first of these arguments."""
+        plan = self._plan or self._bound_plan()
+        row = None
+        if plan.job_type.binding is Binding.ROW:
+            row = self._instance
+            if row is None:
+                row, _ = self._first(args)
+        return ScheduleTarget(plan.job_type, row, key)
+
+    # Methods of a job function.
+
+    def _bound_plan(self) -> EnqueuePlan:
+        raise NotImplementedError
+
+    def _data(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        raise NotImplementedError
+
+    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        raise NotImplementedError
+
+    def _first(self, args: tuple[Any, ...]) -> tuple[Model, tuple[Any, ...]]:
+        raise NotImplementedError

@@ -1,0 +1,207 @@
+"""Execution of one job in the process of a test, as a worker executes it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from django.db import connections as databases
+
+from django_qless import conf
+from django_qless.conf.connection_factory import factory_for
+from django_qless.core import Client
+from django_qless.enqueue.request import EnqueueBatch
+from django_qless.exceptions import QlessError, Retry
+from django_qless.job_types.handle import JobHandle
+from django_qless.runtime.connection_cleanup import Depths, depths_of, roll_back_to
+from django_qless.runtime.environment import DjangoEnvironment
+from django_qless.testing import clock, dispatcher
+from django_qless.testing.captured import CapturedJob, Outcome, Run, put_like
+from django_qless.worker.execution import Execution
+from django_qless.worker.log import is_final_failure
+from django_qless.workflows.spawn import SpawnedBatch
+
+if TYPE_CHECKING:
+    from django_qless.core import Reserved, Settlement
+    from django_qless.enqueue.dispatch import Dispatchable
+    from django_qless.job_types.current import CurrentJob
+    from django_qless.job_types.registry import JobType
+
+OUTCOMES: dict[str, Outcome] = {
+    "complete": "complete",
+    "fail": "failed",
+    "retry": "retried",
+    "move": "moved",
+    "release": "released",
+    "unknown": "unknown",
+}
+
+
+class UnknownJob(QlessError):
+    """Is the module with the job imported? A worker would have imported the modules
+    `jobs` and `tasks` of all apps."""
+
+
+class EndlessJobs(QlessError):
+    """Do jobs enqueue each other, or themselves, without end? Give another `limit`, or
+    look at what runs with run_jobs(until_empty=False)."""
+
+
+class TestEnvironment(DjangoEnvironment):
+    """Django environment that leaves the test's own database connections alone.
+
+    They are neither checked nor closed, nor are the queries forgotten that
+    `assertNumQueries` counts. Only transactions that a job has left open are ended.
+    """
+
+    __test__ = False  # for pytest: not a class of tests
+
+    @staticmethod
+    def before_job() -> Depths:
+        """Return the transaction depth of each database connection of the thread."""
+        return depths_of(databases.all(initialized_only=True))
+
+    @staticmethod
+    def after_job(depths: Depths | None, *, suspect: bool = False) -> None:
+        """Roll back what the job left open."""
+        roll_back_to(depths, databases.all(initialized_only=True))
+
+
+class TestExecution(Execution):
+    """Runs jobs; keeps results and exceptions beside the outcomes."""
+
+    __test__ = False  # for pytest: not a class of tests
+
+    def __init__(self, alias: str, client: Client) -> None:
+        super().__init__(TestEnvironment(alias), client, f"tests-{os.getpid()}")
+        self.alias = alias
+        self._result: Any = None
+        self._exception: BaseException | None = None
+
+    def run(self, reserved: Reserved, *, retry: bool = True) -> Run:
+        """Run a job, report its outcome to the server, and return its run.
+
+        Without `retry` a failure is final, whatever retries the job has left.
+        """
+        settlement = self.perform(reserved)
+        result, exception = self._result, self._exception
+        self._result = self._exception = None
+        if not retry and settlement.verb == "retry":
+            settlement = settlement._replace(verb="fail", args=settlement.args[1:])
+        refused = self.client.settle(self.worker, [settlement], 0, []).refused
+        outcome, failure = OUTCOMES[settlement.verb], ("", "")
+        if outcome in ("failed", "retried"):
+            failure = str(settlement.args[-2]), str(settlement.args[-1])
+        if outcome == "retried" and is_final_failure(reserved, settlement):
+            outcome = "failed"
+        return Run(
+            job=_as_captured(self.alias, reserved),
+            outcome="lost" if refused else outcome,
+            attempt=reserved.retries - reserved.remaining + 1,
+            result=result,
+            exception=exception,
+            group=failure[0],
+            message=failure[1],
+        )
+
+    def log(self, *args: Any, **kwargs: Any) -> None:
+        """Log nothing: the test sees the exception itself."""
+
+    def returned(
+        self, job_type: JobType, reserved: Reserved, current: CurrentJob, result: object
+    ) -> Settlement:
+        """Return the outcome of a job that returned; keep its result."""
+        self._result = result
+        return super().returned(job_type, reserved, current, result)
+
+    def raised(self, reserved: Reserved, error: BaseException) -> Settlement:
+        """Return the outcome of a job that raised; keep the exception."""
+        self._exception = error
+        return super().raised(reserved, error)
+
+
+class DetachedDispatcher(dispatcher.TestDispatcher):
+    """Enqueues what a job spawns as ordinary jobs.
+
+    A job that runs in isolation has no record on the server to which they could belong.
+    """
+
+    def __init__(self, outer: dispatcher.TestDispatcher) -> None:
+        self._outer = outer
+
+    def deliver(self, dispatchable: Dispatchable, *, on_commit: bool = False) -> None:
+        """Hand the jobs to the outer dispatcher."""
+        self._outer.deliver(_detached(dispatchable), on_commit=on_commit)
+
+    async def adeliver(self, dispatchable: Dispatchable) -> None:
+        """Hand the jobs to the outer dispatcher, from asynchronous code."""
+        await self._outer.adeliver(_detached(dispatchable))
+
+
+def run_isolated(job: CapturedJob, *, raise_failures: bool) -> Run:
+    """Run a captured job in an empty namespace; return its run.
+
+    Raises what it raised unless `raise_failures` is False.
+    """
+    dispatcher.ensure_begun()
+    settings = conf.alias(job.alias)
+    alone = put_like(job.put, tags=job.put.tags, context=job.put.context)
+    with closing(
+        Client(
+            factory_for(settings).client(),
+            prefix=f"{settings.prefix}alone-{job.jid}:",
+            engine=settings.engine,
+        )
+    ) as client:
+        execution = TestExecution(job.alias, client)
+        client.put_many("", [alone])
+        [reserved] = client.settle(execution.worker, [], 1, [job.queue]).jobs
+        with (
+            dispatcher.using(DetachedDispatcher(dispatcher.in_use())),
+            clock.keep_lock(job.alias, reserved.jid, reserved.token),
+        ):
+            run = execution.run(reserved)
+        if run.outcome == "retried":
+            client.cancel(job.jid)
+    raise_interrupt(run)
+    if raise_failures:
+        raise_failure(run, retries=False)
+    return run
+
+
+def raise_failure(run: Run, *, retries: bool) -> None:
+    """Raise the failure of a run; with `retries` only one without a further attempt."""
+    if run.outcome == "unknown":
+        raise UnknownJob(f"No job is called {run.name!r} in this process")
+    if run.outcome == "retried" and (retries or isinstance(run.exception, Retry)):
+        return
+    if run.outcome in ("failed", "retried", "released"):
+        raise run.exception or AssertionError(f"{run!r}\n{run.message}")
+
+
+def raise_interrupt(run: Run) -> None:
+    """Raise an exception that is no failure of the job.
+
+    Ctrl-C, the exceptions of test frameworks, and EndlessJobs.
+    """
+    exception = run.exception
+    if exception is not None and (
+        isinstance(exception, EndlessJobs)
+        or not isinstance(exception, (Exception, SystemExit))
+    ):
+        raise exception
+
+
+def _as_captured(alias: str, reserved: Reserved) -> CapturedJob:
+    """Return a reserved job as it was enqueued."""
+    context = reserved.context or None
+    put = put_like(reserved, tags=reserved.tag_list, context=context)
+    handle = JobHandle.of_put(alias, put.jid, put, put.data, pending=False)
+    return CapturedJob(alias, handle, put)
+
+
+def _detached(dispatchable: Dispatchable) -> Dispatchable:
+    if isinstance(dispatchable, SpawnedBatch):
+        return EnqueueBatch(dispatchable.requests)
+    return dispatchable

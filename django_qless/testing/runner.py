@@ -1,0 +1,200 @@
+"""`run_jobs`: runs enqueued jobs through the real core, in the process of the test."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import sync_to_async
+
+from django_qless.conf import DEFAULT_ALIAS
+from django_qless.conf.connections import connections
+from django_qless.testing import clock
+from django_qless.testing.captured import Runs
+from django_qless.testing.dispatcher import ensure_begun
+from django_qless.testing.execution import (
+    EndlessJobs,
+    TestExecution,
+    raise_failure,
+    raise_interrupt,
+)
+from django_qless.worker.ticker import Ticker
+
+if TYPE_CHECKING:
+    from django_qless.core import Client, Reserved
+
+#: So many runs are a loop: jobs that enqueue each other, or themselves, without end.
+MAX_RUNS = 10_000
+# Jobs that one call may reserve.
+MAX_RESERVED = 250
+# Schedules that one call lists.
+MAX_SCHEDULES = 1000
+
+
+def run_jobs(
+    *queues: str,
+    alias: str = DEFAULT_ALIAS,
+    until_empty: bool = True,
+    with_scheduled: clock.Horizon = False,
+    raise_failures: bool = True,
+    limit: int = MAX_RUNS,
+) -> Runs:
+    """Run the jobs of these queues (names and globs; none: all) here; return their runs.
+
+    Each job is reserved, run and finished as by a worker. With `until_empty`, the jobs
+    that they enqueue run as well; without, only those that are ready now.
+
+    `with_scheduled` moves time on instead of waiting: True runs all that is scheduled for
+    later, retries too, in the order in which it falls due; seconds, a timedelta or a
+    datetime run what falls due until then, each tick of recurring jobs included.
+
+    With `raise_failures` the first failure that no retry follows is raised here, as the
+    exception that the job raised, when the job has finished. Raises EndlessJobs after
+    `limit` runs.
+    """
+    ensure_begun()
+    runner = JobRunner(
+        alias,
+        queues,
+        until=clock.end_of(with_scheduled, alias),
+        raise_failures=raise_failures,
+        limit=limit,
+    )
+    return runner.run() if until_empty else runner.run_ready()
+
+
+async def arun_jobs(
+    *queues: str,
+    alias: str = DEFAULT_ALIAS,
+    until_empty: bool = True,
+    with_scheduled: clock.Horizon = False,
+    raise_failures: bool = True,
+    limit: int = MAX_RUNS,
+) -> Runs:
+    """Do as `run_jobs` does, from asynchronous code: in the thread of `sync_to_async`."""
+    return await sync_to_async(run_jobs)(
+        *queues,
+        alias=alias,
+        until_empty=until_empty,
+        with_scheduled=with_scheduled,
+        raise_failures=raise_failures,
+        limit=limit,
+    )
+
+
+class JobRunner:
+    """Runs the jobs of some queues of one alias."""
+
+    def __init__(
+        self,
+        alias: str,
+        queues: Sequence[str] = (),
+        *,
+        until: float | None = None,
+        raise_failures: bool = True,
+        retry: bool = True,
+        limit: int = MAX_RUNS,
+    ) -> None:
+        """`until`: how far time may move; without `retry` every failure is final."""
+        self._alias = alias
+        self._queues = tuple(queues) or ("*",)
+        self._until = until
+        self._raise_failures = raise_failures
+        self._retry = retry
+        self._limit = limit
+        self._client = connections[alias]
+        self._execution = TestExecution(alias, self._client)
+        self.runs = Runs()
+        #: The time, if it has been moved.
+        self._moment: float | None = None
+
+    def run(self) -> Runs:
+        """Run jobs until none is ready, and none will be within the time."""
+        while True:
+            with clock.travel_to(self._alias, self._moment):
+                job = next(self._reserved(1), None)
+                if job is not None:
+                    self._run(job)
+                elif not self._move_on():
+                    return self.runs
+
+    def run_ready(self) -> Runs:
+        """Run the jobs that are ready now, without those that they enqueue."""
+        self._moment = None if self._until in (None, math.inf) else self._until
+        with clock.travel_to(self._alias, self._moment):
+            for job in list(self._reserved(MAX_RESERVED)):
+                self._run(job)
+        return self.runs
+
+    def _reserved(self, count: int) -> Iterator[Reserved]:
+        worker = self._execution.worker
+        while jobs := self._client.settle(worker, [], count, self._queues).jobs:
+            yield from jobs
+
+    def _run(self, job: Reserved) -> None:
+        if len(self.runs) >= self._limit:
+            self._client.release(job.jid, job.token)
+            last = "\n".join(f"    {run!r}" for run in self.runs[-3:])
+            raise EndlessJobs(
+                f"{self._limit} jobs have run, the last of them\n{last}\n"
+            )
+        with clock.keep_lock(self._alias, job.jid, job.token):
+            run = self._execution.run(job, retry=self._retry)
+        self.runs.append(run)
+        raise_interrupt(run)
+        if self._raise_failures:
+            raise_failure(run, retries=self._until is not None)
+
+    def _move_on(self) -> bool:
+        """Move time to where the next job falls due; return whether there is one."""
+        if self._until is None:
+            return False
+        if self._moment is None:
+            # What fell due since the last look is not in the future any more.
+            self._go_to(clock.now(self._alias))
+            return True
+        due = self._next_due(self._moment)
+        if due is None or due > self._until:
+            return False
+        # A microsecond more than the due time, which has more digits than the clock.
+        self._go_to(due + 1e-6)
+        return True
+
+    def _go_to(self, moment: float) -> None:
+        self._moment = moment
+        # Without an end cron schedules would tick for ever: time moves without them.
+        if self._until != math.inf:
+            with clock.travel_to(self._alias, moment):
+                # As the parent process of a worker does.
+                ticker = Ticker(self._client, self._execution.worker)
+                while ticker.tick() == 0:
+                    pass
+
+    def _next_due(self, moment: float) -> float | None:
+        """Return when the next job falls due after this moment.
+
+        A job that was due before and is still there is held back: its queue is paused,
+        say. Recurring jobs count only where time has an end.
+        """
+        names = [
+            counts.name
+            for counts in self._client.queues()
+            if any(fnmatchcase(counts.name, glob) for glob in self._queues)
+        ]
+        dues: list[Any] = list(self._client.due(names)) if names else []
+        times = [due.scheduled for due in dues]
+        if self._until != math.inf:
+            times += [due.recurring for due in dues]
+            times.append(_next_cron_tick(self._client))
+        later = (each for each in times if each is not None and each > moment)
+        return min(later, default=None)
+
+
+def _next_cron_tick(client: Client) -> float | None:
+    # The list begins with the cron schedules, by their next tick.
+    for schedule in client.schedule_list(0, MAX_SCHEDULES).schedules:
+        if schedule.kind == "cron" and schedule.next is not None:
+            return schedule.next
+    return None

@@ -1,0 +1,123 @@
+"""Failure groups, and failure messages for people."""
+
+from __future__ import annotations
+
+import signal
+import traceback
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from django_qless.exceptions import Fail, Retry
+
+UNKNOWN_JOB = "unknown-job"
+WORKER_CRASH = "worker-crash"
+BAD_RESULT = "bad-result"
+REFUSED = "settlement-refused"
+TIMEOUT = "timeout"
+
+MAX_BYTES = 64 * 1024
+MAX_SUMMARY = 1000
+TRUNCATED = "[the beginning is left out]\n"
+
+
+def group_of(error: BaseException) -> str:
+    """Return the failure group of an exception: its `group`, else its class's name."""
+    group = getattr(error, "group", None)
+    return group if isinstance(group, str) and group else type(error).__name__
+
+
+def message_of(error: BaseException) -> str:
+    """Return the exception's traceback, from the job's own code on, cut to fit."""
+    try:
+        lines = traceback.format_exception(
+            type(error), error, job_traceback(error.__traceback__)
+        )
+    except Exception as trouble:  # noqa: BLE001  a hostile __str__, no memory…
+        lines = [f"{type(error).__name__}, which cannot be shown: {trouble!r}"]
+    return truncate("".join(lines))
+
+
+def message_from_job(request: Fail | Retry) -> str:
+    """Return the text of a Fail or Retry that a job raised, and its cause if any."""
+    try:
+        text = str(request)
+    except Exception as trouble:  # noqa: BLE001  Fail("group", 404), say
+        text = f"{type(request).__name__}, which cannot be shown: {trouble!r}"
+    if request.__cause__ is not None:
+        text = f"{text}\n\n{message_of(request.__cause__)}"
+    return truncate(text)
+
+
+def summary_of(error: BaseException) -> str:
+    """Return the exception in one line, cut to fit: its class and its text."""
+    try:
+        text = str(error)
+    except Exception as trouble:  # noqa: BLE001  a hostile __str__
+        text = f"cannot be shown: {type(trouble).__name__}"
+    line = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return line if len(line) <= MAX_SUMMARY else f"{line[:MAX_SUMMARY]}…"
+
+
+def job_traceback(trace: TracebackType | None) -> TracebackType | None:
+    """Return the traceback from the job's own code on.
+
+    That begins after the frame in which jobs may be interrupted, without the frames of
+    django_qless that follow.
+    """
+    inner = trace
+    for frame in _frames(trace):
+        if _module(frame) == "django_qless.worker.interrupt":
+            inner = frame
+            break
+    while inner and _module(inner).startswith("django_qless."):
+        inner = inner.tb_next
+    return inner or trace
+
+
+def _frames(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace:
+        yield trace
+        trace = trace.tb_next
+
+
+def _module(frame: TracebackType) -> str:
+    name: str = frame.tb_frame.f_globals.get("__name__", "")
+    return name
+
+
+def truncate(message: str) -> str:
+    """Return the last 64 KiB of a message, as the server accepts it."""
+    encoded = message.encode("utf-8", "backslashreplace")
+    if len(encoded) > MAX_BYTES:
+        end = encoded[-(MAX_BYTES - len(TRUNCATED)) :]
+        return TRUNCATED + end.decode("utf-8", "ignore")
+    return encoded.decode()
+
+
+def crash_message(pid: int, status: int) -> str:
+    """Describe how a process died.
+
+    `status` is an exit code, or the number of a signal below zero.
+    """
+    if status >= 0:
+        return f"The process {pid} that ran the job exited with code {status}."
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = "unknown"
+    hint = " Out of memory?" if -status == signal.SIGKILL else ""
+    return (
+        f"The process {pid} that ran the job was killed by signal {-status} "
+        f"({name}).{hint}"
+    )
+
+
+def overrun_message(seconds: float) -> str:
+    """Describe that a job was killed because of its hard timeout."""
+    return (
+        f"The job ran longer than its hard timeout of {seconds:g} s, and its process "
+        "was killed."
+    )

@@ -1,0 +1,348 @@
+"""The channel of a child that blocks while it waits for the server.
+
+A prefetch reserves the next batch while one runs; early settling does not let finished
+and waiting jobs wait for a job that takes long.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from django_qless.core.exceptions import ConnectionLost, QlessError
+from django_qless.core.request import drive
+from django_qless.worker.log import log_event
+from django_qless.worker.pools import shared_state
+from django_qless.worker.pools.channel import (
+    AFTER_TROUBLE,
+    MOST_OUTCOMES,
+    PATIENCE,
+    Channel,
+    check_wait,
+)
+from django_qless.worker.pools.locks import boottime
+
+if TYPE_CHECKING:
+    from django_qless.core import After, Client, PendingCall, Settled
+    from django_qless.worker.pools.buffer import Item, JobBuffer, Outcome
+    from django_qless.worker.worker import Worker
+
+    # Calls the function and returns its result; None if a command has ended it.
+    Sleep = Callable[[Callable[[], Settled]], Settled | None]
+
+# Seconds that a finished job waits to be settled, or a held one to be started. The rest
+# up to 20 ms is for getting hold of the interpreter and for the round trip.
+LIMIT = 0.010
+
+
+class PendingPrefetch(NamedTuple):
+    """A pending call that reserves the next jobs and settles finished ones."""
+
+    call: PendingCall[Settled]
+    asked: tuple[str, ...]
+    outcomes: Sequence[Outcome]
+    #: When it was sent (boottime, monotonic).
+    sent: float
+    began: float
+    early_steps: int
+
+
+class BlockingChannel(Channel):
+    """Settles jobs and reserves new ones, one call at a time.
+
+    A prefetch is sent before a batch runs, and its reply is read after it.
+    """
+
+    client: Client
+    early_client: Client
+
+    def __init__(
+        self, worker: Worker, buffer: JobBuffer, wake_parent: Callable[[], None]
+    ) -> None:
+        super().__init__(worker, buffer, wake_parent)
+        self.client = worker.client(PATIENCE)
+        self.early_client = worker.client(PATIENCE)
+        #: The jobs of the last call, which are not waiting yet.
+        self.taken: list[Item] = []
+        #: Twice the number of times that a thread settled early: odd while it does.
+        self.early_steps = 0
+        # The reply is read by the main thread, or by the one that settles early.
+        self._prefetch: PendingPrefetch | None = None
+        self._reading = threading.Lock()
+        # A wait that may have brought jobs, with the queues asked and when it was sent.
+        self._unresolved: tuple[After[Settled], tuple[str, ...], float] | None = None
+
+    def receive(self, items: list[Item]) -> None:
+        """Keep new jobs until the child adds them to the waiting ones."""
+        self.taken = items
+
+    def reserve(self, count: int) -> Settled | None:
+        """Settle what is finished and reserve up to `count` jobs, in one call.
+
+        Returns None if it has to be called again. Raises what the call raises.
+        """
+        if self._unresolved:
+            return self.resolve_wait()
+        with self._reading:
+            if prefetch := self._prefetch:
+                return self.or_again(self.read(prefetch), prefetch.early_steps)
+        early_steps = self.early_steps
+        return self.or_again(drive(self.call(self.order(), count)), early_steps)
+
+    def order(self) -> tuple[str, ...]:
+        """Return the queues to ask, in their order."""
+        self.report_returned()
+        return tuple(self.reserver.order())
+
+    def or_again(self, settled: Settled | None, early_steps: int) -> Settled | None:
+        """Return the answer, or None without jobs if this is no moment to rest.
+
+        Jobs may be on their way back into the queues, and outcomes must not wait. The
+        number of early steps is from before the call.
+        """
+        if settled is None or settled.jobs:
+            return settled
+        at_work = early_steps % 2 or early_steps != self.early_steps
+        return None if at_work or self.buffer.outcomes else settled
+
+    # Prefetching.
+
+    def prefetch(self, count: int) -> None:
+        """Send a call that settles jobs and reserves `count` more; do not wait.
+
+        The next `reserve` returns its result, and raises its errors.
+        """
+        ints, early_steps = self.shared.ints, self.early_steps
+        asked = self.order()
+        ints[shared_state.QUEUES_EMPTY] = 0
+        ints[shared_state.CALLS] += 1
+        outcomes = self.buffer.take_outcomes(MOST_OUTCOMES)
+        sent, began = boottime(), time.monotonic()
+        try:
+            call = self.client.start(self.request(asked, outcomes, count))
+        except BaseException as error:
+            # The next ordinary call meets the same error, and handles it.
+            ints[shared_state.CALLS] += 1
+            self.buffer.put_back(outcomes)
+            if not isinstance(error, QlessError):
+                raise
+            return
+        ints[shared_state.PENDING_CALL] = ints[shared_state.CALLS]
+        self._prefetch = PendingPrefetch(
+            call, asked, outcomes, sent, began, early_steps
+        )
+
+    def return_prefetched(self) -> None:
+        """Return prefetched jobs to their queues. Raises nothing."""
+        try:
+            with self._reading:
+                if (prefetch := self._prefetch) and self.read(prefetch):
+                    for item in self.taken:
+                        self.buffer.give_back(item)
+        except Exception as error:  # noqa: BLE001
+            log_event(logging.DEBUG, "prefetch failed", error=error)
+
+    def read(self, prefetch: PendingPrefetch) -> Settled | None:
+        """Return the result of the pending call; None if a new call is needed."""
+        self._prefetch = None
+        self.taken = []
+        call = prefetch.call
+        try:
+            settled = drive(self.answer(self.client, call.result, prefetch.outcomes))
+            if settled:
+                # A repeated request may have been executed much later.
+                since = None if call.was_repeated else prefetch.began
+                self.accept(prefetch.asked, settled, prefetch.sent, since=since)
+        finally:
+            self.shared.ints[shared_state.CALLS] += 1
+            self.shared.ints[shared_state.PENDING_CALL] = 0
+        return settled
+
+    # Waiting.
+
+    def wait(self, known: Settled, sleep: Sleep) -> Settled | None:
+        """Block where the server said that jobs are announced, and reserve the first.
+
+        Both in one round trip. A command may end the sleep: jobs that were reserved in
+        that moment are returned all the same. Returns None if it has to be called
+        again. Raises what the call raises.
+        """
+        seconds, asked = known.wait_seconds or 0.0, self.order()
+        after = self.client.after(known.wait_keys, seconds, self.request(asked, (), 1))
+        began = time.monotonic()
+        self.shared.ints[shared_state.CALLS] += 1
+        sent = boottime()
+        self._unresolved = after, asked, sent
+        try:
+            settled = sleep(after.run)
+        except QlessError as error:
+            # If the server may have heard the call, its answer is still due.
+            if not isinstance(error, ConnectionLost):
+                self.resolved()
+            raise
+        if settled is None:
+            return self.resolve_wait()
+        self.accept(asked, settled, sent, waited=True)
+        self.resolved()
+        if not settled.jobs:
+            check_wait(announced=after.announced, began=began, seconds=seconds)
+            if after.refusal:
+                raise after.refusal
+        return settled
+
+    def wait_only(self, known: Settled) -> None:
+        """Block where the server said that jobs are announced."""
+        drive(self.wait_for_announcement(known))
+
+    def resolve_wait(self) -> Settled:
+        """Return what an interrupted wait has brought; it brings nothing more."""
+        assert self._unresolved is not None
+        after, asked, sent = self._unresolved
+        try:
+            settled = after.run_instead(self.request((), (), 0))
+            self.accept(asked, settled, sent, waited=True)
+        except ConnectionLost:
+            raise
+        except BaseException:
+            self.resolved()
+            raise
+        self.resolved()
+        return settled
+
+    @property
+    def has_unresolved_wait(self) -> bool:
+        """True if a wait may have brought jobs that this process does not know."""
+        return self._unresolved is not None
+
+    def resolved(self) -> None:
+        """Record that no answer to a wait is due any more."""
+        self._unresolved = None
+        self.shared.ints[shared_state.CALLS] += 1
+
+    # Settling.
+
+    def settle(self) -> None:
+        """Settle what is finished. Raises what the call raises."""
+        drive(self.send(self.client))
+
+    def settle_early(self) -> bool:
+        """Settle what is finished while a job runs; return False on an error."""
+        try:
+            while self.buffer.outcomes:
+                drive(self.send(self.early_client))
+        except Exception as error:  # noqa: BLE001  tried again
+            log_event(logging.DEBUG, "settling early failed", error=error)
+            return False
+        return True
+
+
+class EarlySettling:
+    """Settles finished jobs and returns waiting ones when a job of a batch takes long.
+
+    While batches are quick, finished jobs are settled together with the next
+    reservation, and this costs nothing.
+    """
+
+    def __init__(self, buffer: JobBuffer, channel: BlockingChannel) -> None:
+        self.buffer = buffer
+        self.channel = channel
+        #: Since when (monotonic) jobs of this batch wait; 0.0: none does.
+        self.since = 0.0
+        self._lock = threading.Lock()
+        self._settling = threading.Lock()
+
+    def begin_batch(self, items: Sequence[Item], now: float) -> None:
+        """Let these jobs wait for their start, from `now` (monotonic) on."""
+        buffer = self.buffer
+        with self._lock:
+            buffer.waiting.extend(items)
+            self.since = now if len(buffer.waiting) > 1 or buffer.outcomes else 0.0
+
+    def end_batch(self) -> None:
+        """Note that all jobs of the batch have been run or returned."""
+        self.since = 0.0
+
+    def step_in(self, since: float) -> bool:
+        """Settle what is finished and return what waits, unless the batch has ended.
+
+        `since` is the batch's: another one is left alone. Returns False if the server
+        could not be reached.
+        """
+        with self._settling:
+            with self._lock:
+                if self.since != since:
+                    return True
+                self.since = 0.0
+                self.channel.early_steps += 1
+                self.buffer.give_back_waiting()
+            try:
+                self.channel.return_prefetched()
+                return self.settle()
+            finally:
+                self.channel.early_steps += 1
+
+    def settle(self) -> bool:
+        """Settle what is finished; return False if the server could not be reached."""
+        return self.channel.settle_early()
+
+    def leave(self) -> None:
+        """Return when nothing is being settled early any more."""
+        self.since = 0.0
+        with self._settling:
+            pass
+
+
+class EarlySettlingThread(EarlySettling):
+    """Does so in a thread, while a job runs in the main thread.
+
+    It sleeps as long as there is no batch of several jobs, and wakes once per limit
+    otherwise.
+    """
+
+    def __init__(self, buffer: JobBuffer, channel: BlockingChannel) -> None:
+        super().__init__(buffer, channel)
+        self._called = threading.Event()
+        self._watching = False
+        self._leaving = False
+        self._thread: threading.Thread | None = None
+
+    def begin_batch(self, items: Sequence[Item], now: float) -> None:
+        """Let these jobs wait for their start; see EarlySettling."""
+        super().begin_batch(items, now)
+        if self.since and not self._watching:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._watch, name="early settling", daemon=True
+                )
+                self._thread.start()
+            self._called.set()
+
+    def settle(self) -> bool:
+        """Settle what is finished, however long that takes, while the next job runs."""
+        while not super().settle():
+            if self._leaving:
+                return False
+            time.sleep(AFTER_TROUBLE)
+        return True
+
+    def leave(self) -> None:
+        """Return when nothing is being settled early any more."""
+        self._leaving = True
+        super().leave()
+
+    def _watch(self) -> None:
+        while self._called.wait():
+            self._called.clear()
+            self._watching = True
+            while since := self.since:
+                if (pause := since + LIMIT - time.monotonic()) > 0:
+                    time.sleep(pause)
+                else:
+                    self.step_in(since)
+            self._watching = False
+            # A batch may have begun before this flag was seen.
+            if self.since:
+                self._called.set()

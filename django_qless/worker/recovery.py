@@ -1,0 +1,104 @@
+"""Recovery from an earlier worker of the same name, which may still run.
+
+Two workers of one name would take each other's jobs for lost ones, so the second refuses
+to start. The jobs of a worker that ended unexpectedly stay locked until their locks
+expire; with --resume its successor ends these attempts at once. They count as crashes,
+whose number is limited, because the worker may have ended due to one of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from django_qless.core import Settlement
+from django_qless.worker import failure_report
+from django_qless.worker.heartbeat import MAX_INTERVAL
+from django_qless.worker.log import log_event
+from django_qless.worker.pools.outcomes import CRASH_LIMIT
+from django_qless.worker.process_info import is_running, start_time
+from django_qless.worker.server_checks import CannotStart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from django_qless.core import Client
+
+GONE_AFTER = 1.5 * MAX_INTERVAL
+"""Seconds without a heartbeat after which a worker on another host counts as gone."""
+
+BATCH = 200
+"""Jobs read, and finished, in one call."""
+
+LEFT = (
+    "The worker {name} ended without finishing the job; its successor has ended "
+    "this attempt."
+)
+
+
+def refuse_duplicate(client: Client, name: str, *, resume: bool) -> None:
+    """Raise CannotStart if another worker of this name is alive.
+
+    One on another host counts as alive as long as it beats. Without `resume` it is
+    accepted: it may have ended a second ago, and its jobs are not touched.
+    """
+    other = next((known for known in client.workers() if known.name == name), None)
+    if other is None or not other.info:
+        return
+    if other.info.get("host") == socket.gethostname():
+        if runs_elsewhere(other.info):
+            raise CannotStart(
+                f"A worker with the name {name} runs already: process "
+                f"{other.info['pid']} on this host. Stop it, or give another --name.",
+                os.EX_TEMPFAIL,
+            )
+    elif resume:
+        # By the server's clock.
+        silence = max(0.0, float(client.meta()["now"]) - other.beat)
+        if silence < GONE_AFTER:
+            raise CannotStart(
+                f"A worker with the name {name} sent a heartbeat {silence:.0f} s ago, "
+                f"on the host {other.info.get('host')}. Stop it, or give another "
+                f"--name; if it is gone, begin again in {GONE_AFTER - silence:.0f} s.",
+                os.EX_TEMPFAIL,
+            )
+
+
+def runs_elsewhere(info: Mapping[str, object]) -> bool:
+    """Return whether the process of this worker info runs, and is another one.
+
+    It must have started at the same time, because ids are reused; and after a restart in
+    place it is this very process.
+    """
+    pid = info.get("pid")
+    if not isinstance(pid, int) or pid == os.getpid() or not is_running(pid):
+        return False
+    return not info.get("born") or info["born"] == start_time(pid)
+
+
+def resume_jobs(client: Client, name: str) -> int:
+    """End the attempts that a worker of this name still holds; return their number.
+
+    The jobs run again at once, those that have crashed too often fail.
+    """
+    left = [jid for part in client.worker_jobs(name) for jid in part]
+    ended = 0
+    for at in range(0, len(left), BATCH):
+        crashes = list(crash_outcomes(client, name, left[at : at + BATCH]))
+        # Refused ones have been finished meanwhile, or have passed to another worker.
+        answer = client.settle(name, crashes, count=0, queues=())
+        ended += len(crashes) - len(answer.refused)
+    if left:
+        log_event(logging.WARNING, "took up what was left", jobs=ended)
+    return ended
+
+
+def crash_outcomes(client: Client, name: str, jids: list[str]) -> Iterator[Settlement]:
+    """Yield crashes as outcomes of these jobs, as far as they are held with a token."""
+    args = (CRASH_LIMIT, failure_report.WORKER_CRASH, LEFT.format(name=name))
+    for job in client.multiget(jids):
+        if job.token:
+            log_event(logging.DEBUG, "taken up", queue=job.queue, jid=job.jid)
+            yield Settlement(job.jid, job.token, "crash", args)

@@ -1,0 +1,437 @@
+"""Reservers: which queues a worker asks for its next jobs, and in what order.
+
+ordered                 the first as long as it has jobs
+round-robin             each in turn
+shuffled                in turn, in an order of each process's own
+lottery, plain-lottery  drawn by weight
+highest-priority-first  by weight
+lag                     the one whose oldest job has waited longest
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import time
+from collections import deque
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+from django_qless.core.exceptions import QlessError
+from django_qless.worker.log import log_event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from django_qless.core import Client, QueueSurvey, Reserved
+
+# Names in one order; the server finds the others by their globs.
+MAX_NAMES = 500
+
+MAX_AGE = 1.0
+"""Seconds for which known queues are fresh enough, unless a reader asks for less."""
+
+# What was taken changes the lags. Seconds after which they are looked up again, and the
+# share of the time that this may cost: with longer jobs each choice is exact.
+LAG_AGE, LAG_SHARE = 0.02, 0.05
+
+# Seconds after which an empty queue takes part in a lottery again at the latest: it may
+# have been filled while the others always had enough jobs.
+LEFT_OUT = 3.0
+
+LOOKUP_PATIENCE = 0.5
+"""Seconds for which a lookup of the queues is tried; the last one serves as well."""
+
+
+def new_reserver(
+    name: str, queues: Sequence[str], exclude: Sequence[str], client: Client
+) -> Reserver:
+    """Return a new reserver of this name for one process.
+
+    It makes no call with the client, nor a connection, before it needs one.
+    """
+    return RESERVERS[name](queues, exclude, KnownQueues(client, queues))
+
+
+class KnownQueues:
+    """Names, weights and lags of the namespace's queues, at most about a second old.
+
+    They are looked up when they are read and too old. While the server cannot be
+    reached, the last ones stay.
+    """
+
+    def __init__(self, client: Client, queues: Sequence[str] = ("*",)) -> None:
+        """Look up these queues; with a glob among them, all that are known."""
+        self._client = client
+        self._asked = () if any(map(is_glob, queues)) else tuple(queues)
+        self._entries: dict[str, QueueSurvey] = {}
+        self._names: list[str] = []
+        self._looked_up_at = float("-inf")
+        #: Seconds that the last lookup took.
+        self.cost = 0.0
+
+    def refresh(self, max_age: float = MAX_AGE) -> bool:
+        """Look them up if they are older than `max_age` seconds; return whether."""
+        began = time.monotonic()
+        if began - self._looked_up_at < max_age:
+            return False
+        self._looked_up_at = began
+        try:
+            surveys = self._client.survey(self._asked)
+        except QlessError as error:
+            log_event(logging.DEBUG, "the queues could not be looked up", error=error)
+        else:
+            self._entries = {survey.name: survey for survey in surveys}
+            self._names = sorted(self._entries)
+        self.cost = time.monotonic() - began
+        return True
+
+    def expand(self, wanted: Iterable[str], exclude: Sequence[str] = ()) -> list[str]:
+        """Return the queues that names and globs match, as the server would.
+
+        Names match themselves, known or not; the queues of a glob come in the order of
+        their names. None comes twice.
+        """
+        found: dict[str, None] = {}
+        for name in wanted:
+            if is_glob(name):
+                matches = pattern(name)
+                found.update((k, None) for k in self._names if matches.fullmatch(k))
+            else:
+                found[name] = None
+        return [name for name in found if not matches_any(name, exclude)]
+
+    def weight(self, queue: str) -> float:
+        """Return the configured weight of the queue, else 1."""
+        entry = self._entries.get(queue)
+        return 1.0 if entry is None else entry.weight
+
+    def lag(self, queue: str) -> float:
+        """Return for how many seconds the queue's oldest ready job had waited."""
+        entry = self._entries.get(queue)
+        return 0.0 if entry is None else entry.lag
+
+
+def is_glob(name: str) -> bool:
+    """Return whether this may match any number of queues."""
+    return "*" in name or "?" in name
+
+
+def matches_any(name: str, globs: Iterable[str]) -> bool:
+    """Return whether one of these names and globs matches this queue."""
+    return any(pattern(glob).fullmatch(name) for glob in globs)
+
+
+@lru_cache(maxsize=256)
+def pattern(glob: str) -> re.Pattern[str]:
+    """Return a glob with * and ? as a regular expression."""
+    escaped = re.escape(glob).replace(r"\*", ".*").replace(r"\?", ".")
+    return re.compile(escaped, re.DOTALL)
+
+
+class Reserver:
+    """A strategy that decides which queues are asked next, and in what order.
+
+    Each process of a pool has its own, used by one thread. The server takes from the
+    first queue of the order as long as it has jobs, then from the second; it passes over
+    paused queues. It expands globs by itself, so the strategies end their orders with
+    them: a queue that has just appeared is found.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    """One line for people."""
+    turns: ClassVar[bool] = False
+    """Whether a batch takes jobs from the queues in turn, not all from the first."""
+    needs_figures: ClassVar[bool] = True
+    """Whether it needs more than the names of the queues."""
+
+    def __init__(
+        self,
+        queues: Sequence[str],
+        exclude: Sequence[str] = (),
+        known: KnownQueues | None = None,
+    ) -> None:
+        """Serve these names and globs, without what `exclude` matches.
+
+        Without known queues, weights and lags are equal, and globs are left to the
+        server.
+        """
+        self.queues = tuple(queues)
+        self.exclude = tuple(exclude)
+        self.known = known
+        self.globs = tuple(name for name in self.queues if is_glob(name))
+        self.named = tuple(
+            name
+            for name in dict.fromkeys(self.queues)
+            if not is_glob(name) and not matches_any(name, self.exclude)
+        )
+        self.begin()
+
+    def begin(self) -> None:
+        """Make what the strategy remembers from one order to the next."""
+
+    @property
+    def may_look_up(self) -> bool:
+        """Whether `order` may have to ask the server."""
+        return self.known is not None and (self.needs_figures or bool(self.globs))
+
+    def order(self) -> Sequence[str]:
+        """Return names and globs in the order in which to ask them now."""
+        # Each strategy has one; the hooks around it may stay empty.
+        raise NotImplementedError
+
+    def taken(self, asked: Sequence[str], jobs: Sequence[Reserved]) -> None:
+        """Take in which jobs came when this order was asked, perhaps none."""
+
+    def arrange(self, jobs: Sequence[Reserved]) -> Sequence[Reserved]:
+        """Return the jobs of one answer in the order in which to run them."""
+        return jobs
+
+    def returned(self, jobs: Sequence[Reserved]) -> None:
+        """Take in that these jobs, the next to run, were returned to their queues."""
+
+    def candidates(self) -> Sequence[str]:
+        """Return the names of all queues to choose from, as far as they are known."""
+        if self.known is None:
+            return self.named
+        if self.may_look_up:
+            self.known.refresh()
+        if not self.globs:
+            return self.named
+        return self.known.expand(self.queues, self.exclude)
+
+    def with_globs(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return an order: these names, then the globs for queues not known yet."""
+        return (*list(names)[:MAX_NAMES], *self.globs)
+
+
+class Ordered(Reserver):
+    """Serves the second queue only when the first is empty.
+
+    Globs stay where they were given: the server expands them, without a lookup.
+    """
+
+    name = "ordered"
+    summary = "the first queue given as long as it has jobs, then the second, …"
+    may_look_up = False
+
+    def order(self) -> Sequence[str]:
+        """Return the queues as they were given."""
+        return self.queues
+
+
+class RoundRobin(Reserver):
+    """Serves each queue once before it serves one of them again; empty ones are skipped.
+
+    The jobs of a batch are taken, and run, in turn as well.
+    """
+
+    name = "round-robin"
+    summary = "one job of each queue in turn"
+    turns = True
+    needs_figures = False
+
+    #: The queue that was served last; if `_missed`, the one that is still next.
+    _served: str | None = None
+    _missed = False
+
+    def order(self) -> Sequence[str]:
+        """Return the queues, beginning after the one that was served last."""
+        ring = self.ring()
+        if self._served in ring:
+            first = ring.index(self._served) + (not self._missed)
+            ring = [*ring[first:], *ring[:first]]
+        return self.with_globs(ring)
+
+    def ring(self) -> list[str]:
+        """Return the queues in the order in which they take turns."""
+        return list(self.candidates())
+
+    def taken(self, asked: Sequence[str], jobs: Sequence[Reserved]) -> None:
+        """Remember which queue was served last."""
+        if jobs:
+            self._served, self._missed = self.arrange(jobs)[-1].queue, False
+
+    def arrange(self, jobs: Sequence[Reserved]) -> Sequence[Reserved]:
+        """Return the first job of each queue, then the second of each, and so on."""
+        lines: dict[str, deque[Reserved]] = {}
+        for job in jobs:
+            lines.setdefault(job.queue, deque()).append(job)
+        if len(lines) <= 1:
+            return jobs
+        arranged: list[Reserved] = []
+        while lines:
+            for queue, line in list(lines.items()):
+                arranged.append(line.popleft())
+                if not line:
+                    del lines[queue]
+        return arranged
+
+    def returned(self, jobs: Sequence[Reserved]) -> None:
+        """Go on with the queue of the first job that missed its turn."""
+        if jobs:
+            self._served, self._missed = jobs[0].queue, True
+
+
+class Shuffled(RoundRobin):
+    """Takes turns in an order that each process shuffles at its start.
+
+    So workers that were started together do not all begin with the same queue. A queue
+    that appears later gets a random place as well.
+    """
+
+    name = "shuffled"
+    summary = "in turn, in an order that each process shuffles at its start"
+
+    def begin(self) -> None:
+        """Begin without an order: each queue gets its place when it is first seen."""
+        self._places: dict[str, float] = {}
+
+    def ring(self) -> list[str]:
+        """Return the queues in this process's own order."""
+        return sorted(super().ring(), key=self._place)
+
+    def _place(self, queue: str) -> float:
+        return self._places.setdefault(queue, random.random())
+
+
+class PlainLottery(Reserver):
+    """Draws a queue for each order, one of weight 3 thrice as often as one of weight 1.
+
+    The next to be asked, if the first has too little, is drawn from the others. A queue
+    without weight is asked when the others are empty.
+    """
+
+    name = "plain-lottery"
+    summary = "drawn by the queues' weights"
+
+    def begin(self) -> None:
+        """Seed a random generator for this process."""
+        self.random = random.Random()
+
+    def order(self) -> Sequence[str]:
+        """Return the queues as they were drawn."""
+        return self.with_globs(self.draw(self.candidates()))
+
+    def draw(self, queues: Iterable[str]) -> list[str]:
+        """Return all these queues in the order in which they are drawn."""
+        weight = self.known.weight if self.known else lambda queue: 1.0
+        return weighted_shuffle(queues, weight, self.random)
+
+
+class Lottery(PlainLottery):
+    """Draws by weight; a queue found empty is left out until all are empty.
+
+    Left out means asked after all others, and only briefly, so that a queue that fills
+    again is soon back in the draw.
+    """
+
+    name = "lottery"
+    summary = "drawn by the queues' weights, empty queues left out until all are empty"
+
+    def begin(self) -> None:
+        """Begin with all queues in the draw."""
+        super().begin()
+        #: Until when each empty queue is left out (monotonic).
+        self.left_out: dict[str, float] = {}
+
+    def order(self) -> Sequence[str]:
+        """Return the queues as they were drawn, the empty ones after the others."""
+        now = time.monotonic()
+        queues = self.candidates()
+        empty = {name for name in queues if self.left_out.get(name, now) > now}
+        drawn = self.draw(name for name in queues if name not in empty)
+        return self.with_globs([*drawn, *self.draw(empty)])
+
+    def taken(self, asked: Sequence[str], jobs: Sequence[Reserved]) -> None:
+        """Leave out the queues that were asked before the last one that had jobs.
+
+        Whether that one has more is not known.
+        """
+        if not jobs:
+            self.left_out.clear()
+            return
+        last = jobs[-1].queue
+        before = asked[: asked.index(last)] if last in asked else asked
+        until = time.monotonic() + LEFT_OUT
+        self.left_out.update(dict.fromkeys(before, until))
+        self.left_out.pop(last, None)
+
+
+def weighted_shuffle(
+    queues: Iterable[str], weight: Callable[[str], float], chance: random.Random
+) -> list[str]:
+    """Return the queues as if drawn one after the other, by weight, from the rest.
+
+    Each waits for a random time that is the shorter, on average, the higher its weight.
+    """
+
+    def wait(queue: str) -> float:
+        lots = weight(queue)
+        return chance.expovariate(lots) if lots > 0 else float("inf")
+
+    # Queues without weight are shuffled as well: sorting keeps their order.
+    mixed = list(queues)
+    chance.shuffle(mixed)
+    waits = {queue: wait(queue) for queue in mixed}
+    return sorted(mixed, key=waits.__getitem__)
+
+
+class HighestPriorityFirst(Reserver):
+    """Serves the queue of the highest weight as long as it has jobs, then the next.
+
+    Like `ordered`, but operators can change the order in the queues' options.
+    """
+
+    name = "highest-priority-first"
+    summary = "the queue of the greatest weight as long as it has jobs"
+
+    def order(self) -> Sequence[str]:
+        """Return the queues by falling weight; equal ones as they were given."""
+        queues, known = self.candidates(), self.known
+        if known is not None:
+            queues = sorted(queues, key=known.weight, reverse=True)
+        return self.with_globs(queues)
+
+
+class Lag(Reserver):
+    """Serves the queue whose oldest ready job has waited longest.
+
+    So all queues are equally late, whatever comes into them.
+    """
+
+    name = "lag"
+    summary = "the queue whose oldest ready job has waited longest"
+
+    _has_taken = False
+
+    def order(self) -> Sequence[str]:
+        """Return the queues by falling lag; equal ones as they were given."""
+        known = self.known
+        if known is None:
+            return self.with_globs(self.named)
+        age = max(LAG_AGE, known.cost / LAG_SHARE) if self._has_taken else MAX_AGE
+        if known.refresh(min(MAX_AGE, age)):
+            self._has_taken = False
+        queues = self.candidates()
+        return self.with_globs(sorted(queues, key=known.lag, reverse=True))
+
+    def taken(self, asked: Sequence[str], jobs: Sequence[Reserved]) -> None:
+        """Note that the lags have changed if a queue had jobs."""
+        self._has_taken = self._has_taken or bool(jobs)
+
+
+RESERVERS: dict[str, type[Reserver]] = {
+    known.name: known
+    for known in (
+        Ordered,
+        RoundRobin,
+        Shuffled,
+        Lottery,
+        PlainLottery,
+        HighestPriorityFirst,
+        Lag,
+    )
+}

@@ -1,0 +1,119 @@
+"""Checks of the server before the first job: can it be used, may it lose jobs?"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from django_qless.core import exceptions
+from django_qless.core.server import INFO, lacks, needed_by_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from django_qless.core import Client
+
+#: The part of maxmemory from which on a server counts as nearly full.
+NEARLY_FULL = 0.9
+
+UNKNOWN = (
+    "it is not known whether the server may lose jobs: its user lacks +info, "
+    "see docs/permissions.md"
+)
+
+
+class CannotStart(Exception):
+    """The worker cannot start; `code` is the exit code, one of sysexits.h."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+# Exit codes by error. A service manager may try again after EX_UNAVAILABLE; the others
+# need a person.
+EXIT_CODES: tuple[tuple[type[exceptions.QlessError], int], ...] = (
+    (exceptions.NotAuthenticated, os.EX_NOPERM),
+    (exceptions.NotPermitted, os.EX_NOPERM),
+    (exceptions.ServerTooOld, os.EX_CONFIG),
+    (exceptions.ClusterRefused, os.EX_CONFIG),
+    (exceptions.UnsupportedFormat, os.EX_CONFIG),
+    (exceptions.ServerError, os.EX_UNAVAILABLE),
+    (exceptions.QlessError, os.EX_SOFTWARE),
+)
+
+
+def check_server(client: Client) -> list[str]:
+    """Return warnings about the server; raise CannotStart if it cannot be used."""
+    try:
+        client.meta()
+        missing = client.missing_permissions() or []
+        needed = needed_by_worker(missing)
+        if needed:
+            raise exceptions.NotPermitted(lacks(needed))
+    except exceptions.QlessError as error:
+        code = next(code for kind, code in EXIT_CODES if isinstance(error, kind))
+        raise CannotStart(str(error), code) from error
+    if INFO & {*missing}:
+        return [UNKNOWN]
+    with contextlib.suppress(exceptions.QlessError):
+        return [str(risk) for risk in risks(client.server_info())]
+    return []
+
+
+class Risk(NamedTuple):
+    """A state of the server that may cost jobs, or keep it from taking them."""
+
+    text: str
+    """A sentence with the remedy; `%(name)s` stands for a value."""
+    values: Mapping[str, str | int] = {}
+    """Numbers are bytes."""
+
+    def __str__(self) -> str:
+        sizes = {
+            name: f"{value:,} bytes" if isinstance(value, int) else value
+            for name, value in self.values.items()
+        }
+        return self.text % sizes
+
+
+def risks(info: Mapping[str, str | int]) -> Iterator[Risk]:
+    """Yield the risks on a server with this INFO, the worst first."""
+    policy = info.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        yield Risk(
+            "The eviction policy is %(policy)s: a full server would throw away jobs. "
+            "Set maxmemory-policy to noeviction.",
+            {"policy": policy},
+        )
+    if info.get("aof_enabled") == 0:
+        yield Risk(
+            "There is no append-only file: after a crash the server has lost jobs. Set "
+            "appendonly to yes."
+        )
+    if info.get("aof_last_write_status", "ok") != "ok":
+        yield Risk(
+            "The append-only file could not be written: look at the server's disk and "
+            "its log."
+        )
+    if info.get("rdb_last_bgsave_status", "ok") != "ok":
+        yield Risk(
+            "The last snapshot failed, and the server may refuse to write: look at its "
+            "disk and its log."
+        )
+    used, limit = info.get("used_memory", 0), info.get("maxmemory", 0)
+    if (
+        isinstance(used, int)
+        and isinstance(limit, int)
+        and 0 < NEARLY_FULL * limit < used
+    ):
+        yield Risk(
+            "%(used)s of %(limit)s are used: soon no job can be enqueued. Raise "
+            "maxmemory, keep fewer completed jobs (jobs-history), or add workers.",
+            {"used": used, "limit": limit},
+        )
+    if info.get("role", "master") != "master":
+        yield Risk(
+            "This is a replica: no job can be enqueued. Name its primary in QLESS."
+        )

@@ -1,0 +1,209 @@
+"""Status of a worker for those around it: health file, systemd, process title.
+
+systemd is notified as sd_notify(3) says:
+
+    READY=1                     it works; systemctl start returns
+    STATUS=…                    for people, in systemctl status
+    WATCHDOG=1                  it lives; without it systemd kills and restarts it
+    RELOADING=1, MONOTONIC_USEC it restarts in place, until the next READY=1
+    STOPPING=1                  it is about to end
+
+A unit has `Type=notify` (or `notify-reload`: systemctl reload sends HUP and waits for the
+new code), `TimeoutStopSec` above --shutdown-timeout, and `WatchdogSec` if wanted. Process
+titles, as ps and top show them, need the library setproctitle (the extra `titles`):
+
+    qless_worker w1 [mail *] 3 running
+    qless_worker w1 running shop.jobs.send_welcome 9f4d…
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from django_qless.worker.process_files import HealthFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from django_qless.worker.options import WorkerOptions
+    from django_qless.worker.shutdown import Shutdown
+
+NEVER = float("inf")
+
+MAX_INTERVAL = 2.0
+"""Seconds between two reports at most, if there is anyone to see them."""
+
+MIN_INTERVAL = 1.0
+"""Seconds between two reports at least, unless the state changes."""
+
+WORKING = ("running", "quiet")
+ENDING = ("draining", "stopping")
+RELOADING = "reloading"
+
+
+class ProcessTitle:
+    """Sets the title of this process, if setproctitle is installed."""
+
+    def __init__(self) -> None:
+        self._set: Callable[[str], None] | None = None
+        with contextlib.suppress(ImportError):
+            self._set = import_module("setproctitle").setproctitle
+        self._shown = ""
+        self.worker = ""
+        """The name of the worker that this process belongs to."""
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether a title can be shown, so that it is worth making one."""
+        return self._set is not None
+
+    def __call__(self, text: str) -> None:
+        """Show this text, unless it is shown already. Raises nothing."""
+        if self._set is None or text == self._shown:
+            return
+        self._shown = text
+        # The name of a job may contain characters that a title cannot.
+        with contextlib.suppress(ValueError):
+            self._set(f"qless_worker {self.worker} {text}")
+
+
+title = ProcessTitle()
+
+
+class Systemd:
+    """The service manager that started this process, if it wants notifications."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._address = environment.get("NOTIFY_SOCKET", "")
+        if self._address.startswith("@"):
+            # An abstract socket has no file.
+            self._address = "\0" + self._address[1:]
+        self.watchdog = watchdog_interval(environment) if self._address else None
+        """Seconds after which it wants the next WATCHDOG=1; None: it wants none."""
+
+    @property
+    def listens(self) -> bool:
+        """Whether it wants notifications."""
+        return bool(self._address)
+
+    def notify(self, *lines: str) -> None:
+        """Send assignments in one message. Raises nothing, and does not wait."""
+        if not self._address:
+            return
+        message = "\n".join(lines).encode(errors="replace")
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender,
+        ):
+            sender.sendto(message, socket.MSG_DONTWAIT, self._address)
+
+
+def watchdog_interval(environment: Mapping[str, str]) -> float | None:
+    """Return half of the watchdog's timeout in seconds, None if it has none for us."""
+    try:
+        microseconds = int(environment.get("WATCHDOG_USEC", "0"))
+        pid = int(environment.get("WATCHDOG_PID", os.getpid()))
+    except ValueError:
+        return None
+    if microseconds <= 0 or pid != os.getpid():
+        return None
+    return microseconds / 2_000_000
+
+
+def reloading_lines() -> tuple[str, str]:
+    """Return the assignments for the begin of a restart in place."""
+    return "RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}"
+
+
+def status_line(text: str) -> str:
+    """Return the assignment that shows this text to people."""
+    return f"STATUS={' '.join(text.split())}"
+
+
+class StatusReport:
+    """Shows the worker's state after each turn of its loop.
+
+    A state is "running", "quiet", "draining" or "stopping"; a drain before a restart in
+    place is shown as "reloading".
+    """
+
+    def __init__(self, options: WorkerOptions, shutdown: Shutdown) -> None:
+        self.shutdown = shutdown
+        self.due = NEVER
+        """When the next report is due, whatever happens (monotonic)."""
+        self._systemd = Systemd()
+        self._file: HealthFile | None = None
+        if options.health_file is not None:
+            self._file = HealthFile(options.health_file, options.name)
+        is_seen = self._file or self._systemd.listens or title.is_visible
+        longest = MAX_INTERVAL if is_seen else NEVER
+        self._interval = min(longest, self._systemd.watchdog or NEVER)
+        self._queues = " ".join(options.queues)
+        # What was reported last, when, and whether READY=1 has been sent.
+        self._state, self._running = "starting", 0
+        self._reported_at = 0.0
+        self._is_ready = False
+
+    def begin(self) -> None:
+        """Report the start, before the server is asked for anything.
+
+        Raises CannotStart if the health file cannot be written.
+        """
+        if self._file:
+            self._file.create()
+        self._systemd.notify("WATCHDOG=1")
+        self._reported_at = time.monotonic()
+        self.due = self._reported_at + self._interval
+
+    def update(self, now: float, *, good: float, state: str, running: int) -> None:
+        """Take in a turn of the loop, at the monotonic time `now`. Raises nothing.
+
+        `good` is when the server last answered without error (0.0: never yet), `running`
+        the number of running jobs.
+        """
+        if state in ENDING and self.shutdown.reexec:
+            state = RELOADING
+        becomes_ready = good > 0 and not self._is_ready and state in WORKING
+        if state == self._state and not becomes_ready:
+            if running != self._running:
+                self.due = min(self.due, self._reported_at + MIN_INTERVAL)
+            if now < self.due:
+                return
+        if self._systemd.listens:
+            self._systemd.notify(*self._assignments(state, running, becomes_ready))
+        if self._file:
+            self._file.write(now, good, state, running)
+        prefix = "" if state == "running" else f"{state}, "
+        title(f"[{self._queues}] {prefix}{running} running")
+        self._is_ready = (self._is_ready or becomes_ready) and state != RELOADING
+        self._state, self._running = state, running
+        self._reported_at = now
+        self.due = now + self._interval
+
+    def reloading(self) -> None:
+        """Report that this process restarts in place."""
+        self.update(time.monotonic(), good=0.0, state=RELOADING, running=0)
+
+    def close(self) -> None:
+        """Report that the worker ends."""
+        self._systemd.notify("STOPPING=1")
+        if self._file:
+            self._file.remove()
+
+    def _assignments(
+        self, state: str, running: int, becomes_ready: bool
+    ) -> Iterator[str]:
+        yield "WATCHDOG=1"
+        yield status_line(f"{state}, {running} running")
+        if becomes_ready:
+            yield "READY=1"
+        if state != self._state:
+            if state == RELOADING:
+                yield from reloading_lines()
+            elif state in ENDING:
+                yield "STOPPING=1"

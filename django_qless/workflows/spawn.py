@@ -1,0 +1,154 @@
+"""Spawning by a running job, and the results of its dependencies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import sync_to_async
+
+from django_qless.conf.connections import connections
+from django_qless.core import Client
+from django_qless.enqueue import dispatch
+from django_qless.enqueue.plan import CallArguments, EnqueuePlan, declared_plan
+from django_qless.enqueue.request import EnqueueBatch, EnqueueRequest, Steps
+from django_qless.exceptions import InvalidOption, ResultGone
+from django_qless.serialization.json_values import revive
+
+if TYPE_CHECKING:
+    from django_qless.job_types.current import CurrentJob
+    from django_qless.job_types.handle import JobHandle
+
+
+class SpawnedBatch(EnqueueBatch):
+    """Jobs that a running job spawns: what waits for it waits for them, too."""
+
+    __slots__ = ("current",)
+
+    def __init__(self, requests: Sequence[EnqueueRequest], current: CurrentJob) -> None:
+        super().__init__(requests)
+        self.current = current
+
+    def _part(self, requests: Sequence[EnqueueRequest]) -> SpawnedBatch:
+        return SpawnedBatch(requests, self.current)
+
+    def _is_one_call(self, request: EnqueueRequest) -> bool:
+        return False
+
+    def _steps(self) -> Steps:
+        job, worker = self.current.reserved, self.current.worker
+        arguments = (job.jid, job.token, worker, self.puts())
+        yield from self._marking(Client.spawn.build(None, *arguments))
+
+
+def spawn(
+    alias: str, current: CurrentJob, jobs: Iterable[CallArguments]
+) -> list[JobHandle[Any]]:
+    """Enqueue jobs for a running job of this alias; return their handles."""
+    batch, transactions = _batch(alias, current, jobs)
+    if batch is None:
+        return []
+    dispatch.send(batch, transactions)
+    return _handles(batch)
+
+
+async def aspawn(
+    alias: str, current: CurrentJob, jobs: Iterable[CallArguments]
+) -> list[JobHandle[Any]]:
+    """Do the same from asynchronous code."""
+    batch, transactions = _batch(alias, current, jobs)
+    if batch is None:
+        return []
+    await dispatch.asend(batch, transactions)
+    return _handles(batch)
+
+
+def dependency_results(alias: str, jid: str) -> dict[str, Any]:
+    """Return what the dependencies of a job returned, by jid."""
+    client = connections[alias]
+    jids = client.needs(jid)
+    texts = client.results_text(jids)
+    _check_whole(client.results_cut(jids))
+    return _read(jids, texts)
+
+
+async def adependency_results(alias: str, jid: str) -> dict[str, Any]:
+    """Do the same from asynchronous code."""
+    client = connections.aclient(alias)
+    jids = await client.needs(jid)
+    texts = await client.results_text(jids)
+    _check_whole(await client.results_cut(jids))
+    # Rows may be among them, and are loaded.
+    return await sync_to_async(_read)(jids, texts)
+
+
+def _check_whole(cut: Sequence[str]) -> None:
+    """Raise ResultGone if results were dropped that should be there still."""
+    if cut:
+        more = f" (and {len(cut) - 1} more)" if len(cut) > 1 else ""
+        raise ResultGone(
+            f"This job depends on job {cut[0]}{more}, and what that returned is gone: more "
+            "results than results-count or results-bytes allow came after it"
+        )
+
+
+def _read(jids: Sequence[str], texts: Sequence[str | None]) -> dict[str, Any]:
+    found = {
+        jid: json.loads(text)
+        for jid, text in zip(jids, texts, strict=True)
+        if text is not None
+    }
+    # All at once: rows are loaded with one query for each model.
+    values: list[Any] = revive(list(found.values()))
+    return dict(zip(found, values, strict=True))
+
+
+def _batch(
+    alias: str, current: CurrentJob, jobs: Iterable[CallArguments]
+) -> tuple[SpawnedBatch | None, Sequence[str]]:
+    given = list(jobs)
+    for each in given:
+        _check_suits(alias, each)
+    requests: list[EnqueueRequest] = []
+    transactions: dict[str, None] = {}
+    for (job_type, options), run in groupby(given, attrgetter("job_type", "options")):
+        plan = (
+            declared_plan(job_type)
+            if options is None
+            else EnqueuePlan(job_type, options)
+        )
+        some, names = plan.requests(list(run))
+        for request in some:
+            if plan.further_dependencies(request):
+                raise InvalidOption(
+                    f"{job_type.name}: spawn() takes jobs with at most 1,000 "
+                    f"dependencies"
+                )
+        requests += some
+        transactions.update(dict.fromkeys(names))
+    if transactions:
+        for request in requests:
+            request.handle.pending = True
+    batch = SpawnedBatch(requests, current) if requests else None
+    return batch, list(transactions)
+
+
+def _check_suits(alias: str, job: object) -> None:
+    if not isinstance(job, CallArguments):
+        raise InvalidOption(
+            f"spawn() takes what .args() returns, as spawn([fetch.args(url)]), not "
+            f"{job!r}"
+        )
+    theirs = (job.options or job.job_type.options).alias
+    if theirs != alias:
+        raise InvalidOption(
+            f"{job.job_type.name} is in alias {theirs!r}, and a job in {alias!r} can "
+            f"spawn only where it is itself: use .using(alias={alias!r}).args(…)"
+        )
+
+
+def _handles(batch: SpawnedBatch) -> list[JobHandle[Any]]:
+    return [each.handle for each in batch.requests if not each.optional]

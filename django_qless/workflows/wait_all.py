@@ -1,0 +1,91 @@
+"""Waiting for many jobs at once: one wait, not one for each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django_qless.conf.connections import connections
+from django_qless.core import arguments
+from django_qless.exceptions import JobGone, NotPut, ResultNotReady
+from django_qless.job_types.handle import JobHandle
+
+
+def wait_all(
+    handles: Iterable[JobHandle[Any]], timeout: float | None = None
+) -> list[JobHandle[Any]]:
+    """Wait until all of these jobs have ended; return them as they are then.
+
+    Complete, failed or canceled, in the order given. Raises ResultNotReady after
+    `timeout` seconds (None: wait for ever), which says how many go on, and JobGone if
+    nothing is known of one.
+    """
+    given = list(handles)
+    deadline = _deadline(timeout)
+    ended: dict[tuple[str, str], Any] = {}
+    for alias, jids in _by_alias(given).items():
+        client = connections[alias]
+        _check(jids, client.await_ended(jids, _left(deadline)), timeout)
+        ended |= {(alias, job.jid): job for job in client.multiget(jids)}
+    return _in_order(given, ended)
+
+
+async def await_all(
+    handles: Iterable[JobHandle[Any]], timeout: float | None = None
+) -> list[JobHandle[Any]]:
+    """Wait as `wait_all` does, from asynchronous code."""
+    given = list(handles)
+    deadline = _deadline(timeout)
+    ended: dict[tuple[str, str], Any] = {}
+    for alias, jids in _by_alias(given).items():
+        client = connections.aclient(alias)
+        _check(jids, await client.await_ended(jids, _left(deadline)), timeout)
+        ended |= {(alias, job.jid): job for job in await client.multiget(jids)}
+    return _in_order(given, ended)
+
+
+def _by_alias(handles: Sequence[JobHandle[Any]]) -> dict[str, list[str]]:
+    jids: dict[str, list[str]] = {}
+    for handle in handles:
+        if handle.pending:
+            raise NotPut(f"Job {handle.jid} ({handle.name}) is not put yet")
+        jids.setdefault(handle.alias, []).append(handle.jid)
+    return {alias: list(dict.fromkeys(names)) for alias, names in jids.items()}
+
+
+def _deadline(timeout: float | None) -> float | None:
+    timeout = arguments.timeout(timeout)
+    return None if timeout is None else time.monotonic() + timeout
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _check(jids: Sequence[str], states: dict[str, str], timeout: float | None) -> None:
+    gone = [jid for jid in jids if states.get(jid) == ""]
+    if gone:
+        raise JobGone(f"There is no job {gone[0]}" + _and_more(gone))
+    going_on = [jid for jid in jids if jid not in states]
+    if going_on:
+        raise ResultNotReady(
+            f"Job {going_on[0]}{_and_more(going_on)} of {len(jids)} has not ended "
+            f"after {timeout or 0:g} s"
+        )
+
+
+def _and_more(jids: Sequence[str]) -> str:
+    return f" (and {len(jids) - 1} more)" if len(jids) > 1 else ""
+
+
+def _in_order(
+    handles: Sequence[JobHandle[Any]], ended: dict[tuple[str, str], Any]
+) -> list[JobHandle[Any]]:
+    found: list[JobHandle[Any]] = []
+    for handle in handles:
+        job = ended.get((handle.alias, handle.jid))
+        if job is None:
+            raise JobGone(f"There is no job {handle.jid} ({handle.name})")
+        found.append(JobHandle(handle.alias, job))
+    return found

@@ -1,0 +1,85 @@
+-- Cleaning up when a job ends, moves on or is deleted: its unique key, its workflow, those that
+-- wait for its end, those that depend on it.
+
+-- The record has something to do with what is done here: `rare`. It is never taken away, so it may
+-- be there for nothing.
+function JobEnd.mark(jid)
+  call('HSET', key.job(jid), 'rare', '1')
+end
+
+-- These jobs are complete. `rare` lists those of them whose records have the field of this name.
+function JobEnd.completed(jids, rare)
+  local is_rare
+  for n = 1, #rare do
+    local jid = rare[n]
+    ResultWaiters.ended(jid)
+    local unique, workflow, spawners = Hash.values(key.job(jid), 'unique', 'workflow', 'spawners')
+    Unique.free(jid, unique)
+    if workflow then
+      Workflow.moved(workflow, 'running', 'complete')
+    end
+    Spawned.done(jid, spawners)
+    is_rare = is_rare or {}
+    is_rare[jid] = true
+  end
+  Dependencies.release(jids, is_rare)
+end
+
+-- The job, which was in this state, has failed.
+function JobEnd.failed(jid, was, rare)
+  if not rare then
+    return
+  end
+  ResultWaiters.ended(jid)
+  local unique, workflow, spawners, followed =
+    Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'followed')
+  Unique.free(jid, unique)
+  if workflow then
+    Workflow.moved(workflow, was, 'failed')
+  end
+  Spawned.failed(jid, spawners)
+  if followed then
+    Cascade.follow(jid, 'failed')
+  end
+end
+
+-- The job had failed and waits for its turn again. Its time is over if it had one, but not its claim
+-- to its key, unless another has taken that.
+function JobEnd.revived(jid, record)
+  if not record.rare then
+    return
+  end
+  Unique.regain(jid, record.unique, 'waiting')
+  if record.workflow then
+    Workflow.moved(record.workflow, 'failed', 'waiting')
+  end
+  Spawned.goes_on(jid, record.spawners)
+  call('HDEL', key.job(jid), 'deadline', 'fixed', 'cascade')
+end
+
+-- The job ran and goes on in this state: tried again, given back, or `moved` on to its next step.
+function JobEnd.goes_on(job, state, moved)
+  if not job.rare then
+    return
+  end
+  local unique, workflow = Hash.values(key.job(job.jid), 'unique', 'workflow')
+  Unique.regain(job.jid, unique, state)
+  if workflow then
+    Workflow.moved(workflow, 'running', state)
+  end
+  if moved then
+    call('HDEL', key.job(job.jid), 'deadline', 'fixed')
+  end
+end
+
+-- The job with this record was canceled.
+function JobEnd.canceled(jid, record)
+  if record.rare then
+    ResultWaiters.ended(jid)
+    Unique.free(jid, record.unique)
+    if record.workflow then
+      Workflow.moved(record.workflow, record.state, false)
+    end
+    Spawned.done(jid, record.spawners)
+  end
+end

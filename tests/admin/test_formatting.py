@@ -1,0 +1,41 @@
+"""How long something took, as people read it."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import translation
+
+from django_qless.admin import formatting
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, ""),
+        (0, "0.0 s"),
+        (0.012, "12 ms"),
+        (3.16, "3.2 s"),
+        (12, "12 s"),
+        (192, "3 min 12 s"),
+        (-7500, "−2 h 5 min"),
+    ],
+)
+def test_a_span(seconds: float | None, text: str) -> None:
+    assert formatting.span(seconds) == text
+
+
+def test_an_end_of_a_paragraph_ends_no_isolation() -> None:
+    field = '<input value="a\u2029"><textarea>a\u2029</textarea>'
+    html = f"<p><a>a\u2029b</a></p>{field}<p>\u2029</p>"
+    assert formatting.in_one_line(html) == f"<p><a>a b</a></p>{field}<p> </p>"
+
+
+def test_what_turns_words_is_spelt() -> None:
+    assert formatting.visible("a\u202eb\u2067 c") == "a⟨U+202E⟩b⟨U+2067⟩ c"
+    assert formatting.visible("\u20683 min\u2069") == "\u20683 min\u2069"
+
+
+def test_a_span_keeps_its_order_from_right_to_left() -> None:
+    with translation.override("ar"):
+        assert formatting.span(192) == "\u20683 min 12 s\u2069"
+        assert formatting.span(-192) == "\u2068−3 min 12 s\u2069"

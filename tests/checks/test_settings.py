@@ -1,0 +1,237 @@
+"""System checks: each mistake in the settings has its number, and a remedy."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import pytest
+from django.core import checks as django_checks
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
+from django.test import override_settings
+
+from django_qless import checks, conf
+from django_qless.conf.connections import connections
+
+GOOD = {"LOCATION": "redis://localhost:6379/1"}
+REDIS_CACHE = "django.core.cache.backends.redis.RedisCache"
+
+
+def found(**options: object) -> list[tuple[str, str]]:
+    return [
+        (message.id.removeprefix("django_qless."), f"{message.msg} {message.hint}")
+        for message in checks.check_settings(**options)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("qless", "number", "words"),
+    [
+        ([], "E001", "must be a dict of aliases"),
+        ({"default": "redis://"}, "E001", "each a dict"),
+        ({"other": GOOD}, "E001", 'no alias "default"'),
+        ({"LOCATION": "redis://h"}, "E001", "each a dict"),
+        ({"default": {"LOCATON": "x"}}, "E002", "Did you mean 'LOCATION'?"),
+        ({"default": {**GOOD, "location": "x"}}, "E002", "Did you mean 'LOCATION'?"),
+        ({"default": {**GOOD, "zzz": 1}}, "E002", "The options are CACHE, "),
+        (
+            {"default": {**GOOD, "EMBEDDED": "/x"}},
+            "E003",
+            "LOCATION and EMBEDDED exclude",
+        ),
+        ({"default": {**GOOD, "DB": 1}}, "E003", "DB goes with CACHE only"),
+        (
+            {"default": {"SENTINELS": [("a", 1)]}},
+            "E004",
+            "SENTINELS is not available yet",
+        ),
+        (
+            {"default": {"CLUSTER": ["redis://a"]}},
+            "E004",
+            "CLUSTER is not available yet",
+        ),
+        ({"default": {**GOOD, "ON_OUTAGE": "buffer"}}, "E004", "ON_OUTAGE must be"),
+        ({"default": {**GOOD, "PATIENCE": -1}}, "E033", "PATIENCE must be a number"),
+        ({"default": {**GOOD, "WORKER_PATIENCE": "2"}}, "E033", "WORKER_PATIENCE must"),
+        ({"default": {"LOCATION": 5}}, "E005", "must be a URL, not 5"),
+        ({"default": {"LOCATION": "http://h"}}, "E005", "no URL of a server"),
+        ({"default": {"CACHE": "nope"}}, "E006", "'nope' is not in CACHES"),
+        ({"default": {"CACHE": "default"}}, "E006", "not a cache in Redis"),
+        ({"default": {"CACHE": "default", "DB": "1"}}, "E006", "DB must be a number"),
+        ({"default": {"EMBEDDED": 1}}, "E007", "True or a folder, not 1"),
+        ({"default": {"EMBEDDED": True}}, "E007", "needs the setting BASE_DIR"),
+        ({"default": {**GOOD, "PREFIX": ""}}, "E008", "PREFIX must be a text"),
+        ({"default": {**GOOD, "ENGINE": "lua"}}, "E009", "ENGINE must be "),
+        ({"default": {**GOOD, "OPTIONS": []}}, "E010", "OPTIONS must be a dict"),
+        (
+            {"default": {**GOOD, "OPTIONS": {"socket_timout": 1}}},
+            "E010",
+            "Did you mean 'socket_timeout'?",
+        ),
+        (
+            {"default": {**GOOD, "OPTIONS": {"decode_responses": True}}},
+            "E010",
+            "must not have 'decode_responses'",
+        ),
+        ({"default": {**GOOD, "QUEUES": ["mail"]}}, "E011", "QUEUES must be a dict"),
+        (
+            {"default": {**GOOD, "QUEUES": {"m*": {}}}},
+            "E011",
+            "'m*' cannot name a queue",
+        ),
+        ({"default": {**GOOD, "QUEUES": {"m": 3}}}, "E011", "'m' must have a dict"),
+        (
+            {"default": {**GOOD, "QUEUES": {"m": {"max_concurency": 3}}}},
+            "E011",
+            "Did you mean 'max_concurrency'?",
+        ),
+        (
+            {"default": {**GOOD, "QUEUES": {"m": {"heartbeat": "60"}}}},
+            "E011",
+            "must be a number, not '60'",
+        ),
+        ({"default": {**GOOD, "CONFIG": 3}}, "E012", "CONFIG must be a dict"),
+        (
+            {"default": {**GOOD, "CONFIG": {"jobs_history": 1}}},
+            "E012",
+            "Did you mean 'jobs-history'?",
+        ),
+        (
+            {"default": {**GOOD, "CONFIG": {"jobs-history": "long"}}},
+            "E012",
+            "must be a number, not 'long'",
+        ),
+        (
+            {"default": {**GOOD, "CONFIG": {"results_count": 5}}},
+            "E012",
+            "Did you mean 'results-count'?",
+        ),
+        ({"default": {**GOOD, "MIDDLEWARE": "a.b"}}, "E013", "must be a list"),
+        ({"default": {**GOOD, "MIDDLEWARE": ["a b"]}}, "E013", "no dotted name"),
+        (
+            {"default": {**GOOD, "OPTIONS": {"socket_timeout": 0}}},
+            "E014",
+            "above 0, not 0",
+        ),
+    ],
+)
+def test_mistakes(qless, number, words) -> None:
+    with override_settings(QLESS=qless):
+        messages = found()
+        assert [each for each in messages if each[0] == number and words in each[1]]
+        assert all(
+            message.hint for message in checks.check_settings() if number != "E006"
+        )
+        # What a check calls an error is refused when it is used as well.
+        with pytest.raises(ImproperlyConfigured):
+            connections["default"]
+
+
+def test_middleware_must_be_there() -> None:
+    for name, words in [
+        ("tests.nowhere.at_all", "No module named 'tests.nowhere'"),
+        ("tests.jobs_app.middleware.nothing", "does not define a"),
+        ("tests.jobs_app.middleware.not_callable", "cannot be called"),
+    ]:
+        with override_settings(QLESS={"default": {**GOOD, "MIDDLEWARE": [name]}}):
+            [(number, text)] = found()
+            assert number == "E013"
+            assert words in text
+
+
+def test_two_aliases_of_one_namespace() -> None:
+    same = {"LOCATION": "redis://127.0.0.1/1"}
+    with override_settings(QLESS={"default": GOOD, "other": same}):
+        assert [number for number, _ in found()] == ["E015"]
+    for apart in ({**same, "PREFIX": "x:"}, {"LOCATION": "redis://localhost/2"}):
+        with override_settings(QLESS={"default": GOOD, "other": apart}):
+            assert found() == []
+
+
+def test_a_database_shared_with_a_cache() -> None:
+    caches = {"default": {"BACKEND": REDIS_CACHE, "LOCATION": "redis://localhost/1"}}
+    with override_settings(CACHES=caches):
+        for shared in (GOOD, {"CACHE": "default"}):
+            with override_settings(QLESS={"default": shared}):
+                [(number, text)] = found()
+                assert number == "W001"
+                assert "cache.clear() would delete every job" in text
+        for own in ({"CACHE": "default", "DB": 2}, {"LOCATION": "redis://localhost/2"}):
+            with override_settings(QLESS={"default": own}):
+                assert found() == []
+
+
+def test_what_is_good_is_silent(tmp_path) -> None:
+    whole = {
+        **GOOD,
+        "PREFIX": "shop:",
+        "ENGINE": "function",
+        "OPTIONS": {"socket_timeout": 9, "health_check_interval": 30, "protocol": 3},
+        "QUEUES": {"mail": {"heartbeat": 30, "max_concurrency": 4, "weight": 3}},
+        "CONFIG": {"jobs-history": 86400, "mail-heartbeat": 5, "application": "shop"},
+        "MIDDLEWARE": ["tests.jobs_app.middleware.outer"],
+        "ON_OUTAGE": "raise",
+    }
+    with override_settings(QLESS={"default": whole}):
+        assert found() == []
+    with override_settings(QLESS={"default": {"EMBEDDED": True}}, BASE_DIR=tmp_path):
+        assert found() == []
+        assert conf.alias().embedded == tmp_path / ".qless"
+        assert not (tmp_path / ".qless").exists()
+    assert found() == []  # no QLESS at all
+
+
+def test_deployment(tmp_path) -> None:
+    def ids() -> list[str]:
+        return [message.id for message in checks.check_deployment()]
+
+    with override_settings(DEBUG=False, BASE_DIR=tmp_path):
+        assert ids() == ["django_qless.W002"]
+        with override_settings(QLESS={"default": {"EMBEDDED": True}}):
+            assert ids() == ["django_qless.W003"]
+        with override_settings(QLESS={"default": GOOD}):
+            assert ids() == []
+        with override_settings(DEBUG=True):
+            assert ids() == []
+
+
+def test_a_module_that_cannot_be_imported(monkeypatch) -> None:
+    broken = types.ModuleType("broken_module")
+    with override_settings(QLESS_MODULES=["jobs", "broken"]):
+        assert checks.check_modules() == []
+        real = checks.jobs.discovery.import_module
+
+        def import_module(name: str):
+            if name == "tests.jobs_app.jobs":
+                raise RuntimeError("oh")
+            return real(name)
+
+        monkeypatch.setattr(checks.jobs.discovery, "import_module", import_module)
+        [message] = checks.check_modules()
+    assert message.id == "django_qless.E016"
+    assert "tests.jobs_app.jobs cannot be imported: RuntimeError('oh')" in message.msg
+    assert broken.__name__ not in sys.modules
+
+
+def test_redis_py(monkeypatch) -> None:
+    assert checks.check_redis_py() == []
+    monkeypatch.setattr(checks, "version", lambda name: "8.0.0")
+    [message] = checks.check_redis_py()
+    assert message.id == "django_qless.E017"
+
+
+def test_django_runs_them() -> None:
+    with override_settings(QLESS={"default": {"LOCATON": "redis://"}}):
+        messages = django_checks.run_checks(tags=["qless"])
+        assert [message.id for message in messages] == ["django_qless.E002"]
+    with override_settings(QLESS={"default": GOOD}):
+        call_command("check", "--tag", "qless", "--deploy", "--fail-level", "WARNING")
+
+
+def test_settings_are_read_when_they_are_needed() -> None:
+    with override_settings(QLESS={"default": {**GOOD, "PREFIX": "a:"}}):
+        assert conf.alias().prefix == "a:"
+        with override_settings(QLESS={"default": {**GOOD, "PREFIX": "b:"}}):
+            assert conf.alias().prefix == "b:"
+        assert conf.alias().prefix == "a:"

@@ -1,0 +1,303 @@
+"""When a job is put: at the commit of its database, or at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from django.db import transaction
+from django.test import TestCase
+
+from django_qless import workflow
+from django_qless.core import WrongState
+from django_qless.exceptions import JobGone, NotPut
+from django_qless.signals import job_enqueued
+from tests.jobs_app import jobs
+from tests.jobs_app.models import Feed
+
+BOTH = ["default", "other"]
+pytestmark = pytest.mark.django_db(transaction=True, databases=BOTH)
+
+
+def test_outside_a_transaction_at_once(qless) -> None:
+    handle = jobs.add.delay(1)
+    assert not handle.pending
+    assert qless.get(handle.jid)
+
+
+def test_inside_one_at_its_commit(qless, work) -> None:
+    with transaction.atomic():
+        handle = jobs.add.delay(1)
+        assert handle.pending
+        assert handle.state == "pending"
+        assert len(handle.jid) == 20
+        assert qless.get(handle.jid) is None
+        for ask in (handle.refresh, handle.result, handle.cancel):
+            with pytest.raises(
+                NotPut, match=rf"Job {handle.jid} .* is not enqueued yet"
+            ):
+                ask()
+    assert not handle.pending
+    assert handle.state == handle.refresh().state == "waiting"
+    work()
+    assert handle.result() == 1
+
+
+def test_a_rollback_puts_nothing(qless) -> None:
+    feed = Feed.objects.create()
+    with transaction.atomic():
+        first = jobs.add.delay(1)
+        jobs.add.using(after=[first]).delay(2)
+        jobs.add.enqueue_many([jobs.add.args(3)])
+        feed.rename.delay("x")
+        transaction.set_rollback(True)
+    assert qless.queues() == []
+    assert first.pending
+
+
+def test_savepoints_are_respected(qless) -> None:
+    with transaction.atomic():
+        kept = jobs.add.delay(1)
+        with transaction.atomic():
+            undone = jobs.add.delay(2)
+            transaction.set_rollback(True)
+        with transaction.atomic():
+            inner = jobs.add.delay(3)
+        assert qless.queues() == []
+    waiting = [job.jid for job in qless.peek("default", 9)]
+    assert waiting == [kept.jid, inner.jid]
+    assert undone.pending
+
+
+def test_many_and_after_wait_as_well(qless, work) -> None:
+    with transaction.atomic():
+        many = jobs.add.enqueue_many(jobs.add.args(i) for i in range(1_500))
+        last = jobs.add.using(after=many, queue="last").delay(7)
+        none = jobs.add.enqueue_many([])
+        assert none == []
+        assert qless.queues() == []
+    assert qless.queue_counts("default").waiting == 1_500
+    assert len(last.refresh().dependencies) == 1_500
+
+
+def test_each_database_has_its_own_commit(qless) -> None:
+    with transaction.atomic(using="other"):
+        at_once = jobs.add.delay(1)
+        later = jobs.add.using(on_commit="other").delay(2)
+        with transaction.atomic():
+            default = jobs.add.delay(3)
+            assert (at_once.pending, later.pending, default.pending) == (
+                False,
+                True,
+                True,
+            )
+        assert (later.pending, default.pending) == (True, False)
+    assert not later.pending
+
+
+def test_false_puts_at_once(qless) -> None:
+    with transaction.atomic():
+        handle = jobs.add.using(on_commit=False).delay(1)
+        assert qless.get(handle.jid)
+        transaction.set_rollback(True)
+    assert qless.get(handle.jid)
+
+
+def test_what_would_be_put_before_its_dependency_is_refused(qless) -> None:
+    with transaction.atomic():
+        first = jobs.add.delay(1)
+        with pytest.raises(NotPut, match=f"enqueued before job {first.jid}"):
+            jobs.add.using(after=[first], on_commit=False).delay(2)
+    jobs.add.using(after=[first], on_commit=False).delay(2)
+
+
+def test_the_delay_counts_from_the_commit(qless) -> None:
+    with transaction.atomic():
+        handle = jobs.add.using(delay=60).delay(1)
+        assert handle.state == "pending"
+    assert handle.state == "scheduled"
+
+
+def test_from_asynchronous_code(qless) -> None:
+    async def put():
+        return await jobs.add.aenqueue(1)
+
+    assert qless.get(asyncio.run(put()).jid)
+
+
+class TestRowsOfAnotherDatabase:
+    """A job is put when its row is there for others, and what the caller's own
+    transaction says is there."""
+
+    @pytest.fixture
+    def feed(self) -> Feed:
+        return Feed.objects.using("other").create()
+
+    def test_its_commit_is_awaited(self, qless, feed) -> None:
+        with transaction.atomic(using="other"):
+            handles = [feed.rename.delay("x"), Feed.rename.delay(feed, "y")]
+            handles += Feed.rename.enqueue_many([feed.rename.args("z")])
+            handles.append(asyncio.run(feed.rename.aenqueue("a")))
+            elsewhere = jobs.add.delay(1)
+            assert [h.pending for h in handles] == [True, True, True, False]
+            assert not elsewhere.pending
+        assert not any(h.pending for h in handles)
+
+    @pytest.mark.parametrize(
+        ("outer", "inner"), [("default", "other"), ("other", "default")]
+    )
+    def test_both_commits_are_awaited(self, qless, feed, outer, inner) -> None:
+        with transaction.atomic(using=outer):
+            with transaction.atomic(using=inner):
+                handle = feed.rename.delay("x")
+                assert handle.pending
+            assert handle.pending
+        assert not handle.pending
+
+    @pytest.mark.parametrize(
+        ("outer", "inner"), [("default", "other"), ("other", "default")]
+    )
+    @pytest.mark.parametrize("undone", ["default", "other"])
+    def test_one_rollback_is_enough(self, qless, feed, outer, inner, undone) -> None:
+        with transaction.atomic(using=outer):
+            with transaction.atomic(using=inner):
+                handle = feed.rename.delay("x")
+                transaction.set_rollback(inner == undone, using=inner)
+            transaction.set_rollback(outer == undone, using=outer)
+        assert handle.pending
+        assert qless.queues() == []
+
+    def test_a_named_database_is_the_only_one(self, qless, feed) -> None:
+        with transaction.atomic(using="other"):
+            for on_commit in ("default", True, False):
+                handle = feed.rename.using(on_commit=on_commit).delay("x")
+                assert not handle.pending
+
+
+def test_the_order_of_the_puts_is_kept(qless) -> None:
+    with transaction.atomic():
+        handles = [jobs.add.delay(1), *jobs.add.enqueue_many([jobs.add.args(2)])]
+        with transaction.atomic():
+            handles.append(jobs.send_welcome.using(queue="default").delay(3))
+        handles.append(jobs.add.delay(4))
+    waiting = [job.jid for job in qless.peek("default", 9)]
+    # One of them has a higher priority.
+    assert waiting == [handles[2].jid, *(handles[i].jid for i in (0, 1, 3))]
+
+
+class InsideTestCase(TestCase):
+    """As in users' own tests: a transaction around each, whose commit never comes.
+
+    It is the test's and not the project's: see tests/testing/test_dispatcher.py.
+    """
+
+    @pytest.fixture(autouse=True)
+    def _qless(self, qless) -> None:
+        self.qless = qless
+
+    def test_it_is_put_at_once(self) -> None:
+        handle = jobs.add.delay(1)
+        assert not handle.pending
+        assert self.qless.get(handle.jid)
+
+    def test_captured_callbacks_put_it_once(self) -> None:
+        with self.captureOnCommitCallbacks(execute=True) as callbacks:
+            with transaction.atomic():
+                handle = jobs.add.delay(1)
+                assert handle.pending
+            assert self.qless.get(handle.jid)
+        assert len(callbacks) == 1
+        assert self.qless.queue_counts("default").waiting == 1
+
+
+def test_what_the_server_refuses_at_the_commit_stops_no_other_job(
+    qless, caplog
+) -> None:
+    done: list[str] = []
+    with transaction.atomic():
+        with transaction.atomic():
+            undone = jobs.add.delay(1)
+            transaction.set_rollback(True)
+        refused = jobs.add.using(after=[undone]).delay(2)
+        many = jobs.add.using(after_jids=["nobody"]).enqueue_many(
+            [jobs.add.args(3), jobs.add.args(4)]
+        )
+        flow = workflow("nightly")
+        flow.add(jobs.add.using(after_jids=["nobody"]).args(5))
+        graph = flow.enqueue()
+        kept = jobs.add.delay(6)
+        transaction.on_commit(lambda: done.append("called"))
+    assert done == ["called"]
+    assert kept.refresh().state == "waiting"
+    for handle in (refused, *many):
+        assert (handle.pending, handle.created) == (False, False)
+        with pytest.raises(JobGone):
+            handle.refresh()
+    assert not graph.pending
+    messages = [record.getMessage() for record in caplog.records]
+    assert [record.levelname for record in caplog.records] == ["ERROR"] * 4
+    assert undone.jid in messages[0]
+    assert '"args":[2]' in messages[0]
+    assert "workflow nightly was not enqueued" in messages[3]
+    assert qless.audit().violations == []
+
+
+def test_of_many_dependencies_one_that_is_unknown_stops_no_other_job(
+    qless, caplog
+) -> None:
+    done: list[str] = []
+    # More than one call can name, so that only a later one is refused.
+    before = [each.jid for each in jobs.add.enqueue_many([jobs.add.args(0)] * 1_000)]
+    late = jobs.add.using(after_jids=[*before, "nobody"])
+    with transaction.atomic():
+        one = late.delay(1)
+        many = late.enqueue_many([late.args(2), late.args(3)])
+        kept = jobs.add.delay(4)
+        transaction.on_commit(lambda: done.append("called"))
+    assert done == ["called"]
+    assert kept.refresh().state == "waiting"
+    for handle in (one, *many):
+        assert (handle.pending, handle.created) == (False, False)
+        with pytest.raises(JobGone):
+            handle.refresh()
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 3
+    for handle, message in zip((one, *many), messages, strict=True):
+        assert f"{handle.jid} was not enqueued on commit" in message
+    assert qless.queue_counts("default").depends == 0
+    assert qless.audit().violations == []
+
+
+def test_what_is_too_much_for_the_server_at_the_commit_stops_no_other_job(
+    qless, caplog
+) -> None:
+    # A job that takes another's place, with more before and behind it than are looked at.
+    many = jobs.add.enqueue_many([jobs.add.args(0)] * 1_001)
+    wide = jobs.add.using(after=many).delay(1)
+    last = jobs.add.using(unique="last", on_conflict="replace")
+    first = last.delay(2)
+    jobs.add.using(after=first).enqueue_many([jobs.add.args(0)] * 1_001)
+    with transaction.atomic():
+        refused = last.using(after=wide).delay(3)
+        kept = jobs.add.delay(4)
+    assert kept.refresh().state == "waiting"
+    assert (refused.pending, refused.created) == (False, False)
+    [record] = caplog.records
+    assert "more than 1000 jobs" in record.getMessage()
+
+
+def test_what_a_receiver_raises_at_the_commit_is_not_taken_for_a_refusal(qless) -> None:
+    def receiver(sender, handle, **kwargs) -> None:
+        raise WrongState("of the receiver's own")
+
+    job_enqueued.connect(receiver)
+    try:
+        with (
+            pytest.raises(WrongState, match="of the receiver's own"),
+            transaction.atomic(),
+        ):
+            handle = jobs.add.delay(1)
+    finally:
+        job_enqueued.disconnect(receiver)
+    assert (handle.pending, handle.created) == (False, True)
+    assert handle.refresh().state == "waiting"

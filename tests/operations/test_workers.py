@@ -1,0 +1,56 @@
+"""Which workers are alive, and which queues they serve."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from django_qless.core.commands.operations import WorkerCounts
+from django_qless.operations.workers import LOST_AFTER, ServedQueues, is_alive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.worker.conftest import WorkerProcess
+
+    StartWorker = Callable[..., WorkerProcess]
+
+
+NOW = 1_000_000.0
+
+
+def worker(name: str = "w", silent: float = 0.0, **info: Any) -> WorkerCounts:
+    return WorkerCounts(name, 0, 0, NOW - silent, info or None)
+
+
+class TestServedQueues:
+    def test_silence_makes_the_difference(self) -> None:
+        assert is_alive(worker(silent=LOST_AFTER - 1), NOW)
+        assert not is_alive(worker(silent=LOST_AFTER), NOW)
+
+    @pytest.mark.parametrize(
+        ("workers", "serves"),
+        [
+            ([], False),
+            ([worker(queues=["mail"])], True),
+            ([worker(queues=["ma*"])], True),
+            ([worker(queues=["other"])], False),
+            ([worker(queues=["*"], exclude=["mail"])], False),
+            ([worker(queues=["*"], exclude=["mail"]), worker(queues=["mail"])], True),
+            ([worker(queues=["mail"], silent=LOST_AFTER)], False),
+            ([worker(queues=["mail"], state="quiet")], False),
+            ([worker(queues=["mail"], state="stopping")], False),
+            ([worker(queues=["mail"], state="running")], True),
+            # Of another qless client, which may serve anything.
+            ([worker(host="ruby")], True),
+            ([worker()], True),
+            ([worker(queues=7, exclude={})], True),
+            ([worker(queues=["mail"], exclude=7)], True),
+            ([worker(silent=LOST_AFTER)], False),
+        ],
+    )
+    def test_which_workers_take_the_jobs_of_mail(
+        self, workers: list[WorkerCounts], serves: bool
+    ) -> None:
+        assert ServedQueues(workers, NOW).serves("mail") is serves

@@ -1,0 +1,313 @@
+"""Signals for other apps about jobs and workers."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.db import connection, transaction
+from django.utils import translation
+
+from django_qless import signals
+from django_qless.runtime.environment import DjangoEnvironment
+from django_qless.worker.execution import CrashReport, Execution
+from tests.jobs_app import jobs
+from tests.jobs_app.models import Feed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+OF_JOBS = ("started", "completed", "failed", "retried", "lost")
+
+
+@contextmanager
+def received(what: str, receiver: Callable[..., Any]) -> Iterator[None]:
+    """Have the signal received."""
+    signal = getattr(signals, what)
+    signal.connect(receiver)
+    try:
+        yield
+    finally:
+        signal.disconnect(receiver)
+
+
+@pytest.fixture
+def heard() -> Iterator[list[tuple[str, dict[str, Any]]]]:
+    """All that is sent about jobs: the signal's last word, and its arguments."""
+    heard: list[tuple[str, dict[str, Any]]] = []
+
+    def receiver(what: str) -> Callable[..., None]:
+        def receive(**details: Any) -> None:
+            details.pop("signal")
+            heard.append((what, details))
+
+        return receive
+
+    with ExitStack() as stack:
+        for what in OF_JOBS:
+            listener = receiver(what)
+            stack.enter_context(received(f"job_{what}", listener))
+            stack.callback(listener, signal=None)  # keeps it alive
+        yield heard
+
+
+def words(heard: list[tuple[str, dict[str, Any]]]) -> list[str]:
+    return [what for what, _ in heard]
+
+
+@pytest.mark.parametrize("job", [jobs.add, jobs.aadd])
+def test_a_job_that_completes(qless, each_work, heard, job: Any) -> None:
+    handle = job.delay(1, 2)
+    each_work()
+    assert words(heard) == ["started", "completed"]
+    for _, details in heard:
+        assert details["sender"] is job.job_type
+        assert details["job"].jid == handle.jid
+    assert heard[1][1]["result"] == 3
+
+
+def test_a_job_that_moves_on_has_completed_here(qless, each_work, heard) -> None:
+    jobs.step.delay("nowhere")
+    each_work("default")
+    assert words(heard) == ["started", "completed"]
+
+
+def test_a_job_that_is_tried_again_and_then_fails(qless, each_work, heard) -> None:
+    jobs.broken.delay("oh")
+    each_work()
+    assert words(heard) == ["started", "retried"] * 2 + ["started", "failed"]
+    retried, failed = heard[1][1], heard[-1][1]
+    for details in (retried, failed):
+        assert details["group"] == "ValueError"
+        assert isinstance(details["exception"], ValueError)
+        assert details["message"].endswith("ValueError: oh\n")
+    assert retried["delay"] == 0
+    assert "delay" not in failed
+    assert (retried["job"].attempt, failed["job"].attempt) == (1, 3)
+
+
+def test_a_job_that_gives_up(qless, each_work, heard) -> None:
+    jobs.failing.delay("bad-input", "no such file")
+    each_work()
+    assert words(heard) == ["started", "failed"]
+    assert heard[1][1]["group"] == "bad-input"
+    assert heard[1][1]["message"] == "no such file"
+
+
+def test_a_result_that_cannot_be_kept(qless, each_work, heard) -> None:
+    jobs.returns_a_set.delay()
+    each_work()
+    assert words(heard) == ["started", "failed"]
+    assert heard[1][1]["group"] == "bad-result"
+
+
+def test_a_job_that_is_handed_back_has_not_ended(qless, each_way, heard) -> None:
+    jobs.raises.delay("ShuttingDown")
+    [reserved] = qless.settle("w", [], 1, ["default"]).jobs
+    each_way(Execution(DjangoEnvironment(), qless, "w"), reserved)
+    assert words(heard) == ["started"]
+
+
+def test_a_job_that_nobody_knows(qless, each_work, heard) -> None:
+    qless.put("", "default", "x", "nobody.knows", "{}")
+    each_work()
+    assert heard == []
+
+
+@pytest.mark.parametrize("trouble", [ValueError("no"), SystemExit(3)])
+def test_what_a_receiver_raises_changes_nothing(
+    qless, each_work, caplog, trouble: BaseException
+) -> None:
+    def receive(**details: Any) -> None:
+        raise trouble
+
+    with received("job_started", receive), received("job_completed", receive):
+        handle = jobs.add.delay(1)
+        each_work()
+        assert handle.result() == 1
+    assert any("receive" in record.getMessage() for record in caplog.records)
+
+
+def test_a_receiver_that_raises_keeps_no_other_from_hearing(qless, each_work) -> None:
+    seen: list[str] = []
+
+    def fails(**details: Any) -> None:
+        raise ValueError("no")
+
+    def receive(signal: Any, **details: Any) -> None:
+        seen.append(names[signal])
+
+    names = {getattr(signals, f"job_{what}"): what for what in OF_JOBS}
+    with ExitStack() as stack:
+        for what in OF_JOBS:
+            stack.enter_context(received(f"job_{what}", fails))
+            stack.enter_context(received(f"job_{what}", receive))
+        jobs.broken.delay("oh")
+        each_work()
+    assert seen == ["started", "retried"] * 2 + ["started", "failed"]
+
+
+def test_a_receiver_may_be_of_one_job(qless, each_work) -> None:
+    seen: list[str] = []
+
+    def receive(job: Any, **details: Any) -> None:
+        seen.append(job.jid)
+
+    signals.job_completed.connect(receive, sender=jobs.add.job_type)
+    try:
+        handle = jobs.add.delay(1)
+        jobs.surroundings.delay()
+        each_work()
+    finally:
+        signals.job_completed.disconnect(receive, sender=jobs.add.job_type)
+    assert seen == [handle.jid]
+
+
+@pytest.mark.parametrize("what", ["worker_started", "worker_stopped"])
+def test_those_of_workers_are_told_although_one_raises(what: str) -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    def fails(**details: Any) -> None:
+        raise ValueError("no")
+
+    def receive(sender: Any, worker: str, alias: str, **details: Any) -> None:
+        seen.append((sender, worker, alias))
+
+    with received(what, fails), received(what, receive):
+        DjangoEnvironment().announce_worker(what.removeprefix("worker_"), "name")
+    assert seen == [(DjangoEnvironment, "name", "default")]
+
+
+def test_receivers_may_be_coroutine_functions(qless, each_work) -> None:
+    seen: list[str] = []
+
+    async def receive(job: Any, **details: Any) -> None:
+        await asyncio.sleep(0)
+        seen.append(job.name)
+
+    with received("job_completed", receive):
+        jobs.add.delay(1)
+        jobs.aadd.delay(1, 2)
+        each_work()
+    assert seen == ["tests.jobs_app.jobs.add", "tests.jobs_app.jobs.aadd"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_receivers_may_use_the_database_and_leave_a_mess(qless, each_work) -> None:
+    def receive(job: Any, **details: Any) -> None:
+        translation.activate("de")
+        Feed.objects.create(title=job.name)
+        transaction.atomic().__enter__()
+        Feed.objects.create(title="never")
+
+    with received("job_started", receive):
+        handle = jobs.surroundings.delay()
+        each_work()
+    assert handle.result() == ["en-us", "America/Chicago", False, "en-us"]
+    assert [feed.title for feed in Feed.objects.all()] == [jobs.surroundings.name]
+    assert not connection.in_atomic_block
+
+
+def test_nothing_is_made_for_nobody(qless, work) -> None:
+    environment = DjangoEnvironment()
+    assert not any(environment.has_listeners(what) for what in OF_JOBS)
+    assert not environment.has_listeners("")
+    with received("job_lost", print):
+        assert environment.has_listeners("lost")
+
+
+class TestWhatAProcessCouldNotSay:
+    """Its successor says it."""
+
+    @pytest.fixture
+    def execution(self, qless) -> Execution:
+        return Execution(DjangoEnvironment(), qless, "w")
+
+    def reserved(self, qless: Any, job: Any, *args: Any) -> Any:
+        job.delay(*args)
+        [reserved] = qless.settle("w", [], 1, ["*"]).jobs
+        return reserved
+
+    def test_a_job_that_was_lost(self, qless, execution, heard) -> None:
+        reserved = self.reserved(qless, jobs.add, 1)
+        execution.announce_lost(reserved)
+        [(what, details)] = heard
+        assert what == "lost"
+        assert details["job"].jid == reserved.jid
+        assert details["sender"] is jobs.add.job_type
+
+    def test_a_process_that_was_killed_because_its_job_was_lost(
+        self, qless, execution, heard
+    ) -> None:
+        reserved = self.reserved(qless, jobs.add, 1)
+        execution.announce_crash(CrashReport(reserved.jid, reserved.token, "", ""))
+        [(what, details)] = heard
+        assert what == "lost"
+        assert details["job"].data == {"v": 1, "args": [1]}
+
+    def test_a_process_that_died_under_its_job(self, qless, execution, heard) -> None:
+        reserved = self.reserved(qless, jobs.add.using(tags=["t"]), 1)
+        settlement = (reserved.jid, reserved.token, "crash", (3, "worker-crash", "m"))
+        qless.settle("w", [settlement], 0, ())
+        report = CrashReport(reserved.jid, reserved.token, "worker-crash", "m", 0)
+        execution.announce_crash(report)
+        [(what, details)] = heard
+        assert what == "retried"
+        assert details["exception"] is None
+        assert (details["group"], details["message"]) == ("worker-crash", "m")
+        assert details["delay"] == 0
+        job = details["job"]
+        assert (job.name, job.tags, job.queue) == (jobs.add.name, ["t"], "default")
+
+    def test_a_job_that_was_killed_for_the_last_time(
+        self, qless, execution, heard
+    ) -> None:
+        reserved = self.reserved(qless, jobs.add.using(retries=0), 1)
+        settlement = (reserved.jid, reserved.token, "retry", (0, "timeout", "m"))
+        qless.settle("w", [settlement], 0, ())
+        execution.announce_crash(
+            CrashReport(reserved.jid, reserved.token, "timeout", "m")
+        )
+        [(what, details)] = heard
+        assert what == "failed"
+        assert details["group"] == "timeout"
+        assert "delay" not in details
+
+    def test_a_job_that_is_gone_meanwhile(self, qless, execution, heard) -> None:
+        execution.announce_crash(CrashReport("gone", "1", "timeout", "m"))
+        assert heard == []
+
+    def test_without_listeners_the_server_is_not_asked(self, qless) -> None:
+        class Nobody:
+            def get(self, jid: str) -> None:
+                raise AssertionError("asked")
+
+        execution = Execution(DjangoEnvironment(), Nobody(), "w")  # type: ignore[arg-type]
+        execution.announce_crash(CrashReport("x", "1", "timeout", "m"))
+
+    def test_trouble_with_the_server_is_logged(self, qless, heard, caplog) -> None:
+        class Away:
+            def get(self, jid: str) -> None:
+                raise OSError("away")
+
+        execution = Execution(DjangoEnvironment(), Away(), "w")  # type: ignore[arg-type]
+        execution.announce_crash(CrashReport("x", "1", "timeout", "m"))
+        assert heard == []
+        assert "the outcome of job x is not announced" in caplog.text
+
+
+@pytest.mark.parametrize("what", ["started", "stopped"])
+def test_a_worker_begins_and_ends(what: str) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def receive(**details: Any) -> None:
+        seen.append(details)
+        raise ValueError("which changes nothing")
+
+    with received(f"worker_{what}", receive):
+        DjangoEnvironment("other").announce_worker(what, "w1")
+    [details] = seen
+    assert details["sender"] is DjangoEnvironment
+    assert (details["worker"], details["alias"]) == ("w1", "other")

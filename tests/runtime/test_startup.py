@@ -1,0 +1,63 @@
+"""Config and schedules are applied at a worker's start, and again when they are lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from django.test import override_settings
+
+from django_qless import config
+from django_qless.runtime import startup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.real_servers import Server
+
+
+@pytest.fixture
+def declared(server: Server) -> Iterator[None]:
+    """The setting declares an option."""
+    alias = {"LOCATION": server.url, "CONFIG": {"heartbeat": 17}}
+    with override_settings(QLESS={"default": alias}):
+        yield
+
+
+def test_what_is_lost_is_applied_again(declared: None, server: Server) -> None:
+    worker = startup.Startup("default")
+    worker.apply()
+    assert config.get("heartbeat") == "17"
+    for _ in range(3):
+        server.flush()
+        worker.restore()
+        assert config.get("heartbeat") == "17"
+
+
+def test_so_it_is_when_it_is_lost_while_it_is_applied(
+    declared: None, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(startup, "listen_for_deletions", lambda alias: server.flush())
+        worker = startup.Startup("default")
+        worker.apply()
+    assert config.get("heartbeat") != "17"
+    worker.restore()
+    assert config.get("heartbeat") == "17"
+
+
+def test_what_goes_missing_each_time_is_not_applied_for_ever(
+    declared: None, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied: list[str] = []
+
+    def flush(alias: str) -> None:
+        applied.append(alias)
+        server.flush()
+
+    monkeypatch.setattr(startup, "listen_for_deletions", flush)
+    worker = startup.Startup("default")
+    worker.apply()
+    for _ in range(5):
+        worker.restore()
+    assert len(applied) == startup.MOST_ATTEMPTS

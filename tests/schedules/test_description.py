@@ -1,0 +1,65 @@
+"""When something recurs, in plain words."""
+
+from __future__ import annotations
+
+import pytest
+
+from django_qless.schedules.description import describe
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (1, "every second"),
+        (1.5, "every 1.5 seconds"),
+        (60, "every minute"),
+        (90, "every 90 seconds"),
+        (600, "every 10 minutes"),
+        (3600, "every hour"),
+        (5400, "every 90 minutes"),
+        (86400, "every day"),
+        (129600, "every 36 hours"),
+        (1209600, "every 2 weeks"),
+    ],
+)
+def test_intervals(seconds: float, words: str) -> None:
+    assert describe(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("* * * * *", "every minute"),
+        ("*/10 * * * *", "every 10 minutes"),
+        (
+            "*/15 9-17 * * 1-5",
+            "every 15 minutes from 09:00 to 17:59 on Monday to Friday",
+        ),
+        ("0 * * * *", "every hour"),
+        ("@hourly", "every hour"),
+        ("5 * * * *", "every hour at minute 5"),
+        ("30 */6 * * *", "every 6 hours at minute 30"),
+        ("0 9-17 * * *", "every hour from 09:00 to 17:00"),
+        ("5,35 9-17 * * *", "every hour at minute 5 and 35 from 09:00 to 17:59"),
+        ("0 6 * * *", "at 06:00 every day"),
+        ("@daily", "at 00:00 every day"),
+        ("0 6 * * mon-fri", "at 06:00 on Monday to Friday"),
+        ("30 6,18 * * sat,sun", "at 06:30 and 18:30 on Saturday and Sunday"),
+        ("0 0 * * 7", "at 00:00 on Sunday"),
+        ("0 0 * * 0", "at 00:00 on Sunday"),
+        ("0 6 1 * *", "at 06:00 on day 1 of the month"),
+        ("0 6 1,15 * *", "at 06:00 on days 1 and 15 of the month"),
+        ("0 6 1 1 *", "at 06:00 on day 1 of January"),
+        ("0 6 L * *", "at 06:00 on the last day of the month"),
+        ("0 6 * jan-mar mon", "at 06:00 on Monday in January to March"),
+        # What is hard to say is shown as it is written.
+        ("*/7 * * * *", "cron */7 * * * *"),
+        ("0 0 1 * mon", "cron 0 0 1 * mon"),
+        ("1-5 * * * *", "cron 1-5 * * * *"),
+        ("0 6 * * mon#1", "cron 0 6 * * mon#1"),
+        ("0  6 * * ?", "cron 0 6 * * ?"),
+    ],
+)
+def test_cron(text: str, words: str) -> None:
+    assert describe(None, text) == words
+    assert describe(None, text, "Europe/Berlin") == f"{words}, Europe/Berlin"

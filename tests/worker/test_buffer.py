@@ -1,0 +1,172 @@
+"""The jobs that a child holds, and the rule for how many."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from django_qless.core import Reserved, Settlement
+from django_qless.worker.pools import async_child, prefork
+from django_qless.worker.pools.buffer import JobBuffer, Prefetch
+from django_qless.worker.pools.outcomes import released
+from django_qless.worker.pools.shared_state import SharedState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+def reserved(name: str, jid: str | None = None) -> Reserved:
+    return Reserved(
+        *(jid or name, "q", "klass", "{}", f"t-{name}", 3, 3, 0, "[]", "", 0.0)
+    )
+
+
+A, B, C = map(reserved, "abc")
+
+
+@pytest.fixture
+def buffer() -> Iterator[JobBuffer]:
+    shared = SharedState()
+    yield JobBuffer(shared)
+    shared.close()
+
+
+def load(buffer: JobBuffer, jobs: Sequence[Reserved]) -> None:
+    buffer.waiting.extend(buffer.hold(jobs))
+
+
+def done(job: Reserved) -> Settlement:
+    return Settlement(job.jid, job.token, "complete")
+
+
+def back(job: Reserved) -> Settlement:
+    return released(job.jid, job.token)
+
+
+class TestJobBuffer:
+    def test_what_waits_is_returned_in_its_order(self, buffer: JobBuffer) -> None:
+        load(buffer, [A, B, C])
+        item = buffer.waiting.popleft()
+        began = buffer.begin(item)
+        assert buffer.running == 1
+        assert buffer.running_jobs() == [A]
+        assert buffer.give_back_waiting() == 2
+        assert list(buffer.returned) == [B, C]
+        buffer.end(item, done(A), began)
+        assert not buffer.held
+        sent = [outcome.settlement for outcome in buffer.take_outcomes(9)]
+        assert sent == [back(B), back(C), done(A)]
+
+    def test_a_run_tells_how_long_its_job_was_held(self, buffer: JobBuffer) -> None:
+        (item,) = buffer.hold([A], since=1.0)
+        began = buffer.begin(item)
+        buffer.end(item, Settlement("a", "t-a", "complete", (), 0.0), began)
+        (outcome,) = buffer.take_outcomes(9)
+        assert outcome.settlement.held == began - 1.0
+
+    def test_only_what_has_waited_for_long(self, buffer: JobBuffer) -> None:
+        buffer.waiting.extend(buffer.hold([A, B], since=1.0))
+        buffer.waiting.extend(buffer.hold([C], since=2.0))
+        assert buffer.give_back_waiting(before=1.5) == 2
+        assert [item.job for item in buffer.waiting] == [C]
+
+    def test_lost_jobs_are_dropped_if_they_wait(self, buffer: JobBuffer) -> None:
+        load(buffer, [A, B, C])
+        buffer.begin(buffer.waiting.popleft())
+        assert buffer.drop({"t-a", "t-b", "t-z"}) == [A]
+        assert [item.job for item in buffer.waiting] == [C]
+        assert [held.jid for held in buffer.shared.held_jobs().all] == ["a", "c"]
+
+    def test_two_ends_of_one_job_are_not_sent_together(self, buffer: JobBuffer) -> None:
+        """The server's refusal of one of them would not say of which."""
+        load(buffer, [A, B, reserved("d", jid="a"), C])
+        for _ in range(4):
+            item = buffer.waiting.popleft()
+            buffer.end(item, done(item.job), buffer.begin(item))
+        calls = []
+        while taken := buffer.take_outcomes(9):
+            calls.append([outcome.job.token for outcome in taken])
+        assert calls == [["t-a", "t-b"], ["t-d", "t-c"]]
+
+    def test_what_could_not_be_sent_comes_first_again(self, buffer: JobBuffer) -> None:
+        load(buffer, [A, B, C])
+        buffer.give_back_waiting()
+        taken = buffer.take_outcomes(2)
+        buffer.put_back(taken)
+        assert buffer.take_outcomes(2) == taken
+
+
+BUDGET = prefork.BUDGET
+
+
+class TestBatches:
+    """The rule of a child that runs one batch after the other."""
+
+    @pytest.fixture
+    def prefetch(self) -> Prefetch:
+        return Prefetch(BUDGET, least=1, most=prefork.MOST)
+
+    @pytest.mark.parametrize(
+        ("most", "expected"),
+        [(100, [1, 2, 4, 8, 16, 32, 64, 100, 100]), (5, [1, 2, 4, 5, 5])],
+    )
+    def test_quick_jobs_make_it_grow_to_a_bound(
+        self, most: int, expected: list[int]
+    ) -> None:
+        prefetch, counts = Prefetch(BUDGET, least=1, most=most), []
+        for _ in expected:
+            counts.append(prefetch.count)
+            prefetch.learn(prefetch.count, prefetch.count * 1e-6, 1e-6)
+        assert counts == expected
+        assert prefork.MOST == 100
+
+    @pytest.mark.parametrize("each", [BUDGET, 2 * BUDGET, 100])
+    def test_one_slow_batch_makes_it_1_again(
+        self, prefetch: Prefetch, each: float
+    ) -> None:
+        prefetch.count = 100
+        prefetch.learn(100, 100 * each, each)
+        assert prefetch.count == 1
+
+    def test_it_holds_what_fits_into_the_budget(self, prefetch: Prefetch) -> None:
+        for _ in range(9):
+            prefetch.learn(prefetch.count, prefetch.count * BUDGET / 10, BUDGET / 10)
+        assert 8 <= prefetch.count <= 10
+
+    def test_a_batch_that_is_not_full_does_not_make_it_grow(
+        self, prefetch: Prefetch
+    ) -> None:
+        prefetch.count = 8
+        prefetch.learn(3, 1e-6, 1e-6, grow=False)
+        assert prefetch.count == 8
+
+
+class TestAhead:
+    """The rule of a child that runs many jobs at once."""
+
+    @pytest.fixture
+    def prefetch(self) -> Prefetch:
+        return Prefetch(
+            async_child.BUDGET, least=0, most=async_child.MOST, step=async_child.STEP
+        )
+
+    def test_it_grows_while_jobs_are_short(self, prefetch: Prefetch) -> None:
+        seen = []
+        for _ in range(11):
+            prefetch.learn(1000, 0.01, 1e-5)
+            seen.append(prefetch.count)
+        assert seen == sorted(seen)
+        assert seen[0] < seen[-1] <= async_child.MOST
+
+    def test_it_holds_no_more_than_will_soon_be_done(self, prefetch: Prefetch) -> None:
+        for _ in range(19):
+            prefetch.learn(10, 0.01, 0.001)
+        assert 0 < prefetch.count <= 10
+
+    @pytest.mark.parametrize("seconds", [0.006, 1, 100])
+    def test_long_jobs_are_not_held(self, prefetch: Prefetch, seconds: float) -> None:
+        prefetch.learn(1000, 0.01, 1e-5)
+        assert prefetch.count
+        prefetch.learn(1000, 0.01, seconds)
+        assert prefetch.count == 0

@@ -1,0 +1,121 @@
+"""Restart backoff, crash isolation and the idle timer."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+
+from django_qless.worker.pools import shared_state
+from django_qless.worker.pools.process_manager import (
+    CrashIsolation,
+    IdleTimer,
+    RestartBackoff,
+)
+from django_qless.worker.pools.shared_state import SharedState
+
+NOW = 1000.0
+
+
+class DeadChild:
+    """What a restart_backoff looks at."""
+
+    def __init__(self, *, was_ready: bool, age: float) -> None:
+        self.shared = SharedState()
+        self.shared.ints[shared_state.READY] = was_ready
+        self.began = NOW - age
+
+
+class TestRestartBackoff:
+    def pauses(self, *deaths: DeadChild) -> list[float]:
+        """Return how long each of these deaths in a row has the next child wait."""
+        restart_backoff, pauses = RestartBackoff(), []
+        for dead in deaths:
+            restart_backoff.due = NOW
+            restart_backoff.record_death(dead, NOW)  # type: ignore[arg-type]
+            pauses.append(restart_backoff.due - NOW)
+        return pauses
+
+    def test_what_cannot_start_waits_longer_and_longer(self) -> None:
+        dead = DeadChild(was_ready=False, age=0.0)
+        pauses = self.pauses(*[dead] * 20)
+        assert pauses[0] == pytest.approx(0.1)
+        assert all(before < after for before, after in pairwise(pauses[:8]))
+        assert pauses[-1] == 30
+
+    def test_what_a_job_killed_is_replaced_at_once(self) -> None:
+        dead = DeadChild(was_ready=True, age=0.0)
+        assert self.pauses(*[dead] * 5) == [0] * 5
+
+    def test_very_many_in_a_row_are_slowed_down_a_little(self) -> None:
+        dead = DeadChild(was_ready=True, age=0.0)
+        assert self.pauses(*[dead] * 20)[-1] == 0.5
+
+    def test_a_start_that_works_forgives_the_others(self) -> None:
+        bad, good = (DeadChild(was_ready=ready, age=9) for ready in (False, True))
+        pauses = self.pauses(*[bad] * 6, good, bad)
+        assert pauses[6] == 0
+        assert pauses[7] == pytest.approx(0.1)
+
+
+class TestIdleTimer:
+    def test_without_a_limit_it_never_looks(self) -> None:
+        assert IdleTimer(None).due == math.inf
+
+    def test_it_is_over_when_nothing_has_run_for_so_long(self) -> None:
+        idle_timer = IdleTimer(10)
+        assert not idle_timer.look(NOW, runs=0, busy=False)
+        assert NOW < idle_timer.due <= NOW + 1
+        assert not idle_timer.look(NOW + 9, runs=0, busy=False)
+        assert idle_timer.due == pytest.approx(NOW + 9.5)
+        assert idle_timer.look(NOW + 10, runs=0, busy=False)
+
+    def test_a_run_between_two_looks_counts(self) -> None:
+        idle_timer = IdleTimer(10)
+        idle_timer.look(NOW, runs=0, busy=False)
+        assert not idle_timer.look(NOW + 10, runs=1, busy=False)
+        assert idle_timer.look(NOW + 20, runs=1, busy=False)
+
+    def test_who_is_busy_is_not_idle(self) -> None:
+        idle_timer = IdleTimer(10)
+        idle_timer.look(NOW, runs=1, busy=False)
+        assert not idle_timer.look(NOW + 10, runs=1, busy=True)
+        assert not idle_timer.look(NOW + 19, runs=1, busy=False)
+        assert idle_timer.look(NOW + 20, runs=1, busy=False)
+
+
+class TestCrashIsolation:
+    def test_one_job_alone_is_no_riddle(self) -> None:
+        suspicion = CrashIsolation()
+        suspicion.record_crash(["a"], NOW)
+        suspicion.record_crash([], NOW)
+        assert not suspicion
+
+    def test_it_lasts_until_all_have_run_again_to_the_end(self) -> None:
+        suspicion = CrashIsolation()
+        suspicion.record_crash(["a", "b"], NOW)
+        for running in ((), ("c",), ("a",), ("c",), ("b",)):
+            suspicion.look(running, NOW + 1)
+            assert suspicion
+        suspicion.look((), NOW + 1)
+        assert not suspicion
+
+    def test_who_dies_again_stays_suspect(self) -> None:
+        suspicion = CrashIsolation()
+        suspicion.record_crash(["a", "b"], NOW)
+        suspicion.look(("a", "b"), NOW + 1)
+        suspicion.record_crash(["a"], NOW + 2)
+        suspicion.look((), NOW + 3)
+        assert suspicion
+        suspicion.look(("a",), NOW + 4)
+        suspicion.look((), NOW + 5)
+        assert not suspicion
+
+    def test_it_does_not_last_for_ever(self) -> None:
+        suspicion = CrashIsolation()
+        suspicion.record_crash(["a", "b"], NOW)
+        suspicion.look(("a",), NOW + 29)
+        assert suspicion
+        suspicion.look(("a",), NOW + 30)
+        assert not suspicion
