@@ -21,6 +21,7 @@ from django_qless.worker.pools.shared_state import SharedState
 from django_qless.worker.worker import Worker
 from tests.real_servers import poll
 from tests.worker.plain import PlainEnvironment, job
+from tests.worker.processes import whole_lines
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -107,7 +108,7 @@ class LoneChild:
 
     @property
     def output(self) -> str:
-        return self.log.read_text() if self.log.exists() else ""
+        return whole_lines(self.log)
 
     # Orders.
 

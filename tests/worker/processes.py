@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 
 
+def whole_lines(log: Path) -> str:
+    """Return the lines in a log that are written to their end, while more may follow."""
+    lines = log.read_text(errors="replace") if log.exists() else ""
+    return lines[: lines.rfind("\n") + 1]
+
+
 class WorkerProcess:
     """A worker in the plain environment, run by another Python."""
 
@@ -53,7 +59,7 @@ class WorkerProcess:
 
     @property
     def output(self) -> str:
-        return self.log.read_text(errors="replace")
+        return whole_lines(self.log)
 
     def signal(self, name: str) -> None:
         self.process.send_signal(signal.Signals[f"SIG{name}"])

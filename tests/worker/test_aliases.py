@@ -19,7 +19,7 @@ from django_qless.worker.aliases import GroupMember, current_member
 from django_qless.worker.options import WorkerOptions
 from django_qless.worker.shutdown import Shutdown
 from tests.real_servers import Server, poll
-from tests.worker.processes import children_of, descendants, is_alive
+from tests.worker.processes import children_of, descendants, is_alive, whole_lines
 from tests.worker.test_status_report import Manager
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Group:
 
     @property
     def output(self) -> str:
-        return self.log.read_text()
+        return whole_lines(self.log)
 
     def put(self, alias: str, name: str, *args: Any, queue: str = "q") -> str:
         """Put a job of the shop under this alias; return its jid."""
