@@ -89,10 +89,15 @@ class TestRoom:
             child.put("give", n, priority=1)
         jids = [child.put(waits, child.latch, retries=0) for _ in range(30)]
         child.command(shared_state.QUIET, 0)
-        child.running(3)
+
+        def only_those_that_wait_are_held() -> bool:
+            held = child.shared.held_jobs()
+            return len(held.running) == len(held.all) == 3 and all(
+                job.jid in jids for job in held.running
+            )
+
         # The others go back.
-        poll(lambda: len(child.shared.held_jobs().all) == 3, what="no more are held")
-        assert len(child.running(3)) == 3
+        poll(only_those_that_wait_are_held, what="no more are held")
         child.open()
         for jid in jids:
             assert child.when(jid, "complete").remaining == 0
