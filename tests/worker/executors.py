@@ -129,11 +129,14 @@ class LoneChild:
 
     def running(self, count: int) -> list[HeldJob]:
         """Return the jobs that run, when there are so many."""
-        poll(
-            lambda: len(self.shared.held_jobs().running) == count,
-            what=f"{count} run: {self.shared.held_jobs()} {self.output}",
-        )
-        return self.shared.held_jobs().running
+        found: list[HeldJob] = []
+
+        def are_as_many() -> bool:
+            found[:] = self.shared.held_jobs().running
+            return len(found) == count
+
+        poll(are_as_many, what=f"{count} run: {self.shared.held_jobs()} {self.output}")
+        return found
 
     def holds_nothing(self) -> None:
         """Return when nothing is held."""
