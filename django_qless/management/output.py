@@ -14,9 +14,13 @@ from django_qless.job_types.redaction import HIDDEN, may_show_result, redact
 if TYPE_CHECKING:
     from django_qless.core.attempts import Attempt
     from django_qless.job_types.handle import JobHandle
+    from django_qless.operations.bulk import BulkRun
 
 # From so many seconds on: the unit, and the smaller one that follows it.
 UNITS = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
+
+#: Jobs that were not canceled and are printed with the reason.
+REFUSALS = 5
 
 JOB_COLUMNS = ("jid", "job", "queue", "state", "priority", "retries left", "tags")
 
@@ -44,6 +48,15 @@ def format_duration(seconds: float) -> str:
 def counted(number: int, noun: str) -> str:
     """Return `1 job`, `2 jobs`, `1,000 jobs`: all nouns here take an s."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def canceled_text(run: BulkRun) -> str:
+    """Return how many jobs a finished run has canceled, and why it left others."""
+    lines = [f"canceled: {counted(run.done, 'job')}"]
+    lines += [f"not canceled: {why}" for _jid, why in run.reasons[:REFUSALS]]
+    if run.refused > REFUSALS:
+        lines.append(f"… and {run.refused - REFUSALS:,} more")
+    return "\n".join(lines)
 
 
 def table(

@@ -9,6 +9,9 @@ stay. Other clients change the lists meanwhile, and some changes reorder them; s
 lists are read again until a pass finds nothing to do. Jobs that enter the selection after
 they were counted are left alone: a job that is retried and fails again is not retried
 for ever.
+
+Jobs that are chosen one by one are changed in one pass. Only those that were refused
+because others depend on them are tried again, as long as that helps.
 """
 
 from __future__ import annotations
@@ -54,6 +57,8 @@ class Change:
     """Whether the core finds the oldest job of a failure group fastest."""
     renews: bool = False
     """Whether a changed job looks, by its state, like a new one."""
+    dependents_first: bool = False
+    """Whether a job is refused until those that depend on it are changed."""
 
 
 CHANGES: dict[str, Change] = {
@@ -71,6 +76,7 @@ CHANGES: dict[str, Change] = {
             "cancel",
             lambda client, jids, _value: client.cancel_each(jids),
             wants=lambda brief, _value: brief.state != "complete",
+            dependents_first=True,
         ),
         Change(
             "move",
@@ -214,10 +220,28 @@ class BulkRun:
     """Jobs refused in the pass before."""
     reasons: Sequence[tuple[str, str]] = field(default_factory=list)
     """Ids of jobs refused lately, and why."""
+    again: Sequence[str] = field(default_factory=list)
+    """Chosen jobs that the next pass will try again."""
     lately: Sequence[str] = field(default_factory=list)
     """Chosen jobs that the last chunk has changed; not kept by `as_dict`."""
     finished: bool = False
     stopped: bool = False
+
+    @classmethod
+    def on_jobs(cls, change_name: str, jids: Sequence[str], now: float) -> BulkRun:
+        """Return the run on jobs that were chosen one by one."""
+        jids = list(dict.fromkeys(jids))
+        number = len(jids)
+        return cls(
+            change_name,
+            selection=None,
+            jids=jids,
+            number=number,
+            exact=True,
+            total=number,
+            before=now,
+            finished=not jids,
+        )
 
     @property
     def change(self) -> Change:
@@ -278,16 +302,28 @@ class BulkRun:
         return min(CHUNK, round(self.rate * seconds))
 
     def _change_chosen(self, client: Client, allowed: int) -> BulkRun:
-        chunk, rest = self.jids[:allowed], self.jids[allowed:]
+        """Change the next jobs; of a change with dependents first, the last ones."""
+        rest, chunk, again = self.jids[allowed:], self.jids[:allowed], self.again
+        if self.change.dependents_first:
+            # In lists, jobs mostly follow those that they depend on.
+            rest, chunk = self.jids[:-allowed], self.jids[-allowed:]
         each = self.change.apply(client, chunk, self.value)
-        looked = self.looked + len(chunk)
-        return replace(
+        if self.change.dependents_first:
+            again = [*(jid for jid in chunk if jid in each.refused), *again]
+        run = replace(
             self._with(each),
             jids=rest,
-            looked=looked,
+            again=again,
+            looked=self.looked + len(chunk),
             lately=each.done,
-            finished=not rest,
         )
+        if rest:
+            return run
+        tried = run.done - run.done_before + run.refused
+        # The server finds the order within one call, so that another would not help.
+        if not again or tried == len(chunk):
+            return replace(run, finished=True)
+        return run._at_end_of_pass()
 
     def _change_listed(self, client: Client, allowed: int) -> tuple[BulkRun, int]:
         """Change what one lookup finds; return the next run and the jobs tried."""
@@ -333,6 +369,8 @@ class BulkRun:
         return replace(
             self,
             offset=0,
+            jids=self.again,
+            again=[],
             passes=self.passes + 1,
             done_before=self.done,
             refused_before=self.refused,
@@ -360,3 +398,12 @@ class BulkRun:
             refused=self.refused + len(each.refused),
             reasons=list(reasons.items()),
         )
+
+
+def change_jobs(client: Client, change_name: str, jids: Sequence[str]) -> BulkRun:
+    """Change these jobs; return the finished run. Raises QlessError."""
+    now = float(client.meta()["now"])
+    run = BulkRun.on_jobs(change_name, jids, now)
+    while not run.ended:
+        run = run.step(client, now)
+    return run

@@ -140,7 +140,7 @@ class TestJobs:
             run("qless_jobs", "cancel", "--queue", "default")
         assert queues["default"].length() == 3
         text = run("qless_jobs", "cancel", "--queue", "default", "--no-input")
-        assert "cancelled: 3 jobs" in text
+        assert "canceled: 3 jobs" in text
         assert queues["default"].length() == 0
 
     def test_where_nobody_can_be_asked_nothing_is_done(
@@ -174,12 +174,12 @@ class TestJobs:
         work()
         waiting = add.delay(2)
         text = run("qless_jobs", "cancel", done.jid, "nobody", waiting.jid)
-        assert "cancelled: 1 job\nleft: " in text
-        assert "left" in text and "nobody" in text and done.jid in text
+        assert "canceled: 1 job\nnot canceled: " in text
+        assert "nobody" in text and done.jid in text
         assert done.refresh().state == "complete"
         assert jobs[waiting.jid].state == "canceled"
         text = run("qless_jobs", "cancel", "nobody")
-        assert "cancelled: 0 jobs\nleft: " in text and "nobody" in text
+        assert "canceled: 0 jobs\nnot canceled: " in text and "nobody" in text
 
     def test_which_jobs_must_be_said_once(self, qless) -> None:
         for arguments in ((), ("a-jid", "--tag", "t")):
@@ -225,16 +225,16 @@ class TestQueue:
         add.using(queue="mail").delay(1)
         add.using(queue="bulk", after_jids=[jid]).delay(1)
         text = run("qless_queue", "empty", "mail", "--state", "waiting", "--no-input")
-        assert "cancelled: 1 job\n" in text
-        assert f"left: {jid} is a dependency of" in text
+        assert "canceled: 1 job\n" in text
+        assert f"not canceled: {jid} is a dependency of" in text
 
     def test_a_long_chain_is_cancelled_whole(self, qless) -> None:
         before: list[str] = []
         for _ in range(300):
             before = [add.using(queue="mail", after_jids=before).delay(1).jid]
         text = run("qless_queue", "empty", "mail", "--state", "depends", "--no-input")
-        assert "cancelled: 299 jobs" in text
-        assert "left" not in text
+        assert "canceled: 299 jobs" in text
+        assert "not canceled" not in text
         assert qless.queue_counts("mail").depends == 0
 
     def test_empty_then_forget(self, qless) -> None:
@@ -242,7 +242,7 @@ class TestQueue:
         with pytest.raises(CommandError, match="mail is in use: 2 scheduled: empty it"):
             run("qless_queue", "forget", "mail")
         text = run("qless_queue", "empty", "mail", "--state", "scheduled", "--no-input")
-        assert "cancelled: 2 jobs" in text
+        assert "canceled: 2 jobs" in text
         run("qless_queue", "forget", "mail")
         assert list(queues) == []
 

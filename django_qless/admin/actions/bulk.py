@@ -173,15 +173,8 @@ class BulkAction(Action):
                 raise BadArgument(
                     f"{len(jids):,} jobs are selected, at most {MOST_CHOSEN:,} can be"
                 )
-            return BulkRun(
-                self.change_name,
-                selection=None,
-                jids=arguments.existing_names("jid", jids),
-                number=len(jids),
-                exact=True,
-                total=len(jids),
-                before=self.now,
-            )
+            jids = list(arguments.existing_names("jid", jids))
+            return BulkRun.on_jobs(self.change_name, jids, self.now)
         given = {name: query.get(name, "") for name in FILTERS}
         filters = {name: value for name, value in given.items() if value}
         if not filters:

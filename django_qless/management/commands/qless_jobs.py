@@ -13,9 +13,9 @@ from django_qless.management.base import (
     integer,
     seconds,
 )
-from django_qless.management.bulk_cancel import cancel_all, refusals
 from django_qless.management.output import (
     JOB_COLUMNS,
+    canceled_text,
     counted,
     displayed_result,
     job_data,
@@ -23,6 +23,7 @@ from django_qless.management.output import (
     job_text,
     table,
 )
+from django_qless.operations.bulk import change_jobs
 from django_qless.operations.job_query import ALL_STATES, SEARCHED_STATES, JobQuery
 from django_qless.operations.objects import jobs
 
@@ -86,19 +87,16 @@ class Command(SubcommandsCommand):
         """Restart failed jobs."""
         jids = self.confirmed_jids("Retry", options, state="failed")
         if jids:
-            done = self.client.revive(jids)
-            left = f"; {len(jids) - done:,} had not failed, or do not exist"
-            text = f"back in their queues: {counted(done, 'job')}"
-            self.print(text + (left if done < len(jids) else ""))
+            run = change_jobs(self.client, "retry", jids)
+            left = f"; {run.refused:,} had not failed, or do not exist"
+            text = f"back in their queues: {counted(run.done, 'job')}"
+            self.print(text + (left if run.refused else ""))
 
     def cancel(self, **options: Any) -> None:
         """Remove jobs."""
         jids = self.confirmed_jids("Cancel", options)
         if jids:
-            done, refused = cancel_all(self.client, jids)
-            self.print(f"cancelled: {counted(len(done), 'job')}")
-            for line in refusals(refused):
-                self.print(line)
+            self.print(canceled_text(change_jobs(self.client, "cancel", jids)))
 
     def move(
         self, *, to: str, jids: Sequence[str], delay: float, **options: Any

@@ -16,10 +16,10 @@ from django_qless.management.base import (
     positive_seconds,
     seconds,
 )
-from django_qless.management.bulk_cancel import cancel_all, refusals
-from django_qless.management.output import counted, table
+from django_qless.management.output import canceled_text, counted, table
 from django_qless.management.status import NamespaceStatus
 from django_qless.operations import objects
+from django_qless.operations.bulk import change_jobs
 from django_qless.operations.job_query import IN_QUEUE, JobQuery
 
 LIMITS = ("heartbeat", "max_concurrency", "weight")
@@ -126,10 +126,7 @@ class Command(SubcommandsCommand):
             return
         if interactive:
             self.confirm(f"Cancel {counted(len(jids), f'{state} job')} in {queue}?")
-        done, refused = cancel_all(self.client, jids)
-        self.print(f"cancelled: {counted(len(done), 'job')}")
-        for line in refusals(refused):
-            self.print(line)
+        self.print(canceled_text(change_jobs(self.client, "cancel", jids)))
 
 
 def user_name() -> str:

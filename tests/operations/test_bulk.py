@@ -1,0 +1,75 @@
+"""One change to many chosen jobs: chunks, passes, refusals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django_qless.core import Put
+from django_qless.operations.bulk import CHUNK, MOST_REASONS, BulkRun, change_jobs
+
+if TYPE_CHECKING:
+    from django_qless.core import Client
+
+
+def chain(client: Client, length: int) -> list[str]:
+    """Put jobs each of which depends on the one before it; return their ids."""
+    jids = [f"j{n}" for n in range(length)]
+    client.put_many(
+        "",
+        [
+            Put(jid, "q", "shop.Send", "{}", depends=jids[max(n - 1, 0) : n])
+            for n, jid in enumerate(jids)
+        ],
+    )
+    return jids
+
+
+def test_a_chain_is_canceled_from_its_end(qless) -> None:
+    jids = chain(qless, 2 * CHUNK + 10)
+    run = change_jobs(qless, "cancel", jids)
+    assert (run.done, run.refused, run.passes) == (len(jids), 0, 0)
+    assert qless.canceled_count() == len(jids)
+
+
+def test_jobs_refused_because_of_others_are_tried_again(qless) -> None:
+    """Backwards each chunk but the last is refused, until the next one is gone."""
+    jids = chain(qless, 2 * CHUNK + 10)
+    run = change_jobs(qless, "cancel", jids[::-1])
+    assert (run.done, run.refused, run.reasons) == (len(jids), 0, [])
+    assert run.passes == 2
+
+
+def test_what_stays_refused_is_told_once(qless) -> None:
+    jids = chain(qless, CHUNK + 10)
+    run = change_jobs(qless, "cancel", [*jids[:-1], "gone", "gone"])
+    assert run.number == len(jids)
+    assert (run.done, run.refused) == (0, len(jids))
+    assert (run.finished, len(run.reasons)) == (True, MOST_REASONS)
+
+
+def test_one_call_is_not_repeated(qless) -> None:
+    chain(qless, 2)
+    run = BulkRun.on_jobs("cancel", ["j0", "gone"], now=1.0)
+    run = run.step(qless, 1.0)
+    assert (run.finished, run.done, run.refused) == (True, 0, 2)
+
+
+def test_other_changes_take_the_jobs_in_order_and_once(qless) -> None:
+    jids = chain(qless, CHUNK + 10)
+    run = BulkRun.on_jobs("track", [*jids, "gone"], now=1.0)
+    run = run.step(qless, 1.0)
+    assert run.lately == jids[:CHUNK]
+    run = run.step(qless, 2.0)
+    assert (run.finished, run.done, run.refused) == (True, len(jids), 1)
+
+
+def test_a_run_goes_on_from_its_data(qless) -> None:
+    jids = chain(qless, 2 * CHUNK + 10)[::-1]
+    run = BulkRun.on_jobs("cancel", jids, now=1.0)
+    while not run.ended:
+        run = BulkRun(**run.step(qless, 1.0).as_dict())
+    assert run.done == len(jids)
+
+
+def test_no_jobs_are_done_at_once(qless) -> None:
+    assert change_jobs(qless, "cancel", []).finished
