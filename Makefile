@@ -10,8 +10,8 @@ FAST := tests/checks tests/conf tests/declare tests/enqueue tests/job_types test
   tests/runtime tests/serialization tests/workflows tests/public_api
 
 .DEFAULT_GOAL := help
-.PHONY: help demo admin test test-fast test-core test-worker test-admin nightly check format \
-  bench chaos mutants recorder matrix clean
+.PHONY: help demo admin test test-fast test-core test-worker test-admin nightly check docs \
+  format bench chaos mutants recorder matrix clean
 
 help: ## say what can be made (this text)
 	@echo "make TARGET, where TARGET is"
@@ -60,6 +60,11 @@ check: .venv/dev.stamp ## run the checks: format, lint, types, layers, Lua, the 
 
 format: .venv/dev.stamp ## put Python and Lua into the format that the checks want
 	@$(BIN)/python -m tests.run format
+
+docs: .venv/docs.stamp ## build the documentation into build/docs, its reference from the code
+	@$(BIN)/python docs/build_reference.py
+	@$(BIN)/sphinx-build -W --keep-going -q docs build/docs
+	@echo "Open build/docs/index.html"
 
 bench: .venv/test.stamp ## measure, beside the floor: the figures of the README
 	@$(BIN)/python -m benchmarks.run $(ARGS)

@@ -57,6 +57,10 @@ NPM = "npm install --prefix .tools @johnnymorganz/stylua-bin"
 
 CHECKS = [
     Check(("python", "lua/build.py", "--check"), "Python"),
+    Check(("python", "docs/build_reference.py", "--check"), "Python"),
+    Check(
+        ("sphinx-build", "-W", "-q", "docs", "build/docs"), "pip install -e '.[docs]'"
+    ),
     Check(("ruff", "check", "."), PIP),
     Check(("ruff", "format", "--check", "."), PIP),
     Check(("mypy",), PIP),

@@ -268,7 +268,9 @@ class Alias:
         "E005",
         "Write redis://host:6379/0, rediss://host:6379/0 or unix:///path?db=0.",
     )
+    """The URL of the server: redis://, rediss:// (TLS) or unix://."""
     cache: str | None = key("CACHE", None, _cache, "E006", "")
+    """A cache of CACHES in Redis, whose server and connection options are used."""
     db: int | None = key(
         "DB",
         None,
@@ -280,6 +282,7 @@ class Alias:
         "E006",
         "Write DB: 1.",
     )
+    """The number of the database, beside CACHE; without it, the cache's."""
     embedded: Path | None = key(
         "EMBEDDED",
         None,
@@ -288,6 +291,8 @@ class Alias:
         "True keeps the data in BASE_DIR/.qless.",
         embedded_directory,
     )
+    """A private server for development: True, or the folder of its data. Without a
+    server named it is what DEBUG gives you."""
     prefix: str = key(
         "PREFIX",
         "ql:",
@@ -295,9 +300,11 @@ class Alias:
         "E008",
         'The usual one is "ql:".',
     )
+    """Text before all keys: aliases on one database need different ones. Default: ql:"""
     options: Mapping[str, Any] = key(
         "OPTIONS", {}, _options, "E010", "Its values go to redis-py."
     )
+    """Options of redis-py's connections and pools: timeouts, TLS, credentials."""
     engine: Engine = key(
         "ENGINE",
         "auto",
@@ -308,6 +315,8 @@ class Alias:
         "E009",
         '"auto" uses functions where the server has them.',
     )
+    """How the core is loaded: "function", "script", or "auto" (the default): functions
+    where the server has them."""
     project: str = key(
         "PROJECT",
         "",
@@ -315,8 +324,11 @@ class Alias:
         "E034",
         "It tells this project from others with recurring jobs in the namespace.",
     )
+    """A name for this code, where several projects share a namespace: each applies only
+    the recurring jobs that it declares. Default: the package of ROOT_URLCONF."""
     patience: float | None = key("PATIENCE", None, _PATIENCE, "E033", _PATIENCE_HINT)
-    """Seconds for which calls are tried again; None: the client's default."""
+    """Seconds for which a call is tried again while the server cannot be reached; 10
+    unless given."""
     worker_patience: float | None = key(
         "WORKER_PATIENCE", None, _PATIENCE, "E033", _PATIENCE_HINT
     )
@@ -324,9 +336,11 @@ class Alias:
     queues: Mapping[str, Mapping[str, float]] = key(
         "QUEUES", {}, _queues, "E011", 'For example {"mail": {"max_concurrency": 4}}.'
     )
+    """Options of queues, by name: see below."""
     config: Mapping[str, Any] = key(
         "CONFIG", {}, _config, "E012", 'For example {"jobs-history": 86400}.'
     )
+    """Options of the core: see below."""
     middleware: tuple[str, ...] = key(
         "MIDDLEWARE",
         (),
@@ -335,6 +349,7 @@ class Alias:
         'A list of dotted names: ["shop.middleware.trace"].',
         tuple,
     )
+    """Dotted names of callables around each execution of a job, like Django's."""
     propagators: tuple[str, ...] = key(
         "CONTEXT",
         (),
@@ -343,7 +358,8 @@ class Alias:
         'A list of dotted names of context propagators: ["shop.context.Tenant"].',
         tuple,
     )
-    """What captures context for jobs, see `enqueue/context_propagation.py`."""
+    """Dotted names of what captures context where a job is enqueued and restores it
+    around its run. Language and time zone always travel."""
 
     @property
     def declared_options(self) -> dict[str, str]:

@@ -1,6 +1,7 @@
-"""Runs blocks of the README inside a project, and looks whether they do what they say.
+"""Runs blocks of a page inside a project, and looks whether they do what they say.
 
-    python readme_steps.py blocks.json
+    python steps.py set up              migrations and checks
+    python steps.py run blocks.json     the blocks
 
 An expression with `# → text` behind it, or below it, must have a value of which that is
 the repr.
@@ -11,6 +12,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -23,7 +25,7 @@ PATIENCE = 180.0
 
 
 class Untrue(Exception):
-    """The README says something that is not so."""
+    """The page says something that is not so."""
 
 
 class Expecting(ast.NodeTransformer):
@@ -45,17 +47,21 @@ class Expecting(ast.NodeTransformer):
 
 def must_be(value: Any, expected: str) -> None:
     if repr(value) != expected:
-        raise Untrue(f"{value!r} where the README says {expected}")
+        raise Untrue(f"{value!r} where the page says {expected}")
 
 
 def run(block: dict[str, Any], names: dict[str, Any]) -> None:
+    """Run a block. Raises whatever it raises, and Untrue."""
+    if block["language"] == "sh":
+        subprocess.run(["bash", "-euc", block["code"]], check=True)
+        return
     tree = Expecting(block["code"]).visit(ast.parse(block["code"]))
     tree = ast.increment_lineno(ast.fix_missing_locations(tree), block["line"] - 1)
-    exec(compile(tree, "README.md", "exec"), names)
+    exec(compile(tree, block["page"], "exec"), names)
 
 
 def wait_for_jobs() -> None:
-    """Waits until nothing is ready or running. Raises Untrue."""
+    """Wait until nothing is ready or running. Raises Untrue."""
     from django_qless import queues
 
     deadline = time.monotonic() + PATIENCE
@@ -69,20 +75,43 @@ def wait_for_jobs() -> None:
         time.sleep(0.05)
 
 
-def main() -> None:
-    blocks = json.loads(Path(sys.argv[1]).read_text())
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-    sys.path.insert(0, os.getcwd())
-    django.setup()
+def run_all(path: str) -> None:
+    """Run the blocks of a file, and print the failure groups."""
     from django_qless import failures
 
-    names: dict[str, Any] = {"__name__": "readme", "must_be": must_be}
-    for block in blocks:
+    names: dict[str, Any] = {"__name__": "page", "must_be": must_be}
+    for block in json.loads(Path(path).read_text()):
         if block["mark"] == "when all has run":
             wait_for_jobs()
         run(block, names)
     wait_for_jobs()
     print(json.dumps(failures.groups()))
+
+
+def set_up() -> None:
+    """Make migrations for all apps, migrate, and check."""
+    from django.apps import apps
+    from django.core.management import call_command
+
+    own = [
+        each.label
+        for each in apps.get_app_configs()
+        if Path(each.path).parent == Path.cwd()
+    ]
+    call_command("makemigrations", *own, verbosity=0)
+    call_command("migrate", verbosity=0)
+    call_command("check")
+
+
+def main() -> None:
+    """Do what the command line asks for."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+    sys.path.insert(0, str(Path.cwd()))
+    django.setup()
+    if sys.argv[1] == "run":
+        run_all(sys.argv[2])
+    else:
+        set_up()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,113 @@
+"""The pages of the documentation, and the blocks of code in them.
+
+What becomes of a block is told by its language and by a mark in a comment above it:
+
+    ```python           run, in the order of the page; the process is the same for a page
+    # shop/jobs.py      a block that begins with a file's name is that file, or more of it
+    ```sh               run, a command a line
+    ```text             output, or a drawing: not looked at
+    <!-- instead -->            the file begins again with this block
+    <!-- only checked -->       settings that Django's checks look at, and nothing else
+    <!-- when all has run -->   run when no job is ready or running
+    <!-- not run: reason -->    not run
+    <!-- fails: group -->       the failure groups in which jobs of this page end
+    <!-- in order -->           a page that makes its project itself, step by step
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import django
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+_FENCE = re.compile(r" *(`{3,})(\S*)(.*)")
+_MARK = re.compile(r" *<!-- (.*?) -->")
+_FILE = re.compile(r"# (\S+\.py)\n")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code."""
+
+    page: str
+    line: int
+    """The number of its first line in the page."""
+    language: str
+    code: str
+    mark: str = ""
+
+    @property
+    def file(self) -> str:
+        """The file that it belongs to, "" for one that is run."""
+        match = _FILE.match(self.code) if self.language == "python" else None
+        return match[1] if match else ""
+
+    @property
+    def is_run(self) -> bool:
+        """True if a test runs it."""
+        return self.language in ("python", "sh") and not self.mark.startswith("not run")
+
+
+@dataclass
+class Page:
+    """A page."""
+
+    name: str
+    """Its path below the project's root."""
+    blocks: list[Block] = field(default_factory=list)
+    failures: set[str] = field(default_factory=set)
+    in_order: bool = False
+
+
+@cache
+def pages() -> list[Page]:
+    """Return the README, of which each section is a page, and all pages of docs/."""
+    paths = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
+    return [page for path in paths for page in read(path)]
+
+
+def read(path: Path) -> list[Page]:
+    """Return the pages of a file with their blocks."""
+    name = str(path.relative_to(ROOT))
+    page = Page(name)
+    found = [page]
+    mark = ""
+    lines = enumerate(path.read_text().splitlines(), start=1)
+    for number, line in lines:
+        if line.startswith("## ") and name == "README.md":
+            page = Page(f"{name} {line[3:]}")
+            found.append(page)
+        if said := _MARK.fullmatch(line):
+            mark = said[1]
+            if mark.startswith("fails: "):
+                page.failures = set(mark.removeprefix("fails: ").split(", "))
+            page.in_order |= mark == "in order"
+        elif fence := _FENCE.fullmatch(line):
+            body = "\n".join(_until(fence[1], lines)) + "\n"
+            code = _for_this_django(body)
+            page.blocks.append(Block(page.name, number + 1, fence[2], code, mark))
+            mark = ""
+        elif line:
+            mark = ""
+    return found
+
+
+def _until(fence: str, lines: Iterator[tuple[int, str]]) -> Iterator[str]:
+    for _, line in lines:
+        if line.strip() == fence:
+            return
+        yield line
+
+
+def _for_this_django(code: str) -> str:
+    """Return the code as the docs say that it is for this version of Django."""
+    if django.VERSION >= (6, 0):
+        return code
+    return code.replace("django.tasks", "django_tasks")

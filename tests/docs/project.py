@@ -1,0 +1,141 @@
+"""A Django project made of the files that a page shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.docs.pages import ROOT, Block
+
+STEPS = Path(__file__).with_name("steps.py")
+PATIENCE = 180.0
+
+
+@dataclass(frozen=True)
+class Project:
+    """A Django project in a folder."""
+
+    directory: Path
+
+    @property
+    def log(self) -> Path:
+        """The log of its worker."""
+        return self.directory / "worker.log"
+
+    def run(self, *command: str) -> str:
+        """Run a command to its end; return what it prints. `python` is this Python."""
+        done = subprocess.run(
+            command,
+            cwd=self.directory,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        log = self.log.read_text() if self.log.exists() else ""
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}\n{log}"
+        return done.stdout
+
+    def manage(self, *arguments: str) -> str:
+        """Run a command of Django's."""
+        return self.run("python", "manage.py", *arguments)
+
+    def start(self) -> None:
+        """Make the project as Django does."""
+        self.directory.mkdir()
+        self.run("python", "-m", "django", "startproject", "project", ".")
+
+    def add(self, blocks: Sequence[Block]) -> None:
+        """Write the files of a page, make its migrations and check it."""
+        settings = self.directory / "project" / "settings.py"
+        parts = [settings.read_text(), "_before = INSTALLED_APPS\n"]
+        for block in blocks:
+            if block.mark == "only checked":
+                self._check(settings.read_text() + block.code)
+            elif block.file == "settings.py":
+                parts.append(block.code)
+            else:
+                self.write(block)
+        apps = sorted(
+            path.name
+            for path in self.directory.iterdir()
+            if path.is_dir() and path.name not in ("project", ".qless")
+        )
+        for app in apps:
+            (self.directory / app / "__init__.py").touch()
+        parts.append(
+            f"_now = [*_before, *INSTALLED_APPS, 'django_qless', *{apps}]\n"
+            "INSTALLED_APPS = list(dict.fromkeys(a for a in _now if a is not ...))\n"
+        )
+        settings.write_text("\n".join(parts))
+        self._set_up()
+
+    def write(self, block: Block) -> None:
+        """Write a block to its file, or behind what is there of it."""
+        path = self.directory / block.file
+        path.parent.mkdir(exist_ok=True)
+        with path.open("w" if block.mark == "instead" else "a") as file:
+            file.write(block.code)
+
+    def _check(self, settings: str) -> None:
+        """Have Django's checks look at settings that are not used here."""
+        (self.directory / "project" / "others.py").write_text(
+            settings + "INSTALLED_APPS += ['django_qless']\n"
+        )
+        assert "no issues" in self.manage("check", "--settings=project.others")
+
+    def _set_up(self) -> None:
+        """Do what a developer does after changing models, in one process."""
+        told = self.run("python", str(STEPS), "set up")
+        assert "no issues" in told, told
+
+    @contextmanager
+    def worker(self) -> Iterator[None]:
+        """Have a worker work, and end well."""
+        command = (sys.executable, "manage.py", "qless_worker", "--no-reload")
+        with self.log.open("w") as log:
+            process = subprocess.Popen(
+                command,
+                cwd=self.directory,
+                env=environment(),
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while " started worker=" not in self.log.read_text():
+                assert process.poll() is None, self.log.read_text()
+                assert time.monotonic() < deadline, self.log.read_text()
+                time.sleep(0.05)
+            yield
+        finally:
+            process.terminate()
+            code = process.wait(60)
+        assert code == 0, self.log.read_text()
+
+    def run_blocks(self, blocks: Sequence[Block]) -> dict[str, int]:
+        """Run blocks one after the other; return how many jobs failed, by group."""
+        found = self.directory / "blocks.json"
+        found.write_text(json.dumps([asdict(block) for block in blocks]))
+        told = self.run("python", str(STEPS), "run", str(found))
+        groups: dict[str, int] = json.loads(told.splitlines()[-1])
+        return groups
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a project's processes."""
+    outside = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("DJANGO_SETTINGS_MODULE", "PYTEST_ADDOPTS")
+    }
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    return outside | {"PYTHONPATH": str(ROOT), "PATH": path}

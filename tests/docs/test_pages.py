@@ -1,0 +1,60 @@
+"""All pages, tried as they are written: each is a new project, with a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import Block, Page, pages
+from tests.docs.project import Project
+
+LANGUAGES = {"python", "sh", "text", "ini", "yaml", "toml", "html", "{toctree}"}
+
+
+def is_tried(page: Page) -> bool:
+    """Return whether something of a page is run by itself."""
+    return not page.in_order and any(block.is_run for block in page.blocks)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    """A new project; its server is stopped in the end."""
+    made = Project(tmp_path / "made")
+    made.start()
+    yield made
+    made.manage("qless_embedded", "stop")
+
+
+TRIED = [page for page in pages() if is_tried(page)]
+
+
+@pytest.mark.parametrize("page", TRIED, ids=lambda page: page.name)
+def test_page(project: Project, page: Page) -> None:
+    tried = [block for block in page.blocks if block.is_run]
+    files = [block for block in tried if block.file]
+    project.add(files)
+    if steps := [block for block in tried if not block.file]:
+        with project.worker():
+            groups = project.run_blocks(steps)
+        assert groups.keys() == page.failures, groups
+    if any(fnmatchcase(block.file, "*/tests.py") for block in files):
+        project.manage("test")
+    for block in files:
+        if fnmatchcase(block.file, "test_*.py"):
+            plain = ("-p", "no:valkey", "-p", "no:cacheprovider")
+            options = (*plain, "--ds=project.settings")
+            project.run("python", "-m", "pytest", *options, block.file)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [block for page in pages() for block in page.blocks],
+    ids=lambda block: f"{block.page}:{block.line}",
+)
+def test_blocks_are_run_or_say_why_not(block: Block) -> None:
+    assert block.language in LANGUAGES
+    if block.mark.startswith("not run"):
+        assert len(block.mark.partition(":")[2].split()) >= 2, "no reason is given"
