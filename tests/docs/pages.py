@@ -68,22 +68,16 @@ class Page:
 
 @cache
 def pages() -> list[Page]:
-    """Return the README, of which each section is a page, and all pages of docs/."""
-    paths = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
-    return [page for path in paths for page in read(path)]
+    """Return the README and all pages of docs/."""
+    return [read(path) for path in (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))]
 
 
-def read(path: Path) -> list[Page]:
-    """Return the pages of a file with their blocks."""
-    name = str(path.relative_to(ROOT))
-    page = Page(name)
-    found = [page]
+def read(path: Path) -> Page:
+    """Return a page with its blocks."""
+    page = Page(str(path.relative_to(ROOT)))
     mark = ""
     lines = enumerate(path.read_text().splitlines(), start=1)
     for number, line in lines:
-        if line.startswith("## ") and name == "README.md":
-            page = Page(f"{name} {line[3:]}")
-            found.append(page)
         if said := _MARK.fullmatch(line):
             mark = said[1]
             if mark.startswith("fails: "):
@@ -96,7 +90,7 @@ def read(path: Path) -> list[Page]:
             mark = ""
         elif line:
             mark = ""
-    return found
+    return page
 
 
 def _until(fence: str, lines: Iterator[tuple[int, str]]) -> Iterator[str]:
