@@ -11,7 +11,7 @@ FAST := tests/checks tests/conf tests/declare tests/enqueue tests/job_types test
 
 .DEFAULT_GOAL := help
 .PHONY: help demo admin test test-fast test-core test-worker test-admin nightly check docs \
-  format bench chaos mutants recorder matrix clean
+  screenshots format bench chaos mutants recorder matrix clean
 
 help: ## say what can be made (this text)
 	@echo "make TARGET, where TARGET is"
@@ -65,6 +65,9 @@ docs: .venv/docs.stamp ## build the documentation into build/docs, its reference
 	@$(BIN)/python docs/build_reference.py
 	@$(BIN)/sphinx-build -W --keep-going -q docs build/docs
 	@echo "Open build/docs/index.html"
+
+screenshots: .venv/test,browser.stamp ## take the pictures of the documentation again
+	@$(BIN)/python docs/screenshots.py
 
 bench: .venv/test.stamp ## measure, beside the floor: the figures of the README
 	@$(BIN)/python -m benchmarks.run $(ARGS)
