@@ -1,0 +1,300 @@
+"""docs/guides/operations.md has a line for each thing that an operator may have to look up.
+
+What there is is found in the code: a new check, failure group, exit code or finding of the
+doctor needs a line there, and what is gone needs none.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.docs.pages import DOCS, ROOT
+from tests.public_api.project import checks
+
+PAGE = DOCS / "guides" / "operations.md"
+PACKAGE = ROOT / "django_qless"
+LUA = ROOT / "lua"
+
+#: What stands for a value, in the page and in what is found here.
+ANY = "…"
+
+
+@cache
+def rows(heading: str) -> list[list[str]]:
+    """Return the cells of the tables below a heading."""
+    section = PAGE.read_text().partition(f"# {heading}\n")[2]
+    lines = re.split(r"^#+ ", section, maxsplit=1, flags=re.MULTILINE)[0].splitlines()
+    cells = [
+        [
+            cell.strip().replace(r"\|", "|")
+            for cell in re.split(r"(?<!\\)\|", line)[1:-1]
+        ]
+        for line in lines
+        if line.startswith("|")
+    ]
+    found = [each for each in cells if not set(each[0]) <= set("-")][1:]
+    assert found, f"{PAGE} has no table below {heading!r}"
+    return found
+
+
+def names(heading: str) -> list[str]:
+    """Return the names in the first cells of these tables."""
+    return [cells[0].strip("`") for cells in rows(heading)]
+
+
+def trees(*patterns: str) -> Iterator[tuple[Path, ast.Module]]:
+    """Return the modules of the package that match, and their syntax trees."""
+    for pattern in patterns:
+        for path in sorted(PACKAGE.glob(pattern)):
+            yield path, ast.parse(path.read_text())
+
+
+def text_of(node: ast.expr | None) -> str | None:
+    """Return the text that an expression gives, with ANY for what is not known."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text_of(part) or ANY for part in node.values)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return (text_of(node.left) or ANY) + (text_of(node.right) or ANY)
+    return None
+
+
+# System checks.
+
+
+def test_each_system_check_has_a_line() -> None:
+    there = {each.removeprefix("check ") for each in checks()}
+    assert sorted(names("System checks")) == sorted(there)
+
+
+# Failure groups.
+
+#: The functions of the core that fail a job, and the place of the group in their calls.
+FAILING = re.compile(r"Outcome\.(?:write_failed|fail_now)\(")
+#: Groups that come from the caller of a command.
+GIVEN = {"group", "given.group"}
+#: Exceptions of the package that leave a job as they are: their class is the group.
+ESCAPING = ("schedules/ticks.py",)
+
+
+def lua_arguments(text: str) -> list[str]:
+    """Return the arguments of a call; `text` begins behind its bracket."""
+    found, depth, part, quoted = [], 0, "", False
+    for character in text:
+        quoted ^= character == "'"
+        if not quoted:
+            depth += (character in "({[") - (character in ")}]")
+        if depth < 0 or (character == "," and not depth and not quoted):
+            found.append(part.strip())
+            part = ""
+            if depth < 0:
+                break
+        else:
+            part += character
+    return found
+
+
+def lua_texts(source: str, name: str) -> Iterator[str]:
+    """Return what a name is given in a module: `name = 'text'`, `a or 'text' .. b`."""
+    if match := re.fullmatch(r"'([^']+)'", name):
+        yield match[1]
+    for names, values in re.findall(
+        r"^ *(?:local )?([\w, ]+?) =\s(.+)$", source, re.MULTILINE
+    ):
+        known = [each.strip() for each in names.split(",")]
+        if name in known:
+            # (The texts of several names stand in their order, on one line or more.)
+            value = values.split(",")[known.index(name)] if len(known) > 1 else values
+            if "(" not in value:  # a call: it is from the caller of the command
+                for text, more in re.findall(r"'([^']+)'(?: \.\. (\w+))?", value):
+                    yield text + (f"<{more}>" if more else "")
+
+
+def groups_of_lua() -> Iterator[str]:
+    """Return the groups in which the core fails jobs."""
+    for path in sorted(LUA.rglob("*.lua")):
+        source = path.read_text()
+        # One line for each assignment: `local A, B =` may go on below.
+        source = re.sub(r"=\n\s*", "= ", source)
+        source = re.sub(r",\n\s*", ", ", source)
+        for call in FAILING.finditer(source):
+            if source[: call.start()].endswith("function "):
+                continue
+            name = lua_arguments(source[call.end() :])[1]
+            found = list(lua_texts(source, name))
+            assert found or name in GIVEN, f"{path}: which group is {name}?"
+            yield from found
+    failures = (LUA / "failures.lua").read_text()
+    yield from re.findall(r"return '([\w-]+)'", failures)
+
+
+def groups_of_python() -> Iterator[str]:
+    """Return the groups in which Python fails jobs."""
+    for path, tree in trees("worker/failure_report.py"):
+        constants = [each for each in tree.body if isinstance(each, ast.Assign)]
+        texts = [text_of(each.value) or "" for each in constants]
+        found = [each for each in texts if re.fullmatch(r"[a-z]+(-[a-z]+)*", each)]
+        assert found, path
+        yield from found
+    for path, tree in trees("**/*.py"):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Fail":
+                text = text_of(node.args[0])
+                if text is not None:
+                    yield text.replace(ANY, "<queue>")
+            elif isinstance(node, ast.ClassDef):
+                yield from groups_of_class(node)
+        if str(path.relative_to(PACKAGE)) in ESCAPING:
+            yield from (
+                node.name
+                for node in tree.body
+                if isinstance(node, ast.ClassDef)
+                and ast.unparse(node.bases[0]) == "Exception"
+            )
+
+
+def groups_of_class(node: ast.ClassDef) -> Iterator[str]:
+    """Return the group of an exception: an attribute, or what is handed to Fail."""
+    bases = {ast.unparse(base) for base in node.bases}
+    for each in ast.walk(node):
+        if (
+            isinstance(each, ast.Call)
+            and "Fail" in bases
+            and ast.unparse(each.func) == "super().__init__"
+        ):
+            yield text_of(each.args[0]) or ""
+        elif (
+            isinstance(each, ast.Assign)
+            and "Interrupted" in bases
+            and ast.unparse(each.targets[0]) == "group"
+        ):
+            yield text_of(each.value) or ""
+
+
+def test_each_failure_group_has_a_line() -> None:
+    core, package = set(groups_of_lua()), set(groups_of_python())
+    assert {"corrupt-record", "expired", "other", "unknown-job"} <= core
+    assert {"row-gone", "timeout", "bad-arguments", "worker-crash"} <= package
+    assert sorted(names("Failure groups")) == sorted(core | package)
+
+
+# Exit codes of the worker.
+
+
+def exit_codes() -> dict[int, str]:
+    """Return the exit codes that the worker gives, and their names in sysexits.h."""
+    found = {0: "", 1: "", 2: ""}
+    for _, tree in trees("worker/**/*.py", "management/commands/qless_worker.py"):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr.startswith("EX_"):
+                found.setdefault(getattr(os, node.attr), node.attr)
+    return found
+
+
+def test_each_exit_code_of_the_worker_has_a_line() -> None:
+    told = {
+        int(cells[0]): cells[1].strip("`") for cells in rows("Exit codes of the worker")
+    }
+    assert told == exit_codes()
+
+
+# Findings of the doctor.
+
+
+class Kind(NamedTuple):
+    """A kind of finding: what it is about, its level, its text."""
+
+    about: str
+    level: str
+    text: str | None
+    """With ANY for values; None if it is another's text."""
+
+    def is_told_by(self, row: Kind) -> bool:
+        """Return whether a row of the page speaks of this."""
+        if (self.about, self.level) != (row.about, row.level):
+            return False
+        if self.text is None or row.text is None:
+            return self.text is row.text
+        parts = [part.strip() for part in row.text.replace("`", "").split(ANY)]
+        pattern = ".*".join(re.escape(part) for part in parts)
+        return re.match(pattern, self.text.replace("`", ""), re.DOTALL) is not None
+
+
+LEVELS = {"hint": "hint", "problem": "PROBLEM"}
+SOURCE = PACKAGE / "management" / "doctor.py"
+
+
+def findings() -> Iterator[Kind]:
+    """Return the kinds of findings that need something, as the code has them."""
+    tree = ast.parse(SOURCE.read_text())
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    for call in calls:
+        function = ast.unparse(call.func)
+        if function in LEVELS:
+            about = text_of(call.args[0])
+            if about is not None:
+                yield Kind(about, LEVELS[function], text_of(call.args[1]))
+        elif function == "Finding":
+            # Its level is that of the message.
+            for level in LEVELS.values():
+                yield Kind(text_of(call.args[1]) or "", level, None)
+        elif function == "_if_permitted":
+            # (client, missing, permissions, about, what is not checked)
+            yield Kind(text_of(call.args[3]) or "", "hint", f"not checked: {ANY}")
+    for _, other in trees("worker/server_checks.py"):
+        for node in ast.walk(other):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Risk":
+                text = re.sub(r"%\(\w+\)s", ANY, text_of(node.args[0]) or "")
+                yield Kind("server", "PROBLEM", text)
+
+
+def told_findings() -> list[Kind]:
+    """Return the findings that the page has; a text in italics is not the doctor's."""
+    return [
+        Kind(about.strip("`"), level, None if text.startswith("*") else text)
+        for about, level, text, _ in rows("Findings of `qless_doctor`")
+    ]
+
+
+def test_each_kind_of_finding_has_a_line() -> None:
+    told = told_findings()
+    missing = [
+        kind for kind in findings() if not any(kind.is_told_by(row) for row in told)
+    ]
+    assert missing == []
+
+
+def test_each_line_is_of_a_finding() -> None:
+    known = list(findings())
+    gone = [
+        row
+        for row in told_findings()
+        if not any(kind.is_told_by(row) for kind in known)
+    ]
+    assert gone == []
+
+
+# All of them.
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "System checks",
+        "Failure groups",
+        "Exit codes of the worker",
+        "Findings of `qless_doctor`",
+    ],
+)
+def test_each_line_says_what_to_do(heading: str) -> None:
+    silent = [cells[0] for cells in rows(heading) if not cells[-1] and cells[0] != "0"]
+    assert silent == []
