@@ -33,7 +33,7 @@ for name, args, shown in (
     ("django_qless_job_change", ("pack-1",), "AttributeError"),
     ("django_qless_recurring_changelist", (), "shop.jobs.report"),
     ("shop_order_changelist", (), "Jobs"),
-    ("shop_order_jobs", (1,), "confirm"),
+    ("shop_order_jobs", (1,), "write_invoice"),
 ):
     page = client.get(reverse(f"admin:{name}", args=args))
     assert shown in page.content.decode(), (name, page.status_code)
@@ -113,7 +113,9 @@ class Reader:
         if self._changed_at is None:
             return
         deadline = time.monotonic() + PATIENCE
-        while " started worker=" not in self.project.log.read_text()[self._changed_at :]:
+        while (
+            " started worker=" not in self.project.log.read_text()[self._changed_at :]
+        ):
             assert time.monotonic() < deadline, self.project.log.read_text()
             assert self._programs[-1].poll() is None, self.project.log.read_text()
             time.sleep(0.05)
