@@ -47,6 +47,7 @@ SYSTEMD = {
     "Service": {
         *("Type", "User", "WorkingDirectory", "EnvironmentFile", "Environment"),
         *("RuntimeDirectory", "ExecStart", "ExecReload", "KillMode", "OOMPolicy"),
+        "MemoryMax",
         *("TimeoutStopSec", "TimeoutStartSec", "WatchdogSec", "Restart", "RestartSec"),
         *("RestartPreventExitStatus", "NoNewPrivileges", "PrivateTmp"),
     },
@@ -64,7 +65,7 @@ FIELDS: dict[str, dict[Any, Any]] = {
         "services": {
             ...: {
                 **dict.fromkeys(("image", "build", "command", "volumes", "restart")),
-                **dict.fromkeys(("init", "stop_grace_period", "ports")),
+                **dict.fromkeys(("init", "stop_grace_period", "mem_limit", "ports")),
                 "environment": {...: None},
                 "depends_on": {...: {"condition": None}},
                 "healthcheck": dict.fromkeys(
