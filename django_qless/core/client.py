@@ -12,11 +12,12 @@ from redis.asyncio import Redis as AsyncRedis
 
 from . import arguments
 from .commands import Commands
+from .connection import AsyncPool, LoopPools, Pool
 from .events import AsyncSubscriber, Subscriber
 from .exceptions import BadArgument, ConnectionLost, QlessError
 from .objects import AsyncJob, AsyncQueue, AsyncRecurringJob, Job, Queue, RecurringJob
-from .pool import AsyncPool, Limits, LoopPools, Pool, address, copy_pool
 from .protocol import pack_command
+from .redis_pool import Limits, address, copy_pool
 from .request import (
     Awaiting,
     Blocking,
@@ -28,7 +29,7 @@ from .request import (
     drive,
     stepwise,
 )
-from .retry import FAILURES, repeat_request, to_qless_error
+from .retry import FAILURES, to_qless_error
 from .script import LIBRARY_PREFIX, Engine, Library, Script
 from .server import ServerInfo, read_info
 from .waiting import (
@@ -96,30 +97,9 @@ class BaseClient(ABC, Generic[R]):
 
     def steps(self, request: Request[T]) -> Steps[T]:
         """Return the steps of `run`."""
-        if type(request) is not Command:
-            return (yield from self._steps_of_sequence(request))
-        pool: Any = self.pool
-        connection = pool.idle() or (yield pool.acquire(self.patience))
-        try:
-            request_id = "" if request.kind == "read" else connection.next_request()
-            try:
-                reply = yield from connection.exchange(
-                    self.script.request(request, request_id)
-                )
-            except FAILURES as error:
-                reply = yield from repeat_request(
-                    error,
-                    connection,
-                    self.script,
-                    request,
-                    request_id,
-                    self.patience,
-                )
-        finally:
-            pool.release(connection)
-        decode = request.decode
-        result: T = reply if decode is None else decode(reply)
-        return result
+        if type(request) is Command:
+            return self.pool.execute(request, self.script, self.patience)
+        return self._steps_of_sequence(request)
 
     def _steps_of_sequence(self, request: Request[T]) -> Steps[T]:
         assert isinstance(request, CommandSequence)
