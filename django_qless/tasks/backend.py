@@ -14,6 +14,7 @@ from django_qless import conf
 from django_qless.conf.connections import connections
 from django_qless.core.exceptions import BadArgument
 from django_qless.core.jid import time_of
+from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue import dispatch, unique_keys
 from django_qless.enqueue.plan import CallArguments, EnqueuePlan
 from django_qless.enqueue.request import EnqueueBatch, EnqueueRequest
@@ -147,24 +148,20 @@ class QlessBackend(BaseTaskBackend):
 
     def get_result(self, result_id: str) -> Any:
         """Return the TaskResult of this id as it is now. Raises TaskResultDoesNotExist."""
-        client = connections[self.qless.alias]
-        try:
-            job = client.get(result_id)
-        except BadArgument:
-            job = None
-        record = results.TaskRecord.of(self, result_id, job)
-        value = client.result(result_id) if record.has_value else None
-        return record.result(value)
+        return drive(self._result(connections[self.qless.alias], result_id))
 
     async def aget_result(self, result_id: str) -> Any:
         """Return the TaskResult from asynchronous code."""
         client = connections.aclient(self.qless.alias)
+        return await adrive(self._result(client, result_id))
+
+    def _result(self, client: Any, result_id: str) -> Steps[Any]:
         try:
-            job = await client.get(result_id)
+            job = yield client.get(result_id)
         except BadArgument:
             job = None
         record = results.TaskRecord.of(self, result_id, job)
-        value = await client.result(result_id) if record.has_value else None
+        value = (yield client.result(result_id)) if record.has_value else None
         return record.result(value)
 
     def check(self, **kwargs: Any) -> list[CheckMessage]:

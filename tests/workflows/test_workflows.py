@@ -135,7 +135,7 @@ def test_a_commit_puts_it_and_a_rollback_does_not(qless, work) -> None:
             "pending",
         )
         for ask in (handle.refresh, handle.cancel, handle.wait, handle.jobs):
-            with pytest.raises(NotPut, match="is not put yet"):
+            with pytest.raises(NotPut, match="is not enqueued yet"):
                 ask()
         assert qless.queues() == []
     assert (handle.pending, node.handle.pending) == (False, False)
