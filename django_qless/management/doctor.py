@@ -30,6 +30,7 @@ from django_qless.job_types import discovery
 from django_qless.management.output import counted, format_duration
 from django_qless.operations.audit import audit_namespace
 from django_qless.operations.job_query import JobQuery
+from django_qless.operations.status import lags_of
 from django_qless.operations.workers import ServedQueues, is_alive
 from django_qless.schedules.declared import declarations_lost
 from django_qless.tasks import known_tasks
@@ -287,8 +288,7 @@ def _workers(client: Client) -> Iterator[Finding]:
                 ),
             )
     counts = client.queues()
-    lags = client.lag([queue.name for queue in counts]) if counts else []
-    for queue, lag in zip(counts, lags, strict=True):
+    for queue, lag in zip(counts, lags_of(client, counts), strict=True):
         if queue.paused and queue.waiting:
             yield hint(
                 "queues",

@@ -20,6 +20,7 @@ from django_qless.admin.views import Missing, View
 from django_qless.conf import config_sync
 from django_qless.core import WrongState, arguments
 from django_qless.core.commands.queues import REASON_BYTES, QueueCounts
+from django_qless.operations.status import with_schedules
 
 
 def queue_of(view: View) -> QueueCounts:
@@ -28,14 +29,13 @@ def queue_of(view: View) -> QueueCounts:
     Raises Missing for one that has nothing, is not on the list of queues, and is not in
     the setting QLESS.
     """
-    counts = view.client.queue_counts(view.name)
-    (recurring,) = view.client.recurring_of([view.name])
-    counts = counts._replace(recurring=recurring)
+    client = view.client
+    (counts,) = with_schedules(client, [client.queue_counts(view.name)])
     if (
         is_empty(counts)
         and not counts.paused
         and view.name not in conf.alias(view.alias).queues
-        and all(each.name != view.name for each in view.client.queues())
+        and all(each.name != view.name for each in client.queues())
     ):
         raise Missing(
             gettext(

@@ -23,6 +23,7 @@ from django_qless.core.attempts import (
     is_log,
     read_attempts,
 )
+from django_qless.core.states import HELD
 
 if TYPE_CHECKING:
     from django_qless.admin.links import Links
@@ -162,7 +163,7 @@ def attempts_of(view: JobView[Any], now: float) -> Attempts:
     job, brief = view.job, view.brief
     return read_attempts(
         job.history,
-        is_running=brief.state in ("running", "stalled"),
+        is_running=brief.state in HELD,
         now=now,
         since=brief.since,
         failed=job.failure.when if job.failure else None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from django.utils.translation import gettext as _
 
 from django_qless.admin import formatting, listing
+from django_qless.core.states import ENDED, HELD
 
 if TYPE_CHECKING:
     from django_qless.admin.views import View
@@ -96,11 +97,11 @@ def age(brief: Brief, now: float) -> str:
     if brief.state == "scheduled" and brief.due is not None and brief.due > now:
         return _("in %s") % formatting.span(brief.due - now)
     past = formatting.span(max(0.0, now - brief.since))
-    if brief.state in ("complete", "failed", "canceled"):
+    if brief.state in ENDED:
         return _("%s ago") % past
     return _("for %s") % past
 
 
 def is_held(brief: Brief) -> bool:
     """Return whether a worker has the job: a record keeps the name of the last one."""
-    return bool(brief.worker) and brief.state in ("running", "stalled")
+    return bool(brief.worker) and brief.state in HELD

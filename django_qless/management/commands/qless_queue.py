@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from django_qless.core import WrongState
+from django_qless.core.states import IN_QUEUE
 from django_qless.management.base import (
     SubcommandsCommand,
     add_no_input,
@@ -17,10 +18,11 @@ from django_qless.management.base import (
     seconds,
 )
 from django_qless.management.output import canceled_text, counted, table
-from django_qless.management.status import NamespaceStatus
+from django_qless.management.status import queue_data, queue_table
 from django_qless.operations import objects
 from django_qless.operations.bulk import change_jobs
-from django_qless.operations.job_query import IN_QUEUE, JobQuery
+from django_qless.operations.job_query import JobQuery
+from django_qless.operations.status import NamespaceStatus
 
 LIMITS = ("heartbeat", "max_concurrency", "weight")
 
@@ -63,12 +65,15 @@ class Command(SubcommandsCommand):
 
     def list(self, **options: Any) -> None:
         """Print the queues."""
-        status = NamespaceStatus.read(self.client)
-        limits = {queue["name"]: self.limits(queue["name"]) for queue in status.queues}
+        queues = NamespaceStatus.read(self.client).queues
+        names = [queue.counts.name for queue in queues]
+        limits = {name: self.limits(name) for name in names}
         if self.as_json:
-            self.print_json([each | limits[each["name"]] for each in status.queues])
+            self.print_json(
+                [queue_data(queue) | limits[queue.counts.name] for queue in queues]
+            )
             return
-        self.print(status.queue_table())
+        self.print(queue_table(queues))
         rows = [
             [name, *(str(value or "") for value in values.values())]
             for name, values in limits.items()
