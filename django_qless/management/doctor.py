@@ -27,8 +27,9 @@ from django_qless.core.server import (
     needed_by_worker,
 )
 from django_qless.job_types import discovery
-from django_qless.management.output import counted, format_duration
+from django_qless.management.output import counted
 from django_qless.operations.audit import audit_namespace
+from django_qless.operations.durations import duration_text
 from django_qless.operations.job_query import JobQuery
 from django_qless.operations.status import lags_of
 from django_qless.operations.workers import ServedQueues, is_alive
@@ -184,7 +185,7 @@ def _clock(client: Client) -> Iterator[Finding]:
     if off > MAX_CLOCK_DIFFERENCE:
         yield hint(
             "clock",
-            f"the server's clock and this machine's differ by {format_duration(off)}; the "
+            f"the server's clock and this machine's differ by {duration_text(off)}; the "
             "server's decides",
         )
     if skews:
@@ -260,14 +261,14 @@ def _results(client: Client) -> Iterator[Finding]:
         )
         yield hint(
             "results",
-            f"results are dropped before their result_ttl, last {format_duration(ago(kept.cut))} "
+            f"results are dropped before their result_ttl, last {duration_text(ago(kept.cut))} "
             f"ago: raise {' or '.join(limits)}, or return less",
         )
     if kept.number:
         yield fine(
             "results",
             f"{counted(kept.number, 'result')} kept, {kept.bytes:,} bytes, the oldest for "
-            f"{format_duration(ago(kept.oldest or now))}",
+            f"{duration_text(ago(kept.oldest or now))}",
         )
 
 
@@ -280,7 +281,7 @@ def _workers(client: Client) -> Iterator[Finding]:
         if worker not in alive:
             yield hint(
                 "workers",
-                f"{worker.name} has been silent for {format_duration(now - worker.beat)}"
+                f"{worker.name} has been silent for {duration_text(now - worker.beat)}"
                 + (
                     f" and holds {counted(worker.stalled, 'job')}"
                     if worker.stalled
@@ -298,7 +299,7 @@ def _workers(client: Client) -> Iterator[Finding]:
             yield problem(
                 "queues",
                 f"no worker serves {queue.name}, with {counted(queue.waiting, 'job')}, the "
-                f"oldest of which has waited for {format_duration(lag)}",
+                f"oldest of which has waited for {duration_text(lag)}",
             )
     if alive:
         yield fine("workers", f"workers alive: {len(alive)}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django_qless.core.states import QUEUE_STATES
-from django_qless.management.output import format_duration, table
+from django_qless.management.output import table
+from django_qless.operations.durations import duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +46,7 @@ def status_text(status: NamespaceStatus) -> str:
             worker.name,
             str(worker.jobs),
             str(worker.stalled),
-            format_duration(max(0.0, status.now - worker.beat)),
+            duration_text(max(0.0, status.now - worker.beat)),
             *_pool_and_queues(worker.info or {}),
         ]
         for worker in status.workers
@@ -66,7 +67,7 @@ def queue_table(queues: Sequence[QueueStatus]) -> str:
         [
             counts.name + _paused(counts),
             *(str(getattr(counts, state)) for state in QUEUE_STATES),
-            format_duration(lag),
+            duration_text(lag),
             *(str(getattr(today, name)) for name in TODAY),
         ]
         for counts, lag, today in queues

@@ -22,6 +22,7 @@ register = template.Library()
 
 register.filter("span", formatting.span)
 register.filter("state", formatting.state)
+register.filter("grouped", formatting.number)
 
 
 class LiveNode(template.Node):
@@ -81,14 +82,6 @@ def _time(at: datetime, text: str) -> SafeString:
     return format_html(
         '<time datetime="{}" title="{}">{}</time>', at.isoformat(), full, text
     )
-
-
-@register.filter
-def grouped(number: Any) -> str:
-    """Return a number with separators of thousands, as the user's language writes it."""
-    if number is None or number == "":
-        return ""
-    return formats.number_format(number, use_l10n=True, force_grouping=True)
 
 
 @register.simple_tag

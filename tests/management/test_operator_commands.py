@@ -18,7 +18,6 @@ from django_qless import jobs, queues
 from django_qless.conf.config_sync import sync_config
 from django_qless.conf.connections import connections
 from django_qless.core import Client
-from django_qless.management.output import format_duration
 from tests.jobs_app import policies
 from tests.jobs_app.jobs import add, failing
 from tests.permissions import nothing_refused, set_user, url_of
@@ -435,26 +434,6 @@ class TestDoctor:
 def test_an_unknown_alias_is_named() -> None:
     with pytest.raises(CommandError, match="'nowhere'"):
         run("qless_status", "--alias", "nowhere")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0.0 s"),
-        (0.0004, "1 ms"),
-        (0.079, "79 ms"),
-        (0.0996, "0.1 s"),
-        (9.94, "9.9 s"),
-        (59.4, "59 s"),
-        (60, "1 min"),
-        (192, "3 min 12 s"),
-        (7500, "2 h 5 min"),
-        (86400, "1 d"),
-        (349200, "4 d 1 h"),
-    ],
-)
-def test_spans_of_time(seconds: float, text: str) -> None:
-    assert format_duration(seconds) == text
 
 
 def test_status_is_shown_again_and_again(

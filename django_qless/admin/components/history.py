@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.utils.functional import Promise
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from django_qless.admin import formatting
@@ -120,10 +119,9 @@ class AttemptRow:
 
 def in_words(seconds: float, *, is_exact: bool) -> str:
     """Return a duration as exactly as the history has it: old ones in whole seconds."""
-    if is_exact:
-        return formatting.span(seconds)
-    whole = round(seconds)
-    return gettext("%d s") % whole if whole < 60 else formatting.span(whole)
+    return (
+        formatting.span(seconds) if is_exact else formatting.whole_span(round(seconds))
+    )
 
 
 def phase_in_words(phase: Phase | None) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError
-from django.utils.timezone import get_current_timezone
 
 from django_qless.job_types.discovery import discover
 from django_qless.management.base import SubcommandsCommand
-from django_qless.management.output import table
+from django_qless.management.output import format_time, table
 from django_qless.operations.objects import recurring
 from django_qless.schedules import declared as declared_schedules
 from django_qless.schedules import per_row
@@ -125,11 +123,11 @@ class Command(SubcommandsCommand):
 
 def schedule_row(handle: RecurringHandle) -> list[str]:
     """Return a recurring job as cells of the table, by HEAD."""
+    times = (handle.next, handle.last)
     return [
         handle.id,
         handle.words,
-        moment(handle.next),
-        moment(handle.last),
+        *(format_time(when.timestamp()) if when else "" for when in times),
         f"{handle.count:,}",
         handle.owner,
         handle.state,
@@ -155,10 +153,3 @@ def schedule_data(handle: RecurringHandle) -> dict[str, Any]:
         "edited": handle.edited,
         "trouble": handle.trouble or None,
     }
-
-
-def moment(when: datetime | None) -> str:
-    """Return a time as the project's time zone has it, "" for none."""
-    if when is None:
-        return ""
-    return when.astimezone(get_current_timezone()).strftime("%Y-%m-%d %H:%M:%S")
