@@ -104,7 +104,7 @@ def check_deployment(**kwargs: Any) -> list[CheckMessage]:
         if alias.implied:
             messages.append(
                 Caution(
-                    f"QLESS[{name!r}] names no server, so nothing can be put.",
+                    f"QLESS[{name!r}] names no server, so nothing can be enqueued.",
                     hint=schema.REMEDY,
                     id="django_qless.W002",
                 )

@@ -138,7 +138,7 @@ def _replaced() -> Iterator[CheckMessage]:
         ):
             kind = type(found).__name__
             yield Error(
-                f"{location_of(job_type.function)}: {job_type.name} cannot be put: "
+                f"{location_of(job_type.function)}: {job_type.name} cannot be enqueued: "
                 f"{model._meta.label}.{attribute} has become something else (a {kind}).",
                 hint="Has a relation to this model the related_name "
                 f"{attribute!r}? Call one of them otherwise.",
@@ -155,7 +155,7 @@ def _without_model() -> Iterator[CheckMessage]:
             continue
         if not isinstance(owner, ModelBase) and not owner.__subclasses__():
             yield Caution(
-                f"{location_of(declaration.function)}: {declaration.origin} cannot be put: "
+                f"{location_of(declaration.function)}: {declaration.origin} cannot be enqueued: "
                 "no model has it, so there is nothing on which a worker could call it.",
                 hint="Jobs can be functions, static methods, methods of models, and "
                 "classes.",

@@ -177,7 +177,7 @@ def unique_for(value: Any) -> str | float:
     if length is None:
         raise Refused(
             '"waiting" (until it starts), "running" (until it has ended), or a number '
-            "of seconds or a timedelta above 0 (from its put)"
+            "of seconds or a timedelta above 0 (from its enqueueing)"
         )
     return length
 
@@ -390,7 +390,7 @@ def _uniqueness(options: Options, given: Mapping[str, Any]) -> Iterator[str]:
         yield f"debounce_max={most:g} must not be below debounce={debounce:g}"
     if options.on_conflict == "refuse":
         yield (
-            'on_conflict="refuse" contradicts debounce, where each put replaces the one '
+            'on_conflict="refuse" contradicts debounce, where each call replaces the one '
             "before: leave one of them away"
         )
     if not isinstance(options.unique_for, str):

@@ -124,7 +124,7 @@ def _places(value: Any, known: _Known) -> Iterator[_Place]:
         return
     envelope = Envelope.of(value)
     if envelope is None:
-        # Another program enqueued it, or a person did by hand.
+        # Another program enqueued it, or a person did.
         if sensitive is not None or _mark_in(value) is not None:
             yield _Place(None, None, "data")
         return
@@ -135,7 +135,7 @@ def _places(value: Any, known: _Known) -> Iterator[_Place]:
     if sensitive is not None and not known.is_tick:
         found.update(sensitive.places(args, kwargs))
     elif sensitive is not None and args:
-        # What a tick hands on: the whole data of the job that it puts.
+        # What a tick hands on: the whole data of the job that it enqueues.
         found[0] = "data"
     for where, name in found.items():
         if where == ROW and envelope.has_row:
@@ -226,7 +226,7 @@ def _written(value: Any, indent: int | None) -> str:
 
 
 def _text(text: str) -> str:
-    """Return text that UTF-8 can carry, whatever another program has put."""
+    """Return text that UTF-8 can carry, whatever another program has enqueued."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

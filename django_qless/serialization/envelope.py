@@ -49,7 +49,7 @@ class Envelope:
     def of(cls, value: Any) -> Envelope | None:
         """Return the envelope that a JSON value is; None if it is none.
 
-        One without a version may have been written by hand.
+        One without a version was written by another program, or a person.
         """
         if not isinstance(value, dict):
             return None
@@ -70,7 +70,7 @@ class Envelope:
 
     @property
     def version(self) -> Any:
-        """The version of the envelope; None if it was written by hand."""
+        """The version of the envelope; None if another program wrote it."""
         return self.members.get("v")
 
     @property
@@ -150,7 +150,7 @@ def encode(
 
 
 def reference(whose: str, instance: Model, model: type[Model]) -> str:
-    """Return the envelope's part for the row that the job is put on.
+    """Return the envelope's part for the row that the job runs on.
 
     The job is one of `model`, which may be a parent of the instance's. Raises
     UnserialisableArgument if the instance is not in the database.
@@ -196,15 +196,15 @@ def decode(data: str, *, sensitive: bool = False) -> Envelope:
     if envelope is None or envelope.version is None:
         raise Fail(
             "bad-arguments",
-            "The job's data is no envelope of arguments: it was put by another "
-            "program, or by hand."
+            "The job's data is no envelope of arguments: another program, or a "
+            "person, has enqueued it."
             + ("" if sensitive else f" It begins {data[:100]!r}."),
         )
     if envelope.version != VERSION:
         raise Fail(
             "bad-arguments",
             f"The job's arguments are in an envelope of version {envelope.version!r}, and this "
-            f"django_qless reads version {VERSION}: a newer one has put the job.",
+            f"django_qless reads version {VERSION}: a newer one has enqueued the job.",
         )
     return envelope.revived() if '"$' in data else envelope
 

@@ -450,7 +450,7 @@ def test_a_row_among_the_arguments_that_is_gone_ends_nothing(qless, work) -> Non
     assert qless.failed() == {"row-gone": 1}
 
 
-def test_a_job_that_was_put_by_itself_fails_as_ever(qless, work) -> None:
+def test_a_job_that_was_enqueued_by_itself_fails_as_ever(qless, work) -> None:
     feed = Feed.objects.create()
     handle = feed.check_now.recur(every=3600, offset=3600)
     feed.check_now.delay()
@@ -475,7 +475,7 @@ def bound(method, job_type, row, model=Feed):
     return JobFunction(declaration, job_type).__get__(row, model)
 
 
-def test_a_unique_job_is_put_once(qless, work) -> None:
+def test_a_unique_job_is_enqueued_once(qless, work) -> None:
     feed = Feed.objects.create()
     with declaring() as declare:
         job_type = declare("jobs_app.Feed.check_now", unique=True)
@@ -543,7 +543,7 @@ def test_only_the_schedule_of_this_very_row_ends(qless, unique, beside, when) ->
         assert qless.failed() == {}
 
 
-def test_what_comes_first_is_put_first(qless, work) -> None:
+def test_what_comes_first_is_enqueued_first(qless, work) -> None:
     feed = Feed.objects.create()
     with declaring() as declare:
         job_type = declare("jobs_app.Feed.my_jid", after="check_now")

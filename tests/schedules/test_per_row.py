@@ -1,4 +1,4 @@
-"""`rows=`: at each tick one job for each row, put in bulk, whatever happens meanwhile."""
+"""`rows=`: at each tick one job for each row, enqueued in bulk, whatever happens meanwhile."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def declare():
         yield declare
 
 
-def put_by_ticks(client, queue: str) -> list:
-    """Return all jobs that wait in a queue, but those that put others."""
+def enqueued_by_ticks(client, queue: str) -> list:
+    """Return all jobs that wait in a queue, but those that enqueue others."""
     jobs: list = []
     for offset in range(0, 10000, 1000):
         jobs += client.multiget(client.jobs("waiting", queue, offset, 1000))
@@ -66,7 +66,7 @@ def test_a_row_that_is_refused_keeps_no_other_from_its_tick(
     first, second = qless.settle("w", [], 2, ["*"]).jobs
     jobs = qless.settle("w", [worker.perform(first)], 2, ["*"]).jobs
     qless.settle("w", [worker.perform(each) for each in jobs], 0, ["*"])
-    # Of one row the job is on its way still; those of the others are put again.
+    # Of one row the job is on its way still; those of the others are enqueued again.
     qless.settle("w", [worker.perform(second)], 0, ["*"])
     assert work() == 3
     assert qless.failed() == {}
@@ -103,7 +103,7 @@ def test_jobs_of_rows_have_the_options_of_the_declaration(qless, declare, work) 
     (reserved,) = qless.settle("w", [], 1, ["slow"]).jobs
     assert (reserved.klass, reserved.jid) == (f"{CHECK}:tick", tick.jid)
     run_tick(qless, reserved)
-    (job,) = put_by_ticks(qless, "slow")
+    (job,) = enqueued_by_ticks(qless, "slow")
     assert (job.queue, job.priority, job.retries, job.tags) == ("slow", 4, 7, ("t",))
     assert job.deadline is not None
     assert json.loads(job.data) == {"v": 1, "row": feed.pk}
@@ -128,7 +128,7 @@ def test_an_operator_may_give_them_another_queue(qless, work, declare) -> None:
     (reserved,) = qless.settle("w", [], 1, ["urgent"]).jobs
     assert reserved.jid == job.jid
     run_tick(qless, reserved)
-    (put,) = put_by_ticks(qless, "urgent")
+    (put,) = enqueued_by_ticks(qless, "urgent")
     assert (put.priority, put.tags) == (9, ("now",))
 
 
@@ -148,9 +148,9 @@ def test_thousands_of_rows_in_few_calls(qless, declare) -> None:
     assert settlement.verb == "complete" and settlement.args[0] == "5000"
     (sql,) = queries
     assert "body" not in sql  # nothing is read but the keys
-    # Five to put, and one to look when the tick was.
+    # Five to enqueue, and one to look when the tick was.
     assert calls(qless) - before <= 7
-    jobs = put_by_ticks(qless, "checks")
+    jobs = enqueued_by_ticks(qless, "checks")
     assert len(jobs) == 5000
     rows = Counter(json.loads(job.data)["row"] for job in jobs)
     assert rows == Counter(Feed.objects.values_list("pk", flat=True))
@@ -165,7 +165,7 @@ CALLS = ("fcall", "fcall_ro", "evalsha", "evalsha_ro")
 
 
 class Cut(Exception):
-    """The process that puts the rows ends here."""
+    """The process that enqueues the rows ends here."""
 
 
 class CutSet(models.QuerySet):
@@ -189,15 +189,15 @@ def test_repeating_a_tick_that_was_cut_off_adds_none(qless, declare) -> None:
     (reserved,) = qless.settle("w", [], 1, ["checks"]).jobs
     for put in (2000, 3000):
         assert run_tick(qless, reserved).verb == "retry"
-        assert len(put_by_ticks(qless, "checks")) == put
+        assert len(enqueued_by_ticks(qless, "checks")) == put
     done = run_tick(qless, reserved)
     assert (done.verb, done.args[0]) == ("complete", "500")
-    rows = [json.loads(job.data)["row"] for job in put_by_ticks(qless, "checks")]
+    rows = [json.loads(job.data)["row"] for job in enqueued_by_ticks(qless, "checks")]
     assert len(rows) == len(set(rows)) == 3500
     assert run_tick(qless, reserved).args[0] == "0"
 
 
-def test_what_has_run_meanwhile_is_not_put_again(qless, work, declare) -> None:
+def test_what_has_run_meanwhile_is_not_enqueued_again(qless, work, declare) -> None:
     Feed.objects.bulk_create(Feed() for _ in range(1500))
     CutSet.cuts = [1200]
     declare(CHECK, every=3600, rows=lambda model: CutSet(model), queue="q")
@@ -212,7 +212,9 @@ def test_what_has_run_meanwhile_is_not_put_again(qless, work, declare) -> None:
     assert Feed.objects.filter(checks=1).count() == 1500
 
 
-def test_a_schedule_that_is_made_anew_puts_its_rows_again(qless, work, declare) -> None:
+def test_a_schedule_that_is_made_again_enqueues_its_rows_again(
+    qless, work, declare
+) -> None:
     """Its ticks are counted from the beginning, and old jobs may be there still."""
     Feed.objects.create()
     declare(CHECK, every=3600, rows="all")
@@ -239,7 +241,7 @@ def poll_next_second(client) -> None:
     poll(lambda: client.redis.time()[0] > now, what="another second")
 
 
-def test_the_next_tick_puts_them_again(qless, work, declare) -> None:
+def test_the_next_tick_enqueues_them_again(qless, work, declare) -> None:
     Feed.objects.create()
     declare(CHECK, every=3600, rows="all")
     sync_schedules()
@@ -273,7 +275,7 @@ def test_keys_of_other_kinds(qless, work, declare) -> None:
     sync_schedules()
     (reserved,) = qless.settle("w", [], 1, ["post"]).jobs
     run_tick(qless, reserved)
-    jobs = put_by_ticks(qless, "post")
+    jobs = enqueued_by_ticks(qless, "post")
     assert {job.jid.rpartition(":")[2] for job in jobs} == {
         str(parcel.pk) for parcel in parcels
     }
@@ -320,7 +322,7 @@ def test_rows_are_run_where_they_are_written(qless, declare, settings) -> None:
     sync_schedules()
     (reserved,) = qless.settle("w", [], 1, ["post"]).jobs
     run_tick(qless, reserved)
-    (job,) = put_by_ticks(qless, "post")
+    (job,) = enqueued_by_ticks(qless, "post")
     assert "db" not in json.loads(job.data)
 
 
@@ -374,7 +376,7 @@ def test_proxies_give_rows_of_their_model(declare) -> None:
     assert rows_of(job_type).model is ProxyFeed
 
 
-def test_unique_jobs_are_put_once_per_row(qless, work, declare) -> None:
+def test_unique_jobs_are_enqueued_once_per_row(qless, work, declare) -> None:
     feeds = [Feed.objects.create() for _ in range(3)]
     declare(CHECK, every=3600, rows="all", unique=True, queue="q")
     sync_schedules()
@@ -382,7 +384,7 @@ def test_unique_jobs_are_put_once_per_row(qless, work, declare) -> None:
         (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
         run_tick(qless, reserved)
         recurring[CHECK].run()
-        rows = [json.loads(job.data)["row"] for job in put_by_ticks(qless, "q")]
+        rows = [json.loads(job.data)["row"] for job in enqueued_by_ticks(qless, "q")]
         assert sorted(rows) == [feed.pk for feed in feeds]
         break
     (reserved,) = [
@@ -407,22 +409,22 @@ def test_unique_by_a_function_of_the_row(qless, declare) -> None:
     sync_schedules()
     (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
     assert run_tick(qless, reserved).args[0] == "2"
-    assert len(put_by_ticks(qless, "q")) == 2
+    assert len(enqueued_by_ticks(qless, "q")) == 2
 
 
-def test_what_comes_first_is_put_first_for_each_row(qless, work, declare) -> None:
+def test_what_comes_first_is_enqueued_first_for_each_row(qless, work, declare) -> None:
     feeds = [Feed.objects.create() for _ in range(2)]
     name = "jobs_app.Feed.my_jid"
     declare(name, every=3600, rows="all", after="check_now", queue="q")
     sync_schedules()
     (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
     assert run_tick(qless, reserved).args[0] == "2"
-    first = put_by_ticks(qless, "checks")
+    first = enqueued_by_ticks(qless, "checks")
     assert sorted(json.loads(job.data)["row"] for job in first) == [
         feed.pk for feed in feeds
     ]
     assert run_tick(qless, reserved).args[0] == "0"
-    assert len(put_by_ticks(qless, "checks")) == 2
+    assert len(enqueued_by_ticks(qless, "checks")) == 2
     # Two that come first, two that come after them; the tick is held by another.
     assert work("checks", "q") == 4
     assert Feed.objects.filter(checks=1).count() == 2

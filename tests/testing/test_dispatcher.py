@@ -63,7 +63,7 @@ class InTestCase(TestCase):
         assert waiting() == 1
         assert_enqueued(note, "x", times=1)
 
-    def test_a_rollback_puts_nothing(self) -> None:
+    def test_a_rollback_enqueues_nothing(self) -> None:
         with rolled_back():
             handle = note.delay("x")
         with transaction.atomic():
@@ -112,7 +112,7 @@ class InTestCase(TestCase):
             assert waiting() == 1
         assert waiting() == 2
 
-    def test_captured_callbacks_put_it_once(self) -> None:
+    def test_captured_callbacks_enqueue_it_once(self) -> None:
         with self.captureOnCommitCallbacks(execute=True) as callbacks:
             with transaction.atomic():
                 note.delay("x")

@@ -1,4 +1,4 @@
-"""Workflows and batches: what is put, in which order it runs, what its handle can do."""
+"""Workflows and batches: what is enqueued, in which order it runs, what its handle can do."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_jobs_outside_are_waited_for(qless, work) -> None:
 # Put when it is right.
 
 
-def test_a_commit_puts_it_and_a_rollback_does_not(qless, work) -> None:
+def test_a_commit_enqueues_it_and_a_rollback_does_not(qless, work) -> None:
     with transaction.atomic():
         flow = workflow("w")
         node = flow.add(step.args("a"))
