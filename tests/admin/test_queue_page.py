@@ -275,8 +275,8 @@ def test_nobody_serves_it(admin_browser: Browser, qless: Client) -> None:
 
 
 OFFERED = (
-    *("Pause…", "Delete 1 waiting job…"),
-    *("Delete all 1 waiting…", "Move all…"),
+    *("Pause…", "Cancel 1 waiting job…"),
+    *("Cancel all 1 waiting…", "Move all…"),
 )
 
 

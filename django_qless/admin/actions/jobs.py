@@ -16,6 +16,7 @@ from django_qless.admin.components.job_table import is_held
 from django_qless.admin.formatting import number
 from django_qless.admin.views import Missing
 from django_qless.core import BadArgument, Brief, BulkResult, Job, JobView, WrongState
+from django_qless.operations.bulk import CHANGES
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrOrPromise
@@ -85,6 +86,11 @@ class JobAction(Action):
         """Whether a worker has the job."""
         return is_held(self.brief)
 
+    def perform(self, fields: dict[str, Any]) -> None:
+        """Make the bulk change with this verb; its value is the field of that name."""
+        value = fields.get(self.verb)
+        self.require(CHANGES[self.verb].apply(self.client, [self.name], value))
+
     def require(self, each: BulkResult) -> None:
         """Raise WrongState if the server refused the change."""
         for reason in each.refused.values():
@@ -97,10 +103,6 @@ class RetryJob(JobAction):
     verb = "retry"
     label = _("Retry")
     success = _("Job %(klass)s is back in queue %(queue)s.")
-
-    def perform(self, fields: dict[str, Any]) -> None:
-        """Retry it."""
-        self.require(self.client.revive_each([self.name]))
 
 
 class RunJob(JobAction):
@@ -167,10 +169,6 @@ class ChangePriority(JobAction):
     def initial(self) -> dict[str, Any]:
         """Return its priority."""
         return {"priority": self.brief.priority}
-
-    def perform(self, fields: dict[str, Any]) -> None:
-        """Change it."""
-        self.require(self.client.priority_each([self.name], fields["priority"]))
 
 
 class TagForm(forms.Form):
@@ -243,10 +241,6 @@ class TrackJob(JobAction):
     label = _("Track")
     success = _("Job %(klass)s is tracked: its events are published.")
 
-    def perform(self, fields: dict[str, Any]) -> None:
-        """Track it."""
-        self.require(self.client.track_each([self.name]))
-
 
 class UntrackJob(JobAction):
     """Stops tracking a job."""
@@ -254,10 +248,6 @@ class UntrackJob(JobAction):
     verb = "untrack"
     label = _("Stop tracking")
     success = _("Job %(klass)s is not tracked any more.")
-
-    def perform(self, fields: dict[str, Any]) -> None:
-        """Untrack it."""
-        self.require(self.client.untrack_each([self.name]))
 
 
 class TimeOutJob(JobAction):
@@ -278,10 +268,6 @@ class TimeOutJob(JobAction):
                 "runs again, so its work so far may be done twice."
             )
         )
-
-    def perform(self, fields: dict[str, Any]) -> None:
-        """Time it out."""
-        self.require(self.client.timeout_each([self.name]))
 
 
 class UndependForm(forms.Form):

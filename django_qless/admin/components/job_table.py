@@ -14,7 +14,7 @@ from django_qless.core.states import ENDED, HELD
 
 if TYPE_CHECKING:
     from django_qless.admin.views import View
-    from django_qless.core import Brief
+    from django_qless.core import Brief, ListKind
     from django_qless.operations.job_query import JobQuery
 
 MOST_TAGS = 4
@@ -66,6 +66,15 @@ def selected_jobs(
             following=page.following,
         )
     return listing.listing(view, rows, page.total, read=page.scanned)
+
+
+def listed_jobs(
+    view: View, kind: ListKind, name: str, total: int, count: int
+) -> listing.Listing:
+    """Return a page of a list on the server that has `total` jobs."""
+    found = view.client.placed_briefs([(kind, name, view.offset, count)])
+    rows = job_rows([brief for brief in found if brief is not None], view)
+    return listing.listing(view, rows, total, read=len(found))
 
 
 def job_rows(briefs: Iterable[Brief], view: View) -> list[JobRow]:

@@ -457,7 +457,7 @@ def test_emptying_and_forgetting_a_queue(operator: Operator, client: Client) -> 
     queue = operator.own
     operator.go("queue", queue)
     operator.do(
-        *("Delete 3 waiting jobs…", "Cancel the jobs"),
+        *("Cancel 3 waiting jobs…", "Cancel the jobs"),
         asks="Cancel 3 jobs?",
         told="Canceled 3 jobs.",
     )
