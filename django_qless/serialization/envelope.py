@@ -149,6 +149,13 @@ def encode(
     return limited(whose, text + "}")
 
 
+def with_member(data: str, name: str, value: Any) -> str:
+    """Return an envelope, given as JSON text, with this member added or replaced."""
+    if f'"{name}":' in data:
+        data = to_json({k: v for k, v in from_json(data).items() if k != name})
+    return f"{data[:-1]},{to_json({name: value})[1:]}"
+
+
 def reference(whose: str, instance: Model, model: type[Model]) -> str:
     """Return the envelope's part for the row that the job runs on.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 
 from django_qless.core.jid import time_of
+from django_qless.core.states import ENDED
 from django_qless.exceptions import Fail
 from django_qless.job_types.registry import Binding, JobType
 from django_qless.serialization.json_values import revive
@@ -44,7 +45,6 @@ STATUSES = {
     "complete": "SUCCESSFUL",
     "canceled": "FAILED",
 }
-FINISHED = ("complete", "failed", "canceled")
 
 
 @dataclass
@@ -167,7 +167,7 @@ class TaskRecord:
         if job.state == "complete" and ran is not None:
             begun[-1:] = [ran.began]
             timeline.ended = ran.began + ran.seconds
-        finished = job.state in FINISHED and timeline.ended is not None
+        finished = job.state in ENDED and timeline.ended is not None
         enqueued = time_of(job.jid)
         if enqueued is None:
             enqueued = float(job.history[0]["when"]) if job.history else 0.0
