@@ -7,7 +7,10 @@ and `drive` hands it back; in asyncio code it is an awaitable, and `adrive` awai
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
+import sys
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
 from typing import (
@@ -39,6 +42,15 @@ Steps: TypeAlias = Generator[Any, Any, T]
 
 #: What a command may do: read, write (refused when Redis is full), drain (never refused).
 Kind = Literal["read", "write", "drain"]
+
+
+if sys.version_info >= (3, 12):
+    mark_coroutine_function = inspect.markcoroutinefunction
+else:
+
+    def mark_coroutine_function(function: Any) -> None:
+        """Mark a function as returning a coroutine, for asyncio.iscoroutinefunction."""
+        function._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]
 
 
 def drive(steps: Steps[T]) -> T:
@@ -159,6 +171,9 @@ class ClientMethod(Generic[P, T]):
             return run(build(instance, *args, **kwargs))
 
         method.__doc__ = self.__doc__
+        if isinstance(instance, Awaiting):
+            # Not `async def`: bad arguments raise before it is awaited.
+            mark_coroutine_function(method)
         return method
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -223,6 +224,13 @@ def test_bad_arguments_raise_at_once(server: Server) -> None:
             client.put("", "", "j", "k", "{}")
 
     in_loop(server, body)
+
+
+@pytest.mark.parametrize("name", ["get", "put", "blpop", "server_info", "run"])
+def test_its_methods_count_as_coroutine_functions(server: Server, name: str) -> None:
+    is_async = (inspect if sys.version_info >= (3, 12) else asyncio).iscoroutinefunction
+    assert is_async(getattr(AsyncClient(server.async_client()), name))
+    assert not is_async(getattr(Client(server.client()), name))
 
 
 def test_each_client_refuses_the_redis_client_of_the_other(server: Server) -> None:
