@@ -356,10 +356,12 @@ def test_the_command_says_what_is_there_and_stops_it(directory, user):
 
     user()
     found = embedded.status(directory)
-    assert command("status") == (0, f"running, process {found.pid}, {found.socket}\n")
+    data = f"data in {directory}\n"
+    running = f"running at {found.socket}, process {found.pid}, {data}"
+    assert command("status") == (0, running)
     assert command("stop") == (0, "stopped\n")
     assert command("stop") == (0, "was not running\n")
-    assert command("status") == (1, "not running\n")
+    assert command("status") == (1, f"not running, {data}")
 
 
 # --- what heals by itself
