@@ -64,7 +64,7 @@ class Limits:
         return self.seconds if self.waits else seconds
 
     def exhausted(self, seconds: float | None) -> PoolExhausted:
-        """Return the error after waiting so long in vain."""
+        """Return the error of a wait that took so long."""
         return PoolExhausted(
             f"All {self.most} connections were in use for {seconds:g} s"
         )

@@ -1,4 +1,4 @@
-"""What a server says of itself, and which of its permissions only some users need.
+"""The reply to INFO, and the permissions that only some users need.
 
 docs/permissions.md has all permissions.
 """
@@ -29,7 +29,7 @@ LIBRARIES = frozenset({"+function|list"})
 CLEANING = frozenset({"+function|list", "+function|delete"})
 #: To see the server's version, memory and settings.
 INFO = frozenset({"+info"})
-#: To be told at once of what heartbeats tell later.
+#: To receive at once what heartbeats bring later.
 EVENTS = frozenset({"+subscribe"})
 
 #: Without these a worker works.
@@ -42,5 +42,5 @@ def needed_by_worker(missing: Iterable[str]) -> list[str]:
 
 
 def lacks(rules: Iterable[str]) -> str:
-    """Return in words that these are missing; NotPermitted understands them."""
+    """Return the text that these are missing, which NotPermitted can read."""
     return f"The user lacks {' '.join(rules)}"

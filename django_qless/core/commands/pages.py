@@ -34,7 +34,6 @@ MOST_GROUPS = 250
 MOST_QUEUES = 200
 MOST_LINKS = 250
 MOST_ENTRIES = 1_000
-MOST_MINUTES = 25 * 60
 
 GroupOrder = Literal["count", "last"]
 GROUP_ORDERS: tuple[GroupOrder, ...] = ("count", "last")
