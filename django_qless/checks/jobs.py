@@ -40,14 +40,13 @@ from django_qless.enqueue.dependencies import check_after
 from django_qless.exceptions import InvalidJob
 from django_qless.job_types import discovery
 from django_qless.job_types.registry import Binding, JobType, registry
+from django_qless.job_types.signature import POSITIONAL
 from django_qless.job_types.source_location import at, location_of
 from django_qless.schedules.ticks import method_of
 from django_qless.schedules.timetable import checked_schedule
 
 if TYPE_CHECKING:
     from django.db.models import Model
-
-POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 # What the core takes as a schedule's id.
 MAX_ID_BYTES = 200

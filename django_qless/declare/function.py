@@ -29,8 +29,8 @@ from django_qless.enqueue.dependencies import (
     has_dependents,
     key_and_conflict,
 )
-from django_qless.enqueue.plan import CallArguments, EnqueuePlan
-from django_qless.enqueue.request import EnqueueBatch
+from django_qless.enqueue.plan import EnqueuePlan
+from django_qless.enqueue.request import CallArguments, EnqueueBatch
 from django_qless.exceptions import InvalidJob
 from django_qless.job_types import foreign_names
 from django_qless.job_types.handle import JobHandle

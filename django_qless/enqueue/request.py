@@ -21,6 +21,7 @@ from django_qless.core import (
     WrongState,
 )
 from django_qless.core.request import Steps, adrive, drive
+from django_qless.enqueue.dependencies import NO_DEPENDENCIES, Dependencies
 from django_qless.job_types.current import running
 from django_qless.signals import job_enqueued
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from django_qless.core import PutMany
     from django_qless.enqueue.plan import EnqueuePlan
     from django_qless.job_types.handle import JobHandle
+    from django_qless.job_types.options import Options
+    from django_qless.job_types.registry import JobType
 
 logger = logging.getLogger("django_qless")
 
@@ -36,6 +39,23 @@ REFUSED_ALONE = (DuplicateJob, JobNotFound, WrongState, DependencyCycle, BadArgu
 
 # Dependencies that one call may name. A job with more is enqueued open, then sealed.
 MOST_DEPENDENCIES = 1000
+
+
+class CallArguments(NamedTuple):
+    """The arguments of one job, for `enqueue_many`: what `.args()` returns."""
+
+    job_type: JobType
+    data: str
+    options: Options | None
+    """The options of the `using()` that it was made with, if there was one."""
+    key: str = ""
+    """The unique key, by the option `unique`."""
+    databases: tuple[str, ...] = ()
+    """The databases of its rows, apart from the default one."""
+    conflict: str = ""
+    """What to do about another job with the key, if not what the options say."""
+    dependencies: Dependencies = NO_DEPENDENCIES
+    """The jobs to enqueue before it, because the option `after` names them."""
 
 
 class EnqueueRequest(NamedTuple):

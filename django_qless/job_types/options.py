@@ -21,6 +21,7 @@ from django_qless.exceptions import InvalidOption, UnknownOption
 from django_qless.job_types import foreign_names
 from django_qless.job_types import option_checks as checks
 from django_qless.job_types.backoff import Exponential
+from django_qless.job_types.option_conflicts import contradictions
 
 if TYPE_CHECKING:
     from django_qless.schedules.timetable import Rows
@@ -226,7 +227,7 @@ class Options:
             )
         if options.debounce is not None and "unique" not in given:
             options = replace(options, unique=options.unique or True)
-        for problem in checks.contradictions(options, given):
+        for problem in contradictions(options, given):
             raise InvalidOption(f"{whose}: {problem}.")
         return options
 

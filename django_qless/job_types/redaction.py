@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.discovery import import_failures
 from django_qless.job_types.registry import Binding, JobType, registry
+from django_qless.job_types.signature import POSITIONAL
 from django_qless.serialization.envelope import ROW_KEY, Envelope, mark_part
 
 HIDDEN = "[hidden]"
@@ -33,8 +34,6 @@ RETURN = "return"
 
 #: The row on which a job runs, among positions and keywords.
 ROW = ""
-
-_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class Redacted(NamedTuple):
@@ -250,7 +249,7 @@ class SensitiveValues:
     ) -> Iterator[tuple[int | str, str]]:
         """Yield where in a call sensitive values are, and what to call each."""
         parameters = self._parameters[len(self._skipped) :]
-        plain = [each.name for each in parameters if each.kind in _POSITIONAL]
+        plain = [each.name for each in parameters if each.kind in POSITIONAL]
         rest = {each.kind: each.name for each in parameters}
         for at in range(len(args)):
             # Too many, too, belong to what takes all: better hidden than shown.

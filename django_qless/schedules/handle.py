@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from django_qless.core import ScheduleNotFound
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.exceptions import InvalidOption, NotPut
-from django_qless.job_types.handle import Handle, JobHandle
+from django_qless.job_types.base_handle import Handle
+from django_qless.job_types.handle import JobHandle
 from django_qless.job_types.options import check
 from django_qless.schedules import declared as declared_schedules
 from django_qless.schedules.description import describe

@@ -16,8 +16,8 @@ from django_qless.core.exceptions import BadArgument
 from django_qless.core.jid import time_of
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue import dispatch, unique_keys
-from django_qless.enqueue.plan import CallArguments, EnqueuePlan
-from django_qless.enqueue.request import EnqueueBatch, EnqueueRequest
+from django_qless.enqueue.plan import EnqueuePlan
+from django_qless.enqueue.request import CallArguments, EnqueueBatch, EnqueueRequest
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.job_types.options import Options
 from django_qless.job_types.redaction import sensitive_values, validate_sensitive

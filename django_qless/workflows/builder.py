@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from django_qless.core import new_jid
 from django_qless.enqueue import dispatch
 from django_qless.enqueue.dependencies import TAKE
-from django_qless.enqueue.plan import CallArguments, EnqueuePlan, declared_plan
+from django_qless.enqueue.plan import EnqueuePlan, declared_plan
+from django_qless.enqueue.request import CallArguments
 from django_qless.exceptions import InvalidOption, NotPut
 from django_qless.job_types.handle import JobHandle
 from django_qless.workflows.graph import Node, WorkflowRequest, in_order

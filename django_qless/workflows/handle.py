@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.exceptions import JobGone
-from django_qless.job_types.handle import Handle, JobHandle
+from django_qless.job_types.base_handle import Handle
+from django_qless.job_types.handle import JobHandle
 
 if TYPE_CHECKING:
     from django_qless.core import WorkflowRecord

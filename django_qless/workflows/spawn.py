@@ -14,8 +14,8 @@ from django_qless.conf.connections import connections
 from django_qless.core import Client
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue import dispatch
-from django_qless.enqueue.plan import CallArguments, EnqueuePlan, declared_plan
-from django_qless.enqueue.request import EnqueueBatch, EnqueueRequest
+from django_qless.enqueue.plan import EnqueuePlan, declared_plan
+from django_qless.enqueue.request import CallArguments, EnqueueBatch, EnqueueRequest
 from django_qless.exceptions import InvalidOption, ResultGone
 from django_qless.serialization.json_values import revive
 

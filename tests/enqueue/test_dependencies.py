@@ -9,7 +9,8 @@ import pytest
 from django.db import transaction
 
 from django_qless.enqueue.dependencies import dependencies_of
-from django_qless.enqueue.plan import CallArguments, declared_plan
+from django_qless.enqueue.plan import declared_plan
+from django_qless.enqueue.request import CallArguments
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.job_types.registry import registry
 from django_qless.serialization import envelope
