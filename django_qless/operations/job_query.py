@@ -119,17 +119,6 @@ class JobQuery:
         steps = self._briefs(client, offset, count, scan, seconds=seconds, data=data)
         return drive(steps)
 
-    async def abriefs(
-        self,
-        client: AsyncClient,
-        *,
-        offset: int = 0,
-        count: int = 25,
-        scan: int = SCANNED,
-    ) -> QueryPage:
-        """Return what `briefs` returns, from asynchronous code."""
-        return await adrive(self._briefs(client, offset, count, scan))
-
     def jids(self, client: Client) -> list[str]:
         """Return the ids of all jobs that match now, the oldest of a group first."""
         found: list[str] = []

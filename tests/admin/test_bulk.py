@@ -243,7 +243,7 @@ def test_none_chosen(qless, browser) -> None:
         ("priority", "7", "300 jobs have the priority 7 now.", "priority"),
         ("priority", "-7", "300 jobs have the priority -7 now.", "priority"),
         ("tag", "a b", "300 jobs have the tag “a b” now.", "tags"),
-        ("track", None, "Tracks 300 jobs.", "tracked"),
+        ("track", None, "Now tracking 300 jobs.", "tracked"),
     ],
 )
 def test_other_verbs(qless, browser, verb, value, words, has) -> None:

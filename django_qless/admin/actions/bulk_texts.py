@@ -167,7 +167,9 @@ TEXTS: dict[str, Texts] = {
     "track": Texts(
         _("Track"),
         ngettext_lazy("Track %(count)s job?", "Track %(count)s jobs?", "n"),
-        ngettext_lazy("Tracks %(count)s job.", "Tracks %(count)s jobs.", "n"),
+        ngettext_lazy(
+            "Now tracking %(count)s job.", "Now tracking %(count)s jobs.", "n"
+        ),
         _("Their events are published, and they are listed under Tracked."),
         of_all=_("Track all"),
     ),

@@ -14,7 +14,7 @@ from django_qless import conf
 from django_qless.admin import permissions
 from django_qless.admin.actions.base import Action
 from django_qless.admin.components.fields import QUEUE_NUMBERS, NumberTextField
-from django_qless.admin.components.options import LIMIT_LABELS, Limit, limits
+from django_qless.admin.components.options import Limit, limits
 from django_qless.admin.components.queue_table import is_empty, pause_reason
 from django_qless.admin.views import Missing, View
 from django_qless.conf import config_sync
@@ -127,6 +127,8 @@ class Resume(QueueAction):
 
     verb = "resume"
     label = _("Resume")
+    success = _("Resumed the queue “%(name)s”.")
+    unchanged = _("The queue “%(name)s” was not paused.")
 
     def question(self) -> str:
         """Return the question, with the reason of the pause."""
@@ -136,13 +138,11 @@ class Resume(QueueAction):
         reason = pause_reason(self.counts)
         return f"{asked} {gettext('It was paused: %s') % reason}" if reason else asked
 
-    def act(self, fields: dict[str, Any]) -> str:
-        """Resume it."""
+    def perform(self, fields: dict[str, Any]) -> bool:
+        """Resume it; return whether it was paused."""
         was_paused = self.counts.paused
         self.client.unpause(self.name)
-        if not was_paused:
-            return self.say(_("The queue “%(name)s” was not paused."))
-        return self.say(_("Resumed the queue “%(name)s”."))
+        return was_paused
 
 
 class LimitsForm(forms.Form):
@@ -154,7 +154,7 @@ class LimitsForm(forms.Form):
         for limit in limits:
             self.fields[limit.field] = NumberTextField(
                 QUEUE_NUMBERS[limit.key],
-                label=LIMIT_LABELS[limit.key],
+                label=limit.label,
                 required=False,
                 help_text=gettext("%(meaning)s Empty: %(usual)s.")
                 % {"meaning": limit.option.meaning, "usual": limit.usual_words},

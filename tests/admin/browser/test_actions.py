@@ -276,7 +276,7 @@ def test_list_of_tracked_jobs(operator: Operator, client: Client) -> None:
     jid = operator.put()
     operator.go("tracked")
     operator.fill(Id_of_the_job=jid)
-    operator.do("Track", told=f"Tracks the job {jid}.")
+    operator.do("Track", told=f"Now tracking the job {jid}.")
     assert operator.job(jid).tracked
     client.cancel([jid])
     client.redis.delete(f"{client.prefix}canceled:{jid}")  # as the server does in time
@@ -303,7 +303,7 @@ def test_list_of_tracked_jobs(operator: Operator, client: Client) -> None:
             *("Priority", "Change priority", {"Priority": "9"}),
             *("2 jobs have the priority 9 now.", lambda job: job.priority == 9),
         ),
-        ("Track", "Track", {}, "Tracks 2 jobs.", lambda job: job.tracked),
+        ("Track", "Track", {}, "Now tracking 2 jobs.", lambda job: job.tracked),
         (
             *("Move", "Move", {"To_the_queue": "moved"}),
             *("Moved 2 jobs to the queue", lambda job: job.queue == "moved"),
