@@ -12,10 +12,11 @@ from redis.asyncio import Redis as AsyncRedis
 
 from . import arguments
 from .commands import Commands
+from .commands.recurring import AsyncRecurringJob, RecurringJob
 from .connection import AsyncPool, LoopPools, Pool
 from .events import AsyncSubscriber, Subscriber
 from .exceptions import BadArgument, ConnectionLost, QlessError
-from .objects import AsyncJob, AsyncQueue, AsyncRecurringJob, Job, Queue, RecurringJob
+from .objects import AsyncJob, AsyncQueue, Job, Queue
 from .protocol import pack_command
 from .redis_pool import Limits, address, copy_pool
 from .request import (
@@ -257,12 +258,10 @@ class Client(BaseClient[Redis], Commands[Job, RecurringJob], Blocking):
         self.pool.close()
 
     def _job(self, members: dict[str, Any]) -> Job:
-        job: Job = Job.read(self, members)
-        return job
+        return Job.read(self, members)
 
     def _recurring(self, members: dict[str, Any]) -> RecurringJob:
-        recurring: RecurringJob = RecurringJob.read(self, members)
-        return recurring
+        return RecurringJob.read(self, members)
 
 
 class AsyncClient(
@@ -312,9 +311,7 @@ class AsyncClient(
         await self.pool.close()
 
     def _job(self, members: dict[str, Any]) -> AsyncJob:
-        job: AsyncJob = AsyncJob.read(self, members)
-        return job
+        return AsyncJob.read(self, members)
 
     def _recurring(self, members: dict[str, Any]) -> AsyncRecurringJob:
-        recurring: AsyncRecurringJob = AsyncRecurringJob.read(self, members)
-        return recurring
+        return AsyncRecurringJob.read(self, members)

@@ -187,6 +187,41 @@ class command(ClientMethod[P, T]):  # noqa: N801 (a decorator)
         self.__doc__ = build.__doc__
 
 
+def _bound(of: command[..., T], *attributes: str) -> Any:
+    """Return a command whose first arguments are attributes of the object."""
+
+    def build(self: Any, *args: Any, **options: Any) -> Request[T]:
+        first = (getattr(self, name) for name in attributes)
+        request: Request[T] = of.build(self.client, *first, *args, **options)
+        return request
+
+    signature = inspect.signature(of.build)
+    client, *parameters = signature.parameters.values()
+    build.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[client, *parameters[len(attributes) :]]
+    )
+    build.__doc__ = of.__doc__
+    return command(build)
+
+
+def of_jid(of: command[Concatenate[Any, P], T]) -> command[P, T]:
+    """Return a command as an action of the object with this `jid`."""
+    bound: command[P, T] = _bound(of, "jid")
+    return bound
+
+
+def of_holder(of: command[Concatenate[Any, Any, P], T]) -> command[P, T]:
+    """Return a command as an action of the object with this `jid` and `token`."""
+    bound: command[P, T] = _bound(of, "jid", "token")
+    return bound
+
+
+def of_name(of: command[Concatenate[Any, P], T]) -> command[P, T]:
+    """Return a command as an action of the object with this `name`."""
+    bound: command[P, T] = _bound(of, "name")
+    return bound
+
+
 class stepwise(ClientMethod[P, T]):  # noqa: N801 (a decorator)
     """Makes a method that is a generator of steps run them."""
 

@@ -1,16 +1,30 @@
-"""Commands about recurring jobs: the interval schedules of qless-core's own protocol."""
+"""Recurring jobs: the interval schedules of qless-core's own protocol."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from .. import arguments
 from ..exceptions import BadArgument
 from ..protocol import Argument
-from ..request import Command, command, no_result, read_list
+from ..request import (
+    Command,
+    J,
+    OfAsyncClient,
+    OfClient,
+    Request,
+    command,
+    no_result,
+    of_jid,
+    read_list,
+)
 from .schedules import COMMON
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 R = TypeVar("R")  # the class of recurring jobs
 
@@ -124,3 +138,61 @@ class RecurringCommands(Generic[R]):
 
     def _read_recurring(self, reply: str | None) -> R | None:
         return None if reply is None else self._recurring(json.loads(reply))
+
+
+@dataclass(frozen=True)
+class BaseRecurringJob(Generic[J]):
+    """A template that puts a job at each tick, and the actions on it."""
+
+    client: Any = field(repr=False, compare=False)
+    jid: str
+    klass: str
+    queue: str
+    #: JSON text, handed to each job.
+    data: str
+    priority: int | float
+    retries: int
+    #: Seconds from tick to tick.
+    interval: int | float
+    #: How many jobs it has put.
+    count: int
+    #: How many missed ticks are made up for; 0: all.
+    backlog: int
+    tags: tuple[str, ...]
+
+    @classmethod
+    def read(cls, client: Any, members: dict[str, Any]) -> Self:
+        """Return the snapshot for the members of the core's JSON."""
+        values = {
+            name: value
+            for name, value in members.items()
+            if name in cls.__dataclass_fields__
+        }
+        return cls(client=client, **(values | {"tags": tuple(members["tags"] or ())}))
+
+    update = of_jid(RecurringCommands.recur_update)
+    cancel = of_jid(RecurringCommands.unrecur)
+
+    @command
+    def refresh(self) -> Request[J | None]:
+        """Return the recurring job as it is now, or None if it is gone."""
+        found = RecurringCommands.recur_get.build(self.client, self.jid)
+        return cast("Request[J | None]", found)
+
+    @command
+    def tag(self, *tags: str) -> Request[list[str]]:
+        """Add tags that later jobs will carry; return all tags."""
+        return RecurringCommands.recur_tag.build(self.client, self.jid, tags)
+
+    @command
+    def untag(self, *tags: str) -> Request[list[str]]:
+        """Remove tags that later jobs would carry; return all tags."""
+        return RecurringCommands.recur_untag.build(self.client, self.jid, tags)
+
+
+class RecurringJob(BaseRecurringJob["RecurringJob"], OfClient):
+    """A recurring job of a Client."""
+
+
+class AsyncRecurringJob(BaseRecurringJob["AsyncRecurringJob"], OfAsyncClient):
+    """A recurring job of an AsyncClient."""
