@@ -25,21 +25,12 @@ from django_qless.core import (
 from django_qless.core.commands import Commands
 from django_qless.core.request import command
 from tests.core.cutter import Cutter
+from tests.core.jobs import in_loop
 
 if TYPE_CHECKING:
     from tests.real_servers import Server
 
 Body = Callable[[AsyncClient], Coroutine[Any, Any, None]]
-
-
-def in_loop(server: Server, body: Body, **options: Any) -> None:
-    """Run a coroutine function with an asyncio client."""
-
-    async def run() -> None:
-        async with AsyncClient(server.async_client(), **options) as client:
-            await asyncio.wait_for(body(client), 60)
-
-    asyncio.run(run())
 
 
 def test_a_jobs_way(each_server: Server, engine: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,12 +15,11 @@ from django_qless.core import (
     Settlement,
     new_jid,
 )
+from tests.core.jobs import Make
 
 if TYPE_CHECKING:
     from tests.core.cutter import Cutter
     from tests.real_servers import Server
-
-Make = Callable[..., Client]
 
 
 def calls(server: Server) -> int:

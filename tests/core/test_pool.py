@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,12 +13,11 @@ from redis._parsers import _RESP2Parser as PythonParser
 
 from django_qless.core import Client, LockLost, PoolExhausted, Put, new_jid
 from django_qless.core.connection import Connection
+from tests.core.jobs import Make
 from tests.real_servers import poll
 
 if TYPE_CHECKING:
     from tests.real_servers import Server
-
-Make = Callable[..., Client]
 
 
 def made(client: Client) -> int:

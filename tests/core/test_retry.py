@@ -1,4 +1,4 @@
-"""What follows from each error, without a server: the conversation is driven by hand."""
+"""The remedy for each error, without a server: tests answer each step themselves."""
 
 from __future__ import annotations
 
