@@ -98,7 +98,8 @@ class Execution:
             outcome = self.raised(reserved, raised)
         if process == os.getpid():  # not in a copy that the job has forked
             event = self.conclude(reserved, outcome, began, error)
-            self.sandboxes.remove(reserved)
+            if reserved.token in self.sandboxes.in_use:
+                self.sandboxes.remove(reserved)
             if event:
                 details = details_of(event, outcome, result, error)
                 environment.announce(event, current, **details)
@@ -356,9 +357,10 @@ def is_delay(value: object) -> bool:
 
 def announced(reserved: Reserved, outcome: Settlement) -> str:
     """Return the event to announce for this outcome, "" for none."""
-    if is_final_failure(reserved, outcome):
+    event = ANNOUNCED.get(outcome.verb, "")
+    if event == "retried" and is_final_failure(reserved, outcome):
         return "failed"
-    return ANNOUNCED.get(outcome.verb, "")
+    return event
 
 
 def details_of(

@@ -94,11 +94,6 @@ def enable_dumps(file: int) -> None:
     also_write(write_tasks)
 
 
-def dump_file() -> int:
-    """Return where this child writes: for `enable_dumps` in a process that it forks."""
-    return _file
-
-
 def take_dump() -> str:
     """Return what this child, and processes forked from it, have written lately."""
     return _take(_file)
