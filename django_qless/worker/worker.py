@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from django_qless.core import AsyncClient, Client
 from django_qless.core.exceptions import QlessError
+from django_qless.worker.known_queues import LOOKUP_PATIENCE
 from django_qless.worker.log import log_event, set_worker_name
 from django_qless.worker.pools import POOLS
 from django_qless.worker.pools.supervisor import Supervisor
 from django_qless.worker.process_files import Pidfile
 from django_qless.worker.recovery import refuse_duplicate, resume_jobs
-from django_qless.worker.reservers import LOOKUP_PATIENCE, new_reserver
+from django_qless.worker.reservers import new_reserver
 from django_qless.worker.restart import (
     CONTROL_SIGNALS,
     STOP_SIGNALS,
