@@ -17,7 +17,7 @@ from .connection import AsyncPool, LoopPools, Pool
 from .events import AsyncSubscriber, Subscriber
 from .exceptions import BadArgument, ConnectionLost, QlessError
 from .objects import AsyncJob, AsyncQueue, Job, Queue
-from .protocol import pack_command
+from .protocol import ServerInfo, pack_command, read_info
 from .redis_pool import Limits, address, copy_pool
 from .request import (
     Awaiting,
@@ -32,7 +32,6 @@ from .request import (
 )
 from .retry import FAILURES, to_qless_error
 from .script import LIBRARY_PREFIX, Engine, Library, Script
-from .server import ServerInfo, read_info
 from .waiting import (
     After,
     AsyncAfter,

@@ -36,8 +36,8 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
-from collections.abc import Iterable
+
+from .permissions import USER, rules_for
 
 
 class QlessError(Exception):
@@ -60,32 +60,6 @@ class QlessError(Exception):
     def explanation(cls) -> str:
         """Return what this class of error means, and the remedy."""
         return " ".join(inspect.cleandoc(cls.__doc__ or "").split())
-
-
-# Texts of refusals, of servers from 6.2 to 9 and of the core.
-_USER = re.compile(r"\bUser (\S+) (?:has no permissions|lacks)")
-_COMMAND = re.compile(r"to run the '([^']+)' command")
-_LACKS = re.compile(r"\b[Uu]ser (?:\S+ )?lacks ((?:[+~&]\S+ ?)+)")
-
-# One is of no use without the other.
-_PAIRS = {
-    "fcall": ("+fcall", "+function|load"),
-    "function|load": ("+fcall", "+function|load"),
-    "evalsha": ("+evalsha", "+script|load"),
-    "script|load": ("+evalsha", "+script|load"),
-}
-
-
-def rules_for(refusal: str) -> Iterable[str]:
-    """Return the rules for ACL SETUSER that permit what this text refuses."""
-    lacks, command = _LACKS.search(refusal), _COMMAND.search(refusal)
-    if lacks:
-        return lacks[1].split()
-    if command:
-        return _PAIRS.get(command[1], (f"+{command[1]}",))
-    if "channel" in refusal:
-        return ("&<prefix>*",)
-    return ("~<prefix>*",) if "key" in refusal else ()
 
 
 def _closed(text: str) -> str:
@@ -218,7 +192,7 @@ class NotPermitted(ServerError):
     def __str__(self) -> str:
         if not self.rules:
             return super().__str__()
-        found = _USER.search(self.detail)
+        found = USER.search(self.detail)
         user = found[1] if found else "<user>"
         return f"{super().__str__()} ACL SETUSER {user} {' '.join(self.rules)} adds it."
 

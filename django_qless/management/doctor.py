@@ -18,7 +18,7 @@ from django_qless.core.exceptions import (
     UnsupportedFormat,
 )
 from django_qless.core.options import known
-from django_qless.core.server import (
+from django_qless.core.permissions import (
     AUDIT,
     CLEANING,
     INFO,

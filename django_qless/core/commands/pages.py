@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from .. import arguments
 from ..exceptions import BadArgument
@@ -36,7 +36,7 @@ MOST_LINKS = 250
 MOST_ENTRIES = 1_000
 
 GroupOrder = Literal["count", "last"]
-GROUP_ORDERS: tuple[GroupOrder, ...] = ("count", "last")
+GROUP_ORDERS: tuple[GroupOrder, ...] = get_args(GroupOrder)
 
 
 class PageCommands(JobReader[J]):
