@@ -263,7 +263,7 @@ class TestLog:
 
 
 class TestSchedules:
-    def test_by_hand(self, qless, work) -> None:
+    def test_dynamic_schedules(self, qless, work) -> None:
         recurring = secret.sign_in.recur("ann", SECRET, every=3600)
         there = recurring.refresh()
         assert arguments_shown(there) == (["ann", HIDDEN], {})

@@ -185,7 +185,7 @@ class TestProjects:
         assert recurring[ECHO].every == 60
 
 
-def test_schedules_by_hand_are_left_alone(qless) -> None:
+def test_dynamic_schedules_are_left_alone(qless) -> None:
     qless.schedule_set(ECHO, "mine", "klass", "{}", every=99)
     qless.recur("mine", "old-client", "klass", "{}", 60)
     with declaring() as declare:

@@ -79,7 +79,7 @@ def shop(
 
 @pytest.fixture
 def run(qless: Any, drain: Callable[[], int]) -> Callable[..., Any]:
-    """Put a job by its name, as another process does; return it after a worker's try."""
+    """Enqueue a job by its name, as another process does; return it after a worker's try."""
 
     def run(name: str, *args: str) -> Any:
         data = '{"v":1,"args":["you"]}' if args else '{"v":1}'

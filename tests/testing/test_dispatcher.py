@@ -132,7 +132,7 @@ class InTestCase(TestCase):
             assert len(jobs) == 1
         assert waiting() == 0
 
-    def test_what_is_captured_is_decided_when_it_is_put(self) -> None:
+    def test_what_is_captured_is_decided_when_it_is_enqueued(self) -> None:
         with transaction.atomic():
             with captured_jobs() as jobs:
                 note.delay("captured")
