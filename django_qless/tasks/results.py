@@ -35,6 +35,9 @@ _ENDS = frozenset(
 # The core's words for changes of a job's state; jobs log others in between.
 _KNOWN = _ENDS - {"canceled"} | {"put", "popped", "returned", "lost"}
 
+# The group of a job that its worker did not know: the core's word.
+UNKNOWN_JOB = "unknown-job"
+
 # The error of a Task without an exception, and that of a canceled Task.
 NO_EXCEPTION = "django_qless.exceptions.JobFailed"
 CANCELED = "django_qless.exceptions.JobGone"
@@ -105,7 +108,7 @@ class Timeline:
             # By a hard timeout, say: the process could not log the exception.
             text = entry.get("message", "")
         elif what == "failed":
-            if before is popped and entry.get("group") == "unknown-job":
+            if before is popped and entry.get("group") == UNKNOWN_JOB:
                 self.workers.pop()
                 self.begun.pop()
             text = job.failure.message if job.failure else entry.get("group", "")
