@@ -114,7 +114,7 @@ def _permissions(missing: Sequence[str] | None) -> Iterator[Finding]:
     if missing is None:
         yield hint(
             "permissions",
-            "not checked: servers before Redis 7 do not tell the permissions of their user",
+            "not checked: servers older than Redis 7 do not report permissions",
         )
         return
     needed = needed_by_worker(missing)
@@ -161,12 +161,12 @@ def _server(client: Client) -> Iterator[Finding]:
     info = client.server_info()
     name = "Valkey" if "valkey_version" in info else "Redis"
     number = info.get("valkey_version") or info.get("redis_version", "?")
-    yield fine("server", f"{name} {number}, called by {client.script.engine}s")
+    yield fine("server", f"{name} {number}, with {client.script.engine}s")
     if client.script.engine == "script":
         yield hint(
             "server",
-            "scripts are several times slower than functions: see ENGINE, and whether "
-            "the server's user may FUNCTION and FCALL",
+            "scripts are several times slower than functions: check ENGINE, and that "
+            "the server's user may call FUNCTION and FCALL",
         )
     for risk in risks(info):
         yield problem("server", str(risk))
@@ -185,14 +185,14 @@ def _clock(client: Client) -> Iterator[Finding]:
     if off > MAX_CLOCK_DIFFERENCE:
         yield hint(
             "clock",
-            f"the server's clock and this machine's differ by {duration_text(off)}; the "
-            "server's decides",
+            f"the server's clock and this machine's differ by {duration_text(off)}; jobs "
+            "follow the server's",
         )
     if skews:
         yield hint(
             "clock",
-            f"the server's clock was set back {skews} times, or a replica with another "
-            f"time took over: see whether it is kept by NTP. {_correction(meta)}",
+            f"the server's clock was set back {counted(skews, 'time')}, or a replica with another "
+            f"time took over: check that NTP keeps it. {_correction(meta)}",
         )
     if off <= MAX_CLOCK_DIFFERENCE and not skews:
         yield fine("clock", "the clocks agree")
@@ -204,8 +204,8 @@ def _correction(meta: Mapping[str, Any]) -> str:
     if not left:
         return "Delays and locks given before were set back with it"
     queue = left[0].get("queue")
-    where = f" and has come to queue {queue}" if queue else ""
-    return f"Setting back the delays and locks given before goes on{where}: let a worker run"
+    where = f", now in queue {queue}" if queue else ""
+    return f"Delays and locks given before are still being set back{where}: keep a worker running"
 
 
 def _libraries(client: Client, *, clean: bool) -> Iterator[Finding]:
@@ -221,7 +221,7 @@ def _libraries(client: Client, *, clean: bool) -> Iterator[Finding]:
     elif others:
         yield hint(
             "functions",
-            f"on the server are libraries of other versions ({len(others)}): "
+            f"the server has function libraries of other versions ({len(others)}): "
             "qless_doctor --clean removes them",
         )
 
@@ -230,7 +230,7 @@ def _config(alias: str) -> Iterator[Finding]:
     for option in sorted(operator_overrides(alias)):
         yield hint(
             "config",
-            f"{option} was set by hand: `qless_config reset {option}` returns to the "
+            f"{option} was set by an operator: `qless_config reset {option}` returns to the "
             "settings",
         )
 
@@ -313,8 +313,8 @@ def _names(alias: str, client: Client) -> Iterator[Finding]:
     for name in sorted(name for name in names if known_tasks.find(name, alias) is None):
         yield problem(
             "jobs",
-            f"jobs called {name!r} wait, and this project has none of that name: it was "
-            "renamed (see aliases=), or other code puts it",
+            f"jobs named {name!r} are waiting, but this project has no such job: it was "
+            "renamed (see aliases=), or other code enqueues it",
         )
     groups = client.failed()
     if groups:

@@ -127,7 +127,7 @@ class TestJobs:
         handles = failing.enqueue_many([failing.args("broken", "x") for _ in range(3)])
         work()
         text = run("qless_jobs", "retry", handles[0].jid, "nobody")
-        assert "back in their queues: 1 job; 1 had not failed" in text
+        assert "retried: 1 job; 1 had not failed" in text
         people.append("y")
         assert "2 jobs" in run("qless_jobs", "retry", "--group", "broken")
         assert qless.failed() == {}
@@ -338,11 +338,11 @@ class TestDoctor:
     def test_a_clock_that_was_set_back(self, qless, redis_client) -> None:
         add.delay(1)
         redis_client.hset("ql:meta", "skews", "1")
-        assert "set back 1 times" in self.words()
+        assert "set back 1 time," in self.words()
         assert "Delays and locks given before were set back with it" in self.words()
         redis_client.hset("ql:meta", "shifts", '[{"queue": "mail"}]')
         words = self.words()
-        assert "goes on and has come to queue mail: let a worker run" in words
+        assert "still being set back, now in queue mail: keep a worker running" in words
 
     def test_a_record_that_cannot_be_read(self, qless, redis_client) -> None:
         handle = add.delay(1)
@@ -368,7 +368,7 @@ class TestDoctor:
 
     def test_jobs_of_a_name_that_nobody_knows(self, qless) -> None:
         qless.put("", "default", "a", "gone.job", "{}")
-        assert "jobs called 'gone.job' wait" in self.words()
+        assert "jobs named 'gone.job' are waiting" in self.words()
 
     def test_libraries_of_other_versions(self, qless, redis_client) -> None:
         # Other tests have left theirs.
@@ -428,7 +428,7 @@ class TestDoctor:
 
     def test_options_set_by_hand(self, qless) -> None:
         qless.config_set("heartbeat", 5)
-        assert "heartbeat was set by hand" in self.words()
+        assert "heartbeat was set by an operator" in self.words()
 
 
 def test_an_unknown_alias_is_named() -> None:

@@ -116,7 +116,7 @@ class TestApps:
         with pytest.raises(SystemExit):  # nobody serves the queue
             call_command("qless_doctor", "--no-audit")
         told = capsys.readouterr().out
-        assert f"jobs called '{shop.app}.anywhere.plain' wait" in told
+        assert f"jobs named '{shop.app}.anywhere.plain' are waiting" in told
         assert f"{shop.app}.anywhere.hello" not in told
 
     @pytest.mark.parametrize(

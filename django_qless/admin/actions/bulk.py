@@ -273,7 +273,7 @@ class BulkAction(Action):
         if run.stopped:
             status = gettext("stopped")
         else:
-            status = gettext("finished") if run.finished else gettext("under way")
+            status = gettext("finished") if run.finished else gettext("in progress")
         text = self.log_message(run, f"{status} {problem}".strip())
         LogEntry.objects.filter(pk=self.entry).update(
             change_message=storable(with_alias(self, text))

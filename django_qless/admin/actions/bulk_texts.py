@@ -104,9 +104,8 @@ TEXTS: dict[str, Texts] = {
         ngettext_lazy("Cancel %(count)s job?", "Cancel %(count)s jobs?", "n"),
         ngettext_lazy("Canceled %(count)s job.", "Canceled %(count)s jobs.", "n"),
         _(
-            "They are deleted: they do not run, and running ones are told to stop. Only "
-            "the records of canceled jobs that are kept for a while can be enqueued "
-            "again, one by one."
+            "They are removed and do not run; running ones are stopped. Records of them "
+            "are kept for a while, from which they can be enqueued again, one by one."
         ),
         of_all=_("Cancel all"),
         confirm=_("Cancel the jobs"),
@@ -132,8 +131,8 @@ TEXTS: dict[str, Texts] = {
             "n",
         ),
         ngettext_lazy(
-            "%(count)s job has the priority %(value)s now.",
-            "%(count)s jobs have the priority %(value)s now.",
+            "Changed the priority of %(count)s job to %(value)s.",
+            "Changed the priority of %(count)s jobs to %(value)s.",
             "n",
         ),
         of_all=_("Change priority of all"),
@@ -143,8 +142,8 @@ TEXTS: dict[str, Texts] = {
         _("Tag"),
         ngettext_lazy("Tag %(count)s job?", "Tag %(count)s jobs?", "n"),
         ngettext_lazy(
-            "%(count)s job has the tag “%(value)s” now.",
-            "%(count)s jobs have the tag “%(value)s” now.",
+            "Added the tag “%(value)s” to %(count)s job.",
+            "Added the tag “%(value)s” to %(count)s jobs.",
             "n",
         ),
         of_all=_("Tag all"),
@@ -194,7 +193,7 @@ TEXTS: dict[str, Texts] = {
             "Took %(count)s jobs from their workers.",
             "n",
         ),
-        _("The workers are told to stop; the next worker starts the job over."),
+        _("Their workers stop; other workers start the jobs over."),
         danger=True,
     ),
 }

@@ -31,7 +31,7 @@ MOST_CANCELED = 100
 def no_job(jid: str) -> str:
     """Return the message that a job is gone, with the possible reasons."""
     return gettext(
-        "There is no job %s. It was canceled or completed and has expired, or was never "
+        "There is no job %s. It was canceled, was completed and has expired, or was never "
         "enqueued."
     ) % (jid or "“”")
 
@@ -247,7 +247,7 @@ class UntrackJob(JobAction):
 
     verb = "untrack"
     label = _("Stop tracking")
-    success = _("Job %(klass)s is not tracked any more.")
+    success = _("Job %(klass)s is no longer tracked.")
 
 
 class TimeOutJob(JobAction):
@@ -284,8 +284,8 @@ class UndependJob(FromQuery):
     form_class = UndependForm
     field = "on"
     prompt = _(
-        "Stop %(klass)s from waiting for this job, or with no id, for any? It may run "
-        "before the jobs that it waited for are complete."
+        "Let %(klass)s stop waiting for this job? Without an id it stops waiting for all "
+        "jobs. It may then run before they are complete."
     )
 
     def act(self, fields: dict[str, Any]) -> str:
@@ -293,25 +293,25 @@ class UndependJob(FromQuery):
         other = fields["on"]
         if self.brief.state != "depends":
             raise WrongState(
-                self.say(_("The job does not wait for others: it is %(state)s"))
+                self.say(_("The job is not waiting for other jobs: it is %(state)s"))
             )
         if other:
             waits_for = view_of(self, links=250).dependencies
             if not any(one.jid == other for one in waits_for):
-                raise BadArgument(gettext("The job does not wait for %r") % other)
+                raise BadArgument(gettext("The job is not waiting for %r") % other)
         self.client.depends_off(self.name, [other] if other else None)
         if other:
             return self.say(
-                _("Job %(klass)s does not wait for %(other)s."), other=other
+                _("Job %(klass)s no longer waits for %(other)s."), other=other
             )
-        return self.say(_("Job %(klass)s does not wait for any other job."))
+        return self.say(_("Job %(klass)s no longer waits for other jobs."))
 
 
 class CancelForm(forms.Form):
     """Whether to cancel the dependents as well."""
 
     dependents = forms.BooleanField(
-        label=_("Cancel the jobs that wait for it, too"), required=False
+        label=_("Also cancel the jobs that wait for it"), required=False
     )
 
 
@@ -326,7 +326,7 @@ class CancelJob(JobAction):
         "Cancel %(klass)s? Its state is “%(state)s”. It is removed; a record of it is "
         "kept for a while."
     )
-    held_note = _("Its worker is told to stop working on it.")
+    held_note = _("Its worker stops working on it.")
     is_done = False
 
     @cached_property
@@ -355,7 +355,7 @@ class CancelJob(JobAction):
         if self.brief.state == "complete":
             raise WrongState(gettext("The job is complete: it expires by itself"))
         if self.brief.state == "canceled":
-            raise WrongState(gettext("The job was canceled before"))
+            raise WrongState(gettext("The job is already canceled"))
         jids = self._with_dependents() if fields.get("dependents") else [self.name]
         self.client.cancel(jids)
         self.is_done = True
@@ -392,7 +392,7 @@ class CancelJob(JobAction):
             ):
                 raise WrongState(
                     gettext(
-                        "More than %d jobs wait for it: cancel them first, by their queue"
+                        "More than %d jobs wait for it: cancel them first, on the page of their queue"
                     )
                     % MOST_CANCELED
                 )

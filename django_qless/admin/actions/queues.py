@@ -38,9 +38,7 @@ def queue_of(view: View) -> QueueCounts:
         and all(each.name != view.name for each in client.queues())
     ):
         raise Missing(
-            gettext(
-                "There is no queue “%s”: no job was ever in it, or it was forgotten."
-            )
+            gettext("There is no queue “%s”: it never had a job, or it was forgotten.")
             % view.name
         )
     return counts
@@ -82,7 +80,7 @@ class PauseForm(forms.Form):
         reason: str = self.cleaned_data["reason"]
         if arguments.size(reason) > REASON_BYTES:
             raise ValidationError(
-                gettext("It has %(size)s bytes; %(most)s at most.")
+                gettext("It has %(size)s bytes; the limit is %(most)s.")
                 % {"size": arguments.size(reason), "most": REASON_BYTES}
             )
         return reason
@@ -103,7 +101,7 @@ class Pause(QueueAction):
             )
         return self.say(
             _(
-                "Pause the queue “%(name)s”? Its jobs are not handed out until it is "
+                "Pause the queue “%(name)s”? Workers take none of its jobs until it is "
                 "resumed; running jobs go on, and jobs can still be enqueued."
             )
         )
@@ -132,9 +130,7 @@ class Resume(QueueAction):
 
     def question(self) -> str:
         """Return the question, with the reason of the pause."""
-        asked = self.say(
-            _("Resume the queue “%(name)s”? Its jobs are handed out again.")
-        )
+        asked = self.say(_("Resume the queue “%(name)s”? Workers take its jobs again."))
         reason = pause_reason(self.counts)
         return f"{asked} {gettext('It was paused: %s') % reason}" if reason else asked
 

@@ -81,7 +81,7 @@ class Resume(ScheduleAction):
 
     verb = "resume"
     label = _("Resume")
-    prompt = _("Resume “%(name)s”? The ticks that it has missed are not made up for.")
+    prompt = _("Resume “%(name)s”? Ticks that it has missed are not made up for.")
     success = _("Resumed “%(name)s”.")
     unchanged = _("“%(name)s” was not paused.")
 
@@ -126,7 +126,7 @@ class Reset(ScheduleAction):
     danger = True
     prompt = _(
         "Reset “%(name)s” to its declaration in the code? Changes by operators are lost, "
-        "and if it was paused or removed, it recurs again."
+        "and if it was paused or removed, it starts again."
     )
     success = _("Reset “%(name)s” to its declaration in the code.")
 

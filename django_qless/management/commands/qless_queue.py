@@ -35,7 +35,9 @@ class Command(SubcommandsCommand):
         pause = self.add("pause", self.pause, "stop handing out their jobs")
         pause.add_argument("queues", nargs="+", metavar="queue")
         pause.add_argument(
-            "--reason", default="", help="shown to people, with who paused them"
+            "--reason",
+            default="",
+            help="shown with the name of the user who paused them",
         )
         resume = self.add(
             "resume", self.resume, "hand out their jobs again", aliases=["unpause"]
@@ -56,7 +58,7 @@ class Command(SubcommandsCommand):
         limit.add_argument(
             "--weight",
             type=seconds,
-            help="how often a lottery draws it, beside the others; 0: never",
+            help="its share in the lottery reserver; 0: none",
         )
         empty = self.add("empty", self.empty, "cancel its jobs in a state")
         empty.add_argument("queue")
@@ -105,7 +107,7 @@ class Command(SubcommandsCommand):
             self.client.forget_queue(queues, only_if_empty=True)
         except WrongState as error:
             raise CommandError(
-                f"{error.detail}: empty it first, or it would be known again at once"
+                f"{error.detail}: empty it first, or it would be back at once"
             ) from error
         self.print(f"forgotten: {', '.join(queues)}")
 

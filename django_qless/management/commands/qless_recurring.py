@@ -31,9 +31,12 @@ class Command(SubcommandsCommand):
         self.add("sync", self.sync, "apply what the code declares")
         for name, text in (
             ("run", "enqueue a job now, besides the schedule"),
-            ("pause", "enqueue none until it is resumed"),
+            ("pause", "enqueue no jobs until it is resumed"),
             ("resume", "enqueue jobs again"),
-            ("remove", "remove it; one that the code declares stays away until reset"),
+            (
+                "remove",
+                "remove it; one that the code declares stays removed until it is reset",
+            ),
             ("reset", "restore what the code declares, whatever was changed since"),
         ):
             self.add(name, self.change, text).add_argument(
@@ -58,8 +61,8 @@ class Command(SubcommandsCommand):
                 self.print(f"{handle.id}: {handle.trouble}")
         if missing:
             self.print(
-                "not applied: declared, but not on the server: `sync` adds what is new, "
-                "`reset` brings back what was removed"
+                "not applied: declared in code, but not on the server. `sync` adds new "
+                "ones, `reset` restores those that were removed"
             )
 
     def sync(self, **options: Any) -> None:
@@ -85,8 +88,8 @@ class Command(SubcommandsCommand):
             ("added", result.added),
             ("changed", result.changed),
             ("removed", result.removed),
-            ("left as an operator has it (see reset)", result.kept),
-            ("left, because it is a dynamic schedule", result.by_hand),
+            ("kept as an operator changed it (see reset)", result.kept),
+            ("kept, because it is a dynamic schedule", result.by_hand),
         ):
             for name in names:
                 self.print(f"{text}: {name}")

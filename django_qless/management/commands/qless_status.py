@@ -34,7 +34,7 @@ class Command(QlessCommand):
             type=positive_seconds,
             const=2.0,
             metavar="SECONDS",
-            help="repeat it every so many seconds (2), until Ctrl-C",
+            help="repeat it every SECONDS (default: 2) until Ctrl-C",
         )
 
     def run(self, *, watch: float | None, **options: Any) -> None:

@@ -202,18 +202,20 @@ class Command(BaseCommand):
 
     def add_recycling_options(self, group: Any) -> None:
         add = group.add_argument
-        add("--max-jobs", type=integer(), metavar="N", help="after about so many jobs")
+        add(
+            "--max-jobs", type=integer(), metavar="N", help="after about this many jobs"
+        )
         add(
             "--max-memory",
             type=megabytes,
             metavar="MB",
-            help="when it has grown beyond so many megabytes",
+            help="when it uses more than this many megabytes",
         )
         add(
             "--max-age",
             type=positive_seconds,
             metavar="SECONDS",
-            help="when it is about so old; it always finishes its jobs first",
+            help="when it is about this old; it always finishes its jobs first",
         )
 
     def add_lifetime_options(self, group: Any) -> None:
@@ -232,7 +234,7 @@ class Command(BaseCommand):
             "--max-idle",
             type=positive_seconds,
             metavar="SECONDS",
-            help="end when nothing has run for so long",
+            help="end when no job has run for this long",
         )
         add(
             "--shutdown-timeout",
@@ -264,7 +266,7 @@ class Command(BaseCommand):
             if is_trial or not (program.is_restarting and self.wants_reload(options)):
                 raise
             # It worked a moment ago: a developer is editing it.
-            self.stderr.write(f"{error}\nWaiting for a change of the code.")
+            self.stderr.write(f"{error}\nWaiting for the code to change.")
             wait_for_working_code()
             program.execute()
 
