@@ -309,7 +309,7 @@ def split(
     Each has `head` before its names. The names are of things that may exist.
     """
     names = arguments.existing_names(label, items, most=len(items))
-    parts = [tuple(names[at : at + most]) for at in range(0, len(names), most)]
+    parts = [names[at : at + most] for at in range(0, len(names), most)]
     return CommandSequence(
         tuple(Command(name, (*head, *part), kind, decode) for part in parts),
         tuple(map(len, parts)),

@@ -89,7 +89,7 @@ class JobCommands(JobReader[J]):
         longer. Returns the jids. Raises HasDependents if a job that is not named waits for
         one of them and blocks.
         """
-        return Command("cancel", tuple(arguments.one_or_many("jids", jids)), "drain")
+        return Command("cancel", arguments.one_or_many("jids", jids), "drain")
 
     @command
     def timeout(self, jids: str | Sequence[str]) -> Command[None]:
@@ -98,7 +98,7 @@ class JobCommands(JobReader[J]):
         Raises WrongState if one of them is not running.
         """
         return Command(
-            "timeout", tuple(arguments.one_or_many("jids", jids)), "write", no_result
+            "timeout", arguments.one_or_many("jids", jids), "write", no_result
         )
 
     @command
@@ -133,7 +133,7 @@ class JobCommands(JobReader[J]):
         self, jid: str, jids: str | Sequence[str] | None = None
     ) -> Command[None]:
         """Let a job wait for these jobs no longer; None stands for all of them."""
-        off = ["all"] if jids is None else arguments.one_or_many("jids", jids)
+        off = ("all",) if jids is None else arguments.one_or_many("jids", jids)
         return Command(
             "depends", (arguments.existing("jid", jid), "off", *off), "write", no_result
         )

@@ -78,7 +78,7 @@ class OperationCommands:
     def deregister(self, workers: str | Sequence[str]) -> Command[None]:
         """Take workers off the list; what they hold stays theirs until it expires."""
         names = arguments.one_or_many("workers", workers)
-        return Command("worker.deregister", tuple(names), "drain", no_result)
+        return Command("worker.deregister", names, "drain", no_result)
 
     @command
     def order(self, worker: str, order: Order) -> Command[None]:

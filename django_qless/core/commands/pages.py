@@ -97,7 +97,7 @@ class PageCommands(JobReader[J]):
         Canceled ones, too, while that is remembered.
         """
         names = arguments.existing_names("jids", jids)
-        return Command("brief", tuple(names), "read", _read_briefs)
+        return Command("brief", names, "read", _read_briefs)
 
     @command
     def failure_groups(
@@ -129,7 +129,7 @@ class PageCommands(JobReader[J]):
         Counted are those that failed on the days for which statistics are kept.
         """
         names = arguments.existing_names("queues", queues, most=MOST_QUEUES)
-        return Command("failed.of", tuple(names), "read")
+        return Command("failed.of", names, "read")
 
     @command
     def throughput(
@@ -205,13 +205,13 @@ class PageCommands(JobReader[J]):
         """Return for each of these queues (at most 200) how many schedules put jobs into
         it: interval, cron and paused ones, as far as `schedules_in` sees them."""
         names = arguments.existing_names("queues", queues, most=MOST_QUEUES)
-        return Command("schedules.count", tuple(names), "read")
+        return Command("schedules.count", names, "read")
 
     @command
     def schedules_of(self, ids: Sequence[str]) -> Command[list[Schedule]]:
         """Return those of these schedules (at most 1,000) that exist, in order."""
         names = arguments.existing_names("ids", ids)
-        return Command("schedules.of", tuple(names), "read", _read_schedules)
+        return Command("schedules.of", names, "read", _read_schedules)
 
     @command
     def next_schedules(self, count: int = 10) -> Command[list[Schedule]]:

@@ -213,7 +213,7 @@ class QueueCommands(JobReader[J]):
         enough to be asked each second.
         """
         names = arguments.existing_names("queues", queues)
-        return Command("survey", tuple(names), "read", _read_survey)
+        return Command("survey", names, "read", _read_survey)
 
     @command
     def stats(self, queue: str, date: int | float) -> Command[DayStats]:
@@ -262,7 +262,7 @@ class QueueCommands(JobReader[J]):
         """Hand out jobs of these queues again."""
         return Command(
             "unpause",
-            tuple(arguments.one_or_many("queues", queues)),
+            arguments.one_or_many("queues", queues),
             "write",
             no_result,
         )
@@ -277,7 +277,7 @@ class QueueCommands(JobReader[J]):
         jobs, or schedules that put jobs into it: it would soon be known again.
         """
         name = "queue.forget.empty" if only_if_empty else "queue.forget"
-        args = tuple(arguments.one_or_many("queues", queues))
+        args = arguments.one_or_many("queues", queues)
         return Command(name, args, "write", no_result)
 
 

@@ -227,7 +227,7 @@ class ScheduleCommands:
 
         Returns how many were not paused. Raises ScheduleNotFound, and then none is.
         """
-        args = tuple(arguments.one_or_many("ids", ids))
+        args = arguments.one_or_many("ids", ids)
         return Command("schedule.pause", args, "drain")
 
     @command
@@ -236,7 +236,7 @@ class ScheduleCommands:
 
         Returns how many were paused. Raises ScheduleNotFound, and then none goes on.
         """
-        args = tuple(arguments.one_or_many("ids", ids))
+        args = arguments.one_or_many("ids", ids)
         return Command("schedule.resume", args, "write")
 
     @command
@@ -250,7 +250,7 @@ class ScheduleCommands:
     @command
     def schedule_remove(self, ids: str | Sequence[str]) -> Command[int]:
         """Remove schedules; return how many there were. The jobs they have put stay."""
-        args = tuple(arguments.one_or_many("ids", ids))
+        args = arguments.one_or_many("ids", ids)
         return Command("schedule.remove", args, "drain")
 
     @command
