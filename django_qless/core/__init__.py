@@ -52,14 +52,7 @@ from .listings import (
     WorkerView,
     WorkerViews,
 )
-from .objects import (
-    AsyncJob,
-    AsyncQueue,
-    Canceled,
-    Failure,
-    Job,
-    Queue,
-)
+from .objects import AsyncJob, AsyncQueue, Canceled, Failure, Job, Queue
 from .put import PreparedPut, Put, PutMany
 from .schedule import (
     Declared,

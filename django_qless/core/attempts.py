@@ -23,11 +23,7 @@ PUT_AGAIN = "put"
 #: No entry says how it ended: earlier versions and other clients write none for a retry.
 NOT_RECORDED = "not-recorded"
 
-_AFTER: dict[str, PhaseKind] = {
-    "done": "over",
-    "failed": "failed",
-    "canceled": "over",
-}
+_AFTER: dict[str, PhaseKind] = {"done": "over", "failed": "failed", "canceled": "over"}
 
 
 @dataclass(slots=True)

@@ -136,10 +136,7 @@ class BaseClient(ABC, Generic[R]):
 
     @stepwise
     def await_ended(
-        self,
-        ids: Sequence[str],
-        seconds: float | None = None,
-        kind: EndedKind = "job",
+        self, ids: Sequence[str], seconds: float | None = None, kind: EndedKind = "job"
     ) -> Steps[dict[str, str]]:
         """Wait until all of these jobs (or workflows) have ended; return their states.
 

@@ -323,10 +323,7 @@ class Folder:
                     os.kill(pid, signal.SIGTERM)
             return False
 
-        _wait(
-            is_gone,
-            f"The process named in {self.file(name)} does not end: kill it.",
-        )
+        _wait(is_gone, f"The process named in {self.file(name)} does not end: kill it.")
 
     def open(self, name: str) -> int:
         """Return a descriptor of a lock file."""

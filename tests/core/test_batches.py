@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from django_qless.core import (
-    Client,
-    JobNotFound,
-    Put,
-    ServerFull,
-    Settlement,
-    new_jid,
-)
+from django_qless.core import Client, JobNotFound, Put, ServerFull, Settlement, new_jid
 from tests.core.jobs import Make
 
 if TYPE_CHECKING:

@@ -6,13 +6,7 @@ import dataclasses
 
 import pytest
 
-from django_qless.core import (
-    Client,
-    HasDependents,
-    JobNotFound,
-    LockLost,
-    Reserved,
-)
+from django_qless.core import Client, HasDependents, JobNotFound, LockLost, Reserved
 
 
 def test_a_job_is_a_frozen_snapshot(client: Client) -> None:

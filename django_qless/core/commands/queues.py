@@ -261,10 +261,7 @@ class QueueCommands(JobReader[J]):
     def unpause(self, queues: str | Sequence[str]) -> Command[None]:
         """Hand out jobs of these queues again."""
         return Command(
-            "unpause",
-            arguments.one_or_many("queues", queues),
-            "write",
-            no_result,
+            "unpause", arguments.one_or_many("queues", queues), "write", no_result
         )
 
     @command
