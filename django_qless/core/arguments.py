@@ -77,7 +77,7 @@ def jid(value: object) -> str:
 
 
 def queue(value: object) -> str:
-    """Return a value that must be the name of a queue to put into, or to take from."""
+    """Return a value that must name one queue, to put into or to take from."""
     text = name("queue", value)
     if "*" in text or "?" in text:
         raise BadArgument(
@@ -171,7 +171,7 @@ def one_or_many(
 
 
 def tags(values: object) -> list[str]:
-    """Return values that must be tags to be given, at most 32 of at most 255 bytes."""
+    """Return values that must be tags: at most 32 of at most 255 bytes."""
     found = existing_names("tags", values, most=MOST_TAGS)
     return [name("tags", tag) for tag in found]
 

@@ -241,8 +241,10 @@ class Client(BaseClient[Redis], Commands[Job, RecurringJob], Blocking):
         return PendingCall(self, request)
 
     def events(self, *channels: str) -> Subscriber:
-        """Return a subscriber to channels: "log" (all events), "w:<worker>", or an event
-        of tracked jobs, such as "completed"."""
+        """Return a subscriber to channels.
+
+        "log" (all events), "w:<worker>", or an event of tracked jobs, such as "completed".
+        """
         return Subscriber(self._source(), self.prefix, channels or ("log",))
 
     def queue(self, name: str) -> Queue:

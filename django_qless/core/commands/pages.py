@@ -135,10 +135,10 @@ class PageCommands(JobReader[J]):
     def throughput(
         self, queue: str | None, first: int, last: int, step: int
     ) -> Command[Throughput]:
-        """Return counters from minute `first` to `last` of the epoch (seconds / 60), in
-        spans of `step` minutes; at most 25 hours.
+        """Return a queue's counters in spans of `step` minutes.
 
-        Without a queue: of the whole namespace, where `put` is not counted.
+        From minute `first` to `last` of the epoch (seconds / 60), at most 25 hours. None
+        is the whole namespace, where `put` is not counted.
         """
         args = (
             "" if queue is None else arguments.existing("queue", queue),
@@ -183,8 +183,10 @@ class PageCommands(JobReader[J]):
 
     @command
     def tracked_jids(self, offset: int = 0, count: int = 25) -> Command[Listing]:
-        """Return up to `count` ids of tracked jobs, also of those that are gone, the last
-        tracked first."""
+        """Return up to `count` ids of tracked jobs, the last tracked first.
+
+        Also those of jobs that are gone.
+        """
         args = arguments.page(offset, count)
         return Command("tracked.jids", args, "read", read_listing)
 
@@ -202,8 +204,10 @@ class PageCommands(JobReader[J]):
 
     @command
     def recurring_of(self, queues: Sequence[str]) -> Command[list[int]]:
-        """Return for each of these queues (at most 200) how many schedules put jobs into
-        it: interval, cron and paused ones, as far as `schedules_in` sees them."""
+        """Return how many schedules put jobs into each of these queues (at most 200).
+
+        Interval, cron and paused ones, as far as `schedules_in` sees them.
+        """
         names = arguments.existing_names("queues", queues, most=MOST_QUEUES)
         return Command("schedules.count", names, "read")
 

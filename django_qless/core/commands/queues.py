@@ -195,14 +195,12 @@ class QueueCommands(JobReader[J]):
 
     @command
     def lag(self, queues: Sequence[str]) -> CommandSequence[list[float]]:
-        """Return for each queue how long its oldest ready job has waited, in seconds;
-        0 if there is none."""
+        """Return the age of each queue's oldest ready job, in seconds; 0 without one."""
         return split("lag", "queues", queues, "read", _read_lag)
 
     @command
     def due(self, queues: Sequence[str]) -> CommandSequence[list[Due]]:
-        """Return for each queue when the first of its scheduled and of its recurring jobs
-        falls due."""
+        """Return when the next scheduled and recurring jobs of each queue fall due."""
         return split("due", "queues", queues, "read", _read_due)
 
     @command
