@@ -53,6 +53,19 @@ def live(parser: Parser, token: Token) -> LiveNode:
     return LiveNode(bits[1][1:-1], nodes)
 
 
+@register.simple_block_tag
+def table(content: str, name: str, caption: str = "", css: str = "") -> SafeString:
+    """`{% table _("Queues") caption=_("…") css="…" %} rows {% endtable %}`: a table.
+
+    It scrolls sideways on its own, also by the keyboard.
+    """
+    return format_html(
+        '<div class="qless-scroll" tabindex="0" role="region" aria-label="{}">'
+        '<table class="{}"><caption class="visually-hidden">{}</caption>{}</table></div>',
+        *(name, css, caption or name, content),
+    )
+
+
 @register.simple_tag(takes_context=True)
 def page_url(context: Context, page: str, name: Any = None, **query: Any) -> str:
     """`{% page_url "queue_change" queue.name tab="waiting" %}`, within the alias."""
