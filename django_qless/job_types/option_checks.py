@@ -107,6 +107,14 @@ def seconds(value: Any) -> float:
     return value
 
 
+def interval(value: Any) -> float:
+    """A span of time of a second or more."""
+    length = seconds(value)
+    if length < 1:
+        raise Refused("at least a second")
+    return length
+
+
 def above_zero(none: str) -> Callable[[Any], float | None]:
     """Return the check of a span of time above 0; None stands for what `none` says."""
 

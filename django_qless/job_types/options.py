@@ -17,6 +17,7 @@ from datetime import datetime, timedelta, tzinfo
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from django_qless.core.schedule import MISSED
 from django_qless.exceptions import InvalidOption, UnknownOption
 from django_qless.job_types import foreign_names
 from django_qless.job_types import option_checks as checks
@@ -303,7 +304,13 @@ IN_DECORATOR = (KNOWN - ONLY_USING) | ONLY_DECLARED
 TRAVELLING = tuple(name for name, row in TABLE.items() if row.travels)
 
 _CHECKS = {name: row.check for name, row in TABLE.items()}
-_CHECKS |= {"name": checks.name, "aliases": checks.strings("names")}
+_CHECKS |= {
+    "name": checks.name,
+    "aliases": checks.strings("names"),
+    "every": checks.interval,
+    "offset": checks.seconds,
+    "missed": checks.one_of(*MISSED),
+}
 
 # Names of other job queues, and what to write here.
 _FOREIGN = foreign_names.OPTIONS | {
