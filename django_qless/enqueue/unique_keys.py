@@ -16,6 +16,27 @@ from django_qless.exceptions import InvalidOption
 from django_qless.job_types.option_checks import MOST_NAME_BYTES
 
 
+def key_of(
+    whose: str,
+    unique: Any,
+    data: Callable[[], str],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> str:
+    """Return the key of a job by its option `unique`, "" for none.
+
+    `data()` is the same for all ways to write the same call; the arguments are those that
+    the job's function gets.
+    """
+    if unique is None:
+        return ""
+    if isinstance(unique, str):
+        return of_text(whose, unique)
+    if unique is True:
+        return of_data(whose, data())
+    return of_call(whose, unique, args, kwargs)
+
+
 def of_text(whose: str, text: str) -> str:
     """Return the key of a job that names it itself."""
     key = f"{whose}:{text}"

@@ -222,7 +222,7 @@ class QlessBackend(BaseTaskBackend):
             run_after=task.run_after,
             mark=sensitive.mark(args, kwargs) if sensitive else "",
         )
-        key = "" if unique is None else _key(task, unique, args, kwargs)
+        key = _key(task, unique, args, kwargs)
         [request], transactions = plan.requests(
             [CallArguments(plan.job_type, data, None, key)]
         )
@@ -289,10 +289,9 @@ class QlessBackend(BaseTaskBackend):
 def _key(task: Any, unique: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """Return the unique key of a call, "" for none."""
     name = task.module_path
-    if isinstance(unique, str):
-        return unique_keys.of_text(name, unique)
-    if unique is True:
+
+    def data() -> str:
         signature = CallSignature.of(task.func, skip_first=task.takes_context)
-        spread = signature.normalized(tuple(args), dict(kwargs))
-        return unique_keys.of_data(name, envelope.encode(name, *spread))
-    return unique_keys.of_call(name, unique, args, kwargs)
+        return envelope.encode(name, *signature.normalized(tuple(args), dict(kwargs)))
+
+    return unique_keys.key_of(name, unique, data, args, kwargs)
