@@ -20,7 +20,7 @@ from django_qless.job_types.registry import registry
 from django_qless.testing import captured_jobs
 from tests.jobs_app import secret
 from tests.jobs_app.models import Feed
-from tests.management.test_operator_commands import data, run
+from tests.management.commands import data, run
 
 SECRET = "hunter2"
 
