@@ -216,7 +216,7 @@ def _aliases(otherwise: str) -> list[str]:
 
 
 def _no_exception(dotted: str) -> str:
-    """Say why this dotted name is no exception, "" if it is one."""
+    """Return why this dotted name is no exception, "" if it is one."""
     try:
         found = pkgutil.resolve_name(dotted)
     except Exception as error:  # noqa: BLE001  what importing it raises
@@ -227,7 +227,7 @@ def _no_exception(dotted: str) -> str:
 
 
 def _mismatch(job_type: JobType, unique: Any) -> str:
-    """Say why a function cannot take a job's fewest, or its most, arguments."""
+    """Return why a function cannot take a job's fewest, or its most, arguments."""
     if job_type.binding is Binding.CLASS:
         return ""
     try:
@@ -320,7 +320,7 @@ def _near(owner: type[Model], name: str) -> str:
 
 
 def no_middleware(name: str) -> str:
-    """Say why this dotted name is no middleware, "" if it may be one."""
+    """Return why this dotted name is no middleware, "" if it may be one."""
     try:
         found = import_string(name)
     except ImportError as error:

@@ -76,7 +76,7 @@ class Alias:
 
     name: str
     implied: bool = False
-    """Whether it is embedded because no server is named."""
+    """True if it is embedded because no server is named."""
     throwaway: int | None = None
     """Its database on the server of a process of tests, if it is there."""
     location: str | None = key(
@@ -167,7 +167,7 @@ class Alias:
         'A list of dotted names of context propagators: ["shop.context.Tenant"].',
         tuple,
     )
-    """What captures context for jobs, see `enqueue/context_propagation.py`."""
+    """The propagators of context, see `enqueue/context_propagation.py`."""
 
     @property
     def declared_options(self) -> dict[str, str]:

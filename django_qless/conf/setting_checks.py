@@ -197,7 +197,7 @@ def dotted_names(value: Any) -> Iterator[Problem]:
 
 
 def unavailable(value: Any) -> Iterator[Problem]:
-    """What does not exist yet."""
+    """Nothing: such a key has no effect yet."""
     if value:
         yield Problem(" is not available yet.")
 

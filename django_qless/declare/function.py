@@ -74,12 +74,12 @@ class Declaration:
 
     @property
     def is_async(self) -> bool:
-        """Whether it is a coroutine function."""
+        """True for a coroutine function."""
         return inspect.iscoroutinefunction(self.function)
 
     @property
     def in_class(self) -> bool:
-        """Whether the function is written in the body of a class."""
+        """True if the function is written in the body of a class."""
         return "." in self.function.__qualname__.rpartition("<locals>.")[2]
 
 

@@ -53,7 +53,7 @@ class CallArguments(NamedTuple):
     databases: tuple[str, ...] = ()
     """The databases of its rows, apart from the default one."""
     conflict: str = ""
-    """What to do about another job with the key, if not what the options say."""
+    """The word for another job with the key, if not what the options say."""
     dependencies: Dependencies = NO_DEPENDENCIES
     """The jobs to enqueue before it, because the option `after` names them."""
 
@@ -70,9 +70,9 @@ class EnqueueRequest(NamedTuple):
     after: tuple[JobHandle[Any], ...] = ()
     """Its dependencies, beside those of the plan."""
     conflict: str = ""
-    """What to do about another job with the key, if not what the plan says."""
+    """The word for another job with the key, if not what the plan says."""
     optional: bool = False
-    """Whether to enqueue it only if another job of the same call depends on it."""
+    """True to enqueue it only if another job of the same call depends on it."""
 
     def put(self) -> Put:
         """Return the job as a Put, as of now."""
@@ -80,7 +80,7 @@ class EnqueueRequest(NamedTuple):
 
     @property
     def is_news(self) -> bool:
-        """Whether it has made a job, or changed the one that stands for it."""
+        """True if it has made a job, or changed the one that stands for it."""
         return bool(self.handle.created) or (self.plan.replaces and not self.optional)
 
     def mark_enqueued(self, jid: str) -> None:

@@ -96,7 +96,7 @@ def option(
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a job is enqueued and run, as `changed()` made it of the user's values."""
+    """The options of a job, as `changed()` made them of the user's values."""
 
     queue: str = option("default", checks.queue, NO_TASK, aka="queue_name routing_key")
     alias: str = option("default", checks.name, NO_TASK)
@@ -120,13 +120,13 @@ class Options:
     missing: str = option(
         "fail", checks.one_of("fail", "ignore"), NO_TASK, travels=True
     )
-    """What becomes of the job when its row is gone: "fail" in row-gone, or "ignore"."""
+    """The outcome when the row is gone: "fail" in row-gone, or "ignore"."""
     app_data: str = option("", checks.app_data, In.USING, aka="meta", hint="(a dict)")
     """A JSON object that travels beside the arguments: `current_job().app_data`."""
     retries: int = option(
         3, checks.whole(0, checks.MOST_RETRIES), ANY | In.BACKEND, aka="max_retries"
     )
-    """How often the job is run again after a failure."""
+    """The number of runs after failures."""
     backoff: Any = option(
         None,
         checks.backoff,
@@ -182,12 +182,12 @@ class Options:
     )
     """Seconds for which the result is kept; 0: it is not kept."""
     unique: Any = option(None, checks.unique, aka="queueing_lock", hint="(a text)")
-    """What makes two jobs the same one: see `Unique`. Keys count per job type."""
+    """The key that makes two jobs the same: see `Unique`. Keys count per job type."""
     unique_for: str | float = option("running", checks.unique_for)
-    """How long it keeps others out: "waiting" (until it starts), "running" (until it
+    """The time for which it keeps others out: "waiting" (until it starts), "running" (until it
     has ended), or seconds from its enqueueing."""
     on_conflict: str = option("keep", checks.one_of("keep", "replace", "refuse"))
-    """What a second one does: keep the first, replace it, or refuse (DuplicateJob)."""
+    """The outcome of a second one: keep the first, replace it, or refuse (DuplicateJob)."""
     debounce: float | None = option(None, checks.span)
     """Seconds for which the job waits for another one, which starts the wait again."""
     debounce_max: float | None = option(None, checks.span)
@@ -203,7 +203,7 @@ class Options:
         (), checks.strings("job ids"), In.USING | In.TASK
     )
     on_failure: str = option("block", checks.one_of("block", "cancel", "run"))
-    """What a dependency that fails does to this job: block, cancel or run it."""
+    """The effect of a dependency that fails: block, cancel or run this job."""
     sensitive: bool | tuple[str, ...] = option((), checks.sensitive, In.JOB | In.TASK)
     """Parameters whose arguments are hidden from people, "return" for the result; True:
     all of them."""

@@ -188,7 +188,7 @@ def _counterpart(value: Any, original: Any, place: _Place) -> Any:
 def _known(klass: str) -> _Known:
     job_type = registry.get(klass)
     if job_type is None:
-        # Pages and commands may come before anybody has imported the jobs.
+        # Pages and commands may run before the jobs are imported.
         _load()
         job_type = registry.get(klass)
     if job_type is None:

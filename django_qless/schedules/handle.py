@@ -66,7 +66,7 @@ class RecurringHandle(Handle):
 
     @property
     def data(self) -> str:
-        """What each job carries, as JSON text."""
+        """The data of each job, as JSON text."""
         return self._known.data
 
     @property

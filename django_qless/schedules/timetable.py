@@ -1,4 +1,4 @@
-"""When a job recurs, as `@job(every=…)` and `.recur(cron=…)` say it: checked at once."""
+"""Timetables of `@job(every=…)` and `.recur(cron=…)`, checked at once."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class DeclaredSchedule:
 
     timetable: Timetable
     rows: Any = None
-    """Which rows of the model: the name of a method of its manager, or a function of
+    """The rows of the model: the name of a method of its manager, or a function of
     the model that returns a queryset. None for what runs on no row."""
 
     @classmethod

@@ -87,7 +87,7 @@ class Envelope:
 
     @property
     def has_row(self) -> bool:
-        """Whether the job runs on a row."""
+        """True if the job runs on a row."""
         return ROW_KEY in self.members
 
     @property
@@ -103,7 +103,7 @@ class Envelope:
 
     @property
     def mark(self) -> Any:
-        """What is sensitive: True for everything, a list of positions, or None."""
+        """The sensitive values: True for all, a list of positions, or None."""
         mark = self.members.get("s")
         # A mark that is none of ours was meant to hide something.
         return mark if mark is None or isinstance(mark, list) else True

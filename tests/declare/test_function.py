@@ -84,7 +84,7 @@ def test_using_returns_a_copy_with_other_options(qless) -> None:
     assert (stored.queue, stored.priority, stored.tags) == ("bulk", -3, ("a", "b"))
     assert jobs.send_welcome.options.queue == "mail"
     assert qless.get(jobs.send_welcome.delay("ann").jid).queue == "mail"
-    # What the decorator gave stays unless it is given anew, and copies can be changed.
+    # What the decorator gave stays unless it is given again, and copies can be changed.
     assert other.using(retries=0).options.tags == ("a", "b")
 
 

@@ -428,7 +428,7 @@ def test_many_processes_that_begin_together(qless) -> None:
 
 
 def test_a_process_that_was_faster_is_noticed(qless, monkeypatch) -> None:
-    """Whoever is late looks at all of it again."""
+    """The later one looks at all of it again."""
     with declaring() as declare:
         declare(ECHO, every=60)
         mark, calls = qless.schedule_mark, []

@@ -82,6 +82,6 @@ def test_a_client_that_dies_after_the_release(qless, work) -> None:
         if call.name == "workflow.release":
             break
     assert qless.workflow("flow").state == "unpacking"
-    runs = [work() for _ in calls.parts]  # Whoever asks for jobs carries on.
+    runs = [work() for _ in calls.parts]  # A worker that asks for jobs carries on.
     assert (runs[0], sum(runs)) == (0, 2_000)
     assert qless.workflow("flow").state == "complete"

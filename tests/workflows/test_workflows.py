@@ -61,7 +61,7 @@ def test_as_a_context_manager(qless, work) -> None:
     assert other.handle is None
     with workflow() as flow:
         flow.add(step.args("c"))
-        flow.enqueue()  # By hand: not a second time at the end.
+        flow.enqueue()  # So not a second time at the end.
     work()
     assert flows.ran == ["a", "c"]
 
