@@ -197,7 +197,7 @@ def dotted_names(value: Any) -> Iterator[Problem]:
 
 
 def unavailable(value: Any) -> Iterator[Problem]:
-    """Nothing: such a key has no effect yet."""
+    """Nothing: such a key is not available yet."""
     if value:
         yield Problem(" is not available yet.")
 
