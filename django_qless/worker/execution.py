@@ -189,7 +189,7 @@ class Execution:
                 return NO_LIMIT
             hard = self.environment.limits(job_type, reserved).hard
         except Exception:
-            logger.exception("no limits are known for %s", reserved.klass)
+            logger.exception("the limits of %s are unknown", reserved.klass)
             return NO_LIMIT
         if hard is None:
             return NO_LIMIT
@@ -333,7 +333,7 @@ class Execution:
             return retry_delay(rule, attempt, error)
         except Exception:
             logger.exception(
-                "backoff of %s failed; the usual one serves", reserved.klass
+                "backoff of %s failed; the default is used", reserved.klass
             )
             return DEFAULT_BACKOFF(attempt)
 

@@ -192,7 +192,7 @@ class EventListener:
         try:
             events = self._subscriber.look()
         except QlessError as error:
-            log_event(logging.WARNING, "cannot hear events", error=error)
+            log_event(logging.WARNING, "cannot listen for events", error=error)
             self._refused_until = time.monotonic() + AFTER_REFUSAL
             return False
         if any(each.event in SCHEDULE_EVENTS for each in events):

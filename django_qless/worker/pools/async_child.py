@@ -311,7 +311,7 @@ class AsyncChild(Child):
         if self.shared.has_commands:
             self.follow_commands()
         elif not self.shared.was_nudged(time.monotonic()) and not self.is_ending:
-            self.leave_early("it was told so by a signal")
+            self.leave_early("a signal")
 
     def follow_commands(self) -> None:
         """Follow the commands in the shared state."""
