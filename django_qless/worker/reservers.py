@@ -62,9 +62,9 @@ class Reserver:
     summary: ClassVar[str]
     """One line for people."""
     turns: ClassVar[bool] = False
-    """Whether a batch takes jobs from the queues in turn, not all from the first."""
+    """True if a batch takes jobs from the queues in turn, not all from the first."""
     needs_figures: ClassVar[bool] = True
-    """Whether it needs more than the names of the queues."""
+    """True if it needs more than the names of the queues."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Reserver:
 
     @property
     def may_look_up(self) -> bool:
-        """Whether `order` may have to ask the server."""
+        """True if `order` may have to ask the server."""
         return self.known is not None and (self.needs_figures or bool(self.globs))
 
     def order(self) -> Sequence[str]:

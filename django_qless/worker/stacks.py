@@ -56,7 +56,7 @@ class DumpFile:
 
     @property
     def has_text(self) -> bool:
-        """Whether anything has been written since the last time."""
+        """True if anything has been written since the last time."""
         return os.fstat(self.number).st_size > 0
 
     def take(self) -> str:

@@ -47,7 +47,7 @@ class Watcher(Protocol):
 
     @property
     def is_code_untested(self) -> bool:
-        """Whether the code has changed and is not known to work."""
+        """True if the code has changed and is not known to work."""
 
     def stop(self) -> None:
         """Stop watching."""
@@ -169,7 +169,7 @@ class Worker:
 
     @property
     def is_code_untested(self) -> bool:
-        """Whether the code has changed since it was last known to work."""
+        """True if the code has changed since it was last known to work."""
         return self._watcher is not None and self._watcher.is_code_untested
 
     def new_shutdown(self) -> Shutdown:
