@@ -12,7 +12,14 @@ import traceback
 from typing import TYPE_CHECKING, NamedTuple
 
 from django_qless.core import Reserved, Settlement
-from django_qless.exceptions import Fail, JobLost, JobTimeout, Retry, ShuttingDown
+from django_qless.exceptions import (
+    Fail,
+    JobLost,
+    JobTimeout,
+    QlessError,
+    Retry,
+    ShuttingDown,
+)
 from django_qless.job_types.backoff import DEFAULT_BACKOFF
 from django_qless.job_types.current import CurrentJob
 from django_qless.worker import failure_report
@@ -275,10 +282,11 @@ class Execution:
                     f"The result takes {size} bytes, more than {failure_report.MAX_BYTES}. "
                     "Keep it elsewhere and return a reference."
                 )
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  a hostile result
             # Another attempt would do the work again and return the same.
-            message = "The job has done its work, but its result cannot be kept."
-            raise Fail(failure_report.BAD_RESULT, message) from error
+            why = error.detail if isinstance(error, QlessError) else str(error)
+            message = f"The job has done its work, but its result cannot be kept: {why}"
+            raise Fail(failure_report.BAD_RESULT, message) from None
         return outcome_of(reserved, "complete", text, ttl, *data)
 
     def raised(self, reserved: Reserved, error: BaseException) -> Settlement:

@@ -74,6 +74,7 @@ class Overview(Page):
             "total_cells": [
                 *(getattr(totals, state) for state in IN_QUEUE),
                 recurring,
+                failures.total_jobs,
                 sum(each.today.retried for each in queues),
                 sum(each.today.retries for each in queues),
             ],
@@ -105,9 +106,9 @@ class Overview(Page):
         cells = [
             [
                 *((state.number, state.url) for state in row.in_states(QUEUE_STATES)),
+                (row.failed, row.failed_url),
                 (each.today.retried, row.url),
                 (each.today.retries, row.url),
-                (row.failed, row.failed_url),
             ]
             for row, each in zip(rows, part, strict=True)
         ]

@@ -77,9 +77,10 @@ server; LOGGING in the project's settings overrides it: the logger is django_qle
 
 exit codes: 0 stopped on request, 1 errors found by the checks, 2 bad options,
 69 (EX_UNAVAILABLE) the server does not answer, 70 (EX_SOFTWARE) the worker of one of
-several aliases was killed, 73 (EX_CANTCREAT) a file cannot be
-written, 75 (EX_TEMPFAIL) the name is in use, or jobs were left to their locks,
-77 (EX_NOPERM) the server refuses, 78 (EX_CONFIG) a setting is wrong
+several aliases was killed, or the core refused the first call, 71 (EX_OSERR) it cannot be
+started again after a HUP, 73 (EX_CANTCREAT) a file cannot be written, 75 (EX_TEMPFAIL) the
+name is in use, or jobs were left to their locks, 77 (EX_NOPERM) the server refuses,
+78 (EX_CONFIG) a setting is wrong
 """
 
 
