@@ -5,7 +5,7 @@
     ├── InvalidOption                 a value that an option does not take
     │   └── UnknownOption             an option that does not exist
     ├── UnserialisableArgument        an argument that JSON cannot carry
-    ├── NotPut                        the handle's job waits for a commit
+    ├── NotPut                        what the handle stands for waits for a commit
     └── NoResult                      result() or wait() without a result
         ├── ResultNotReady            not yet
         ├── JobFailed                 never: the job failed
@@ -60,20 +60,20 @@ class InvalidJob(QlessError, TypeError):
 
 
 class InvalidOption(QlessError, ValueError):
-    """Nothing was put."""
+    """Nothing was enqueued."""
 
 
 class UnknownOption(InvalidOption, TypeError):
-    """Nothing was put."""
+    """Nothing was enqueued."""
 
 
 class UnserialisableArgument(QlessError, TypeError):
-    """Nothing was put."""
+    """Nothing was enqueued."""
 
 
 class NotPut(QlessError):
-    """The job is put when its transaction commits, and not at all if that is rolled
-    back. Ask again after the commit, or put it with on_commit=False."""
+    """It is enqueued when its transaction commits, and not at all if that is rolled
+    back. Ask again after the commit, or enqueue it with on_commit=False."""
 
 
 class NoResult(QlessError):
@@ -86,7 +86,7 @@ class ResultNotReady(NoResult, TimeoutError):
 
 
 class JobFailed(NoResult):
-    """It has no result; handle.retry() puts it again."""
+    """It has no result; handle.retry() enqueues it again."""
 
     def __init__(self, jid: str, group: str, message: str) -> None:
         super().__init__(f"Job {jid} failed in group {group!r}: {message}")
@@ -105,7 +105,7 @@ class ResultGone(NoResult):
 
 class JobGone(NoResult):
     """It was canceled, it has expired from the history of completed jobs, or it was
-    never put: its transaction was rolled back, say."""
+    never enqueued: its transaction was rolled back, say."""
 
 
 class Retry(Exception):

@@ -189,7 +189,7 @@ ELSEWHERE = {
     """,
 )
 def settings() -> Iterator[str]:
-    from django_qless.conf import schema
+    from django_qless.conf import schema, setting_checks
     from django_qless.core.options import OPTIONS
 
     yield "## Keys of an alias"
@@ -198,15 +198,20 @@ def settings() -> Iterator[str]:
     docs = {row.name: fields[name][1] for name, row in schema.ATTRIBUTES.items()}
     rows = []
     for row in schema.KEYS:
-        if row.check is schema._unavailable:
+        if row.check is setting_checks.unavailable:
             continue
         text = docs[row.name] if row.name in docs else ELSEWHERE[row.name]
         rows.append((code(f'"{row.name}"'), text, code(f"django_qless.{row.number}")))
     yield from table(("key", "meaning", "its check"), rows)
+    yield (
+        "A setting beside it, `QLESS_MODULES`, lists the names of the modules of apps in which "
+        "workers look for jobs; the default is `jobs` and `tasks`."
+    )
+    yield ""
     yield "## Options of a queue, in `QUEUES`"
     yield ""
     queue_rows = [
-        (code(name), meaning) for name, meaning in schema.QUEUE_OPTIONS.items()
+        (code(name), meaning) for name, meaning in setting_checks.QUEUE_OPTIONS.items()
     ]
     yield from table(("option", "meaning"), queue_rows)
     yield "## Options of the core, in `CONFIG`"
@@ -246,11 +251,13 @@ def parser_rows(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, str
             else str(names)
         )
         values = {**vars(action), "prog": parser.prog}
+        choices = ", ".join(map(code, action.choices or ()))
         yield (
             code(shown),
-            (action.help or "") % values if action.help else "",
+            ": ".join(filter(None, [(action.help or "") % values, choices])),
             ""
-            if action.default in (None, False, [], "", argparse.SUPPRESS)
+            if action.nargs == 0
+            or action.default in (None, False, [], "", argparse.SUPPRESS)
             else code(action.default),
         )
 
@@ -387,11 +394,15 @@ PYTHON = (
     """,
 )
 def python_api() -> Iterator[str]:
+    from django_qless.core.request import ClientMethod
     from tests.public_api.python import attributes, defined_in, kind, signature
 
     def entry(name: str, value: Any, owner: type | None = None) -> tuple[str, str]:
-        what = kind(value)
-        wait = "await " if what == "async function" else ""
+        is_client = owner is not None and owner.__name__.startswith("Async")
+        waits = kind(value) == "async function" or (
+            is_client and isinstance(value, ClientMethod)
+        )
+        wait = "await " if waits else ""
         shown = f"{wait}{name}{signature(value, owner, name)}"
         return code(shown), first_paragraph(value, owner, name)
 
@@ -430,9 +441,10 @@ def python_api() -> Iterator[str]:
 
 def first_paragraph(value: Any, owner: type | None, name: str) -> str:
     """Return the first paragraph of what is said of a name."""
-    if owner is not None and not callable(value) and not getattr(value, "__doc__", ""):
-        return documented_fields(owner).get(name, "")
     text = inspect.getdoc(value) or ""
+    # The docstring of a plain value is that of its type.
+    if not callable(value) and type(value).__doc__ == getattr(value, "__doc__", None):
+        text = ""
     if not text and owner is not None:
         text = documented_fields(owner).get(name, "")
     return text.split("\n\n")[0]

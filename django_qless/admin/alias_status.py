@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 from django_qless import conf
 from django_qless.conf.connections import connections
+from django_qless.operations.status import Totals, lags_of
 
 PATIENCE = 0.2
 """Seconds for which a page waits for other aliases that answered last time."""
@@ -25,15 +26,11 @@ THREADS = 8
 
 @dataclass(frozen=True)
 class AliasStatus:
-    """The counts of an alias, or why it does not answer."""
+    """The totals of an alias, or why it does not answer."""
 
-    waiting: int = 0
-    running: int = 0
-    stalled: int = 0
+    totals: Totals | None = None
+    """None if it did not answer."""
     failed: int = 0
-    queues: int = 0
-    lag: float = 0.0
-    answers: bool = True
     problem: str = ""
     """Why it did not answer; "" if that is not known yet."""
 
@@ -87,7 +84,7 @@ class AliasMonitor:
 
     def _answer(self, alias: str) -> AliasStatus:
         status = status_of(alias)
-        if status.answers:
+        if status.totals:
             self._problems.pop(alias, None)
         else:
             self._problems[alias] = status.problem
@@ -96,7 +93,7 @@ class AliasMonitor:
     def _status(self, alias: str, future: Future[AliasStatus]) -> AliasStatus:
         if future.done():
             return future.result()
-        return AliasStatus(answers=False, problem=self._problems.get(alias, ""))
+        return AliasStatus(problem=self._problems.get(alias, ""))
 
 
 def status_of(alias: str) -> AliasStatus:
@@ -104,17 +101,10 @@ def status_of(alias: str) -> AliasStatus:
     try:
         client = connections.impatient(alias)
         counts = client.queues()
-        names = [each.name for each in counts]
-        return AliasStatus(
-            waiting=sum(each.waiting for each in counts),
-            running=sum(each.running for each in counts),
-            stalled=sum(each.stalled for each in counts),
-            failed=client.failure_groups(0, 0).total_jobs,
-            queues=len(counts),
-            lag=max(client.lag(names), default=0.0) if names else 0.0,
-        )
+        totals = Totals.of(counts, lags_of(client, counts))
+        return AliasStatus(totals, client.failure_groups(0, 0).total_jobs)
     except Exception as error:  # noqa: BLE001  only this alias is down
-        return AliasStatus(answers=False, problem=str(error))
+        return AliasStatus(problem=str(error))
 
 
 alias_monitor = AliasMonitor()

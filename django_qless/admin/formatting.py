@@ -12,22 +12,15 @@ from django.utils.html import escape
 from django.utils.translation import get_language_bidi, gettext_lazy
 from django.utils.translation import gettext as _
 
+from django_qless.operations.durations import duration_parts
 
-class _Unit(NamedTuple):
-    seconds: int
-    format: str
-    smaller: int
-    smaller_format: str
-
-
-def _units() -> tuple[_Unit, ...]:
-    days, hours = _("%d d"), _("%d h")
-    minutes, seconds = _("%d min"), _("%d s")
-    return (
-        _Unit(86400, days, 3600, hours),
-        _Unit(3600, hours, 60, minutes),
-        _Unit(60, minutes, 1, seconds),
-    )
+UNITS = {
+    "d": gettext_lazy("%d d"),
+    "h": gettext_lazy("%d h"),
+    "min": gettext_lazy("%d min"),
+    "s": gettext_lazy("%d s"),
+    "ms": gettext_lazy("%d ms"),
+}
 
 
 def span(seconds: float | None) -> str:
@@ -38,23 +31,20 @@ def span(seconds: float | None) -> str:
     """
     if seconds is None:
         return ""
-    text = "−" + _span(-seconds) if seconds < 0 else _span(seconds)
+    sign = "−" if seconds < 0 else ""
+    text = sign + " ".join(_part(*part) for part in duration_parts(abs(seconds)))
     return f"\u2068{text}\u2069" if get_language_bidi() else text
 
 
-def _span(seconds: float) -> str:
-    if 0 < seconds < 0.0995:
-        return _("%d ms") % max(1, round(seconds * 1000))
-    if seconds < 9.95:
-        return _("%s s") % formats.number_format(round(seconds, 1), 1)
-    whole = round(seconds)
-    for unit in _units():
-        if whole >= unit.seconds:
-            number, rest = divmod(whole, unit.seconds)
-            rest //= unit.smaller
-            text = unit.format % number
-            return f"{text} {unit.smaller_format % rest}" if rest else text
-    return _("%d s") % whole
+def _part(number: int | float, unit: str) -> str:
+    if isinstance(number, float):
+        return _("%s s") % formats.number_format(number, 1)
+    return str(UNITS[unit]) % number
+
+
+def whole_span(seconds: float) -> str:
+    """Return whole seconds as `3 s`, and from ten on as `span` does."""
+    return span(seconds) if seconds >= 10 else str(UNITS["s"]) % seconds
 
 
 def moment(seconds: float | None) -> datetime | None:
@@ -113,8 +103,10 @@ def state(name: str) -> str:
     return str(STATES.get(name, name))
 
 
-def number(value: int) -> str:
-    """Return a number with separators, as the user's language writes it."""
+def number(value: float | str | None) -> str:
+    """Return a number with separators, as the user's language writes it; "" for none."""
+    if value is None or value == "":
+        return ""
     return formats.number_format(value, use_l10n=True, force_grouping=True)
 
 

@@ -48,7 +48,7 @@ def listing(
             "total": number(max(total, end)),
         }
     else:
-        words = _("%s in all") % number(total)
+        words = _("%s in total") % number(total)
     return Listing(
         rows,
         words,

@@ -40,6 +40,7 @@ from django_qless.conf.connection_factory import (
     factory_for,
     factory_from_cache,
 )
+from django_qless.conf.setting_checks import Problem
 from django_qless.enqueue import context_propagation
 
 TAG = "qless"
@@ -104,7 +105,7 @@ def check_deployment(**kwargs: Any) -> list[CheckMessage]:
         if alias.implied:
             messages.append(
                 Caution(
-                    f"QLESS[{name!r}] names no server, so nothing can be put.",
+                    f"QLESS[{name!r}] names no server, so nothing can be enqueued.",
                     hint=schema.REMEDY,
                     id="django_qless.W002",
                 )
@@ -152,7 +153,7 @@ def _settings_messages() -> Iterator[CheckMessage]:
     yield from _shared_with_cache(factories)
 
 
-def _problems() -> Iterator[schema.Problem]:
+def _problems() -> Iterator[Problem]:
     value = getattr(settings, "QLESS", None)
     if value is None:
         return

@@ -40,14 +40,13 @@ from django_qless.enqueue.dependencies import check_after
 from django_qless.exceptions import InvalidJob
 from django_qless.job_types import discovery
 from django_qless.job_types.registry import Binding, JobType, registry
+from django_qless.job_types.signature import POSITIONAL
 from django_qless.job_types.source_location import at, location_of
 from django_qless.schedules.ticks import method_of
 from django_qless.schedules.timetable import checked_schedule
 
 if TYPE_CHECKING:
     from django.db.models import Model
-
-POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 # What the core takes as a schedule's id.
 MAX_ID_BYTES = 200
@@ -138,7 +137,7 @@ def _replaced() -> Iterator[CheckMessage]:
         ):
             kind = type(found).__name__
             yield Error(
-                f"{location_of(job_type.function)}: {job_type.name} cannot be put: "
+                f"{location_of(job_type.function)}: {job_type.name} cannot be enqueued: "
                 f"{model._meta.label}.{attribute} has become something else (a {kind}).",
                 hint="Has a relation to this model the related_name "
                 f"{attribute!r}? Call one of them otherwise.",
@@ -155,7 +154,7 @@ def _without_model() -> Iterator[CheckMessage]:
             continue
         if not isinstance(owner, ModelBase) and not owner.__subclasses__():
             yield Caution(
-                f"{location_of(declaration.function)}: {declaration.origin} cannot be put: "
+                f"{location_of(declaration.function)}: {declaration.origin} cannot be enqueued: "
                 "no model has it, so there is nothing on which a worker could call it.",
                 hint="Jobs can be functions, static methods, methods of models, and "
                 "classes.",
@@ -217,7 +216,7 @@ def _aliases(otherwise: str) -> list[str]:
 
 
 def _no_exception(dotted: str) -> str:
-    """Say why this dotted name is no exception, "" if it is one."""
+    """Return why this dotted name is no exception, "" if it is one."""
     try:
         found = pkgutil.resolve_name(dotted)
     except Exception as error:  # noqa: BLE001  what importing it raises
@@ -228,7 +227,7 @@ def _no_exception(dotted: str) -> str:
 
 
 def _mismatch(job_type: JobType, unique: Any) -> str:
-    """Say why a function cannot take a job's fewest, or its most, arguments."""
+    """Return why a function cannot take a job's fewest, or its most, arguments."""
     if job_type.binding is Binding.CLASS:
         return ""
     try:
@@ -321,7 +320,7 @@ def _near(owner: type[Model], name: str) -> str:
 
 
 def no_middleware(name: str) -> str:
-    """Say why this dotted name is no middleware, "" if it may be one."""
+    """Return why this dotted name is no middleware, "" if it may be one."""
     try:
         found = import_string(name)
     except ImportError as error:

@@ -6,6 +6,7 @@ from .client import AsyncClient, Client
 from .commands.jobs import BulkResult
 from .commands.operations import ORDERS, Order
 from .commands.queues import Pause, QueueSurvey
+from .commands.recurring import AsyncRecurringJob, RecurringJob
 from .commands.workflows import WorkflowRecord
 from .events import AsyncSubscriber, Event, Subscriber
 from .exceptions import (
@@ -51,16 +52,7 @@ from .listings import (
     WorkerView,
     WorkerViews,
 )
-from .objects import (
-    AsyncJob,
-    AsyncQueue,
-    AsyncRecurringJob,
-    Canceled,
-    Failure,
-    Job,
-    Queue,
-    RecurringJob,
-)
+from .objects import AsyncJob, AsyncQueue, Canceled, Failure, Job, Queue
 from .put import PreparedPut, Put, PutMany
 from .schedule import (
     Declared,

@@ -77,7 +77,7 @@ def jid(value: object) -> str:
 
 
 def queue(value: object) -> str:
-    """Return a value that must be the name of a queue to put into, or to take from."""
+    """Return a value that must name one queue, to put into or to take from."""
     text = name("queue", value)
     if "*" in text or "?" in text:
         raise BadArgument(
@@ -150,11 +150,11 @@ def integer(label: str, value: object, least: int | None = None) -> int:
 
 def existing_names(
     label: str, values: object, *, least: int = 0, most: int = MOST_ITEMS
-) -> list[str]:
+) -> tuple[str, ...]:
     """Return values that may be names of existing things, within limits of number."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise BadArgument(f"{label} must be a list of str, not {quoted(values)}")
-    found = [existing(label, value) for value in values]
+    found = tuple(existing(label, value) for value in values)
     if len(found) < least:
         raise BadArgument(f"{label} must have at least one element")
     if len(found) > most:
@@ -162,14 +162,16 @@ def existing_names(
     return found
 
 
-def one_or_many(label: str, values: object, *, most: int = MOST_ITEMS) -> list[str]:
-    """Return one or several names of things that may exist, as a list."""
+def one_or_many(
+    label: str, values: object, *, most: int = MOST_ITEMS
+) -> tuple[str, ...]:
+    """Return one or several names of things that may exist, as a tuple."""
     given = [values] if isinstance(values, str) else values
     return existing_names(label, given, least=1, most=most)
 
 
 def tags(values: object) -> list[str]:
-    """Return values that must be tags to be given, at most 32 of at most 255 bytes."""
+    """Return values that must be tags: at most 32 of at most 255 bytes."""
     found = existing_names("tags", values, most=MOST_TAGS)
     return [name("tags", tag) for tag in found]
 

@@ -1,4 +1,4 @@
-"""The attempts at a job, and how it spent its time, as its history tells."""
+"""Attempts at a job and the phases of its life, read from its history."""
 
 from __future__ import annotations
 
@@ -14,74 +14,70 @@ ENDS = frozenset(
     {"done", "failed", "retried", "returned", "crashed", "lost", "canceled"}
 )
 
-#: The lock was taken away, or has run out: the worker may still end the attempt otherwise.
+#: The lock was taken away or has expired; the worker may still end the attempt differently.
 NOTICE = "timed-out"
 
 #: The job was put again during the attempt.
 PUT_AGAIN = "put"
 
-#: There is no entry: earlier versions, and other clients, write none for a retry.
+#: No entry says how it ended: earlier versions and other clients write none for a retry.
 NOT_RECORDED = "not-recorded"
 
-_AFTER: dict[str, PhaseKind] = {
-    "done": "over",
-    "failed": "failed",
-    "canceled": "over",
-}
+_AFTER: dict[str, PhaseKind] = {"done": "over", "failed": "failed", "canceled": "over"}
 
 
 @dataclass(slots=True)
 class Phase:
-    """A time that a job spent in one way."""
+    """A span of time in which a job did one thing."""
 
     kind: PhaseKind
     start: float
     end: float
-    #: Whether it goes on: its end is now.
+    #: Whether it still goes on; then `end` is now.
     is_open: bool = False
 
     @property
     def seconds(self) -> float:
-        """How long it took, or has taken so far."""
+        """The duration, so far if the phase still goes on."""
         return self.end - self.start
 
     @property
     def is_exact(self) -> bool:
-        """Whether both times have a fraction: those of earlier histories have none."""
+        """True if both times have fractions; earlier versions kept whole seconds."""
         return not (self.start.is_integer() or self.end.is_integer())
 
 
 @dataclass(slots=True)
 class Attempt:
-    """One time that a worker had the job."""
+    """One attempt: a worker had the job."""
 
     worker: str
-    #: When the worker was given it.
+    #: When the job was handed to the worker.
     handed: float
-    #: When it ended; None as long as it goes on, and if that is not known.
+    #: When it ended; None while it goes on, or if unknown.
     ended: float | None = None
-    #: One of ENDS, NOTICE, PUT_AGAIN or NOT_RECORDED; "" as long as it goes on.
+    #: One of ENDS, NOTICE, PUT_AGAIN or NOT_RECORDED; "" while it goes on.
     end: str = ""
     #: The failure group, or "".
     group: str = ""
-    #: The line of the failure's message that says what happened, or "".
+    #: The line of the failure's message that names the error, or "".
     message: str = ""
     #: When the job was to be ready again, if there was a delay.
     until: float | None = None
-    #: How long the job waited before it was started; None if that is not known.
+    #: The wait before the start; None if unknown.
     waiting: Phase | None = None
-    #: How long it ran; None if that is not known.
+    #: The run; None if unknown.
     running: Phase | None = None
 
     @property
     def started(self) -> float:
-        """When it was started: later, if it lay in the worker's hands for a while."""
+        """The start of the run: later than `handed` if the worker held it back."""
         return self.running.start if self.running else self.handed
 
 
 @dataclass(slots=True)
 class Attempts:
-    """What a history tells: each attempt, and what the job did with all of its time."""
+    """The attempts and phases of a job, in order."""
 
     attempts: list[Attempt] = field(default_factory=list)
     phases: list[Phase] = field(default_factory=list)
@@ -96,10 +92,10 @@ def read_attempts(
     failed: float | None = None,
     missing: int = 0,
 ) -> Attempts:
-    """Return what a history tells up to now.
+    """Return the attempts and phases of a job up to now.
 
     `is_running` says whether a worker has the job. `since` is when it came into its state,
-    `failed` when it failed last: they tell when the last attempt ended if its history does
+    `failed` when it failed last: they date the end of the last attempt if its history does
     not. `missing` is how many entries are left out behind the first.
     """
     reader = _Reader()
@@ -112,13 +108,13 @@ def read_attempts(
 
 
 class _Reader:
-    """Goes through a history, and notes when the job begins to do something else."""
+    """Reads a history, entry by entry, into attempts and phases."""
 
     def __init__(self) -> None:
         self.found = Attempts()
-        #: The attempt whose end is still to come.
+        #: The attempt that has not ended yet.
         self.attempt: Attempt | None = None
-        #: When its worker got notice that the lock is lost.
+        #: When its worker was notified that the lock is lost.
         self.noticed: float | None = None
         self.last = 0.0
 
@@ -139,7 +135,7 @@ class _Reader:
             self._read_end(what, when, entry)
 
     def leave_out(self) -> None:
-        """Take note that entries are missing."""
+        """Note that entries are missing here."""
         self.attempt = self.noticed = None
         for phase in self.found.phases:
             phase.kind = "unknown"
@@ -147,7 +143,7 @@ class _Reader:
     def finish(
         self, *, is_running: bool, ended: tuple[float, float], now: float
     ) -> Attempts:
-        """Take what the record tells of the time behind the last entry."""
+        """Complete the reading with what the record says of the time since the last entry."""
         attempt, now = self.attempt, max(now, self.last)
         if attempt and is_running:
             attempt.running = self._take("running", attempt, attempt.handed)
@@ -176,7 +172,7 @@ class _Reader:
         group = str(entry.get("group") or "")
         is_of_attempt = entry.get("worker") or group.startswith("failed-retries-")
         if what == "failed" and self.noticed is not None and not is_of_attempt:
-            # It was taken from its worker, and failed without another attempt.
+            # The job was taken from its worker, and failed without another attempt.
             self._break_off(NOTICE, None)
         if attempt := self.attempt:
             attempt.group = group
@@ -187,7 +183,7 @@ class _Reader:
         self._begin(_AFTER.get(what, "waiting"), when)
 
     def _break_off(self, how: str, when: float | None) -> None:
-        """End the attempt, if there is one of which no entry says how it ended."""
+        """End the open attempt, if there is one, although no entry says how it ended."""
         attempt = self.attempt
         if attempt is None:
             return
@@ -209,14 +205,14 @@ class _Reader:
         self.attempt = self.noticed = None
 
     def _take(self, kind: PhaseKind, attempt: Attempt, when: float) -> Phase:
-        """From now on the job does this, and waits no longer."""
+        """Begin a phase of an attempt; a wait before it is the attempt's."""
         before = self.found.phases[-1] if self.found.phases else None
         if before and before.kind == "waiting":
             attempt.waiting = before
         return self._begin(kind, when)
 
     def _begin(self, kind: PhaseKind, when: float) -> Phase:
-        """From now on the job does this."""
+        """Begin a phase, or continue one of the same kind."""
         self.last, phases = when, self.found.phases
         if phases:
             phases[-1].end = when
@@ -227,7 +223,7 @@ class _Reader:
 
 
 def is_log(entry: dict[str, Any]) -> bool:
-    """Return whether a job has logged the word with which the core notes a cancel."""
+    """Return whether a job logged "canceled" itself: the core's entries have `was`."""
     return entry.get("what") == "canceled" and "was" not in entry
 
 

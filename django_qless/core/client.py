@@ -12,11 +12,13 @@ from redis.asyncio import Redis as AsyncRedis
 
 from . import arguments
 from .commands import Commands
+from .commands.recurring import AsyncRecurringJob, RecurringJob
+from .connection import AsyncPool, LoopPools, Pool
 from .events import AsyncSubscriber, Subscriber
 from .exceptions import BadArgument, ConnectionLost, QlessError
-from .objects import AsyncJob, AsyncQueue, AsyncRecurringJob, Job, Queue, RecurringJob
-from .pool import AsyncPool, Limits, LoopPools, Pool, address, copy_pool
-from .protocol import pack_command
+from .objects import AsyncJob, AsyncQueue, Job, Queue
+from .protocol import ServerInfo, pack_command, read_info
+from .redis_pool import Limits, address, copy_pool
 from .request import (
     Awaiting,
     Blocking,
@@ -28,9 +30,8 @@ from .request import (
     drive,
     stepwise,
 )
-from .retry import FAILURES, repeat_request, to_qless_error
+from .retry import FAILURES, to_qless_error
 from .script import LIBRARY_PREFIX, Engine, Library, Script
-from .server import ServerInfo, read_info
 from .waiting import (
     After,
     AsyncAfter,
@@ -96,30 +97,9 @@ class BaseClient(ABC, Generic[R]):
 
     def steps(self, request: Request[T]) -> Steps[T]:
         """Return the steps of `run`."""
-        if type(request) is not Command:
-            return (yield from self._steps_of_sequence(request))
-        pool: Any = self.pool
-        connection = pool.idle() or (yield pool.acquire(self.patience))
-        try:
-            request_id = "" if request.kind == "read" else connection.next_request()
-            try:
-                reply = yield from connection.exchange(
-                    self.script.request(request, request_id)
-                )
-            except FAILURES as error:
-                reply = yield from repeat_request(
-                    error,
-                    connection,
-                    self.script,
-                    request,
-                    request_id,
-                    self.patience,
-                )
-        finally:
-            pool.release(connection)
-        decode = request.decode
-        result: T = reply if decode is None else decode(reply)
-        return result
+        if type(request) is Command:
+            return self.pool.execute(request, self.script, self.patience)
+        return self._steps_of_sequence(request)
 
     def _steps_of_sequence(self, request: Request[T]) -> Steps[T]:
         assert isinstance(request, CommandSequence)
@@ -156,10 +136,7 @@ class BaseClient(ABC, Generic[R]):
 
     @stepwise
     def await_ended(
-        self,
-        ids: Sequence[str],
-        seconds: float | None = None,
-        kind: EndedKind = "job",
+        self, ids: Sequence[str], seconds: float | None = None, kind: EndedKind = "job"
     ) -> Steps[dict[str, str]]:
         """Wait until all of these jobs (or workflows) have ended; return their states.
 
@@ -264,8 +241,10 @@ class Client(BaseClient[Redis], Commands[Job, RecurringJob], Blocking):
         return PendingCall(self, request)
 
     def events(self, *channels: str) -> Subscriber:
-        """Return a subscriber to channels: "log" (all events), "w:<worker>", or an event
-        of tracked jobs, such as "completed"."""
+        """Return a subscriber to channels.
+
+        "log" (all events), "w:<worker>", or an event of tracked jobs, such as "completed".
+        """
         return Subscriber(self._source(), self.prefix, channels or ("log",))
 
     def queue(self, name: str) -> Queue:
@@ -277,12 +256,10 @@ class Client(BaseClient[Redis], Commands[Job, RecurringJob], Blocking):
         self.pool.close()
 
     def _job(self, members: dict[str, Any]) -> Job:
-        job: Job = Job.read(self, members)
-        return job
+        return Job.read(self, members)
 
     def _recurring(self, members: dict[str, Any]) -> RecurringJob:
-        recurring: RecurringJob = RecurringJob.read(self, members)
-        return recurring
+        return RecurringJob.read(self, members)
 
 
 class AsyncClient(
@@ -332,9 +309,7 @@ class AsyncClient(
         await self.pool.close()
 
     def _job(self, members: dict[str, Any]) -> AsyncJob:
-        job: AsyncJob = AsyncJob.read(self, members)
-        return job
+        return AsyncJob.read(self, members)
 
     def _recurring(self, members: dict[str, Any]) -> AsyncRecurringJob:
-        recurring: AsyncRecurringJob = AsyncRecurringJob.read(self, members)
-        return recurring
+        return AsyncRecurringJob.read(self, members)

@@ -86,7 +86,7 @@ class BaseSubscriber(ABC):
 
     @property
     def _subscribed(self) -> bool:
-        """Whether the server has confirmed all channels on this connection."""
+        """True if the server has confirmed all channels on this connection."""
         return self._confirmed == len(self._channels)
 
     @property

@@ -1,11 +1,11 @@
-"""What can go wrong: one class for each thing that a caller may want to handle.
+"""Exceptions: one class for each failure that a caller may want to handle.
 
     QlessError
     ├── BadArgument                 a value that no call may have
     │   └── TooBig                  a value or a batch above a limit
     ├── JobNotFound                 no job has this id
     ├── ScheduleNotFound            no schedule has this id
-    ├── WorkerNotFound              no worker of this name gave a sign of life lately
+    ├── WorkerNotFound              no worker of this name has been seen lately
     ├── LockLost                    another worker may hold the job by now
     ├── WrongState                  the state of the job, or of the queue, forbids it
     ├── HasDependents               other jobs wait for this one
@@ -13,12 +13,12 @@
     ├── DuplicateJob                another job holds the unique key
     ├── StaleRequest                a repeat arrived after a newer request
     ├── UnknownCommand              the Lua core on the server is another version
-    ├── CoreFailed                  the Lua core broke off: a defect
+    ├── CoreFailed                  the Lua core failed with an internal error: a defect
     └── ServerError                 nothing is wrong with the call itself
-        ├── ConnectionLost          no answer, for as long as the client was patient
+        ├── ConnectionLost          no answer within the client's patience
         │   ├── NotReached          no connection, so nothing was sent
         │   └── ReadLost            the call only reads
-        ├── ServerBusy              the server answers that it cannot answer yet
+        ├── ServerBusy              the server is loading, failing over or running a script
         ├── ReadOnlyServer          the server is a replica
         ├── ServerFull              the server is out of memory
         ├── CannotPersist           the server cannot write to its disk
@@ -29,15 +29,15 @@
         ├── ClusterRefused          the server is one node of a cluster
         └── PoolExhausted           all connections are in use
 
-A class's docstring is what its message explains: what it means, and the remedy.
+The docstring of a class is the end of its message: what the error means, and the remedy.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
-import re
-from collections.abc import Iterable
+
+from .permissions import USER, rules_for
 
 
 class QlessError(Exception):
@@ -47,45 +47,19 @@ class QlessError(Exception):
         super().__init__(detail)
         #: What happened, in the words of the server or of the check that failed.
         self.detail = detail
-        #: Of a call that was split into several: how many items were dealt with before.
+        #: Of a call that was split into several: how many items were processed before.
         self.done = done
 
     def __str__(self) -> str:
         sentences = [self.detail, self.explanation()]
         if self.done:
-            sentences.append(f"The {self.done} items before were dealt with.")
+            sentences.append(f"The {self.done} items before it were processed.")
         return " ".join(_closed(text) for text in sentences if text)
 
     @classmethod
     def explanation(cls) -> str:
         """Return what this class of error means, and the remedy."""
         return " ".join(inspect.cleandoc(cls.__doc__ or "").split())
-
-
-# What servers say of a refusal, of versions 6.2 to 9, and what the core says.
-_USER = re.compile(r"\bUser (\S+) (?:has no permissions|lacks)")
-_COMMAND = re.compile(r"to run the '([^']+)' command")
-_LACKS = re.compile(r"\b[Uu]ser (?:\S+ )?lacks ((?:[+~&]\S+ ?)+)")
-
-# One is of no use without the other.
-_PAIRS = {
-    "fcall": ("+fcall", "+function|load"),
-    "function|load": ("+fcall", "+function|load"),
-    "evalsha": ("+evalsha", "+script|load"),
-    "script|load": ("+evalsha", "+script|load"),
-}
-
-
-def rules_for(refusal: str) -> Iterable[str]:
-    """Return what ACL SETUSER wants for what was refused with this text."""
-    lacks, command = _LACKS.search(refusal), _COMMAND.search(refusal)
-    if lacks:
-        return lacks[1].split()
-    if command:
-        return _PAIRS.get(command[1], (f"+{command[1]}",))
-    if "channel" in refusal:
-        return ("&<prefix>*",)
-    return ("~<prefix>*",) if "key" in refusal else ()
 
 
 def _closed(text: str) -> str:
@@ -106,13 +80,13 @@ class JobNotFound(QlessError, LookupError):
 
 
 class ScheduleNotFound(QlessError, LookupError):
-    """The schedule was removed, or was never made: nothing was changed. Is its id spelled
-    as in the list of schedules?"""
+    """The schedule was removed, or was never made: nothing was changed. Check the id
+    against the list of schedules."""
 
 
 class WorkerNotFound(QlessError, LookupError):
-    """No worker of this name has given a sign of life lately: nothing was changed. Is the
-    name spelled as in the list of workers?"""
+    """No worker of this name has been seen lately: nothing was changed. Check the name
+    against the list of workers."""
 
 
 class LockLost(QlessError):
@@ -121,8 +95,8 @@ class LockLost(QlessError):
 
 
 class WrongState(QlessError):
-    """The state that it is in does not allow this: nothing was changed. Look at it again
-    before deciding what to do."""
+    """Its present state does not allow this: nothing was changed. Look at it again before
+    you decide what to do."""
 
 
 class HasDependents(QlessError):
@@ -154,12 +128,13 @@ class StaleRequest(QlessError):
 
 
 class UnknownCommand(QlessError):
-    """The Lua core on the server does not know this command. Is it another version?"""
+    """The Lua core on the server does not know this command. It is probably
+    another version."""
 
 
 class CoreFailed(QlessError):
-    """The Lua core broke off with an internal error. This is a defect of django_qless:
-    please report it with this text."""
+    """The Lua core failed with an internal error. This is a defect of django_qless: please
+    report it with this text."""
 
 
 class ServerError(QlessError):
@@ -167,24 +142,23 @@ class ServerError(QlessError):
 
 
 class ConnectionLost(ServerError):
-    """The server did not answer. Of a change that the call asked for it is not known
-    whether it was made: once, or not at all. Is the server running, and is its address
-    right?"""
+    """The server did not answer. A change was made once, or not at all: it is not
+    known which. Check that the server is running and that its address is right."""
 
 
 class NotReached(ConnectionLost):
     """No connection to the server could be opened: nothing was sent, and nothing was
-    changed. Is the server running, and is its address right?"""
+    changed. Check that the server is running and that its address is right."""
 
 
 class ReadLost(ConnectionLost):
-    """The server did not answer a call that only reads: nothing was changed. Is the
-    server running, and is its address right?"""
+    """The server did not answer a call that only reads: nothing was changed. Check
+    that the server is running and that its address is right."""
 
 
 class ServerBusy(ServerError):
-    """The server said for too long that it is loading, failing over or running a script.
-    Nothing was written; try again later."""
+    """The server was loading, failing over or running a script for too long. Nothing was
+    written; try again later."""
 
 
 class ReadOnlyServer(ServerError):
@@ -212,13 +186,13 @@ class NotPermitted(ServerError):
 
     def __init__(self, detail: str = "", *, done: int = 0) -> None:
         super().__init__(detail, done=done)
-        #: What ACL SETUSER wants to permit it, such as "+hset"; empty if unknown.
+        #: The rules for ACL SETUSER that permit it, such as "+hset"; empty if unknown.
         self.rules: tuple[str, ...] = tuple(rules_for(detail))
 
     def __str__(self) -> str:
         if not self.rules:
             return super().__str__()
-        found = _USER.search(self.detail)
+        found = USER.search(self.detail)
         user = found[1] if found else "<user>"
         return f"{super().__str__()} ACL SETUSER {user} {' '.join(self.rules)} adds it."
 

@@ -30,9 +30,9 @@ class Generator:
         self.separate()
 
     def separate(self) -> None:
-        """Start again in a forked process, which would draw what its parent draws.
+        """Start again in a forked process, which would draw the ids of its parent.
 
-        It may never want an id, so the new seed waits until it does.
+        The new seed is made with the first id: many processes never draw one.
         """
         self._lock = threading.Lock()
         self._random: Callable[[int], int] = self._first
@@ -61,7 +61,7 @@ new_jid = _generator.draw
 
 
 def time_of(jid: str) -> float | None:
-    """Return when a jid was drawn, in seconds of the epoch; None for a foreign one."""
+    """Return when a jid was drawn (seconds of the epoch); None for a foreign jid."""
     if len(jid) != 20 or not all(each in _DIGITS for each in jid):
         return None
     number = 0

@@ -6,7 +6,7 @@ All of it is as it was at one moment.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -59,80 +59,47 @@ class Brief:
 
     @classmethod
     def read(cls, row: Sequence[Any]) -> Brief:
-        """Return the summary for a row of the core's JSON."""
+        """Return the summary for a row of the core's JSON, where False is no value."""
+        found = dict(zip(_BRIEF, row, strict=True))
+        due, put, group = found["due"], found["put"], found["group"]
         return cls(
-            **{
-                name: read(value)
-                for (name, read), value in zip(_BRIEF.items(), row, strict=True)
-            }
+            jid=found["jid"],
+            klass=found["klass"],
+            queue=found["queue"] or "",
+            state=found["state"],
+            priority=_number(found["priority"] or 0),
+            retries=int(float(found["retries"] or 0)),
+            remaining=int(float(found["remaining"] or 0)),
+            tags=tuple(json.loads(found["tags"] or "[]") or ()),
+            worker=found["worker"] or "",
+            put=float(put) if put else None,
+            since=float(found["since"] or 0),
+            due=float(due) if due else None,
+            expires=float(found["expires"] or 0),
+            group=None if group is False else group,
+            progress=_progress(found["progress"]),
+            workflow=found["workflow"] or None,
+            spawned_from=found["spawned_from"] or None,
+            tracked=found["tracked"],
         )
 
 
-def _number(text: str | Literal[False]) -> int | float:
-    value = float(text or 0)
+# The fields of a summary in the order in which the core sends them.
+_BRIEF = (
+    *("klass", "queue", "state", "priority", "retries", "remaining", "tags", "worker"),
+    *("since", "expires", "spawned_from", "due", "group", "progress", "workflow"),
+    *("tracked", "put", "jid"),
+)
+
+
+def _number(text: str | int) -> int | float:
+    value = float(text)
     return int(value) if value.is_integer() else value
 
 
-def _text(value: str | Literal[False]) -> str:
-    return value or ""
-
-
-def _optional_text(value: str | Literal[False]) -> str | None:
-    return value or None
-
-
-def _int(value: str | Literal[False]) -> int:
-    return int(float(value or 0))
-
-
-def _time(value: str | Literal[False]) -> float:
-    return float(value or 0)
-
-
-def _optional_time(value: str | Literal[False]) -> float | None:
-    return float(value) if value else None
-
-
-def _tags(value: str | Literal[False]) -> tuple[str, ...]:
-    return tuple(json.loads(value) or ()) if value else ()
-
-
-def _group(value: str | Literal[False]) -> str | None:
-    return None if value is False else value
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
 def _progress(text: str | Literal[False]) -> tuple[float, str] | None:
-    if not text:
-        return None
-    said = json.loads(text)
+    said = json.loads(text) if text else None
     return (float(said[0]), str(said[1]) if len(said) > 1 else "") if said else None
-
-
-# The fields of a summary in the order in which the core sends them; False stands for none.
-_BRIEF: dict[str, Callable[[Any], Any]] = {
-    "klass": _same,
-    "queue": _text,
-    "state": _same,
-    "priority": _number,
-    "retries": _int,
-    "remaining": _int,
-    "tags": _tags,
-    "worker": _text,
-    "since": _time,
-    "expires": _time,
-    "spawned_from": _optional_text,
-    "due": _optional_time,
-    "group": _group,
-    "progress": _progress,
-    "workflow": _optional_text,
-    "tracked": _same,
-    "put": _optional_time,
-    "jid": _same,
-}
 
 
 def read_rows(rows: Any) -> list[Brief]:

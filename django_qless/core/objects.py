@@ -1,63 +1,31 @@
-"""Objects that a client returns: jobs, queues and recurring jobs, with their actions."""
+"""Jobs and queues as objects, with their actions."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Concatenate,
-    Generic,
-    NamedTuple,
-    ParamSpec,
-    TypeVar,
-    cast,
-)
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 from . import arguments
 from .commands import Commands
-from .request import OfAsyncClient, OfClient, Request, command
+from .request import (
+    OfAsyncClient,
+    OfClient,
+    Request,
+    command,
+    of_holder,
+    of_jid,
+    of_name,
+)
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from .states import QueueState
 
 T = TypeVar("T")
 J = TypeVar("J")
 P = ParamSpec("P")
-
-
-def _bound(of: command[..., T], *attributes: str) -> Any:
-    """Return a command whose first arguments are attributes of the object."""
-
-    def build(self: Any, *args: Any, **options: Any) -> Request[T]:
-        first = (getattr(self, name) for name in attributes)
-        request: Request[T] = of.build(self.client, *first, *args, **options)
-        return request
-
-    signature = inspect.signature(of.build)
-    client, *parameters = signature.parameters.values()
-    build.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[client, *parameters[len(attributes) :]]
-    )
-    build.__doc__ = of.__doc__
-    return command(build)
-
-
-def _of_job(of: command[Concatenate[Any, P], T]) -> command[P, T]:
-    bound: command[P, T] = _bound(of, "jid")
-    return bound
-
-
-def _of_holder(of: command[Concatenate[Any, Any, P], T]) -> command[P, T]:
-    bound: command[P, T] = _bound(of, "jid", "token")
-    return bound
-
-
-def _of_queue(of: command[Concatenate[Any, P], T]) -> command[P, T]:
-    bound: command[P, T] = _bound(of, "name")
-    return bound
 
 
 # Members of the core's JSON that are fields as they are, and those that are lists.
@@ -152,7 +120,7 @@ class BaseJob(Generic[J]):
     canceled: Canceled | None
 
     @classmethod
-    def read(cls, client: Any, members: dict[str, Any]) -> Any:
+    def read(cls, client: Any, members: dict[str, Any]) -> Self:
         """Return the job for the members of the core's JSON."""
         failure, progress = members["failure"], members.get("progress")
         canceled = members.get("canceled")
@@ -176,18 +144,18 @@ class BaseJob(Generic[J]):
             canceled=Canceled(**canceled) if canceled else None,
         )
 
-    cancel = _of_job(Commands.cancel)
-    timeout = _of_job(Commands.timeout)
-    set_priority = _of_job(Commands.priority)
-    track = _of_job(Commands.track)
-    untrack = _of_job(Commands.untrack)
-    log = _of_job(Commands.log)
-    seal = _of_job(Commands.seal)
-    result = _of_job(Commands.result)
-    heartbeat = _of_holder(Commands.heartbeat)
-    fail = _of_holder(Commands.fail)
-    release = _of_holder(Commands.release)
-    set_progress = _of_holder(Commands.progress)
+    cancel = of_jid(Commands.cancel)
+    timeout = of_jid(Commands.timeout)
+    set_priority = of_jid(Commands.priority)
+    track = of_jid(Commands.track)
+    untrack = of_jid(Commands.untrack)
+    log = of_jid(Commands.log)
+    seal = of_jid(Commands.seal)
+    result = of_jid(Commands.result)
+    heartbeat = of_holder(Commands.heartbeat)
+    fail = of_holder(Commands.fail)
+    release = of_holder(Commands.release)
+    set_progress = of_holder(Commands.progress)
 
     @command
     def refresh(self) -> Request[J | None]:
@@ -282,13 +250,13 @@ class BaseQueue(Generic[J]):
     client: Any = field(repr=False)
     name: str
 
-    counts = _of_queue(Commands.queue_counts)
-    length = _of_queue(Commands.length)
-    stats = _of_queue(Commands.stats)
-    minutes = _of_queue(Commands.minutes)
-    pause = _of_queue(Commands.pause)
-    unpause = _of_queue(Commands.unpause)
-    forget = _of_queue(Commands.forget_queue)
+    counts = of_name(Commands.queue_counts)
+    length = of_name(Commands.length)
+    stats = of_name(Commands.stats)
+    minutes = of_name(Commands.minutes)
+    pause = of_name(Commands.pause)
+    unpause = of_name(Commands.unpause)
+    forget = of_name(Commands.forget_queue)
 
     @command
     def put(
@@ -369,61 +337,3 @@ class Queue(BaseQueue[Job], OfClient):
 
 class AsyncQueue(BaseQueue[AsyncJob], OfAsyncClient):
     """A queue of an AsyncClient."""
-
-
-@dataclass(frozen=True)
-class BaseRecurringJob(Generic[J]):
-    """A template that puts a job at each tick, and the actions on it."""
-
-    client: Any = field(repr=False, compare=False)
-    jid: str
-    klass: str
-    queue: str
-    #: JSON text, handed to each job.
-    data: str
-    priority: int | float
-    retries: int
-    #: Seconds from tick to tick.
-    interval: int | float
-    #: How many jobs it has put.
-    count: int
-    #: How many missed ticks are made up for; 0: all.
-    backlog: int
-    tags: tuple[str, ...]
-
-    @classmethod
-    def read(cls, client: Any, members: dict[str, Any]) -> Any:
-        """Return the snapshot for the members of the core's JSON."""
-        values = {
-            name: value
-            for name, value in members.items()
-            if name in cls.__dataclass_fields__
-        }
-        return cls(client=client, **(values | {"tags": tuple(members["tags"] or ())}))
-
-    update = _of_job(Commands.recur_update)
-    cancel = _of_job(Commands.unrecur)
-
-    @command
-    def refresh(self) -> Request[J | None]:
-        """Return the recurring job as it is now, or None if it is gone."""
-        found = Commands.recur_get.build(self.client, self.jid)
-        return cast("Request[J | None]", found)
-
-    @command
-    def tag(self, *tags: str) -> Request[list[str]]:
-        """Add tags that later jobs will carry; return all tags."""
-        return Commands.recur_tag.build(self.client, self.jid, tags)
-
-    @command
-    def untag(self, *tags: str) -> Request[list[str]]:
-        """Remove tags that later jobs would carry; return all tags."""
-        return Commands.recur_untag.build(self.client, self.jid, tags)
-
-
-class RecurringJob(BaseRecurringJob["RecurringJob"], OfClient):
-    """A recurring job of a Client."""
-
-
-class AsyncRecurringJob(BaseRecurringJob["AsyncRecurringJob"], OfAsyncClient):
-    """A recurring job of an AsyncClient."""

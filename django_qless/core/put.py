@@ -21,8 +21,11 @@ _SHORT_DATA = arguments.DATA_BYTES // 4
 
 
 class Put(NamedTuple):
-    """A job to be put. For None the core decides: a new job gets priority 0, 5 retries,
-    no tags; an existing one keeps its own."""
+    """A job to be put.
+
+    For None the core decides: a new job gets priority 0, 5 retries and no tags; an existing
+    one keeps its own.
+    """
 
     jid: str
     queue: str

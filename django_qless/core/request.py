@@ -7,7 +7,10 @@ and `drive` hands it back; in asyncio code it is an awaitable, and `adrive` awai
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
+import sys
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
 from typing import (
@@ -39,6 +42,15 @@ Steps: TypeAlias = Generator[Any, Any, T]
 
 #: What a command may do: read, write (refused when Redis is full), drain (never refused).
 Kind = Literal["read", "write", "drain"]
+
+
+if sys.version_info >= (3, 12):
+    mark_coroutine_function = inspect.markcoroutinefunction
+else:
+
+    def mark_coroutine_function(function: Any) -> None:
+        """Mark a function as returning a coroutine, for asyncio.iscoroutinefunction."""
+        function._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]
 
 
 def drive(steps: Steps[T]) -> T:
@@ -159,6 +171,9 @@ class ClientMethod(Generic[P, T]):
             return run(build(instance, *args, **kwargs))
 
         method.__doc__ = self.__doc__
+        if isinstance(instance, Awaiting):
+            # Not `async def`: bad arguments raise before it is awaited.
+            mark_coroutine_function(method)
         return method
 
 
@@ -170,6 +185,41 @@ class command(ClientMethod[P, T]):  # noqa: N801 (a decorator)
     def __init__(self, build: Callable[Concatenate[Any, P], Request[T]]) -> None:
         self.build: Callable[Concatenate[Any, P], Request[T]] = build
         self.__doc__ = build.__doc__
+
+
+def _bound(of: command[..., T], *attributes: str) -> Any:
+    """Return a command whose first arguments are attributes of the object."""
+
+    def build(self: Any, *args: Any, **options: Any) -> Request[T]:
+        first = (getattr(self, name) for name in attributes)
+        request: Request[T] = of.build(self.client, *first, *args, **options)
+        return request
+
+    signature = inspect.signature(of.build)
+    client, *parameters = signature.parameters.values()
+    build.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[client, *parameters[len(attributes) :]]
+    )
+    build.__doc__ = of.__doc__
+    return command(build)
+
+
+def of_jid(of: command[Concatenate[Any, P], T]) -> command[P, T]:
+    """Return a command as an action of the object with this `jid`."""
+    bound: command[P, T] = _bound(of, "jid")
+    return bound
+
+
+def of_holder(of: command[Concatenate[Any, Any, P], T]) -> command[P, T]:
+    """Return a command as an action of the object with this `jid` and `token`."""
+    bound: command[P, T] = _bound(of, "jid", "token")
+    return bound
+
+
+def of_name(of: command[Concatenate[Any, P], T]) -> command[P, T]:
+    """Return a command as an action of the object with this `name`."""
+    bound: command[P, T] = _bound(of, "name")
+    return bound
 
 
 class stepwise(ClientMethod[P, T]):  # noqa: N801 (a decorator)
@@ -259,7 +309,7 @@ def split(
     Each has `head` before its names. The names are of things that may exist.
     """
     names = arguments.existing_names(label, items, most=len(items))
-    parts = [tuple(names[at : at + most]) for at in range(0, len(names), most)]
+    parts = [names[at : at + most] for at in range(0, len(names), most)]
     return CommandSequence(
         tuple(Command(name, (*head, *part), kind, decode) for part in parts),
         tuple(map(len, parts)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 Kind = Literal["interval", "cron"]
 
@@ -11,7 +11,7 @@ Missed = Literal["all", "last", "none"]
 
 #: How many of the missed ticks put their job late. A tick is missed when it is late by more
 #: than half the time to the next, or by 60 s.
-MISSED: tuple[Missed, ...] = ("all", "last", "none")
+MISSED: tuple[Missed, ...] = get_args(Missed)
 
 #: Outcomes of setting a schedule: it is new, has changed, has the same declaration, or was
 #: kept because it has another owner or was edited.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import exceptions
 from .arguments import quoted
-from .protocol import Packed, pack, pack_command
+from .protocol import Packed, ServerInfo, pack, pack_command, read_info
 from .retry import FAILURES, code_of, to_qless_error
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 #: How the core is called; auto: as functions if possible, else as scripts.
 Engine = Literal["auto", "function", "script"]
 
-KINDS: tuple[Kind, ...] = ("read", "write", "drain")
 HEADERS: dict[Kind, str] = {
     "read": "#!lua flags=no-writes\n",
     "write": "#!lua\n",
@@ -126,14 +125,14 @@ class Script:
     def _call_functions(self) -> None:
         self.engine: Literal["function", "script"] = "function"
         self._heads = {
-            kind: self._head("FCALL", f"{self.library.name}_{kind}") for kind in KINDS
+            kind: self._head("FCALL", f"{self.library.name}_{kind}") for kind in HEADERS
         }
         self._starts = {}
 
     def _call_scripts(self) -> None:
         self.engine = "script"
         texts = {
-            kind: self.library.script(kind, header=self._has_header) for kind in KINDS
+            kind: self.library.script(kind, header=self._has_header) for kind in HEADERS
         }
         self._heads = {
             kind: self._head("EVALSHA", sha1(text.encode()).hexdigest())
@@ -191,7 +190,7 @@ class Script:
     def _drop_header(self, connection: BaseConnection) -> Steps[None]:
         """Turn to scripts without a header, for servers older than 7."""
         reply = yield from connection.exchange(pack_command("INFO", "server"))
-        version = _version(str(reply))
+        version = _version(read_info(str(reply)))
         if version < OLDEST:
             found = ".".join(map(str, version))
             raise exceptions.ServerTooOld(f"The server is version {found}")
@@ -204,8 +203,6 @@ def _is_of_keys(error: BaseException) -> bool:
     return code_of(error) == "NOPERM" and " key" in str(error)
 
 
-def _version(info: str) -> tuple[int, ...]:
-    for line in info.splitlines():
-        if line.startswith("redis_version:"):
-            return tuple(int(part) for part in line.partition(":")[2].split(".")[:2])
-    return OLDEST
+def _version(info: ServerInfo) -> tuple[int, ...]:
+    version = info.get("redis_version")
+    return tuple(map(int, str(version).split(".")[:2])) if version else OLDEST

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Literal
+from typing import Literal, get_args
 
 
 class JobState(str, Enum):
@@ -30,14 +30,11 @@ HELD = (JobState.RUNNING, JobState.STALLED)
 #: The job does not go on by itself.
 ENDED = (JobState.COMPLETE, JobState.FAILED, JobState.CANCELED)
 
-#: The states in which a queue has jobs, each with its own list.
-IN_QUEUE = tuple(JobState)[:5]
-
 #: The lists of a queue: its jobs by state, and the schedules that put jobs into it.
 QueueState = Literal[
     "waiting", "running", "stalled", "scheduled", "depends", "recurring"
 ]
-QUEUE_STATES = (*(state.value for state in IN_QUEUE), "recurring")
+QUEUE_STATES: tuple[QueueState, ...] = get_args(QueueState)
 
 #: The lists of jobs that can be read in parts: those of a queue, of a failure group, of a
 #: tag, of a worker, and those of the whole namespace.
@@ -55,6 +52,9 @@ ListKind = Literal[
     "tracked",
 ]
 
+#: The states in which a queue has jobs, each with its own list.
+IN_QUEUE: tuple[ListKind, ...] = get_args(QueueState)[:-1]
+
 #: Kinds of lists that a namespace has once, so that they have no name.
 NAMELESS = (JobState.COMPLETE.value, JobState.CANCELED.value, "tracked")
-LIST_KINDS = (*QUEUE_STATES[:-1], "group", "tag", "worker", *NAMELESS)
+LIST_KINDS: tuple[ListKind, ...] = get_args(ListKind)

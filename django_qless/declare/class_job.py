@@ -9,7 +9,7 @@
         @staticmethod
         def process(job): ...                            # in every other queue
 
-Their data is plain JSON without an envelope, so a qless-py client may put them, too, and
+Their data is plain JSON without an envelope, so a qless-py client may enqueue them, and
 its workers may run them: a fleet moves over job by job.
 """
 

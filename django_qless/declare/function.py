@@ -29,8 +29,8 @@ from django_qless.enqueue.dependencies import (
     has_dependents,
     key_and_conflict,
 )
-from django_qless.enqueue.plan import CallArguments, EnqueuePlan
-from django_qless.enqueue.request import EnqueueBatch
+from django_qless.enqueue.plan import EnqueuePlan
+from django_qless.enqueue.request import CallArguments, EnqueueBatch
 from django_qless.exceptions import InvalidJob
 from django_qless.job_types import foreign_names
 from django_qless.job_types.handle import JobHandle
@@ -74,12 +74,12 @@ class Declaration:
 
     @property
     def is_async(self) -> bool:
-        """Whether it is a coroutine function."""
+        """True for a coroutine function."""
         return inspect.iscoroutinefunction(self.function)
 
     @property
     def in_class(self) -> bool:
-        """Whether the function is written in the body of a class."""
+        """True if the function is written in the body of a class."""
         return "." in self.function.__qualname__.rpartition("<locals>.")[2]
 
 
@@ -257,17 +257,17 @@ class JobFunction(RecurMethods, Generic[P, R]):
 
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """Return the unique key of a job with these arguments, by the option `unique`."""
-        unique = self.options.unique
-        if isinstance(unique, str):
-            return unique_keys.of_text(self.name, unique)
-        if unique is True:
-            return unique_keys.of_data(self.name, self._canonical(args, kwargs))
-        # A function of it is called as the job's own function will be.
+        # A function is called as the job's own function will be.
         on: Any = self._instance
         if self.job_type.binding is Binding.MODEL:  # type: ignore[union-attr]
             on = self.job_type.owner  # type: ignore[union-attr]
-        args = args if on is None else (on, *args)
-        return unique_keys.of_call(self.name, unique, args, kwargs)
+        return unique_keys.key_of(
+            self.name,
+            self.options.unique,
+            lambda: self._canonical(args, kwargs),
+            args if on is None else (on, *args),
+            kwargs,
+        )
 
     def _canonical(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """Return data that are the same for all ways to write the same call."""

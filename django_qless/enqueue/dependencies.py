@@ -111,18 +111,16 @@ def key_and_conflict(job_type: JobType, key: str, row: str) -> tuple[str, str]:
 def declared_key(job_type: JobType, row: str, instance: Model | None) -> str:
     """Return the unique key, by declaration, of a job without arguments."""
     unique = job_type.options.unique
-    if isinstance(unique, str):
-        return unique_keys.of_text(job_type.name, unique)
-    if unique is True:
-        signature = CallSignature.of(job_type.function, skip_first=job_type.is_bound)
-        args, kwargs = signature.normalized((), {})
-        data = envelope.encode(job_type.name, args, kwargs, row)
-        return unique_keys.of_data(job_type.name, data)
-    if unique is None or (job_type.binding is Binding.ROW and instance is None):
-        return ""
     on: Any = instance if job_type.binding is Binding.ROW else job_type.owner
+    if callable(unique) and job_type.is_bound and on is None:
+        return ""
+
+    def data() -> str:
+        signature = CallSignature.of(job_type.function, skip_first=job_type.is_bound)
+        return envelope.encode(job_type.name, *signature.normalized((), {}), row)
+
     args = (on,) if job_type.is_bound else ()
-    return unique_keys.of_call(job_type.name, unique, args, {})
+    return unique_keys.key_of(job_type.name, unique, data, args, {})
 
 
 #: Job types, each with the indexes of its dependencies, and those of the first one's.

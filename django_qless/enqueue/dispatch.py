@@ -26,7 +26,7 @@ ONLY_DEFAULT = (DEFAULT_DB_ALIAS,)
 
 
 class Dispatchable(Protocol):
-    """What is sent as a whole: a batch of jobs, a workflow, a change of a schedule."""
+    """Something that is sent as a whole: a batch of jobs, a workflow, a change of a schedule."""
 
     @property
     def alias(self) -> str:

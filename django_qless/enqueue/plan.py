@@ -7,16 +7,17 @@ from datetime import datetime
 from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from django_qless.conf.connections import connections
 from django_qless.core import Put, new_jid
 from django_qless.core.protocol import Argument, Packed, pack
 from django_qless.core.put import PreparedPut, rare_options
 from django_qless.enqueue import context_propagation, dispatch
-from django_qless.enqueue.dependencies import KEEP, NO_DEPENDENCIES, Dependencies
+from django_qless.enqueue.dependencies import KEEP, NO_DEPENDENCIES
 from django_qless.enqueue.request import (
     MOST_DEPENDENCIES,
+    CallArguments,
     EnqueueBatch,
     EnqueueRequest,
 )
@@ -34,23 +35,6 @@ if TYPE_CHECKING:
 UNTIL = {"waiting": "start", "running": "end"}
 
 UNIQUE = Put._fields.index("unique")
-
-
-class CallArguments(NamedTuple):
-    """The arguments of one job, for `enqueue_many`: what `.args()` returns."""
-
-    job_type: JobType
-    data: str
-    options: Options | None
-    """The options of the `using()` that it was made with, if there was one."""
-    key: str = ""
-    """The unique key, by the option `unique`."""
-    databases: tuple[str, ...] = ()
-    """The databases of its rows, apart from the default one."""
-    conflict: str = ""
-    """What to do about another job with the key, if not what the options say."""
-    dependencies: Dependencies = NO_DEPENDENCIES
-    """The jobs to enqueue before it, because the option `after` names them."""
 
 
 class EnqueuePlan:

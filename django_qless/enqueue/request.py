@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -20,14 +20,17 @@ from django_qless.core import (
     QlessError,
     WrongState,
 )
+from django_qless.core.request import Steps, adrive, drive
+from django_qless.enqueue.dependencies import NO_DEPENDENCIES, Dependencies
 from django_qless.job_types.current import running
 from django_qless.signals import job_enqueued
 
 if TYPE_CHECKING:
     from django_qless.core import PutMany
-    from django_qless.core.request import Command
     from django_qless.enqueue.plan import EnqueuePlan
     from django_qless.job_types.handle import JobHandle
+    from django_qless.job_types.options import Options
+    from django_qless.job_types.registry import JobType
 
 logger = logging.getLogger("django_qless")
 
@@ -37,8 +40,22 @@ REFUSED_ALONE = (DuplicateJob, JobNotFound, WrongState, DependencyCycle, BadArgu
 # Dependencies that one call may name. A job with more is enqueued open, then sealed.
 MOST_DEPENDENCIES = 1000
 
-#: Commands to send one after the other; each is sent its reply.
-Steps = Generator["Command[Any]", Any, None]
+
+class CallArguments(NamedTuple):
+    """The arguments of one job, for `enqueue_many`: what `.args()` returns."""
+
+    job_type: JobType
+    data: str
+    options: Options | None
+    """The options of the `using()` that it was made with, if there was one."""
+    key: str = ""
+    """The unique key, by the option `unique`."""
+    databases: tuple[str, ...] = ()
+    """The databases of its rows, apart from the default one."""
+    conflict: str = ""
+    """The word for another job with the key, if not what the options say."""
+    dependencies: Dependencies = NO_DEPENDENCIES
+    """The jobs to enqueue before it, because the option `after` names them."""
 
 
 class EnqueueRequest(NamedTuple):
@@ -53,9 +70,9 @@ class EnqueueRequest(NamedTuple):
     after: tuple[JobHandle[Any], ...] = ()
     """Its dependencies, beside those of the plan."""
     conflict: str = ""
-    """What to do about another job with the key, if not what the plan says."""
+    """The word for another job with the key, if not what the plan says."""
     optional: bool = False
-    """Whether to enqueue it only if another job of the same call depends on it."""
+    """True to enqueue it only if another job of the same call depends on it."""
 
     def put(self) -> Put:
         """Return the job as a Put, as of now."""
@@ -63,7 +80,7 @@ class EnqueueRequest(NamedTuple):
 
     @property
     def is_news(self) -> bool:
-        """Whether it has made a job, or changed the one that stands for it."""
+        """True if it has made a job, or changed the one that stands for it."""
         return bool(self.handle.created) or (self.plan.replaces and not self.optional)
 
     def mark_enqueued(self, jid: str) -> None:
@@ -109,48 +126,19 @@ class EnqueueBatch:
         client = connections[requests[0].plan.alias]
         if len(requests) == 1 and self._is_one_call(requests[0]):
             # The usual case, without the machinery.
-            request, job = requests[0], running.get()
-            call = request.plan.call(request, job.worker if job else "")
+            request = requests[0]
+            call = request.plan.call(request, running_worker())
             request.mark_enqueued(client.run(call) or request.handle.jid)
         else:
-            steps = self._steps()
-            try:
-                call = next(steps)
-                while True:
-                    try:
-                        reply = client.run(call)
-                    except QlessError as error:
-                        call = steps.throw(error)
-                    else:
-                        call = steps.send(reply)
-            except StopIteration:
-                pass
+            drive(self._steps(client))
         if job_enqueued.receivers:
-            for request in requests:
-                if request.is_news:
-                    job_enqueued.send(request.plan.job_type, handle=request.handle)
+            drive(self._announcing(job_enqueued.send))
 
     async def asend(self) -> None:
         """Enqueue the jobs from asynchronous code. Raises what the server refuses."""
-        client = connections.aclient(self.alias)
-        steps = self._steps()
-        try:
-            call = next(steps)
-            while True:
-                try:
-                    reply = await client.run(call)
-                except QlessError as error:
-                    call = steps.throw(error)
-                else:
-                    call = steps.send(reply)
-        except StopIteration:
-            pass
+        await adrive(self._steps(connections.aclient(self.alias)))
         if job_enqueued.receivers:
-            for request in self.requests:
-                if request.is_news:
-                    await job_enqueued.asend(
-                        request.plan.job_type, handle=request.handle
-                    )
+            await adrive(self._announcing(job_enqueued.asend))
 
     def send_on_commit(self) -> None:
         """Enqueue the jobs on commit. What is refused there is logged, not raised.
@@ -220,19 +208,24 @@ class EnqueueBatch:
         """Return whether a single job takes one call."""
         return not request.after and not request.plan.has_many
 
-    def _steps(self) -> Steps:
-        """Yield the calls that enqueue the jobs; each is sent its reply or its error."""
+    def _announcing(self, send: Callable[..., Any]) -> Steps[None]:
+        for request in self.requests:
+            if request.is_news:
+                yield send(request.plan.job_type, handle=request.handle)
+
+    def _steps(self, client: Any) -> Steps[None]:
+        """Enqueue the jobs."""
         if len(self.requests) == 1:
-            yield from self._one(self.requests[0])
+            yield from self._one(client, self.requests[0])
         elif self._takes_several_calls():
             for group in self._groups():
                 if len(group) == 1:
-                    yield from self._one(group[0])
+                    yield from self._one(client, group[0])
                 else:
-                    yield from EnqueueBatch(group)._many()
-                    yield from self._name_further(group[-1])
+                    yield from EnqueueBatch(group)._many(client)
+                    yield from self._name_further(client, group[-1])
         else:
-            yield from self._many()
+            yield from self._many(client)
 
     def _takes_several_calls(self) -> bool:
         """Return whether one of many jobs has too many dependencies for one call."""
@@ -242,13 +235,12 @@ class EnqueueBatch:
             return False
         return any(each.plan.further_dependencies(each) for each in self.requests)
 
-    def _one(self, request: EnqueueRequest) -> Steps:
-        job = running.get()
-        jid = yield request.plan.call(request, job.worker if job else "")
-        request.mark_enqueued(jid or request.handle.jid)
-        yield from self._name_further(request)
+    def _one(self, client: Any, request: EnqueueRequest) -> Steps[None]:
+        call = request.plan.call(request, running_worker())
+        request.mark_enqueued((yield client.run(call)) or request.handle.jid)
+        yield from self._name_further(client, request)
 
-    def _name_further(self, request: EnqueueRequest) -> Steps:
+    def _name_further(self, client: Any, request: EnqueueRequest) -> Steps[None]:
         """Name the dependencies that the first call left out."""
         handle = request.handle
         further = request.plan.further_dependencies(request)
@@ -256,26 +248,25 @@ class EnqueueBatch:
             try:
                 for start in range(0, len(further), MOST_DEPENDENCIES):
                     chunk = further[start : start + MOST_DEPENDENCIES]
-                    yield Client.depends_on.build(None, handle.jid, chunk)  # type: ignore[misc]
-                yield Client.seal.build(None, handle.jid)  # type: ignore[misc]
+                    yield client.depends_on(handle.jid, chunk)
+                yield client.seal(handle.jid)
             except QlessError:
                 # All of it or nothing: an open job would wait for ever. On commit this
                 # tells the refused job from the others.
                 handle.pending, handle.created = True, None
-                yield Client.cancel.build(None, handle.jid)  # type: ignore[misc]
+                yield client.cancel(handle.jid)
                 raise
 
-    def _many(self) -> Steps:
-        job = running.get()
-        worker = job.worker if job else ""
-        yield from self._marking(Client.put_many.build(None, worker, self.puts()))
+    def _many(self, client: Any) -> Steps[None]:
+        calls = Client.put_many.build(None, running_worker(), self.puts())
+        yield from self._marking(client, calls)
 
-    def _marking(self, calls: Any) -> Steps:
-        """Yield the parts of a call for all the jobs; mark those enqueued by each."""
+    def _marking(self, client: Any, calls: Any) -> Steps[None]:
+        """Send the parts of a call for all the jobs; mark those enqueued by each."""
         done = 0
         for part, size in zip(calls.parts, calls.sizes, strict=True):
             try:
-                reply = yield part
+                reply = yield client.run(part)
             except QlessError as error:
                 error.done = done
                 raise
@@ -292,3 +283,9 @@ class EnqueueBatch:
             if not request.optional:
                 groups.append([])
         return [group for group in groups if group]
+
+
+def running_worker() -> str:
+    """Return the name of the worker whose job runs here, "" outside of any job."""
+    job = running.get()
+    return job.worker if job else ""

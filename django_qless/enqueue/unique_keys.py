@@ -1,4 +1,4 @@
-"""What makes two puts the same job: the key of the option `unique`.
+"""Unique keys: what makes two calls the same job, by the option `unique`.
 
 Keys are the job type's own: two types may use the same text. In the core a key is
 `<job name>:<text>`, or a digest of that if it would be too long.
@@ -14,6 +14,27 @@ from typing import Any
 
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.option_checks import MOST_NAME_BYTES
+
+
+def key_of(
+    whose: str,
+    unique: Any,
+    data: Callable[[], str],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> str:
+    """Return the key of a job by its option `unique`, "" for none.
+
+    `data()` is the same for all ways to write the same call; the arguments are those that
+    the job's function gets.
+    """
+    if unique is None:
+        return ""
+    if isinstance(unique, str):
+        return of_text(whose, unique)
+    if unique is True:
+        return of_data(whose, data())
+    return of_call(whose, unique, args, kwargs)
 
 
 def of_text(whose: str, text: str) -> str:

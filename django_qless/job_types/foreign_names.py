@@ -4,16 +4,21 @@ from __future__ import annotations
 
 #: Options that have no single counterpart; the others stand in the table of options.
 OPTIONS = {
+    "acks_late": "nothing: a job whose worker dies always runs again",
     "apply_after": "delay=60 (seconds), or run_at= (a moment)",
     "at_front": "priority=, where higher goes first",
     "bind": "current_job() inside the job",
+    "concurrency": "max_concurrency of the queue, in QUEUES",
     "failure_ttl": "the option jobs-history of the core",
     "ignore_result": "result_ttl=0",
     "link": "after= on the job that is to follow",
+    "max_age": "expires= (seconds)",
     "max_backoff": "backoff=exponential(…)",
     "min_backoff": "backoff=exponential(…)",
+    "rate_limit": "max_concurrency of the queue, in QUEUES; there are no rates",
     "retry_backoff": "backoff=exponential(…)",
     "serializer": "JSON, the only one there is",
+    "store_results": "result_ttl= (seconds); 0: no result is kept",
 }
 
 #: Methods of tasks and actors.
@@ -21,6 +26,7 @@ METHODS = {
     "aenqueue_at": ".using(run_at=…).aenqueue(…)",
     "apply": "the function itself, called",
     "apply_async": ".using(delay=…, queue=…).delay(…)",
+    "call_local": "the function itself, called",
     "chunks": ".enqueue_many(…)",
     "configure": ".using(…)",
     "defer": ".delay(…)",

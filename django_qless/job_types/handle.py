@@ -8,46 +8,38 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from asgiref.sync import sync_to_async
 
-from django_qless.conf.connections import connections
 from django_qless.core.commands import Commands
 from django_qless.core.exceptions import WrongState
-from django_qless.core.waiting import time_left
+from django_qless.core.request import Steps, adrive, drive
 from django_qless.exceptions import (
     JobFailed,
     JobGone,
-    NotPut,
     ResultGone,
-    ResultNotReady,
 )
+from django_qless.job_types.base_handle import Handle
 from django_qless.serialization.json_values import revive, to_json
 
 if TYPE_CHECKING:
-    from django_qless.core import AsyncClient, AsyncJob, Client, Job, Put
+    from django_qless.core import AsyncJob, Job, Put
     from django_qless.core.objects import Canceled, Failure
     from django_qless.core.request import Request
 
 R = TypeVar("R", covariant=True)
 
-ENDED = ("complete", "failed", "canceled")
 
-
-class JobHandle(Generic[R]):
+class JobHandle(Handle, Generic[R]):
     """A job as it was when it was enqueued, or at the last `refresh()`.
 
     Properties do no I/O. Methods ask the server and do not change the handle; each has
     an asyncio form whose name begins with `a` (that of `wait` is `await_`).
     """
 
-    __slots__ = ("_job", "_put", "alias", "created", "data", "jid", "pending")
+    __slots__ = ("_job", "_put", "created", "data", "jid")
 
-    alias: str
-    """The alias of QLESS where the job is."""
     jid: str
     """The job's id, known before the job is enqueued."""
     data: str
     """Its data, as JSON text."""
-    pending: bool
-    """True while the job waits for the commit of a transaction to be enqueued."""
     created: bool | None
     """False if another job stands for this one (`unique`), whose jid the handle then has.
     None as long as that is not known."""
@@ -86,14 +78,6 @@ class JobHandle(Generic[R]):
 
     def __repr__(self) -> str:
         return f"<JobHandle {self.jid} {self.name} {self.state}>"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, JobHandle):
-            return NotImplemented
-        return (self.alias, self.jid) == (other.alias, other.jid)
-
-    def __hash__(self) -> int:
-        return hash((self.alias, self.jid))
 
     @property
     def _known(self) -> Any:
@@ -194,11 +178,11 @@ class JobHandle(Generic[R]):
 
     def refresh(self) -> JobHandle[R]:
         """Return the job as it is now. Raises JobGone."""
-        return self._refreshed(self._client().get(self.jid))
+        return drive(self._reading(self._client()))
 
     async def arefresh(self) -> JobHandle[R]:
         """Return the job as it is now, from asynchronous code."""
-        return self._refreshed(await self._aclient().get(self.jid))
+        return await adrive(self._reading(self._aclient()))
 
     def wait(self, timeout: float | None = None) -> JobHandle[R]:
         """Wait until the job is complete, failed or canceled; return it as it is then.
@@ -206,25 +190,11 @@ class JobHandle(Generic[R]):
         Blocks until the server tells of the end. Raises ResultNotReady after `timeout`
         seconds (None: wait for ever), and JobGone if nothing is known of the job.
         """
-        client = self._client()
-        for left in time_left(timeout):
-            if left != 0:
-                client.await_ended([self.jid], left)
-            now = self._refreshed(client.get(self.jid))
-            if now.state in ENDED:
-                return now
-        raise self._not_ready(now, timeout)
+        return drive(self._waiting(self._client(), timeout))
 
     async def await_(self, timeout: float | None = None) -> JobHandle[R]:
         """Wait as `wait` does, from asynchronous code."""
-        client = self._aclient()
-        for left in time_left(timeout):
-            if left != 0:
-                await client.await_ended([self.jid], left)
-            now = self._refreshed(await client.get(self.jid))
-            if now.state in ENDED:
-                return now
-        raise self._not_ready(now, timeout)
+        return await adrive(self._waiting(self._aclient(), timeout))
 
     def result(self, timeout: float | None = 0) -> R:
         """Return what the job returned, after at most `timeout` seconds.
@@ -233,25 +203,11 @@ class JobHandle(Generic[R]):
         ResultGone when the `result_ttl` of the job has passed or there were too many
         results, and JobGone when the job has expired or was cancelled.
         """
-        try:
-            now = self.wait(timeout)
-        except JobGone:
-            found = self._client().result(self.jid)
-            if found is None:
-                raise
-            return revive(found)  # type: ignore[no-any-return]
-        return revive(now._returned(self._client().result(now._completed())))  # type: ignore[no-any-return]
+        return revive(drive(self._result(self._client(), timeout)))  # type: ignore[no-any-return]
 
     async def aresult(self, timeout: float | None = 0) -> R:
         """Return what `result` returns, from asynchronous code."""
-        try:
-            now = await self.await_(timeout)
-        except JobGone:
-            found = await self._aclient().result(self.jid)
-            if found is None:
-                raise
-        else:
-            found = now._returned(await self._aclient().result(now._completed()))
+        found = await adrive(self._result(self._aclient(), timeout))
         # A row may be among it: its connection must be one that is looked after.
         return await sync_to_async(revive)(found)  # type: ignore[no-any-return]
 
@@ -321,28 +277,32 @@ class JobHandle(Generic[R]):
         """Follow the job no longer, from asynchronous code."""
         await self._aclient().untrack(self.jid)
 
-    def _client(self) -> Client:
-        self._must_be_put()
-        return connections[self.alias]
+    @property
+    def _id(self) -> str:
+        return self.jid
 
-    def _aclient(self) -> AsyncClient:
-        self._must_be_put()
-        return connections.aclient(self.alias)
-
-    def _must_be_put(self) -> None:
-        if self.pending:
-            raise NotPut(f"Job {self.jid} ({self.name}) is not enqueued yet")
-
-    def _refreshed(self, job: Job | AsyncJob | None) -> JobHandle[R]:
+    def _reading(self, client: Any) -> Steps[JobHandle[R]]:
+        job = yield client.get(self.jid)
         if job is None:
             raise JobGone(f"There is no job {self.jid} ({self.name})")
         return JobHandle(self.alias, job)
+
+    def _result(self, client: Any, timeout: float | None) -> Steps[Any]:
+        """Return what the job returned, as JSON has it."""
+        try:
+            now = yield from self._waiting(client, timeout)
+        except JobGone:
+            found = yield client.result(self.jid)
+            if found is None:
+                raise
+            return found
+        return now._returned((yield client.result(now._completed())))
 
     def _completed(self) -> str:
         """Return the jid if the job is complete; else raise JobFailed or JobGone."""
         failure = self.failure
         if self.canceled:
-            raise JobGone(f"Job {self.jid} ({self.name}) was canceled")
+            raise JobGone(f"{self._label} was canceled")
         if self.state == "failed" and failure:
             raise JobFailed(self.jid, failure.group, failure.message)
         return self.jid
@@ -352,7 +312,7 @@ class JobHandle(Generic[R]):
         left = self._job.returned if self._job else None
         if found is None and left is not None:
             raise ResultGone(
-                f"Job {self.jid} ({self.name}) is complete, but what it returned is gone: "
+                f"{self._label} is complete, but what it returned is gone: "
                 + (
                     "more results than results-count or results-bytes allow came after it"
                     if left > 0
@@ -373,9 +333,5 @@ class JobHandle(Generic[R]):
             context=to_json(context) if context else None,
         )
 
-    def _not_ready(self, now: JobHandle[Any], timeout: float | None) -> ResultNotReady:
-        waited = f" after {timeout:g} s" if timeout else ""
-        return ResultNotReady(
-            f"Job {self.jid} ({self.name}) in queue {now.queue!r} is still "
-            f"{now.state}{waited}"
-        )
+    def _going_on(self, waited: str) -> str:
+        return f"{self._label} in queue {self.queue!r} is still {self.state}{waited}"

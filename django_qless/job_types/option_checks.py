@@ -1,4 +1,4 @@
-"""The checks of option values, one by one and together.
+"""The checks of option values, one by one; `option_conflicts.py` has them together.
 
 A check takes the user's value and returns the value that `Options` holds, or raises
 Refused with the words for "must be …". Needs no Django.
@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_qless.core.arguments import is_finite
 from django_qless.exceptions import Fail, InvalidOption, JobLost, Retry, ShuttingDown
 from django_qless.job_types.backoff import Exponential, exponential
-
-if TYPE_CHECKING:
-    from django_qless.job_types.options import Options
 
 # What Lua stores whole: a record's number is written with 14 digits.
 MOST_RETRIES = 2**31 - 1
@@ -110,24 +107,30 @@ def seconds(value: Any) -> float:
     return value
 
 
-def timeout(value: Any) -> float | None:
-    """A span of time above 0, or None for no limit."""
-    if value is None:
-        return None
-    span = seconds(value)
-    if span == 0:
-        raise Refused("above 0, or None for no limit")
-    return span
-
-
-def span(value: Any) -> float | None:
-    """A span of time above 0, or None where the option is not used."""
-    if value is None:
-        return None
+def interval(value: Any) -> float:
+    """A span of time of a second or more."""
     length = seconds(value)
-    if length == 0:
-        raise Refused("above 0, or None for none")
+    if length < 1:
+        raise Refused("at least a second")
     return length
+
+
+def above_zero(none: str) -> Callable[[Any], float | None]:
+    """Return the check of a span of time above 0; None stands for what `none` says."""
+
+    def check(value: Any) -> float | None:
+        if value is None:
+            return None
+        span = seconds(value)
+        if span == 0:
+            raise Refused(f"above 0, or None for {none}")
+        return span
+
+    return check
+
+
+timeout = above_zero("no limit")
+span = above_zero("none")
 
 
 def moment(value: Any) -> datetime | None:
@@ -177,7 +180,7 @@ def unique_for(value: Any) -> str | float:
     if length is None:
         raise Refused(
             '"waiting" (until it starts), "running" (until it has ended), or a number '
-            "of seconds or a timedelta above 0 (from its put)"
+            "of seconds or a timedelta above 0 (from its enqueueing)"
         )
     return length
 
@@ -331,85 +334,3 @@ def _takes_two(function: Callable[..., Any]) -> bool:
     except ValueError:
         return True  # written in C, without a signature
     return True
-
-
-def contradictions(options: Options, given: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the options that exclude each other, as sentences without a full stop."""
-    yield from _times(options)
-    yield from _uniqueness(options, given)
-    yield from _exceptions(options)
-
-
-def _times(options: Options) -> Iterator[str]:
-    soft, hard = options.timeout, options.hard_timeout
-    if soft is not None and hard is not None and soft > hard:
-        yield (
-            f"timeout={soft:g} exceeds hard_timeout={hard:g}: the job's process would "
-            "be killed before the job could react"
-        )
-    expires, begins = options.expires, options.debounce or options.delay
-    if isinstance(expires, datetime):
-        if options.run_at is not None and expires <= options.run_at:
-            yield (
-                f"expires={expires} comes before run_at={options.run_at}, so the job "
-                "would never be started: let it expire later"
-            )
-    elif expires is not None and expires <= begins:
-        word = "debounce" if options.debounce else "delay"
-        yield (
-            f"expires={expires:g} comes before {word}={begins:g} has passed, so the job "
-            "would never be started: let it expire later"
-        )
-
-
-def _uniqueness(options: Options, given: Mapping[str, Any]) -> Iterator[str]:
-    debounce, most = options.debounce, options.debounce_max
-    if options.unique is None:
-        for name in ("unique_for", "on_conflict"):
-            if name in given:
-                yield (
-                    f"{name}={given[name]!r} needs a unique key: add "
-                    "unique=True, or a key"
-                )
-    if debounce is None:
-        if most is not None:
-            yield f"debounce_max={most:g} needs debounce=, the wait that it limits"
-        return
-    if options.unique is None:
-        yield (
-            f"debounce={debounce:g} needs a unique key: omit unique for jobs with "
-            "the same arguments, or give a key"
-        )
-    if options.delay or options.run_at is not None:
-        word = "delay" if options.delay else "run_at"
-        yield (
-            f"debounce={debounce:g} and {word} both set the start of the job: keep "
-            "one of them"
-        )
-    if most is not None and most < debounce:
-        yield f"debounce_max={most:g} must not be below debounce={debounce:g}"
-    if options.on_conflict == "refuse":
-        yield (
-            'on_conflict="refuse" contradicts debounce, where each put replaces the one '
-            "before: leave one of them away"
-        )
-    if not isinstance(options.unique_for, str):
-        yield (
-            f"unique_for={options.unique_for:g} contradicts debounce, whose jobs are "
-            'unique while they wait: write unique_for="waiting" or "running"'
-        )
-
-
-def _exceptions(options: Options) -> Iterator[str]:
-    for wanted in options.retry_on:
-        for final in options.fail_on:
-            children = isinstance(wanted, type) and isinstance(final, type)
-            if wanted == final or (children and issubclass(wanted, final)):  # type: ignore[arg-type]
-                yield (
-                    f"retry_on names {_class_name(wanted)}, which fail_on has fail at "
-                    f"once, as {_class_name(final)}: keep one of them"
-                )
-
-
-def _class_name(exception: type[BaseException] | str) -> str:
-    return exception if isinstance(exception, str) else exception.__qualname__

@@ -17,10 +17,12 @@ from datetime import datetime, timedelta, tzinfo
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from django_qless.core.schedule import MISSED
 from django_qless.exceptions import InvalidOption, UnknownOption
 from django_qless.job_types import foreign_names
 from django_qless.job_types import option_checks as checks
 from django_qless.job_types.backoff import Exponential
+from django_qless.job_types.option_conflicts import contradictions
 
 if TYPE_CHECKING:
     from django_qless.schedules.timetable import Rows
@@ -94,10 +96,12 @@ def option(
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a job is enqueued and run, as `changed()` made it of the user's values."""
+    """The options of a job, as `changed()` made them of the user's values."""
 
     queue: str = option("default", checks.queue, NO_TASK, aka="queue_name routing_key")
+    """The queue; also the first argument of `@job`."""
     alias: str = option("default", checks.name, NO_TASK)
+    """The alias of QLESS where the job is kept."""
     priority: int = option(
         0, checks.whole(-checks.MOST_PRIORITY, checks.MOST_PRIORITY), NO_TASK
     )
@@ -115,16 +119,17 @@ class Options:
     )
     """When the job may start, instead of a delay."""
     jid: str | None = option(None, checks.jid, In.USING, aka="job_id task_id")
+    """The job's id; a job of the same id is enqueued again. None: a new id."""
     missing: str = option(
         "fail", checks.one_of("fail", "ignore"), NO_TASK, travels=True
     )
-    """What becomes of the job when its row is gone: "fail" in row-gone, or "ignore"."""
+    """The outcome when the row is gone: "fail" in row-gone, or "ignore"."""
     app_data: str = option("", checks.app_data, In.USING, aka="meta", hint="(a dict)")
     """A JSON object that travels beside the arguments: `current_job().app_data`."""
     retries: int = option(
         3, checks.whole(0, checks.MOST_RETRIES), ANY | In.BACKEND, aka="max_retries"
     )
-    """How often the job is run again after a failure."""
+    """The number of runs after failures."""
     backoff: Any = option(
         None,
         checks.backoff,
@@ -165,6 +170,7 @@ class Options:
     """Factories, or their dotted names, of what is called around the job's function,
     inside of the alias's MIDDLEWARE; the first is the outermost."""
     tags: tuple[str, ...] = option((), checks.tags, ANY | In.BACKEND)
+    """Words to find the job by, at most 32."""
     expires: float | datetime | None = option(
         None, checks.expires, ANY | In.BACKEND, aka="ttl", hint="(seconds)"
     )
@@ -180,12 +186,12 @@ class Options:
     )
     """Seconds for which the result is kept; 0: it is not kept."""
     unique: Any = option(None, checks.unique, aka="queueing_lock", hint="(a text)")
-    """What makes two jobs the same one: see `Unique`. Keys count per job type."""
+    """The key that makes two jobs the same: see `Unique`. Keys count per job type."""
     unique_for: str | float = option("running", checks.unique_for)
-    """How long it keeps others out: "waiting" (until it starts), "running" (until it
+    """The time for which it keeps others out: "waiting" (until it starts), "running" (until it
     has ended), or seconds from its enqueueing."""
     on_conflict: str = option("keep", checks.one_of("keep", "replace", "refuse"))
-    """What a second one does: keep the first, replace it, or refuse (DuplicateJob)."""
+    """The outcome of a second one: keep the first, replace it, or refuse (DuplicateJob)."""
     debounce: float | None = option(None, checks.span)
     """Seconds for which the job waits for another one, which starts the wait again."""
     debounce_max: float | None = option(None, checks.span)
@@ -200,8 +206,9 @@ class Options:
     after_jids: tuple[str, ...] = option(
         (), checks.strings("job ids"), In.USING | In.TASK
     )
+    """Ids of the jobs that must be complete first."""
     on_failure: str = option("block", checks.one_of("block", "cancel", "run"))
-    """What a dependency that fails does to this job: block, cancel or run it."""
+    """The effect of a dependency that fails: block, cancel or run this job."""
     sensitive: bool | tuple[str, ...] = option((), checks.sensitive, In.JOB | In.TASK)
     """Parameters whose arguments are hidden from people, "return" for the result; True:
     all of them."""
@@ -226,7 +233,7 @@ class Options:
             )
         if options.debounce is not None and "unique" not in given:
             options = replace(options, unique=options.unique or True)
-        for problem in checks.contradictions(options, given):
+        for problem in contradictions(options, given):
             raise InvalidOption(f"{whose}: {problem}.")
         return options
 
@@ -302,7 +309,13 @@ IN_DECORATOR = (KNOWN - ONLY_USING) | ONLY_DECLARED
 TRAVELLING = tuple(name for name, row in TABLE.items() if row.travels)
 
 _CHECKS = {name: row.check for name, row in TABLE.items()}
-_CHECKS |= {"name": checks.name, "aliases": checks.strings("names")}
+_CHECKS |= {
+    "name": checks.name,
+    "aliases": checks.strings("names"),
+    "every": checks.interval,
+    "offset": checks.seconds,
+    "missed": checks.one_of(*MISSED),
+}
 
 # Names of other job queues, and what to write here.
 _FOREIGN = foreign_names.OPTIONS | {

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.discovery import import_failures
 from django_qless.job_types.registry import Binding, JobType, registry
+from django_qless.job_types.signature import POSITIONAL
 from django_qless.serialization.envelope import ROW_KEY, Envelope, mark_part
 
 HIDDEN = "[hidden]"
@@ -33,8 +34,6 @@ RETURN = "return"
 
 #: The row on which a job runs, among positions and keywords.
 ROW = ""
-
-_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class Redacted(NamedTuple):
@@ -124,7 +123,7 @@ def _places(value: Any, known: _Known) -> Iterator[_Place]:
         return
     envelope = Envelope.of(value)
     if envelope is None:
-        # Another program enqueued it, or a person did by hand.
+        # Another program enqueued it, or a person did.
         if sensitive is not None or _mark_in(value) is not None:
             yield _Place(None, None, "data")
         return
@@ -135,7 +134,7 @@ def _places(value: Any, known: _Known) -> Iterator[_Place]:
     if sensitive is not None and not known.is_tick:
         found.update(sensitive.places(args, kwargs))
     elif sensitive is not None and args:
-        # What a tick hands on: the whole data of the job that it puts.
+        # What a tick hands on: the whole data of the job that it enqueues.
         found[0] = "data"
     for where, name in found.items():
         if where == ROW and envelope.has_row:
@@ -189,7 +188,7 @@ def _counterpart(value: Any, original: Any, place: _Place) -> Any:
 def _known(klass: str) -> _Known:
     job_type = registry.get(klass)
     if job_type is None:
-        # Pages and commands may come before anybody has imported the jobs.
+        # Pages and commands may run before the jobs are imported.
         _load()
         job_type = registry.get(klass)
     if job_type is None:
@@ -226,7 +225,7 @@ def _written(value: Any, indent: int | None) -> str:
 
 
 def _text(text: str) -> str:
-    """Return text that UTF-8 can carry, whatever another program has put."""
+    """Return text that UTF-8 can carry, whatever another program has enqueued."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -250,7 +249,7 @@ class SensitiveValues:
     ) -> Iterator[tuple[int | str, str]]:
         """Yield where in a call sensitive values are, and what to call each."""
         parameters = self._parameters[len(self._skipped) :]
-        plain = [each.name for each in parameters if each.kind in _POSITIONAL]
+        plain = [each.name for each in parameters if each.kind in POSITIONAL]
         rest = {each.kind: each.name for each in parameters}
         for at in range(len(args)):
             # Too many, too, belong to what takes all: better hidden than shown.

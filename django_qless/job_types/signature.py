@@ -8,7 +8,8 @@ from typing import Any
 
 from django_qless.job_types.options import hint_for_arguments
 
-_POSITIONAL = (
+#: The kinds of parameters that take one positional argument.
+POSITIONAL = (
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
 )
@@ -30,7 +31,7 @@ class CallSignature:
         kinds = {parameter.kind for parameter in parameters}
         if signature is None or inspect.Parameter.VAR_POSITIONAL in kinds:
             return
-        plain = [p for p in parameters if p.kind in _POSITIONAL]
+        plain = [p for p in parameters if p.kind in POSITIONAL]
         keywords = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
         if all(p.default is not inspect.Parameter.empty for p in keywords):
             self._least = sum(p.default is inspect.Parameter.empty for p in plain)
@@ -48,7 +49,7 @@ class CallSignature:
             return cls(None)
         if skip_first:
             parameters = list(signature.parameters.values())
-            if parameters and parameters[0].kind in _POSITIONAL:
+            if parameters and parameters[0].kind in POSITIONAL:
                 signature = signature.replace(parameters=parameters[1:])
         return cls(signature)
 

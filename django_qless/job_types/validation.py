@@ -9,16 +9,11 @@ from typing import Any
 
 from django_qless.exceptions import InvalidJob
 from django_qless.job_types.registry import Binding
+from django_qless.job_types.signature import POSITIONAL
 from django_qless.job_types.source_location import module_of
 
 #: Modules that a worker cannot import by their name: what is typed in or run as a script.
 UNNAMED = ("__main__", "__console__", "builtins")
-
-_POSITIONAL = (
-    inspect.Parameter.POSITIONAL_ONLY,
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    inspect.Parameter.VAR_POSITIONAL,
-)
 
 
 def called(function: Any) -> str:
@@ -49,7 +44,10 @@ def validate_binding(
     parameters = list(inspect.signature(function).parameters.values())
     first = parameters[0] if parameters else None
     name = function.__name__
-    if first is None or first.kind not in _POSITIONAL:
+    if first is None or first.kind not in (
+        *POSITIONAL,
+        inspect.Parameter.VAR_POSITIONAL,
+    ):
         right = "self" if row else "cls"
         remedy = f"write def {name}({right}, …)"
         if row:

@@ -18,7 +18,7 @@ from django_qless.core.exceptions import (
     UnsupportedFormat,
 )
 from django_qless.core.options import known
-from django_qless.core.server import (
+from django_qless.core.permissions import (
     AUDIT,
     CLEANING,
     INFO,
@@ -27,9 +27,11 @@ from django_qless.core.server import (
     needed_by_worker,
 )
 from django_qless.job_types import discovery
-from django_qless.management.output import counted, format_duration
+from django_qless.management.output import counted
 from django_qless.operations.audit import audit_namespace
+from django_qless.operations.durations import duration_text
 from django_qless.operations.job_query import JobQuery
+from django_qless.operations.status import lags_of
 from django_qless.operations.workers import ServedQueues, is_alive
 from django_qless.schedules.declared import declarations_lost
 from django_qless.tasks import known_tasks
@@ -112,7 +114,7 @@ def _permissions(missing: Sequence[str] | None) -> Iterator[Finding]:
     if missing is None:
         yield hint(
             "permissions",
-            "not checked: servers before Redis 7 do not tell the permissions of their user",
+            "not checked: servers older than Redis 7 do not report permissions",
         )
         return
     needed = needed_by_worker(missing)
@@ -159,12 +161,12 @@ def _server(client: Client) -> Iterator[Finding]:
     info = client.server_info()
     name = "Valkey" if "valkey_version" in info else "Redis"
     number = info.get("valkey_version") or info.get("redis_version", "?")
-    yield fine("server", f"{name} {number}, called by {client.script.engine}s")
+    yield fine("server", f"{name} {number}, with {client.script.engine}s")
     if client.script.engine == "script":
         yield hint(
             "server",
-            "scripts are several times slower than functions: see ENGINE, and whether "
-            "the server's user may FUNCTION and FCALL",
+            "scripts are several times slower than functions: check ENGINE, and that "
+            "the server's user may call FUNCTION and FCALL",
         )
     for risk in risks(info):
         yield problem("server", str(risk))
@@ -183,14 +185,14 @@ def _clock(client: Client) -> Iterator[Finding]:
     if off > MAX_CLOCK_DIFFERENCE:
         yield hint(
             "clock",
-            f"the server's clock and this machine's differ by {format_duration(off)}; the "
-            "server's decides",
+            f"the server's clock and this machine's differ by {duration_text(off)}; jobs "
+            "follow the server's",
         )
     if skews:
         yield hint(
             "clock",
-            f"the server's clock was set back {skews} times, or a replica with another "
-            f"time took over: see whether it is kept by NTP. {_correction(meta)}",
+            f"the server's clock was set back {counted(skews, 'time')}, or a replica with another "
+            f"time took over: check that NTP keeps it. {_correction(meta)}",
         )
     if off <= MAX_CLOCK_DIFFERENCE and not skews:
         yield fine("clock", "the clocks agree")
@@ -202,8 +204,8 @@ def _correction(meta: Mapping[str, Any]) -> str:
     if not left:
         return "Delays and locks given before were set back with it"
     queue = left[0].get("queue")
-    where = f" and has come to queue {queue}" if queue else ""
-    return f"Setting back the delays and locks given before goes on{where}: let a worker run"
+    where = f", now in queue {queue}" if queue else ""
+    return f"Delays and locks given before are still being set back{where}: keep a worker running"
 
 
 def _libraries(client: Client, *, clean: bool) -> Iterator[Finding]:
@@ -219,7 +221,7 @@ def _libraries(client: Client, *, clean: bool) -> Iterator[Finding]:
     elif others:
         yield hint(
             "functions",
-            f"on the server are libraries of other versions ({len(others)}): "
+            f"the server has function libraries of other versions ({len(others)}): "
             "qless_doctor --clean removes them",
         )
 
@@ -228,7 +230,7 @@ def _config(alias: str) -> Iterator[Finding]:
     for option in sorted(operator_overrides(alias)):
         yield hint(
             "config",
-            f"{option} was set by hand: `qless_config reset {option}` returns to the "
+            f"{option} was set by an operator: `qless_config reset {option}` returns to the "
             "settings",
         )
 
@@ -259,14 +261,14 @@ def _results(client: Client) -> Iterator[Finding]:
         )
         yield hint(
             "results",
-            f"results are dropped before their result_ttl, last {format_duration(ago(kept.cut))} "
+            f"results are dropped before their result_ttl, last {duration_text(ago(kept.cut))} "
             f"ago: raise {' or '.join(limits)}, or return less",
         )
     if kept.number:
         yield fine(
             "results",
             f"{counted(kept.number, 'result')} kept, {kept.bytes:,} bytes, the oldest for "
-            f"{format_duration(ago(kept.oldest or now))}",
+            f"{duration_text(ago(kept.oldest or now))}",
         )
 
 
@@ -279,7 +281,7 @@ def _workers(client: Client) -> Iterator[Finding]:
         if worker not in alive:
             yield hint(
                 "workers",
-                f"{worker.name} has been silent for {format_duration(now - worker.beat)}"
+                f"{worker.name} has been silent for {duration_text(now - worker.beat)}"
                 + (
                     f" and holds {counted(worker.stalled, 'job')}"
                     if worker.stalled
@@ -287,8 +289,7 @@ def _workers(client: Client) -> Iterator[Finding]:
                 ),
             )
     counts = client.queues()
-    lags = client.lag([queue.name for queue in counts]) if counts else []
-    for queue, lag in zip(counts, lags, strict=True):
+    for queue, lag in zip(counts, lags_of(client, counts), strict=True):
         if queue.paused and queue.waiting:
             yield hint(
                 "queues",
@@ -298,7 +299,7 @@ def _workers(client: Client) -> Iterator[Finding]:
             yield problem(
                 "queues",
                 f"no worker serves {queue.name}, with {counted(queue.waiting, 'job')}, the "
-                f"oldest of which has waited for {format_duration(lag)}",
+                f"oldest of which has waited for {duration_text(lag)}",
             )
     if alive:
         yield fine("workers", f"workers alive: {len(alive)}")
@@ -312,8 +313,8 @@ def _names(alias: str, client: Client) -> Iterator[Finding]:
     for name in sorted(name for name in names if known_tasks.find(name, alias) is None):
         yield problem(
             "jobs",
-            f"jobs called {name!r} wait, and this project has none of that name: it was "
-            "renamed (see aliases=), or other code puts it",
+            f"jobs named {name!r} are waiting, but this project has no such job: it was "
+            "renamed (see aliases=), or other code enqueues it",
         )
     groups = client.failed()
     if groups:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from django.utils.timezone import get_current_timezone
 
 from django_qless.core.attempts import read_attempts
 from django_qless.job_types.redaction import HIDDEN, may_show_result, redact
+from django_qless.operations.durations import duration_text
 
 if TYPE_CHECKING:
     from django_qless.core.attempts import Attempt
     from django_qless.job_types.handle import JobHandle
     from django_qless.operations.bulk import BulkRun
-
-# From so many seconds on: the unit, and the smaller one that follows it.
-UNITS = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 
 #: Jobs that were not canceled and are printed with the reason.
 REFUSALS = 5
@@ -26,23 +26,9 @@ JOB_COLUMNS = ("jid", "job", "queue", "state", "priority", "retries left", "tags
 
 
 def format_time(seconds: float) -> str:
-    """Return a time of the epoch in the machine's time zone."""
-    local = datetime.fromtimestamp(seconds, timezone.utc).astimezone()
+    """Return a time of the epoch in the project's time zone."""
+    local = datetime.fromtimestamp(seconds, get_current_timezone())
     return local.strftime("%Y-%m-%d %H:%M:%S")
-
-
-def format_duration(seconds: float) -> str:
-    """Return seconds as `12 ms`, `0.4 s`, `12 s`, `3 min 12 s`, `2 h 5 min`, `4 d 1 h`."""
-    if 0 < seconds < 0.0995:
-        return f"{max(1, round(seconds * 1000))} ms"
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    for size, unit, smaller, small_unit in UNITS:
-        if whole >= size:
-            rest = whole % size // smaller
-            return f"{whole // size} {unit}" + (f" {rest} {small_unit}" if rest else "")
-    return f"{whole} s"
 
 
 def counted(number: int, noun: str) -> str:
@@ -189,8 +175,8 @@ def _attempt(number: int, attempt: Attempt) -> str:
     words = [
         f"  {number}",
         format_time(attempt.started),
-        f"waited {format_duration(waiting.seconds)}" if waiting else "",
-        f"ran {format_duration(running.seconds)}" if running else "",
+        f"waited {duration_text(waiting.seconds)}" if waiting else "",
+        f"ran {duration_text(running.seconds)}" if running else "",
         attempt.end or "runs",
         attempt.message or attempt.group,
     ]

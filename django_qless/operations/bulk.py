@@ -21,7 +21,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_qless.core import BadArgument, BulkResult, arguments
-from django_qless.operations.job_query import IN_QUEUE, JobQuery
+from django_qless.core.states import HELD, IN_QUEUE
+from django_qless.operations.job_query import JobQuery
 
 if TYPE_CHECKING:
     from django_qless.core import Brief, Client
@@ -114,7 +115,7 @@ CHANGES: dict[str, Change] = {
         Change(
             "timeout",
             lambda client, jids, _value: client.timeout_each(jids),
-            wants=lambda brief, _value: brief.state in ("running", "stalled"),
+            wants=lambda brief, _value: brief.state in HELD,
             renews=True,
         ),
     )

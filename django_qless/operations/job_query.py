@@ -15,11 +15,8 @@ from typing import Any, NamedTuple, TypeAlias
 from django_qless.core import AsyncClient, BadArgument, Brief, Client, ListKind, Part
 from django_qless.core.commands import Commands
 from django_qless.core.request import Steps, adrive, drive
+from django_qless.core.states import HELD, IN_QUEUE
 
-#: The states of jobs that are in a queue; a stalled one runs under an expired lock.
-IN_QUEUE: tuple[ListKind, ...] = (
-    *("waiting", "running", "stalled", "scheduled", "depends"),
-)
 ALL_STATES = (*IN_QUEUE, "failed", "complete")
 #: Canceled jobs, of which the server keeps a record, are found only on request.
 SEARCHED_STATES = (*ALL_STATES, "canceled")
@@ -77,7 +74,7 @@ class JobQuery:
             raise BadArgument(
                 f"jobs of the group {self.group!r} have failed: none is {self.state}"
             )
-        if self.worker is not None and self.state not in (None, "running", "stalled"):
+        if self.worker is not None and self.state not in (None, *HELD):
             raise BadArgument(
                 f"jobs that the worker {self.worker!r} holds are running or stalled: "
                 f"none is {self.state}"
@@ -121,17 +118,6 @@ class JobQuery:
         """
         steps = self._briefs(client, offset, count, scan, seconds=seconds, data=data)
         return drive(steps)
-
-    async def abriefs(
-        self,
-        client: AsyncClient,
-        *,
-        offset: int = 0,
-        count: int = 25,
-        scan: int = SCANNED,
-    ) -> QueryPage:
-        """Return what `briefs` returns, from asynchronous code."""
-        return await adrive(self._briefs(client, offset, count, scan))
 
     def jids(self, client: Client) -> list[str]:
         """Return the ids of all jobs that match now, the oldest of a group first."""

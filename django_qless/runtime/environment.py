@@ -11,6 +11,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -109,12 +110,15 @@ class DjangoEnvironment:
         return registry.get(klass) or known_tasks.find(klass, self.alias)
 
     def preload(self) -> None:
-        """Make the chains of middleware."""
+        """Make the chains of middleware, and look up what each process looks up once."""
         try:
             for job_type in registry:
                 self._chain(job_type)
         except Exception:
             logger.exception("a middleware cannot be loaded")
+        with suppress(Exception):
+            _ = self._settings, self._has_tasks
+            logger.isEnabledFor(logging.DEBUG)
 
     def limits(self, job_type: JobType, reserved: Reserved) -> Limits:
         """Return the time limits of a job: its own, else those of its queue."""

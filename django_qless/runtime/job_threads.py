@@ -25,7 +25,7 @@ class JobThread(ThreadPoolExecutor):
 
     def __init__(self) -> None:
         super().__init__(max_workers=1, thread_name_prefix="qless job")
-        #: Whether the current job has used it.
+        #: True if the current job has used it.
         self.used = False
         # asgiref finds the thread of a job by this key.
         self._key = ThreadSensitiveContext()

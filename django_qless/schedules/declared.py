@@ -25,6 +25,7 @@ from django_qless import conf
 from django_qless.conf.config_sync import MARKER
 from django_qless.conf.connections import connections
 from django_qless.core.exceptions import ConnectionLost, QlessError
+from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue.dependencies import has_dependents, on_its_way_key
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.job_types.redaction import mark_of
@@ -155,16 +156,22 @@ def reset(alias: str, id: str) -> None:  # noqa: A002 (what it is)
 
     Raises InvalidOption if the code declares none of this id.
     """
-    client, definition = connections[alias], _declared(alias, id)
-    client.schedule_set(id, **definition, force=True)
-    client.schedule_resume([id])
+    drive(_resetting(connections[alias], alias, id))
 
 
 async def areset(alias: str, id: str) -> None:  # noqa: A002
     """Do what `reset` does, from asynchronous code."""
-    client, definition = connections.aclient(alias), _declared(alias, id)
-    await client.schedule_set(id, **definition, force=True)
-    await client.schedule_resume([id])
+    await adrive(_resetting(connections.aclient(alias), alias, id))
+
+
+def _resetting(client: Any, alias: str, id: str) -> Steps[None]:  # noqa: A002
+    wanted = declared_on(alias).get(id)
+    if wanted is None:
+        raise InvalidOption(
+            f"The code declares no recurring job {id!r} in alias {alias!r}."
+        )
+    yield client.schedule_set(id, **_owned(alias, wanted), force=True)
+    yield client.schedule_resume([id])
 
 
 def declared_on(alias: str) -> dict[str, dict[str, Any]]:
@@ -321,15 +328,6 @@ def _apply(alias: str, wanted: dict[str, dict[str, Any]], mark: Mark) -> SyncRes
         client.schedule_remove(gone)
         done.removed.extend(gone)
     return done
-
-
-def _declared(alias: str, id: str) -> dict[str, Any]:  # noqa: A002
-    wanted = declared_on(alias).get(id)
-    if wanted is None:
-        raise InvalidOption(
-            f"The code declares no recurring job {id!r} in alias {alias!r}."
-        )
-    return _owned(alias, wanted)
 
 
 def _owned(alias: str, definition: dict[str, Any]) -> dict[str, Any]:

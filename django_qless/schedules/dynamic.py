@@ -23,6 +23,7 @@ from django.db.models import Model
 from django_qless.conf.connections import connections
 from django_qless.core import Client
 from django_qless.core.exceptions import BadArgument
+from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue import dispatch
 from django_qless.enqueue.dependencies import has_dependents, on_its_way_key
 from django_qless.exceptions import InvalidOption
@@ -112,25 +113,11 @@ class ScheduleChange:
 
     def send(self) -> None:
         """Set the schedule, or remove it."""
-        client = connections[self.alias]
-        if self._definition is None:
-            client.schedule_remove(self._ids)
-        else:
-            if self.target.row is not None:
-                per_row.remember(self.alias, self.target.job_type)
-            client.schedule_set(self._ids[0], **self._definition)
-        self.mark_enqueued()
+        drive(self._sending(connections[self.alias]))
 
     async def asend(self) -> None:
         """Set the schedule, or remove it, from asynchronous code."""
-        client = connections.aclient(self.alias)
-        if self._definition is None:
-            await client.schedule_remove(self._ids)
-        else:
-            if self.target.row is not None:
-                await per_row.aremember(self.alias, self.target.job_type)
-            await client.schedule_set(self._ids[0], **self._definition)
-        self.mark_enqueued()
+        await adrive(self._sending(connections.aclient(self.alias)))
 
     def send_on_commit(self) -> None:
         """Set the schedule, or remove it, on commit."""
@@ -139,6 +126,15 @@ class ScheduleChange:
     def mark_enqueued(self) -> None:
         """Note that it is sent."""
         self.handle.pending = False
+
+    def _sending(self, client: Any) -> Steps[None]:
+        if self._definition is None:
+            yield client.schedule_remove(self._ids)
+        else:
+            if self.target.row is not None:
+                yield from per_row.remember(client, self.alias, self.target.job_type)
+            yield client.schedule_set(self._ids[0], **self._definition)
+        self.mark_enqueued()
 
 
 def setting(

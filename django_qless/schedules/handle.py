@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from django_qless.conf.connections import connections
 from django_qless.core import ScheduleNotFound
+from django_qless.core.request import Steps, adrive, drive
 from django_qless.exceptions import InvalidOption, NotPut
+from django_qless.job_types.base_handle import Handle
 from django_qless.job_types.handle import JobHandle
 from django_qless.job_types.options import check
 from django_qless.schedules import declared as declared_schedules
@@ -18,27 +19,23 @@ from django_qless.schedules.timetable import Timetable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from django_qless.core import AsyncClient, Client, Schedule
+    from django_qless.core import Schedule
 
 TIMES = ("every", "cron", "timezone", "missed")
 OPTIONS = ("queue", "priority", "retries", "tags")
 
 
-class RecurringHandle:
+class RecurringHandle(Handle):
     """A schedule as it was when it was read, and its operations.
 
     Properties do no I/O. Methods ask the server and do not change the handle; each has
     a twin for asyncio that begins with `a`.
     """
 
-    __slots__ = ("_found", "alias", "id", "pending")
+    __slots__ = ("_found", "id")
 
-    alias: str
-    """The alias of QLESS where it is."""
     id: str
     """The name of the job that the code declares, or the id that `.recur()` made."""
-    pending: bool
-    """Whether it waits for the commit of a transaction; then it is not there yet."""
 
     def __init__(
         self,
@@ -57,14 +54,6 @@ class RecurringHandle:
         words = f" {self.words}, {self.state}" if self._found else ""
         return f"<RecurringHandle {self.id}{words}>"
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, RecurringHandle):
-            return NotImplemented
-        return (self.alias, self.id) == (other.alias, other.id)
-
-    def __hash__(self) -> int:
-        return hash((self.alias, self.id))
-
     @property
     def name(self) -> str:
         """The name of the job that it enqueues."""
@@ -77,7 +66,7 @@ class RecurringHandle:
 
     @property
     def data(self) -> str:
-        """What each job carries, as JSON text."""
+        """The data of each job, as JSON text."""
         return self._known.data
 
     @property
@@ -168,11 +157,11 @@ class RecurringHandle:
 
     def refresh(self) -> RecurringHandle:
         """Return it as it is now. Raises ScheduleNotFound."""
-        return self._read(self._client().schedule_get(self.id))
+        return drive(self._reading(self._client()))
 
     async def arefresh(self) -> RecurringHandle:
         """Return it as it is now, from asynchronous code."""
-        return self._read(await self._aclient().schedule_get(self.id))
+        return await adrive(self._reading(self._aclient()))
 
     def pause(self) -> None:
         """Enqueue nothing until it is resumed; the jobs it has enqueued stay."""
@@ -192,15 +181,11 @@ class RecurringHandle:
 
     def run(self) -> JobHandle[Any]:
         """Enqueue a job now, beside the rhythm and also while paused; return its handle."""
-        client = self._client()
-        jid = client.schedule_run(self.id)
-        return _handle(self.alias, jid, client.get(jid))
+        return drive(self._running(self._client()))
 
     async def arun(self) -> JobHandle[Any]:
         """Enqueue a job now, from asynchronous code; return its handle."""
-        client = self._aclient()
-        jid = await client.schedule_run(self.id)
-        return _handle(self.alias, jid, await client.get(jid))
+        return await adrive(self._running(self._aclient()))
 
     def remove(self) -> None:
         """End it. One that the code declares stays away until it is reset."""
@@ -216,13 +201,11 @@ class RecurringHandle:
         A changed interval keeps the rhythm. One that the code declares is marked as
         edited, and stays as it is now until it is reset. Raises InvalidOption.
         """
-        now = self.refresh()
-        self._client().schedule_update(self.id, **now._checked(changes))
+        drive(self._updating(self._client(), changes))
 
     async def aupdate(self, **changes: Any) -> None:
         """Change it, from asynchronous code."""
-        now = await self.arefresh()
-        await self._aclient().schedule_update(self.id, **now._checked(changes))
+        await adrive(self._updating(self._aclient(), changes))
 
     def reset(self) -> None:
         """Make it what the code declares again. Raises InvalidOption if that is nothing."""
@@ -240,24 +223,32 @@ class RecurringHandle:
             )
         return self._found
 
-    def _read(self, found: Schedule | None) -> RecurringHandle:
+    @property
+    def _id(self) -> str:
+        return self.id
+
+    @property
+    def _label(self) -> str:
+        return f"Schedule {self.id}"
+
+    def _reading(self, client: Any) -> Steps[RecurringHandle]:
+        found = yield client.schedule_get(self.id)
         if found is None:
             raise ScheduleNotFound(
                 f"There is no recurring job {self.id!r} in {self.alias!r}"
             )
         return RecurringHandle(self.alias, self.id, found)
 
-    def _client(self) -> Client:
-        self._check_not_pending()
-        return connections[self.alias]
+    def _running(self, client: Any) -> Steps[JobHandle[Any]]:
+        jid = yield client.schedule_run(self.id)
+        job = yield client.get(jid)
+        if job is None:
+            raise ScheduleNotFound(f"Job {jid} has ended and is forgotten already")
+        return JobHandle(self.alias, job)
 
-    def _aclient(self) -> AsyncClient:
-        self._check_not_pending()
-        return connections.aclient(self.alias)
-
-    def _check_not_pending(self) -> None:
-        if self.pending:
-            raise NotPut(f"Schedule {self.id} waits for a commit")
+    def _updating(self, client: Any, changes: Mapping[str, Any]) -> Steps[None]:
+        now = yield from self._reading(client)
+        yield client.schedule_update(self.id, **now._checked(changes))
 
     def _checked(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Return the changes as the core takes them."""
@@ -300,9 +291,3 @@ class RecurringHandle:
 
 def _moment(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
-
-
-def _handle(alias: str, jid: str, job: Any) -> JobHandle[Any]:
-    if job is None:
-        raise ScheduleNotFound(f"Job {jid} has ended and is forgotten already")
-    return JobHandle(alias, job)

@@ -27,6 +27,7 @@ from django.db.models.signals import post_delete
 
 from django_qless.conf.connections import connections
 from django_qless.core.exceptions import QlessError
+from django_qless.core.request import Steps
 from django_qless.enqueue import dispatch
 from django_qless.exceptions import RowGone
 from django_qless.job_types.option_checks import RESERVED_ENDINGS
@@ -65,27 +66,14 @@ _noted: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 _OF_TICK = re.compile(r"(?:@\d+|@run-\d+|-\d+)(?:(?:@\d+)?:job)?")
 
 
-def remember(alias: str, job_type: JobType) -> None:
+def remember(client: Any, alias: str, job_type: JobType) -> Steps[None]:
     """Remember, here and on the server, that a row has a schedule of this job."""
     listen(alias, job_type)
-    client = connections[alias]
     noted = _noted.setdefault(client, set())
     while job_type.name not in noted:
-        text = client.schedule_marks().get(MARK, "")
+        text = (yield client.schedule_marks()).get(MARK, "")
         after = _with(text, job_type.name)
-        if after == text or client.schedule_mark(MARK, after, expected=text):
-            noted.add(job_type.name)
-
-
-async def aremember(alias: str, job_type: JobType) -> None:
-    """Do the same from asynchronous code."""
-    listen(alias, job_type)
-    client = connections.aclient(alias)
-    noted = _noted.setdefault(client, set())
-    while job_type.name not in noted:
-        text = (await client.schedule_marks()).get(MARK, "")
-        after = _with(text, job_type.name)
-        if after == text or await client.schedule_mark(MARK, after, expected=text):
+        if after == text or (yield client.schedule_mark(MARK, after, expected=text)):
             noted.add(job_type.name)
 
 

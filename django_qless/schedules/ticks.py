@@ -19,7 +19,8 @@ from django_qless.enqueue.dependencies import (
     dependencies_of,
     key_and_conflict,
 )
-from django_qless.enqueue.plan import CallArguments, EnqueuePlan
+from django_qless.enqueue.plan import EnqueuePlan
+from django_qless.enqueue.request import CallArguments
 from django_qless.exceptions import Fail, RowGone
 from django_qless.job_types.current import CurrentJob, running
 from django_qless.job_types.options import Options

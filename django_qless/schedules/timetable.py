@@ -1,16 +1,16 @@
-"""When a job recurs, as `@job(every=…)` and `.recur(cron=…)` say it: checked at once."""
+"""Timetables of `@job(every=…)` and `.recur(cron=…)`, checked at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta, tzinfo
+from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
-from django_qless.core.arguments import is_finite
 from django_qless.exceptions import InvalidJob, InvalidOption
+from django_qless.job_types.options import check
 from django_qless.job_types.registry import Binding
 from django_qless.job_types.signature import CallSignature
 from django_qless.schedules.description import describe
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from django.db.models import Model, QuerySet
 
     Rows = str | Callable[[type[Model]], QuerySet[Model]]
-
-MISSED = ("all", "last", "none")
-MOST_SECONDS = 1e10
 
 #: The options of `@job` and of `.recur()` that say when.
 NAMES = ("every", "cron", "timezone", "offset", "missed")
@@ -92,7 +89,7 @@ class DeclaredSchedule:
 
     timetable: Timetable
     rows: Any = None
-    """Which rows of the model: the name of a method of its manager, or a function of
+    """The rows of the model: the name of a method of its manager, or a function of
     the model that returns a queryset. None for what runs on no row."""
 
     @classmethod
@@ -177,18 +174,14 @@ def _interval(
     missed: Any = "last",
     timezone: Any = None,
 ) -> Timetable:
-    seconds = _seconds(whose, "every", every)
-    if seconds < 1:
-        raise InvalidOption(f"{whose}: every must be at least a second, not {every!r}.")
+    seconds = check(whose, "every", every)
     if timezone is not None:
         raise InvalidOption(
             f"{whose}: timezone= goes with cron= only: an interval is the same "
             "everywhere."
         )
-    first = _seconds(whose, "offset", offset)
-    if first < 0:
-        raise InvalidOption(f"{whose}: offset must not be below 0, as {offset!r} is.")
-    return Timetable(every=seconds, offset=first, missed=_missed(whose, missed))
+    first = check(whose, "offset", offset)
+    return Timetable(every=seconds, offset=first, missed=check(whose, "missed", missed))
 
 
 def _cron(
@@ -222,25 +215,6 @@ def _cron(
         Cron(text, timezone or "UTC")
     except BadCron as error:
         raise InvalidOption(f"{whose}: {error}") from None
-    return Timetable(cron=text, timezone=timezone, missed=_missed(whose, missed))
-
-
-def _seconds(whose: str, name: str, value: Any) -> float:
-    if isinstance(value, timedelta):
-        value = value.total_seconds()
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidOption(
-            f"{whose}: {name} must be a number of seconds or a timedelta, not {value!r}."
-        )
-    if not is_finite(value) or abs(value) > MOST_SECONDS:
-        raise InvalidOption(f"{whose}: {name} must be finite, not {value!r}.")
-    return value
-
-
-def _missed(whose: str, value: Any) -> str:
-    if value not in MISSED:
-        raise InvalidOption(
-            f"{whose}: missed must be one of {', '.join(map(repr, MISSED))}, not "
-            f"{value!r}."
-        )
-    return str(value)
+    return Timetable(
+        cron=text, timezone=timezone, missed=check(whose, "missed", missed)
+    )

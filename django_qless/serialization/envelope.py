@@ -49,7 +49,7 @@ class Envelope:
     def of(cls, value: Any) -> Envelope | None:
         """Return the envelope that a JSON value is; None if it is none.
 
-        One without a version may have been written by hand.
+        One without a version was written by another program, or a person.
         """
         if not isinstance(value, dict):
             return None
@@ -70,7 +70,7 @@ class Envelope:
 
     @property
     def version(self) -> Any:
-        """The version of the envelope; None if it was written by hand."""
+        """The version of the envelope; None if another program wrote it."""
         return self.members.get("v")
 
     @property
@@ -87,7 +87,7 @@ class Envelope:
 
     @property
     def has_row(self) -> bool:
-        """Whether the job runs on a row."""
+        """True if the job runs on a row."""
         return ROW_KEY in self.members
 
     @property
@@ -103,7 +103,7 @@ class Envelope:
 
     @property
     def mark(self) -> Any:
-        """What is sensitive: True for everything, a list of positions, or None."""
+        """The sensitive values: True for all, a list of positions, or None."""
         mark = self.members.get("s")
         # A mark that is none of ours was meant to hide something.
         return mark if mark is None or isinstance(mark, list) else True
@@ -149,8 +149,15 @@ def encode(
     return limited(whose, text + "}")
 
 
+def with_member(data: str, name: str, value: Any) -> str:
+    """Return an envelope, given as JSON text, with this member added or replaced."""
+    if f'"{name}":' in data:
+        data = to_json({k: v for k, v in from_json(data).items() if k != name})
+    return f"{data[:-1]},{to_json({name: value})[1:]}"
+
+
 def reference(whose: str, instance: Model, model: type[Model]) -> str:
-    """Return the envelope's part for the row that the job is put on.
+    """Return the envelope's part for the row that the job runs on.
 
     The job is one of `model`, which may be a parent of the instance's. Raises
     UnserialisableArgument if the instance is not in the database.
@@ -196,15 +203,15 @@ def decode(data: str, *, sensitive: bool = False) -> Envelope:
     if envelope is None or envelope.version is None:
         raise Fail(
             "bad-arguments",
-            "The job's data is no envelope of arguments: it was put by another "
-            "program, or by hand."
+            "The job's data is no envelope of arguments: another program, or a "
+            "person, has enqueued it."
             + ("" if sensitive else f" It begins {data[:100]!r}."),
         )
     if envelope.version != VERSION:
         raise Fail(
             "bad-arguments",
             f"The job's arguments are in an envelope of version {envelope.version!r}, and this "
-            f"django_qless reads version {VERSION}: a newer one has put the job.",
+            f"django_qless reads version {VERSION}: a newer one has enqueued the job.",
         )
     return envelope.revived() if '"$' in data else envelope
 

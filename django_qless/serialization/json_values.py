@@ -139,7 +139,7 @@ def _revive(value: Any, rows: ReferencedInstances) -> Any:
     if read is None:
         raise Fail(
             "bad-arguments",
-            f"This django_qless cannot read a {marker!r}; a newer one has put it.",
+            f"This django_qless cannot read a {marker!r}; a newer one has enqueued it.",
         )
     return read(value[marker])
 

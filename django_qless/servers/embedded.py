@@ -51,6 +51,9 @@ PRIVATE = (
 )
 DURABLE = ("--appendonly", "yes", "--appendfsync", "everysec")
 
+# What the command can do, with and without Django.
+ACTIONS = ("status", "stop")
+
 
 class EmbeddedError(QlessError):
     """The embedded server is for development. To use a Redis or Valkey server that you
@@ -67,6 +70,11 @@ class Status:
     socket: str | None = None
     pid: int | None = None
     watcher_pid: int | None = None
+
+    def __str__(self) -> str:
+        if not self.running:
+            return f"not running, data in {self.directory}"
+        return f"running at {self.socket}, process {self.pid}, data in {self.directory}"
 
 
 def ensure(
@@ -98,7 +106,7 @@ def serve(
     folder.make()
     with _threads, folder.start_lock():
         folder.use()
-        socket = folder.wait_for_server() if folder.is_watched() else None
+        socket = folder.wait_for_server() if folder.is_held(watcher.WATCHER) else None
         if socket is not None:
             return socket
         binary = binary or server_binary()
@@ -122,11 +130,11 @@ def stop(directory: str | os.PathLike[str]) -> bool:
     if not folder.exists():
         return False
     with _threads, folder.start_lock():
-        was_running = folder.is_served()
+        was_running = folder.is_held(watcher.SERVER)
         _, socket = folder.recorded(watcher.SERVER)
         # The watcher stops its server; one without a watcher is stopped here.
-        folder.end(watcher.WATCHER, folder.is_watched)
-        folder.end(watcher.SERVER, folder.is_served)
+        folder.end(watcher.WATCHER)
+        folder.end(watcher.SERVER)
         if was_running:
             watcher.clear_away(socket)
         return was_running
@@ -135,7 +143,7 @@ def stop(directory: str | os.PathLike[str]) -> bool:
 def status(directory: str | os.PathLike[str]) -> Status:
     """Return the status of the folder's server."""
     folder = Folder(directory)
-    if not folder.exists() or not folder.is_served():
+    if not folder.exists() or not folder.is_held(watcher.SERVER):
         return Status(folder.path, running=False)
     pid, socket = folder.recorded(watcher.SERVER)
     watcher_pid, _ = folder.recorded(watcher.WATCHER)
@@ -144,7 +152,7 @@ def status(directory: str | os.PathLike[str]) -> Status:
         running=True,
         socket=socket,
         pid=pid,
-        watcher_pid=watcher_pid if folder.is_watched() else None,
+        watcher_pid=watcher_pid if folder.is_held(watcher.WATCHER) else None,
     )
 
 
@@ -188,8 +196,7 @@ class Folder:
     @contextlib.contextmanager
     def start_lock(self) -> Iterator[None]:
         """Lock out other processes that start or stop this folder's server."""
-        descriptor = self.open(watcher.START)
-        try:
+        with self.opened(watcher.START) as descriptor:
             _wait(
                 lambda: watcher.try_lock(descriptor),
                 f"Another process keeps {self.path / watcher.START} locked.",
@@ -200,8 +207,6 @@ class Folder:
                     " stopped. Try again."
                 )
             yield
-        finally:
-            os.close(descriptor)
 
     def use(self) -> None:
         """Make this process a user of the server until it ends."""
@@ -265,14 +270,16 @@ class Folder:
         def ready() -> bool:
             _, socket = self.recorded(watcher.SERVER)
             answers = bool(socket) and watcher.answer(socket).startswith("+PONG")
-            return answers or not self.is_watched()
+            return answers or not self.is_held(watcher.WATCHER)
 
         _wait(
             ready,
             f"The server of {self.path} does not answer. Stop it with"
             f" python -m django_qless.servers.embedded stop {self.path}",
         )
-        return self.recorded(watcher.SERVER)[1] if self.is_watched() else None
+        return (
+            self.recorded(watcher.SERVER)[1] if self.is_held(watcher.WATCHER) else None
+        )
 
     def socket(self) -> str:
         """Return the path of the socket for a server that starts now."""
@@ -292,28 +299,22 @@ class Folder:
             f" writable and short enough"
         )
 
-    def is_watched(self) -> bool:
-        """Return True if a watcher runs."""
-        return self._is_held(watcher.WATCHER)
-
-    def is_served(self) -> bool:
-        """Return True if a server runs, answering or not."""
-        return self._is_held(watcher.SERVER)
+    def is_held(self, name: str) -> bool:
+        """Return True if the process of a lock file, watcher or server, runs."""
+        with self.opened(name) as descriptor:
+            return watcher.is_held(descriptor)
 
     def recorded(self, name: str) -> tuple[int, str]:
         """Return the process id and the socket that a lock file names."""
-        descriptor = self.open(name)
-        try:
+        with self.opened(name) as descriptor:
             return watcher.recorded(descriptor)
-        finally:
-            os.close(descriptor)
 
-    def end(self, name: str, is_there: Callable[[], bool]) -> None:
+    def end(self, name: str) -> None:
         """Terminate the process that holds a lock, and wait for its end."""
         signalled: set[int] = set()
 
         def is_gone() -> bool:
-            if not is_there():
+            if not self.is_held(name):
                 return True
             pid, _ = self.recorded(name)
             if pid and pid not in signalled:
@@ -322,10 +323,7 @@ class Folder:
                     os.kill(pid, signal.SIGTERM)
             return False
 
-        _wait(
-            is_gone,
-            f"The process named in {self.file(name)} does not end: kill it.",
-        )
+        _wait(is_gone, f"The process named in {self.file(name)} does not end: kill it.")
 
     def open(self, name: str) -> int:
         """Return a descriptor of a lock file."""
@@ -335,6 +333,15 @@ class Folder:
             raise EmbeddedError(
                 f"{self.file(name)} cannot be opened: {error}"
             ) from error
+
+    @contextlib.contextmanager
+    def opened(self, name: str) -> Iterator[int]:
+        """Open a lock file for as long as the context lasts; give its descriptor."""
+        descriptor = self.open(name)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     def file(self, name: str) -> str:
         """Return the path of a file in the folder."""
@@ -346,13 +353,6 @@ class Folder:
             encoding="utf-8", errors="replace"
         )
         return "\n".join(text.splitlines()[-8:])
-
-    def _is_held(self, name: str) -> bool:
-        descriptor = self.open(name)
-        try:
-            return watcher.is_held(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _wait(condition: Callable[[], bool], message: str) -> None:
@@ -387,30 +387,31 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
+def report(action: str, directory: str | os.PathLike[str]) -> str:
+    """Carry out one of ACTIONS on the folder's server; return the outcome as text.
+
+    Raises EmbeddedError.
+    """
+    if action == "status":
+        return str(status(directory))
+    return "stopped" if stop(directory) else "was not running"
+
+
 def main() -> int:
     """Run as a command; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m django_qless.servers.embedded",
-        description="Look at or stop the embedded server of a folder.",
+        description="Show or stop the embedded server of a folder.",
     )
-    parser.add_argument("action", choices=["status", "stop"])
+    parser.add_argument("action", choices=ACTIONS)
     parser.add_argument("directory", help="the folder of its data, such as .qless")
-    options = parser.parse_args()
+    given = parser.parse_args()
     try:
-        if options.action == "stop":
-            print("stopped" if stop(options.directory) else "was not running")
-        else:
-            found = status(options.directory)
-            print(
-                f"running, process {found.pid}, {found.socket}"
-                if found.running
-                else "not running"
-            )
-            return 0 if found.running else 1
+        print(report(given.action, given.directory))
     except EmbeddedError as error:
         print(error, file=sys.stderr)
         return 1
-    return 0
+    return 0 if given.action == "stop" or status(given.directory).running else 1
 
 
 if __name__ == "__main__":

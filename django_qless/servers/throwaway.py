@@ -1,4 +1,4 @@
-"""A private server for the tests of one process: it keeps nothing and ends with the process.
+"""A private server for the tests of one process, which ends with it.
 
     server()    starts it if it is not running, and returns it
     running()   returns it if it is running

@@ -14,9 +14,10 @@ from django_qless import conf
 from django_qless.conf.connections import connections
 from django_qless.core.exceptions import BadArgument
 from django_qless.core.jid import time_of
+from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue import dispatch, unique_keys
-from django_qless.enqueue.plan import CallArguments, EnqueuePlan
-from django_qless.enqueue.request import EnqueueBatch, EnqueueRequest
+from django_qless.enqueue.plan import EnqueuePlan
+from django_qless.enqueue.request import CallArguments, EnqueueBatch, EnqueueRequest
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.job_types.options import Options
 from django_qless.job_types.redaction import sensitive_values, validate_sensitive
@@ -147,24 +148,20 @@ class QlessBackend(BaseTaskBackend):
 
     def get_result(self, result_id: str) -> Any:
         """Return the TaskResult of this id as it is now. Raises TaskResultDoesNotExist."""
-        client = connections[self.qless.alias]
-        try:
-            job = client.get(result_id)
-        except BadArgument:
-            job = None
-        record = results.TaskRecord.of(self, result_id, job)
-        value = client.result(result_id) if record.has_value else None
-        return record.result(value)
+        return drive(self._result(connections[self.qless.alias], result_id))
 
     async def aget_result(self, result_id: str) -> Any:
         """Return the TaskResult from asynchronous code."""
         client = connections.aclient(self.qless.alias)
+        return await adrive(self._result(client, result_id))
+
+    def _result(self, client: Any, result_id: str) -> Steps[Any]:
         try:
-            job = await client.get(result_id)
+            job = yield client.get(result_id)
         except BadArgument:
             job = None
         record = results.TaskRecord.of(self, result_id, job)
-        value = await client.result(result_id) if record.has_value else None
+        value = (yield client.result(result_id)) if record.has_value else None
         return record.result(value)
 
     def check(self, **kwargs: Any) -> list[CheckMessage]:
@@ -225,7 +222,7 @@ class QlessBackend(BaseTaskBackend):
             run_after=task.run_after,
             mark=sensitive.mark(args, kwargs) if sensitive else "",
         )
-        key = "" if unique is None else _key(task, unique, args, kwargs)
+        key = _key(task, unique, args, kwargs)
         [request], transactions = plan.requests(
             [CallArguments(plan.job_type, data, None, key)]
         )
@@ -292,10 +289,9 @@ class QlessBackend(BaseTaskBackend):
 def _key(task: Any, unique: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """Return the unique key of a call, "" for none."""
     name = task.module_path
-    if isinstance(unique, str):
-        return unique_keys.of_text(name, unique)
-    if unique is True:
+
+    def data() -> str:
         signature = CallSignature.of(task.func, skip_first=task.takes_context)
-        spread = signature.normalized(tuple(args), dict(kwargs))
-        return unique_keys.of_data(name, envelope.encode(name, *spread))
-    return unique_keys.of_call(name, unique, args, kwargs)
+        return envelope.encode(name, *signature.normalized(tuple(args), dict(kwargs)))
+
+    return unique_keys.key_of(name, unique, data, args, kwargs)

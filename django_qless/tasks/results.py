@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 
 from django_qless.core.jid import time_of
+from django_qless.core.states import ENDED
 from django_qless.exceptions import Fail
 from django_qless.job_types.registry import Binding, JobType
 from django_qless.serialization.json_values import revive
@@ -34,6 +35,9 @@ _ENDS = frozenset(
 # The core's words for changes of a job's state; jobs log others in between.
 _KNOWN = _ENDS - {"canceled"} | {"put", "popped", "returned", "lost"}
 
+# The group of a job that its worker did not know: the core's word.
+UNKNOWN_JOB = "unknown-job"
+
 # The error of a Task without an exception, and that of a canceled Task.
 NO_EXCEPTION = "django_qless.exceptions.JobFailed"
 CANCELED = "django_qless.exceptions.JobGone"
@@ -44,7 +48,6 @@ STATUSES = {
     "complete": "SUCCESSFUL",
     "canceled": "FAILED",
 }
-FINISHED = ("complete", "failed", "canceled")
 
 
 @dataclass
@@ -105,7 +108,7 @@ class Timeline:
             # By a hard timeout, say: the process could not log the exception.
             text = entry.get("message", "")
         elif what == "failed":
-            if before is popped and entry.get("group") == "unknown-job":
+            if before is popped and entry.get("group") == UNKNOWN_JOB:
                 self.workers.pop()
                 self.begun.pop()
             text = job.failure.message if job.failure else entry.get("group", "")
@@ -167,7 +170,7 @@ class TaskRecord:
         if job.state == "complete" and ran is not None:
             begun[-1:] = [ran.began]
             timeline.ended = ran.began + ran.seconds
-        finished = job.state in FINISHED and timeline.ended is not None
+        finished = job.state in ENDED and timeline.ended is not None
         enqueued = time_of(job.jid)
         if enqueued is None:
             enqueued = float(job.history[0]["when"]) if job.history else 0.0

@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from django_qless.serialization import envelope
-from django_qless.serialization.json_values import from_json, to_json
 
 # Data that is no longer has room for an addition, whatever its characters.
 MAX_CHARACTERS = envelope.MOST_BYTES // 4 - 100
@@ -27,14 +26,27 @@ class Ran(NamedTuple):
     has_value: bool
 
 
-class TaskData(NamedTuple):
-    """The content of a Task's data."""
+class TaskData(envelope.Envelope):
+    """The envelope of a Task."""
 
-    args: list[Any]
-    kwargs: dict[str, Any]
-    backend: str | None
-    run_after: datetime | None
-    ran: Ran | None
+    __slots__ = ()
+
+    @property
+    def backend(self) -> str | None:
+        """The alias of TASKS, None for that of the Task's declaration."""
+        return self.members.get("backend")
+
+    @property
+    def run_after(self) -> datetime | None:
+        """The Task's `run_after`."""
+        text = self.members.get("run_after")
+        return datetime.fromisoformat(text) if text else None
+
+    @property
+    def ran(self) -> Ran | None:
+        """The attempt that succeeded, if one did."""
+        ran = self.members.get("ran")
+        return Ran(float(ran[0]), float(ran[1]), bool(ran[2])) if ran else None
 
 
 def encode(
@@ -61,25 +73,13 @@ def encode(
 
 def decode(data: str) -> TaskData:
     """Return the content of a Task's data. Raises Fail if it is no envelope."""
-    call = envelope.decode(data)
-    ran, run_after = call.members.get("ran"), call.members.get("run_after")
-    return TaskData(
-        call.args,
-        call.kwargs,
-        call.members.get("backend"),
-        datetime.fromisoformat(run_after) if run_after else None,
-        Ran(float(ran[0]), float(ran[1]), bool(ran[2])) if ran else None,
-    )
+    return TaskData(envelope.decode(data).members)
 
 
 def with_run(data: str, ran: Ran) -> str | None:
     """Return the data with the run added, or None if that would make it too long."""
     if len(data) > MAX_CHARACTERS and len(data.encode()) > envelope.MOST_BYTES - 100:
         return None
-    if '"ran":' in data:
-        # It was enqueued again after a success.
-        members = from_json(data)
-        members.pop("ran", None)
-        data = to_json(members)
     began, seconds, has_value = ran
-    return f'{data[:-1]},"ran":[{began:.6f},{seconds:.6f},{int(has_value)}]}}'
+    run = [round(began, 6), round(seconds, 6), int(has_value)]
+    return envelope.with_member(data, "ran", run)

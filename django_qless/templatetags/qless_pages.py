@@ -22,6 +22,7 @@ register = template.Library()
 
 register.filter("span", formatting.span)
 register.filter("state", formatting.state)
+register.filter("grouped", formatting.number)
 
 
 class LiveNode(template.Node):
@@ -50,6 +51,19 @@ def live(parser: Parser, token: Token) -> LiveNode:
     nodes = parser.parse(("endlive",))
     parser.delete_first_token()
     return LiveNode(bits[1][1:-1], nodes)
+
+
+@register.simple_block_tag
+def table(content: str, name: str, caption: str = "", css: str = "") -> SafeString:
+    """`{% table _("Queues") caption=_("…") css="…" %} rows {% endtable %}`: a table.
+
+    It scrolls sideways on its own, also by the keyboard.
+    """
+    return format_html(
+        '<div class="qless-scroll" tabindex="0" role="region" aria-label="{}">'
+        '<table class="{}"><caption class="visually-hidden">{}</caption>{}</table></div>',
+        *(name, css, caption or name, content),
+    )
 
 
 @register.simple_tag(takes_context=True)
@@ -81,14 +95,6 @@ def _time(at: datetime, text: str) -> SafeString:
     return format_html(
         '<time datetime="{}" title="{}">{}</time>', at.isoformat(), full, text
     )
-
-
-@register.filter
-def grouped(number: Any) -> str:
-    """Return a number with separators of thousands, as the user's language writes it."""
-    if number is None or number == "":
-        return ""
-    return formats.number_format(number, use_l10n=True, force_grouping=True)
 
 
 @register.simple_tag

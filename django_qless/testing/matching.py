@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django_qless.declare.function import JobFunction
-from django_qless.enqueue.plan import CallArguments
+from django_qless.enqueue.request import CallArguments
 from django_qless.exceptions import Fail
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.job_types.signature import CallSignature

@@ -8,14 +8,14 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from asgiref.sync import sync_to_async
 
 from django_qless import conf
 from django_qless.conf.connections import connections
 from django_qless.core.arguments import to_json
-from django_qless.core.states import QueueState
+from django_qless.core.states import IN_QUEUE
 from django_qless.job_types.handle import JobHandle
 from django_qless.servers import throwaway
 from django_qless.testing import dispatcher
@@ -42,10 +42,6 @@ MAX_DEPTH = 20
 
 # Jobs looked at of each kind: as many as one call returns.
 MAX_JOBS = 1000
-
-STATES: tuple[QueueState, ...] = tuple(
-    state for state in get_args(QueueState) if state != "recurring"
-)
 
 _depth: ContextVar[int] = ContextVar("qless_inline_depth", default=0)
 
@@ -238,8 +234,8 @@ def _jobs_of_others(known: set[str]) -> Iterator[CapturedJob]:
 def _jids(client: Client) -> Iterator[str]:
     """Yield the ids of all jobs, in any state."""
     for counts in client.queues():
-        for state in STATES:
-            yield from client.jobs(state, counts.name, 0, MAX_JOBS)
+        for state in IN_QUEUE:
+            yield from client.jobs(state, counts.name, 0, MAX_JOBS)  # type: ignore[arg-type]
     yield from client.completed(0, MAX_JOBS)
     for group in client.failed():
         yield from client.failed_jobs(group, 0, MAX_JOBS).jids

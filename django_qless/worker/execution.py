@@ -12,7 +12,14 @@ import traceback
 from typing import TYPE_CHECKING, NamedTuple
 
 from django_qless.core import Reserved, Settlement
-from django_qless.exceptions import Fail, JobLost, JobTimeout, Retry, ShuttingDown
+from django_qless.exceptions import (
+    Fail,
+    JobLost,
+    JobTimeout,
+    QlessError,
+    Retry,
+    ShuttingDown,
+)
 from django_qless.job_types.backoff import DEFAULT_BACKOFF
 from django_qless.job_types.current import CurrentJob
 from django_qless.worker import failure_report
@@ -98,7 +105,8 @@ class Execution:
             outcome = self.raised(reserved, raised)
         if process == os.getpid():  # not in a copy that the job has forked
             event = self.conclude(reserved, outcome, began, error)
-            self.sandboxes.remove(reserved)
+            if reserved.token in self.sandboxes.in_use:
+                self.sandboxes.remove(reserved)
             if event:
                 details = details_of(event, outcome, result, error)
                 environment.announce(event, current, **details)
@@ -188,7 +196,7 @@ class Execution:
                 return NO_LIMIT
             hard = self.environment.limits(job_type, reserved).hard
         except Exception:
-            logger.exception("no limits are known for %s", reserved.klass)
+            logger.exception("the limits of %s are unknown", reserved.klass)
             return NO_LIMIT
         if hard is None:
             return NO_LIMIT
@@ -274,10 +282,11 @@ class Execution:
                     f"The result takes {size} bytes, more than {failure_report.MAX_BYTES}. "
                     "Keep it elsewhere and return a reference."
                 )
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  a hostile result
             # Another attempt would do the work again and return the same.
-            message = "The job has done its work, but its result cannot be kept."
-            raise Fail(failure_report.BAD_RESULT, message) from error
+            why = error.detail if isinstance(error, QlessError) else str(error)
+            message = f"The job has done its work, but its result cannot be kept: {why}"
+            raise Fail(failure_report.BAD_RESULT, message) from None
         return outcome_of(reserved, "complete", text, ttl, *data)
 
     def raised(self, reserved: Reserved, error: BaseException) -> Settlement:
@@ -332,7 +341,7 @@ class Execution:
             return retry_delay(rule, attempt, error)
         except Exception:
             logger.exception(
-                "backoff of %s failed; the usual one serves", reserved.klass
+                "backoff of %s failed; the default is used", reserved.klass
             )
             return DEFAULT_BACKOFF(attempt)
 
@@ -356,9 +365,10 @@ def is_delay(value: object) -> bool:
 
 def announced(reserved: Reserved, outcome: Settlement) -> str:
     """Return the event to announce for this outcome, "" for none."""
-    if is_final_failure(reserved, outcome):
+    event = ANNOUNCED.get(outcome.verb, "")
+    if event == "retried" and is_final_failure(reserved, outcome):
         return "failed"
-    return ANNOUNCED.get(outcome.verb, "")
+    return event
 
 
 def details_of(

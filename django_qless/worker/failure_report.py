@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from django_qless.exceptions import Fail, Retry
 
-UNKNOWN_JOB = "unknown-job"
 WORKER_CRASH = "worker-crash"
 BAD_RESULT = "bad-result"
 REFUSED = "settlement-refused"

@@ -72,7 +72,7 @@ class Heartbeat:
         self._worker = worker
         self._info = info
         self._last = float("-inf")
-        #: Whether the last heartbeat did not reach the server.
+        #: True if the last heartbeat did not reach the server.
         self.is_failing = False
         self.interval = MAX_INTERVAL
         self.due = time.monotonic()
@@ -149,7 +149,7 @@ class WorkerInfo:
 
     @property
     def has_changed(self) -> bool:
-        """Whether the state differs from the one that was sent last."""
+        """True if the state differs from the one that was sent last."""
         return self._shutdown.state != self._sent_state
 
     def to_json(self) -> str:
@@ -170,7 +170,7 @@ class EventListener:
     def __init__(self, client: Client, worker: str) -> None:
         self._subscriber = client.events(f"w:{worker}")
         self._refused_until = 0.0
-        #: Whether a schedule has changed; the reader sets it back.
+        #: True if a schedule has changed; the reader sets it back.
         self.schedules_changed = False
 
     def fileno(self) -> int | None:
@@ -192,7 +192,7 @@ class EventListener:
         try:
             events = self._subscriber.look()
         except QlessError as error:
-            log_event(logging.WARNING, "cannot hear events", error=error)
+            log_event(logging.WARNING, "cannot listen for events", error=error)
             self._refused_until = time.monotonic() + AFTER_REFUSAL
             return False
         if any(each.event in SCHEDULE_EVENTS for each in events):

@@ -169,7 +169,7 @@ class TaskScope:
 
     @property
     def was_interrupted(self) -> bool:
-        """Whether it has been cancelled, with whatever effect."""
+        """True if it has been cancelled, with whatever effect."""
         return self._cancels > 0
 
     @property

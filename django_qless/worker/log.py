@@ -76,6 +76,13 @@ def _log(
         logger.log(level, "%s %s%s", action, text, rest, exc_info=exc_info, extra=extra)
 
 
+def log_job_event(
+    level: int, action: str, reserved: Reserved, **fields: object
+) -> None:
+    """Log an event of this job."""
+    _log(level, action, _fields_of(reserved) | fields)
+
+
 def configure_logging(verbosity: int) -> None:
     """Show the worker's log, unless the project has configured logging itself."""
     if logger.hasHandlers():
@@ -165,7 +172,7 @@ def describe_outcome(
 
 def log_expired_lock(reserved: Reserved) -> None:
     """Log that a job was not started because its lock expired in the buffer."""
-    _log(logging.INFO, "not started, its lock has run out", _fields_of(reserved))
+    log_job_event(logging.INFO, "not started, its lock has run out", reserved)
 
 
 def _fields_of(reserved: Reserved) -> dict[str, object]:

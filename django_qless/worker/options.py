@@ -68,5 +68,5 @@ class WorkerOptions:
 
     @property
     def is_orphaned(self) -> bool:
-        """Whether the parent has ended unexpectedly."""
+        """True if the parent has ended unexpectedly."""
         return self.parent is not None and os.getppid() != self.parent

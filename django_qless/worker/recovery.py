@@ -91,7 +91,7 @@ def resume_jobs(client: Client, name: str) -> int:
         answer = client.settle(name, crashes, count=0, queues=())
         ended += len(crashes) - len(answer.refused)
     if left:
-        log_event(logging.WARNING, "took up what was left", jobs=ended)
+        log_event(logging.WARNING, "jobs resumed", jobs=ended)
     return ended
 
 
@@ -100,5 +100,5 @@ def crash_outcomes(client: Client, name: str, jids: list[str]) -> Iterator[Settl
     args = (CRASH_LIMIT, failure_report.WORKER_CRASH, LEFT.format(name=name))
     for job in client.multiget(jids):
         if job.token:
-            log_event(logging.DEBUG, "taken up", queue=job.queue, jid=job.jid)
+            log_event(logging.DEBUG, "job resumed", queue=job.queue, jid=job.jid)
             yield Settlement(job.jid, job.token, "crash", args)

@@ -10,27 +10,25 @@ lag                     the one whose oldest job has waited longest
 
 from __future__ import annotations
 
-import logging
 import random
-import re
 import time
 from collections import deque
-from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
-from django_qless.core.exceptions import QlessError
-from django_qless.worker.log import log_event
+from django_qless.worker.known_queues import (
+    MAX_AGE,
+    KnownQueues,
+    is_glob,
+    matches_any,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from django_qless.core import Client, QueueSurvey, Reserved
+    from django_qless.core import Client, Reserved
 
 # Names in one order; the server finds the others by their globs.
 MAX_NAMES = 500
-
-MAX_AGE = 1.0
-"""Seconds for which known queues are fresh enough, unless a reader asks for less."""
 
 # What was taken changes the lags. Seconds after which they are looked up again, and the
 # share of the time that this may cost: with longer jobs each choice is exact.
@@ -39,9 +37,6 @@ LAG_AGE, LAG_SHARE = 0.02, 0.05
 # Seconds after which an empty queue takes part in a lottery again at the latest: it may
 # have been filled while the others always had enough jobs.
 LEFT_OUT = 3.0
-
-LOOKUP_PATIENCE = 0.5
-"""Seconds for which a lookup of the queues is tried; the last one serves as well."""
 
 
 def new_reserver(
@@ -52,82 +47,6 @@ def new_reserver(
     It makes no call with the client, nor a connection, before it needs one.
     """
     return RESERVERS[name](queues, exclude, KnownQueues(client, queues))
-
-
-class KnownQueues:
-    """Names, weights and lags of the namespace's queues, at most about a second old.
-
-    They are looked up when they are read and too old. While the server cannot be
-    reached, the last ones stay.
-    """
-
-    def __init__(self, client: Client, queues: Sequence[str] = ("*",)) -> None:
-        """Look up these queues; with a glob among them, all that are known."""
-        self._client = client
-        self._asked = () if any(map(is_glob, queues)) else tuple(queues)
-        self._entries: dict[str, QueueSurvey] = {}
-        self._names: list[str] = []
-        self._looked_up_at = float("-inf")
-        #: Seconds that the last lookup took.
-        self.cost = 0.0
-
-    def refresh(self, max_age: float = MAX_AGE) -> bool:
-        """Look them up if they are older than `max_age` seconds; return whether."""
-        began = time.monotonic()
-        if began - self._looked_up_at < max_age:
-            return False
-        self._looked_up_at = began
-        try:
-            surveys = self._client.survey(self._asked)
-        except QlessError as error:
-            log_event(logging.DEBUG, "the queues could not be looked up", error=error)
-        else:
-            self._entries = {survey.name: survey for survey in surveys}
-            self._names = sorted(self._entries)
-        self.cost = time.monotonic() - began
-        return True
-
-    def expand(self, wanted: Iterable[str], exclude: Sequence[str] = ()) -> list[str]:
-        """Return the queues that names and globs match, as the server would.
-
-        Names match themselves, known or not; the queues of a glob come in the order of
-        their names. None comes twice.
-        """
-        found: dict[str, None] = {}
-        for name in wanted:
-            if is_glob(name):
-                matches = pattern(name)
-                found.update((k, None) for k in self._names if matches.fullmatch(k))
-            else:
-                found[name] = None
-        return [name for name in found if not matches_any(name, exclude)]
-
-    def weight(self, queue: str) -> float:
-        """Return the configured weight of the queue, else 1."""
-        entry = self._entries.get(queue)
-        return 1.0 if entry is None else entry.weight
-
-    def lag(self, queue: str) -> float:
-        """Return for how many seconds the queue's oldest ready job had waited."""
-        entry = self._entries.get(queue)
-        return 0.0 if entry is None else entry.lag
-
-
-def is_glob(name: str) -> bool:
-    """Return whether this may match any number of queues."""
-    return "*" in name or "?" in name
-
-
-def matches_any(name: str, globs: Iterable[str]) -> bool:
-    """Return whether one of these names and globs matches this queue."""
-    return any(pattern(glob).fullmatch(name) for glob in globs)
-
-
-@lru_cache(maxsize=256)
-def pattern(glob: str) -> re.Pattern[str]:
-    """Return a glob with * and ? as a regular expression."""
-    escaped = re.escape(glob).replace(r"\*", ".*").replace(r"\?", ".")
-    return re.compile(escaped, re.DOTALL)
 
 
 class Reserver:
@@ -143,9 +62,9 @@ class Reserver:
     summary: ClassVar[str]
     """One line for people."""
     turns: ClassVar[bool] = False
-    """Whether a batch takes jobs from the queues in turn, not all from the first."""
+    """True if a batch takes jobs from the queues in turn, not all from the first."""
     needs_figures: ClassVar[bool] = True
-    """Whether it needs more than the names of the queues."""
+    """True if it needs more than the names of the queues."""
 
     def __init__(
         self,
@@ -174,7 +93,7 @@ class Reserver:
 
     @property
     def may_look_up(self) -> bool:
-        """Whether `order` may have to ask the server."""
+        """True if `order` may have to ask the server."""
         return self.known is not None and (self.needs_figures or bool(self.globs))
 
     def order(self) -> Sequence[str]:

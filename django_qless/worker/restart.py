@@ -39,12 +39,12 @@ class Program:
 
     @property
     def is_restarting(self) -> bool:
-        """Whether this process has restarted in place, and does not work yet."""
+        """True if this process has restarted in place, and does not work yet."""
         return signal.pthread_sigmask(signal.SIG_BLOCK, ()) >= CONTROL_SIGNALS
 
     @property
     def has_lost_terminal(self) -> bool:
-        """Whether the terminal in which it was started has been closed.
+        """True if the terminal in which it was started has been closed.
 
         The kernel then sends HUP as well, and means the end.
         """

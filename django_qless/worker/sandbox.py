@@ -156,13 +156,13 @@ class Sandboxes:
 
     @property
     def is_sweeping(self) -> bool:
-        """Whether a removal runs, or its process has not been reaped."""
+        """True if a removal runs, or its process has not been reaped."""
         return bool(self._removals)
 
     def close(self) -> None:
         """Remove all that is left, and give up the worker's folder.
 
-        Waits a little for that: no one reaps the process afterwards.
+        Waits a little for that, as the process is not reaped afterwards.
         """
         if self._lock is not None:
             self._remove_later([self.folder])

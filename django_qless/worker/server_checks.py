@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from django_qless.core import exceptions
-from django_qless.core.server import INFO, lacks, needed_by_worker
+from django_qless.core.permissions import INFO, lacks, needed_by_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

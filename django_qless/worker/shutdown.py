@@ -102,7 +102,7 @@ class Shutdown:
         self.quiet = False
         #: When the next stage begins (monotonic), if it does by itself.
         self.deadline: float | None = None
-        #: Whether the worker restarts in place at the end.
+        #: True if the worker restarts in place at the end.
         self.reexec = False
 
     @property
@@ -173,7 +173,7 @@ class Signals:
     WATCHED = (*SIGNALS, signal.SIGCHLD)
 
     def __init__(self) -> None:
-        #: Whether signals stay blocked at the end: for the next program in this process.
+        #: True if signals stay blocked at the end: for the next program in this process.
         self.stay_blocked = False
         self.reader, self._writer = os.pipe()
         for end in (self.reader, self._writer):

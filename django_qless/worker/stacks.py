@@ -56,7 +56,7 @@ class DumpFile:
 
     @property
     def has_text(self) -> bool:
-        """Whether anything has been written since the last time."""
+        """True if anything has been written since the last time."""
         return os.fstat(self.number).st_size > 0
 
     def take(self) -> str:
@@ -92,11 +92,6 @@ def enable_dumps(file: int) -> None:
     faulthandler.enable(file)
     faulthandler.register(SIGNAL, file, chain=True)
     also_write(write_tasks)
-
-
-def dump_file() -> int:
-    """Return where this child writes: for `enable_dumps` in a process that it forks."""
-    return _file
 
 
 def take_dump() -> str:

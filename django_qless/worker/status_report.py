@@ -59,7 +59,7 @@ class ProcessTitle:
 
     @property
     def is_visible(self) -> bool:
-        """Whether a title can be shown, so that it is worth making one."""
+        """True if a title can be shown, so that it is worth making one."""
         return self._set is not None
 
     def __call__(self, text: str) -> None:
@@ -88,7 +88,7 @@ class Systemd:
 
     @property
     def listens(self) -> bool:
-        """Whether it wants notifications."""
+        """True if it wants notifications."""
         return bool(self._address)
 
     def notify(self, *lines: str) -> None:

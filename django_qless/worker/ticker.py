@@ -61,12 +61,12 @@ class Ticker:
             seconds = self.tick()
         except QlessError as error:
             level = logging.DEBUG if self._failing else logging.WARNING
-            log_event(level, "cannot look after schedules", error=error)
+            log_event(level, "schedules not served", error=error)
             self._failing = True
             self.postpone()
             return
         if self._failing:
-            log_event(logging.INFO, "looking after schedules again")
+            log_event(logging.INFO, "schedules served again")
             self._failing = False
         self.due = time.monotonic() + seconds
 

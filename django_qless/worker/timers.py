@@ -119,12 +119,12 @@ class TimerThread:
 
     @property
     def is_used(self) -> bool:
-        """Whether it has a thread or deadlines."""
+        """True if it has a thread or deadlines."""
         return self._thread is not None or bool(self.deadlines)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the thread waits for the next deadline."""
+        """True if the thread waits for the next deadline."""
         return self._wakes_at != NEVER
 
     def _run(self) -> None:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from django_qless.core import AsyncClient, Client
 from django_qless.core.exceptions import QlessError
+from django_qless.worker.known_queues import LOOKUP_PATIENCE
 from django_qless.worker.log import log_event, set_worker_name
 from django_qless.worker.pools import POOLS
 from django_qless.worker.pools.supervisor import Supervisor
 from django_qless.worker.process_files import Pidfile
 from django_qless.worker.recovery import refuse_duplicate, resume_jobs
-from django_qless.worker.reservers import LOOKUP_PATIENCE, new_reserver
+from django_qless.worker.reservers import new_reserver
 from django_qless.worker.restart import (
     CONTROL_SIGNALS,
     STOP_SIGNALS,
@@ -46,7 +47,7 @@ class Watcher(Protocol):
 
     @property
     def is_code_untested(self) -> bool:
-        """Whether the code has changed and is not known to work."""
+        """True if the code has changed and is not known to work."""
 
     def stop(self) -> None:
         """Stop watching."""
@@ -168,7 +169,7 @@ class Worker:
 
     @property
     def is_code_untested(self) -> bool:
-        """Whether the code has changed since it was last known to work."""
+        """True if the code has changed since it was last known to work."""
         return self._watcher is not None and self._watcher.is_code_untested
 
     def new_shutdown(self) -> Shutdown:

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 from django_qless.core import new_jid
 from django_qless.enqueue import dispatch
 from django_qless.enqueue.dependencies import TAKE
-from django_qless.enqueue.plan import CallArguments, EnqueuePlan, declared_plan
+from django_qless.enqueue.plan import EnqueuePlan, declared_plan
+from django_qless.enqueue.request import CallArguments
 from django_qless.exceptions import InvalidOption, NotPut
 from django_qless.job_types.handle import JobHandle
+from django_qless.job_types.options import check
 from django_qless.workflows.graph import Node, WorkflowRequest, in_order
 from django_qless.workflows.handle import WorkflowHandle
 
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from django_qless.enqueue.dependencies import Dependency
     from django_qless.job_types.options import Options
     from django_qless.job_types.registry import JobType
-
-POLICIES = ("block", "cancel", "run")
 
 
 class Workflow:
@@ -53,7 +53,7 @@ class Workflow:
         self.id = new_jid()
         #: None before it is enqueued.
         self.handle: WorkflowHandle | None = None
-        self._policy = _policy(str(self), on_failure)
+        self._policy: str = check(str(self), "on_failure", on_failure)
         self._on_commit = on_commit
         self._alias = alias
         self._nodes: list[Node] = []
@@ -124,7 +124,7 @@ class Workflow:
         self._check_suits(job_type, options, arguments)
         policy = self._policy
         if on_failure is not None:
-            policy = _policy(str(self), on_failure)
+            policy = check(str(self), "on_failure", on_failure)
         elif options.on_failure != "block":
             policy = options.on_failure
         request = self._plan(job_type, options).request(
@@ -291,11 +291,3 @@ def batch(
     if on_complete is not None:
         flow.add(on_complete, after=nodes, on_failure="run")
     return flow
-
-
-def _policy(whose: str, policy: str) -> str:
-    if policy not in POLICIES:
-        raise InvalidOption(
-            f"{whose}: on_failure must be one of {', '.join(POLICIES)}, not {policy!r}"
-        )
-    return policy

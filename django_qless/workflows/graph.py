@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from django_qless.conf.connections import connections
 from django_qless.core import DependencyCycle, Put
-from django_qless.enqueue.request import REFUSED_ALONE
+from django_qless.core.request import Steps, adrive, drive
+from django_qless.enqueue.request import REFUSED_ALONE, running_worker
 from django_qless.exceptions import InvalidOption
-from django_qless.job_types.current import running
 from django_qless.job_types.handle import JobHandle
 from django_qless.serialization.json_values import to_json
 from django_qless.signals import job_enqueued
@@ -151,19 +151,12 @@ class WorkflowRequest:
 
     def send(self) -> None:
         """Enqueue it. Raises what the server refuses."""
-        connections[self.alias].put_workflow(*self._arguments())
-        self.mark_enqueued()
-        if job_enqueued.receivers:
-            for node in self.nodes:
-                job_enqueued.send(node.request.plan.job_type, handle=node.handle)
+        drive(self._sending(connections[self.alias], job_enqueued.send))
 
     async def asend(self) -> None:
         """Enqueue it from asynchronous code. Raises what the server refuses."""
-        await connections.aclient(self.alias).put_workflow(*self._arguments())
-        self.mark_enqueued()
-        if job_enqueued.receivers:
-            for node in self.nodes:
-                await job_enqueued.asend(node.request.plan.job_type, handle=node.handle)
+        client = connections.aclient(self.alias)
+        await adrive(self._sending(client, job_enqueued.asend))
 
     def send_on_commit(self) -> None:
         """Enqueue it on commit. What is refused there is logged, not raised."""
@@ -183,7 +176,11 @@ class WorkflowRequest:
             node.handle.pending = False
             node.handle.created = True
 
-    def _arguments(self) -> tuple[str, str, list[Put], str]:
-        job, name = running.get(), self.handle.name
-        meta = to_json({"name": name}) if name else "{}"
-        return job.worker if job else "", self.handle.id, self.puts(), meta
+    def _sending(self, client: Any, announce: Callable[..., Any]) -> Steps[None]:
+        handle = self.handle
+        meta = to_json({"name": handle.name}) if handle.name else "{}"
+        yield client.put_workflow(running_worker(), handle.id, self.puts(), meta)
+        self.mark_enqueued()
+        if job_enqueued.receivers:
+            for node in self.nodes:
+                yield announce(node.request.plan.job_type, handle=node.handle)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from django_qless.conf.connections import connections
-from django_qless.core.waiting import time_left
-from django_qless.exceptions import JobGone, NotPut, ResultNotReady
+from django_qless.core.request import Steps, adrive, drive
+from django_qless.exceptions import JobGone
+from django_qless.job_types.base_handle import Handle
 from django_qless.job_types.handle import JobHandle
 
 if TYPE_CHECKING:
-    from django_qless.core import AsyncClient, Client, WorkflowRecord
-
-#: States in which nothing of a workflow goes on by itself.
-ENDED = ("complete", "failed", "canceled")
+    from django_qless.core import WorkflowRecord
 
 # Jobs whose ids are asked for in one call.
 _MANY = 1000
@@ -30,7 +27,7 @@ class Progress(NamedTuple):
     """Those that have not ended: they run, or will."""
 
 
-class WorkflowHandle:
+class WorkflowHandle(Handle):
     """A workflow as it was when it was enqueued, or at its `refresh()`.
 
     `WorkflowHandle(alias, id)` finds one again. Properties do no I/O. Methods ask the
@@ -38,14 +35,11 @@ class WorkflowHandle:
     (that of `wait` is `await_`).
     """
 
-    __slots__ = ("_known", "_name", "_total", "alias", "id", "pending")
+    __slots__ = ("_known", "_name", "_total", "id")
+    _kind = "workflow"
 
-    alias: str
-    """The alias of QLESS where it is."""
     id: str
     """Its id, known before it is enqueued."""
-    pending: bool
-    """Whether it waits for the commit of a transaction; then it is not enqueued yet."""
 
     def __init__(self, alias: str, id: str) -> None:  # noqa: A002 (what it is)
         self.alias = alias
@@ -68,14 +62,6 @@ class WorkflowHandle:
 
     def __repr__(self) -> str:
         return f"<WorkflowHandle {self.id} {self.name} {self.state}>"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, WorkflowHandle):
-            return NotImplemented
-        return (self.alias, self.id) == (other.alias, other.id)
-
-    def __hash__(self) -> int:
-        return hash((self.alias, self.id))
 
     @property
     def name(self) -> str:
@@ -115,11 +101,11 @@ class WorkflowHandle:
 
     def refresh(self) -> WorkflowHandle:
         """Return the workflow as it is now. Raises JobGone."""
-        return self._refreshed(self._client().workflow(self.id))
+        return drive(self._reading(self._client()))
 
     async def arefresh(self) -> WorkflowHandle:
         """Return the workflow as it is now, from asynchronous code."""
-        return self._refreshed(await self._aclient().workflow(self.id))
+        return await adrive(self._reading(self._aclient()))
 
     def wait(self, timeout: float | None = None) -> WorkflowHandle:
         """Wait until nothing of it goes on by itself, and return it as it is then.
@@ -127,44 +113,22 @@ class WorkflowHandle:
         So it is complete, failed, or canceled. Raises ResultNotReady after `timeout`
         seconds; None: wait for ever.
         """
-        client = self._client()
-        for left in time_left(timeout):
-            if left != 0:
-                client.await_ended([self.id], left, "workflow")
-            now = self._refreshed(client.workflow(self.id))
-            if now.state in ENDED:
-                return now
-        raise now._not_ready(timeout)
+        return drive(self._waiting(self._client(), timeout))
 
     async def await_(self, timeout: float | None = None) -> WorkflowHandle:
         """Wait as `wait` does, from asynchronous code."""
-        client = self._aclient()
-        for left in time_left(timeout):
-            if left != 0:
-                await client.await_ended([self.id], left, "workflow")
-            now = self._refreshed(await client.workflow(self.id))
-            if now.state in ENDED:
-                return now
-        raise now._not_ready(timeout)
+        return await adrive(self._waiting(self._aclient(), timeout))
 
     def jobs(self) -> list[JobHandle[Any]]:
         """Return its jobs as they are now, each behind those that it depends on.
 
         Canceled ones, too. Those that are forgotten since their end are missing.
         """
-        client, found, offset = self._client(), [], 0
-        while jids := client.workflow_jobs(self.id, offset, _MANY).jids:
-            found += client.multiget(jids)
-            offset += len(jids)
-        return [JobHandle(self.alias, job) for job in found]
+        return drive(self._jobs(self._client()))
 
     async def ajobs(self) -> list[JobHandle[Any]]:
         """Return its jobs as they are now, from asynchronous code."""
-        client, found, offset = self._aclient(), [], 0
-        while jids := (await client.workflow_jobs(self.id, offset, _MANY)).jids:
-            found += await client.multiget(jids)
-            offset += len(jids)
-        return [JobHandle(self.alias, job) for job in found]
+        return await adrive(self._jobs(self._aclient()))
 
     def cancel(self) -> None:
         """Cancel all of it that is not complete, also what runs or has failed.
@@ -172,58 +136,57 @@ class WorkflowHandle:
         A job outside of it that depends on one of those ends as its `on_failure` says;
         one that blocks fails in the group `dependency-canceled`.
         """
-        client = self._client()
-        left = client.cancel_workflow(self.id)
-        while left:
-            left = client.carry_workflow(self.id)
+        drive(self._canceling(self._client()))
 
     async def acancel(self) -> None:
         """Cancel all of it that is not complete, from asynchronous code."""
-        client = self._aclient()
-        left = await client.cancel_workflow(self.id)
-        while left:
-            left = await client.carry_workflow(self.id)
+        await adrive(self._canceling(self._aclient()))
 
     def retry(self) -> int:
         """Retry those of its jobs that have failed; return how many."""
-        client, total, first = self._client(), 0, 0
-        while True:
-            first, count = client.retry_workflow(self.id, first)
-            total += count
-            if not first:
-                return total
+        return drive(self._retrying(self._client()))
 
     async def aretry(self) -> int:
         """Retry those of its jobs that have failed, from asynchronous code."""
-        client, total, first = self._aclient(), 0, 0
-        while True:
-            first, count = await client.retry_workflow(self.id, first)
-            total += count
-            if not first:
-                return total
+        return await adrive(self._retrying(self._aclient()))
 
-    def _client(self) -> Client:
-        self._check_enqueued()
-        return connections[self.alias]
+    @property
+    def _id(self) -> str:
+        return self.id
 
-    def _aclient(self) -> AsyncClient:
-        self._check_enqueued()
-        return connections.aclient(self.alias)
-
-    def _check_enqueued(self) -> None:
-        if self.pending:
-            raise NotPut(f"Workflow {self.id} ({self.name}) is not put yet")
-
-    def _refreshed(self, known: WorkflowRecord | None) -> WorkflowHandle:
+    def _reading(self, client: Any) -> Steps[WorkflowHandle]:
+        known = yield client.workflow(self.id)
         if known is None:
             raise JobGone(f"There is no workflow {self.id} ({self.name})")
         handle = WorkflowHandle(self.alias, self.id)
         handle._known = known
         return handle
 
-    def _not_ready(self, timeout: float | None) -> ResultNotReady:
-        waited = f" after {timeout:g} s" if timeout else ""
-        return ResultNotReady(
-            f"Workflow {self.id} ({self.name}) is still {self.state}{waited}: "
-            f"{self.progress.waiting} of {self.progress.total} jobs have not ended"
+    def _jobs(self, client: Any) -> Steps[list[JobHandle[Any]]]:
+        found: list[Any] = []
+        offset = 0
+        while jids := (yield client.workflow_jobs(self.id, offset, _MANY)).jids:
+            found += yield client.multiget(jids)
+            offset += len(jids)
+        return [JobHandle(self.alias, job) for job in found]
+
+    def _canceling(self, client: Any) -> Steps[None]:
+        left = yield client.cancel_workflow(self.id)
+        while left:
+            left = yield client.carry_workflow(self.id)
+
+    def _retrying(self, client: Any) -> Steps[int]:
+        total: int = 0
+        first = 0
+        while True:
+            first, count = yield client.retry_workflow(self.id, first)
+            total += count
+            if not first:
+                return total
+
+    def _going_on(self, waited: str) -> str:
+        left, total = self.progress.waiting, self.progress.total
+        return (
+            f"{self._label} is still {self.state}{waited}: {left} of {total} jobs have "
+            "not ended"
         )

@@ -12,9 +12,10 @@ from asgiref.sync import sync_to_async
 
 from django_qless.conf.connections import connections
 from django_qless.core import Client
+from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue import dispatch
-from django_qless.enqueue.plan import CallArguments, EnqueuePlan, declared_plan
-from django_qless.enqueue.request import EnqueueBatch, EnqueueRequest, Steps
+from django_qless.enqueue.plan import EnqueuePlan, declared_plan
+from django_qless.enqueue.request import CallArguments, EnqueueBatch, EnqueueRequest
 from django_qless.exceptions import InvalidOption, ResultGone
 from django_qless.serialization.json_values import revive
 
@@ -38,10 +39,10 @@ class SpawnedBatch(EnqueueBatch):
     def _is_one_call(self, request: EnqueueRequest) -> bool:
         return False
 
-    def _steps(self) -> Steps:
+    def _steps(self, client: Any) -> Steps[None]:
         job, worker = self.current.reserved, self.current.worker
         arguments = (job.jid, job.token, worker, self.puts())
-        yield from self._marking(Client.spawn.build(None, *arguments))
+        yield from self._marking(client, Client.spawn.build(None, *arguments))
 
 
 def spawn(
@@ -68,31 +69,31 @@ async def aspawn(
 
 def dependency_results(alias: str, jid: str) -> dict[str, Any]:
     """Return what the dependencies of a job returned, by jid."""
-    client = connections[alias]
-    jids = client.needs(jid)
-    texts = client.results_text(jids)
-    _check_whole(client.results_cut(jids))
-    return _read(jids, texts)
+    return _read(*drive(_results(connections[alias], jid)))
 
 
 async def adependency_results(alias: str, jid: str) -> dict[str, Any]:
     """Do the same from asynchronous code."""
-    client = connections.aclient(alias)
-    jids = await client.needs(jid)
-    texts = await client.results_text(jids)
-    _check_whole(await client.results_cut(jids))
+    found = await adrive(_results(connections.aclient(alias), jid))
     # Rows may be among them, and are loaded.
-    return await sync_to_async(_read)(jids, texts)
+    return await sync_to_async(_read)(*found)
 
 
-def _check_whole(cut: Sequence[str]) -> None:
-    """Raise ResultGone if results were dropped that should be there still."""
+def _results(client: Any, jid: str) -> Steps[tuple[list[str], list[str | None]]]:
+    """Return the jids of a job's dependencies, and what each returned, as JSON.
+
+    Raises ResultGone if results were dropped that should be there still.
+    """
+    jids = yield client.needs(jid)
+    texts = yield client.results_text(jids)
+    cut = yield client.results_cut(jids)
     if cut:
         more = f" (and {len(cut) - 1} more)" if len(cut) > 1 else ""
         raise ResultGone(
             f"This job depends on job {cut[0]}{more}, and what that returned is gone: more "
             "results than results-count or results-bytes allow came after it"
         )
+    return jids, texts
 
 
 def _read(jids: Sequence[str], texts: Sequence[str | None]) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from django_qless.conf.connections import connections
 from django_qless.core import arguments
-from django_qless.exceptions import JobGone, NotPut, ResultNotReady
+from django_qless.core.request import Steps, adrive, drive
+from django_qless.exceptions import JobGone, ResultNotReady
 from django_qless.job_types.handle import JobHandle
 
 
@@ -21,35 +22,34 @@ def wait_all(
     `timeout` seconds (None: wait for ever), which says how many go on, and JobGone if
     nothing is known of one.
     """
-    given = list(handles)
-    deadline = _deadline(timeout)
-    ended: dict[tuple[str, str], Any] = {}
-    for alias, jids in _by_alias(given).items():
-        client = connections[alias]
-        _check(jids, client.await_ended(jids, _left(deadline)), timeout)
-        ended |= {(alias, job.jid): job for job in client.multiget(jids)}
-    return _in_order(given, ended)
+    return drive(_waiting(connections.__getitem__, list(handles), timeout))
 
 
 async def await_all(
     handles: Iterable[JobHandle[Any]], timeout: float | None = None
 ) -> list[JobHandle[Any]]:
     """Wait as `wait_all` does, from asynchronous code."""
-    given = list(handles)
+    return await adrive(_waiting(connections.aclient, list(handles), timeout))
+
+
+def _waiting(
+    client_of: Callable[[str], Any],
+    handles: Sequence[JobHandle[Any]],
+    timeout: float | None,
+) -> Steps[list[JobHandle[Any]]]:
     deadline = _deadline(timeout)
     ended: dict[tuple[str, str], Any] = {}
-    for alias, jids in _by_alias(given).items():
-        client = connections.aclient(alias)
-        _check(jids, await client.await_ended(jids, _left(deadline)), timeout)
-        ended |= {(alias, job.jid): job for job in await client.multiget(jids)}
-    return _in_order(given, ended)
+    for alias, jids in _by_alias(handles).items():
+        client = client_of(alias)
+        _check(jids, (yield client.await_ended(jids, _left(deadline))), timeout)
+        ended |= {(alias, job.jid): job for job in (yield client.multiget(jids))}
+    return _in_order(handles, ended)
 
 
 def _by_alias(handles: Sequence[JobHandle[Any]]) -> dict[str, list[str]]:
     jids: dict[str, list[str]] = {}
     for handle in handles:
-        if handle.pending:
-            raise NotPut(f"Job {handle.jid} ({handle.name}) is not put yet")
+        handle._check_enqueued()
         jids.setdefault(handle.alias, []).append(handle.jid)
     return {alias: list(dict.fromkeys(names)) for alias, names in jids.items()}
 

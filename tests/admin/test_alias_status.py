@@ -39,9 +39,9 @@ def test_what_is_seen(qless: Client) -> None:
     put(other, "import", "c")
     monitor = AliasMonitor()
     seen = monitor.collect(monitor.start(["other", "default"]), NEVER)
-    assert seen["other"].answers
-    assert (seen["other"].waiting, seen["other"].queues) == (3, 2)
-    assert (seen["default"].waiting, seen["default"].queues) == (0, 0)
+    assert seen["other"].totals
+    assert (seen["other"].totals.waiting, seen["other"].totals.queues) == (3, 2)
+    assert (seen["default"].totals.waiting, seen["default"].totals.queues) == (0, 0)
 
 
 def test_each_look_brings_news(qless: Client) -> None:
@@ -49,13 +49,13 @@ def test_each_look_brings_news(qless: Client) -> None:
     first = monitor.collect(monitor.start(["default"]), NEVER)
     put(qless, "mail", "a")
     second = monitor.collect(monitor.start(["default"]), NEVER)
-    assert (first["default"].waiting, second["default"].waiting) == (0, 1)
+    assert (first["default"].totals.waiting, second["default"].totals.waiting) == (0, 1)
 
 
 def test_nobody_waits_for_one_that_is_known_to_be_down(lost: Server) -> None:
     monitor = AliasMonitor()
     seen = monitor.collect(monitor.start(["lost"]), NEVER)
-    assert not seen["lost"].answers
+    assert not seen["lost"].totals
     assert lost.socket in seen["lost"].problem
     # With all the patience there is: it returns while the look is under way.
     looks = monitor.start(["lost"])
@@ -66,7 +66,7 @@ def test_nobody_waits_for_one_that_is_known_to_be_down(lost: Server) -> None:
     poll(lambda: not monitor.under_way, what="the look has ended")
     # What it brought, good or bad, decides whether the next one is waited for.
     poll(
-        lambda: monitor.collect(monitor.start(["lost"]), 1)["lost"].answers,
+        lambda: monitor.collect(monitor.start(["lost"]), 1)["lost"].totals,
         what="it is seen to be back",
     )
 
@@ -89,7 +89,7 @@ def test_after_a_fork_it_looks_anew(qless: Client) -> None:
     if not child:
         try:
             seen = alias_monitor.collect(alias_monitor.start(["default"]), 30)
-            os.write(writer, b"1" if seen["default"].answers else b"0")
+            os.write(writer, b"1" if seen["default"].totals else b"0")
         finally:
             os._exit(0)
     os.waitpid(child, 0)

@@ -128,10 +128,10 @@ def test_without_javascript_there_is_a_button(qless, browser) -> None:
     address = url(group="g")
     page = browser.post(address, {"run": asked(browser, address)}).content.decode()
     assert "Retried 250 jobs." in page
-    assert "There were 1,300." in page
+    assert "1,300 in total." in page
     assert 'value="Continue"' in page
     assert 'value="250"></progress>' in page
-    assert "250 of 1,300 done, 0 refused; under way" in last_entry().change_message
+    assert "250 of 1,300 done, 0 refused; in progress" in last_entry().change_message
     page = browser.post(address, {"run": run_in(page)}).content.decode()
     assert "Retried 1,250 jobs." in page
     response = browser.post(address, {"run": run_in(page)}, follow=True)
@@ -240,10 +240,10 @@ def test_none_chosen(qless, browser) -> None:
     ("verb", "value", "words", "has"),
     [
         ("move", "elsewhere", "Moved 300 jobs to the queue “elsewhere”.", "queue"),
-        ("priority", "7", "300 jobs have the priority 7 now.", "priority"),
-        ("priority", "-7", "300 jobs have the priority -7 now.", "priority"),
-        ("tag", "a b", "300 jobs have the tag “a b” now.", "tags"),
-        ("track", None, "Tracks 300 jobs.", "tracked"),
+        ("priority", "7", "Changed the priority of 300 jobs to 7.", "priority"),
+        ("priority", "-7", "Changed the priority of 300 jobs to -7.", "priority"),
+        ("tag", "a b", "Added the tag “a b” to 300 jobs.", "tags"),
+        ("track", None, "Now tracking 300 jobs.", "tracked"),
     ],
 )
 def test_other_verbs(qless, browser, verb, value, words, has) -> None:
@@ -327,7 +327,7 @@ def test_a_count_is_of_what_matches_not_of_what_is_looked_at(qless, browser) -> 
     put(qless, "many", *(f"n{n}" for n in range(1500)))
     text = browser.get(url("cancel", queue="many")).content.decode()
     assert "Cancel 2,000 jobs?" in text
-    assert "There may be more: 2,520 jobs will be looked through." in text
+    assert "There may be more: 2,520 jobs will be searched." in text
     text = browser.get(url("cancel", queue="many", state="waiting")).content.decode()
     assert "Cancel 2,500 jobs?" in text
 

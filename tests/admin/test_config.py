@@ -162,7 +162,7 @@ def test_values_that_cannot_be(
 def test_reset_to_the_default(admin_browser: Browser, qless: Client) -> None:
     qless.config_set("heartbeat", 90)
     asked = read(admin_browser.get(url("reset", "heartbeat"))).text
-    assert "which is 90? It becomes 60 again, its default." in asked
+    assert "which is 90? It returns to its default, 60." in asked
     message = done(admin_browser.post(url("reset", "heartbeat")))
     assert message == "The option heartbeat is 60 again; it was 90."
     assert qless.config_get("heartbeat") == 60
@@ -173,7 +173,7 @@ def test_reset_to_what_is_declared(
 ) -> None:
     qless.config_set("jobs-history", 5)
     asked = read(admin_browser.get(url("reset", "jobs-history"))).text
-    assert "It becomes 86400 again, as in the setting QLESS." in asked
+    assert "It returns to 86400, the value in the setting QLESS." in asked
     admin_browser.post(url("reset", "jobs-history"))
     assert qless.config_get("jobs-history") == "86400"
 

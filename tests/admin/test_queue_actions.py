@@ -203,12 +203,12 @@ def test_what_is_deleted_is_what_the_button_names(
     now = float(qless.meta()["now"]) + 61
     monkeypatch.setattr(connections.impatient("default").script, "now", now)
     links = read(admin_browser.get(url("change"))).links()
-    asked = read(admin_browser.get(links["Delete 3 waiting jobs…"]))
+    asked = read(admin_browser.get(links["Cancel 3 waiting jobs…"]))
     assert "Cancel 3 jobs?" in asked.text
-    assert "They are deleted" in asked.text
+    assert "They are removed" in asked.text
     assert qless.queue_counts("mail").waiting == 2
     client = connections.impatient("default")
-    state = admin_browser.get(links["Delete 3 waiting jobs…"]).context["state"]
+    state = admin_browser.get(links["Cancel 3 waiting jobs…"]).context["state"]
     done = admin_browser.post(url("empty"), {"run": state}, follow=True)
     assert done.status_code == 200
     found = {

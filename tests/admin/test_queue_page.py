@@ -116,7 +116,7 @@ def test_a_long_list_has_parts(admin_browser: Browser, qless: Client) -> None:
     rest = read(admin_browser.get(page.links()["Next"]))
     assert sorted(jids(page) + jids(rest)) == [f"j{n:02}" for n in range(53)]
     assert "51–53 of 53" in rest.text
-    assert "53 in all" in shown(admin_browser, tab="waiting", offset=90).text
+    assert "53 in total" in shown(admin_browser, tab="waiting", offset=90).text
 
 
 def test_what_recurs(admin_browser: Browser, qless: Client) -> None:
@@ -275,8 +275,8 @@ def test_nobody_serves_it(admin_browser: Browser, qless: Client) -> None:
 
 
 OFFERED = (
-    *("Pause…", "Delete 1 waiting job…"),
-    *("Delete all 1 waiting…", "Move all…"),
+    *("Pause…", "Cancel 1 waiting job…"),
+    *("Cancel all 1 waiting…", "Move all…"),
 )
 
 

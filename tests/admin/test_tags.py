@@ -83,7 +83,7 @@ def test_what_is_offered_to_whom(
 ) -> None:
     put(qless, "mail", "a", tags=["t"])
     page = shown(as_user(kind), "t")
-    offered = ("Retry all that failed…", "Cancel all…", "Move all…")
+    offered = ("Retry all failed…", "Cancel all…", "Move all…")
     assert [text in page.links() for text in offered] == [kind != "view"] * 3
 
 

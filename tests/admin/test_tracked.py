@@ -68,7 +68,7 @@ def test_a_long_list_has_parts(admin_browser: Browser, qless: Client) -> None:
 def test_track_by_id(admin_browser: Browser, qless: Client) -> None:
     put(qless, "mail", "a")
     response = admin_browser.post(TRACK, {"jid": "a"})
-    assert done(response) == "Tracks the job a."
+    assert done(response) == "Now tracking the job a."
     assert response["Location"] == LIST
     assert qless.brief(["a"])[0].tracked
     assert done(admin_browser.post(TRACK, {"jid": "a"})).endswith(

@@ -245,9 +245,9 @@ def test_embedded_starts_with_the_first_call(tmp_path) -> None:
 def test_no_server_is_told(tmp_path) -> None:
     alias = {"LOCATION": f"unix://{tmp_path}/none.sock", "PATIENCE": 0.01}
     with override_settings(QLESS={"default": alias}):
-        with pytest.raises(ConnectionLost, match=r"Is the server running"):
+        with pytest.raises(ConnectionLost, match=r"Check that the server is running"):
             jobs.add.delay(1)
-        with pytest.raises(ConnectionLost, match=r"Is the server running"):
+        with pytest.raises(ConnectionLost, match=r"Check that the server is running"):
             asyncio.run(jobs.add.aenqueue(1))
 
 

@@ -151,7 +151,7 @@ def test_clients_made_before_the_tests_are_forgotten(
             client = connections["default"]
             assert "127.0.0.1:1" in repr(client)
         monkeypatch.setattr(in_tests, "_begun", False)
-        # The first thing that is put, or the system checks, notice.
+        # The first thing that is enqueued, or the system checks, notice.
         note.delay("x")
         assert "own server" in repr(connections["default"])
         monkeypatch.setattr(in_tests, "_begun", False)

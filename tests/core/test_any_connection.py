@@ -124,10 +124,7 @@ def watched() -> Iterator[tuple[Server, Server, Server]]:
             "valkey", "--replicaof", "127.0.0.1", str(primary.port), tcp=True
         ) as replica,
         Server(
-            "valkey",
-            "--sentinel",
-            tcp=True,
-            config=SENTINEL.format(port=primary.port),
+            "valkey", "--sentinel", tcp=True, config=SENTINEL.format(port=primary.port)
         ) as sentinel,
         sentinel.client(decode_responses=True) as probe,
         replica.client() as copy,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -24,21 +25,12 @@ from django_qless.core import (
 from django_qless.core.commands import Commands
 from django_qless.core.request import command
 from tests.core.cutter import Cutter
+from tests.core.jobs import in_loop
 
 if TYPE_CHECKING:
     from tests.real_servers import Server
 
 Body = Callable[[AsyncClient], Coroutine[Any, Any, None]]
-
-
-def in_loop(server: Server, body: Body, **options: Any) -> None:
-    """Run a coroutine function with an asyncio client."""
-
-    async def run() -> None:
-        async with AsyncClient(server.async_client(), **options) as client:
-            await asyncio.wait_for(body(client), 60)
-
-    asyncio.run(run())
 
 
 def test_a_jobs_way(each_server: Server, engine: Any) -> None:
@@ -223,6 +215,13 @@ def test_bad_arguments_raise_at_once(server: Server) -> None:
             client.put("", "", "j", "k", "{}")
 
     in_loop(server, body)
+
+
+@pytest.mark.parametrize("name", ["get", "put", "blpop", "server_info", "run"])
+def test_its_methods_count_as_coroutine_functions(server: Server, name: str) -> None:
+    is_async = (inspect if sys.version_info >= (3, 12) else asyncio).iscoroutinefunction
+    assert is_async(getattr(AsyncClient(server.async_client()), name))
+    assert not is_async(getattr(Client(server.client()), name))
 
 
 def test_each_client_refuses_the_redis_client_of_the_other(server: Server) -> None:

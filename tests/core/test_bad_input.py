@@ -288,10 +288,7 @@ CODES: list[tuple[Calling, type[QlessError]]] = [
     (lambda client: client.depends_on("second", "second"), DependencyCycle),
     (lambda client: client.config_set("heartbeat", "abc"), BadArgument),
     (lambda client: client.run(Command("put.more", (), "write")), UnknownCommand),
-    (
-        lambda client: client.run(Command("cancel", ("j",) * 1_001, "drain")),
-        TooBig,
-    ),
+    (lambda client: client.run(Command("cancel", ("j",) * 1_001, "drain")), TooBig),
 ]
 
 

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
-from django_qless.core import (
-    Client,
-    JobNotFound,
-    Put,
-    ServerFull,
-    Settlement,
-    new_jid,
-)
+from django_qless.core import Client, JobNotFound, Put, ServerFull, Settlement, new_jid
+from tests.core.jobs import Make
 
 if TYPE_CHECKING:
     from tests.core.cutter import Cutter
     from tests.real_servers import Server
-
-Make = Callable[..., Client]
 
 
 def calls(server: Server) -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,12 +18,11 @@ from django_qless.core import (
     NotPermitted,
 )
 from django_qless.core import events as module
+from tests.core.jobs import Make, in_loop
 from tests.real_servers import poll
 
 if TYPE_CHECKING:
     from tests.real_servers import Server
-
-Make = Callable[..., Client]
 
 #: Seconds of silence, in tests of it. A busy machine answers within them.
 SOON = 0.5
@@ -231,16 +229,6 @@ def test_channels_are_checked(valkey: Make) -> None:
     for channels in ([3], [""]):
         with pytest.raises(BadArgument, match="channels must"):
             valkey().events(*channels)
-
-
-def in_loop(server: Server, body: Callable[[AsyncClient], Any]) -> None:
-    """Run a coroutine function with an asyncio client."""
-
-    async def run() -> None:
-        async with AsyncClient(server.async_client()) as client:
-            await asyncio.wait_for(body(client), 30)
-
-    asyncio.run(run())
 
 
 def test_asyncio_hears_the_same(server: Server) -> None:

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from django_qless.core import Client
+from tests.core.jobs import Make
 
 if TYPE_CHECKING:
     from tests.real_servers import Server
-
-Make = Callable[..., Client]
 
 
 class Interruption(BaseException):

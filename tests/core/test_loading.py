@@ -23,9 +23,8 @@ from django_qless.core import (
 from django_qless.core.request import Command
 from django_qless.core.script import Engine, Library
 from tests import real_servers as machinery
+from tests.core.jobs import Make
 from tests.real_servers import Server, poll
-
-Make = Callable[..., Client]
 
 BODY = """
 local function serve(keys, args, class)

@@ -6,13 +6,7 @@ import dataclasses
 
 import pytest
 
-from django_qless.core import (
-    Client,
-    HasDependents,
-    JobNotFound,
-    LockLost,
-    Reserved,
-)
+from django_qless.core import Client, HasDependents, JobNotFound, LockLost, Reserved
 
 
 def test_a_job_is_a_frozen_snapshot(client: Client) -> None:
@@ -113,30 +107,6 @@ def test_a_queue(client: Client) -> None:
     assert queue.minutes(0, 1).put == {}
     queue.forget()
     assert client.queues() == []
-
-
-def test_failures_workers_tags_tracked_and_options(client: Client) -> None:
-    for jid in ("a", "b"):
-        client.put("", "q", jid, "k", "{}", tags=["t"])
-    assert client.top_tags() == ["t"]
-    assert client.tagged("t", 1) == (2, ["b"])
-    assert client.track("a")
-    assert [job.jid for job in client.tracked().jobs] == ["a"]
-    assert client.untrack("a")
-    (job,) = client.pop("q", "w")
-    assert client.worker_jobs("w").jobs == [job.jid]
-    assert [worker.jobs for worker in client.workers()] == [1]
-    job.fail("group", "message")
-    assert client.failed() == {"group": 1}
-    assert client.failed_jobs("group").jids == [job.jid]
-    assert client.unfail("q", "group") == 1
-    client.deregister("w")
-    assert client.workers() == []
-    client.config_set("application", "shop")
-    assert client.config_get("application") == "shop"
-    assert client.config_all()["application"] == "shop"
-    client.config_unset("application")
-    assert client.config_get("application") == "qless"
 
 
 def test_a_recurring_job(client: Client) -> None:

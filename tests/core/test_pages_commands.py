@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from django_qless.core import (
-    Client,
-    Put,
-    TooBig,
-    new_jid,
-)
+from django_qless.core import Client, Put, TooBig, new_jid
 from django_qless.core.commands.queues import BELOW_SECOND
 from django_qless.core.states import QUEUE_STATES
 from tests.core.conftest import NOW

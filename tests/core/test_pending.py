@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,13 +15,12 @@ from django_qless.core import (
     Settlement,
 )
 from django_qless.core.request import Command, Request
+from tests.core.jobs import Make
 from tests.real_servers import poll
 
 if TYPE_CHECKING:
     from tests.core.cutter import Cutter
     from tests.real_servers import Server
-
-Make = Callable[..., Client]
 
 
 def asking(client: Any, *done: Settlement) -> Request[Settled]:

@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis as AsyncRedis
 
 from django_qless.core import AsyncClient, Client, NotPermitted, Put, new_jid
-from django_qless.core.server import AUDIT, CLEANING, needed_by_worker
+from django_qless.core.permissions import AUDIT, CLEANING, needed_by_worker
 from tests.permissions import PASSWORD, client_of, nothing_refused, set_user
 
 if TYPE_CHECKING:

@@ -6,12 +6,7 @@ import json
 
 import pytest
 
-from django_qless.core import (
-    Client,
-    JobNotFound,
-    Put,
-    Settlement,
-)
+from django_qless.core import Client, JobNotFound, Put, Settlement
 from tests.core.conftest import NOW
 from tests.core.jobs import Clock, put
 

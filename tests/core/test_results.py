@@ -7,7 +7,7 @@ import ctypes
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,12 +20,8 @@ from django_qless.core import (
     Put,
     Settlement,
 )
+from tests.core.jobs import Make
 from tests.real_servers import Server, poll
-
-if TYPE_CHECKING:
-    pass
-
-Make = Callable[..., Client]
 
 
 def put(client: Client, *jids: str) -> None:

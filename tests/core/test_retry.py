@@ -1,4 +1,4 @@
-"""What follows from each error, without a server: the conversation is driven by hand."""
+"""The remedy for each error, without a server: tests answer each step themselves."""
 
 from __future__ import annotations
 
@@ -270,5 +270,5 @@ def test_messages_name_what_happened_and_the_remedy() -> None:
     assert str(error).startswith("fail(): Job x does not exist. The job was cancelled")
     assert str(ours.TooBig()) == ours.TooBig.explanation()
     assert str(ours.ServerFull("OOM", done=2)).endswith(
-        "The 2 items before were dealt with."
+        "The 2 items before it were processed."
     )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from django_qless.core import Declared, DueSchedule, Schedule, Tick
 from tests.core.conftest import NOW
+from tests.core.jobs import Clock
 
 if TYPE_CHECKING:
     from django_qless.core import Client
-
-Clock = Callable[[float], None]
 
 MINUTELY = "* * * * *"
 

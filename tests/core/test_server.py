@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from django_qless.core import AsyncClient, Client, ConnectionLost, NotPermitted
-from django_qless.core.server import read_info
+from django_qless.core.protocol import read_info
 
 if TYPE_CHECKING:
     from pathlib import Path

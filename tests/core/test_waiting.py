@@ -26,12 +26,11 @@ from django_qless.core import (
 )
 from django_qless.core.request import Request
 from tests.core.cutter import Cutter
+from tests.core.jobs import Make, in_loop
 from tests.real_servers import poll
 
 if TYPE_CHECKING:
     from tests.real_servers import Server
-
-Make = Callable[..., Client]
 
 
 class Interruption(Exception):
@@ -291,18 +290,6 @@ def test_the_request_must_be_one_that_can_be_repeated(client: Client) -> None:
 
 
 # The same for asyncio.
-
-
-def in_loop(server: Server, body: Callable[[AsyncClient], Any], path: str = "") -> None:
-    """Run a coroutine function with an asyncio client."""
-
-    async def run() -> None:
-        user = redis.asyncio.Redis(unix_socket_path=path or server.socket)
-        async with AsyncClient(user) as client:
-            await asyncio.wait_for(body(client), 60)
-        await user.aclose()
-
-    asyncio.run(run())
 
 
 async def until(condition: Callable[[], object]) -> None:

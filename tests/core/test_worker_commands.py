@@ -147,10 +147,7 @@ def test_beat_prolongs_all_locks(client: Client, at: Clock) -> None:
     answer = client.beat("worker", '{"pid": 7}', held)
     assert sorted(answer.lost) == sorted([b.jid, "gone"])
     assert answer.orders == []
-    assert [client.get(jid).expires for jid in (a.jid, b.jid)] == [
-        NOW + 90,
-        NOW + 60,
-    ]
+    assert [client.get(jid).expires for jid in (a.jid, b.jid)] == [NOW + 90, NOW + 60]
     (worker,) = client.workers()
     assert (worker.name, worker.beat, worker.info) == ("worker", NOW + 30, {"pid": 7})
     assert client.beat("worker", "", []).lost == []

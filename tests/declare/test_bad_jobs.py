@@ -336,7 +336,7 @@ class TestChecks:
         [message] = job_checks.check_jobs()
         assert message.id == "django_qless.W004"
         assert message.msg.startswith(
-            "homeless_jobs.py:2: homeless_jobs.Tools.lost cannot be put: no model has it"
+            "homeless_jobs.py:2: homeless_jobs.Tools.lost cannot be enqueued: no model has it"
         )
 
 
@@ -381,7 +381,7 @@ class TestTwice:
 
 
 class TestUnfound:
-    """Jobs that can be put, and that no worker will come to know."""
+    """Jobs that can be enqueued, and that no worker will come to know."""
 
     @pytest.fixture(autouse=True)
     def not_testing(self, monkeypatch) -> None:

@@ -35,14 +35,14 @@ def test_other_queues_are_for_process(qless, work) -> None:
     assert handle.refresh().state == "complete"
 
 
-def test_what_a_qless_py_client_puts_is_run(qless, work) -> None:
+def test_what_a_qless_py_client_enqueues_is_run(qless, work) -> None:
     qless.put("", "anything", "x", "tests.jobs_app.jobs.Gnomes", '{"a": [] }')
     work()
     assert qless.get("x").state == "complete"
     assert qless.get("x").data == '{"a": [] }'
 
 
-def test_keywords_become_an_object_and_many_are_put(qless) -> None:
+def test_keywords_become_an_object_and_many_are_enqueued(qless) -> None:
     assert Gnomes.delay(wanted=3).data == '{"wanted":3}'
     assert Gnomes.enqueue().data == "{}"
     assert asyncio.run(Gnomes.aenqueue("text")).data == '"text"'

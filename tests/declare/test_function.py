@@ -1,4 +1,4 @@
-"""Functions as jobs: calling them, putting them, running them."""
+"""Functions as jobs: calling them, enqueueing them, running them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def test_the_function_keeps_its_face() -> None:
 
 
 @pytest.mark.parametrize("verb", ["delay", "enqueue"])
-def test_delay_and_enqueue_put_the_job(qless, work, verb) -> None:
+def test_delay_and_enqueue_do_the_same(qless, work, verb) -> None:
     handle = getattr(jobs.add, verb)(1, b=2, factor=3)
     assert handle.state == "waiting"
     assert work() == 1
     assert handle.result() == 9
 
 
-def test_aenqueue_puts_the_job(qless, work) -> None:
+def test_aenqueue_enqueues_the_job(qless, work) -> None:
     async def put():
         return await jobs.add.aenqueue(1, b=2)
 
@@ -48,7 +48,7 @@ def test_aenqueue_puts_the_job(qless, work) -> None:
     assert handle.result() == 3
 
 
-def test_adelay_puts_the_job(qless, work) -> None:
+def test_adelay_enqueues_the_job(qless, work) -> None:
     handle = asyncio.run(jobs.add.adelay(1, b=2))
     assert work() == 1
     assert handle.result() == 3
@@ -60,7 +60,7 @@ def test_a_coroutine_function_is_a_job(qless, work) -> None:
     assert handle.result() == 3
 
 
-def test_what_is_put_is_compact(qless) -> None:
+def test_what_is_enqueued_is_compact(qless) -> None:
     handle = jobs.add.delay(1, factor=2)
     stored = qless.get(handle.jid)
     assert stored.data == '{"v":1,"args":[1],"kwargs":{"factor":2}}'
@@ -84,7 +84,7 @@ def test_using_returns_a_copy_with_other_options(qless) -> None:
     assert (stored.queue, stored.priority, stored.tags) == ("bulk", -3, ("a", "b"))
     assert jobs.send_welcome.options.queue == "mail"
     assert qless.get(jobs.send_welcome.delay("ann").jid).queue == "mail"
-    # What the decorator gave stays unless it is given anew, and copies can be changed.
+    # What the decorator gave stays unless it is given again, and copies can be changed.
     assert other.using(retries=0).options.tags == ("a", "b")
 
 
@@ -469,21 +469,21 @@ def test_a_method_without_a_row_is_none(qless) -> None:
     class Lost:
         @job
         def method(self) -> None:
-            """Cannot be put: there is no row to call it on."""
+            """Cannot be enqueued: there is no row to call it on."""
 
     with pytest.raises(InvalidJob, match="nothing on which a worker could call it"):
         Lost().method.delay()
     assert Lost.__dict__["method"].name not in registry
 
 
-def test_a_job_that_puts_jobs(qless, work) -> None:
+def test_a_job_that_enqueues_jobs(qless, work) -> None:
     handle = jobs.fan_out.delay(3)
     assert work() == 4
     assert len(handle.result()) == 3
     assert time.time() - handle.refresh().history[-1]["when"] < 60
 
 
-def test_a_jid_that_is_put_again_has_what_the_second_put_says(qless) -> None:
+def test_a_jid_that_is_enqueued_again_has_what_the_second_call_says(qless) -> None:
     jobs.add.using(jid="one", tags=["old"], priority=5).delay(1)
     handle = jobs.add.using(jid="one").delay(1).refresh()
     assert (list(handle.tags), handle.priority) == ([], 0)

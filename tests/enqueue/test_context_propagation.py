@@ -78,7 +78,7 @@ def test_a_distance_from_utc_follows(qless, work) -> None:
     assert handle.result()[1] == "UTC+05:30"
 
 
-def test_it_is_what_was_at_the_put_not_at_the_commit(qless, work) -> None:
+def test_it_is_what_was_at_the_call_not_at_the_commit(qless, work) -> None:
     with transaction.atomic():
         with translation.override("de"):
             handle = policies.where.delay()
@@ -88,7 +88,7 @@ def test_it_is_what_was_at_the_put_not_at_the_commit(qless, work) -> None:
     assert plain.result()[0] == "en-us"
 
 
-def test_it_goes_on_to_what_the_job_puts(carrying, each_work) -> None:
+def test_it_goes_on_to_what_the_job_enqueues(carrying, each_work) -> None:
     carrying(TENANT)
     token = context.tenant.set("acme")
     with translation.override("fr"):
@@ -192,7 +192,7 @@ def test_who_cannot_be_restored_is_not_run_as_somebody_else(
         ("x" * 20_000, TooBig, "'trace' .* 20,002 bytes as JSON, and at most 16,384"),
     ],
 )
-def test_what_cannot_travel_is_refused_at_the_put(
+def test_what_cannot_travel_is_refused_at_the_call(
     carrying, value, error, words
 ) -> None:
     carrying(TRACE)

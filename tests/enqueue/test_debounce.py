@@ -19,7 +19,7 @@ def due(qless, handle) -> float:
     return float(qless.redis.zscore("ql:q:default-scheduled", handle.jid)) - time.time()
 
 
-def test_each_put_starts_the_wait_anew(qless) -> None:
+def test_each_call_starts_the_wait_again(qless) -> None:
     first = policies.index.delay(1, "a")
     assert first.created
     assert first.refresh().state == "scheduled"
@@ -32,7 +32,7 @@ def test_each_put_starts_the_wait_anew(qless) -> None:
     assert policies.index.delay(2, "a").created
 
 
-def test_the_last_put_counts(qless) -> None:
+def test_the_last_call_counts(qless) -> None:
     index = policies.index.using(unique=lambda page, text="": str(page))
     first = index.delay(1, "a")
     second = index.delay(1, "b")
@@ -43,7 +43,7 @@ def test_the_last_put_counts(qless) -> None:
 
 def test_not_for_longer_than_the_maximum(qless) -> None:
     first = policies.index.delay(1)
-    # As if it had been put four and a half minutes ago.
+    # As if it had been enqueued four and a half minutes ago.
     qless.redis.hset(f"ql:j:{first.jid}", "first", f"{time.time() - 270:.6f}")
     second = policies.index.delay(1)
     assert second.jid == first.jid
@@ -78,7 +78,7 @@ def test_what_has_expired_is_not_run(qless, work) -> None:
     assert (good.result(), also.result()) == (2, 3)
 
 
-def test_seconds_count_from_the_put_moments_do_not(qless) -> None:
+def test_seconds_count_from_the_call_moments_do_not(qless) -> None:
     moment = datetime.now(timezone.utc) + timedelta(hours=1)
     relative = jobs.add.using(expires=3600)
     absolute = jobs.add.using(expires=moment)

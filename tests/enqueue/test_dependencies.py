@@ -1,4 +1,4 @@
-"""`after="refresh"`: what comes first is put first, once, unless one is on its way."""
+"""`after="refresh"`: what comes first is enqueued first, once, unless one is on its way."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from django.db import transaction
 
 from django_qless.enqueue.dependencies import dependencies_of
-from django_qless.enqueue.plan import CallArguments, declared_plan
+from django_qless.enqueue.plan import declared_plan
+from django_qless.enqueue.request import CallArguments
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.job_types.registry import registry
 from django_qless.serialization import envelope
@@ -44,7 +45,7 @@ def names(done: list[Any]) -> list[str]:
     return [name for name, _ in done]
 
 
-def test_what_comes_first_is_put_first(qless, work, source, done) -> None:
+def test_what_comes_first_is_enqueued_first(qless, work, source, done) -> None:
     handle = source.parse.delay(3)
     [first] = handle.dependencies
     stored = qless.get(first)
@@ -136,14 +137,14 @@ def test_only_what_is_missing_of_a_chain(qless, work, source, done) -> None:
     parse = source.parse.delay()
     [reserved] = qless.settle("w", [], 1, ["*"]).jobs
     finish(qless, reserved)
-    # The refresh is done, and parse is on its way: nothing else is put before it.
+    # The refresh is done, and parse is on its way: nothing else is enqueued before it.
     publish = source.publish.delay()
     assert publish.dependencies == [parse.jid]
     assert work() == 2
     assert names(done) == ["parse", "publish"]
 
 
-def test_what_two_need_is_put_once(qless, work, source, done) -> None:
+def test_what_two_need_is_enqueued_once(qless, work, source, done) -> None:
     mail = source.mail.delay()
     assert len(mail.dependencies) == 2
     assert work() == 4
@@ -152,7 +153,7 @@ def test_what_two_need_is_put_once(qless, work, source, done) -> None:
     assert names(done)[3:] == ["mail"]
 
 
-def test_what_one_of_two_needs_is_put(qless, work, source, done) -> None:
+def test_what_one_of_two_needs_is_enqueued(qless, work, source, done) -> None:
     parse = source.parse.delay()
     [reserved] = qless.settle("w", [], 1, ["*"]).jobs
     finish(qless, reserved)
@@ -184,7 +185,9 @@ def test_its_own_unique_key_counts(qless, source) -> None:
 
 
 @pytest.mark.parametrize("how", ["delay", "spawn"])
-def test_put_by_the_job_that_it_comes_after(qless, work, source, done, how) -> None:
+def test_enqueued_by_the_job_that_it_comes_after(
+    qless, work, source, done, how
+) -> None:
     begin = source.begin.delay(how)
     last = source.draw.using(after=begin).delay()
     assert work() == 3
@@ -297,7 +300,7 @@ class TestMany:
 
 
 def test_given_jids_that_may_be_there_already(qless, work, source, done) -> None:
-    # As a schedule puts the jobs of its rows, perhaps twice.
+    # As a schedule enqueues the jobs of its rows, perhaps twice.
     job_type = registry.get("rows_app.Source.publish")
     row = envelope.reference("it", source, Source)
     data = envelope.encode("it", (), {}, row)
@@ -307,18 +310,18 @@ def test_given_jids_that_may_be_there_already(qless, work, source, done) -> None
     assert declared_plan(job_type).enqueue_missing(jobs) == 2
     assert work() == 4
     assert names(done) == ["refresh", "parse", "publish", "publish"]
-    # The second time nothing is put, not even what would come first.
+    # The second time nothing is enqueued, not even what would come first.
     assert declared_plan(job_type).enqueue_missing(jobs) == 0
     assert work() == 0
 
 
 class TestTransactions:
-    def test_all_is_put_at_the_commit(self, qless, work, source, done) -> None:
+    def test_all_is_enqueued_at_the_commit(self, qless, work, source, done) -> None:
         with transaction.atomic():
             handle = source.parse.delay()
             assert handle.pending
             assert qless.queues() == []
-            # Meanwhile another process puts one.
+            # Meanwhile another process enqueues one.
             first = source.refresh.using(on_commit=False).delay()
         assert handle.dependencies == [first.jid]
         assert work() == 2

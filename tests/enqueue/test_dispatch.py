@@ -1,4 +1,4 @@
-"""When a job is put: at the commit of its database, or at once."""
+"""When a job is enqueued: at the commit of its database, or at once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_inside_one_at_its_commit(qless, work) -> None:
     assert handle.result() == 1
 
 
-def test_a_rollback_puts_nothing(qless) -> None:
+def test_a_rollback_enqueues_nothing(qless) -> None:
     feed = Feed.objects.create()
     with transaction.atomic():
         first = jobs.add.delay(1)
@@ -95,7 +95,7 @@ def test_each_database_has_its_own_commit(qless) -> None:
     assert not later.pending
 
 
-def test_false_puts_at_once(qless) -> None:
+def test_false_enqueues_at_once(qless) -> None:
     with transaction.atomic():
         handle = jobs.add.using(on_commit=False).delay(1)
         assert qless.get(handle.jid)
@@ -103,7 +103,7 @@ def test_false_puts_at_once(qless) -> None:
     assert qless.get(handle.jid)
 
 
-def test_what_would_be_put_before_its_dependency_is_refused(qless) -> None:
+def test_what_would_be_enqueued_before_its_dependency_is_refused(qless) -> None:
     with transaction.atomic():
         first = jobs.add.delay(1)
         with pytest.raises(NotPut, match=f"enqueued before job {first.jid}"):
@@ -126,7 +126,7 @@ def test_from_asynchronous_code(qless) -> None:
 
 
 class TestRowsOfAnotherDatabase:
-    """A job is put when its row is there for others, and what the caller's own
+    """A job is enqueued when its row is there for others, and what the caller's own
     transaction says is there."""
 
     @pytest.fixture
@@ -174,7 +174,7 @@ class TestRowsOfAnotherDatabase:
                 assert not handle.pending
 
 
-def test_the_order_of_the_puts_is_kept(qless) -> None:
+def test_the_order_of_the_calls_is_kept(qless) -> None:
     with transaction.atomic():
         handles = [jobs.add.delay(1), *jobs.add.enqueue_many([jobs.add.args(2)])]
         with transaction.atomic():
@@ -195,12 +195,12 @@ class InsideTestCase(TestCase):
     def _qless(self, qless) -> None:
         self.qless = qless
 
-    def test_it_is_put_at_once(self) -> None:
+    def test_it_is_enqueued_at_once(self) -> None:
         handle = jobs.add.delay(1)
         assert not handle.pending
         assert self.qless.get(handle.jid)
 
-    def test_captured_callbacks_put_it_once(self) -> None:
+    def test_captured_callbacks_enqueue_it_once(self) -> None:
         with self.captureOnCommitCallbacks(execute=True) as callbacks:
             with transaction.atomic():
                 handle = jobs.add.delay(1)

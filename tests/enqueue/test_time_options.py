@@ -124,11 +124,11 @@ def test_debounce(at, start) -> None:
 
     first = put(0)
     assert at(9) == 0
-    assert put(9) == first  # the wait begins anew
+    assert put(9) == first  # the wait begins again
     assert at(18) == 0
     assert at(20) == 1
     assert put(30) != first
-    # Not for longer than debounce_max, however often it is put.
+    # Not for longer than debounce_max, however often it is enqueued.
     assert [put(seconds) for seconds in (38, 46, 54)] == [put(54)] * 3
     assert [at(seconds) for seconds in (54.5, 56)] == [0, 1]
     assert timing.ran == [1, 1]

@@ -1,4 +1,4 @@
-"""Jobs that are put twice and are there once."""
+"""Jobs that are enqueued twice and are there once."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from tests.jobs_app.models import Feed
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "other"])
 
 
-def put(function, *args, **kwargs):
+def enqueue(function, *args, **kwargs):
     return function.delay(*args, **kwargs)
 
 
-def aput(function, *args, **kwargs):
+def aenqueue(function, *args, **kwargs):
     return asyncio.run(function.aenqueue(*args, **kwargs))
 
 
-def put_in_batch(function, *args, **kwargs):
+def enqueue_in_batch(function, *args, **kwargs):
     return function.enqueue_many([function.args(*args, **kwargs)])[0]
 
 
-@pytest.fixture(params=[put, aput, put_in_batch])
-def each_put(request):
-    """Each way to put one job."""
+@pytest.fixture(params=[enqueue, aenqueue, enqueue_in_batch])
+def each_way(request):
+    """Each way to enqueue one job."""
     return request.param
 
 
-def test_the_first_one_stands_for_the_second(qless, each_put, work) -> None:
-    first = each_put(policies.once, 1, 2)
-    second = each_put(policies.once, 1, 2)
-    other = each_put(policies.once, 2, 2)
+def test_the_first_one_stands_for_the_second(qless, each_way, work) -> None:
+    first = each_way(policies.once, 1, 2)
+    second = each_way(policies.once, 1, 2)
+    other = each_way(policies.once, 2, 2)
     assert (first.created, second.created, other.created) == (True, False, True)
     assert first == second
     assert second.jid == first.jid != other.jid
     assert qless.queue_counts("default").waiting == 2
     work()
     assert second.result() == 3
-    third = each_put(policies.once, 1, 2)
+    third = each_way(policies.once, 1, 2)
     assert third.created
     assert third.jid != first.jid
 
@@ -169,10 +169,10 @@ def test_replacing_one_that_runs_comes_after_it(qless, work) -> None:
     assert second.result() == "new"
 
 
-def test_refusing_it(qless, each_put) -> None:
-    first = each_put(policies.refused, "a")
+def test_refusing_it(qless, each_way) -> None:
+    first = each_way(policies.refused, "a")
     with pytest.raises(DuplicateJob, match=first.jid) as caught:
-        each_put(policies.refused, "b")
+        each_way(policies.refused, "b")
     assert caught.value.jid == first.jid
     assert qless.queue_counts("default").waiting == 1
 

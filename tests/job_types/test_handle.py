@@ -20,7 +20,7 @@ from tests.jobs_app.models import Feed
 from tests.real_servers import poll
 
 
-def test_a_fresh_handle_knows_what_was_put(qless) -> None:
+def test_a_fresh_handle_knows_what_was_enqueued(qless) -> None:
     put = jobs.send_welcome.using(tags=["b", "a"], delay=5)
     handle = put.delay("ann", template="x")
     assert isinstance(handle, JobHandle)
@@ -139,7 +139,7 @@ def test_a_job_canceled_with_another_says_so(qless) -> None:
     )  # fmt: skip
 
 
-def test_a_unique_job_may_be_put_again_once_it_was_canceled(qless, work) -> None:
+def test_a_unique_job_may_be_enqueued_again_once_it_was_canceled(qless, work) -> None:
     put = jobs.add.using(unique="one")
     first = put.delay(1)
     assert put.delay(1).created is False
@@ -215,7 +215,7 @@ def test_actions(qless, work) -> None:
     assert handle.refresh().state == "canceled"
 
 
-def test_retry_puts_a_failed_job_again(qless, work) -> None:
+def test_retry_enqueues_a_failed_job_again(qless, work) -> None:
     handle = jobs.failing.using(tags=["t"], timeout=9).delay("group", "text")
     with pytest.raises(WrongState, match="is waiting, not failed"):
         handle.retry()

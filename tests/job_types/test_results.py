@@ -11,7 +11,7 @@ from django_qless.conf.connections import connections
 from django_qless.exceptions import JobGone, NoResult, ResultGone
 from django_qless.testing import clock
 from tests.jobs_app import flows, jobs
-from tests.management.test_operator_commands import TestDoctor
+from tests.management.commands import doctor_words
 
 LATER = 400
 """Seconds: all that was kept longer ago can be dropped."""
@@ -90,18 +90,16 @@ def test_results_of_dependencies(qless, work, gather) -> None:
 
 
 def test_the_doctor_counts_what_is_kept(qless, work) -> None:
-    doctor = TestDoctor()
-    assert "result" not in doctor.words("--no-audit")
+    assert "result" not in doctor_words("--no-audit")
     for number in range(3):
         jobs.add.delay(number)
     work()
-    assert "fine results 3 results kept, 3 bytes" in doctor.words()
+    assert "fine results 3 results kept, 3 bytes" in doctor_words()
 
 
 def test_the_doctor_tells_of_results_that_are_dropped(too_many, qless, work) -> None:
-    doctor = TestDoctor()
-    words = doctor.words("--no-audit")
-    assert "hint results results are dropped before their result_ttl, last 0" in words
-    assert "raise results-count (0) or results-bytes (67108864)" in words
+    told = doctor_words("--no-audit")
+    assert "hint results results are dropped before their result_ttl, last 0" in told
+    assert "raise results-count (0) or results-bytes (67108864)" in told
     with clock.travel_to("default", clock.now("default") + 2 * 86400):
-        assert "dropped" not in doctor.words("--no-audit")
+        assert "dropped" not in doctor_words("--no-audit")

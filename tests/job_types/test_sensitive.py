@@ -20,7 +20,7 @@ from django_qless.job_types.registry import registry
 from django_qless.testing import captured_jobs
 from tests.jobs_app import secret
 from tests.jobs_app.models import Feed
-from tests.management.test_operator_commands import data, run
+from tests.management.commands import data, run
 
 SECRET = "hunter2"
 
@@ -139,7 +139,7 @@ class TestHiding:
     def test_all_of_a_class_job(self, qless, value) -> None:
         assert shown(secret.Safe.delay(value)) == HIDDEN
 
-    def test_of_what_many_calls_put(self, qless) -> None:
+    def test_of_what_many_calls_enqueue(self, qless) -> None:
         handles = secret.sign_in.enqueue_many(
             [secret.sign_in.args("ann", SECRET), secret.sign_in.args("bob", SECRET)]
         )
@@ -199,7 +199,7 @@ class TestWhereTheCodeIsNotKnown:
         assert redacted.hidden == ("argument 1", "secret")
         assert not may_show_result(secret.open_one.name, put_once)
 
-    def test_a_job_put_before_it_was_declared(self) -> None:
+    def test_a_job_enqueued_before_it_was_declared(self) -> None:
         old = '{"v":1,"args":["ann","hunter2"]}'
         assert json.loads(redact(secret.sign_in.name, old).text)["args"][1] == HIDDEN
 
@@ -263,7 +263,7 @@ class TestLog:
 
 
 class TestSchedules:
-    def test_by_hand(self, qless, work) -> None:
+    def test_dynamic_schedules(self, qless, work) -> None:
         recurring = secret.sign_in.recur("ann", SECRET, every=3600)
         there = recurring.refresh()
         assert arguments_shown(there) == (["ann", HIDDEN], {})

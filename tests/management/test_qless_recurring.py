@@ -107,7 +107,7 @@ def test_sync(declare) -> None:
     declare(ECHO, every=90)
     assert told("sync").splitlines() == [
         f"changed: {ECHO}",
-        f"left as an operator has it (see reset): {WHO}",
+        f"kept as an operator changed it (see reset): {WHO}",
     ]
     data = json.loads(told("sync", "--json"))
     assert data == {

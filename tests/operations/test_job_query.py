@@ -190,9 +190,9 @@ def test_briefs_are_chosen_like_jobs(crowd, qless) -> None:
         assert briefs[1:] == page[1:]
 
     async def look() -> list[str]:
-        page = await JobQuery(state="failed").abriefs(connections.aclient("default"))
+        page = await JobQuery(state="failed").apage(connections.aclient("default"))
         await connections.aclose()
-        return [brief.jid for brief in page.jobs]
+        return [job.jid for job in page.jobs]
 
     assert asyncio.run(look()) == ["failed"]
 

@@ -16,7 +16,7 @@ from django.dispatch import Signal
 from django.urls import get_resolver
 
 import django_qless
-from django_qless.conf import schema
+from django_qless.conf import schema, setting_checks
 from django_qless.core.options import OF_A_QUEUE, OPTIONS
 from django_qless.core.retry import TABLE
 
@@ -45,7 +45,7 @@ def lines() -> Iterator[str]:
 def settings() -> Iterator[str]:
     """Return what may stand in QLESS."""
     yield from (f"QLESS {name}" for name in sorted(schema.KNOWN))
-    yield from (f"QLESS QUEUES {name}" for name in sorted(schema.QUEUE_OPTIONS))
+    yield from (f"QLESS QUEUES {name}" for name in sorted(setting_checks.QUEUE_OPTIONS))
     numbers = {option.name for option in OPTIONS} - {"application"}
     yield from (f"QLESS CONFIG {name}" for name in sorted(numbers))
     yield from (f"QLESS CONFIG <queue>-{option.name}" for option in OF_A_QUEUE)

@@ -101,6 +101,9 @@ def test_a_result_that_cannot_be_kept(qless, each_work, heard) -> None:
     each_work()
     assert words(heard) == ["started", "failed"]
     assert heard[1][1]["group"] == "bad-result"
+    # What is said of arguments that cannot be kept is not true here.
+    assert "a value of type set cannot travel as JSON" in heard[1][1]["message"]
+    assert "enqueued" not in heard[1][1]["message"]
 
 
 def test_a_job_that_is_handed_back_has_not_ended(qless, each_way, heard) -> None:

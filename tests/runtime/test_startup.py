@@ -9,6 +9,8 @@ from django.test import override_settings
 
 from django_qless import config
 from django_qless.runtime import startup
+from django_qless.runtime.environment import DjangoEnvironment
+from django_qless.tasks import known_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,3 +63,22 @@ def test_what_goes_missing_each_time_is_not_applied_for_ever(
     for _ in range(5):
         worker.restore()
     assert len(applied) == startup.MOST_ATTEMPTS
+
+
+def test_a_process_forked_after_preload_does_not_look_for_tasks(
+    declared: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = DjangoEnvironment()
+    environment.preload()
+    monkeypatch.setattr(known_tasks, "backends", None)
+    environment.has_listeners("started")  # does not call it
+
+
+def test_preload_leaves_errors_to_the_job_that_meets_them(
+    declared: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = DjangoEnvironment()
+    monkeypatch.setattr(known_tasks, "backends", None)
+    environment.preload()
+    with pytest.raises(TypeError):
+        environment.has_listeners("started")

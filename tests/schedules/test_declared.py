@@ -185,7 +185,7 @@ class TestProjects:
         assert recurring[ECHO].every == 60
 
 
-def test_schedules_by_hand_are_left_alone(qless) -> None:
+def test_dynamic_schedules_are_left_alone(qless) -> None:
     qless.schedule_set(ECHO, "mine", "klass", "{}", every=99)
     qless.recur("mine", "old-client", "klass", "{}", 60)
     with declaring() as declare:
@@ -428,7 +428,7 @@ def test_many_processes_that_begin_together(qless) -> None:
 
 
 def test_a_process_that_was_faster_is_noticed(qless, monkeypatch) -> None:
-    """Whoever is late looks at all of it again."""
+    """The later one looks at all of it again."""
     with declaring() as declare:
         declare(ECHO, every=60)
         mark, calls = qless.schedule_mark, []

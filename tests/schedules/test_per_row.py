@@ -1,428 +1,211 @@
-"""`rows=`: at each tick one job for each row, put in bulk, whatever happens meanwhile."""
+"""Schedules of rows end with their rows, however these are deleted."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
+from unittest import mock
 
 import pytest
-from django.db import connection, models
+from django.db import transaction
 
-from django_qless import recurring
+from django_qless.core.exceptions import ScheduleNotFound
+from django_qless.enqueue import dispatch
 from django_qless.runtime.environment import DjangoEnvironment
-from django_qless.schedules.declared import sync_schedules
-from django_qless.schedules.per_row import key_text
-from django_qless.schedules.ticks import RETRIES, rows_of
-from django_qless.worker.execution import Execution
-from tests.jobs_app.models import Feed, NewsFeed, Parcel
-from tests.schedules.declaring import declaring
+from tests.jobs_app import jobs
+from tests.jobs_app.models import Feed, NewsFeed, Parcel, ProxyFeed
+from tests.schedules.rows import ids, vanish
 
 BOTH = ["default", "other"]
 pytestmark = pytest.mark.django_db(transaction=True, databases=BOTH)
 
-CHECK = "jobs_app.Feed.check_now"
-SEND = "jobs_app.Parcel.send"
+
+def test_deleting_the_row_ends_it(qless) -> None:
+    feed, other = Feed.objects.create(), Feed.objects.create()
+    feed.check_now.recur(every=60)
+    feed.rename.recur("x", every=60)
+    kept = other.check_now.recur(every=60)
+    feed.delete()
+    assert ids() == [kept.id]
 
 
-@pytest.fixture
-def declare():
-    with declaring() as declare:
-        yield declare
-
-
-def put_by_ticks(client, queue: str) -> list:
-    """Return all jobs that wait in a queue, but those that put others."""
-    jobs: list = []
-    for offset in range(0, 10000, 1000):
-        jobs += client.multiget(client.jobs("waiting", queue, offset, 1000))
-    return [job for job in jobs if not job.klass.endswith(":tick")]
-
-
-def test_one_job_for_each_row_of_a_queryset_method(qless, work, declare) -> None:
-    Feed.objects.create(body="")
-    active = [Feed.objects.create(body="x") for _ in range(3)]
-    declare(CHECK, every=3600, rows="active")
-    sync_schedules()
-    schedule = recurring[CHECK]
-    assert (schedule.name, schedule.retries) == (CHECK, RETRIES)
-    assert work() == 4  # the tick, and a job for each row
-    assert list(Feed.objects.filter(checks=1)) == active
-    assert Feed.objects.filter(checks=0).count() == 1
-    assert work() == 0
-    recurring[CHECK].run()
-    assert work() == 4
-    assert Feed.objects.filter(checks=2).count() == 3
-
-
-def test_a_row_that_is_refused_keeps_no_other_from_its_tick(
-    qless, work, declare
-) -> None:
+def test_deleting_many_rows_ends_all_of_theirs_in_few_calls(qless, monkeypatch) -> None:
     for _ in range(3):
-        Feed.objects.create()
-    declare(CHECK, every=3600, rows="all", unique=True, on_conflict="refuse")
-    sync_schedules()
-    recurring[CHECK].run()
-    worker = Execution(DjangoEnvironment("default"), qless, "w")
-    first, second = qless.settle("w", [], 2, ["*"]).jobs
-    jobs = qless.settle("w", [worker.perform(first)], 2, ["*"]).jobs
-    qless.settle("w", [worker.perform(each) for each in jobs], 0, ["*"])
-    # Of one row the job is on its way still; those of the others are put again.
-    qless.settle("w", [worker.perform(second)], 0, ["*"])
-    assert work() == 3
-    assert qless.failed() == {}
-    checks = Feed.objects.values_list("checks", flat=True)
-    assert sorted(checks) == [1, 2, 2]
-
-
-@pytest.mark.parametrize(
-    "rows", ["all", lambda model: model.objects.filter(body="x").order_by("-pk")]
-)
-def test_all_rows_and_rows_by_a_function(qless, work, declare, rows) -> None:
-    for _ in range(2):
-        Feed.objects.create(body="x")
-    declare(CHECK, every=3600, rows=rows)
-    sync_schedules()
-    assert work() == 3
-    assert Feed.objects.filter(checks=1).count() == 2
-
-
-def test_jobs_of_rows_have_the_options_of_the_declaration(qless, declare, work) -> None:
-    feed = Feed.objects.create()
-    declare(
-        CHECK,
-        cron="0 6 * * *",
-        rows="all",
-        queue="slow",
-        retries=7,
-        priority=4,
-        tags=["t"],
-        expires=500,
-    )
-    sync_schedules()
-    tick = recurring[CHECK].run()
-    (reserved,) = qless.settle("w", [], 1, ["slow"]).jobs
-    assert (reserved.klass, reserved.jid) == (f"{CHECK}:tick", tick.jid)
-    run_tick(qless, reserved)
-    (job,) = put_by_ticks(qless, "slow")
-    assert (job.queue, job.priority, job.retries, job.tags) == ("slow", 4, 7, ("t",))
-    assert job.deadline is not None
-    assert json.loads(job.data) == {"v": 1, "row": feed.pk}
-    assert job.jid.startswith(f"{CHECK}@run-1@") and job.jid.endswith(f":{feed.pk}")
-
-
-def run_tick(client, reserved):
-    """Run the job of a tick as a worker does, but settle nothing; return what came."""
-    from django_qless.runtime.environment import DjangoEnvironment
-    from django_qless.worker.execution import Execution
-
-    return Execution(DjangoEnvironment(), client, "w").perform(reserved)
-
-
-def test_an_operator_may_give_them_another_queue(qless, work, declare) -> None:
-    Feed.objects.create()
-    declare(CHECK, every=3600, rows="all")
-    sync_schedules()
-    recurring[CHECK].update(queue="urgent", priority=9, tags=["now"])
-    assert work("urgent") == 2
-    job = recurring[CHECK].run()
-    (reserved,) = qless.settle("w", [], 1, ["urgent"]).jobs
-    assert reserved.jid == job.jid
-    run_tick(qless, reserved)
-    (put,) = put_by_ticks(qless, "urgent")
-    assert (put.priority, put.tags) == (9, ("now",))
-
-
-def test_thousands_of_rows_in_few_calls(qless, declare) -> None:
-    Feed.objects.bulk_create(Feed() for _ in range(5000))
-    declare(CHECK, every=3600, rows="all")
-    sync_schedules()
-    (reserved,) = qless.settle("w", [], 1, ["checks"]).jobs
-    before, queries = calls(qless), []
-
-    def asked(execute, sql, *rest):
-        queries.append(sql)
-        return execute(sql, *rest)
-
-    with connection.execute_wrapper(asked):
-        settlement = run_tick(qless, reserved)
-    assert settlement.verb == "complete" and settlement.args[0] == "5000"
-    (sql,) = queries
-    assert "body" not in sql  # nothing is read but the keys
-    # Five to put, and one to look when the tick was.
-    assert calls(qless) - before <= 7
-    jobs = put_by_ticks(qless, "checks")
-    assert len(jobs) == 5000
-    rows = Counter(json.loads(job.data)["row"] for job in jobs)
-    assert rows == Counter(Feed.objects.values_list("pk", flat=True))
-
-
-def calls(client) -> int:
-    stats = client.redis.info("commandstats")
-    return sum(stats.get(f"cmdstat_{each}", {}).get("calls", 0) for each in CALLS)
-
-
-CALLS = ("fcall", "fcall_ro", "evalsha", "evalsha_ro")
-
-
-class Cut(Exception):
-    """The process that puts the rows ends here."""
-
-
-class CutSet(models.QuerySet):
-    """Rows of which the first reading breaks off in the middle."""
-
-    cuts: list[int] = []
-
-    def iterator(self, chunk_size=None):
-        for number, row in enumerate(super().iterator(chunk_size)):
-            if self.cuts and number == self.cuts[0]:
-                self.cuts.pop(0)
-                raise Cut
-            yield row
-
-
-def test_repeating_a_tick_that_was_cut_off_adds_none(qless, declare) -> None:
-    Feed.objects.bulk_create(Feed() for _ in range(3500))
-    CutSet.cuts = [2500, 3000]
-    declare(CHECK, every=3600, rows=lambda model: CutSet(model))
-    sync_schedules()
-    (reserved,) = qless.settle("w", [], 1, ["checks"]).jobs
-    for put in (2000, 3000):
-        assert run_tick(qless, reserved).verb == "retry"
-        assert len(put_by_ticks(qless, "checks")) == put
-    done = run_tick(qless, reserved)
-    assert (done.verb, done.args[0]) == ("complete", "500")
-    rows = [json.loads(job.data)["row"] for job in put_by_ticks(qless, "checks")]
-    assert len(rows) == len(set(rows)) == 3500
-    assert run_tick(qless, reserved).args[0] == "0"
-
-
-def test_what_has_run_meanwhile_is_not_put_again(qless, work, declare) -> None:
+        feed = Feed.objects.create()
+        feed.check_now.recur(every=60)
+        feed.rename.recur("x", every=60)
     Feed.objects.bulk_create(Feed() for _ in range(1500))
-    CutSet.cuts = [1200]
-    declare(CHECK, every=3600, rows=lambda model: CutSet(model), queue="q")
-    sync_schedules()
-    (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
-    first = run_tick(qless, reserved)
-    assert first.verb == "retry"
-    work("q")
-    assert Feed.objects.filter(checks=1).count() == 1000
-    assert run_tick(qless, reserved).args[0] == "500"
-    work("q")
-    assert Feed.objects.filter(checks=1).count() == 1500
+    assert len(ids()) == 6
+    calls, remove = [], qless.schedule_remove
+
+    def counted(some):
+        calls.append(len(some))
+        return remove(some)
+
+    monkeypatch.setattr(qless, "schedule_remove", counted)
+    # The dispatcher of a project, not that of its tests.
+    with mock.patch.object(dispatch, "dispatcher", dispatch.Dispatcher()):
+        Feed.objects.all().delete()
+    assert ids() == []
+    assert max(calls) == 1000 and sum(calls) >= 3006 and len(calls) < 10
 
 
-def test_a_schedule_that_is_made_anew_puts_its_rows_again(qless, work, declare) -> None:
-    """Its ticks are counted from the beginning, and old jobs may be there still."""
-    Feed.objects.create()
-    declare(CHECK, every=3600, rows="all")
-    sync_schedules()
-    assert work() == 2
-    recurring[CHECK].remove()
-    # The job of the first tick is forgotten, and that of its row is not, yet.
-    qless.redis.delete(f"ql:j:{CHECK}-1", f"ql:j:{CHECK}-1-history")
-    poll_next_second(qless)
-    recurring.handle(CHECK).reset()
-    assert work() == 2
-    assert recurring[CHECK].count == 1
+def test_a_row_that_is_gone_when_its_schedule_is_committed(qless) -> None:
+    feed = Feed.objects.create()
+    with transaction.atomic():
+        handle = feed.check_now.recur(every=60)
+        feed.delete()
+    with pytest.raises(ScheduleNotFound):
+        handle.refresh()
 
 
-def all_jobs(client) -> list:
-    return client.multiget(client.completed(0, 100))
+def test_it_ends_when_the_deletion_is_committed(qless) -> None:
+    feed = Feed.objects.create()
+    handle = feed.check_now.recur(every=60)
+    with transaction.atomic():
+        feed.delete()
+        transaction.set_rollback(True)
+    assert ids() == [handle.id]
+    projects = mock.patch.object(dispatch, "dispatcher", dispatch.Dispatcher())
+    with projects, transaction.atomic():
+        other = Feed.objects.create()
+        other.check_now.using(on_commit=False).recur(every=60)
+        other.delete()
+        with transaction.atomic():
+            Feed.objects.exclude(pk=None).first().delete()
+            transaction.set_rollback(True)
+    assert ids() == [handle.id]
+    with transaction.atomic():
+        Feed.objects.all().delete()
+        assert ids() == [handle.id]
+    assert ids() == []
 
 
-def poll_next_second(client) -> None:
-    """Ids of a tick's jobs have its second: wait for the next one."""
-    from tests.real_servers import poll
-
-    now = client.redis.time()[0]
-    poll(lambda: client.redis.time()[0] > now, what="another second")
-
-
-def test_the_next_tick_puts_them_again(qless, work, declare) -> None:
-    Feed.objects.create()
-    declare(CHECK, every=3600, rows="all")
-    sync_schedules()
-    for ticks in range(1, 4):
-        work()
-        assert Feed.objects.get().checks == ticks
-        recurring[CHECK].run()
-
-
-def test_a_row_that_comes_twice_has_one_job(qless, work, declare) -> None:
-    def twice(model):
-        # As a join may do it.
-        return model.objects.all().union(model.objects.all(), all=True)
-
-    feeds = [Feed.objects.create() for _ in range(3)]
-    declare(CHECK, every=3600, rows=twice)
-    sync_schedules()
-    assert work() == 1 + len(feeds)
-    assert Feed.objects.filter(checks=1).count() == len(feeds)
-
-
-def test_keys_that_look_alike_are_told_apart() -> None:
-    keys = [("a~b", "c"), ("a", "b~c"), ("a", "b", "c"), "a~b~c"]
-    assert len({key_text(key) for key in keys[:3]}) == 3
-    assert key_text(keys[2]) == key_text(keys[3]) == "a~b~c"  # never of one model
-
-
-def test_keys_of_other_kinds(qless, work, declare) -> None:
-    parcels = [Parcel.objects.create() for _ in range(3)]
-    declare(SEND, every=3600, rows="all", queue="post")
-    sync_schedules()
-    (reserved,) = qless.settle("w", [], 1, ["post"]).jobs
-    run_tick(qless, reserved)
-    jobs = put_by_ticks(qless, "post")
-    assert {job.jid.rpartition(":")[2] for job in jobs} == {
-        str(parcel.pk) for parcel in parcels
-    }
-    assert work("post") == 3
-    assert {qless.result(job.jid) for job in jobs} == {
-        f"sent {parcel.pk}" for parcel in parcels
-    }
-
-
-def test_children_have_the_keys_of_their_parents(qless, work, declare) -> None:
+def test_proxies_and_children_are_the_same_row(qless) -> None:
+    feed = Feed.objects.create()
+    feed.check_now.recur(every=60)
+    ProxyFeed.objects.get(pk=feed.pk).greet.recur(every=60)
+    assert len(ids()) == 2
+    ProxyFeed.objects.get(pk=feed.pk).delete()
+    assert ids() == []
     news = NewsFeed.objects.create()
-    name = "jobs_app.NewsFeed.check_now"
-    declare(name, every=3600, rows="all")
-    sync_schedules()
-    assert work() == 2
-    news.refresh_from_db()
-    assert news.checks == 1
+    news.check_now.recur(every=60)
+    news.feed_ptr.check_now.recur(every=60)
+    assert len(ids()) == 2
+    Feed.objects.get(pk=news.pk).delete()
+    assert ids() == []
 
 
-def test_rows_of_another_database(qless, work, declare) -> None:
+def test_deleting_in_another_database(qless) -> None:
     parcel = Parcel.objects.using("other").create()
-    declare(SEND, every=3600, rows=lambda model: model.objects.using("other"))
-    sync_schedules()
-    assert work() == 2
-    (job,) = [job for job in all_jobs(qless) if job.klass == SEND]
-    assert json.loads(job.data)["db"] == "other"
-    assert qless.result(job.jid) == f"sent {parcel.pk}"
+    parcel.send.recur(every=60)
+    here = Parcel(pk=parcel.pk)
+    here.save(using="default", force_insert=True)
+    kept = here.send.recur(every=60)
+    parcel.delete()
+    assert ids() == [kept.id]
 
 
-class Replica:
-    """Reads here, writes there."""
+def test_a_server_that_is_away_does_not_hold_up_a_deletion(qless, caplog) -> None:
+    feed = Feed.objects.create()
+    feed.check_now.recur(every=60)
+    qless.patience = 0
+    redis = qless.redis
+    limit = redis.config_get("maxmemory")["maxmemory"]
+    redis.config_set("maxclients", 1)
+    try:
+        for known in redis.client_list():
+            if known["id"] != str(redis.client_id()):
+                redis.client_kill_filter(_id=known["id"])
+        feed.delete()
+    finally:
+        redis.config_set("maxclients", 10000)
+        redis.config_set("maxmemory", limit)
+        qless.patience = 10
+    assert not Feed.objects.exists()
+    assert "have not ended yet" in caplog.text
 
-    def db_for_read(self, model, **hints):
-        return "other"
 
-    def db_for_write(self, model, **hints):
-        return "default"
+def test_a_process_that_begins_later_listens_as_well(qless, monkeypatch) -> None:
+    from django.db.models.signals import post_delete
 
-
-def test_rows_are_run_where_they_are_written(qless, declare, settings) -> None:
-    Parcel.objects.using("other").create()
-    settings.DATABASE_ROUTERS = [f"{__name__}.Replica"]
-    declare(SEND, every=3600, rows="all", queue="post")
-    sync_schedules()
-    (reserved,) = qless.settle("w", [], 1, ["post"]).jobs
-    run_tick(qless, reserved)
-    (job,) = put_by_ticks(qless, "post")
-    assert "db" not in json.loads(job.data)
+    feed = Feed.objects.create()
+    feed.check_now.recur(every=60)
+    # A new process has no receivers.
+    monkeypatch.setattr(post_delete, "receivers", [])
+    post_delete.sender_receivers_cache.clear()
+    DjangoEnvironment().on_start()
+    feed.delete()
+    assert ids() == []
+    post_delete.sender_receivers_cache.clear()
 
 
-def test_a_row_that_goes_meanwhile_is_a_failure_of_its_own(qless, work, declare):
-    Feed.objects.create()
-    gone = Feed.objects.create()
-    declare(CHECK, every=3600, rows="all")
-    sync_schedules()
-    (reserved,) = qless.settle("w", [], 1, ["checks"]).jobs
-    run_tick(qless, reserved)
-    gone.delete()
+def test_models_of_which_no_row_recurs_are_not_listened_to(qless, monkeypatch) -> None:
+    from django.db.models.signals import post_delete
+
+    monkeypatch.setattr(post_delete, "receivers", [])
+    post_delete.sender_receivers_cache.clear()
+    feed = Feed.objects.create()
+    feed.check_now.delay()
+    jobs.add.recur(1, every=60)
+    DjangoEnvironment().on_start()
+    assert not post_delete.has_listeners(Feed)
+    feed.check_now.recur(every=60)
+    assert post_delete.has_listeners(Feed) and post_delete.has_listeners(ProxyFeed)
+    assert not post_delete.has_listeners(Parcel)
+    post_delete.sender_receivers_cache.clear()
+
+
+@pytest.mark.parametrize("ran_once", [False, True])
+def test_a_row_that_vanished_unnoticed_ends_it_at_its_next_tick(
+    qless, each_work, ran_once
+) -> None:
+    feed = Feed.objects.create()
+    handle = feed.check_now.recur(every=3600)
+    if ran_once:
+        each_work()
+    vanish(feed)
+    if ran_once:
+        handle.run()
+    assert each_work() == 1
+    assert ids() == []
+    # Nothing has failed: there was nothing to do.
+    assert qless.failed() == {}
+    job = qless.multiget(qless.completed())[0]
+    assert any(entry["what"] == "row-gone" for entry in job.history)
+
+
+def test_a_tick_that_waits_while_the_row_is_deleted_fails_nothing(
+    qless, each_work
+) -> None:
+    feed = Feed.objects.create()
+    feed.check_now.recur(every=3600).run()
+    feed.delete()  # ends the schedule, and leaves the tick's job
+    assert ids() == []
+    assert each_work() == 1
+    assert qless.failed() == {}
+
+
+def test_coroutines_end_as_well(qless, each_work) -> None:
+    feed = Feed.objects.create()
+    feed.atitle.recur(every=3600)
+    vanish(feed)
+    assert each_work() == 1
+    assert (ids(), qless.failed()) == ([], {})
+
+
+def test_a_row_among_the_arguments_that_is_gone_ends_nothing(qless, work) -> None:
+    feed, other = Feed.objects.create(), Feed.objects.create()
+    handle = feed.merge.recur(other, every=3600)
+    vanish(other)
+    work()
+    assert ids() == [handle.id]
+    assert qless.failed() == {"row-gone": 1}
+
+
+def test_a_job_that_was_enqueued_by_itself_fails_as_ever(qless, work) -> None:
+    feed = Feed.objects.create()
+    handle = feed.check_now.recur(every=3600, offset=3600)
+    feed.check_now.delay()
+    vanish(feed)
     work()
     assert qless.failed() == {"row-gone": 1}
-    assert recurring.get(CHECK) is not None
-
-
-@pytest.mark.parametrize(
-    ("rows", "words"),
-    [
-        (lambda model: [], "must give a queryset of jobs_app.Feed, not list"),
-        (lambda model: Parcel.objects.all(), "must give a queryset of jobs_app.Feed"),
-    ],
-)
-def test_rows_that_are_none(qless, declare, rows, words) -> None:
-    declare(CHECK, every=3600, rows=rows)
-    sync_schedules()
-    (reserved,) = qless.settle("w", [], 1, ["checks"]).jobs
-    settlement = run_tick(qless, reserved)
-    assert (settlement.verb, settlement.args[0]) == ("fail", "bad-rows")
-    assert words in settlement.args[1]
-
-
-def test_code_that_does_not_know_the_rows_leaves_them_to_others(qless, declare):
-    """An old worker beside a new one, which has declared them."""
-    Feed.objects.create()
-    with declaring() as for_now:
-        for_now(CHECK, every=3600, rows="all")
-        sync_schedules()
-    (reserved,) = qless.settle("w", [], 1, ["checks"]).jobs
-    settlement = run_tick(qless, reserved)
-    assert settlement.verb == "retry"
-    assert "without rows= in the code of this worker" in settlement.args[-1]
-    declare(CHECK, every=3600, rows="all")
-    assert run_tick(qless, reserved).args[0] == "1"
-
-
-def test_proxies_give_rows_of_their_model(declare) -> None:
-    from tests.jobs_app.models import ProxyFeed
-
-    job_type = declare(CHECK, every=3600, rows=lambda model: ProxyFeed.objects.all())
-    assert rows_of(job_type).model is ProxyFeed
-
-
-def test_unique_jobs_are_put_once_per_row(qless, work, declare) -> None:
-    feeds = [Feed.objects.create() for _ in range(3)]
-    declare(CHECK, every=3600, rows="all", unique=True, queue="q")
-    sync_schedules()
-    for _ in range(2):
-        (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
-        run_tick(qless, reserved)
-        recurring[CHECK].run()
-        rows = [json.loads(job.data)["row"] for job in put_by_ticks(qless, "q")]
-        assert sorted(rows) == [feed.pk for feed in feeds]
-        break
-    (reserved,) = [
-        job
-        for job in qless.settle("w", [], 10, ["q"]).jobs
-        if job.klass.endswith(":tick")
-    ]
-    # They are on their way, or being run: the next tick adds none.
-    assert run_tick(qless, reserved).args[0] == "0"
-
-
-def test_unique_by_a_function_of_the_row(qless, declare) -> None:
-    for title in "aab":
-        Feed.objects.create(title=title)
-    declare(
-        CHECK,
-        every=3600,
-        rows="all",
-        unique=lambda feed, by=1: feed.title,
-        queue="q",
-    )
-    sync_schedules()
-    (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
-    assert run_tick(qless, reserved).args[0] == "2"
-    assert len(put_by_ticks(qless, "q")) == 2
-
-
-def test_what_comes_first_is_put_first_for_each_row(qless, work, declare) -> None:
-    feeds = [Feed.objects.create() for _ in range(2)]
-    name = "jobs_app.Feed.my_jid"
-    declare(name, every=3600, rows="all", after="check_now", queue="q")
-    sync_schedules()
-    (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
-    assert run_tick(qless, reserved).args[0] == "2"
-    first = put_by_ticks(qless, "checks")
-    assert sorted(json.loads(job.data)["row"] for job in first) == [
-        feed.pk for feed in feeds
-    ]
-    assert run_tick(qless, reserved).args[0] == "0"
-    assert len(put_by_ticks(qless, "checks")) == 2
-    # Two that come first, two that come after them; the tick is held by another.
-    assert work("checks", "q") == 4
-    assert Feed.objects.filter(checks=1).count() == 2
+    assert ids() == [handle.id]

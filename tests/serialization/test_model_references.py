@@ -182,7 +182,7 @@ class TestDatabases:
         assert handles[0].result() == [[], {"deep": parcel.pk}]
         assert [handle.result() for handle in handles[1:]] == [1, 1]
 
-    def test_rolled_back_it_is_not_put(self, qless) -> None:
+    def test_rolled_back_it_is_not_enqueued(self, qless) -> None:
         with transaction.atomic():
             handle = Country.objects.create(code="XX").greet.delay()
             transaction.set_rollback(True)

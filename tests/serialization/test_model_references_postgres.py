@@ -62,7 +62,7 @@ def test_jobs_that_lock_their_row_wait_for_each_other(qless) -> None:
     assert note.count == 8
 
 
-def test_one_that_is_locked_while_it_is_put(qless, work) -> None:
+def test_one_that_is_locked_while_it_is_enqueued(qless, work) -> None:
     pk = notes().create(text="n").pk
     with transaction.atomic(using="postgres"):
         note = notes().select_for_update().defer("text").get(pk=pk)

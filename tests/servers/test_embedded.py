@@ -1,12 +1,7 @@
-"""The embedded server: who starts it, who counts as a user, what heals by itself.
-
-Real processes throughout. A `User` is a process that has called `ensure` and then waits
-for the test to tell it what to run, or for its own end.
-"""
+"""The embedded server: who starts it, who counts as a user, who stops it."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
@@ -14,154 +9,21 @@ import stat
 import subprocess
 import sys
 import tempfile
-import threading
 from pathlib import Path
 
 import pytest
-import redis
 
 from django_qless.servers import embedded
 from django_qless.servers.embedded import EmbeddedError
-from tests.real_servers import poll, short_folder
-
-ROOT = Path(__file__).parents[2]
-GRACE = 0.2
-
-USER = """
-import os, sys, subprocess, threading
-from django_qless.servers import embedded
-
-def ensure():
-    return embedded.ensure(sys.argv[1], grace=float(sys.argv[2]), patience=0.5)
-
-def say(*words):
-    print(*words, flush=True)
-
-def fork(body):
-    if os.fork() == 0:
-        body()
-        sys.stdin.readline()
-        os._exit(0)
-
-for line in sys.stdin:
-    exec(line)
-"""
-
-
-class User:
-    """A process that uses the server of a directory."""
-
-    def __init__(self, directory: Path, *, grace: float = GRACE):
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", USER, str(directory), str(grace)],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        )
-        # A process that hangs must not hang the tests.
-        self.limit = threading.Timer(60, self.kill_all)
-        self.limit.start()
-        self.begin("say(ensure())")
-
-    def begin(self, statement: str) -> None:
-        """Have the process run a statement."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{statement}\n")
-        self.process.stdin.flush()
-
-    def answer(self) -> str:
-        """Wait for the next line that the process prints."""
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def run(self, statement: str) -> str:
-        """Have the process run a statement that prints a line; return it."""
-        self.begin(statement)
-        return self.answer()
-
-    def end(self, how: signal.Signals | None = None) -> None:
-        """End the process: in order, or by a signal."""
-        if how is None:
-            assert self.process.stdin is not None
-            self.process.stdin.close()
-        else:
-            self.process.send_signal(how)
-        self.process.wait()
-
-    def kill_all(self) -> None:
-        """Kill the process and all that it has forked."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-
-    def clear_away(self) -> None:
-        """Leave nothing of the process."""
-        self.limit.cancel()
-        self.kill_all()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()
-
-
-@pytest.fixture
-def directory(tmp_path):
-    directory = tmp_path / ".qless"
-    yield directory
-    if directory.exists():
-        embedded.stop(directory)
-
-
-@pytest.fixture
-def user(directory):
-    """A function that starts a user and waits until it has its server."""
-    users = []
-
-    def start(**options):
-        users.append(User(directory, **options))
-        socket = users[-1].answer()
-        assert socket, log_of(directory)
-        return users[-1]
-
-    yield start
-    for each in users:
-        each.clear_away()
-
-
-def log_of(directory):
-    return (directory / "server.log").read_text()
-
-
-def client_of(directory):
-    found = embedded.status(directory)
-    assert found.running
-    return redis.Redis(unix_socket_path=found.socket)
-
-
-def await_end(directory):
-    """Wait until server, watcher, socket and its folder are gone."""
-    socket = client_socket(directory)
-    poll(lambda: not embedded.status(directory).running, what="the server has ended")
-    poll(lambda: not socket.parent.exists(), what="the socket's folder is gone")
-
-
-def client_socket(directory):
-    lines = (directory / "server.lock").read_text().splitlines()
-    return Path(lines[1])
-
-
-def await_change(directory, before):
-    """Wait until another server runs than before; return its status."""
-
-    def changed():
-        now = embedded.status(directory)
-        answers = now.running and embedded.watcher.answer(now.socket)
-        return now if answers == "+PONG\r\n" and now.pid != before.pid else None
-
-    return poll(changed, what="another server answers")
-
+from tests.real_servers import short_folder
+from tests.servers.users import (
+    ROOT,
+    User,
+    await_end,
+    client_of,
+    client_socket,
+    log_of,
+)
 
 # --- what is started
 
@@ -356,131 +218,12 @@ def test_the_command_says_what_is_there_and_stops_it(directory, user):
 
     user()
     found = embedded.status(directory)
-    assert command("status") == (0, f"running, process {found.pid}, {found.socket}\n")
+    data = f"data in {directory}\n"
+    running = f"running at {found.socket}, process {found.pid}, {data}"
+    assert command("status") == (0, running)
     assert command("stop") == (0, "stopped\n")
     assert command("stop") == (0, "was not running\n")
-    assert command("status") == (1, "not running\n")
-
-
-# --- what heals by itself
-
-
-def test_a_server_that_was_killed_comes_back_with_its_data(directory, user):
-    user()
-    client_of(directory).set("kept", "1")
-    before = embedded.status(directory)
-
-    os.kill(before.pid, signal.SIGKILL)
-
-    after = await_change(directory, before)
-    assert after.socket == before.socket
-    assert after.watcher_pid == before.watcher_pid
-    assert client_of(directory).get("kept") == b"1"
-
-
-def test_a_server_whose_watcher_was_killed_is_adopted(directory, user):
-    first = user()
-    before = embedded.status(directory)
-    os.kill(before.watcher_pid, signal.SIGKILL)
-    poll(lambda: not embedded.status(directory).watcher_pid, what="no watcher")
-    assert client_of(directory).ping()
-
-    second = user()
-
-    after = embedded.status(directory)
-    assert (after.pid, after.socket) == (before.pid, before.socket)
-    assert after.watcher_pid not in {None, before.watcher_pid}
-    first.end()
-    second.end()
-    await_end(directory)
-
-
-def test_stop_ends_a_server_whose_watcher_was_killed(directory, user):
-    user()
-    os.kill(embedded.status(directory).watcher_pid, signal.SIGKILL)
-    poll(lambda: not embedded.status(directory).watcher_pid, what="no watcher")
-
-    socket = client_socket(directory)
-    assert embedded.stop(directory)
-    assert not embedded.status(directory).running
-    assert not socket.parent.exists()
-
-
-def test_a_hung_server_without_a_watcher_is_replaced_without_loss(directory, user):
-    user()
-    client_of(directory).set("kept", "1")
-    before = embedded.status(directory)
-    os.kill(before.watcher_pid, signal.SIGKILL)
-    poll(lambda: not embedded.status(directory).watcher_pid, what="no watcher")
-    os.kill(before.pid, signal.SIGSTOP)
-
-    user()
-
-    assert embedded.status(directory).pid != before.pid
-    assert client_of(directory).get("kept") == b"1"
-
-
-def test_what_a_crash_of_everything_leaves_is_healed(directory, user):
-    first = user()
-    client_of(directory).set("kept", "1")
-    before = embedded.status(directory)
-    os.kill(before.watcher_pid, signal.SIGKILL)
-    os.kill(before.pid, signal.SIGKILL)
-    first.end(signal.SIGKILL)
-    poll(lambda: not embedded.status(directory).running, what="the server is dead")
-    assert Path(before.socket).exists()
-
-    user()
-
-    after = embedded.status(directory)
-    assert after.socket == before.socket
-    assert after.pid != before.pid
-    assert client_of(directory).get("kept") == b"1"
-
-
-def test_process_ids_that_belong_to_others_by_now_are_left_alone(directory, user):
-    directory.mkdir()
-    bystander = subprocess.Popen(["sleep", "600"])
-    try:
-        for name in ("server.lock", "watcher.lock"):
-            (directory / name).write_text(f"{bystander.pid}\n/tmp/no-socket\n")
-        (directory / "start.lock").touch()
-
-        assert not embedded.status(directory).running
-        assert not embedded.stop(directory)
-        user()
-
-        assert embedded.status(directory).pid != bystander.pid
-        assert bystander.poll() is None
-    finally:
-        bystander.kill()
-        bystander.wait()
-
-
-def test_a_removed_folder_ends_its_server_and_a_new_one_is_apart(directory, user):
-    stays = user()
-    client_of(directory).set("of the past", "1")
-    before = embedded.status(directory)
-    shutil.rmtree(directory)
-
-    again = stays.run("say(ensure())")
-
-    assert again != before.socket
-    assert client_of(directory).dbsize() == 0
-    poll(lambda: not Path(before.socket).exists(), what="the old server has ended")
-    assert Path(again).exists()
-
-
-def test_a_removed_socket_comes_back(directory, user):
-    user()
-    client_of(directory).set("kept", "1")
-    before = embedded.status(directory)
-
-    Path(before.socket).unlink()
-
-    after = await_change(directory, before)
-    assert after.socket == before.socket
-    assert client_of(directory).get("kept") == b"1"
+    assert command("status") == (1, f"not running, {data}")
 
 
 # --- what cannot be helped says so

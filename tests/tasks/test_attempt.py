@@ -98,7 +98,7 @@ def test_retry_works_in_tasks_too(qless, drain) -> None:
     assert "not yet" in result.errors[0].traceback
 
 
-def test_a_task_that_an_operator_puts_again(qless, drain) -> None:
+def test_a_task_that_an_operator_enqueues_again(qless, drain) -> None:
     result = work.fails.enqueue()
     drain()
     jobs[result.id].retry()
@@ -109,7 +109,7 @@ def test_a_task_that_an_operator_puts_again(qless, drain) -> None:
     assert (result.attempts, len(result.errors)) == (2, 2)
 
 
-def test_a_task_that_is_put_again_after_its_success(qless, drain) -> None:
+def test_a_task_that_is_enqueued_again_after_its_success(qless, drain) -> None:
     result = work.add.enqueue(1)
     drain()
     first = refreshed(result).finished_at
@@ -206,7 +206,7 @@ def test_a_task_that_no_worker_knew(qless) -> None:
 
 def test_a_task_that_comes_too_late(qless, drain, heard: Heard) -> None:
     result = work.add.using(expires=0.01).enqueue(1)
-    time.sleep(0.1)  # counted from after the put: it has expired by then
+    time.sleep(0.1)  # counted from after the enqueueing: it has expired by then
     assert drain() == 0
     assert refreshed(result).status == Status.FAILED
     assert (result.attempts, len(result.errors)) == (0, 1)

@@ -79,7 +79,7 @@ def shop(
 
 @pytest.fixture
 def run(qless: Any, drain: Callable[[], int]) -> Callable[..., Any]:
-    """Put a job by its name, as another process does; return it after a worker's try."""
+    """Enqueue a job by its name, as another process does; return it after a worker's try."""
 
     def run(name: str, *args: str) -> Any:
         data = '{"v":1,"args":["you"]}' if args else '{"v":1}'
@@ -116,7 +116,7 @@ class TestApps:
         with pytest.raises(SystemExit):  # nobody serves the queue
             call_command("qless_doctor", "--no-audit")
         told = capsys.readouterr().out
-        assert f"jobs called '{shop.app}.anywhere.plain' wait" in told
+        assert f"jobs named '{shop.app}.anywhere.plain' are waiting" in told
         assert f"{shop.app}.anywhere.hello" not in told
 
     @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ class TestCommits:
         pytest.mark.django_db(transaction=True, databases=["default", "other"])
     ]
 
-    def test_a_rollback_puts_nothing(self, qless, heard: Heard) -> None:
+    def test_a_rollback_enqueues_nothing(self, qless, heard: Heard) -> None:
         waiting = work.add.using(enqueue_on_commit=True)
         with rolled_back():
             result = waiting.enqueue(1)

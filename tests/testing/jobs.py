@@ -63,7 +63,7 @@ def gives_up() -> None:
 
 @job
 def outer() -> None:
-    """Put others: one that is ready, one for later."""
+    """Enqueue others: one that is ready, one for later."""
     running = current_job()
     assert running is not None
     running.progress(0.5, "half")
@@ -75,7 +75,7 @@ def outer() -> None:
 
 @job
 def again() -> None:
-    """Put itself for ever."""
+    """Enqueue itself for ever."""
     again.delay()
 
 
@@ -129,13 +129,13 @@ class Steps:
 
 @job
 def nests() -> None:
-    """Put one that fails."""
+    """Enqueue one that fails."""
     hopeless.delay()
 
 
 @job
 def chain(left: int) -> None:
-    """Put the next one for an hour later."""
+    """Enqueue the next one for an hour later."""
     done.append(left)
     if left > 1:
         chain.using(delay=3600).delay(left - 1)
@@ -149,6 +149,6 @@ def gathers() -> None:
 
 @job
 def spawns() -> None:
-    """Put one for which who waits for this one waits, too."""
+    """Enqueue one for which who waits for this one waits, too."""
     current_job().spawn([note.args("spawned")])  # type: ignore[union-attr]
     done.append("spawns")

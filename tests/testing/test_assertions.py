@@ -162,20 +162,20 @@ def test_they_count_what_ran_inline_or_later_as_well() -> None:
     assert_enqueued_count(3)
 
 
-def test_what_was_refused_was_not_put() -> None:
+def test_what_was_refused_was_not_enqueued() -> None:
     note.using(jid="x").delay("first")
     with pytest.raises(Exception, match="no-such"):
         note.using(after_jids=["no-such"]).delay("second")
     assert_enqueued_count(1)
 
 
-def test_inline_a_job_that_fails_was_put() -> None:
+def test_inline_a_job_that_fails_was_enqueued() -> None:
     with inline_jobs(), pytest.raises(LookupError):
         hopeless.delay()
     assert_enqueued(hopeless, times=1)
 
 
-def test_what_others_have_put_on_the_server_counts_as_well() -> None:
+def test_what_others_have_enqueued_on_the_server_counts_as_well() -> None:
     client = connections["default"]
     for n, state in enumerate(("waiting", "scheduled", "depends", "done", "failed")):
         data = note.args(state).data

@@ -1,4 +1,4 @@
-"""captured_jobs: what is put is kept instead, with everything that can be said of it."""
+"""captured_jobs: what is enqueued is kept instead, with everything that can be said of it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def test_everything_about_a_job() -> None:
     )
 
 
-def test_nothing_is_put_and_no_server_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_enqueued_and_no_server_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def no_server() -> None:
         raise AssertionError("a server is started")
 
@@ -123,7 +125,7 @@ def test_blocks_in_blocks() -> None:
     assert inside.only.args == ["second"]
 
 
-def test_what_other_threads_put_is_captured_too() -> None:
+def test_what_other_threads_enqueue_is_captured_too() -> None:
     with captured_jobs() as jobs:
         threads = [
             threading.Thread(target=note.using(on_commit=False).delay, args=(n,))
@@ -141,14 +143,14 @@ def test_as_decorators() -> None:
 
     @captured_jobs()
     def put() -> None:
-        """Put one."""
+        """Enqueue one."""
         note.delay("x")
         found.append(len(enqueued_jobs()))
 
     put()
     put()
     assert found == [1, 1]
-    assert put.__doc__ == "Put one."
+    assert put.__doc__ == "Enqueue one."
 
 
 def test_from_asynchronous_code() -> None:
@@ -178,7 +180,7 @@ def test_running_them() -> None:
     assert [run.outcome for run in runs] == ["complete", "complete"]
 
 
-def test_running_one_that_puts_others() -> None:
+def test_running_one_that_enqueues_others() -> None:
     with captured_jobs() as jobs:
         outer.delay()
         assert jobs.run().names == ["tests.testing.jobs.outer"]

@@ -63,7 +63,7 @@ class InTestCase(TestCase):
         assert waiting() == 1
         assert_enqueued(note, "x", times=1)
 
-    def test_a_rollback_puts_nothing(self) -> None:
+    def test_a_rollback_enqueues_nothing(self) -> None:
         with rolled_back():
             handle = note.delay("x")
         with transaction.atomic():
@@ -112,7 +112,7 @@ class InTestCase(TestCase):
             assert waiting() == 1
         assert waiting() == 2
 
-    def test_captured_callbacks_put_it_once(self) -> None:
+    def test_captured_callbacks_enqueue_it_once(self) -> None:
         with self.captureOnCommitCallbacks(execute=True) as callbacks:
             with transaction.atomic():
                 note.delay("x")
@@ -132,7 +132,7 @@ class InTestCase(TestCase):
             assert len(jobs) == 1
         assert waiting() == 0
 
-    def test_what_is_captured_is_decided_when_it_is_put(self) -> None:
+    def test_what_is_captured_is_decided_when_it_is_enqueued(self) -> None:
         with transaction.atomic():
             with captured_jobs() as jobs:
                 note.delay("captured")

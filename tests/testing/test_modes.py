@@ -1,4 +1,4 @@
-"""inline_jobs: each job runs where it is put, through the real core."""
+"""inline_jobs: each job runs where it is enqueued, through the real core."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _nothing_done() -> None:
     done.clear()
 
 
-def test_it_has_run_when_the_put_returns() -> None:
+def test_it_has_run_when_the_call_returns() -> None:
     with inline_jobs() as runs:
         handle = note.delay("x")
         assert done == ["x"]
@@ -89,7 +89,7 @@ def test_dependencies_are_kept() -> None:
     assert done == ["first", "second", "third", "fourth"]
 
 
-def test_what_a_job_raises_is_raised_where_it_was_put() -> None:
+def test_what_a_job_raises_is_raised_where_it_was_enqueued() -> None:
     with inline_jobs() as runs:
         with pytest.raises(ValueError, match="attempt 1"):
             third_time.delay()
@@ -97,7 +97,7 @@ def test_what_a_job_raises_is_raised_where_it_was_put() -> None:
             gives_up.delay()
         with pytest.raises(Retry, match="later"):
             wishes.delay()
-        # They have failed: nothing is left that the next put would run again.
+        # They have failed: nothing is left that the next call would run again.
         note.delay("x")
     assert done == [1, "x"]
     assert [run.outcome for run in runs] == ["failed", "failed", "failed", "complete"]
@@ -148,7 +148,7 @@ def test_a_job_that_is_cancelled_while_it_runs() -> None:
     assert runs.only.outcome == "lost"
 
 
-def test_a_job_that_puts_itself_for_ever() -> None:
+def test_a_job_that_enqueues_itself_for_ever() -> None:
     with inline_jobs(limit=30), pytest.raises(EndlessJobs, match="30 jobs have run"):
         again.delay()
     with inline_jobs(raise_failures=False, limit=30), pytest.raises(EndlessJobs):

@@ -38,7 +38,7 @@ def _nothing_done() -> None:
     done.clear()
 
 
-def test_what_has_been_put_runs_and_so_does_what_that_puts() -> None:
+def test_what_has_been_enqueued_runs_and_so_does_what_that_enqueues() -> None:
     handle = outer.delay()
     runs = run_jobs()
     assert done == ["outer", "inner"]

@@ -1,4 +1,4 @@
-"""The helpers with all that may be put beside single jobs."""
+"""The helpers with all that may be enqueued beside single jobs."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_schedules_of_rows() -> None:
 
 
 class TestTasks:
-    """Django's Tasks, whose backend puts jobs."""
+    """Django's Tasks, whose backend enqueues jobs."""
 
     @pytest.fixture(autouse=True)
     def _tasks(self) -> Iterator[None]:

@@ -120,7 +120,7 @@ class Single(QlessTestMixin, SimpleTestCase):
         self.assertEnqueuedCount(1)
 
 
-def test_what_others_have_put_is_gone_before_and_after() -> None:
+def test_what_others_have_enqueued_is_gone_before_and_after() -> None:
     for _ in range(2):
         note.using(on_commit=False).delay("from a test without the mixin")
         assert queues["notes"].counts().waiting == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,10 @@ from django_qless.core import Client
 from django_qless.core.jid import new_jid
 from tests.permissions import url_of
 from tests.real_servers import poll
+from tests.worker.executors import LoneChild
 from tests.worker.ledger import Gate, Ledger
 from tests.worker.processes import WorkerProcess, is_alive, no_new_connections
+from tests.worker.stage import Stage
 
 __all__ = ["WorkerProcess", "is_alive", "no_new_connections"]
 
@@ -51,6 +54,37 @@ def start_worker(
             return worker
 
         yield start
+
+
+@pytest.fixture
+def start(
+    server: Server, tmp_path: Path, pool: str
+) -> Iterator[Callable[..., LoneChild]]:
+    """Starts children of the pool, whose name is another fixture."""
+    with ExitStack() as stack:
+
+        def start(**options: object) -> LoneChild:
+            child = LoneChild(server, tmp_path, pool, **options)
+            stack.callback(child.close)
+            return child
+
+        yield start
+
+
+@pytest.fixture
+def stage(server: Server, tmp_path: Path, pool: str) -> Iterator[Stage]:
+    """A stage for workers with the pool, whose name is another fixture."""
+    with Stage(server, tmp_path, pool) as stage:
+        yield stage
+
+
+@pytest.fixture
+def other() -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that runs."""
+    process = subprocess.Popen(["sleep", "1000"])
+    yield process
+    process.kill()
+    process.wait()
 
 
 @pytest.fixture

@@ -19,15 +19,14 @@ from django_qless.worker.pools.buffer import JobBuffer, Prefetch
 from django_qless.worker.pools.shared_state import SharedState
 from django_qless.worker.worker import Worker
 from tests.real_servers import poll
-from tests.worker.executors import LoneChild
 from tests.worker.plain import PlainEnvironment
 from tests.worker.processes import no_new_connections
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
     from tests.real_servers import Server
+    from tests.worker.executors import LoneChild
 
     Start = Callable[..., LoneChild]
 
@@ -38,25 +37,15 @@ WAITS = {"threads": "wait_for", "coroutines": "await_"}
 
 
 @pytest.fixture(params=WAITS)
-def start(
-    request: pytest.FixtureRequest, server: Server, tmp_path: Path
-) -> Iterator[Start]:
-    """Starts a child of each kind."""
-    children: list[LoneChild] = []
-
-    def start(**options: object) -> LoneChild:
-        children.append(LoneChild(server, tmp_path, request.param, **options))
-        return children[-1]
-
-    yield start
-    for child in children:
-        child.close()
+def pool(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
 
 
 @pytest.fixture
-def waits(start: Start, request: pytest.FixtureRequest) -> str:
+def waits(pool: str) -> str:
     """The job that waits in the way that suits the child."""
-    return WAITS[request.node.callspec.params["start"]]
+    return WAITS[pool]
 
 
 def is_blocked(child: LoneChild) -> None:

@@ -13,16 +13,14 @@ import pytest
 from django_qless.worker.execution import Execution
 from django_qless.worker.pools import shared_state
 from tests.real_servers import poll
-from tests.worker.executors import LoneChild
 from tests.worker.plain import current, job
-from tests.worker.stage import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
     from django_qless.core import Reserved, Settlement
-    from tests.real_servers import Server
+    from tests.worker.executors import LoneChild
+    from tests.worker.stage import Stage
 
     Start = Callable[..., LoneChild]
 
@@ -76,22 +74,8 @@ async def wait_for_children() -> int | None:
 
 
 @pytest.fixture
-def start(server: Server, tmp_path: Path) -> Iterator[Start]:
-    children: list[LoneChild] = []
-
-    def start(**options: object) -> LoneChild:
-        children.append(LoneChild(server, tmp_path, "coroutines", **options))
-        return children[-1]
-
-    yield start
-    for child in children:
-        child.close()
-
-
-@pytest.fixture
-def stage(server: Server, tmp_path: Path) -> Iterator[Stage]:
-    with Stage(server, tmp_path, "coroutines") as stage:
-        yield stage
+def pool() -> str:
+    return "coroutines"
 
 
 def test_both_kinds_of_jobs_share_the_room(start: Start) -> None:

@@ -14,7 +14,7 @@ from django_qless.core import Client, Reserved, Settlement
 from django_qless.core.exceptions import ConnectionLost
 from django_qless.worker.heartbeat import Heartbeat
 from django_qless.worker.options import WorkerOptions
-from django_qless.worker.pools import blocking_channel, shared_state
+from django_qless.worker.pools import early_settling, shared_state
 from django_qless.worker.pools.blocking_channel import BlockingChannel
 from django_qless.worker.pools.buffer import JobBuffer, Outcome
 from django_qless.worker.pools.locks import LockRenewal
@@ -234,7 +234,7 @@ def test_locks_on_what_the_child_has_not_seen_are_renewed(
 @pytest.fixture
 def child(server: Server, monkeypatch: pytest.MonkeyPatch) -> PreforkChild:
     """A child of the pool prefork, in this process; it has all the time that it needs."""
-    monkeypatch.setattr(blocking_channel, "LIMIT", 600.0)
+    monkeypatch.setattr(early_settling, "LIMIT", 600.0)
     environment: Any = PlainEnvironment(server.url)
     options = WorkerOptions(queues=("q",), max_jobs=100)
     return PreforkChild(Worker(environment, options), SharedState(), os.pipe()[1])

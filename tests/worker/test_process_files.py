@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import subprocess
 import time
 from pathlib import Path
 
@@ -16,15 +15,6 @@ from django_qless.worker.process_files import (
     replace_file,
 )
 from django_qless.worker.server_checks import CannotStart
-
-
-@pytest.fixture
-def other():
-    """Another process that runs."""
-    process = subprocess.Popen(["sleep", "1000"])
-    yield process
-    process.kill()
-    process.wait()
 
 
 class TestPidfile:

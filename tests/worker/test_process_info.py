@@ -25,15 +25,6 @@ if TYPE_CHECKING:
     StartWorker = Callable[..., WorkerProcess]
 
 
-@pytest.fixture
-def other():
-    """Another process that runs."""
-    process = subprocess.Popen(["sleep", "1000"])
-    yield process
-    process.kill()
-    process.wait()
-
-
 class TestIsRunning:
     def test_a_process_that_runs(self, other):
         assert is_running(other.pid)

@@ -54,7 +54,7 @@ class TestTakingUp:
         gate.open()
         job = job_when(jid, "complete")
         assert job.crashes == 1
-        assert "took up what was left worker=w1 jobs=1" in second.output
+        assert "jobs resumed worker=w1 jobs=1" in second.output
 
     def test_without_resume_they_are_left_to_their_locks(
         self, start_worker: StartWorker, put: Put, client: Client, job_when: JobWhen

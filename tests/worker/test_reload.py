@@ -266,7 +266,7 @@ class TestReload:
     ) -> None:
         pid = site.start()
         site.save("two", BROKEN_MEANWHILE)
-        site.wait_for_log("Waiting for a change of the code")
+        site.wait_for_log("Waiting for the code to change")
         assert "broken meanwhile" in site.log.read_text()
         site.save("still broken", STILL_BROKEN)
         ledger.wait_for("tried")

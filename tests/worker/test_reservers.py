@@ -11,11 +11,11 @@ import redis
 
 from django_qless.core import Client, Settlement
 from django_qless.core.jid import new_jid
+from django_qless.worker.known_queues import KnownQueues
 from django_qless.worker.pools import POOLS
 from django_qless.worker.reservers import (
     LEFT_OUT,
     RESERVERS,
-    KnownQueues,
     Lag,
     Lottery,
     PlainLottery,

@@ -13,15 +13,14 @@ from django_qless.worker.pools import shared_state
 from django_qless.worker.pools.shared_state import SharedState
 from django_qless.worker.pools.threads import Threads
 from tests.real_servers import poll
-from tests.worker.executors import LoneChild
 from tests.worker.plain import PlainEnvironment, job
-from tests.worker.stage import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.real_servers import Server
+    from tests.worker.executors import LoneChild
+    from tests.worker.stage import Stage
 
     Start = Callable[..., LoneChild]
 
@@ -51,22 +50,8 @@ def signal_mask() -> list[int]:
 
 
 @pytest.fixture
-def start(server: Server, tmp_path: Path) -> Iterator[Start]:
-    children: list[LoneChild] = []
-
-    def start(**options: object) -> LoneChild:
-        children.append(LoneChild(server, tmp_path, "threads", **options))
-        return children[-1]
-
-    yield start
-    for child in children:
-        child.close()
-
-
-@pytest.fixture
-def stage(server: Server, tmp_path: Path) -> Iterator[Stage]:
-    with Stage(server, tmp_path, "threads") as stage:
-        yield stage
+def pool() -> str:
+    return "threads"
 
 
 def test_no_job_runs_in_the_main_thread(start: Start) -> None:

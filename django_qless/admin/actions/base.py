@@ -57,6 +57,8 @@ class Action(View):
     """The question, with the consequences; filled with `words`."""
     success: ClassVar[_StrOrPromise] = ""
     """The message when it is done; filled with `words` and the form's fields."""
+    unchanged: ClassVar[_StrOrPromise] = ""
+    """The message if `perform` returns False: nothing had to be done."""
     back_to_list: ClassVar[bool] = False
     """Whether it goes back to the list: the object's page may be gone."""
 
@@ -67,14 +69,15 @@ class Action(View):
     def check(self) -> None:
         """Raise Missing or PermissionDenied if there is nothing to act on."""
 
-    def perform(self, fields: dict[str, Any]) -> None:
-        """Do it, with the form's fields. Raises QlessError if nothing was done."""
+    def perform(self, fields: dict[str, Any]) -> bool | None:
+        """Do it, with the form's fields. Raises QlessError if it cannot be done."""
         raise NotImplementedError
 
     def act(self, fields: dict[str, Any]) -> str:
         """Do it; return the message for people. Raises QlessError."""
-        self.perform(fields)
-        return self.say(self.success, **fields)
+        changed = self.perform(fields)
+        text = self.unchanged if changed is False else self.success
+        return self.say(text, **fields)
 
     @cached_property
     def words(self) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from django_qless.admin.components.audit_log import record, storable, with_alias
 from django_qless.admin.formatting import number
 from django_qless.admin.views import Crumb
 from django_qless.core import BadArgument, QlessError, ServerError, arguments
+from django_qless.core.states import IN_QUEUE
 from django_qless.operations.bulk import (
     CHANGES,
     FILTERS,
@@ -38,7 +39,7 @@ from django_qless.operations.bulk import (
     filters_of,
     selection_for,
 )
-from django_qless.operations.job_query import IN_QUEUE, JobQuery
+from django_qless.operations.job_query import JobQuery
 
 if TYPE_CHECKING:
     from django.db.models import Model
@@ -272,7 +273,7 @@ class BulkAction(Action):
         if run.stopped:
             status = gettext("stopped")
         else:
-            status = gettext("finished") if run.finished else gettext("under way")
+            status = gettext("finished") if run.finished else gettext("in progress")
         text = self.log_message(run, f"{status} {problem}".strip())
         LogEntry.objects.filter(pk=self.entry).update(
             change_message=storable(with_alias(self, text))

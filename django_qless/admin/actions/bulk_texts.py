@@ -1,9 +1,10 @@
-"""Texts and forms of the bulk changes, by their names in operations.bulk.CHANGES."""
+"""Texts, forms and links of the bulk changes, by their names in operations.bulk.CHANGES."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -14,6 +15,8 @@ from django_qless.core import BadArgument, arguments
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrOrPromise
+
+    from django_qless.admin.views import View
 
 
 class BulkForm(forms.Form):
@@ -80,6 +83,8 @@ class Texts:
     done: Any
     note: _StrOrPromise = ""
     """The consequences, unless the question says it all."""
+    of_all: _StrOrPromise = ""
+    """The label of a link that changes all jobs of a list."""
     confirm: _StrOrPromise = ""
     """The label on the page that asks, if `label` could be misread there."""
     danger: bool = False
@@ -92,16 +97,17 @@ TEXTS: dict[str, Texts] = {
         ngettext_lazy("Retry %(count)s job?", "Retry %(count)s jobs?", "n"),
         ngettext_lazy("Retried %(count)s job.", "Retried %(count)s jobs.", "n"),
         _("Failed jobs go back to their queues, with all of their retries."),
+        of_all=_("Retry all failed"),
     ),
     "cancel": Texts(
         _("Cancel"),
         ngettext_lazy("Cancel %(count)s job?", "Cancel %(count)s jobs?", "n"),
         ngettext_lazy("Canceled %(count)s job.", "Canceled %(count)s jobs.", "n"),
         _(
-            "They are deleted: they do not run, and running ones are told to stop. Only "
-            "the records of canceled jobs that are kept for a while can be enqueued "
-            "again, one by one."
+            "They are removed and do not run; running ones are stopped. Records of them "
+            "are kept for a while, from which they can be enqueued again, one by one."
         ),
+        of_all=_("Cancel all"),
         confirm=_("Cancel the jobs"),
         danger=True,
     ),
@@ -114,6 +120,7 @@ TEXTS: dict[str, Texts] = {
             "n",
         ),
         _("They start over there, whatever their state is now."),
+        of_all=_("Move all"),
         form_class=MoveForm,
     ),
     "priority": Texts(
@@ -124,20 +131,22 @@ TEXTS: dict[str, Texts] = {
             "n",
         ),
         ngettext_lazy(
-            "%(count)s job has the priority %(value)s now.",
-            "%(count)s jobs have the priority %(value)s now.",
+            "Changed the priority of %(count)s job to %(value)s.",
+            "Changed the priority of %(count)s jobs to %(value)s.",
             "n",
         ),
+        of_all=_("Change priority of all"),
         form_class=PriorityForm,
     ),
     "tag": Texts(
         _("Tag"),
         ngettext_lazy("Tag %(count)s job?", "Tag %(count)s jobs?", "n"),
         ngettext_lazy(
-            "%(count)s job has the tag “%(value)s” now.",
-            "%(count)s jobs have the tag “%(value)s” now.",
+            "Added the tag “%(value)s” to %(count)s job.",
+            "Added the tag “%(value)s” to %(count)s jobs.",
             "n",
         ),
+        of_all=_("Tag all"),
         form_class=TagForm,
     ),
     "untag": Texts(
@@ -157,8 +166,11 @@ TEXTS: dict[str, Texts] = {
     "track": Texts(
         _("Track"),
         ngettext_lazy("Track %(count)s job?", "Track %(count)s jobs?", "n"),
-        ngettext_lazy("Tracks %(count)s job.", "Tracks %(count)s jobs.", "n"),
+        ngettext_lazy(
+            "Now tracking %(count)s job.", "Now tracking %(count)s jobs.", "n"
+        ),
         _("Their events are published, and they are listed under Tracked."),
+        of_all=_("Track all"),
     ),
     "untrack": Texts(
         _("Stop tracking"),
@@ -181,7 +193,31 @@ TEXTS: dict[str, Texts] = {
             "Took %(count)s jobs from their workers.",
             "n",
         ),
-        _("The workers are told to stop; the next worker starts the job over."),
+        _("Their workers stop; other workers start the jobs over."),
         danger=True,
     ),
 }
+
+
+class BulkLink(NamedTuple):
+    """A link to the page that asks whether to change all jobs of a list."""
+
+    label: str
+    url: str
+    danger: bool
+
+
+def bulk_links(
+    page: View, changes: Iterable[str], *, back: str, **filters: str
+) -> list[BulkLink]:
+    """Return links to these changes, for users who may act on jobs."""
+    if not page.may.jobs:
+        return []
+    return [
+        BulkLink(
+            str(TEXTS[change].of_all),
+            page.links.bulk(change, back=back, **filters),
+            TEXTS[change].danger,
+        )
+        for change in changes
+    ]

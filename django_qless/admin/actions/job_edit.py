@@ -101,7 +101,9 @@ class EditJob(JobAction):
         """Return the question, and whether the data can be edited."""
         text = self.say(_("Enqueue %(klass)s again? Its state is “%(state)s”."))
         if self.is_too_long:
-            text += " " + _("Its data is too long to be edited here: it is kept.")
+            text += " " + _(
+                "Its data is too long to be edited here and is kept as it is."
+            )
         return text
 
     def make_form(self, *args: Any, **options: Any) -> forms.Form:

@@ -16,6 +16,7 @@ from django_qless.admin.components.job_table import is_held
 from django_qless.admin.formatting import number
 from django_qless.admin.views import Missing
 from django_qless.core import BadArgument, Brief, BulkResult, Job, JobView, WrongState
+from django_qless.operations.bulk import CHANGES
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrOrPromise
@@ -30,7 +31,7 @@ MOST_CANCELED = 100
 def no_job(jid: str) -> str:
     """Return the message that a job is gone, with the possible reasons."""
     return gettext(
-        "There is no job %s. It was canceled or completed and has expired, or was never "
+        "There is no job %s. It was canceled, was completed and has expired, or was never "
         "enqueued."
     ) % (jid or "“”")
 
@@ -85,6 +86,11 @@ class JobAction(Action):
         """Whether a worker has the job."""
         return is_held(self.brief)
 
+    def perform(self, fields: dict[str, Any]) -> None:
+        """Make the bulk change with this verb; its value is the field of that name."""
+        value = fields.get(self.verb)
+        self.require(CHANGES[self.verb].apply(self.client, [self.name], value))
+
     def require(self, each: BulkResult) -> None:
         """Raise WrongState if the server refused the change."""
         for reason in each.refused.values():
@@ -97,10 +103,6 @@ class RetryJob(JobAction):
     verb = "retry"
     label = _("Retry")
     success = _("Job %(klass)s is back in queue %(queue)s.")
-
-    def perform(self, fields: dict[str, Any]) -> None:
-        """Retry it."""
-        self.require(self.client.revive_each([self.name]))
 
 
 class RunJob(JobAction):
@@ -167,10 +169,6 @@ class ChangePriority(JobAction):
     def initial(self) -> dict[str, Any]:
         """Return its priority."""
         return {"priority": self.brief.priority}
-
-    def perform(self, fields: dict[str, Any]) -> None:
-        """Change it."""
-        self.require(self.client.priority_each([self.name], fields["priority"]))
 
 
 class TagForm(forms.Form):
@@ -243,21 +241,13 @@ class TrackJob(JobAction):
     label = _("Track")
     success = _("Job %(klass)s is tracked: its events are published.")
 
-    def perform(self, fields: dict[str, Any]) -> None:
-        """Track it."""
-        self.require(self.client.track_each([self.name]))
-
 
 class UntrackJob(JobAction):
     """Stops tracking a job."""
 
     verb = "untrack"
     label = _("Stop tracking")
-    success = _("Job %(klass)s is not tracked any more.")
-
-    def perform(self, fields: dict[str, Any]) -> None:
-        """Untrack it."""
-        self.require(self.client.untrack_each([self.name]))
+    success = _("Job %(klass)s is no longer tracked.")
 
 
 class TimeOutJob(JobAction):
@@ -279,10 +269,6 @@ class TimeOutJob(JobAction):
             )
         )
 
-    def perform(self, fields: dict[str, Any]) -> None:
-        """Time it out."""
-        self.require(self.client.timeout_each([self.name]))
-
 
 class UndependForm(forms.Form):
     """The dependency to remove; empty for all."""
@@ -298,8 +284,8 @@ class UndependJob(FromQuery):
     form_class = UndependForm
     field = "on"
     prompt = _(
-        "Stop %(klass)s from waiting for this job, or with no id, for any? It may run "
-        "before the jobs that it waited for are complete."
+        "Let %(klass)s stop waiting for this job? Without an id it stops waiting for all "
+        "jobs. It may then run before they are complete."
     )
 
     def act(self, fields: dict[str, Any]) -> str:
@@ -307,25 +293,25 @@ class UndependJob(FromQuery):
         other = fields["on"]
         if self.brief.state != "depends":
             raise WrongState(
-                self.say(_("The job does not wait for others: it is %(state)s"))
+                self.say(_("The job is not waiting for other jobs: it is %(state)s"))
             )
         if other:
             waits_for = view_of(self, links=250).dependencies
             if not any(one.jid == other for one in waits_for):
-                raise BadArgument(gettext("The job does not wait for %r") % other)
+                raise BadArgument(gettext("The job is not waiting for %r") % other)
         self.client.depends_off(self.name, [other] if other else None)
         if other:
             return self.say(
-                _("Job %(klass)s does not wait for %(other)s."), other=other
+                _("Job %(klass)s no longer waits for %(other)s."), other=other
             )
-        return self.say(_("Job %(klass)s does not wait for any other job."))
+        return self.say(_("Job %(klass)s no longer waits for other jobs."))
 
 
 class CancelForm(forms.Form):
     """Whether to cancel the dependents as well."""
 
     dependents = forms.BooleanField(
-        label=_("Cancel the jobs that wait for it, too"), required=False
+        label=_("Also cancel the jobs that wait for it"), required=False
     )
 
 
@@ -340,7 +326,7 @@ class CancelJob(JobAction):
         "Cancel %(klass)s? Its state is “%(state)s”. It is removed; a record of it is "
         "kept for a while."
     )
-    held_note = _("Its worker is told to stop working on it.")
+    held_note = _("Its worker stops working on it.")
     is_done = False
 
     @cached_property
@@ -369,7 +355,7 @@ class CancelJob(JobAction):
         if self.brief.state == "complete":
             raise WrongState(gettext("The job is complete: it expires by itself"))
         if self.brief.state == "canceled":
-            raise WrongState(gettext("The job was canceled before"))
+            raise WrongState(gettext("The job is already canceled"))
         jids = self._with_dependents() if fields.get("dependents") else [self.name]
         self.client.cancel(jids)
         self.is_done = True
@@ -406,7 +392,7 @@ class CancelJob(JobAction):
             ):
                 raise WrongState(
                     gettext(
-                        "More than %d jobs wait for it: cancel them first, by their queue"
+                        "More than %d jobs wait for it: cancel them first, on the page of their queue"
                     )
                     % MOST_CANCELED
                 )

@@ -14,12 +14,13 @@ from django_qless import conf
 from django_qless.admin import permissions
 from django_qless.admin.actions.base import Action
 from django_qless.admin.components.fields import QUEUE_NUMBERS, NumberTextField
-from django_qless.admin.components.options import LIMIT_LABELS, Limit, limits
+from django_qless.admin.components.options import Limit, limits
 from django_qless.admin.components.queue_table import is_empty, pause_reason
 from django_qless.admin.views import Missing, View
 from django_qless.conf import config_sync
 from django_qless.core import WrongState, arguments
 from django_qless.core.commands.queues import REASON_BYTES, QueueCounts
+from django_qless.operations.status import with_schedules
 
 
 def queue_of(view: View) -> QueueCounts:
@@ -28,19 +29,16 @@ def queue_of(view: View) -> QueueCounts:
     Raises Missing for one that has nothing, is not on the list of queues, and is not in
     the setting QLESS.
     """
-    counts = view.client.queue_counts(view.name)
-    (recurring,) = view.client.recurring_of([view.name])
-    counts = counts._replace(recurring=recurring)
+    client = view.client
+    (counts,) = with_schedules(client, [client.queue_counts(view.name)])
     if (
         is_empty(counts)
         and not counts.paused
         and view.name not in conf.alias(view.alias).queues
-        and all(each.name != view.name for each in view.client.queues())
+        and all(each.name != view.name for each in client.queues())
     ):
         raise Missing(
-            gettext(
-                "There is no queue “%s”: no job was ever in it, or it was forgotten."
-            )
+            gettext("There is no queue “%s”: it never had a job, or it was forgotten.")
             % view.name
         )
     return counts
@@ -82,7 +80,7 @@ class PauseForm(forms.Form):
         reason: str = self.cleaned_data["reason"]
         if arguments.size(reason) > REASON_BYTES:
             raise ValidationError(
-                gettext("It has %(size)s bytes; %(most)s at most.")
+                gettext("It has %(size)s bytes; the limit is %(most)s.")
                 % {"size": arguments.size(reason), "most": REASON_BYTES}
             )
         return reason
@@ -103,7 +101,7 @@ class Pause(QueueAction):
             )
         return self.say(
             _(
-                "Pause the queue “%(name)s”? Its jobs are not handed out until it is "
+                "Pause the queue “%(name)s”? Workers take none of its jobs until it is "
                 "resumed; running jobs go on, and jobs can still be enqueued."
             )
         )
@@ -127,22 +125,20 @@ class Resume(QueueAction):
 
     verb = "resume"
     label = _("Resume")
+    success = _("Resumed the queue “%(name)s”.")
+    unchanged = _("The queue “%(name)s” was not paused.")
 
     def question(self) -> str:
         """Return the question, with the reason of the pause."""
-        asked = self.say(
-            _("Resume the queue “%(name)s”? Its jobs are handed out again.")
-        )
+        asked = self.say(_("Resume the queue “%(name)s”? Workers take its jobs again."))
         reason = pause_reason(self.counts)
         return f"{asked} {gettext('It was paused: %s') % reason}" if reason else asked
 
-    def act(self, fields: dict[str, Any]) -> str:
-        """Resume it."""
+    def perform(self, fields: dict[str, Any]) -> bool:
+        """Resume it; return whether it was paused."""
         was_paused = self.counts.paused
         self.client.unpause(self.name)
-        if not was_paused:
-            return self.say(_("The queue “%(name)s” was not paused."))
-        return self.say(_("Resumed the queue “%(name)s”."))
+        return was_paused
 
 
 class LimitsForm(forms.Form):
@@ -154,7 +150,7 @@ class LimitsForm(forms.Form):
         for limit in limits:
             self.fields[limit.field] = NumberTextField(
                 QUEUE_NUMBERS[limit.key],
-                label=LIMIT_LABELS[limit.key],
+                label=limit.label,
                 required=False,
                 help_text=gettext("%(meaning)s Empty: %(usual)s.")
                 % {"meaning": limit.option.meaning, "usual": limit.usual_words},

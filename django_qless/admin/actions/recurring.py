@@ -68,12 +68,12 @@ class Pause(ScheduleAction):
         "Pause “%(name)s”? It enqueues no jobs until it is resumed; jobs that it has "
         "enqueued stay."
     )
+    success = _("Paused “%(name)s”.")
+    unchanged = _("“%(name)s” was already paused.")
 
-    def act(self, fields: dict[str, Any]) -> str:
+    def perform(self, fields: dict[str, Any]) -> bool:
         """Pause it."""
-        if not self.client.schedule_pause([self.name]):
-            return self.say(_("“%(name)s” was already paused."))
-        return self.say(_("Paused “%(name)s”."))
+        return bool(self.client.schedule_pause([self.name]))
 
 
 class Resume(ScheduleAction):
@@ -81,13 +81,13 @@ class Resume(ScheduleAction):
 
     verb = "resume"
     label = _("Resume")
-    prompt = _("Resume “%(name)s”? The ticks that it has missed are not made up for.")
+    prompt = _("Resume “%(name)s”? Ticks that it has missed are not made up for.")
+    success = _("Resumed “%(name)s”.")
+    unchanged = _("“%(name)s” was not paused.")
 
-    def act(self, fields: dict[str, Any]) -> str:
+    def perform(self, fields: dict[str, Any]) -> bool:
         """Resume it."""
-        if not self.client.schedule_resume([self.name]):
-            return self.say(_("“%(name)s” was not paused."))
-        return self.say(_("Resumed “%(name)s”."))
+        return bool(self.client.schedule_resume([self.name]))
 
 
 class Remove(ScheduleAction):
@@ -126,7 +126,7 @@ class Reset(ScheduleAction):
     danger = True
     prompt = _(
         "Reset “%(name)s” to its declaration in the code? Changes by operators are lost, "
-        "and if it was paused or removed, it recurs again."
+        "and if it was paused or removed, it starts again."
     )
     success = _("Reset “%(name)s” to its declaration in the code.")
 

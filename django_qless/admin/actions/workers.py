@@ -103,8 +103,8 @@ class Forget(Action):
         if is_alive(worker, self.now):
             raise WrongState(
                 gettext(
-                    "Worker %(name)s sent a heartbeat %(span)s ago, and would be on the "
-                    "list again in a moment. Stop it instead."
+                    "Worker %(name)s sent a heartbeat %(span)s ago, so it would be back on "
+                    "the list at once. Stop it instead."
                 )
                 % {
                     "name": self.name,

@@ -18,15 +18,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from django.utils import formats
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import ngettext
 
 from django_qless.admin import formatting
 from django_qless.admin.formatting import number
 from django_qless.core.commands.queues import BELOW_SECOND
 
 if TYPE_CHECKING:
-    from django.utils.functional import _StrOrPromise
-
     from django_qless.core import Client, Throughput
     from django_qless.core.commands.queues import Distribution
 
@@ -285,13 +283,6 @@ LEAST_BARS = 8
 LABELLED = 2
 """Of so many bars, one has its duration written below."""
 
-UNITS: tuple[tuple[int, _StrOrPromise], ...] = (
-    (DAY, gettext_lazy("%d d")),
-    (HOUR, gettext_lazy("%d h")),
-    (MINUTE, gettext_lazy("%d min")),
-    (1, gettext_lazy("%d s")),
-)
-
 
 def histogram(found: Distribution, *, ident: str, title: str) -> Chart:
     """Return the chart of the durations of a day's waits or runs."""
@@ -379,9 +370,6 @@ def _range(begin: float, end: float) -> str:
 
 
 def _length(seconds: float) -> str:
-    for size, unit in UNITS:
-        if seconds >= size:
-            return str(unit) % (seconds // size)
-    if seconds:
-        return _("%d ms") % round(seconds * 1000)
-    return _("%d s") % seconds
+    if 0 < seconds < 1:
+        return str(formatting.UNITS["ms"]) % round(seconds * 1000)
+    return formatting.whole_span(seconds)

@@ -177,8 +177,8 @@ class FreeTextField(forms.CharField):
         if (size := arguments.size(text)) > arguments.TEXT_BYTES:
             raise ValidationError(
                 ngettext(
-                    "It has %(size)s byte; %(most)s at most.",
-                    "It has %(size)s bytes; %(most)s at most.",
+                    "It has %(size)s byte; the limit is %(most)s.",
+                    "It has %(size)s bytes; the limit is %(most)s.",
                     size,
                 )
                 % {"size": size, "most": arguments.TEXT_BYTES}

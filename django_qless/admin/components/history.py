@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.utils.functional import Promise
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from django_qless.admin import formatting
@@ -23,6 +22,7 @@ from django_qless.core.attempts import (
     is_log,
     read_attempts,
 )
+from django_qless.core.states import HELD
 
 if TYPE_CHECKING:
     from django_qless.admin.links import Links
@@ -119,10 +119,9 @@ class AttemptRow:
 
 def in_words(seconds: float, *, is_exact: bool) -> str:
     """Return a duration as exactly as the history has it: old ones in whole seconds."""
-    if is_exact:
-        return formatting.span(seconds)
-    whole = round(seconds)
-    return gettext("%d s") % whole if whole < 60 else formatting.span(whole)
+    return (
+        formatting.span(seconds) if is_exact else formatting.whole_span(round(seconds))
+    )
 
 
 def phase_in_words(phase: Phase | None) -> str:
@@ -162,7 +161,7 @@ def attempts_of(view: JobView[Any], now: float) -> Attempts:
     job, brief = view.job, view.brief
     return read_attempts(
         job.history,
-        is_running=brief.state in ("running", "stalled"),
+        is_running=brief.state in HELD,
         now=now,
         since=brief.since,
         failed=job.failure.when if job.failure else None,

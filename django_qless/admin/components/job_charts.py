@@ -145,7 +145,7 @@ NARROWEST = 2.0
 PHASES = {
     "waiting": lambda: _("waited"),
     "running": lambda: _("ran"),
-    "failed": lambda: _("was failed"),
+    "failed": lambda: _("failed"),
     "unknown": lambda: _("not recorded"),
 }
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from django.utils.translation import gettext as _
 
 from django_qless.admin import formatting, listing
+from django_qless.core.states import ENDED, HELD
 
 if TYPE_CHECKING:
     from django_qless.admin.views import View
-    from django_qless.core import Brief
+    from django_qless.core import Brief, ListKind
     from django_qless.operations.job_query import JobQuery
 
 MOST_TAGS = 4
@@ -67,6 +68,15 @@ def selected_jobs(
     return listing.listing(view, rows, page.total, read=page.scanned)
 
 
+def listed_jobs(
+    view: View, kind: ListKind, name: str, total: int, count: int
+) -> listing.Listing:
+    """Return a page of a list on the server that has `total` jobs."""
+    found = view.client.placed_briefs([(kind, name, view.offset, count)])
+    rows = job_rows([brief for brief in found if brief is not None], view)
+    return listing.listing(view, rows, total, read=len(found))
+
+
 def job_rows(briefs: Iterable[Brief], view: View) -> list[JobRow]:
     """Return the rows of these jobs, without asking the server about them."""
     return [job_row(brief, view) for brief in briefs]
@@ -96,11 +106,11 @@ def age(brief: Brief, now: float) -> str:
     if brief.state == "scheduled" and brief.due is not None and brief.due > now:
         return _("in %s") % formatting.span(brief.due - now)
     past = formatting.span(max(0.0, now - brief.since))
-    if brief.state in ("complete", "failed", "canceled"):
+    if brief.state in ENDED:
         return _("%s ago") % past
     return _("for %s") % past
 
 
 def is_held(brief: Brief) -> bool:
     """Return whether a worker has the job: a record keeps the name of the last one."""
-    return bool(brief.worker) and brief.state in ("running", "stalled")
+    return bool(brief.worker) and brief.state in HELD

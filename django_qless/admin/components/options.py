@@ -51,8 +51,8 @@ QUEUE_MEANINGS: dict[str, _StrOrPromise] = {
     ),
     "max-concurrency": _("Jobs of this queue that may run at once; 0: any number."),
     "weight": _(
-        "Share of this queue, beside the others, for workers that choose queues by lot; "
-        "0: never."
+        "Share of this queue, beside the others, for workers that choose queues by "
+        "lottery; 0: never."
     ),
 }
 

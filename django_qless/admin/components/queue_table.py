@@ -11,12 +11,15 @@ from django.utils.translation import gettext_lazy
 
 from django_qless.admin import formatting
 from django_qless.core.states import QUEUE_STATES
+from django_qless.operations.status import with_schedules
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrOrPromise
 
     from django_qless.admin.links import Links
+    from django_qless.admin.views import View
     from django_qless.core.commands.queues import QueueCounts
+    from django_qless.operations.workers import ServedQueues
 
 SHOWN = ("waiting", "running", "scheduled", "depends", "stalled", "recurring")
 """The states in the order in which an operator asks."""
@@ -100,6 +103,20 @@ class QueueRow:
         """Whether jobs wait in it that no worker takes."""
         waits = bool(self.counts.waiting) and not self.counts.paused
         return waits and not self.is_served
+
+
+def queue_rows(
+    view: View, queues: Sequence[tuple[QueueCounts, float]], served: ServedQueues
+) -> list[QueueRow]:
+    """Return the rows of queues and their lags, with two calls for all of them."""
+    if not queues:
+        return []
+    counts = with_schedules(view.client, [each for each, _lag in queues])
+    failed = view.client.failed_of([each.name for each in counts])
+    return [
+        QueueRow(each, lag, number, served.serves(each.name), view.links)
+        for each, (_, lag), number in zip(counts, queues, failed, strict=True)
+    ]
 
 
 def pause_reason(counts: QueueCounts) -> str:

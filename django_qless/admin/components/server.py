@@ -80,8 +80,8 @@ def _product(info: Mapping[str, str | int]) -> str:
 
 def _engine(client: Client) -> str:
     if client.script.engine == "script":
-        return _("called by scripts, which are slower than functions")
-    return _("called by functions")
+        return _("with scripts, which are slower than functions")
+    return _("with functions")
 
 
 def _memory(used: int, limit: int) -> str:

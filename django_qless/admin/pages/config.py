@@ -127,10 +127,10 @@ class ResetOption(OptionAction):
         """Return the question, with the new value."""
         row = self.option
         if row.declared is not None:
-            after = gettext("It becomes %s again, as in the setting QLESS.")
+            after = gettext("It returns to %s, the value in the setting QLESS.")
             after %= row.declared
         elif row.default:
-            after = gettext("It becomes %s again, its default.") % row.default
+            after = gettext("It returns to its default, %s.") % row.default
         else:
             after = gettext("It will have no value.")
         asked = self.say(_("Reset the option “%(option)s”, which is %(before)s?"))

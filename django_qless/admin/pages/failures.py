@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from django.utils.translation import gettext as _
 
 from django_qless import models
+from django_qless.admin.actions.bulk_texts import bulk_links
 from django_qless.admin.components.audit_log import audit_entries
 from django_qless.admin.components.job_table import selected_jobs
 from django_qless.admin.components.traceback import trace
@@ -49,7 +50,7 @@ class Failures(Page):
             "listing": listing(self, rows, found.total_groups),
             "total": found.total_jobs,
             "orders": self.orders(),
-            "changes": changes(self, back, state="failed")[:2],
+            "changes": bulk_links(self, ("retry", "cancel"), back=back, state="failed"),
         }
 
     @property
@@ -78,21 +79,6 @@ def summary_line(group: FailureGroup) -> str:
     return lines[0]
 
 
-def changes(page: Page, back: str, **filters: str) -> list[tuple[str, str, bool]]:
-    """Return the label, URL and danger of each bulk change to failed jobs."""
-    if not page.may.jobs:
-        return []
-    return [
-        (text, page.links.bulk(change, back=back, **filters), is_danger)
-        for change, text, is_danger in (
-            ("retry", _("Retry all"), False),
-            ("cancel", _("Cancel all"), True),
-            ("move", _("Move all"), False),
-            ("tag", _("Tag all"), False),
-        )
-    ]
-
-
 class FailurePage(Page):
     """One group, and its jobs, the latest failure first.
 
@@ -115,7 +101,13 @@ class FailurePage(Page):
             "trace": trace(message.text) if message else None,
             "listing": selected_jobs(self, selection, ROWS, searched=bool(chosen)),
             "chosen": chosen,
-            "changes": changes(self, here, group=self.name, **chosen),
+            "changes": bulk_links(
+                self,
+                ("retry", "cancel", "move", "tag"),
+                back=here,
+                group=self.name,
+                **chosen,
+            ),
             "audit_log": audit_entries(models.Failure, self.name),
         }
 

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from django_qless.admin import formatting
 from django_qless.admin.actions import jobs as actions
 from django_qless.admin.actions.bulk import BulkAction
+from django_qless.admin.actions.bulk_texts import BulkLink, bulk_links
 from django_qless.admin.actions.job_edit import EditJob
 from django_qless.admin.components.job_table import selected_jobs
 from django_qless.admin.pages.job import JobPage, JobText
@@ -119,28 +120,17 @@ class Jobs(Page):
             tabs.append((text, url, state == now))
         return tabs
 
-    def changes(self, chosen: dict[str, str]) -> list[tuple[str, str, bool]]:
-        """Return the label, URL and danger of each change to all that match."""
+    def changes(self, chosen: dict[str, str]) -> list[BulkLink]:
+        """Return links to the changes of all that match, if it is a search."""
         state = chosen.get("state", "")
-        if not self.may.jobs or not chosen or state == "canceled":
+        if not chosen or state == "canceled":
             return []
+        names = ["retry"] if state in ("", "failed") else []
+        names += (
+            ["tag"] if state == "complete" else ["move", "priority", "tag", "cancel"]
+        )
         here = self.links.url("job_changelist", None, **chosen)
-        offered = [
-            ("retry", _("Retry all"), state in ("", "failed")),
-            ("move", _("Move all"), state != "complete"),
-            ("priority", _("Change priority of all"), state != "complete"),
-            ("tag", _("Tag all"), True),
-            ("cancel", _("Cancel all"), state != "complete"),
-        ]
-        return [
-            (
-                str(text),
-                self.links.bulk(change, back=here, **chosen),
-                change == "cancel",
-            )
-            for change, text, is_offered in offered
-            if is_offered
-        ]
+        return bulk_links(self, names, back=here, **chosen)
 
 
 class JobAdmin(EntryAdmin):

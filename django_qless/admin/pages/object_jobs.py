@@ -267,7 +267,7 @@ class EnqueueOnObject(ObjectView, Action):
     permission = permissions.JOBS
     verb = "enqueue"
     label = gettext_lazy("Enqueue")
-    prompt = gettext_lazy("Which job shall run on this %(model)s?")
+    prompt = gettext_lazy("Which job should run on this %(model)s?")
 
     @cached_property
     def words(self) -> dict[str, Any]:
@@ -286,7 +286,9 @@ class EnqueueOnObject(ObjectView, Action):
     def initial(self) -> dict[str, Any]:
         """Return the job that the URL names. Raises Missing if there is none at all."""
         if not self.methods:
-            raise Missing(_("No method of this model is a job: give one of them @job."))
+            raise Missing(
+                _("No method of this model is a job: decorate one with @job.")
+            )
         return {"job": self.request.GET.get("job", "")}
 
     def make_form(self, *args: Any, **options: Any) -> forms.Form:
@@ -304,7 +306,12 @@ class EnqueueOnObject(ObjectView, Action):
             return _("The job %(job)s is already enqueued, as %(jid)s") % names
         record(self, [models.Job(name=handle.jid)], _("Enqueued by an operator"))
         if handle.pending:
-            return _("The job %(job)s is enqueued at the commit, as %(jid)s") % names
+            return (
+                _(
+                    "The job %(job)s will be enqueued when the transaction commits, as %(jid)s"
+                )
+                % names
+            )
         return _("Enqueued %(job)s as job %(jid)s") % names
 
     def log(self, done: str) -> None:

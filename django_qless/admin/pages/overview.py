@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -12,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django_qless.admin import formatting
 from django_qless.admin.alias_status import AliasStatus, Pending, alias_monitor
 from django_qless.admin.components import charts
-from django_qless.admin.components.queue_table import QueueRow
+from django_qless.admin.components.queue_table import queue_rows
 from django_qless.admin.components.server import server_facts
 from django_qless.admin.components.worker_table import worker_row
 from django_qless.admin.links import Links
@@ -21,6 +20,8 @@ from django_qless.admin.site import EntryAdmin, Route
 from django_qless.admin.views import Page
 from django_qless.conf.connections import connections
 from django_qless.core import BadArgument, QlessError
+from django_qless.core.states import IN_QUEUE, QUEUE_STATES
+from django_qless.operations.status import QueueStatus, Totals, read_queues
 from django_qless.operations.workers import ServedQueues
 from django_qless.schedules.handle import RecurringHandle
 
@@ -28,40 +29,11 @@ if TYPE_CHECKING:
     from django.http import HttpResponseBase
 
     from django_qless.core.commands.operations import WorkerCounts
-    from django_qless.core.commands.queues import DayCounters, QueueCounts
 
 QUEUES = 40
 """Queues on a page: with the longest names it stays within its size."""
 GROUPS, TICKS, SILENT = 5, 5, 5
 """Failure groups, schedules and silent workers that are named."""
-STATES = ("waiting", "running", "stalled", "scheduled", "depends", "recurring")
-"""The columns of the table of queues."""
-
-
-@dataclass(frozen=True)
-class Totals:
-    """The sums of all queues."""
-
-    queues: int
-    lag: float
-    """The greatest lag."""
-    slowest: str
-    """The queue with the greatest lag, "" if there is none."""
-    waiting: int
-    running: int
-    stalled: int
-    scheduled: int
-    depends: int
-    recurring: int
-    retried: int
-    """Attempts that failed today and run again."""
-    lost: int
-    """Locks that were lost today."""
-
-    @property
-    def cells(self) -> list[int]:
-        """The numbers of the states and of today, by column."""
-        return [getattr(self, name) for name in (*STATES, "retried", "lost")]
 
 
 class Overview(Page):
@@ -76,7 +48,7 @@ class Overview(Page):
         except BadArgument:
             raise
         except (QlessError, ImproperlyConfigured) as error:
-            down = AliasStatus(answers=False, problem=str(error))
+            down = AliasStatus(problem=str(error))
             rows = self.alias_rows(alias_monitor.start(self.others), down)
             content = {
                 "now": time.time(),
@@ -89,72 +61,58 @@ class Overview(Page):
         """Return all parts, with 13 calls to the server, whatever its size."""
         pending = alias_monitor.start(self.others)
         client, now = self.client, self.now
-        counts = client.queues()
-        names = [each.name for each in counts]
-        lags = client.lag(names) if counts else []
-        today = client.stats_counters(now, names) if counts else []
+        queues = read_queues(client, now)
+        totals = Totals.of(
+            [each.counts for each in queues], [each.lag for each in queues]
+        )
+        recurring = client.schedule_list(0, 1).total
         workers = client.workers()
         failures = client.failure_groups(0, GROUPS)
-        sums = totals(counts, lags, today, client.schedule_list(0, 1).total)
         return {
-            "totals": sums,
+            "totals": totals,
+            "recurring": recurring,
+            "total_cells": [
+                *(getattr(totals, state) for state in IN_QUEUE),
+                recurring,
+                failures.total_jobs,
+                sum(each.today.retried for each in queues),
+                sum(each.today.retries for each in queues),
+            ],
             "failures": failures,
             "failed": [
                 (each, self.links.bulk("retry", back=self.here, group=each.name))
                 for each in failures.groups
             ],
-            "queues": self.queues(
-                by_urgency(counts, lags),
-                dict(zip(names, today, strict=True)),
-                ServedQueues(workers, now),
-            ),
+            "queues": self.queues(sorted(queues, key=urgency), workers),
             "charts": charts.recent(client, None, now),
             "workers": self.workers(workers),
             "ticks": self.ticks(),
             "server": server_facts(client, now),
             "alias_rows": self.alias_rows(
-                pending,
-                AliasStatus(
-                    waiting=sums.waiting,
-                    running=sums.running,
-                    stalled=sums.stalled,
-                    failed=failures.total_jobs,
-                    queues=sums.queues,
-                    lag=sums.lag,
-                ),
+                pending, AliasStatus(totals, failures.total_jobs)
             ),
         }
 
     def queues(
-        self,
-        found: Sequence[tuple[QueueCounts, float]],
-        today: dict[str, DayCounters],
-        coverage: ServedQueues,
+        self, found: Sequence[QueueStatus], workers: list[WorkerCounts]
     ) -> Listing:
         """Return a part of the queues: the rows, and the cells of each."""
         part = found[self.offset : self.offset + QUEUES]
-        names = [counts.name for counts, _ in part]
-        failed = self.client.failed_of(names) if part else []
-        # A queue's own count has only intervals that are not paused.
-        recurring = self.client.recurring_of(names) if part else []
-        rows = []
-        for (counts, lag), failures, schedules in zip(
-            part, failed, recurring, strict=True
-        ):
-            row = QueueRow(
-                counts._replace(recurring=schedules),
-                lag=lag,
-                failed=failures,
-                is_served=coverage.serves(counts.name),
-                links=self.links,
-            )
-            day, url = today[counts.name], row.url
-            cells = [
-                *((each.number, each.url) for each in row.in_states(STATES)),
-                *((day.retried, url), (day.retries, url), (failures, row.failed_url)),
+        rows = queue_rows(
+            self,
+            [(each.counts, each.lag) for each in part],
+            ServedQueues(workers, self.now),
+        )
+        cells = [
+            [
+                *((state.number, state.url) for state in row.in_states(QUEUE_STATES)),
+                (row.failed, row.failed_url),
+                (each.today.retried, row.url),
+                (each.today.retries, row.url),
             ]
-            rows.append((row, cells))
-        return listing(self, rows, len(found))
+            for row, each in zip(rows, part, strict=True)
+        ]
+        return listing(self, list(zip(rows, cells, strict=True)), len(found))
 
     def workers(self, found: list[WorkerCounts]) -> dict[str, Any]:
         """Return the number of workers in each state, and the silent ones."""
@@ -208,40 +166,13 @@ class Overview(Page):
         return [alias for alias in connections if alias != self.alias]
 
 
-def totals(
-    counts: Sequence[QueueCounts],
-    lags: Sequence[float],
-    today: Sequence[DayCounters],
-    recurring: int,
-) -> Totals:
-    """Return the sums of these queues; of their lags, the greatest."""
-    slowest, lag = max(
-        zip((each.name for each in counts), lags, strict=True),
-        default=("", 0.0),
-        key=lambda pair: pair[1],
-    )
-    sums = {state: sum(getattr(each, state) for each in counts) for state in STATES}
-    return Totals(
-        queues=len(counts),
-        lag=lag,
-        slowest=slowest if lag else "",
-        **{**sums, "recurring": recurring},
-        retried=sum(each.retried for each in today),
-        lost=sum(each.retries for each in today),
-    )
-
-
-def by_urgency(
-    counts: Iterable[QueueCounts], lags: Iterable[float]
-) -> list[tuple[QueueCounts, float]]:
-    """Return queues with their lags: the greatest lag, then the most work, first."""
-    return sorted(
-        zip(counts, lags, strict=True),
-        key=lambda pair: (
-            -pair[1],
-            -(pair[0].waiting + pair[0].running + pair[0].stalled),
-            pair[0].name,
-        ),
+def urgency(queue: QueueStatus) -> tuple[float, int, str]:
+    """Return a key for sorting: the greatest lag, then the most work, comes first."""
+    counts = queue.counts
+    return (
+        -queue.lag,
+        -(counts.waiting + counts.running + counts.stalled),
+        counts.name,
     )
 
 

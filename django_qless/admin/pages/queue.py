@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext as _
 
 from django_qless import models
+from django_qless.admin import formatting
+from django_qless.admin.actions.bulk_texts import BulkLink, bulk_links
 from django_qless.admin.actions.queues import LimitsForm, limits_of, queue_of
 from django_qless.admin.components import charts
 from django_qless.admin.components.audit_log import audit_entries
-from django_qless.admin.components.job_table import job_rows
+from django_qless.admin.components.job_table import listed_jobs
 from django_qless.admin.components.queue_table import ORDERS, SHOWN, QueueRow, is_empty
 from django_qless.admin.components.schedule_table import schedule_rows
+from django_qless.admin.formatting import number
 from django_qless.admin.listing import listing
 from django_qless.admin.views import Page
 from django_qless.operations.workers import ServedQueues
@@ -101,19 +104,18 @@ class QueuePage(Page):
         # `tab` has found it among the kinds of lists.
         state: ListKind = self.tab  # type: ignore[assignment]
         total = getattr(self.counts, state)
-        found = self.client.placed_briefs([(state, self.name, self.offset, ROWS)])
-        rows = job_rows([brief for brief in found if brief is not None], self)
-        filters = {"back": self.here, "queue": self.name, "state": state}
+        changes = bulk_links(
+            self, ("move", "priority"), back=self.here, queue=self.name, state=state
+        )
+        if self.may.queues:
+            counted = {"number": number(total), "state": formatting.state(state)}
+            text = _("Cancel all %(number)s %(state)s") % counted
+            changes.insert(0, BulkLink(text, self.empty_url(state), True))
         return {
-            "listing": listing(self, rows, total, read=len(found)),
+            "listing": listed_jobs(self, state, self.name, total, ROWS),
             "order": ORDERS[state],
             "hidden": HIDDEN.get(state, "queue state worker"),
-            "total": total,
-            "cancel_url": self.empty_url(state),
-            "bulk": [
-                (_("Move all"), self.links.bulk("move", **filters)),
-                (_("Change priority of all"), self.links.bulk("priority", **filters)),
-            ],
+            "changes": changes if total else [],
         }
 
     def recurring(self) -> dict[str, Any]:

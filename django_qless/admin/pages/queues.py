@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django_qless.admin import formatting
 from django_qless.admin.actions.bulk import EmptyQueue
 from django_qless.admin.actions.queues import Forget, Limits, Pause, Resume
-from django_qless.admin.components.queue_table import SORTS, QueueRow
+from django_qless.admin.components.queue_table import SORTS, queue_rows
 from django_qless.admin.links import quote
 from django_qless.admin.listing import listing
 from django_qless.admin.pages.queue import QueuePage
@@ -56,19 +56,9 @@ class Queues(Page):
         if not lags.keys() >= set(names):
             # A survey of all has the first thousand queues.
             lags |= {each.name: each.lag for each in client.survey(names)}
-        failed = client.failed_of(names) if names else []
-        recurring = client.recurring_of(names) if names else []
-        workers = ServedQueues(client.workers(), self.now)
-        rows = [
-            QueueRow(
-                counts._replace(recurring=schedules),
-                lag=lags.get(counts.name, 0),
-                failed=number,
-                is_served=workers.serves(counts.name),
-                links=self.links,
-            )
-            for counts, number, schedules in zip(shown, failed, recurring, strict=True)
-        ]
+        served = ServedQueues(client.workers(), self.now)
+        with_lags = [(counts, lags.get(counts.name, 0)) for counts in shown]
+        rows = queue_rows(self, with_lags, served)
         labels = {"lag": _("lag"), "name": _("name")}
         return {
             "listing": listing(self, rows, len(found)),

@@ -53,18 +53,18 @@ class Track(Action):
     label = _("Track")
     form_class = TrackForm
     prompt = _("The events of a tracked job are published, and it is listed here.")
+    success = _("Now tracking the job %(jid)s.")
+    unchanged = _("The job %(jid)s was already tracked.")
     jid = ""
 
     def initial(self) -> dict[str, Any]:
         """Return the id in the URL."""
         return {"jid": self.request.GET.get("jid", "")}
 
-    def act(self, fields: dict[str, Any]) -> str:
+    def perform(self, fields: dict[str, Any]) -> bool:
         """Track it; raises JobNotFound."""
         self.jid = fields["jid"]
-        if self.client.track(self.jid):
-            return self.say(_("Tracks the job %(jid)s."), **fields)
-        return self.say(_("The job %(jid)s was already tracked."), **fields)
+        return self.client.track(self.jid)
 
     @property
     def log_subject(self) -> tuple[type[Model], str]:

@@ -8,7 +8,8 @@ from .operations import OperationCommands
 from .pages import PageCommands
 from .put import PutCommands
 from .queues import QueueCommands
-from .schedules import R, RecurringCommands, ScheduleCommands
+from .recurring import R, RecurringCommands
+from .schedules import ScheduleCommands
 from .worker import WorkerCommands
 from .workflows import WorkflowCommands
 

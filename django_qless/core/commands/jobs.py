@@ -89,7 +89,7 @@ class JobCommands(JobReader[J]):
         longer. Returns the jids. Raises HasDependents if a job that is not named waits for
         one of them and blocks.
         """
-        return Command("cancel", tuple(arguments.one_or_many("jids", jids)), "drain")
+        return Command("cancel", arguments.one_or_many("jids", jids), "drain")
 
     @command
     def timeout(self, jids: str | Sequence[str]) -> Command[None]:
@@ -98,7 +98,7 @@ class JobCommands(JobReader[J]):
         Raises WrongState if one of them is not running.
         """
         return Command(
-            "timeout", tuple(arguments.one_or_many("jids", jids)), "write", no_result
+            "timeout", arguments.one_or_many("jids", jids), "write", no_result
         )
 
     @command
@@ -133,7 +133,7 @@ class JobCommands(JobReader[J]):
         self, jid: str, jids: str | Sequence[str] | None = None
     ) -> Command[None]:
         """Let a job wait for these jobs no longer; None stands for all of them."""
-        off = ["all"] if jids is None else arguments.one_or_many("jids", jids)
+        off = ("all",) if jids is None else arguments.one_or_many("jids", jids)
         return Command(
             "depends", (arguments.existing("jid", jid), "off", *off), "write", no_result
         )
@@ -207,8 +207,10 @@ class JobCommands(JobReader[J]):
 
     @command
     def unfail(self, queue: str, group: str, count: int = 25) -> Command[int]:
-        """Put up to `count` (at most 1,000) jobs of a failure group, the oldest first,
-        back into a queue; return how many."""
+        """Put the oldest jobs of a failure group into a queue; return how many.
+
+        Up to `count`, at most 1,000.
+        """
         args = (
             arguments.queue(queue),
             arguments.existing("group", group),
@@ -272,8 +274,10 @@ class BulkCommands:
     def move_each(
         self, jids: str | Sequence[str], queue: str, delay: int | float = 0
     ) -> Command[BulkResult]:
-        """Put up to 250 jobs into another queue (or back into their own), where they
-        start again; refused are those that are gone."""
+        """Move up to 250 jobs to a queue, where they start again.
+
+        It may be their own. Refused are those that are gone.
+        """
         to = arguments.queue(queue)
         return _bulk("move.each", jids, to, arguments.number("delay", delay))
 
@@ -291,8 +295,10 @@ class BulkCommands:
 
     @command
     def tag_each(self, jids: str | Sequence[str], tag: str) -> Command[BulkResult]:
-        """Add a tag to up to 250 jobs; refused are those that are gone, or that would
-        have more than 32."""
+        """Add a tag to up to 250 jobs.
+
+        Refused are those that are gone, or that would have more than 32 tags.
+        """
         return _bulk("tag.each", jids, arguments.name("tag", tag))
 
     @command

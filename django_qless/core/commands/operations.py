@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from .. import arguments
 from ..request import Command, command, no_result
@@ -57,7 +57,7 @@ class Audit(NamedTuple):
 Order = Literal["quiet", "resume", "stop", "dump"]
 
 #: Orders to a worker: take no more jobs, take jobs again, end, or keep a dump of its stacks.
-ORDERS: tuple[Order, ...] = ("quiet", "resume", "stop", "dump")
+ORDERS: tuple[Order, ...] = get_args(Order)
 
 
 class OperationCommands:
@@ -78,7 +78,7 @@ class OperationCommands:
     def deregister(self, workers: str | Sequence[str]) -> Command[None]:
         """Take workers off the list; what they hold stays theirs until it expires."""
         names = arguments.one_or_many("workers", workers)
-        return Command("worker.deregister", tuple(names), "drain", no_result)
+        return Command("worker.deregister", names, "drain", no_result)
 
     @command
     def order(self, worker: str, order: Order) -> Command[None]:
@@ -133,7 +133,7 @@ class OperationCommands:
     def missing_permissions(self) -> Command[list[str] | None]:
         """Return the permissions that the server's user lacks, in the form of ACL SETUSER.
 
-        Of all that any user may need: see `server.py`. None on servers before 7, which
+        Of all that any user may need: see `permissions.py`. None on servers before 7, which
         cannot be asked.
         """
         return Command("permissions", (), "read", json.loads)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from .. import arguments
 from ..exceptions import BadArgument
@@ -34,10 +34,9 @@ MOST_GROUPS = 250
 MOST_QUEUES = 200
 MOST_LINKS = 250
 MOST_ENTRIES = 1_000
-MOST_MINUTES = 25 * 60
 
 GroupOrder = Literal["count", "last"]
-GROUP_ORDERS: tuple[GroupOrder, ...] = ("count", "last")
+GROUP_ORDERS: tuple[GroupOrder, ...] = get_args(GroupOrder)
 
 
 class PageCommands(JobReader[J]):
@@ -98,7 +97,7 @@ class PageCommands(JobReader[J]):
         Canceled ones, too, while that is remembered.
         """
         names = arguments.existing_names("jids", jids)
-        return Command("brief", tuple(names), "read", _read_briefs)
+        return Command("brief", names, "read", _read_briefs)
 
     @command
     def failure_groups(
@@ -130,16 +129,16 @@ class PageCommands(JobReader[J]):
         Counted are those that failed on the days for which statistics are kept.
         """
         names = arguments.existing_names("queues", queues, most=MOST_QUEUES)
-        return Command("failed.of", tuple(names), "read")
+        return Command("failed.of", names, "read")
 
     @command
     def throughput(
         self, queue: str | None, first: int, last: int, step: int
     ) -> Command[Throughput]:
-        """Return counters from minute `first` to `last` of the epoch (seconds / 60), in
-        spans of `step` minutes; at most 25 hours.
+        """Return a queue's counters in spans of `step` minutes.
 
-        Without a queue: of the whole namespace, where `put` is not counted.
+        From minute `first` to `last` of the epoch (seconds / 60), at most 25 hours. None
+        is the whole namespace, where `put` is not counted.
         """
         args = (
             "" if queue is None else arguments.existing("queue", queue),
@@ -184,8 +183,10 @@ class PageCommands(JobReader[J]):
 
     @command
     def tracked_jids(self, offset: int = 0, count: int = 25) -> Command[Listing]:
-        """Return up to `count` ids of tracked jobs, also of those that are gone, the last
-        tracked first."""
+        """Return up to `count` ids of tracked jobs, the last tracked first.
+
+        Also those of jobs that are gone.
+        """
         args = arguments.page(offset, count)
         return Command("tracked.jids", args, "read", read_listing)
 
@@ -203,16 +204,18 @@ class PageCommands(JobReader[J]):
 
     @command
     def recurring_of(self, queues: Sequence[str]) -> Command[list[int]]:
-        """Return for each of these queues (at most 200) how many schedules put jobs into
-        it: interval, cron and paused ones, as far as `schedules_in` sees them."""
+        """Return how many schedules put jobs into each of these queues (at most 200).
+
+        Interval, cron and paused ones, as far as `schedules_in` sees them.
+        """
         names = arguments.existing_names("queues", queues, most=MOST_QUEUES)
-        return Command("schedules.count", tuple(names), "read")
+        return Command("schedules.count", names, "read")
 
     @command
     def schedules_of(self, ids: Sequence[str]) -> Command[list[Schedule]]:
         """Return those of these schedules (at most 1,000) that exist, in order."""
         names = arguments.existing_names("ids", ids)
-        return Command("schedules.of", tuple(names), "read", _read_schedules)
+        return Command("schedules.of", names, "read", _read_schedules)
 
     @command
     def next_schedules(self, count: int = 10) -> Command[list[Schedule]]:

@@ -195,14 +195,12 @@ class QueueCommands(JobReader[J]):
 
     @command
     def lag(self, queues: Sequence[str]) -> CommandSequence[list[float]]:
-        """Return for each queue how long its oldest ready job has waited, in seconds;
-        0 if there is none."""
+        """Return the age of each queue's oldest ready job, in seconds; 0 without one."""
         return split("lag", "queues", queues, "read", _read_lag)
 
     @command
     def due(self, queues: Sequence[str]) -> CommandSequence[list[Due]]:
-        """Return for each queue when the first of its scheduled and of its recurring jobs
-        falls due."""
+        """Return when the next scheduled and recurring jobs of each queue fall due."""
         return split("due", "queues", queues, "read", _read_due)
 
     @command
@@ -213,7 +211,7 @@ class QueueCommands(JobReader[J]):
         enough to be asked each second.
         """
         names = arguments.existing_names("queues", queues)
-        return Command("survey", tuple(names), "read", _read_survey)
+        return Command("survey", names, "read", _read_survey)
 
     @command
     def stats(self, queue: str, date: int | float) -> Command[DayStats]:
@@ -261,10 +259,7 @@ class QueueCommands(JobReader[J]):
     def unpause(self, queues: str | Sequence[str]) -> Command[None]:
         """Hand out jobs of these queues again."""
         return Command(
-            "unpause",
-            tuple(arguments.one_or_many("queues", queues)),
-            "write",
-            no_result,
+            "unpause", arguments.one_or_many("queues", queues), "write", no_result
         )
 
     @command
@@ -277,7 +272,7 @@ class QueueCommands(JobReader[J]):
         jobs, or schedules that put jobs into it: it would soon be known again.
         """
         name = "queue.forget.empty" if only_if_empty else "queue.forget"
-        args = tuple(arguments.one_or_many("queues", queues))
+        args = arguments.one_or_many("queues", queues)
         return Command(name, args, "write", no_result)
 
 

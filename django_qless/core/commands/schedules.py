@@ -1,11 +1,11 @@
-"""Commands about schedules and recurring jobs, which put jobs at each of their ticks."""
+"""Commands about schedules, which put jobs at each of their ticks."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from .. import arguments
 from ..exceptions import BadArgument
@@ -16,7 +16,6 @@ from ..request import (
     no_result,
     optional_number,
     read_flat,
-    read_list,
     read_pairs,
 )
 from ..schedule import (
@@ -31,8 +30,6 @@ from ..schedule import (
     Tick,
 )
 
-R = TypeVar("R")  # the class of recurring jobs
-
 # A schedule's jobs have longer ids.
 ID_BYTES = 200
 
@@ -46,20 +43,14 @@ def _every(value: float) -> Argument:
     return value
 
 
-def _interval(value: float) -> Argument:
-    if arguments.number("interval", value) <= 0:
-        raise BadArgument(f"interval must be above 0, not {value}")
-    return value
-
-
 def _context(value: str) -> Argument:
     return arguments.json_object("context", value) if value else ""
 
 
 _short_text = partial(arguments.text, most=arguments.NAME_BYTES)
 
-# Each option that travels by name, and its check.
-_COMMON: dict[str, Callable[[Any], Argument]] = {
+#: Options of schedules and of recurring jobs that travel by name, and their checks.
+COMMON: dict[str, Callable[[Any], Argument]] = {
     "priority": partial(arguments.number, "priority"),
     "retries": partial(arguments.integer, "retries", least=0),
     "tags": arguments.tags_json,
@@ -68,9 +59,8 @@ _COMMON: dict[str, Callable[[Any], Argument]] = {
     "klass": partial(arguments.name, "klass"),
     "data": arguments.data,
 }
-_RECUR = {**_COMMON, "interval": _interval}
 _SCHEDULE: dict[str, Callable[[Any], Argument]] = {
-    **_COMMON,
+    **COMMON,
     "interval": _every,
     "cron": partial(arguments.name, "cron"),
     "timezone": partial(arguments.name, "timezone"),
@@ -237,7 +227,7 @@ class ScheduleCommands:
 
         Returns how many were not paused. Raises ScheduleNotFound, and then none is.
         """
-        args = tuple(arguments.one_or_many("ids", ids))
+        args = arguments.one_or_many("ids", ids)
         return Command("schedule.pause", args, "drain")
 
     @command
@@ -246,7 +236,7 @@ class ScheduleCommands:
 
         Returns how many were paused. Raises ScheduleNotFound, and then none goes on.
         """
-        args = tuple(arguments.one_or_many("ids", ids))
+        args = arguments.one_or_many("ids", ids)
         return Command("schedule.resume", args, "write")
 
     @command
@@ -260,7 +250,7 @@ class ScheduleCommands:
     @command
     def schedule_remove(self, ids: str | Sequence[str]) -> Command[int]:
         """Remove schedules; return how many there were. The jobs they have put stay."""
-        args = tuple(arguments.one_or_many("ids", ids))
+        args = arguments.one_or_many("ids", ids)
         return Command("schedule.remove", args, "drain")
 
     @command
@@ -365,105 +355,3 @@ def _read_due(reply: list[Any]) -> DueSchedules:
             for row in read_flat(DueSchedule._fields, flat)
         ],
     )
-
-
-class RecurringCommands(Generic[R]):
-    """Commands about recurring jobs."""
-
-    def _recurring(self, members: dict[str, Any]) -> R:
-        raise NotImplementedError
-
-    @command
-    def recur(
-        self,
-        queue: str,
-        jid: str,
-        klass: str,
-        data: str,
-        interval: int | float,
-        offset: int | float = 0,
-        *,
-        priority: int | float | None = None,
-        retries: int | None = None,
-        tags: Sequence[str] | None = None,
-        backlog: int | None = None,
-    ) -> Command[str]:
-        """Put a job of this kind every `interval` seconds, first in `offset` seconds.
-
-        One that exists is replaced and keeps its count. After a pause at most
-        `backlog` missed jobs are put; 0: all of them. Returns the jid.
-        """
-        options = {
-            "priority": priority,
-            "retries": retries,
-            "tags": tags or None,
-            "backlog": backlog,
-        }
-        args: tuple[Argument, ...] = (
-            arguments.queue(queue),
-            arguments.jid(jid),
-            arguments.name("klass", klass),
-            arguments.data(data),
-            "interval",
-            _interval(interval),
-            arguments.number("offset", offset),
-            *arguments.pairs(_RECUR, options),
-        )
-        return Command("recur", args, "write")
-
-    @command
-    def recur_get(self, jid: str) -> Command[R | None]:
-        """Return a recurring job, or None if there is none of this id."""
-        return Command(
-            "recur.get", (arguments.existing("jid", jid),), "read", self._read_recurring
-        )
-
-    @command
-    def recur_update(
-        self,
-        jid: str,
-        *,
-        priority: int | float | None = None,
-        interval: int | float | None = None,
-        retries: int | None = None,
-        data: str | None = None,
-        klass: str | None = None,
-        queue: str | None = None,
-        backlog: int | None = None,
-    ) -> Command[None]:
-        """Change a recurring job; None leaves a value as it is. Raises JobNotFound."""
-        options = {
-            "priority": priority,
-            "interval": interval,
-            "retries": retries,
-            "data": data,
-            "klass": klass,
-            "queue": queue,
-            "backlog": backlog,
-        }
-        pairs = arguments.pairs(_RECUR, options)
-        if not pairs:
-            raise BadArgument("recur_update needs something to change")
-        return Command(
-            "recur.update", (arguments.existing("jid", jid), *pairs), "write", no_result
-        )
-
-    @command
-    def recur_tag(self, jid: str, tags: Sequence[str]) -> Command[list[str]]:
-        """Add tags that later jobs will carry; return the tags."""
-        args = (arguments.existing("jid", jid), *arguments.tags(tags))
-        return Command("recur.tag", args, "write", read_list)
-
-    @command
-    def recur_untag(self, jid: str, tags: Sequence[str]) -> Command[list[str]]:
-        """Remove tags that later jobs would carry; return the tags."""
-        args = (arguments.existing("jid", jid), *arguments.existing_names("tags", tags))
-        return Command("recur.untag", args, "write", read_list)
-
-    @command
-    def unrecur(self, jid: str) -> Command[None]:
-        """Remove a recurring job; the jobs that it has put stay."""
-        return Command("unrecur", (arguments.existing("jid", jid),), "write", no_result)
-
-    def _read_recurring(self, reply: str | None) -> R | None:
-        return None if reply is None else self._recurring(json.loads(reply))

@@ -47,7 +47,7 @@ class WorkflowRecord:
 
     @property
     def waiting(self) -> int:
-        """How many of its jobs have not ended."""
+        """The number of its jobs that have not ended."""
         return self.total - self.complete - self.failed - self.canceled
 
 
@@ -68,7 +68,7 @@ class WorkflowCommands:
 
         Nothing of it runs before all of it is there. Up to 1,000 jobs and as many
         dependencies are put by one call, all or nothing. More of them are staged, where
-        nobody sees them and where they go by themselves after `staged_seconds`, and then
+        no list shows them and where they expire after `staged_seconds`, and then
         released: by one call, after which the workflow is there for good, whatever
         becomes of the caller. A dependency that is gone by then counts as satisfied.
 
@@ -129,7 +129,7 @@ class WorkflowCommands:
         """Begin to cancel all of a workflow that is not complete, running jobs too.
 
         Returns how many jobs are left to be looked at: carry_workflow goes on with them.
-        If nobody calls that, the next calls of others do, one step each. Raises
+        Without such calls, the next calls of other clients do it, one step each. Raises
         JobNotFound if there is no such workflow.
         """
         return Command("workflow.cancel", (_known(id),), "drain")

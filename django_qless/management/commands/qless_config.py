@@ -77,8 +77,8 @@ class Command(SubcommandsCommand):
         """Set an option."""
         if known(option) is None and not new:
             raise CommandError(
-                f"There is no option {option!r}{suggestion(option)}; --new sets it "
-                "nevertheless"
+                f"There is no option {option!r}{suggestion(option)}; add --new to set it "
+                "anyway"
             )
         self.client.config_set(option, value)
         self.print(f"{option} is {value}")

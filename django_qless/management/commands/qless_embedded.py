@@ -19,20 +19,14 @@ class Command(BaseCommand):
     help = "Shows or stops the embedded development server of an alias."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("action", choices=("status", "stop"))
+        parser.add_argument("action", choices=embedded.ACTIONS)
         add_alias(parser)
 
     def handle(self, *args: Any, action: str, alias: str, **options: Any) -> None:
         directory = conf.alias(alias).embedded
         if directory is None:
             raise CommandError(f"The alias {alias!r} has no embedded server.")
-        if action == "status":
-            status = embedded.status(directory)
-            state = f"running at {status.socket}" if status.running else "not running"
-            self.stdout.write(f"{state}, data in {directory}")
-            return
         try:
-            stopped = embedded.stop(directory)
+            self.stdout.write(embedded.report(action, directory))
         except embedded.EmbeddedError as error:
             raise CommandError(str(error)) from error
-        self.stdout.write("stopped" if stopped else "was not running")

@@ -88,8 +88,8 @@ class Command(SubcommandsCommand):
         jids = self.confirmed_jids("Retry", options, state="failed")
         if jids:
             run = change_jobs(self.client, "retry", jids)
-            left = f"; {run.refused:,} had not failed, or do not exist"
-            text = f"back in their queues: {counted(run.done, 'job')}"
+            left = f"; {run.refused:,} had not failed or do not exist"
+            text = f"retried: {counted(run.done, 'job')}"
             self.print(text + (left if run.refused else ""))
 
     def cancel(self, **options: Any) -> None:
@@ -105,7 +105,7 @@ class Command(SubcommandsCommand):
         handles = jobs.using_alias(self.alias)
         for jid in jids:
             handles[jid].move(to, delay=delay)
-            self.print(f"{jid} is in {to}")
+            self.print(f"moved: {jid} to {to}")
 
     def confirmed_jids(
         self, verb: str, options: dict[str, Any], **implied: str

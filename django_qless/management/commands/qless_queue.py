@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from django_qless.core import WrongState
+from django_qless.core.states import IN_QUEUE
 from django_qless.management.base import (
     SubcommandsCommand,
     add_no_input,
@@ -17,10 +18,11 @@ from django_qless.management.base import (
     seconds,
 )
 from django_qless.management.output import canceled_text, counted, table
-from django_qless.management.status import NamespaceStatus
+from django_qless.management.status import queue_data, queue_table
 from django_qless.operations import objects
 from django_qless.operations.bulk import change_jobs
-from django_qless.operations.job_query import IN_QUEUE, JobQuery
+from django_qless.operations.job_query import JobQuery
+from django_qless.operations.status import NamespaceStatus
 
 LIMITS = ("heartbeat", "max_concurrency", "weight")
 
@@ -33,7 +35,9 @@ class Command(SubcommandsCommand):
         pause = self.add("pause", self.pause, "stop handing out their jobs")
         pause.add_argument("queues", nargs="+", metavar="queue")
         pause.add_argument(
-            "--reason", default="", help="shown to people, with who paused them"
+            "--reason",
+            default="",
+            help="shown with the name of the user who paused them",
         )
         resume = self.add(
             "resume", self.resume, "hand out their jobs again", aliases=["unpause"]
@@ -54,7 +58,7 @@ class Command(SubcommandsCommand):
         limit.add_argument(
             "--weight",
             type=seconds,
-            help="how often a lottery draws it, beside the others; 0: never",
+            help="its share in the lottery reserver; 0: none",
         )
         empty = self.add("empty", self.empty, "cancel its jobs in a state")
         empty.add_argument("queue")
@@ -63,12 +67,15 @@ class Command(SubcommandsCommand):
 
     def list(self, **options: Any) -> None:
         """Print the queues."""
-        status = NamespaceStatus.read(self.client)
-        limits = {queue["name"]: self.limits(queue["name"]) for queue in status.queues}
+        queues = NamespaceStatus.read(self.client).queues
+        names = [queue.counts.name for queue in queues]
+        limits = {name: self.limits(name) for name in names}
         if self.as_json:
-            self.print_json([each | limits[each["name"]] for each in status.queues])
+            self.print_json(
+                [queue_data(queue) | limits[queue.counts.name] for queue in queues]
+            )
             return
-        self.print(status.queue_table())
+        self.print(queue_table(queues))
         rows = [
             [name, *(str(value or "") for value in values.values())]
             for name, values in limits.items()
@@ -100,7 +107,7 @@ class Command(SubcommandsCommand):
             self.client.forget_queue(queues, only_if_empty=True)
         except WrongState as error:
             raise CommandError(
-                f"{error.detail}: empty it first, or it would be known again at once"
+                f"{error.detail}: empty it first, or it would be back at once"
             ) from error
         self.print(f"forgotten: {', '.join(queues)}")
 

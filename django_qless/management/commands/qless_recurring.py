@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError
-from django.utils.timezone import get_current_timezone
 
 from django_qless.job_types.discovery import discover
 from django_qless.management.base import SubcommandsCommand
-from django_qless.management.output import table
+from django_qless.management.output import format_time, table
 from django_qless.operations.objects import recurring
 from django_qless.schedules import declared as declared_schedules
 from django_qless.schedules import per_row
@@ -33,9 +31,12 @@ class Command(SubcommandsCommand):
         self.add("sync", self.sync, "apply what the code declares")
         for name, text in (
             ("run", "enqueue a job now, besides the schedule"),
-            ("pause", "enqueue none until it is resumed"),
+            ("pause", "enqueue no jobs until it is resumed"),
             ("resume", "enqueue jobs again"),
-            ("remove", "remove it; one that the code declares stays away until reset"),
+            (
+                "remove",
+                "remove it; one that the code declares stays removed until it is reset",
+            ),
             ("reset", "restore what the code declares, whatever was changed since"),
         ):
             self.add(name, self.change, text).add_argument(
@@ -60,8 +61,8 @@ class Command(SubcommandsCommand):
                 self.print(f"{handle.id}: {handle.trouble}")
         if missing:
             self.print(
-                "not applied: declared, but not on the server: `sync` adds what is new, "
-                "`reset` brings back what was removed"
+                "not applied: declared in code, but not on the server. `sync` adds new "
+                "ones, `reset` restores those that were removed"
             )
 
     def sync(self, **options: Any) -> None:
@@ -87,8 +88,8 @@ class Command(SubcommandsCommand):
             ("added", result.added),
             ("changed", result.changed),
             ("removed", result.removed),
-            ("left as an operator has it (see reset)", result.kept),
-            ("left, because it is a dynamic schedule", result.by_hand),
+            ("kept as an operator changed it (see reset)", result.kept),
+            ("kept, because it is a dynamic schedule", result.by_hand),
         ):
             for name in names:
                 self.print(f"{text}: {name}")
@@ -125,11 +126,11 @@ class Command(SubcommandsCommand):
 
 def schedule_row(handle: RecurringHandle) -> list[str]:
     """Return a recurring job as cells of the table, by HEAD."""
+    times = (handle.next, handle.last)
     return [
         handle.id,
         handle.words,
-        moment(handle.next),
-        moment(handle.last),
+        *(format_time(when.timestamp()) if when else "" for when in times),
         f"{handle.count:,}",
         handle.owner,
         handle.state,
@@ -155,10 +156,3 @@ def schedule_data(handle: RecurringHandle) -> dict[str, Any]:
         "edited": handle.edited,
         "trouble": handle.trouble or None,
     }
-
-
-def moment(when: datetime | None) -> str:
-    """Return a time as the project's time zone has it, "" for none."""
-    if when is None:
-        return ""
-    return when.astimezone(get_current_timezone()).strftime("%Y-%m-%d %H:%M:%S")

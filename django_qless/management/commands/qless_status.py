@@ -11,7 +11,8 @@ from django_qless.core.exceptions import ConnectionLost, QlessError
 from django_qless.management.base import QlessCommand, positive_seconds
 from django_qless.management.doctor import PROBLEM
 from django_qless.management.output import format_time
-from django_qless.management.status import NamespaceStatus
+from django_qless.management.status import status_data, status_text
+from django_qless.operations.status import NamespaceStatus
 
 if TYPE_CHECKING:
     from django.core.management.base import CommandParser
@@ -33,7 +34,7 @@ class Command(QlessCommand):
             type=positive_seconds,
             const=2.0,
             metavar="SECONDS",
-            help="repeat it every so many seconds (2), until Ctrl-C",
+            help="repeat it every SECONDS (default: 2) until Ctrl-C",
         )
 
     def run(self, *, watch: float | None, **options: Any) -> None:
@@ -59,9 +60,9 @@ class Command(QlessCommand):
         """Print the status; in place of the last one on a terminal."""
         status = NamespaceStatus.read(self.client)
         if self.as_json:
-            self.print_json(status.as_data())
+            self.print_json(status_data(status))
         elif again and self.stdout.isatty():
             head = f"{self.alias}, {format_time(status.now)}"
-            self.print(f"{HOME_AND_CLEAR}{head}\n\n{status.as_text()}")
+            self.print(f"{HOME_AND_CLEAR}{head}\n\n{status_text(status)}")
         else:
-            self.print(status.as_text() + ("\n" if again else ""))
+            self.print(status_text(status) + ("\n" if again else ""))

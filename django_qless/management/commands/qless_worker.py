@@ -77,9 +77,10 @@ server; LOGGING in the project's settings overrides it: the logger is django_qle
 
 exit codes: 0 stopped on request, 1 errors found by the checks, 2 bad options,
 69 (EX_UNAVAILABLE) the server does not answer, 70 (EX_SOFTWARE) the worker of one of
-several aliases was killed, 73 (EX_CANTCREAT) a file cannot be
-written, 75 (EX_TEMPFAIL) the name is in use, or jobs were left to their locks,
-77 (EX_NOPERM) the server refuses, 78 (EX_CONFIG) a setting is wrong
+several aliases was killed, or the core refused the first call, 71 (EX_OSERR) it cannot be
+started again after a HUP, 73 (EX_CANTCREAT) a file cannot be written, 75 (EX_TEMPFAIL) the
+name is in use, or jobs were left to their locks, 77 (EX_NOPERM) the server refuses,
+78 (EX_CONFIG) a setting is wrong
 """
 
 
@@ -202,18 +203,20 @@ class Command(BaseCommand):
 
     def add_recycling_options(self, group: Any) -> None:
         add = group.add_argument
-        add("--max-jobs", type=integer(), metavar="N", help="after about so many jobs")
+        add(
+            "--max-jobs", type=integer(), metavar="N", help="after about this many jobs"
+        )
         add(
             "--max-memory",
             type=megabytes,
             metavar="MB",
-            help="when it has grown beyond so many megabytes",
+            help="when it uses more than this many megabytes",
         )
         add(
             "--max-age",
             type=positive_seconds,
             metavar="SECONDS",
-            help="when it is about so old; it always finishes its jobs first",
+            help="when it is about this old; it always finishes its jobs first",
         )
 
     def add_lifetime_options(self, group: Any) -> None:
@@ -232,7 +235,7 @@ class Command(BaseCommand):
             "--max-idle",
             type=positive_seconds,
             metavar="SECONDS",
-            help="end when nothing has run for so long",
+            help="end when no job has run for this long",
         )
         add(
             "--shutdown-timeout",
@@ -264,7 +267,7 @@ class Command(BaseCommand):
             if is_trial or not (program.is_restarting and self.wants_reload(options)):
                 raise
             # It worked a moment ago: a developer is editing it.
-            self.stderr.write(f"{error}\nWaiting for a change of the code.")
+            self.stderr.write(f"{error}\nWaiting for the code to change.")
             wait_for_working_code()
             program.execute()
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from django_qless.exceptions import Interrupted, JobLost, ShuttingDown
 from django_qless.worker.interrupt import interrupt
-from django_qless.worker.log import log_event
+from django_qless.worker.log import log_job_event
 from django_qless.worker.pools import shared_state
 from django_qless.worker.pools.async_channel import AsyncChannel
 from django_qless.worker.pools.buffer import Prefetch
@@ -311,7 +311,7 @@ class AsyncChild(Child):
         if self.shared.has_commands:
             self.follow_commands()
         elif not self.shared.was_nudged(time.monotonic()) and not self.is_ending:
-            self.leave_early("it was told so by a signal")
+            self.leave_early("a signal")
 
     def follow_commands(self) -> None:
         """Follow the commands in the shared state."""
@@ -337,8 +337,7 @@ class AsyncChild(Child):
                 continue
             interrupted[job.token] = type(reason)
             interrupt(job.token, reason)
-            about = {"queue": job.queue, "jid": job.jid, "klass": job.klass}
-            log_event(logging.INFO, "interrupted", why=reason, **about)
+            log_job_event(logging.INFO, "interrupted", job, why=reason)
 
 
 def run_async_child(

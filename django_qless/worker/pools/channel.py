@@ -17,7 +17,7 @@ from django_qless.core import Client
 from django_qless.core.exceptions import QlessError, ServerError
 from django_qless.worker import failure_report
 from django_qless.worker.heartbeat import interval_for
-from django_qless.worker.log import CALLS, is_enabled, log_event
+from django_qless.worker.log import CALLS, is_enabled, log_event, log_job_event
 from django_qless.worker.pools import shared_state
 from django_qless.worker.pools.locks import LockTerm, ServerClock, boottime
 
@@ -254,10 +254,9 @@ class Channel(ABC):
         Returns whether it is.
         """
         settlement, job = outcome.settlement, outcome.job
-        verb, jid = settlement.verb, job.jid
+        verb = settlement.verb
         level = logging.DEBUG if verb == "release" else logging.WARNING
-        names = {"queue": job.queue, "jid": jid, "klass": job.klass}
-        log_event(level, "refused", **names, verb=verb, why=code, text=text)
+        log_job_event(level, "refused", job, verb=verb, why=code, text=text)
         if code in GONE:
             if verb != "release":
                 self.lost.append(job)

@@ -144,7 +144,7 @@ class Child:
     def all_is_well(self) -> None:
         """Note that the server has answered."""
         if self.troubles:
-            log_event(logging.INFO, "all is well again", pid=os.getpid())
+            log_event(logging.INFO, "recovered", pid=os.getpid())
             self.troubles = 0
 
 

@@ -23,10 +23,10 @@ from django_qless.worker import stacks
 from django_qless.worker.execution import NO_LIMIT, CrashReport
 from django_qless.worker.log import log_event, log_expired_lock, logger
 from django_qless.worker.pools import outcomes, shared_state
-from django_qless.worker.pools.blocking_channel import LIMIT, EarlySettling
 from django_qless.worker.pools.buffer import Item
 from django_qless.worker.pools.channel import AFTER_TROUBLE
 from django_qless.worker.pools.child_process import CRASHED
+from django_qless.worker.pools.early_settling import LIMIT, EarlySettling
 from django_qless.worker.pools.fork_server import ForkServer
 from django_qless.worker.pools.locks import LockTerm
 from django_qless.worker.pools.outcomes import released
@@ -212,7 +212,7 @@ class ForkChild(PreforkChild):
         try:
             self.environment.leave_thread()
         except Exception:  # noqa: BLE001  the job has ended well all the same
-            logger.exception("a job's process could not be left tidy")
+            logger.exception("the cleanup of a job's process failed")
         return result
 
     def run_job(self, item: Item, *, titled: bool) -> Settlement:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 # Bytes of a message's length, which goes before it, and of a report.
 HEAD, REPORT = 8, 4
 
+# Bytes to read at once: no more fit into a pipe. A larger buffer costs system calls.
+PIPE = 1 << 16
+
 GONE = "the process that forks the jobs has ended"
 
 
@@ -122,7 +125,7 @@ class ForkServer:
         """Return what is there to read."""
         pieces = []
         with contextlib.suppress(BlockingIOError):
-            while piece := os.read(end, 1 << 20):
+            while piece := os.read(end, PIPE):
                 pieces.append(piece)
             raise EOFError(GONE)
         return b"".join(pieces)
@@ -200,7 +203,7 @@ def receive(end: int) -> bytes | None:
     """Wait for a message in a pipe and return it; None at the end of the pipe."""
     received = b""
     while (message := message_of(received)) is None:
-        piece = os.read(end, 1 << 20)
+        piece = os.read(end, PIPE)
         if not piece:
             return None
         received += piece

@@ -12,13 +12,13 @@ from django_qless.exceptions import ShuttingDown
 from django_qless.worker.interrupt import interrupt
 from django_qless.worker.log import log_event
 from django_qless.worker.pools import shared_state
-from django_qless.worker.pools.blocking_channel import (
-    BlockingChannel,
+from django_qless.worker.pools.blocking_channel import BlockingChannel
+from django_qless.worker.pools.buffer import Prefetch
+from django_qless.worker.pools.child import Child
+from django_qless.worker.pools.early_settling import (
     EarlySettling,
     EarlySettlingThread,
 )
-from django_qless.worker.pools.buffer import Prefetch
-from django_qless.worker.pools.child import Child
 from django_qless.worker.status_report import title
 
 if TYPE_CHECKING:

@@ -180,7 +180,7 @@ def test_tracking(operator: Operator) -> None:
     jid = operator.visit_job()
     operator.do("Track", told="is tracked: its events are published.")
     assert operator.job(jid).tracked
-    operator.do("Stop tracking", told="is not tracked any more.")
+    operator.do("Stop tracking", told="is no longer tracked.")
     assert not operator.job(jid).tracked
 
 
@@ -208,7 +208,7 @@ def test_time_out_and_cancel(operator: Operator, client: Client, worker: str) ->
     operator.page.reload()
     operator.do(
         *("Cancel…", "Cancel the job"),
-        asks="Its worker is told to stop working on it.",
+        asks="Its worker stops working on it.",
         told=f"Job {HOLDS} ({jid}) is canceled.",
     )
     assert client.get(jid).canceled
@@ -223,7 +223,7 @@ def test_cancel_with_dependents(operator: Operator, client: Client) -> None:
     operator.go("job", first)
     operator.press("Cancel…")
     operator.asks("1 job waits for it.")
-    operator.main.get_by_label("Cancel the jobs that wait for it, too").check()
+    operator.main.get_by_label("Also cancel the jobs that wait for it").check()
     told = "2 jobs that waited for it are canceled, too."
     operator.do("Cancel the job", told=told)
     states = [brief.state for brief in client.brief([first, following, last])]
@@ -263,10 +263,10 @@ def test_undepend(operator: Operator) -> None:
     jid = operator.visit_job("waits", depends=others)
     operator.main.get_by_text("Stop waiting for one of them").click()
     two = others[1]
-    told = f"does not wait for {two}."
+    told = f"no longer waits for {two}."
     operator.do(f"Stop waiting for {ADD} {two}…", "Stop waiting", told=told)
     assert operator.job(jid).state == "depends"
-    told = "does not wait for any other job."
+    told = "no longer waits for other jobs."
     operator.do("Stop waiting…", "Stop waiting", told=told)
     assert operator.job(jid).state == "waiting"
 
@@ -276,7 +276,7 @@ def test_list_of_tracked_jobs(operator: Operator, client: Client) -> None:
     jid = operator.put()
     operator.go("tracked")
     operator.fill(Id_of_the_job=jid)
-    operator.do("Track", told=f"Tracks the job {jid}.")
+    operator.do("Track", told=f"Now tracking the job {jid}.")
     assert operator.job(jid).tracked
     client.cancel([jid])
     client.redis.delete(f"{client.prefix}canceled:{jid}")  # as the server does in time
@@ -292,7 +292,7 @@ def test_list_of_tracked_jobs(operator: Operator, client: Client) -> None:
     ("button", "submit", "fields", "told", "is_done"),
     [
         (
-            *("Tag", "Tag", {"Tag": "red"}, "2 jobs have the tag “red” now."),
+            *("Tag", "Tag", {"Tag": "red"}, "Added the tag “red” to 2 jobs."),
             lambda job: "red" in job.tags,
         ),
         (
@@ -301,9 +301,9 @@ def test_list_of_tracked_jobs(operator: Operator, client: Client) -> None:
         ),
         (
             *("Priority", "Change priority", {"Priority": "9"}),
-            *("2 jobs have the priority 9 now.", lambda job: job.priority == 9),
+            *("Changed the priority of 2 jobs to 9.", lambda job: job.priority == 9),
         ),
-        ("Track", "Track", {}, "Tracks 2 jobs.", lambda job: job.tracked),
+        ("Track", "Track", {}, "Now tracking 2 jobs.", lambda job: job.tracked),
         (
             *("Move", "Move", {"To_the_queue": "moved"}),
             *("Moved 2 jobs to the queue", lambda job: job.queue == "moved"),
@@ -374,7 +374,7 @@ def test_stopping_it(many: Make, client: Client) -> None:
     operator.press("Cancel all…")
     operator.fill(Jobs_per_second="100")
     operator.press("Cancel the jobs")
-    operator.asks("Under way.")
+    operator.asks("In progress.")
     expect(operator.button("Continue")).to_be_hidden()
     bar = operator.main.get_by_role("progressbar")
     expect(bar).to_have_attribute("max", str(MANY))
@@ -396,9 +396,9 @@ def test_all_that_match_without_scripts(many: Make) -> None:
     operator.press("Tag all…")
     operator.fill(Tag="seen")
     operator.press("Tag")
-    operator.asks("250 jobs have the tag")
-    operator.asks("Under way.")
-    operator.do("Continue", told=f"{MANY} jobs have the tag “seen” now.")
+    operator.asks("Added the tag “seen” to 250 jobs.")
+    operator.asks("In progress.")
+    operator.do("Continue", told=f"Added the tag “seen” to {MANY} jobs.")
     for number in (0, MANY - 1):
         assert "seen" in operator.job(f"{operator.own}.{number}").tags
 
@@ -457,7 +457,7 @@ def test_emptying_and_forgetting_a_queue(operator: Operator, client: Client) -> 
     queue = operator.own
     operator.go("queue", queue)
     operator.do(
-        *("Delete 3 waiting jobs…", "Cancel the jobs"),
+        *("Cancel 3 waiting jobs…", "Cancel the jobs"),
         asks="Cancel 3 jobs?",
         told="Canceled 3 jobs.",
     )

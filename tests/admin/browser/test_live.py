@@ -291,5 +291,5 @@ def test_all_are_selected(operator: Operator) -> None:
     operator.press("Track")
     operator.asks("Track 3 jobs?")
     operator.press("Track")
-    operator.told("Tracks 3 jobs.")
+    operator.told("Now tracking 3 jobs.")
     assert all(operator.job(f"live.each.{number}").tracked for number in range(3))

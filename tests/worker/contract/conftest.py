@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import drawing
-from tests.worker.stage import Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.real_servers import Server
 
 POOLS = ("prefork", "fork", "threads", "coroutines")
 
@@ -43,9 +36,3 @@ def is_spared(test: pytest.Item) -> bool:
 def pool(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
-
-
-@pytest.fixture
-def stage(server: Server, tmp_path: Path, pool: str) -> Iterator[Stage]:
-    with Stage(server, tmp_path, pool) as stage:
-        yield stage

@@ -7,11 +7,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from django_qless.core import Reserved, Settlement
-from django_qless.worker.pools.blocking_channel import (
+from django_qless.worker.pools.buffer import JobBuffer, Outcome
+from django_qless.worker.pools.early_settling import (
     EarlySettling,
     EarlySettlingThread,
 )
-from django_qless.worker.pools.buffer import JobBuffer, Outcome
 from django_qless.worker.pools.outcomes import released
 from django_qless.worker.pools.shared_state import SharedState
 

@@ -1,0 +1,240 @@
+"""The checks of the setting QLESS: one function for each kind of value.
+
+A check yields the problems of a value; their text follows the name of the key.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from redis.connection import Connection, ConnectionPool, SSLConnection, parse_url
+
+from django_qless.core.arguments import is_finite
+from django_qless.core.options import OF_A_QUEUE, OPTIONS, known
+
+#: The options of a queue in QUEUES: those of the core, and the limits of its jobs.
+CORE_QUEUE_OPTIONS = {
+    option.name.replace("-", "_"): option.meaning for option in OF_A_QUEUE
+}
+QUEUE_LIMITS = {
+    "timeout": "seconds until an exception is raised in a job of this queue",
+    "hard_timeout": "seconds until the process of a job of this queue is killed",
+}
+QUEUE_OPTIONS = CORE_QUEUE_OPTIONS | QUEUE_LIMITS
+
+
+class Problem(NamedTuple):
+    """Something wrong: the text, the remedy, and the number of the system check."""
+
+    text: str
+    hint: str = ""
+    number: str = ""
+
+
+#: Yields the problems of a value; their text follows the key.
+Check = Callable[[Any], Iterator[Problem]]
+
+
+def must_be(
+    what: str, is_valid: Callable[[Any], bool], *, optional: bool = False
+) -> Check:
+    """Return the check of a value that is one thing; None is fine if optional."""
+
+    def check(value: Any) -> Iterator[Problem]:
+        if not (optional and value is None) and not is_valid(value):
+            yield Problem(f" must be {what}, not {value!r}.")
+
+    return check
+
+
+def is_number(value: Any) -> bool:
+    """Return whether this is a finite number; bool is none."""
+    return type(value) in (int, float) and is_finite(value)
+
+
+def text(most: int, unit: str, size: Callable[[str], int]) -> Check:
+    """Return the check of a text with such a size."""
+    return must_be(
+        f"a text of 1 to {most} {unit}",
+        lambda value: isinstance(value, str) and 0 < size(value) <= most,
+    )
+
+
+def location(value: Any) -> Iterator[Problem]:
+    """A URL that redis-py can read."""
+    if value is None:
+        return
+    if not isinstance(value, str) or not value:
+        yield Problem(f" must be a URL, not {value!r}.")
+        return
+    try:
+        parse_url(value)  # type: ignore[no-untyped-call]
+    except ValueError as error:
+        # The URL itself may hold a password, so it is not shown.
+        yield Problem(f" is no URL of a server: {error}")
+
+
+def cache(value: Any) -> Iterator[Problem]:
+    """The name of a cache."""
+    if value is not None and value not in settings.CACHES:
+        known_caches = ", ".join(sorted(settings.CACHES))
+        yield Problem(f" {value!r} is not in CACHES.", f"There are: {known_caches}.")
+
+
+def embedded(value: Any) -> Iterator[Problem]:
+    """True, or a folder for the data."""
+    if value is not None and not isinstance(value, (bool, str, Path)):
+        yield Problem(f" must be True or a folder, not {value!r}.")
+    elif value is True and not getattr(settings, "BASE_DIR", None):
+        yield Problem(
+            " needs the setting BASE_DIR, to keep its data in BASE_DIR/.qless.",
+            'Set BASE_DIR, or name a folder: "EMBEDDED": "/path/to/folder".',
+        )
+
+
+def options(value: Any) -> Iterator[Problem]:
+    """Options of redis-py's connections, but for those that the client sets."""
+    if not isinstance(value, Mapping):
+        yield Problem(" must be a dict.")
+        return
+    for name in value:
+        if name in _SET_BY_CLIENT:
+            yield Problem(
+                f" must not have {name!r}: {_SET_BY_CLIENT[name]}", "Remove it."
+            )
+        elif name not in redis_options():
+            yield Problem(
+                f": redis-py knows no connection option {name!r}.",
+                near_miss(name, redis_options()) or "Look it up in its manual.",
+            )
+    # How long a worker may block is not limited by these: such calls have a time limit
+    # of their own, so a block is never longer than the socket is patient.
+    for name in ("socket_timeout", "socket_connect_timeout"):
+        timeout = value.get(name)
+        if timeout is not None and (not is_number(timeout) or timeout <= 0):
+            yield Problem(
+                f": {name} must be a number of seconds above 0, not {timeout!r}.",
+                "Leave it away for 5 seconds.",
+                "E014",
+            )
+
+
+def queues(value: Any) -> Iterator[Problem]:
+    """The options of queues, by name."""
+    if not isinstance(value, Mapping):
+        yield Problem(" must be a dict of queues.")
+        return
+    for queue, options in value.items():
+        if not isinstance(queue, str) or not queue or "*" in queue or "?" in queue:
+            yield Problem(
+                f": {queue!r} cannot name a queue.",
+                "A queue's name has at least one character, and neither * nor ?.",
+            )
+        elif not isinstance(options, Mapping):
+            yield Problem(f": {queue!r} must have a dict.", listed(QUEUE_OPTIONS))
+        else:
+            yield from _queue(queue, options)
+
+
+def _queue(queue: str, options: Mapping[str, Any]) -> Iterator[Problem]:
+    for name, value in options.items():
+        if name not in QUEUE_OPTIONS:
+            yield Problem(
+                f": queue {queue!r} has no option {name!r}.",
+                near_miss(name, QUEUE_OPTIONS) or listed(QUEUE_OPTIONS),
+            )
+        elif not is_number(value) or value < 0:
+            yield Problem(
+                f": {name} of queue {queue!r} must be a number, not {value!r}.",
+                f"It is {QUEUE_OPTIONS[name]}.",
+            )
+        elif name in QUEUE_LIMITS and value == 0:
+            yield Problem(
+                f": {name} of queue {queue!r} must be above 0.",
+                "Leave it away for no limit.",
+            )
+    soft, hard = (options.get(name, 0) for name in QUEUE_LIMITS)
+    if is_number(soft) and is_number(hard) and soft > hard > 0:
+        yield Problem(
+            f": timeout of queue {queue!r} exceeds its hard_timeout.",
+            "A job is killed at the hard_timeout, so let the timeout come before it.",
+        )
+
+
+def config(value: Any) -> Iterator[Problem]:
+    """Options of the Lua core."""
+    if not isinstance(value, Mapping):
+        yield Problem(" must be a dict.")
+        return
+    names = [option.name for option in OPTIONS]
+    for name, each in value.items():
+        option = known(str(name))
+        if option is None:
+            near = near_miss(str(name).replace("_", "-"), names)
+            yield Problem(f": there is no option {name!r}.", near or listed(names))
+        elif name != "application" and not is_number(each):
+            yield Problem(
+                f": {name} must be a number, not {each!r}.", f"It is {option.meaning}."
+            )
+
+
+def dotted_names(value: Any) -> Iterator[Problem]:
+    """A list of dotted names."""
+    if not isinstance(value, (list, tuple)):
+        yield Problem(" must be a list.")
+        return
+    for name in value:
+        dotted = isinstance(name, str) and all(
+            part.isidentifier() for part in name.split(".")
+        )
+        if not dotted or "." not in name:
+            yield Problem(f": {name!r} is no dotted name.")
+
+
+def unavailable(value: Any) -> Iterator[Problem]:
+    """Nothing: such a key is not available yet."""
+    if value:
+        yield Problem(" is not available yet.")
+
+
+#: The check of a number of seconds, at most an hour.
+within_an_hour = must_be(
+    "a number of seconds from 0 to 3600",
+    lambda value: is_number(value) and 0 <= value <= 3600,
+)
+
+
+def near_miss(name: object, names: Collection[str]) -> str:
+    """Return a hint at the most similar of these names, "" without one."""
+    near = get_close_matches(str(name), names, n=1)
+    return f"Did you mean {near[0]!r}?" if near else ""
+
+
+def listed(names: Collection[str]) -> str:
+    """Return a hint that lists these names."""
+    return f"The options are {', '.join(names)}."
+
+
+def redis_options() -> frozenset[str]:
+    """Return the names of the options that connections and pools of redis-py take."""
+    names: set[str] = set()
+    for kind in (ConnectionPool, Connection, SSLConnection):
+        for parent in kind.__mro__:
+            if "__init__" in vars(parent) and parent is not object:
+                names.update(inspect.signature(parent).parameters)
+    return frozenset(names - {"kwargs", "connection_kwargs", "connection_class"})
+
+
+_SET_BY_CLIENT = {
+    "decode_responses": "the client reads bytes.",
+    "encoding": "the client writes UTF-8.",
+    "retry": "the client itself repeats calls, safely.",
+    "retry_on_error": "the client itself repeats calls, safely.",
+    "retry_on_timeout": "the client itself repeats calls, safely.",
+    "parser_class": "the client picks a parser for both kinds of connection.",
+}

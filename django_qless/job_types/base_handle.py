@@ -1,0 +1,87 @@
+"""The base of handles: what is known by its id, and may not be enqueued yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django_qless.conf.connections import connections
+from django_qless.core.states import ENDED
+from django_qless.core.waiting import time_left
+from django_qless.exceptions import NotPut, ResultNotReady
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from django_qless.core import AsyncClient, Client
+    from django_qless.core.request import Steps
+
+
+class Handle:
+    """Base of handles: of a job, a workflow or a schedule of one alias."""
+
+    __slots__ = ("alias", "pending")
+    #: What it is, in messages and for the core.
+    _kind: Any = "job"
+
+    alias: str
+    """The alias of QLESS where it is."""
+    pending: bool
+    """True while it waits for the commit of a transaction to be enqueued."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return (self.alias, self._id) == (other.alias, other._id)
+
+    def __hash__(self) -> int:
+        return hash((self.alias, self._id))
+
+    @property
+    def name(self) -> str:
+        """The name of what it is a handle of."""
+        raise NotImplementedError
+
+    @property
+    def state(self) -> str:
+        """The state in which that was."""
+        raise NotImplementedError
+
+    def _check_enqueued(self) -> None:
+        """Raise NotPut if it waits for a commit."""
+        if self.pending:
+            raise NotPut(f"{self._label} is not enqueued yet")
+
+    @property
+    def _id(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def _label(self) -> str:
+        return f"{self._kind.capitalize()} {self._id} ({self.name})"
+
+    def _client(self) -> Client:
+        self._check_enqueued()
+        return connections[self.alias]
+
+    def _aclient(self) -> AsyncClient:
+        self._check_enqueued()
+        return connections.aclient(self.alias)
+
+    def _reading(self, client: Any) -> Steps[Any]:
+        """Return it as it is now."""
+        raise NotImplementedError
+
+    def _waiting(self, client: Any, timeout: float | None) -> Steps[Self]:
+        """Wait until it has ended; return it as it is then."""
+        for left in time_left(timeout):
+            if left != 0:
+                yield client.await_ended([self._id], left, self._kind)
+            now: Self = yield from self._reading(client)
+            if now.state in ENDED:
+                return now
+        waited = f" after {timeout:g} s" if timeout else ""
+        raise ResultNotReady(now._going_on(waited))
+
+    def _going_on(self, waited: str) -> str:
+        """Return that it has not ended, for a message."""
+        raise NotImplementedError

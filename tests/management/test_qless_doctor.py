@@ -1,0 +1,143 @@
+"""`manage.py qless_doctor`: what it finds, and what it does where it may not look."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+
+import pytest
+from django.core.management import call_command
+from django.test import override_settings
+
+from django_qless import queues
+from tests.jobs_app.jobs import add
+from tests.management.commands import doctor_findings, doctor_words
+from tests.permissions import nothing_refused, set_user, url_of
+from tests.real_servers import Server
+
+
+def cleaned() -> str:
+    output = io.StringIO()
+    with contextlib.suppress(SystemExit):
+        call_command("qless_doctor", "--clean", "--no-audit", stdout=output)
+    return output.getvalue()
+
+
+def test_what_it_looks_at(qless) -> None:
+    qless.beat("w1", '{"queues": ["*"], "exclude": []}', [])
+    told = doctor_words()
+    assert "fine server" in told
+    assert "fine clock" in told
+    assert "fine records" in told
+    assert "workers alive: 1" in told
+    assert "records" not in doctor_words("--no-audit")
+
+
+def test_a_format_that_it_does_not_read(qless, redis_client) -> None:
+    add.delay(1)
+    assert "fine format the namespace has format 1" in doctor_words()
+    redis_client.hset("ql:meta", "format", "2")
+    found = doctor_findings()
+    assert [each for each in found if each[0] == "PROBLEM"] == found[-1:]
+    assert found[-1][1] == "format"
+    assert "stores format 2" in found[-1][2]
+    assert "upgrade the workers" in found[-1][2]
+
+
+def test_a_clock_that_was_set_back(qless, redis_client) -> None:
+    add.delay(1)
+    redis_client.hset("ql:meta", "skews", "1")
+    assert "set back 1 time," in doctor_words()
+    assert "Delays and locks given before were set back with it" in doctor_words()
+    redis_client.hset("ql:meta", "shifts", '[{"queue": "mail"}]')
+    told = doctor_words()
+    assert "still being set back, now in queue mail: keep a worker running" in told
+
+
+def test_a_record_that_cannot_be_read(qless, redis_client) -> None:
+    handle = add.delay(1)
+    add.delay(2)
+    redis_client.hset(f"ql:j:{handle.jid}", "priority", "urgent")
+    told = doctor_words()
+    assert (
+        f"PROBLEM records job {handle.jid}: Its field priority cannot be read: urgent"
+        in told
+    )
+    assert told.count("cannot be read") == 1
+    assert "no worker serves" in told
+
+
+def test_a_queue_that_nobody_serves(qless) -> None:
+    qless.beat("w1", '{"queues": ["mail-*"], "exclude": ["mail-2"]}', [])
+    for queue in ("mail-1", "mail-2"):
+        add.using(queue=queue).delay(1)
+    told = doctor_words()
+    assert "no worker serves mail-2, with 1 job, the oldest" in told
+    assert "serves mail-1" not in told
+    queues["mail-2"].pause()
+    assert "mail-2 is paused, with 1 job" in doctor_words()
+
+
+def test_jobs_of_a_name_that_nobody_knows(qless) -> None:
+    qless.put("", "default", "a", "gone.job", "{}")
+    assert "jobs named 'gone.job' are waiting" in doctor_words()
+
+
+def test_libraries_of_other_versions(qless, redis_client) -> None:
+    # Other tests have left theirs.
+    redis_client.function_flush()
+    redis_client.function_load(
+        "#!lua name=qless_0123456789ab\n"
+        "redis.register_function('qless_0123456789ab_read', "
+        "function() return 1 end)"
+    )
+    assert "libraries of other versions (1)" in doctor_words()
+    assert "removed: qless_0123456789ab" in cleaned()
+    assert "of other versions" not in doctor_words()
+
+
+@pytest.mark.parametrize("role", ["operator", "worker"])
+def test_nothing_is_tried_that_its_user_may_not_do(
+    qless, server: Server, role: str
+) -> None:
+    """What could not be checked is said, and what it would take."""
+    add.delay(1)
+    location = {"LOCATION": url_of(server, role)}
+    with nothing_refused(server), override_settings(QLESS={"default": location}):
+        told = doctor_words("--clean")
+    assert "fine permissions the server's user has what a worker needs" in told
+    unchecked = re.findall(r"^hint (\w+) not checked: .* adds it\.$", told, re.M)
+    if role == "operator":
+        assert unchecked == []
+        assert "fine records" in told
+    else:
+        assert unchecked == ["functions", "records"]
+        assert "ACL SETUSER <user> +lpos +scan +type adds it" in told
+        assert "fine server" in told
+
+
+def test_what_its_user_lacks(qless, server: Server) -> None:
+    set_user(server, "worker", "-hset", "-info")
+    location = {"LOCATION": url_of(server, "worker")}
+    with nothing_refused(server), override_settings(QLESS={"default": location}):
+        told = doctor_words()
+    set_user(server, "worker")
+    assert "PROBLEM permissions The user lacks +hset. " in told
+    assert "ACL SETUSER <user> +hset adds it" in told
+    assert "hint server not checked: version, memory, eviction" in told
+
+
+def test_a_user_who_may_not_even_look(server: Server) -> None:
+    set_user(server, "worker", "-hmget")
+    location = {"LOCATION": url_of(server, "worker")}
+    with override_settings(QLESS={"default": location}):
+        found = doctor_findings()
+    set_user(server, "worker")
+    assert found[-1][:2] == ("PROBLEM", "server")
+    assert "ACL SETUSER worker +hmget adds it" in found[-1][2]
+
+
+def test_options_set_by_hand(qless) -> None:
+    qless.config_set("heartbeat", 5)
+    assert "heartbeat was set by an operator" in doctor_words()

@@ -1,0 +1,155 @@
+"""`manage.py qless_jobs`."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.core.management import CommandError
+
+from django_qless import jobs, queues
+from tests.jobs_app import policies
+from tests.jobs_app.jobs import add, failing
+from tests.management.commands import data, run
+
+
+def test_list(qless) -> None:
+    assert "no jobs" in run("qless_jobs", "list")
+    add.using(queue="mail", jid="one", tags=["t"]).delay(1)
+    add.using(queue="bulk", jid="two").delay(1)
+    assert "one" in run("qless_jobs", "list", "--queue", "mail")
+    assert "two" not in run("qless_jobs", "list", "--queue", "mail")
+    text = run("qless_jobs", "list", "--count", "1")
+    assert "examined 1 of 2; continue with --offset 1" in text
+    page = data("qless_jobs", "list", "--tag", "t")
+    assert [job["jid"] for job in page["jobs"]] == ["one"]
+
+
+def test_show(qless, work) -> None:
+    handle = add.using(tags=["t"]).delay(20, 1)
+    work()
+    text = run("qless_jobs", "show", handle.jid)
+    assert "complete" in text
+    assert '"args":[20,1]' in text
+    assert "result:       21" in text
+    assert data("qless_jobs", "show", handle.jid)["result"] == 21
+    broken = failing.delay("broken", "the text")
+    work()
+    text = run("qless_jobs", "show", broken.jid)
+    assert "failed in 'broken'" in text
+    assert "  the text" in text
+    with pytest.raises(CommandError, match="There is no job 'nobody'"):
+        run("qless_jobs", "show", "nobody")
+
+
+def test_show_has_the_attempts(qless, work) -> None:
+    handle = policies.retries_some.delay("Flaky")
+    work()
+    [first, second, third] = [
+        line
+        for line in run("qless_jobs", "show", handle.jid)
+        .partition("attempts:\n")[2]
+        .splitlines()
+        if "  waited " in line
+    ]
+    assert first.startswith("  1  ")
+    for line, end in ((first, "retried"), (second, "retried"), (third, "failed")):
+        assert re.search(rf"  waited \S+ m?s  ran \S+ m?s  {end}  .*Flaky: again", line)
+
+
+def test_what_was_canceled_is_listed_and_shown(qless) -> None:
+    first = add.using(queue="mail", delay=60).delay(20, 1)
+    second = add.using(queue="mail", after=[first], on_failure="cancel").delay(2)
+    kept = add.using(queue="mail").delay(3)
+    first.cancel()
+    page = data("qless_jobs", "list", "--state", "canceled", "--queue", "mail")
+    assert {job["jid"] for job in page["jobs"]} == {second.jid, first.jid}
+    assert [job["state"] for job in page["jobs"]] == ["canceled"] * 2
+    text = run("qless_jobs", "list")
+    assert kept.jid in text and first.jid not in text
+    text = run("qless_jobs", "show", first.jid)
+    assert '"args":[20,1]' in text and "when it was scheduled\n" in text
+    text = run("qless_jobs", "show", second.jid)
+    assert f"when it was depends, because of dependency {first.jid}" in text
+    shown = data("qless_jobs", "show", second.jid)["canceled"]
+    assert (shown["was"], shown["by"]) == ("depends", first.jid)
+    assert data("qless_jobs", "show", kept.jid)["canceled"] is None
+    for word in ("cancel", "retry"):
+        with pytest.raises(CommandError, match="invalid choice: 'canceled'"):
+            run("qless_jobs", word, "--state", "canceled", "--no-input")
+
+
+def test_of_what_is_long_the_size_is_shown(qless) -> None:
+    handle = add.delay("x" * 20_000)
+    handle.cancel()
+    assert "bytes, not kept" in run("qless_jobs", "show", handle.jid)
+
+
+def test_retry_one_or_a_group(qless, work, people) -> None:
+    handles = failing.enqueue_many([failing.args("broken", "x") for _ in range(3)])
+    work()
+    text = run("qless_jobs", "retry", handles[0].jid, "nobody")
+    assert "retried: 1 job; 1 had not failed" in text
+    people.append("y")
+    assert "2 jobs" in run("qless_jobs", "retry", "--group", "broken")
+    assert qless.failed() == {}
+
+
+def test_cancel_asks_before_many(qless, people) -> None:
+    add.enqueue_many([add.args(1) for _ in range(3)])
+    people.append("")
+    with pytest.raises(CommandError, match="Nothing was changed"):
+        run("qless_jobs", "cancel", "--queue", "default")
+    assert queues["default"].length() == 3
+    text = run("qless_jobs", "cancel", "--queue", "default", "--no-input")
+    assert "canceled: 3 jobs" in text
+    assert queues["default"].length() == 0
+
+
+def test_where_nobody_can_be_asked_nothing_is_done(qless, monkeypatch) -> None:
+    def nobody(question: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr("builtins.input", nobody)
+    waiting = add.delay(1)
+    with pytest.raises(CommandError, match=r"standard input is closed.* --no-input"):
+        run("qless_jobs", "cancel", "--queue", "default")
+    assert waiting.refresh().state == "waiting"
+
+
+def test_nothing_is_asked_about_no_jobs(qless, monkeypatch) -> None:
+    def never(question: str) -> str:
+        raise AssertionError(question)
+
+    monkeypatch.setattr("builtins.input", never)
+    for line in (
+        ("qless_jobs", "retry", "--group", "broken"),
+        ("qless_jobs", "cancel", "--queue", "default"),
+        ("qless_queue", "empty", "mail", "--state", "waiting"),
+    ):
+        assert "no jobs match: nothing to do" in run(*line)
+
+
+def test_cancel_says_how_many_there_were(qless, work) -> None:
+    done = add.delay(1)
+    work()
+    waiting = add.delay(2)
+    text = run("qless_jobs", "cancel", done.jid, "nobody", waiting.jid)
+    assert "canceled: 1 job\nnot canceled: " in text
+    assert "nobody" in text and done.jid in text
+    assert done.refresh().state == "complete"
+    assert jobs[waiting.jid].state == "canceled"
+    text = run("qless_jobs", "cancel", "nobody")
+    assert "canceled: 0 jobs\nnot canceled: " in text and "nobody" in text
+
+
+def test_which_jobs_must_be_said_once(qless) -> None:
+    for arguments in ((), ("a-jid", "--tag", "t")):
+        with pytest.raises(CommandError, match="either the ids of jobs, or"):
+            run("qless_jobs", "cancel", *arguments)
+
+
+def test_move(qless) -> None:
+    handle = add.delay(1)
+    run("qless_jobs", "move", "bulk", handle.jid, "--delay", "60")
+    assert (handle.refresh().queue, handle.refresh().state) == ("bulk", "scheduled")

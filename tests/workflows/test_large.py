@@ -1,0 +1,87 @@
+"""Workflows of thousands of jobs, which take several calls, and clients that die."""
+
+from __future__ import annotations
+
+import pytest
+
+from django_qless import workflow
+from django_qless.core import JobNotFound, Put
+from tests.jobs_app import flows
+from tests.jobs_app.flows import gather, step
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_five_thousand_fan_out_and_one_gathers(qless, work) -> None:
+    flow = workflow()
+    nodes = [flow.add(flows.silent.args()) for _ in range(5_000)]
+    last = flow.add(gather.args(), after=nodes)
+    handle = flow.enqueue()
+    now = handle.refresh()
+    assert (now.state, now.progress) == ("running", (5_001, 0, 0, 0, 5_001))
+    assert len(qless.needs(last.jid)) == 5_000
+    assert work() == 5_001
+    assert flows.ran == ["gather"]
+    assert handle.refresh().state == "complete"
+    assert len(handle.jobs()) == 5_001
+
+
+def test_a_graph_of_a_thousand_is_one_call(qless, monkeypatch) -> None:
+    commands: list[str] = []
+    steps = type(qless).steps
+
+    def noting(self, request):
+        commands.append(getattr(request, "name", ""))
+        return steps(self, request)
+
+    monkeypatch.setattr(type(qless), "steps", noting)
+    flow = workflow()
+    first = flow.add(step.args("0"))
+    for n in range(999):
+        flow.add(step.args(str(n + 1)), after=[first])
+    flow.enqueue()
+    assert [name for name in commands if name] == ["workflow.put"]
+
+
+def test_a_large_one_that_was_refused_may_be_tried_again(qless, work) -> None:
+    outside = step.using(delay=60).delay("outside")
+    flow = workflow()
+    for _ in range(1_001):
+        flow.add(flows.silent.args())
+    flow.add(step.args("last"), after=[outside])
+    outside.cancel()
+    with pytest.raises(JobNotFound):
+        flow.enqueue()
+    step.using(jid=outside.jid).delay("outside")
+    handle = flow.enqueue()
+    work()
+    assert handle.refresh().progress == (1_002, 1_002, 0, 0, 0)
+
+
+def test_a_client_that_dies_while_it_stages(qless, work) -> None:
+    items = [
+        Put(f"j{n}", "default", step.name, '{"args": ["x"]}') for n in range(2_000)
+    ]
+    calls = type(qless).put_workflow.build(qless, "", "flow", items, staged_seconds=1)
+    for call in calls.parts[:5]:
+        qless.run(call)
+    assert work() == 0
+    redis = qless.redis
+    staged = redis.keys("ql:staged:*")
+    assert len(staged) == 2
+    assert all(0 < redis.pttl(name) <= 1_000 for name in staged)
+    assert redis.keys("ql:j:*") == []
+
+
+def test_a_client_that_dies_after_the_release(qless, work) -> None:
+    data = '{"v":1,"args":["x"]}'
+    items = [Put(f"j{n}", "default", step.name, data) for n in range(2_000)]
+    calls = type(qless).put_workflow.build(qless, "", "flow", items)
+    for call in calls.parts:
+        qless.run(call)
+        if call.name == "workflow.release":
+            break
+    assert qless.workflow("flow").state == "unpacking"
+    runs = [work() for _ in calls.parts]  # A worker that asks for jobs carries on.
+    assert (runs[0], sum(runs)) == (0, 2_000)
+    assert qless.workflow("flow").state == "complete"

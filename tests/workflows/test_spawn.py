@@ -1,0 +1,83 @@
+"""Jobs that running jobs spawn: what waits for the one waits for the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from django_qless import workflow
+from django_qless.exceptions import (
+    InvalidOption,
+)
+from tests.jobs_app import flows
+from tests.jobs_app.flows import gather, step, strict_one
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.mark.parametrize("spawning", [flows.spawning, flows.aspawning])
+def test_who_waits_for_a_job_waits_for_what_it_spawns(qless, work, spawning) -> None:
+    flow = workflow()
+    first = flow.add(spawning.args("a", "b"))
+    last = flow.add(gather.args(), after=[first])
+    handle = flow.enqueue()
+    work()
+    assert flows.ran[-1] == "gather"
+    assert sorted(flows.ran[1:-1]) == ["a", "b"]
+    jids = first.handle.result()
+    assert last.handle.result() == {
+        first.jid: jids,
+        **dict(zip(jids, ["a", "b"], strict=True)),
+    }
+    now = handle.refresh()
+    assert (now.state, now.progress.total) == ("complete", 4)
+
+
+def test_class_jobs_spawn_and_read_results_too(qless, work) -> None:
+    first = step.delay("a")
+    spawning = flows.Spawning.using(after=[first]).delay({})
+    gather.using(after=[spawning]).delay()
+    work()
+    assert flows.ran == ["a", "spawning", "a again", "gather"]
+
+
+def test_nested_spawns_are_all_waited_for(qless, work) -> None:
+    first = flows.nested.delay(5)
+    gather.using(after=[first]).delay()
+    work()
+    assert flows.ran == [*(f"nested {n}" for n in range(5, -1, -1)), "gather"]
+
+
+def test_spawning_respects_transactions(qless, each_work) -> None:
+    kept = flows.spawning_in_a_transaction.delay()
+    undone = flows.spawning_in_a_transaction.delay(fail=True)
+    assert each_work() == 3
+    assert (kept.result(), undone.result()) == (False, True)
+    assert flows.ran == ["at commit"]
+
+
+def test_a_duplicate_at_the_commit_leaves_the_others_spawned(qless, work) -> None:
+    strict_one.using(delay=60).delay()
+    spawner = flows.spawning_a_duplicate.delay()
+    last = gather.using(after=[spawner]).delay()
+    assert work() == 3
+    assert flows.ran == ["beside", "gather"]
+    assert last.result() == {spawner.jid: spawner.result(), spawner.result(): "beside"}
+
+
+def test_spawning_what_is_none(qless, work) -> None:
+    @flows.job(name="spawns-wrong")
+    def wrong() -> list[str]:
+        texts = []
+        for bad in (["x"], [step.using(alias="other").args("a")]):
+            try:
+                flows.current_job().spawn(bad)
+            except InvalidOption as error:
+                texts.append(str(error))
+        assert flows.current_job().spawn([]) == []
+        return texts
+
+    handle = wrong.delay()
+    work()
+    one, two = handle.result()
+    assert "spawn() takes what .args() returns" in one
+    assert "can spawn only where it is itself" in two
