@@ -63,6 +63,7 @@ class QlessError(Exception):
 
 
 def _closed(text: str) -> str:
+    text = text.rstrip()
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 

@@ -165,7 +165,7 @@ def _server(client: Client) -> Iterator[Finding]:
     if client.script.engine == "script":
         yield hint(
             "server",
-            "scripts are several times slower than functions: check ENGINE, and that "
+            "scripts cost the server more than functions: check ENGINE, and that "
             "the server's user may call FUNCTION and FCALL",
         )
     for risk in risks(info):

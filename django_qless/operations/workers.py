@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
+
+from django_qless.worker.known_queues import matches_any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,8 +45,7 @@ class ServedQueues:
     def serves(self, queue: str) -> bool:
         """Return whether a worker takes jobs of this queue, as far as is known."""
         return self._unknown or any(
-            any(fnmatchcase(queue, glob) for glob in wanted)
-            and not any(fnmatchcase(queue, glob) for glob in unwanted)
+            matches_any(queue, wanted) and not matches_any(queue, unwanted)
             for wanted, unwanted in self._patterns
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
@@ -20,6 +19,7 @@ from django_qless.testing.execution import (
     raise_failure,
     raise_interrupt,
 )
+from django_qless.worker.known_queues import matches_any
 from django_qless.worker.ticker import Ticker
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class JobRunner:
         names = [
             counts.name
             for counts in self._client.queues()
-            if any(fnmatchcase(counts.name, glob) for glob in self._queues)
+            if matches_any(counts.name, self._queues)
         ]
         dues: list[Any] = list(self._client.due(names)) if names else []
         times = [due.scheduled for due in dues]

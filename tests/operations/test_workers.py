@@ -54,3 +54,11 @@ class TestServedQueues:
         self, workers: list[WorkerCounts], serves: bool
     ) -> None:
         assert ServedQueues(workers, NOW).serves("mail") is serves
+
+    def test_brackets_mean_themselves(self) -> None:
+        """As they do where workers look for jobs."""
+        served = ServedQueues([worker(queues=["mail[1]", "a[b]*"])], NOW)
+        assert served.serves("mail[1]")
+        assert served.serves("a[b]c")
+        assert not served.serves("mail1")
+        assert not served.serves("ab")
