@@ -11,11 +11,11 @@ FAST := tests/checks tests/conf tests/declare tests/enqueue tests/job_types test
 
 .DEFAULT_GOAL := help
 .PHONY: help demo admin test test-fast test-core test-worker test-admin nightly check docs \
-  screenshots format bench chaos mutants recorder matrix clean
+  screenshots release-check format bench chaos mutants recorder matrix clean
 
 help: ## say what can be made (this text)
 	@echo "make TARGET, where TARGET is"
-	@awk -F ':[^#]*## ' '/^[a-z-]+:[^#]*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':[^#]*## ' '/^[a-z-]+:[^#]*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "Variables"
 	@echo "  PYTHON=python3.13   the interpreter that .venv is made with (make clean first)"
@@ -68,6 +68,9 @@ docs: .venv/docs.stamp ## build the documentation into build/docs, its reference
 
 screenshots: .venv/test,browser.stamp ## take the pictures of the documentation again
 	@$(BIN)/python docs/screenshots.py
+
+release-check: .venv/dev.stamp .venv/test.stamp ## build sdist and wheel, and follow the tutorial with the wheel
+	@$(BIN)/python -m tests.release_check
 
 bench: .venv/test.stamp ## measure, beside the floor: the figures of the README
 	@$(BIN)/python -m benchmarks.run $(ARGS)

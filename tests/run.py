@@ -18,7 +18,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import postgres, processes, real_servers
+from tests import postgres, processes, real_servers, translations
 from tests.admin.browser import chrome
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -114,6 +114,7 @@ def main() -> int:
     checks = {"format": FORMATS, "tests": []}.get(what, CHECKS)
     if what in ("all", "tests"):
         left_out += real_servers.missing() + postgres.missing() + chrome.missing()
+        left_out += translations.missing()
         if not run_tests(arguments):
             failed.append("pytest")
     for check in checks:

@@ -132,7 +132,10 @@ class Resume(QueueAction):
         """Return the question, with the reason of the pause."""
         asked = self.say(_("Resume the queue “%(name)s”? Workers take its jobs again."))
         reason = pause_reason(self.counts)
-        return f"{asked} {gettext('It was paused: %s') % reason}" if reason else asked
+        if not reason:
+            return asked
+        paused = gettext("It was paused: %s") % reason
+        return f"{asked} {paused}"
 
     def perform(self, fields: dict[str, Any]) -> bool:
         """Resume it; return whether it was paused."""
