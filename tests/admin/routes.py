@@ -1,7 +1,7 @@
 """All URLs of the pages and actions, as the resolver knows them, with what they need.
 
 What a URL needs is worked out by a rule from the model that it is about and from whether
-it takes a POST, not from what the view itself says: a view that lacks_append_only_file its permission
+it takes a POST, not from what the view itself says: a view that forgets its permission
 shows. So a new page or action is covered as soon as it has a route.
 """
 

@@ -355,7 +355,7 @@ def _counts(count: int, value: Any = None) -> dict[str, Any]:
 def _labelled(filters: Mapping[str, str]) -> list[tuple[Any, str]]:
     """Return the labels and values of filters, for people."""
     return [
-        (label, filters[name])
+        (label, formatting.state(filters[name]) if name == "state" else filters[name])
         for name, label in FILTER_LABELS.items()
         if name in filters
     ]
