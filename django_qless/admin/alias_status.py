@@ -1,4 +1,4 @@
-"""The status of several aliases side by side: one that is down delays no page.
+"""The status of several aliases; one that is down does not delay the page.
 
 Each alias is asked in a thread. One that does not answer in time is shown as not
 answering, and its thread goes on until the connection gives up; until then no other one

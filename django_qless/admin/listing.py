@@ -35,7 +35,7 @@ class Listing:
 def listing(
     view: View, rows: Sequence[Any], total: int, *, read: int | None = None
 ) -> Listing:
-    """Return a part of a list from the view's offset on: "1–50 of 1,000", and links.
+    """Return a page of a list with its range, "1–50 of 1,000", and links.
 
     `read`: items that were read for these rows, if some of them are not shown.
     """
@@ -61,7 +61,7 @@ def listing(
 def scanned(
     view: View, rows: Sequence[Any], *, count: int, total: int, following: int | None
 ) -> Listing:
-    """Return what a search has found so far: "scanned 1,000 of n", and links."""
+    """Return a page of a search with its progress, "scanned 1,000 of n", and links."""
     words = _("%(found)s found; scanned %(scanned)s of %(total)s") % {
         "found": number(len(rows)),
         "scanned": number(min(view.offset + count, total)),
@@ -79,7 +79,7 @@ def scanned(
 
 
 def _url_at(view: View, offset: int) -> str:
-    """Return the URL of the page at another offset, with the rest of its query."""
+    """Return the URL of the page at another offset."""
     query = view.request.GET.copy()
     query.pop("live", None)
     query.pop("offset", None)

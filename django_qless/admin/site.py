@@ -1,4 +1,4 @@
-"""The place of pages and actions in an admin site: as the admin of a model."""
+"""Pages and actions in an admin site, registered as the admin of a model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Route(NamedTuple):
 
     @classmethod
     def of(cls, action: type[Action], prefix: str = "<str:segment>/") -> Route:
-        """Return the route of an action: on one thing, or with no prefix on all."""
+        """Return the route of an action on one object or, without a prefix, on all."""
         return cls(f"{prefix}{action.verb}/", action.verb, action)
 
 

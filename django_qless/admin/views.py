@@ -166,7 +166,7 @@ class View:
 
     @property
     def here(self) -> str:
-        """The URL of the page for people, to which an action comes back."""
+        """The URL of the page, to which an action returns."""
         query = self.request.GET.copy()
         query.pop("live", None)
         path = self.request.path
@@ -187,7 +187,7 @@ class Page(View):
     """A page that shows something: `content` reads it, the template lays it out."""
 
     def content(self) -> dict[str, Any]:
-        """Return what the template needs; may raise QlessError and Missing."""
+        """Return the template's context; may raise QlessError and Missing."""
         raise NotImplementedError
 
     def answer(self) -> HttpResponseBase:
@@ -201,7 +201,7 @@ class Page(View):
 
     @property
     def wants_live_parts(self) -> bool:
-        """Whether the live parts are asked for, not the page."""
+        """True if the live parts are asked for, not the page."""
         return self.request.GET.get("live") == "1"
 
 

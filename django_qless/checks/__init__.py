@@ -1,4 +1,4 @@
-"""System checks: what is wrong with the settings, each with a number and a hint.
+"""System checks of the settings; each problem has a number and a hint.
 
 None of them connects to a server; `qless_doctor` does.
 
@@ -47,7 +47,7 @@ TAG = "qless"
 
 
 def check_settings(**kwargs: Any) -> list[CheckMessage]:
-    """Check QLESS."""
+    """Check the setting QLESS."""
     return list(_settings_messages())
 
 
@@ -96,7 +96,7 @@ def check_redis_py(**kwargs: Any) -> list[CheckMessage]:
 
 
 def check_deployment(**kwargs: Any) -> list[CheckMessage]:
-    """Warn of what is meant for development."""
+    """Warn of settings that are meant for development."""
     if settings.DEBUG or any(_problems()):
         return []
     messages: list[CheckMessage] = []

@@ -1,4 +1,4 @@
-"""Config sync: QUEUES and CONFIG set on the server, unless an operator has changed them.
+"""Config sync: applies QUEUES and CONFIG, except what an operator has changed.
 
 The option `declared` remembers, as JSON, what was applied last. An option that still has
 that value is ours to change; one that an operator has set otherwise is left alone, until

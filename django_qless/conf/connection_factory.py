@@ -57,7 +57,7 @@ class PrivateServerConnection(UnixDomainSocketConnection):
 
 
 class AsyncPrivateServerConnection(AsyncUnixConnection):
-    """The same for asyncio."""
+    """The asyncio counterpart of PrivateServerConnection."""
 
     def __init__(self, *, start: Callable[[], str], **options: Any) -> None:
         super().__init__(**options)
@@ -88,7 +88,7 @@ class ConnectionFactory:
         return redis.Redis(connection_pool=pool)
 
     def async_client(self) -> redis.asyncio.Redis:
-        """Return the same for asyncio."""
+        """Return an asyncio client with a new pool; nothing is connected yet."""
         kind = next(
             (
                 asynchronous
@@ -113,7 +113,7 @@ class ConnectionFactory:
 
 
 def factory_for(alias: Alias) -> ConnectionFactory:
-    """Return the way to connect that an alias names. Raises ImproperlyConfigured."""
+    """Return the connection factory of an alias. Raises ImproperlyConfigured."""
     if alias.throwaway is not None:
         return _private_server(
             "the tests' own server",

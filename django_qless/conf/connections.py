@@ -1,4 +1,4 @@
-"""Clients of the Lua core by alias: one per alias and process, made when first needed."""
+"""Clients of the Lua core: one per alias and process, made on first use."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Connections:
         return alias in conf.alias_names()
 
     def enter_worker(self) -> None:
-        """Have the patience that the settings give to workers, from now on."""
+        """Use the patience that the settings give to workers, from now on."""
         self._in_worker = True
         clients: list[tuple[str, Client | AsyncClient]] = [
             *self._clients.items(),

@@ -152,7 +152,7 @@ class Alias:
     worker_patience: float | None = key(
         "WORKER_PATIENCE", None, checks.within_an_hour, "E033", _PATIENCE_HINT
     )
-    """The same in the processes of a worker."""
+    """The PATIENCE of a worker's processes."""
     queues: Mapping[str, Mapping[str, float]] = key(
         "QUEUES",
         {},
@@ -187,7 +187,7 @@ class Alias:
 
     @property
     def declared_options(self) -> dict[str, str]:
-        """The options of the Lua core that QUEUES and CONFIG declare, as it has them."""
+        """The core's options that QUEUES and CONFIG declare, in the core's form."""
         declared = {name: str(value) for name, value in self.config.items()}
         for queue, options in self.queues.items():
             for name in checks.CORE_QUEUE_OPTIONS:

@@ -43,7 +43,7 @@ Check = Callable[[Any], Iterator[Problem]]
 def must_be(
     what: str, is_valid: Callable[[Any], bool], *, optional: bool = False
 ) -> Check:
-    """Return the check of a value that is one thing; None is fine if optional."""
+    """Return a check that a value is one thing; None passes if optional."""
 
     def check(value: Any) -> Iterator[Problem]:
         if not (optional and value is None) and not is_valid(value):

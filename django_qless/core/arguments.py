@@ -205,7 +205,7 @@ def not_negative(label: str, value: object) -> int | float:
 def pairs(
     checks: Mapping[str, Callable[[Any], Argument]], given: Mapping[str, object]
 ) -> list[Argument]:
-    """Return the checked names and values of options that are not None, as a flat list."""
+    """Return the checked options that are not None, as a flat list."""
     found: list[Argument] = []
     for name, value in given.items():
         if value is not None:

@@ -143,7 +143,7 @@ class _Reader:
     def finish(
         self, *, is_running: bool, ended: tuple[float, float], now: float
     ) -> Attempts:
-        """Complete the reading with what the record says of the time since the last entry."""
+        """Complete the reading with the time since the last entry, from the record."""
         attempt, now = self.attempt, max(now, self.last)
         if attempt and is_running:
             attempt.running = self._take("running", attempt, attempt.handed)
@@ -183,7 +183,7 @@ class _Reader:
         self._begin(_AFTER.get(what, "waiting"), when)
 
     def _break_off(self, how: str, when: float | None) -> None:
-        """End the open attempt, if there is one, although no entry says how it ended."""
+        """End the open attempt, if there is one, although no entry records its end."""
         attempt = self.attempt
         if attempt is None:
             return

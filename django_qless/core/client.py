@@ -84,7 +84,7 @@ class BaseClient(ABC, Generic[R]):
 
     @abstractmethod
     def _open(self, limits: Limits) -> None:
-        """Make the pool, or the place for those of all event loops."""
+        """Make the pool, or the holder of one pool for each event loop."""
 
     @property
     @abstractmethod
@@ -93,7 +93,7 @@ class BaseClient(ABC, Generic[R]):
 
     @abstractmethod
     def after(self, keys: Sequence[str], seconds: float, request: Request[T]) -> Any:
-        """Return a wait with a request behind it."""
+        """Return a wait that is followed by a request."""
 
     def steps(self, request: Request[T]) -> Steps[T]:
         """Return the steps of `run`."""
@@ -117,7 +117,7 @@ class BaseClient(ABC, Generic[R]):
     def blpop(
         self, keys: Sequence[str], seconds: float
     ) -> Steps[tuple[str, str] | None]:
-        """Wait for an element of these lists; return the list and the element, or None.
+        """Wait for an element of these lists; return (list, element), or None.
 
         For a worker without jobs, with the keys that settle returned. A lost connection
         ends the wait: ask again. Waits longer than the connection's socket_timeout if need
@@ -293,7 +293,7 @@ class AsyncClient(
     def after(
         self, keys: Sequence[str], seconds: float, request: Request[T]
     ) -> AsyncAfter[T]:
-        """Return a wait with a request behind it: see Client.after."""
+        """Return a wait that is followed by a request: see Client.after."""
         return AsyncAfter(self, keys, seconds, request)
 
     def events(self, *channels: str) -> AsyncSubscriber:

@@ -45,7 +45,7 @@ LATE_SECONDS = 5.0
 
 
 class BaseConnection:
-    """A connection of redis-py, opened when needed, and the client id that goes with it."""
+    """A connection of redis-py, opened when needed, with its client id."""
 
     __slots__ = ("__weakref__", "_client_id", "_raw", "_ready", "_sequence")
 
@@ -261,11 +261,11 @@ class BasePool(Generic[C]):
         return waited
 
     def release(self, connection: C) -> None:
-        """Give a connection back."""
+        """Return a connection to the pool."""
         self._idle.put_nowait(connection)
 
     def releaser(self) -> Callable[[C], None]:
-        """Return a function that gives a connection back to the pool as it is now.
+        """Return a function that puts a connection back into the pool as it is now.
 
         In a process forked meanwhile it does nothing to the new connections.
         """

@@ -227,7 +227,7 @@ class Subscriber(BaseSubscriber, Blocking):
     # For a loop that watches several things and must not block on one of them.
 
     def fileno(self) -> int | None:
-        """Return what to watch for reading; None while there is no connection."""
+        """Return the descriptor to poll for reading; None without a connection."""
         sock = getattr(self._pubsub.connection, "_sock", None)
         number: int = sock.fileno() if sock else -1
         return number if number >= 0 else None

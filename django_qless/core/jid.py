@@ -1,4 +1,4 @@
-"""Job ids: later ones sort lower, because jobs of equal rank are popped from the top."""
+"""Job ids: later ones sort lower, as equal jobs are popped from the top."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ new_jid = _generator.draw
 
 
 def time_of(jid: str) -> float | None:
-    """Return when a jid was drawn (seconds of the epoch); None for a foreign jid."""
+    """Return when a jid was drawn, in seconds of the epoch; None if foreign."""
     if len(jid) != 20 or not all(each in _DIGITS for each in jid):
         return None
     number = 0

@@ -59,7 +59,7 @@ class Brief:
 
     @classmethod
     def read(cls, row: Sequence[Any]) -> Brief:
-        """Return the summary for a row of the core's JSON, where False is no value."""
+        """Return the summary for a row of JSON, where False means no value."""
         found = dict(zip(_BRIEF, row, strict=True))
         due, put, group = found["due"], found["put"], found["group"]
         return cls(
@@ -103,7 +103,7 @@ def _progress(text: str | Literal[False]) -> tuple[float, str] | None:
 
 
 def read_rows(rows: Any) -> list[Brief]:
-    """Read the summaries of the jobs that exist; the server writes an empty list as {}."""
+    """Read the summaries of existing jobs; an empty list is written as {}."""
     return [Brief.read(row) for row in rows or () if row]
 
 
@@ -131,7 +131,7 @@ class FailureGroup:
 
 
 class FailureGroups(NamedTuple):
-    """Some of the failure groups, and how many groups and jobs there are in all."""
+    """Some of the failure groups, and the total numbers of groups and jobs."""
 
     total_groups: int
     total_jobs: int
@@ -139,14 +139,14 @@ class FailureGroups(NamedTuple):
 
 
 class SearchFound(NamedTuple):
-    """The jobs that a search has found, and how many places it has looked at."""
+    """The jobs that a search has found, and the number of places searched."""
 
     looked: int
     jobs: list[Brief]
 
 
 class Throughput(NamedTuple):
-    """Counters by spans of `step` minutes, from a minute of the epoch on."""
+    """Counters for consecutive spans of `step` minutes."""
 
     first: int
     step: int
@@ -179,7 +179,7 @@ class WorkerView(NamedTuple):
 
 
 class WorkerViews(NamedTuple):
-    """Some of the workers, the latest sign of life first, and how many there are."""
+    """Some of the workers, the most recently active first, and the total number."""
 
     total: int
     workers: list[WorkerView]

@@ -166,7 +166,7 @@ class BaseJob(Generic[J]):
     def move(
         self, queue: str, delay: int | float = 0, *, worker: str = ""
     ) -> Request[str]:
-        """Move the job to another queue (or back to its own), where it starts again."""
+        """Move the job to another queue, or back to its own; it starts again."""
         context = arguments.to_json(self.context) if self.context else None
         job = (queue, self.jid, self.klass, self.data)
         return Commands.requeue.build(self.client, worker, *job, delay, context=context)
@@ -188,7 +188,7 @@ class BaseJob(Generic[J]):
 
     @command
     def depends_off(self, *jids: str) -> Request[None]:
-        """Wait for these jobs no longer; without any, for none."""
+        """Remove these dependencies; without any, all of them."""
         off = jids or None
         return Commands.depends_off.build(self.client, self.jid, off)
 
@@ -320,13 +320,13 @@ class BaseQueue(Generic[J]):
 
     @command
     def set_max_concurrency(self, jobs: int) -> Request[None]:
-        """Set how many jobs of this queue may run at the same time; 0: any number."""
+        """Set the number of jobs that may run at the same time; 0: any number."""
         option = f"{self.name}-max-concurrency"
         return Commands.config_set.build(self.client, option, jobs)
 
     @command
     def set_weight(self, weight: int | float) -> Request[None]:
-        """Set how often a lottery draws this queue, beside the others; 0 for never."""
+        """Set the queue's weight in a lottery with other queues; 0 for never."""
         option = f"{self.name}-weight"
         return Commands.config_set.build(self.client, option, weight)
 

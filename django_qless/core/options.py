@@ -1,4 +1,4 @@
-"""The options of a namespace that the core knows: what each is, and its default."""
+"""The options of a namespace that the core knows, and their defaults."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OF_A_QUEUE = (
 
 
 def known(name: str) -> Option | None:
-    """Return what is known of an option, that of a queue among them; else None."""
+    """Return the description of an option, also of a queue's; else None."""
     for option in OPTIONS:
         if option.name == name:
             return option

@@ -28,7 +28,7 @@ def needed_by_worker(missing: Iterable[str]) -> list[str]:
 
 
 def lacks(rules: Iterable[str]) -> str:
-    """Return the text that these are missing, which NotPermitted can read."""
+    """Return the message that these are missing, which NotPermitted can read."""
     return f"The user lacks {' '.join(rules)}"
 
 

@@ -208,7 +208,7 @@ def _inseparable(
 
 
 def _packed(items: Iterable[Put]) -> Iterator[tuple[bool, int, bytes]]:
-    """Yield of each item whether it is optional, the number and bytes of its arguments."""
+    """Yield for each item if it is optional, and its arguments' number and bytes."""
     kinds: dict[tuple[str, str], bytes] = {}
     tails: dict[object, Packed] = {}
     index = 0

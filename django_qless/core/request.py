@@ -88,7 +88,7 @@ class Request(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Command(Request[T]):
-    """One command to the Lua core: what to send, and how to read its reply."""
+    """A command to the Lua core, and the reader of its reply."""
 
     name: str
     args: tuple[Argument, ...]

@@ -34,7 +34,7 @@ VERBS: dict[str, tuple[int, ...]] = {
 
 
 class Reserved(NamedTuple):
-    """A job that was handed out. data, tags and context are unread JSON texts.
+    """A job that was handed out. data, tags and context are unparsed JSON texts.
 
     The core sends the fields in this order.
     """

@@ -1,4 +1,4 @@
-"""Requests whose reply comes later: behind a wait, on demand, or when jobs have ended.
+"""Requests with a later reply: after a wait, on demand, or at jobs' ends.
 
 A worker without jobs blocks on lists that are fed when a job becomes ready, and then asks
 for the job. Sent together, the server executes the request in the very moment in which the
@@ -98,7 +98,7 @@ class PendingCall(Generic[T]):
 
 
 class BaseAfter(Generic[T]):
-    """A wait with a request behind it: `run()` it once."""
+    """A wait that is followed by a request: `run()` it once."""
 
     def __init__(
         self,
@@ -218,11 +218,11 @@ class BaseAfter(Generic[T]):
 
 
 class After(BaseAfter[T], Blocking):
-    """A wait with a request behind it, of a Client."""
+    """A wait that is followed by a request, of a Client."""
 
 
 class AsyncAfter(BaseAfter[T], Awaiting):
-    """A wait with a request behind it, of an AsyncClient."""
+    """A wait that is followed by a request, of an AsyncClient."""
 
 
 def single(request: Request[T]) -> Command[T]:
@@ -267,7 +267,7 @@ _SHORTEST = 0.01
 
 
 class Watch(NamedTuple):
-    """The list to block on, and the states of the first of the jobs or workflows."""
+    """The list to block on, and the states of the first jobs or workflows."""
 
     key: str
     states: list[str]
@@ -353,7 +353,7 @@ def _read_watch(reply: list[str]) -> Watch:
 
 
 def read_needs(client: Any, jid: str) -> Steps[list[str]]:
-    """Return the jids that a job depended on, each followed by what it has spawned."""
+    """Return the jids that a job depended on, each followed by its spawned jobs."""
     found: dict[str, None] = {}
     name, jid = "needs", arguments.existing("jid", jid)
     # Lists still to be read, the next last: a command, the job that it is about, an offset.
@@ -376,7 +376,7 @@ def read_needs(client: Any, jid: str) -> Steps[list[str]]:
 
 
 def _read_page(reply: list[str | int]) -> list[tuple[str, int]]:
-    """Read a part of a list: each jid, and how many jobs it has spawned."""
+    """Read jids from a list, each with the number of its spawned jobs."""
     return [
         (str(jid), int(number))
         for jid, number in zip(reply[::2], reply[1::2], strict=True)

@@ -59,7 +59,7 @@ class ClassJobFunction(JobFunction[[Any], None]):
 
 
 class ClassJobMethod:
-    """An attribute of a class job, such as `delay`; its subclasses do not have it."""
+    """An attribute of a class job, such as `delay`, that subclasses do not inherit."""
 
     def __init__(self, owner: type, function: ClassJobFunction, name: str) -> None:
         self.owner = owner
@@ -112,7 +112,7 @@ def declare_class(
 
 
 class ClassJob(CurrentJob):
-    """The job as a method of a class job gets it, with the words of qless-py."""
+    """A running class job as its method sees it, in the terms of qless-py."""
 
     def __init__(self, current: CurrentJob) -> None:
         super().__init__(
@@ -192,7 +192,7 @@ class ClassJob(CurrentJob):
     def retry(
         self, delay: float = 0, group: str | None = None, message: str | None = None
     ) -> None:
-        """Be run again after `delay` seconds. Takes effect when the method returns."""
+        """Run again after `delay` seconds. Takes effect when the method returns."""
         self._outcome = Retry(delay, group=group or "", message=message or "")
 
     def settle(self) -> None:

@@ -276,7 +276,7 @@ class JobFunction(RecurMethods, Generic[P, R]):
         return envelope.encode(self.name, args, kwargs, row)
 
     def _on_row(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], str]:
-        """Return the arguments without the row that the job runs on, and that row."""
+        """Split off the row that the job runs on; return the arguments and the row."""
         job_type: JobType = self.job_type  # type: ignore[assignment]
         if job_type.binding is not Binding.ROW:
             return args, ""
@@ -299,7 +299,7 @@ class JobFunction(RecurMethods, Generic[P, R]):
     def _batches(
         self, all_arguments: Iterable[CallArguments]
     ) -> Iterator[tuple[EnqueueBatch, Sequence[str]]]:
-        """Yield what is enqueued together, and the transactions that it awaits."""
+        """Yield batches of jobs, and the transactions that each awaits."""
         own = self._plan or self._bound_plan()
         # Check everything before anything is enqueued.
         checked = [self._checked(each) for each in all_arguments]
@@ -374,12 +374,12 @@ if TYPE_CHECKING:
     B = TypeVar("B")
 
     class ClassMethodJob(JobFunction[P, R], Generic[P, R, B]):
-        """A job below @classmethod, for mypy: `B` is what the class has of it."""
+        """A job below @classmethod, for mypy; `B` is the class attribute's type."""
 
         def __get__(self, instance: Any, owner: type) -> B: ...  # type: ignore[override]
 
     class AsyncClassMethodJob(AsyncJobFunction[P, R], Generic[P, R, B]):
-        """The same of a coroutine function."""
+        """A coroutine job below @classmethod, for mypy."""
 
         def __get__(self, instance: Any, owner: type) -> B: ...  # type: ignore[override]
 

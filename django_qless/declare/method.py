@@ -74,14 +74,14 @@ def bind(sender: type[Model], **kwargs: Any) -> None:
 
 
 def declare_method(declaration: Declaration) -> JobFunction[..., Any]:
-    """Return the job of a method. Which kind it is shows when its class has been made."""
+    """Return the job of a method; its kind is known once its class is made."""
     declared.append(declaration)
     registry.defer(declaration.origin, lambda: static_job_type(declaration))
     return JobFunction(declaration)
 
 
 def static_job_type(declaration: Declaration) -> JobType | None:
-    """Return the job type of a static method in a class that is no model, or None.
+    """Return the job type of a static method outside of models, or None.
 
     Other methods of such classes cannot be jobs: nothing says on what to call them.
     """

@@ -55,14 +55,14 @@ class Propagator(Protocol):
     """Takes something along with a job; see above."""
 
     def capture(self) -> Any:
-        """Return what is to travel, None for nothing."""
+        """Return the value that travels with the job, None for nothing."""
 
     def restore(self, value: Any) -> AbstractContextManager[Any]:
         """Return the context manager around the run of a job with this value."""
 
 
 def _peek(local: Any) -> Callable[[None], Any]:
-    """Return a function that gives None if nothing was ever set in a Local of asgiref.
+    """Return a getter for asgiref's Local that returns None if it was never set.
 
     To ask the Local itself for what it has not takes as long as a quarter of an enqueue,
     so this looks inside. Where the inside is another one the Local has to be asked.
@@ -168,7 +168,7 @@ def _imported(dotted: str) -> Any:
 
 
 def capture(alias: str, whose: str) -> dict[str, Any] | None:
-    """Return what travels with a job that is enqueued now, None for nothing.
+    """Return the context for a job that is enqueued now, None for nothing.
 
     `whose` names the job in messages. Raises UnserialisableArgument, TooBig and what a
     propagator raises.

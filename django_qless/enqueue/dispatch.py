@@ -122,7 +122,7 @@ def send(dispatchable: Dispatchable, transactions: Sequence[str] = ()) -> None:
 
 
 async def asend(dispatchable: Dispatchable, transactions: Sequence[str] = ()) -> None:
-    """Do what `send` does, from asynchronous code."""
+    """Asynchronous version of `send`."""
     if transactions:
         _send_after_commits(dispatchable, transactions)
     else:

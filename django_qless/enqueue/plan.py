@@ -38,7 +38,7 @@ UNIQUE = Put._fields.index("unique")
 
 
 class EnqueuePlan:
-    """All that the jobs of one `JobFunction` have in common.
+    """The common part of all jobs of one `JobFunction`.
 
     They differ in jid, data, context, unique key and dependencies of their own.
     """
@@ -361,7 +361,7 @@ def declared_plan(job_type: JobType) -> EnqueuePlan:
 
 
 def _shape(job_type: JobType, options: Options) -> Put:
-    """Return what all jobs with these options have in common."""
+    """Return the common part of all jobs with these options."""
     expires, moment = options.expires, None
     if isinstance(expires, datetime):
         moment, expires = expires.timestamp(), None

@@ -1,4 +1,4 @@
-"""Unique keys: what makes two calls the same job, by the option `unique`.
+"""Unique keys: when two calls are the same job, by the option `unique`.
 
 Keys are the job type's own: two types may use the same text. In the core a key is
 `<job name>:<text>`, or a digest of that if it would be too long.

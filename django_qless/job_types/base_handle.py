@@ -1,4 +1,4 @@
-"""The base of handles: what is known by its id, and may not be enqueued yet."""
+"""The base of handles of things with an id that may not be enqueued yet."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Handle:
 
     @property
     def state(self) -> str:
-        """The state in which that was."""
+        """The state at the time of the snapshot."""
         raise NotImplementedError
 
     def _check_enqueued(self) -> None:
@@ -68,11 +68,11 @@ class Handle:
         return connections.aclient(self.alias)
 
     def _reading(self, client: Any) -> Steps[Any]:
-        """Return it as it is now."""
+        """Return a new handle with the current state."""
         raise NotImplementedError
 
     def _waiting(self, client: Any, timeout: float | None) -> Steps[Self]:
-        """Wait until it has ended; return it as it is then."""
+        """Wait until it has ended; return a handle with its final state."""
         for left in time_left(timeout):
             if left != 0:
                 yield client.await_ended([self._id], left, self._kind)
@@ -83,5 +83,5 @@ class Handle:
         raise ResultNotReady(now._going_on(waited))
 
     def _going_on(self, waited: str) -> str:
-        """Return that it has not ended, for a message."""
+        """Return the message that it has not ended yet."""
         raise NotImplementedError

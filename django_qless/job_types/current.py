@@ -28,13 +28,13 @@ class JobRuntime(Protocol):
         """Enqueue jobs for this one; return their handles."""
 
     async def aspawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
-        """Do the same in a running event loop."""
+        """Asynchronous version of `spawn`."""
 
     def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
         """Return the results of the jobs that this one depends on."""
 
     async def adependency_results(self, current: CurrentJob) -> dict[str, Any]:
-        """Do the same in a running event loop."""
+        """Asynchronous version of `dependency_results`."""
 
 
 class CurrentJob:
@@ -110,12 +110,12 @@ class CurrentJob:
 
     @property
     def context(self) -> dict[str, Any]:
-        """The context that travels beside its data, such as options of the call."""
+        """The context sent along with its data, such as options of the call."""
         return self.reserved.context_object
 
     @property
     def app_data(self) -> dict[str, Any]:
-        """The data of the app beside the arguments: `using(app_data={…})`."""
+        """The app's data, in addition to the arguments: `using(app_data={…})`."""
         data: dict[str, Any] = self.context.get("app_data") or {}
         return data
 

@@ -1,4 +1,4 @@
-"""The handle of a job: what was known of it at one moment, and what can be done."""
+"""The handle of a job: a snapshot of its state, and its operations."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ class JobHandle(Handle, Generic[R]):
         return revive(drive(self._result(self._client(), timeout)))  # type: ignore[no-any-return]
 
     async def aresult(self, timeout: float | None = 0) -> R:
-        """Return what `result` returns, from asynchronous code."""
+        """Asynchronous version of `result`."""
         found = await adrive(self._result(self._aclient(), timeout))
         # A row may be among it: its connection must be one that is looked after.
         return await sync_to_async(revive)(found)  # type: ignore[no-any-return]
@@ -262,19 +262,19 @@ class JobHandle(Handle, Generic[R]):
         return await self._aclient().untag(self.jid, tags)
 
     def track(self) -> None:
-        """Follow the job: its events are published."""
+        """Track the job: its events are published."""
         self._client().track(self.jid)
 
     async def atrack(self) -> None:
-        """Follow the job, from asynchronous code."""
+        """Track the job, from asynchronous code."""
         await self._aclient().track(self.jid)
 
     def untrack(self) -> None:
-        """Follow the job no longer."""
+        """Stop tracking the job."""
         self._client().untrack(self.jid)
 
     async def auntrack(self) -> None:
-        """Follow the job no longer, from asynchronous code."""
+        """Stop tracking the job, from asynchronous code."""
         await self._aclient().untrack(self.jid)
 
     @property
@@ -308,7 +308,7 @@ class JobHandle(Handle, Generic[R]):
         return self.jid
 
     def _returned(self, found: Any) -> Any:
-        """Return what was found, unless there was more to find: raise ResultGone then."""
+        """Return the result that was found; raise ResultGone if it was dropped."""
         left = self._job.returned if self._job else None
         if found is None and left is not None:
             raise ResultGone(

@@ -421,7 +421,7 @@ class CommonOptions(TypedDict, total=False):
 
 
 class DeclaredOptions(CommonOptions, total=False):
-    """The options of `@job` beside its queue."""
+    """The options of `@job`, apart from its queue."""
 
     name: str | None
     aliases: Sequence[str]

@@ -115,7 +115,7 @@ def restore_hidden(klass: str, edited: str, data: str) -> str:
 
 
 def _places(value: Any, known: _Known) -> Iterator[_Place]:
-    """Yield where sensitive values are; a holder that is None stands for the whole."""
+    """Yield the places of sensitive values; a holder of None means the whole."""
     sensitive = known.sensitive
     if known.is_class:
         if sensitive is not None:
@@ -172,7 +172,7 @@ def _mark_in(value: Any) -> Any:
 
 
 def _counterpart(value: Any, original: Any, place: _Place) -> Any:
-    """Return what in the edited value stands where the holder of a place stood."""
+    """Return the counterpart of a place's holder in the edited value."""
     if not isinstance(value, dict):
         return None
     if place.holder is original:
@@ -225,7 +225,7 @@ def _written(value: Any, indent: int | None) -> str:
 
 
 def _text(text: str) -> str:
-    """Return text that UTF-8 can carry, whatever another program has enqueued."""
+    """Return text that UTF-8 can carry, even for data from other programs."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -66,7 +66,7 @@ class QlessCommand(BaseCommand):
 
 
 class SubcommandsCommand(QlessCommand):
-    """A command with subcommands: each is a method, and all take what a command takes."""
+    """A command whose subcommands are methods and share its arguments."""
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the subcommands."""

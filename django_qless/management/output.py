@@ -32,7 +32,7 @@ def format_time(seconds: float) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return `1 job`, `2 jobs`, `1,000 jobs`: all nouns here take an s."""
+    """Return a number with its noun: `1 job`, `2 jobs`, `1,000 jobs`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 

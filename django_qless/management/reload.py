@@ -54,7 +54,7 @@ class CodeWatcher:
 
     @property
     def is_code_untested(self) -> bool:
-        """Whether the code has changed and is not known to work."""
+        """True if the code has changed and is not known to work."""
         return bool(self._untested[0])
 
     def stop(self) -> None:
@@ -82,7 +82,7 @@ class CodeWatcher:
 
 
 def watch_for(worker: int, untested: mmap.mmap) -> NoReturn:
-    """Watch the code for this process forever, and send it HUP when changed code works.
+    """Watch the code forever; send HUP to the process when changed code works.
 
     The first byte of `untested` is 1 while there is code that is not known to work.
     """

@@ -53,13 +53,13 @@ class Change:
     state: str | None = None
     """The state that jobs must have, for a selection."""
     displaces: bool = True
-    """Whether a changed job leaves its place in the list in which it was found."""
+    """True if a changed job leaves its place in the list in which it was found."""
     oldest_first: bool = False
-    """Whether the core finds the oldest job of a failure group fastest."""
+    """True if the core finds the oldest job of a failure group fastest."""
     renews: bool = False
-    """Whether a changed job looks, by its state, like a new one."""
+    """True if a changed job looks, by its state, like a new one."""
     dependents_first: bool = False
-    """Whether a job is refused until those that depend on it are changed."""
+    """True if a job is refused until those that depend on it are changed."""
 
 
 CHANGES: dict[str, Change] = {
@@ -131,7 +131,7 @@ class Counted(NamedTuple):
 
     number: int
     exact: bool
-    """Whether there are no others; otherwise there are at least so many."""
+    """True if there are no others; otherwise there are at least so many."""
     total: int
     """Jobs in the lists that have to be searched."""
 
@@ -251,7 +251,7 @@ class BulkRun:
 
     @property
     def ended(self) -> bool:
-        """Whether no other chunk will follow."""
+        """True if no other chunk will follow."""
         return self.finished or self.stopped
 
     @property

@@ -98,7 +98,7 @@ class JobQuery:
         count: int = 25,
         scan: int = SCANNED,
     ) -> QueryPage:
-        """Return what `page` returns, from asynchronous code."""
+        """Asynchronous version of `page`."""
         return await adrive(self._page(client, offset, count, scan))
 
     def briefs(

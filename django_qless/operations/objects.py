@@ -191,7 +191,7 @@ class Jobs(_OfAlias):
     async def alist(
         self, *, offset: int = 0, count: int = 25, scan: int = SCANNED, **chosen: str
     ) -> JobPage:
-        """Return what `list` returns, from asynchronous code."""
+        """Asynchronous version of `list`."""
         query = JobQuery(**chosen)
         page = await query.apage(self.aclient, offset=offset, count=count, scan=scan)
         return self._page(page)
@@ -204,7 +204,7 @@ class Jobs(_OfAlias):
         return self.client.revive(jids)
 
     async def arevive(self, jids: Sequence[str]) -> int:
-        """Do what `revive` does, from asynchronous code."""
+        """Asynchronous version of `revive`."""
         return await self.aclient.revive(jids)
 
     def _page(self, page: QueryPage) -> JobPage:
@@ -257,7 +257,7 @@ class RecurringJobs(_OfAlias):
         return RecurringHandle(self.alias, schedule)
 
     def get(self, schedule: str) -> RecurringHandle | None:
-        """Return the handle of a recurring job, or None if there is no such one."""
+        """Return the handle of a recurring job, or None if it does not exist."""
         return self._handle(self.client.schedule_get(schedule))
 
     async def aget(self, schedule: str) -> RecurringHandle | None:
@@ -297,11 +297,11 @@ class Workers(_OfAlias):
     astacks = awaitable(AsyncClient.stacks)
 
     def deregister(self, *workers: str) -> None:
-        """Take workers off the list."""
+        """Remove workers from the list."""
         self.client.deregister(workers)
 
     async def aderegister(self, *workers: str) -> None:
-        """Take workers off the list, from asynchronous code."""
+        """Remove workers from the list, from asynchronous code."""
         await self.aclient.deregister(workers)
 
 
@@ -345,7 +345,7 @@ class Tags(_OfAlias):
 
 
 class TrackedJobs(_OfAlias):
-    """Jobs that operators follow."""
+    """Jobs that operators track."""
 
     jobs = blocking(Client.tracked)
     ajobs = awaitable(AsyncClient.tracked)

@@ -19,7 +19,7 @@ LATE_AFTER = 15.0
 
 
 def is_alive(worker: WorkerCounts, now: float) -> bool:
-    """Return whether a worker has beaten lately; `now` by the server's clock."""
+    """Return whether a worker sent a heartbeat lately; `now` is the server's time."""
     return now - worker.beat < LOST_AFTER
 
 

@@ -1,1 +1,1 @@
-"""Execution of one job with Django around it, in a worker or in a test."""
+"""Execution of one job with Django around it, in workers and tests."""

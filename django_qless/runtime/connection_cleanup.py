@@ -100,7 +100,7 @@ def roll_back_to(depths: Depths | None, opened: Iterable[BaseDatabaseWrapper]) -
 def _close_if_unusable(
     database: BaseDatabaseWrapper, *, was_idle: bool = False, suspect: bool = False
 ) -> None:
-    """Close a connection that is of no use; an idle one is checked on the server."""
+    """Close an unusable connection; an idle one is checked on the server."""
     # In a transaction from before the job the connection is still needed.
     if database.connection is None or database.in_atomic_block:
         return

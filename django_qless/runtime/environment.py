@@ -1,4 +1,4 @@
-"""Execution of one job with Django around it: the runtime of workers and of tests.
+"""The runtime of workers and tests: execution of a job with Django around it.
 
 Before and after each job: database connections that are stale or broken are closed,
 transactions that the job left open are rolled back, locale and time zone are as they
@@ -99,7 +99,7 @@ class DjangoEnvironment:
         self._startup.apply()
 
     def restore_lost_config(self) -> None:
-        """Apply them again if the server has lost its data."""
+        """Apply config and schedules again if the server has lost its data."""
         self._startup.restore()
 
     def resolve(self, klass: str) -> JobType | None:
@@ -110,7 +110,7 @@ class DjangoEnvironment:
         return registry.get(klass) or known_tasks.find(klass, self.alias)
 
     def preload(self) -> None:
-        """Make the chains of middleware, and look up what each process looks up once."""
+        """Build the middleware chains, and look up the constants of a process."""
         try:
             for job_type in registry:
                 self._chain(job_type)
@@ -147,7 +147,7 @@ class DjangoEnvironment:
     async def arun(
         self, job_type: JobType, reserved: Reserved, current: CurrentJob
     ) -> Any:
-        """Run it in the running event loop, or if it is no coroutine, in a thread."""
+        """Run the function in the event loop or, if it is no coroutine, in a thread."""
         thread = self._threads.take()
         try:
             if not _is_async(job_type, reserved):
@@ -319,7 +319,7 @@ class DjangoEnvironment:
         return spawn.spawn(self.alias, current, jobs)
 
     async def aspawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
-        """Do the same in a running event loop."""
+        """Asynchronous version of `spawn`."""
         return await spawn.aspawn(self.alias, current, jobs)
 
     def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
@@ -327,7 +327,7 @@ class DjangoEnvironment:
         return spawn.dependency_results(self.alias, current.jid)
 
     async def adependency_results(self, current: CurrentJob) -> dict[str, Any]:
-        """Do the same in a running event loop."""
+        """Asynchronous version of `dependency_results`."""
         return await spawn.adependency_results(self.alias, current.jid)
 
     def client(self, alias: str) -> Client:
@@ -379,7 +379,7 @@ def _prepared(current: CurrentJob) -> JobCall:
 
 
 def _finish_without_row(current: CurrentJob, gone: RowGone) -> None:
-    """End a job whose row is gone, if it is declared so, or if its schedule has ended.
+    """End a job whose row is gone, if so declared or its schedule has ended.
 
     The row's own schedule ends with the row. The job's history says why it did nothing.
     Otherwise raises RowGone, also for a model that is gone or has other keys now: another

@@ -56,7 +56,7 @@ class JobThread(ThreadPoolExecutor):
 
 
 class JobThreads:
-    """Pool of the threads of one process: as many as jobs need at the same time."""
+    """Pool of a process's threads: as many as jobs need at the same time."""
 
     def __init__(self) -> None:
         self._free: list[JobThread] = []

@@ -152,7 +152,7 @@ def sync_at_start(alias: str) -> float:
 
 
 def reset(alias: str, id: str) -> None:  # noqa: A002 (what it is)
-    """Set a schedule to what the code declares, also if an operator has edited it.
+    """Reset a schedule to its declaration, even if an operator has edited it.
 
     Raises InvalidOption if the code declares none of this id.
     """
@@ -160,7 +160,7 @@ def reset(alias: str, id: str) -> None:  # noqa: A002 (what it is)
 
 
 async def areset(alias: str, id: str) -> None:  # noqa: A002
-    """Do what `reset` does, from asynchronous code."""
+    """Asynchronous version of `reset`."""
     await adrive(_resetting(connections.aclient(alias), alias, id))
 
 
@@ -284,7 +284,7 @@ class Mark(NamedTuple):
         return json.dumps(self._asdict(), separators=(",", ":"), sort_keys=True)
 
     def seconds_until_due(self, digest: str, now: float) -> float:
-        """Return the seconds for which this set may be that of workers about to end."""
+        """Return how long, in seconds, workers about to end may still have this set."""
         replaced = self.earlier.get(digest)
         return 0.0 if replaced is None else replaced + DEPLOYMENT_SECONDS - now
 

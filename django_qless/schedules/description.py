@@ -80,7 +80,7 @@ def _times(minute: str, hour: str) -> str | None:
 
 
 def _days(day: str, month: str, weekday: str) -> str | None:
-    """Return the words for the days, "" for all of them, None if there are none."""
+    """Return the words for the days; "" for all, None for none."""
     months = "" if month == "*" else _choice(month, _month)
     if months is None:
         return None
@@ -107,7 +107,7 @@ def _every(number: float, unit: str) -> str:
 
 
 def _step(field: str, whole: int) -> int | None:
-    """Return the step of `*` and `*/n`, if it is the same all the way round."""
+    """Return the step of `*` or `*/n`, if it divides the range evenly."""
     if field == "*":
         return 1
     step = int(field[2:]) if re.fullmatch(r"\*/\d{1,2}", field) else 0

@@ -49,7 +49,7 @@ _CHANGEABLE_IN_CORE = ("retries", "expires", *TRAVELLING)
 
 
 class ScheduleTarget(NamedTuple):
-    """The job, and the row if it runs on one, that a dynamic schedule enqueues."""
+    """The job that a dynamic schedule enqueues, and its row, if it has one."""
 
     job_type: JobType
     row: Model | None = None
@@ -311,7 +311,7 @@ class RecurMethods:
         key: str = "",
         **kwargs: Any,
     ) -> RecurringHandle:
-        """Do what `recur` does, from asynchronous code."""
+        """Asynchronous version of `recur`."""
         given = {
             "every": every,
             "cron": cron,
@@ -328,7 +328,7 @@ class RecurMethods:
         dispatch.send(*removal(self._schedule_target(row, key), self.options))
 
     async def aunrecur(self, *row: Any, key: str = "") -> None:
-        """Do what `unrecur` does, from asynchronous code."""
+        """Asynchronous version of `unrecur`."""
         await dispatch.asend(*removal(self._schedule_target(row, key), self.options))
 
     def _setting(

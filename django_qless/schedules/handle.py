@@ -111,7 +111,7 @@ class RecurringHandle(Handle):
 
     @property
     def next(self) -> datetime | None:
-        """The time of the next job; None while it is paused, or not worked out yet."""
+        """The time of the next job; None while it is paused or not computed yet."""
         return _moment(self._known.next)
 
     @property
@@ -141,7 +141,7 @@ class RecurringHandle(Handle):
 
     @property
     def paused(self) -> bool:
-        """True while it enqueues nothing, until it is resumed."""
+        """True while the schedule is paused."""
         return self._known.paused
 
     @property
@@ -156,11 +156,11 @@ class RecurringHandle(Handle):
         return f"{state}, edited" if self.edited else state
 
     def refresh(self) -> RecurringHandle:
-        """Return it as it is now. Raises ScheduleNotFound."""
+        """Return the schedule as it is now. Raises ScheduleNotFound."""
         return drive(self._reading(self._client()))
 
     async def arefresh(self) -> RecurringHandle:
-        """Return it as it is now, from asynchronous code."""
+        """Return the schedule as it is now, from asynchronous code."""
         return await adrive(self._reading(self._aclient()))
 
     def pause(self) -> None:
@@ -172,15 +172,15 @@ class RecurringHandle(Handle):
         await self._aclient().schedule_pause([self.id])
 
     def resume(self) -> None:
-        """Recur again, in the old rhythm; what fell due meanwhile is not made up for."""
+        """Resume in the old rhythm; ticks missed meanwhile are not made up for."""
         self._client().schedule_resume([self.id])
 
     async def aresume(self) -> None:
-        """Recur again, from asynchronous code."""
+        """Resume, from asynchronous code."""
         await self._aclient().schedule_resume([self.id])
 
     def run(self) -> JobHandle[Any]:
-        """Enqueue a job now, beside the rhythm and also while paused; return its handle."""
+        """Enqueue an extra job now, even while paused; return its handle."""
         return drive(self._running(self._client()))
 
     async def arun(self) -> JobHandle[Any]:
@@ -188,11 +188,11 @@ class RecurringHandle(Handle):
         return await adrive(self._running(self._aclient()))
 
     def remove(self) -> None:
-        """End it. One that the code declares stays away until it is reset."""
+        """Remove the schedule. A declared one stays removed until it is reset."""
         self._client().schedule_remove([self.id])
 
     async def aremove(self) -> None:
-        """End it, from asynchronous code."""
+        """Remove the schedule, from asynchronous code."""
         await self._aclient().schedule_remove([self.id])
 
     def update(self, **changes: Any) -> None:
@@ -204,15 +204,15 @@ class RecurringHandle(Handle):
         drive(self._updating(self._client(), changes))
 
     async def aupdate(self, **changes: Any) -> None:
-        """Change it, from asynchronous code."""
+        """Change the schedule, from asynchronous code."""
         await adrive(self._updating(self._aclient(), changes))
 
     def reset(self) -> None:
-        """Make it what the code declares again. Raises InvalidOption if that is nothing."""
+        """Reset to the declaration in the code. Raises InvalidOption without one."""
         declared_schedules.reset(self.alias, self.id)
 
     async def areset(self) -> None:
-        """Make it what the code declares again, from asynchronous code."""
+        """Reset to the declaration in the code, from asynchronous code."""
         await declared_schedules.areset(self.alias, self.id)
 
     @property

@@ -67,7 +67,7 @@ _OF_TICK = re.compile(r"(?:@\d+|@run-\d+|-\d+)(?:(?:@\d+)?:job)?")
 
 
 def remember(client: Any, alias: str, job_type: JobType) -> Steps[None]:
-    """Remember, here and on the server, that a row has a schedule of this job."""
+    """Remember, here and on the server, that a row has this job's schedule."""
     listen(alias, job_type)
     noted = _noted.setdefault(client, set())
     while job_type.name not in noted:
@@ -78,7 +78,7 @@ def remember(client: Any, alias: str, job_type: JobType) -> Steps[None]:
 
 
 def listen_for_deletions(alias: str) -> None:
-    """Listen for deletions in all models of which a row recurs, as the server knows."""
+    """Listen for deletions in all models whose rows recur, as the server knows."""
     for name in json.loads(connections[alias].schedule_marks().get(MARK, "") or "[]"):
         job_type = registry.get(name)
         if job_type is not None and job_type.binding is Binding.ROW:
@@ -118,7 +118,7 @@ def id_of(name: str, key: Any, database: str) -> str:
 
 
 def has_ended_with_row(job_type: JobType, job: CurrentJob) -> bool:
-    """End the schedule of a job's row if that is gone; return whether it came from one.
+    """End the schedule of a job's deleted row; return whether it enqueued the job.
 
     Another row, among the arguments, may be gone instead: that ends nothing.
     """
@@ -135,7 +135,7 @@ def has_ended_with_row(job_type: JobType, job: CurrentJob) -> bool:
 
 
 def end_with_row(job_type: JobType, job: CurrentJob, key: Any, database: str) -> bool:
-    """End the schedule of a row that is gone, if a job came from that.
+    """End the schedule of a row that is gone, if it enqueued the job.
 
     Returns whether it did: the deletion of the row may have ended the schedule already.
     """
@@ -230,7 +230,7 @@ def written_to(queryset: QuerySet[Any]) -> str:
 
 
 def key_text(key: Any) -> str:
-    """Return a primary key as a part of an id: as it is if that is short and plain."""
+    """Return a primary key as part of an id; long or special ones are hashed."""
     text = str(key)
     if isinstance(key, (list, tuple)):
         parts = [str(part) for part in key]

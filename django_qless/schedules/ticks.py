@@ -92,7 +92,7 @@ def rows_of(job_type: JobType) -> QuerySet[Any]:
 
 
 def method_of(owner: type[Model], name: str) -> Any:
-    """Return the method of this name of a model's manager, or else of its queryset.
+    """Return this method of a model's manager, or else of its queryset.
 
     Raises AttributeError.
     """
@@ -121,7 +121,7 @@ def enqueue_rows(job_type: JobType, plan: EnqueuePlan, tick: str) -> int:
 def enqueue_one(
     job_type: JobType, plan: EnqueuePlan, tick: str, data: str, key: str
 ) -> int:
-    """Enqueue the one job of this tick if it does not exist yet; return how many.
+    """Enqueue the job of this tick unless it exists; return how many.
 
     If it is to run on a row that is gone, its schedule ends with it.
     """
@@ -228,7 +228,7 @@ def _running() -> CurrentJob:
 
 
 def _holds(model: type[Model], owner: type[Model]) -> bool:
-    """Return whether the rows of a model are, or belong to, rows of the owner."""
+    """Return whether a model's rows are, or belong to, rows of the owner."""
     return issubclass(model, owner) or (
         model._meta.concrete_model is owner._meta.concrete_model
     )

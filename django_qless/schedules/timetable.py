@@ -128,7 +128,7 @@ class DeclaredSchedule:
 def checked_schedule(
     schedule: DeclaredSchedule | None, binding: Binding, function: Callable[..., Any]
 ) -> DeclaredSchedule | None:
-    """Return the schedule of a job that is declared, if such a job can have it.
+    """Return the schedule that a job declares, if such a job can have one.
 
     Raises InvalidJob: rows on what runs on no row, none on what does, arguments that
     no tick can give.

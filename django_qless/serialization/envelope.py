@@ -184,7 +184,7 @@ def mark_part(mark: bool | Sequence[int | str]) -> str:
 
 
 def row_texts(parts: Iterable[str]) -> list[str]:
-    """Return texts of which one is in any data that hold one of these parts of rows.
+    """Return texts to search for in data that holds one of these row parts.
 
     Data that people have written may have blanks in them: they match as well.
     """
@@ -217,7 +217,7 @@ def decode(data: str, *, sensitive: bool = False) -> Envelope:
 
 
 def databases_in(data: str) -> tuple[str, ...]:
-    """Return the databases, apart from the default one, of the rows that the data names."""
+    """Return the databases, except the default one, of the rows in the data."""
     if '"db":"' not in data:
         return ()
     envelope = Envelope.read(data)

@@ -75,7 +75,7 @@ def decode_value(text: str) -> Any:
 
 
 def to_json_types(place: str, value: Any, depth: int = 0) -> Any:
-    """Return the value in types that JSON has; the same object if it is fine as it is.
+    """Return the value in JSON types; the same object if nothing changes.
 
     Raises NotSerializable, whose place begins with this one.
     """
@@ -89,7 +89,7 @@ def to_json_types(place: str, value: Any, depth: int = 0) -> Any:
 
 
 def to_json_text(place: str, prepared: Any) -> str:
-    """Return what `to_json_types` made as JSON text. Raises NotSerializable for nan."""
+    """Return a value in JSON types as JSON text. Raises NotSerializable for nan."""
     try:
         return to_json(prepared)
     except ValueError as error:
@@ -152,7 +152,7 @@ def _marker(value: dict[str, Any]) -> str | None:
 
 
 def references(value: Any) -> Iterator[tuple[str, Any, str]]:
-    """Yield the model, the key and the database of each reference in a JSON value."""
+    """Yield the model, key and database of each reference in a JSON value."""
     if isinstance(value, dict):
         marker = _marker(value)
         if marker == "$model":

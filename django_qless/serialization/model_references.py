@@ -56,7 +56,7 @@ def reference_key(instance: Model, model: type[Model] | None = None) -> Any:
 
 
 def portable_key(model: type[Model], raw: Any) -> Any:
-    """Return what `reference_key` returns, for a primary key as a query gives it."""
+    """Return the `reference_key` form of a primary key from a query."""
     fields = _key_fields(model)
     parts = raw if len(fields) > 1 else (raw,)
     portable = [
@@ -102,7 +102,7 @@ class ReferencedInstances:
         }
 
     def get(self, label: str, key: Any, database: str = DEFAULT_DB_ALIAS) -> Model:
-        """Return one of them; asked twice, the same object."""
+        """Return one of the rows, always as the same object."""
         return self._found[label, database][_hashable(key)]
 
 
@@ -160,7 +160,7 @@ def _portable(field: Field[Any, Any], instance: Model) -> Any:
 
 
 def _read(model: type[Model], key: Any) -> Any:
-    """Return a key as the model's fields have it, and as it can be compared."""
+    """Return a key in the form of the model's fields, and in comparable form."""
     fields = _key_fields(model)
     if len(fields) == 1 and not isinstance(key, (list, tuple)):
         return fields[0].to_python(key)

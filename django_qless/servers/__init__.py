@@ -1,1 +1,1 @@
-"""Which server an alias of QLESS means, and the private ones for development and tests."""
+"""The servers of aliases, and private ones for development and tests."""

@@ -122,7 +122,7 @@ def serve(
 
 
 def stop(directory: str | os.PathLike[str]) -> bool:
-    """Stop the folder's server now and keep its data; return False if it did not run.
+    """Stop the folder's server, keeping its data; return False if it did not run.
 
     The next `ensure` of any process starts it again. Raises EmbeddedError.
     """

@@ -1,4 +1,4 @@
-"""Starts the private server of one folder, watches it, stops it after its last user.
+"""Runs the private server of one folder until its last user has left.
 
 `django_qless.servers.embedded` runs this file by its path, as a separate program that
 imports next to nothing: it takes a few megabytes, in its own session, and outlives the
@@ -104,13 +104,13 @@ def record(descriptor: int, pid: int, path: str = "") -> None:
 
 
 def recorded(descriptor: int) -> tuple[int, str]:
-    """Return what `record` wrote last: valid only while the lock is held."""
+    """Return the content that `record` wrote, valid while the lock is held."""
     lines = os.pread(descriptor, 4096, 0).decode().split("\n")
     return (int(lines[0]), lines[1]) if len(lines) == 3 else (0, "")
 
 
 def answer(path: str) -> str:
-    """Return the reply of the server on this socket to PING, "" if there is none."""
+    """Return the reply to PING of the server on this socket; "" without one."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(1)
         try:
@@ -272,7 +272,7 @@ class Watcher:
         self.serve()
 
     def end_if_unused(self) -> bool:
-        """Stop the server unless a process has started to use it; return True if stopped."""
+        """Stop the server unless it is in use again; return whether it was stopped."""
         start = open_lock(self.directory, START)
         if try_lock(start) and try_lock(self.presence):
             # Both locks are kept to the end of this process: a new user waits for it,

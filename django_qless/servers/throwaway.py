@@ -115,7 +115,7 @@ def binary() -> str | None:
 
 
 def worker_id() -> int:
-    """Return the number of this parallel test process of Django, 0 if it is none."""
+    """Return the number of this parallel test process, 0 if it is none."""
     runner = sys.modules.get("django.test.runner")
     return int(getattr(runner, "_worker_id", 0))
 

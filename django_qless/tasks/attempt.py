@@ -1,4 +1,4 @@
-"""Attempts at a Task in a worker: context, signals, and the errors kept of them."""
+"""Attempts at a Task in a worker: context, signals, and recorded errors."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class TaskAttempt:
 
 
 def attempt_of(current: CurrentJob) -> TaskAttempt | None:
-    """Return the attempt that a running job is, or None if it is no Task."""
+    """Return a running job's attempt at a Task, None without a Task."""
     if current.task_run is None and known_tasks.is_task(current.name):
         job_type = registry.get(current.name)
         current.task_run = TaskAttempt(current, job_type)  # type: ignore[arg-type]
@@ -139,7 +139,7 @@ def attempt_of(current: CurrentJob) -> TaskAttempt | None:
 
 
 def announce(what: str, current: CurrentJob, exception: object = None) -> None:
-    """Send the signals of a Task for a change of its job, if it is one."""
+    """Send the signals of a Task for a change of its job."""
     attempt = attempt_of(current)
     if attempt is None:
         return
@@ -198,7 +198,7 @@ def _declared_task(current: CurrentJob) -> Any:
 
 
 def _has_listeners(task: Any) -> bool:
-    """Return whether the Task's signals have receivers beside the framework's own log."""
+    """Return whether a Task's signals have receivers other than the framework's log."""
     framework = frameworks.of(task)
     assert framework is not None
     signals = framework.signals

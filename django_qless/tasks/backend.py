@@ -39,7 +39,7 @@ MAX_PLANS = 500
 
 
 class TaskBatch(EnqueueBatch):
-    """One Task to enqueue; updates its TaskResult, and sends `task_enqueued`."""
+    """A Task to enqueue; updates its TaskResult, and sends `task_enqueued`."""
 
     __slots__ = ("backend_class", "result")
 
@@ -51,26 +51,26 @@ class TaskBatch(EnqueueBatch):
         self.backend_class = backend_class
 
     def send(self) -> None:
-        """Enqueue it, and announce that."""
+        """Enqueue the Task and send `task_enqueued`."""
         super().send()
         self._announce()
 
     async def asend(self) -> None:
-        """Enqueue it from asynchronous code, and announce that."""
+        """Enqueue the Task from asynchronous code and send `task_enqueued`."""
         await super().asend()
         self._update()
         if self.requests[0].is_news:
             await self._signal.asend(self.backend_class, task_result=self.result)
 
     def send_on_commit(self) -> None:
-        """Enqueue it on commit, and announce that, unless it is a duplicate there."""
+        """Enqueue the Task on commit; send `task_enqueued` unless it is a duplicate."""
         super().send_on_commit()
         self._update()
 
     def mark_enqueued(
         self, duplicates: Mapping[str, str] | None = None, skipped: Collection[str] = ()
     ) -> None:
-        """Note that it is enqueued, and announce that."""
+        """Note that the Task is enqueued, and send `task_enqueued`."""
         super().mark_enqueued(duplicates, skipped)
         self._announce()
 
@@ -80,7 +80,7 @@ class TaskBatch(EnqueueBatch):
             self._signal.send(self.backend_class, task_result=self.result)
 
     def _update(self) -> None:
-        """Update the result; an earlier job may stand for this one."""
+        """Set the id and time of the result; for a duplicate, the earlier job's."""
         jid = self.requests[0].handle.jid
         enqueued = results.to_datetime(time_of(jid))
         results.update(self.result, id=jid, enqueued_at=enqueued)
@@ -259,7 +259,7 @@ class QlessBackend(BaseTaskBackend):
             raise frameworks.error("InvalidTask", str(refused)) from None
 
     def _foreign_declaration(self, task: Any) -> Any:
-        """Return a Task's declaration if it is for a backend that is none of ours."""
+        """Return a Task's declaration if it is for a backend that is not ours."""
         found = known_tasks.in_module(task)
         if found is None or known_tasks.is_trusted(task.func.__module__, self):
             return None

@@ -72,7 +72,7 @@ def type_of(task: Any) -> JobType:
 
 
 def in_module(task: Any) -> Any:
-    """Return the Task at the place of this one's function in its module, or None."""
+    """Return the Task that a module has in place of its function, or None."""
     module = sys.modules.get(task.func.__module__)
     found: Any = getattr(module, task.func.__qualname__, None)
     if frameworks.of(found) is None or found.func is not task.func:
@@ -89,7 +89,7 @@ def is_task(name: str) -> bool:
 
 
 def find(name: str, alias: str) -> JobType | None:
-    """Return the job type of this name for workers of an alias of QLESS, or None."""
+    """Return a Task's job type by name, for workers of an alias, or None."""
     known = registry.get(name)
     if known is not None:
         return known

@@ -148,7 +148,7 @@ class TaskRecord:
 
     @property
     def has_value(self) -> bool:
-        """True if the Task returned a value, not None, that the server was to keep."""
+        """True if the Task returned a value other than None that was to be kept."""
         ran = self.data.ran
         return self.job.state == "complete" and ran is not None and ran.has_value
 

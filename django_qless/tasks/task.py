@@ -107,7 +107,7 @@ def options_in(task: Any) -> dict[str, Any]:
 
 
 def _split_after(after: Any) -> tuple[list[Any], list[str]]:
-    """Return the handles in the option `after`, and the ids of the results of Tasks."""
+    """Split the option `after` into handles and the ids of TaskResults."""
     many = list(after) if isinstance(after, (list, tuple)) else [after]
     results = [each for each in many if _is_result(each)]
     handles = [each for each in many if not _is_result(each)]

@@ -1,4 +1,4 @@
-"""The data of a Task's job: the envelope of all jobs, with a few members more.
+"""The data of a Task's job: the usual envelope with a few more members.
 
 "backend"     the alias of TASKS, if it is not the one of the Task's declaration
 "run_after"   the Task's `run_after`, as ISO 8601, if it has one
@@ -77,7 +77,7 @@ def decode(data: str) -> TaskData:
 
 
 def with_run(data: str, ran: Ran) -> str | None:
-    """Return the data with the run added, or None if that would make it too long."""
+    """Return the data with the run added, or None if it is too long."""
     if len(data) > MAX_CHARACTERS and len(data.encode()) > envelope.MOST_BYTES - 100:
         return None
     began, seconds, has_value = ran

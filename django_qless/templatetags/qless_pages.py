@@ -32,7 +32,7 @@ class LiveNode(template.Node):
         self.name, self.nodelist = name, nodes
 
     def render(self, context: Context) -> SafeString:
-        """Return the part in its place; leave it where the live answer looks for it."""
+        """Render the part in its place, and keep it for the live answer."""
         inner = self.nodelist.render(context)
         parts = context.get(LIVE_PARTS)
         if parts is not None:
@@ -44,7 +44,7 @@ class LiveNode(template.Node):
 
 @register.tag("live")
 def live(parser: Parser, token: Token) -> LiveNode:
-    """`{% live "name" %} … {% endlive %}`: what refreshes by itself."""
+    """`{% live "name" %} … {% endlive %}`: a part that refreshes by itself."""
     bits = token.split_contents()
     if len(bits) != 2 or bits[1][0] not in "'\"":
         raise template.TemplateSyntaxError("live takes one name in quotes")
@@ -76,14 +76,14 @@ def page_url(context: Context, page: str, name: Any = None, **query: Any) -> str
 
 @register.filter
 def moment(seconds: float | None) -> str | SafeString:
-    """Return a time of the epoch as a `<time>` element in the user's zone; "" for None."""
+    """Return a time as a `<time>` element in the user's zone; "" for None."""
     at = formatting.moment(seconds)
     return "" if at is None else _time(at, formats.date_format(at, "DATETIME_FORMAT"))
 
 
 @register.simple_tag(takes_context=True)
 def ago(context: Context, seconds: float | None) -> str | SafeString:
-    """How long ago a time of the epoch is, by the server's clock `now`, as `<time>`."""
+    """The age of a time by the server's clock `now`, as `<time>`."""
     at = formatting.moment(seconds)
     if at is None or seconds is None:
         return ""
@@ -99,7 +99,7 @@ def _time(at: datetime, text: str) -> SafeString:
 
 @register.simple_tag
 def badge(name: str) -> SafeString:
-    """Return a state as a small label whose colour does not carry the meaning alone."""
+    """Return a state as a badge that is readable without its colour."""
     known = name if name in formatting.STATES else "other"
     return format_html(
         '<span class="qless-badge qless-{}">{}</span>', known, formatting.state(name)
@@ -108,13 +108,13 @@ def badge(name: str) -> SafeString:
 
 @register.filter
 def part_of(number: float, whole: float) -> str:
-    """Return a share from 0 to 1 with three digits, for SVG attributes; dot, not comma."""
+    """Return a share from 0 to 1 as text for SVG attributes."""
     return f"{(number / whole) if whole else 0:.3f}"
 
 
 @register.inclusion_tag("admin/django_qless/parts/crumbs.html", takes_context=True)
 def crumbs(context: Context) -> dict[str, Any]:
-    """The way to the page, as the running Django draws it (6.1 made it a list)."""
+    """The breadcrumbs of the page, in the running Django's form (6.1: a list)."""
     return {
         "crumbs": context["crumbs"],
         "app_label": context["app_label"],
@@ -127,7 +127,7 @@ def crumbs(context: Context) -> dict[str, Any]:
     "admin/django_qless/parts/object_crumbs.html", takes_context=True
 )
 def object_crumbs(context: Context) -> dict[str, Any]:
-    """The way to a page about an object, which is below its own app's."""
+    """The breadcrumbs of an object's page, which is below its own app's."""
     return {
         "crumbs": context["crumbs"],
         "app_url": context["app_url"],

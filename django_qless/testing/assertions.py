@@ -46,7 +46,7 @@ def assert_enqueued(
 
 
 def assert_not_enqueued(job: Any = None, *args: Any, **kwargs: Any) -> None:
-    """Fail if this job was enqueued with these arguments; without a job, any job."""
+    """Fail if this job was enqueued with these arguments; by default, any job."""
     __tracebackhide__ = True
     if job is None:
         assert_enqueued_count(0, **kwargs)

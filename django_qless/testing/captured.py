@@ -293,7 +293,7 @@ def captured(dispatchable: Dispatchable) -> list[CapturedJob]:
 
 
 def put_like(job: Put | Reserved | Job, **options: Any) -> Put:
-    """Return a Put of the same job, with these options beside the common ones."""
+    """Return a Put of the same job, with these further options."""
     return Put(
         jid=job.jid,
         queue=job.queue,

@@ -1,4 +1,4 @@
-"""Dispatch while tests run: to the tests' server, into a list, or run at once.
+"""Dispatch in tests: to the tests' server, into a list, or run at once.
 
 A TestCase wraps each test in transactions that it rolls back. Those do not count: what is
 enqueued in a test without a transaction of the project's own is sent at once. Within the

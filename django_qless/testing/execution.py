@@ -1,4 +1,4 @@
-"""Execution of one job in the process of a test, as a worker executes it."""
+"""Execution of one job in the process of a test, as in a worker."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class TestEnvironment(DjangoEnvironment):
 
 
 class TestExecution(Execution):
-    """Runs jobs; keeps results and exceptions beside the outcomes."""
+    """Runs jobs; keeps results and exceptions along with the outcomes."""
 
     __test__ = False  # for pytest: not a class of tests
 

@@ -1,4 +1,4 @@
-"""Matching of jobs against the job that a test describes, and job texts for messages.
+"""Matching of jobs with a test's description, and job texts for messages.
 
 The texts need no database and no server.
 """

@@ -64,7 +64,7 @@ class CaptureDispatcher(TestDispatcher):
 
 
 class InlineDispatcher(TestDispatcher):
-    """Enqueues jobs, then runs them at once with all that becomes ready by it."""
+    """Enqueues jobs, then runs them at once, and those that become ready."""
 
     def __init__(self, *, raise_failures: bool, limit: int) -> None:
         self._raise_failures = raise_failures

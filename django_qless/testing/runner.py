@@ -73,7 +73,7 @@ async def arun_jobs(
     raise_failures: bool = True,
     limit: int = MAX_RUNS,
 ) -> Runs:
-    """Do as `run_jobs` does, from asynchronous code: in the thread of `sync_to_async`."""
+    """Asynchronous version of `run_jobs`, in the thread of `sync_to_async`."""
     return await sync_to_async(run_jobs)(
         *queues,
         alias=alias,

@@ -78,7 +78,7 @@ class GroupMember(NamedTuple):
 
 
 def current_member() -> GroupMember | None:
-    """Return the member of a group that this process is, None if it is none."""
+    """Return the group member that this process is, or None."""
     try:
         pid, parent, alias = os.environ.get(ENVIRONMENT_VARIABLE, "").split(" ", 2)
         # Processes started by jobs inherit the environment.
@@ -203,7 +203,7 @@ class WorkerGroup:
                     self.ended(options, os.waitstatus_to_exitcode(status))
 
     def ended(self, options: WorkerOptions, status: int) -> None:
-        """Handle the end of a worker by an exit code, or by a signal (below zero).
+        """Handle the end of a worker, by exit code or (below zero) signal.
 
         If it failed the others are stopped, except in a burst, which ends by itself.
         """
@@ -261,7 +261,7 @@ class WorkerGroup:
 
 
 def work_when_server_answers(options: WorkerOptions, work: Callable[[], int]) -> int:
-    """Work for one alias of a group once its server answers; return the exit code.
+    """Run the worker of one alias once its server answers; return the exit code.
 
     A burst does not wait. Raises CannotStart for all other errors.
     """

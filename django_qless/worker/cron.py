@@ -66,7 +66,7 @@ class Cron:
         return int(tick.timestamp())
 
     def last(self, after: float, until: float) -> int | None:
-        """Return the last tick after `after` and not after `until`, None if there is none.
+        """Return the last tick after `after` and up to `until`, or None.
 
         Takes few steps, however many ticks lie between.
         """
@@ -109,7 +109,7 @@ class Cron:
             begin, wall = change, self._wall(change) - SECOND
 
     def _first_change(self, begin: datetime, end: datetime) -> datetime | None:
-        """Return when the wall clock is first set in this time span, if it is."""
+        """Return the first change of the wall clock in this time span, or None."""
         offset = self._offset(begin)
         # Nowhere is it set forward and back again within a day.
         low = begin
@@ -134,14 +134,14 @@ class Cron:
         return CronSim(self._text, wall)
 
     def _wall(self, moment: datetime) -> datetime:
-        """Return what the wall clock shows at this moment."""
+        """Return the time of the wall clock at this moment."""
         return moment.astimezone(self.zone).replace(tzinfo=None, fold=0)
 
     def _offset(self, moment: datetime) -> timedelta | None:
         return moment.astimezone(self.zone).utcoffset()
 
     def _moment(self, wall: datetime) -> datetime:
-        """Return the first moment at which the wall clock shows this or a later time."""
+        """Return the first moment when the wall clock shows at least this time."""
         moment = wall.replace(tzinfo=self.zone).astimezone(UTC)
         if self._wall(moment) == wall:
             return moment

@@ -62,14 +62,14 @@ class Environment(Protocol):
     async def arun(
         self, job_type: JobType, reserved: Reserved, current: CurrentJob
     ) -> object:
-        """Do the same in a running event loop.
+        """Asynchronous version of `run`.
 
         Coroutine functions run in the loop, in the task that awaits this; other
         functions in a thread.
         """
 
     def encode_result(self, value: object) -> str:
-        """Return the result as JSON text, "" for None; raise TypeError if it is none."""
+        """Return the result as JSON text, "" for None. Raises TypeError."""
 
     def has_listeners(self, what: str) -> bool:
         """Return whether `announce` would reach any code. Costs nothing.
@@ -83,7 +83,7 @@ class Environment(Protocol):
     async def aannounce(
         self, what: str, current: CurrentJob, **details: object
     ) -> None:
-        """Do the same in a running event loop."""
+        """Asynchronous version of `announce`."""
 
     def announce_worker(self, what: str, worker: str) -> None:
         """Send the signal that the worker has `started` or `stopped`."""
@@ -92,13 +92,13 @@ class Environment(Protocol):
         """Enqueue jobs on behalf of a running one; return their handles."""
 
     async def aspawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
-        """Do the same in a running event loop."""
+        """Asynchronous version of `spawn`."""
 
     def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
         """Return the results of a running job's dependencies, by jid."""
 
     async def adependency_results(self, current: CurrentJob) -> dict[str, Any]:
-        """Do the same in a running event loop."""
+        """Asynchronous version of `dependency_results`."""
 
     def client(self, alias: str) -> Client:
         """Return this process's client of the namespace called `alias`."""

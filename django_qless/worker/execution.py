@@ -114,7 +114,7 @@ class Execution:
         return outcome
 
     async def aperform(self, reserved: Reserved) -> Settlement:
-        """Do the same in a running event loop, which goes on meanwhile."""
+        """Asynchronous version of `perform`, which does not block the event loop."""
         environment, current = self.environment, self.current(reserved)
         process, began = os.getpid(), time.monotonic()
         result: object = None
@@ -154,7 +154,7 @@ class Execution:
         return event if self.environment.has_listeners(event) else ""
 
     def unknown(self, reserved: Reserved) -> Settlement:
-        """Return the outcome of a job that was not run because its name is unknown."""
+        """Return the outcome of a job that was not run, as its name is unknown."""
         outcome = outcome_of(reserved, "unknown", UNKNOWN_PATIENCE)
         self.log(reserved, outcome, 0.0)
         return outcome
@@ -333,7 +333,7 @@ class Execution:
             return True
 
     def backoff(self, reserved: Reserved, error: BaseException) -> float:
-        """Return the seconds to wait by the job's backoff, or by the usual one if it fails."""
+        """Return the seconds of the job's backoff, or of the usual one if it fails."""
         attempt = reserved.retries - reserved.remaining + 1
         try:
             job_type = self.environment.resolve(reserved.klass)

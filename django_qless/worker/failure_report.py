@@ -40,7 +40,7 @@ def message_of(error: BaseException) -> str:
 
 
 def message_from_job(request: Fail | Retry) -> str:
-    """Return the text of a Fail or Retry that a job raised, and its cause if any."""
+    """Return the text of a Fail or Retry, and its cause if there is one."""
     try:
         text = str(request)
     except Exception as trouble:  # noqa: BLE001  Fail("group", 404), say

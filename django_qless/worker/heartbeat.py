@@ -58,13 +58,13 @@ def interval_for(lock: float) -> float:
 
 
 def held_tokens(client: Client, worker: str) -> dict[str, str]:
-    """Return the tokens of the jobs that the server says a worker holds, by jid."""
+    """Ask the server for a worker's held jobs; return their tokens by jid."""
     jids = [jid for part in client.worker_jobs(worker) for jid in part]
     return {job.jid: job.token for job in client.multiget(jids) if job.token}
 
 
 class Heartbeat:
-    """Schedules and sends the heartbeats of a worker, for all its jobs in one call."""
+    """Schedules and sends a worker's heartbeats, one call for all its jobs."""
 
     def __init__(self, client: Client, worker: str, info: Callable[[], str]) -> None:
         """`info` returns the worker info: a JSON object."""
@@ -153,7 +153,7 @@ class WorkerInfo:
         return self._shutdown.state != self._sent_state
 
     def to_json(self) -> str:
-        """Return what to send now."""
+        """Return the JSON to send now."""
         self._sent_state = self._shutdown.state
         if time.monotonic() - self._measured_at >= MEMORY_INTERVAL:
             self._measured_at = time.monotonic()
@@ -174,7 +174,7 @@ class EventListener:
         self.schedules_changed = False
 
     def fileno(self) -> int | None:
-        """Return what to poll for reading, None while there is no connection."""
+        """Return the descriptor to poll for reading; None without a connection."""
         return self._subscriber.fileno()
 
     @property

@@ -83,7 +83,7 @@ class ThreadScope:
         self.was_interrupted = False
 
     def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what the function returns, or raise what is raised in it."""
+        """Call the function: return its result, or raise its exception."""
         # Twice, because an exception may be raised at the first instruction of the first
         # `_close`, before its own `try`.
         try:
@@ -169,7 +169,7 @@ class TaskScope:
 
     @property
     def was_interrupted(self) -> bool:
-        """True if it has been cancelled, with whatever effect."""
+        """True if the task has been cancelled, even if that had no effect."""
         return self._cancels > 0
 
     @property

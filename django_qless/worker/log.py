@@ -1,4 +1,4 @@
-"""Structured log lines: one for each event of a worker, one for each outcome of a job.
+"""Structured log lines: one for each worker event and for each job's outcome.
 
     2026-01-31 12:00:00,123 812 INFO done worker=w1 queue=mail jid=9f… seconds=0.25
 
@@ -98,7 +98,7 @@ def configure_logging(verbosity: int) -> None:
 
 
 def _quoted(value: object) -> str:
-    """Return a value as one word, quoted if necessary, so that a line stays a line."""
+    """Return a value as one word, quoted if necessary."""
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     if not text.isprintable():
         return json.dumps(text)
@@ -127,7 +127,7 @@ def log_outcome(
     *,
     hides: bool = False,
 ) -> None:
-    """Log how a job ended after so many seconds, and what it raised, if it failed.
+    """Log a job's outcome and duration, and its exception if it failed.
 
     A final failure has the exception with its traceback. With `hides` that is text
     only: its frames hold the arguments, and Sentry and mails to admins show variables.

@@ -22,7 +22,7 @@ def new_name() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """How a worker behaves. Times are in seconds, sizes in bytes; None: no limit."""
+    """A worker's behaviour. Times are in seconds, sizes in bytes; None: no limit."""
 
     queues: tuple[str, ...] = ("*",)
     """Names and globs, the most urgent first."""

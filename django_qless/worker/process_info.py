@@ -49,7 +49,7 @@ def started_after(pid: int, moment: float) -> bool:
 
 
 def this_process() -> dict[str, object]:
-    """Return what identifies this process forever: host, id, and start time."""
+    """Return the permanent identity of this process: host, id, and start time."""
     pid = os.getpid()
     return {"host": socket.gethostname(), "pid": pid, "born": start_time(pid)}
 

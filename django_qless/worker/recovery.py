@@ -96,7 +96,7 @@ def resume_jobs(client: Client, name: str) -> int:
 
 
 def crash_outcomes(client: Client, name: str, jids: list[str]) -> Iterator[Settlement]:
-    """Yield crashes as outcomes of these jobs, as far as they are held with a token."""
+    """Yield crash outcomes for those of these jobs that are held with a token."""
     args = (CRASH_LIMIT, failure_report.WORKER_CRASH, LEFT.format(name=name))
     for job in client.multiget(jids):
         if job.token:

@@ -102,17 +102,17 @@ class Reserver:
         raise NotImplementedError
 
     def taken(self, asked: Sequence[str], jobs: Sequence[Reserved]) -> None:
-        """Take in which jobs came when this order was asked, perhaps none."""
+        """Note which jobs this order has brought, perhaps none."""
 
     def arrange(self, jobs: Sequence[Reserved]) -> Sequence[Reserved]:
         """Return the jobs of one answer in the order in which to run them."""
         return jobs
 
     def returned(self, jobs: Sequence[Reserved]) -> None:
-        """Take in that these jobs, the next to run, were returned to their queues."""
+        """Note that these jobs, the next to run, were returned to their queues."""
 
     def candidates(self) -> Sequence[str]:
-        """Return the names of all queues to choose from, as far as they are known."""
+        """Return the names of all candidate queues, as far as known."""
         if self.known is None:
             return self.named
         if self.may_look_up:
@@ -142,7 +142,7 @@ class Ordered(Reserver):
 
 
 class RoundRobin(Reserver):
-    """Serves each queue once before it serves one of them again; empty ones are skipped.
+    """Serves each queue once per round, skipping empty ones.
 
     The jobs of a batch are taken, and run, in turn as well.
     """
@@ -174,7 +174,7 @@ class RoundRobin(Reserver):
             self._served, self._missed = self.arrange(jobs)[-1].queue, False
 
     def arrange(self, jobs: Sequence[Reserved]) -> Sequence[Reserved]:
-        """Return the first job of each queue, then the second of each, and so on."""
+        """Return the first job of each queue, then the second, and so on."""
         lines: dict[str, deque[Reserved]] = {}
         for job in jobs:
             lines.setdefault(job.queue, deque()).append(job)
@@ -217,7 +217,7 @@ class Shuffled(RoundRobin):
 
 
 class PlainLottery(Reserver):
-    """Draws a queue for each order, one of weight 3 thrice as often as one of weight 1.
+    """Draws a queue for each order, with odds in proportion to its weight.
 
     The next to be asked, if the first has too little, is drawn from the others. A queue
     without weight is asked when the others are empty.
@@ -282,7 +282,7 @@ class Lottery(PlainLottery):
 def weighted_shuffle(
     queues: Iterable[str], weight: Callable[[str], float], chance: random.Random
 ) -> list[str]:
-    """Return the queues as if drawn one after the other, by weight, from the rest.
+    """Return the queues in random order, drawn one by one by weight.
 
     Each waits for a random time that is the shorter, on average, the higher its weight.
     """
@@ -299,7 +299,7 @@ def weighted_shuffle(
 
 
 class HighestPriorityFirst(Reserver):
-    """Serves the queue of the highest weight as long as it has jobs, then the next.
+    """Serves the queue of the highest weight while it has jobs, then the next.
 
     Like `ordered`, but operators can change the order in the queues' options.
     """

@@ -45,7 +45,7 @@ def is_any_of(
 
 @functools.cache
 def import_exception(dotted: str) -> type[BaseException] | None:
-    """Return the exception of this dotted name; None, and a log line, if there is none."""
+    """Return the exception of this dotted name; log and return None without one."""
     try:
         found = pkgutil.resolve_name(dotted)
     except Exception:

@@ -208,7 +208,7 @@ class Sandboxes:
 
 
 def _make_private(folder: Path) -> None:
-    """Make a folder that only this user can read, or check that it is so."""
+    """Make a folder private to this user, or check that it is."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)

@@ -1,4 +1,4 @@
-"""Checks of the server before the first job: can it be used, may it lose jobs?"""
+"""Checks of the server before the first job: usability, and safety of jobs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def check_server(client: Client) -> list[str]:
 
 
 class Risk(NamedTuple):
-    """A state of the server that may cost jobs, or keep it from taking them."""
+    """A state of the server that may lose jobs, or stop it from taking them."""
 
     text: str
     """A sentence with the remedy; `%(name)s` stands for a value."""

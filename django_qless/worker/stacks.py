@@ -60,7 +60,7 @@ class DumpFile:
         return os.fstat(self.number).st_size > 0
 
     def take(self) -> str:
-        """Return what has been written since the last time."""
+        """Return the text written since the last `take`."""
         return _take(self.number)
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ def enable_dumps(file: int) -> None:
 
 
 def take_dump() -> str:
-    """Return what this child, and processes forked from it, have written lately."""
+    """Return recent dumps of this child, and of processes forked from it."""
     return _take(_file)
 
 
@@ -116,7 +116,7 @@ def also_write(write: Callable[[TextIO], object]) -> None:
 
 
 def write_tasks(to: TextIO) -> None:
-    """Write where the asyncio tasks of all threads wait: they are on no thread's stack."""
+    """Write the stacks of waiting asyncio tasks, which are on no thread's stack."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None:
         return

@@ -104,7 +104,7 @@ class Systemd:
 
 
 def watchdog_interval(environment: Mapping[str, str]) -> float | None:
-    """Return half of the watchdog's timeout in seconds, None if it has none for us."""
+    """Return half of the watchdog's timeout in seconds, None without one."""
     try:
         microseconds = int(environment.get("WATCHDOG_USEC", "0"))
         pid = int(environment.get("WATCHDOG_PID", os.getpid()))
@@ -116,12 +116,12 @@ def watchdog_interval(environment: Mapping[str, str]) -> float | None:
 
 
 def reloading_lines() -> tuple[str, str]:
-    """Return the assignments for the begin of a restart in place."""
+    """Return the assignments that announce a restart in place."""
     return "RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}"
 
 
 def status_line(text: str) -> str:
-    """Return the assignment that shows this text to people."""
+    """Return the systemd assignment that shows this text."""
     return f"STATUS={' '.join(text.split())}"
 
 
@@ -161,7 +161,7 @@ class StatusReport:
         self.due = self._reported_at + self._interval
 
     def update(self, now: float, *, good: float, state: str, running: int) -> None:
-        """Take in a turn of the loop, at the monotonic time `now`. Raises nothing.
+        """Report a turn of the loop, at the monotonic time `now`. Raises nothing.
 
         `good` is when the server last answered without error (0.0: never yet), `running`
         the number of running jobs.

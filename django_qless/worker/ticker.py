@@ -101,7 +101,7 @@ class Ticker:
 
 
 def due_ticks(due: DueSchedule, now: float) -> Iterator[Tick]:
-    """Yield the ticks of a schedule that are due by now, or only which tick comes next.
+    """Yield the ticks of a schedule due by now, or only its next tick.
 
     Of several the first tells the core all that it needs, unless all of them are to be
     made up for. Raises BadCron.

@@ -1,4 +1,4 @@
-"""Timers of soft timeouts: a signal in the main thread, one thread for all others."""
+"""Timers of soft timeouts: a signal in the main thread, else a timer thread."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class TimerThread:
         self.reset()
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Deadline:
-        """Have the timer thread call this after so many seconds."""
+        """Make the timer thread call this after so many seconds."""
         deadline = Deadline(self, time.monotonic() + seconds, callback)
         self.deadlines[deadline] = None
         if deadline.due < self._wakes_at:

@@ -1,4 +1,4 @@
-"""The worker: a reserver picks the next job, a pool runs jobs, an execution one job."""
+"""The worker, which combines a reserver, a pool and the execution of jobs."""
 
 from __future__ import annotations
 

@@ -279,7 +279,7 @@ def batch(
     on_commit: bool | str | None = None,
     alias: str | None = None,
 ) -> Workflow:
-    """Return a workflow of jobs that run side by side, and of what follows them.
+    """Return a workflow of parallel jobs, and of those that follow them.
 
     `on_success` runs when all of them are complete, after retries too; `on_complete` when
     all have ended for the first time, however. Both are jobs that `.args()` made.

@@ -1,4 +1,4 @@
-"""The graph of a workflow: its jobs, their order, and the request to enqueue them."""
+"""The graph of a workflow: its jobs, their order, and the enqueue request."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Node:
 
 
 def in_order(flow: Workflow, nodes: Sequence[Node]) -> list[Node]:
-    """Return the nodes, each behind those that it waits for, else in the order given.
+    """Return the nodes in topological order, otherwise in the order given.
 
     Raises DependencyCycle, which names the jobs of the cycle.
     """

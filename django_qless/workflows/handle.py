@@ -96,7 +96,7 @@ class WorkflowHandle(Handle):
 
     @property
     def finished(self) -> float | None:
-        """When the last of it ended, in seconds of the epoch; None if it goes on."""
+        """The time of its end, in seconds of the epoch; None before."""
         return self._known.finished if self._known else None
 
     def refresh(self) -> WorkflowHandle:
@@ -108,10 +108,9 @@ class WorkflowHandle(Handle):
         return await adrive(self._reading(self._aclient()))
 
     def wait(self, timeout: float | None = None) -> WorkflowHandle:
-        """Wait until nothing of it goes on by itself, and return it as it is then.
+        """Wait until it is complete, failed or canceled; return it as it is then.
 
-        So it is complete, failed, or canceled. Raises ResultNotReady after `timeout`
-        seconds; None: wait for ever.
+        Raises ResultNotReady after `timeout` seconds; None: wait for ever.
         """
         return drive(self._waiting(self._client(), timeout))
 
@@ -120,7 +119,7 @@ class WorkflowHandle(Handle):
         return await adrive(self._waiting(self._aclient(), timeout))
 
     def jobs(self) -> list[JobHandle[Any]]:
-        """Return its jobs as they are now, each behind those that it depends on.
+        """Return its jobs as they are now, dependencies first.
 
         Canceled ones, too. Those that are forgotten since their end are missing.
         """

@@ -59,7 +59,7 @@ def spawn(
 async def aspawn(
     alias: str, current: CurrentJob, jobs: Iterable[CallArguments]
 ) -> list[JobHandle[Any]]:
-    """Do the same from asynchronous code."""
+    """Asynchronous version of `spawn`."""
     batch, transactions = _batch(alias, current, jobs)
     if batch is None:
         return []
@@ -68,12 +68,12 @@ async def aspawn(
 
 
 def dependency_results(alias: str, jid: str) -> dict[str, Any]:
-    """Return what the dependencies of a job returned, by jid."""
+    """Return the results of a job's dependencies, by jid."""
     return _read(*drive(_results(connections[alias], jid)))
 
 
 async def adependency_results(alias: str, jid: str) -> dict[str, Any]:
-    """Do the same from asynchronous code."""
+    """Asynchronous version of `dependency_results`."""
     found = await adrive(_results(connections.aclient(alias), jid))
     # Rows may be among them, and are loaded.
     return await sync_to_async(_read)(*found)

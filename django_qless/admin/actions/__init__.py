@@ -1,1 +1,1 @@
-"""Actions: each changes something, asked for with GET and done with POST."""
+"""Actions: changes that GET asks to confirm and POST performs."""

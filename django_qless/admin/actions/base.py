@@ -1,4 +1,4 @@
-"""The base of all actions: ask, check, do, log, tell, go back.
+"""The base of all actions: confirm, check, perform, log, report, redirect.
 
 An action declares what it says, and implements `perform`:
 
@@ -51,7 +51,7 @@ class Action(View):
     confirm: ClassVar[_StrOrPromise] = ""
     """The label on the page that asks, if `label` could be misread there."""
     danger: ClassVar[bool] = False
-    """Whether it cannot be undone: pages ask before they do it."""
+    """True if it cannot be undone: pages ask before they do it."""
     form_class: ClassVar[type[forms.Form]] = forms.Form
     prompt: ClassVar[_StrOrPromise] = gettext_lazy("%(action)s: %(name)s?")
     """The question, with the consequences; filled with `words`."""
@@ -60,7 +60,7 @@ class Action(View):
     unchanged: ClassVar[_StrOrPromise] = ""
     """The message if `perform` returns False: nothing had to be done."""
     back_to_list: ClassVar[bool] = False
-    """Whether it goes back to the list: the object's page may be gone."""
+    """True if it goes back to the list: the object's page may be gone."""
 
     def initial(self) -> dict[str, Any]:
         """Return the initial values of the form; may raise QlessError and Missing."""
@@ -70,11 +70,11 @@ class Action(View):
         """Raise Missing or PermissionDenied if there is nothing to act on."""
 
     def perform(self, fields: dict[str, Any]) -> bool | None:
-        """Do it, with the form's fields. Raises QlessError if it cannot be done."""
+        """Perform the action with the form's fields. Raises QlessError."""
         raise NotImplementedError
 
     def act(self, fields: dict[str, Any]) -> str:
-        """Do it; return the message for people. Raises QlessError."""
+        """Perform the action; return the message for users. Raises QlessError."""
         changed = self.perform(fields)
         text = self.unchanged if changed is False else self.success
         return self.say(text, **fields)
@@ -93,7 +93,7 @@ class Action(View):
         return self.say(self.prompt)
 
     def answer(self) -> HttpResponseBase:
-        """Ask, or do it."""
+        """Show the confirmation page, or perform the action."""
         self.check()
         if self.request.method != "POST":
             return self.ask(self.make_form(initial=self.initial()))
@@ -117,7 +117,7 @@ class Action(View):
         return self.form_class(*args, **options)
 
     def ask(self, form: forms.Form, status: int = 200) -> HttpResponseBase:
-        """Return the page that asks."""
+        """Return the confirmation page."""
         content = {
             "action": self,
             "form": form,
@@ -127,7 +127,7 @@ class Action(View):
         return self.render(self.template, content, status=status)
 
     def next_url(self) -> str:
-        """Return the page to go to: `next` if it is of this site, else a usual one."""
+        """Return the redirect URL: `next` if it is on this site, else the default."""
         url = self.request.POST.get("next") or self.request.GET.get("next") or ""
         is_ours = url_has_allowed_host_and_scheme(
             url, {self.request.get_host()}, self.request.is_secure()
@@ -135,7 +135,7 @@ class Action(View):
         return url if url and is_ours else self.usual_next()
 
     def usual_next(self) -> str:
-        """Return the page to go to without `next`: the object's, or the list."""
+        """Return the default redirect URL: the object's page or the list."""
         model = self.admin.model._meta.model_name
         if self.name and not self.back_to_list:
             return self.links.url(f"{model}_change", self.name)
@@ -143,7 +143,7 @@ class Action(View):
 
     @property
     def log_subject(self) -> tuple[type[Model], str]:
-        """The model and the name that the audit log has the action under."""
+        """The model and the object's name for the entry in the audit log."""
         return self.admin.model, self.name
 
     def log(self, done: str) -> None:

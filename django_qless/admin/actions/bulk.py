@@ -1,4 +1,4 @@
-"""Bulk actions: a change to the selected jobs, or to all that match a search.
+"""Bulk actions on the selected jobs, or on all that match a search.
 
 The page asks first, with a count. Then the change is made in chunks, one per POST, so
 that a hundred thousand jobs block neither the server nor a web worker; bulk.js sends one
@@ -121,7 +121,7 @@ class BulkAction(Action):
         return self.progress(run)
 
     def sign(self, run: BulkRun) -> str:
-        """Return a run as a text for a form, which only this user can send back."""
+        """Return a run as signed text, which only this user can send back."""
         state = {**self._owner, "entry": self.entry, "run": run.as_dict()}
         return signing.dumps(state, salt=SALT, compress=True)
 
@@ -196,12 +196,12 @@ class BulkAction(Action):
         )
 
     def check_run(self, run: BulkRun) -> None:
-        """Raise BadArgument for a run that this page does not do."""
+        """Raise BadArgument for a run that belongs to another page."""
 
     def ask_with(
         self, run: BulkRun, form: BulkForm, status: int = 200
     ) -> HttpResponseBase:
-        """Return the page that asks."""
+        """Return the confirmation page."""
         if run.number == 1 and run.exact:
             form.fields.pop("rate", None)
         question = self.texts.question % _counts(run.number)
@@ -209,7 +209,7 @@ class BulkAction(Action):
         return self.render("bulk_ask.html", content, status=status)
 
     def content(self, run: BulkRun) -> dict[str, Any]:
-        """Return what both pages show of a run."""
+        """Return the template's context for the pages of a run."""
         return {
             "run": run,
             "texts": self.texts,
@@ -294,7 +294,7 @@ class BulkAction(Action):
         return formatting.visible(text)
 
     def usual_next(self) -> str:
-        """Return the page to go to without `next`: a list of such jobs."""
+        """Return the default redirect URL: a list of the jobs concerned."""
         if self.change_name == "retry":
             return self.links.url("failure_changelist")
         return self.links.url("job_changelist")
@@ -328,7 +328,7 @@ class EmptyQueue(BulkAction):
         return self.ask_with(run, self.texts.form_class())
 
     def check_run(self, run: BulkRun) -> None:
-        """Raise BadArgument for a run of another page."""
+        """Raise BadArgument unless the run empties this queue."""
         selection = run.selection or {}
         is_ours = (
             run.change_name == "cancel"
@@ -362,7 +362,7 @@ def _labelled(filters: Mapping[str, str]) -> list[tuple[Any, str]]:
 
 
 def _which(run: BulkRun) -> str:
-    """Return which jobs a run changes, for people."""
+    """Return a description of the jobs that a run changes."""
     if run.selection is None:
         jobs = ngettext("%s selected job", "%s selected jobs", run.number)
         return jobs % number(run.number)
@@ -372,7 +372,7 @@ def _which(run: BulkRun) -> str:
 def _log_subject(
     selection: Mapping[str, str] | None, jids: list[str]
 ) -> tuple[type[Model], str]:
-    """Return the model and the name of the audit log's entry; "" for several things."""
+    """Return the model and name of the audit log entry; "" for several objects."""
     if selection is None:
         return models.Job, jids[0] if len(jids) == 1 else ""
     names = selection.keys() - {"state"}

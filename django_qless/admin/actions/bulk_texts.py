@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class BulkForm(forms.Form):
-    """The rate of any change; a change with a value adds a field of that name."""
+    """The rate of a change; subclasses add a field for the change's value."""
 
     field_order = ("value", "rate")
     rate = forms.IntegerField(
@@ -200,7 +200,7 @@ TEXTS: dict[str, Texts] = {
 
 
 class BulkLink(NamedTuple):
-    """A link to the page that asks whether to change all jobs of a list."""
+    """A link to the confirmation page for changing all jobs of a list."""
 
     label: str
     url: str

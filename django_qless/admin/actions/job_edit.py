@@ -1,4 +1,4 @@
-"""Editing the data of a job, and enqueueing it again or a new job like it."""
+"""Actions that enqueue a job, or a new one like it, with edited data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ITSELF, NEW = "itself", "new"
 
 
 class EditForm(forms.Form):
-    """The job as it shall be enqueued."""
+    """The job as it will be enqueued."""
 
     job_data = forms.CharField(
         label=gettext_lazy("Data"),
@@ -89,7 +89,7 @@ class EditJob(JobAction):
 
     @cached_property
     def is_too_long(self) -> bool:
-        """Whether its data is too long to be edited on a page."""
+        """True if its data is too long to be edited on a page."""
         return head(self.text, EDITED).is_cut
 
     def check(self) -> None:

@@ -83,7 +83,7 @@ class JobAction(Action):
 
     @property
     def is_held(self) -> bool:
-        """Whether a worker has the job."""
+        """True if a worker has the job."""
         return is_held(self.brief)
 
     def perform(self, fields: dict[str, Any]) -> None:
@@ -113,7 +113,7 @@ class RunJob(JobAction):
     success = _("Job %(klass)s is due now in queue %(queue)s.")
 
     def perform(self, fields: dict[str, Any]) -> None:
-        """Move it to its own queue, without a delay."""
+        """Move the job to its own queue, without a delay."""
         if self.brief.state != "scheduled":
             raise WrongState(
                 self.say(_("The job is %(state)s; only scheduled jobs can be run now"))
@@ -194,7 +194,7 @@ class TagJob(JobAction):
 
 
 class FromQuery(JobAction):
-    """Takes a field from the URL if the form does not give it: a button needs no form."""
+    """Takes a missing form field from the URL, for buttons without a form."""
 
     field: str
 
@@ -308,7 +308,7 @@ class UndependJob(FromQuery):
 
 
 class CancelForm(forms.Form):
-    """Whether to cancel the dependents as well."""
+    """The choice to cancel the dependents as well."""
 
     dependents = forms.BooleanField(
         label=_("Also cancel the jobs that wait for it"), required=False
@@ -369,7 +369,7 @@ class CancelJob(JobAction):
         return text
 
     def next_url(self) -> str:
-        """Return the page to go to: not that of the job, once it is gone."""
+        """Return the redirect URL: the list in place of a canceled job's page."""
         url = super().next_url()
         own = self.links.url("job_change", self.name).partition("?")[0]
         if self.is_done and url.partition("?")[0] == own:

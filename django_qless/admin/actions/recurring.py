@@ -60,7 +60,7 @@ class RunNow(ScheduleAction):
 
 
 class Pause(ScheduleAction):
-    """Pauses it until it is resumed."""
+    """Pauses a recurring job until it is resumed."""
 
     verb = "pause"
     label = _("Pause")
@@ -77,7 +77,7 @@ class Pause(ScheduleAction):
 
 
 class Resume(ScheduleAction):
-    """Resumes it, without the ticks that it has missed."""
+    """Resumes a recurring job; missed ticks are not made up for."""
 
     verb = "resume"
     label = _("Resume")
@@ -91,7 +91,7 @@ class Resume(ScheduleAction):
 
 
 class Remove(ScheduleAction):
-    """Removes it."""
+    """Removes a recurring job."""
 
     verb = "remove"
     label = _("Remove")
@@ -99,7 +99,7 @@ class Remove(ScheduleAction):
     success = _("Removed “%(name)s”.")
 
     def question(self) -> str:
-        """Return the question, and whether it can come back."""
+        """Return the question, which says whether the removal can be undone."""
         if self.name in declared_in_code(self.alias):
             after = gettext("The code declares it; it stays removed until it is reset.")
         else:
@@ -112,14 +112,14 @@ class Remove(ScheduleAction):
         self.client.schedule_remove([self.name])
 
     def next_url(self) -> str:
-        """Return the list: the page that it was removed on is gone."""
+        """Return the list's URL: the recurring job's page is gone."""
         if self.request.method == "POST":
             return self.links.url("recurring_changelist")
         return super().next_url()
 
 
 class Reset(ScheduleAction):
-    """Resets it to its declaration in the code, also if it was removed."""
+    """Resets a recurring job to its declaration, even if it was removed."""
 
     verb = "reset"
     label = _("Reset to the declaration")
@@ -231,7 +231,7 @@ class EditForm(forms.Form):
 
 
 class Edit(ScheduleAction):
-    """Edits it; the declaration in the code is overridden until it is reset."""
+    """Edits a recurring job; this overrides its declaration until it is reset."""
 
     verb = "edit"
     label = _("Save")
@@ -257,7 +257,7 @@ class Edit(ScheduleAction):
         }
 
     def make_form(self, *args: Any, **options: Any) -> forms.Form:
-        """Return the form; the code decides the retries of a tick made by Python."""
+        """Return the form, without retries for schedules whose ticks run in Python."""
         schedule = self.schedule
         self.form = EditForm(
             *args, has_retries=not schedule.klass.endswith(f":{WORD}"), **options

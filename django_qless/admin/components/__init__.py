@@ -1,1 +1,1 @@
-"""Parts that several pages share: tables, charts, form fields, texts of jobs."""
+"""Components that several pages share: tables, charts, form fields, job details."""

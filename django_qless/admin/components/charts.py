@@ -108,7 +108,7 @@ class Chart:
 def bar(
     place: int, words: str, heights: dict[str, tuple[float, float]], label: str = ""
 ) -> Bar:
-    """Return the bar at a place: by class, from where it goes how far down."""
+    """Return the bar at a place; `heights` has top and height by CSS class."""
     drawn = [
         _rect(kind, place, y, height) for kind, (y, height) in heights.items() if height
     ]
@@ -135,7 +135,7 @@ def svg_number(number: float) -> str:
 
 
 def round_top(most: float) -> int:
-    """Return a round number that is not below `most`, and not far above it."""
+    """Return `most`, rounded up to a round number."""
     size = 1
     while True:
         for tenths in ROUND:
@@ -240,7 +240,7 @@ def throughput(counted: Throughput, *, ident: str, title: str) -> Chart:
 
 
 def _edges(completed: int, failed: int) -> tuple[int, int]:
-    """Return the numbers at the upper and the lower edge; 0 for an empty side."""
+    """Return the numbers at the upper and lower edge; 0 for an empty side."""
     top = round_top(completed) if completed or not failed else 0
     bottom = round_top(failed) if failed else 0
     if top and bottom:
@@ -277,7 +277,7 @@ EDGES: tuple[float, ...] = (
 """The seconds at which the bars begin, and at which the last one ends."""
 
 FINE_EDGES = (*(edge / 1000 for edge in BELOW_SECOND), *EDGES[1:])
-"""The same, if all durations below a second are known more exactly."""
+"""EDGES, with the durations below a second in finer steps."""
 
 LEAST_BARS = 8
 LABELLED = 2
@@ -352,7 +352,7 @@ def _together(found: Distribution) -> tuple[Sequence[float], list[int]]:
 
 
 def _shown(counts: Sequence[int]) -> tuple[int, int]:
-    """Return the range of bars to show: those with a count, and some around them."""
+    """Return the range of bars to show: all with a count, and their neighbours."""
     counted = [place for place, count in enumerate(counts) if count]
     first = max(0, counted[0] - 1) if counted else 0
     last = min(len(counts), counted[-1] + 2) if counted else LEAST_BARS

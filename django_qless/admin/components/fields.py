@@ -108,7 +108,7 @@ class Numbers(NamedTuple):
 
     least: float
     above: bool = False
-    """Whether `least` itself is too small."""
+    """True if `least` itself is too small."""
     whole: bool = False
 
 

@@ -67,7 +67,7 @@ class Event:
     """The text of a log line; `more` has its other members."""
     more: tuple[tuple[str, Text], ...] = ()
     is_gap: bool = False
-    """Whether entries before this one are omitted."""
+    """True if entries before this one are omitted."""
 
     @property
     def at(self) -> datetime | None:
@@ -92,7 +92,7 @@ class Spent:
     """Between attempts whose ends are not recorded."""
     runs: int
     is_all: bool
-    """Whether the history is complete."""
+    """True if the history is complete."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class AttemptRow:
 
 
 def in_words(seconds: float, *, is_exact: bool) -> str:
-    """Return a duration as exactly as the history has it: old ones in whole seconds."""
+    """Return a duration with the precision of the history."""
     return (
         formatting.span(seconds) if is_exact else formatting.whole_span(round(seconds))
     )
@@ -157,7 +157,7 @@ def events(view: JobView[Any], links: Links, *, with_logs: bool) -> list[Event]:
 
 
 def attempts_of(view: JobView[Any], now: float) -> Attempts:
-    """Return the attempts of a job, and the phases of its time up to now."""
+    """Return a job's attempts, and the phases of its life so far."""
     job, brief = view.job, view.brief
     return read_attempts(
         job.history,
@@ -204,7 +204,7 @@ _BAD = ("failed", "retried", "crashed", "lost")
 def attempt_rows(
     view: JobView[Any], found: Attempts, links: Links, *, with_messages: bool
 ) -> list[AttemptRow]:
-    """Return the rows of the attempts, the first first."""
+    """Return the rows of the attempts, oldest first."""
     is_all = view.history_total == len(view.job.history)
     return [
         AttemptRow(

@@ -1,4 +1,4 @@
-"""Drawings of one job: the graph of its dependencies, and the timeline of its phases."""
+"""Drawings of a job: the graph of its dependencies, the timeline of its phases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONGEST = 22
 
 @dataclass(frozen=True)
 class Node:
-    """A job as a box; without a row, the number of jobs that are not drawn."""
+    """A box for a job or, without a row, for jobs not drawn."""
 
     x: int
     y: int
@@ -56,7 +56,7 @@ class Edge:
 
     path: str
     is_open: bool
-    """Whether the dependency is not complete."""
+    """True if the dependency is not complete."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _places(total: int) -> int:
 
 
 def _column(rows: Sequence[JobRow], total: int, x: int, height: int) -> list[Node]:
-    """Return a column of boxes; the last one stands for all that are not drawn."""
+    """Return a column of boxes; the last one counts the jobs not drawn."""
     shown = list(rows[:MOST_NODES])
     more = total - len(shown)
     number = len(shown) + bool(more > 0)
@@ -168,7 +168,7 @@ class Timeline:
     start: float
     end: float
     is_open: bool
-    """Whether its end is now."""
+    """True if its end is now."""
     width: int = TIMELINE_WIDTH
     height: int = TIMELINE_HEIGHT
 

@@ -102,7 +102,7 @@ def job_row(brief: Brief, view: View) -> JobRow:
 
 
 def age(brief: Brief, now: float) -> str:
-    """Return since when a job is in its state, or when it falls due, in words."""
+    """Return a job's time in its state, or until due, in words."""
     if brief.state == "scheduled" and brief.due is not None and brief.due > now:
         return _("in %s") % formatting.span(brief.due - now)
     past = formatting.span(max(0.0, now - brief.since))
@@ -112,5 +112,5 @@ def age(brief: Brief, now: float) -> str:
 
 
 def is_held(brief: Brief) -> bool:
-    """Return whether a worker has the job: a record keeps the name of the last one."""
+    """Return whether a worker holds the job; records keep the last worker's name."""
     return bool(brief.worker) and brief.state in HELD

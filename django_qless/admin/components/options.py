@@ -84,7 +84,7 @@ class OptionRow:
 
     @property
     def is_known(self) -> bool:
-        """Whether it is one of the core's; others belong to the project."""
+        """True if it is one of the core's; others belong to the project."""
         return known(self.name) is not None
 
 
@@ -105,7 +105,7 @@ def option_rows(
 def option_row(
     name: str, values: Mapping[str, Any], declared: Mapping[str, str]
 ) -> OptionRow | None:
-    """Return one option, or None if it is neither set nor one that the core knows."""
+    """Return an option, or None if it is unset and unknown to the core."""
     if name == MARKER or not (known(name) or name in values or name in declared):
         return None
     return _row(name, values, declared, _applied(values))
@@ -188,7 +188,7 @@ LIMIT_LABELS: dict[str, _StrOrPromise] = {
 
 @dataclass(frozen=True)
 class Limit:
-    """One of the three options of a queue."""
+    """A limit of a queue: one of its three options."""
 
     key: str
     """"heartbeat", "max-concurrency" or "weight"."""
@@ -206,12 +206,12 @@ class Limit:
 
     @property
     def words(self) -> str:
-        """The value in force, and "any number" if that is what it means."""
+        """The value in force as text; "any number" for no limit."""
         return self._in_words(self.value)
 
     @property
     def usual_words(self) -> str:
-        """`usual` in the same way."""
+        """The usual value as text; "any number" for no limit."""
         return self._in_words(self.usual)
 
     @property

@@ -34,7 +34,7 @@ class Arguments:
     values: list[tuple[str, Text]]
     """By name, or by position; empty if the data is not an envelope."""
     is_whole: bool
-    """Whether `values` is complete."""
+    """True if `values` is complete."""
     json: Text
     hidden: tuple[str, ...]
     """The names of sensitive values, which are hidden."""
@@ -98,7 +98,7 @@ def _read(text: str) -> Any:
 
 
 def _values(value: Any, klass: str) -> Iterator[tuple[str, Any]]:
-    """Yield the names and values of a call; of a class job, the members of its data."""
+    """Yield the names and values of a call, or of a class job's data."""
     job_type = job_type_of(klass)
     if job_type is not None and job_type.binding is Binding.CLASS:
         if isinstance(value, dict):

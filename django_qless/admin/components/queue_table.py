@@ -1,4 +1,4 @@
-"""Queues as pages show them: the jobs in each state, and links to their lists."""
+"""Queues as pages show them: job counts by state, and links to the lists."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class QueueRow:
     failed: int
     """Failed jobs, of the days for which statistics are kept."""
     is_served: bool
-    """Whether a worker that is alive takes its jobs."""
+    """True if a worker that is alive takes its jobs."""
     links: Links
 
     @property
@@ -100,7 +100,7 @@ class QueueRow:
 
     @property
     def lacks_workers(self) -> bool:
-        """Whether jobs wait in it that no worker takes."""
+        """True if jobs wait in it that no worker takes."""
         waits = bool(self.counts.waiting) and not self.counts.paused
         return waits and not self.is_served
 
@@ -108,7 +108,7 @@ class QueueRow:
 def queue_rows(
     view: View, queues: Sequence[tuple[QueueCounts, float]], served: ServedQueues
 ) -> list[QueueRow]:
-    """Return the rows of queues and their lags, with two calls for all of them."""
+    """Return the rows of queues and their lags, with two calls in all."""
     if not queues:
         return []
     counts = with_schedules(view.client, [each for each, _lag in queues])
@@ -120,7 +120,7 @@ def queue_rows(
 
 
 def pause_reason(counts: QueueCounts) -> str:
-    """Return why a queue is paused and by whom, "" if that is not known."""
+    """Return the reason and the author of a queue's pause; "" if unknown."""
     pause = counts.pause
     if pause is None:
         return ""
@@ -131,5 +131,5 @@ def pause_reason(counts: QueueCounts) -> str:
 
 
 def is_empty(counts: QueueCounts) -> bool:
-    """Return whether nothing at all is in a queue."""
+    """Return whether a queue is completely empty."""
     return not any(getattr(counts, state) for state in QUEUE_STATES)

@@ -1,4 +1,4 @@
-"""The jobs of one row of a model: their types, and the search for them.
+"""The jobs of a model's row: their types, and the search for them.
 
 The server keeps no index from a row to its jobs. So a page reads a bounded number of
 jobs, and shows those whose data refers to the row.
@@ -82,7 +82,7 @@ class RowJobs:
     def search(
         self, client: Client, *, state: str | None, name: str | None, offset: int
     ) -> QueryPage:
-        """Return a page of its jobs among all from an offset on, as far as time allows.
+        """Search all jobs from an offset on for the row's, until time is up.
 
         `name` is the job type's, if only one is wanted.
         """
@@ -120,7 +120,7 @@ class RowJobs:
         return [each for each in briefs if each.jid in theirs]
 
     def _texts(self) -> list[str]:
-        """Return texts, one of which is in the data of each job on the row."""
+        """Return texts of which each job on the row has one in its data."""
         return row_texts({_part(self._row, each) for each in self._types})
 
     def _pattern(self, name: str | None) -> str | None:
@@ -162,7 +162,7 @@ def _reference(row: Model, job_type: JobType) -> tuple[Any, str]:
 
 
 def _referred_to(data: str) -> tuple[Any, str] | None:
-    """Return the key and the database of the row that a job's data refers to."""
+    """Return the key and the database of the row that a job's data names."""
     envelope = Envelope.read(data)
     if envelope is None or not envelope.has_row:
         return None

@@ -93,7 +93,7 @@ class Tick(NamedTuple):
     jid: str
     """The job that it enqueued, "" if that is gone."""
     is_estimated: bool
-    """Whether it is calculated from later ticks, and not on record."""
+    """True if it is calculated from later ticks, and not on record."""
 
 
 def last_times(

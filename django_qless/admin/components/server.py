@@ -64,7 +64,7 @@ def server_facts(client: Client, now: float) -> ServerFacts:
 
 
 def dangers(info: Mapping[str, str | int]) -> Iterator[str]:
-    """Yield what is unsafe for jobs on a server with this INFO, the worst first."""
+    """Yield the dangers for jobs on a server with this INFO, the worst first."""
     for risk in risks(info):
         yield _(risk.text) % {
             name: filesizeformat(value) if isinstance(value, int) else value

@@ -31,7 +31,7 @@ class Frame:
     line: str
     name: str
     is_own: bool
-    """Whether it is the project's, not Python's or an installed package's."""
+    """True if it is the project's, not Python's or an installed package's."""
     code: list[str] = field(default_factory=list)
 
     @property
@@ -48,7 +48,7 @@ class Section:
     is_own: bool = True
     lines: list[str] = field(default_factory=list)
     is_middle: bool = False
-    """Whether they are the folded middle of many own calls."""
+    """True if they are the folded middle of many own calls."""
 
     @property
     def text(self) -> str:
@@ -104,7 +104,7 @@ def _sections(lines: list[str]) -> Iterator[Section]:
 
 
 def _folded(section: Section) -> list[Section]:
-    """Return a section, or the start, middle and end of a long one (a recursion)."""
+    """Return a section; a long one as its start, middle and end."""
     frames = section.frames
     if not section.is_own or len(frames) <= MOST_OWN:
         return [section]

@@ -55,7 +55,7 @@ class WorkerRow:
     url: str
     alive: bool
     late: bool
-    """Whether its heartbeat is overdue: perhaps it is lost."""
+    """True if its heartbeat is overdue: perhaps it is lost."""
     state: str
     """running, quiet, draining, stopping, silent, ended, or ""."""
     state_text: str
@@ -79,7 +79,7 @@ class WorkerRow:
 
 
 def worker_row(counts: WorkerCounts, jobs: Sequence[Brief], view: View) -> WorkerRow:
-    """Return the row of a worker. Its own report is not trusted to be complete."""
+    """Return the row of a worker, whose own report may be incomplete."""
     info = counts.info or {}
     alive = is_alive(counts, view.now)
     late = alive and is_late(counts, view.now)

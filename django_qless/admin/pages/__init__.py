@@ -1,1 +1,1 @@
-"""What shows something: a module for each entry of the menu."""
+"""The pages: one module for each entry of the menu."""

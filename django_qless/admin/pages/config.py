@@ -41,7 +41,7 @@ class OptionForm(forms.Form):
 
 
 class OptionList(Page):
-    """All options: those of the core, then those of queues and of the project."""
+    """The page of all options: the core's, then those of queues and the project."""
 
     template = "config.html"
 
@@ -54,7 +54,7 @@ class OptionList(Page):
 
 
 class OptionPage(Page):
-    """One option, and a form to change it."""
+    """The page of an option, with a form to change it."""
 
     template = "option.html"
 

@@ -28,7 +28,7 @@ FILTERS = ("klass", "queue")
 
 
 class Failures(Page):
-    """All groups: the largest, or the latest, first."""
+    """The page of all failure groups, the largest or the latest first."""
 
     template = "failures.html"
 
@@ -59,7 +59,7 @@ class Failures(Page):
         return "last" if self.request.GET.get("order") == "last" else "count"
 
     def orders(self) -> list[tuple[str, str, bool]]:
-        """Return the label and URL of each order, and whether it is the current one."""
+        """Return the label and URL of each order, and whether it is in use."""
         names = {"count": _("Most jobs first"), "last": _("Latest first")}
         return [
             (
@@ -80,7 +80,7 @@ def summary_line(group: FailureGroup) -> str:
 
 
 class FailurePage(Page):
-    """One group, and its jobs, the latest failure first.
+    """The page of a failure group and its jobs, the latest failure first.
 
     A group exists as long as a job is in it; the page of an empty one says so.
     """

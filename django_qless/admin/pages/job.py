@@ -47,7 +47,7 @@ AT_ONCE = (actions.RetryJob, actions.RunJob, actions.TrackJob, actions.UntrackJo
 
 
 def travelling_options(job: Job) -> list[tuple[str, Any]]:
-    """Return the options that workers run the job with, unless they are the defaults."""
+    """Return the options of a job that are not the defaults."""
     try:
         options = options_of(job.klass, job.context)
     except InvalidOption:
@@ -63,12 +63,12 @@ def travelling_options(job: Job) -> list[tuple[str, Any]]:
 class _JobPage(Page):
     @cached_property
     def found(self) -> JobView[Job]:
-        """All that is known of the job. Raises Missing."""
+        """The content of the job's page. Raises Missing."""
         return actions.view_of(self, links=LINKS, history=ENTRIES)
 
 
 class JobPage(_JobPage):
-    """All that is known of a job."""
+    """The page of a job."""
 
     template = "job.html"
 
@@ -146,7 +146,7 @@ class JobPage(_JobPage):
         }
 
     def linked(self, own: JobRow) -> dict[str, Any]:
-        """Return the jobs that this one is linked to, as a graph and as tables."""
+        """Return the jobs linked to this one, as a graph and as tables."""
         found = self.found
         # `needs` has all dependencies, also completed ones; but other clients may add
         # dependencies without it.
@@ -180,7 +180,7 @@ class JobPage(_JobPage):
         }
 
     def data(self) -> dict[str, Any]:
-        """Return what only users with the permission to view data see."""
+        """Return the data for users with the permission to view it."""
         found = self.found
         job = found.job
         content: dict[str, Any] = {
@@ -197,7 +197,7 @@ class JobPage(_JobPage):
 
 
 class JobText(_JobPage):
-    """One of a job's long texts, on its own page."""
+    """The page of one of a job's long texts."""
 
     template = "job_text.html"
     permission = permissions.DATA

@@ -1,5 +1,4 @@
-"""The jobs of one object, for a project's own ModelAdmin: the page, and the form to
-enqueue one of its methods."""
+"""The jobs page and the enqueue form of an object in a project's own ModelAdmin."""
 
 from __future__ import annotations
 
@@ -284,7 +283,7 @@ class EnqueueOnObject(ObjectView, Action):
         return methods_of(self.admin.model)
 
     def initial(self) -> dict[str, Any]:
-        """Return the job that the URL names. Raises Missing if there is none at all."""
+        """Return the job that the URL names. Raises Missing."""
         if not self.methods:
             raise Missing(
                 _("No method of this model is a job: decorate one with @job.")

@@ -37,12 +37,12 @@ GROUPS, TICKS, SILENT = 5, 5, 5
 
 
 class Overview(Page):
-    """All queues of an alias, its workers, failures and schedules, and its server."""
+    """The page of an alias: queues, workers, failures, schedules and server."""
 
     template = "overview.html"
 
     def answer(self) -> HttpResponseBase:
-        """Return the page; for an alias that is down, with the state of the others."""
+        """Return the page; for an alias that is down, with the others' state."""
         try:
             return super().answer()
         except BadArgument:
@@ -58,7 +58,7 @@ class Overview(Page):
         return self.show(content)
 
     def content(self) -> dict[str, Any]:
-        """Return all parts, with 13 calls to the server, whatever its size."""
+        """Return all parts, with 13 calls to the server at any size."""
         pending = alias_monitor.start(self.others)
         client, now = self.client, self.now
         queues = read_queues(client, now)

@@ -35,7 +35,7 @@ HIDDEN = {"running": "queue", "stalled": "queue state"}
 
 
 class QueuePage(Page):
-    """A queue. The tab picks the part below the cards."""
+    """The page of a queue; the tab selects the part below the cards."""
 
     @cached_property
     def tab(self) -> str:
@@ -136,7 +136,7 @@ DAYS = 7
 
 @dataclass(frozen=True)
 class Day:
-    """One day as a row of the table; days are UTC, as the core counts them."""
+    """A day as a row of the table; days are in UTC."""
 
     date: date
     stats: DayStats
@@ -145,7 +145,7 @@ class Day:
 
     @property
     def has_only_summary(self) -> bool:
-        """Whether the histograms are gone, and only numbers and means are kept."""
+        """True if the histograms are gone, and only numbers and means are kept."""
         both = self.stats.wait, self.stats.run
         return any(each.count for each in both) and not any(
             any(each.histogram) for each in both

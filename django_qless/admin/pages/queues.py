@@ -30,13 +30,13 @@ and a name of 255 bytes can be three times as long when quoted."""
 
 
 class Queues(Page):
-    """All queues, by default the one with the greatest lag first."""
+    """The page of all queues, by default the greatest lag first."""
 
     template = "queues.html"
 
     @property
     def sort(self) -> str:
-        """One of SORTS."""
+        """The order of the list, one of SORTS."""
         by = self.request.GET.get("sort", "")
         return by if by in SORTS else SORTS[0]
 

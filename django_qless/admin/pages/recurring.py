@@ -27,7 +27,7 @@ SCANNED = 1000
 
 
 class Schedules(Page):
-    """All: by cron, the next tick first; then paused ones; then queue by queue."""
+    """The page of all recurring jobs: cron first, then paused ones, then by queue."""
 
     template = "recurring.html"
 
@@ -41,12 +41,12 @@ class Schedules(Page):
         }
 
     def all(self) -> Listing:
-        """Return a page of all."""
+        """Return a page of all schedules."""
         part = self.client.schedule_list(self.offset, ROWS)
         return listing(self, schedule_rows(part.schedules, self), part.total)
 
     def matching(self, wanted: str) -> Listing:
-        """Return those of a thousand whose id, name or queue contains a text."""
+        """Return those of 1,000 schedules whose id, name or queue contains a text."""
         text = wanted.casefold()
         part = self.client.schedule_list(self.offset, SCANNED)
         chosen, read = [], 0
@@ -82,12 +82,12 @@ class _SchedulePage(Page):
 
 
 class RecurringPage(_SchedulePage):
-    """One: its schedule, its ticks, its jobs."""
+    """The page of a recurring job: its schedule, ticks and jobs."""
 
     template = "schedule.html"
 
     def content(self) -> dict[str, Any]:
-        """Return what is known of it."""
+        """Return the schedule's details, ticks and jobs."""
         schedule = self.find()
         (row,) = schedule_rows([schedule], self)
         redacted = redact(schedule.klass, schedule.data)
@@ -111,7 +111,7 @@ class RecurringPage(_SchedulePage):
 
 
 class RecurringText(_SchedulePage):
-    """The arguments of its jobs, on their own page."""
+    """The page of a recurring job's arguments."""
 
     template = "schedule_text.html"
     permission = permissions.DATA

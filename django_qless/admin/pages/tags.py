@@ -14,7 +14,7 @@ ROWS = 50
 
 
 class Tags(Page):
-    """All tags, the most common first."""
+    """The page of all tags, the most common first."""
 
     template = "tags.html"
 
@@ -25,7 +25,7 @@ class Tags(Page):
 
 
 class TagPage(Page):
-    """The jobs with one tag, the first tagged first."""
+    """The page of the jobs with one tag, the first tagged first."""
 
     template = "tag.html"
 

@@ -29,7 +29,7 @@ class TrackForm(forms.Form):
 
 
 class TrackedJobs(Page):
-    """All tracked jobs, the latest first; and those that are gone."""
+    """The page of tracked jobs, the latest first, and of those that are gone."""
 
     template = "tracked.html"
 

@@ -39,7 +39,7 @@ class _WorkerPage(Page):
 
 
 class Workers(_WorkerPage):
-    """All workers, the latest heartbeat first."""
+    """The page of all workers, the latest heartbeat first."""
 
     template = "workers.html"
 
@@ -54,12 +54,12 @@ class Workers(_WorkerPage):
 
 
 class WorkerPage(_WorkerPage):
-    """One worker: its own report, its jobs, its last dump."""
+    """The page of a worker: its own report, its jobs, its last dump."""
 
     template = "worker.html"
 
     def content(self) -> dict[str, Any]:
-        """Return what is known of the worker."""
+        """Return the details of the worker."""
         stacks = self.client.stacks(self.name)
         counts = self.counts(stacks)
         jobs = self.client.briefs([("worker", self.name, 0, JOBS)])
@@ -74,7 +74,7 @@ class WorkerPage(_WorkerPage):
         }
 
     def counts(self, stacks: str | None) -> WorkerCounts:
-        """Return what the server knows of the worker; raise Missing if it does not.
+        """Return the server's record of the worker. Raises Missing.
 
         One that has ended is known as long as it holds jobs, or its stacks are kept.
         """

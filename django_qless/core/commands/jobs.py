@@ -74,7 +74,7 @@ class JobCommands(JobReader[J]):
 
     @command
     def results_cut(self, jids: Sequence[str]) -> CommandSequence[list[str]]:
-        """Return those jobs whose result, or list of spawned jobs, went before its time.
+        """Return the jobs whose result, or list of spawned jobs, was dropped early.
 
         The namespace keeps no more than `results-count` and `results-bytes` say.
         """
@@ -116,7 +116,7 @@ class JobCommands(JobReader[J]):
 
     @command
     def depends_on(self, jid: str, jids: str | Sequence[str]) -> Command[None]:
-        """Let a waiting or open dependent job wait for these jobs as well.
+        """Add dependencies to a job that still waits for others or was put open.
 
         Raises WrongState if it does not depend on anything, JobNotFound,
         DependencyCycle.
@@ -132,7 +132,7 @@ class JobCommands(JobReader[J]):
     def depends_off(
         self, jid: str, jids: str | Sequence[str] | None = None
     ) -> Command[None]:
-        """Let a job wait for these jobs no longer; None stands for all of them."""
+        """Remove these dependencies of a job; None stands for all of them."""
         off = ("all",) if jids is None else arguments.one_or_many("jids", jids)
         return Command(
             "depends", (arguments.existing("jid", jid), "off", *off), "write", no_result
@@ -175,21 +175,21 @@ class JobCommands(JobReader[J]):
 
     @command
     def track(self, jid: str) -> Command[bool]:
-        """Follow a job: its events are published. Returns False if it was followed."""
+        """Track a job: its events are published. Returns False if it was tracked."""
         return Command(
             "track", ("track", arguments.existing("jid", jid)), "write", _read_flag
         )
 
     @command
     def untrack(self, jid: str) -> Command[bool]:
-        """Follow a job no longer. Returns False if it was not followed."""
+        """Stop tracking a job. Returns False if it was not tracked."""
         return Command(
             "track", ("untrack", arguments.existing("jid", jid)), "write", _read_flag
         )
 
     @command
     def tracked(self) -> Command[TrackedJobs[J]]:
-        """Return the jobs that are followed."""
+        """Return the tracked jobs."""
         return Command("track", (), "read", self._read_tracked)
 
     @command
@@ -255,7 +255,7 @@ class BulkCommands:
 
     @command
     def cancel_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
-        """Cancel those of up to 250 jobs that can be; the others stay as they are.
+        """Cancel up to 250 jobs; those that cannot be canceled stay as they are.
 
         Refused are complete ones, those that are gone, and those for which others wait
         that block and are not canceled with them. The order does not matter.
@@ -290,7 +290,7 @@ class BulkCommands:
 
     @command
     def timeout_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
-        """Take those of up to 250 jobs that run from their workers; they come first."""
+        """Take up to 250 running jobs from their workers; they come first."""
         return _bulk("timeout.each", jids)
 
     @command
@@ -308,12 +308,12 @@ class BulkCommands:
 
     @command
     def track_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
-        """Follow up to 250 jobs: their events are published."""
+        """Track up to 250 jobs: their events are published."""
         return _bulk("track.each", jids)
 
     @command
     def untrack_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
-        """Follow up to 250 jobs no longer, also those that are gone."""
+        """Stop tracking up to 250 jobs, including those that are gone."""
         return _bulk("untrack.each", jids)
 
 

@@ -65,7 +65,7 @@ class OperationCommands:
 
     @command
     def workers(self) -> Command[list[WorkerCounts]]:
-        """Return the workers that gave a sign of life lately, the latest first."""
+        """Return the recently active workers, the latest first."""
         return Command("workers", (), "read", _read_workers)
 
     @command
@@ -76,7 +76,7 @@ class OperationCommands:
 
     @command
     def deregister(self, workers: str | Sequence[str]) -> Command[None]:
-        """Take workers off the list; what they hold stays theirs until it expires."""
+        """Remove workers from the list; they hold their jobs until the locks expire."""
         names = arguments.one_or_many("workers", workers)
         return Command("worker.deregister", names, "drain", no_result)
 
@@ -93,7 +93,7 @@ class OperationCommands:
 
     @command
     def keep_stacks(self, worker: str, text: str) -> Command[None]:
-        """Keep a worker's stack dump (at most 64 KiB) for a day, instead of the last."""
+        """Keep a worker's latest stack dump (at most 64 KiB) for a day."""
         args = (arguments.existing("worker", worker), arguments.text("text", text))
         return Command("stacks", args, "write", no_result)
 
@@ -104,7 +104,7 @@ class OperationCommands:
 
     @command
     def config_all(self) -> Command[dict[str, Any]]:
-        """Return all options that have a value, set or by default; set ones are text."""
+        """Return all options with a value, set or default; set ones are text."""
         return Command("config.get", (), "read", json.loads)
 
     @command
@@ -161,7 +161,7 @@ def _option(option: str) -> str:
 
 
 def read_worker_counts(members: dict[str, Any]) -> WorkerCounts:
-    """Read what is said of one worker."""
+    """Read the counts of one worker."""
     return WorkerCounts(
         members["name"],
         members["jobs"],

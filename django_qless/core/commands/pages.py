@@ -1,4 +1,4 @@
-"""Commands for pages: parts of lists, and all the content of one page, in one command."""
+"""Commands for pages: parts of lists, or all the content of one page at once."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class PageCommands(JobReader[J]):
         jid: str | None = None,
         data: Sequence[str] = (),
     ) -> Command[SearchFound]:
-        """Return jobs in these parts of lists that may match, and how far it looked.
+        """Search parts of lists; return possible matches and the extent of the search.
 
         In `klass`, `*` and `?` stand for any characters; `jid` is the beginning of the id;
         `data` are texts one of which is in the job's data. At most 1,000 places are
@@ -124,7 +124,7 @@ class PageCommands(JobReader[J]):
 
     @command
     def failed_of(self, queues: Sequence[str]) -> Command[list[int]]:
-        """Return for each of these queues (at most 200) how many of its jobs are failed.
+        """Return the number of failed jobs of each queue (at most 200).
 
         Counted are those that failed on the days for which statistics are kept.
         """
@@ -154,7 +154,7 @@ class PageCommands(JobReader[J]):
     def job_view(
         self, jid: str, *, links: int = 50, history: int = 200
     ) -> Command[JobView[J] | None]:
-        """Return the content of a job's page, or None if there is none of this id.
+        """Return the content of a job's page, or None without such a job.
 
         At most `links` (250) of each kind of other jobs, and of the history the first
         entry and the newest, at most `history` (1,000) of them and 256 KiB.
@@ -168,7 +168,7 @@ class PageCommands(JobReader[J]):
 
     @command
     def worker_views(self, offset: int = 0, count: int = 25) -> Command[WorkerViews]:
-        """Return up to `count` workers, each with up to 5 of the jobs that it holds.
+        """Return up to `count` workers, each with up to 5 of its jobs.
 
         Of a worker that holds more than 100 jobs, the first 100 to expire are looked at.
         """

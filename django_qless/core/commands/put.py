@@ -41,7 +41,7 @@ class PutCommands:
         expires_at: int | float | None = None,
         workflow: str | None = None,
     ) -> Command[str | None]:
-        """Put a job into a queue; a job that exists is moved there and starts again.
+        """Put a job into a queue; an existing job is moved there and restarted.
 
         `worker` is the caller: the holder of a running job gets an event when another
         takes it away. `data` is JSON text, `delay` seconds; the other options are those of Put.
@@ -92,7 +92,7 @@ class PutCommands:
     def spawn(
         self, jid: str, token: str, worker: str, items: Iterable[Put]
     ) -> CommandSequence[PutMany]:
-        """Put jobs for a job that the worker holds; its dependents wait for them, too.
+        """Put jobs on behalf of a held job; its dependents wait for them, too.
 
         So do later dependents, and jobs on which its dependents come to depend when it has
         ended. They belong to its workflow, if it has one. Splits and returns as put_many
@@ -120,7 +120,7 @@ class PutCommands:
         depends: Sequence[str] = (),
         context: str | None = None,
     ) -> Command[str]:
-        """Put a job that must exist: as put does, but raises JobNotFound if it does not."""
+        """Put an existing job again, as `put` does. Raises JobNotFound."""
         item = Put(
             jid=jid,
             queue=queue,

@@ -26,7 +26,7 @@ REASON_BYTES = 500
 
 
 class Pause(NamedTuple):
-    """The reason of a queue's pause, its author and its time (seconds of the epoch)."""
+    """A queue's pause: its reason, author and time (seconds of the epoch)."""
 
     reason: str
     by: str
@@ -121,7 +121,7 @@ class QueueSurvey(NamedTuple):
 
 
 class Due(NamedTuple):
-    """The next times at which jobs of a queue fall due, seconds of the epoch."""
+    """The next due times of a queue's jobs, in seconds of the epoch."""
 
     scheduled: float | None
     recurring: float | None
@@ -266,7 +266,7 @@ class QueueCommands(JobReader[J]):
     def forget_queue(
         self, queues: str | Sequence[str], *, only_if_empty: bool = False
     ) -> Command[None]:
-        """Take queues off the list of known ones; their jobs stay.
+        """Remove queues from the list of known ones; their jobs stay.
 
         With `only_if_empty` it raises WrongState, and forgets none, if one of them has
         jobs, or schedules that put jobs into it: it would soon be known again.

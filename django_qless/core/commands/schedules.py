@@ -200,7 +200,7 @@ class ScheduleCommands:
 
     @command
     def schedule_get(self, id: str) -> Command[Schedule | None]:  # noqa: A002
-        """Return a schedule of either kind, or None if there is none of this id."""
+        """Return a schedule of either kind, or None if it does not exist."""
         args = (arguments.existing("id", id),)
         return Command("schedule.get", args, "read", _read_schedule)
 
@@ -290,7 +290,7 @@ class ScheduleCommands:
 
     @command
     def schedule_tick(self, ticks: Sequence[Tick]) -> Command[list[bool]]:
-        """Put the jobs of ticks, and store the next ticks; return which put a job.
+        """Put the jobs of ticks and store the next ticks; return which put a job.
 
         A schedule that has ticked or changed meanwhile is skipped: each tick puts one job,
         however many workers try.
@@ -302,14 +302,14 @@ class ScheduleCommands:
 
     @command
     def schedule_trouble(self, due: DueSchedule, text: str) -> Command[None]:
-        """Store why the next tick cannot be computed; it is tried again in a minute."""
+        """Store why a tick cannot be computed; it is tried again in a minute."""
         said = text.encode("utf-8", "replace")[:TROUBLE_BYTES].decode("utf-8", "ignore")
         args = (due.id, due.score, said)
         return Command("schedule.trouble", args, "write", no_result)
 
     @command
     def schedule_mend(self, cursor: str = "1:0") -> Command[str]:
-        """Repair the next ticks of schedules that ticked ahead of time, by a wrong clock.
+        """Repair the next ticks of schedules that a wrong clock made tick early.
 
         Checks 1,000 at most. Returns the cursor of the next step, "" after the last.
         """

@@ -33,7 +33,7 @@ class WorkerCommands(JobReader[J]):
 
     @command
     def pop(self, queue: str, worker: str, count: int = 1) -> Command[list[J]]:
-        """Take up to `count` (at most 250) jobs of a queue and return them, locked."""
+        """Take up to `count` (at most 250) jobs of a queue, locked."""
         args = (arguments.queue(queue), arguments.name("worker", worker), _count(count))
         return Command("pop", args, "write", self._read_jobs)
 
@@ -124,7 +124,7 @@ class WorkerCommands(JobReader[J]):
         result_ttl: int | float | None = None,
         held: int | float | None = None,
     ) -> Command[str]:
-        """Complete a job, or this step of it: with `next` it goes on in that queue.
+        """Complete a job or, with `next`, move it on to that queue.
 
         `queue` is where it was taken from, `data` replaces its data, `result` is JSON
         text kept for `result_ttl` seconds. `held` is the seconds from the hand-out to the

@@ -64,7 +64,7 @@ class WorkflowCommands:
         *,
         staged_seconds: int = STAGED_SECONDS,
     ) -> CommandSequence[str]:
-        """Put jobs as one workflow, each behind those that it depends on; return the id.
+        """Put jobs, ordered by their dependencies, as one workflow; return its id.
 
         Nothing of it runs before all of it is there. Up to 1,000 jobs and as many
         dependencies are put by one call, all or nothing. More of them are staged, where
@@ -117,7 +117,7 @@ class WorkflowCommands:
         offset: int = 0,
         count: int = 25,
     ) -> Command[Listing]:
-        """Return the ids of a workflow's jobs, each behind those that it depends on.
+        """Return the ids of a workflow's jobs, dependencies first.
 
         Those that were canceled or are forgotten are among them.
         """
@@ -148,7 +148,7 @@ class WorkflowCommands:
         id: str,  # noqa: A002
         first: int = 0,
     ) -> Command[tuple[int, int]]:
-        """Put back those of a workflow's jobs that have failed: of 250 from `first` on.
+        """Put back failed jobs of a workflow: those of 250 from `first` on.
 
         Returns where to go on, 0 at the end, and how many were put back.
         """

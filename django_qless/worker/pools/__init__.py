@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Pool(NamedTuple):
-    """Where the jobs of a worker run."""
+    """A kind of pool: the children that run a worker's jobs."""
 
     #: For people, in --help.
     description: str

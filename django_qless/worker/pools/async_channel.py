@@ -1,4 +1,4 @@
-"""The channel of a child with an event loop, which goes on during calls."""
+"""The channel of a child whose event loop keeps running during calls."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class AsyncChannel(Channel):
         await adrive(self.wait_for_announcement(known))
 
     async def settle(self) -> None:
-        """Settle what is finished, also beside a wait. Raises what the call raises."""
+        """Settle finished jobs, even during a wait. Raises the call's exceptions."""
         await adrive(self.send(self.early_client))
 
     async def close(self) -> None:

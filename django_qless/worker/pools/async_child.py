@@ -1,4 +1,4 @@
-"""A child that runs many jobs at once, in threads or in coroutines of one process.
+"""A child that runs many jobs, in threads or coroutines of one process.
 
 Its main thread has an event loop in which jobs are reserved and settled; an executor
 runs them. While jobs are short, many are reserved in one round trip, the next ones
@@ -59,7 +59,7 @@ class Executor(Protocol):
         """Start waiting jobs as far as there is room; called in the loop."""
 
     def wake_child(self) -> None:
-        """Have the child look at what has ended; called where a job has ended."""
+        """Tell the child that a job has ended; called where it ended."""
 
     async def close(self) -> None:
         """End; nothing runs any more."""
@@ -154,7 +154,7 @@ class AsyncChild(Child):
             await self.rest()
 
     def learn(self, now: float) -> None:
-        """Have the prefetch rule learn from the latest jobs, if they are enough."""
+        """Adjust the prefetch rule to the latest jobs, if there are enough."""
         ended, seconds = self.buffer.ended, self.buffer.seconds
         before, seconds_before, since = self._learned
         fresh, passed = ended - before, now - since
@@ -215,7 +215,7 @@ class AsyncChild(Child):
             self.stop_waiting()
 
     def run_jobs(self, settled: Settled | None) -> None:
-        """Have the jobs run that a call has brought."""
+        """Run the jobs that a call has brought."""
         self.announce_losses()
         if settled and settled.jobs and not self.is_closed:
             self.executor.start_waiting()
@@ -328,7 +328,7 @@ class AsyncChild(Child):
         self.wakeup.set()
 
     def interrupt(self, jobs: Iterable[Reserved], reason: Interrupted) -> None:
-        """Raise this in those jobs, once in each: now, or as soon as they begin."""
+        """Raise `reason` in these jobs, once each: now, or as soon as they begin."""
         held, interrupted = self.buffer.held, self.interrupted
         for token in [token for token in interrupted if token not in held]:
             del interrupted[token]

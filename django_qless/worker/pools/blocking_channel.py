@@ -92,7 +92,7 @@ class BlockingChannel(Channel):
         return tuple(self.reserver.order())
 
     def or_again(self, settled: Settled | None, early_steps: int) -> Settled | None:
-        """Return the answer, or None without jobs if this is no moment to rest.
+        """Return the answer; None if it has no jobs but the child must not rest.
 
         Jobs may be on their way back into the queues, and outcomes must not wait. The
         number of early steps is from before the call.
@@ -192,7 +192,7 @@ class BlockingChannel(Channel):
         drive(self.wait_for_announcement(known))
 
     def resolve_wait(self) -> Settled:
-        """Return what an interrupted wait has brought; it brings nothing more."""
+        """End an interrupted wait for good; return the jobs that it has brought."""
         assert self._unresolved is not None
         after, asked, sent = self._unresolved
         try:

@@ -277,7 +277,7 @@ def check_wait(*, announced: bool, began: float, seconds: float) -> None:
 
 
 def is_about_the_call(error: BaseException) -> bool:
-    """Return whether the server, or its client, objects to the content of the call.
+    """Return whether the server or its client rejects the call's content.
 
     It would do so again, unlike after trouble with the server or with the connection.
     """

@@ -1,4 +1,4 @@
-"""A child process of a pool: it reserves jobs, has them run, and settles them.
+"""A child process of a pool: reserves jobs, has them run, and settles them.
 
 The base of all children. `prefork.py` runs one job after the other, in this process;
 `fork.py` has a process for each; `async_child.py` has executors run many at once.
@@ -78,11 +78,11 @@ class Child:
         sys.setswitchinterval(SWITCH_INTERVAL)
 
     def on_fork(self) -> None:
-        """Note that a job has forked: the copy must not go on as a worker."""
+        """Note that a job has forked: the copy must not act as a worker."""
         self.is_copy = True
 
     def wake_parent(self) -> None:
-        """Have the parent look at the shared state."""
+        """Make the parent look at the shared state."""
         with contextlib.suppress(BlockingIOError):
             os.write(self.wakeup_fd, b"!")
 
@@ -100,7 +100,7 @@ class Child:
         return self.is_ending or bool(self.shared.ints[shared_state.QUIET])
 
     def leave_early(self, reason: str) -> None:
-        """Take no more jobs, and end when the last has ended: a successor is wanted."""
+        """Take no more jobs and end after the last, to be replaced."""
         log_event(logging.INFO, "child leaves", pid=os.getpid(), why=reason)
         self.shared.ints[shared_state.LEAVING] = 1
         self.wake_parent()
@@ -170,7 +170,7 @@ class Recycling:
         return count if count <= left else max(left, 0)
 
     def due(self, ran: int, now: float) -> str:
-        """Return the reason why it has to end, having run so many jobs; "" if none.
+        """Return the reason to end after so many jobs; "" if there is none.
 
         `now` is on the monotonic clock. Costs next to nothing without limits.
         """

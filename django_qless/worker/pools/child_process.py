@@ -81,7 +81,7 @@ class ChildProcess:
         self.parent_pipe.close_child_end()
 
     def watch(self) -> bool:
-        """Notice suspension, resumption and end; return whether it has ended.
+        """Update the child's status; return whether it has ended.
 
         If so, the processes that its jobs have started are killed.
         """
@@ -105,23 +105,23 @@ class ChildProcess:
         return True
 
     def kill(self, outcomes: Mapping[str, Settlement | None] | None = None) -> None:
-        """Kill it, with all that it has started; see `killed_outcomes`."""
+        """Kill the child's process group; see `killed_outcomes`."""
         if self.killed_outcomes is None:
             self.killed_outcomes = dict(outcomes or {})
         self._kill_group()
 
     def command(self, field: int, value: int = 1) -> None:
-        """Set a field of its shared state, and have it look there."""
+        """Set a field of the child's shared state, and notify the child."""
         if self.shared.command(field, value):
             self.nudge()
 
     def request_attention(self) -> None:
-        """Have it look at its shared state, whatever it waits for."""
+        """Make the child look at its shared state, even while it waits."""
         self.shared.request_attention()
         self.nudge()
 
     def drop(self, lost: Iterable[str]) -> None:
-        """Have it drop the jobs whose locks, given by their tokens, are lost."""
+        """Make the child drop the jobs whose locks (by token) are lost."""
         self.shared.drop(set(lost))
         self.nudge()
 
@@ -132,7 +132,7 @@ class ChildProcess:
             self.nudge()
 
     def dump(self) -> None:
-        """Have it write its stacks, for `stacks`."""
+        """Make the child write its stacks, for `stacks`."""
         self._send(stacks.SIGNAL)
 
     def stacks(self) -> str:
@@ -145,7 +145,7 @@ class ChildProcess:
         return self._dump.has_text
 
     def nudge(self) -> None:
-        """Signal it to look at the shared state, unless a job runs in its main thread.
+        """Signal the child, unless a job runs in its main thread.
 
         Between two jobs it looks by itself; the signal would only disturb the job.
         """
@@ -155,7 +155,7 @@ class ChildProcess:
 
     @property
     def nudge_due(self) -> float:
-        """Time to signal it again (monotonic), as it waits in spite of a command.
+        """Time of the next signal (monotonic) if the child has not seen a command.
 
         Infinity if it does not. A signal that comes just before a blocking system call
         is noticed only after it.
@@ -169,7 +169,7 @@ class ChildProcess:
         return shared.floats[shared_state.NUDGED] + pause
 
     def repeat_nudge(self, now: float) -> None:
-        """Nudge it again if it is time."""
+        """Signal the child again if it is time."""
         if now >= self.nudge_due:
             self._nudges = min(self._nudges + 1, 10)
             self.nudge()

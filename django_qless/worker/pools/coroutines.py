@@ -1,4 +1,4 @@
-"""The executor of the coroutines pool: a task of one event loop for each job."""
+"""The executor of the coroutines pool: one task of an event loop per job."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Coroutines:
             tasks[task] = item
 
     def wake_child(self) -> None:
-        """Have the child look at what has ended."""
+        """Tell the child that jobs have ended."""
         self.child.wakeup.set()
 
     async def close(self) -> None:
@@ -100,13 +100,13 @@ class LoopWatchdog:
         self._is_over = False
 
     def begin(self) -> None:
-        """Begin, in the loop's thread."""
+        """Start watching, in the loop's thread."""
         self._thread = threading.get_ident()
         self._turn()
         threading.Thread(target=self._watch, name="loop watchdog", daemon=True).start()
 
     def end(self) -> None:
-        """End."""
+        """Stop watching."""
         self._is_over = True
         if self._timer:
             self._timer.cancel()

@@ -20,7 +20,7 @@ LIMIT = 0.010
 
 
 class EarlySettling:
-    """Settles finished jobs and returns waiting ones when a job of a batch takes long.
+    """Settles finished jobs and returns waiting ones during a long job.
 
     While batches are quick, finished jobs are settled together with the next
     reservation, and this costs nothing.
@@ -76,7 +76,7 @@ class EarlySettling:
 
 
 class EarlySettlingThread(EarlySettling):
-    """Does so in a thread, while a job runs in the main thread.
+    """Settles early in a thread, while a job runs in the main thread.
 
     It sleeps as long as there is no batch of several jobs, and wakes once per limit
     otherwise.

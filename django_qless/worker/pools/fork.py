@@ -1,4 +1,4 @@
-"""A child of the fork pool: it has each job run by a new process.
+"""A child of the fork pool: it runs each job in a new process.
 
 The child itself never runs users' code, so no job sees what another one has left. It
 reserves and settles; its fork server forks. A job's process returns its settlement and
@@ -94,7 +94,7 @@ class ForkChild(PreforkChild):
     # Running.
 
     def perform_apart(self, reserved: Reserved) -> Settlement:
-        """Have a process run the job; return how it is to be settled."""
+        """Run the job in a process of its own; return its settlement."""
         item = self.running
         assert item is not None
         titled = title.is_visible and self.may_be_slow
@@ -114,7 +114,7 @@ class ForkChild(PreforkChild):
         return settlement or self.crashed(reserved, pid, status)
 
     def fork_and_wait(self, order: bytes) -> tuple[bytes | None, int, int]:
-        """Have a new process `do` this; meanwhile follow commands, and settle early.
+        """Execute an order in a new process; meanwhile follow commands, settle early.
 
         Returns its result or None; its id; its exit code, or the number of a signal
         below zero. Raises OSError if there can be no process, EOFError if the fork
@@ -165,7 +165,7 @@ class ForkChild(PreforkChild):
         return settlement
 
     def show_title(self) -> None:
-        """Show that jobs run; the process of a job that may be slow shows which one."""
+        """Show in the title that jobs run; a slow job's process shows which one."""
         title("running")
 
     def announce(self) -> None:
@@ -189,7 +189,7 @@ class ForkChild(PreforkChild):
             super().on_interrupt(number, frame)
 
     def pass_on_dump(self, file: TextIO) -> None:
-        """Have the job's process write its stacks, too."""
+        """Make the job's process write its stacks, too."""
         if self.fork_server:
             self.fork_server.signal(stacks.SIGNAL)
 

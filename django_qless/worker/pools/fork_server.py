@@ -1,4 +1,4 @@
-"""The fork server: a process that only forks others, which do one order each.
+"""The fork server: a process that only forks others, one for each order.
 
 A fork costs what both processes write to afterwards: each such page is copied. Talking
 to the server writes to hundreds of pages, so the child of the pool, which does that,
@@ -75,7 +75,7 @@ class ForkServer:
         return self._job_process[0]
 
     def order(self, order: bytes) -> None:
-        """Have a new process do this. The one before must have ended.
+        """Execute an order in a new process. The previous one must have ended.
 
         Raises EOFError if the fork server is gone.
         """
@@ -88,7 +88,7 @@ class ForkServer:
             raise EOFError(GONE) from None
 
     def read(self) -> None:
-        """Read result and exit status, as far as they are there.
+        """Read result and exit status, as far as available.
 
         Raises OSError if the fork failed, EOFError if the fork server is gone.
         """
@@ -122,7 +122,7 @@ class ForkServer:
             os.waitpid(self.pid, 0)
 
     def _read(self, end: int) -> bytes:
-        """Return what is there to read."""
+        """Return the data that can be read now."""
         pieces = []
         with contextlib.suppress(BlockingIOError):
             while piece := os.read(end, PIPE):
@@ -200,7 +200,7 @@ def send(end: int, message: bytes) -> None:
 
 
 def receive(end: int) -> bytes | None:
-    """Wait for a message in a pipe and return it; None at the end of the pipe."""
+    """Wait for a message in a pipe and return it; None at the pipe's end."""
     received = b""
     while (message := message_of(received)) is None:
         piece = os.read(end, PIPE)

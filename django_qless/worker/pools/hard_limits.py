@@ -1,4 +1,4 @@
-"""Hard limits of runs, and the limit for blocked event loops, enforced by the parent.
+"""Hard limits of runs and of blocked event loops, enforced by the parent.
 
 In both cases the process is killed with all that it has started. Shortly before, it is
 asked for its stacks, which show where it hung.
@@ -26,7 +26,7 @@ and for a blocked loop, as its watchdog needs some time to find the blocking job
 
 
 class HardLimits:
-    """Kills children in which a run, or a turn of the event loop, takes too long."""
+    """Kills children with a run or event loop turn that takes too long."""
 
     def __init__(self, block_limit: float) -> None:
         """`block_limit` is for a turn of the event loop, in seconds."""

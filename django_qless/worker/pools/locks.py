@@ -1,4 +1,4 @@
-"""The locks on held jobs: their term in a child, and their renewal by the parent.
+"""The locks on held jobs: their term in a child, their renewal by the parent.
 
 A process that is suspended, or whose machine is, does not notice it: when it resumes,
 another worker may have its jobs. So a child checks the lock right before each job

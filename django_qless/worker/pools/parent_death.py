@@ -1,4 +1,4 @@
-"""A pipe that kills a child, and all that its jobs have started, when its parent dies.
+"""A pipe that kills a child and its jobs' processes when the parent dies.
 
 The parent holds the writing end and never writes. When it ends, in any way, the kernel
 closes that end, and the child's process group is killed. On Linux the kernel does this
@@ -25,7 +25,7 @@ class ParentDeathPipe:
         self._child_end, self._parent_end = os.pipe()
 
     def die_with_parent(self) -> None:
-        """In the child, leader of a process group: from now on die with the parent."""
+        """In a child that leads a process group: die with the parent from now on."""
         self.close_parent_end()
         if not (sys.platform == "linux" and self._ask_kernel()):
             threading.Thread(target=self._watch, daemon=True).start()

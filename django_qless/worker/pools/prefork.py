@@ -1,4 +1,4 @@
-"""A child of the prefork pool: it runs one job after the other, in this process."""
+"""A child of the prefork pool: it runs jobs one by one, in this process."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class PreforkChild(Child):
         self.pid = os.getpid()
 
     def new_prefetch(self, budget: float) -> Prefetch:
-        """Return the rule for the size of batches that are to last so many seconds."""
+        """Return the rule for the size of batches that last so many seconds."""
         return Prefetch(budget, least=1, most=min(self.worker.options.batch, MOST))
 
     def run(self) -> None:
@@ -149,7 +149,7 @@ class PreforkChild(Child):
     # Running.
 
     def run_batch(self) -> None:
-        """Run the reserved jobs one after the other, as far as they may be run."""
+        """Run the reserved jobs one by one, as far as they may be run."""
         ints, waiting, perform = self.shared.ints, self.buffer.waiting, self.perform
         may_begin, begin, end = self.may_begin, self.begin, self.end
         if title.is_visible:
@@ -198,7 +198,7 @@ class PreforkChild(Child):
         return self.prefetch.each is None or self.prefetch.each > SLOW
 
     def show_title(self) -> None:
-        """Show the job in the list of processes, if it is alone and may be slow."""
+        """Show the job in the process list, if it is alone and may be slow."""
         taken = self.channel.taken
         job = taken[0].job if len(taken) == 1 and self.may_be_slow else None
         title(f"running {job.klass} {job.jid}" if job else "running")
@@ -274,7 +274,7 @@ class PreforkChild(Child):
             self.sleep(lambda: time.sleep(seconds))
 
     def sleep(self, wait: Callable[[], T]) -> T | None:
-        """Wait in this way and return the result; None if a signal has ended it."""
+        """Wait in this way; return the result, or None if a signal ended it."""
         shared = self.shared
         try:
             try:

@@ -1,4 +1,4 @@
-"""The child processes of a pool: how many there are, and how many jobs each may run."""
+"""The child processes of a pool: their number, and the capacity of each."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ class CrashIsolation:
             self._until = now + ISOLATION_LIMIT
 
     def look(self, running: Collection[str], now: float) -> None:
-        """Clear those that have run again to the end, given the jobs that run now."""
+        """Clear suspected jobs whose run has ended since."""
         self._seen |= self._suspected.intersection(running)
         innocent = self._seen.difference(running)
         self._suspected -= innocent

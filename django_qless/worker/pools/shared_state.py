@@ -176,7 +176,7 @@ class SharedState:
         return slot
 
     def limit(self, slot: int, hard: float, delay: float) -> None:
-        """Set the hard limit of a run, and the delay after it; call before `begin`."""
+        """Set a run's hard limit, and the delay after it; call before `begin`."""
         at = self._first + slot * SLOT_WORDS
         self.floats[at + HARD] = hard
         self.floats[at + DELAY] = delay
@@ -248,11 +248,11 @@ class SharedState:
         return True
 
     def request_attention(self) -> None:
-        """Have the child look here, though no field has changed."""
+        """Make the child look here, although no field has changed."""
         self.ints[COMMANDS_SENT] += 1
 
     def drop(self, tokens: Collection[str]) -> None:
-        """Have the child drop the jobs of these locks, which are lost."""
+        """Make the child drop the jobs of these locks, which are lost."""
         known = self._lost.read() or []
         # Only the jobs that a child holds now matter.
         self._lost.write([*known, *sorted(tokens)][-256:])
@@ -330,7 +330,7 @@ class Message:
 
 
 def fits(jid: str, token: str) -> bool:
-    """Return whether a job fits into a slot; all jobs of our own clients do."""
+    """Return whether a job fits into a slot, as those of our clients do."""
     return len(text_of(jid, token)) <= TEXT_BYTES
 
 

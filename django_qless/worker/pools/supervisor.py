@@ -138,7 +138,7 @@ class Supervisor:
         return self.orphans.is_done or now > self.recovery_deadline
 
     def wait(self) -> None:
-        """Wait for a signal, a child or an event; at most until something is due."""
+        """Wait for a signal, a child, an event, or the next due time."""
         poll = select.poll()
         for number in (self.signals.reader, self.wakeup_reader, self.listener.fileno()):
             if number is not None:
@@ -184,7 +184,7 @@ class Supervisor:
     # The steps, in their order.
 
     def handle_signals(self) -> None:
-        """Do what the operator wants."""
+        """Act on the signals received."""
         for received in self.signals.received():
             if command := SIGNALS.get(received):
                 fields = {"name": received.name, "order": command.value}
@@ -192,7 +192,7 @@ class Supervisor:
                 self.follow(command)
 
     def follow(self, command: ControlCommand, *, keep: bool = False) -> None:
-        """Follow a control command; with `keep`, a dump goes to the server as well."""
+        """Execute a control command; with `keep`, a dump goes to the server as well."""
         if command is ControlCommand.STOP:
             self.shutdown.request_stop()
         elif command is ControlCommand.RELOAD:
@@ -267,7 +267,7 @@ class Supervisor:
                 self.ticker.turn()
 
     def restore_lost_config(self) -> None:
-        """Check that the server still has what is declared, if it is time."""
+        """Restore lost config and schedules on the server, if it is time."""
         now = time.monotonic()
         if now >= self.declared_due:
             self.declared_due = now + random.uniform(*DECLARED_LOOKS)
@@ -294,7 +294,7 @@ class Supervisor:
                 self.shutdown.drain()
 
     def end_when_idle(self) -> None:
-        """Begin to drain when nothing has run for too long."""
+        """Begin to drain when no job has run for the idle limit."""
         now = time.monotonic()
         if now >= self.idle_timer.due:
             busy = bool(self.children.running) or self.shutdown.quiet
@@ -303,7 +303,7 @@ class Supervisor:
                 self.shutdown.drain()
 
     def shut_down(self) -> None:
-        """Have the children stop, by the stage of the shutdown."""
+        """Make the children stop, according to the stage of the shutdown."""
         shutdown = self.shutdown
         if self.worker.options.is_orphaned:
             shutdown.drain()
@@ -335,7 +335,7 @@ class Supervisor:
         self.hard_limits.look(self.children)
 
     def repeat_nudges(self) -> None:
-        """Signal the children again that wait in spite of a command."""
+        """Signal again the children that have not seen a command."""
         now = time.monotonic()
         for child in self.children:
             child.repeat_nudge(now)

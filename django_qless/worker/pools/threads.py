@@ -68,7 +68,7 @@ class Threads:
             self._call(wanted)
 
     def wake_child(self) -> None:
-        """Have the child look at what has ended."""
+        """Tell the child that jobs have ended."""
         self.child.loop.call_soon_threadsafe(self.child.wakeup.set)
 
     async def close(self) -> None:
