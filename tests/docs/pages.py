@@ -12,6 +12,7 @@ What becomes of a block is told by its language and by a mark in a comment above
     <!-- not run: reason -->    not run
     <!-- fails: group -->       the failure groups in which jobs of this page end
     <!-- in order -->           a page that makes its project itself, step by step
+    <!-- in the background -->  a program that stays, on such a page
 """
 
 from __future__ import annotations

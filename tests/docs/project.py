@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
+from django_qless.servers import embedded
 from tests.docs.pages import ROOT, Block
 
 STEPS = Path(__file__).with_name("steps.py")
@@ -50,8 +55,12 @@ class Project:
 
     def start(self) -> None:
         """Make the project as Django does."""
-        self.directory.mkdir()
-        self.run("python", "-m", "django", "startproject", "project", ".")
+        shutil.copytree(_new_project(), self.directory)
+
+    def stop_server(self) -> None:
+        """Stop the embedded server, if the project has started one."""
+        if (folder := self.directory / ".qless").exists():
+            embedded.stop(folder)
 
     def add(self, blocks: Sequence[Block]) -> None:
         """Write the files of a page, make its migrations and check it."""
@@ -128,6 +137,15 @@ class Project:
         told = self.run("python", str(STEPS), "run", str(found))
         groups: dict[str, int] = json.loads(told.splitlines()[-1])
         return groups
+
+
+@cache
+def _new_project() -> Path:
+    """Return a folder with a new project; it is made once by each process of tests."""
+    folder = Path(tempfile.mkdtemp(prefix="project-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    Project(folder).run("python", "-m", "django", "startproject", "project", ".")
+    return folder
 
 
 def environment() -> dict[str, str]:

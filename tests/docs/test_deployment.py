@@ -174,7 +174,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     made.start()
     made.add([])
     yield made
-    made.manage("qless_embedded", "stop")
+    made.stop_server()
 
 
 @pytest.mark.parametrize("name", WITH_WORKER)

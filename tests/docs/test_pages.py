@@ -25,7 +25,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
     made = Project(tmp_path / "made")
     made.start()
     yield made
-    made.manage("qless_embedded", "stop")
+    made.stop_server()
 
 
 TRIED = [page for page in pages() if is_tried(page)]

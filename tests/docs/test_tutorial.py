@@ -77,7 +77,7 @@ class Reader:
         for program in self._programs:
             os.killpg(program.pid, signal.SIGTERM)
         codes = [program.wait(60) for program in self._programs]
-        self.project.manage("qless_embedded", "stop")
+        self.project.stop_server()
         assert not any(codes), self.project.log.read_text()
 
     def _write(self, block: Block) -> None:
