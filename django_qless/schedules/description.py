@@ -9,8 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 UNITS = ((604800, "week"), (86400, "day"), (3600, "hour"), (60, "minute"))
+# Names of days and months are in Django's own translations.
 DAYS = "Sunday Monday Tuesday Wednesday Thursday Friday Saturday".split()
 MONTHS = (
     "January February March April May June July August September October November "
@@ -48,35 +53,62 @@ def _of_fields(
         return None
     if not days:
         # "every day at 06:00", but "every 10 minutes" says it all.
-        days = "every day" if times.startswith("at ") else ""
-    return f"{times} {days}".rstrip()
+        days = _every(1, "day") if times.once else ""
+    return f"{times.words} {days}".rstrip()
 
 
-def _times(minute: str, hour: str) -> str | None:
+class _Times(NamedTuple):
+    """The times of a day in words."""
+
+    words: str
+    once: bool = False
+    """Whether they are single times, so that the days have to be said."""
+
+
+def _times(minute: str, hour: str) -> _Times | None:
     step = _step(minute, 60)
     if step is not None:
         words = _every(step, "minute")
         if hour == "*":
-            return words
+            return _Times(words)
         if span := _span(hour, 23):
-            return f"{words} from {span[0]:02}:00 to {span[1]:02}:59"
+            return _Times(_from_to(words, f"{span[0]:02}:00", f"{span[1]:02}:59"))
         return None
     minutes = _numbers(minute, 59)
     if minutes is None:
         return None
-    past = "" if minutes == [0] else f" at minute {_listed(map(str, minutes))}"
     every = _step(hour, 24)
     if every is not None:
-        return f"{_every(every, 'hour')}{past}"
+        return _Times(_at_minutes(_every(every, "hour"), minutes))
     if span := _span(hour, 23):
+        words = _every(1, "hour")
         if len(minutes) > 1:
-            return f"every hour{past} from {span[0]:02}:00 to {span[1]:02}:59"
-        of_minute = f":{minutes[0]:02}"
-        return f"every hour from {span[0]:02}{of_minute} to {span[1]:02}{of_minute}"
+            words = _at_minutes(words, minutes)
+            return _Times(_from_to(words, f"{span[0]:02}:00", f"{span[1]:02}:59"))
+        first, last = (f"{each:02}:{minutes[0]:02}" for each in span)
+        return _Times(_from_to(words, first, last))
     hours = _numbers(hour, 23)
     if hours is None or len(hours) * len(minutes) > 6:
         return None
-    return f"at {_listed(f'{h:02}:{m:02}' for h in hours for m in minutes)}"
+    times = _listed(f"{h:02}:{m:02}" for h in hours for m in minutes)
+    return _Times(_("at %(times)s") % {"times": times}, once=True)
+
+
+def _at_minutes(words: str, minutes: list[int]) -> str:
+    if minutes == [0]:
+        return words
+    return _("%(every)s at minute %(minutes)s") % {
+        "every": words,
+        "minutes": _listed(map(str, minutes)),
+    }
+
+
+def _from_to(words: str, first: str, last: str) -> str:
+    return _("%(every)s from %(first)s to %(last)s") % {
+        "every": words,
+        "first": first,
+        "last": last,
+    }
 
 
 def _days(day: str, month: str, weekday: str) -> str | None:
@@ -84,26 +116,54 @@ def _days(day: str, month: str, weekday: str) -> str | None:
     months = "" if month == "*" else _choice(month, _month)
     if months is None:
         return None
-    of_months = f" of {months}" if months else ""
     if weekday != "*":
         # With a day of the month beside it, either of them is enough: hard to say.
         chosen = _choice(weekday, _weekday) if day == "*" else None
         if chosen is None:
             return None
-        return f"on {chosen}" + (f" in {months}" if months else "")
+        words = _("on %(days)s") % {"days": chosen}
+        return _in_months(words, months)
     if day == "*":
-        return f"every day in {months}" if months else ""
+        return _in_months(_every(1, "day"), months) if months else ""
     if day == "l":
-        return f"on the last day of {months or 'the month'}"
+        if not months:
+            return _("on the last day of the month")
+        return _("on the last day of %(months)s") % {"months": months}
     numbers = _numbers(day, 31)
     if numbers is None or 0 in numbers:
         return None
-    word = "day" if len(numbers) == 1 else "days"
-    return f"on {word} {_listed(map(str, numbers))}{of_months or ' of the month'}"
+    count = len(numbers)
+    values = {"days": _listed(map(str, numbers)), "months": months}
+    if not months:
+        of_each = ngettext(
+            "on day %(days)s of the month", "on days %(days)s of the month", count
+        )
+        return of_each % values
+    of_some = ngettext(
+        "on day %(days)s of %(months)s", "on days %(days)s of %(months)s", count
+    )
+    return of_some % values
+
+
+def _in_months(words: str, months: str) -> str:
+    if not months:
+        return words
+    return _("%(days)s in %(months)s") % {"days": words, "months": months}
 
 
 def _every(number: float, unit: str) -> str:
-    return f"every {unit}" if number == 1 else f"every {number:g} {unit}s"
+    count = {"n": f"{number:g}"}
+    # Fractions of a second take the plural.
+    forms = 1 if number == 1 else max(2, int(number))
+    if unit == "week":
+        return ngettext("every week", "every %(n)s weeks", forms) % count
+    if unit == "day":
+        return ngettext("every day", "every %(n)s days", forms) % count
+    if unit == "hour":
+        return ngettext("every hour", "every %(n)s hours", forms) % count
+    if unit == "minute":
+        return ngettext("every minute", "every %(n)s minutes", forms) % count
+    return ngettext("every second", "every %(n)s seconds", forms) % count
 
 
 def _step(field: str, whole: int) -> int | None:
@@ -136,7 +196,10 @@ def _choice(field: str, name_of: _Namer) -> str | None:
         ends = [name_of(end) for end in part.split("-")]
         if None in ends or len(ends) > 2:
             return None
-        chosen.append(" to ".join(str(end) for end in ends))
+        names = [_(str(end)) for end in ends]
+        if len(names) == 2:
+            names = [_("%(first)s to %(last)s") % {"first": names[0], "last": names[1]}]
+        chosen += names
     return _listed(chosen)
 
 
@@ -158,4 +221,6 @@ def _beginning(text: str, names: list[str]) -> str | None:
 
 def _listed(words: Iterable[str]) -> str:
     *others, last = words
-    return f"{', '.join(others)} and {last}" if others else last
+    if not others:
+        return last
+    return _("%(others)s and %(last)s") % {"others": ", ".join(others), "last": last}

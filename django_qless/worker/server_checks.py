@@ -78,29 +78,42 @@ class Risk(NamedTuple):
         return self.text % sizes
 
 
+def gettext_noop(text: str) -> str:
+    """Mark a text for translation, as Django's function of this name, and return it."""
+    return text
+
+
 def risks(info: Mapping[str, str | int]) -> Iterator[Risk]:
     """Yield the risks on a server with this INFO, the worst first."""
     policy = info.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
         yield Risk(
-            "The eviction policy is %(policy)s: a full server would throw away jobs. "
-            "Set maxmemory-policy to noeviction.",
+            gettext_noop(
+                "The eviction policy is %(policy)s: a full server would throw away jobs. "
+                "Set maxmemory-policy to noeviction."
+            ),
             {"policy": policy},
         )
     if info.get("aof_enabled") == 0:
         yield Risk(
-            "There is no append-only file: after a crash the server has lost jobs. Set "
-            "appendonly to yes."
+            gettext_noop(
+                "There is no append-only file: after a crash the server has lost jobs. Set "
+                "appendonly to yes."
+            )
         )
     if info.get("aof_last_write_status", "ok") != "ok":
         yield Risk(
-            "The append-only file could not be written: look at the server's disk and "
-            "its log."
+            gettext_noop(
+                "The append-only file could not be written: look at the server's disk and "
+                "its log."
+            )
         )
     if info.get("rdb_last_bgsave_status", "ok") != "ok":
         yield Risk(
-            "The last snapshot failed, and the server may refuse to write: look at its "
-            "disk and its log."
+            gettext_noop(
+                "The last snapshot failed, and the server may refuse to write: look at its "
+                "disk and its log."
+            )
         )
     used, limit = info.get("used_memory", 0), info.get("maxmemory", 0)
     if (
@@ -109,11 +122,15 @@ def risks(info: Mapping[str, str | int]) -> Iterator[Risk]:
         and 0 < NEARLY_FULL * limit < used
     ):
         yield Risk(
-            "%(used)s of %(limit)s are used: soon no job can be enqueued. Raise "
-            "maxmemory, keep fewer completed jobs (jobs-history), or add workers.",
+            gettext_noop(
+                "%(used)s of %(limit)s are used: soon no job can be enqueued. Raise "
+                "maxmemory, keep fewer completed jobs (jobs-history), or add workers."
+            ),
             {"used": used, "limit": limit},
         )
     if info.get("role", "master") != "master":
         yield Risk(
-            "This is a replica: no job can be enqueued. Name its primary in QLESS."
+            gettext_noop(
+                "This is a replica: no job can be enqueued. Name its primary in QLESS."
+            )
         )

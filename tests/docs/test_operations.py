@@ -253,7 +253,9 @@ def findings() -> Iterator[Kind]:
     for _, other in trees("worker/server_checks.py"):
         for node in ast.walk(other):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Risk":
-                text = re.sub(r"%\(\w+\)s", ANY, text_of(node.args[0]) or "")
+                marked = node.args[0]
+                assert isinstance(marked, ast.Call), "mark it for translation"
+                text = re.sub(r"%\(\w+\)s", ANY, text_of(marked.args[0]) or "")
                 yield Kind("server", "PROBLEM", text)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.utils import translation
 
 from django_qless.schedules.description import describe
 
@@ -63,3 +64,19 @@ def test_intervals(seconds: float, words: str) -> None:
 def test_cron(text: str, words: str) -> None:
     assert describe(None, text) == words
     assert describe(None, text, "Europe/Berlin") == f"{words}, Europe/Berlin"
+
+
+@pytest.mark.parametrize(
+    ("every", "cron", "words"),
+    [
+        (600, "", "alle 10 Minuten"),
+        (0.5, "", "alle 0.5 Sekunden"),
+        (1, "", "jede Sekunde"),
+        (None, "0 6 * * mon-fri", "um 06:00 am Montag bis Freitag, Europe/Berlin"),
+        (None, "0 6 1,15 3 *", "um 06:00 an den Tagen 1 und 15 im März, Europe/Berlin"),
+        (None, "*/7 * * * *", "cron */7 * * * *, Europe/Berlin"),
+    ],
+)
+def test_in_another_language(every: float | None, cron: str, words: str) -> None:
+    with translation.override("de"):
+        assert describe(every, cron, "Europe/Berlin") == words
