@@ -100,7 +100,7 @@ def take(site: str) -> None:
     IMAGES.mkdir(exist_ok=True)
     with chromium() as browser:
         for name, (go, look) in PICTURES.items():
-            window = {"width": 1200, "height": 900}
+            window = {"width": 1400, "height": 900}
             context = browser.new_context(**{"viewport": window, **LOOKS[look]})
             log_in(context, site, "demo", "demo")
             page = context.new_page()
