@@ -1,6 +1,6 @@
 """Throughput of each pool on a queue of no-op jobs.
 
-The fork pool has a floor of its own, right before it in each repetition: a bare loop that
+The fork pool has a separate floor, right before it in each repetition: a bare loop that
 forks the same loaded process and waits for it.
 """
 

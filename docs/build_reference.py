@@ -7,16 +7,17 @@ python docs/build_reference.py --check    exit with 1 if one is not as it would 
 from __future__ import annotations
 
 import argparse
-import ast
 import inspect
 import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from reference_parts import code, comments, field_docs, prose, table
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -43,84 +44,6 @@ def page(
         return source
 
     return add
-
-
-# ----- what pages are made of
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """Yield the lines of a table."""
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'---|' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(cell(each) for each in row)} |"
-    yield ""
-
-
-def cell(value: object) -> str:
-    """Return a value as the text of a cell."""
-    return " ".join(str(value).replace("|", "\\|").split())
-
-
-def code(text: object) -> str:
-    """Return a text as code, or nothing for none."""
-    return f"`{text}`" if str(text) else ""
-
-
-def prose(docstring: str | None) -> str:
-    """Return a docstring as Markdown: its roles and indented blocks are ours."""
-    lines = inspect.cleandoc(docstring or "").splitlines()
-    out: list[str] = []
-    inside = False
-    for line in lines:
-        indented = line.startswith("    ")
-        if indented and not inside and (not out or not out[-1]):
-            out.append("```text")
-            inside = True
-        elif inside and line and not indented:
-            while not out[-1]:
-                out.pop()
-            out += ["```", ""]
-            inside = False
-        out.append(line[4:] if inside else line)
-    return "\n".join([*out, "```"] if inside else out)
-
-
-def field_docs(cls: type) -> dict[str, tuple[str, str]]:
-    """Return the type and the docstring of each field that a class annotates."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
-    assert isinstance(tree, ast.ClassDef)
-    found: dict[str, tuple[str, str]] = {}
-    last = ""
-    for node in tree.body:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            last = node.target.id
-            found[last] = (ast.unparse(node.annotation), "")
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            if last:
-                found[last] = (found[last][0], inspect.cleandoc(str(node.value.value)))
-            last = ""
-        else:
-            last = ""
-    return found
-
-
-def comments(module: Any) -> dict[str, str]:
-    """Return the `#:` comment above each name that a module assigns."""
-    found: dict[str, str] = {}
-    above: list[str] = []
-    for line in inspect.getsource(module).splitlines():
-        if line.startswith("#:"):
-            above.append(line[2:].strip())
-        elif match := re.match(r"(\w+)(:.*)? = ", line):
-            # Names on the lines that follow have the same comment.
-            found[match[1]] = " ".join(above)
-        else:
-            above = []
-    return found
-
-
-# ----- the pages
 
 
 @page(

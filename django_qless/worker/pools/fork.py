@@ -94,7 +94,7 @@ class ForkChild(PreforkChild):
     # Running.
 
     def perform_apart(self, reserved: Reserved) -> Settlement:
-        """Run the job in a process of its own; return its settlement."""
+        """Run the job in a new process; return its settlement."""
         item = self.running
         assert item is not None
         titled = title.is_visible and self.may_be_slow
