@@ -177,7 +177,8 @@ end
 --                              times were set back last) and `waited` (how many milliseconds the job
 --                              waited before it was handed out, then '+' and how many it lay in its
 --                              worker's hands, if it is known to have been started; '' if its start was
---                              counted when it was handed out)
+--                              counted when it was handed out) and `put` (when it was put, in milliseconds:
+--                              the first entry of its history, which is not written yet; '' if it is)
 -- (What would name a list of another job gets a key that never exists, so that no call takes the list
 -- for a record: there is no such job.)
 function key.job(jid)

@@ -7,6 +7,9 @@
 --   crashed    its process died
 --   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
 --   lost       the grace after such a notice is over: the worker holds the job no more
+--
+-- The first entry of a job, that it was put, is not written before there is a second one: a list of its own would
+-- take a third of what a waiting job takes. Until then the record's field `put` has its time.
 
 local quote, format = cjson.encode, string.format
 
@@ -25,7 +28,7 @@ local function append(jid, text, putting)
   local length = call('RPUSH', name, text)
   if length < 3 then
     if length == 1 and not putting then
-      History.modernise_late(jid)
+      History.begin_late(jid)
     end
     return
   end
@@ -41,12 +44,35 @@ function History.add(jid, what, more, when)
   append(jid, History.entry(what, more, when))
 end
 
-function History.put(jid, queue, when)
-  append(jid, '[' .. History.time(when) .. ',"put",{"q":' .. quote(queue) .. '}]', true)
+local function put_entry(time, queue)
+  return '[' .. time .. ',"put",{"q":' .. quote(queue) .. '}]'
 end
 
-function History.popped(jid, worker)
-  append(jid, '[' .. History.time() .. ',"popped",{"worker":' .. quote(worker) .. '}]')
+function History.put(jid, queue, when)
+  append(jid, put_entry(History.time(when), queue), true)
+end
+
+-- The same of a job that there was not. -> what its record says in place of the entry
+function History.begin()
+  return NumberFormat.milliseconds()
+end
+
+-- The entry in place of which a record has this field `put`, or nil.
+function History.first(put, queue)
+  local milliseconds = put and put ~= '' and tonumber(put)
+  return milliseconds and put_entry(NumberFormat.thousandths(milliseconds / 1000), queue or '') or nil
+end
+
+-- `first` is the entry that is not written yet, or nil.
+function History.popped(jid, worker, first)
+  local text = '[' .. History.time() .. ',"popped",{"worker":' .. quote(worker) .. '}]'
+  if not first then
+    append(jid, text)
+  elseif call('RPUSH', key.history(jid), first, text) > 2 then
+    -- Another library has begun the list.
+    call('LREM', key.history(jid), 1, first)
+    call('LPUSH', key.history(jid), first)
+  end
 end
 
 local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
@@ -127,19 +153,24 @@ local function shown(texts)
   return History.shown(triples)
 end
 
-function History.read(jid)
-  return shown(call('LRANGE', key.history(jid), 0, -1))
+-- Those of the job with this record.
+function History.read(jid, record)
+  local texts, first = call('LRANGE', key.history(jid), 0, -1), History.first(record.put, record.queue)
+  if first then
+    table.insert(texts, 1, first)
+  end
+  return shown(texts)
 end
 
 local PIECE = 20 -- entries read at a time where they may be long
 
 -- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
 function History.texts(jid, most, bytes)
-  local name = key.history(jid)
+  local name, first = key.history(jid), History.first(Hash.values(key.job(jid), 'put', 'queue'))
   local total, newest = call('LLEN', name), {}
-  local last = total - 1
-  while last >= 1 and #newest < most - 1 and bytes > 0 do
-    local from = math.max(1, last - PIECE + 1, last - (most - 1 - #newest) + 1)
+  local last, oldest = total - 1, first and 0 or 1
+  while last >= oldest and #newest < most - 1 and bytes > 0 do
+    local from = math.max(oldest, last - PIECE + 1, last - (most - 1 - #newest) + 1)
     local part = call('LRANGE', name, from, last)
     for n = #part, 1, -1 do
       bytes = bytes - #part[n]
@@ -149,11 +180,11 @@ function History.texts(jid, most, bytes)
     end
     last = from - 1
   end
-  local texts = call('LRANGE', name, 0, 0)
+  local texts = first and { first } or call('LRANGE', name, 0, 0)
   for n = #newest, 1, -1 do
     texts[#texts + 1] = newest[n]
   end
-  return texts, total
+  return texts, first and total + 1 or total
 end
 
 -- The same as objects.
@@ -184,10 +215,15 @@ function History.modernise(jid, text)
   end
 end
 
--- The first entry of a list was not a put: the record may be of the earliest versions.
-function History.modernise_late(jid)
-  local text = call('HGET', key.job(jid), 'history')
-  if text then
+-- A list has just begun with an entry that is not the first: what comes before it stands in the record, there perhaps
+-- in the form of the earliest versions.
+function History.begin_late(jid)
+  local text, put, queue = Hash.values(key.job(jid), 'history', 'put', 'queue')
+  local first = History.first(put, queue)
+  if first then
+    call('LPUSH', key.history(jid), first)
+    call('HSET', key.job(jid), 'put', '')
+  elseif text then
     local newest = call('LPOP', key.history(jid))
     History.modernise(jid, text)
     call('RPUSH', key.history(jid), newest)

@@ -31,6 +31,7 @@ local FIELDS = {
   'spawners',
   'returned',
   'waited',
+  'put',
 }
 
 -- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
@@ -101,7 +102,7 @@ function Job.show(jid, some)
     remaining = Record.read('remaining', record.remaining, 0),
     data = record.data or '',
     tags = Record.read('tags', record.tags, {}),
-    history = some and some.history or History.read(jid),
+    history = some and some.history or History.read(jid, record),
     failure = Record.read('failure', record.failure, {}),
     spawned_from_jid = record.spawned_from_jid or false,
     dependents = some and some.dependents or call('SMEMBERS', key.dependents(jid)),

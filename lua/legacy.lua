@@ -167,6 +167,10 @@ function Legacy.History()
     return when and NumberFormat.whole(floor(when)) or NumberFormat.second()
   end
 
+  function History.begin(jid, queue)
+    History.put(jid, queue)
+  end
+
   function History.failed(jid, group, worker)
     failed(jid, group, worker)
   end

@@ -27,7 +27,7 @@ end
 function NumberFormat.time()
   local text = scope.time_text
   if not text then
-    text = scope.fraction and NumberFormat.now() .. '00000000000000' or format('%.20f', scope.now)
+    text = scope.fraction and NumberFormat.now() or format('%.20f', scope.now)
     scope.time_text = text
   end
   return text
@@ -52,6 +52,14 @@ function NumberFormat.thousandth()
     return scope.second .. string.sub(scope.fraction, 1, 4)
   end
   return NumberFormat.thousandths(scope.now)
+end
+
+-- The present time in whole milliseconds.
+function NumberFormat.milliseconds()
+  if scope.fraction then
+    return scope.second .. string.sub(scope.fraction, 2, 4)
+  end
+  return NumberFormat.whole(floor(scope.now * 1000 + 0.001))
 end
 
 -- The time so many seconds from now.

@@ -69,7 +69,8 @@ end
 
 -- What lags is counted from when a job became ready.
 function Places.ready_since(jid, time)
-  call('HSET', key.job(jid), 'time', string.format('%.20f', time))
+  local text = time == scope.now and NumberFormat.time() or string.format('%.20f', time)
+  call('HSET', key.job(jid), 'time', text)
 end
 
 function Places.leave(jid, queue)

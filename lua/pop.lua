@@ -201,9 +201,9 @@ function Pop.told_again(jid, token)
 end
 
 -- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
-local function start(jid, queue, worker, expires, since, reserved)
+local function start(jid, queue, worker, expires, since, reserved, put)
   local name, time = key.job(jid), NumberFormat.time()
-  History.popped(jid, worker)
+  History.popped(jid, worker, History.first(put, queue))
   if not reserved then
     Samples.add('wait', queue, scope.now - since)
   end
@@ -226,7 +226,9 @@ local function start(jid, queue, worker, expires, since, reserved)
     'token',
     token,
     'waited',
-    waited
+    waited,
+    'put',
+    ''
   )
   return token
 end
@@ -234,7 +236,7 @@ end
 -- Hands one job over, if its record says that it may run. -> whether it was; what is to become of it if it is to
 -- fail
 local function hand_one(jid, queue, worker, expires, visit, reserved)
-  local klass, data, retries, remaining, priority, tags, context, time, state, rare = Hash.values(
+  local klass, data, retries, remaining, priority, tags, context, time, state, rare, put = Hash.values(
     key.job(jid),
     'klass',
     'data',
@@ -245,7 +247,8 @@ local function hand_one(jid, queue, worker, expires, visit, reserved)
     'context',
     'time',
     'state',
-    'rare'
+    'rare',
+    'put'
   )
   local since = RUNNABLE[state]
     and Record.ready_time(retries, remaining, priority, tags, context, time, scope.now)
@@ -258,7 +261,7 @@ local function hand_one(jid, queue, worker, expires, visit, reserved)
       return false, { jid = jid, state = state, bad = field, text = text }
     end
   end
-  local token = start(jid, queue, worker, expires, since, reserved)
+  local token = start(jid, queue, worker, expires, since, reserved, put)
   visit(
     jid,
     token,

@@ -15,6 +15,7 @@ local OLD = {
   'rare',
   'time',
   'waited',
+  'put',
 }
 
 -- The fields that few records have. A record that has one of them has `rare` as well, which is never
@@ -112,6 +113,7 @@ end
 
 -- Fields that do not go on into a new run.
 local OF_ONE_RUN = {
+  'put',
   'grace',
   'scheduled',
   'token',
@@ -213,13 +215,12 @@ local function due(job)
   return job.at or scope.now + job.delay
 end
 
--- The record of a new job, in one command. Fields that change at every step come first.
-local function write(job, state)
+-- Fields that change at every step come first; those that few have last.
+local function write_fields(job, state, ...)
   local jid, retries = job.jid, text_of(job.retries)
-  local name = key.job(jid)
   call(
     'HSET',
-    name,
+    key.job(jid),
     'state',
     state,
     'worker',
@@ -243,8 +244,19 @@ local function write(job, state)
     'queue',
     job.queue,
     'retries',
-    retries
+    retries,
+    ...
   )
+end
+
+-- The record of a new job, mostly in one command.
+local function write(job, state)
+  local name = key.job(job.jid)
+  if job.put then
+    write_fields(job, state, 'put', job.put)
+  else
+    write_fields(job, state)
+  end
   if job.context then
     call('HSET', name, 'context', job.context)
   end
@@ -283,7 +295,14 @@ function PutStore.store(job, asking, tracked, batch)
   if old and old.history then
     History.modernise(jid, old.history)
   end
-  History.put(jid, queue)
+  if old then
+    History.put(jid, queue)
+    if History.first(old.put) then
+      History.begin_late(jid)
+    end
+  else
+    job.put = History.begin(jid, queue)
+  end
   complete_options(job, not job.fresh and old)
   local held_back = job.open == '1'
   if old then

@@ -33,7 +33,8 @@ local function read(jid)
     'time',
     'expires',
     'spawned_from_jid',
-    'rare'
+    'rare',
+    'put'
   )
 end
 
@@ -93,6 +94,7 @@ end
 function JobSummary.row(jid, tracking)
   local row = read(jid)
   local state, rare = row[STATE], row[DUE]
+  local first = History.first(row[DUE + 1], row[QUEUE])
   if not Record.is_state(state) then
     if not (state or row[KLASS] or row[QUEUE]) then
       return row_of_canceled(jid, tracking)
@@ -120,7 +122,7 @@ function JobSummary.row(jid, tracking)
     row[STATE] = 'waiting' -- taken from its worker: it is the first to be handed out
   end
   row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
-  row[PUT] = match(call('LINDEX', key.history(jid), 0) or '', '^%[([%d.]+),') or false
+  row[PUT] = match(first or call('LINDEX', key.history(jid), 0) or '', '^%[([%d.]+),') or false
   row[JID] = jid
   return row
 end

@@ -31,7 +31,7 @@ RARE_FIELDS = set(
 )
 OUR_FIELDS = RARE_FIELDS | set(
     "token context progress crashes open unknown since rare returned cut at "
-    "shifted waited".split()
+    "shifted waited put".split()
 )
 # In which states a job counts as the holder of its unique key.
 HOLDING = {
@@ -158,8 +158,13 @@ def records(space: Namespace) -> Iterator[str]:
         if int(job.get("token") or 0) > last:
             yield f"token {job['token']} of {jid} was never drawn"
         history = space.content.get(f"j:{jid}-history", [])
-        if not history or not all(isinstance(json.loads(h), list) for h in history):
+        first = job.get("put")
+        if not (history or first) or not all(
+            isinstance(json.loads(h), list) for h in history
+        ):
             yield f"{jid} has no history"
+        if first and not re.fullmatch(r"-?\d+", first):
+            yield f"{jid} was put at {first}"
 
 
 def running(space: Namespace) -> Iterator[str]:

@@ -272,7 +272,8 @@ def test_times_are_whole_for_those_who_call_without_keys(held: Keyed) -> None:
 def test_times_of_the_servers_clock_have_thousandths(keyed: Keyed) -> None:
     second, rest = keyed.server.time()  # type: ignore[misc]
     keyed.put("jid", "*")
-    [text] = keyed.server.lrange("ql:j:jid-history", 0, -1)
+    keyed.call("log", "jid", "seen", now="*")
+    *_, text = keyed.server.lrange("ql:j:jid-history", 0, -1)
     when = text[1 : text.index(",")]
     assert len(when.split(".")[1]) == 3
     assert 0 <= float(when) - (second + rest // 1000 / 1000) < 60
@@ -391,3 +392,50 @@ def test_of_a_message_the_line_that_says_what_happened_is_kept(
     end(held, "retry", 0, "group", message)
     assert last(held).get("message", "") == line
     assert held.job("jid")["failure"]["message"] == message
+
+
+def test_a_job_that_waits_has_no_list_of_its_history_yet(keyed: Keyed) -> None:
+    keyed.put("jid", 5)
+    assert not keyed.server.exists("ql:j:jid-history")
+    put = {"when": 5, "what": "put", "q": "queue"}
+    assert keyed.job("jid")["history"] == [put]
+    keyed.take(1, worker="w", now=6)
+    popped = {"when": 6, "what": "popped", "worker": "w"}
+    assert keyed.job("jid")["history"] == [put, popped]
+    assert keyed.server.llen("ql:j:jid-history") == 2
+    assert keyed.server.hget("ql:j:jid", "put") == ""
+
+
+def test_what_happens_first_comes_behind_the_put(keyed: Keyed) -> None:
+    keyed.put("jid", 5)
+    keyed.call("log", "jid", "seen", now=6)
+    keyed.put("jid", 7, queue="other")
+    whats = [(e["what"], e["when"], e.get("q")) for e in keyed.job("jid")["history"]]
+    assert whats == [("put", 5, "queue"), ("seen", 6, None), ("put", 7, "other")]
+
+
+def test_a_second_put_comes_behind_the_first(keyed: Keyed) -> None:
+    keyed.put("jid", 5)
+    keyed.put("jid", 7, queue="other")
+    assert [(e["when"], e["q"]) for e in keyed.job("jid")["history"]] == [
+        (5, "queue"),
+        (7, "other"),
+    ]
+    assert keyed.server.hget("ql:j:jid", "put") is None
+
+
+def test_another_library_may_begin_the_list(keyed: Keyed) -> None:
+    """It does not know of the entry in the record, which comes first all the same."""
+    keyed.put("jid", 5)
+    keyed.server.rpush("ql:j:jid-history", '[6,"popped",{"worker":"old"}]')
+    whats = [entry["what"] for entry in keyed.job("jid")["history"]]
+    assert whats == ["put", "popped"]
+    keyed.take(1, worker="w", now=7)
+    whats = [entry["what"] for entry in keyed.job("jid")["history"]]
+    assert whats == ["put", "popped", "popped"]
+
+
+def test_without_keys_the_list_is_there_at_once(keyed: Keyed) -> None:
+    keyed.core.put("jid", 5)
+    assert keyed.server.llen("ql:j:jid-history") == 1
+    assert keyed.server.hget("ql:j:jid", "put") is None

@@ -61,7 +61,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "no record": (lambda r: r.delete("ql:j:scheduled"), "scheduled"),
     "no record of a complete job": (lambda r: r.delete("ql:j:complete"), "complete"),
     "no record of a failed job": (lambda r: r.delete("ql:j:failed"), "failed"),
-    "no history": (lambda r: r.delete("ql:j:waiting-history"), "waiting"),
+    "no history": (lambda r: r.hdel("ql:j:waiting", "put"), "waiting"),
     "a history without a job": (lambda r: r.rpush("ql:j:ghost-history", "[]"), "ghost"),
     "dependents without a job": (lambda r: r.sadd("ql:j:ghost-dependents", "depends"), "ghost"),
     "dependencies of a waiting job": (

@@ -214,7 +214,6 @@ WORDS: dict[str, list[str]] = {
     ],
     "no record": [
         "job scheduled is in scheduled of queue, but has no record",
-        "there is a history of job scheduled, but no record",
     ],
     "no record of a complete job": [
         "job complete is among the completed, but is not complete",

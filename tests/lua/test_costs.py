@@ -12,13 +12,13 @@ from tests.lua.keyed import Keyed, settlement
 #: As often as a call is made: the first of a second looks after more.
 TRIES = 6
 
-PUT = "hmget time exists publish rpush hset*2 zadd*2 hincrby zcard"
+PUT = "hmget time exists publish hset*2 zadd*2 hincrby zcard"
 SETTLE = (
     "hmget*2 time exists rpush*2 publish hset*2 zrem*2 zadd zcount zpopmax "
     "hmget rpush hset zadd*3"
 )
 
-BATCH = "hmget time exists*2 publish*3 rpush*3 hset*4 zadd*2 hincrby zcard"
+BATCH = "hmget time exists*2 publish*3 hset*4 zadd*2 hincrby zcard"
 FREED = (
     "hmget*3 time exists*6 hlen rpush*2 publish hset*4 zrem*4 zadd*2 scard*2 smembers "
     "srem zrange zcard del"

@@ -34,6 +34,7 @@ def scene(keyed: Keyed) -> None:
     """The job `x` with all of its lists; a running job; what the calls write anyway."""
     keyed.put("first", 1, queue="side")
     keyed.put("x", 2, queue="side", depends=["first"])
+    keyed.call("log", "x", "seen", now=2)
     keyed.put("behind", 3, queue="side", depends=["x"])
     keyed.put("run", 3)
     keyed.take(1, worker="w", now=4)
