@@ -19,6 +19,7 @@
         │   ├── NotReached          no connection, so nothing was sent
         │   └── ReadLost            the call only reads
         ├── ServerBusy              the server is loading, failing over or running a script
+        │   └── TooFewReplicas      fewer replicas follow it than it needs for a write
         ├── ReadOnlyServer          the server is a replica
         ├── ServerFull              the server is out of memory
         ├── CannotPersist           the server cannot write to its disk
@@ -160,6 +161,11 @@ class ReadLost(ConnectionLost):
 class ServerBusy(ServerError):
     """The server was loading, failing over or running a script for too long. Nothing was
     written; try again later."""
+
+
+class TooFewReplicas(ServerBusy):
+    """Fewer replicas follow the server than its min-replicas-to-write asks for: nothing
+    was written. Bring the replicas back, or lower that number."""
 
 
 class ReadOnlyServer(ServerError):

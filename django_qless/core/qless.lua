@@ -4960,9 +4960,12 @@ function Places.depends(jid, queue)
 end
 
 -- A delayed job counts as waiting from its time on, though it stands among the delayed ones until a
--- call moves it that writes. -> its state now, when it falls due
+-- call moves it that writes; and so does one that was taken from its worker: the record says 'stalled', but no
+-- worker has it. -> its state now, when it falls due
 function Places.state_now(jid, queue, state)
-  if state ~= 'scheduled' then
+  if state == 'stalled' then
+    return 'waiting'
+  elseif state ~= 'scheduled' then
     return state
   end
   local due = call('ZSCORE', key.place(queue, 'scheduled'), jid)

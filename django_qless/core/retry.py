@@ -65,7 +65,7 @@ TABLE: dict[str, tuple[Remedy, type[exceptions.QlessError]]] = {
     "BUSY": (Remedy.WAIT, exceptions.ServerBusy),
     "TRYAGAIN": (Remedy.WAIT, exceptions.ServerBusy),
     "CLUSTERDOWN": (Remedy.WAIT, exceptions.ServerBusy),
-    "NOREPLICAS": (Remedy.WAIT, exceptions.ServerBusy),
+    "NOREPLICAS": (Remedy.WAIT, exceptions.TooFewReplicas),
     # The same, but after a failover the way may lead to another server.
     "LOADING": (Remedy.RECONNECT, exceptions.ServerBusy),
     "MASTERDOWN": (Remedy.RECONNECT, exceptions.ServerBusy),

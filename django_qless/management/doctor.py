@@ -100,7 +100,7 @@ def _namespace(
         NOT_LIBRARIES,
     )
     yield from _config(alias)
-    yield from _declared(alias)
+    yield from _declared(alias, client)
     yield from _results(client)
     yield from _workers(client)
     yield from _names(alias, client)
@@ -235,14 +235,23 @@ def _config(alias: str) -> Iterator[Finding]:
         )
 
 
-def _declared(alias: str) -> Iterator[Finding]:
+def _declared(alias: str, client: Client) -> Iterator[Finding]:
     lost = declarations_lost(alias)
-    if lost:
+    if not lost:
+        return
+    missing = " and none of the ".join(lost)
+    if client.workers():
         yield problem(
             "declared",
-            f"the server has none of the {' and none of the '.join(lost)} that this "
-            "project declares: it has lost its data, or no worker has run yet. A worker "
-            "that runs applies them within a minute, one that starts at once",
+            f"the server has none of the {missing} that this project declares: it has "
+            "lost its data. A worker that runs applies them within a minute",
+        )
+    else:
+        yield hint(
+            "declared",
+            f"the server has none of the {missing} that this project declares, and has "
+            "seen no worker: the first one that starts applies them. If workers have run "
+            "before, the server has lost its data",
         )
 
 

@@ -105,6 +105,15 @@ class Heartbeat:
             log_event(logging.DEBUG, "held jobs unknown", error=error)
             return {}
 
+    def is_canceled(self, jid: str) -> bool:
+        """Ask the server whether a job was canceled; False if it cannot be reached."""
+        try:
+            job = self._client.get(jid)
+        except Exception as error:  # noqa: BLE001
+            log_event(logging.DEBUG, "canceled or not, unknown", jid=jid, error=error)
+            return False
+        return job is not None and job.canceled is not None
+
     def beat(self, held: Sequence[tuple[str, str, float | None]]) -> Beat:
         """Renew the locks on these (jid, token, held); return lost ones and commands.
 

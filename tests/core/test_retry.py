@@ -142,6 +142,7 @@ def test_pauses_grow_up_to_a_second_and_never_repeat_in_step() -> None:
         (theirs.BusyLoadingError("loading"), ours.ServerBusy),
         (theirs.ReadOnlyError("replica"), ours.ReadOnlyServer),
         (theirs.ResponseError("BUSY script"), ours.ServerBusy),
+        (theirs.ResponseError("NOREPLICAS Not enough"), ours.TooFewReplicas),
     ],
 )
 def test_when_patience_ends_the_last_error_is_raised(

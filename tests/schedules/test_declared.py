@@ -500,9 +500,14 @@ def test_the_doctor_says_what_a_server_that_lost_its_data_lacks(qless) -> None:
     aliases["default"] = {**aliases["default"], "CONFIG": {"heartbeat": 30}}
     with override_settings(QLESS=aliases), declaring() as declare:
         declare(ECHO, every=60)
+        # Before the first worker nothing is wrong.
+        [line] = said()
+        assert line.startswith("hint    declared")
+        assert "the first one that starts applies them" in line
         DjangoEnvironment().on_start()
         assert said() == []
         connections["default"].redis.flushall()
+        qless.beat("w1", "{}", [])  # a worker that was there before
         [line] = said()
         assert line.startswith("PROBLEM declared")
         assert "none of the recurring jobs and none of the options" in line

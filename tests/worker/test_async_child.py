@@ -246,7 +246,7 @@ class TestTrouble:
                 lambda: len(child.shared.held_jobs().finished) == 3,
                 what="they have ended",
             )
-            poll(lambda: "trouble" in child.output, what="it has given up a call")
+            poll(lambda: "call failed" in child.output, what="it has given up a call")
         for jid in jids:
             assert child.when(jid, "complete").history[-1]["what"] == "done"
         child.holds_nothing()

@@ -297,10 +297,11 @@ def test_a_cancelled_job_is_killed(
 ) -> None:
     client.config_set("heartbeat", 1)
     jid = put("stay", ledger.path, gate.path, "job")
-    start_worker(queues=["q"])
+    worker = start_worker(queues=["q"])
     pid = running(ledger, "job")
     client.cancel(jid)
     poll(lambda: not is_alive(pid), what="the job's process is gone")
+    worker.wait_for_log("job canceled, killing")
     other = put("give", 1)
     job_when(other, "complete")
     assert client.get(jid).canceled.was == "running"

@@ -90,7 +90,7 @@ class AsyncChannel(Channel):
                 except ConnectionLost as error:
                     if not was_broken:
                         log_event(
-                            logging.WARNING, "trouble", pid=os.getpid(), error=error
+                            logging.WARNING, "call failed", pid=os.getpid(), error=error
                         )
                     was_broken = True
                     with contextlib.suppress(asyncio.CancelledError):

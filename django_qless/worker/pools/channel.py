@@ -135,7 +135,7 @@ class Channel(ABC):
             self.free(outcomes, settled)
         if self._logs_calls:
             counts = {"settled": len(outcomes), "reserved": len(settled.jobs)}
-            log_event(CALLS, "called", **counts, seconds=time.monotonic() - began)
+            log_event(CALLS, "call", **counts, seconds=time.monotonic() - began)
         answer: Settled = settled
         return answer
 

@@ -136,7 +136,7 @@ class Child:
     def trouble(self, error: Exception) -> float:
         """Log the first error in a row; return for how many seconds to wait."""
         if not self.troubles:
-            log_event(logging.WARNING, "trouble", pid=os.getpid(), error=error)
+            log_event(logging.WARNING, "call failed", pid=os.getpid(), error=error)
         self.troubles += 1
         seconds = min(0.02 * 2.0 ** min(self.troubles, 9), LONGEST_PAUSE)
         return seconds * random.uniform(0.5, 1)

@@ -177,7 +177,11 @@ class LockRenewal:
             running = [held for held in jobs.running if held.token in lost]
             if running and self.children.pool.one_job_each:
                 jid = running[0].jid
-                log_event(logging.WARNING, "lock lost, killing", jid=jid, pid=child.pid)
+                if self.heartbeat.is_canceled(jid):
+                    level, event = logging.INFO, "job canceled, killing"
+                else:
+                    level, event = logging.WARNING, "lock lost, killing"
+                log_event(level, event, jid=jid, pid=child.pid)
                 child.kill(dict.fromkeys(lost))
             elif lost:
                 child.drop(lost)

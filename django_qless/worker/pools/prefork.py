@@ -137,7 +137,7 @@ class PreforkChild(Child):
                     for item in self.channel.taken:
                         self.buffer.give_back(item)
             except Exception as error:  # noqa: BLE001  the parent looks for the jobs
-                log_event(logging.WARNING, "trouble", pid=os.getpid(), error=error)
+                log_event(logging.WARNING, "call failed", pid=os.getpid(), error=error)
         while self.buffer.outcomes:
             try:
                 self.channel.settle()
