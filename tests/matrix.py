@@ -74,7 +74,8 @@ COMBINATIONS = [
 
 def succeeds(*command: str) -> bool:
     """Run a command at the project's root; return whether it ends well."""
-    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+    environment = processes.environment()
+    return subprocess.run(command, cwd=ROOT, env=environment).returncode == 0
 
 
 def main() -> int:

@@ -103,7 +103,10 @@ def run_tests(arguments: list[str]) -> bool:
     if not arguments:
         say_how_long()
     pytest = [sys.executable, "-m", "pytest", *processes.options()]
-    return run(*pytest, "--quiet", *arguments, name="pytest")
+    print("\n== pytest", flush=True)
+    command = [*pytest, "--quiet", *arguments]
+    environment = processes.environment()
+    return subprocess.run(command, cwd=ROOT, env=environment).returncode == 0
 
 
 def main() -> int:

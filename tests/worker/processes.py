@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +29,83 @@ def whole_lines(log: Path) -> str:
     return lines[: lines.rfind("\n") + 1]
 
 
+class ForkedProcess:
+    """A process that a template has forked: what the tests need of Popen."""
+
+    def __init__(self, pid: int, status: Path) -> None:
+        self.pid = pid
+        self._status = status
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while it runs."""
+        with suppress(FileNotFoundError):
+            return int(self._status.read_text())
+        return None
+
+    def wait(self, timeout: float = 60) -> int:
+        """Return the exit code, when it has ended."""
+        deadline = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout)
+            time.sleep(0.003)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it for certain."""
+        self.send_signal(signal.SIGKILL)
+
+
+class Template:
+    """A process that forks workers; see tests/worker/template.py."""
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.worker.template", module],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            # Ctrl-C is for the tests; it ends when they do, with its input.
+            start_new_session=True,
+        )
+
+    def fork(self, arguments: list[str], log: Path) -> ForkedProcess:
+        """Start a worker with these arguments; its output goes to the log."""
+        status = log.with_suffix(".status")
+        status.unlink(missing_ok=True)
+        order = {
+            "module": self.module,
+            "arguments": arguments,
+            "log": str(log),
+            "status": str(status),
+        }
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(json.dumps(order).encode() + b"\n")
+        stdin.flush()
+        return ForkedProcess(int(stdout.readline()), status)
+
+
+@cache
+def template_of(module: str) -> Template:
+    """Return this process's template of the module, started at the first need."""
+    return Template(module)
+
+
 class WorkerProcess:
-    """A worker in the plain environment, run by another Python."""
+    """A worker in the plain environment, as a process of its own.
+
+    It is forked from one that has the module imported; with an environment of its own
+    another Python is started for it.
+    """
 
     def __init__(
         self,
@@ -41,12 +118,16 @@ class WorkerProcess:
     ) -> None:
         """Start it with these options of a worker; its output goes to the log."""
         self.log = log
-        arguments = json.dumps({"url": url, **options})
+        arguments = [json.dumps({"url": url, **options})]
+        self.process: subprocess.Popen[bytes] | ForkedProcess
+        if not environment:
+            self.process = template_of(module).fork(arguments, log)
+            return
         with log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", module, arguments],
+                [sys.executable, "-m", module, *arguments],
                 cwd=ROOT,
-                env={**os.environ, **(environment or {})},
+                env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -26,7 +26,8 @@ if __name__ == "__main__":
 
         ticker.cron_for = lambda *_: EverySecond()
 
-    import tests.worker.contract_jobs  # noqa: F401  the names of its jobs
-    from tests.worker import plain
+import tests.worker.contract_jobs  # noqa: F401  the names of its jobs
+from tests.worker.plain import main
 
-    sys.exit(plain.main())
+if __name__ == "__main__":
+    sys.exit(main())
