@@ -5,7 +5,7 @@ None of them connects to a server; `qless_doctor` does.
     django_qless.E001   QLESS is not a dict of aliases with a "default"
     django_qless.E002   a key that does not exist
     django_qless.E003   two ways to connect
-    django_qless.E004 to E014, E025, E033, E034, E040       see `conf/schema.py`
+    django_qless.E004 to E014, E025, E033, E034, E040, E050, E051     see `conf/schema.py`
     django_qless.E015   two aliases with one namespace
     django_qless.E017   a release of redis-py that does not work
     django_qless.E016, E018 to E021, E026 to E032, W004, W005     see `jobs.py`
@@ -36,7 +36,7 @@ from django_qless.checks.jobs import (
 )
 from django_qless.conf import schema
 from django_qless.conf.connection_factory import (
-    ConnectionFactory,
+    Factory,
     factory_for,
     factory_from_cache,
 )
@@ -140,7 +140,7 @@ def _settings_messages() -> Iterator[CheckMessage]:
         yield _error(problem.number, problem.text, problem.hint)
     if wrong:
         return
-    factories: dict[str, ConnectionFactory] = {}
+    factories: dict[str, Factory] = {}
     for name in conf.alias_names():
         alias = conf.alias(name)
         yield from _middleware_messages(alias)
@@ -177,7 +177,7 @@ def _middleware_messages(alias: conf.Alias) -> Iterator[CheckMessage]:
 
 
 def _same_namespace(
-    factories: Mapping[str, ConnectionFactory],
+    factories: Mapping[str, Factory],
 ) -> Iterator[CheckMessage]:
     seen: dict[tuple[Any, ...], str] = {}
     for name, factory in factories.items():
@@ -193,7 +193,7 @@ def _same_namespace(
 
 
 def _shared_with_cache(
-    factories: Mapping[str, ConnectionFactory],
+    factories: Mapping[str, Factory],
 ) -> Iterator[CheckMessage]:
     caches = dict(_cache_databases(settings.CACHES))
     for name, factory in factories.items():

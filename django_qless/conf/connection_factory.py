@@ -1,6 +1,7 @@
 """Connection factories: redis-py's connections for each way to name a server.
 
-A new way (Sentinel, Cluster) is a new function here and a key in `schema.py`.
+A new way (Cluster) is a new function here and a key in `schema.py`; for Sentinel see
+`sentinel_factory.py`.
 """
 
 from __future__ import annotations
@@ -26,9 +27,15 @@ from redis.connection import (
     UnixDomainSocketConnection,
     parse_url,
 )
+from redis.sentinel import SentinelConnectionPool
 
 from django_qless.conf import Alias
 from django_qless.conf.schema import REMEDY
+from django_qless.conf.sentinel_factory import (
+    SentinelFactory,
+    factory_from_pool,
+    factory_from_sentinels,
+)
 from django_qless.servers import embedded, throwaway
 
 # What a cache's connections have and ours do not: ours are set by the client.
@@ -112,7 +119,11 @@ class ConnectionFactory:
         return (place, int(options.get("db") or 0))
 
 
-def factory_for(alias: Alias) -> ConnectionFactory:
+#: What makes connections to the server of an alias.
+Factory = ConnectionFactory | SentinelFactory
+
+
+def factory_for(alias: Alias) -> Factory:
     """Return the connection factory of an alias. Raises ImproperlyConfigured."""
     if alias.throwaway is not None:
         return _private_server(
@@ -122,6 +133,14 @@ def factory_for(alias: Alias) -> ConnectionFactory:
         )
     if alias.cache is not None:
         return factory_from_cache(alias.cache, alias.db, **alias.options)
+    if alias.sentinels:
+        return factory_from_sentinels(
+            alias.sentinels,
+            alias.service_name,
+            alias.db,
+            alias.options,
+            alias.sentinel_options,
+        )
     if alias.location is not None:
         return factory_from_url(alias.location, **alias.options)
     if alias.implied and not settings.DEBUG:
@@ -158,9 +177,7 @@ def factory_from_url(url: str, **options: Any) -> ConnectionFactory:
     return ConnectionFactory(kind, {**parsed, **options})
 
 
-def factory_from_cache(
-    name: str, database: int | None, **options: Any
-) -> ConnectionFactory:
+def factory_from_cache(name: str, database: int | None, **options: Any) -> Factory:
     """Return the factory of a cache's server, with another database if given.
 
     Raises ImproperlyConfigured if the cache has not exactly one Redis server to write
@@ -178,6 +195,8 @@ def factory_from_cache(
     kept["max_connections"] = pool.max_connections
     if database is not None:
         kept["db"] = database
+    if isinstance(pool, SentinelConnectionPool):
+        return factory_from_pool(pool, kept, options)
     return ConnectionFactory(pool.connection_class, {**kept, **options})
 
 
@@ -198,11 +217,6 @@ def _cache_pool(name: str) -> ConnectionPool:
 
 def _django_redis_pool(name: str, client: Any) -> ConnectionPool:
     kinds = {kind.__qualname__ for kind in type(client).__mro__}
-    if "SentinelClient" in kinds:
-        raise ImproperlyConfigured(
-            f"CACHE {name!r} uses Sentinel, which is not available yet for queues. "
-            "Possible today are LOCATION, CACHE with one server, and EMBEDDED."
-        )
     if "DefaultClient" not in kinds or kinds & {"ShardClient", "HerdClient"}:
         raise ImproperlyConfigured(
             f"CACHE {name!r} uses {type(client).__qualname__}, which has no single "
@@ -215,4 +229,9 @@ def _django_redis_pool(name: str, client: Any) -> ConnectionPool:
     pool: ConnectionPool = factory.get_connection_pool(
         factory.make_connection_params(server)
     )
+    if "SentinelClient" in kinds and not isinstance(pool, SentinelConnectionPool):
+        raise ImproperlyConfigured(
+            f"CACHE {name!r} uses SentinelClient without django_redis.pool."
+            "SentinelConnectionFactory. Name that in DJANGO_REDIS_CONNECTION_FACTORY."
+        )
     return pool

@@ -29,7 +29,11 @@ _BEGIN = "django_qless.testing.dispatcher.begin"
 _PLUGIN = "django_qless.testing.plugin"
 
 # Options of an alias that name its server, or belong to it.
-_SERVER_OPTIONS = (*schema.CONNECTION_KEYS, "DB", "SERVICE_NAME", "OPTIONS")
+_SERVER_OPTIONS = (
+    *schema.CONNECTION_KEYS,
+    *("DB", "OPTIONS", "SERVICE_NAME", "SENTINEL_OPTIONS"),
+    *("REPLICAS", "REPLICAS_TIMEOUT"),
+)
 
 _begun = False
 _forced = False

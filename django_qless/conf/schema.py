@@ -100,7 +100,7 @@ class Alias:
         "E006",
         "Write DB: 1.",
     )
-    """The number of the database, beside CACHE; without it, the cache's."""
+    """The number of the database, beside CACHE (without it, the cache's) or SENTINELS."""
     embedded: Path | None = key(
         "EMBEDDED",
         None,
@@ -111,6 +111,28 @@ class Alias:
     )
     """A private server for development: True, or the folder of its data. Without a
     server named it is what DEBUG gives you."""
+    sentinels: tuple[tuple[str, int], ...] = key(
+        "SENTINELS",
+        (),
+        checks.sentinels,
+        "E050",
+        'For example [("10.0.0.1", 26379), ("10.0.0.2", 26379), ("10.0.0.3", 26379)].',
+        tuple,
+    )
+    """Addresses of Sentinels, as pairs of host and port, beside SERVICE_NAME: they name the
+    server."""
+    service_name: str = key(
+        "SERVICE_NAME",
+        "",
+        checks.text(100, "characters", len),
+        "E050",
+        "It is the name that the Sentinels watch the server under.",
+    )
+    """The name that the Sentinels watch the server under."""
+    sentinel_options: Mapping[str, Any] = key(
+        "SENTINEL_OPTIONS", {}, checks.sentinel_options, "E050", "They go to redis-py."
+    )
+    """Options of redis-py's connections to the Sentinels: credentials, timeouts, TLS."""
     prefix: str = key(
         "PREFIX",
         "ql:",
@@ -206,12 +228,10 @@ ATTRIBUTES: dict[str, Key] = {
     each.name: each.metadata["key"] for each in fields(Alias) if each.metadata
 }
 
-_AVAILABLE = "Possible today are LOCATION, CACHE and EMBEDDED."
+_AVAILABLE = "Possible today are LOCATION, CACHE, SENTINELS and EMBEDDED."
 
 KEYS = (
     *ATTRIBUTES.values(),
-    Key("SENTINELS", checks.unavailable, "E004", _AVAILABLE),
-    Key("SERVICE_NAME", checks.unavailable, "E004", _AVAILABLE),
     Key("CLUSTER", checks.unavailable, "E004", _AVAILABLE),
     Key(
         "ON_OUTAGE",
@@ -252,6 +272,32 @@ def validate_alias(alias: str, options: Mapping[str, Any]) -> Iterator[Problem]:
         yield problem._replace(text=f"QLESS[{alias!r}]: {problem.text}")
 
 
+def _sentinel_problems(options: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the problems of keys that need each other."""
+    if options.get("SENTINELS"):
+        if not options.get("SERVICE_NAME"):
+            yield Problem(
+                "SENTINELS needs SERVICE_NAME.",
+                'Add "SERVICE_NAME": "main", the name after "sentinel monitor" in their '
+                "configuration.",
+                "E050",
+            )
+        return
+    for name in ("SERVICE_NAME", "SENTINEL_OPTIONS"):
+        if options.get(name):
+            yield Problem(
+                f"{name} goes with SENTINELS only.",
+                'Add "SENTINELS": [("10.0.0.1", 26379)], or remove it.',
+                "E050",
+            )
+    if isinstance(given := options.get("OPTIONS"), Mapping) and "ssl" in given:
+        yield Problem(
+            "OPTIONS: ssl goes with SENTINELS only.",
+            "Write rediss:// in LOCATION.",
+            "E010",
+        )
+
+
 def _problems(options: Mapping[str, Any]) -> Iterator[Problem]:
     for name in options:
         if name not in KNOWN:
@@ -263,12 +309,14 @@ def _problems(options: Mapping[str, Any]) -> Iterator[Problem]:
     if len(ways) > 1:
         text = f"{' and '.join(ways)} exclude each other."
         yield Problem(text, "Keep exactly one way to connect.", "E003")
-    if options.get("DB") is not None and not options.get("CACHE"):
+    has_db = options.get("DB") is not None
+    if has_db and not (options.get("CACHE") or options.get("SENTINELS")):
         yield Problem(
-            "DB goes with CACHE only.",
+            "DB goes with CACHE or SENTINELS only.",
             "Write the database into LOCATION: redis://localhost:6379/1.",
             "E003",
         )
+    yield from _sentinel_problems(options)
     for row in KEYS:
         if row.name in options:
             for text, hint, number in row.check(options[row.name]):

@@ -107,7 +107,7 @@ def options(value: Any) -> Iterator[Problem]:
             yield Problem(
                 f" must not have {name!r}: {_SET_BY_CLIENT[name]}", "Remove it."
             )
-        elif name not in redis_options():
+        elif name not in redis_options() and name != "ssl":
             yield Problem(
                 f": redis-py knows no connection option {name!r}.",
                 near_miss(name, redis_options()) or "Look it up in its manual.",
@@ -122,6 +122,30 @@ def options(value: Any) -> Iterator[Problem]:
                 "Leave it away for 5 seconds.",
                 "E014",
             )
+
+
+def sentinels(value: Any) -> Iterator[Problem]:
+    """Addresses of sentinels: pairs of host and port."""
+    if not isinstance(value, (list, tuple)):
+        yield Problem(f" must be a list of pairs of host and port, not {value!r}.")
+        return
+    for each in value:
+        pair = tuple(each) if isinstance(each, (list, tuple)) else ()
+        if len(pair) != 2 or not isinstance(pair[0], str) or not pair[0]:
+            yield Problem(f": {each!r} is no pair of host and port.")
+        elif type(pair[1]) is not int or not 0 < pair[1] < 65536:
+            yield Problem(f": {pair[1]!r} of {pair[0]} is no port.")
+    pairs = [tuple(each) for each in value if isinstance(each, (list, tuple))]
+    if len({*pairs}) != len(pairs):
+        yield Problem(" names an address twice.", "Name each sentinel once.")
+
+
+def sentinel_options(value: Any) -> Iterator[Problem]:
+    """Options of the connections to sentinels."""
+    yield from options(value)
+    for name in ("db", "host", "port"):
+        if isinstance(value, Mapping) and name in value:
+            yield Problem(f" must not have {name!r}.", "Remove it.")
 
 
 def queues(value: Any) -> Iterator[Problem]:

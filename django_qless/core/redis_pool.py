@@ -22,6 +22,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from .exceptions import PoolExhausted
+from .sentinel import sentinels_like
 
 #: Seconds for the answer to a call, unless the user's client has a socket_timeout.
 ANSWER_SECONDS = 5.0
@@ -76,26 +77,15 @@ def copy_pool(client: Any, timeout: float | None = None) -> Any:
     `timeout`, if given, is how many seconds connecting and each answer may take.
     """
     pool = client.connection_pool
-    blocking = isinstance(client, redis.Redis)
-    options = {
-        option: value
-        for option, value in pool.connection_kwargs.items()
-        if option not in _DROPPED
-    }
-    options |= {
-        "connection_class": pool.connection_class,
-        # BasePool counts them.
-        "max_connections": 1 << 31,
-        "retry": Retry(NoBackoff(), 0) if blocking else AsyncRetry(NoBackoff(), 0),
-        "protocol": 2,
-        "decode_responses": True,
-        "encoding": "utf-8",
-        "encoding_errors": "surrogateescape",
-        "socket_timeout": timeout or options.get("socket_timeout") or ANSWER_SECONDS,
-    }
+    options = _copied_options(client)
+    # BasePool counts them.
+    options["max_connections"] = 1 << 31
+    options["socket_timeout"] = (
+        timeout or options.get("socket_timeout") or ANSWER_SECONDS
+    )
     if timeout is not None and "path" not in options:
         options["socket_connect_timeout"] = timeout
-    family: Any = redis if blocking else redis.asyncio
+    family: Any = redis if isinstance(client, redis.Redis) else redis.asyncio
     if not isinstance(pool, family.sentinel.SentinelConnectionPool):
         # A user's kind of pool may have its own way to make a connection.
         plain = family.ConnectionPool
@@ -103,11 +93,36 @@ def copy_pool(client: Any, timeout: float | None = None) -> Any:
         return kind(**options)
     return family.sentinel.SentinelConnectionPool(
         pool.service_name,
-        pool.sentinel_manager,
+        # Connections to sentinels belong to an event loop, too.
+        sentinels_like(pool.sentinel_manager, _copied_options),
         is_master=pool.is_master,
         check_connection=pool.check_connection,
         **options,
     )
+
+
+def _copied_options(client: Any) -> dict[str, Any]:
+    """Return the arguments for a pool like that of a client, for replies as text."""
+    pool = client.connection_pool
+    blocking = isinstance(client, redis.Redis)
+    options = {
+        option: value
+        for option, value in pool.connection_kwargs.items()
+        if option not in _DROPPED
+    }
+    return options | {
+        "connection_class": pool.connection_class,
+        "retry": Retry(NoBackoff(), 0) if blocking else AsyncRetry(NoBackoff(), 0),
+        "protocol": 2,
+        "decode_responses": True,
+        "encoding": "utf-8",
+        "encoding_errors": "surrogateescape",
+    }
+
+
+def is_of_sentinel(client: Any) -> bool:
+    """Return whether a redis-py client asks sentinels where its server is."""
+    return hasattr(client.connection_pool, "sentinel_manager")
 
 
 def address(client: Any) -> str:

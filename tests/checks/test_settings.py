@@ -15,6 +15,7 @@ from django_qless import checks, conf
 from django_qless.conf.connections import connections
 
 GOOD = {"LOCATION": "redis://localhost:6379/1"}
+SENTINELS = {"SENTINELS": [("a", 1)], "SERVICE_NAME": "main"}
 REDIS_CACHE = "django.core.cache.backends.redis.RedisCache"
 
 
@@ -40,12 +41,43 @@ def found(**options: object) -> list[tuple[str, str]]:
             "E003",
             "LOCATION and EMBEDDED exclude",
         ),
-        ({"default": {**GOOD, "DB": 1}}, "E003", "DB goes with CACHE only"),
+        (
+            {"default": {**GOOD, "DB": 1}},
+            "E003",
+            "DB goes with CACHE or SENTINELS only",
+        ),
         (
             {"default": {"SENTINELS": [("a", 1)]}},
-            "E004",
-            "SENTINELS is not available yet",
+            "E050",
+            "SENTINELS needs SERVICE_NAME",
         ),
+        ({"default": {**GOOD, "SERVICE_NAME": "m"}}, "E050", "SERVICE_NAME goes with"),
+        (
+            {"default": {**GOOD, "SENTINEL_OPTIONS": {"password": "x"}}},
+            "E050",
+            "SENTINEL_OPTIONS goes with SENTINELS only",
+        ),
+        ({"default": {**SENTINELS, "SENTINELS": "a:1"}}, "E050", "a list of pairs"),
+        ({"default": {**SENTINELS, "SENTINELS": ["a:1"]}}, "E050", "'a:1' is no pair"),
+        (
+            {"default": {**SENTINELS, "SENTINELS": [("a", "1")]}},
+            "E050",
+            "'1' of a is no",
+        ),
+        ({"default": {**SENTINELS, "SENTINELS": [("a", 70000)]}}, "E050", "is no port"),
+        (
+            {"default": {**SENTINELS, "SENTINELS": [("a", 1), ["a", 1]]}},
+            "E050",
+            "names an address twice",
+        ),
+        ({"default": {**SENTINELS, "SERVICE_NAME": 5}}, "E050", "SERVICE_NAME must be"),
+        (
+            {"default": {**SENTINELS, "SENTINEL_OPTIONS": {"pasword": "x"}}},
+            "E050",
+            "no connection option 'pasword'",
+        ),
+        ({"default": {**SENTINELS, **GOOD}}, "E003", "LOCATION and SENTINELS exclude"),
+        ({"default": {**GOOD, "OPTIONS": {"ssl": True}}}, "E010", "ssl goes with SENT"),
         (
             {"default": {"CLUSTER": ["redis://a"]}},
             "E004",

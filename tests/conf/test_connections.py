@@ -185,7 +185,7 @@ def test_options_of_another_cache_do_not_come_along(server) -> None:
                     "SENTINELS": [("a", 1)],
                 },
             },
-            "uses Sentinel, which is not available yet",
+            "uses SentinelClient without django_redis.pool.SentinelConnectionFactory",
         ),
         ({"BACKEND": "no.such.Cache"}, "cannot be used"),
     ],

@@ -20,12 +20,7 @@ from redis.credentials import CredentialProvider
 
 from django_qless.core import AsyncClient, Client, PoolExhausted
 from tests.real_servers import Server, binary, poll
-
-SENTINEL = """\
-sentinel monitor main 127.0.0.1 {port} 1
-sentinel down-after-milliseconds main 500
-sentinel failover-timeout main 5000
-"""
+from tests.sentinels import Watched, role
 
 
 def a_jobs_way(client: Client) -> None:
@@ -116,39 +111,15 @@ def test_tls_refuses_a_stranger(tls_server: Server) -> None:
 
 
 @pytest.fixture
-def watched() -> Iterator[tuple[Server, Server, Server]]:
+def watched() -> Iterator[Watched]:
     """A primary, its replica, and a sentinel that watches both."""
-    with (
-        Server(tcp=True) as primary,
-        Server(
-            "valkey", "--replicaof", "127.0.0.1", str(primary.port), tcp=True
-        ) as replica,
-        Server(
-            "valkey", "--sentinel", tcp=True, config=SENTINEL.format(port=primary.port)
-        ) as sentinel,
-        sentinel.client(decode_responses=True) as probe,
-        replica.client() as copy,
-    ):
-        poll(lambda: len(probe.sentinel_slaves("main")), what="the replica is known")
-        poll(
-            lambda: copy.info("replication")["master_link_status"] == "up",
-            what="the replica is up to date",
-        )
-        yield primary, replica, sentinel
+    with Watched() as watched:
+        yield watched
 
 
-def role(server: Server) -> str:
-    """Return what a server is by now: master or slave, or "" if it hangs up."""
-    with contextlib.suppress(redis.ConnectionError), server.client() as probe:
-        return str(probe.info("replication")["role"])
-    return ""
-
-
-def test_sentinel_and_a_primary_that_dies(
-    watched: tuple[Server, Server, Server],
-) -> None:
-    primary, replica, sentinel = watched
-    manager = redis.sentinel.Sentinel([("127.0.0.1", sentinel.port)])
+def test_sentinel_and_a_primary_that_dies(watched: Watched) -> None:
+    primary, (replica,) = watched.primary, watched.replicas
+    manager = redis.sentinel.Sentinel(watched.addresses)
     with Client(manager.master_for("main"), patience=30) as client:
         assert repr(client) == "<Client sentinel service main ql:>"
         a_jobs_way(client)
@@ -162,20 +133,19 @@ def test_sentinel_and_a_primary_that_dies(
         assert role(replica) == "master"
 
     async def go_on() -> None:
-        address = [("127.0.0.1", sentinel.port)]
-        manager = redis.asyncio.sentinel.Sentinel(address)
+        manager = redis.asyncio.sentinel.Sentinel(watched.addresses)
         await a_jobs_way_in_a_loop(manager.master_for("main"))
 
     asyncio.run(go_on())
 
 
 def test_sentinel_and_a_primary_that_becomes_a_replica(
-    watched: tuple[Server, Server, Server],
+    watched: Watched,
 ) -> None:
-    primary, replica, sentinel = watched
-    manager = redis.sentinel.Sentinel([("127.0.0.1", sentinel.port)])
+    primary, (replica,) = watched.primary, watched.replicas
+    manager = redis.sentinel.Sentinel(watched.addresses)
     with (
-        sentinel.client() as probe,
+        watched.sentinels[0].client() as probe,
         Client(manager.master_for("main"), patience=30) as client,
     ):
 
