@@ -115,7 +115,7 @@ class Alias:
         "SENTINELS",
         (),
         checks.sentinels,
-        "E050",
+        "E042",
         'For example [("10.0.0.1", 26379), ("10.0.0.2", 26379), ("10.0.0.3", 26379)].',
         tuple,
     )
@@ -125,12 +125,12 @@ class Alias:
         "SERVICE_NAME",
         "",
         checks.text(100, "characters", len),
-        "E050",
+        "E042",
         "It is the name that the Sentinels watch the server under.",
     )
     """The name that the Sentinels watch the server under."""
     sentinel_options: Mapping[str, Any] = key(
-        "SENTINEL_OPTIONS", {}, checks.sentinel_options, "E050", "They go to redis-py."
+        "SENTINEL_OPTIONS", {}, checks.sentinel_options, "E042", "They go to redis-py."
     )
     """Options of redis-py's connections to the Sentinels: credentials, timeouts, TLS."""
     prefix: str = key(
@@ -280,7 +280,7 @@ def _sentinel_problems(options: Mapping[str, Any]) -> Iterator[Problem]:
                 "SENTINELS needs SERVICE_NAME.",
                 'Add "SERVICE_NAME": "main", the name after "sentinel monitor" in their '
                 "configuration.",
-                "E050",
+                "E042",
             )
         return
     for name in ("SERVICE_NAME", "SENTINEL_OPTIONS"):
@@ -288,7 +288,7 @@ def _sentinel_problems(options: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem(
                 f"{name} goes with SENTINELS only.",
                 'Add "SENTINELS": [("10.0.0.1", 26379)], or remove it.',
-                "E050",
+                "E042",
             )
     if isinstance(given := options.get("OPTIONS"), Mapping) and "ssl" in given:
         yield Problem(
