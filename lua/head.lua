@@ -177,7 +177,8 @@ end
 --                              times were set back last) and `waited` (how many milliseconds the job
 --                              waited before it was handed out, then '+' and how many it lay in its
 --                              worker's hands, if it is known to have been started; '' if its start was
---                              counted when it was handed out)
+--                              counted when it was handed out); also `failed_from` (the queue in which
+--                              the job failed for good before it came into this one)
 -- (What would name a list of another job gets a key that never exists, so that no call takes the list
 -- for a record: there is no such job.)
 function key.job(jid)
