@@ -214,11 +214,21 @@ def dotted_names(value: Any) -> Iterator[Problem]:
         yield Problem(" must be a list.")
         return
     for name in value:
-        dotted = isinstance(name, str) and all(
-            part.isidentifier() for part in name.split(".")
-        )
-        if not dotted or "." not in name:
-            yield Problem(f": {name!r} is no dotted name.")
+        yield from _dotted(name)
+
+
+def dotted_name(value: Any) -> Iterator[Problem]:
+    """A dotted name, or None."""
+    if value is not None:
+        yield from _dotted(value)
+
+
+def _dotted(name: Any) -> Iterator[Problem]:
+    dotted = isinstance(name, str) and all(
+        part.isidentifier() for part in name.split(".")
+    )
+    if not dotted or "." not in name:
+        yield Problem(f": {name!r} is no dotted name.")
 
 
 def unavailable(value: Any) -> Iterator[Problem]:

@@ -12,7 +12,6 @@ from django_qless.core import BadArgument, Settlement
 from tests.jobs_app import jobs
 
 if TYPE_CHECKING:
-
     from pytest_django.fixtures import SettingsWrapper
 
 
