@@ -37,6 +37,19 @@ job_retried = Signal()
 #: was cancelled, or its lock was lost and another worker may run it. `job`.
 job_lost = Signal()
 
+#: A run took longer than the job's `target_time`; sent when it has ended. `job`, and in
+#: seconds `took` and `target_time`.
+job_over_target = Signal()
+
+#: A process of a worker has reserved jobs and is about to run the first, or has done with
+#: all of them: they have ended, or were handed back. They are one answer of the server,
+#: from one job to `--batch`. Sent in that process; if it is killed, the second is not
+#: sent. Receivers must be connected before the worker starts. Sender is the class of its
+#: environment; `jobs` (CurrentJobs, in the order in which they run), `worker`, `alias`,
+#: and in the second one `ran`: how many of them have run.
+batch_started = Signal()
+batch_finished = Signal()
+
 #: A worker begins, or has ended; sent in its parent process. Sender is the class of its
 #: environment; `worker` is its name, `alias` that of its namespace.
 worker_started = Signal()

@@ -23,6 +23,9 @@ local UNLISTED = {
 -- The same, but not of the protocol: calls without KEYS may set them to anything, as all that is unknown to it.
 local OURS = { ['results-count'] = 50000, ['results-bytes'] = 64 * 2 ^ 20 }
 
+-- What stands behind a queue's name in the option for its failed jobs.
+local FAILED_QUEUE = '-failed-queue'
+
 -- Options are read together when the first is wanted, unless very many are set.
 local FEW = 100
 local NONE = {}
@@ -110,6 +113,18 @@ function Config.weight(queue)
   return math.max(0, decimal(Config.get(queue .. '-weight')) or 1)
 end
 
+-- The queue in which jobs of this one go on that have failed for good, or nil.
+function Config.failed_queue(queue)
+  if untouched() then
+    return nil
+  end
+  local to = Config.get(queue .. FAILED_QUEUE)
+  -- (Foreign clients may have set anything.)
+  if to and to ~= '' and to ~= queue and #to <= 255 and not find(to, '[*?]') then
+    return to
+  end
+end
+
 -- Seconds after which a silent worker is forgotten, as times to live want them.
 function Config.worker_age()
   return math.max(1, math.ceil(Config.number('max-worker-age')))
@@ -117,6 +132,11 @@ end
 
 function Config.is_ours(option)
   return OURS[option] or find(option, '%-weight$')
+end
+
+-- Is this an option of ours whose value names a queue?
+function Config.names_queue(option)
+  return string.sub(option, -#FAILED_QUEUE) == FAILED_QUEUE
 end
 
 local function numeric(option)
@@ -143,6 +163,14 @@ function Config.show(args, i)
   return cjson.encode(shown)
 end
 
+-- The queue for failed jobs must be one, and another one.
+local function check_failed_queue(option, value)
+  Arguments.queue('config.set', value)
+  if option == value .. FAILED_QUEUE then
+    Errors.argument('config.set', option .. ' must be another queue than ' .. Errors.name(value) .. ' itself')
+  end
+end
+
 -- config.set option value
 function Config.set(args, i)
   local option = Arguments.given('config.set', 'option', args[i])
@@ -152,6 +180,9 @@ function Config.set(args, i)
     if number < 0 and Config.is_ours(option) then
       Errors.argument('config.set', option .. ' must not be below 0, as ' .. value .. ' is')
     end
+  end
+  if Config.names_queue(option) then
+    check_failed_queue(option, value)
   end
   if #option > 512 or #value > Arguments.text_bytes then
     Errors.raise('TOOBIG', 'config.set(): Option or value is too long')

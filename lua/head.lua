@@ -178,7 +178,9 @@ end
 --                              waited before it was handed out, then '+' and how many it lay in its
 --                              worker's hands, if it is known to have been started; '' if its start was
 --                              counted when it was handed out) and `put` (when it was put, in milliseconds:
---                              the first entry of its history, which is not written yet; '' if it is)
+--                              the first entry of its history, which is not written yet; '' if it is);
+--                              `failed_from` is the queue in which the job failed for good before it
+--                              came into this one)
 -- (What would name a list of another job gets a key that never exists, so that no call takes the list
 -- for a record: there is no such job.)
 function key.job(jid)

@@ -32,6 +32,7 @@ local FIELDS = {
   'returned',
   'waited',
   'put',
+  'failed_from',
 }
 
 -- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
@@ -116,6 +117,7 @@ function Job.with_ours(shown, record)
   shown.token = record.state == 'running' and record.token or ''
   shown.crashes = Record.read('crashes', record.crashes, 0)
   shown.open = record.open == '1'
+  shown.failed_from = record.failed_from
   if record.returned and record.state == 'complete' then
     shown.returned = Retention.left(record.returned, record.token)
   end

@@ -201,8 +201,18 @@ function Outcome.complete(args, i)
   return 'complete'
 end
 
--- Files a job as failed, which ran unless `job.state` says otherwise. `failing` is the worker whose
--- run failed it, or nil.
+-- A run of the job has failed it for good: files it as failed, unless it goes on in the queue for such jobs.
+-- `failing` is the worker whose run failed it, or nil.
+function Outcome.end_failed(job, group, message, when, failing)
+  local to = not job.bad and FailedQueue.of(job.jid, job.queue)
+  if to then
+    FailedQueue.move(job, to, group, message, when, failing)
+  else
+    Outcome.write_failed(job, group, message, when, failing)
+  end
+end
+
+-- Files a job as failed, which ran unless `job.state` says otherwise.
 function Outcome.write_failed(job, group, message, when, failing)
   local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
   call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
@@ -219,7 +229,7 @@ function Outcome.fail_now(job, group, message)
   end
   Lock.release(job)
   History.ended(jid, 'failed', job, group, message)
-  Outcome.write_failed(job, group, message, floor(scope.now), job.worker)
+  Outcome.end_failed(job, group, message, floor(scope.now), job.worker)
 end
 
 -- fail jid worker group message [data]; with KEYS also [data [held]], where '' is no data
@@ -316,9 +326,9 @@ function Outcome.retry_now(job, queue, delay, group, message)
     Events.tracked('failed', jid)
   end
   if message then
-    Outcome.write_failed(job, group, message, floor(scope.now), job.worker)
+    Outcome.end_failed(job, group, message, floor(scope.now), job.worker)
   else
-    Outcome.write_failed(job, group, 'Job exhausted retries in queue "' .. job.queue .. '"', scope.now)
+    Outcome.end_failed(job, group, 'Job exhausted retries in queue "' .. job.queue .. '"', scope.now)
   end
   return -1
 end

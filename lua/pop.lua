@@ -26,17 +26,34 @@ local function notice(jid, queue, worker, grace, rare)
   end
 end
 
+-- What of a job without retries has to be readable for it to go on in another queue.
+local MOVED = { 'retries', 'priority', 'tags', 'context' }
+
+-- A job whose last lock was lost, as Outcome.end_failed takes it.
+local function lost(jid, queue, rare)
+  local texts = call('HMGET', key.job(jid), unpack(MOVED))
+  return {
+    jid = jid,
+    queue = queue,
+    marked = true,
+    rare = rare,
+    bad = Record.first_bad(MOVED, texts),
+    retries = Record.text('retries', texts[1], '0'),
+    priority = Record.read('priority', texts[2], 0),
+  }
+end
+
 local function exhausted(jid, queue, worker, rare)
   local group = 'failed-retries-' .. queue
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
   call('ZREM', key.place(queue, 'locks'), jid)
   call('HSET', key.job(jid), 'remaining', -1)
   History.failed(jid, group, nil, message)
-  Outcome.write_failed({ jid = jid, queue = queue, marked = true, rare = rare }, group, message, scope.now)
   if Job.is_tracked(jid) then
     Events.tracked('failed', jid)
   end
   Events.failed(jid, group, message, worker)
+  Outcome.end_failed(lost(jid, queue, rare), group, message, scope.now)
 end
 
 -- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.

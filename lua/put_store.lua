@@ -127,6 +127,7 @@ local OF_ONE_RUN = {
   'cut',
   'at',
   'shifted',
+  'failed_from',
 }
 
 -- Undoes what the old record did elsewhere.

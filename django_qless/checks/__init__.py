@@ -5,7 +5,8 @@ None of them connects to a server; `qless_doctor` does.
     django_qless.E001   QLESS is not a dict of aliases with a "default"
     django_qless.E002   a key that does not exist
     django_qless.E003   two ways to connect
-    django_qless.E004 to E014, E025, E033, E034, E040, E042, E043     see `conf/schema.py`
+    django_qless.E004 to E014, E025, E033, E034, E040, E042, E043, E050 to E055
+                        see `conf/schema.py` and `jobs.py`
     django_qless.E015   two aliases with one namespace
     django_qless.E017   a release of redis-py that does not work
     django_qless.E016, E018 to E021, E026 to E032, W004, W005     see `jobs.py`
@@ -33,6 +34,7 @@ from django_qless.checks.jobs import (
     check_options,
     check_schedules,
     no_middleware,
+    no_should_run,
 )
 from django_qless.conf import schema
 from django_qless.conf.connection_factory import (
@@ -174,6 +176,9 @@ def _middleware_messages(alias: conf.Alias) -> Iterator[CheckMessage]:
         if trouble := no_middleware(name):
             text = f"QLESS[{alias.name!r}]: MIDDLEWARE: {trouble}"
             yield _error("E013", text, "Check the spelling.")
+    if trouble := no_should_run(alias.should_run):
+        text = f"QLESS[{alias.name!r}]: SHOULD_RUN: {trouble}"
+        yield _error("E050", text, "Check the spelling.")
 
 
 def _same_namespace(

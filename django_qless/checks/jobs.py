@@ -12,6 +12,7 @@ django_qless.E029   unique: a function that cannot take the job's arguments
 django_qless.E030   rows of a schedule: no such method, or one that needs arguments
 django_qless.E031   a schedule that such a job cannot have
 django_qless.E032   the name of a job that recurs is too long for a schedule
+django_qless.E051   a should_run that cannot be imported
 django_qless.W004   a job in a class that is neither a model nor part of one
 django_qless.W005   a job in a module that workers do not import
 """
@@ -186,6 +187,12 @@ def _options(job_type: JobType) -> Iterator[CheckMessage]:
                     hint="Check the spelling.",
                     id="django_qless.E026",
                 )
+    if trouble := no_should_run(options.should_run):
+        yield Error(
+            f"{whose}: should_run: {trouble}",
+            hint="Check the spelling.",
+            id="django_qless.E051",
+        )
     database = options.on_commit
     if isinstance(database, str) and database not in settings.DATABASES:
         yield Error(
@@ -317,6 +324,17 @@ def _near(owner: type[Model], name: str) -> str:
     names.update(each for each in dir(manager.get_queryset()) if each[0] != "_")
     near = get_close_matches(name, names, n=1)
     return f"Did you mean {near[0]!r}?" if near else ""
+
+
+def no_should_run(hook: Any) -> str:
+    """Return why this is no should_run, "" if it may be one, or there is none."""
+    try:
+        found = import_string(hook) if isinstance(hook, str) else hook
+    except ImportError as error:
+        return str(error)
+    if found is None or callable(found):
+        return ""
+    return f"{hook} cannot be called: a should_run takes the job."
 
 
 def no_middleware(name: str) -> str:

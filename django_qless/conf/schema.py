@@ -196,6 +196,15 @@ class Alias:
         tuple,
     )
     """Dotted names of callables around each execution of a job, like Django's."""
+    should_run: str | None = key(
+        "SHOULD_RUN",
+        None,
+        checks.dotted_name,
+        "E050",
+        'The dotted name of a function of the job: "shop.jobs.may_run".',
+    )
+    """Dotted name of a function of the job that is asked before each run of any job,
+    before the option `should_run` of the job itself."""
     propagators: tuple[str, ...] = key(
         "CONTEXT",
         (),

@@ -15,7 +15,7 @@ from django.conf import settings
 from redis.connection import Connection, ConnectionPool, SSLConnection, parse_url
 
 from django_qless.core.arguments import is_finite
-from django_qless.core.options import OF_A_QUEUE, OPTIONS, known
+from django_qless.core.options import OF_A_QUEUE, OPTIONS, TEXTS_OF_A_QUEUE, known
 
 #: The options of a queue in QUEUES: those of the core, and the limits of its jobs.
 CORE_QUEUE_OPTIONS = {
@@ -172,6 +172,8 @@ def _queue(queue: str, options: Mapping[str, Any]) -> Iterator[Problem]:
                 f": queue {queue!r} has no option {name!r}.",
                 near_miss(name, QUEUE_OPTIONS) or listed(QUEUE_OPTIONS),
             )
+        elif name.replace("_", "-") in TEXTS_OF_A_QUEUE:
+            yield from _other_queue(name, queue, value)
         elif not is_number(value) or value < 0:
             yield Problem(
                 f": {name} of queue {queue!r} must be a number, not {value!r}.",
@@ -190,6 +192,25 @@ def _queue(queue: str, options: Mapping[str, Any]) -> Iterator[Problem]:
         )
 
 
+def _other_queue(name: str, queue: str, value: Any) -> Iterator[Problem]:
+    if not _is_queue(value):
+        yield Problem(
+            f": {name} of queue {queue!r} must be the name of a queue, not {value!r}.",
+            f"It is {QUEUE_OPTIONS[name]}.",
+        )
+    elif value == queue:
+        yield Problem(
+            f": {name} of queue {queue!r} must be another queue.",
+            "Leave it away to keep failed jobs where they are.",
+        )
+
+
+def _is_queue(value: Any) -> bool:
+    """Return whether this can name a queue."""
+    named = isinstance(value, str) and 0 < len(value.encode("utf-8", "replace")) <= 255
+    return named and "*" not in value and "?" not in value
+
+
 def config(value: Any) -> Iterator[Problem]:
     """Options of the Lua core."""
     if not isinstance(value, Mapping):
@@ -201,7 +222,11 @@ def config(value: Any) -> Iterator[Problem]:
         if option is None:
             near = near_miss(str(name).replace("_", "-"), names)
             yield Problem(f": there is no option {name!r}.", near or listed(names))
-        elif name != "application" and not is_number(each):
+        elif (
+            name != "application"
+            and not str(name).endswith(tuple(f"-{text}" for text in TEXTS_OF_A_QUEUE))
+            and not is_number(each)
+        ):
             yield Problem(
                 f": {name} must be a number, not {each!r}.", f"It is {option.meaning}."
             )
@@ -213,11 +238,21 @@ def dotted_names(value: Any) -> Iterator[Problem]:
         yield Problem(" must be a list.")
         return
     for name in value:
-        dotted = isinstance(name, str) and all(
-            part.isidentifier() for part in name.split(".")
-        )
-        if not dotted or "." not in name:
-            yield Problem(f": {name!r} is no dotted name.")
+        yield from _dotted(name)
+
+
+def dotted_name(value: Any) -> Iterator[Problem]:
+    """A dotted name, or None."""
+    if value is not None:
+        yield from _dotted(value)
+
+
+def _dotted(name: Any) -> Iterator[Problem]:
+    dotted = isinstance(name, str) and all(
+        part.isidentifier() for part in name.split(".")
+    )
+    if not dotted or "." not in name:
+        yield Problem(f": {name!r} is no dotted name.")
 
 
 def unavailable(value: Any) -> Iterator[Problem]:

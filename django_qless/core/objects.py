@@ -118,6 +118,8 @@ class BaseJob(Generic[J]):
     returned: float | None
     #: The cancellation of a canceled job, else None.
     canceled: Canceled | None
+    #: The queue in which it had failed for good before it came into this one, or None.
+    failed_from: str | None
 
     @classmethod
     def read(cls, client: Any, members: dict[str, Any]) -> Self:
@@ -142,6 +144,7 @@ class BaseJob(Generic[J]):
             deadline=members.get("deadline"),
             returned=members.get("returned"),
             canceled=Canceled(**canceled) if canceled else None,
+            failed_from=members.get("failed_from"),
         )
 
     cancel = of_jid(Commands.cancel)

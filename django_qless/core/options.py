@@ -34,7 +34,13 @@ OF_A_QUEUE = (
     Option("heartbeat", "", "seconds that a lock of the queue lasts"),
     Option("max-concurrency", 0, "how many of its jobs may run at once; 0: any number"),
     Option("weight", 1, "how often a lottery draws the queue; 0: never"),
+    Option(
+        "failed-queue", "", "the queue in which jobs go on that have failed for good"
+    ),
 )
+
+#: Those of a queue that are no numbers.
+TEXTS_OF_A_QUEUE = frozenset({"failed-queue"})
 
 
 def known(name: str) -> Option | None:

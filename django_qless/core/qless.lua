@@ -181,7 +181,9 @@ end
 --                              waited before it was handed out, then '+' and how many it lay in its
 --                              worker's hands, if it is known to have been started; '' if its start was
 --                              counted when it was handed out) and `put` (when it was put, in milliseconds:
---                              the first entry of its history, which is not written yet; '' if it is)
+--                              the first entry of its history, which is not written yet; '' if it is);
+--                              `failed_from` is the queue in which the job failed for good before it
+--                              came into this one)
 -- (What would name a list of another job gets a key that never exists, so that no call takes the list
 -- for a record: there is no such job.)
 function key.job(jid)
@@ -1757,6 +1759,9 @@ local UNLISTED = {
 -- The same, but not of the protocol: calls without KEYS may set them to anything, as all that is unknown to it.
 local OURS = { ['results-count'] = 50000, ['results-bytes'] = 64 * 2 ^ 20 }
 
+-- What stands behind a queue's name in the option for its failed jobs.
+local FAILED_QUEUE = '-failed-queue'
+
 -- Options are read together when the first is wanted, unless very many are set.
 local FEW = 100
 local NONE = {}
@@ -1844,6 +1849,18 @@ function Config.weight(queue)
   return math.max(0, decimal(Config.get(queue .. '-weight')) or 1)
 end
 
+-- The queue in which jobs of this one go on that have failed for good, or nil.
+function Config.failed_queue(queue)
+  if untouched() then
+    return nil
+  end
+  local to = Config.get(queue .. FAILED_QUEUE)
+  -- (Foreign clients may have set anything.)
+  if to and to ~= '' and to ~= queue and #to <= 255 and not find(to, '[*?]') then
+    return to
+  end
+end
+
 -- Seconds after which a silent worker is forgotten, as times to live want them.
 function Config.worker_age()
   return math.max(1, math.ceil(Config.number('max-worker-age')))
@@ -1851,6 +1868,11 @@ end
 
 function Config.is_ours(option)
   return OURS[option] or find(option, '%-weight$')
+end
+
+-- Is this an option of ours whose value names a queue?
+function Config.names_queue(option)
+  return string.sub(option, -#FAILED_QUEUE) == FAILED_QUEUE
 end
 
 local function numeric(option)
@@ -1877,6 +1899,14 @@ function Config.show(args, i)
   return cjson.encode(shown)
 end
 
+-- The queue for failed jobs must be one, and another one.
+local function check_failed_queue(option, value)
+  modules.Arguments.queue('config.set', value)
+  if option == value .. FAILED_QUEUE then
+    modules.Errors.argument('config.set', option .. ' must be another queue than ' .. modules.Errors.name(value) .. ' itself')
+  end
+end
+
 -- config.set option value
 function Config.set(args, i)
   local option = modules.Arguments.given('config.set', 'option', args[i])
@@ -1886,6 +1916,9 @@ function Config.set(args, i)
     if number < 0 and Config.is_ours(option) then
       modules.Errors.argument('config.set', option .. ' must not be below 0, as ' .. value .. ' is')
     end
+  end
+  if Config.names_queue(option) then
+    check_failed_queue(option, value)
   end
   if #option > 512 or #value > modules.Arguments.text_bytes then
     modules.Errors.raise('TOOBIG', 'config.set(): Option or value is too long')
@@ -2989,6 +3022,37 @@ function Expiry.after(just_completed)
 end
 end,
 
+FailedQueue = function()
+local FailedQueue = {}
+modules.FailedQueue = FailedQueue
+-- failed_queue.lua
+-- Jobs that have failed for good go on in another queue, if theirs has the option failed-queue.
+
+-- Where such a job of this queue goes, or nil: the queue has no such option, or has been set to itself, or the
+-- job has come in this way (it fails where it is, so that queues that name each other make no circle).
+function FailedQueue.of(jid, queue)
+  local to = scope.live and modules.Config.failed_queue(queue)
+  if to and call('HEXISTS', key.job(jid), 'failed_from') == 0 then
+    return to
+  end
+end
+
+-- Moves a job, which has just failed for good and is in no place, to the end of that queue: it waits there with all
+-- of its retries and keeps the failure. (For those who wait for its end it goes on, as if it was tried again.)
+function FailedQueue.move(job, to, group, message, when, failing)
+  local jid, queue = job.jid, job.queue
+  modules.Stats.count(queue, 'failures', 1)
+  modules.Minutes.count(queue, 'failed', 1)
+  call('HSET', key.job(jid), 'failed_from', queue)
+  call('HDEL', key.job(jid), 'crashes')
+  modules.History.put(jid, to)
+  modules.Events.put(jid, to)
+  job.remaining = job.retries
+  local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
+  modules.Outcome.back(job, to, 0, failure)
+end
+end,
+
 Failures = function()
 local Failures = {}
 modules.Failures = Failures
@@ -3473,6 +3537,7 @@ local FIELDS = {
   'returned',
   'waited',
   'put',
+  'failed_from',
 }
 
 -- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
@@ -3557,6 +3622,7 @@ function Job.with_ours(shown, record)
   shown.token = record.state == 'running' and record.token or ''
   shown.crashes = modules.Record.read('crashes', record.crashes, 0)
   shown.open = record.open == '1'
+  shown.failed_from = record.failed_from
   if record.returned and record.state == 'complete' then
     shown.returned = modules.Retention.left(record.returned, record.token)
   end
@@ -3977,7 +4043,7 @@ function Legacy.PutOptions()
 end
 
 function Legacy.Config()
-  modules.Config.is_ours = no
+  modules.Config.is_ours, modules.Config.names_queue = no, no
 end
 
 -- Whose lock it is.
@@ -4659,8 +4725,18 @@ function Outcome.complete(args, i)
   return 'complete'
 end
 
--- Files a job as failed, which ran unless `job.state` says otherwise. `failing` is the worker whose
--- run failed it, or nil.
+-- A run of the job has failed it for good: files it as failed, unless it goes on in the queue for such jobs.
+-- `failing` is the worker whose run failed it, or nil.
+function Outcome.end_failed(job, group, message, when, failing)
+  local to = not job.bad and modules.FailedQueue.of(job.jid, job.queue)
+  if to then
+    modules.FailedQueue.move(job, to, group, message, when, failing)
+  else
+    Outcome.write_failed(job, group, message, when, failing)
+  end
+end
+
+-- Files a job as failed, which ran unless `job.state` says otherwise.
 function Outcome.write_failed(job, group, message, when, failing)
   local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
   call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
@@ -4677,7 +4753,7 @@ function Outcome.fail_now(job, group, message)
   end
   modules.Lock.release(job)
   modules.History.ended(jid, 'failed', job, group, message)
-  Outcome.write_failed(job, group, message, floor(scope.now), job.worker)
+  Outcome.end_failed(job, group, message, floor(scope.now), job.worker)
 end
 
 -- fail jid worker group message [data]; with KEYS also [data [held]], where '' is no data
@@ -4774,9 +4850,9 @@ function Outcome.retry_now(job, queue, delay, group, message)
     modules.Events.tracked('failed', jid)
   end
   if message then
-    Outcome.write_failed(job, group, message, floor(scope.now), job.worker)
+    Outcome.end_failed(job, group, message, floor(scope.now), job.worker)
   else
-    Outcome.write_failed(job, group, 'Job exhausted retries in queue "' .. job.queue .. '"', scope.now)
+    Outcome.end_failed(job, group, 'Job exhausted retries in queue "' .. job.queue .. '"', scope.now)
   end
   return -1
 end
@@ -5034,17 +5110,34 @@ local function notice(jid, queue, worker, grace, rare)
   end
 end
 
+-- What of a job without retries has to be readable for it to go on in another queue.
+local MOVED = { 'retries', 'priority', 'tags', 'context' }
+
+-- A job whose last lock was lost, as Outcome.end_failed takes it.
+local function lost(jid, queue, rare)
+  local texts = call('HMGET', key.job(jid), unpack(MOVED))
+  return {
+    jid = jid,
+    queue = queue,
+    marked = true,
+    rare = rare,
+    bad = modules.Record.first_bad(MOVED, texts),
+    retries = modules.Record.text('retries', texts[1], '0'),
+    priority = modules.Record.read('priority', texts[2], 0),
+  }
+end
+
 local function exhausted(jid, queue, worker, rare)
   local group = 'failed-retries-' .. queue
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
   call('ZREM', key.place(queue, 'locks'), jid)
   call('HSET', key.job(jid), 'remaining', -1)
   modules.History.failed(jid, group, nil, message)
-  modules.Outcome.write_failed({ jid = jid, queue = queue, marked = true, rare = rare }, group, message, scope.now)
   if modules.Job.is_tracked(jid) then
     modules.Events.tracked('failed', jid)
   end
   modules.Events.failed(jid, group, message, worker)
+  modules.Outcome.end_failed(lost(jid, queue, rare), group, message, scope.now)
 end
 
 -- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
@@ -5979,6 +6072,7 @@ local OF_ONE_RUN = {
   'cut',
   'at',
   'shifted',
+  'failed_from',
 }
 
 -- Undoes what the old record did elsewhere.

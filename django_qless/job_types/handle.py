@@ -152,6 +152,11 @@ class JobHandle(Handle, Generic[R]):
         return self._job.failure if self._job else None
 
     @property
+    def failed_from(self) -> str | None:
+        """The queue in which it failed for good, if that sent it on into this one."""
+        return self._job.failed_from if self._job else None
+
+    @property
     def canceled(self) -> Canceled | None:
         """The cancelation: when, was, why, by; None if it was not canceled."""
         return self._job.canceled if self._job else None

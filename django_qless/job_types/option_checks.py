@@ -198,6 +198,15 @@ def middleware(value: Any) -> tuple[Any, ...]:
     return factories
 
 
+def should_run(value: Any) -> Any:
+    """A callable that takes the job, or its dotted name."""
+    if value is None or callable(value):
+        return value
+    if isinstance(value, str) and "." in value:
+        return value
+    raise Refused("a function that takes the job, or its dotted name")
+
+
 def sensitive(value: Any) -> bool | tuple[str, ...]:
     """The name of a parameter, several, or True for all."""
     if value is None or value is False:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timedelta, tzinfo
 from difflib import get_close_matches
@@ -37,6 +37,9 @@ Backoff = (
 
 #: A middleware factory: takes the call that runs a job, and returns a replacement.
 MiddlewareFactory = Callable[[Callable[[Any], Any]], Callable[[Any], Any]]
+
+#: Says of a job, as `current_job()` returns it, whether to run it; a text is why not.
+ShouldRun = Callable[[Any], bool | str | Awaitable[bool | str]]
 
 #: Classes of exceptions, or their dotted names.
 Exceptions = type[BaseException] | str | Sequence[type[BaseException] | str]
@@ -169,6 +172,14 @@ class Options:
     middleware: tuple[Any, ...] = option((), checks.middleware, CODE)
     """Factories, or their dotted names, of what is called around the job's function,
     inside of the alias's MIDDLEWARE; the first is the outermost."""
+    should_run: Any = option(None, checks.should_run, CODE)
+    """A function of the job, or its dotted name, that is asked before each run: True lets
+    it run; False, or the reason as text, fails it in the group `refused`."""
+    target_time: float | None = option(
+        None, checks.timeout, CODE, aka="target_runtime", hint="(seconds)"
+    )
+    """Seconds that a run should take at most: one that takes longer is logged, and
+    reported by the signal `job_over_target`. Nothing is stopped."""
     tags: tuple[str, ...] = option((), checks.tags, ANY | In.BACKEND)
     """Words to find the job by, at most 32."""
     expires: float | datetime | None = option(
@@ -426,6 +437,8 @@ class DeclaredOptions(CommonOptions, total=False):
     name: str | None
     aliases: Sequence[str]
     middleware: Sequence[str | MiddlewareFactory]
+    should_run: str | ShouldRun | None
+    target_time: float | timedelta | None
     expires: float | timedelta | None
     retry_on: Exceptions
     fail_on: Exceptions

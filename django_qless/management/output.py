@@ -74,6 +74,7 @@ def job_data(handle: JobHandle[Any]) -> dict[str, Any]:
         "dependencies": handle.dependencies,
         "dependents": handle.dependents,
         "failure": failure._asdict() if failure else None,
+        "failed_from": handle.failed_from,
         "canceled": canceled._asdict() if canceled else None,
         "history": handle.history,
     }
@@ -114,6 +115,7 @@ def job_text(handle: JobHandle[Any], result: Any) -> str:
         ("state", handle.state),
         ("canceled", _canceled(handle)),
         ("queue", handle.queue),
+        ("failed in", handle.failed_from or ""),
         ("priority", str(handle.priority)),
         ("retries left", f"{handle.remaining} of {handle.retries}"),
         ("worker", handle.worker),

@@ -27,7 +27,7 @@ from django_qless.enqueue import context_propagation
 from django_qless.exceptions import Interrupted, RowGone
 from django_qless.job_types.current import CurrentJob, running
 from django_qless.job_types.registry import Binding, JobType, registry
-from django_qless.runtime import connection_cleanup
+from django_qless.runtime import connection_cleanup, hooks
 from django_qless.runtime.job_threads import JobThreads
 from django_qless.runtime.middleware import chained, factories_for
 from django_qless.runtime.startup import Startup
@@ -54,6 +54,12 @@ SIGNALS = {
     "failed": signals.job_failed,
     "retried": signals.job_retried,
     "lost": signals.job_lost,
+    "over_target": signals.job_over_target,
+}
+
+BATCH_SIGNALS = {
+    "started": signals.batch_started,
+    "finished": signals.batch_finished,
 }
 
 WORKER_SIGNALS = {
@@ -198,16 +204,19 @@ class DjangoEnvironment:
                 self.after_job(depths, suspect=suspect)
 
     def _chain(self, job_type: JobType, *, is_async: bool = False) -> Any:
-        """Return `_call`, or `_acall`, with the middleware around it.
+        """Return `_call`, or `_acall`, with middleware and hooks around it.
 
-        Made once for all job types that have no middleware of their own.
+        Made once for all job types that have none of their own.
         """
-        key = (job_type if job_type.options.middleware else None, is_async)
+        has_own = job_type.options.middleware or hooks.has_own(job_type)
+        key = (job_type if has_own else None, is_async)
         chain = self._chains.get(key)
         if chain is None:
             factories = factories_for(self.alias, job_type)
             run = self._acall if is_async else self._call
-            chain = self._chains[key] = chained(factories, run, is_async=is_async)
+            chain = chained(factories, run, is_async=is_async)
+            chain = hooks.with_hooks(self.alias, job_type, chain, is_async=is_async)
+            self._chains[key] = chain
         return chain
 
     def _call(self, current: CurrentJob) -> Any:
@@ -268,6 +277,26 @@ class DjangoEnvironment:
         if signal is None:
             return False
         return bool(signal.receivers) or self._has_tasks
+
+    def has_batch_listeners(self) -> bool:
+        """Return whether `announce_batch` would reach any code."""
+        return any(signal.receivers for signal in BATCH_SIGNALS.values())
+
+    def announce_batch(
+        self, what: str, jobs: Sequence[CurrentJob], worker: str, **details: int
+    ) -> None:
+        """Send the signal `batch_<what>`; log what receivers raise."""
+        signal = BATCH_SIGNALS[what]
+        if not signal.receivers:
+            return
+        depths = self.before_job()
+        try:
+            given = {"jobs": jobs, "worker": worker, "alias": self.alias, **details}
+            copy_context().run(signal.send_robust, type(self), **given)
+        except BaseException:
+            logger.exception("a receiver of batch_%s failed", what)
+        finally:
+            self.after_job(depths)
 
     def announce(self, what: str, current: CurrentJob, **details: object) -> None:
         """Send the signal `job_<what>`, after those of a Task; log their exceptions."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from django_qless.core import AsyncClient, Client, Reserved
     from django_qless.job_types.current import CurrentJob
@@ -84,6 +84,14 @@ class Environment(Protocol):
         self, what: str, current: CurrentJob, **details: object
     ) -> None:
         """Asynchronous version of `announce`."""
+
+    def has_batch_listeners(self) -> bool:
+        """Return whether `announce_batch` would reach any code."""
+
+    def announce_batch(
+        self, what: str, jobs: Sequence[CurrentJob], worker: str, **details: int
+    ) -> None:
+        """Send the signal that a batch of jobs has `started` or `finished`."""
 
     def announce_worker(self, what: str, worker: str) -> None:
         """Send the signal that the worker has `started` or `stopped`."""

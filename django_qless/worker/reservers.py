@@ -1,11 +1,14 @@
 """Reservers: which queues a worker asks for its next jobs, and in what order.
 
-ordered                 the first as long as it has jobs
-round-robin             each in turn
-shuffled                in turn, in an order of each process's own
-lottery, plain-lottery  drawn by weight
-highest-priority-first  by weight
-lag                     the one whose oldest job has waited longest
+ordered                   the first as long as it has jobs
+round-robin               each in turn
+shuffled                  in turn, in an order of each process's own
+random                    drawn anew each time, all alike
+lottery                   drawn anew each time, by weight
+reduced-lottery           the same, empty queues left out
+highest-priority-first    by weight
+highest-priority-lottery  the greatest weight first, then drawn by weight
+lag                       the one whose oldest job has waited longest
 """
 
 from __future__ import annotations
@@ -46,7 +49,15 @@ def new_reserver(
 
     It makes no call with the client, nor a connection, before it needs one.
     """
-    return RESERVERS[name](queues, exclude, KnownQueues(client, queues))
+    reserver = RESERVERS[FORMER_NAMES.get(name, name)]
+    return reserver(queues, exclude, KnownQueues(client, queues))
+
+
+def rename_warning(name: str) -> str:
+    """Return what to tell who names a reserver in former words; "" for nothing."""
+    if name in FORMER_NAMES:
+        return f"--reserver {name} is called {FORMER_NAMES[name]} now: write that."
+    return CHANGED_NAMES.get(name, "")
 
 
 class Reserver:
@@ -216,14 +227,33 @@ class Shuffled(RoundRobin):
         return self._places.setdefault(queue, random.random())
 
 
-class PlainLottery(Reserver):
+class Random(Reserver):
+    """Draws a queue for each order, all with the same odds, whatever their weights."""
+
+    name = "random"
+    summary = "drawn at random, each queue as often as the others"
+    needs_figures = False
+
+    def begin(self) -> None:
+        """Seed a random generator for this process."""
+        self.random = random.Random()
+
+    def order(self) -> Sequence[str]:
+        """Return the queues in random order."""
+        queues = list(self.candidates())
+        self.random.shuffle(queues)
+        return self.with_globs(queues)
+
+
+class Lottery(Reserver):
     """Draws a queue for each order, with odds in proportion to its weight.
 
-    The next to be asked, if the first has too little, is drawn from the others. A queue
-    without weight is asked when the others are empty.
+    It remembers nothing: an empty queue has its odds again in the next draw. The next to
+    be asked, if the first has too little, is drawn from the others. A queue without
+    weight is asked when the others are empty.
     """
 
-    name = "plain-lottery"
+    name = "lottery"
     summary = "drawn by the queues' weights"
 
     def begin(self) -> None:
@@ -236,18 +266,21 @@ class PlainLottery(Reserver):
 
     def draw(self, queues: Iterable[str]) -> list[str]:
         """Return all these queues in the order in which they are drawn."""
-        weight = self.known.weight if self.known else lambda queue: 1.0
-        return weighted_shuffle(queues, weight, self.random)
+        return weighted_shuffle(queues, self.weight, self.random)
+
+    def weight(self, queue: str) -> float:
+        """Return the weight of a queue, 1 if it is not known."""
+        return self.known.weight(queue) if self.known else 1.0
 
 
-class Lottery(PlainLottery):
+class ReducedLottery(Lottery):
     """Draws by weight; a queue found empty is left out until all are empty.
 
     Left out means asked after all others, and only briefly, so that a queue that fills
     again is soon back in the draw.
     """
 
-    name = "lottery"
+    name = "reduced-lottery"
     summary = "drawn by the queues' weights, empty queues left out until all are empty"
 
     def begin(self) -> None:
@@ -315,6 +348,25 @@ class HighestPriorityFirst(Reserver):
         return self.with_globs(queues)
 
 
+class HighestPriorityLottery(Lottery):
+    """Serves the queue of the highest weight while it has jobs, else draws by weight.
+
+    Of several with the highest weight one is drawn. So urgent jobs wait for nothing, and
+    the other queues share what is left by their weights.
+    """
+
+    name = "highest-priority-lottery"
+    summary = "the queue of the greatest weight, then the others drawn by their weights"
+
+    def order(self) -> Sequence[str]:
+        """Return the queues of the highest weight, then the others as they were drawn."""
+        queues = self.candidates()
+        highest = max(map(self.weight, queues), default=0.0)
+        first = [name for name in queues if self.weight(name) == highest]
+        others = (name for name in queues if self.weight(name) != highest)
+        return self.with_globs([*self.draw(first), *self.draw(others)])
+
+
 class Lag(Reserver):
     """Serves the queue whose oldest ready job has waited longest.
 
@@ -348,9 +400,20 @@ RESERVERS: dict[str, type[Reserver]] = {
         Ordered,
         RoundRobin,
         Shuffled,
+        Random,
         Lottery,
-        PlainLottery,
+        ReducedLottery,
         HighestPriorityFirst,
+        HighestPriorityLottery,
         Lag,
     )
+}
+
+#: Names that reservers had before.
+FORMER_NAMES = {"plain-lottery": "lottery"}
+
+#: Names that have another meaning now.
+CHANGED_NAMES = {
+    "lottery": "--reserver lottery draws empty queues again at once now, as plain-lottery "
+    "did: write reduced-lottery for what lottery did before."
 }

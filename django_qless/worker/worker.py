@@ -15,7 +15,7 @@ from django_qless.worker.pools import POOLS
 from django_qless.worker.pools.supervisor import Supervisor
 from django_qless.worker.process_files import Pidfile
 from django_qless.worker.recovery import refuse_duplicate, resume_jobs
-from django_qless.worker.reservers import new_reserver
+from django_qless.worker.reservers import new_reserver, rename_warning
 from django_qless.worker.restart import (
     CONTROL_SIGNALS,
     STOP_SIGNALS,
@@ -102,8 +102,9 @@ class Worker:
             self.pidfile.write()
         self.status.begin()
         client = self.client(START_PATIENCE)
-        for warning in check_server(client):
-            log_event(logging.WARNING, "warning", text=warning)
+        for warning in (*check_server(client), rename_warning(self.options.reserver)):
+            if warning:
+                log_event(logging.WARNING, "warning", text=warning)
         refuse_duplicate(client, self.name, resume=self.options.resume)
         self.environment.on_start()
         if self.options.resume:

@@ -123,6 +123,21 @@ def found(**options: object) -> list[tuple[str, str]]:
             "E011",
             "must be a number, not '60'",
         ),
+        (
+            {"default": {**GOOD, "QUEUES": {"m": {"weight": -0.5}}}},
+            "E011",
+            "must be a number, not -0.5",
+        ),
+        (
+            {"default": {**GOOD, "QUEUES": {"m": {"failed_queue": "m"}}}},
+            "E011",
+            "must be another queue",
+        ),
+        (
+            {"default": {**GOOD, "QUEUES": {"m": {"failed_queue": "m*"}}}},
+            "E011",
+            "must be the name of a queue, not 'm*'",
+        ),
         ({"default": {**GOOD, "CONFIG": 3}}, "E012", "CONFIG must be a dict"),
         (
             {"default": {**GOOD, "CONFIG": {"jobs_history": 1}}},

@@ -70,7 +70,7 @@ def test_what_others_do_with_a_job(client: Client) -> None:
     job.move("q")
     assert client.pop("q", "w")[0].jid == "a"
     job.timeout()
-    assert job.refresh().state == "stalled"
+    assert job.refresh().state == "waiting"
     assert job.cancel() == ["a"]
     assert job.refresh().state == "canceled"
     assert job.refresh().canceled.was == "stalled"

@@ -282,6 +282,6 @@ def test_timeout_takes_a_job_away(client: Client) -> None:
     put(client)
     jid, token = pop(client)
     client.timeout(jid)
-    assert client.get(jid).state == "stalled"
+    assert client.get(jid).state == "waiting"
     with pytest.raises(LockLost):
         client.heartbeat(jid, token)

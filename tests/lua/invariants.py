@@ -31,7 +31,7 @@ RARE_FIELDS = set(
 )
 OUR_FIELDS = RARE_FIELDS | set(
     "token context progress crashes open unknown since rare returned cut at "
-    "shifted waited put".split()
+    "shifted waited put failed_from".split()
 )
 # In which states a job counts as the holder of its unique key.
 HOLDING = {

@@ -423,6 +423,7 @@ class Generator:
             ("jobs-history-count", [0, 2, 50000]), ("max-job-history", [3, 100]),
             ("max-worker-age", [100, 86400]), ("a-weight", [0, 2.5]),
             ("canceled-history", [0, 60, 86400]), ("canceled-history-count", [0, 2, 5000]),
+            ("a-failed-queue", ["b", "c"]), ("b-failed-queue", ["a", "c"]),
         ])  # fmt: skip
         if self.random.random() < 0.3:
             return self.either("config.unset", option)

@@ -20,7 +20,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import redis
 import redis.asyncio
@@ -38,6 +38,9 @@ from django_qless.worker.interrupt import (
 )
 from tests.worker.ledger import note, wait_at
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 JOBS: dict[str, JobType] = {}
 
 
@@ -45,7 +48,8 @@ class PlainEnvironment:
     """Functions by name, arguments as JSON, nothing else.
 
     `limits`: soft and hard timeout of jobs that have none, by queue. `announcements`:
-    a ledger for what would be signals, a line each: what, klass, group.
+    a ledger for what would be signals, a line each: what, klass, group. `batches`: one
+    for those of batches: what, number of jobs, how many have run.
     """
 
     def __init__(
@@ -54,11 +58,13 @@ class PlainEnvironment:
         engine: str = "auto",
         limits: dict[str, list[float | None]] | None = None,
         announcements: str | None = None,
+        batches: str | None = None,
     ) -> None:
         self.url = url
         self.engine = engine
         self.queue_limits = limits or {}
         self.announcements = announcements
+        self.batches = batches
         self._client: Client | None = None
         self._aclient: AsyncClient | None = None
         self._threads: ThreadPoolExecutor | None = None
@@ -123,6 +129,15 @@ class PlainEnvironment:
         self, what: str, current: CurrentJob, **details: object
     ) -> None:
         self.announce(what, current, **details)
+
+    def has_batch_listeners(self) -> bool:
+        return self.batches is not None
+
+    def announce_batch(
+        self, what: str, jobs: Sequence[CurrentJob], worker: str, **details: int
+    ) -> None:
+        assert self.batches is not None
+        note(self.batches, what, len(jobs), details.get("ran", "-"))
 
     def announce_worker(self, what: str, worker: str) -> None:
         if self.announcements is not None:
@@ -368,6 +383,7 @@ def main() -> int:
         given.pop("engine", "auto"),
         given.pop("limits", None),
         given.pop("announcements", None),
+        given.pop("batches", None),
     )
     for name in ("queues", "exclude"):
         given[name] = tuple(given.get(name, ("*",) if name == "queues" else ()))

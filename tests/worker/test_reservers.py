@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from django_qless.core import Client, Settlement
+from django_qless.core import BadArgument, Client, Settlement
 from django_qless.core.jid import new_jid
 from django_qless.worker.known_queues import KnownQueues
 from django_qless.worker.pools import POOLS
 from django_qless.worker.reservers import (
+    FORMER_NAMES,
     LEFT_OUT,
     RESERVERS,
+    HighestPriorityLottery,
     Lag,
     Lottery,
-    PlainLottery,
+    Random,
+    ReducedLottery,
     Shuffled,
     new_reserver,
+    rename_warning,
 )
 
 if TYPE_CHECKING:
@@ -156,31 +160,44 @@ class TestShuffled:
 
 
 class TestLottery:
-    @pytest.mark.parametrize("kind", [Lottery, PlainLottery])
-    def test_queues_are_drawn_by_their_weights(
-        self, client: Client, kind: type[PlainLottery]
+    @pytest.mark.parametrize(
+        ("kind", "shares"),
+        [
+            (Random, {"one": 1 / 4, "two": 1 / 4, "three": 1 / 4, "none": 1 / 4}),
+            (Lottery, {"one": 1 / 5.5, "two": 1.5 / 5.5, "three": 3 / 5.5, "none": 0}),
+            (
+                ReducedLottery,
+                {"one": 1 / 5.5, "two": 1.5 / 5.5, "three": 3 / 5.5, "none": 0},
+            ),
+            # Behind the greatest weight, which is always first.
+            (HighestPriorityLottery, {"one": 1 / 2.5, "two": 1.5 / 2.5, "none": 0}),
+        ],
+    )
+    def test_shares_are_within_a_hundredth(
+        self, client: Client, kind: type[Lottery], shares: dict[str, float]
     ) -> None:
         for queue, weight in (("one", 1), ("three", 3), ("none", 0)):
             client.config_set(f"{queue}-weight", weight)
         names = ["one", "two", "three", "none"]
         lottery = kind(names, (), KnownQueues(client, names))
-        client.config_set("two-weight", "2")
+        # Weights may be decimals, and change while workers run.
+        client.config_set("two-weight", "1.5")
         lottery.random.seed(20)
-        draws = 6000
-        first: Counter[str] = Counter()
-        for _ in range(draws):
-            order = lottery.order()
-            assert sorted(order[:3]) == ["one", "three", "two"]
-            assert order[3] == "none"
-            first[order[0]] += 1
-        for queue, part in (("one", 1 / 6), ("two", 2 / 6), ("three", 3 / 6)):
-            assert abs(first[queue] / draws - part) < 0.03, first
+        draws, place = 100_000, int(kind is HighestPriorityLottery)
+        orders = Counter(tuple(lottery.order()) for _ in range(draws))
+        assert all(sorted(order) == sorted(names) for order in orders)
+        drawn: Counter[str] = Counter()
+        for order, count in orders.items():
+            drawn[order[place]] += count
+        assert drawn.keys() <= shares.keys()
+        for queue, share in shares.items():
+            assert abs(drawn[queue] / draws - share) < 0.01, drawn
 
     def test_jobs_run_in_proportion_to_the_weights(self, client: Client) -> None:
         client.config_set("a-weight", 4)
         fill(client, a=500, b=500)
-        asking = taker(client, "lottery", ["*"])
-        assert isinstance(asking.reserver, Lottery)
+        asking = taker(client, "reduced-lottery", ["*"])
+        assert isinstance(asking.reserver, ReducedLottery)
         asking.reserver.random.seed(4)
         taken = Counter(queue for _ in range(300) for queue in asking.take())
         assert abs(taken["a"] / 300 - 0.8) < 0.1, taken
@@ -190,7 +207,7 @@ class TestLottery:
     ) -> None:
         client.config_set("empty-weight", 10**9)
         fill(client, full=3)
-        lottery = taker(client, "lottery", ["empty", "full"])
+        lottery = taker(client, "reduced-lottery", ["empty", "full"])
         assert lottery.take() == ["full"]
         assert lottery.reserver.order() == ("full", "empty")
         lottery.take_all()
@@ -199,16 +216,19 @@ class TestLottery:
     def test_it_is_not_left_out_for_long(self, client: Client) -> None:
         client.config_set("empty-weight", 10**9)
         queues = ["empty", "full"]
-        lottery = Lottery(queues, (), KnownQueues(client, queues))
+        lottery = ReducedLottery(queues, (), KnownQueues(client, queues))
         lottery.left_out["empty"] = time.monotonic() + LEFT_OUT
         assert lottery.order() == ("full", "empty")
         lottery.left_out["empty"] -= LEFT_OUT
         assert lottery.order() == ("empty", "full")
 
-    def test_the_plain_lottery_draws_empty_queues_again(self, client: Client) -> None:
+    @pytest.mark.parametrize("name", ["lottery", "plain-lottery"])
+    def test_without_memory_empty_queues_are_drawn_again(
+        self, client: Client, name: str
+    ) -> None:
         client.config_set("empty-weight", 10**9)
         fill(client, full=3)
-        lottery = taker(client, "plain-lottery", ["empty", "full"])
+        lottery = taker(client, name, ["empty", "full"])
         assert lottery.take() == ["full"]
         assert lottery.reserver.order() == ("empty", "full")
 
@@ -216,8 +236,40 @@ class TestLottery:
     def test_nothing_is_left_behind(self, client: Client, batch: int) -> None:
         fill(client, a=4, b=7, c=1)
         client.config_set("b-weight", 0)
-        taken = taker(client, "lottery", ["*"]).take_all(batch)
+        taken = taker(client, "reduced-lottery", ["*"]).take_all(batch)
         assert Counter(taken) == {"a": 4, "b": 7, "c": 1}
+
+    @pytest.mark.parametrize("weight", ["-1", "-0.5", "many", "nan"])
+    def test_a_weight_is_no_less_than_nothing(
+        self, client: Client, weight: str
+    ) -> None:
+        with pytest.raises(BadArgument, match="weight"):
+            client.config_set("a-weight", weight)
+
+
+class TestNames:
+    def test_former_names_warn(self) -> None:
+        assert FORMER_NAMES["plain-lottery"] == "lottery"
+        for name in (*FORMER_NAMES, "lottery"):
+            assert f"--reserver {name} " in rename_warning(name)
+        assert "reduced-lottery" in rename_warning("lottery")
+        assert [name for name in EVERY if rename_warning(name)] == ["lottery"]
+
+    def test_a_worker_says_so(self, start_worker: StartWorker) -> None:
+        worker = start_worker(reserver="plain-lottery", burst=True)
+        assert worker.wait() == 0
+        assert "plain-lottery is called lottery now" in worker.output
+
+
+class TestHighestPriorityLottery:
+    @pytest.mark.parametrize("batch", [1, 3])
+    def test_the_greatest_weight_comes_first(self, client: Client, batch: int) -> None:
+        fill(client, a=20, urgent=4, b=20)
+        client.config_set("urgent-weight", 9)
+        taken = taker(client, "highest-priority-lottery", ["*"]).take_all(batch)
+        assert taken[:4] == ["urgent"] * 4
+        assert Counter(taken[4:]) == {"a": 20, "b": 20}
+        assert taken[4:] != sorted(taken[4:])
 
 
 class TestHighestPriorityFirst:
@@ -324,6 +376,20 @@ class TestAllReservers:
         asking = taker(client, name, ["*"])
         assert len(asking.take_all(250)) == 700
 
+    @pytest.mark.parametrize("name", EVERY)
+    def test_a_job_costs_no_more_calls_than_in_order(
+        self, client: Client, name: str
+    ) -> None:
+        """But for what is looked up once a second, however many jobs there are."""
+        fill(client, a=40, b=30, c=20)
+        asking = taker(client, name, ["a", "b", "c"])
+        asking.reserver.order()
+        if (known := asking.reserver.known) is not None:
+            known.refresh = lambda max_age=0.0: False  # type: ignore[method-assign]
+        before = calls(client)
+        assert len(asking.take_all()) == 90
+        assert calls(client) - before <= 92
+
     def test_each_says_what_it_does(self) -> None:
         assert all(len(known.summary.split()) > 3 for known in RESERVERS.values())
 
@@ -372,6 +438,13 @@ class TestInAWorker:
         assert client.length("q3") == 20
         worker.signal("TERM")
         assert worker.wait() == 0
+
+
+def calls(client: Client) -> int:
+    """Return how many calls of the core the server has had."""
+    stats = client.redis.info("commandstats")
+    names = ("fcall", "fcall_ro", "evalsha", "evalsha_ro")
+    return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in names)
 
 
 def reads(client: Client) -> int:

@@ -198,7 +198,7 @@ def number_text(number: float) -> str:
 def value_field(name: str, **options: Any) -> forms.Field:
     """Return the field for the value of an option."""
     of_queue = split_queue_option(name)
-    numbers = QUEUE_NUMBERS[of_queue[1].name] if of_queue else NUMBERS.get(name)
+    numbers = QUEUE_NUMBERS.get(of_queue[1].name) if of_queue else NUMBERS.get(name)
     if numbers is None:
         return FreeTextField(**options)
     return NumberTextField(numbers, **options)

@@ -54,6 +54,9 @@ QUEUE_MEANINGS: dict[str, _StrOrPromise] = {
         "Share of this queue, beside the others, for workers that choose queues by "
         "lottery; 0: never."
     ),
+    "failed-queue": _(
+        "The queue in which jobs of this one go on that have failed for good."
+    ),
 }
 
 IN_SECONDS = (

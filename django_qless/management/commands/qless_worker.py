@@ -48,7 +48,7 @@ from django_qless.worker.options import (
     new_name,
 )
 from django_qless.worker.pools import POOLS
-from django_qless.worker.reservers import RESERVERS
+from django_qless.worker.reservers import FORMER_NAMES, RESERVERS
 from django_qless.worker.restart import Program
 from django_qless.worker.server_checks import CannotStart
 from django_qless.worker.shutdown import signals_help
@@ -155,7 +155,7 @@ class Command(BaseCommand):
         )
         add(
             "--reserver",
-            choices=list(RESERVERS),
+            choices=[*RESERVERS, *FORMER_NAMES],
             default="ordered",
             metavar="NAME",
             help="which queue is next: see below (default: %(default)s)",

@@ -44,17 +44,43 @@ class AsyncChannel(Channel):
         self.early_client = worker.aclient(PATIENCE)
         # Reservers may look up the queues, in blocking calls.
         self.lookup_thread = ThreadPoolExecutor(1, "queue lookup")
+        #: The thread that announces batches.
+        self.announcer: ThreadPoolExecutor | None = None
+        #: Jobs whose batch is to be announced before they wait for their start.
+        self.arrived: list[Item] = []
 
     def receive(self, items: list[Item]) -> None:
-        """Let new jobs wait for their start."""
-        self.buffer.waiting.extend(items)
+        """Let new jobs wait for their start, or first for their batch's announcement."""
+        if self.buffer.batches is None:
+            self.buffer.waiting.extend(items)
+        else:
+            self.arrived = items
+
+    async def announce_arrived(self) -> None:
+        """Announce the batch that has arrived, then let its jobs wait for their start.
+
+        A cancellation is not passed on: the jobs are held already.
+        """
+        items, self.arrived = self.arrived, []
+        assert self.buffer.batches is not None  # or none would have been left here
+        loop = asyncio.get_running_loop()
+        announced = loop.run_in_executor(
+            self.announcer, self.buffer.batches.begin, items
+        )
+        while not announced.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(announced)
+        self.buffer.let_in(items)
 
     async def reserve(self, count: int) -> Settled | None:
         """Settle what is finished and reserve up to `count` jobs, in one call.
 
         Returns None if it has to be called again. Raises what the call raises.
         """
-        return await adrive(self.call(await self.order(), count))
+        settled = await adrive(self.call(await self.order(), count))
+        if self.arrived:
+            await self.announce_arrived()
+        return settled
 
     async def order(self) -> tuple[str, ...]:
         """Return the queues to ask, in their order."""
@@ -99,6 +125,8 @@ class AsyncChannel(Channel):
             self.accept(asked, settled, sent, waited=True)
         finally:
             self.shared.ints[shared_state.CALLS] += 1
+        if self.arrived:
+            await self.announce_arrived()
         if not (settled.jobs or was_broken):
             check_wait(announced=after.announced, began=began, seconds=seconds)
             if after.refusal:

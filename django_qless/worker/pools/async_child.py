@@ -83,6 +83,7 @@ class AsyncChild(Child):
         self._learned = (0, 0.0, 0.0)
         # Announces to users' code, which may take its time.
         self.announcer = ThreadPoolExecutor(1, "announcer")
+        self.channel.announcer, self.later = self.announcer, self.announcer.submit
         self.wakeup = asyncio.Event()
         self.loop = asyncio.get_running_loop()
         self.executor = executor(self)

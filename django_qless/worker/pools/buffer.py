@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from django_qless.core import Reserved
+    from django_qless.worker.pools.batches import Batches
     from django_qless.worker.pools.shared_state import SharedState
 
 # A job that takes longer, in seconds, is reserved only when it can be started at once.
@@ -63,6 +64,8 @@ class JobBuffer:
         self.ended = 0
         self.seconds = 0.0
         self._counting = threading.Lock()
+        #: The batches of the jobs, if someone listens to them.
+        self.batches: Batches | None = None
 
     @property
     def running(self) -> int:
@@ -89,6 +92,18 @@ class JobBuffer:
         term.shown = boottime()
         return items
 
+    def let_in(self, items: Sequence[Item]) -> None:
+        """Let held jobs wait for their start, as if they were held from now on.
+
+        Before, their batch was announced, which may have taken its time.
+        """
+        now = time.monotonic()
+        for item in items:
+            if item.job.token in self.held:
+                later = item._replace(since=now)
+                self.held[item.job.token] = later
+                self.waiting.append(later)
+
     def begin(self, item: Item) -> float:
         """Show a job as running; return the time (monotonic)."""
         now = time.monotonic()
@@ -105,6 +120,8 @@ class JobBuffer:
             settlement = Settlement(*settlement[:4], began - since)
         self.outcomes.append(Outcome(slot, settlement, job, time.monotonic()))
         self.held.pop(job.token, None)
+        if self.batches is not None:
+            self.batches.end(job.token, ran=True)
 
     def count_run(self, seconds: float) -> None:
         """Count a run that has ended."""
@@ -118,6 +135,8 @@ class JobBuffer:
         self.held.pop(job.token, None)
         self.outcomes.append(Outcome(item.slot, released(job.jid, job.token), job))
         self.returned.append(job)
+        if self.batches is not None:
+            self.batches.end(job.token, ran=False)
 
     def give_back_waiting(self, before: float = float("inf")) -> int:
         """Return the waiting jobs, or those held since before then; count them."""
@@ -141,6 +160,8 @@ class JobBuffer:
                     continue  # it has just been started
                 self.held.pop(item.job.token, None)
                 self.shared.free(item.slot)
+                if self.batches is not None:
+                    self.batches.end(item.job.token, ran=False)
         return [known.job for token in tokens if (known := self.held.get(token))]
 
     def running_jobs(self) -> list[Reserved]:

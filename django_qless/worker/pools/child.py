@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING
 from django_qless.worker.execution import Execution
 from django_qless.worker.log import log_event, log_expired_lock
 from django_qless.worker.pools import shared_state
+from django_qless.worker.pools.batches import Batches
 from django_qless.worker.pools.buffer import JobBuffer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from django_qless.core import Reserved, Settlement
+    from django_qless.job_types.current import CurrentJob
     from django_qless.worker.options import WorkerOptions
     from django_qless.worker.pools.buffer import Item
     from django_qless.worker.pools.shared_state import SharedState
@@ -76,6 +78,19 @@ class Child:
         """Prepare this process for its first job."""
         os.register_at_fork(after_in_child=self.on_fork)
         sys.setswitchinterval(SWITCH_INTERVAL)
+        if self.environment.has_batch_listeners():
+            self.buffer.batches = Batches(
+                self.execution.current, self.announce_batch, self.later
+            )
+
+    #: Calls a function where the ends of batches are announced; None: here and now.
+    later: Callable[..., object] | None = None
+
+    def announce_batch(
+        self, what: str, jobs: Sequence[CurrentJob], **details: int
+    ) -> None:
+        """Announce that a batch has `started` or `finished`. Raises nothing."""
+        self.environment.announce_batch(what, jobs, self.worker.name, **details)
 
     def on_fork(self) -> None:
         """Note that a job has forked: the copy must not act as a worker."""

@@ -154,6 +154,8 @@ class PreforkChild(Child):
         may_begin, begin, end = self.may_begin, self.begin, self.end
         if title.is_visible:
             self.show_title()
+        if self.buffer.batches is not None:
+            self.buffer.batches.begin(self.channel.taken)
         ran, began = 0, time.monotonic()
         self.early.begin_batch(self.channel.taken, began)
         self.prefetch_next()

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 from tests.worker.runs import count
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.worker.conftest import WorkerProcess
+    from tests.worker.ledger import Ledger
     from tests.worker.stage import Stage
 
 
@@ -55,3 +59,33 @@ def test_held_jobs_go_back_when_the_worker_stops(stage: Stage) -> None:
     for number, job in enumerate(stage.client.multiget(jids)):
         assert job.state == ("complete" if number in finished else "waiting")
         assert job.remaining == 0
+
+
+def test_batches_are_announced_around_their_jobs(
+    start_worker: Callable[..., WorkerProcess],
+    put: Callable[..., str],
+    ledger: Ledger,
+    pool: str,
+) -> None:
+    """Before the first job of each and after its last; no job runs outside of them."""
+    for number in range(40):
+        put("say", ledger.path, number)
+    worker = start_worker(queues=["q"], pool=pool, batches=ledger.path, burst=True)
+    assert worker.wait() == 0
+    lines = ledger.all()
+    assert sorted(line for line in lines if line.isdigit()) == sorted(
+        map(str, range(40))
+    )
+    begun = [line.split() for line in lines if line.startswith("started")]
+    done = [line.split() for line in lines if line.startswith("finished")]
+    assert sum(int(size) for _, size, _ in begun) >= 40
+    assert sorted(size for _, size, _ in begun) == sorted(size for _, size, _ in done)
+    assert sum(int(ran) for *_, ran in done) == 40
+    assert lines[0] == "started 1 -" if pool != "threads" else lines[0][:7] == "started"
+    assert lines[-1].startswith("finished")
+    covered = 0
+    for line in lines:
+        word, *rest = line.split()
+        covered += int(rest[0]) if word == "started" else 0
+        covered -= int(rest[0]) if word == "finished" else 0
+        assert covered > 0 or word == "finished", lines
