@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from django_qless import conf
+from django_qless.admin.error_texts import error_text
 from django_qless.conf.connections import connections
 from django_qless.operations.status import Totals, lags_of
 
@@ -31,8 +32,13 @@ class AliasStatus:
     totals: Totals | None = None
     """None if it did not answer."""
     failed: int = 0
-    problem: str = ""
-    """Why it did not answer; "" if that is not known yet."""
+    error: Exception | None = None
+    """Why it did not answer; None if that is not known yet."""
+
+    @property
+    def problem(self) -> str:
+        """The error in the language of who reads it, not of the thread that asked."""
+        return "" if self.error is None else error_text(self.error)
 
 
 Pending: TypeAlias = "dict[str, Future[AliasStatus]]"
@@ -51,7 +57,7 @@ class AliasMonitor:
         self._threads: ThreadPoolExecutor | None = None
         self._asked: Pending = {}
         # Why an alias did not answer when it was last asked.
-        self._problems: dict[str, str] = {}
+        self._errors: dict[str, Exception | None] = {}
 
     def start(self, aliases: Sequence[str]) -> Pending:
         """Start to ask these aliases, in threads."""
@@ -61,7 +67,7 @@ class AliasMonitor:
         self, pending: Pending, seconds: float = PATIENCE
     ) -> dict[str, AliasStatus]:
         """Return the status of each alias; wait for so many seconds at most."""
-        hopeful = [each for name, each in pending.items() if name not in self._problems]
+        hopeful = [each for name, each in pending.items() if name not in self._errors]
         wait(hopeful, seconds)
         return {alias: self._status(alias, each) for alias, each in pending.items()}
 
@@ -85,15 +91,15 @@ class AliasMonitor:
     def _answer(self, alias: str) -> AliasStatus:
         status = status_of(alias)
         if status.totals:
-            self._problems.pop(alias, None)
+            self._errors.pop(alias, None)
         else:
-            self._problems[alias] = status.problem
+            self._errors[alias] = status.error
         return status
 
     def _status(self, alias: str, future: Future[AliasStatus]) -> AliasStatus:
         if future.done():
             return future.result()
-        return AliasStatus(problem=self._problems.get(alias, ""))
+        return AliasStatus(error=self._errors.get(alias))
 
 
 def status_of(alias: str) -> AliasStatus:
@@ -104,7 +110,7 @@ def status_of(alias: str) -> AliasStatus:
         totals = Totals.of(counts, lags_of(client, counts))
         return AliasStatus(totals, client.failure_groups(0, 0).total_jobs)
     except Exception as error:  # noqa: BLE001  only this alias is down
-        return AliasStatus(problem=str(error))
+        return AliasStatus(error=error)
 
 
 alias_monitor = AliasMonitor()

@@ -114,7 +114,7 @@ def test_tracking(admin_browser: Browser, qless: Client) -> None:
 def test_time_out(admin_browser: Browser, qless: Client) -> None:
     token = run(qless)
     assert f"taken from {WORKER}" in done(act(admin_browser, "timeout"))
-    assert job(qless).state == "stalled"
+    assert job(qless).state == "waiting"
     late = Settlement("j1", token, "complete", ())
     assert qless.settle(WORKER, [late], 0, ["-"]).refused
     assert act(admin_browser, "timeout").status_code == 409

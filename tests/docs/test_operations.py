@@ -1,7 +1,8 @@
 """docs/guides/operations.md has a line for each thing that an operator may have to look up.
 
-What there is is found in the code: a new check, failure group, exit code or finding of the
-doctor needs a line there, and what is gone needs none.
+What there is is found in the code: a new check, exit code or finding of the doctor needs a
+line there, a new failure group one in the table of `worker/failure_groups.py`, which is a
+page of the reference; and what is gone needs none.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
+from django_qless.worker.failure_groups import GROUPS
 from tests.docs.pages import DOCS, ROOT
 from tests.public_api.project import checks
 
@@ -180,11 +182,12 @@ def groups_of_class(node: ast.ClassDef) -> Iterator[str]:
             yield text_of(each.value) or ""
 
 
-def test_each_failure_group_has_a_line() -> None:
+def test_each_failure_group_has_its_meaning() -> None:
     core, package = set(groups_of_lua()), set(groups_of_python())
     assert {"corrupt-record", "expired", "other", "unknown-job"} <= core
     assert {"row-gone", "timeout", "bad-arguments", "worker-crash"} <= package
-    assert sorted(names("Failure groups")) == sorted(core | package)
+    assert sorted(each.name for each in GROUPS) == sorted(core | package)
+    assert all(each.meaning and each.remedy for each in GROUPS)
 
 
 # Exit codes of the worker.
@@ -292,7 +295,6 @@ def test_each_line_is_of_a_finding() -> None:
     "heading",
     [
         "System checks",
-        "Failure groups",
         "Exit codes of the worker",
         "Findings of `qless_doctor`",
     ],

@@ -11,6 +11,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
+from django_qless.admin.error_texts import error_text
 from django_qless.core import BadArgument, arguments
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class BulkForm(forms.Form):
         try:
             return self.checked(self.cleaned_data["value"])
         except BadArgument as error:
-            raise ValidationError(str(error)) from None
+            raise ValidationError(error_text(error)) from None
 
     def checked(self, value: Any) -> Any:
         """Return the value, or raise BadArgument."""

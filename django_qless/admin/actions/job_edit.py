@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy
 from django_qless.admin.actions.jobs import NAME_BYTES, JobAction, view_of
 from django_qless.admin.components.fields import LinesField, PriorityField
 from django_qless.admin.components.payload import job_type_of
+from django_qless.admin.error_texts import error_text
 from django_qless.admin.formatting import head
 from django_qless.admin.views import Missing
 from django_qless.core import BadArgument, Job, WrongState
@@ -196,4 +197,4 @@ def check_signature(klass: str, data: str) -> None:
             klass, tuple(envelope.args), envelope.kwargs
         )
     except TypeError as error:
-        raise BadArgument(str(error)) from None
+        raise BadArgument(error_text(error)) from None

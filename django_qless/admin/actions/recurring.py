@@ -19,6 +19,7 @@ from django_qless.admin.components.fields import (
     duration_text,
 )
 from django_qless.admin.components.schedule_table import MISSED, declared_in_code
+from django_qless.admin.error_texts import detail_text, error_text
 from django_qless.admin.views import Missing
 from django_qless.core import BadArgument, Schedule, arguments
 from django_qless.exceptions import InvalidOption
@@ -188,14 +189,14 @@ class EditForm(forms.Form):
         try:
             return arguments.queue(self.cleaned_data["queue"])
         except BadArgument as error:
-            raise ValidationError(str(error)) from None
+            raise ValidationError(error_text(error)) from None
 
     def clean_tags(self) -> list[str]:
         """Return the tags as the core takes them."""
         try:
             return arguments.tags(self.cleaned_data["tags"])
         except BadArgument as error:
-            raise ValidationError(str(error)) from None
+            raise ValidationError(error_text(error)) from None
 
     def clean(self) -> dict[str, Any]:
         """Check that there is either an interval or a cron expression."""
@@ -215,7 +216,7 @@ class EditForm(forms.Form):
         try:
             Timetable.of(gettext("This"), when)
         except InvalidOption as error:
-            self.add_error("cron" if cron else "every", error.detail)
+            self.add_error("cron" if cron else "every", detail_text(error.detail))
         return fields
 
     def changes(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
 from django_qless.admin import formatting
@@ -13,6 +14,7 @@ from django_qless.admin.actions.bulk import BulkAction
 from django_qless.admin.actions.bulk_texts import BulkLink, bulk_links
 from django_qless.admin.actions.job_edit import EditJob
 from django_qless.admin.components.job_table import selected_jobs
+from django_qless.admin.error_texts import detail_text
 from django_qless.admin.pages.job import JobPage, JobText
 from django_qless.admin.site import EntryAdmin, Route
 from django_qless.admin.views import Page
@@ -74,7 +76,7 @@ class Search(forms.Form):
                 self.selection = JobQuery(**chosen)
             except BadArgument as error:
                 # The detail alone: the full message is about calls that write.
-                self.add_error(None, f"{error.detail[:1].upper()}{error.detail[1:]}")
+                self.add_error(None, capfirst(detail_text(error.detail)))
         return cleaned
 
     @property

@@ -48,11 +48,11 @@ class Overview(Page):
         except BadArgument:
             raise
         except (QlessError, ImproperlyConfigured) as error:
-            down = AliasStatus(problem=str(error))
+            down = AliasStatus(error=error)
             rows = self.alias_rows(alias_monitor.start(self.others), down)
             content = {
                 "now": time.time(),
-                "problem": str(error),
+                "problem": down.problem,
                 "alias_rows": rows,
             }
         return self.show(content)
