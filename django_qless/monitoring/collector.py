@@ -230,6 +230,8 @@ class AliasMetrics:
         names = [queue.counts.name for queue in self.status.queues]
         for name, stats in zip(names, self.snapshot.today, strict=False):
             for kind, lengths in (("wait", stats.wait), ("run", stats.run)):
+                if not lengths.count:
+                    continue  # A quantile of nothing would be NaN.
                 self.families.family(
                     GaugeHistogramMetricFamily,
                     f"qless_queue_{kind}_today_seconds",
