@@ -128,7 +128,9 @@ def settings() -> Iterator[str]:
     yield from table(("key", "meaning", "its check"), rows)
     yield (
         "A setting beside it, `QLESS_MODULES`, lists the names of the modules of apps in which "
-        "workers look for jobs; the default is `jobs` and `tasks`."
+        "workers look for jobs; the default is `jobs` and `tasks`. Another one, "
+        "`QLESS_MONITORING_TOKEN`, is the token, or a list of tokens, of "
+        "[the URLs for machines](../guides/monitoring.md)."
     )
     yield ""
     yield "## Options of a queue, in `QUEUES`"

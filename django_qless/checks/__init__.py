@@ -7,6 +7,8 @@ None of them connects to a server; `qless_doctor` does.
     django_qless.E003   two ways to connect
     django_qless.E004 to E014, E025, E033, E034, E040, E042, E043, E050 to E055
                         see `conf/schema.py` and `jobs.py`
+    django_qless.E044   QLESS_MONITORING_TOKEN is no token
+    django_qless.W010   django_qless.urls is included, but there is no token
     django_qless.E015   two aliases with one namespace
     django_qless.E017   a release of redis-py that does not work
     django_qless.E016, E018 to E021, E026 to E032, W004, W005     see `jobs.py`
@@ -25,6 +27,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as Caution
 from django.core.exceptions import ImproperlyConfigured
+from django.urls import reverse
 
 from django_qless import conf
 from django_qless.checks.jobs import (
@@ -36,7 +39,7 @@ from django_qless.checks.jobs import (
     no_middleware,
     no_should_run,
 )
-from django_qless.conf import schema
+from django_qless.conf import monitoring, schema
 from django_qless.conf.connection_factory import (
     Factory,
     factory_for,
@@ -97,6 +100,29 @@ def check_redis_py(**kwargs: Any) -> list[CheckMessage]:
     ]
 
 
+def check_monitoring(**kwargs: Any) -> list[CheckMessage]:
+    """Check the token of the URLs for machines."""
+    found: list[CheckMessage] = [
+        _error(each.number, each.text, each.hint)
+        for each in monitoring.token_problems()
+    ]
+    if not found and not monitoring.tokens() and _has_urls():
+        text = "django_qless.urls is included, but answers 404 without a token."
+        hint = f"Set {monitoring.NAME}. {monitoring.REMEDY}"
+        found.append(Caution(text, hint=hint, id="django_qless.W010"))
+    return found
+
+
+def _has_urls() -> bool:
+    """Return whether the project includes the URLs for machines."""
+    if not getattr(settings, "ROOT_URLCONF", None):
+        return False
+    try:
+        return bool(reverse("django_qless:metrics"))
+    except Exception:  # noqa: BLE001  Django's own checks say what is wrong with URLs
+        return False
+
+
 def check_deployment(**kwargs: Any) -> list[CheckMessage]:
     """Warn of settings that are meant for development."""
     if settings.DEBUG or any(_problems()):
@@ -127,6 +153,7 @@ def register_checks() -> None:
     """Make Django run these checks."""
     register(check_settings, TAG)
     register(check_redis_py, TAG)
+    register(check_monitoring, TAG)
     register(check_modules, TAG)
     register(check_middleware, TAG)
     register(check_jobs, TAG)

@@ -50,6 +50,9 @@ MEMBER = "carry"
 MARK = f'"{MEMBER}"'
 MOST_BYTES = 16 * 1024
 
+#: The name of the job for which a propagator captures something just now.
+enqueueing: ContextVar[str] = ContextVar("qless_enqueueing", default="")
+
 
 class Propagator(Protocol):
     """Takes something along with a job; see above."""
@@ -173,6 +176,7 @@ def capture(alias: str, whose: str) -> dict[str, Any] | None:
     `whose` names the job in messages. Raises UnserialisableArgument, TooBig and what a
     propagator raises.
     """
+    enqueueing.set(whose)
     values = {
         name: value
         for name, propagator in propagators(alias).items()

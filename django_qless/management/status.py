@@ -1,4 +1,4 @@
-"""The status of a namespace as JSON values and as tables."""
+"""The status of a namespace as tables."""
 
 from __future__ import annotations
 
@@ -16,26 +16,6 @@ if TYPE_CHECKING:
 
 TODAY = {"retried": "retried attempts today", "retries": "locks lost today"}
 """Counters of the day, and their headings."""
-
-
-def status_data(status: NamespaceStatus) -> dict[str, Any]:
-    """Return the status as JSON values."""
-    return {
-        "queues": [*map(queue_data, status.queues)],
-        "failures": status.failures,
-        "workers": [worker._asdict() for worker in status.workers],
-    }
-
-
-def queue_data(queue: QueueStatus) -> dict[str, Any]:
-    """Return the status of a queue as JSON values."""
-    counts = queue.counts
-    return {
-        **counts._asdict(),
-        "pause": counts.pause._asdict() if counts.pause else None,
-        "lag": queue.lag,
-        "today": queue.today._asdict(),
-    }
 
 
 def status_text(status: NamespaceStatus) -> str:

@@ -6,11 +6,12 @@ The admin and the commands show it, each in its own way.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_qless.core.commands.pages import MOST_QUEUES
 from django_qless.core.states import IN_QUEUE
+from django_qless.operations.workers import is_alive
 
 if TYPE_CHECKING:
     from django_qless.core import Client
@@ -114,3 +115,36 @@ class NamespaceStatus:
             workers=client.workers(),
             now=now,
         )
+
+
+FORMAT = 1
+"""Of `status_data`: a member may be added at any time; what is there keeps its meaning."""
+
+
+def status_data(status: NamespaceStatus, alias: str) -> dict[str, Any]:
+    """Return the status as JSON values: see the page "Status as JSON"."""
+    counts = [queue.counts for queue in status.queues]
+    totals = Totals.of(counts, [queue.lag for queue in status.queues])
+    return {
+        "format": FORMAT,
+        "alias": alias,
+        "now": status.now,
+        "totals": {**asdict(totals), "failed": sum(status.failures.values())},
+        "queues": [*map(queue_data, status.queues)],
+        "failures": status.failures,
+        "workers": [
+            {**worker._asdict(), "alive": is_alive(worker, status.now)}
+            for worker in status.workers
+        ],
+    }
+
+
+def queue_data(queue: QueueStatus) -> dict[str, Any]:
+    """Return the status of a queue as JSON values."""
+    counts = queue.counts
+    return {
+        **counts._asdict(),
+        "pause": counts.pause._asdict() if counts.pause else None,
+        "lag": queue.lag,
+        "today": queue.today._asdict(),
+    }

@@ -18,6 +18,9 @@ COMMANDS = {
 }
 #: What is called alike and is no command.
 FIXTURES = {"qless_server"}
+METRIC = re.compile(
+    r"qless_(up|queues|workers|jobs|(jobs|lag|failed|failure|snapshot|queue|worker|server|job)_\w+)\b"
+)
 
 
 @cache
@@ -34,7 +37,7 @@ def parsers(command: str) -> dict[str, argparse.ArgumentParser]:
 def problem(text: str) -> str:
     """Return what is wrong with a command line in a text, "" if nothing is."""
     command, *words = text.split()
-    if command.removesuffix("()") in FIXTURES:
+    if command.removesuffix("()") in FIXTURES or METRIC.match(command):
         return ""
     if command not in COMMANDS:
         return f"{text}: there is no such command"

@@ -18,11 +18,11 @@ from django_qless.management.base import (
     seconds,
 )
 from django_qless.management.output import canceled_text, counted, table
-from django_qless.management.status import queue_data, queue_table
+from django_qless.management.status import queue_table
 from django_qless.operations import objects
 from django_qless.operations.bulk import change_jobs
 from django_qless.operations.job_query import JobQuery
-from django_qless.operations.status import NamespaceStatus
+from django_qless.operations.status import NamespaceStatus, queue_data
 
 LIMITS = ("heartbeat", "max_concurrency", "weight")
 

@@ -11,8 +11,8 @@ from django_qless.core.exceptions import ConnectionLost, QlessError
 from django_qless.management.base import QlessCommand, positive_seconds
 from django_qless.management.doctor import PROBLEM
 from django_qless.management.output import format_time
-from django_qless.management.status import status_data, status_text
-from django_qless.operations.status import NamespaceStatus
+from django_qless.management.status import status_text
+from django_qless.operations.status import NamespaceStatus, status_data
 
 if TYPE_CHECKING:
     from django.core.management.base import CommandParser
@@ -60,7 +60,7 @@ class Command(QlessCommand):
         """Print the status; in place of the last one on a terminal."""
         status = NamespaceStatus.read(self.client)
         if self.as_json:
-            self.print_json(status_data(status))
+            self.print_json(status_data(status, self.alias))
         elif again and self.stdout.isatty():
             head = f"{self.alias}, {format_time(status.now)}"
             self.print(f"{HOME_AND_CLEAR}{head}\n\n{status_text(status)}")

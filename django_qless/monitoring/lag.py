@@ -1,0 +1,72 @@
+"""Length, failed jobs and lag of queues: by what an autoscaler decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from django_qless.monitoring.snapshot import Shared
+from django_qless.operations.status import FORMAT, lags_of
+from django_qless.worker.known_queues import matches_any
+
+if TYPE_CHECKING:
+    from django_qless.core import Client
+    from django_qless.core.commands.queues import QueueCounts
+
+#: Of so many queues one call says how many jobs have failed.
+AT_ONCE = 200
+
+
+class Lags:
+    """The counts, lags and failed jobs of all queues at one moment."""
+
+    def __init__(self, client: Client) -> None:
+        self.now = float(client.meta()["now"])
+        self.counts = client.queues()
+        self.lags = lags_of(client, self.counts)
+        names = [each.name for each in self.counts]
+        self.failed: list[int] = []
+        for start in range(0, len(names), AT_ONCE):
+            self.failed += client.failed_of(names[start : start + AT_ONCE])
+
+
+lags = Shared(Lags)
+
+
+def lag_data(alias: str, wanted: Sequence[str] = ()) -> dict[str, Any]:
+    """Return length, failed jobs and lag of queues, and in total, as JSON values.
+
+    `wanted` are names and globs; without them all queues count. A queue that is not known
+    yet adds nothing. Raises QlessError.
+    """
+    found: Lags = lags.get(alias)
+    queues = {
+        counts.name: queue_lag(counts, failed, lag)
+        for counts, failed, lag in zip(
+            found.counts, found.failed, found.lags, strict=True
+        )
+        if not wanted or matches_any(counts.name, wanted)
+    }
+    total = {
+        "length": sum(each["length"] for each in queues.values()),
+        "waiting": sum(each["waiting"] for each in queues.values()),
+        "failed": sum(each["failed"] for each in queues.values()),
+        "lag": max((each["lag"] for each in queues.values()), default=0.0),
+    }
+    return {
+        "format": FORMAT,
+        "alias": alias,
+        "now": found.now,
+        "queues": queues,
+        "total": total,
+    }
+
+
+def queue_lag(counts: QueueCounts, failed: int, lag: float) -> dict[str, float]:
+    """Return the figures of a queue. Its length is what needs a worker now."""
+    return {
+        "length": counts.waiting + counts.running + counts.stalled,
+        "waiting": counts.waiting,
+        "failed": failed,
+        "lag": lag,
+    }
