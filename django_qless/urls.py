@@ -15,6 +15,7 @@ app_name = "django_qless"
 
 urlpatterns = [
     path("metrics", views.metrics, name="metrics"),
+    path("timings", views.timings, name="timings"),
     path("health", views.health, name="health"),
     path("status", views.status, name="status"),
     path("lag", views.lag, name="lag"),

@@ -76,7 +76,7 @@ def response_to(request: WSGIRequest) -> HttpResponse:
         match = resolve(request.path_info, URLS)
         response: HttpResponse = match.func(request)
     except (Resolver404, Http404):
-        text = "There is /metrics, /health, /status and /lag, with the token."
+        text = "There is /metrics, /timings, /health, /status and /lag, with the token."
         response = JsonResponse({"problem": text}, status=404)
     response.setdefault("Content-Length", str(len(response.content)))
     return response

@@ -58,6 +58,19 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 @for_machines
 @answering_problems
+def timings(request: HttpRequest) -> HttpResponse:
+    """Return runs and waits by queue and job type, of the workers of this host."""
+    try:
+        from django_qless.monitoring.exposition import encoded
+        from django_qless.monitoring.timings import HostTimings
+    except ImportError:
+        return JsonResponse({"problem": NO_CLIENT}, status=501)
+    body, content_type = encoded(HostTimings(), request.headers.get("Accept", ""))
+    return HttpResponse(body, content_type=content_type)
+
+
+@for_machines
+@answering_problems
 def health(request: HttpRequest) -> HttpResponse:
     """Return 200 if all is well with the aliases, 503 if not; and why."""
     found = health_of(

@@ -11,7 +11,7 @@ from django.test import override_settings
 from django_qless import checks
 from tests.monitoring.conftest import TOKEN, Get
 
-PATHS = ("metrics", "health", "status", "lag")
+PATHS = ("metrics", "timings", "health", "status", "lag")
 OLD = "an-older-token-of-it"
 
 

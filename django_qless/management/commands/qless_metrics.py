@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 class Command(BaseCommand):
     help = (
-        "Prints the metrics for Prometheus once; with --port it serves /metrics, /health, "
-        "/status and /lag until it is stopped, for hosts without a web process."
+        "Prints the metrics for Prometheus once; with --port it serves /metrics, "
+        "/timings, /health, /status and /lag until it is stopped, for hosts without a web process."
     )
     requires_system_checks = []
 
