@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.admin.browser.visitor import Visitor
 
 # Left out, and listed as such, on a machine that lacks any of it.
-collect_ignore_glob = ["test_*.py"] if chrome.missing() else []
+collect_ignore_glob = ["test_*.py", "*/test_*.py"] if chrome.missing() else []
 
 
 @pytest.hookimpl(trylast=True)
@@ -25,29 +25,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.name.startswith("test_no_action_is_left_out"))
 
 
-@pytest.fixture(scope="module")
-def scene() -> Iterator[Scene]:
+def begun_scene() -> Iterator[Scene]:
     """A server, a web server and a worker, with jobs in every state."""
     with Scene() as scene:
         yield scene
 
 
-# Not for the whole session: while Playwright runs, Django refuses this thread's queries.
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def begun_browser() -> Iterator[Browser]:
     """Chromium."""
     with chrome.chromium() as browser:
         yield browser
 
 
-@pytest.fixture(scope="module")
-def logged_in(browser: Browser, scene: Scene) -> Any:
+def remembered(browser: Browser, scene: Scene) -> Any:
     """What a browser remembers of somebody who has logged in."""
     context = browser.new_context()
     chrome.log_in(context, scene.url, USER, PASSWORD)
     kept = context.storage_state()
     context.close()
     return kept
+
+
+# Not for the whole session: while Playwright runs, Django refuses this thread's queries.
+scene = pytest.fixture(scope="module")(begun_scene)
+browser = pytest.fixture(scope="module")(begun_browser)
+logged_in = pytest.fixture(scope="module")(remembered)
 
 
 @pytest.fixture
