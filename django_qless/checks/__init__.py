@@ -5,7 +5,7 @@ None of them connects to a server; `qless_doctor` does.
     django_qless.E001   QLESS is not a dict of aliases with a "default"
     django_qless.E002   a key that does not exist
     django_qless.E003   two ways to connect
-    django_qless.E004 to E014, E025, E033, E034, E040, E050  see `conf/schema.py`
+    django_qless.E004 to E014, E025, E033, E034, E040, E050, E052 to E054  see `conf/schema.py`
     django_qless.E015   two aliases with one namespace
     django_qless.E017   a release of redis-py that does not work
     django_qless.E016, E018 to E021, E026 to E032, E051, W004, W005     see `jobs.py`

@@ -52,7 +52,7 @@ class ClassJobFunction(JobFunction[[Any], None]):
             text = to_json(data)
         except (TypeError, ValueError, RecursionError) as error:
             raise UnserialisableArgument(f"{self.name}: data: {error}") from None
-        return envelope.limited(self.name, text)
+        return envelope.limited(self.name, text, envelope.MOST_PLAIN_BYTES)
 
     def _canonical(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         return self._data(args, kwargs)

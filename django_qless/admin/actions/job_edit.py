@@ -15,13 +15,15 @@ from django_qless.admin.components.fields import LinesField, PriorityField
 from django_qless.admin.components.payload import job_type_of
 from django_qless.admin.formatting import head
 from django_qless.admin.views import Missing
+from django_qless.conf.sealing import codec_of
 from django_qless.core import BadArgument, Job, WrongState
 from django_qless.core.arguments import to_json
 from django_qless.core.jid import new_jid
 from django_qless.job_types.redaction import redact, restore_hidden
-from django_qless.job_types.registry import Binding
+from django_qless.job_types.registry import Binding, registry
 from django_qless.job_types.signature import CallSignature
 from django_qless.serialization.envelope import Envelope
+from django_qless.serialization.sealing import is_sealed
 
 EDITED = 200 * 1024
 """Bytes of HTML up to which data can be edited on a page."""
@@ -164,6 +166,9 @@ class EditJob(JobAction):
         except (ValueError, RecursionError) as error:
             raise BadArgument(_("The data is not JSON: %s") % error) from None
         check_signature(job.klass, data)
+        if is_sealed(job.data) and (job_type := registry.get(job.klass)):
+            codec = codec_of(job.klass, self.alias, job_type.options.encrypt)
+            return data if codec is None else codec.seal(data)
         return data
 
     def next_url(self) -> str:
