@@ -163,7 +163,10 @@ class ClassJob(CurrentJob):
 
     def heartbeat(self) -> int:
         """Prolong the lock and store the data; return when the lock expires."""
-        return self.client.heartbeat(self.jid, self.reserved.token, to_json(self._data))
+        text, runtime = to_json(self._data), self._runtime
+        if runtime is not None and runtime.seals:
+            text = runtime.sealed(self._current.job_type, self.reserved, text)
+        return self.client.heartbeat(self.jid, self.reserved.token, text)
 
     def move_to(self, queue: str, **options: Any) -> None:
         """Go on in another queue when the method has returned."""

@@ -66,6 +66,11 @@ def is_sealed(text: str) -> bool:
     return text.startswith(SEALED)
 
 
+def is_encrypted(text: str) -> bool:
+    """Return whether a JSON text is a sealed one that only a key opens."""
+    return text.startswith(f"{SEALED}fernet:")
+
+
 def open_text(text: str, cipher: Any) -> str:
     """Return what was sealed; a text that is not sealed as it is.
 

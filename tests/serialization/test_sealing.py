@@ -267,3 +267,24 @@ class TestJobs:
             work()
             assert handle.refresh().state == "complete"
             assert connections["default"].result(handle.jid) is None
+
+
+@job(retries=0)
+class Pantry:
+    """A class job, whose data are its own."""
+
+    @staticmethod
+    def process(job: Any) -> None:
+        seen.append(dict(job.data))
+        job.data["seen"] = True
+
+
+def test_a_class_job_changes_sealed_data(qless: Any, work: Any) -> None:
+    with alias(ENCRYPTION_KEYS=[OLD]):
+        handle = Pantry.delay(jam=3)  # type: ignore[attr-defined]
+        work()
+        assert seen == [{"jam": 3}]
+        kept = handle.refresh()
+        assert kept.state == "complete"
+        assert kept.data.startswith('"qless:fernet:')
+        assert json.loads(of_settings.open_text(kept.data))["jam"] == 3

@@ -19,11 +19,12 @@ from django_qless.conf.sealing import codec_of
 from django_qless.core import BadArgument, Job, WrongState
 from django_qless.core.arguments import to_json
 from django_qless.core.jid import new_jid
+from django_qless.exceptions import Fail
 from django_qless.job_types.redaction import redact, restore_hidden
-from django_qless.job_types.registry import Binding, registry
+from django_qless.job_types.registry import Binding
 from django_qless.job_types.signature import CallSignature
 from django_qless.serialization.envelope import Envelope
-from django_qless.serialization.sealing import is_sealed
+from django_qless.serialization.sealing import is_encrypted, is_sealed
 
 EDITED = 200 * 1024
 """Bytes of HTML up to which data can be edited on a page."""
@@ -165,9 +166,12 @@ class EditJob(JobAction):
             data = restore_hidden(job.klass, fields["job_data"], job.data)
         except (ValueError, RecursionError) as error:
             raise BadArgument(_("The data is not JSON: %s") % error) from None
+        except Fail as error:
+            raise BadArgument(str(error)) from None
         check_signature(job.klass, data)
-        if is_sealed(job.data) and (job_type := registry.get(job.klass)):
-            codec = codec_of(job.klass, self.alias, job_type.options.encrypt)
+        if is_sealed(job.data):
+            # As it was enqueued, whatever the setting and the code say now.
+            codec = codec_of(job.klass, self.alias, is_encrypted(job.data) or None)
             return data if codec is None else codec.seal(data)
         return data
 
