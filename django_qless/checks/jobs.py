@@ -13,6 +13,7 @@ django_qless.E030   rows of a schedule: no such method, or one that needs argume
 django_qless.E031   a schedule that such a job cannot have
 django_qless.E032   the name of a job that recurs is too long for a schedule
 django_qless.E051   a should_run that cannot be imported
+django_qless.E055   encrypt=True in an alias without keys
 django_qless.W004   a job in a class that is neither a model nor part of one
 django_qless.W005   a job in a module that workers do not import
 """
@@ -206,6 +207,12 @@ def _options(job_type: JobType) -> Iterator[CheckMessage]:
             hint=f"There are: {', '.join(_aliases(options.alias))}.",
             id="django_qless.E028",
         )
+    elif options.encrypt and not _keys(options.alias):
+        yield Error(
+            f"{whose}: encrypt=True, but QLESS[{options.alias!r}] has no ENCRYPTION_KEYS.",
+            hint="Make one with cryptography.fernet.Fernet.generate_key().",
+            id="django_qless.E055",
+        )
     if callable(options.unique) and (trouble := _mismatch(job_type, options.unique)):
         yield Error(
             f"{whose}: unique={options.unique!r} is called with the job's arguments, "
@@ -220,6 +227,13 @@ def _aliases(otherwise: str) -> list[str]:
         return conf.alias_names()
     except ImproperlyConfigured:
         return [otherwise]  # E001 says so
+
+
+def _keys(alias: str) -> bool:
+    try:
+        return bool(conf.alias(alias).encryption_keys)
+    except ImproperlyConfigured:
+        return True  # other checks say so
 
 
 def _no_exception(dotted: str) -> str:

@@ -196,6 +196,44 @@ class Alias:
         tuple,
     )
     """Dotted names of callables around each execution of a job, like Django's."""
+    encryption_keys: tuple[str, ...] = key(
+        "ENCRYPTION_KEYS",
+        (),
+        checks.encryption_keys,
+        "E052",
+        "Make one with cryptography.fernet.Fernet.generate_key().",
+        tuple,
+    )
+    """Fernet keys. The first encrypts data, results and contexts of jobs; each decrypts.
+    Needs the extra `encryption`."""
+    encrypt: bool = key(
+        "ENCRYPT",
+        True,
+        must_be("True or False", lambda value: isinstance(value, bool)),
+        "E053",
+        "False encrypts only jobs with encrypt=True.",
+    )
+    """With ENCRYPTION_KEYS: True encrypts all jobs but those with `encrypt=False`, False
+    only those with `encrypt=True`. Default: True"""
+    compression: str | None = key(
+        "COMPRESSION",
+        None,
+        checks.compression,
+        "E054",
+        'For example "zlib".',
+    )
+    """Compresses long data and results: "zlib", or "zstd", which Python 3.14 has and the
+    extra `zstd` brings."""
+    compression_min_bytes: int = key(
+        "COMPRESSION_MIN_BYTES",
+        1024,
+        must_be(
+            "a whole number from 0", lambda value: type(value) is int and value >= 0
+        ),
+        "E054",
+        "Shorter texts are not compressed.",
+    )
+    """Bytes from which texts are compressed, if that makes them shorter. Default: 1024"""
     should_run: str | None = key(
         "SHOULD_RUN",
         None,

@@ -16,6 +16,7 @@ from redis.connection import Connection, ConnectionPool, SSLConnection, parse_ur
 
 from django_qless.core.arguments import is_finite
 from django_qless.core.options import OF_A_QUEUE, OPTIONS, TEXTS_OF_A_QUEUE, known
+from django_qless.serialization.sealing import new_cipher, zstd
 
 #: The options of a queue in QUEUES: those of the core, and the limits of its jobs.
 CORE_QUEUE_OPTIONS = {
@@ -253,6 +254,36 @@ def _dotted(name: Any) -> Iterator[Problem]:
     )
     if not dotted or "." not in name:
         yield Problem(f": {name!r} is no dotted name.")
+
+
+def encryption_keys(value: Any) -> Iterator[Problem]:
+    """A list of Fernet keys. No message shows one."""
+    if not isinstance(value, (list, tuple)):
+        yield Problem(" must be a list of keys.")
+        return
+    for number, each in enumerate(value, 1):
+        try:
+            if not isinstance(each, str):
+                raise ValueError("it is no text")
+            new_cipher([each])
+        except ImportError as error:
+            yield Problem(f": {error}", "Install the extra `encryption`.")
+            return
+        except ValueError:
+            yield Problem(
+                f": key {number} must be 32 bytes in URL-safe base64, as text."
+            )
+
+
+def compression(value: Any) -> Iterator[Problem]:
+    """A method that this Python has, or None."""
+    if value not in (None, "zlib", "zstd"):
+        yield Problem(f' must be "zlib" or "zstd", not {value!r}.')
+    elif value == "zstd":
+        try:
+            zstd()
+        except ImportError as error:
+            yield Problem(f": {error}", 'Install the extra `zstd`, or use "zlib".')
 
 
 def unavailable(value: Any) -> Iterator[Problem]:

@@ -21,6 +21,9 @@ def read_number(text: str) -> int | float:
         return float(text)
 
 
+#: How texts begin that only a project with their keys can read: data, results, contexts.
+SEALED = '"qless:'
+
 # The numbers of arguments that each verb takes.
 VERBS: dict[str, tuple[int, ...]] = {
     "complete": (0, 2, 3),
@@ -52,6 +55,11 @@ class Reserved(NamedTuple):
     context: str
     #: When the lock ends unless a heartbeat prolongs it, by the server's clock.
     expires: float
+
+    @property
+    def is_sealed(self) -> bool:
+        """True if data or context are compressed or encrypted."""
+        return self.data.startswith(SEALED) or SEALED in self.context
 
     @property
     def tag_list(self) -> list[str]:

@@ -52,7 +52,7 @@ class ClassJobFunction(JobFunction[[Any], None]):
             text = to_json(data)
         except (TypeError, ValueError, RecursionError) as error:
             raise UnserialisableArgument(f"{self.name}: data: {error}") from None
-        return envelope.limited(self.name, text)
+        return envelope.limited(self.name, text, envelope.MOST_PLAIN_BYTES)
 
     def _canonical(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         return self._data(args, kwargs)
@@ -163,7 +163,10 @@ class ClassJob(CurrentJob):
 
     def heartbeat(self) -> int:
         """Prolong the lock and store the data; return when the lock expires."""
-        return self.client.heartbeat(self.jid, self.reserved.token, to_json(self._data))
+        text, runtime = to_json(self._data), self._runtime
+        if runtime is not None and runtime.seals:
+            text = runtime.sealed(self._current.job_type, self.reserved, text)
+        return self.client.heartbeat(self.jid, self.reserved.token, text)
 
     def move_to(self, queue: str, **options: Any) -> None:
         """Go on in another queue when the method has returned."""

@@ -9,6 +9,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from django_qless.conf import sealing
 from django_qless.conf.connections import connections
 from django_qless.core import Put, new_jid
 from django_qless.core.protocol import Argument, Packed, pack
@@ -25,6 +26,7 @@ from django_qless.exceptions import InvalidOption, NotPut
 from django_qless.job_types import discovery
 from django_qless.job_types.handle import JobHandle
 from django_qless.job_types.registry import JobType
+from django_qless.serialization.envelope import MOST_BYTES, limited
 from django_qless.serialization.json_values import to_json
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ UNTIL = {"waiting": "start", "running": "end"}
 
 UNIQUE = Put._fields.index("unique")
 
+# Data of so many characters are surely short enough for a job.
+SHORT = MOST_BYTES // 4
+
 
 class EnqueuePlan:
     """The common part of all jobs of one `JobFunction`.
@@ -45,7 +50,7 @@ class EnqueuePlan:
 
     __slots__ = (
         *("_after", "_after_jids", "_databases", "_handle_shape", "_jid"),
-        *("_keyed", "_on_commit"),
+        *("_encrypt", "_keyed", "_on_commit"),
         *("_packed_keys", "_prepared", "_travelling", "alias", "context", "depends"),
         *("has_late_dependencies", "has_many", "job_type", "replaces", "shape"),
     )
@@ -57,6 +62,7 @@ class EnqueuePlan:
         #: Whether a second enqueue changes the job of the first.
         self.replaces = options.on_conflict == "replace" or bool(options.debounce)
         self._jid = options.jid
+        self._encrypt = options.encrypt
         self._on_commit = options.on_commit
         self._databases = dispatch.commit_databases(options.on_commit)
         self._travelling = options.travelling(job_type.name, job_type.options)
@@ -140,6 +146,8 @@ class EnqueuePlan:
 
         `context` is the captured one, if it was captured already.
         """
+        if self._may_seal or len(data) > SHORT:
+            data = self.stored(data)
         shape = self._handle_shape
         if after:
             depends = [*(handle.jid for handle in after), *self.depends]
@@ -175,6 +183,8 @@ class EnqueuePlan:
                 )
             ], transactions
         alias, shape, of_put = self.alias, self._handle_shape, JobHandle.of_put
+        if self._may_seal or any(len(job.data) > SHORT for job in jobs):
+            jobs = [job._replace(data=self.stored(job.data)) for job in jobs]
         return [
             EnqueueRequest(
                 self,
@@ -186,6 +196,27 @@ class EnqueuePlan:
             )
             for job in jobs
         ], transactions
+
+    @property
+    def _may_seal(self) -> bool:
+        """True unless the jobs are known to be stored as they are."""
+        return bool(self._encrypt) or self.alias not in sealing.plain
+
+    def stored(self, data: str) -> str:
+        """Return data as a job carries it: sealed, if that is asked for.
+
+        Raises TooBig, UnserialisableArgument and InvalidOption.
+        """
+        whose = self.job_type.name
+        codec = sealing.codec_of(whose, self.alias, self._encrypt)
+        return limited(whose, data if codec is None else codec.seal(data))
+
+    def stored_context(self, text: str | None) -> str | None:
+        """Return a context, or None, as a job carries it."""
+        if text is None or not self._may_seal:
+            return text
+        codec = sealing.codec_of(self.job_type.name, self.alias, self._encrypt)
+        return text if codec is None else sealing.seal_context(text, codec)
 
     def call(self, request: EnqueueRequest, worker: str) -> Command[str | None]:
         """Return the call that enqueues one job."""
@@ -329,11 +360,12 @@ class EnqueuePlan:
             and context_propagation.active_language(None) is None
             and context_propagation.active_time_zone(None) is None
         ):
-            return self.context
+            return self.context and self.stored_context(self.context)
         captured = context_propagation.capture(self.alias, self.job_type.name)
         if captured is None:
-            return self.context
-        return to_json({**self._travelling, context_propagation.MEMBER: captured})
+            return self.stored_context(self.context)
+        members = {**self._travelling, context_propagation.MEMBER: captured}
+        return self.stored_context(to_json(members))
 
     def _named_dependencies(self) -> tuple[str, ...]:
         """Return the jids that the options name as dependencies, as of now."""

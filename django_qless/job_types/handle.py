@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from asgiref.sync import sync_to_async
 
+from django_qless.conf.sealing import open_value
 from django_qless.core.commands import Commands
 from django_qless.core.exceptions import WrongState
 from django_qless.core.request import Steps, adrive, drive
@@ -39,7 +40,7 @@ class JobHandle(Handle, Generic[R]):
     jid: str
     """The job's id, known before the job is enqueued."""
     data: str
-    """Its data, as JSON text."""
+    """Its data, as the JSON text that is stored."""
     created: bool | None
     """False if another job stands for this one (`unique`), whose jid the handle then has.
     None as long as that is not known."""
@@ -208,13 +209,14 @@ class JobHandle(Handle, Generic[R]):
         ResultGone when the `result_ttl` of the job has passed or there were too many
         results, and JobGone when the job has expired or was cancelled.
         """
-        return revive(drive(self._result(self._client(), timeout)))  # type: ignore[no-any-return]
+        found = drive(self._result(self._client(), timeout))
+        return revive(open_value(found))  # type: ignore[no-any-return]
 
     async def aresult(self, timeout: float | None = 0) -> R:
         """Asynchronous version of `result`."""
         found = await adrive(self._result(self._aclient(), timeout))
         # A row may be among it: its connection must be one that is looked after.
-        return await sync_to_async(revive)(found)  # type: ignore[no-any-return]
+        return await sync_to_async(revive)(open_value(found))  # type: ignore[no-any-return]
 
     def cancel(self) -> None:
         """Remove the job, also while it runs. Raises HasDependents."""

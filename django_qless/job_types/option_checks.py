@@ -207,6 +207,13 @@ def should_run(value: Any) -> Any:
     raise Refused("a function that takes the job, or its dotted name")
 
 
+def encrypt(value: Any) -> bool | None:
+    """True, False or None."""
+    if value is None or isinstance(value, bool):
+        return value
+    raise Refused("True, False, or None for what the alias has")
+
+
 def sensitive(value: Any) -> bool | tuple[str, ...]:
     """The name of a parameter, several, or True for all."""
     if value is None or value is False:

@@ -223,6 +223,9 @@ class Options:
     sensitive: bool | tuple[str, ...] = option((), checks.sensitive, In.JOB | In.TASK)
     """Parameters whose arguments are hidden from people, "return" for the result; True:
     all of them."""
+    encrypt: bool | None = option(None, checks.encrypt, ANY | In.BACKEND, travels=True)
+    """True to encrypt its data, result and context with ENCRYPTION_KEYS of the alias,
+    False not to; None: as the alias has it."""
     on_commit: bool | str | None = option(None, checks.on_commit, NO_TASK)
     """The database whose commit is awaited; None and True: the default one; False:
     enqueue at once."""
@@ -429,6 +432,7 @@ class CommonOptions(TypedDict, total=False):
     debounce_max: float | timedelta | None
     on_failure: Literal["block", "cancel", "run"]
     missing: Literal["fail", "ignore"]
+    encrypt: bool | None
 
 
 class DeclaredOptions(CommonOptions, total=False):

@@ -21,13 +21,17 @@ from functools import cache, lru_cache
 from inspect import Parameter
 from typing import Any, NamedTuple
 
-from django_qless.exceptions import InvalidOption
+from django_qless.conf.sealing import open_text
+from django_qless.exceptions import Fail, InvalidOption
 from django_qless.job_types.discovery import import_failures
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.job_types.signature import POSITIONAL
 from django_qless.serialization.envelope import ROW_KEY, Envelope, mark_part
 
 HIDDEN = "[hidden]"
+
+#: What stands in place of data that no key in the settings opens.
+SEALED_NOW = "[encrypted, and no key here opens it]"
 
 #: The result, among the names of parameters; as a keyword it can be none of them.
 RETURN = "return"
@@ -71,6 +75,10 @@ def redact(klass: str, data: str, *, indent: int | None = 2) -> Redacted:
     """
     known = _known(klass)
     try:
+        data = open_text(data)
+    except Fail:
+        return Redacted(json.dumps(SEALED_NOW), ("data",))
+    try:
         value = json.loads(data)
         places = list(_places(value, known))
     except (ValueError, RecursionError):
@@ -90,7 +98,10 @@ def may_show_result(klass: str, data: str = "") -> bool:
     sensitive = _known(klass).sensitive
     if sensitive is not None and sensitive.result:
         return False
-    mark = _mark_in(_read(data))
+    try:
+        mark = _mark_in(_read(open_text(data)))
+    except Fail:
+        return False
     return mark is not True and RETURN not in (mark or ())
 
 
@@ -101,7 +112,8 @@ def restore_hidden(klass: str, edited: str, data: str) -> str:
     HIDDEN in place of a hidden value, that value is taken from `data`. Raises ValueError
     if it is no JSON.
     """
-    value, original = json.loads(edited), _read(data)
+    value, data = json.loads(edited), open_text(data)
+    original = _read(data)
     if value == HIDDEN:
         return data
     for place in _places(original, _known(klass)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,8 +21,10 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connections as databases
 
 from django_qless import conf, signals
+from django_qless.conf import sealing
 from django_qless.conf.connections import connections
 from django_qless.core import AsyncClient, Client, Reserved
+from django_qless.core.settle import SEALED
 from django_qless.declare.class_job import ClassJob, method_of
 from django_qless.enqueue import context_propagation
 from django_qless.exceptions import Interrupted, RowGone
@@ -33,7 +36,7 @@ from django_qless.runtime.middleware import chained, factories_for
 from django_qless.runtime.startup import Startup
 from django_qless.schedules.per_row import has_ended_with_row
 from django_qless.serialization.envelope import decode
-from django_qless.serialization.json_values import encode_value
+from django_qless.serialization.json_values import encode_value, to_json
 from django_qless.serialization.model_references import ModelChanged, load_instance
 from django_qless.tasks import attempt as tasks
 from django_qless.tasks import known_tasks
@@ -265,6 +268,26 @@ class DjangoEnvironment:
     def encode_result(self, value: object) -> str:
         """Return the result as JSON text, "" for None. Raises TypeError."""
         return "" if value is None else encode_value(value, "the job's result")
+
+    @cached_property
+    def seals(self) -> bool:
+        """True if texts of this alias may be compressed or encrypted."""
+        settings = self._settings
+        return bool(settings.encryption_keys or settings.compression)
+
+    def opened(self, reserved: Reserved) -> Reserved:
+        """Return a sealed job with its data and context as they were. Raises Fail."""
+        context = reserved.context
+        if SEALED in context:
+            context = to_json(sealing.open_context(json.loads(context)))
+        data = sealing.open_text(reserved.data)
+        return reserved._replace(data=data, context=context)
+
+    def sealed(self, job_type: JobType, reserved: Reserved, text: str) -> str:
+        """Return data or a result of a job as it is to be kept."""
+        encrypt = job_type.options_for(reserved.context).encrypt
+        codec = sealing.codec_of(job_type.name, self.alias, encrypt)
+        return codec.seal(text) if codec is not None and text else text
 
     @cached_property
     def _has_tasks(self) -> bool:

@@ -175,21 +175,23 @@ def setting(
     if in_python:
         definition |= {
             "klass": tick_name(job_type),
-            "data": envelope.encode(
-                tick_name(job_type),
-                (data, unique, options.alias),
-                {},
-                mark=envelope.mark_part([0] if job_type.options.sensitive else []),
+            "data": plan.stored(
+                envelope.encode(
+                    tick_name(job_type),
+                    (data, unique, options.alias),
+                    {},
+                    mark=envelope.mark_part([0] if job_type.options.sensitive else []),
+                )
             ),
             "retries": RETRIES,
         }
     else:
         definition |= {
             "klass": job_type.name,
-            "data": data,
+            "data": plan.stored(data),
             "retries": options.retries,
             "expires": options.expires,
-            "context": plan.context,
+            "context": plan.stored_context(plan.context),
             "unique": on_its_way_key(job_type, row)
             if has_dependents(job_type)
             else None,

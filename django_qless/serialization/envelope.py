@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 VERSION = 1
 ROW_KEY = "row"
 MOST_BYTES = 512 * 1024
+#: Before compression; what a job carries is checked where it is enqueued.
+MOST_PLAIN_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +147,8 @@ def encode(
     except NotSerializable as error:
         raise UnserialisableArgument(f"{whose}: {error}") from None
     if more:
-        return limited(whose, f"{text},{to_json(more)[1:]}")
-    return limited(whose, text + "}")
+        return limited(whose, f"{text},{to_json(more)[1:]}", MOST_PLAIN_BYTES)
+    return limited(whose, text + "}", MOST_PLAIN_BYTES)
 
 
 def with_member(data: str, name: str, value: Any) -> str:
@@ -229,12 +231,12 @@ def databases_in(data: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in found if name != DEFAULT_DB_ALIAS))
 
 
-def limited(whose: str, data: str) -> str:
+def limited(whose: str, data: str, most: int = MOST_BYTES) -> str:
     """Return the data if it is small enough and UTF-8 can carry it.
 
     Raises TooBig, which names the size, and UnserialisableArgument.
     """
-    if len(data) * 4 <= MOST_BYTES and data.isascii():
+    if len(data) * 4 <= most and data.isascii():
         return data
     try:
         size = len(data.encode())
@@ -243,10 +245,10 @@ def limited(whose: str, data: str) -> str:
             f"{whose}: the arguments hold half of a surrogate pair "
             f"({error.object[error.start]!r}), which is not text"
         ) from None
-    if size > MOST_BYTES:
+    if size > most:
         raise TooBig(
             f"{whose}: the arguments take {size:,} bytes as JSON, and a job carries at "
-            f"most {MOST_BYTES:,}"
+            f"most {most:,}"
         )
     return data
 

@@ -12,6 +12,7 @@ from django.utils.timezone import is_naive, make_aware
 
 from django_qless import conf
 from django_qless.conf.connections import connections
+from django_qless.conf.sealing import open_value
 from django_qless.core.exceptions import BadArgument
 from django_qless.core.jid import time_of
 from django_qless.core.request import Steps, adrive, drive
@@ -162,7 +163,7 @@ class QlessBackend(BaseTaskBackend):
             job = None
         record = results.TaskRecord.of(self, result_id, job)
         value = (yield client.result(result_id)) if record.has_value else None
-        return record.result(value)
+        return record.result(open_value(value))
 
     def check(self, **kwargs: Any) -> list[CheckMessage]:
         """Check the entry of this backend in TASKS. Connects to no server.

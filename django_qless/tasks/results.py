@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
+from django_qless.conf.sealing import open_text
 from django_qless.core.jid import time_of
 from django_qless.core.states import ENDED
 from django_qless.exceptions import Fail
@@ -142,7 +143,7 @@ class TaskRecord:
         if job_type is None or job_type.binding is not Binding.TASK:
             raise _missing(f"The job {jid!r} is {job.klass}, which is no Task here.")
         try:
-            return cls(backend, job, job_type, task_data.decode(job.data))
+            return cls(backend, job, job_type, task_data.decode(open_text(job.data)))
         except Fail as error:
             raise _missing(f"The job {jid!r} is no Task: {error}") from None
 

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from django.core.exceptions import SynchronousOnlyOperation
 
+from django_qless.conf import sealing
 from django_qless.core import Put
+from django_qless.core.settle import SEALED
 from django_qless.exceptions import Fail
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.serialization import envelope
-from django_qless.serialization.json_values import from_json
+from django_qless.serialization.json_values import from_json, to_json
 from django_qless.serialization.model_references import load_instance
 from django_qless.testing.matching import JobMatcher, call_text, listing
 
@@ -44,8 +46,8 @@ class CapturedJob:
     def __init__(self, alias: str, handle: JobHandle[Any], put: Put) -> None:
         self.alias = alias
         self.handle = handle
-        #: The arguments of the core's `put`.
-        self.put = put
+        #: The arguments of the core's `put`, data and context as they were before sealing.
+        self.put = put = _opened(put)
         self.name = put.klass
         self.queue = put.queue
         self._enqueued_at = time.time()
@@ -303,3 +305,11 @@ def put_like(job: Put | Reserved | Job, **options: Any) -> Put:
         retries=job.retries,
         **options,
     )
+
+
+def _opened(put: Put) -> Put:
+    """Return a put with its data and context as they were before they were sealed."""
+    context = put.context
+    if context and SEALED in context:
+        context = to_json(sealing.open_context(from_json(context)))
+    return put._replace(data=sealing.open_text(put.data), context=context)

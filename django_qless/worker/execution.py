@@ -9,6 +9,7 @@ import math
 import os
 import time
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from django_qless.core import Reserved, Settlement
@@ -96,6 +97,8 @@ class Execution:
             job_type = environment.resolve(reserved.klass)
             if job_type is None:
                 return self.unknown(reserved)
+            if reserved.is_sealed:
+                reserved = current.reserved = environment.opened(reserved)
             if environment.has_listeners("started"):
                 environment.announce("started", current)
             result = environment.run(job_type, reserved, current)
@@ -125,6 +128,8 @@ class Execution:
             job_type = environment.resolve(reserved.klass)
             if job_type is None:
                 return self.unknown(reserved)
+            if reserved.is_sealed:
+                reserved = current.reserved = environment.opened(reserved)
             if environment.has_listeners("started"):
                 await environment.aannounce("started", current)
             result = await environment.arun(job_type, reserved, current)
@@ -215,7 +220,7 @@ class Execution:
     def announce_lost(self, reserved: Reserved) -> None:
         """Announce that the job was taken away, or that the server refused its outcome."""
         if self.environment.has_listeners("lost"):
-            self.environment.announce("lost", self.current(reserved))
+            self.environment.announce("lost", self.shown(reserved))
 
     def announce_crash(self, report: CrashReport) -> None:
         """Announce the outcome of a job whose process was killed.
@@ -255,7 +260,7 @@ class Execution:
                 details["message"] = report.message
             if event == "retried":
                 details["delay"] = report.delay
-            self.environment.announce(event, self.current(reserved), **details)
+            self.environment.announce(event, self.shown(reserved), **details)
 
     def current(self, reserved: Reserved) -> CurrentJob:
         """Return the job as its function and receivers of signals see it."""
@@ -273,8 +278,10 @@ class Execution:
         """Return the outcome of a job that returned: complete, or moved to another queue."""
         if current.moved_to is not None:
             return outcome_of(reserved, "move", *current.moved_to)
-        data = () if current.final_data is None else (current.final_data,)
-        no_result = ("", 0, *data) if data else ()
+        data: tuple[str, ...] = ()
+        if current.final_data is not None:
+            data = (self.sealed(job_type, reserved, current.final_data),)
+        no_result: tuple[str | float, ...] = ("", 0, *data) if data else ()
         if result is None:
             return outcome_of(reserved, "complete", *no_result)
         try:
@@ -282,6 +289,7 @@ class Execution:
             if not ttl:
                 return outcome_of(reserved, "complete", *no_result)
             text = self.environment.encode_result(result)
+            text = self.sealed(job_type, reserved, text)
             if (size := len(text.encode())) > failure_report.MAX_BYTES:
                 raise ValueError(
                     f"The result takes {size} bytes, more than {failure_report.MAX_BYTES}. "
@@ -293,6 +301,19 @@ class Execution:
             message = f"The job has done its work, but its result cannot be kept: {why}"
             raise Fail(failure_report.BAD_RESULT, message) from None
         return outcome_of(reserved, "complete", text, ttl, *data)
+
+    def sealed(self, job_type: JobType, reserved: Reserved, text: str) -> str:
+        """Return data or a result as it is to be kept: sealed, if its job's are."""
+        if not self.environment.seals:
+            return text
+        return self.environment.sealed(job_type, reserved, text)
+
+    def shown(self, reserved: Reserved) -> CurrentJob:
+        """Return a job that does not run here, opened if that is possible."""
+        if reserved.is_sealed:
+            with suppress(Exception):
+                reserved = self.environment.opened(reserved)
+        return self.current(reserved)
 
     def raised(self, reserved: Reserved, error: BaseException) -> Settlement:
         """Return the outcome of a job that raised: as requested, or another attempt."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from asgiref.sync import sync_to_async
 
 from django_qless.conf.connections import connections
+from django_qless.conf.sealing import open_text
 from django_qless.core import Client
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue import dispatch
@@ -98,7 +99,7 @@ def _results(client: Any, jid: str) -> Steps[tuple[list[str], list[str | None]]]
 
 def _read(jids: Sequence[str], texts: Sequence[str | None]) -> dict[str, Any]:
     found = {
-        jid: json.loads(text)
+        jid: json.loads(open_text(text))
         for jid, text in zip(jids, texts, strict=True)
         if text is not None
     }

@@ -28,6 +28,7 @@ INSTALLED_APPS = [
 QLESS = {
     "default": {
         "EMBEDDED": True,
+        "COMPRESSION": "zlib",
         "QUEUES": {
             "measurements": {"heartbeat": 30, "weight": 2},
             "publishing": {"max_concurrency": 1},

@@ -6,7 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.conf import settings
+from django.test import override_settings
 
+from django_qless.conf.sealing import codec_of, open_text
 from tests.admin.job_steps import ECHO, act, done, failed, job, put, run, settle, url
 
 if TYPE_CHECKING:
@@ -163,3 +166,29 @@ def test_who_may_not_see_data_may_not_edit_them(
     assert browser.get(url("edit")).status_code == 403
     assert act(browser, "edit", **edited(qless)).status_code == 403
     assert done(act(browser, "retry"))
+
+
+def test_edited_data_are_encrypted_again(admin_browser: Browser, qless: Client) -> None:
+    keys = {"ENCRYPTION_KEYS": ["A" * 43 + "="], "ENCRYPT": False}
+    default = {**settings.QLESS["default"], **keys}
+    with override_settings(QLESS={**settings.QLESS, "default": default}):
+        codec = codec_of("", "default", True)
+        assert codec is not None
+        failed(qless, data=codec.seal('{"v":1,"args":["old"]}'))
+        shown = admin_browser.get(url("edit")).context["form"].initial["job_data"]
+        assert json.loads(shown)["args"] == ["old"]
+        fields = edited(qless, job_data='{"v":1,"args":["new"]}')
+        done(act(admin_browser, "edit", **fields))
+        assert job(qless).data.startswith('"qless:fernet:')
+        assert json.loads(open_text(job(qless).data))["args"] == ["new"]
+        settle(qless, "j1", run_again(qless), "fail", "group", "message")
+    before = job(qless).data
+    fields = edited(qless, job_data='{"v":1,"args":["third"]}')
+    assert "ENCRYPTION_KEYS" in act(admin_browser, "edit", **fields).content.decode()
+    assert job(qless).data == before
+
+
+def run_again(client: Client) -> str:
+    """Let a worker hold the job; return its token."""
+    (held,) = client.settle("worker-1", [], 1, ["mail"]).jobs
+    return held.token

@@ -17,6 +17,7 @@ from django_qless.core.attempts import Phase
 from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.worker.execution import Execution
 from tests.admin.reading import read
+from tests.jobs_app.jobs import send_welcome
 from tests.jobs_app.policies import raises_twice
 from tests.real_servers import poll
 
@@ -525,3 +526,40 @@ def test_the_options_that_a_worker_runs_it_with(
     # A context that somebody has tampered with.
     put(qless, "j2", context='{"options":{"timeout":"soon"}}')
     assert "timeout soon" not in page(admin_browser, "j2").text
+
+
+def test_encrypted_data_are_for_those_who_may_view_data(
+    as_user: Callable[[str], Browser], qless: Client
+) -> None:
+    from django.conf import settings
+
+    keys = {"ENCRYPTION_KEYS": ["A" * 43 + "="]}
+    default = {**settings.QLESS["default"], **keys}
+    with override_settings(QLESS={**settings.QLESS, "default": default}):
+        sealed = send_welcome.using(app_data={"from": "here"}).delay("ann-secret")
+        (held,) = qless.settle(WORKER, [], 1, [sealed.queue]).jobs
+        outcome = Execution(DjangoEnvironment(), qless, WORKER).perform(held)
+        assert not qless.settle(WORKER, [outcome], 0, ["-"]).refused
+        page = url(sealed.jid)
+        whole = as_user("view+view_data").get(page).content.decode()
+        assert "ann-secret" in whole
+        assert "here" in whole
+        assert "qless:fernet" not in whole
+        for user in ("view", "view+view_data"):
+            hidden = as_user(user).get(page).content.decode()
+            assert ("ann-secret" in hidden) == (user != "view")
+            assert "qless:fernet" not in hidden
+    without = as_user("view+view_data").get(page).content.decode()
+    assert "no key here opens it" in without
+    assert "ann-secret" not in without
+
+
+def test_a_job_that_its_failed_queue_has_got(
+    admin_browser: Browser, qless: Client
+) -> None:
+    qless.config_set("mail-failed-queue", "broken")
+    end(qless, run(qless, retries=0), "fail", "bad-input", "no such address")
+    page = admin_browser.get(url()).content.decode()
+    assert "bad-input" in page
+    assert "no such address" in page
+    assert "It failed for good in the queue “mail”" in page

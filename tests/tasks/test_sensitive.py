@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.conf import settings
+from django.test import override_settings
 
 from django_qless import jobs
 from django_qless.job_types.redaction import HIDDEN, may_show_result, redact
@@ -45,3 +47,19 @@ def test_a_name_that_is_no_parameter_is_refused(qless) -> None:
 def test_it_belongs_to_the_code(qless) -> None:
     with pytest.raises(InvalidTask, match="belongs to the job's code"):
         work.log_in.using(sensitive=True)
+
+
+@pytest.mark.parametrize("compression", [None, "zlib"])
+def test_encrypted_tasks_run_and_are_read(qless, drain, compression) -> None:
+    key = "A" * 43 + "="
+    sealed = {"ENCRYPTION_KEYS": [key], "COMPRESSION": compression}
+    default = {**settings.QLESS["default"], **sealed}
+    with override_settings(QLESS={**settings.QLESS, "default": default}):
+        result = work.in_secret.enqueue("hunter2" * 500, 5)
+        handle = jobs[result.id]
+        assert handle.data.startswith('"qless:fernet:')
+        drain()
+        result.refresh()
+        assert result.return_value == "hunter2" * 500
+        assert result.args == ["hunter2" * 500, 5]
+        assert "hunter2" not in handle.refresh().data

@@ -16,13 +16,16 @@ from django_qless.admin.components.payload import job_type_of
 from django_qless.admin.error_texts import error_text
 from django_qless.admin.formatting import head
 from django_qless.admin.views import Missing
+from django_qless.conf.sealing import codec_of
 from django_qless.core import BadArgument, Job, WrongState
 from django_qless.core.arguments import to_json
 from django_qless.core.jid import new_jid
+from django_qless.exceptions import Fail
 from django_qless.job_types.redaction import redact, restore_hidden
 from django_qless.job_types.registry import Binding
 from django_qless.job_types.signature import CallSignature
 from django_qless.serialization.envelope import Envelope
+from django_qless.serialization.sealing import is_encrypted, is_sealed
 
 EDITED = 200 * 1024
 """Bytes of HTML up to which data can be edited on a page."""
@@ -164,7 +167,13 @@ class EditJob(JobAction):
             data = restore_hidden(job.klass, fields["job_data"], job.data)
         except (ValueError, RecursionError) as error:
             raise BadArgument(_("The data is not JSON: %s") % error) from None
+        except Fail as error:
+            raise BadArgument(str(error)) from None
         check_signature(job.klass, data)
+        if is_sealed(job.data):
+            # As it was enqueued, whatever the setting and the code say now.
+            codec = codec_of(job.klass, self.alias, is_encrypted(job.data) or None)
+            return data if codec is None else codec.seal(data)
         return data
 
     def next_url(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,9 @@ from django.urls import NoReverseMatch, reverse
 
 from django_qless.admin.formatting import Text, head
 from django_qless.admin.links import quote
-from django_qless.job_types.redaction import may_show_result, redact
+from django_qless.conf.sealing import open_context, open_text
+from django_qless.exceptions import Fail
+from django_qless.job_types.redaction import SEALED_NOW, may_show_result, redact
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.serialization.envelope import Envelope
 
@@ -70,7 +72,23 @@ def result(job: Job, text: str | None, ttl: float | None, view: View) -> Result 
         return None
     if not may_show_result(job.klass, job.data):
         return Result(True, head(""), ttl)
-    return Result(False, head(pretty(text)), ttl)
+    return Result(False, head(pretty(readable(text))), ttl)
+
+
+def readable(text: str) -> str:
+    """Return a text as it was before it was sealed, or a word that no key opens it."""
+    try:
+        return open_text(text)
+    except Fail:
+        return json.dumps(SEALED_NOW)
+
+
+def readable_context(context: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a context as it was before it was sealed, as far as a key opens it."""
+    try:
+        return open_context(context)
+    except Fail:
+        return context
 
 
 def pretty(text: str) -> str:

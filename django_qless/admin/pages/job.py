@@ -185,7 +185,9 @@ class JobPage(_JobPage):
         job = found.job
         content: dict[str, Any] = {
             "arguments": payload.arguments(job, self),
-            "context": head(payload.pretty_value(job.context)) if job.context else None,
+            "context": head(payload.pretty_value(payload.readable_context(job.context)))
+            if job.context
+            else None,
             "result": payload.result(job, found.result, found.result_ttl, self),
         }
         if job.failure is not None:
@@ -213,7 +215,7 @@ class JobText(_JobPage):
             title = _("Result")
             if not may_show_result(job.klass, job.data):
                 raise Missing(_("The result is sensitive and hidden from all users."))
-            text = payload.pretty(self.found.result)
+            text = payload.pretty(payload.readable(self.found.result))
         elif part == "failure" and job.failure is not None:
             title, text = _("Failure"), job.failure.message
         else:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError
 
+from django_qless.conf.sealing import open_value
+from django_qless.exceptions import Fail
 from django_qless.management.base import (
     SubcommandsCommand,
     add_no_input,
@@ -77,6 +79,7 @@ class Command(SubcommandsCommand):
         """Print all details of a job."""
         handle = jobs.using_alias(self.alias)[jid]
         found = self.client.result(jid) if handle.state == "complete" else None
+        found = _opened(found)
         result = displayed_result(handle, found)
         if self.as_json:
             self.print_json(job_data(handle) | {"result": result})
@@ -141,3 +144,11 @@ def add_filters(parser: CommandParser, states: Sequence[str] = ALL_STATES) -> No
 def filters(options: dict[str, Any]) -> dict[str, Any]:
     """Return the filters that were given."""
     return {name: options[name] for name in FILTERS if options[name] is not None}
+
+
+def _opened(result: Any) -> Any:
+    """Return a result as the job returned it; a sealed one that no key opens as it is."""
+    try:
+        return open_value(result)
+    except Fail:
+        return result

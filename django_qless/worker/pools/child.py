@@ -80,7 +80,7 @@ class Child:
         sys.setswitchinterval(SWITCH_INTERVAL)
         if self.environment.has_batch_listeners():
             self.buffer.batches = Batches(
-                self.execution.current, self.announce_batch, self.later
+                self.execution.shown, self.announce_batch, self.later
             )
 
     #: Calls a function where the ends of batches are announced; None: here and now.
