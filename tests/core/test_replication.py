@@ -178,7 +178,7 @@ def test_a_failover_before_the_replica_had_it() -> None:
             (again,) = client.settle("v", [], 1, ["q"]).jobs
             assert (again.jid, again.token != held.token) == ("held", True)
             with pytest.raises(LockLost):
-                client.complete("held", held.token, "w", "q", "{}")
+                client.complete("held", held.token, "q", "{}")
             # No replica is left, but the job is there.
             with pytest.raises(NotReplicated):
                 caught.value.repeat()
