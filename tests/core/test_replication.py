@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -98,6 +100,26 @@ def test_late_replicas_are_told_and_a_repeat_tells_the_truth(
     assert client.length("q") == 2
     with cut.replicas[0].client() as copy:
         assert copy.exists("ql:j:late")
+
+
+def test_a_repeat_on_another_connection_is_not_believed_too_early(
+    group: Watched, client: Client
+) -> None:
+    """A connection that has written nothing has nothing to wait for."""
+    (replica,) = group.replicas
+    client.put("", "q", "first", "k", "{}")
+    client.replication = SOON
+    os.kill(replica.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(NotReplicated) as caught:
+            client.put("", "q", "late", "k", "{}")
+        client.close()
+        with pytest.raises(NotReplicated):
+            caught.value.repeat()
+    finally:
+        os.kill(replica.pid, signal.SIGCONT)
+    client.replication = Replication(1, 5)
+    assert caught.value.repeat() == "late"
 
 
 def test_all_parts_are_sent_though_replicas_are_late(
