@@ -18,6 +18,9 @@ from django.test import override_settings
 from django_qless.conf.connections import connections
 from django_qless.core import AsyncClient, Client, LockLost, NotReplicated, Put
 from django_qless.core.replication import REPLICATED, Replication
+from django_qless.enqueue.dispatch import Dispatcher
+from django_qless.enqueue.plan import declared_plan
+from django_qless.enqueue.request import EnqueueBatch
 from tests.jobs_app import jobs
 from tests.sentinels import Watched
 
@@ -179,6 +182,12 @@ def test_handles_and_commits(
         assert [each.refresh().state for each in caught.value.handles] == [
             "waiting"
         ] * 3
+        # On commit it is logged: the others of the transaction must be sent, too.
+        plan = declared_plan(jobs.add.job_type)
+        batch = EnqueueBatch([plan.request('{"v":1}', pending=True)])
+        Dispatcher().send_on_commit(batch)
+        assert batch.handles[0].refresh().state == "waiting"
+        assert f"not replicated: {batch.handles[0].jid}" in caplog.text
         connections.forget()
 
 
