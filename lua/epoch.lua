@@ -36,7 +36,8 @@ end
 
 -- The last token before a new epoch, where this was the last one drawn.
 function Epoch.begin(token)
-  if token == 0 then
+  -- A replica that was promoted may lack the very first token.
+  if token == 0 and not asked('replication', 'second_repl_offset') then
     return 0
   end
   local time = call('TIME')

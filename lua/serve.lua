@@ -84,6 +84,9 @@ local function answered(keys, args, class, library)
   local stored = Clock.set(now, Replies.field())
   local served, reply = Replies.recall(stored)
   if served then
+    -- Written again, unchanged: WAIT tells which replicas have what a connection has written, and a
+    -- repeat may come over another one.
+    call('HSET', key.meta(), Replies.field(), stored)
     return reply
   end
   reply = answer(args, 4)

@@ -12,6 +12,7 @@ from django_qless.conf import in_tests
 from django_qless.conf.connection_factory import factory_for
 from django_qless.core import AsyncClient, Client
 from django_qless.core.client import PATIENCE
+from django_qless.core.replication import Replication
 
 
 class Connections:
@@ -99,6 +100,7 @@ class Connections:
                     factory_for(settings).client(),
                     prefix=settings.prefix,
                     engine=settings.engine,
+                    replication=_replication(settings),
                     **options,
                 )
             return kept[alias]
@@ -111,6 +113,7 @@ class Connections:
                     factory_for(settings).async_client(),
                     prefix=settings.prefix,
                     engine=settings.engine,
+                    replication=_replication(settings),
                     patience=self._patience(alias),
                 )
             return self._async_clients[alias]
@@ -119,6 +122,12 @@ class Connections:
         settings = conf.alias(alias)
         wish = settings.worker_patience if self._in_worker else settings.patience
         return PATIENCE if wish is None else wish
+
+
+def _replication(settings: conf.Alias) -> Replication | None:
+    if not settings.replicas:
+        return None
+    return Replication(settings.replicas, settings.replicas_timeout)
 
 
 connections = Connections()

@@ -175,6 +175,29 @@ class Alias:
         "WORKER_PATIENCE", None, checks.within_an_hour, "E033", _PATIENCE_HINT
     )
     """The PATIENCE of a worker's processes."""
+    replicas: int = key(
+        "REPLICAS",
+        0,
+        must_be(
+            "a number of replicas from 0 to 100",
+            lambda value: type(value) is int and 0 <= value <= 100,
+        ),
+        "E043",
+        "So many replicas have a job before enqueueing it returns.",
+    )
+    """Replicas that must have a job before enqueueing it returns; otherwise NotReplicated
+    is raised. Default: 0"""
+    replicas_timeout: float = key(
+        "REPLICAS_TIMEOUT",
+        0.2,
+        must_be(
+            "a number of seconds from 0.001 to 60",
+            lambda value: checks.is_number(value) and 0.001 <= value <= 60,
+        ),
+        "E043",
+        "For so long enqueueing waits for REPLICAS.",
+    )
+    """Seconds for which enqueueing waits for REPLICAS. Default: 0.2"""
     queues: Mapping[str, Mapping[str, float]] = key(
         "QUEUES",
         {},
@@ -364,6 +387,18 @@ def _problems(options: Mapping[str, Any]) -> Iterator[Problem]:
             "E003",
         )
     yield from _sentinel_problems(options)
+    if options.get("REPLICAS") and options.get("EMBEDDED"):
+        yield Problem(
+            "REPLICAS cannot be had with EMBEDDED, which has no replica.",
+            "Remove REPLICAS, or name a server with replicas.",
+            "E043",
+        )
+    if "REPLICAS_TIMEOUT" in options and not options.get("REPLICAS"):
+        yield Problem(
+            "REPLICAS_TIMEOUT goes with REPLICAS only.",
+            'Add "REPLICAS": 1, or remove it.',
+            "E043",
+        )
     for row in KEYS:
         if row.name in options:
             for text, hint, number in row.check(options[row.name]):

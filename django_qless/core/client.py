@@ -10,15 +10,16 @@ from typing import Any, Generic, TypeVar
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
-from . import arguments
+from . import arguments, replication
 from .commands import Commands
 from .commands.recurring import AsyncRecurringJob, RecurringJob
 from .connection import AsyncPool, LoopPools, Pool
 from .events import AsyncSubscriber, Subscriber
-from .exceptions import BadArgument, ConnectionLost, QlessError
+from .exceptions import BadArgument, ConnectionLost, NotReplicated, QlessError
 from .objects import AsyncJob, AsyncQueue, Job, Queue
 from .protocol import ServerInfo, pack_command, read_info
-from .redis_pool import Limits, address, copy_pool
+from .redis_pool import Limits, address, copy_pool, is_of_sentinel
+from .replication import Replication
 from .request import (
     Awaiting,
     Blocking,
@@ -64,6 +65,7 @@ class BaseClient(ABC, Generic[R]):
         patience: float = PATIENCE,
         library: Library | None = None,
         timeout: float | None = None,
+        replication: Replication | None = None,
     ) -> None:
         kind, name = self._needs
         if not isinstance(redis, kind):
@@ -75,6 +77,10 @@ class BaseClient(ABC, Generic[R]):
         self.prefix = arguments.name("prefix", prefix)
         #: Seconds in which a request is repeated while the server does not answer.
         self.patience = arguments.number("patience", patience)
+        #: How many replicas must have a put, and how long to wait; None: none.
+        self.replication = replication
+        #: Whether sentinels say where the server is.
+        self.asks_sentinels = is_of_sentinel(redis)
         self.script = Script(prefix, engine, library or Library.default())
         self._source = partial(copy_pool, redis, timeout)
         self._open(Limits(redis))
@@ -98,20 +104,30 @@ class BaseClient(ABC, Generic[R]):
     def steps(self, request: Request[T]) -> Steps[T]:
         """Return the steps of `run`."""
         if type(request) is Command:
+            if self.replication and request.name in replication.REPLICATED:
+                return replication.execute(self, request)
             return self.pool.execute(request, self.script, self.patience)
         return self._steps_of_sequence(request)
 
     def _steps_of_sequence(self, request: Request[T]) -> Steps[T]:
         assert isinstance(request, CommandSequence)
         results: list[Any] = []
+        # Replicas that are late with one part do not keep the others from being sent.
+        late = replication.LateReplicas(self)
         try:
             for part in request.parts:
-                results.append((yield from self.steps(part)))
+                results.append((yield from late.steps(part)))
         except QlessError as error:
             error.done = sum(request.sizes[: len(results)])
             raise
         result: T = request.combine(results)
+        late.check(result=result)
         return result
+
+    @stepwise
+    def repeat(self, error: NotReplicated) -> Steps[Any]:
+        """Send again what the replicas have not confirmed: see NotReplicated.repeat."""
+        return replication.repeat(self, error)
 
     @stepwise
     def blpop(
@@ -160,6 +176,14 @@ class BaseClient(ABC, Generic[R]):
         Raises NotPermitted if the server's user may not ask.
         """
         return read_info((yield from self._ask("INFO")))
+
+    @stepwise
+    def wait_for_replicas(self, replicas: int, seconds: float) -> Steps[int]:
+        """Return how many replicas answer WAIT in so many seconds.
+
+        Raises NotPermitted if the server's user may not ask.
+        """
+        return self._ask("WAIT", replicas, int(seconds * 1000), blocking=seconds)
 
     @stepwise
     def libraries(self) -> Steps[list[str]]:

@@ -40,7 +40,7 @@ T = TypeVar("T")
 # How the queues of free connections tell that they are empty.
 EMPTY = (Empty, asyncio.QueueEmpty)
 
-#: Seconds that the answer to a blocking command may come too late.
+#: Seconds that the answer to a blocking command may come too late, at most.
 LATE_SECONDS = 5.0
 
 
@@ -59,6 +59,11 @@ class BaseConnection:
         """Return the id of a new request."""
         self._sequence += 1
         return f"{self._client_id}:{self._sequence}"
+
+    def renew_client_id(self) -> None:
+        """Leave the last request to who repeats it: others get another client id."""
+        self._client_id = secrets.token_urlsafe(8)
+        self._sequence = 0
 
     def exchange(self, request: bytes, blocking: float | None = None) -> Steps[Any]:
         """Send a request and return its reply, which may take `blocking` seconds more."""
@@ -113,6 +118,11 @@ class BaseConnection:
         self._ready = True
         return replies
 
+    @property
+    def _late_seconds(self) -> float:
+        """Seconds that the answer to a blocking command may come too late."""
+        return min(LATE_SECONDS, self._raw.socket_timeout or LATE_SECONDS)
+
     def hang_up(self) -> Any:
         """Close the connection; the next request opens it again."""
         self._ready = False
@@ -155,9 +165,9 @@ class Connection(BaseConnection):
 
     def _read(self, blocking: float | None) -> Any:
         raw = self._raw
-        if blocking is None or raw.can_read(timeout=blocking + LATE_SECONDS):
+        if blocking is None or raw.can_read(timeout=blocking + self._late_seconds):
             return raw.read_response()
-        raise _late()
+        raise _late(self._late_seconds)
 
 
 class AsyncConnection(BaseConnection):
@@ -176,16 +186,16 @@ class AsyncConnection(BaseConnection):
         if blocking is None:
             return await self._raw.read_response()
         # redis-py's own limit would return None as if that were the reply.
-        limit = blocking + LATE_SECONDS
+        limit = blocking + self._late_seconds
         reading = self._raw.read_response(timeout=limit + LATE_SECONDS)
         try:
             return await asyncio.wait_for(reading, limit)
         except asyncio.TimeoutError as error:
-            raise _late() from error
+            raise _late(self._late_seconds) from error
 
 
-def _late() -> RedisTimeoutError:
-    return RedisTimeoutError(f"no answer {LATE_SECONDS} s after the block")
+def _late(seconds: float) -> RedisTimeoutError:
+    return RedisTimeoutError(f"no answer {seconds:g} s after the block")
 
 
 C = TypeVar("C", Connection, AsyncConnection)

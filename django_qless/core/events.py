@@ -25,7 +25,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from .arguments import existing_names
 from .exceptions import ConnectionLost
 from .request import Awaiting, Blocking, Steps, drive, stepwise
-from .retry import FAILURES, TABLE, Remedy, backoff, code_of, to_qless_error
+from .retry import FAILURES, backoff, is_lasting, to_qless_error
 
 T = TypeVar("T")
 
@@ -143,7 +143,7 @@ class BaseSubscriber(ABC):
         except FAILURES as error:
             if not self._is_closed:
                 yield self._hang_up()
-                if _is_lasting(error):
+                if is_lasting(error):
                     raise to_qless_error(error) from error
                 yield self._pause(min(seconds, next(self._waits)))
         if self._is_closed:
@@ -190,12 +190,6 @@ class BaseSubscriber(ABC):
             return None  # A message of another program.
         jid = str(details.get("jid") or "")
         return Event(str(details.get("event")), channel, jid, details)
-
-
-def _is_lasting(error: BaseException) -> bool:
-    """Return whether an error would be the same on the next connection."""
-    remedy, _ = TABLE.get(code_of(error), TABLE["ERR"])
-    return remedy in (Remedy.NONE, Remedy.RELOAD)
 
 
 class Subscriber(BaseSubscriber, Blocking):
@@ -258,7 +252,7 @@ class Subscriber(BaseSubscriber, Blocking):
             except FAILURES as error:
                 self._hang_up()
                 self._retry_at = time.monotonic() + next(self._waits)
-                if _is_lasting(error):
+                if is_lasting(error):
                     raise to_qless_error(error) from error
         return events
 

@@ -21,6 +21,7 @@
         ├── ServerBusy              the server is loading, failing over or running a script
         │   └── TooFewReplicas      fewer replicas follow it than it needs for a write
         ├── ReadOnlyServer          the server is a replica
+        ├── NotReplicated           the job is there, and not on enough replicas yet
         ├── ServerFull              the server is out of memory
         ├── CannotPersist           the server cannot write to its disk
         ├── NotAuthenticated        the user or the password is wrong
@@ -37,8 +38,12 @@ from __future__ import annotations
 
 import inspect
 import json
+from typing import TYPE_CHECKING, Any
 
 from .permissions import USER, rules_for
+
+if TYPE_CHECKING:
+    from .replication import Unconfirmed
 
 
 class QlessError(Exception):
@@ -170,6 +175,52 @@ class TooFewReplicas(ServerBusy):
 
 class ReadOnlyServer(ServerError):
     """The server is a read-only replica: nothing was written. Connect to the primary."""
+
+
+class NotReplicated(ServerError):
+    """The job is there, and workers run it; but if the primary fails now, it may be lost.
+    `repeat()` of this error sends the same request again and waits again; nothing is
+    enqueued twice. Check that the replicas are connected."""
+
+    def __init__(
+        self,
+        detail: str = "",
+        *,
+        done: int = 0,
+        client: Any = None,
+        replicas: int = 0,
+        result: Any = None,
+        unconfirmed: tuple[Unconfirmed, ...] = (),
+    ) -> None:
+        super().__init__(detail, done=done)
+        #: The client by which it was sent.
+        self.client = client
+        #: How many replicas have confirmed it.
+        self.replicas = replicas
+        #: What the call would have returned.
+        self.result = result
+        #: The requests that are not confirmed.
+        self.unconfirmed = unconfirmed
+        #: The handles of the jobs, of a call that returns handles.
+        self.handles: tuple[Any, ...] = ()
+
+    @property
+    def handle(self) -> Any:
+        """The handle of the job (of several, the first), or None."""
+        return self.handles[0] if self.handles else None
+
+    def repeat(self) -> Any:
+        """Send the same request again and wait for the replicas again.
+
+        After a failover to a server that lacks the job, it is there then. Returns what the
+        call would have returned. Raises NotReplicated, and StaleRequest nine minutes after
+        the first request.
+        """
+        return self.client.repeat(self)
+
+    async def arepeat(self) -> Any:
+        """Repeat as `repeat` does, for the error of an asynchronous call."""
+        return await self.client.repeat(self)
 
 
 class ServerFull(ServerError):

@@ -2761,7 +2761,8 @@ end
 
 -- The last token before a new epoch, where this was the last one drawn.
 function Epoch.begin(token)
-  if token == 0 then
+  -- A replica that was promoted may lack the very first token.
+  if token == 0 and not asked('replication', 'second_repl_offset') then
     return 0
   end
   local time = call('TIME')
@@ -7682,6 +7683,9 @@ local function answered(keys, args, class, library)
   local stored = modules.Clock.set(now, modules.Replies.field())
   local served, reply = modules.Replies.recall(stored)
   if served then
+    -- Written again, unchanged: WAIT tells which replicas have what a connection has written, and a
+    -- repeat may come over another one.
+    call('HSET', key.meta(), modules.Replies.field(), stored)
     return reply
   end
   reply = answer(args, 4)

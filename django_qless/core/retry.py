@@ -11,7 +11,7 @@ request is sent again, whatever it was; nothing is done twice.
 from __future__ import annotations
 
 import random
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from enum import Enum
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -65,9 +65,10 @@ TABLE: dict[str, tuple[Remedy, type[exceptions.QlessError]]] = {
     "BUSY": (Remedy.WAIT, exceptions.ServerBusy),
     "TRYAGAIN": (Remedy.WAIT, exceptions.ServerBusy),
     "CLUSTERDOWN": (Remedy.WAIT, exceptions.ServerBusy),
-    "NOREPLICAS": (Remedy.WAIT, exceptions.TooFewReplicas),
     # The same, but after a failover the way may lead to another server.
     "LOADING": (Remedy.RECONNECT, exceptions.ServerBusy),
+    "NOREPLICAS": (Remedy.RECONNECT, exceptions.TooFewReplicas),
+    "UNBLOCKED": (Remedy.RECONNECT, exceptions.ServerBusy),
     "MASTERDOWN": (Remedy.RECONNECT, exceptions.ServerBusy),
     "READONLY": (Remedy.RECONNECT, exceptions.ReadOnlyServer),
     # No reply: executed or not, the same request may be sent again.
@@ -159,6 +160,12 @@ def to_qless_error(
     return kind(text)
 
 
+def is_lasting(error: BaseException) -> bool:
+    """Return whether an error would be the same on the next connection."""
+    remedy, _ = TABLE.get(code_of(error), TABLE["ERR"])
+    return remedy in (Remedy.NONE, Remedy.RELOAD)
+
+
 def note_not_sent(error: BaseException) -> None:
     """Mark an error that came before anything was sent: no connection was opened."""
     error._qless_not_sent = True  # type: ignore[attr-defined]
@@ -176,10 +183,12 @@ def repeat_request(
     command: Command[Any],
     request_id: str,
     seconds: float,
+    *,
+    exchange: Callable[[], Steps[Any]] | None = None,
 ) -> Steps[Any]:
     """Repeat a failed request until it is answered, refused, or time is up.
 
-    Returns the reply, raises a QlessError.
+    `exchange` sends it, if not as usual. Returns the reply, raises a QlessError.
     """
     deadline = monotonic() + seconds
     waits = backoff()
@@ -203,6 +212,8 @@ def repeat_request(
             if remedy is Remedy.RELOAD:
                 loaded = True
                 yield from script.recover(error, command.kind, connection)
+            if exchange is not None:
+                return (yield from exchange())
             return (yield from connection.exchange(script.request(command, request_id)))
         except FAILURES as failure:
             error = failure

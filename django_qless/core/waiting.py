@@ -33,7 +33,7 @@ from .request import (
     drive,
     stepwise,
 )
-from .retry import FAILURES, repeat_request, to_qless_error
+from .retry import FAILURES, is_lasting, repeat_request, to_qless_error
 from .states import ENDED
 
 if TYPE_CHECKING:
@@ -162,10 +162,10 @@ class BaseAfter(Generic[T]):
         def exchange() -> Steps[Any]:
             yield from connection.send(self._wait + message)
             wait, reply = yield from connection.receive(self._seconds, None)
-            if isinstance(wait, ResponseError):
+            if isinstance(wait, ResponseError) and is_lasting(wait):
                 self.refusal = to_qless_error(wait)
             else:
-                self.announced = bool(wait)
+                self.announced = bool(wait) and not isinstance(wait, ResponseError)
             if isinstance(reply, ResponseError):
                 raise reply
             return reply

@@ -7,6 +7,7 @@ another object in the place of `dispatcher`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,11 +17,14 @@ from django.db import connections as databases
 from django.utils.connection import ConnectionDoesNotExist
 
 from django_qless.conf import in_tests
+from django_qless.core import NotReplicated
 from django_qless.exceptions import InvalidOption
 
 if TYPE_CHECKING:
     from django_qless.core import Put
     from django_qless.job_types.handle import JobHandle
+
+logger = logging.getLogger("django_qless")
 
 ONLY_DEFAULT = (DEFAULT_DB_ALIAS,)
 
@@ -72,8 +76,16 @@ class Dispatcher:
         await dispatchable.asend()
 
     def send_on_commit(self, dispatchable: Dispatchable) -> None:
-        """Send what has waited for a commit."""
-        dispatchable.send_on_commit()
+        """Send what has waited for a commit.
+
+        That it is not replicated yet is logged: raised here, it would keep the others from
+        being sent.
+        """
+        try:
+            dispatchable.send_on_commit()
+        except NotReplicated as error:
+            jids = ", ".join(handle.jid for handle in error.handles)
+            logger.error("enqueued on commit, but not replicated: %s: %s", jids, error)
 
 
 #: All that is enqueued goes through this object, in all threads.

@@ -20,6 +20,7 @@ from django_qless.core import (
     QlessError,
     WrongState,
 )
+from django_qless.core.replication import LateReplicas
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue.dependencies import NO_DEPENDENCIES, Dependencies
 from django_qless.job_types.current import running
@@ -124,6 +125,9 @@ class EnqueueBatch:
         """Enqueue the jobs. Raises what the server refuses."""
         requests = self.requests
         client = connections[requests[0].plan.alias]
+        if client.replication:
+            drive(self._replicated(client, job_enqueued.send))
+            return
         if len(requests) == 1 and self._is_one_call(requests[0]):
             # The usual case, without the machinery.
             request = requests[0]
@@ -136,9 +140,21 @@ class EnqueueBatch:
 
     async def asend(self) -> None:
         """Enqueue the jobs from asynchronous code. Raises what the server refuses."""
-        await adrive(self._steps(connections.aclient(self.alias)))
+        client = connections.aclient(self.alias)
+        if client.replication:
+            await adrive(self._replicated(client, job_enqueued.asend))
+            return
+        await adrive(self._steps(client))
         if job_enqueued.receivers:
             await adrive(self._announcing(job_enqueued.asend))
+
+    def _replicated(self, client: Any, announce: Callable[..., Any]) -> Steps[None]:
+        """Enqueue the jobs; then raise NotReplicated if replicas were late."""
+        late = LateReplicas(client)
+        yield from self._steps(late)
+        if job_enqueued.receivers:
+            yield from self._announcing(announce)
+        late.check(self.handles)
 
     def send_on_commit(self) -> None:
         """Enqueue the jobs on commit. What is refused there is logged, not raised.
@@ -248,8 +264,9 @@ class EnqueueBatch:
             try:
                 for start in range(0, len(further), MOST_DEPENDENCIES):
                     chunk = further[start : start + MOST_DEPENDENCIES]
-                    yield client.depends_on(handle.jid, chunk)
-                yield client.seal(handle.jid)
+                    call = Client.depends_on.build(None, handle.jid, chunk)
+                    yield client.run(call)
+                yield client.run(Client.seal.build(None, handle.jid))
             except QlessError:
                 # All of it or nothing: an open job would wait for ever. On commit this
                 # tells the refused job from the others.

@@ -17,7 +17,7 @@ from django_qless.core.exceptions import (
     ServerTooOld,
     UnsupportedFormat,
 )
-from django_qless.core.options import known
+from django_qless.core.options import known as known_option
 from django_qless.core.permissions import (
     AUDIT,
     CLEANING,
@@ -26,6 +26,7 @@ from django_qless.core.permissions import (
     lacks,
     needed_by_worker,
 )
+from django_qless.core.redis_pool import copy_pool
 from django_qless.job_types import discovery
 from django_qless.management.output import counted
 from django_qless.operations.audit import audit_namespace
@@ -35,7 +36,7 @@ from django_qless.operations.status import lags_of
 from django_qless.operations.workers import ServedQueues, is_alive
 from django_qless.schedules.declared import declarations_lost
 from django_qless.tasks import known_tasks
-from django_qless.worker.server_checks import risks
+from django_qless.worker.server_checks import risks, wanted_replicas
 
 if TYPE_CHECKING:
     from django_qless.core import Client
@@ -168,12 +169,36 @@ def _server(client: Client) -> Iterator[Finding]:
             "scripts cost the server more than functions: check ENGINE, and that "
             "the server's user may call FUNCTION and FCALL",
         )
-    for risk in risks(info):
+    yield from _replication(client, info)
+    for risk in risks(info, wanted_replicas(client)):
         yield problem("server", str(risk))
     used, most = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))
     if used:
         limit = f"of {most:,} " if most else ""
         yield fine("memory", f"{used:,} bytes {limit}are used")
+
+
+def _replication(client: Client, info: Mapping[str, str | int]) -> Iterator[Finding]:
+    """Yield the primary, where sentinels name it, and what its replicas lack."""
+    if client.asks_sentinels:
+        pool = copy_pool(client.redis)
+        host, port = pool.get_master_address()
+        yield fine("sentinel", f"{pool.service_name} is {host}:{port} now")
+    end = int(info.get("master_repl_offset", 0))
+    for number in range(int(info.get("connected_slaves", 0))):
+        text = str(info.get(f"slave{number}", ""))
+        known = dict(part.split("=", 1) for part in text.split(",") if "=" in part)
+        missing = max(0, end - int(known.get("offset", 0)))
+        place = f"{known.get('ip')}:{known.get('port')}"
+        is_online = known.get("state") == "online"
+        yield (fine if is_online else hint)(
+            "replicas",
+            f"{place} is {known.get('state')}, {missing:,} bytes and "
+            f"{known.get('lag')} s behind",
+        )
+    if client.replication:
+        # Raises NotPermitted if the server's user may not wait.
+        client.wait_for_replicas(0, 0.001)
 
 
 def _clock(client: Client) -> Iterator[Finding]:
@@ -263,7 +288,9 @@ def _results(client: Client) -> Iterator[Finding]:
         return max(0.0, round(now - moment, 3))
 
     if kept.cut is not None and now - kept.cut < RECENTLY:
-        options = {name: known(name) for name in ("results-count", "results-bytes")}
+        options = {
+            name: known_option(name) for name in ("results-count", "results-bytes")
+        }
         limits = (
             f"{name} ({client.config_get(name) or (option and option.default)})"
             for name, option in options.items()

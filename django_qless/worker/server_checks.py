@@ -58,8 +58,27 @@ def check_server(client: Client) -> list[str]:
     if INFO & {*missing}:
         return [UNKNOWN]
     with contextlib.suppress(exceptions.QlessError):
-        return [str(risk) for risk in risks(client.server_info())]
+        info = client.server_info()
+        _check_replicas(info, wanted_replicas(client))
+        return [str(risk) for risk in risks(info, wanted_replicas(client))]
     return []
+
+
+def wanted_replicas(client: Client) -> int:
+    """Return how many replicas must have a put before it is acknowledged."""
+    return client.replication.replicas if client.replication else 0
+
+
+def _check_replicas(info: Mapping[str, str | int], wanted: int) -> None:
+    """Raise CannotStart where REPLICAS are wanted and there never was one.
+
+    The server keeps a backlog for an hour for replicas that it has lost: those may come
+    back, and jobs must run until then.
+    """
+    never = not info.get("connected_slaves") and info.get("repl_backlog_active") == 0
+    if wanted and never:
+        text = next(risk for risk in risks(info, wanted) if "wanted" in risk.values)
+        raise CannotStart(str(text), os.EX_CONFIG)
 
 
 class Risk(NamedTuple):
@@ -83,8 +102,20 @@ def gettext_noop(text: str) -> str:
     return text
 
 
-def risks(info: Mapping[str, str | int]) -> Iterator[Risk]:
-    """Yield the risks on a server with this INFO, the worst first."""
+def risks(info: Mapping[str, str | int], wanted: int = 0) -> Iterator[Risk]:
+    """Yield the risks on a server with this INFO, the worst first.
+
+    `wanted` is how many replicas must have a put.
+    """
+    connected = info.get("connected_slaves", 0)
+    if isinstance(connected, int) and connected < wanted:
+        yield Risk(
+            gettext_noop(
+                "REPLICAS is %(wanted)s, and %(connected)s replicas are connected: "
+                "whatever is enqueued raises NotReplicated. Add replicas, or lower REPLICAS."
+            ),
+            {"wanted": str(wanted), "connected": str(connected)},
+        )
     policy = info.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
         yield Risk(

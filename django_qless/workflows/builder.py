@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from django_qless.core import new_jid
+from django_qless.core import NotReplicated, new_jid
 from django_qless.enqueue import dispatch
 from django_qless.enqueue.dependencies import TAKE
 from django_qless.enqueue.plan import EnqueuePlan, declared_plan
@@ -147,6 +147,8 @@ class Workflow:
         request, transactions = self._seal()
         try:
             dispatch.send(request, transactions)
+        except NotReplicated:
+            raise  # It is there.
         except BaseException:
             self._unseal()
             raise
@@ -157,6 +159,8 @@ class Workflow:
         request, transactions = self._seal()
         try:
             await dispatch.asend(request, transactions)
+        except NotReplicated:
+            raise  # It is there.
         except BaseException:
             self._unseal()
             raise

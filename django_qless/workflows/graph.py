@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from django_qless.conf.connections import connections
 from django_qless.core import DependencyCycle, Put
+from django_qless.core.client import Client
+from django_qless.core.replication import LateReplicas
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue.request import REFUSED_ALONE, running_worker
 from django_qless.exceptions import InvalidOption
@@ -179,8 +181,11 @@ class WorkflowRequest:
     def _sending(self, client: Any, announce: Callable[..., Any]) -> Steps[None]:
         handle = self.handle
         meta = to_json({"name": handle.name}) if handle.name else "{}"
-        yield client.put_workflow(running_worker(), handle.id, self.puts(), meta)
+        arguments = (running_worker(), handle.id, self.puts(), meta)
+        late = LateReplicas(client)
+        yield late.run(Client.put_workflow.build(None, *arguments))
         self.mark_enqueued()
         if job_enqueued.receivers:
             for node in self.nodes:
                 yield announce(node.request.plan.job_type, handle=node.handle)
+        late.check(self.handles, handle.id)

@@ -76,6 +76,15 @@ def found(**options: object) -> list[tuple[str, str]]:
             "E042",
             "no connection option 'pasword'",
         ),
+        ({"default": {**GOOD, "REPLICAS": -1}}, "E043", "from 0 to 100, not -1"),
+        ({"default": {**GOOD, "REPLICAS": True}}, "E043", "from 0 to 100, not True"),
+        (
+            {"default": {**GOOD, "REPLICAS": 1, "REPLICAS_TIMEOUT": 0}},
+            "E043",
+            "from 0.001 to 60",
+        ),
+        ({"default": {**GOOD, "REPLICAS_TIMEOUT": 1}}, "E043", "goes with REPLICAS"),
+        ({"default": {"EMBEDDED": "/x", "REPLICAS": 1}}, "E043", "has no replica"),
         ({"default": {**SENTINELS, **GOOD}}, "E003", "LOCATION and SENTINELS exclude"),
         ({"default": {**GOOD, "OPTIONS": {"ssl": True}}}, "E010", "ssl goes with SENT"),
         (

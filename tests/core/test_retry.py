@@ -88,6 +88,8 @@ def test_errors_that_would_be_the_same_next_time_are_raised(
         theirs.TimeoutError("Timeout reading from socket"),
         theirs.BusyLoadingError("Redis is loading the dataset in memory"),
         theirs.ReadOnlyError("You can't write against a read only replica."),
+        theirs.ResponseError("NOREPLICAS Not enough good replicas to write."),
+        theirs.ResponseError("UNBLOCKED force unblock from blocking operation"),
         theirs.MasterDownError("Link with MASTER is down"),
         ConnectionResetError("reset"),
     ],
@@ -112,7 +114,6 @@ def test_a_lost_server_is_called_again_with_the_same_request(error: Exception) -
         theirs.ResponseError("BUSY Redis is busy running a script."),
         theirs.TryAgainError("Multiple keys request during rehashing"),
         theirs.ClusterDownError("The cluster is down"),
-        theirs.ResponseError("NOREPLICAS Not enough good replicas to write."),
     ],
 )
 def test_a_server_that_is_not_ready_is_called_again(error: Exception) -> None:

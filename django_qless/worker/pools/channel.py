@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 # a job comes: this limits the delay when that wake-up is lost with another worker.
 WAIT = 5.0
 
+# The same where sentinels name the server: a former primary that hangs, in the middle of a
+# block, is noticed so much sooner.
+SENTINEL_WAIT = 3.0
+
 # Seconds for which a call is repeated before the child looks around again.
 PATIENCE = 5.0
 
@@ -169,6 +173,11 @@ class Channel(ABC):
         if returned:
             self.reserver.returned([returned.popleft() for _ in range(len(returned))])
 
+    @property
+    def longest_wait(self) -> float:
+        """Seconds for which an idle child blocks at most."""
+        return SENTINEL_WAIT if self.client.asks_sentinels else WAIT
+
     def request(
         self, asked: tuple[str, ...], outcomes: Sequence[Outcome], count: int
     ) -> Request[Settled]:
@@ -182,7 +191,7 @@ class Channel(ABC):
             count=count,
             queues=asked,
             exclude=self.worker.options.exclude if count else (),
-            wait=WAIT if count else None,
+            wait=self.longest_wait if count else None,
             turns=self.reserver.turns and count > 1,
         )
         if not outcomes and len(self.idle_requests) < MOST_IDLE_REQUESTS:

@@ -1,0 +1,219 @@
+"""Puts that replicas must have: what waits, what is told, what a repeat tells."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+import redis.asyncio.sentinel
+import redis.sentinel
+from django.test import override_settings
+
+from django_qless.conf.connections import connections
+from django_qless.core import AsyncClient, Client, LockLost, NotReplicated, Put
+from django_qless.core.replication import REPLICATED, Replication
+from django_qless.enqueue.dispatch import Dispatcher
+from django_qless.enqueue.plan import declared_plan
+from django_qless.enqueue.request import EnqueueBatch
+from tests.jobs_app import jobs
+from tests.sentinels import Watched
+
+SOON = Replication(1, 0.05)
+
+
+@pytest.fixture(scope="module")
+def group() -> Iterator[Watched]:
+    """A primary, its replica, and a sentinel, for tests that leave them as they are."""
+    with Watched() as group:
+        yield group
+
+
+@pytest.fixture
+def cut(group: Watched) -> Iterator[Watched]:
+    """The same while the replica is not connected."""
+    group.cut_replicas()
+    yield group
+    group.join_replicas()
+
+
+@pytest.fixture
+def client(group: Watched) -> Iterator[Client]:
+    with group.primary.client() as probe:
+        probe.flushall()
+    server = redis.Redis(port=group.primary.port)
+    with Client(server, replication=Replication(1, 5)) as client:
+        yield client
+
+
+def test_which_calls_wait(group: Watched, client: Client) -> None:
+    workflow = [Put("w1", "q", "k", "{}"), Put("w2", "q", "k", "{}", depends=["w1"])]
+    calls: list[tuple[str, Any, int]] = [
+        ("put", lambda: client.put("", "q", "a", "k", "{}"), 1),
+        ("put.many", lambda: client.put_many("", [Put("b", "q", "k", "{}")]), 1),
+        (
+            "put.many in two calls",
+            lambda: client.put_many(
+                "", [Put(f"c{n}", "p", "k", "{}") for n in range(1001)]
+            ),
+            2,
+        ),
+        ("requeue", lambda: client.requeue("", "q", "a", "k", "{}"), 1),
+        ("workflow.put", lambda: client.put_workflow("", "w", workflow), 1),
+        ("settle", lambda: client.settle("w", [], 1, ["q"]), 0),
+        ("cancel", lambda: client.cancel("b"), 0),
+        ("read", lambda: client.get("b"), 0),
+    ]
+    client.put("", "q", "first", "k", "{}")  # loads the core
+    for name, call, waits in calls:
+        with group.primary.client() as probe:
+            probe.config_resetstat()
+            call()
+            stats = probe.info("commandstats").get("cmdstat_wait", {"calls": 0})
+        assert stats["calls"] == waits, name
+    assert "settle" not in REPLICATED
+
+
+def test_late_replicas_are_told_and_a_repeat_tells_the_truth(
+    cut: Watched, client: Client
+) -> None:
+    client.replication = SOON
+    with pytest.raises(NotReplicated, match=r"0 of 1 replicas .* 0\.05 s") as caught:
+        client.put("", "q", "late", "k", "{}")
+    late = caught.value
+    assert (late.replicas, late.result, late.handle) == (0, "late", None)
+    assert client.get("late") is not None
+    # Neither on the same connection nor on another one is it said to be replicated.
+    with pytest.raises(NotReplicated):
+        late.repeat()
+    client.close()
+    with pytest.raises(NotReplicated) as again:
+        late.repeat()
+    # Other requests between do not matter.
+    with pytest.raises(NotReplicated):
+        client.put("", "q", "other", "k", "{}")
+    cut.join_replicas()
+    client.replication = Replication(1, 5)
+    assert again.value.repeat() == "late"
+    assert client.length("q") == 2
+    with cut.replicas[0].client() as copy:
+        assert copy.exists("ql:j:late")
+
+
+def test_a_repeat_on_another_connection_is_not_believed_too_early(
+    group: Watched, client: Client
+) -> None:
+    """A connection that has written nothing has nothing to wait for."""
+    (replica,) = group.replicas
+    client.put("", "q", "first", "k", "{}")
+    client.replication = SOON
+    os.kill(replica.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(NotReplicated) as caught:
+            client.put("", "q", "late", "k", "{}")
+        client.close()
+        with pytest.raises(NotReplicated):
+            caught.value.repeat()
+    finally:
+        os.kill(replica.pid, signal.SIGCONT)
+    client.replication = Replication(1, 5)
+    assert caught.value.repeat() == "late"
+
+
+def test_all_parts_are_sent_though_replicas_are_late(
+    cut: Watched, client: Client
+) -> None:
+    client.replication = SOON
+    items = [Put(f"many{n}", "many", "k", "{}") for n in range(1500)]
+    with pytest.raises(NotReplicated) as caught:
+        client.put_many("", items)
+    assert client.length("many") == 1500
+    assert caught.value.result.skipped == []
+    assert len(caught.value.unconfirmed) == 2
+
+
+def test_asyncio(cut: Watched, client: Client) -> None:
+    async def work() -> None:
+        server = redis.asyncio.Redis(port=cut.primary.port)
+        async with AsyncClient(server, replication=SOON) as aclient:
+            with pytest.raises(NotReplicated) as caught:
+                await aclient.put("", "q", "a", "k", "{}")
+            with pytest.raises(NotReplicated):
+                await caught.value.arepeat()
+            await asyncio.to_thread(cut.join_replicas)
+            aclient.replication = Replication(1, 5)
+            assert await caught.value.arepeat() == "a"
+        await server.aclose()
+
+    asyncio.run(work())
+
+
+def test_a_user_that_may_not_wait(group: Watched, client: Client) -> None:
+    with group.primary.client() as probe:
+        probe.execute_command(
+            *("ACL", "SETUSER", "hasty", "reset", "on", "nopass", "~*", "&*"),
+            *("+@all", "-wait"),
+        )
+    server = redis.Redis(port=group.primary.port, username="hasty", password="x")
+    with (
+        Client(server, replication=SOON) as hasty,
+        pytest.raises(NotReplicated, match="'wait'"),
+    ):
+        hasty.put("", "q", "hasty", "k", "{}")
+    assert client.get("hasty") is not None
+
+
+def test_handles_and_commits(
+    cut: Watched, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {**cut.settings, "REPLICAS": 1, "REPLICAS_TIMEOUT": 0.05}
+    with override_settings(QLESS={"default": given}):
+        with pytest.raises(NotReplicated) as caught:
+            jobs.add.delay(1)
+        handle = caught.value.handle
+        assert (handle.refresh().state, handle.created) == ("waiting", True)
+        with pytest.raises(NotReplicated) as caught:
+            jobs.add.enqueue_many([jobs.add.args(n) for n in range(3)])
+        assert [each.refresh().state for each in caught.value.handles] == [
+            "waiting"
+        ] * 3
+        # On commit it is logged: the others of the transaction must be sent, too.
+        plan = declared_plan(jobs.add.job_type)
+        batch = EnqueueBatch([plan.request('{"v":1}', pending=True)])
+        Dispatcher().send_on_commit(batch)
+        assert batch.handles[0].refresh().state == "waiting"
+        assert f"not replicated: {batch.handles[0].jid}" in caplog.text
+        connections.forget()
+
+
+def test_a_failover_before_the_replica_had_it() -> None:
+    """The repeat brings the job; tokens of the former primary are refused."""
+    with Watched() as group:
+        manager = redis.sentinel.Sentinel(group.addresses)
+        server = manager.master_for("main")
+        with Client(server, patience=30, replication=SOON) as client:
+            client.replication = Replication(1, 5)
+            client.put("", "q", "held", "k", "{}")
+            group.cut_replicas()
+            (held,) = client.settle("w", [], 1, ["q"]).jobs
+            client.replication = SOON
+            with pytest.raises(NotReplicated) as caught:
+                client.put("", "p", "lost", "k", "{}")
+            group.fail_over()
+            assert client.get("lost") is None
+            (again,) = client.settle("v", [], 1, ["q"]).jobs
+            assert (again.jid, again.token != held.token) == ("held", True)
+            with pytest.raises(LockLost):
+                client.complete("held", held.token, "q", "{}")
+            # No replica is left, but the job is there.
+            with pytest.raises(NotReplicated):
+                caught.value.repeat()
+            assert client.length("p") == 1
+            with pytest.raises(NotReplicated):
+                caught.value.repeat()
+            assert client.length("p") == 1
