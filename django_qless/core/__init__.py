@@ -42,6 +42,7 @@ from .exceptions import (
 from .jid import new_jid
 from .listings import (
     Brief,
+    DetachedRun,
     FailureGroup,
     FailureGroups,
     JobView,
@@ -90,6 +91,7 @@ __all__ = [
     "CoreFailed",
     "Declared",
     "DependencyCycle",
+    "DetachedRun",
     "DueSchedule",
     "DueSchedules",
     "DuplicateJob",
