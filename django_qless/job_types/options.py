@@ -212,6 +212,8 @@ class Options:
     sensitive: bool | tuple[str, ...] = option((), checks.sensitive, In.JOB | In.TASK)
     """Parameters whose arguments are hidden from people, "return" for the result; True:
     all of them."""
+    detached: bool = option(False, checks.flag, In.JOB | In.TASK)
+    """Run it in a process of its own, which outlives the worker: for work of hours."""
     on_commit: bool | str | None = option(None, checks.on_commit, NO_TASK)
     """The database whose commit is awaited; None and True: the default one; False:
     enqueue at once."""
@@ -431,6 +433,7 @@ class DeclaredOptions(CommonOptions, total=False):
     fail_on: Exceptions
     after: str | Sequence[str]
     sensitive: bool | str | Sequence[str]
+    detached: bool
     every: float | timedelta | None
     cron: str | None
     timezone: str | tzinfo | None

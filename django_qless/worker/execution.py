@@ -32,6 +32,8 @@ from django_qless.worker.retry_policy import retry_delay, should_retry
 from django_qless.worker.sandbox import Sandboxes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from django_qless.core import Client
     from django_qless.job_types.registry import JobType
     from django_qless.worker.environment import Environment
@@ -80,8 +82,11 @@ class Execution:
         client: Client,
         worker: str,
         sandboxes: Sandboxes | None = None,
+        detach: Callable[[Reserved], Settlement] | None = None,
     ) -> None:
+        """`detach` starts a detached job elsewhere; without it, it runs here."""
         self.environment = environment
+        self.detach = detach
         self.client = client
         self.worker = worker
         self.sandboxes = sandboxes or Sandboxes(worker)
@@ -96,6 +101,8 @@ class Execution:
             job_type = environment.resolve(reserved.klass)
             if job_type is None:
                 return self.unknown(reserved)
+            if job_type.options.detached and self.detach:
+                return self.detach(reserved)
             if environment.has_listeners("started"):
                 environment.announce("started", current)
             result = environment.run(job_type, reserved, current)
@@ -123,6 +130,8 @@ class Execution:
             job_type = environment.resolve(reserved.klass)
             if job_type is None:
                 return self.unknown(reserved)
+            if job_type.options.detached and self.detach:
+                return await asyncio.to_thread(self.detach, reserved)
             if environment.has_listeners("started"):
                 await environment.aannounce("started", current)
             result = await environment.arun(job_type, reserved, current)

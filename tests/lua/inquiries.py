@@ -274,7 +274,6 @@ class Inquirer(Generator):
             ("unpause", *self.some(QUEUES)), ("pause", *self.some(QUEUES)), ("queue.forget.empty", *self.some(QUEUES)),
             ("queue.forget", *self.some(QUEUES)), ("worker.deregister", *self.some([*OLD_WORKERS, *OUR_WORKERS])),
             ("order", worker, choose(["quiet", "resume", "stop", "dump"])), ("stacks", worker, choose(["a", "b"])),
-            ("forget", choose(JIDS)),
             ("beat", worker, choose(["", '{"pid":2}']), 0), ("schedule.due", worker, choose([1, 2, 9])),
             ("unpause", *QUEUES), ("tag.each", choose(TAGS), *self.some(JIDS, 9)), ("track.each", *self.some(JIDS, 9)),
             ("cancel.each", *self.some(JIDS, 9)), ("unfail", self.queue(), choose(GROUPS), choose([0, 1, 2, 25])),
@@ -322,7 +321,6 @@ class Inquirer(Generator):
             ("fail", jid, token, choose(GROUPS), self.message(), *choose([[], ["{}"], ["", 3], ['{"d":1}', 0.001]])),
             ("retry", jid, queue, token, choose([0, 5]), choose(["", "slow"]), self.message(), *choose([[], [2]])),
             ("release", jid, token, *choose([[], [0], [5], [0, 0.0005], [0, 3]])), ("progress", jid, token, choose(["[1,null]", "{}"])),
-            ("detached.keep", choose(OUR_WORKERS), jid, token, choose(["{}", "[]"])),
             ("put", "w", self.queue(), self.jid(), "klass", "{}", choose([0.001, 1, 3, 10, 30])),
         ]))  # fmt: skip
 

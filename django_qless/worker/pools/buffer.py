@@ -106,6 +106,11 @@ class JobBuffer:
         self.outcomes.append(Outcome(slot, settlement, job, time.monotonic()))
         self.held.pop(job.token, None)
 
+    def hand_over(self, item: Item) -> None:
+        """Forget a job that runs on, in a process that outlives this one."""
+        self.held.pop(item.job.token, None)
+        self.shared.free(item.slot)
+
     def count_run(self, seconds: float) -> None:
         """Count a run that has ended."""
         with self._counting:

@@ -75,6 +75,7 @@ class Channel(ABC):
         self.server_clock = ServerClock()
         #: For how long the locks hold that came with the last jobs.
         self.term = LockTerm()
+        self._full: tuple[str, ...] = ()
         self._logs_calls = is_enabled(CALLS)
 
     @abstractmethod
@@ -173,6 +174,10 @@ class Channel(ABC):
         self, asked: tuple[str, ...], outcomes: Sequence[Outcome], count: int
     ) -> Request[Settled]:
         """Return the call; those without outcomes are cached, for idle children."""
+        full = self.shared.full_queues()
+        if full != self._full:
+            self._full = full
+            self.idle_requests.clear()
         if not outcomes and (known := self.idle_requests.get((asked, count))):
             return known
         request = Client.settle.build(
@@ -181,7 +186,7 @@ class Channel(ABC):
             [outcome.settlement for outcome in outcomes],
             count=count,
             queues=asked,
-            exclude=self.worker.options.exclude if count else (),
+            exclude=(*self.worker.options.exclude, *full) if count else (),
             wait=WAIT if count else None,
             turns=self.reserver.turns and count > 1,
         )
