@@ -124,6 +124,10 @@ class DjangoEnvironment:
         """Return what makes this environment in the process of a detached job."""
         return "django_qless.runtime.detached.environment_of", self.alias
 
+    def has_detached_jobs(self) -> bool:
+        """Return whether the project has detached jobs."""
+        return any(job_type.options.detached for job_type in registry)
+
     def detached_limit(self, queue: str) -> int:
         """Return how many detached jobs of a queue may run at once on a host."""
         return self._settings.detached_limit(queue)

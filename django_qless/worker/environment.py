@@ -56,6 +56,9 @@ class Environment(Protocol):
         And its arguments: a detached job's process, a new interpreter, calls it.
         """
 
+    def has_detached_jobs(self) -> bool:
+        """Return whether there is a job type that is detached."""
+
     def detached_limit(self, queue: str) -> int:
         """Return how many detached jobs of a queue may run at once on a host."""
 

@@ -60,8 +60,9 @@ class WorkerOptions:
     queue's options say."""
     detached_directory: str | None = None
     """The folder for the records of detached runs; None: the user's for such state."""
-    keeps_detached: bool = True
-    """Detached runs go on when the worker is stopped."""
+    keep_detached: bool | None = None
+    """Detached runs go on when the worker is stopped; None: unless they would end with
+    it, in a container for example."""
 
     resume: bool = False
     """Resume the jobs that a worker of this name still holds."""

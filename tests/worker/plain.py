@@ -83,6 +83,9 @@ class PlainEnvironment:
             modules = {*modules, main.name} - {"__main__"}
         return "tests.worker.plain.again", self.url, *sorted(modules)
 
+    def has_detached_jobs(self) -> bool:
+        return any(made.options.detached for made in JOBS.values())
+
     def detached_limit(self, queue: str) -> int:
         return 1
 

@@ -37,6 +37,7 @@ def start(start_worker: Start, tmp_path: Path) -> Start:
             module=MODULE,
             queues=options.pop("queues", ["q"]),
             detached_directory=str(tmp_path / host),
+            keep_detached=options.pop("keep_detached", True),
             **options,
         )
 
@@ -275,7 +276,7 @@ def test_it_is_handed_back_where_it_would_end_with_the_worker(
     start: Start, put: Put, job_when: JobWhen, ledger: Ledger, gate: Gate
 ) -> None:
     jid = put("work", ledger.path, gate.path, "long")
-    worker = start(keeps_detached=False, shutdown_timeout=0.2)
+    worker = start(keep_detached=False, shutdown_timeout=0.2)
     pid = running(ledger, "long")
     worker.signal("TERM")
     assert worker.wait() == 0

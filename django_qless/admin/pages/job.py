@@ -22,7 +22,7 @@ from django_qless.core import Job, JobView
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.options import DEFAULTS, TRAVELLING
 from django_qless.job_types.redaction import may_show_result, redact
-from django_qless.job_types.registry import options_of
+from django_qless.job_types.registry import options_of, registry
 
 LINKS = 20
 """Jobs of each kind that the page has in its tables."""
@@ -58,6 +58,12 @@ def travelling_options(job: Job) -> list[tuple[str, Any]]:
         for name, value in given
         if value != getattr(DEFAULTS, name)
     ]
+
+
+def is_output_hidden(job: Job) -> bool:
+    """Return whether the output of a job's process may show what is sensitive."""
+    job_type = registry.get(job.klass)
+    return job_type is not None and bool(job_type.options.sensitive)
 
 
 class _JobPage(Page):
@@ -101,6 +107,8 @@ class JobPage(_JobPage):
                 for tag in job.tags
             ],
             "audit_log": audit_entries(models.Job, job.jid),
+            "run": found.detached,
+            "run_is_hidden": is_output_hidden(job),
             "may_undepend": self.may.jobs and brief.state == "depends",
             **self.linked(own),
             **(self.data() if self.may.data else {}),

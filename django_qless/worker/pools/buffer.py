@@ -8,8 +8,9 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from django_qless.core import Settlement
-from django_qless.worker.pools.locks import LockTerm, boottime
+from django_qless.worker.pools.locks import LockTerm
 from django_qless.worker.pools.outcomes import released
+from django_qless.worker.process_info import boottime
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -19,7 +19,8 @@ from django_qless.worker import failure_report
 from django_qless.worker.heartbeat import interval_for
 from django_qless.worker.log import CALLS, is_enabled, log_event, log_job_event
 from django_qless.worker.pools import shared_state
-from django_qless.worker.pools.locks import LockTerm, ServerClock, boottime
+from django_qless.worker.pools.locks import LockTerm, ServerClock
+from django_qless.worker.process_info import boottime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -68,7 +68,7 @@ class Supervisor:
         options = worker.options
         client = worker.client(PATIENCE, ANSWER)
         self.children = ProcessManager(pool, options.concurrency)
-        self.worker_info = WorkerInfo(options, self.shutdown)
+        self.worker_info = WorkerInfo(options, self.shutdown, worker.detached_info)
         self.heartbeat = Heartbeat(client, worker.name, self.worker_info.to_json)
         self.listener = EventListener(client, worker.name)
         self.ticker = Ticker(client, worker.name)
@@ -257,8 +257,9 @@ class Supervisor:
     @property
     def must_stop_detached(self) -> bool:
         """True if there are runs that would not outlive the end of this worker."""
-        stays = self.shutdown.reexec or self.worker.options.keeps_detached
-        return len(self.detached) > 0 and not stays
+        if not len(self.detached) or self.shutdown.reexec:
+            return False
+        return bool(self.worker.detached_end)
 
     def leave_detached(self) -> None:
         """Renew the locks of detached jobs once more: the next worker has to start first."""
