@@ -22,7 +22,7 @@ from django_qless.core import Job, JobView
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.options import DEFAULTS, TRAVELLING
 from django_qless.job_types.redaction import may_show_result, redact
-from django_qless.job_types.registry import options_of, registry
+from django_qless.job_types.registry import options_of
 
 LINKS = 20
 """Jobs of each kind that the page has in its tables."""
@@ -62,8 +62,8 @@ def travelling_options(job: Job) -> list[tuple[str, Any]]:
 
 def is_output_hidden(job: Job) -> bool:
     """Return whether the output of a job's process may show what is sensitive."""
-    job_type = registry.get(job.klass)
-    return job_type is not None and bool(job_type.options.sensitive)
+    hidden = redact(job.klass, job.data).hidden
+    return bool(hidden) or not may_show_result(job.klass, job.data)
 
 
 class _JobPage(Page):

@@ -167,10 +167,11 @@ class Command(SubcommandsCommand):
 
 
 def output_after(known: str, output: str) -> str:
-    """Return what an output has more than a known end of it; both may begin late."""
-    end = known[-200:]
-    at = output.rfind(end) if end else -1
-    return output[at + len(end) :] if at >= 0 else output
+    """Return what an output has more than a known one; both may begin late."""
+    for size in range(min(len(known), len(output)), 0, -1):
+        if known.endswith(output[:size]):
+            return output[size:]
+    return output
 
 
 def add_filters(parser: CommandParser, states: Sequence[str] = ALL_STATES) -> None:
