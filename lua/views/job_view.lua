@@ -36,7 +36,13 @@ end
 -- The same of a canceled job, of which less is known.
 local function canceled_view(jid, own, links)
   local total, spawners = Canceled.more(jid)
-  local view = { brief = own, history_total = total, result = cjson.null, result_ttl = cjson.null, detached = cjson.null }
+  local view = {
+    brief = own,
+    history_total = total,
+    result = cjson.null,
+    result_ttl = cjson.null,
+    detached = cjson.null,
+  }
   for _, list in ipairs({ 'dependents', 'dependencies', 'needs' }) do
     view[list], view[list .. '_total'] = {}, 0
   end
