@@ -273,7 +273,8 @@ def test_it_is_handed_back_where_it_would_end_with_the_worker(
     start: Start, put: Put, job_when: JobWhen, ledger: Ledger, gate: Gate
 ) -> None:
     jid = put("work", ledger.path, gate.path, "long")
-    worker = start(keep_detached=False, shutdown_timeout=0.2)
+    # Longer than a worker takes at its end for what is left of dead children.
+    worker = start(keep_detached=False, shutdown_timeout=6)
     pid = running(ledger, "long")
     worker.signal("TERM")
     assert worker.wait() == 0

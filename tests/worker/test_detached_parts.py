@@ -48,6 +48,13 @@ def test_a_run_is_alive_as_long_as_its_lock_is_held(runs: Runs) -> None:
     assert not run.is_alive
 
 
+def test_what_was_left_half_made_is_removed(runs: Runs) -> None:
+    (runs.base / ".half").mkdir()
+    (runs.base / ".half" / "order.json").write_text("{")
+    runs.add(order(), until=5.0)
+    assert not (runs.base / ".half").exists()
+
+
 def test_a_run_has_one_watcher_among_all_processes(runs: Runs) -> None:
     run, _ = runs.add(order(), until=5.0)
     lock = run.lock_watch()

@@ -263,10 +263,11 @@ class Runs:
             os.close(descriptor)
 
     def add(self, order: Mapping[str, Any], until: float) -> tuple[Run, int]:
-        """Record a run that is about to start; return it, locked as alive.
+        """Record a run that is about to start, while `adding`; return it, locked as alive.
 
         The job's lock holds until then (boottime). Raises OSError, and leaves nothing.
         """
+        self._sweep()
         # In the order of their starts, as far as clocks go.
         name = f"{int(order['started'] * 1000):013d}-{secrets.token_hex(4)}"
         run = Run(self.base / f"{HIDDEN}{name}")
@@ -281,6 +282,12 @@ class Runs:
             shutil.rmtree(run.folder, ignore_errors=True)
             raise
         return Run(self.base / name), alive
+
+    def _sweep(self) -> None:
+        """Remove what killed processes were adding or removing."""
+        for name in os.listdir(self.base):
+            if name.startswith(HIDDEN):
+                shutil.rmtree(self.base / name, ignore_errors=True)
 
     def tokens(self) -> set[str]:
         """Return the tokens of the locks on the jobs of all runs."""

@@ -268,6 +268,8 @@ class DetachedRuns:
         )
         watched.is_lost = True
         watched.stop()
+        lost = CrashReport(held.jid, held.token, "", "The lock was lost.")
+        self._report_crash(lost)
 
     def _settle(self, watched: WatchedRun) -> None:
         """Settle a run that has ended, and remove its record."""

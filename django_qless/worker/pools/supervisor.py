@@ -140,7 +140,10 @@ class Supervisor:
     @property
     def ended(self) -> bool:
         """True if nothing is left to do or to wait for."""
-        if self.shutdown.stage is Stage.RUNNING or len(self.children):
+        stage = self.shutdown.stage
+        if stage is Stage.RUNNING or len(self.children):
+            return False
+        if self.must_stop_detached and stage is not Stage.STOPPING:
             return False
         now = time.monotonic()
         self.recovery_deadline = self.recovery_deadline or now + RECOVERY_TIMEOUT
