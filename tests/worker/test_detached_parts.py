@@ -9,7 +9,9 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -18,6 +20,8 @@ from django_qless.worker.detached.directory import runs_directory, state_directo
 from django_qless.worker.detached.parent import read_all
 from django_qless.worker.detached.records import RESERVED_BYTES, Run, Runs
 from django_qless.worker.detached.starter import fence
+from django_qless.worker.pools.orphan_recovery import OrphanRecovery
+from django_qless.worker.pools.shared_state import SharedState
 
 JOB = ["jid", "q", "k", "{}", "7", 3, 3, 0, "[]", "", 60.0]
 
@@ -249,3 +253,31 @@ def test_a_run_that_has_gone_is_no_run(tmp_path: Path) -> None:
     assert gone.signal(15) is False
     gone.kill_job()
     gone.remove()
+
+
+def test_a_child_counts_a_queue_as_full_until_its_parent_says_which_are() -> None:
+    shared = SharedState(slots=4)
+    assert shared.full_queues() == ()
+    shared.exclude(["a"])
+    assert shared.full_queues() == ("a",)
+    shared.found_full("b")
+    assert shared.full_queues() == ("a", "b")
+    shared.exclude([])
+    assert shared.full_queues() == ()
+    assert shared.has_commands
+    shared.close()
+
+
+def test_a_detached_job_does_not_end_with_the_child_that_has_started_it() -> None:
+    shared = SharedState(slots=4)
+    for token in ("1", "2"):
+        shared.begin(shared.take(f"job {token}", token, 0.0), 0.0)
+    dead: Any = SimpleNamespace(
+        shared=shared, killed_outcomes=None, pid=7, status=-9, stacks=str
+    )
+    orphans = OrphanRecovery(MagicMock(), "w")
+    orphans.take_over(dead, {"1", "2"})
+    assert orphans.is_done
+    orphans.take_over(dead, {"1"})
+    assert not orphans.is_done
+    shared.close()
