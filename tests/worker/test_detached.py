@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,7 @@ from tests.worker.detached_jobs import MODULE
 from tests.worker.processes import children_of, is_alive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from django_qless.core import Client, Job
@@ -311,10 +312,19 @@ def test_a_worker_that_resumes_its_jobs_lets_it_run(
     assert [each["what"] for each in job.history] == ["put", "popped", "done"]
 
 
+@pytest.fixture
+def other() -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that runs, and leads a process group."""
+    process = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    yield process
+    process.kill()
+    process.wait()
+
+
 @pytest.mark.parametrize("forged", ["pid", "boot", "lost"])
 def test_a_record_of_processes_that_are_gone_harms_no_other(
     start: Start, put: Put, job_when: JobWhen, ledger: Ledger, gate: Gate,
-    client: Client, other: Any, tmp_path: Path, forged: str,
+    other: subprocess.Popen[bytes], tmp_path: Path, forged: str,
 ) -> None:  # fmt: skip
     """Their ids are used again, or the machine was started again."""
     jid = put("work", ledger.path, gate.path, "long")
