@@ -89,6 +89,7 @@ permissions Permissions.show
 audit Audit.audit
 workflow.get WorkflowVerbs.get
 workflow.jobs WorkflowVerbs.jobs
+detached.get Detached.get
 ]]
 
 -- (stacks without its second argument only reads: see Serve.)
@@ -133,6 +134,8 @@ workflow.release WorkflowPut.release
 workflow.carry WorkflowVerbs.carry
 workflow.cancel WorkflowVerbs.cancel
 workflow.retry WorkflowVerbs.retry
+detached.keep Detached.keep
+forget Detached.forget
 ]]
 
 local function line_of(command, lines)

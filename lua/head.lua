@@ -106,6 +106,8 @@ local PATTERNS = {
   orders = 'orders:<>', --              list   what is asked of a worker and not yet told to it, the oldest first;
   --                                           expires by itself
   stacks = 'stacks:<>', --              string the last stack dump of a worker; expires by itself
+  -- A detached job's latest run, JSON: host, pid, when it began and ended, the end of its output; expires by itself
+  detached = 'detached:<>', --          string
   idle = 'idle', --                     zset   client and host, waiting for queues not seen yet -> a second after
   --                                           its next look
   wake = 'wake', --                     list   one element for each such client to be woken

@@ -5,13 +5,13 @@ None of them connects to a server; `qless_doctor` does.
     django_qless.E001   QLESS is not a dict of aliases with a "default"
     django_qless.E002   a key that does not exist
     django_qless.E003   two ways to connect
-    django_qless.E004 to E014, E025, E033, E034, E040, E042, E043, E050 to E055
+    django_qless.E004 to E014, E025, E033, E034, E040 to E043, E050 to E055
                         see `conf/schema.py` and `jobs.py`
     django_qless.E044   QLESS_MONITORING_TOKEN is no token
     django_qless.W010   django_qless.urls is included, but there is no token
     django_qless.E015   two aliases with one namespace
     django_qless.E017   a release of redis-py that does not work
-    django_qless.E016, E018 to E021, E026 to E032, W004, W005     see `jobs.py`
+    django_qless.E016, E018 to E021, E026 to E032, W004, W005, W008     see `jobs.py`
     django_qless.W001   the queue shares its database with a cache
     django_qless.W002   no server is named, and DEBUG is off (--deploy)
     django_qless.W003   EMBEDDED, and DEBUG is off (--deploy)
@@ -35,6 +35,7 @@ from django_qless.checks.jobs import (
     check_middleware,
     check_modules,
     check_options,
+    check_queues_of_detached,
     check_schedules,
     no_middleware,
     no_should_run,
@@ -158,6 +159,7 @@ def register_checks() -> None:
     register(check_middleware, TAG)
     register(check_jobs, TAG)
     register(check_options, TAG)
+    register(check_queues_of_detached, TAG)
     register(check_context, TAG)
     register(check_schedules, TAG)
     register(check_deployment, TAG, Tags.security, deploy=True)

@@ -16,6 +16,7 @@ django_qless.E051   a should_run that cannot be imported
 django_qless.E055   encrypt=True in an alias without keys
 django_qless.W004   a job in a class that is neither a model nor part of one
 django_qless.W005   a job in a module that workers do not import
+django_qless.W008   detached jobs and others in one queue
 """
 
 from __future__ import annotations
@@ -90,6 +91,29 @@ def check_options(**kwargs: Any) -> list[CheckMessage]:
     """Check the names in the options of all jobs."""
     list(discovery.import_failures())
     return [message for job_type in registry for message in _options(job_type)]
+
+
+def check_queues_of_detached(**kwargs: Any) -> list[CheckMessage]:
+    """Warn of queues that a long run would close to other jobs."""
+    queues: dict[tuple[str, str], list[JobType]] = {}
+    for job_type in registry:
+        options = job_type.options
+        queues.setdefault((options.alias, options.queue), []).append(job_type)
+    messages: list[CheckMessage] = []
+    for (_, queue), job_types in sorted(queues.items(), key=lambda each: each[0]):
+        detached = [each for each in job_types if each.options.detached]
+        others = [each for each in job_types if not each.options.detached]
+        if detached and others:
+            messages.append(
+                Caution(
+                    f"The queue {queue!r} has detached jobs, such as "
+                    f"{detached[0].name}, and others, such as {others[0].name}: a host "
+                    "that runs as many detached jobs as it may takes nothing from it.",
+                    hint="Give detached jobs a queue of their own.",
+                    id="django_qless.W008",
+                )
+            )
+    return messages
 
 
 def check_schedules(**kwargs: Any) -> list[CheckMessage]:

@@ -206,6 +206,20 @@ class Alias:
         'For example {"mail": {"max_concurrency": 4}}.',
     )
     """Options of queues, by name: see below."""
+    detached_directory: str | None = key(
+        "DETACHED_DIRECTORY",
+        None,
+        must_be(
+            "an absolute path",
+            lambda value: isinstance(value, (str, Path)) and Path(value).is_absolute(),
+            optional=True,
+        ),
+        "E041",
+        'For example "/var/lib/shop/detached", on a disk of this host.',
+        lambda value: value and str(value),
+    )
+    """The folder for the records of detached jobs, on a disk of the host; without it,
+    the user's folder for such state."""
     config: Mapping[str, Any] = key(
         "CONFIG", {}, checks.config, "E012", 'For example {"jobs-history": 86400}.'
     )
@@ -291,6 +305,10 @@ class Alias:
         """Return the soft and hard timeout of a queue's jobs that give none."""
         options = self.queues.get(queue, {})
         return options.get("timeout"), options.get("hard_timeout")
+
+    def detached_limit(self, queue: str) -> int:
+        """Return how many detached jobs of a queue may run at once on a host."""
+        return int(self.queues.get(queue, {}).get(checks.DETACHED_LIMIT, 1))
 
 
 #: The keys that are attributes of an Alias, by attribute.

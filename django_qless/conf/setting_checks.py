@@ -26,7 +26,12 @@ QUEUE_LIMITS = {
     "timeout": "seconds until an exception is raised in a job of this queue",
     "hard_timeout": "seconds until the process of a job of this queue is killed",
 }
-QUEUE_OPTIONS = CORE_QUEUE_OPTIONS | QUEUE_LIMITS
+DETACHED_LIMIT = "detached_limit"
+QUEUE_OPTIONS = {
+    **CORE_QUEUE_OPTIONS,
+    **QUEUE_LIMITS,
+    DETACHED_LIMIT: "how many detached jobs of this queue run at once on a host",
+}
 
 
 class Problem(NamedTuple):
@@ -179,6 +184,11 @@ def _queue(queue: str, options: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem(
                 f": {name} of queue {queue!r} must be a number, not {value!r}.",
                 f"It is {QUEUE_OPTIONS[name]}.",
+            )
+        elif name == DETACHED_LIMIT and (value != int(value) or value < 1):
+            yield Problem(
+                f": {name} of queue {queue!r} must be a whole number from 1.",
+                "Serve the queue on other hosts only to have none of its jobs here.",
             )
         elif name in QUEUE_LIMITS and value == 0:
             yield Problem(

@@ -44,6 +44,7 @@ from .exceptions import (
 from .jid import new_jid
 from .listings import (
     Brief,
+    DetachedRun,
     FailureGroup,
     FailureGroups,
     JobView,
@@ -92,6 +93,7 @@ __all__ = [
     "CoreFailed",
     "Declared",
     "DependencyCycle",
+    "DetachedRun",
     "DueSchedule",
     "DueSchedules",
     "DuplicateJob",

@@ -185,6 +185,36 @@ class WorkerViews(NamedTuple):
     workers: list[WorkerView]
 
 
+class DetachedRun(NamedTuple):
+    """The latest run of a detached job, as the worker that watches it has told."""
+
+    host: str
+    #: The process that runs the job; 0 as long as it is being started.
+    pid: int
+    #: When it began and ended, in seconds of the epoch; None: not yet.
+    started: float
+    ended: float | None
+    #: The end of what it has written to its standard output and error.
+    output: str
+    #: How it ended, in words; "" as long as it runs.
+    end: str = ""
+
+    @classmethod
+    def read(cls, text: str | None) -> DetachedRun | None:
+        """Return the run that the JSON text of an object tells of."""
+        if not text:
+            return None
+        members = json.loads(text)
+        return cls(
+            host=str(members.get("host", "")),
+            pid=int(members.get("pid") or 0),
+            started=float(members.get("started") or 0),
+            ended=members.get("ended"),
+            output=str(members.get("output", "")),
+            end=str(members.get("end", "")),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class JobView(Generic[J]):
     """The content of a job's page. Lists of other jobs are limited by the request."""
@@ -212,3 +242,5 @@ class JobView(Generic[J]):
     result: str | None
     #: For how many seconds the result is still kept; None without one.
     result_ttl: float | None
+    #: The latest run, if the job is a detached one.
+    detached: DetachedRun | None

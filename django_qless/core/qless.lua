@@ -109,6 +109,8 @@ local PATTERNS = {
   orders = 'orders:<>', --              list   what is asked of a worker and not yet told to it, the oldest first;
   --                                           expires by itself
   stacks = 'stacks:<>', --              string the last stack dump of a worker; expires by itself
+  -- A detached job's latest run, JSON: host, pid, when it began and ended, the end of its output; expires by itself
+  detached = 'detached:<>', --          string
   idle = 'idle', --                     zset   client and host, waiting for queues not seen yet -> a second after
   --                                           its next look
   wake = 'wake', --                     list   one element for each such client to be woken
@@ -1654,6 +1656,7 @@ permissions Permissions.show
 audit Audit.audit
 workflow.get WorkflowVerbs.get
 workflow.jobs WorkflowVerbs.jobs
+detached.get Detached.get
 ]]
 
 -- (stacks without its second argument only reads: see Serve.)
@@ -1698,6 +1701,8 @@ workflow.release WorkflowPut.release
 workflow.carry WorkflowVerbs.carry
 workflow.cancel WorkflowVerbs.cancel
 workflow.retry WorkflowVerbs.retry
+detached.keep Detached.keep
+forget Detached.forget
 ]]
 
 local function line_of(command, lines)
@@ -2716,6 +2721,60 @@ function DependencyResults.results(args, i)
     names[#names + 1] = key.result(args[n])
   end
   return call('MGET', unpack(names))
+end
+end,
+
+Detached = function()
+local Detached = {}
+modules.Detached = Detached
+-- detached.lua
+-- Detached jobs, whose processes outlive the worker that has started them: who watches a run, and its output.
+
+local KEPT = 86400 -- seconds, since the run was last told of
+
+-- detached.keep worker jid token told -> for how many seconds the lock holds, which it renews
+-- From now on the worker holds the job, if another one did before. `told` is a JSON object: host, pid, when the
+-- run began, the end of its output.
+function Detached.keep(args, i)
+  local worker, told = modules.Arguments.name('detached.keep', 'worker', args[i]), args[i + 3]
+  modules.Arguments.object('detached.keep', 'told', told)
+  local job = modules.Lock.holder('detached.keep', args[i + 1], args[i + 2])
+  if job.worker ~= worker then
+    modules.Job.unhold(job.jid, job.worker)
+    call('HSET', key.job(job.jid), 'worker', worker)
+    job.worker = worker
+  end
+  local seconds = modules.Config.heartbeat(job.queue)
+  modules.Lock.extend(job, modules.NumberFormat.later(seconds))
+  call('ZADD', key.workers(), scope.now, worker)
+  call('SET', key.detached(job.jid), told, 'EX', KEPT)
+  return tostring(seconds)
+end
+
+-- detached.get jid -> what is kept of the job's latest run, JSON
+function Detached.get(args, i)
+  return call('GET', key.detached(modules.Arguments.name('detached.get', 'jid', args[i])))
+end
+
+-- forget jid: deletes an ended job with its result, its failure and its output. -> whether there was anything
+function Detached.forget(args, i)
+  local jid = modules.Arguments.name('forget', 'jid', args[i])
+  local state, queue = modules.Hash.values(key.job(jid), 'state', 'queue')
+  if state == 'failed' then
+    modules.Job.cancel({ jid }, 1)
+    modules.Canceled.forget(jid)
+  elseif state == 'complete' then
+    call('ZREM', key.completed(), jid)
+    modules.Job.erase(jid, call('HGET', key.job(jid), 'tags'))
+  elseif state then
+    local now = modules.Places.state_now(jid, queue or '', state)
+    modules.Errors.raise('STATE', 'forget(): Job ' .. modules.Errors.name(jid) .. ' has not ended: ' .. now)
+  end
+  local left = call('DEL', key.result(jid))
+  if left > 0 then
+    modules.Retention.forget('result:' .. jid)
+  end
+  return (left + call('DEL', key.detached(jid)) > 0 or state) and 1 or 0
 end
 end,
 
@@ -10939,6 +10998,7 @@ for _, start in ipairs({
   'worker:',
   'orders:',
   'stacks:',
+  'detached:',
   'idle:',
   'wake:',
   'timer:',
@@ -11883,7 +11943,13 @@ end
 -- The same of a canceled job, of which less is known.
 local function canceled_view(jid, own, links)
   local total, spawners = modules.Canceled.more(jid)
-  local view = { brief = own, history_total = total, result = cjson.null, result_ttl = cjson.null }
+  local view = {
+    brief = own,
+    history_total = total,
+    result = cjson.null,
+    result_ttl = cjson.null,
+    detached = cjson.null,
+  }
   for _, list in ipairs({ 'dependents', 'dependencies', 'needs' }) do
     view[list], view[list .. '_total'] = {}, 0
   end
@@ -11919,6 +11985,7 @@ function JobView.show(args, i)
   view.result = call('GET', key.result(jid)) or cjson.null
   local rest = call('PTTL', key.result(jid))
   view.result_ttl = rest >= 0 and rest / 1000 or cjson.null
+  view.detached = call('GET', key.detached(jid)) or cjson.null
   return modules.Json.with(cjson.encode(view), 'job', modules.Job.show(jid, lists))
 end
 end,

@@ -23,7 +23,11 @@ from django_qless.job_types.options import check, declared_options
 from django_qless.job_types.redaction import validate_sensitive
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.job_types.source_location import locate_errors
-from django_qless.job_types.validation import called, validate_function
+from django_qless.job_types.validation import (
+    called,
+    validate_detached,
+    validate_function,
+)
 from django_qless.schedules.timetable import DeclaredSchedule, checked_schedule
 
 if TYPE_CHECKING:
@@ -135,6 +139,8 @@ def _declare(function: Any, given: dict[str, Any]) -> Any:
     schedule = DeclaredSchedule.declared(whose, given)
     options = declared_options(whose, given)
     validate_function(function, whose, name)
+    if options.detached:
+        validate_detached(function, whose)
     validate_sensitive(whose, options.sensitive, function)
     if inspect.isclass(function):
         return declare_class(function, options, name, aliases, schedule)

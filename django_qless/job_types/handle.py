@@ -21,7 +21,7 @@ from django_qless.job_types.base_handle import Handle
 from django_qless.serialization.json_values import revive, to_json
 
 if TYPE_CHECKING:
-    from django_qless.core import AsyncJob, Job, Put
+    from django_qless.core import AsyncJob, DetachedRun, Job, Put
     from django_qless.core.objects import Canceled, Failure
     from django_qless.core.request import Request
 
@@ -217,6 +217,29 @@ class JobHandle(Handle, Generic[R]):
         found = await adrive(self._result(self._aclient(), timeout))
         # A row may be among it: its connection must be one that is looked after.
         return await sync_to_async(revive)(open_value(found))  # type: ignore[no-any-return]
+
+    def forget(self) -> bool:
+        """Delete the ended job with its result, failure and output.
+
+        Returns False if there was nothing left. Raises WrongState if it has not ended,
+        HasDependents if it has failed and other jobs wait for it.
+        """
+        return self._client().forget(self.jid)
+
+    async def aforget(self) -> bool:
+        """Delete the ended job and all it left, from asynchronous code."""
+        return await self._aclient().forget(self.jid)
+
+    def detached_run(self) -> DetachedRun | None:
+        """Return the latest run of a detached job: host, pid, start, end, output.
+
+        The server is told every few seconds, and keeps it for a day. None without one.
+        """
+        return self._client().detached_run(self.jid)
+
+    async def adetached_run(self) -> DetachedRun | None:
+        """Return the latest run of a detached job, from asynchronous code."""
+        return await self._aclient().detached_run(self.jid)
 
     def cancel(self) -> None:
         """Remove the job, also while it runs. Raises HasDependents."""

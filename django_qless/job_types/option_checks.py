@@ -72,6 +72,13 @@ def jid(value: Any) -> str | None:
     return text
 
 
+def flag(value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise Refused("True or False")
+    return value
+
+
 def one_of(*words: str) -> Callable[[Any], str]:
     """Return the check of an option that is one of these words."""
 

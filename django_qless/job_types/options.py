@@ -226,6 +226,8 @@ class Options:
     encrypt: bool | None = option(None, checks.encrypt, ANY | In.BACKEND, travels=True)
     """True to encrypt its data, result and context with ENCRYPTION_KEYS of the alias,
     False not to; None: as the alias has it."""
+    detached: bool = option(False, checks.flag, In.JOB | In.TASK)
+    """Run it in a process of its own, which outlives the worker: for work of hours."""
     on_commit: bool | str | None = option(None, checks.on_commit, NO_TASK)
     """The database whose commit is awaited; None and True: the default one; False:
     enqueue at once."""
@@ -448,6 +450,7 @@ class DeclaredOptions(CommonOptions, total=False):
     fail_on: Exceptions
     after: str | Sequence[str]
     sensitive: bool | str | Sequence[str]
+    detached: bool
     every: float | timedelta | None
     cron: str | None
     timezone: str | tzinfo | None

@@ -34,6 +34,16 @@ def validate_function(function: Any, whose: str, name: str | None) -> None:
         raise InvalidJob(f"{whose} {trouble}")
 
 
+def validate_detached(function: Any, whose: str) -> None:
+    """Raise InvalidJob if a new interpreter could not find this detached job."""
+    module, name = module_of(function), function.__qualname__
+    if module in UNNAMED or "<locals>" in name:
+        raise InvalidJob(
+            f"{whose} is detached, so a new interpreter runs it, and would not find it: "
+            "move it to the top of a module, jobs.py of an app, say"
+        )
+
+
 def validate_binding(
     function: Callable[..., Any], whose: str, binding: Binding
 ) -> None:

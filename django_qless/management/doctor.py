@@ -324,6 +324,13 @@ def _workers(client: Client) -> Iterator[Finding]:
                     else ""
                 ),
             )
+    for worker in alive:
+        if why := (worker.info or {}).get("detached"):
+            yield hint(
+                "workers",
+                f"detached jobs do not outlive {worker.name}, because {why}: they are "
+                "handed back when it is stopped",
+            )
     counts = client.queues()
     for queue, lag in zip(counts, lags_of(client, counts), strict=True):
         if queue.paused and queue.waiting:

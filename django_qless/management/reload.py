@@ -25,7 +25,7 @@ from django.conf import settings
 from django.utils.autoreload import iter_all_python_module_files
 
 from django_qless.worker.log import log_event, logger
-from django_qless.worker.pools.parent_death import ParentDeathPipe
+from django_qless.worker.parent_death import ParentDeathPipe
 from django_qless.worker.restart import STOP_SIGNALS, Program, flush_output
 from django_qless.worker.status_report import title
 

@@ -129,6 +129,18 @@ class DjangoEnvironment:
             _ = self._settings, self._has_tasks
             logger.isEnabledFor(logging.DEBUG)
 
+    def detached_entry(self) -> tuple[str, ...]:
+        """Return what makes this environment in the process of a detached job."""
+        return "django_qless.runtime.detached.environment_of", self.alias
+
+    def has_detached_jobs(self) -> bool:
+        """Return whether the project has detached jobs."""
+        return any(job_type.options.detached for job_type in registry)
+
+    def detached_limit(self, queue: str) -> int:
+        """Return how many detached jobs of a queue may run at once on a host."""
+        return self._settings.detached_limit(queue)
+
     def limits(self, job_type: JobType, reserved: Reserved) -> Limits:
         """Return the time limits of a job: its own, else those of its queue."""
         options = job_type.options_for(reserved.context)

@@ -50,6 +50,18 @@ class Environment(Protocol):
         Opens no connections. Raises nothing: errors show when a job runs.
         """
 
+    def detached_entry(self) -> tuple[str, ...]:
+        """Return the dotted name of a function that makes such an environment.
+
+        And its arguments: a detached job's process, a new interpreter, calls it.
+        """
+
+    def has_detached_jobs(self) -> bool:
+        """Return whether there is a job type that is detached."""
+
+    def detached_limit(self, queue: str) -> int:
+        """Return how many detached jobs of a queue may run at once on a host."""
+
     def limits(self, job_type: JobType, reserved: Reserved) -> Limits:
         """Return how long the job may run: by its own limits, else its queue's."""
 

@@ -33,6 +33,8 @@ from django_qless.worker.retry_policy import retry_delay, should_retry
 from django_qless.worker.sandbox import Sandboxes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from django_qless.core import Client
     from django_qless.job_types.registry import JobType
     from django_qless.worker.environment import Environment
@@ -81,8 +83,11 @@ class Execution:
         client: Client,
         worker: str,
         sandboxes: Sandboxes | None = None,
+        detach: Callable[[Reserved], Settlement] | None = None,
     ) -> None:
+        """`detach` starts a detached job elsewhere; without it, it runs here."""
         self.environment = environment
+        self.detach = detach
         self.client = client
         self.worker = worker
         self.sandboxes = sandboxes or Sandboxes(worker)
@@ -97,6 +102,8 @@ class Execution:
             job_type = environment.resolve(reserved.klass)
             if job_type is None:
                 return self.unknown(reserved)
+            if job_type.options.detached and self.detach:
+                return self.detach(reserved)
             if reserved.is_sealed:
                 reserved = current.reserved = environment.opened(reserved)
             if environment.has_listeners("started"):
@@ -128,6 +135,8 @@ class Execution:
             job_type = environment.resolve(reserved.klass)
             if job_type is None:
                 return self.unknown(reserved)
+            if job_type.options.detached and self.detach:
+                return await asyncio.to_thread(self.detach, reserved)
             if reserved.is_sealed:
                 reserved = current.reserved = environment.opened(reserved)
             if environment.has_listeners("started"):

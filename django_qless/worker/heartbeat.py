@@ -24,7 +24,7 @@ from django_qless.worker.process_info import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from django_qless.core import Client
     from django_qless.worker.options import WorkerOptions
@@ -141,7 +141,12 @@ class Heartbeat:
 class WorkerInfo:
     """A JSON object sent with each heartbeat: host, options and state of the worker."""
 
-    def __init__(self, options: WorkerOptions, shutdown: Shutdown) -> None:
+    def __init__(
+        self,
+        options: WorkerOptions,
+        shutdown: Shutdown,
+        more: Mapping[str, object] | None = None,
+    ) -> None:
         self._shutdown = shutdown
         self._constant: dict[str, Any] = {
             **this_process(),
@@ -150,6 +155,7 @@ class WorkerInfo:
             "reserver": options.reserver,
             "queues": options.queues,
             "exclude": options.exclude,
+            **(more or {}),
         }
         self._pid = os.getpid()
         self._memory: Memory | None = None

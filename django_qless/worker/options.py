@@ -55,6 +55,15 @@ class WorkerOptions:
     sandbox: str | None = None
     """The folder for the jobs' sandboxes; None: the system's temporary folder."""
 
+    detached_limit: int | None = None
+    """How many detached jobs of a queue may run at once on this host; None: as the
+    queue's options say."""
+    detached_directory: str | None = None
+    """The folder for the records of detached runs; None: the user's for such state."""
+    keep_detached: bool | None = None
+    """Detached runs go on when the worker is stopped; None: unless they would end with
+    it, in a container for example."""
+
     resume: bool = False
     """Resume the jobs that a worker of this name still holds."""
     reload: bool = False

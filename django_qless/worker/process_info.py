@@ -14,6 +14,8 @@ from django_qless import health
 # Positions among the fields of /proc/<pid>/stat that follow the program's name.
 STATE, STARTED = 0, 19
 
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -33,6 +35,19 @@ def start_time(pid: int) -> str:
     """
     fields = _stat_fields(pid)
     return fields[STARTED] if fields else ""
+
+
+def boot_id() -> str:
+    """Return what identifies the time since the machine was started; "" if unknown."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def boottime() -> float:
+    """Return the seconds since the machine was started, suspended or not."""
+    return time.clock_gettime(CLOCK)
 
 
 def started_after(pid: int, moment: float) -> bool:

@@ -22,7 +22,7 @@ from django_qless.worker.process_info import is_running, start_time
 from django_qless.worker.server_checks import CannotStart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from django_qless.core import Client
 
@@ -78,15 +78,17 @@ def runs_elsewhere(info: Mapping[str, object]) -> bool:
     return not info.get("born") or info["born"] == start_time(pid)
 
 
-def resume_jobs(client: Client, name: str) -> int:
+def resume_jobs(client: Client, name: str, apart: Collection[str] = ()) -> int:
     """End the attempts that a worker of this name still holds; return their number.
 
-    The jobs run again at once, those that have crashed too often fail.
+    The jobs run again at once, those that have crashed too often fail. Those whose tokens
+    are in `apart` go on.
     """
     left = [jid for part in client.worker_jobs(name) for jid in part]
     ended = 0
     for at in range(0, len(left), BATCH):
-        crashes = list(crash_outcomes(client, name, left[at : at + BATCH]))
+        some = crash_outcomes(client, name, left[at : at + BATCH])
+        crashes = [each for each in some if each.token not in apart]
         # Refused ones have been finished meanwhile, or have passed to another worker.
         answer = client.settle(name, crashes, count=0, queues=())
         ended += len(crashes) - len(answer.refused)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from django_qless.core import AsyncClient, Client
 from django_qless.core.exceptions import QlessError
+from django_qless.worker.detached.directory import identity, runs_directory
+from django_qless.worker.detached.lifetime import ends_with_worker
+from django_qless.worker.detached.records import Runs
 from django_qless.worker.known_queues import LOOKUP_PATIENCE
 from django_qless.worker.log import log_event, set_worker_name
 from django_qless.worker.pools import POOLS
@@ -108,8 +112,10 @@ class Worker:
         refuse_duplicate(client, self.name, resume=self.options.resume)
         self.environment.on_start()
         if self.options.resume:
-            resume_jobs(client, self.name)
+            # Those of detached runs go on.
+            resume_jobs(client, self.name, self.detached_runs.tokens())
         self.prepare_sandboxes()
+        self.warn_of_detached_end()
         self.environment.announce_worker("started", self.name)
         # A program that reads "started" may send any signal.
         block_signals(STOP_SIGNALS)
@@ -151,6 +157,42 @@ class Worker:
         except OSError as error:
             command = self.program.command[0]
             raise CannotStart(f"{command}: {error.strerror}", os.EX_OSERR) from error
+
+    @cached_property
+    def detached_runs(self) -> Runs:
+        """The detached runs of this namespace on this host."""
+        options = self.options
+        known = self.environment.client(options.alias)
+        return Runs(
+            runs_directory(options.detached_directory, options.alias, identity(known))
+        )
+
+    @cached_property
+    def detached_end(self) -> str:
+        """Why detached runs end when this worker is stopped; "" if they go on."""
+        if self.options.keep_detached is None:
+            return ends_with_worker()
+        return "" if self.options.keep_detached else "it has --no-keep-detached"
+
+    def warn_of_detached_end(self) -> None:
+        """Say at the start if detached runs end with this worker, if there can be any."""
+        if self.environment.has_detached_jobs() and self.detached_end:
+            text = (
+                "Detached jobs are handed back when this worker is stopped, because "
+                f"{self.detached_end}."
+            )
+            log_event(logging.WARNING, "warning", text=text)
+
+    @property
+    def detached_info(self) -> dict[str, str]:
+        """What the worker info says of detached jobs, if there can be any."""
+        if not self.environment.has_detached_jobs():
+            return {}
+        return {"detached": self.detached_end}
+
+    def detached_limit(self, queue: str) -> int:
+        """Return how many detached jobs of a queue may run at once on this host."""
+        return self.options.detached_limit or self.environment.detached_limit(queue)
 
     def prepare_sandboxes(self) -> None:
         """Claim a folder for the jobs' sandboxes, and remove those of dead workers.

@@ -9,7 +9,9 @@ from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from urllib.request import Request, urlopen
+from zipfile import ZIP_DEFLATED, ZipFile
 
+from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
@@ -126,6 +128,28 @@ class Package(models.Model):
                 running.progress((second + 1) / seconds, f"{put:,} files enqueued")
             time.sleep(1)
         return put
+
+    @job("archives", detached=True, unique=True, missing="ignore", retries=1)
+    def archive(self, pause: float = 0.1) -> str:
+        """Packs all files into an archive, without haste; returns its path.
+
+        It has a process of its own, which goes on while workers are restarted.
+        """
+        running = current_job()
+        folder = Path(settings.BASE_DIR, "archives")
+        folder.mkdir(exist_ok=True)
+        target, unfinished = folder / f"{self.name}.zip", folder / f".{self.name}.zip"
+        paths = list(self.modules.order_by("path").values_list("path", flat=True))
+        with ZipFile(unfinished, "w", ZIP_DEFLATED) as archive:
+            for number, path in enumerate(paths, start=1):
+                if (file := Path(self.root, path)).is_file():
+                    archive.write(file, path)
+                    print(f"{number:,} of {len(paths):,}: {path}")
+                if running and number % 20 == 0:
+                    running.progress(number / len(paths), path)
+                time.sleep(pause)
+        unfinished.replace(target)
+        return str(target)
 
     def _to_be_measured(self) -> Iterator[Module]:
         """Brings the rows up to date; yields those whose file has changed since."""

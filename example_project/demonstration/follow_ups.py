@@ -41,6 +41,7 @@ def keep_busy(packages: Sequence[Package]) -> None:
     steady = largest.keep_fresh.using(tags=[TAG, largest.name])
     steady.recur(every=timedelta(minutes=10))
     steady.delay()  # unless it is on its way
+    largest.archive.using(tags=[TAG, largest.name]).delay()
     with workflow("compare packages", on_failure="run") as flow:
         scans = [flow.add(package.scan.args()) for package in packages]
         ranking = flow.add(Package.rank.using(tags=["comparison"]).args(), after=scans)

@@ -174,6 +174,7 @@ for _, start in ipairs({
   'worker:',
   'orders:',
   'stacks:',
+  'detached:',
   'idle:',
   'wake:',
   'timer:',

@@ -36,7 +36,13 @@ end
 -- The same of a canceled job, of which less is known.
 local function canceled_view(jid, own, links)
   local total, spawners = Canceled.more(jid)
-  local view = { brief = own, history_total = total, result = cjson.null, result_ttl = cjson.null }
+  local view = {
+    brief = own,
+    history_total = total,
+    result = cjson.null,
+    result_ttl = cjson.null,
+    detached = cjson.null,
+  }
   for _, list in ipairs({ 'dependents', 'dependencies', 'needs' }) do
     view[list], view[list .. '_total'] = {}, 0
   end
@@ -72,5 +78,6 @@ function JobView.show(args, i)
   view.result = call('GET', key.result(jid)) or cjson.null
   local rest = call('PTTL', key.result(jid))
   view.result_ttl = rest >= 0 and rest / 1000 or cjson.null
+  view.detached = call('GET', key.detached(jid)) or cjson.null
   return Json.with(cjson.encode(view), 'job', Job.show(jid, lists))
 end

@@ -211,6 +211,34 @@ def test_result(admin_browser: Browser, qless: Client) -> None:
     assert "Kept for" in shown
 
 
+def test_the_process_of_a_detached_job(admin_browser: Browser, qless: Client) -> None:
+    token = run(qless)
+    assert "Process id" not in page(admin_browser).text
+    told = {"host": "h-7", "pid": 812, "started": 5, "output": "one <two>"}
+    qless.keep_detached("w", "j1", token, json.dumps(told))
+    shown = page(admin_browser).text
+    for words in ("h-7", "812", "Not yet", "one <two>"):
+        assert words in shown
+    told |= {"ended": 6, "end": "exit status 3"}
+    qless.keep_detached("w", "j1", token, json.dumps(told))
+    assert "exit status 3" in page(admin_browser).text
+
+
+def test_the_output_of_a_process_is_data(
+    as_user: Callable[[str], Browser], admin_browser: Browser, qless: Client
+) -> None:
+    told = json.dumps({"host": "h-7", "pid": 812, "started": 5, "output": "a secret"})
+    qless.keep_detached("w", "j1", run(qless), told)
+    for user, is_shown in (("view", False), ("view+view_data", True)):
+        shown = as_user(user).get(url()).content.decode()
+        assert "h-7" in shown
+        assert ("a secret" in shown) == is_shown
+    data = '{"v":1,"s":[0],"args":["hidden"]}'
+    token = run(qless, jid="j2", data=data, klass="elsewhere.unknown")
+    qless.keep_detached("w", "j2", token, told)
+    assert "a secret" not in admin_browser.get(url("j2")).content.decode()
+
+
 def test_failure(admin_browser: Browser, qless: Client) -> None:
     message = (
         "Traceback (most recent call last):\n"

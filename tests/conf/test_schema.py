@@ -111,6 +111,9 @@ def test_numbers_of_the_core(name: str) -> None:
         ({"QUEUES": {5: {}}}, "E011", "5 cannot name a queue"),
         ({"QUEUES": {"q": {"weight": -1}}}, "E011", "must be a number, not -1"),
         ({"QUEUES": {"q": {"weight": True}}}, "E011", "must be a number, not True"),
+        ({"QUEUES": {"q": {"detached_limit": 0}}}, "E011", "a whole number from 1"),
+        ({"QUEUES": {"q": {"detached_limit": 1.5}}}, "E011", "a whole number from 1"),
+        ({"DETACHED_DIRECTORY": "here"}, "E041", "must be an absolute path"),
         ({"QUEUES": {"q": {"timeout": 0}}}, "E011", "timeout of queue 'q' must be"),
         ({"QUEUES": {"q": {"hard_timeout": 0}}}, "E011", "hard_timeout of queue 'q'"),
         (

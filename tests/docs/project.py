@@ -156,4 +156,7 @@ def environment() -> dict[str, str]:
         if name not in ("DJANGO_SETTINGS_MODULE", "PYTEST_ADDOPTS")
     }
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return outside | {"PYTHONPATH": str(ROOT), "PATH": path}
+    # Not that of whoever runs the tests.
+    state = Path(tempfile.gettempdir()) / f"django_qless-tests-{os.getuid()}"
+    own = {"PYTHONPATH": str(ROOT), "PATH": path, "XDG_STATE_HOME": str(state)}
+    return outside | own

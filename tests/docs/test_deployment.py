@@ -36,6 +36,7 @@ FILES = sorted(path.name for path in FOLDER.iterdir())
 #: The file, and what it has in front of the seconds from TERM to KILL.
 KILLED_AFTER = {
     "qless-worker.service": r"TimeoutStopSec=(\d+)\n",
+    "qless-long-worker.service": r"TimeoutStopSec=(\d+)\n",
     "compose.yaml": r"stop_grace_period: (\d+)s\n",
     "kubernetes.yaml": r"terminationGracePeriodSeconds: (\d+)\n",
 }
@@ -48,6 +49,7 @@ SYSTEMD = {
         *("Type", "User", "WorkingDirectory", "EnvironmentFile", "Environment"),
         *("RuntimeDirectory", "ExecStart", "ExecReload", "KillMode", "OOMPolicy"),
         "MemoryMax",
+        *("StateDirectory", "StateDirectoryMode"),
         *("TimeoutStopSec", "TimeoutStartSec", "WatchdogSec", "Restart", "RestartSec"),
         *("RestartPreventExitStatus", "NoNewPrivileges", "PrivateTmp"),
     },
@@ -216,24 +218,41 @@ def probed(project: Project, words: list[str]) -> int:
     ).returncode
 
 
-def test_systemd_knows_the_fields(tmp_path: Path) -> None:
+UNITS = [name for name in FILES if name.endswith(".service")]
+
+
+def test_all_fields_of_the_units_are_known() -> None:
+    found: dict[str, set[str]] = {}
+    for name in UNITS:
+        for section, keys in unit_of(name).items():
+            found.setdefault(section, set()).update(keys)
+    assert found == SYSTEMD
+
+
+def unit_of(name: str) -> dict[str, set[str]]:
+    """Return the fields of a unit by section."""
     unit = configparser.RawConfigParser(strict=False)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
-    text = text_of("qless-worker.service")
-    unit.read_string(text)
-    assert {name: {*unit[name]} for name in unit.sections()} == SYSTEMD
+    unit.read_string(text_of(name))
+    return {section: {*unit[section]} for section in unit.sections()}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_systemd_understands_the_unit(tmp_path: Path, name: str) -> None:
     tool = shutil.which("systemd-analyze")
-    if tool:
-        copy = tmp_path / "qless-worker.service"
-        copy.write_text(text.replace("/srv/shop/venv/bin/python", sys.executable))
-        told = subprocess.run(
-            [tool, "verify", "--man=no", str(copy)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        about = [line for line in told.stderr.splitlines() if copy.name in line]
-        assert about == []
+    if tool is None:
+        pytest.skip("systemd-analyze is not installed")
+    copy = tmp_path / name
+    text = text_of(name)
+    copy.write_text(text.replace("/srv/shop/venv/bin/python", sys.executable))
+    told = subprocess.run(
+        [tool, "verify", "--man=no", str(copy)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    about = [line for line in told.stderr.splitlines() if copy.name in line]
+    assert about == []
 
 
 def test_docker_knows_the_instructions() -> None:

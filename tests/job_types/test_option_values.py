@@ -58,6 +58,7 @@ def test_the_defaults() -> None:
         "jid": None,
         "result_ttl": 86400,
         "app_data": "",
+        "detached": False,
     }
 
 

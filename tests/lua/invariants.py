@@ -45,7 +45,7 @@ KNOWN_KEYS = re.compile(
 )
 OUR_KEYS = re.compile(
     r"schedules|paused_schedules|declared_schedules|schedule_marks|ticker|schedule:.+|"
-    r"meta|releasing|cascading|workflows|idle|wake|journal|results|results_until|paused_reasons|canceled|(canceled|awaiting|ended|workflow|staged|unique|needs|spawned|offspring|result|reply|worker|orders|stacks|m|idle|wake|timer):.+"
+    r"meta|releasing|cascading|workflows|idle|wake|journal|results|results_until|paused_reasons|canceled|(canceled|awaiting|ended|workflow|staged|unique|needs|spawned|offspring|result|reply|worker|orders|stacks|detached|m|idle|wake|timer):.+"
 )
 LIST_ENDINGS = ("-history", "-dependencies", "-dependents")
 DAY = 86400

@@ -350,6 +350,7 @@ class Generator:
             ("heartbeat", jid, token),
             ("release", jid, token, self.delay()),
             ("progress", jid, token, '[0.5,"half"]'),
+            ("detached.keep", self.random.choice(OUR_WORKERS), jid, token, '{"pid":7}'),
         ]))  # fmt: skip
 
     def cancel(self) -> Operation:
@@ -473,7 +474,8 @@ class Generator:
         worker = self.random.choice(OUR_WORKERS)
         return self.ours(*self.random.choice([
             ("order", worker, self.random.choice(["quiet", "resume", "stop", "dump"])),
-            ("stacks", worker), ("stacks", worker, "text"),
+            ("stacks", worker), ("stacks", worker, "text"), ("detached.get", self.random.choice(JIDS)),
+            ("forget", self.random.choice(JIDS)),
             ("revive", *self.some(JIDS)), ("jobs", "waiting", self.queue(), 0, 25),
             ("survey",), ("survey", *self.some(QUEUES)), ("lag", *self.some(QUEUES)), ("due", *self.some(QUEUES)),
         ]))  # fmt: skip

@@ -21,7 +21,7 @@ DAY = 86400
 SECOND_OPINION = 40  # operations between two looks at all keys from outside
 MOST_REPLAYS = 150
 LEFT_OVER = re.compile(
-    r"ql:(meta|canceled|(canceled|s|m|result|reply|offspring|worker|orders|stacks|idle|wake|timer|awaiting|ended|staged|workflow):.*"
+    r"ql:(meta|canceled|(canceled|s|m|result|reply|offspring|worker|orders|stacks|detached|idle|wake|timer|awaiting|ended|staged|workflow):.*"
     r"|idle|wake|journal|ticker)"
 )
 

@@ -36,6 +36,8 @@ ANSWERS: dict[str, Any] = {
         [], [READY, BESIDE, [*NEXT[:4], "6", *NEXT[5:]]], [], "10"],
     "order": None,
     "stacks": None,
+    "detached.keep": "60",
+    "forget": 1,
     "beat": [["waiting"], ["dump"]],
     "complete run {run} queue {} next": "scheduled",
     "complete": "complete",

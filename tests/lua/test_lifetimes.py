@@ -65,6 +65,9 @@ KEPT: dict[str, tuple[Callable[[Keyed], object], str, int]] = {
         lambda k: (k.call("beat", "w", '{"pid":1}', 0, now=0),
                    k.call("order", "w", "quiet", now=0)), "orders:w", DAY),
     "a stack dump": (lambda k: k.call("stacks", "w", "text", now=0), "stacks:w", DAY),
+    "a detached run": (
+        lambda k: (k.put("jid"), k.call("detached.keep", "w", "jid", k.token("jid"), "{}", now=0)),
+        "detached:jid", DAY),
     "minutes of a queue": (fill_history, "m:queue:0:completed", 26 * 3600),
     "minutes of all": (fill_history, "m::0:completed", 26 * 3600),
     "how long jobs ran": (fill_history, "s:run:0:queue", 31 * DAY),

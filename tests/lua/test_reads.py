@@ -25,7 +25,7 @@ CALLS: list[tuple[Any, ...]] = [
     ("tag", "get", "tag"), ("tag", "top"), ("length", "queue"), ("track",),
     ("config.get",), ("config.get", "heartbeat"), ("config.get", "nosuch"),
     ("recur.get", "cron"), ("recur.get", "nosuch"),
-    ("result", "complete"), ("result", "nosuch"), ("results", "complete", "nosuch"),
+    ("detached.get", "nosuch"), ("result", "complete"), ("result", "nosuch"), ("results", "complete", "nosuch"),
     ("results.kept",), ("results.cut", "complete", "nosuch"),
     ("stats.counters", 0, "queue", "nosuch"),
     ("needs", "depends"), ("needs", "nosuch", 0, 5), ("offspring", "running", 0, 5), ("lag", "queue", "nosuch"),

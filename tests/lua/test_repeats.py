@@ -36,6 +36,8 @@ MUTATING: list[Call] = [
     ("settle", "w2", 0, 3, 2, "queue", "side", "turns", 1),
     ("order", "w", "quiet"),
     ("stacks", "w", "text"),
+    ("detached.keep", "w2", "run", "{run}", '{"pid":7}'),
+    ("forget", "failing"),
     ("beat", "w", '{"pid":1}', 2, "run", "{run}", "", "waiting", "1", 0),
     ("complete", "run", "{run}", "queue", "{}"),
     ("complete", "run", "{run}", "queue", "{}", "result", "[1]", "result_ttl", 60),
@@ -132,7 +134,7 @@ def test_every_command_that_writes_is_in_the_list() -> None:
 
     known = {call[0] for call in MUTATING}
     assert known & READS == set()
-    assert len(known) == 34
+    assert len(known) == 36
 
 
 def test_a_later_request_is_a_new_one(keyed: Keyed) -> None:

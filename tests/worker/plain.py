@@ -20,6 +20,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import redis
@@ -80,6 +81,19 @@ class PlainEnvironment:
 
     def resolve(self, klass: str) -> JobType | None:
         return JOBS.get(klass)
+
+    def detached_entry(self) -> tuple[str, ...]:
+        main = sys.modules["__main__"].__spec__
+        modules = {made.function.__module__ for made in JOBS.values()}
+        if "__main__" in modules and main:
+            modules = {*modules, main.name} - {"__main__"}
+        return "tests.worker.plain.again", self.url, *sorted(modules)
+
+    def has_detached_jobs(self) -> bool:
+        return any(made.options.detached for made in JOBS.values())
+
+    def detached_limit(self, queue: str) -> int:
+        return 1
 
     def limits(self, job_type: JobType, reserved: Reserved) -> Limits:
         options = job_type.options_for(reserved.context)
@@ -171,6 +185,13 @@ class PlainEnvironment:
 
     def leave_thread(self) -> None:
         pass
+
+
+def again(url: str, *modules: str) -> PlainEnvironment:
+    """Return such an environment in the process of a detached job."""
+    for module in modules:
+        import_module(module)
+    return PlainEnvironment(url)
 
 
 def job(**options: Any):

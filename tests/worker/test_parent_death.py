@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 FAMILY = """
 import os, signal
-from django_qless.worker.pools.parent_death import ParentDeathPipe
+from django_qless.worker.parent_death import ParentDeathPipe
 
 if not {kernel_helps}:
     ParentDeathPipe._ask_kernel = lambda self: False
@@ -34,7 +34,7 @@ while True:
 
 BORN_LATE = """
 import os
-from django_qless.worker.pools.parent_death import ParentDeathPipe
+from django_qless.worker.parent_death import ParentDeathPipe
 
 told, tell = os.pipe()
 parent_pipe = ParentDeathPipe()

@@ -60,6 +60,12 @@ def travelling_options(job: Job) -> list[tuple[str, Any]]:
     ]
 
 
+def is_output_hidden(job: Job) -> bool:
+    """Return whether the output of a job's process may show what is sensitive."""
+    hidden = redact(job.klass, job.data).hidden
+    return bool(hidden) or not may_show_result(job.klass, job.data)
+
+
 class _JobPage(Page):
     @cached_property
     def found(self) -> JobView[Job]:
@@ -101,6 +107,8 @@ class JobPage(_JobPage):
                 for tag in job.tags
             ],
             "audit_log": audit_entries(models.Job, job.jid),
+            "run": found.detached,
+            "run_is_hidden": is_output_hidden(job),
             "may_undepend": self.may.jobs and brief.state == "depends",
             **self.linked(own),
             **(self.data() if self.may.data else {}),

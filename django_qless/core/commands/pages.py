@@ -10,6 +10,7 @@ from .. import arguments
 from ..exceptions import BadArgument
 from ..listings import (
     Brief,
+    DetachedRun,
     FailureGroup,
     FailureGroups,
     JobView,
@@ -236,6 +237,7 @@ class PageCommands(JobReader[J]):
         members["brief"] = Brief.read(members["brief"])
         if members["result"] is None:
             members["result_ttl"] = None
+        members["detached"] = DetachedRun.read(members["detached"])
         return JobView(**members)
 
 

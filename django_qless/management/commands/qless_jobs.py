@@ -1,7 +1,8 @@
-"""`manage.py qless_jobs`: lists, shows, retries, cancels and moves jobs."""
+"""`manage.py qless_jobs`: lists, shows, follows, retries, cancels and moves jobs."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,11 +33,14 @@ from django_qless.operations.objects import jobs
 if TYPE_CHECKING:
     from django.core.management.base import CommandParser
 
+# Seconds between two questions for more output.
+FOLLOWING = 1.0
+
 FILTERS = ("queue", "state", "tag", "group", "klass", "worker")
 
 
 class Command(SubcommandsCommand):
-    help = "Lists, shows, retries, cancels and moves jobs."
+    help = "Lists, shows, follows, retries, cancels and moves jobs."
 
     def add_subcommands(self) -> None:
         page = self.add("list", self.list, "a page of the jobs that match")
@@ -45,6 +49,11 @@ class Command(SubcommandsCommand):
         page.add_argument("--offset", type=integer(least=0))
         show = self.add("show", self.show, "all details of a job")
         show.add_argument("jid")
+        tail = self.add("tail", self.tail, "the end of a detached job's output")
+        tail.add_argument("jid")
+        tail.add_argument(
+            "-f", "--follow", action="store_true", help="go on until the run has ended"
+        )
         for name, run, text in (
             ("retry", self.retry, "restart failed jobs, each in its own queue"),
             ("cancel", self.cancel, "remove jobs, also running ones"),
@@ -85,6 +94,35 @@ class Command(SubcommandsCommand):
             self.print_json(job_data(handle) | {"result": result})
         else:
             self.print(job_text(handle, result))
+
+    def tail(self, *, jid: str, follow: bool, **options: Any) -> None:
+        """Print the end of a detached job's output, and what follows."""
+        run = self.client.detached_run(jid)
+        if run is None:
+            raise CommandError(
+                f"No process of the job {jid} is known: it is not detached, has not "
+                "started, or ended more than a day ago."
+            )
+        if self.as_json:
+            self.print_json(run._asdict())
+            return
+        self.stdout.write(run.output, ending="")
+        while follow and run.ended is None:
+            time.sleep(FOLLOWING)
+            known, run = run, self.client.detached_run(jid) or run._replace(ended=0.0)
+            again = run.started != known.started
+            new = run.output if again else output_after(known.output, run.output)
+            self.stdout.write(new, ending="")
+            self.stdout.flush()
+            if run.ended is None and not self.is_held(jid):
+                return
+        if run.end:
+            self.stderr.write(f"{run.end}")
+
+    def is_held(self, jid: str) -> bool:
+        """Return whether a worker holds the job: its process may have been killed."""
+        job = self.client.get(jid)
+        return job is not None and job.state == "running"
 
     def retry(self, **options: Any) -> None:
         """Restart failed jobs."""
@@ -129,6 +167,14 @@ class Command(SubcommandsCommand):
         elif options["interactive"]:
             self.confirm(f"{verb} {counted(len(jids), 'job')}?")
         return jids
+
+
+def output_after(known: str, output: str) -> str:
+    """Return what an output has more than a known one; both may begin late."""
+    for size in range(min(len(known), len(output)), 0, -1):
+        if known.endswith(output[:size]):
+            return output[size:]
+    return output
 
 
 def add_filters(parser: CommandParser, states: Sequence[str] = ALL_STATES) -> None:

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -122,6 +123,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         self.add_queue_options(parser.add_argument_group("which jobs"))
         self.add_pool_options(parser.add_argument_group("how they are run"))
+        self.add_detached_options(parser.add_argument_group("detached jobs"))
         self.add_recycling_options(
             parser.add_argument_group("when a child is replaced")
         )
@@ -199,6 +201,23 @@ class Command(BaseCommand):
             metavar="PATH",
             help="the folder for the jobs' sandboxes (default: the system's temporary "
             "folder)",
+        )
+
+    def add_detached_options(self, group: Any) -> None:
+        add = group.add_argument
+        add(
+            "--detached-limit",
+            type=integer(),
+            metavar="N",
+            help="how many of a queue run at once on this host (default: detached_limit "
+            "of the queue in QUEUES, or 1)",
+        )
+        add(
+            "--keep-detached",
+            action=argparse.BooleanOptionalAction,
+            help="let them run on when the worker is stopped; without it they are handed "
+            "back then, as other jobs are (default: unless this is a container, or a "
+            "systemd unit without KillMode=process)",
         )
 
     def add_recycling_options(self, group: Any) -> None:
@@ -290,7 +309,10 @@ class Command(BaseCommand):
         """Run the worker of one alias; return the exit code, or raise CommandError."""
 
         def run() -> int:
+            nonlocal options
             environment = DjangoEnvironment(options.alias)
+            directory = conf.alias(options.alias).detached_directory
+            options = replace(options, detached_directory=directory)
             watcher = CodeWatcher if options.reload else None
             return Worker(environment, options, watcher).run()
 
@@ -337,6 +359,7 @@ class Command(BaseCommand):
                 *("reserver", "batch", "pool", "concurrency", "block_limit"),
                 *("sandbox", "max_jobs", "max_memory", "max_age", "resume", "burst"),
                 *("max_idle", "shutdown_timeout", "health_file", "pidfile"),
+                *("detached_limit", "keep_detached"),
             )
         }
         return WorkerOptions(

@@ -20,7 +20,7 @@ from django_qless.worker.pools.channel import (
     Channel,
     check_wait,
 )
-from django_qless.worker.pools.locks import boottime
+from django_qless.worker.process_info import boottime
 
 if TYPE_CHECKING:
     from collections.abc import Callable

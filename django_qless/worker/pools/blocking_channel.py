@@ -21,7 +21,7 @@ from django_qless.worker.pools.channel import (
     Channel,
     check_wait,
 )
-from django_qless.worker.pools.locks import boottime
+from django_qless.worker.process_info import boottime
 
 if TYPE_CHECKING:
     from django_qless.core import After, Client, PendingCall, Settled

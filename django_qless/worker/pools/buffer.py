@@ -8,8 +8,9 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from django_qless.core import Settlement
-from django_qless.worker.pools.locks import LockTerm, boottime
+from django_qless.worker.pools.locks import LockTerm
 from django_qless.worker.pools.outcomes import released
+from django_qless.worker.process_info import boottime
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -122,6 +123,11 @@ class JobBuffer:
         self.held.pop(job.token, None)
         if self.batches is not None:
             self.batches.end(job.token, ran=True)
+
+    def hand_over(self, item: Item) -> None:
+        """Forget a job that runs on, in a process that outlives this one."""
+        self.held.pop(item.job.token, None)
+        self.shared.free(item.slot)
 
     def count_run(self, seconds: float) -> None:
         """Count a run that has ended."""

@@ -19,7 +19,8 @@ from django_qless.worker import failure_report
 from django_qless.worker.heartbeat import interval_for
 from django_qless.worker.log import CALLS, is_enabled, log_event, log_job_event
 from django_qless.worker.pools import shared_state
-from django_qless.worker.pools.locks import LockTerm, ServerClock, boottime
+from django_qless.worker.pools.locks import LockTerm, ServerClock
+from django_qless.worker.process_info import boottime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,6 +80,7 @@ class Channel(ABC):
         self.server_clock = ServerClock()
         #: For how long the locks hold that came with the last jobs.
         self.term = LockTerm()
+        self._full: tuple[str, ...] = ()
         self._logs_calls = is_enabled(CALLS)
 
     @abstractmethod
@@ -182,6 +184,10 @@ class Channel(ABC):
         self, asked: tuple[str, ...], outcomes: Sequence[Outcome], count: int
     ) -> Request[Settled]:
         """Return the call; those without outcomes are cached, for idle children."""
+        full = self.shared.full_queues()
+        if full != self._full:
+            self._full = full
+            self.idle_requests.clear()
         if not outcomes and (known := self.idle_requests.get((asked, count))):
             return known
         request = Client.settle.build(
@@ -190,7 +196,7 @@ class Channel(ABC):
             [outcome.settlement for outcome in outcomes],
             count=count,
             queues=asked,
-            exclude=self.worker.options.exclude if count else (),
+            exclude=(*self.worker.options.exclude, *full) if count else (),
             wait=self.longest_wait if count else None,
             turns=self.reserver.turns and count > 1,
         )

@@ -15,8 +15,10 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from django_qless.core import Settlement
+from django_qless.worker.detached import starter
 from django_qless.worker.execution import Execution
-from django_qless.worker.log import log_event, log_expired_lock
+from django_qless.worker.log import log_event, log_expired_lock, log_job_event
 from django_qless.worker.pools import shared_state
 from django_qless.worker.pools.batches import Batches
 from django_qless.worker.pools.buffer import JobBuffer
@@ -24,7 +26,7 @@ from django_qless.worker.pools.buffer import JobBuffer
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from django_qless.core import Reserved, Settlement
+    from django_qless.core import Reserved
     from django_qless.job_types.current import CurrentJob
     from django_qless.worker.options import WorkerOptions
     from django_qless.worker.pools.buffer import Item
@@ -41,6 +43,13 @@ SWITCH_INTERVAL = 0.001
 
 # The limits of a child lie between this part of the options' limits and the whole.
 LEAST_PART = 0.8
+
+# Ends of a job's stay in a child of which the server is not told: a run of its own was
+# started, or there are as many of its queue on this host as there may be.
+HERE = DETACHED, FULL = "detached", "full"
+
+# Seconds until the next try where no detached run can be started.
+NO_RUN_PAUSE = 10
 
 # Seconds between two looks at the memory.
 MEMORY_PAUSE = 0.5
@@ -63,12 +72,15 @@ class Child:
             worker.environment.client(worker.options.alias),
             worker.name,
             worker.sandboxes,
+            detach=self.detach,
         )
         self.limit: Callable[[Reserved], tuple[float, float]] = (
             self.execution.hard_limit
         )
         self.buffer = JobBuffer(shared)
         self.recycling = Recycling(worker.options)
+        #: The job that runs just now, in children with one at a time.
+        self.running: Item | None = None
         #: Failed tries in a row to reach the server.
         self.troubles = 0
         #: True if this is a copy of the child: a job has forked.
@@ -144,7 +156,52 @@ class Child:
         """Keep the outcome of a job."""
         if self.is_copy:
             os._exit(0)
-        self.buffer.end(item, settlement, began)
+        if settlement.verb in HERE:
+            self.end_here(item, settlement.verb)
+        else:
+            self.buffer.end(item, settlement, began)
+
+    # Detached jobs.
+
+    def detach(self, reserved: Reserved) -> Settlement:
+        """Start a detached run; return the settlement, which may be one of HERE."""
+        item = self.buffer.held.get(reserved.token) or self.running
+        assert item is not None
+        worker, term = self.worker, item.term
+        hard, delay = self.execution.hard_limit(reserved)
+        try:
+            starter.start(
+                worker.detached_runs,
+                reserved,
+                limit=worker.detached_limit(reserved.queue),
+                until=starter.fence(term.until - term.length, term.length),
+                entry=self.environment.detached_entry(),
+                alias=worker.options.alias,
+                worker=worker.name,
+                sandbox=worker.options.sandbox,
+                held=time.monotonic() - item.since,
+                hard=hard,
+                delay=delay,
+            )
+        except starter.QueueFull:
+            return Settlement(reserved.jid, reserved.token, FULL)
+        except OSError as error:
+            log_event(logging.ERROR, "no detached run", jid=reserved.jid, error=error)
+            args = (NO_RUN_PAUSE,)
+            return Settlement(reserved.jid, reserved.token, "release", args)
+        log_job_event(logging.INFO, "detached", reserved)
+        return Settlement(reserved.jid, reserved.token, DETACHED)
+
+    def end_here(self, item: Item, verb: str) -> None:
+        """Give up a job that runs on its own now, or that has to wait for its turn."""
+        if verb == DETACHED:
+            # The parent finds the run, and renews the lock from now on.
+            self.buffer.hand_over(item)
+        else:
+            self.shared.found_full(item.job.queue)
+            self.buffer.give_back(item)
+        self.shared.ints[shared_state.DETACHED] += 1
+        self.wake_parent()
 
     # Trouble with the server.
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from django_qless.worker import stacks
 from django_qless.worker.log import logger
+from django_qless.worker.parent_death import ParentDeathPipe
 from django_qless.worker.pools import shared_state
-from django_qless.worker.pools.parent_death import ParentDeathPipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -54,6 +54,9 @@ class ChildProcess:
         self._dump = stacks.DumpFile()
         self._nudges = 0
         self.began = time.monotonic()
+        #: Queues of which it takes no jobs, as no detached run of theirs may start; and
+        #: how many it had tried to start when it was told.
+        self.excluded: tuple[tuple[str, ...], int] = ((), 0)
         self.suspended = False
         #: Set when the parent kills it: how to settle which running jobs, by token;
         #: None for not at all, as the lock is lost. The other jobs are returned.
@@ -119,6 +122,18 @@ class ChildProcess:
         """Make the child look at its shared state, even while it waits."""
         self.shared.request_attention()
         self.nudge()
+
+    def exclude(self, full: tuple[str, ...]) -> None:
+        """Make the child take no jobs of these queues, if that is news to it.
+
+        It is, too, if the child has just found a queue full by itself: it may not be any
+        more.
+        """
+        tries = self.shared.ints[shared_state.DETACHED]
+        if (full, tries) != self.excluded:
+            self.excluded = full, tries
+            self.shared.exclude(full)
+            self.nudge()
 
     def drop(self, lost: Iterable[str]) -> None:
         """Make the child drop the jobs whose locks (by token) are lost."""

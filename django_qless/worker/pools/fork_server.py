@@ -24,8 +24,8 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from django_qless.worker.log import logger
+from django_qless.worker.parent_death import ParentDeathPipe
 from django_qless.worker.pools.child_process import CRASHED
-from django_qless.worker.pools.parent_death import ParentDeathPipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,21 +15,16 @@ from typing import TYPE_CHECKING
 
 from django_qless.worker.log import log_event
 from django_qless.worker.pools import shared_state
+from django_qless.worker.process_info import boottime
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from django_qless.core import Settled
+    from django_qless.worker.detached.watcher import DetachedRuns
     from django_qless.worker.heartbeat import Heartbeat
     from django_qless.worker.pools.process_manager import ProcessManager
     from django_qless.worker.pools.shared_state import HeldJob, SharedState
-
-CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def boottime() -> float:
-    """Return the seconds since the machine was started, suspended or not."""
-    return time.clock_gettime(CLOCK)
 
 
 class LockTerm:
@@ -92,9 +87,15 @@ class LockRenewal:
     As often as the shortest of the locks needs it.
     """
 
-    def __init__(self, heartbeat: Heartbeat, children: ProcessManager) -> None:
+    def __init__(
+        self,
+        heartbeat: Heartbeat,
+        children: ProcessManager,
+        detached: DetachedRuns | None = None,
+    ) -> None:
         self.heartbeat = heartbeat
         self.children = children
+        self.detached = detached
         # The prefetches at the last heartbeat: process id and number of each.
         self._pending: set[tuple[int, int]] = set()
 
@@ -110,7 +111,8 @@ class LockRenewal:
             for child in self.children
             if child.is_working
         }
-        for held in itertools.chain.from_iterable(locked.values()):
+        apart = self.detached.held_jobs() if self.detached else ()
+        for held in itertools.chain(*locked.values(), apart):
             known = newest.setdefault(held.jid, held)
             if int(held.token) > int(known.token):
                 newest[held.jid] = held
@@ -123,6 +125,10 @@ class LockRenewal:
             for child, jobs in locked.items():
                 if all(held is newest.get(held.jid) for held in jobs):
                     child.shared.floats[shared_state.LOCKS_RENEWED] = sent
+            if self.detached and apart:
+                kept = {held.token for held in newest.values()}
+                self.detached.drop({held.token for held in apart} - kept)
+                self.detached.renewed(kept, sent)
         self.heartbeat.set_interval(self.lock_lengths())
         # A child that was given a short lock meanwhile has seen the old interval.
         self.hurry()
@@ -148,6 +154,7 @@ class LockRenewal:
             for child in self.children
             for held in child.shared.held_jobs().all
         }
+        known |= self.detached.tokens if self.detached else set()
         for jid, token in self.heartbeat.held().items():
             if token not in known:
                 yield jid, token, None
@@ -162,8 +169,9 @@ class LockRenewal:
             )
 
     def lock_lengths(self) -> list[float]:
-        """Return the length of the shortest lock of each child that holds jobs."""
-        return [
+        """Return the length of the shortest lock of each child, and of detached runs."""
+        apart = self.detached.lock_lengths() if self.detached else []
+        return apart + [
             child.shared.floats[shared_state.LOCK_SECONDS]
             for child in self.children
             if child.shared.held_jobs().locked

@@ -13,7 +13,7 @@ from django_qless.worker.log import log_event
 from django_qless.worker.pools import outcomes, shared_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from django_qless.core import Client, Settlement
     from django_qless.worker.pools.child_process import ChildProcess
@@ -51,9 +51,12 @@ class OrphanRecovery:
         """True if all jobs of ended children are settled."""
         return self.due == math.inf
 
-    def take_over(self, dead: ChildProcess) -> None:
-        """Decide how to settle each job of a child that has ended."""
-        held_jobs = dead.shared.held_jobs()
+    def take_over(self, dead: ChildProcess, apart: Collection[str] = ()) -> None:
+        """Decide how to settle each job of a child that has ended.
+
+        Those whose tokens are in `apart` do not end with it.
+        """
+        held_jobs = dead.shared.held_jobs().without(apart)
         # Finished ones may have been settled: then the server refuses this.
         unharmed = [*held_jobs.finished, *held_jobs.waiting]
         stacks = dead.stacks() if dead.killed_outcomes is None else ""
@@ -71,7 +74,7 @@ class OrphanRecovery:
             elif settlement := dead.killed_outcomes[token]:
                 self._add(settlement)
             else:
-                self._report(CrashReport(jid, token, "", "The lock was lost."))
+                self.report(CrashReport(jid, token, "", "The lock was lost."))
         for held in unharmed:
             self._add(outcomes.released(held.jid, held.token, held.seconds_held))
         if dead.shared.ints[shared_state.CALLS] % 2:
@@ -79,11 +82,16 @@ class OrphanRecovery:
             self._searching = True
             self.due = min(self.due, time.monotonic() + SOON)
 
-    def settle(self, children: Iterable[ChildProcess]) -> None:
-        """Settle the jobs; on an error, try again later."""
+    def settle(
+        self, children: Iterable[ChildProcess], apart: Collection[str] = ()
+    ) -> None:
+        """Settle the jobs; on an error, try again later.
+
+        The tokens in `apart` are of jobs that this worker holds and that run elsewhere.
+        """
         try:
             if self._searching:
-                self._searching = not self._search(list(children))
+                self._searching = not self._search(list(children), apart)
                 self._looks = self._looks + 1 if self._searching else 0
             while self._unsettled:
                 self._settle_some()
@@ -109,15 +117,16 @@ class OrphanRecovery:
             if verb != "release" and jid not in refused:
                 delay = float(args[0]) if verb == "retry" else 0.0
                 # All of these verbs end with group and message.
-                self._report(
+                self.report(
                     CrashReport(jid, token, str(args[-2]), str(args[-1]), delay)
                 )
 
-    def _report(self, report: CrashReport) -> None:
+    def report(self, report: CrashReport) -> None:
+        """Have an ended run announced by the next child."""
         # The next child inherits them with the fork.
         self.crash_reports = [*self.crash_reports, report][-MOST_CRASH_REPORTS:]
 
-    def _search(self, children: Sequence[ChildProcess]) -> bool:
+    def _search(self, children: Sequence[ChildProcess], apart: Collection[str]) -> bool:
         """Look for jobs that this worker holds and no child knows.
 
         Returns False if that is uncertain yet: a child in a call may just be given jobs
@@ -135,7 +144,7 @@ class OrphanRecovery:
             child.request_attention()
         if calling:
             return False
-        known = {settlement.token for settlement in self._unsettled}
+        known = {*apart, *(settlement.token for settlement in self._unsettled)}
         for child in children:
             known.update(job.token for job in child.shared.held_jobs().all)
         for jid, token in held.items():

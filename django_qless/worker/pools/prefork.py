@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from django_qless.core import Reserved, Settled, Settlement
     from django_qless.worker.execution import CrashReport
-    from django_qless.worker.pools.buffer import Item
     from django_qless.worker.pools.shared_state import SharedState
     from django_qless.worker.worker import Worker
 
@@ -70,8 +69,6 @@ class PreforkChild(Child):
         self.prefetch = self.new_prefetch(BUDGET)
         #: Runs a job and returns how it is to be settled.
         self.perform: Callable[[Reserved], Settlement] = self.execution.perform
-        #: The job that runs just now.
-        self.running: Item | None = None
         #: Ended runs that are still to be announced.
         self.crash_reports: list[CrashReport] = shared.crash_reports
         #: True if it sleeps, so that a signal handler may wake it.

@@ -20,6 +20,7 @@ makes a system call, and the memory stays readable after the child's death.
     SUSPENDED           child       1: the process that it has forked is suspended
     PENDING_CALL        child       0, or the CALLS of a prefetch under way: it may have
                                     reserved jobs that are not in the slots yet
+    DETACHED            child       number of detached runs that it has tried to start
     COMMANDS_SEEN       child       the COMMANDS_SENT of the last command it saw
     COMMANDS_SENT       parent      rises with each command
     NUDGED              parent      when it last sent a TERM as a signal to look here
@@ -32,6 +33,7 @@ makes a system call, and the memory stays readable after the child's death.
     LOCKS_RENEWED       parent      when the request was sent that last renewed the
                                     locks on all jobs in the slots (boottime)
     lost                parent      [token…] of held jobs whose locks are lost
+    full                parent      [queue…] of which no detached job may be started now
     slots               child       the jobs that it holds by the server's records
 
 The first integer of a slot counts its uses times four, plus a state: FREE, WAITING,
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     LAST_ANSWER,
     SUSPENDED,
     PENDING_CALL,
+    DETACHED,
     COMMANDS_SEEN,
     COMMANDS_SENT,
     NUDGED,
@@ -74,7 +77,7 @@ if TYPE_CHECKING:
     CAPACITY,
     LOCKS_RENEWED,
     FIELDS,
-) = range(24)
+) = range(25)
 
 FREE, WAITING, RUNNING, FINISHED = range(4)
 
@@ -87,6 +90,7 @@ WORD = 8
 SLOT_WORDS = 64
 TEXT_BYTES = (SLOT_WORDS - TEXT) * WORD
 LOST_BYTES = 16 * 1024
+FULL_BYTES = 16 * 1024
 SLOTS = 512
 
 # Seconds after a nudge in which a TERM is taken for the parent's.
@@ -133,6 +137,14 @@ class HeldJobs(NamedTuple):
         """The running and waiting jobs: the child needs their locks."""
         return [*self.running, *self.waiting]
 
+    def without(self, tokens: Collection[str]) -> HeldJobs:
+        """Return them without the jobs of these tokens."""
+        if not tokens:
+            return self
+        return HeldJobs(
+            *([held for held in part if held.token not in tokens] for part in self)
+        )
+
 
 class SharedState:
     """Shared memory of the parent and one child; see the table above."""
@@ -142,14 +154,17 @@ class SharedState:
         #: Crashed runs of earlier children that this child has to announce.
         self.crash_reports: list[CrashReport] = []
         head = FIELDS * WORD
-        first = head + LOST_BYTES
+        first = head + LOST_BYTES + FULL_BYTES
         # One more slot, which is never read, for jobs that fit into none.
         self._memory = mmap.mmap(-1, first + (slots + 1) * SLOT_WORDS * WORD)
         view = memoryview(self._memory)
         self.ints = view.cast("Q")
         self.floats = view.cast("d")
         self._bytes = view
-        self._lost = Message(view[head:first])
+        self._lost = Message(view[head : head + LOST_BYTES])
+        self._full = Message(view[head + LOST_BYTES : first])
+        self._full_seen = 0
+        self._full_queues: tuple[str, ...] = ()
         self._first = first // WORD
         self.nowhere = slots
         self._unused = list(range(slots - 1, -1, -1))
@@ -227,7 +242,24 @@ class SharedState:
         """Return the tokens of the locks that the parent knows to be lost."""
         return set(self._lost.read() or ())
 
+    def full_queues(self) -> tuple[str, ...]:
+        """Return the queues of which no detached job may be started now."""
+        if self._full_seen != self._full.count:
+            self._full_seen = self._full.count
+            self._full_queues = tuple(self._full.read() or ())
+        return self._full_queues
+
+    def found_full(self, queue: str) -> None:
+        """Count this queue among the full ones, until the parent says which are."""
+        self._full_queues = (*self.full_queues(), queue)
+
     # The parent's side.
+
+    def exclude(self, full: Collection[str]) -> None:
+        """Tell the child which queues are full: it takes no jobs of these."""
+        self._full.write([*full])
+        self.ints[QUEUES_EMPTY] = 0
+        self.request_attention()
 
     def held_jobs(self) -> HeldJobs:
         """Return the jobs that the child holds, by state."""
@@ -261,6 +293,7 @@ class SharedState:
     def close(self) -> None:
         """Release the memory."""
         self._lost.release()
+        self._full.release()
         for view in (self.ints, self.floats, self._bytes):
             view.release()
         self._memory.close()

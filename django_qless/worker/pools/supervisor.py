@@ -17,6 +17,7 @@ import select
 import time
 from typing import TYPE_CHECKING
 
+from django_qless.worker.detached.watcher import DetachedRuns
 from django_qless.worker.heartbeat import EventListener, Heartbeat, WorkerInfo
 from django_qless.worker.log import log_event, logger
 from django_qless.worker.pools import shared_state
@@ -67,12 +68,16 @@ class Supervisor:
         options = worker.options
         client = worker.client(PATIENCE, ANSWER)
         self.children = ProcessManager(pool, options.concurrency)
-        self.worker_info = WorkerInfo(options, self.shutdown)
+        self.worker_info = WorkerInfo(options, self.shutdown, worker.detached_info)
         self.heartbeat = Heartbeat(client, worker.name, self.worker_info.to_json)
-        self.lock_renewal = LockRenewal(self.heartbeat, self.children)
         self.listener = EventListener(client, worker.name)
         self.ticker = Ticker(client, worker.name)
         self.orphans = OrphanRecovery(client, worker.name)
+        self.detached = DetachedRuns(
+            *(client, worker.name, worker.detached_runs),
+            *(worker.detached_limit, self.orphans.report),
+        )
+        self.lock_renewal = LockRenewal(self.heartbeat, self.children, self.detached)
         self.hard_limits = HardLimits(options.block_limit)
         self.idle_timer = IdleTimer(options.max_idle)
         self.stacks = StackDumps(client, worker.name)
@@ -82,6 +87,8 @@ class Supervisor:
         for end in (self.wakeup_reader, self.wakeup_writer):
             os.set_blocking(end, False)
         self.recovery_deadline: float | None = None
+        #: Detached runs that the present children have tried to start.
+        self.tried_detached = 0
 
     def run(self) -> bool:
         """Supervise until the worker has ended; return whether all jobs are settled."""
@@ -94,6 +101,7 @@ class Supervisor:
                 while True:
                     self.take_steps()
                     if self.ended:
+                        self.leave_detached()
                         self.signals.stay_blocked = self.shutdown.reexec
                         return self.orphans.is_done
                     self.wait()
@@ -109,6 +117,7 @@ class Supervisor:
             self.reap_children,
             self.recover_orphans,
             self.handle_wakeup,
+            self.watch_detached,
             self.listen,
             self.beat,
             self.tick,
@@ -131,16 +140,21 @@ class Supervisor:
     @property
     def ended(self) -> bool:
         """True if nothing is left to do or to wait for."""
-        if self.shutdown.stage is Stage.RUNNING or len(self.children):
+        stage = self.shutdown.stage
+        if stage is Stage.RUNNING or len(self.children):
+            return False
+        if self.must_stop_detached and stage is not Stage.STOPPING:
             return False
         now = time.monotonic()
         self.recovery_deadline = self.recovery_deadline or now + RECOVERY_TIMEOUT
-        return self.orphans.is_done or now > self.recovery_deadline
+        is_done = self.orphans.is_done and not self.must_stop_detached
+        return is_done or now > self.recovery_deadline
 
     def wait(self) -> None:
         """Wait for a signal, a child, an event, or the next due time."""
         poll = select.poll()
-        for number in (self.signals.reader, self.wakeup_reader, self.listener.fileno()):
+        sources = self.signals.reader, self.wakeup_reader, self.listener.fileno()
+        for number in (*sources, *self.detached.descriptors()):
             if number is not None:
                 poll.register(number, select.POLLIN)
         due = min(self.times())
@@ -160,6 +174,7 @@ class Supervisor:
         yield self.ticker.due
         yield self.declared_due
         yield self.orphans.due
+        yield self.detached.due
         yield self.hard_limits.due
         yield self.stacks.due
         yield self.idle_timer.due
@@ -210,14 +225,16 @@ class Supervisor:
     def reap_children(self) -> None:
         """Find the children that have ended, and take over the jobs that they held."""
         for child in self.children.dead():
-            self.orphans.take_over(child)
+            # It may have started a run that its slots do not show as detached yet.
+            self.detached.scan(again=True)
+            self.orphans.take_over(child, self.detached.tokens)
             self.worker.sandboxes.sweep(child.pid)
         self.worker.sandboxes.reap()
 
     def recover_orphans(self) -> None:
         """Settle the jobs of dead children, if it is time."""
         if time.monotonic() >= self.orphans.due:
-            self.orphans.settle(self.children)
+            self.orphans.settle(self.children, self.detached.tokens)
 
     def handle_wakeup(self) -> None:
         """Notice what children have published.
@@ -228,6 +245,31 @@ class Supervisor:
             os.read(self.wakeup_reader, 4096)
         self.lock_renewal.hurry()
         self.children.rebalance()
+
+    def watch_detached(self) -> None:
+        """Adopt detached runs, settle those that have ended, tell which queues are full."""
+        started = sum(
+            child.shared.ints[shared_state.DETACHED] for child in self.children
+        )
+        self.detached.scan(again=started != self.tried_detached)
+        self.tried_detached = started
+        self.detached.look()
+        for child in self.children:
+            child.exclude(self.detached.full)
+
+    @property
+    def must_stop_detached(self) -> bool:
+        """True if there are runs that would not outlive the end of this worker."""
+        if not len(self.detached) or self.shutdown.reexec:
+            return False
+        return bool(self.worker.detached_end)
+
+    def leave_detached(self) -> None:
+        """Renew the locks of detached jobs once more: the next worker has to start first."""
+        if len(self.detached):
+            self.heartbeat.due = 0.0
+            self.lock_renewal.beat()
+            self.detached.leave()
 
     def listen(self) -> None:
         """Check for events about this worker's jobs and about schedules."""
@@ -284,6 +326,7 @@ class Supervisor:
         if (
             self.worker.options.burst
             and self.orphans.is_done
+            and not len(self.detached)
             and self.children.is_complete
         ):
             # Between two equal looks, all children found no jobs at the same time.
@@ -297,7 +340,8 @@ class Supervisor:
         """Begin to drain when no job has run for the idle limit."""
         now = time.monotonic()
         if now >= self.idle_timer.due:
-            busy = bool(self.children.running) or self.shutdown.quiet
+            busy = bool(self.children.running or len(self.detached))
+            busy = busy or self.shutdown.quiet
             if self.idle_timer.look(now, runs=self.children.runs, busy=busy):
                 log_event(logging.INFO, "idle for too long")
                 self.shutdown.drain()
@@ -315,6 +359,8 @@ class Supervisor:
                 child.command(shared_state.STOP)
             if shutdown.stage is Stage.INTERRUPTING:
                 child.interrupt()
+        if shutdown.stage >= Stage.INTERRUPTING and self.must_stop_detached:
+            self.detached.stop(kill=shutdown.stage is Stage.STOPPING)
 
     def start_children(self) -> None:
         """Start the missing children, unless it is too early."""
@@ -350,7 +396,7 @@ class Supervisor:
             time.monotonic(),
             good=max(self.heartbeat.last_success, *asked, 0.0),
             state="draining" if self.shutdown.reexec else state,
-            running=self.children.running,
+            running=self.children.running + len(self.detached),
         )
 
     def run_child(self, shared: SharedState) -> None:

@@ -22,16 +22,12 @@ class ParentDeathPipe:
     """The pipe between a parent and one child."""
 
     def __init__(self) -> None:
-        self._child_end, self._parent_end = os.pipe()
+        self.child_end, self._parent_end = os.pipe()
 
     def die_with_parent(self) -> None:
         """In a child that leads a process group: die with the parent from now on."""
         self.close_parent_end()
-        if not (sys.platform == "linux" and self._ask_kernel()):
-            threading.Thread(target=self._watch, daemon=True).start()
-        # The parent may have died before.
-        if select.select([self._child_end], [], [], 0)[0]:
-            self._die()
+        die_with_writer(self.child_end)
 
     def close_parent_end(self) -> None:
         """Close it: in the parent when the child is gone, and in its siblings."""
@@ -39,22 +35,33 @@ class ParentDeathPipe:
 
     def close_child_end(self) -> None:
         """Close it in the parent, once the child has a copy."""
-        os.close(self._child_end)
+        os.close(self.child_end)
 
-    def _ask_kernel(self) -> bool:
-        end = self._child_end
-        try:
-            fcntl.fcntl(end, fcntl.F_SETOWN, -os.getpgrp())
-            fcntl.fcntl(end, F_SETSIG, signal.SIGKILL)
-            flags = fcntl.fcntl(end, fcntl.F_GETFL)
-            fcntl.fcntl(end, fcntl.F_SETFL, flags | os.O_ASYNC)
-        except OSError:
-            return False
-        return True
 
-    def _watch(self) -> None:
-        os.read(self._child_end, 1)
-        self._die()
+def die_with_writer(end: int) -> None:
+    """Die, with this process's group, when the other end of a pipe is closed."""
+    if not (sys.platform == "linux" and _ask_kernel(end)):
+        threading.Thread(target=_watch, args=(end,), daemon=True).start()
+    # It may have been closed before.
+    if select.select([end], [], [], 0)[0]:
+        _die()
 
-    def _die(self) -> None:
-        os.killpg(os.getpgrp(), signal.SIGKILL)
+
+def _ask_kernel(end: int) -> bool:
+    try:
+        fcntl.fcntl(end, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(end, F_SETSIG, signal.SIGKILL)
+        flags = fcntl.fcntl(end, fcntl.F_GETFL)
+        fcntl.fcntl(end, fcntl.F_SETFL, flags | os.O_ASYNC)
+    except OSError:
+        return False
+    return True
+
+
+def _watch(end: int) -> None:
+    os.read(end, 1)
+    _die()
+
+
+def _die() -> None:
+    os.killpg(os.getpgrp(), signal.SIGKILL)

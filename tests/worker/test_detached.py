@@ -1,0 +1,356 @@
+"""Detached jobs: one run, whatever happens to the workers of its host."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from django_qless.worker.detached.records import Runs
+from django_qless.worker.process_info import start_time
+from tests.real_servers import poll
+from tests.worker.detached_jobs import MODULE
+from tests.worker.processes import children_of, is_alive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from django_qless.core import Client, Job
+    from tests.worker.ledger import Gate, Ledger
+    from tests.worker.processes import WorkerProcess
+
+    Put = Callable[..., str]
+    Start = Callable[..., WorkerProcess]
+    JobWhen = Callable[[str, str], Job]
+
+
+@pytest.fixture
+def start(start_worker: Start, tmp_path: Path) -> Start:
+    """Starts workers of one host; `host` names another one."""
+
+    def start(host: str = "host", **options: Any) -> WorkerProcess:
+        return start_worker(
+            module=MODULE,
+            queues=options.pop("queues", ["q"]),
+            detached_directory=str(tmp_path / host),
+            keep_detached=options.pop("keep_detached", True),
+            **options,
+        )
+
+    return start
+
+
+def running(ledger: Ledger, name: str, times: int = 1) -> int:
+    """Return the process that runs this job for the nth time, when it does."""
+    found: list[int] = []
+
+    def look() -> bool:
+        lines = [line.split() for line in ledger.all()]
+        found[:] = [int(each[2]) for each in lines if each[:2] == ["running", name]]
+        return len(found) >= times
+
+    poll(look, what=f"{name} runs: {ledger.lines}")
+    return found[times - 1]
+
+
+def is_empty(folder: Path) -> bool:
+    """Return whether no run is left."""
+    return not [*folder.rglob("order.json")]
+
+
+@pytest.mark.parametrize("pool", ["prefork", "fork", "threads", "coroutines"])
+def test_it_runs_in_a_process_of_its_own_in_every_pool(
+    start: Start, put: Put, job_when: JobWhen, ledger: Ledger, client: Client,
+    tmp_path: Path, pool: str,
+) -> None:  # fmt: skip
+    jid = put("tell_surroundings", ledger.path)
+    worker = start(pool=pool)
+    assert job_when(jid, "complete").state
+    leads, folder, descriptors = client.result(jid)
+    assert (leads, folder) == (True, os.getcwd())
+    assert len(descriptors) <= 7, descriptors
+    poll(lambda: is_empty(tmp_path), what="its record is removed")
+    assert ledger.all() == ["running"]
+    assert worker.process.poll() is None
+
+
+@pytest.mark.parametrize("ends", [("TERM", "KILL"), ("HUP",)], ids=" ".join)
+def test_it_runs_once_across_the_ends_of_its_workers(
+    start: Start, put: Put, job_when: JobWhen, ledger: Ledger, gate: Gate,
+    client: Client, ends: tuple[str, ...],
+) -> None:  # fmt: skip
+    jid = put("work", ledger.path, gate.path, "long")
+    worker = start(name="w1")
+    pid = running(ledger, "long")
+    token = client.get(jid).token
+    for number, end in enumerate(ends, start=2):
+        worker.signal(end)
+        if end == "HUP":
+            worker.wait_for_log("detached run watched", times=2)
+        else:
+            worker.wait()
+            assert is_alive(pid)
+            worker = start(name=f"w{number}")
+            worker.wait_for_log("detached run watched")
+            holds(client, jid, f"w{number}")
+    assert worker.process.poll() is None
+    gate.open()
+    job = job_when(jid, "complete")
+    assert client.result(jid) == "long"
+    assert (job.remaining, job.retries) == (5, 5)
+    assert [each["what"] for each in job.history] == ["put", "popped", "done"]
+    assert [line for line in ledger.all() if "long" in line] == [
+        f"running long {pid}", "over long"]  # fmt: skip
+    assert client.get(jid).token in ("", token)
+
+
+def holds(client: Client, jid: str, worker: str) -> None:
+    """Wait until the worker holds the job."""
+    poll(lambda: client.get(jid).worker == worker, what=f"{worker} holds the job")
+
+
+@pytest.mark.parametrize("which", ["job", "parent", "children"])
+def test_a_killed_process_is_reported_and_the_job_runs_again(
+    start: Start, put: Put, job_when: JobWhen, ledger: Ledger, gate: Gate,
+    client: Client, tmp_path: Path, which: str,
+) -> None:  # fmt: skip
+    jid = put("work", ledger.path, gate.path, "victim", retries=0)
+    worker = start()
+    pid = running(ledger, "victim")
+    [run] = Runs(next(tmp_path.glob("host/*/*")))
+    poll(lambda: run.processes, what="its processes are recorded")
+    if which == "children":
+        for child in children_of(worker.pid):
+            os.kill(child, signal.SIGKILL)
+        worker.wait_for_log("child died")
+        gate.open()
+        job = job_when(jid, "complete")
+        words = ["put", "popped", "done"]
+    else:
+        os.kill(pid if which == "job" else run.processes["pid"], signal.SIGKILL)
+        assert running(ledger, "victim", times=2) != pid
+        assert not is_alive(pid)
+        gate.open()
+        job = job_when(jid, "complete")
+        words = ["put", "popped", "crashed", "popped", "done"]
+        said = str(job.history)
+        assert "SIGKILL" in said if which == "job" else "watched over" in said
+    assert [each["what"] for each in job.history] == words
+    assert job.remaining == 0
+
+
+def test_it_ends_itself_before_another_host_starts_the_job(
+    start: Start, put: Put, ledger: Ledger, client: Client, tmp_path: Path
+) -> None:
+    client.config_set("heartbeat", 2)
+    client.config_set("grace-period", 0)
+    jid = put("work_alone", ledger.path, str(tmp_path / "register"))
+    first = start()
+    pid = running(ledger, "alone")
+    holds(client, jid, client.get(jid).worker)
+    first.signal("KILL")
+    first.wait()
+    start("other-host")
+    again = running(ledger, "alone", times=2)
+    assert again != pid
+    poll(lambda: len(ledger.starting_with("running")) == 2, what="both have told")
+    assert [line for line in ledger.all() if line.startswith("beside")] == [
+        "beside"
+    ] * 2
+    client.cancel(jid)
+    poll(lambda: not is_alive(again), what="the second run is stopped")
+
+
+def test_the_ways_in_which_it_ends(
+    start: Start, put: Put, job_when: JobWhen, ledger: Ledger, client: Client
+) -> None:
+    start(detached_limit=4)
+    jids = {
+        "fail_for_good": put("fail_for_good"),
+        "raise_error": put("raise_error", ledger.path, retries=1),
+        "segfault": put("segfault"),
+        "overrun": put("overrun", ledger.path, retries=0),
+        "run_out_of_time": put("run_out_of_time"),
+        "print_much": put("print_much", 2000),
+        "give_much": put("give_much"),
+    }
+    failures = {
+        klass: job_when(jids[klass], "failed").failure
+        for klass in ("fail_for_good", "raise_error", "segfault", "overrun")
+    }
+    assert failures["fail_for_good"].group == "bad-input"
+    assert "a mistake" in failures["raise_error"].message
+    assert ledger.all().count("attempt 2") == 1
+    assert failures["segfault"].group == "worker-crash"
+    for words in ("SIGSEGV", "about to", "in segfault"):
+        assert words in failures["segfault"].message
+    assert failures["overrun"].group == "timeout"
+    for klass in ("run_out_of_time", "print_much", "give_much"):
+        job_when(jids[klass], "complete")
+    assert client.result(jids["run_out_of_time"]) == "JobTimeout"
+    assert len(client.result(jids["give_much"])) == 60_000
+    run = client.detached_run(jids["print_much"])
+    assert run.output.endswith("x\n")
+    assert "line 1999 " in run.output
+    assert len(run.output) == 16 * 1024
+    assert run.end == "exit status 0"
+    assert run.started < run.ended
+
+
+def test_output_and_progress_are_seen_while_it_runs(
+    start: Start, put: Put, ledger: Ledger, gate: Gate, client: Client
+) -> None:
+    jid = put("work", ledger.path, gate.path, "long")
+    start()
+    pid = running(ledger, "long")
+    poll(
+        lambda: (run := client.detached_run(jid)) and "an error of its" in run.output,
+        what="its output is told",
+    )
+    run = client.detached_run(jid)
+    assert (run.pid, run.host, run.ended) == (pid, os.uname().nodename, None)
+    assert client.get(jid).progress == (0.5, "half")
+    gate.open()
+
+
+@pytest.mark.parametrize("how", ["cancel", "timeout"])
+def test_a_job_that_is_taken_away_is_stopped(
+    start: Start, put: Put, ledger: Ledger, gate: Gate, client: Client,
+    tmp_path: Path, how: str,
+) -> None:  # fmt: skip
+    jid = put("work", ledger.path, gate.path, "long")
+    worker = start()
+    pid = running(ledger, "long")
+    getattr(client, how)(jid)
+    ledger.wait_for("told long")
+    poll(lambda: not is_alive(pid), what="its process has ended")
+    if how == "timeout":
+        running(ledger, "long", times=2)
+    else:
+        poll(lambda: is_empty(tmp_path), what="its record is removed")
+    assert worker.process.poll() is None
+
+
+def test_what_does_not_listen_is_killed_with_what_it_has_started(
+    start: Start, put: Put, ledger: Ledger, gate: Gate, client: Client
+) -> None:
+    jid = put("have_helper", ledger.path, gate.path)
+    start()
+    ledger.wait_until(1)
+    [helper] = ledger.starting_with("helper")
+    client.cancel(jid)
+    poll(lambda: not is_alive(int(helper)), what="the helper is killed", seconds=20)
+
+
+def test_as_many_run_on_a_host_as_may_and_the_worker_does_not_spin(
+    start: Start, put: Put, job_when: JobWhen, ledger: Ledger, gate: Gate
+) -> None:
+    jids = [put("work", ledger.path, gate.path, str(n)) for n in range(3)]
+    start(queues=["q", "other"], concurrency=2)
+    start(queues=["q"])
+    # Whichever child comes first.
+    ledger.wait_until(1)
+    # Other queues go on.
+    for number in range(3):
+        job_when(put("give", number, queue="other"), "complete")
+    assert len(ledger.starting_with("running")) == 1
+    # Another host has room.
+    start("other-host")
+    ledger.wait_until(2)
+    gate.open()
+    for jid in jids:
+        job = job_when(jid, "complete")
+        # Each process may try once before it knows that there is no room.
+        assert [e["what"] for e in job.history].count("popped") <= 5, job.history
+    assert sorted(ledger.starting_with("running")) == ["0", "1", "2"]
+
+
+def test_it_is_handed_back_where_it_would_end_with_the_worker(
+    start: Start, put: Put, job_when: JobWhen, ledger: Ledger, gate: Gate
+) -> None:
+    jid = put("work", ledger.path, gate.path, "long")
+    # Longer than a worker takes at its end for what is left of dead children.
+    worker = start(keep_detached=False, shutdown_timeout=6)
+    pid = running(ledger, "long")
+    worker.signal("TERM")
+    assert worker.wait() == 0
+    ledger.wait_for("told long")
+    assert not is_alive(pid)
+    job = job_when(jid, "waiting")
+    assert job.remaining == job.retries
+    assert "returned" in [each["what"] for each in job.history]
+
+
+def test_a_burst_waits_for_it_and_then_goes_on(
+    start: Start, put: Put, job_when: JobWhen, ledger: Ledger, gate: Gate
+) -> None:
+    jids = [put("work", ledger.path, gate.path, str(n)) for n in range(2)]
+    worker = start(burst=True)
+    running(ledger, "0")
+    gate.open()
+    assert worker.wait() == 0, worker.output
+    for jid in jids:
+        job_when(jid, "complete")
+
+
+def test_a_worker_that_resumes_its_jobs_lets_it_run(
+    start: Start, put: Put, job_when: JobWhen, ledger: Ledger, gate: Gate
+) -> None:
+    jid = put("work", ledger.path, gate.path, "long")
+    worker = start(name="w")
+    running(ledger, "long")
+    worker.signal("KILL")
+    worker.wait()
+    start(name="w", resume=True).wait_for_log("detached run watched")
+    gate.open()
+    job = job_when(jid, "complete")
+    assert [each["what"] for each in job.history] == ["put", "popped", "done"]
+
+
+@pytest.fixture
+def other() -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that runs, and leads a process group."""
+    process = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize("forged", ["pid", "boot", "lost"])
+def test_a_record_of_processes_that_are_gone_harms_no_other(
+    start: Start, put: Put, job_when: JobWhen, ledger: Ledger, gate: Gate,
+    other: subprocess.Popen[bytes], tmp_path: Path, forged: str,
+) -> None:  # fmt: skip
+    """Their ids are used again, or the machine was started again."""
+    jid = put("work", ledger.path, gate.path, "long")
+    first = start(name="w1")
+    running(ledger, "long")
+    [run] = Runs(next(tmp_path.glob("host/*/*")))
+    first.signal("KILL")
+    first.wait()
+    known = run.processes
+    os.kill(known["pid"], signal.SIGKILL)
+    poll(lambda: not run.is_alive, what="its parent has ended")
+    if forged == "pid":
+        born = known["born"]
+        forgery = known | {"pid": other.pid, "job": other.pid, "job_born": born}
+    elif forged == "boot":
+        born = start_time(other.pid)
+        forgery = {
+            "boot": "another", "pid": other.pid, "job": other.pid,
+            "born": born, "job_born": born,
+        }  # fmt: skip
+    else:
+        forgery = {}
+    (run.folder / "parent.json").write_text(json.dumps(forgery))
+    start(name="w2")
+    running(ledger, "long", times=2)
+    assert other.poll() is None
+    gate.open()
+    job = job_when(jid, "complete")
+    assert ("crashed" in [each["what"] for each in job.history]) == (forged != "lost")

@@ -1,0 +1,283 @@
+"""The records of detached runs, their limits on disk, and where they end with a worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from django_qless.worker.detached import lifetime, settlements
+from django_qless.worker.detached.directory import runs_directory, state_directory
+from django_qless.worker.detached.parent import read_all
+from django_qless.worker.detached.records import RESERVED_BYTES, Run, Runs
+from django_qless.worker.detached.starter import fence
+from django_qless.worker.pools.orphan_recovery import OrphanRecovery
+from django_qless.worker.pools.shared_state import SharedState
+
+JOB = ["jid", "q", "k", "{}", "7", 3, 3, 0, "[]", "", 60.0]
+
+
+def order(**more: Any) -> dict[str, Any]:
+    return {"job": JOB, "started": 1.5, "held": 0.0, "hard": 0.0, "delay": -1.0, **more}
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    made = Runs(tmp_path / "runs")
+    made.base.mkdir()
+    return made
+
+
+def test_a_run_is_alive_as_long_as_its_lock_is_held(runs: Runs) -> None:
+    run, alive = runs.add(order(), until=5.0)
+    assert run.is_alive
+    assert runs.running() == {"q": 1}
+    assert [found.folder for found in runs] == [run.folder]
+    assert runs.tokens() == {"7"}
+    assert run.renewed_until == 5.0
+    os.close(alive)
+    assert not run.is_alive
+    assert runs.running() == {}
+    run.remove()
+    assert list(runs) == []
+    assert not run.is_alive
+
+
+def test_what_was_left_half_made_is_removed(runs: Runs) -> None:
+    (runs.base / ".half").mkdir()
+    (runs.base / ".half" / "order.json").write_text("{")
+    runs.add(order(), until=5.0)
+    assert not (runs.base / ".half").exists()
+
+
+def test_a_run_has_one_watcher_among_all_processes(runs: Runs) -> None:
+    run, _ = runs.add(order(), until=5.0)
+    lock = run.lock_watch()
+    assert lock is not None
+    code = (
+        "import sys, pathlib; from django_qless.worker.detached.records import Run; "
+        "sys.exit(Run(pathlib.Path(sys.argv[1])).lock_watch() is None)"
+    )
+    command = [sys.executable, "-c", code, str(run.folder)]
+    assert subprocess.run(command, check=False).returncode == 1
+    os.close(lock)
+    assert subprocess.run(command, check=False).returncode == 0
+
+
+def test_the_folders_are_private(runs: Runs, tmp_path: Path) -> None:
+    private = Runs(tmp_path / "new" / "runs")
+    with private.adding():
+        run, _ = private.add(order(), until=5.0)
+    for path in (private.base, run.folder, run.folder / "order.json"):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
+    (tmp_path / "link").symlink_to(private.base)
+    link = Runs(tmp_path / "link").adding()
+    with pytest.raises(PermissionError, match="DETACHED_DIRECTORY"), link:
+        pass
+
+
+@pytest.mark.parametrize("name", ["order.json", "outcome.json", "renewed.json"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff"])
+def test_what_cannot_be_read_counts_as_missing(
+    runs: Runs, name: str, content: bytes
+) -> None:
+    run, _ = runs.add(order(), until=5.0)
+    (run.folder / name).write_bytes(content)
+    assert (run.order, run.outcome, run.renewed_until).count(
+        {"order.json": {}, "outcome.json": {}, "renewed.json": 0.0}[name]
+    )
+    runs.running()
+    runs.tokens()
+
+
+def full_disk(folder: Path, size: str) -> bool:
+    """Mount a small disk there; return whether that is possible here."""
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def test_a_full_disk_starts_no_run_and_loses_no_outcome(tmp_path: Path) -> None:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if not full_disk(folder, "512k"):
+        pytest.skip("this user may mount nothing")
+    try:
+        runs = Runs(folder)
+        run, alive = runs.add(order(), until=5.0)
+        with pytest.raises(OSError, match="No space"):
+            (folder / ".filler").write_bytes(b"x" * 2**20)
+        with pytest.raises(OSError, match="No space"):
+            runs.add(order(), until=5.0)
+        assert len(list(runs)) == 1  # without a trace
+        outcome = {"message": "x" * (RESERVED_BYTES - 1000), "status": 0}
+        run.write_outcome(outcome)
+        assert run.outcome == outcome
+        os.close(alive)
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_where_files_may_not_grow_no_run_is_started(runs: Runs) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="large"):
+            runs.add(order(), until=5.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(runs) == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "processes", "verb", "words"),
+    [
+        ({}, {}, "release", ""),
+        ({}, {"pid": 7, "job": 8}, "crash", "watched over"),
+        ({"status": -9}, {"job": 8}, "crash", "SIGKILL"),
+        ({"status": 3}, {"job": 8}, "crash", "code 3"),
+        ({"status": 0}, {"job": 8}, "crash", "code 0"),
+        ({"status": 0, "message": "complete"}, {"job": 8}, "complete", ""),
+        ({"status": -9, "message": '["fail", ["g", "m"], 0.0]'}, {}, "fail", "g"),
+        ({"status": 0, "message": "garbage"}, {"job": 8}, "crash", "code 0"),
+        ({"status": -9, "why": "stopped"}, {"job": 8}, "release", ""),
+        ({"status": -9, "why": "fenced"}, {"job": 8}, "release", ""),
+        ({"status": -9, "why": "overran"}, {"job": 8}, "fail", "timeout"),
+    ],
+)
+def test_a_record_decides_how_the_job_is_settled(
+    runs: Runs,
+    outcome: dict[str, Any],
+    processes: dict[str, Any],
+    verb: str,
+    words: str,
+) -> None:
+    run, _ = runs.add(order(), until=5.0)
+    if outcome:
+        run.write_outcome({"message": "", "why": "", "ended": 1.0, **outcome})
+    (run.folder / "parent.json").write_text(json.dumps(processes))
+    settlement, crashed = settlements.settlement_of(run, run.order)
+    assert settlement.verb == verb
+    assert words in str(settlement.args)
+    # Only a killed process could not announce its end itself.
+    said = outcome.get("message", "") not in ("", "garbage")
+    assert crashed == (verb in ("crash", "fail") and not said)
+    assert settlements.end_in_words(run)
+
+
+def test_a_run_ends_before_its_lock_does() -> None:
+    assert fence(100.0, 60.0) == 150.0
+    assert fence(100.0, 10.0) == 108.0
+    assert fence(100.0, 0.5) == pytest.approx(100.4)
+
+
+def test_only_the_end_of_an_output_is_kept() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    kept = bytearray(b"before ")
+    assert read_all(reader, kept, 5) == (reader, False)
+    os.write(writer, b"0123456789")
+    assert read_all(reader, kept, 5) == (reader, True)
+    assert kept == b"56789"
+    os.close(writer)
+    assert read_all(reader, kept, 5) == (-1, False)
+    assert read_all(-1, kept, 5) == (-1, False)
+
+
+def test_namespaces_and_hosts_have_folders_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    here = runs_directory("/d", "default", "localhost:1/0/ql:")
+    assert here == runs_directory("/d", "default", "localhost:1/0/ql:")
+    assert here.parent == Path("/d") / os.uname().nodename
+    assert here != runs_directory("/d", "default", "localhost:1/1/ql:")
+    assert here != runs_directory("/d", "../x", "localhost:1/0/ql:").parent
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert state_directory() == tmp_path
+    monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/a:/var/lib/b")
+    assert state_directory() == Path("/var/lib/a")
+    monkeypatch.setenv("STATE_DIRECTORY", "")
+    monkeypatch.setenv("XDG_STATE_HOME", "")
+    monkeypatch.setenv("HOME", "/nonexistent")
+    assert state_directory() == Path(f"/var/tmp/django_qless-{os.getuid()}")
+
+
+UNIT = "0::/system.slice/qless-worker.service\n"
+
+
+@pytest.mark.parametrize(
+    ("environment", "files", "mode", "words"),
+    [
+        ({}, [], "", ""),
+        ({"container": "podman"}, [], "", "container"),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, [], "", "container"),
+        ({}, [".dockerenv"], "", "container"),
+        ({}, ["run/.containerenv"], "", "container"),
+        ({"INVOCATION_ID": "1"}, [], "control-group", "KillMode=control-group"),
+        ({"INVOCATION_ID": "1"}, [], "mixed", "KillMode=mixed"),
+        ({"INVOCATION_ID": "1"}, [], "process", ""),
+        ({"INVOCATION_ID": "1"}, [], "none", ""),
+        ({}, [], "mixed", ""),
+    ],
+)
+def test_it_is_known_where_runs_end_with_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str],
+    files: list[str], mode: str, words: str,
+) -> None:  # fmt: skip
+    for name in (*files, "proc/self/cgroup", "bin/systemctl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(UNIT)
+    tool = tmp_path / "bin" / "systemctl"
+    tool.write_text(
+        f'#!/bin/sh\n[ "$4" = qless-worker.service ] && echo {mode or "mixed"}\n'
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    found = lifetime.ends_with_worker(environment, tmp_path)
+    assert words in found
+    assert bool(words) == bool(found)
+
+
+def test_a_run_that_has_gone_is_no_run(tmp_path: Path) -> None:
+    gone = Run(tmp_path / "gone")
+    assert (gone.exists, gone.order, gone.outcome, gone.output) == (False, {}, {}, "")
+    assert gone.lock_watch() is None
+    assert gone.signal(15) is False
+    gone.kill_job()
+    gone.remove()
+
+
+def test_a_child_counts_a_queue_as_full_until_its_parent_says_which_are() -> None:
+    shared = SharedState(slots=4)
+    assert shared.full_queues() == ()
+    shared.exclude(["a"])
+    assert shared.full_queues() == ("a",)
+    shared.found_full("b")
+    assert shared.full_queues() == ("a", "b")
+    shared.exclude([])
+    assert shared.full_queues() == ()
+    assert shared.has_commands
+    shared.close()
+
+
+def test_a_detached_job_does_not_end_with_the_child_that_has_started_it() -> None:
+    shared = SharedState(slots=4)
+    for token in ("1", "2"):
+        shared.begin(shared.take(f"job {token}", token, 0.0), 0.0)
+    dead: Any = SimpleNamespace(
+        shared=shared, killed_outcomes=None, pid=7, status=-9, stacks=str
+    )
+    orphans = OrphanRecovery(MagicMock(), "w")
+    orphans.take_over(dead, {"1", "2"})
+    assert orphans.is_done
+    orphans.take_over(dead, {"1"})
+    assert not orphans.is_done
+    shared.close()
