@@ -67,6 +67,8 @@ OTHERS = (*IN_DJANGO, "tests/worker")
 
 #: Statements are recorded by a call before them.
 IMPORT = b"from tests.mutants.seen import see as _see\n"
+#: A program that runs without the package, and so without what records.
+LONE = "django_qless/servers/embedded_watcher.py"
 
 
 class Source:
@@ -358,6 +360,8 @@ class Python:
     def watch(self, root: Path, statements: dict[str, list[Statement]]) -> None:
         """Change a copy of the tree so that each statement executed is recorded."""
         for module, all_of_it in statements.items():
+            if module == LONE:
+                continue
             path = root / module
             source = path.read_bytes()
             for each in reversed(all_of_it):

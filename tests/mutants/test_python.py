@@ -11,7 +11,7 @@ import pytest
 
 from tests.mutants import seen
 from tests.mutants.drawing import draw
-from tests.mutants.python import Python
+from tests.mutants.python import LONE, Python
 from tests.mutants.reach import numbered
 from tests.mutants.tree import ROOT, copied, environment
 
@@ -92,6 +92,9 @@ def test_a_watched_tree_records_what_is_executed(tmp_path: Path) -> None:
             env={**environment(tree), seen.VARIABLE: str(seen_by_test)},
             check=True,
         )
+        lone = [sys.executable, "-I", "-S", "-c", "import runpy; "]
+        lone[-1] += f"runpy.run_path({str(tree / LONE)!r})"
+        subprocess.run(lone, check=True)
     numbers = set(map(int, seen_by_test.read_text().split()))
     reached = {
         module
