@@ -153,7 +153,7 @@ class Alias:
         "WORKER_PATIENCE", None, checks.within_an_hour, "E033", _PATIENCE_HINT
     )
     """The PATIENCE of a worker's processes."""
-    queues: Mapping[str, Mapping[str, float]] = key(
+    queues: Mapping[str, Mapping[str, Any]] = key(
         "QUEUES",
         {},
         checks.queues,

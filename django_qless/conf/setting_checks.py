@@ -16,6 +16,7 @@ from redis.connection import Connection, ConnectionPool, SSLConnection, parse_ur
 
 from django_qless.core.arguments import is_finite
 from django_qless.core.options import OF_A_QUEUE, OPTIONS, known
+from django_qless.core.rates import RATE, is_rate
 
 #: The options of a queue in QUEUES: those of the core, and the limits of its jobs.
 CORE_QUEUE_OPTIONS = {
@@ -148,6 +149,10 @@ def _queue(queue: str, options: Mapping[str, Any]) -> Iterator[Problem]:
                 f": queue {queue!r} has no option {name!r}.",
                 near_miss(name, QUEUE_OPTIONS) or listed(QUEUE_OPTIONS),
             )
+        elif name == "rate":
+            if not is_rate(value):
+                text = f": rate of queue {queue!r} must be {RATE}, not {value!r}."
+                yield Problem(text, f"It is {QUEUE_OPTIONS[name]}.")
         elif not is_number(value) or value < 0:
             yield Problem(
                 f": {name} of queue {queue!r} must be a number, not {value!r}.",

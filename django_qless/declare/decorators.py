@@ -19,6 +19,7 @@ from django_qless.declare.class_job import declare_class
 from django_qless.declare.function import MYPY, Declaration, JobFunction
 from django_qless.declare.method import declare_method
 from django_qless.exceptions import InvalidOption
+from django_qless.job_types.limits import validate_keys
 from django_qless.job_types.options import check, declared_options
 from django_qless.job_types.redaction import validate_sensitive
 from django_qless.job_types.registry import Binding, JobType, registry
@@ -136,6 +137,7 @@ def _declare(function: Any, given: dict[str, Any]) -> Any:
     options = declared_options(whose, given)
     validate_function(function, whose, name)
     validate_sensitive(whose, options.sensitive, function)
+    validate_keys(whose, options, function)
     if inspect.isclass(function):
         return declare_class(function, options, name, aliases, schedule)
     declaration = Declaration(function, options, name, aliases, schedule)

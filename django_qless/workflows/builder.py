@@ -194,7 +194,12 @@ class Workflow:
     def _dependency(self, job: Dependency, nodes: Sequence[Node]) -> Node:
         plan = declared_plan(job.job_type)
         self.check_alias(plan.alias, job.job_type.name)
-        request = plan.request(job.data, job.key, conflict=TAKE, pending=True)
+        request = plan.request(
+            *(job.data, job.key),
+            conflict=TAKE,
+            pending=True,
+            limit_keys=job.limit_keys,
+        )
         node = Node(self, request, self._policy)
         return self._added(node, [nodes[index] for index in job.after])
 
