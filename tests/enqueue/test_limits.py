@@ -13,7 +13,7 @@ from django_qless.conf.config_sync import declared_options, reset, sync_config
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.limits import core_options, validate_keys
 from django_qless.job_types.options import declared_options as options
-from tests.jobs_app import policies
+from tests.jobs_app import limited as policies
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "other"])
 
