@@ -129,6 +129,7 @@ class Workflow:
             policy = options.on_failure
         request = self._plan(job_type, options).request(
             *(arguments.data, arguments.key),
+            limit_keys=arguments.limit_keys,
             conflict=arguments.conflict,
             pending=True,
         )

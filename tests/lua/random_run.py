@@ -43,11 +43,13 @@ class Violation(Exception):
 class RandomRun:
     """One run on an empty server: reproducible from its seed."""
 
-    def __init__(self, core: Core, seed: int) -> None:
+    def __init__(
+        self, core: Core, seed: int, generator: type[Generator] | None = None
+    ) -> None:
         self.keyed = Keyed(core)
         self.core = core
         self.server = core.server
-        self.generator = Generator(seed)
+        self.generator = (generator or Generator)(seed)
         self.made: list[Operation] = []
         self.last_token = 0
 
