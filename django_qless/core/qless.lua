@@ -9656,6 +9656,9 @@ modules.Limits = Limits
 -- Jobs called by one step; set aside by one call; limits looked at by one call.
 local CALLED, ASIDE, LOOKED = 100, 250, 50
 
+-- How many of those that are next have their queues look whether the called are late.
+local NEXT = 5
+
 -- Seconds: after which a called job that nobody takes counts no longer (its queue may be paused), and between
 -- two looks at a limit that holds something back, whatever happens.
 local LATE, EVERY = 5, 60
@@ -9816,6 +9819,13 @@ local function limit_of(name, klass)
   return modules.LimitSettings.named(name, klass) or { name = name }
 end
 
+-- Jobs were called: those that are next have their queues look whether these are late.
+local function look_when_late(name)
+  for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
+    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + LATE)
+  end
+end
+
 -- Calls as many jobs as the limit has room for, a bounded number at a time. -> whether there is more room
 local function call_some(limit)
   local room = uncalled_room(limit)
@@ -9831,11 +9841,7 @@ local function call_some(limit)
   if #list / 2 == CALLED and room > CALLED and queue then
     look_at(limit.name, queue, scope.now)
   elseif queue then
-    local left = call('ZREVRANGE', key.limit_aside(limit.name), 0, 0)[1]
-    local other = left and call('HGET', key.job(left), 'queue')
-    if other then
-      look_at(limit.name, other, scope.now + LATE)
-    end
+    look_when_late(limit.name)
   end
 end
 
@@ -9970,6 +9976,7 @@ function Limits.call_again(jid, holds)
   for _, name in ipairs(modules.Record.read('holds', holds, {})) do
     call('ZREM', key.limit_holders(name), jid)
     Limits.note_called(jid, called, name, modules.NumberFormat.now())
+    look_when_late(name)
   end
 end
 
@@ -12428,7 +12435,7 @@ local function looked_at(name, queue)
 end
 
 -- Of turns: is the first of them held back by nothing else?
-local function check_turn(report, name, queue)
+local function check_turn(report, name, look)
   local first
   if modules.Turns.is_order(name) then
     first = call('ZRANGE', key.limit_order(name), 0, 0)[1]
@@ -12436,12 +12443,12 @@ local function check_turn(report, name, queue)
   else
     first = call('EXISTS', key.limit_called(name)) == 0 and call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
   end
-  if first and looked_at(name, queue) > scope.now + CLOSE then
+  if first and look > scope.now + CLOSE then
     complain(report, 'job %s is held back by %s although it is its turn', first, name)
   end
 end
 
-local function check_room(report, name, queue, klass)
+local function check_room(report, name, look, klass)
   local limit = modules.LimitSettings.named(name, klass) or { name = name }
   local room, called =
     math.huge, call('ZCOUNT', key.limit_called(name), string.format('%.17g', scope.now - 5), '+inf')
@@ -12451,7 +12458,6 @@ local function check_room(report, name, queue, klass)
   if limit.rate then
     room = math.min(room, limit.rate.count - modules.Rates.used(name, limit.rate))
   end
-  local look = looked_at(name, queue)
   -- A rate has room again by itself; then its look is due as well.
   if room > called and look > scope.now + CLOSE then
     complain(
@@ -12465,15 +12471,15 @@ local function check_room(report, name, queue, klass)
 end
 
 local function check_list(report, name)
-  local list, queue, klass = call('ZREVRANGE', key.limit_aside(name), 0, 99, 'WITHSCORES'), nil, nil
+  local list, klass, look = call('ZREVRANGE', key.limit_aside(name), 0, 99, 'WITHSCORES'), nil, math.huge
   for n = 1, #list, 2 do
-    queue = check_aside(report, name, list[n], list[n + 1])
+    look = math.min(look, looked_at(name, check_aside(report, name, list[n], list[n + 1])))
     klass = klass or call('HGET', key.job(list[n]), 'klass')
   end
   if modules.Turns.is_order(name) or modules.Turns.is_tenant(name) then
-    check_turn(report, name, queue)
+    check_turn(report, name, look)
   else
-    check_room(report, name, queue, klass or '')
+    check_room(report, name, look, klass or '')
   end
 end
 

@@ -8,6 +8,9 @@
 -- Jobs called by one step; set aside by one call; limits looked at by one call.
 local CALLED, ASIDE, LOOKED = 100, 250, 50
 
+-- How many of those that are next have their queues look whether the called are late.
+local NEXT = 5
+
 -- Seconds: after which a called job that nobody takes counts no longer (its queue may be paused), and between
 -- two looks at a limit that holds something back, whatever happens.
 local LATE, EVERY = 5, 60
@@ -168,6 +171,13 @@ local function limit_of(name, klass)
   return LimitSettings.named(name, klass) or { name = name }
 end
 
+-- Jobs were called: those that are next have their queues look whether these are late.
+local function look_when_late(name)
+  for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
+    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + LATE)
+  end
+end
+
 -- Calls as many jobs as the limit has room for, a bounded number at a time. -> whether there is more room
 local function call_some(limit)
   local room = uncalled_room(limit)
@@ -183,11 +193,7 @@ local function call_some(limit)
   if #list / 2 == CALLED and room > CALLED and queue then
     look_at(limit.name, queue, scope.now)
   elseif queue then
-    local left = call('ZREVRANGE', key.limit_aside(limit.name), 0, 0)[1]
-    local other = left and call('HGET', key.job(left), 'queue')
-    if other then
-      look_at(limit.name, other, scope.now + LATE)
-    end
+    look_when_late(limit.name)
   end
 end
 
@@ -322,6 +328,7 @@ function Limits.call_again(jid, holds)
   for _, name in ipairs(Record.read('holds', holds, {})) do
     call('ZREM', key.limit_holders(name), jid)
     Limits.note_called(jid, called, name, NumberFormat.now())
+    look_when_late(name)
   end
 end
 

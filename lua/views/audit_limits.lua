@@ -29,7 +29,7 @@ local function looked_at(name, queue)
 end
 
 -- Of turns: is the first of them held back by nothing else?
-local function check_turn(report, name, queue)
+local function check_turn(report, name, look)
   local first
   if Turns.is_order(name) then
     first = call('ZRANGE', key.limit_order(name), 0, 0)[1]
@@ -37,12 +37,12 @@ local function check_turn(report, name, queue)
   else
     first = call('EXISTS', key.limit_called(name)) == 0 and call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
   end
-  if first and looked_at(name, queue) > scope.now + CLOSE then
+  if first and look > scope.now + CLOSE then
     complain(report, 'job %s is held back by %s although it is its turn', first, name)
   end
 end
 
-local function check_room(report, name, queue, klass)
+local function check_room(report, name, look, klass)
   local limit = LimitSettings.named(name, klass) or { name = name }
   local room, called =
     math.huge, call('ZCOUNT', key.limit_called(name), string.format('%.17g', scope.now - 5), '+inf')
@@ -52,7 +52,6 @@ local function check_room(report, name, queue, klass)
   if limit.rate then
     room = math.min(room, limit.rate.count - Rates.used(name, limit.rate))
   end
-  local look = looked_at(name, queue)
   -- A rate has room again by itself; then its look is due as well.
   if room > called and look > scope.now + CLOSE then
     complain(
@@ -66,15 +65,15 @@ local function check_room(report, name, queue, klass)
 end
 
 local function check_list(report, name)
-  local list, queue, klass = call('ZREVRANGE', key.limit_aside(name), 0, 99, 'WITHSCORES'), nil, nil
+  local list, klass, look = call('ZREVRANGE', key.limit_aside(name), 0, 99, 'WITHSCORES'), nil, math.huge
   for n = 1, #list, 2 do
-    queue = check_aside(report, name, list[n], list[n + 1])
+    look = math.min(look, looked_at(name, check_aside(report, name, list[n], list[n + 1])))
     klass = klass or call('HGET', key.job(list[n]), 'klass')
   end
   if Turns.is_order(name) or Turns.is_tenant(name) then
-    check_turn(report, name, queue)
+    check_turn(report, name, look)
   else
-    check_room(report, name, queue, klass or '')
+    check_room(report, name, look, klass or '')
   end
 end
 
