@@ -12,7 +12,7 @@ local TOO_FAR, LEASE = 60, 6
 -- Skews that are remembered at once.
 local REMEMBERED = 10
 
-local PLACES = { 'locks', 'scheduled', 'depends', 'recur' }
+local PLACES = { 'locks', 'scheduled', 'depends', 'recur', 'openings' }
 
 -- Seconds by which two sums of the same times may differ.
 local CLOSE = 0.001
@@ -147,6 +147,14 @@ function visit.recur(shifts, queue, id, score)
   call('ZADD', key.place(queue, 'recur'), exact(score - shift.by), id)
   call('HSET', key.template(id), 'shifted', shift.id)
   return score - shift.by
+end
+
+-- Limits are looked at again at once: they know what has become of their windows.
+function visit.openings(_, queue, name, score)
+  if score > scope.now then
+    call('ZADD', key.place(queue, 'openings'), exact(scope.now), name)
+    return scope.now
+  end
 end
 
 -- Those who gave a sign of life, or were to look, at a time that is yet to come.

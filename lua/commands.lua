@@ -66,6 +66,7 @@ schedule.declared ScheduleView.declared
 schedule.marks ScheduleView.marks
 lag QueueStats.lag
 due QueueStats.due
+limits LimitView.show
 survey QueueStats.survey
 minutes Minutes.show
 throughput Throughput.show

@@ -53,6 +53,14 @@ local function untouched()
   return (scope.config or read()) == NONE
 end
 
+-- The call has set an option itself.
+function Config.note(option, value)
+  if untouched() then
+    scope.config = {}
+  end
+  scope.config[option] = value
+end
+
 function Config.is_set()
   return not untouched()
 end
@@ -145,6 +153,7 @@ local function numeric(option)
     or Config.is_ours(option)
     or find(option, '%-heartbeat$')
     or find(option, '%-max%-concurrency$')
+    or LimitSettings.is_number(option)
 end
 
 -- config.get [option]
@@ -158,7 +167,7 @@ function Config.show(args, i)
     shown[name] = value
   end
   for name, value in pairs(Hash.all(key.config())) do
-    shown[name] = value
+    shown[name] = not LimitSettings.is_mark(name) and value or nil
   end
   return cjson.encode(shown)
 end
@@ -184,10 +193,14 @@ function Config.set(args, i)
   if Config.names_queue(option) then
     check_failed_queue(option, value)
   end
+  if LimitSettings.is_rate(option) then
+    LimitSettings.check_rate('config.set', option, value)
+  end
   if #option > 512 or #value > Arguments.text_bytes then
     Errors.raise('TOOBIG', 'config.set(): Option or value is too long')
   end
   call('HSET', key.config(), option, value)
+  LimitSettings.changed(option)
   Events.config_set(option, value)
 end
 
@@ -195,5 +208,6 @@ end
 function Config.unset(args, i)
   local option = Arguments.given('config.unset', 'option', args[i])
   call('HDEL', key.config(), option)
+  LimitSettings.changed(option)
   Events.config_unset(option)
 end

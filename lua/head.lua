@@ -56,6 +56,8 @@ local PATTERNS = {
   --   scheduled  delayed      when it becomes ready
   --   depends    dependent    when it was put there
   --   recur      templates    when the next job is due
+  --   aside      waiting      as in work: jobs that a limit holds back
+  --   openings   limits       when to look whether there is room for those they hold back in this queue
   place = 'q:<>-<>', --                 zset
 
   -- (A job's record is j:<jid>: see key.job.)
@@ -90,6 +92,16 @@ local PATTERNS = {
   declared_schedules = 'declared_schedules', --  hash   schedule of either kind -> what its declaration says
   schedule_marks = 'schedule_marks', -- hash   who declares -> what it has applied
   ticker = 'ticker', --                 string the worker that looks after cron schedules; expires by itself
+
+  -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, order:<klass>:<key>, fair:<queue>:<tenant>, or
+  -- queue:<queue>, which has a rate only.)
+  limit_aside = 'limit:<>:aside', --     zset   jid that the limit holds back -> its score in the work
+  limit_called = 'limit:<>:called', --   zset   jid for which there is room, still to be handed out -> since when;
+  --                                            +inf: another limit holds it back
+  limit_holders = 'limit:<>:holders', -- zset   jid that runs under the limit -> when to look whether it still does
+  limit_starts = 'limit:<>:starts', --   zset   start in the window behind us -> when; expires by itself
+  limit_buckets = 'limit:<>:buckets', -- hash   part of the window -> starts; for rates above 10,000; expires by itself
+  limit_order = 'limit:<>:order', --     zset   jid with a turn -> its position
 
   -- What outlives jobs. (The two sets expire when nothing can be left.)
   result = 'result:<>', --              string what the job returned, JSON; expires by itself
@@ -182,7 +194,10 @@ end
 --                              counted when it was handed out) and `put` (when it was put, in milliseconds:
 --                              the first entry of its history, which is not written yet; '' if it is);
 --                              `failed_from` is the queue in which the job failed for good before it
---                              came into this one)
+--                              came into this one;
+--                              of limits: `limit_key`, `ordered`, `fair_by` (as put), `turn` (the order in which
+--                              it has a position), `holds` (limits under which it runs, JSON), `aside` (the
+--                              limit that holds it back), `called` (limits that have room for it, JSON)
 -- (What would name a list of another job gets a key that never exists, so that no call takes the list
 -- for a record: there is no such job.)
 function key.job(jid)

@@ -33,6 +33,12 @@ local FIELDS = {
   'waited',
   'put',
   'failed_from',
+  'limit_key',
+  'fair_by',
+  'aside',
+  'called',
+  'holds',
+  'turn',
 }
 
 -- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
@@ -125,6 +131,7 @@ function Job.with_ours(shown, record)
     shown.unique = Unique.shown(record.unique)
     shown.workflow, shown.on_failure = record.workflow, record.on_failure
     shown.deadline = Record.read('deadline', record.deadline)
+    shown.limits = LimitView.of_job(record)
   end
   local context = Record.text('context', record.context, 'null')
   local progress = Record.text('progress', record.progress, 'null')
@@ -181,16 +188,19 @@ end
 function Job.priority(args, i)
   local jid = Arguments.name('priority', 'jid', args[i])
   local priority = Arguments.number('priority', 'priority', args[i + 1])
-  local queue, its_priority, state = Hash.values(key.job(jid), 'queue', 'priority', 'state')
+  local queue, its_priority, state, aside = Hash.values(key.job(jid), 'queue', 'priority', 'state', 'aside')
   if not state then
     Errors.no_job('priority', jid)
   end
-  local work = key.place(queue or '', 'work')
+  local work = key.place(queue or '', aside and 'aside' or 'work')
   local score = call('ZSCORE', work, jid)
   if score and state == 'waiting' then
     local before = Record.read('priority', its_priority)
     local rest = before and tonumber(score) - before or Places.score(0, scope.now)
     call('ZADD', work, priority + rest, jid)
+    if aside then
+      call('ZADD', key.limit_aside(aside), priority + rest, jid)
+    end
   end
   call('HSET', key.job(jid), 'priority', priority)
   return priority
@@ -331,6 +341,9 @@ function Job.timeout(args, i)
       call('HSET', key.job(jid), 'state', 'stalled', 'expires', 0)
       Places.ready_since(jid, scope.now)
       call('HDEL', key.job(jid), 'grace', 'waited')
+      if record.holds then
+        Limits.call_again(jid, record.holds)
+      end
       Events.lock_lost(jid, record.worker)
     end
   end

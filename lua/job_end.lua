@@ -13,10 +13,14 @@ function JobEnd.completed(jids, rare)
   for n = 1, #rare do
     local jid = rare[n]
     ResultWaiters.ended(jid)
-    local unique, workflow, spawners = Hash.values(key.job(jid), 'unique', 'workflow', 'spawners')
+    local unique, workflow, spawners, holds, turn =
+      Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'holds', 'turn')
     Unique.free(jid, unique)
     if workflow then
       Workflow.moved(workflow, 'running', 'complete')
+    end
+    if holds or turn then
+      Limits.leave(jid, { holds = holds, turn = turn })
     end
     Spawned.done(jid, spawners)
     is_rare = is_rare or {}
@@ -25,20 +29,23 @@ function JobEnd.completed(jids, rare)
   Dependencies.release(jids, is_rare)
 end
 
+local FAILED =
+  { 'unique', 'workflow', 'spawners', 'followed', 'holds', 'turn', 'aside', 'called', 'queue', 'klass' }
+
 -- The job, which was in this state, has failed.
 function JobEnd.failed(jid, was, rare)
   if not rare then
     return
   end
   ResultWaiters.ended(jid)
-  local unique, workflow, spawners, followed =
-    Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'followed')
-  Unique.free(jid, unique)
-  if workflow then
-    Workflow.moved(workflow, was, 'failed')
+  local job = Hash.read(key.job(jid), FAILED)
+  Unique.free(jid, job.unique)
+  if job.workflow then
+    Workflow.moved(job.workflow, was, 'failed')
   end
-  Spawned.failed(jid, spawners)
-  if followed then
+  Limits.leave(jid, job)
+  Spawned.failed(jid, job.spawners)
+  if job.followed then
     Cascade.follow(jid, 'failed')
   end
 end
@@ -62,10 +69,13 @@ function JobEnd.goes_on(job, state, moved)
   if not job.rare then
     return
   end
-  local unique, workflow = Hash.values(key.job(job.jid), 'unique', 'workflow')
+  local unique, workflow, holds, turn = Hash.values(key.job(job.jid), 'unique', 'workflow', 'holds', 'turn')
   Unique.regain(job.jid, unique, state)
   if workflow then
     Workflow.moved(workflow, 'running', state)
+  end
+  if holds or turn then
+    Limits.leave(job.jid, { holds = holds, turn = turn }, state ~= 'depends')
   end
   if moved then
     call('HDEL', key.job(job.jid), 'deadline', 'fixed')
@@ -81,5 +91,6 @@ function JobEnd.canceled(jid, record)
       Workflow.moved(record.workflow, record.state, false)
     end
     Spawned.done(jid, record.spawners)
+    Limits.leave(jid, record)
   end
 end

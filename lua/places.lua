@@ -1,4 +1,4 @@
--- The places of a queue: work, locks, scheduled, depends. A job is in exactly one.
+-- The places of a queue: work, locks, scheduled, depends, and aside (see limits). A job is in exactly one.
 
 -- Highest first: by priority, then the longest waiting. Ties are popped in falling order of jid.
 function Places.score(priority, time)
@@ -68,6 +68,11 @@ end
 
 function Places.list_due(queue, offset, count)
   return call('ZRANGEBYSCORE', key.place(queue, 'scheduled'), '-inf', scope.now, 'LIMIT', offset, count)
+end
+
+-- How many jobs of a queue limits hold back.
+function Places.count_aside(queue)
+  return LimitSettings.exist() and call('ZCARD', key.place(queue, 'aside')) or 0
 end
 
 -- What lags is counted from when a job became ready.

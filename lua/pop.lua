@@ -127,22 +127,40 @@ local function late()
   return scope.late or 0
 end
 
-local FEW_HAVE = { 'deadline', 'unique', 'spawners' }
+local FEW_HAVE = {
+  'deadline',
+  'unique',
+  'spawners',
+  'limit_key',
+  'ordered',
+  'fair_by',
+  'turn',
+  'called',
+  'rare',
+  'state',
+  'priority',
+  'holds',
+}
 
--- What few jobs have to be asked before they start. -> whether it is too late for that; or the name and
--- the text of a field that cannot be read
-local function is_late(jid)
+-- What few jobs have to be asked before they start. -> whether they may; if not, and it is too late for that, what
+-- is to become of it; if not, and nothing else, a limit holds it back. `score` is that in the work.
+local function may_start(jid, queue, klass, score, expires)
   local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
   local field, text = Record.first_bad(FEW_HAVE, texts)
-  if field then
-    return true, field, text
+  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, rare, state, priority, holds =
+    unpack(texts)
+  if field or (deadline and Record.read('deadline', deadline) <= scope.now) then
+    return false, { jid = jid, state = state, bad = field, text = text }
   end
-  local deadline, unique = unpack(texts)
-  if deadline and Record.read('deadline', deadline) <= scope.now then
-    return true
+  if limit_key or fair_by or called or LimitSettings.exist() then
+    local job = { limit_key = limit_key, ordered = ordered, fair_by = fair_by, turn = turn, called = called }
+    job.rare, job.state, job.priority, job.holds = rare, state, priority, holds
+    if not Limits.admit(jid, queue, klass or '', job, score, expires) then
+      return false
+    end
   end
   Unique.started(jid, unique)
-  return false
+  return true
 end
 
 -- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
@@ -252,7 +270,7 @@ end
 
 -- Hands one job over, if its record says that it may run. -> whether it was; what is to become of it if it is to
 -- fail
-local function hand_one(jid, queue, worker, expires, visit, reserved)
+local function hand_one(jid, queue, worker, expires, visit, reserved, score)
   local klass, data, retries, remaining, priority, tags, context, time, state, rare, put = Hash.values(
     key.job(jid),
     'klass',
@@ -272,10 +290,10 @@ local function hand_one(jid, queue, worker, expires, visit, reserved)
   if not since then
     local field, text = unreadable(jid)
     return false, field and { jid = jid, state = state, bad = field, text = text }
-  elseif rare == '1' then
-    local too_late, field, text = is_late(jid)
-    if too_late then
-      return false, { jid = jid, state = state, bad = field, text = text }
+  elseif rare == '1' or LimitSettings.exist() then
+    local may, to_fail = may_start(jid, queue, klass, score, expires)
+    if not may then
+      return false, to_fail
     end
   end
   local token = start(jid, queue, worker, expires, since, reserved, put)
@@ -289,13 +307,14 @@ end
 
 -- Hands over the jobs whose records say that they may run; others are dropped. `visit` sees each: its jid, its token,
 -- and what its worker is told of it if the jobs are `reserved`, so that it may start them later and will say when;
--- else they count as started. -> how many; those that are to fail, or nil
-local function hand_over(queue, worker, jids, visit, reserved)
+-- else they count as started. `popped` has them with their scores in the work. -> how many; those that are to fail,
+-- or nil
+local function hand_over(queue, worker, jids, visit, reserved, popped)
   local heartbeat = Config.heartbeat(queue)
   local expires, tracked, taken, failing = NumberFormat.later(heartbeat), Job.tracked_among(jids), {}, nil
   for n = 1, #jids do
     local jid = jids[n]
-    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved)
+    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved, popped and popped[2 * n])
     if handed then
       taken[#taken + 1] = jid
       if tracked[jid] then
@@ -329,21 +348,21 @@ end
 -- Takes up to `count` jobs off the top of the work. -> how many
 local function take_work(queue, worker, count, visit, reserved)
   local work, taken = key.place(queue, 'work'), 0
-  while taken < count and late() < MOST_LATE do
-    local popped, jids = call('ZPOPMAX', work, text_of(count - taken)), {}
+  while taken < count and late() < MOST_LATE and Limits.left() > 0 do
+    local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, Limits.left()))), {}
     if #popped == 0 then
       break
     end
     for n = 1, #popped, 2 do -- each with its score behind it
       jids[#jids + 1] = popped[n]
     end
-    local handed, too_late = hand_over(queue, worker, jids, visit, reserved)
+    local handed, too_late = hand_over(queue, worker, jids, visit, reserved, popped)
     taken = taken + handed
     if too_late then
       fail_all_late(queue, too_late)
     end
   end
-  if late() >= MOST_LATE and taken < count then
+  if (late() >= MOST_LATE or Limits.left() <= 0) and taken < count then
     Wake.ready(queue, 1) -- There may be more behind them: a worker has to look again.
   end
   return taken
@@ -352,6 +371,9 @@ end
 -- How many of `count` jobs the queue may still hand out.
 local function allowed(queue, count)
   local limit = Config.concurrency(queue)
+  if LimitSettings.exist() then
+    count = math.min(count, (Limits.room_of_queue(queue)))
+  end
   if limit > 0 then
     local running = call('ZCOUNT', key.place(queue, 'locks'), NumberFormat.now(), '+inf')
     return math.min(count, math.max(0, limit - running))
@@ -367,6 +389,10 @@ end
 
 -- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many
 function Pop.take(queue, worker, count, visit, reserved)
+  local limited = LimitSettings.exist()
+  if limited then
+    Limits.look(queue)
+  end
   count = allowed(queue, count)
   if count <= 0 then
     return 0
@@ -388,6 +414,9 @@ function Pop.take(queue, worker, count, visit, reserved)
       Queue.move_due(queue, count - taken)
     end
     taken = taken + take_work(queue, worker, count - taken, visit, reserved)
+  end
+  if limited then
+    Limits.count_of_queue(queue, taken)
   end
   if taken > 0 and scope.live then
     Wake.taken(queue)

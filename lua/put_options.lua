@@ -24,11 +24,27 @@ for _, name in ipairs({
   'at',
   'expires_at',
   'workflow',
+  'limit_key',
+  'ordered',
+  'fair_by',
 }) do
   PutOptions.known[name], RARE[name] = true, true
 end
 
 local POLICIES = { [''] = 'block', block = 'block', cancel = 'cancel', run = 'run' }
+
+-- The keys of limits.
+local function check_keys(command, job)
+  for _, name in ipairs({ 'limit_key', 'fair_by' }) do
+    local text = job[name]
+    if text and (text == '' or #text > 255) then
+      Errors.argument(command, name .. ' must have 1 to 255 bytes, not ' .. #text)
+    end
+  end
+  if job.ordered and (job.ordered ~= '1' or not job.limit_key) then
+    Errors.argument(command, 'ordered must be 1, with limit_key, not ' .. Errors.name(job.ordered))
+  end
+end
 
 local function check_rare(command, job)
   if job.on_failure then
@@ -46,6 +62,7 @@ local function check_rare(command, job)
     job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
   end
   Unique.check(command, job)
+  check_keys(command, job)
   if job.expires_at then
     if job.expires then
       Errors.argument(command, 'expires and expires_at exclude each other')

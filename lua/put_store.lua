@@ -21,8 +21,24 @@ local OLD = {
 -- The fields that few records have. A record that has one of them has `rare` as well, which is never
 -- taken away: where jobs end and start, the others are read only then. ('0': it has or had no more
 -- than the marks of a run, `grace` and `progress`.)
-local RARE =
-  { 'unique', 'workflow', 'on_failure', 'deadline', 'fixed', 'first', 'behind', 'beyond', 'spawners' }
+local RARE = {
+  'unique',
+  'workflow',
+  'on_failure',
+  'deadline',
+  'fixed',
+  'first',
+  'behind',
+  'beyond',
+  'spawners',
+  'limit_key',
+  'ordered',
+  'fair_by',
+  'turn',
+  'aside',
+  'called',
+  'holds',
+}
 
 local function named(fields, values)
   local record = {}
@@ -71,6 +87,10 @@ local function inherit(job, old)
   if not job.unique then
     job.unique_field, job.first = more.unique, more.first
   end
+  if not job.limit_key then
+    job.limit_key, job.ordered = more.limit_key, more.ordered
+  end
+  job.fair_by = job.fair_by or more.fair_by
   if not job.replacing then
     job.on_failure = job.on_failure or more.on_failure
     job.behind, job.beyond = more.behind, more.beyond
@@ -90,6 +110,8 @@ local function clear_rare(job, old)
   if old.state == 'failed' then
     Spawned.goes_on(jid, more.spawners)
   end
+  more.queue, more.klass = old.queue, job.klass
+  Limits.leave(jid, more, true)
   call(
     'HDEL',
     key.job(jid),
@@ -101,7 +123,10 @@ local function clear_rare(job, old)
     'first',
     'behind',
     'beyond',
-    'cascade'
+    'cascade',
+    'limit_key',
+    'ordered',
+    'fair_by'
   )
 end
 
@@ -188,6 +213,12 @@ local function write_rare(job, state)
   add('first', job.first and format('%.6f', job.first))
   add('behind', job.behind)
   add('beyond', job.beyond)
+  add('limit_key', job.limit_key)
+  add('ordered', job.ordered)
+  add('fair_by', job.fair_by)
+  if job.turn then
+    Turns.join(jid, job.turn)
+  end
   if #fields > 2 then
     call('HSET', key.job(jid), unpack(fields))
   end
@@ -286,6 +317,32 @@ local function complete_options(job, old)
   job.tags_text = job.tags and #job.tags > 0 and Tags.text(job.tags) or '{}'
 end
 
+-- An ordered job keeps its turn when it is put again, unless it waits for others now, or has another key.
+local function settle_turn(job, held_back)
+  local old = job.old and job.old.more.turn
+  if job.ordered and job.limit_key and not held_back then
+    job.turn = LimitSettings.of_order(job.klass, job.limit_key)
+  end
+  if old and old ~= job.turn then
+    Turns.leave(job.jid, old)
+  end
+end
+
+-- The job may be handed out from now on, unless it waits for its turn.
+local function make_ready(job, batch)
+  local jid, queue = job.jid, job.queue
+  if (job.turn or job.fair_by) and Turns.set_aside(jid, queue, job.klass, job) then
+    return
+  elseif job.overdue then
+    Places.work(jid, queue, job.priority, job.overdue)
+    Places.ready_since(jid, job.overdue)
+  elseif batch then
+    batch(job)
+  else
+    Places.work(jid, queue, job.priority)
+  end
+end
+
 -- Writes down a job that Put has checked. `batch` takes those that are ready. Cannot fail.
 function PutStore.store(job, asking, tracked, batch)
   local jid, queue, old = job.jid, job.queue, job.old
@@ -323,6 +380,9 @@ function PutStore.store(job, asking, tracked, batch)
     Dependencies.link(jid, { job.gate })
     held_back = true
   end
+  if job.rare or (old and old.rare) then
+    settle_turn(job, held_back)
+  end
   if held_back then
     write(job, 'depends')
     Places.depends(jid, queue)
@@ -331,14 +391,7 @@ function PutStore.store(job, asking, tracked, batch)
     Places.scheduled(jid, queue, due(job))
   else
     write(job, 'waiting')
-    if job.overdue then
-      Places.work(jid, queue, job.priority, job.overdue)
-      Places.ready_since(jid, job.overdue)
-    elseif batch then
-      batch(job)
-    else
-      Places.work(jid, queue, job.priority)
-    end
+    make_ready(job, batch)
   end
   if tracked then
     Events.tracked('put', jid)

@@ -35,9 +35,11 @@ local function counts(queue)
   end
   local paused = Pause.is_paused(queue)
   local stalled = call('ZCOUNT', key.place(queue, 'locks'), Queue.oldest_lock, scope.now)
+  local aside = Places.count_aside(queue)
   return {
     name = queue,
-    waiting = call('ZCARD', key.place(queue, 'work')) + due,
+    waiting = call('ZCARD', key.place(queue, 'work')) + aside + due,
+    held_back = aside > 0 and aside or nil,
     stalled = stalled,
     running = call('ZCARD', key.place(queue, 'locks')) - stalled,
     scheduled = call('ZCARD', key.place(queue, 'scheduled')) - due,
@@ -82,14 +84,27 @@ local function page(name, lowest, highest, offset, count)
   return call('ZRANGEBYSCORE', name, lowest, highest, 'LIMIT', offset, count)
 end
 
--- What is ready, the next to be handed out first; then what is due and not moved yet.
+-- What limits hold back, as what is listed behind what is ready. (Mostly there are no limits.)
+local function add_aside(queue, jids, offset, count)
+  if count > #jids and LimitSettings.exist() then
+    local first = math.max(0, offset)
+    for _, jid in ipairs(call('ZREVRANGE', key.place(queue, 'aside'), first, first + count - #jids - 1)) do
+      jids[#jids + 1] = jid
+    end
+  end
+end
+
+-- What is ready, the next to be handed out first; what limits hold back; what is due and not moved yet.
 local function waiting(queue, offset, count)
   count = count < 0 and Arguments.most or count
   local work = key.place(queue, 'work')
   local jids = count > 0 and call('ZREVRANGE', work, offset, offset + count - 1) or {}
   local missing = count - #jids
   if missing > 0 then
-    local before = math.max(0, offset - call('ZCARD', work))
+    local ready = call('ZCARD', work)
+    add_aside(queue, jids, offset - ready, count)
+    missing = count - #jids
+    local before = math.max(0, offset - ready - Places.count_aside(queue))
     for _, jid in ipairs(Places.list_due(queue, before, missing)) do
       jids[#jids + 1] = jid
     end
@@ -160,6 +175,7 @@ function Queue.length(args, i)
   local queue = Arguments.name('length', 'queue', args[i])
   return call('ZCARD', key.place(queue, 'locks'))
     + call('ZCARD', key.place(queue, 'work'))
+    + Places.count_aside(queue)
     + call('ZCARD', key.place(queue, 'scheduled'))
 end
 
@@ -180,7 +196,7 @@ local IN_PLACE = {
 
 local function refuse_if_used(queue, schedules)
   local found, due = {}, Places.count_due(queue)
-  local moved = { work = due, scheduled = -due }
+  local moved = { work = due + Places.count_aside(queue), scheduled = -due }
   for _, place in ipairs(PLACES) do
     local number = call('ZCARD', key.place(queue, place)) + (moved[place] or 0)
     if number > 0 then
@@ -230,6 +246,7 @@ function Queue.peek(args, i)
     for _, jid in ipairs(call('ZREVRANGE', key.place(queue, 'work'), 0, wanted - 1)) do
       jids[#jids + 1] = jid
     end
+    add_aside(queue, jids, 0, count)
     if scope.reading and #jids < count then
       for _, jid in ipairs(Places.list_due(queue, 0, count - #jids)) do
         jids[#jids + 1] = jid

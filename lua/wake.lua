@@ -129,13 +129,15 @@ end
 
 -- How many jobs of the queue are ready without having been announced: their time has come.
 local function ripe(queue)
+  local openings = Limits.next_due(queue)
   return call('ZCOUNT', key.place(queue, 'locks'), '-inf', NumberFormat.now())
     + call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', NumberFormat.now())
+    + (openings and openings <= scope.now and 1 or 0)
 end
 
 -- When the next thing of the queue falls due, or nil.
 local function next_due(queue)
-  local first
+  local first = Limits.next_due(queue)
   for _, place in ipairs({ 'scheduled', 'recur', 'locks' }) do
     local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
     if head[2] then

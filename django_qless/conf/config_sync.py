@@ -8,7 +8,7 @@ it is unset.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from django_qless import conf
@@ -16,6 +16,17 @@ from django_qless.conf.connections import connections
 from django_qless.core.options import known
 
 MARKER = "declared"
+
+#: What declares further options of an alias, beside QUEUES and CONFIG.
+sources: list[Callable[[str], Mapping[str, str]]] = []
+
+
+def declared_options(alias: str) -> dict[str, str]:
+    """Return all options that are declared for an alias, in the core's form."""
+    declared: dict[str, str] = {}
+    for source in sources:
+        declared.update(source(alias))
+    return declared | conf.alias(alias).declared_options
 
 
 class SyncResult(NamedTuple):
@@ -34,7 +45,7 @@ def sync_config(alias: str = conf.DEFAULT_ALIAS) -> SyncResult:
     another process that does the same at the same time.
     """
     client = connections[alias]
-    declared = conf.alias(alias).declared_options
+    declared = declared_options(alias)
     before: dict[str, str] = json.loads(client.config_get(MARKER) or "{}")
     if not declared and not before:
         return SyncResult({}, [], {})

@@ -198,7 +198,7 @@ class Alias:
         "For so long enqueueing waits for REPLICAS.",
     )
     """Seconds for which enqueueing waits for REPLICAS. Default: 0.2"""
-    queues: Mapping[str, Mapping[str, float]] = key(
+    queues: Mapping[str, Mapping[str, Any]] = key(
         "QUEUES",
         {},
         checks.queues,

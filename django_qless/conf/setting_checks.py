@@ -16,6 +16,7 @@ from redis.connection import Connection, ConnectionPool, SSLConnection, parse_ur
 
 from django_qless.core.arguments import is_finite
 from django_qless.core.options import OF_A_QUEUE, OPTIONS, TEXTS_OF_A_QUEUE, known
+from django_qless.core.rates import RATE, is_rate
 from django_qless.serialization.sealing import new_cipher, zstd
 
 #: The options of a queue in QUEUES: those of the core, and the limits of its jobs.
@@ -180,6 +181,10 @@ def _queue(queue: str, options: Mapping[str, Any]) -> Iterator[Problem]:
             )
         elif name.replace("_", "-") in TEXTS_OF_A_QUEUE:
             yield from _other_queue(name, queue, value)
+        elif name == "rate":
+            if not is_rate(value):
+                text = f": rate of queue {queue!r} must be {RATE}, not {value!r}."
+                yield Problem(text, f"It is {QUEUE_OPTIONS[name]}.")
         elif not is_number(value) or value < 0:
             yield Problem(
                 f": {name} of queue {queue!r} must be a number, not {value!r}.",

@@ -109,6 +109,9 @@ class BaseJob(Generic[J]):
     on_failure: str
     #: The key that it was put with, or None. (Not one that was given for a period.)
     unique: str | None
+    #: Its keys under limits (`key`, `fair_by`), and which limit holds it back
+    #: (`held_back_by`: kind, type, key); None if it has nothing of that.
+    limits: dict[str, Any] | None
     #: The id of the workflow that it is part of, or None.
     workflow: str | None
     #: When it must have started, seconds of the epoch; None for any time.
@@ -140,6 +143,7 @@ class BaseJob(Generic[J]):
             open=bool(members.get("open")),
             on_failure=members.get("on_failure") or "block",
             unique=members.get("unique"),
+            limits=members.get("limits"),
             workflow=members.get("workflow"),
             deadline=members.get("deadline"),
             returned=members.get("returned"),
@@ -326,6 +330,11 @@ class BaseQueue(Generic[J]):
         """Set the number of jobs that may run at the same time; 0: any number."""
         option = f"{self.name}-max-concurrency"
         return Commands.config_set.build(self.client, option, jobs)
+
+    @command
+    def set_rate(self, rate: str) -> Request[None]:
+        """Set how often its jobs may start, as "100/m"; "0": any number."""
+        return Commands.config_set.build(self.client, f"{self.name}-rate", rate)
 
     @command
     def set_weight(self, weight: int | float) -> Request[None]:

@@ -33,6 +33,7 @@ OPTIONS = (
 OF_A_QUEUE = (
     Option("heartbeat", "", "seconds that a lock of the queue lasts"),
     Option("max-concurrency", 0, "how many of its jobs may run at once; 0: any number"),
+    Option("rate", "0", "how often its jobs may start, as 100/m; 0: any number"),
     Option("weight", 1, "how often a lottery draws the queue; 0: never"),
     Option(
         "failed-queue", "", "the queue in which jobs go on that have failed for good"
@@ -43,12 +44,21 @@ OF_A_QUEUE = (
 TEXTS_OF_A_QUEUE = frozenset({"failed-queue"})
 
 
+#: What may stand behind the name of a job type and a hyphen.
+OF_A_TYPE = (
+    Option("max-concurrency-of-type", 0, "how many of its jobs may run at once"),
+    Option("rate-of-type", "0", "how often its jobs may start, as 100/m"),
+    Option("max-concurrency-per-key", 0, "how many jobs of each key may run at once"),
+    Option("rate-per-key", "0", "how often jobs of each key may start, as 10/s"),
+)
+
+
 def known(name: str) -> Option | None:
-    """Return the description of an option, also of a queue's; else None."""
+    """Return the description of an option, also of a queue or a type; else None."""
     for option in OPTIONS:
         if option.name == name:
             return option
-    for option in OF_A_QUEUE:
+    for option in (*OF_A_QUEUE, *OF_A_TYPE):
         if name.endswith(f"-{option.name}") and name != f"-{option.name}":
             return option._replace(name=name)
     return None

@@ -72,6 +72,12 @@ class Put(NamedTuple):
     expires_at: int | float | None = None
     #: The id of the workflow that counts the job as one of its own.
     workflow: str | None = None
+    #: The key for which the job counts under the limits of its type per key.
+    limit_key: str | None = None
+    #: Whether it runs in its turn, by the order of puts, among the jobs with this key.
+    ordered: bool = False
+    #: The tenant for which it counts where tenants of a queue take turns.
+    fair_by: str | None = None
     #: Leave it out, in a batch, unless another job of the batch that is put depends on it.
     #: The next job of the batch is put by the same command.
     optional: bool = False
@@ -125,6 +131,9 @@ _CHECKS: dict[str, Callable[[Any], Argument]] = {
     "at": partial(arguments.number, "at"),
     "expires_at": partial(arguments.number, "expires_at"),
     "workflow": partial(arguments.name, "workflow"),
+    "limit_key": partial(arguments.name, "limit_key"),
+    "ordered": _flag,
+    "fair_by": partial(arguments.name, "fair_by"),
     "optional": _flag,
 }
 # How an option is called on the wire, where that is another name.
@@ -164,6 +173,8 @@ def rare_options(item: Put) -> list[Argument]:
         raise BadArgument("debounce_max needs debounce, which it limits")
     if item.at is not None and (item.delay or item.debounce is not None):
         raise BadArgument("at says when the job is due: no delay, no debounce then")
+    if item.ordered and item.limit_key is None:
+        raise BadArgument("ordered needs limit_key: the key of what runs in order")
     if item.expires_at is not None and item.expires is not None:
         raise BadArgument("expires and expires_at exclude each other")
     return pairs
@@ -179,7 +190,7 @@ def _pairs(item: Put, names: Iterable[str]) -> list[Argument]:
 
 
 # Options that are left out when they are empty.
-_NOT_EMPTY = ("depends", "context", "absent", "open", "optional")
+_NOT_EMPTY = ("depends", "context", "absent", "open", "ordered", "optional")
 
 
 def batches(items: Iterable[Put]) -> Iterator[tuple[int, Packed]]:

@@ -59,6 +59,8 @@ local PATTERNS = {
   --   scheduled  delayed      when it becomes ready
   --   depends    dependent    when it was put there
   --   recur      templates    when the next job is due
+  --   aside      waiting      as in work: jobs that a limit holds back
+  --   openings   limits       when to look whether there is room for those they hold back in this queue
   place = 'q:<>-<>', --                 zset
 
   -- (A job's record is j:<jid>: see key.job.)
@@ -93,6 +95,16 @@ local PATTERNS = {
   declared_schedules = 'declared_schedules', --  hash   schedule of either kind -> what its declaration says
   schedule_marks = 'schedule_marks', -- hash   who declares -> what it has applied
   ticker = 'ticker', --                 string the worker that looks after cron schedules; expires by itself
+
+  -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, order:<klass>:<key>, fair:<queue>:<tenant>, or
+  -- queue:<queue>, which has a rate only.)
+  limit_aside = 'limit:<>:aside', --     zset   jid that the limit holds back -> its score in the work
+  limit_called = 'limit:<>:called', --   zset   jid for which there is room, still to be handed out -> since when;
+  --                                            +inf: another limit holds it back
+  limit_holders = 'limit:<>:holders', -- zset   jid that runs under the limit -> when to look whether it still does
+  limit_starts = 'limit:<>:starts', --   zset   start in the window behind us -> when; expires by itself
+  limit_buckets = 'limit:<>:buckets', -- hash   part of the window -> starts; for rates above 10,000; expires by itself
+  limit_order = 'limit:<>:order', --     zset   jid with a turn -> its position
 
   -- What outlives jobs. (The two sets expire when nothing can be left.)
   result = 'result:<>', --              string what the job returned, JSON; expires by itself
@@ -185,7 +197,10 @@ end
 --                              counted when it was handed out) and `put` (when it was put, in milliseconds:
 --                              the first entry of its history, which is not written yet; '' if it is);
 --                              `failed_from` is the queue in which the job failed for good before it
---                              came into this one)
+--                              came into this one;
+--                              of limits: `limit_key`, `ordered`, `fair_by` (as put), `turn` (the order in which
+--                              it has a position), `holds` (limits under which it runs, JSON), `aside` (the
+--                              limit that holds it back), `called` (limits that have room for it, JSON)
 -- (What would name a list of another job gets a key that never exists, so that no call takes the list
 -- for a record: there is no such job.)
 function key.job(jid)
@@ -207,6 +222,11 @@ function key.minutes(queue, hour, kind)
 end
 
 folder_of = {
+LimitSettings = 'limits',
+LimitView = 'limits',
+Limits = 'limits',
+Rates = 'limits',
+Turns = 'limits',
 Cron = 'schedules',
 Definition = 'schedules',
 QueueSchedules = 'schedules',
@@ -216,6 +236,7 @@ Schedules = 'schedules',
 Ticks = 'schedules',
 Audit = 'views',
 AuditJobs = 'views',
+AuditLimits = 'views',
 AuditLinks = 'views',
 AuditWorkflows = 'views',
 FailureGroups = 'views',
@@ -1313,7 +1334,7 @@ local TOO_FAR, LEASE = 60, 6
 -- Skews that are remembered at once.
 local REMEMBERED = 10
 
-local PLACES = { 'locks', 'scheduled', 'depends', 'recur' }
+local PLACES = { 'locks', 'scheduled', 'depends', 'recur', 'openings' }
 
 -- Seconds by which two sums of the same times may differ.
 local CLOSE = 0.001
@@ -1448,6 +1469,14 @@ function visit.recur(shifts, queue, id, score)
   call('ZADD', key.place(queue, 'recur'), exact(score - shift.by), id)
   call('HSET', key.template(id), 'shifted', shift.id)
   return score - shift.by
+end
+
+-- Limits are looked at again at once: they know what has become of their windows.
+function visit.openings(_, queue, name, score)
+  if score > scope.now then
+    call('ZADD', key.place(queue, 'openings'), exact(scope.now), name)
+    return scope.now
+  end
 end
 
 -- Those who gave a sign of life, or were to look, at a time that is yet to come.
@@ -1633,6 +1662,7 @@ schedule.declared ScheduleView.declared
 schedule.marks ScheduleView.marks
 lag QueueStats.lag
 due QueueStats.due
+limits LimitView.show
 survey QueueStats.survey
 minutes Minutes.show
 throughput Throughput.show
@@ -1794,6 +1824,14 @@ local function untouched()
   return (scope.config or read()) == NONE
 end
 
+-- The call has set an option itself.
+function Config.note(option, value)
+  if untouched() then
+    scope.config = {}
+  end
+  scope.config[option] = value
+end
+
 function Config.is_set()
   return not untouched()
 end
@@ -1886,6 +1924,7 @@ local function numeric(option)
     or Config.is_ours(option)
     or find(option, '%-heartbeat$')
     or find(option, '%-max%-concurrency$')
+    or modules.LimitSettings.is_number(option)
 end
 
 -- config.get [option]
@@ -1899,7 +1938,7 @@ function Config.show(args, i)
     shown[name] = value
   end
   for name, value in pairs(modules.Hash.all(key.config())) do
-    shown[name] = value
+    shown[name] = not modules.LimitSettings.is_mark(name) and value or nil
   end
   return cjson.encode(shown)
 end
@@ -1925,10 +1964,14 @@ function Config.set(args, i)
   if Config.names_queue(option) then
     check_failed_queue(option, value)
   end
+  if modules.LimitSettings.is_rate(option) then
+    modules.LimitSettings.check_rate('config.set', option, value)
+  end
   if #option > 512 or #value > modules.Arguments.text_bytes then
     modules.Errors.raise('TOOBIG', 'config.set(): Option or value is too long')
   end
   call('HSET', key.config(), option, value)
+  modules.LimitSettings.changed(option)
   modules.Events.config_set(option, value)
 end
 
@@ -1936,6 +1979,7 @@ end
 function Config.unset(args, i)
   local option = modules.Arguments.given('config.unset', 'option', args[i])
   call('HDEL', key.config(), option)
+  modules.LimitSettings.changed(option)
   modules.Events.config_unset(option)
 end
 end,
@@ -3598,6 +3642,12 @@ local FIELDS = {
   'waited',
   'put',
   'failed_from',
+  'limit_key',
+  'fair_by',
+  'aside',
+  'called',
+  'holds',
+  'turn',
 }
 
 -- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
@@ -3690,6 +3740,7 @@ function Job.with_ours(shown, record)
     shown.unique = modules.Unique.shown(record.unique)
     shown.workflow, shown.on_failure = record.workflow, record.on_failure
     shown.deadline = modules.Record.read('deadline', record.deadline)
+    shown.limits = modules.LimitView.of_job(record)
   end
   local context = modules.Record.text('context', record.context, 'null')
   local progress = modules.Record.text('progress', record.progress, 'null')
@@ -3746,16 +3797,19 @@ end
 function Job.priority(args, i)
   local jid = modules.Arguments.name('priority', 'jid', args[i])
   local priority = modules.Arguments.number('priority', 'priority', args[i + 1])
-  local queue, its_priority, state = modules.Hash.values(key.job(jid), 'queue', 'priority', 'state')
+  local queue, its_priority, state, aside = modules.Hash.values(key.job(jid), 'queue', 'priority', 'state', 'aside')
   if not state then
     modules.Errors.no_job('priority', jid)
   end
-  local work = key.place(queue or '', 'work')
+  local work = key.place(queue or '', aside and 'aside' or 'work')
   local score = call('ZSCORE', work, jid)
   if score and state == 'waiting' then
     local before = modules.Record.read('priority', its_priority)
     local rest = before and tonumber(score) - before or modules.Places.score(0, scope.now)
     call('ZADD', work, priority + rest, jid)
+    if aside then
+      call('ZADD', key.limit_aside(aside), priority + rest, jid)
+    end
   end
   call('HSET', key.job(jid), 'priority', priority)
   return priority
@@ -3896,6 +3950,9 @@ function Job.timeout(args, i)
       call('HSET', key.job(jid), 'state', 'stalled', 'expires', 0)
       modules.Places.ready_since(jid, scope.now)
       call('HDEL', key.job(jid), 'grace', 'waited')
+      if record.holds then
+        modules.Limits.call_again(jid, record.holds)
+      end
       modules.Events.lock_lost(jid, record.worker)
     end
   end
@@ -3939,10 +3996,14 @@ function JobEnd.completed(jids, rare)
   for n = 1, #rare do
     local jid = rare[n]
     modules.ResultWaiters.ended(jid)
-    local unique, workflow, spawners = modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners')
+    local unique, workflow, spawners, holds, turn =
+      modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'holds', 'turn')
     modules.Unique.free(jid, unique)
     if workflow then
       modules.Workflow.moved(workflow, 'running', 'complete')
+    end
+    if holds or turn then
+      modules.Limits.leave(jid, { holds = holds, turn = turn })
     end
     modules.Spawned.done(jid, spawners)
     is_rare = is_rare or {}
@@ -3951,20 +4012,23 @@ function JobEnd.completed(jids, rare)
   modules.Dependencies.release(jids, is_rare)
 end
 
+local FAILED =
+  { 'unique', 'workflow', 'spawners', 'followed', 'holds', 'turn', 'aside', 'called', 'queue', 'klass' }
+
 -- The job, which was in this state, has failed.
 function JobEnd.failed(jid, was, rare)
   if not rare then
     return
   end
   modules.ResultWaiters.ended(jid)
-  local unique, workflow, spawners, followed =
-    modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'followed')
-  modules.Unique.free(jid, unique)
-  if workflow then
-    modules.Workflow.moved(workflow, was, 'failed')
+  local job = modules.Hash.read(key.job(jid), FAILED)
+  modules.Unique.free(jid, job.unique)
+  if job.workflow then
+    modules.Workflow.moved(job.workflow, was, 'failed')
   end
-  modules.Spawned.failed(jid, spawners)
-  if followed then
+  modules.Limits.leave(jid, job)
+  modules.Spawned.failed(jid, job.spawners)
+  if job.followed then
     modules.Cascade.follow(jid, 'failed')
   end
 end
@@ -3988,10 +4052,13 @@ function JobEnd.goes_on(job, state, moved)
   if not job.rare then
     return
   end
-  local unique, workflow = modules.Hash.values(key.job(job.jid), 'unique', 'workflow')
+  local unique, workflow, holds, turn = modules.Hash.values(key.job(job.jid), 'unique', 'workflow', 'holds', 'turn')
   modules.Unique.regain(job.jid, unique, state)
   if workflow then
     modules.Workflow.moved(workflow, 'running', state)
+  end
+  if holds or turn then
+    modules.Limits.leave(job.jid, { holds = holds, turn = turn }, state ~= 'depends')
   end
   if moved then
     call('HDEL', key.job(job.jid), 'deadline', 'fixed')
@@ -4007,6 +4074,7 @@ function JobEnd.canceled(jid, record)
       modules.Workflow.moved(record.workflow, record.state, false)
     end
     modules.Spawned.done(jid, record.spawners)
+    modules.Limits.leave(jid, record)
   end
 end
 end,
@@ -5045,7 +5113,7 @@ Places = function()
 local Places = {}
 modules.Places = Places
 -- places.lua
--- The places of a queue: work, locks, scheduled, depends. A job is in exactly one.
+-- The places of a queue: work, locks, scheduled, depends, and aside (see limits). A job is in exactly one.
 
 -- Highest first: by priority, then the longest waiting. Ties are popped in falling order of jid.
 function Places.score(priority, time)
@@ -5115,6 +5183,11 @@ end
 
 function Places.list_due(queue, offset, count)
   return call('ZRANGEBYSCORE', key.place(queue, 'scheduled'), '-inf', scope.now, 'LIMIT', offset, count)
+end
+
+-- How many jobs of a queue limits hold back.
+function Places.count_aside(queue)
+  return modules.LimitSettings.exist() and call('ZCARD', key.place(queue, 'aside')) or 0
 end
 
 -- What lags is counted from when a job became ready.
@@ -5271,22 +5344,40 @@ local function late()
   return scope.late or 0
 end
 
-local FEW_HAVE = { 'deadline', 'unique', 'spawners' }
+local FEW_HAVE = {
+  'deadline',
+  'unique',
+  'spawners',
+  'limit_key',
+  'ordered',
+  'fair_by',
+  'turn',
+  'called',
+  'rare',
+  'state',
+  'priority',
+  'holds',
+}
 
--- What few jobs have to be asked before they start. -> whether it is too late for that; or the name and
--- the text of a field that cannot be read
-local function is_late(jid)
+-- What few jobs have to be asked before they start. -> whether they may; if not, and it is too late for that, what
+-- is to become of it; if not, and nothing else, a limit holds it back. `score` is that in the work.
+local function may_start(jid, queue, klass, score, expires)
   local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
   local field, text = modules.Record.first_bad(FEW_HAVE, texts)
-  if field then
-    return true, field, text
+  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, rare, state, priority, holds =
+    unpack(texts)
+  if field or (deadline and modules.Record.read('deadline', deadline) <= scope.now) then
+    return false, { jid = jid, state = state, bad = field, text = text }
   end
-  local deadline, unique = unpack(texts)
-  if deadline and modules.Record.read('deadline', deadline) <= scope.now then
-    return true
+  if limit_key or fair_by or called or modules.LimitSettings.exist() then
+    local job = { limit_key = limit_key, ordered = ordered, fair_by = fair_by, turn = turn, called = called }
+    job.rare, job.state, job.priority, job.holds = rare, state, priority, holds
+    if not modules.Limits.admit(jid, queue, klass or '', job, score, expires) then
+      return false
+    end
   end
   modules.Unique.started(jid, unique)
-  return false
+  return true
 end
 
 -- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
@@ -5396,7 +5487,7 @@ end
 
 -- Hands one job over, if its record says that it may run. -> whether it was; what is to become of it if it is to
 -- fail
-local function hand_one(jid, queue, worker, expires, visit, reserved)
+local function hand_one(jid, queue, worker, expires, visit, reserved, score)
   local klass, data, retries, remaining, priority, tags, context, time, state, rare, put = modules.Hash.values(
     key.job(jid),
     'klass',
@@ -5416,10 +5507,10 @@ local function hand_one(jid, queue, worker, expires, visit, reserved)
   if not since then
     local field, text = unreadable(jid)
     return false, field and { jid = jid, state = state, bad = field, text = text }
-  elseif rare == '1' then
-    local too_late, field, text = is_late(jid)
-    if too_late then
-      return false, { jid = jid, state = state, bad = field, text = text }
+  elseif rare == '1' or modules.LimitSettings.exist() then
+    local may, to_fail = may_start(jid, queue, klass, score, expires)
+    if not may then
+      return false, to_fail
     end
   end
   local token = start(jid, queue, worker, expires, since, reserved, put)
@@ -5433,13 +5524,14 @@ end
 
 -- Hands over the jobs whose records say that they may run; others are dropped. `visit` sees each: its jid, its token,
 -- and what its worker is told of it if the jobs are `reserved`, so that it may start them later and will say when;
--- else they count as started. -> how many; those that are to fail, or nil
-local function hand_over(queue, worker, jids, visit, reserved)
+-- else they count as started. `popped` has them with their scores in the work. -> how many; those that are to fail,
+-- or nil
+local function hand_over(queue, worker, jids, visit, reserved, popped)
   local heartbeat = modules.Config.heartbeat(queue)
   local expires, tracked, taken, failing = modules.NumberFormat.later(heartbeat), modules.Job.tracked_among(jids), {}, nil
   for n = 1, #jids do
     local jid = jids[n]
-    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved)
+    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved, popped and popped[2 * n])
     if handed then
       taken[#taken + 1] = jid
       if tracked[jid] then
@@ -5473,21 +5565,21 @@ end
 -- Takes up to `count` jobs off the top of the work. -> how many
 local function take_work(queue, worker, count, visit, reserved)
   local work, taken = key.place(queue, 'work'), 0
-  while taken < count and late() < MOST_LATE do
-    local popped, jids = call('ZPOPMAX', work, text_of(count - taken)), {}
+  while taken < count and late() < MOST_LATE and modules.Limits.left() > 0 do
+    local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, modules.Limits.left()))), {}
     if #popped == 0 then
       break
     end
     for n = 1, #popped, 2 do -- each with its score behind it
       jids[#jids + 1] = popped[n]
     end
-    local handed, too_late = hand_over(queue, worker, jids, visit, reserved)
+    local handed, too_late = hand_over(queue, worker, jids, visit, reserved, popped)
     taken = taken + handed
     if too_late then
       fail_all_late(queue, too_late)
     end
   end
-  if late() >= MOST_LATE and taken < count then
+  if (late() >= MOST_LATE or modules.Limits.left() <= 0) and taken < count then
     modules.Wake.ready(queue, 1) -- There may be more behind them: a worker has to look again.
   end
   return taken
@@ -5496,6 +5588,9 @@ end
 -- How many of `count` jobs the queue may still hand out.
 local function allowed(queue, count)
   local limit = modules.Config.concurrency(queue)
+  if modules.LimitSettings.exist() then
+    count = math.min(count, (modules.Limits.room_of_queue(queue)))
+  end
   if limit > 0 then
     local running = call('ZCOUNT', key.place(queue, 'locks'), modules.NumberFormat.now(), '+inf')
     return math.min(count, math.max(0, limit - running))
@@ -5511,6 +5606,10 @@ end
 
 -- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many
 function Pop.take(queue, worker, count, visit, reserved)
+  local limited = modules.LimitSettings.exist()
+  if limited then
+    modules.Limits.look(queue)
+  end
   count = allowed(queue, count)
   if count <= 0 then
     return 0
@@ -5532,6 +5631,9 @@ function Pop.take(queue, worker, count, visit, reserved)
       modules.Queue.move_due(queue, count - taken)
     end
     taken = taken + take_work(queue, worker, count - taken, visit, reserved)
+  end
+  if limited then
+    modules.Limits.count_of_queue(queue, taken)
   end
   if taken > 0 and scope.live then
     modules.Wake.taken(queue)
@@ -5907,11 +6009,27 @@ for _, name in ipairs({
   'at',
   'expires_at',
   'workflow',
+  'limit_key',
+  'ordered',
+  'fair_by',
 }) do
   PutOptions.known[name], RARE[name] = true, true
 end
 
 local POLICIES = { [''] = 'block', block = 'block', cancel = 'cancel', run = 'run' }
+
+-- The keys of limits.
+local function check_keys(command, job)
+  for _, name in ipairs({ 'limit_key', 'fair_by' }) do
+    local text = job[name]
+    if text and (text == '' or #text > 255) then
+      modules.Errors.argument(command, name .. ' must have 1 to 255 bytes, not ' .. #text)
+    end
+  end
+  if job.ordered and (job.ordered ~= '1' or not job.limit_key) then
+    modules.Errors.argument(command, 'ordered must be 1, with limit_key, not ' .. modules.Errors.name(job.ordered))
+  end
+end
 
 local function check_rare(command, job)
   if job.on_failure then
@@ -5929,6 +6047,7 @@ local function check_rare(command, job)
     job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
   end
   modules.Unique.check(command, job)
+  check_keys(command, job)
   if job.expires_at then
     if job.expires then
       modules.Errors.argument(command, 'expires and expires_at exclude each other')
@@ -6026,8 +6145,24 @@ local OLD = {
 -- The fields that few records have. A record that has one of them has `rare` as well, which is never
 -- taken away: where jobs end and start, the others are read only then. ('0': it has or had no more
 -- than the marks of a run, `grace` and `progress`.)
-local RARE =
-  { 'unique', 'workflow', 'on_failure', 'deadline', 'fixed', 'first', 'behind', 'beyond', 'spawners' }
+local RARE = {
+  'unique',
+  'workflow',
+  'on_failure',
+  'deadline',
+  'fixed',
+  'first',
+  'behind',
+  'beyond',
+  'spawners',
+  'limit_key',
+  'ordered',
+  'fair_by',
+  'turn',
+  'aside',
+  'called',
+  'holds',
+}
 
 local function named(fields, values)
   local record = {}
@@ -6076,6 +6211,10 @@ local function inherit(job, old)
   if not job.unique then
     job.unique_field, job.first = more.unique, more.first
   end
+  if not job.limit_key then
+    job.limit_key, job.ordered = more.limit_key, more.ordered
+  end
+  job.fair_by = job.fair_by or more.fair_by
   if not job.replacing then
     job.on_failure = job.on_failure or more.on_failure
     job.behind, job.beyond = more.behind, more.beyond
@@ -6095,6 +6234,8 @@ local function clear_rare(job, old)
   if old.state == 'failed' then
     modules.Spawned.goes_on(jid, more.spawners)
   end
+  more.queue, more.klass = old.queue, job.klass
+  modules.Limits.leave(jid, more, true)
   call(
     'HDEL',
     key.job(jid),
@@ -6106,7 +6247,10 @@ local function clear_rare(job, old)
     'first',
     'behind',
     'beyond',
-    'cascade'
+    'cascade',
+    'limit_key',
+    'ordered',
+    'fair_by'
   )
 end
 
@@ -6193,6 +6337,12 @@ local function write_rare(job, state)
   add('first', job.first and format('%.6f', job.first))
   add('behind', job.behind)
   add('beyond', job.beyond)
+  add('limit_key', job.limit_key)
+  add('ordered', job.ordered)
+  add('fair_by', job.fair_by)
+  if job.turn then
+    modules.Turns.join(jid, job.turn)
+  end
   if #fields > 2 then
     call('HSET', key.job(jid), unpack(fields))
   end
@@ -6291,6 +6441,32 @@ local function complete_options(job, old)
   job.tags_text = job.tags and #job.tags > 0 and modules.Tags.text(job.tags) or '{}'
 end
 
+-- An ordered job keeps its turn when it is put again, unless it waits for others now, or has another key.
+local function settle_turn(job, held_back)
+  local old = job.old and job.old.more.turn
+  if job.ordered and job.limit_key and not held_back then
+    job.turn = modules.LimitSettings.of_order(job.klass, job.limit_key)
+  end
+  if old and old ~= job.turn then
+    modules.Turns.leave(job.jid, old)
+  end
+end
+
+-- The job may be handed out from now on, unless it waits for its turn.
+local function make_ready(job, batch)
+  local jid, queue = job.jid, job.queue
+  if (job.turn or job.fair_by) and modules.Turns.set_aside(jid, queue, job.klass, job) then
+    return
+  elseif job.overdue then
+    modules.Places.work(jid, queue, job.priority, job.overdue)
+    modules.Places.ready_since(jid, job.overdue)
+  elseif batch then
+    batch(job)
+  else
+    modules.Places.work(jid, queue, job.priority)
+  end
+end
+
 -- Writes down a job that Put has checked. `batch` takes those that are ready. Cannot fail.
 function PutStore.store(job, asking, tracked, batch)
   local jid, queue, old = job.jid, job.queue, job.old
@@ -6328,6 +6504,9 @@ function PutStore.store(job, asking, tracked, batch)
     modules.Dependencies.link(jid, { job.gate })
     held_back = true
   end
+  if job.rare or (old and old.rare) then
+    settle_turn(job, held_back)
+  end
   if held_back then
     write(job, 'depends')
     modules.Places.depends(jid, queue)
@@ -6336,14 +6515,7 @@ function PutStore.store(job, asking, tracked, batch)
     modules.Places.scheduled(jid, queue, due(job))
   else
     write(job, 'waiting')
-    if job.overdue then
-      modules.Places.work(jid, queue, job.priority, job.overdue)
-      modules.Places.ready_since(jid, job.overdue)
-    elseif batch then
-      batch(job)
-    else
-      modules.Places.work(jid, queue, job.priority)
-    end
+    make_ready(job, batch)
   end
   if tracked then
     modules.Events.tracked('put', jid)
@@ -6392,9 +6564,11 @@ local function counts(queue)
   end
   local paused = modules.Pause.is_paused(queue)
   local stalled = call('ZCOUNT', key.place(queue, 'locks'), Queue.oldest_lock, scope.now)
+  local aside = modules.Places.count_aside(queue)
   return {
     name = queue,
-    waiting = call('ZCARD', key.place(queue, 'work')) + due,
+    waiting = call('ZCARD', key.place(queue, 'work')) + aside + due,
+    held_back = aside > 0 and aside or nil,
     stalled = stalled,
     running = call('ZCARD', key.place(queue, 'locks')) - stalled,
     scheduled = call('ZCARD', key.place(queue, 'scheduled')) - due,
@@ -6439,14 +6613,27 @@ local function page(name, lowest, highest, offset, count)
   return call('ZRANGEBYSCORE', name, lowest, highest, 'LIMIT', offset, count)
 end
 
--- What is ready, the next to be handed out first; then what is due and not moved yet.
+-- What limits hold back, as what is listed behind what is ready. (Mostly there are no limits.)
+local function add_aside(queue, jids, offset, count)
+  if count > #jids and modules.LimitSettings.exist() then
+    local first = math.max(0, offset)
+    for _, jid in ipairs(call('ZREVRANGE', key.place(queue, 'aside'), first, first + count - #jids - 1)) do
+      jids[#jids + 1] = jid
+    end
+  end
+end
+
+-- What is ready, the next to be handed out first; what limits hold back; what is due and not moved yet.
 local function waiting(queue, offset, count)
   count = count < 0 and modules.Arguments.most or count
   local work = key.place(queue, 'work')
   local jids = count > 0 and call('ZREVRANGE', work, offset, offset + count - 1) or {}
   local missing = count - #jids
   if missing > 0 then
-    local before = math.max(0, offset - call('ZCARD', work))
+    local ready = call('ZCARD', work)
+    add_aside(queue, jids, offset - ready, count)
+    missing = count - #jids
+    local before = math.max(0, offset - ready - modules.Places.count_aside(queue))
     for _, jid in ipairs(modules.Places.list_due(queue, before, missing)) do
       jids[#jids + 1] = jid
     end
@@ -6517,6 +6704,7 @@ function Queue.length(args, i)
   local queue = modules.Arguments.name('length', 'queue', args[i])
   return call('ZCARD', key.place(queue, 'locks'))
     + call('ZCARD', key.place(queue, 'work'))
+    + modules.Places.count_aside(queue)
     + call('ZCARD', key.place(queue, 'scheduled'))
 end
 
@@ -6537,7 +6725,7 @@ local IN_PLACE = {
 
 local function refuse_if_used(queue, schedules)
   local found, due = {}, modules.Places.count_due(queue)
-  local moved = { work = due, scheduled = -due }
+  local moved = { work = due + modules.Places.count_aside(queue), scheduled = -due }
   for _, place in ipairs(PLACES) do
     local number = call('ZCARD', key.place(queue, place)) + (moved[place] or 0)
     if number > 0 then
@@ -6587,6 +6775,7 @@ function Queue.peek(args, i)
     for _, jid in ipairs(call('ZREVRANGE', key.place(queue, 'work'), 0, wanted - 1)) do
       jids[#jids + 1] = jid
     end
+    add_aside(queue, jids, 0, count)
     if scope.reading and #jids < count then
       for _, jid in ipairs(modules.Places.list_due(queue, 0, count - #jids)) do
         jids[#jids + 1] = jid
@@ -6768,6 +6957,8 @@ local READ = {
   tags = names,
   spawners = names,
   beyond = names,
+  called = names,
+  holds = names,
   failure = failure,
   context = object,
   progress = list_of(),
@@ -9083,13 +9274,15 @@ end
 
 -- How many jobs of the queue are ready without having been announced: their time has come.
 local function ripe(queue)
+  local openings = modules.Limits.next_due(queue)
   return call('ZCOUNT', key.place(queue, 'locks'), '-inf', modules.NumberFormat.now())
     + call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', modules.NumberFormat.now())
+    + (openings and openings <= scope.now and 1 or 0)
 end
 
 -- When the next thing of the queue falls due, or nil.
 local function next_due(queue)
-  local first
+  local first = modules.Limits.next_due(queue)
   for _, place in ipairs({ 'scheduled', 'recur', 'locks' }) do
     local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
     if head[2] then
@@ -9434,6 +9627,965 @@ function WorkerControl.stacks(args, i)
 end
 end,
 }
+
+function folders.limits()
+return {
+
+LimitSettings = function()
+local LimitSettings = {}
+modules.LimitSettings = LimitSettings
+-- limits/limit_settings.lua
+-- Which limits there are: what the options of the namespace say of job types, of their keys and of queues.
+
+local match, find, sub = string.match, string.find, string.sub
+
+-- Stands among the options from the first limit on, so that namespaces without any need not look for them.
+local MARK = 'limits'
+
+-- What stands behind the name of a job type, or of a queue, and a hyphen.
+local OF_TYPES = {
+  most = '-max-concurrency-of-type',
+  rate = '-rate-of-type',
+  key_most = '-max-concurrency-per-key',
+  key_rate = '-rate-per-key',
+}
+local RATES = { '-rate', '-rate-of-type', '-rate-per-key' }
+local NUMBERS = { '-max-concurrency-of-type', '-max-concurrency-per-key' }
+
+local UNITS = { s = 1, m = 60, h = 3600, d = 86400 }
+
+-- Starts and seconds that a rate may name.
+local MOST, LONGEST = 10 ^ 9, 366 * 86400
+
+-- A rate: '100/m', '5/10s'. -> { count = starts, per = seconds }; nil for none ('0') and for what cannot be read
+function LimitSettings.rate(text)
+  local count, number, unit = match(text or '', '^(%d+)/(%d*%.?%d*)([smhd])$')
+  local per = unit and (number == '' and 1 or tonumber(number) or 0) * UNITS[unit]
+  count = tonumber(count)
+  if count and count >= 1 and count <= MOST and per > 0 and per <= LONGEST then
+    return { count = count, per = per }
+  end
+end
+
+-- Have there ever been limits?
+function LimitSettings.exist()
+  return modules.Config.is_set() and modules.Config.get(MARK) ~= nil
+end
+
+function LimitSettings.mark()
+  if not LimitSettings.exist() then
+    call('HSET', key.config(), MARK, '1')
+    modules.Config.note(MARK, '1')
+  end
+end
+
+function LimitSettings.is_mark(option)
+  return option == MARK
+end
+
+local function ends_with(option, endings)
+  for _, ending in ipairs(endings) do
+    if #option > #ending and sub(option, -#ending) == ending then
+      return ending
+    end
+  end
+end
+
+-- Is an option of this name a rate?
+function LimitSettings.is_rate(option)
+  return ends_with(option, RATES) ~= nil
+end
+
+-- Is it a number of jobs, of a type or of a key?
+function LimitSettings.is_number(option)
+  return ends_with(option, NUMBERS) ~= nil
+end
+
+-- A value for such an option is checked.
+function LimitSettings.check_rate(command, option, value)
+  if value ~= '0' and not LimitSettings.rate(value) then
+    modules.Errors.argument(
+      command,
+      option .. ' must be a rate as 100/m or 5/10s (s, m, h or d; at most 10^9 starts), or 0 for none, not %s',
+      modules.Errors.name(value)
+    )
+  end
+end
+
+-- An option was changed that may be a limit: what it holds back is looked at again.
+function LimitSettings.changed(option)
+  local of_type = ends_with(option, { OF_TYPES.most, OF_TYPES.rate, OF_TYPES.key_most, OF_TYPES.key_rate })
+  local of_queue = not of_type and ends_with(option, { '-rate', '-max-concurrency' })
+  if of_type then
+    LimitSettings.mark()
+    modules.Limits.look_again(sub(option, 1, -#of_type - 1))
+  elseif of_queue then
+    local queue = sub(option, 1, -#of_queue - 1)
+    if of_queue == '-rate' then
+      LimitSettings.mark()
+    end
+    modules.Wake.due(queue, scope.now)
+  end
+end
+
+local function whole(text)
+  local number = modules.Record.number(text or nil)
+  return number and number > 0 and math.ceil(number) or nil
+end
+
+-- The limits of a job type and of each of its keys; false if there are none.
+function LimitSettings.of(klass)
+  local known = scope.limits or {}
+  scope.limits = known
+  if known[klass] == nil then
+    local found = {
+      most = whole(modules.Config.get(klass .. OF_TYPES.most)),
+      rate = LimitSettings.rate(modules.Config.get(klass .. OF_TYPES.rate)),
+      key_most = whole(modules.Config.get(klass .. OF_TYPES.key_most)),
+      key_rate = LimitSettings.rate(modules.Config.get(klass .. OF_TYPES.key_rate)),
+    }
+    known[klass] = next(found) ~= nil and found
+  end
+  return known[klass]
+end
+
+-- The rate of a queue, or nil.
+function LimitSettings.of_queue(queue)
+  return LimitSettings.rate(modules.Config.get(queue .. '-rate'))
+end
+
+-- The names of limits. What is behind the first colon is only compared, never taken apart.
+function LimitSettings.of_type(klass)
+  return 'type:' .. klass
+end
+
+function LimitSettings.of_key(klass, text)
+  return 'key:' .. klass .. ':' .. text
+end
+
+function LimitSettings.of_order(klass, text)
+  return 'order:' .. klass .. ':' .. text
+end
+
+function LimitSettings.of_tenant(queue, text)
+  return 'fair:' .. queue .. ':' .. text
+end
+
+-- The limit of that name, of which a job is at hand: most, rate; or nil if there is none (any more).
+function LimitSettings.named(name, klass)
+  local of = LimitSettings.exist() and LimitSettings.of(klass)
+  if not of then
+    return nil
+  elseif find(name, '^type:') then
+    return { name = name, most = of.most, rate = of.rate }
+  elseif find(name, '^key:') then
+    return { name = name, most = of.key_most, rate = of.key_rate }
+  end
+end
+end,
+
+LimitView = function()
+local LimitView = {}
+modules.LimitView = LimitView
+-- limits/limit_view.lua
+-- Limits as pages show them: what holds jobs back, by how much, and until when.
+
+local find, sub = string.find, string.sub
+
+local MOST = 100 -- limits of one page
+
+-- What a limit is for people: its kind, the job type it belongs to, and the key or tenant it counts for.
+local function described(name, klass, limit_key, fair_by)
+  local kind = sub(name, 1, find(name, ':', 1, true) - 1)
+  local of_key = kind == 'key' or kind == 'order'
+  return {
+    kind = kind,
+    type = kind ~= 'fair' and klass or nil,
+    key = of_key and limit_key or (kind == 'fair' and fair_by) or nil,
+  }
+end
+
+-- The limits of a job with this record, as get shows them, or nil.
+function LimitView.of_job(record)
+  if not (record.limit_key or record.fair_by or record.aside or record.holds) then
+    return nil
+  end
+  local shown = { key = record.limit_key, fair_by = record.fair_by }
+  if record.aside then
+    shown.held_back_by = described(record.aside, record.klass, record.limit_key, record.fair_by)
+  end
+  return shown
+end
+
+-- Those who run under a limit, and what it allows.
+local function with_figures(shown, name, klass)
+  local limit = modules.LimitSettings.named(name, klass or '')
+  shown.held_back = call('ZCARD', key.limit_aside(name))
+  if limit and limit.most then
+    shown.running, shown.most = call('ZCARD', key.limit_holders(name)), limit.most
+  end
+  if limit and limit.rate then
+    shown.started, shown.rate = modules.Rates.used(name, limit.rate), limit.rate
+  end
+  return shown
+end
+
+local function one(name, queue)
+  local jid = call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
+  if not jid then
+    return nil
+  end
+  local klass, limit_key, fair_by = modules.Hash.values(key.job(jid), 'klass', 'limit_key', 'fair_by')
+  local shown = with_figures(described(name, klass or nil, limit_key or nil, fair_by or nil), name, klass)
+  shown.first = jid
+  shown.look = tonumber(call('ZSCORE', key.place(queue, 'openings'), name))
+  return shown
+end
+
+-- The limit of the whole queue, if it has one.
+local function of_queue(queue)
+  local most, rate = modules.Config.concurrency(queue), modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
+  if most < 1 and not rate then
+    return nil
+  end
+  local shown = { kind = 'queue' }
+  if most > 0 then
+    shown.most, shown.running = most, call('ZCARD', key.place(queue, 'locks'))
+  end
+  if rate then
+    shown.rate, shown.started = rate, modules.Rates.used('queue:' .. queue, rate)
+  end
+  return shown
+end
+
+-- limits queue -> the limit of the queue, those that hold back jobs of it (some of them), how many these are, and how
+-- many jobs they hold back
+function LimitView.show(args, i)
+  local queue = modules.Arguments.name('limits', 'queue', args[i])
+  local openings, limits = key.place(queue, 'openings'), {}
+  for _, name in ipairs(call('ZRANGE', openings, 0, MOST - 1)) do
+    limits[#limits + 1] = one(name, queue)
+  end
+  table.sort(limits, function(a, b)
+    return a.held_back > b.held_back or (a.held_back == b.held_back and a.first < b.first)
+  end)
+  local shown =
+    { queue = of_queue(queue), total = call('ZCARD', openings), held_back = modules.Places.count_aside(queue) }
+  return modules.Json.with(cjson.encode(shown), 'limits', #limits > 0 and cjson.encode(limits) or '[]')
+end
+end,
+
+Limits = function()
+local Limits = {}
+modules.Limits = Limits
+-- limits/limits.lua
+-- Limits: what a job needs before it is handed out; who lacks it is set aside, and called when there is room.
+--
+-- A job that is set aside stands in the place `aside` of its queue and in the list of the limit that holds it back,
+-- with its score in the work; its state stays waiting. When a limit has room it calls as many of its jobs as
+-- there is room for: these are back in the work, and what they need is looked at again when they are taken. Room
+-- that was called for is not given to those who come later, until the called are late.
+
+-- Jobs called by one step; set aside by one call; limits looked at by one call.
+local CALLED, ASIDE, LOOKED = 100, 250, 50
+
+-- How many of those that are next have their queues look whether the called are late.
+local NEXT = 5
+
+-- Seconds: after which a called job that nobody takes counts no longer (its queue may be paused), and between
+-- two looks at a limit that holds something back, whatever happens.
+local LATE, EVERY = 5, 60
+
+local function exact(time)
+  return string.format('%.17g', time)
+end
+
+-- How many more jobs may run under the limit.
+local function room_of(limit)
+  local room = math.huge
+  if limit.most then
+    room = limit.most - call('ZCARD', key.limit_holders(limit.name))
+  end
+  if room > 0 and limit.rate then
+    room = math.min(room, (modules.Rates.room(limit.name, limit.rate)))
+  end
+  return room
+end
+
+-- The same without those that are called already.
+local function uncalled_room(limit)
+  local room = room_of(limit)
+  if room < 1 then
+    return 0
+  end
+  return room - call('ZCOUNT', key.limit_called(limit.name), exact(scope.now - LATE), '+inf')
+end
+
+-- When a limit that holds something back has to be looked at again.
+local function next_look(limit)
+  local look, first = scope.now + EVERY, nil
+  local function sooner(name, seconds)
+    first = call('ZRANGE', name, 0, 0, 'WITHSCORES')[2]
+    look = first and math.min(look, tonumber(first) + seconds) or look
+  end
+  if uncalled_room(limit) > 0 then
+    return scope.now
+  end
+  sooner(key.limit_called(limit.name), LATE)
+  if limit.rate then
+    look = math.min(look, modules.Rates.opens(limit.name, limit.rate) or look)
+  end
+  if limit.most then
+    sooner(key.limit_holders(limit.name), 0)
+  end
+  return math.max(look, scope.now)
+end
+
+-- Notes when a limit, by name, is to be looked at by those who serve the queue.
+local function look_at(name, queue, time)
+  call('ZADD', key.place(queue, 'openings'), 'LT', exact(time), name)
+  modules.Wake.due(queue, time)
+end
+
+-- How many jobs this call may still set aside.
+function Limits.left()
+  return ASIDE - (scope.set_aside or 0)
+end
+
+-- Sets a job aside, which is in no place. `job` has state, rare, called. `look` is when the limit is looked at again.
+function Limits.set_aside(jid, queue, name, score, look, job)
+  scope.set_aside = (scope.set_aside or 0) + 1
+  modules.LimitSettings.mark()
+  call('ZADD', key.place(queue, 'aside'), score, jid)
+  call('ZADD', key.limit_aside(name), score, jid)
+  call('HSET', key.job(jid), 'aside', name, 'rare', '1')
+  if job.state == 'running' then -- its lock was lost
+    call('HSET', key.job(jid), 'state', 'waiting', 'worker', '', 'expires', 0)
+    call('HDEL', key.job(jid), 'token')
+    call('ZREM', key.place(queue, 'locks'), jid)
+    modules.JobEnd.goes_on({ jid = jid, rare = job.rare }, 'waiting')
+  end
+  look_at(name, queue, math.max(look or scope.now + EVERY, scope.now))
+end
+
+local function note_called(jid, names)
+  if #names > 0 then
+    call('HSET', key.job(jid), 'called', cjson.encode(names), 'rare', '1')
+  else
+    call('HDEL', key.job(jid), 'called')
+  end
+end
+
+-- The job counts among those that the limit has called: from now on, or for as long as it waits for another one.
+function Limits.note_called(jid, called, name, time)
+  call('ZADD', key.limit_called(name), time, jid)
+  for _, other in ipairs(called) do
+    if other == name then
+      return
+    end
+  end
+  called[#called + 1] = name
+  note_called(jid, called)
+end
+
+-- It is handed out, held back by this limit (`name`), or gone: it is not called any longer. Others may be.
+function Limits.uncall(jid, called, klass, name)
+  local rest, freed = {}, {}
+  for _, other in ipairs(called) do
+    if not name or other == name or modules.Turns.is_tenant(other) then
+      call('ZREM', key.limit_called(other), jid)
+      freed[#freed + 1] = other
+    else
+      rest[#rest + 1] = other
+    end
+  end
+  if #freed > 0 then
+    note_called(jid, rest)
+  end
+  for _, other in ipairs(freed) do
+    if other ~= name then
+      Limits.call_up(other, klass)
+    end
+  end
+  return rest
+end
+
+-- Takes a job out of where it was set aside.
+local function leave_aside(jid, queue, name)
+  call('ZREM', key.place(queue or '', 'aside'), jid)
+  call('ZREM', key.limit_aside(name), jid)
+  call('HDEL', key.job(jid), 'aside')
+end
+
+-- Brings a job back into the work that the limit has set aside. -> its queue; nil if it was there for nothing
+function Limits.bring(jid, name, score, afresh)
+  local queue, state, priority, aside, its_called =
+    modules.Hash.values(key.job(jid), 'queue', 'state', 'priority', 'aside', 'called')
+  if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
+    call('ZREM', key.limit_aside(name), jid) -- another core has moved it
+    call('ZREM', key.place(queue or '', 'aside'), jid)
+    return nil
+  end
+  leave_aside(jid, queue, name)
+  if afresh and score ~= 'inf' then
+    score = exact(modules.Places.score(modules.Record.read('priority', priority, 0), scope.now))
+  end
+  call('ZADD', key.place(queue, 'work'), score, jid)
+  modules.Wake.ready(queue, 1)
+  local called = modules.Record.read('called', its_called, {})
+  for _, other in ipairs(called) do
+    call('ZADD', key.limit_called(other), 'XX', modules.NumberFormat.now(), jid)
+  end
+  Limits.note_called(jid, called, name, modules.NumberFormat.now())
+  return queue
+end
+
+-- The limit of that name: how much room it has is known by the job types of those it holds back.
+local function limit_of(name, klass)
+  if modules.Turns.is_tenant(name) or modules.Turns.is_order(name) then
+    return nil
+  end
+  if not klass then
+    local jid = call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
+    klass = jid and call('HGET', key.job(jid), 'klass') or ''
+  end
+  return modules.LimitSettings.named(name, klass) or { name = name }
+end
+
+-- Jobs were called: those that are next have their queues look whether these are late.
+local function look_when_late(name)
+  for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
+    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + LATE)
+  end
+end
+
+-- Calls as many jobs as the limit has room for, a bounded number at a time. -> whether there is more room
+local function call_some(limit)
+  local room = uncalled_room(limit)
+  if room < 1 then
+    return
+  end
+  local most = math.min(room, CALLED)
+  local list = call('ZREVRANGE', key.limit_aside(limit.name), 0, most - 1, 'WITHSCORES')
+  local queue
+  for n = 1, #list, 2 do
+    queue = Limits.bring(list[n], limit.name, list[n + 1]) or queue
+  end
+  if #list / 2 == CALLED and room > CALLED and queue then
+    look_at(limit.name, queue, scope.now)
+  elseif queue then
+    look_when_late(limit.name)
+  end
+end
+
+-- There may be room under the limit of that name, of which a job of the type `klass` was met.
+function Limits.call_up(name, klass)
+  if call('EXISTS', key.limit_aside(name)) == 0 then
+    return
+  elseif modules.Turns.is_tenant(name) then
+    modules.Turns.next_of_tenant(name)
+  elseif modules.Turns.is_order(name) then
+    modules.Turns.call_head(name)
+  else
+    call_some(limit_of(name, klass))
+  end
+end
+
+-- Does the limit keep a job back that it has not called, and that does not hold it (as one whose lock was lost)?
+-- -> when it is to be looked at again
+local function full(limit, called, holds)
+  local is_called, held = false, 0
+  for _, name in ipairs(called) do
+    is_called = is_called or name == limit.name
+  end
+  for _, name in ipairs(holds) do
+    held = held + (name == limit.name and 1 or 0)
+  end
+  local room = (is_called and room_of(limit) or uncalled_room(limit)) + held
+  return room < 1 and next_look(limit)
+end
+
+local function take(jid, limits, expires)
+  local holds = {}
+  for _, limit in ipairs(limits) do
+    if limit.most then
+      call('ZADD', key.limit_holders(limit.name), expires, jid)
+      holds[#holds + 1] = limit.name
+    end
+    if limit.rate then
+      modules.Rates.count(limit.name, limit.rate, 1)
+    end
+  end
+  if #holds > 0 then
+    call('HSET', key.job(jid), 'holds', cjson.encode(holds), 'rare', '1')
+  end
+  return holds
+end
+
+-- It held these before under a lock that was lost, and holds those now.
+function Limits.forget_others(jid, before, now)
+  local kept = {}
+  for _, name in ipairs(now) do
+    kept[name] = true
+  end
+  for _, name in ipairs(before) do
+    if not kept[name] then
+      call('ZREM', key.limit_holders(name), jid)
+      Limits.call_up(name)
+    end
+  end
+  if #now == 0 and #before > 0 then
+    call('HDEL', key.job(jid), 'holds')
+  end
+end
+
+-- The limits of a job that have numbers: of its key, then of its type.
+local function limits_of(klass, text)
+  local of, limits = modules.LimitSettings.exist() and modules.LimitSettings.of(klass), {}
+  if of and text and (of.key_most or of.key_rate) then
+    limits[1] = { name = modules.LimitSettings.of_key(klass, text), most = of.key_most, rate = of.key_rate }
+  end
+  if of and (of.most or of.rate) then
+    limits[#limits + 1] = { name = modules.LimitSettings.of_type(klass), most = of.most, rate = of.rate }
+  end
+  return limits
+end
+
+-- What holds the job back that is to be handed out. -> name, when to look again; nil: nothing
+local function obstacle(jid, queue, klass, job, limits, called, holds)
+  local name = modules.Turns.obstacle(jid, queue, klass, job, #called > 0)
+  if name then
+    return name
+  end
+  for n, limit in ipairs(limits) do
+    local look = full(limit, called, holds)
+    if look then
+      -- Those before have room for it: it is their next, whatever this one takes.
+      for before = 1, n - 1 do
+        Limits.note_called(jid, called, limits[before].name, '+inf')
+      end
+      return limit.name, look
+    end
+  end
+end
+
+-- May a job be handed out that was taken from its place? If so it takes what it needs of its limits, until it leaves
+-- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, state, rare.
+function Limits.admit(jid, queue, klass, job, score, expires)
+  local limits = limits_of(klass, job.limit_key or nil)
+  if #limits == 0 and not (job.called or job.fair_by or job.ordered or job.holds) then
+    return true
+  end
+  local called = modules.Record.read('called', job.called or nil, {})
+  local holds = modules.Record.read('holds', job.holds or nil, {})
+  local name, look = obstacle(jid, queue, klass, job, limits, called, holds)
+  if name then
+    score = score or exact(modules.Places.score(modules.Record.read('priority', job.priority, 0), scope.now))
+    Limits.set_aside(jid, queue, name, score, look, job)
+    Limits.uncall(jid, called, klass, name)
+    return false
+  end
+  Limits.forget_others(jid, holds, take(jid, limits, expires))
+  Limits.uncall(jid, called, klass)
+  return true
+end
+
+-- The job holds nothing any more: its worker has it no longer. `holds` is the text in its record.
+function Limits.release(jid, holds)
+  call('HDEL', key.job(jid), 'holds')
+  local names = modules.Record.read('holds', holds, {})
+  for _, name in ipairs(names) do
+    call('ZREM', key.limit_holders(name), jid)
+  end
+  for _, name in ipairs(names) do
+    Limits.call_up(name)
+  end
+end
+
+-- A job was taken from its worker and is the next to be handed out: there is room for it first.
+function Limits.call_again(jid, holds)
+  call('HDEL', key.job(jid), 'holds')
+  local called = {}
+  for _, name in ipairs(modules.Record.read('holds', holds, {})) do
+    call('ZREM', key.limit_holders(name), jid)
+    Limits.note_called(jid, called, name, modules.NumberFormat.now())
+    look_when_late(name)
+  end
+end
+
+-- The job has ended or is gone, or goes on elsewhere with its turn (`keeps_turn`). `record` may have holds, turn,
+-- aside, called, queue.
+function Limits.leave(jid, record, keeps_turn)
+  if record.aside then
+    leave_aside(jid, record.queue, record.aside)
+  end
+  if record.holds then
+    Limits.release(jid, record.holds)
+  end
+  if record.called then
+    Limits.uncall(jid, modules.Record.read('called', record.called, {}), record.klass)
+  end
+  if record.turn and not keeps_turn then
+    modules.Turns.leave(jid, record.turn)
+  end
+end
+
+-- Drops those from a list of the limit that are there for nothing: another core may have ended them.
+local function heal(limit)
+  local ended =
+    call('ZRANGEBYSCORE', key.limit_holders(limit.name), '-inf', modules.NumberFormat.now(), 'LIMIT', 0, CALLED)
+  for _, jid in ipairs(ended) do
+    local state, holds, queue = modules.Hash.values(key.job(jid), 'state', 'holds', 'queue')
+    local lock = state == 'running' and holds and call('ZSCORE', key.place(queue or '', 'locks'), jid)
+    if lock then
+      call('ZADD', key.limit_holders(limit.name), math.max(tonumber(lock), scope.now + 1), jid)
+    else
+      call('ZREM', key.limit_holders(limit.name), jid)
+    end
+  end
+  local called = key.limit_called(limit.name)
+  call('ZREMRANGEBYSCORE', called, '-inf', '(' .. exact(scope.now - EVERY))
+  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '+inf', '+inf', 'LIMIT', 0, CALLED)) do
+    if not call('HGET', key.job(jid), 'aside') then
+      call('ZADD', called, modules.NumberFormat.now(), jid)
+    end
+  end
+end
+
+-- A limit has to be looked at: whether there is room, and when to look again.
+local function look(name, queue)
+  local openings = key.place(queue, 'openings')
+  call('ZREM', openings, name)
+  local limit = limit_of(name)
+  if not limit then
+    modules.Turns.look(name)
+  else
+    heal(limit)
+    call_some(limit)
+  end
+  if call('EXISTS', key.limit_aside(name)) == 1 then
+    look_at(name, queue, limit and next_look(limit) or scope.now + EVERY)
+  end
+end
+
+-- Looks at the limits of the queue for which it is time.
+function Limits.look(queue)
+  local name = key.place(queue, 'openings')
+  for _, limit in ipairs(call('ZRANGEBYSCORE', name, '-inf', modules.NumberFormat.now(), 'LIMIT', 0, LOOKED)) do
+    look(limit, queue)
+  end
+end
+
+-- The limits of a job type have changed: what they hold back is looked at by the next calls.
+function Limits.look_again(klass)
+  local type, of_keys = modules.LimitSettings.of_type(klass), modules.LimitSettings.of_key(klass, '')
+  local left = modules.Arguments.most
+  for _, queue in ipairs(modules.Queue.names(modules.Arguments.most)) do
+    local openings = key.place(queue, 'openings')
+    for _, name in ipairs(left > 0 and call('ZRANGE', openings, 0, left - 1) or {}) do
+      left = left - 1
+      if name == type or string.sub(name, 1, #of_keys) == of_keys then
+        look_at(name, queue, scope.now)
+      end
+    end
+  end
+end
+
+-- How many more jobs of a queue may start by its rate. If none, it is looked at again when one may.
+function Limits.room_of_queue(queue)
+  local rate = modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
+  if not rate then
+    return math.huge
+  end
+  return modules.Rates.room('queue:' .. queue, rate)
+end
+
+-- So many jobs of the queue were handed out.
+function Limits.count_of_queue(queue, n)
+  local rate = n > 0 and modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
+  if rate then
+    modules.Rates.count('queue:' .. queue, rate, n)
+  end
+end
+
+-- When limits have something to do for the queue next, or nil.
+function Limits.next_due(queue)
+  if not modules.LimitSettings.exist() then
+    return nil
+  end
+  local first = tonumber(call('ZRANGE', key.place(queue, 'openings'), 0, 0, 'WITHSCORES')[2])
+  local rate = modules.LimitSettings.of_queue(queue)
+  if rate and call('EXISTS', key.place(queue, 'work')) == 1 then
+    local room, opens = modules.Rates.room('queue:' .. queue, rate)
+    first = room < 1 and math.min(first or opens, opens) or first
+  end
+  return first
+end
+end,
+
+Rates = function()
+local Rates = {}
+modules.Rates = Rates
+-- limits/rates.lua
+-- Rates: how many starts the window behind us leaves room for.
+-- Up to EXACT starts a window each is kept with its time, so that no window of that length ever holds more. Above
+-- that starts are counted in buckets of a hundredth of the window, and one bucket more than a window is looked
+-- at: never too many, and at most two hundredths too few.
+
+local format, floor = string.format, math.floor
+
+local EXACT, BUCKETS = 10000, 100
+
+-- Beside the window itself: what is kept goes by itself when nobody has started for so long.
+local KEPT = 60
+
+-- Starts are as exact as this.
+local TICK = 1e-6
+
+local function text(number)
+  return format('%.17g', number)
+end
+
+local function keep(name, rate)
+  call('PEXPIRE', name, format('%.0f', (rate.per + KEPT) * 1000))
+end
+
+-- -> how many more may start; else 0 and when the next may
+local function exact_room(name, rate)
+  local starts = key.limit_starts(name)
+  call('ZREMRANGEBYSCORE', starts, '-inf', '(' .. text(scope.now - rate.per))
+  local count = call('ZCARD', starts)
+  if count < rate.count then
+    return rate.count - count
+  end
+  local oldest = call('ZRANGE', starts, count - rate.count, count - rate.count, 'WITHSCORES')
+  local opens = tonumber(oldest[2]) + rate.per + TICK
+  if opens > scope.now + rate.per + 1 then -- the clock was set back
+    call('ZREMRANGEBYSCORE', starts, '(' .. modules.NumberFormat.now(), '+inf')
+    return math.max(0, rate.count - call('ZCARD', starts)), opens
+  end
+  return 0, opens
+end
+
+local function exact_count(name, rate, n)
+  local starts = key.limit_starts(name)
+  local before, now, members = call('ZCARD', starts), modules.NumberFormat.now(), {}
+  for i = 1, n do
+    members[i] = now .. ':' .. before + i
+  end
+  modules.SortedSet.add(starts, now, members)
+  keep(starts, rate)
+end
+
+-- -> starts in the buckets that a window ends in, the oldest of these; old buckets go
+local function read_buckets(buckets, width, rate)
+  local first, last = floor((scope.now - rate.per) / width), floor(scope.now / width)
+  local sum, oldest, gone = 0, nil, {}
+  for field, count in pairs(modules.Hash.all(buckets)) do
+    local number = tonumber(field)
+    if number < first or number > last then -- (The clock may have been set back.)
+      gone[#gone + 1] = field
+    else
+      sum, oldest = sum + tonumber(count), math.min(oldest or number, number)
+    end
+  end
+  return sum, oldest, gone
+end
+
+local function bucket_room(name, rate)
+  local buckets, width = key.limit_buckets(name), rate.per / BUCKETS
+  local sum, oldest, gone = read_buckets(buckets, width, rate)
+  if #gone > 0 and not scope.reading then
+    call('HDEL', buckets, unpack(gone))
+  end
+  if sum < rate.count then
+    return rate.count - sum
+  end
+  return 0, (oldest + 1) * width + rate.per + TICK
+end
+
+local function bucket_count(name, rate, n)
+  local buckets, width = key.limit_buckets(name), rate.per / BUCKETS
+  call('HINCRBY', buckets, format('%.0f', floor(scope.now / width)), n)
+  keep(buckets, rate)
+end
+
+-- How many more may start under this rate; if none, when the next may.
+function Rates.room(name, rate)
+  if rate.count > EXACT then
+    return bucket_room(name, rate)
+  end
+  return exact_room(name, rate)
+end
+
+-- So many start now.
+function Rates.count(name, rate, n)
+  if rate.count > EXACT then
+    bucket_count(name, rate, n)
+  else
+    exact_count(name, rate, n)
+  end
+end
+
+-- When there is more room than now; nil if nothing has started lately.
+function Rates.opens(name, rate)
+  if rate.count > EXACT then
+    local width = rate.per / BUCKETS
+    local _, oldest = read_buckets(key.limit_buckets(name), width, rate)
+    return oldest and (oldest + 1) * width + rate.per + TICK
+  end
+  local oldest = call('ZRANGE', key.limit_starts(name), 0, 0, 'WITHSCORES')
+  return oldest[2] and tonumber(oldest[2]) + rate.per + TICK
+end
+
+-- How many have started in the window that ends now. (Writes nothing.)
+function Rates.used(name, rate)
+  if rate.count > EXACT then
+    return (read_buckets(key.limit_buckets(name), rate.per / BUCKETS, rate))
+  end
+  return call('ZCOUNT', key.limit_starts(name), text(scope.now - rate.per), '+inf')
+end
+end,
+
+Turns = function()
+local Turns = {}
+modules.Turns = Turns
+-- limits/turns.lua
+-- Turns: the jobs of one key in the order of their puts (`ordered`), and tenants one after the other (`fair_by`).
+--
+-- An ordered job has a position among those of its key from its put to its end: only the first is handed out. Of
+-- each tenant one job stands in the work of a queue; when it is taken the next one comes, behind those of
+-- the other tenants that stand there.
+
+local find = string.find
+
+-- How many jobs of a tenant are tried, if another core has taken those that stand first.
+local TRIED = 10
+
+local ACTIVE = { waiting = true, stalled = true, running = true, scheduled = true }
+
+local function exact(time)
+  return string.format('%.17g', time)
+end
+
+function Turns.is_tenant(name)
+  return find(name, '^fair:') ~= nil
+end
+
+function Turns.is_order(name)
+  return find(name, '^order:') ~= nil
+end
+
+-- The job takes the last position. (Nothing changes if it has one.)
+function Turns.join(jid, name)
+  local order = key.limit_order(name)
+  local last = call('ZREVRANGE', order, 0, 0, 'WITHSCORES')
+  call('ZADD', order, 'NX', last[2] and tonumber(last[2]) + 1 or 1, jid)
+  call('HSET', key.job(jid), 'turn', name, 'rare', '1')
+end
+
+local function head_of(name)
+  return call('ZRANGE', key.limit_order(name), 0, 0)[1]
+end
+
+-- The first of a key is back in the work, if it was set aside for its turn.
+function Turns.call_head(name)
+  local jid = head_of(name)
+  local score = jid and call('ZSCORE', key.limit_aside(name), jid)
+  if score then
+    modules.Limits.bring(jid, name, score)
+  end
+end
+
+-- The job has ended, or waits for others: those behind it go on.
+function Turns.leave(jid, name)
+  call('ZREM', key.limit_order(name), jid)
+  call('HDEL', key.job(jid), 'turn')
+  Turns.call_head(name)
+end
+
+-- The tenant's next job comes to stand in the work.
+function Turns.next_of_tenant(name)
+  if call('EXISTS', key.limit_called(name)) == 1 then
+    return
+  end
+  local list = call('ZREVRANGE', key.limit_aside(name), 0, TRIED - 1, 'WITHSCORES')
+  for n = 1, #list, 2 do
+    if modules.Limits.bring(list[n], name, list[n + 1], true) then
+      return
+    end
+  end
+end
+
+-- The name of the order that a job stands in; it joins if it does not yet.
+local function order_of(jid, klass, job)
+  if job.ordered and job.limit_key and not job.turn then
+    job.turn = modules.LimitSettings.of_order(klass, job.limit_key)
+    Turns.join(jid, job.turn)
+  end
+  return job.ordered and job.turn
+end
+
+-- What holds a job back because it is not its turn: the name, or nil. (Who was called was in line already.)
+function Turns.obstacle(jid, queue, klass, job, was_called)
+  local order = order_of(jid, klass, job)
+  if order and head_of(order) ~= jid then
+    return order
+  end
+  local tenant = job.fair_by and not was_called and modules.LimitSettings.of_tenant(queue, job.fair_by)
+  if tenant and call('EXISTS', key.limit_called(tenant)) == 1 then
+    return tenant
+  end
+end
+
+-- A job becomes ready by its put: does it wait for its turn from the start? If not, it stands for its tenant.
+function Turns.set_aside(jid, queue, klass, job)
+  local name = Turns.obstacle(jid, queue, klass, job, false)
+  local score = exact(modules.Places.score(job.priority, scope.now))
+  if name then
+    modules.Limits.set_aside(jid, queue, name, score, nil, { state = 'waiting' })
+    return true
+  elseif job.fair_by then
+    modules.LimitSettings.mark()
+    modules.Limits.note_called(jid, {}, modules.LimitSettings.of_tenant(queue, job.fair_by), modules.NumberFormat.now())
+  end
+  return false
+end
+
+-- Drops the first of a key if it has ended under another core.
+local function heal_order(name)
+  local jid = head_of(name)
+  if jid then
+    local state, turn = modules.Hash.values(key.job(jid), 'state', 'turn')
+    if turn ~= name or not ACTIVE[state] then
+      call('ZREM', key.limit_order(name), jid)
+    end
+  end
+end
+
+-- The same for the job that stands in the work for its tenant.
+local function heal_tenant(name)
+  for _, jid in ipairs(call('ZRANGE', key.limit_called(name), 0, 0)) do
+    local state, called, queue = modules.Hash.values(key.job(jid), 'state', 'called', 'queue')
+    if not called or not state or not call('ZSCORE', key.place(queue or '', 'work'), jid) then
+      call('ZREM', key.limit_called(name), jid)
+    end
+  end
+end
+
+-- Somebody waits for a turn for long: does it come?
+function Turns.look(name)
+  if Turns.is_order(name) then
+    heal_order(name)
+    Turns.call_head(name)
+  else
+    heal_tenant(name)
+    Turns.next_of_tenant(name)
+  end
+end
+end,
+}
+end
 
 function folders.schedules()
 return {
@@ -10986,6 +12138,7 @@ local FAMILY = {
   { start = 'offspring:', check = check_kept('offspring:') },
   { start = 'spawned:', check = modules.AuditLinks.check_spawned },
   { start = 'canceled:', check = check_canceled },
+  { start = 'limit:', check = modules.AuditLimits.check },
   { start = 'workflow:', check = modules.AuditWorkflows.check },
   { start = 'staged:', check = modules.AuditWorkflows.check_staged },
   { start = 'f:', check = check_group },
@@ -11033,10 +12186,18 @@ local function member_of_place(place)
     local state, its_queue = modules.Hash.values(key.job(jid), 'state', 'queue')
     if not state then
       complain(report, 'job %s is in %s of %s, but has no record', jid, place, queue)
-    elseif modules.AuditJobs.place[state] ~= place or its_queue ~= queue then
+    elseif modules.AuditJobs.place[state] ~= (place == 'aside' and 'work' or place) or its_queue ~= queue then
       complain(report, 'job %s is in %s of %s, but %s in %s', jid, place, queue, state, its_queue or 'none')
     end
   end
+end
+
+-- A limit that is looked at later.
+local function member_of_openings() end
+
+local function member_of_aside(report, jid, queue)
+  member_of_place('aside')(report, jid, queue)
+  modules.AuditLimits.member(report, jid, queue)
 end
 
 local function member_of_recur(report, jid, queue)
@@ -11071,7 +12232,8 @@ local function check_place_key(report, name)
   if not queue or call('ZSCORE', key.queues(), queue) then
     return
   end
-  local check = place == 'recur' and member_of_recur or member_of_place(place)
+  local special = { recur = member_of_recur, aside = member_of_aside, openings = member_of_openings }
+  local check = special[place] or member_of_place(place)
   for _, jid in ipairs(call('ZRANGE', key.place(queue, place), 0, modules.Arguments.most - 1)) do
     check(report, jid, queue)
   end
@@ -11142,6 +12304,7 @@ local function lists()
       add(key.place(queue, place), member_of_place(place), queue)
     end
     add(key.place(queue, 'recur'), member_of_recur, queue)
+    add(key.place(queue, 'aside'), member_of_aside, queue)
   end
   for _, worker in ipairs(call('ZRANGE', key.workers(), 0, -1)) do
     add(key.held(worker), member_of_worker, worker)
@@ -11259,10 +12422,17 @@ local RARE = {
   'beyond',
   'spawners',
   'followed',
+  'limit_key',
+  'fair_by',
+  'turn',
+  'aside',
+  'called',
+  'holds',
 }
 
 local function check_rare(report, jid, record)
   if record.rare == '1' then
+    modules.AuditLimits.check_job(report, jid)
     return
   end
   for n, value in ipairs(call('HMGET', key.job(jid), unpack(RARE))) do
@@ -11353,7 +12523,10 @@ end
 
 local function check_places(report, jid, record)
   local wanted = AuditJobs.place[record.state]
-  for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends' }) do
+  if wanted == 'work' and record.aside then
+    wanted = 'aside'
+  end
+  for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends', 'aside' }) do
     local there = call('ZSCORE', key.place(record.queue, place), jid)
     if there and place ~= wanted then
       AuditJobs.complain(report, 'job %s is %s and in %s of %s', jid, record.state, place, record.queue)
@@ -11385,6 +12558,7 @@ local FIELDS = {
   'remaining',
   'retries',
   'rare',
+  'aside',
 }
 
 local function check_numbers(report, jid, record)
@@ -11456,6 +12630,156 @@ function AuditJobs.check(report, jid)
     check_depends(report, jid, record)
   elseif record.state == 'failed' then
     check_failed(report, jid, record)
+  end
+end
+end,
+
+AuditLimits = function()
+local AuditLimits = {}
+modules.AuditLimits = AuditLimits
+-- views/audit_limits.lua
+-- The invariants of limits: never more under one than allowed, and nothing held back while there is room for it.
+
+local match = string.match
+
+local complain = modules.AuditJobs.complain
+
+-- Seconds by which a look may be later than it has to be.
+local CLOSE = 0.001
+
+-- Parts of a limit that are members of nothing else.
+local UNCHECKED = { starts = true, buckets = true }
+
+-- A job that a limit holds back: its record says so, it stands in the place of its queue, and somebody looks.
+local function check_aside(report, name, jid, score)
+  local aside, queue, state = modules.Hash.values(key.job(jid), 'aside', 'queue', 'state')
+  if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
+    complain(report, 'job %s is held back by %s, but %s by %s', jid, name, state or 'gone', aside or 'none')
+  elseif call('ZSCORE', key.place(queue, 'aside'), jid) ~= score then
+    complain(report, 'job %s is held back by %s, and not in aside of %s with this score', jid, name, queue)
+  elseif not call('ZSCORE', key.place(queue, 'openings'), name) then
+    complain(report, 'job %s is held back by %s, at which nobody of queue %s looks', jid, name, queue)
+  end
+  return queue
+end
+
+-- When those who serve the queue look at the limit.
+local function looked_at(name, queue)
+  return modules.Record.number(call('ZSCORE', key.place(queue or '', 'openings'), name) or nil) or math.huge
+end
+
+-- Of turns: is the first of them held back by nothing else?
+local function check_turn(report, name, look)
+  local first
+  if modules.Turns.is_order(name) then
+    first = call('ZRANGE', key.limit_order(name), 0, 0)[1]
+    first = first and call('ZSCORE', key.limit_aside(name), first) and first
+  else
+    first = call('EXISTS', key.limit_called(name)) == 0 and call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
+  end
+  if first and look > scope.now + CLOSE then
+    complain(report, 'job %s is held back by %s although it is its turn', first, name)
+  end
+end
+
+local function check_room(report, name, look, klass)
+  local limit = modules.LimitSettings.named(name, klass) or { name = name }
+  local room, called =
+    math.huge, call('ZCOUNT', key.limit_called(name), string.format('%.17g', scope.now - 5), '+inf')
+  if limit.most then
+    room = limit.most - call('ZCARD', key.limit_holders(name))
+  end
+  if limit.rate then
+    room = math.min(room, limit.rate.count - modules.Rates.used(name, limit.rate))
+  end
+  -- A rate has room again by itself; then its look is due as well.
+  if room > called and look > scope.now + CLOSE then
+    complain(
+      report,
+      'limit %s holds jobs back, has room for %s and is looked at only at %s',
+      name,
+      room,
+      look
+    )
+  end
+end
+
+local function check_list(report, name)
+  local list, klass, look = call('ZREVRANGE', key.limit_aside(name), 0, 99, 'WITHSCORES'), nil, math.huge
+  for n = 1, #list, 2 do
+    look = math.min(look, looked_at(name, check_aside(report, name, list[n], list[n + 1])))
+    klass = klass or call('HGET', key.job(list[n]), 'klass')
+  end
+  if modules.Turns.is_order(name) or modules.Turns.is_tenant(name) then
+    check_turn(report, name, look)
+  else
+    check_room(report, name, look, klass or '')
+  end
+end
+
+-- Who holds the limit runs and says so; and no more have taken it than were allowed.
+local function check_holders(report, name)
+  for _, jid in ipairs(call('ZRANGE', key.limit_holders(name), 0, modules.Arguments.most - 1)) do
+    local state, holds = modules.Hash.values(key.job(jid), 'state', 'holds')
+    if state ~= 'running' or not string.find(holds or '', cjson.encode(name), 1, true) then
+      complain(report, 'job %s counts under %s, and is %s', jid, name, state or 'gone')
+    end
+  end
+end
+
+local function check_order(report, name)
+  for _, jid in ipairs(call('ZRANGE', key.limit_order(name), 0, modules.Arguments.most - 1)) do
+    if call('HGET', key.job(jid), 'turn') ~= name then
+      complain(report, 'job %s has a position in %s, and does not know it', jid, name)
+    end
+  end
+end
+
+local function check_called(report, name)
+  for _, jid in ipairs(call('ZRANGE', key.limit_called(name), 0, modules.Arguments.most - 1)) do
+    local called = call('HGET', key.job(jid), 'called')
+    if not string.find(called or '', cjson.encode(name), 1, true) then
+      complain(report, 'job %s was called by %s, and does not know it', jid, name)
+    end
+  end
+end
+
+local CHECKS = { aside = check_list, holders = check_holders, order = check_order, called = check_called }
+
+-- What stands behind limit: in a key.
+function AuditLimits.check(report, text)
+  local name, part = match(text, '^(.*):(%l+)$')
+  if CHECKS[part] then
+    CHECKS[part](report, name)
+  elseif not UNCHECKED[part] then
+    complain(report, 'key %slimit:%s is none of ours', scope.prefix, text)
+  end
+end
+
+-- What the record of a job says of its limits is so.
+function AuditLimits.check_job(report, jid)
+  local turn, holds, called, state = modules.Hash.values(key.job(jid), 'turn', 'holds', 'called', 'state')
+  if turn and not call('ZSCORE', key.limit_order(turn), jid) then
+    complain(report, 'job %s has a turn, but no position in %s', jid, turn)
+  end
+  if holds and state ~= 'running' then
+    complain(report, 'job %s counts under %s and is %s', jid, holds, state)
+  end
+  for _, name in ipairs(modules.Record.read('holds', holds, {})) do
+    if not call('ZSCORE', key.limit_holders(name), jid) then
+      complain(report, 'job %s does not count under %s', jid, name)
+    end
+  end
+  if called and state ~= 'waiting' and state ~= 'stalled' then
+    complain(report, 'job %s was called by %s and is %s', jid, called, state)
+  end
+end
+
+-- A member of the place of what limits hold back.
+function AuditLimits.member(report, jid, queue)
+  local aside = call('HGET', key.job(jid), 'aside')
+  if not aside or not call('ZSCORE', key.limit_aside(aside), jid) then
+    complain(report, 'job %s is in aside of %s, and no limit holds it back', jid, queue)
   end
 end
 end,
@@ -12182,7 +13506,9 @@ end
 
 -- Is there anything that a pop would hand out, or has to look at? -> that, the lag
 local function look(queue)
-  if is_empty(queue) then
+  if modules.LimitSettings.exist() and first_due(queue, 'openings', scope.now + 1) <= scope.now then
+    return true, (lag(queue))
+  elseif is_empty(queue) then
     return false, 0
   end
   local seconds, found = lag(queue)

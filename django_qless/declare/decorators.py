@@ -19,6 +19,7 @@ from django_qless.declare.class_job import declare_class
 from django_qless.declare.function import MYPY, Declaration, JobFunction
 from django_qless.declare.method import declare_method
 from django_qless.exceptions import InvalidOption
+from django_qless.job_types.limits import validate_keys
 from django_qless.job_types.options import check, declared_options
 from django_qless.job_types.redaction import validate_sensitive
 from django_qless.job_types.registry import Binding, JobType, registry
@@ -142,6 +143,7 @@ def _declare(function: Any, given: dict[str, Any]) -> Any:
     if options.detached:
         validate_detached(function, whose)
     validate_sensitive(whose, options.sensitive, function)
+    validate_keys(whose, options, function)
     if inspect.isclass(function):
         return declare_class(function, options, name, aliases, schedule)
     declaration = Declaration(function, options, name, aliases, schedule)

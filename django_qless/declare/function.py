@@ -29,6 +29,7 @@ from django_qless.enqueue.dependencies import (
     has_dependents,
     key_and_conflict,
 )
+from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys, limit_keys
 from django_qless.enqueue.plan import EnqueuePlan
 from django_qless.enqueue.request import CallArguments, EnqueueBatch
 from django_qless.exceptions import InvalidJob
@@ -145,6 +146,9 @@ class JobFunction(RecurMethods, Generic[P, R]):
         options = self.options
         data = self._data(args, kwargs)
         key = self._key(args, kwargs) if options.unique is not None else ""
+        keys = NO_KEYS
+        if options.concurrency_key is not None or options.fair_by is not None:
+            keys = self._limit_keys(args, kwargs)
         databases = envelope.databases_in(data)
         if self._generation != registry.generation:
             self._has_dependents = has_dependents(job_type)
@@ -159,7 +163,7 @@ class JobFunction(RecurMethods, Generic[P, R]):
             dependencies = dependencies_of(job_type, options.after_names, row, instance)
         given = None if options is self.declaration.options else options
         return CallArguments(
-            job_type, data, given, key, databases, conflict, dependencies
+            job_type, data, given, key, databases, conflict, keys, dependencies
         )
 
     def enqueue_many(self, arguments: Iterable[CallArguments]) -> list[JobHandle[R]]:
@@ -265,6 +269,19 @@ class JobFunction(RecurMethods, Generic[P, R]):
             self.name,
             self.options.unique,
             lambda: self._canonical(args, kwargs),
+            args if on is None else (on, *args),
+            kwargs,
+        )
+
+    def _limit_keys(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LimitKeys:
+        """Return the keys under which a job with these arguments is limited."""
+        on: Any = self._instance
+        if self.job_type.binding is Binding.MODEL:  # type: ignore[union-attr]
+            on = self.job_type.owner  # type: ignore[union-attr]
+        return limit_keys(
+            self.name,
+            self.options,
+            self.declaration.function,
             args if on is None else (on, *args),
             kwargs,
         )

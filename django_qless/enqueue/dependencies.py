@@ -19,6 +19,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_qless.enqueue import unique_keys
+from django_qless.enqueue.limit_keys import (
+    NO_KEYS,
+    LimitKeys,
+    has_keys,
+    limit_keys,
+)
 from django_qless.exceptions import InvalidJob
 from django_qless.job_types.redaction import mark_of
 from django_qless.job_types.registry import Binding, JobType, registry
@@ -40,6 +46,7 @@ class Dependency(NamedTuple):
     job_type: JobType
     data: str
     key: str
+    limit_keys: LimitKeys
     after: tuple[int, ...]
     """Its own dependencies, as indexes into `Dependencies.jobs`."""
 
@@ -73,7 +80,8 @@ def dependencies_of(
         data = envelope.encode(dependency.name, (), {}, own_row, mark_of(dependency))
         own_key = declared_key(dependency, own_row, instance)
         key = own_key or on_its_way_key(dependency, own_row)
-        jobs.append(Dependency(dependency, data, key, after))
+        keys = declared_limit_keys(dependency, instance)
+        jobs.append(Dependency(dependency, data, key, keys, after))
     return Dependencies(tuple(jobs), direct)
 
 
@@ -121,6 +129,15 @@ def declared_key(job_type: JobType, row: str, instance: Model | None) -> str:
 
     args = (on,) if job_type.is_bound else ()
     return unique_keys.key_of(job_type.name, unique, data, args, {})
+
+
+def declared_limit_keys(job_type: JobType, instance: Model | None) -> LimitKeys:
+    """Return the limit keys, by declaration, of a job without arguments."""
+    on: Any = instance if job_type.binding is Binding.ROW else job_type.owner
+    if not has_keys(job_type.options) or (job_type.is_bound and on is None):
+        return NO_KEYS
+    args = (on,) if job_type.is_bound else ()
+    return limit_keys(job_type.name, job_type.options, job_type.function, args, {})
 
 
 #: Job types, each with the indexes of its dependencies, and those of the first one's.

@@ -16,6 +16,7 @@ from django_qless.core.protocol import Argument, Packed, pack
 from django_qless.core.put import PreparedPut, rare_options
 from django_qless.enqueue import context_propagation, dispatch
 from django_qless.enqueue.dependencies import KEEP, NO_DEPENDENCIES
+from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
 from django_qless.enqueue.request import (
     MOST_DEPENDENCIES,
     CallArguments,
@@ -52,7 +53,14 @@ class EnqueuePlan:
         *("_after", "_after_jids", "_databases", "_handle_shape", "_jid"),
         *("_encrypt", "_keyed", "_on_commit"),
         *("_packed_keys", "_prepared", "_travelling", "alias", "context", "depends"),
-        *("has_late_dependencies", "has_many", "job_type", "replaces", "shape"),
+        *(
+            "has_late_dependencies",
+            "has_many",
+            "is_ordered",
+            "job_type",
+            "replaces",
+            "shape",
+        ),
     )
 
     def __init__(self, job_type: JobType, options: Options) -> None:
@@ -61,6 +69,8 @@ class EnqueuePlan:
         self.alias = options.alias
         #: Whether a second enqueue changes the job of the first.
         self.replaces = options.on_conflict == "replace" or bool(options.debounce)
+        #: Whether jobs of one key run in the order of their enqueueing.
+        self.is_ordered = options.ordered
         self._jid = options.jid
         self._encrypt = options.encrypt
         self._on_commit = options.on_commit
@@ -141,6 +151,7 @@ class EnqueuePlan:
         jid: str | None = None,
         pending: bool = False,
         context: str | None = None,
+        limit_keys: LimitKeys = NO_KEYS,
     ) -> EnqueueRequest:
         """Return the request to enqueue one job, with a new handle.
 
@@ -157,7 +168,7 @@ class EnqueuePlan:
         )
         if context is None:
             context = self._captured_context()
-        return EnqueueRequest(self, handle, context, key, after, conflict)
+        return EnqueueRequest(self, handle, context, key, after, conflict, limit_keys)
 
     def requests(
         self, jobs: Sequence[CallArguments]
@@ -193,6 +204,7 @@ class EnqueuePlan:
                 job.key,
                 (),
                 job.conflict,
+                job.limit_keys,
             )
             for job in jobs
         ], transactions
@@ -221,7 +233,12 @@ class EnqueuePlan:
     def call(self, request: EnqueueRequest, worker: str) -> Command[str | None]:
         """Return the call that enqueues one job."""
         handle = request.handle
-        if self.has_late_dependencies or request.after or request.optional:
+        if (
+            self.has_late_dependencies
+            or request.after
+            or request.optional
+            or request.limit_keys is not NO_KEYS
+        ):
             put = self.put_of(request)
             return PreparedPut(put).call(worker, handle.jid, handle.data)
         more: tuple[Argument, ...] = ()
@@ -243,6 +260,10 @@ class EnqueuePlan:
         )
         if request.conflict:
             put = put._replace(conflict=request.conflict)
+        if request.limit_keys is not NO_KEYS:
+            limit_key, fair_by = request.limit_keys
+            ordered = self.is_ordered and limit_key is not None
+            put = put._replace(limit_key=limit_key, ordered=ordered, fair_by=fair_by)
         if after or self.has_late_dependencies:
             depends = self.depends_of(request)
             put = put._replace(
@@ -265,6 +286,7 @@ class EnqueuePlan:
                 request.after
                 or request.optional
                 or request.conflict
+                or request.limit_keys is not NO_KEYS
                 or self.has_late_dependencies
             ):
                 yield self.put_of(request)
@@ -317,7 +339,11 @@ class EnqueuePlan:
                         "depend on it"
                     )
                 after = tuple(requests[index].handle for index in each.after)
-                request = plan.request(each.data, each.key, after, pending=pending)
+                request = plan.request(
+                    *(each.data, each.key, after),
+                    pending=pending,
+                    limit_keys=each.limit_keys,
+                )
                 requests.append(request._replace(conflict=KEEP, optional=True))
             after = tuple(requests[index].handle for index in job.dependencies.after)
         requests.append(
@@ -327,6 +353,7 @@ class EnqueuePlan:
                 jid=jid,
                 pending=pending,
                 context=context,
+                limit_keys=job.limit_keys,
             )
         )
         return requests

@@ -23,6 +23,7 @@ from django_qless.core import (
 from django_qless.core.replication import LateReplicas
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue.dependencies import NO_DEPENDENCIES, Dependencies
+from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
 from django_qless.job_types.current import running
 from django_qless.signals import job_enqueued
 
@@ -55,6 +56,8 @@ class CallArguments(NamedTuple):
     """The databases of its rows, apart from the default one."""
     conflict: str = ""
     """The word for another job with the key, if not what the options say."""
+    limit_keys: LimitKeys = NO_KEYS
+    """Its keys, by the options `concurrency_key` and `fair_by`."""
     dependencies: Dependencies = NO_DEPENDENCIES
     """The jobs to enqueue before it, because the option `after` names them."""
 
@@ -72,6 +75,8 @@ class EnqueueRequest(NamedTuple):
     """Its dependencies, beside those of the plan."""
     conflict: str = ""
     """The word for another job with the key, if not what the plan says."""
+    limit_keys: LimitKeys = NO_KEYS
+    """Its keys, by the options `concurrency_key` and `fair_by`."""
     optional: bool = False
     """True to enqueue it only if another job of the same call depends on it."""
 

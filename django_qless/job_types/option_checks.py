@@ -14,6 +14,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from django_qless.core.arguments import is_finite
+from django_qless.core.rates import RATE, is_rate
 from django_qless.exceptions import Fail, InvalidOption, JobLost, Retry, ShuttingDown
 from django_qless.job_types.backoff import Exponential, exponential
 
@@ -190,6 +191,34 @@ def unique_for(value: Any) -> str | float:
             "of seconds or a timedelta above 0 (from its enqueueing)"
         )
     return length
+
+
+def most_at_once(value: Any) -> int | None:
+    """A number of jobs from 1, or None for any number."""
+    return None if value is None else whole(1, MOST_RETRIES)(value)
+
+
+def rate(value: Any) -> str | None:
+    """The text of a rate, or None for none."""
+    if value is None or is_rate(value):
+        return value  # type: ignore[no-any-return]
+    raise Refused(RATE)
+
+
+def key(value: Any) -> Any:
+    """The name of a parameter, a function of the arguments, or None."""
+    if value is None or callable(value):
+        return value
+    if isinstance(value, str) and value.isidentifier():
+        return value
+    raise Refused("the name of a parameter, or a function of the job's arguments")
+
+
+def boolean(value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise Refused("True or False")
+    return value
 
 
 def middleware(value: Any) -> tuple[Any, ...]:

@@ -15,6 +15,7 @@ def contradictions(options: Options, given: Mapping[str, Any]) -> Iterator[str]:
     yield from _times(options)
     yield from _uniqueness(options, given)
     yield from _exceptions(options)
+    yield from _limits(options)
 
 
 def _times(options: Options) -> Iterator[str]:
@@ -86,6 +87,20 @@ def _exceptions(options: Options) -> Iterator[str]:
                     f"retry_on names {_class_name(wanted)}, which fail_on has fail at "
                     f"once, as {_class_name(final)}: keep one of them"
                 )
+
+
+def _limits(options: Options) -> Iterator[str]:
+    if options.concurrency_key is None:
+        for name in ("max_concurrency_per_key", "rate_per_key", "ordered"):
+            value = getattr(options, name)
+            if value:
+                yield f"{name}={value!r} needs concurrency_key=, the key of each job"
+    most = options.max_concurrency_per_key
+    if options.ordered and most is not None and most > 1:
+        yield (
+            f"max_concurrency_per_key={most} contradicts ordered=True, by which one job "
+            "of a key runs after the other: leave one of them away"
+        )
 
 
 def _class_name(exception: type[BaseException] | str) -> str:

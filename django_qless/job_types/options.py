@@ -49,6 +49,10 @@ Exceptions = type[BaseException] | str | Sequence[type[BaseException] | str]
 Unique = bool | str | Callable[..., str | None] | None
 
 
+#: The name of a parameter, or a function of a job's arguments; None: no key.
+LimitKey = str | Callable[..., Any] | None
+
+
 class In(enum.Flag):
     """Where an option may be given."""
 
@@ -65,6 +69,7 @@ class In(enum.Flag):
 ANY = In.JOB | In.USING | In.TASK
 NO_TASK = In.JOB | In.USING
 CODE = In.JOB | In.TASK | In.BACKEND
+DECLARED = In.JOB | In.TASK
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +225,29 @@ class Options:
     """Ids of the jobs that must be complete first."""
     on_failure: str = option("block", checks.one_of("block", "cancel", "run"))
     """The effect of a dependency that fails: block, cancel or run this job."""
+    max_concurrency: int | None = option(
+        None, checks.most_at_once, DECLARED, aka="concurrency"
+    )
+    """The number of jobs of this type that may run at once, in all queues of the alias."""
+    rate: str | None = option(
+        None, checks.rate, DECLARED, aka="rate_limit", hint='("100/m")'
+    )
+    """How often jobs of this type may start: "100/m" within any minute."""
+    concurrency_key: Any = option(
+        None, checks.key, DECLARED, hint="(a parameter's name)"
+    )
+    """The key of each job: a parameter's name, or a function of the arguments. One job of
+    a key runs at a time, unless the next options say otherwise."""
+    max_concurrency_per_key: int | None = option(None, checks.most_at_once, DECLARED)
+    """The number of jobs of one key that may run at once."""
+    rate_per_key: str | None = option(None, checks.rate, DECLARED)
+    """How often jobs of one key may start."""
+    ordered: bool = option(False, checks.boolean, DECLARED)
+    """Jobs of one key run in the order in which they were enqueued; a retry holds back
+    those behind it."""
+    fair_by: Any = option(None, checks.key, DECLARED)
+    """The tenant of each job, as `concurrency_key` names keys: tenants of a queue take
+    turns, whatever number of jobs each has."""
     sensitive: bool | tuple[str, ...] = option((), checks.sensitive, In.JOB | In.TASK)
     """Parameters whose arguments are hidden from people, "return" for the result; True:
     all of them."""
@@ -451,6 +479,13 @@ class DeclaredOptions(CommonOptions, total=False):
     after: str | Sequence[str]
     sensitive: bool | str | Sequence[str]
     detached: bool
+    max_concurrency: int | None
+    rate: str | None
+    concurrency_key: LimitKey
+    max_concurrency_per_key: int | None
+    rate_per_key: str | None
+    ordered: bool
+    fair_by: LimitKey
     every: float | timedelta | None
     cron: str | None
     timezone: str | tzinfo | None

@@ -72,6 +72,14 @@ class CallSignature:
         bound.apply_defaults()
         return bound.args, bound.kwargs
 
+    def argument(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what a parameter gets in such a call; None if there is none."""
+        if self._signature is None:
+            return None
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.arguments.get(name)
+
     def check(self, whose: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raise TypeError if the function does not take these arguments."""
         if self._signature is None:

@@ -46,13 +46,21 @@ def queue_table(queues: Sequence[QueueStatus]) -> str:
     rows = [
         [
             counts.name + _paused(counts),
-            *(str(getattr(counts, state)) for state in QUEUE_STATES),
+            *(_number(counts, state) for state in QUEUE_STATES),
             duration_text(lag),
             *(str(getattr(today, name)) for name in TODAY),
         ]
         for counts, lag, today in queues
     ]
     return table(["queue", *QUEUE_STATES, "lag", *TODAY.values()], rows, "no queues")
+
+
+def _number(counts: QueueCounts, state: str) -> str:
+    """Return the number of jobs in a state, and how many of them limits hold back."""
+    text = str(getattr(counts, state))
+    if state == "waiting" and counts.held_back:
+        text += f" ({counts.held_back} held back)"
+    return text
 
 
 def _paused(counts: QueueCounts) -> str:

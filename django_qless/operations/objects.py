@@ -111,6 +111,7 @@ class QueueHandle(Queue):
     aforget = awaitable(AsyncQueue.forget)
     aset_heartbeat = awaitable(AsyncQueue.set_heartbeat)
     aset_max_concurrency = awaitable(AsyncQueue.set_max_concurrency)
+    aset_rate = awaitable(AsyncQueue.set_rate)
     aset_weight = awaitable(AsyncQueue.set_weight)
 
 

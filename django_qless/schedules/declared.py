@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from django.conf import ENVIRONMENT_VARIABLE, settings
 
 from django_qless import conf
-from django_qless.conf.config_sync import MARKER
+from django_qless.conf.config_sync import MARKER, declared_options
 from django_qless.conf.connections import connections
 from django_qless.core.exceptions import ConnectionLost, QlessError
 from django_qless.core.request import Steps, adrive, drive
@@ -237,7 +237,7 @@ def declarations_lost(alias: str) -> list[str]:
     client, lost = connections[alias], []
     if declared_on(alias) and not client.schedule_marks().get(project_name(alias)):
         lost.append("recurring jobs")
-    if conf.alias(alias).declared_options and not client.config_get(MARKER):
+    if declared_options(alias) and not client.config_get(MARKER):
         lost.append("options")
     return lost
 

@@ -19,6 +19,12 @@ from django_qless.enqueue.dependencies import (
     dependencies_of,
     key_and_conflict,
 )
+from django_qless.enqueue.limit_keys import (
+    NO_KEYS,
+    LimitKeys,
+    has_keys,
+    limit_keys,
+)
 from django_qless.enqueue.plan import EnqueuePlan
 from django_qless.enqueue.request import CallArguments
 from django_qless.exceptions import Fail, RowGone
@@ -66,7 +72,9 @@ def needs_python(job_type: JobType) -> bool:
 def needs_options(job_type: JobType) -> bool:
     """Return whether a job has options that the core's schedules do not know."""
     options = job_type.options
-    return bool(options.unique or options.debounce or options.after_names)
+    return bool(
+        options.unique or options.debounce or options.after_names or has_keys(options)
+    )
 
 
 def rows_of(job_type: JobType) -> QuerySet[Any]:
@@ -106,7 +114,7 @@ def enqueue_rows(job_type: JobType, plan: EnqueuePlan, tick: str) -> int:
     queryset = rows_of(job_type)
     database = written_to(queryset)
     # A function that makes unique keys is given the row itself.
-    whole = callable(job_type.options.unique)
+    whole = callable(job_type.options.unique) or has_keys(job_type.options)
     number = 0
     for rows in chunks_of_keys(queryset, whole=whole):
         # A row may come more than once, by a join.
@@ -154,10 +162,26 @@ def _call_arguments(
     job_type: JobType, data: str, key: str, row: str, instance: Model | None
 ) -> CallArguments:
     key, conflict = key_and_conflict(job_type, key, row)
+    keys = _limit_keys(job_type, data, instance)
     names = job_type.options.after_names
     dependencies = dependencies_of(job_type, names, row, instance)
     return CallArguments(
-        job_type, data, None, key, conflict=conflict, dependencies=dependencies
+        *(job_type, data, None, key),
+        conflict=conflict,
+        limit_keys=keys,
+        dependencies=dependencies,
+    )
+
+
+def _limit_keys(job_type: JobType, data: str, instance: Model | None) -> LimitKeys:
+    if not has_keys(job_type.options):
+        return NO_KEYS
+    members = Envelope(from_json(data))
+    args: tuple[Any, ...] = tuple(members.args)
+    if job_type.is_bound:
+        args = (instance or job_type.owner, *args)
+    return limit_keys(
+        *(job_type.name, job_type.options, job_type.function, args), members.kwargs
     )
 
 

@@ -17,9 +17,11 @@ from django_qless.core.exceptions import BadArgument
 from django_qless.core.jid import time_of
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue import dispatch, unique_keys
+from django_qless.enqueue.limit_keys import limit_keys
 from django_qless.enqueue.plan import EnqueuePlan
 from django_qless.enqueue.request import CallArguments, EnqueueBatch, EnqueueRequest
 from django_qless.exceptions import InvalidJob, InvalidOption
+from django_qless.job_types.limits import validate_keys
 from django_qless.job_types.options import Options
 from django_qless.job_types.redaction import sensitive_values, validate_sensitive
 from django_qless.job_types.signature import CallSignature
@@ -191,6 +193,7 @@ class QlessBackend(BaseTaskBackend):
                 name, queue=task.queue_name, priority=int(task.priority), **given
             )
             validate_sensitive(name, options.sensitive, task.func)
+            validate_keys(name, options, task.func)
             return options
         except InvalidOption as refused:
             raise frameworks.error("InvalidTask", str(refused)) from None
@@ -224,8 +227,12 @@ class QlessBackend(BaseTaskBackend):
             mark=sensitive.mark(args, kwargs) if sensitive else "",
         )
         key = _key(task, unique, args, kwargs)
+        keys = limit_keys(
+            *(task.module_path, self.options_of(task), task.func, args, kwargs),
+            skip_first=task.takes_context,
+        )
         [request], transactions = plan.requests(
-            [CallArguments(plan.job_type, data, None, key)]
+            [CallArguments(plan.job_type, data, None, key, limit_keys=keys)]
         )
         results.update(result, id=request.handle.jid)
         return TaskBatch(request, result, type(self)), transactions

@@ -129,6 +129,7 @@ class Workflow:
             policy = options.on_failure
         request = self._plan(job_type, options).request(
             *(arguments.data, arguments.key),
+            limit_keys=arguments.limit_keys,
             conflict=arguments.conflict,
             pending=True,
         )
@@ -198,7 +199,12 @@ class Workflow:
     def _dependency(self, job: Dependency, nodes: Sequence[Node]) -> Node:
         plan = declared_plan(job.job_type)
         self.check_alias(plan.alias, job.job_type.name)
-        request = plan.request(job.data, job.key, conflict=TAKE, pending=True)
+        request = plan.request(
+            *(job.data, job.key),
+            conflict=TAKE,
+            pending=True,
+            limit_keys=job.limit_keys,
+        )
         node = Node(self, request, self._policy)
         return self._added(node, [nodes[index] for index in job.after])
 

@@ -162,6 +162,7 @@ local FAMILY = {
   { start = 'offspring:', check = check_kept('offspring:') },
   { start = 'spawned:', check = AuditLinks.check_spawned },
   { start = 'canceled:', check = check_canceled },
+  { start = 'limit:', check = AuditLimits.check },
   { start = 'workflow:', check = AuditWorkflows.check },
   { start = 'staged:', check = AuditWorkflows.check_staged },
   { start = 'f:', check = check_group },
@@ -209,10 +210,18 @@ local function member_of_place(place)
     local state, its_queue = Hash.values(key.job(jid), 'state', 'queue')
     if not state then
       complain(report, 'job %s is in %s of %s, but has no record', jid, place, queue)
-    elseif AuditJobs.place[state] ~= place or its_queue ~= queue then
+    elseif AuditJobs.place[state] ~= (place == 'aside' and 'work' or place) or its_queue ~= queue then
       complain(report, 'job %s is in %s of %s, but %s in %s', jid, place, queue, state, its_queue or 'none')
     end
   end
+end
+
+-- A limit that is looked at later.
+local function member_of_openings() end
+
+local function member_of_aside(report, jid, queue)
+  member_of_place('aside')(report, jid, queue)
+  AuditLimits.member(report, jid, queue)
 end
 
 local function member_of_recur(report, jid, queue)
@@ -247,7 +256,8 @@ local function check_place_key(report, name)
   if not queue or call('ZSCORE', key.queues(), queue) then
     return
   end
-  local check = place == 'recur' and member_of_recur or member_of_place(place)
+  local special = { recur = member_of_recur, aside = member_of_aside, openings = member_of_openings }
+  local check = special[place] or member_of_place(place)
   for _, jid in ipairs(call('ZRANGE', key.place(queue, place), 0, Arguments.most - 1)) do
     check(report, jid, queue)
   end
@@ -318,6 +328,7 @@ local function lists()
       add(key.place(queue, place), member_of_place(place), queue)
     end
     add(key.place(queue, 'recur'), member_of_recur, queue)
+    add(key.place(queue, 'aside'), member_of_aside, queue)
   end
   for _, worker in ipairs(call('ZRANGE', key.workers(), 0, -1)) do
     add(key.held(worker), member_of_worker, worker)

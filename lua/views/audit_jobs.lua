@@ -44,10 +44,17 @@ local RARE = {
   'beyond',
   'spawners',
   'followed',
+  'limit_key',
+  'fair_by',
+  'turn',
+  'aside',
+  'called',
+  'holds',
 }
 
 local function check_rare(report, jid, record)
   if record.rare == '1' then
+    AuditLimits.check_job(report, jid)
     return
   end
   for n, value in ipairs(call('HMGET', key.job(jid), unpack(RARE))) do
@@ -138,7 +145,10 @@ end
 
 local function check_places(report, jid, record)
   local wanted = AuditJobs.place[record.state]
-  for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends' }) do
+  if wanted == 'work' and record.aside then
+    wanted = 'aside'
+  end
+  for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends', 'aside' }) do
     local there = call('ZSCORE', key.place(record.queue, place), jid)
     if there and place ~= wanted then
       AuditJobs.complain(report, 'job %s is %s and in %s of %s', jid, record.state, place, record.queue)
@@ -170,6 +180,7 @@ local FIELDS = {
   'remaining',
   'retries',
   'rare',
+  'aside',
 }
 
 local function check_numbers(report, jid, record)

@@ -75,7 +75,9 @@ end
 
 -- Is there anything that a pop would hand out, or has to look at? -> that, the lag
 local function look(queue)
-  if is_empty(queue) then
+  if LimitSettings.exist() and first_due(queue, 'openings', scope.now + 1) <= scope.now then
+    return true, (lag(queue))
+  elseif is_empty(queue) then
     return false, 0
   end
   local seconds, found = lag(queue)

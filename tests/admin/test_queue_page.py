@@ -246,6 +246,7 @@ def test_limits_and_who_has_set_them(
     assert table[1:] == [
         ["Heartbeat, seconds", "30", "QLESS", "30"],
         ["Max. concurrency, jobs", "any number", "default", "any number"],
+        ["Rate, starts per time", "any number", "default", "any number"],
         ["Weight", "5", "operator", "2"],
     ]
 

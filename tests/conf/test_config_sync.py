@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
+import pytest
 from django.test import override_settings
 
+from django_qless.conf import config_sync
 from django_qless.conf.config_sync import sync_config
 from django_qless.conf.connections import connections
 from django_qless.runtime.environment import DjangoEnvironment
@@ -19,6 +21,12 @@ def declaring(server, queues=None, config=None):
 
 
 MAIL = {"mail": {"heartbeat": 30, "max_concurrency": 4}}
+
+
+@pytest.fixture(autouse=True)
+def only_settings(monkeypatch):
+    """Jobs of other tests may declare limits."""
+    monkeypatch.setattr(config_sync, "sources", [])
 
 
 def test_what_is_declared_is_applied_once(server) -> None:

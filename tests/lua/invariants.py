@@ -27,7 +27,7 @@ ORIGINAL_FIELDS = set(
 )
 RARE_FIELDS = set(
     "unique workflow on_failure deadline fixed first behind beyond spawners followed "
-    "cascade".split()
+    "cascade limit_key ordered fair_by turn holds aside called".split()
 )
 OUR_FIELDS = RARE_FIELDS | set(
     "token context progress crashes open unknown since rare returned cut at "
@@ -45,6 +45,7 @@ KNOWN_KEYS = re.compile(
 )
 OUR_KEYS = re.compile(
     r"schedules|paused_schedules|declared_schedules|schedule_marks|ticker|schedule:.+|"
+    r"limit:.+:(aside|called|holders|starts|buckets|order)|q:.+-(aside|openings)|"
     r"meta|releasing|cascading|workflows|idle|wake|journal|results|results_until|paused_reasons|canceled|(canceled|awaiting|ended|workflow|staged|unique|needs|spawned|offspring|result|reply|worker|orders|stacks|detached|m|idle|wake|timer):.+"
 )
 LIST_ENDINGS = ("-history", "-dependencies", "-dependents")
@@ -123,12 +124,15 @@ def known_keys(space: Namespace) -> Iterator[str]:
 
 def places(space: Namespace) -> Iterator[str]:
     seen: Counter[str] = Counter()
-    for state_place in set(PLACES.values()):
-        for queue, members in space.family("q:", f"-{state_place}"):
+    for place in {*PLACES.values(), "aside"}:
+        state_place = "work" if place == "aside" else place
+        for queue, members in space.family("q:", f"-{place}"):
             for jid, _ in members:
                 seen[jid] += 1
                 job = space.job(jid)
-                if PLACES.get(job.get("state", "")) != state_place:
+                if PLACES.get(job.get("state", "")) != state_place or (
+                    ("aside" in job) != (place == "aside")
+                ):
                     yield f"{jid} is in {state_place} of {queue} but {job.get('state')}"
                 elif job["queue"] != queue:
                     yield f"{jid} is in {queue} but its record says {job['queue']}"

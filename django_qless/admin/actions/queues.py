@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from django_qless import conf
 from django_qless.admin import permissions
 from django_qless.admin.actions.base import Action
-from django_qless.admin.components.fields import QUEUE_NUMBERS, NumberTextField
+from django_qless.admin.components.fields import value_field
 from django_qless.admin.components.options import Limit, limits
 from django_qless.admin.components.queue_table import is_empty, pause_reason
 from django_qless.admin.error_texts import detail_text
@@ -47,7 +47,7 @@ def queue_of(view: View) -> QueueCounts:
 
 def limits_of(view: View) -> list[Limit]:
     """Return the limits of the queue that a URL names."""
-    declared = conf.alias(view.alias).declared_options
+    declared = config_sync.declared_options(view.alias)
     return limits(view.name, view.client.config_all(), declared)
 
 
@@ -152,8 +152,8 @@ class LimitsForm(forms.Form):
         initial = {each.field: each.option.value for each in limits if each.is_set}
         super().__init__(*args, **({"initial": initial} | options))
         for limit in limits:
-            self.fields[limit.field] = NumberTextField(
-                QUEUE_NUMBERS[limit.key],
+            self.fields[limit.field] = value_field(
+                limit.option.name,
                 label=limit.label,
                 required=False,
                 help_text=gettext("%(meaning)s Empty: %(usual)s.")
@@ -162,7 +162,7 @@ class LimitsForm(forms.Form):
 
 
 class Limits(QueueAction):
-    """Sets the limits of a queue: heartbeat, max. concurrency and weight."""
+    """Sets the limits of a queue: heartbeat, max. concurrency, rate and weight."""
 
     verb = "limits"
     label = _("Save limits")

@@ -14,6 +14,8 @@ from django.utils.translation import ngettext
 
 from django_qless.admin.components.options import split_queue_option
 from django_qless.core import arguments
+from django_qless.core.options import OF_A_TYPE, TEXTS_OF_A_QUEUE
+from django_qless.core.rates import is_rate
 
 UNITS = {"w": 604800, "d": 86400, "h": 3600, "min": 60, "s": 1}
 
@@ -168,6 +170,22 @@ class NumberTextField(forms.FloatField):
         return attrs
 
 
+RATES = ("rate", "rate-of-type", "rate-per-key")
+
+
+class RateField(forms.CharField):
+    """A rate, as 100/m."""
+
+    def clean(self, value: Any) -> str | None:
+        """Return the text, or None for an empty field."""
+        text: str = super().clean(value).replace(" ", "")
+        if text and text != "0" and not is_rate(text):
+            raise ValidationError(
+                _("It must be starts and a window, for example 100/m or 5/10s.")
+            )
+        return text or None
+
+
 class FreeTextField(forms.CharField):
     """Any text that the core keeps."""
 
@@ -198,7 +216,15 @@ def number_text(number: float) -> str:
 def value_field(name: str, **options: Any) -> forms.Field:
     """Return the field for the value of an option."""
     of_queue = split_queue_option(name)
-    numbers = QUEUE_NUMBERS.get(of_queue[1].name) if of_queue else NUMBERS.get(name)
+    of_type = next((o for o in OF_A_TYPE if name.endswith(f"-{o.name}")), None)
+    kind = of_queue[1].name if of_queue else of_type.name if of_type else name
+    if kind in RATES:
+        return RateField(**options)
+    numbers = NUMBERS.get(name)
+    if kind in TEXTS_OF_A_QUEUE:
+        return FreeTextField(**options)
+    if of_queue or of_type:
+        numbers = QUEUE_NUMBERS.get(kind, Numbers(0, whole=True))
     if numbers is None:
         return FreeTextField(**options)
     return NumberTextField(numbers, **options)

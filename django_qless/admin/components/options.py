@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_qless.admin import formatting
 from django_qless.conf.config_sync import MARKER
-from django_qless.core.options import OF_A_QUEUE, OPTIONS, Option, known
+from django_qless.core.options import OF_A_QUEUE, OF_A_TYPE, OPTIONS, Option, known
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrOrPromise
@@ -50,12 +50,31 @@ QUEUE_MEANINGS: dict[str, _StrOrPromise] = {
         "Seconds for which a job of this queue stays with a worker without a heartbeat."
     ),
     "max-concurrency": _("Jobs of this queue that may run at once; 0: any number."),
+    "rate": _(
+        "How often jobs of this queue may start, for example 100/m (s, m, h or d); 0: any "
+        "number."
+    ),
     "weight": _(
         "Share of this queue, beside the others, for workers that choose queues by "
         "lottery; 0: never."
     ),
     "failed-queue": _(
         "The queue in which jobs of this one go on that have failed for good."
+    ),
+}
+
+TYPE_MEANINGS: dict[str, _StrOrPromise] = {
+    "max-concurrency-of-type": _(
+        "Jobs of this type that may run at once, in all queues; 0: any number."
+    ),
+    "rate-of-type": _(
+        "How often jobs of this type may start, as 100/m; 0: any number."
+    ),
+    "max-concurrency-per-key": _(
+        "Jobs of one key of this type that may run at once; 0: any number."
+    ),
+    "rate-per-key": _(
+        "How often jobs of one key of this type may start, as 10/s; 0: any number."
     ),
 }
 
@@ -165,11 +184,19 @@ def _by(value: str, ours: str | None) -> str:
 def _meaning(
     name: str, option: Option | None, of_queue: tuple[str, Option] | None
 ) -> str:
-    if of_queue is not None:
+    if of_queue is not None and of_queue[1].name in QUEUE_MEANINGS:
         return str(QUEUE_MEANINGS[of_queue[1].name])
     if option is None:
         return str(_("An option of the project; the core does not know it."))
-    return str(MEANINGS.get(name, option.meaning))
+    if name in MEANINGS:
+        return str(MEANINGS[name])
+    meaning = TYPE_MEANINGS.get(_after_name(name))
+    return option.meaning if meaning is None else str(meaning)
+
+
+def _after_name(name: str) -> str:
+    """Return which option of a type this is, "" if none."""
+    return next((o.name for o in OF_A_TYPE if name.endswith(f"-{o.name}")), "")
 
 
 def _span(name: str, value: str) -> str:
@@ -185,16 +212,17 @@ def _span(name: str, value: str) -> str:
 LIMIT_LABELS: dict[str, _StrOrPromise] = {
     "heartbeat": _("Heartbeat, seconds"),
     "max-concurrency": _("Max. concurrency, jobs"),
+    "rate": _("Rate, starts per time"),
     "weight": _("Weight"),
 }
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit of a queue: one of its three options."""
+    """A limit of a queue: one of its options."""
 
     key: str
-    """"heartbeat", "max-concurrency" or "weight"."""
+    """"heartbeat", "max-concurrency", "rate" or "weight"."""
     label: str
     option: OptionRow
     value: str
@@ -223,7 +251,7 @@ class Limit:
         return self.key.replace("-", "_")
 
     def _in_words(self, value: str) -> str:
-        is_any = self.key == "max-concurrency" and value == "0"
+        is_any = self.key in ("max-concurrency", "rate") and value == "0"
         return gettext("any number") if is_any else value
 
 

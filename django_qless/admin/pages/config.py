@@ -9,7 +9,7 @@ from django.utils.functional import cached_property
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from django_qless import conf, models
+from django_qless import models
 from django_qless.admin import permissions
 from django_qless.admin.actions.base import Action
 from django_qless.admin.components.audit_log import audit_entries
@@ -25,7 +25,10 @@ ROWS = 100
 
 def option_of(view: View) -> OptionRow:
     """Return the option that a URL names. Raises Missing."""
-    values, declared = view.client.config_all(), conf.alias(view.alias).declared_options
+    values, declared = (
+        view.client.config_all(),
+        config_sync.declared_options(view.alias),
+    )
     row = option_row(view.name, values, declared)
     if row is None:
         raise Missing(gettext("There is no option “%s”.") % view.name)
@@ -47,7 +50,7 @@ class OptionList(Page):
 
     def content(self) -> dict[str, Any]:
         """Return a part of the options."""
-        declared = conf.alias(self.alias).declared_options
+        declared = config_sync.declared_options(self.alias)
         rows = list(option_rows(self.client.config_all(), declared))
         shown = rows[self.offset : self.offset + ROWS]
         return {"listing": listing(self, shown, len(rows))}

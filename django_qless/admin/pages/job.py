@@ -13,6 +13,7 @@ from django_qless.admin.actions import jobs as actions
 from django_qless.admin.actions.job_edit import EditJob
 from django_qless.admin.components import history, payload
 from django_qless.admin.components.audit_log import audit_entries
+from django_qless.admin.components.held_back import held_back_text
 from django_qless.admin.components.job_charts import graph, timeline
 from django_qless.admin.components.job_table import JobRow, job_row, job_rows
 from django_qless.admin.components.traceback import trace
@@ -87,6 +88,7 @@ class JobPage(_JobPage):
         return {
             "job": job,
             "brief": brief,
+            "held_back_by": held_back_text(job.limits, shows_keys=self.may.data),
             "own": own,
             "canceled": self.canceled(),
             "buttons": self.buttons(),

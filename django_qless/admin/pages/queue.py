@@ -15,6 +15,7 @@ from django_qless.admin.actions.bulk_texts import BulkLink, bulk_links
 from django_qless.admin.actions.queues import LimitsForm, limits_of, queue_of
 from django_qless.admin.components import charts
 from django_qless.admin.components.audit_log import audit_entries
+from django_qless.admin.components.held_back import HeldBackRow
 from django_qless.admin.components.job_table import listed_jobs
 from django_qless.admin.components.queue_table import ORDERS, SHOWN, QueueRow, is_empty
 from django_qless.admin.components.schedule_table import schedule_rows
@@ -95,9 +96,17 @@ class QueuePage(Page):
                 stats.run, ident="run", title=_("How long they ran")
             ),
             "limits": limits,
+            **self.held_back(),
             "form": LimitsForm(limits),
             "audit_log": audit_entries(models.Queue, self.name, 5),
         }
+
+    def held_back(self) -> dict[str, Any]:
+        """Return the limits that hold back jobs of the queue."""
+        found = self.client.limits(self.name)
+        of_queue = [found.queue] if found.queue else []
+        rows = [HeldBackRow(each, self.may.data) for each in [*of_queue, *found.limits]]
+        return {"held_back": rows, "held_back_jobs": found.held_back}
 
     def jobs(self) -> dict[str, Any]:
         """Return a part of the jobs in the tab's state."""

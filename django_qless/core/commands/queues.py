@@ -47,6 +47,41 @@ class QueueCounts(NamedTuple):
     paused: bool
     #: Details of the pause; None if the queue is not paused, or they are unknown.
     pause: Pause | None = None
+    #: How many of those that wait are held back by limits.
+    held_back: int = 0
+
+
+class QueueLimit(NamedTuple):
+    """A limit, and how far it is used."""
+
+    #: queue; type and key (of jobs of a type); order and fair (turns).
+    kind: str
+    #: The job type, "" for limits of a queue and for tenants.
+    type: str = ""
+    #: The key or the tenant, "" for limits of a queue or a type.
+    key: str = ""
+    #: How many jobs of all queues it holds back.
+    held_back: int = 0
+    #: How many jobs run under it, and how many may; None if it does not count them.
+    running: int | None = None
+    most: int | None = None
+    #: How many jobs started in the window that ends now; how many may, within how many
+    #: seconds; None if it has no rate.
+    started: int | None = None
+    rate: tuple[int, float] | None = None
+    #: When it is looked at again, in seconds since the epoch, and the job that is next.
+    look: float | None = None
+    first: str = ""
+
+
+class QueueLimits(NamedTuple):
+    """A queue's own limit (None without one), and those that hold back its jobs."""
+
+    queue: QueueLimit | None
+    limits: list[QueueLimit]
+    #: How many limits hold back jobs of the queue, and how many jobs.
+    total: int
+    held_back: int
 
 
 #: Where the bins below a second begin, in milliseconds.
@@ -204,6 +239,16 @@ class QueueCommands(JobReader[J]):
         return split("due", "queues", queues, "read", _read_due)
 
     @command
+    def limits(self, queue: str) -> Command[QueueLimits]:
+        """Return a queue's own limit, and the limits that hold back jobs of it.
+
+        At most 100 limits, those that hold back most first.
+        """
+        return Command(
+            "limits", (arguments.existing("queue", queue),), "read", _read_limits
+        )
+
+    @command
     def survey(self, queues: Sequence[str] = ()) -> Command[list[QueueSurvey]]:
         """Return facts for the choice among these queues, at most 1,000.
 
@@ -287,6 +332,24 @@ def _read_count(reply: str) -> QueueCounts:
 
 def _read_counts(reply: str) -> list[QueueCounts]:
     return [_counts(members) for members in json.loads(reply)]
+
+
+def _limit(members: dict[str, Any]) -> QueueLimit:
+    rate = members.pop("rate", None)
+    return QueueLimit(
+        **members, rate=(int(rate["count"]), float(rate["per"])) if rate else None
+    )
+
+
+def _read_limits(reply: str) -> QueueLimits:
+    members = json.loads(reply)
+    queue = members.get("queue")
+    return QueueLimits(
+        _limit(queue) if queue else None,
+        [_limit(each) for each in members["limits"]],
+        int(members["total"]),
+        int(members["held_back"]),
+    )
 
 
 def _read_lag(reply: list[Any]) -> list[float]:

@@ -8,8 +8,12 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from django_qless import conf
-from django_qless.conf.config_sync import MARKER, operator_overrides, reset
+from django_qless.conf.config_sync import (
+    MARKER,
+    declared_options,
+    operator_overrides,
+    reset,
+)
 from django_qless.core.options import OPTIONS, known
 from django_qless.management.base import SubcommandsCommand
 from django_qless.management.output import table
@@ -42,7 +46,7 @@ class Command(SubcommandsCommand):
     def rows(self) -> Sequence[dict[str, Any]]:
         """Return each option that is known or set, as cells of a table by column."""
         values = self.client.config_all()
-        declared = conf.alias(self.alias).declared_options
+        declared = declared_options(self.alias)
         by_operators = operator_overrides(self.alias)
         names = [option.name for option in OPTIONS]
         names += sorted(set(values) - set(names) - {MARKER})

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import getpass
+from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from typing import Any
 
 from django.core.management.base import CommandError
 
 from django_qless.core import WrongState
+from django_qless.core.rates import RATE, is_rate
 from django_qless.core.states import IN_QUEUE
 from django_qless.management.base import (
     SubcommandsCommand,
@@ -24,7 +26,7 @@ from django_qless.operations.bulk import change_jobs
 from django_qless.operations.job_query import JobQuery
 from django_qless.operations.status import NamespaceStatus, queue_data
 
-LIMITS = ("heartbeat", "max_concurrency", "weight")
+LIMITS = ("heartbeat", "max_concurrency", "rate", "weight")
 
 
 class Command(SubcommandsCommand):
@@ -56,10 +58,15 @@ class Command(SubcommandsCommand):
             help="how many of its jobs may run at the same time; 0: any number",
         )
         limit.add_argument(
+            "--rate", type=rate, help="how often its jobs may start: 100/m"
+        )
+        limit.add_argument(
             "--weight",
             type=seconds,
             help="its share in the lottery reserver; 0: none",
         )
+        held = self.add("held", self.held, "the limits that hold back its jobs")
+        held.add_argument("queue")
         empty = self.add("empty", self.empty, "cancel its jobs in a state")
         empty.add_argument("queue")
         empty.add_argument("--state", choices=IN_QUEUE, required=True)
@@ -91,6 +98,25 @@ class Command(SubcommandsCommand):
             for limit in LIMITS
         }
 
+    def held(self, *, queue: str, **options: Any) -> None:
+        """Print the limits that hold back jobs of a queue."""
+        found = self.client.limits(queue)
+        limits = [found.queue] if found.queue else []
+        limits += found.limits
+        if self.as_json:
+            self.print_json([each._asdict() for each in limits])
+            return
+        rows = [
+            [
+                *(each.kind, each.type, each.key, str(each.held_back)),
+                "" if each.most is None else f"{each.running} of {each.most}",
+                "" if each.rate is None else f"{each.started} of {each.rate[0]}",
+            ]
+            for each in limits
+        ]
+        head = ["limit", "type", "key", "held back", "running", "started"]
+        self.print(table(head, rows, "no limit holds back jobs of this queue"))
+
     def pause(self, *, queues: Sequence[str], reason: str, **options: Any) -> None:
         """Stop handing out jobs."""
         self.client.pause(queues, reason, by=user_name())
@@ -116,12 +142,12 @@ class Command(SubcommandsCommand):
         given = {name: options[name] for name in LIMITS if options[name] is not None}
         if not given:
             raise CommandError(
-                "Give at least one of --heartbeat, --max-concurrency, --weight"
+                "Give at least one of --heartbeat, --max-concurrency, --rate, --weight"
             )
         handle = objects.queues.using_alias(self.alias)[queue]
         for name, value in given.items():
             getattr(handle, f"set_{name}")(value)
-            self.print(f"{queue}: {name.replace('_', ' ')} is {value:g}")
+            self.print(f"{queue}: {name.replace('_', ' ')} is {value}")
 
     def empty(
         self, *, queue: str, state: str, interactive: bool, **options: Any
@@ -134,6 +160,13 @@ class Command(SubcommandsCommand):
         if interactive:
             self.confirm(f"Cancel {counted(len(jids), f'{state} job')} in {queue}?")
         self.print(canceled_text(change_jobs(self.client, "cancel", jids)))
+
+
+def rate(text: str) -> str:
+    """Return the text of a rate. Raises ArgumentTypeError."""
+    if text != "0" and not is_rate(text):
+        raise ArgumentTypeError(f"must be {RATE}, or 0 for none, not {text!r}")
+    return text
 
 
 def user_name() -> str:

@@ -1,0 +1,76 @@
+"""Limits that jobs declare: their validation, and as options of the core."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from inspect import Parameter
+from typing import TYPE_CHECKING, Any
+
+from django_qless.conf import config_sync
+from django_qless.exceptions import InvalidOption
+from django_qless.job_types.registry import registry
+
+if TYPE_CHECKING:
+    from django_qless.job_types.options import Options
+
+#: The option of the core that each option of `@job` declares, behind the job's name.
+CORE_OPTIONS = {
+    "max_concurrency": "max-concurrency-of-type",
+    "rate": "rate-of-type",
+    "max_concurrency_per_key": "max-concurrency-per-key",
+    "rate_per_key": "rate-per-key",
+}
+
+
+def validate_keys(whose: str, options: Options, function: Callable[..., Any]) -> None:
+    """Raise InvalidOption if a key is the name of no parameter of the job."""
+    for option in ("concurrency_key", "fair_by"):
+        name = getattr(options, option)
+        if not isinstance(name, str):
+            continue
+        if inspect.isclass(function):
+            raise InvalidOption(
+                f"{whose}: {option}={name!r}: a class job has no parameters. Give a "
+                "function of its data."
+            )
+        parameters = inspect.signature(function).parameters
+        kinds = (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)
+        if name not in parameters or parameters[name].kind in kinds:
+            raise InvalidOption(
+                f"{whose}: {option}={name!r}: there is no such parameter. Name one of "
+                f"{', '.join(parameters) or 'none'}, or give a function of the arguments."
+            )
+
+
+def core_options(name: str, options: Options) -> dict[str, str]:
+    """Return what the options of a job declare, by the core's names.
+
+    With a key and no limit of it, one job of each key runs at a time.
+    """
+    values: dict[str, Any] = {each: getattr(options, each) for each in CORE_OPTIONS}
+    if (
+        options.concurrency_key is not None
+        and not options.ordered
+        and values["max_concurrency_per_key"] is None
+        and values["rate_per_key"] is None
+    ):
+        values["max_concurrency_per_key"] = 1
+    return {
+        f"{name}-{CORE_OPTIONS[each]}": str(value)
+        for each, value in values.items()
+        if value is not None
+    }
+
+
+def declared_options(alias: str) -> dict[str, str]:
+    """Return what all jobs of an alias declare."""
+    return {
+        option: value
+        for job_type in registry
+        if job_type.options.alias == alias
+        for option, value in core_options(job_type.name, job_type.options).items()
+    }
+
+
+config_sync.sources.append(declared_options)

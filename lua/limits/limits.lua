@@ -1,0 +1,442 @@
+-- Limits: what a job needs before it is handed out; who lacks it is set aside, and called when there is room.
+--
+-- A job that is set aside stands in the place `aside` of its queue and in the list of the limit that holds it back,
+-- with its score in the work; its state stays waiting. When a limit has room it calls as many of its jobs as
+-- there is room for: these are back in the work, and what they need is looked at again when they are taken. Room
+-- that was called for is not given to those who come later, until the called are late.
+
+-- Jobs called by one step; set aside by one call; limits looked at by one call.
+local CALLED, ASIDE, LOOKED = 100, 250, 50
+
+-- How many of those that are next have their queues look whether the called are late.
+local NEXT = 5
+
+-- Seconds: after which a called job that nobody takes counts no longer (its queue may be paused), and between
+-- two looks at a limit that holds something back, whatever happens.
+local LATE, EVERY = 5, 60
+
+local function exact(time)
+  return string.format('%.17g', time)
+end
+
+-- How many more jobs may run under the limit.
+local function room_of(limit)
+  local room = math.huge
+  if limit.most then
+    room = limit.most - call('ZCARD', key.limit_holders(limit.name))
+  end
+  if room > 0 and limit.rate then
+    room = math.min(room, (Rates.room(limit.name, limit.rate)))
+  end
+  return room
+end
+
+-- The same without those that are called already.
+local function uncalled_room(limit)
+  local room = room_of(limit)
+  if room < 1 then
+    return 0
+  end
+  return room - call('ZCOUNT', key.limit_called(limit.name), exact(scope.now - LATE), '+inf')
+end
+
+-- When a limit that holds something back has to be looked at again.
+local function next_look(limit)
+  local look, first = scope.now + EVERY, nil
+  local function sooner(name, seconds)
+    first = call('ZRANGE', name, 0, 0, 'WITHSCORES')[2]
+    look = first and math.min(look, tonumber(first) + seconds) or look
+  end
+  if uncalled_room(limit) > 0 then
+    return scope.now
+  end
+  sooner(key.limit_called(limit.name), LATE)
+  if limit.rate then
+    look = math.min(look, Rates.opens(limit.name, limit.rate) or look)
+  end
+  if limit.most then
+    sooner(key.limit_holders(limit.name), 0)
+  end
+  return math.max(look, scope.now)
+end
+
+-- Notes when a limit, by name, is to be looked at by those who serve the queue.
+local function look_at(name, queue, time)
+  call('ZADD', key.place(queue, 'openings'), 'LT', exact(time), name)
+  Wake.due(queue, time)
+end
+
+-- How many jobs this call may still set aside.
+function Limits.left()
+  return ASIDE - (scope.set_aside or 0)
+end
+
+-- Sets a job aside, which is in no place. `job` has state, rare, called. `look` is when the limit is looked at again.
+function Limits.set_aside(jid, queue, name, score, look, job)
+  scope.set_aside = (scope.set_aside or 0) + 1
+  LimitSettings.mark()
+  call('ZADD', key.place(queue, 'aside'), score, jid)
+  call('ZADD', key.limit_aside(name), score, jid)
+  call('HSET', key.job(jid), 'aside', name, 'rare', '1')
+  if job.state == 'running' then -- its lock was lost
+    call('HSET', key.job(jid), 'state', 'waiting', 'worker', '', 'expires', 0)
+    call('HDEL', key.job(jid), 'token')
+    call('ZREM', key.place(queue, 'locks'), jid)
+    JobEnd.goes_on({ jid = jid, rare = job.rare }, 'waiting')
+  end
+  look_at(name, queue, math.max(look or scope.now + EVERY, scope.now))
+end
+
+local function note_called(jid, names)
+  if #names > 0 then
+    call('HSET', key.job(jid), 'called', cjson.encode(names), 'rare', '1')
+  else
+    call('HDEL', key.job(jid), 'called')
+  end
+end
+
+-- The job counts among those that the limit has called: from now on, or for as long as it waits for another one.
+function Limits.note_called(jid, called, name, time)
+  call('ZADD', key.limit_called(name), time, jid)
+  for _, other in ipairs(called) do
+    if other == name then
+      return
+    end
+  end
+  called[#called + 1] = name
+  note_called(jid, called)
+end
+
+-- It is handed out, held back by this limit (`name`), or gone: it is not called any longer. Others may be.
+function Limits.uncall(jid, called, klass, name)
+  local rest, freed = {}, {}
+  for _, other in ipairs(called) do
+    if not name or other == name or Turns.is_tenant(other) then
+      call('ZREM', key.limit_called(other), jid)
+      freed[#freed + 1] = other
+    else
+      rest[#rest + 1] = other
+    end
+  end
+  if #freed > 0 then
+    note_called(jid, rest)
+  end
+  for _, other in ipairs(freed) do
+    if other ~= name then
+      Limits.call_up(other, klass)
+    end
+  end
+  return rest
+end
+
+-- Takes a job out of where it was set aside.
+local function leave_aside(jid, queue, name)
+  call('ZREM', key.place(queue or '', 'aside'), jid)
+  call('ZREM', key.limit_aside(name), jid)
+  call('HDEL', key.job(jid), 'aside')
+end
+
+-- Brings a job back into the work that the limit has set aside. -> its queue; nil if it was there for nothing
+function Limits.bring(jid, name, score, afresh)
+  local queue, state, priority, aside, its_called =
+    Hash.values(key.job(jid), 'queue', 'state', 'priority', 'aside', 'called')
+  if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
+    call('ZREM', key.limit_aside(name), jid) -- another core has moved it
+    call('ZREM', key.place(queue or '', 'aside'), jid)
+    return nil
+  end
+  leave_aside(jid, queue, name)
+  if afresh and score ~= 'inf' then
+    score = exact(Places.score(Record.read('priority', priority, 0), scope.now))
+  end
+  call('ZADD', key.place(queue, 'work'), score, jid)
+  Wake.ready(queue, 1)
+  local called = Record.read('called', its_called, {})
+  for _, other in ipairs(called) do
+    call('ZADD', key.limit_called(other), 'XX', NumberFormat.now(), jid)
+  end
+  Limits.note_called(jid, called, name, NumberFormat.now())
+  return queue
+end
+
+-- The limit of that name: how much room it has is known by the job types of those it holds back.
+local function limit_of(name, klass)
+  if Turns.is_tenant(name) or Turns.is_order(name) then
+    return nil
+  end
+  if not klass then
+    local jid = call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
+    klass = jid and call('HGET', key.job(jid), 'klass') or ''
+  end
+  return LimitSettings.named(name, klass) or { name = name }
+end
+
+-- Jobs were called: those that are next have their queues look whether these are late.
+local function look_when_late(name)
+  for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
+    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + LATE)
+  end
+end
+
+-- Calls as many jobs as the limit has room for, a bounded number at a time. -> whether there is more room
+local function call_some(limit)
+  local room = uncalled_room(limit)
+  if room < 1 then
+    return
+  end
+  local most = math.min(room, CALLED)
+  local list = call('ZREVRANGE', key.limit_aside(limit.name), 0, most - 1, 'WITHSCORES')
+  local queue
+  for n = 1, #list, 2 do
+    queue = Limits.bring(list[n], limit.name, list[n + 1]) or queue
+  end
+  if #list / 2 == CALLED and room > CALLED and queue then
+    look_at(limit.name, queue, scope.now)
+  elseif queue then
+    look_when_late(limit.name)
+  end
+end
+
+-- There may be room under the limit of that name, of which a job of the type `klass` was met.
+function Limits.call_up(name, klass)
+  if call('EXISTS', key.limit_aside(name)) == 0 then
+    return
+  elseif Turns.is_tenant(name) then
+    Turns.next_of_tenant(name)
+  elseif Turns.is_order(name) then
+    Turns.call_head(name)
+  else
+    call_some(limit_of(name, klass))
+  end
+end
+
+-- Does the limit keep a job back that it has not called, and that does not hold it (as one whose lock was lost)?
+-- -> when it is to be looked at again
+local function full(limit, called, holds)
+  local is_called, held = false, 0
+  for _, name in ipairs(called) do
+    is_called = is_called or name == limit.name
+  end
+  for _, name in ipairs(holds) do
+    held = held + (name == limit.name and 1 or 0)
+  end
+  local room = (is_called and room_of(limit) or uncalled_room(limit)) + held
+  return room < 1 and next_look(limit)
+end
+
+local function take(jid, limits, expires)
+  local holds = {}
+  for _, limit in ipairs(limits) do
+    if limit.most then
+      call('ZADD', key.limit_holders(limit.name), expires, jid)
+      holds[#holds + 1] = limit.name
+    end
+    if limit.rate then
+      Rates.count(limit.name, limit.rate, 1)
+    end
+  end
+  if #holds > 0 then
+    call('HSET', key.job(jid), 'holds', cjson.encode(holds), 'rare', '1')
+  end
+  return holds
+end
+
+-- It held these before under a lock that was lost, and holds those now.
+function Limits.forget_others(jid, before, now)
+  local kept = {}
+  for _, name in ipairs(now) do
+    kept[name] = true
+  end
+  for _, name in ipairs(before) do
+    if not kept[name] then
+      call('ZREM', key.limit_holders(name), jid)
+      Limits.call_up(name)
+    end
+  end
+  if #now == 0 and #before > 0 then
+    call('HDEL', key.job(jid), 'holds')
+  end
+end
+
+-- The limits of a job that have numbers: of its key, then of its type.
+local function limits_of(klass, text)
+  local of, limits = LimitSettings.exist() and LimitSettings.of(klass), {}
+  if of and text and (of.key_most or of.key_rate) then
+    limits[1] = { name = LimitSettings.of_key(klass, text), most = of.key_most, rate = of.key_rate }
+  end
+  if of and (of.most or of.rate) then
+    limits[#limits + 1] = { name = LimitSettings.of_type(klass), most = of.most, rate = of.rate }
+  end
+  return limits
+end
+
+-- What holds the job back that is to be handed out. -> name, when to look again; nil: nothing
+local function obstacle(jid, queue, klass, job, limits, called, holds)
+  local name = Turns.obstacle(jid, queue, klass, job, #called > 0)
+  if name then
+    return name
+  end
+  for n, limit in ipairs(limits) do
+    local look = full(limit, called, holds)
+    if look then
+      -- Those before have room for it: it is their next, whatever this one takes.
+      for before = 1, n - 1 do
+        Limits.note_called(jid, called, limits[before].name, '+inf')
+      end
+      return limit.name, look
+    end
+  end
+end
+
+-- May a job be handed out that was taken from its place? If so it takes what it needs of its limits, until it leaves
+-- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, state, rare.
+function Limits.admit(jid, queue, klass, job, score, expires)
+  local limits = limits_of(klass, job.limit_key or nil)
+  if #limits == 0 and not (job.called or job.fair_by or job.ordered or job.holds) then
+    return true
+  end
+  local called = Record.read('called', job.called or nil, {})
+  local holds = Record.read('holds', job.holds or nil, {})
+  local name, look = obstacle(jid, queue, klass, job, limits, called, holds)
+  if name then
+    score = score or exact(Places.score(Record.read('priority', job.priority, 0), scope.now))
+    Limits.set_aside(jid, queue, name, score, look, job)
+    Limits.uncall(jid, called, klass, name)
+    return false
+  end
+  Limits.forget_others(jid, holds, take(jid, limits, expires))
+  Limits.uncall(jid, called, klass)
+  return true
+end
+
+-- The job holds nothing any more: its worker has it no longer. `holds` is the text in its record.
+function Limits.release(jid, holds)
+  call('HDEL', key.job(jid), 'holds')
+  local names = Record.read('holds', holds, {})
+  for _, name in ipairs(names) do
+    call('ZREM', key.limit_holders(name), jid)
+  end
+  for _, name in ipairs(names) do
+    Limits.call_up(name)
+  end
+end
+
+-- A job was taken from its worker and is the next to be handed out: there is room for it first.
+function Limits.call_again(jid, holds)
+  call('HDEL', key.job(jid), 'holds')
+  local called = {}
+  for _, name in ipairs(Record.read('holds', holds, {})) do
+    call('ZREM', key.limit_holders(name), jid)
+    Limits.note_called(jid, called, name, NumberFormat.now())
+    look_when_late(name)
+  end
+end
+
+-- The job has ended or is gone, or goes on elsewhere with its turn (`keeps_turn`). `record` may have holds, turn,
+-- aside, called, queue.
+function Limits.leave(jid, record, keeps_turn)
+  if record.aside then
+    leave_aside(jid, record.queue, record.aside)
+  end
+  if record.holds then
+    Limits.release(jid, record.holds)
+  end
+  if record.called then
+    Limits.uncall(jid, Record.read('called', record.called, {}), record.klass)
+  end
+  if record.turn and not keeps_turn then
+    Turns.leave(jid, record.turn)
+  end
+end
+
+-- Drops those from a list of the limit that are there for nothing: another core may have ended them.
+local function heal(limit)
+  local ended =
+    call('ZRANGEBYSCORE', key.limit_holders(limit.name), '-inf', NumberFormat.now(), 'LIMIT', 0, CALLED)
+  for _, jid in ipairs(ended) do
+    local state, holds, queue = Hash.values(key.job(jid), 'state', 'holds', 'queue')
+    local lock = state == 'running' and holds and call('ZSCORE', key.place(queue or '', 'locks'), jid)
+    if lock then
+      call('ZADD', key.limit_holders(limit.name), math.max(tonumber(lock), scope.now + 1), jid)
+    else
+      call('ZREM', key.limit_holders(limit.name), jid)
+    end
+  end
+  local called = key.limit_called(limit.name)
+  call('ZREMRANGEBYSCORE', called, '-inf', '(' .. exact(scope.now - EVERY))
+  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '+inf', '+inf', 'LIMIT', 0, CALLED)) do
+    if not call('HGET', key.job(jid), 'aside') then
+      call('ZADD', called, NumberFormat.now(), jid)
+    end
+  end
+end
+
+-- A limit has to be looked at: whether there is room, and when to look again.
+local function look(name, queue)
+  local openings = key.place(queue, 'openings')
+  call('ZREM', openings, name)
+  local limit = limit_of(name)
+  if not limit then
+    Turns.look(name)
+  else
+    heal(limit)
+    call_some(limit)
+  end
+  if call('EXISTS', key.limit_aside(name)) == 1 then
+    look_at(name, queue, limit and next_look(limit) or scope.now + EVERY)
+  end
+end
+
+-- Looks at the limits of the queue for which it is time.
+function Limits.look(queue)
+  local name = key.place(queue, 'openings')
+  for _, limit in ipairs(call('ZRANGEBYSCORE', name, '-inf', NumberFormat.now(), 'LIMIT', 0, LOOKED)) do
+    look(limit, queue)
+  end
+end
+
+-- The limits of a job type have changed: what they hold back is looked at by the next calls.
+function Limits.look_again(klass)
+  local type, of_keys = LimitSettings.of_type(klass), LimitSettings.of_key(klass, '')
+  local left = Arguments.most
+  for _, queue in ipairs(Queue.names(Arguments.most)) do
+    local openings = key.place(queue, 'openings')
+    for _, name in ipairs(left > 0 and call('ZRANGE', openings, 0, left - 1) or {}) do
+      left = left - 1
+      if name == type or string.sub(name, 1, #of_keys) == of_keys then
+        look_at(name, queue, scope.now)
+      end
+    end
+  end
+end
+
+-- How many more jobs of a queue may start by its rate. If none, it is looked at again when one may.
+function Limits.room_of_queue(queue)
+  local rate = LimitSettings.exist() and LimitSettings.of_queue(queue)
+  if not rate then
+    return math.huge
+  end
+  return Rates.room('queue:' .. queue, rate)
+end
+
+-- So many jobs of the queue were handed out.
+function Limits.count_of_queue(queue, n)
+  local rate = n > 0 and LimitSettings.exist() and LimitSettings.of_queue(queue)
+  if rate then
+    Rates.count('queue:' .. queue, rate, n)
+  end
+end
+
+-- When limits have something to do for the queue next, or nil.
+function Limits.next_due(queue)
+  if not LimitSettings.exist() then
+    return nil
+  end
+  local first = tonumber(call('ZRANGE', key.place(queue, 'openings'), 0, 0, 'WITHSCORES')[2])
+  local rate = LimitSettings.of_queue(queue)
+  if rate and call('EXISTS', key.place(queue, 'work')) == 1 then
+    local room, opens = Rates.room('queue:' .. queue, rate)
+    first = room < 1 and math.min(first or opens, opens) or first
+  end
+  return first
+end

@@ -1,0 +1,156 @@
+"""Limits of jobs: declared, enqueued with their keys, held by the core."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+
+import pytest
+
+from django_qless import workflow
+from django_qless.conf.config_sync import declared_options, reset, sync_config
+from django_qless.exceptions import InvalidOption
+from django_qless.job_types.limits import core_options, validate_keys
+from django_qless.job_types.options import declared_options as options
+from tests.jobs_app import limited as policies
+
+pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "other"])
+
+
+@pytest.fixture
+def synced(qless):
+    """The alias, whose declared limits are applied."""
+    sync_config()
+    return qless
+
+
+def taken(qless, count=10, queue="default"):
+    """Return the arguments of the jobs that a worker gets."""
+    jobs = qless.pop(queue, "w", count)
+    return [json.loads(each.data)["args"] for each in jobs]
+
+
+def test_what_is_declared_becomes_options_of_the_core(synced) -> None:
+    values = synced.config_all()
+    name = policies.fetch.name
+    assert values[f"{name}-max-concurrency-of-type"] == "2"
+    assert values[f"{name}-rate-of-type"] == "100/m"
+    assert values[f"{policies.charge.name}-max-concurrency-per-key"] == "1"
+    assert f"{policies.report.name}-max-concurrency-per-key" not in values
+    assert values[f"{policies.report.name}-rate-per-key"] == "5/s"
+    assert declared_options("default").items() <= values.items()
+    assert "limits" not in values
+
+
+def test_an_operator_changes_them_while_jobs_run(synced) -> None:
+    option = f"{policies.fetch.name}-max-concurrency-of-type"
+    synced.config_set(option, 1)
+    sync_config()
+    assert synced.config_get(option) == "1"
+    policies.fetch.enqueue_many([policies.fetch.args(str(n)) for n in range(4)])
+    assert len(taken(synced)) == 1
+    reset([option])
+    assert len(taken(synced)) == 1
+
+
+@pytest.mark.parametrize("way", ["delay", "many", "async", "using", "workflow"])
+def test_jobs_of_a_key_run_one_at_a_time(synced, way) -> None:
+    calls = [("a", 1), ("a", 2), ("b", 3)]
+    if way == "many":
+        policies.charge.enqueue_many([policies.charge.args(*call) for call in calls])
+    elif way == "async":
+        asyncio.run(
+            policies.charge.aenqueue_many([policies.charge.args(*c) for c in calls])
+        )
+    elif way == "workflow":
+        with workflow("charges") as flow:
+            for call in calls:
+                flow.add(policies.charge.args(*call))
+    else:
+        function = (
+            policies.charge.using(priority=1) if way == "using" else policies.charge
+        )
+        for call in calls:
+            function.delay(*call)
+    assert sorted(taken(synced)) == [["a", 1], ["b", 3]]
+    counts = synced.queue_counts("default")
+    assert (counts.waiting, counts.held_back) == (1, 1)
+    [limit] = synced.limits("default").limits
+    assert (limit.kind, limit.type, limit.key) == ("key", policies.charge.name, "a")
+    assert (limit.held_back, limit.running, limit.most) == (1, 1, 1)
+
+
+def test_ordered_jobs_and_tenants_run_in_a_worker(synced, work) -> None:
+    handles = [policies.step.delay("c", n) for n in range(3)]
+    handles += [policies.report.delay(t, n) for n in range(3) for t in "xy"]
+    while work():
+        pass
+    assert [each.result() for each in handles[:3]] == [0, 1, 2]
+    assert all(each.result() for each in handles[3:])
+
+
+@pytest.mark.parametrize(
+    ("customer", "key"),
+    [("a", "a"), (7, "7"), (uuid.UUID(int=1), str(uuid.UUID(int=1))), (None, None)],
+)
+def test_keys_of_all_kinds(customer, key) -> None:
+    assert policies.charge.args(customer).limit_keys.limit_key == key
+    assert len(policies.charge.args("ä" * 300).limit_keys.limit_key) == 64
+
+
+@pytest.mark.parametrize("customer", ["", 1.5, True, ["a"]])
+def test_what_is_no_key_is_refused(qless, customer) -> None:
+    with pytest.raises(InvalidOption, match="must give a text"):
+        policies.charge.args(customer)
+
+
+def test_a_key_function_that_raises_is_refused(qless) -> None:
+    with pytest.raises(InvalidOption, match=r"raised KeyError.*Let it return a text"):
+        policies.unkeyed.delay("a")
+    assert qless.queue_counts("default").waiting == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"rate": "fast"}, "rate must be starts and a window"),
+        ({"rate": "0/s"}, "rate must be"),
+        ({"rate": 100}, "rate must be"),
+        ({"rate_per_key": "1/s"}, "needs concurrency_key="),
+        ({"max_concurrency": 0}, "between 1"),
+        ({"max_concurrency": True}, "a whole number"),
+        ({"max_concurrency_per_key": 2}, "needs concurrency_key="),
+        ({"ordered": True}, "needs concurrency_key="),
+        ({"ordered": 1, "concurrency_key": "a"}, "True or False"),
+        ({"concurrency_key": "a", "ordered": True, "max_concurrency_per_key": 2},
+         "contradicts ordered"),
+        ({"concurrency_key": 5}, "the name of a parameter"),
+        ({"fair_by": "not a name"}, "the name of a parameter"),
+    ],
+)  # fmt: skip
+def test_declarations_that_cannot_be(given, message) -> None:
+    with pytest.raises(InvalidOption, match=message):
+        options("job", given)
+
+
+def test_a_key_must_be_a_parameter() -> None:
+    def function(a, b):
+        pass
+
+    with pytest.raises(InvalidOption, match=r"no such parameter. Name one of a, b"):
+        validate_keys("job", options("job", {"concurrency_key": "c"}), function)
+
+
+def test_limits_belong_to_the_code() -> None:
+    with pytest.raises(InvalidOption, match="belongs to the job's code"):
+        policies.fetch.using(rate="1/s")
+
+
+def test_a_key_alone_means_one_at_a_time() -> None:
+    def declared(**given):
+        return core_options("j", options("j", {"concurrency_key": "a", **given}))
+
+    assert declared() == {"j-max-concurrency-per-key": "1"}
+    assert declared(ordered=True) == {}
+    assert declared(rate_per_key="1/s") == {"j-rate-per-key": "1/s"}

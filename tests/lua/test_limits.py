@@ -1,0 +1,560 @@
+"""Limits: how many jobs run, how often they start, whose turn it is."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict, deque
+from typing import Any
+
+import pytest
+
+from tests.lua.keyed import Keyed, settlement
+
+START = 1_700_000_000.0
+
+
+def limit(keyed: Keyed, option: str, value: Any, now: float = START) -> None:
+    """Set a limit."""
+    keyed.call("config.set", option, value, now=now)
+
+
+def jids(jobs: list[dict[str, str]]) -> list[str]:
+    return [job["jid"] for job in jobs]
+
+
+def done(keyed: Keyed, job: dict[str, str], now: float, verb: str = "complete",
+         *args: Any) -> None:  # fmt: skip
+    """Settle a job."""
+    end = settlement(job["jid"], job["token"], verb, *args)
+    assert keyed.settle([end], now=now).refused == []
+
+
+def sound(keyed: Keyed, now: float) -> None:
+    """The audit finds nothing."""
+    assert keyed.violations(now) == []
+
+
+def held_back(keyed: Keyed, queue: str = "queue", now: float = START) -> int:
+    """Return how many jobs of a queue limits hold back."""
+    held: int = keyed.json("queues", queue, now=now).get("held_back", 0)
+    return held
+
+
+WAYS_TO_END: dict[str, tuple[Any, ...]] = {
+    "complete": (),
+    "fail": ("group", "message"),
+    "retry": (3600, "group", "message"),
+    "release": (3600,),
+    "crash": (0, "worker-crash", "message"),
+    "unknown": (100,),
+    "move": ("elsewhere",),
+}
+
+
+@pytest.mark.parametrize("verb", WAYS_TO_END)
+@pytest.mark.parametrize("scope", ["type", "key"])
+def test_no_more_run_than_allowed_and_each_end_makes_room(
+    keyed: Keyed, scope: str, verb: str
+) -> None:
+    now = START
+    option = "of-type" if scope == "type" else "per-key"
+    limit(keyed, f"klass-max-concurrency-{option}", 2)
+    for n in range(5):
+        keyed.put(f"j{n}", now + n / 100, limit_key="a")
+    keyed.put("other", now + 1, klass="unlimited")
+    jobs = keyed.take(10, now=now + 2)
+    assert jids(jobs) == ["j0", "j1", "other"]
+    assert held_back(keyed) == 3
+    sound(keyed, now + 2)
+    done(keyed, jobs[0], now + 3, verb, *WAYS_TO_END[verb])
+    sound(keyed, now + 3)
+    assert jids(keyed.take(10, now=now + 4)) == ["j2"]
+    sound(keyed, now + 4)
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["cancel", "timeout", "put", "requeue", "lost", "cancel.each", "old complete"],
+)
+def test_whatever_takes_a_job_from_its_worker_makes_room(
+    keyed: Keyed, end: str
+) -> None:
+    now = START
+    limit(keyed, "klass-max-concurrency-of-type", 1)
+    keyed.put("a", now, retries=0)
+    keyed.put("b", now + 1)
+    [job] = keyed.take(10, now=now + 2)
+    assert job["jid"] == "a"
+    now += 3
+    first = "b"
+    if end == "put":
+        keyed.put("a", now, queue="elsewhere")
+    elif end == "requeue":
+        keyed.call("requeue", "w", "elsewhere", "a", "klass", "{}", 0, now=now)
+    elif end == "lost":
+        now += 100
+        keyed.take(10, now=now)
+        now += 100
+    elif end == "old complete":
+        keyed.core.old("complete", now, "a", "worker", "queue", "{}")
+    else:
+        keyed.call(end, "a", now=now)
+        first = "a" if end == "timeout" else "b"  # before all others, by its meaning
+    sound(keyed, now)
+    assert jids(keyed.take(10, now=now + 1)) == [first]
+    sound(keyed, now + 1)
+
+
+def test_a_lost_lock_is_handed_out_again_before_others(keyed: Keyed) -> None:
+    now = START
+    limit(keyed, "klass-max-concurrency-of-type", 1)
+    keyed.put("a", now)
+    keyed.put("b", now + 1)
+    assert jids(keyed.take(10, now=now + 2)) == ["a"]
+    keyed.take(10, now=now + 100)  # the notice
+    assert jids(keyed.take(10, now=now + 200)) == ["a"]
+    sound(keyed, now + 200)
+
+
+def test_a_lost_lock_under_a_rate_waits_its_time(keyed: Keyed) -> None:
+    now = START
+    limit(keyed, "klass-rate-of-type", "1/10m")
+    keyed.call("workflow.put", "f", "w", "{}", "a", "queue", "klass", "[]", 0, 1,
+               "workflow", "f", now=now)  # fmt: skip
+    assert jids(keyed.take(10, now=now + 2)) == ["a"]
+    keyed.take(10, now=now + 100)
+    assert keyed.take(10, now=now + 200) == []
+    job = keyed.job("a", now + 200)
+    assert (job["state"], job["worker"]) == ("waiting", "")
+    sound(keyed, now + 200)
+    assert jids(keyed.take(10, now=now + 603)) == ["a"]
+
+
+def test_jobs_under_two_limits_need_both(keyed: Keyed) -> None:
+    now = START
+    limit(keyed, "klass-max-concurrency-of-type", 3)
+    limit(keyed, "klass-max-concurrency-per-key", 1)
+    limit(keyed, "klass-rate-of-type", "4/m")
+    for n in range(12):
+        keyed.put(f"j{n:02}", now + n / 100, limit_key="abc"[n % 3])
+    running: dict[str, dict[str, str]] = {}
+    ran, rng = [], random.Random(3)
+    for _ in range(400):
+        now += rng.choice([0.5, 3, 9])
+        if running and rng.random() < 0.5:
+            jid = rng.choice(sorted(running))
+            done(keyed, running.pop(jid), now)
+        for job in keyed.take(rng.choice([1, 5]), now=now):
+            running[job["jid"]] = job
+            ran.append((now, job["jid"]))
+        keys = Counter(int(jid[1:]) % 3 for jid in running)
+        assert len(running) <= 3
+        assert not keys or max(keys.values()) == 1
+        sound(keyed, now)
+    assert len(ran) == 12, "no deadlock, no lost slot"
+    times = [time for time, _ in ran]
+    assert all(
+        after - first > 60 for first, after in zip(times, times[4:], strict=False)
+    )
+
+
+def test_a_limit_of_a_type_holds_in_all_its_queues(keyed: Keyed) -> None:
+    now = START
+    limit(keyed, "klass-max-concurrency-of-type", 1)
+    keyed.put("a", now, queue="x")
+    keyed.put("b", now + 1, queue="y")
+    [a] = keyed.take(queue="x", now=now + 2)
+    assert keyed.take(queue="y", now=now + 2) == []
+    done(keyed, a, now + 3)
+    assert jids(keyed.take(queue="y", now=now + 4)) == ["b"]
+
+
+def test_a_called_job_of_a_paused_queue_does_not_keep_the_room(keyed: Keyed) -> None:
+    now = START
+    limit(keyed, "klass-max-concurrency-of-type", 1)
+    keyed.put("a", now, queue="x")
+    keyed.put("b", now + 1, queue="y")
+    keyed.put("c", now + 2, queue="x")
+    [a] = keyed.take(queue="x", now=now + 3)
+    keyed.take(queue="y", now=now + 3)
+    keyed.call("pause", "y", now=now + 4)
+    done(keyed, a, now + 4)
+    assert keyed.take(queue="x", now=now + 5) == []
+    assert jids(keyed.take(queue="x", now=now + 10)) == ["c"]
+    sound(keyed, now + 10)
+
+
+@pytest.mark.parametrize("way", ["recur", "schedule", "workflow", "spawn", "old put"])
+def test_jobs_that_come_otherwise_are_limited_as_well(keyed: Keyed, way: str) -> None:
+    now = START
+    limit(keyed, "klass-max-concurrency-of-type", 1)
+    keyed.put("first", now)
+    [first] = keyed.take(now=now)
+    if way == "recur":
+        keyed.call("recur", "queue", "r", "klass", "{}", "interval", 60, 0, now=now)
+    elif way == "schedule":
+        keyed.call(
+            "schedule.set", "s", "queue", "klass", "[1]", "interval", 600, now=now
+        )
+        keyed.call("schedule.run", "s", now=now)
+    elif way == "workflow":
+        keyed.call("workflow.put", "f", "w", "{}", "next", "queue", "klass", "[]", 0, 1,
+                   "workflow", "f", now=now)  # fmt: skip
+    elif way == "spawn":
+        keyed.call("spawn", "first", first["token"], "w", "next", "queue", "klass", "[]",
+                   0, 0, now=now)  # fmt: skip
+    else:
+        keyed.core.old("put", now, "w", "queue", "next", "klass", "{}", 0)
+    assert keyed.take(now=now + 1) == []
+    assert held_back(keyed, now=now + 1) >= 1
+    done(keyed, first, now + 2)
+    assert len(keyed.take(now=now + 2)) == 1
+    sound(keyed, now + 2)
+
+
+# Rates.
+
+
+def starts(keyed: Keyed, count: int, step: float, most: int, queue: str = "queue",
+           begin: float = START) -> list[float]:  # fmt: skip
+    """Take jobs at even steps, ending each at once; return when each started."""
+    times, now = [], begin
+    for _ in range(count):
+        now = round(now + step, 6)
+        jobs = keyed.take(most, queue=queue, now=now)
+        times += [now] * len(jobs)
+        ends = [settlement(job["jid"], job["token"], "complete") for job in jobs]
+        keyed.settle(ends, now=now)
+    return times
+
+
+def most_in_a_window(times: list[float], length: float) -> int:
+    """Return the largest number of starts within any window of this length."""
+    window: deque[float] = deque()
+    most = 0
+    for time in times:
+        window.append(time)
+        while time - window[0] >= length:
+            window.popleft()
+        most = max(most, len(window))
+    return most
+
+
+@pytest.mark.parametrize(
+    "option", ["klass-rate-of-type", "klass-rate-per-key", "queue-rate"]
+)
+def test_a_window_never_holds_more_starts_and_nearly_all_are_used(
+    keyed: Keyed, option: str
+) -> None:
+    limit(keyed, option, "100/s")
+    keyed.put_many([{"jid": f"j{n:03}", "limit_key": "k"} for n in range(700)], START)
+    times = starts(keyed, 500, 0.011, 20)
+    assert most_in_a_window(times, 1) == 100
+    assert len(times) >= 0.98 * 100 * 5.5
+    sound(keyed, START + 6)
+
+
+def test_a_rate_above_ten_thousand_never_exceeds(keyed: Keyed) -> None:
+    limit(keyed, "queue-rate", "10001/10s")
+    keyed.put_many([{"jid": f"j{n:03}"} for n in range(1000)], START)
+    limits = keyed.json("limits", "queue", now=START)
+    assert limits["queue"]["rate"] == {"count": 10001, "per": 10}
+    keyed.server.hset("ql:limit:queue:queue:buckets", str(int(START * 10)), 9995)
+    assert len(keyed.take(100, now=START + 0.05)) == 6
+    assert keyed.take(100, now=START + 9.99) == []
+    assert len(keyed.take(100, now=START + 10.11)) == 100
+
+
+def test_a_rate_wakes_idle_workers_when_it_opens(keyed: Keyed) -> None:
+    for option in ("klass-rate-of-type", "queue-rate"):
+        limit(keyed, option, "1/30s")
+        keyed.put("a", START)
+        keyed.put("b", START)
+        [job] = keyed.take(1, now=START + 1)
+        done(keyed, job, START + 1)
+        rest = keyed.settle([], 1, now=START + 2, wait=100).rest
+        assert float(rest[0]) == pytest.approx(29, abs=0.01)
+        assert len(keyed.take(1, now=START + 31.001)) == 1
+        keyed.call("config.unset", option, now=START + 32)
+        keyed.server.flushall()
+
+
+def test_a_clock_that_was_set_back_does_not_close_a_rate(keyed: Keyed) -> None:
+    limit(keyed, "klass-rate-of-type", "2/m")
+    keyed.put_many([{"jid": f"j{n}"} for n in range(4)], START)
+    assert len(keyed.take(2, now=START + 5000)) == 2
+    assert len(keyed.take(9, now=START)) == 2
+
+
+@pytest.mark.parametrize("text", ["", "fast", "100", "100/", "-1/s", "0/s", "1/0s", "1/w",
+                                  "1.5/s", "10000000000/s", "1/400d", "1 / s"])  # fmt: skip
+@pytest.mark.parametrize("option", ["q-rate", "t-rate-of-type", "t-rate-per-key"])
+def test_a_rate_that_cannot_be_read_is_refused(
+    keyed: Keyed, option: str, text: str
+) -> None:
+    assert "must be a rate as 100/m" in keyed.refusal("config.set", option, text, now=1)
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "1/s", "100/m", "5/10s", "3/1.5h", "1000000000/d"]
+)
+def test_these_are_rates(keyed: Keyed, text: str) -> None:
+    keyed.call("config.set", "q-rate", text, now=1)
+
+
+# Turns.
+
+
+def test_jobs_of_a_key_run_in_the_order_of_their_puts(keyed: Keyed) -> None:
+    now = START
+    items = [{"jid": f"j{n}", "limit_key": "k", "ordered": 1, "priority": n,
+              "delay": 5 if n == 2 else 0} for n in range(6)]  # fmt: skip
+    keyed.put_many(items, now)
+    ran = []
+    for _step in range(40):
+        now += 1
+        for job in keyed.take(10, now=now):
+            ran.append(job["jid"])
+            if ran.count(job["jid"]) == 1 and job["jid"] in ("j1", "j4"):
+                done(keyed, job, now, "retry", 7, "group", "message")
+            else:
+                done(
+                    keyed,
+                    job,
+                    now,
+                    *(("fail", "g", "m") if job["jid"] == "j3" else ("complete",)),
+                )
+        sound(keyed, now)
+    assert ran == ["j0", "j1", "j1", "j2", "j3", "j4", "j4", "j5"]
+    assert list(keyed.server.scan_iter("ql:limit:*")) == []
+
+
+def test_without_ordered_a_retry_lets_others_pass(keyed: Keyed) -> None:
+    limit(keyed, "klass-max-concurrency-per-key", 1)
+    keyed.put("a", START, limit_key="k")
+    keyed.put("b", START + 1, limit_key="k")
+    [a] = keyed.take(now=START + 2)
+    done(keyed, a, START + 3, "retry", 5, "g", "m")
+    assert jids(keyed.take(now=START + 4)) == ["b"]
+
+
+@pytest.mark.parametrize("end", ["cancel", "fail", "move away", "depends", "other key"])
+def test_those_behind_go_on_when_the_first_leaves(keyed: Keyed, end: str) -> None:
+    now = START
+    keyed.put("other", now, queue="elsewhere")
+    keyed.put("a", now, limit_key="k", ordered=1, delay=1000)
+    keyed.put("b", now, limit_key="k", ordered=1)
+    assert keyed.take(now=now + 1) == []
+    if end == "cancel":
+        keyed.call("cancel", "a", now=now + 2)
+    elif end == "depends":
+        keyed.put("a", now + 2, depends='["other"]')
+    elif end == "other key":
+        keyed.put("a", now + 2, limit_key="l", ordered=1, delay=1000)
+    elif end == "move away":  # it keeps its turn, wherever it is
+        keyed.put("a", now + 2, queue="elsewhere", delay=1000)
+        assert keyed.take(now=now + 3) == []
+        return
+    else:
+        keyed.put("a", now + 2, expires=1)
+        assert jids(keyed.take(now=now + 9)) == ["b"]
+        assert keyed.job("a", now + 9)["state"] == "failed"
+        sound(keyed, now + 9)
+        return
+    sound(keyed, now + 9)
+    assert jids(keyed.take(now=now + 10)) == ["b"]
+
+
+def test_a_tenant_with_many_jobs_does_not_starve_one_with_few(keyed: Keyed) -> None:
+    now = START
+    for part in range(3):
+        keyed.put_many(
+            [{"jid": f"big-{part}{999 - n:03}", "fair_by": "big"} for n in range(1000)],
+            now + part / 1000,
+        )
+    tenants = [f"small{n}" for n in range(9)]
+    for tenant in tenants:
+        keyed.put_many(
+            [{"jid": f"{tenant}-{n}", "fair_by": tenant} for n in range(5)], now + 1
+        )
+    ran = jids(keyed.take(100, now=now + 2))
+    share = Counter(jid.partition("-")[0] for jid in ran)
+    assert share == Counter(dict.fromkeys(tenants, 5) | {"big": 55})
+    assert Counter(jid.partition("-")[0] for jid in ran[:20]) == Counter(
+        dict.fromkeys([*tenants, "big"], 2)
+    )
+    assert [j for j in ran if j.startswith("big")][:3] == [
+        "big-0999",
+        "big-0998",
+        "big-0997",
+    ]
+    sound(keyed, now + 2)
+
+
+def test_the_priority_counts_within_a_tenant(keyed: Keyed) -> None:
+    for n, priority in enumerate([0, 5, 1]):
+        keyed.put(f"j{n}", START + n, fair_by="t", priority=priority)
+    keyed.put("u", START + 9, fair_by="u")
+    assert jids(keyed.take(now=START + 10)) == ["j0", "u", "j1", "j2"]
+
+
+# What is held back, in all that looks at a queue.
+
+
+@pytest.fixture
+def three(keyed: Keyed) -> Keyed:
+    """One running job and two that it holds back, at START."""
+    limit(keyed, "klass-max-concurrency-of-type", 1)
+    for n in range(3):
+        keyed.put(f"j{n}", START + n / 10)
+    assert jids(keyed.take(now=START + 1)) == ["j0"]
+    return keyed
+
+
+def test_it_is_waiting_wherever_one_looks(three: Keyed) -> None:
+    now = START + 2
+    counts = three.json("queues", "queue", now=now)
+    assert (counts["waiting"], counts["running"], counts["held_back"]) == (2, 1, 2)
+    assert three.call("length", "queue", now=now) == 3
+    assert three.call("jobs", "waiting", "queue", 0, 9, now=now) == ["j1", "j2"]
+    assert three.call("jobs", "waiting", "queue", 1, 1, now=now) == ["j2"]
+    three.put("new", now, klass="other")
+    assert three.call("jobs", "waiting", "queue", 0, 9, now=now) == ["new", "j1", "j2"]
+    assert [j["jid"] for j in three.json("peek", "queue", 9, now=now)] == [
+        "new",
+        "j1",
+        "j2",
+    ]
+    job = three.job("j1", now)
+    assert job["state"] == "waiting"
+    assert job["limits"]["held_back_by"] == {"kind": "type", "type": "klass"}
+    three.call("cancel", "new", now=now)
+    assert "2 waiting" in three.refusal("queue.forget.empty", "queue", now=now)
+    assert three.call("survey", "queue", now=now)[1] == "0"
+    [shown] = three.json("limits", "queue", now=now)["limits"]
+    assert (shown["kind"], shown["held_back"], shown["running"]) == ("type", 2, 1)
+
+
+def test_its_priority_counts_when_there_is_room(three: Keyed) -> None:
+    three.call("priority", "j2", 9, now=START + 2)
+    sound(three, START + 2)
+    assert three.call("jobs", "waiting", "queue", 0, 9, now=START + 2) == ["j2", "j1"]
+    three.call("cancel", "j0", now=START + 3)
+    assert jids(three.take(now=START + 4)) == ["j2"]
+
+
+@pytest.mark.parametrize("way", ["cancel", "cancel.each", "move.each", "put", "expired",
+                                 "corrupt", "tag", "pause"])  # fmt: skip
+def test_what_is_held_back_can_be_changed(three: Keyed, way: str) -> None:
+    now = START + 2
+    if way == "move.each":
+        assert three.call("move.each", "y", 0, "j1", now=now) == [["j1"], []]
+    elif way == "put":
+        three.put("j1", now, delay=50)
+    elif way == "expired":
+        three.put("j1", now, expires=1)
+        three.take(now=now + 0.5)
+        three.call("cancel", "j0", now=now + 5)
+    elif way == "corrupt":
+        three.server.hset("ql:j:j1", "retries", "none")
+        three.call("cancel", "j0", now=now)
+    elif way == "tag":
+        three.call("tag", "add", "j1", "x", now=now)
+    elif way == "pause":
+        three.call("pause", "queue", now=now)
+        three.call("cancel", "j0", now=now)
+        assert three.take(now=now + 1) == []
+        three.call("unpause", "queue", now=now + 2)
+    else:
+        three.call(way, "j1", now=now)
+    if way != "corrupt":
+        sound(three, now + 5)
+    taken = jids(three.take(now=now + 9))
+    assert taken == {"expired": ["j2"], "corrupt": ["j2"], "pause": ["j1"]}.get(way, [])
+    if way == "corrupt":
+        assert three.call("revive.each", "j1", now=now + 9) == [["j1"], []]
+    sound(three, now + 9)
+
+
+@pytest.mark.parametrize("how", ["raise", "unset", "none"])
+def test_limits_can_be_changed_while_running(three: Keyed, how: str) -> None:
+    option = "klass-max-concurrency-of-type"
+    if how == "unset":
+        three.call("config.unset", option, now=START + 2)
+    else:
+        limit(three, option, 2 if how == "raise" else 0, START + 2)
+    taken = jids(three.take(now=START + 3))
+    assert taken == (["j1"] if how == "raise" else ["j1", "j2"])
+    sound(three, START + 3)
+    limit(three, option, 1, START + 4)
+    three.put("new", START + 5)
+    assert three.take(now=START + 6) == []
+
+
+def test_many_come_back_in_bounded_steps(keyed: Keyed) -> None:
+    limit(keyed, "klass-max-concurrency-of-type", 1)
+    for part in range(3):
+        keyed.put_many([{"jid": f"j{part}{n:03}"} for n in range(400)], START + part)
+    keyed.put("last", START + 5, klass="other")
+    taken: list[str] = []
+    for n in range(9):
+        taken += jids(keyed.take(1, now=START + 6 + n / 100))
+    assert taken == ["j0399", "last"]
+    assert held_back(keyed, now=START + 7) == 1199
+    keyed.call("config.unset", "klass-max-concurrency-of-type", now=START + 8)
+    total = 0
+    for n in range(60):
+        total += len(keyed.take(50, now=START + 9 + n / 100))
+        sound(keyed, START + 9 + n / 100)
+    assert total == 1199
+
+
+def test_an_idle_worker_is_woken_when_there_is_room(three: Keyed) -> None:
+    rest = three.settle([], 1, worker="idle", now=START + 2, wait=100).rest
+    assert three.server.blpop(rest[1:], timeout=0.02) is None
+    three.call("cancel", "j0", now=START + 3)
+    assert three.server.blpop(rest[1:], timeout=1) is not None
+
+
+def test_holders_that_a_foreign_core_has_ended_make_room(three: Keyed) -> None:
+    """Another copy of the script knows nothing of limits."""
+    three.server.hset("ql:j:j0", "state", "complete")
+    three.server.zrem("ql:q:queue-locks", "j0")
+    assert three.take(now=START + 30) == []
+    assert jids(three.take(now=START + 62)) == ["j1"]
+
+
+@pytest.mark.parametrize("pairs", [
+    {"limit_key": ""}, {"limit_key": "x" * 256}, {"fair_by": ""}, {"fair_by": "x" * 256},
+    {"ordered": "1"}, {"ordered": "yes", "limit_key": "k"},
+])  # fmt: skip
+def test_keys_that_cannot_be_are_refused(keyed: Keyed, pairs: dict[str, str]) -> None:
+    flat = [part for pair in pairs.items() for part in pair]
+    text = keyed.refusal("put", "w", "queue", "jid", "klass", "{}", 0, *flat, now=1)
+    assert text.startswith("BADARG")
+
+
+def test_shares_of_tenants_with_limits_of_their_own(keyed: Keyed) -> None:
+    """Turns between tenants of which each has one job at a time."""
+    limit(keyed, "klass-max-concurrency-per-key", 1)
+    items = [
+        {"jid": f"{t}-{n:03}", "fair_by": t, "limit_key": t}
+        for t in ("big", "small", "tiny")
+        for n in range({"big": 300, "small": 40, "tiny": 5}[t])
+    ]
+    keyed.put_many(items, START)
+    running: dict[str, dict[str, str]] = {}
+    ran: defaultdict[str, int] = defaultdict(int)
+    now = START
+    for _ in range(120):
+        now += 0.1
+        for job in keyed.take(2, now=now):
+            running[job["jid"]] = job
+            ran[job["jid"].partition("-")[0]] += 1
+        per_tenant = Counter(jid.partition("-")[0] for jid in running)
+        assert not per_tenant or max(per_tenant.values()) == 1
+        if running:
+            done(keyed, running.pop(next(iter(running))), now)
+    sound(keyed, now)
+    assert ran["tiny"] == 5
+    assert ran["small"] >= 35
