@@ -9714,6 +9714,13 @@ local function look_at(name, queue, time)
   modules.Wake.due(queue, time)
 end
 
+-- Jobs were called: those that are next have their queues look whether these are late.
+local function look_when_late(name)
+  for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
+    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + LATE)
+  end
+end
+
 -- How many jobs this call may still set aside.
 function Limits.left()
   return ASIDE - (scope.set_aside or 0)
@@ -9802,6 +9809,7 @@ function Limits.bring(jid, name, score, afresh)
   local called = modules.Record.read('called', its_called, {})
   for _, other in ipairs(called) do
     call('ZADD', key.limit_called(other), 'XX', modules.NumberFormat.now(), jid)
+    look_when_late(other)
   end
   Limits.note_called(jid, called, name, modules.NumberFormat.now())
   return queue
@@ -9817,13 +9825,6 @@ local function limit_of(name, klass)
     klass = jid and call('HGET', key.job(jid), 'klass') or ''
   end
   return modules.LimitSettings.named(name, klass) or { name = name }
-end
-
--- Jobs were called: those that are next have their queues look whether these are late.
-local function look_when_late(name)
-  for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
-    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + LATE)
-  end
 end
 
 -- Calls as many jobs as the limit has room for, a bounded number at a time. -> whether there is more room
