@@ -6,7 +6,7 @@
 -- that was called for is not given to those who come later, until the called are late.
 
 -- Jobs called by one step; set aside by one call; limits looked at by one call.
-local CALLED, ASIDE, LOOKED = 100, 250, 50
+local CALLED, ASIDE, LOOKED = 100, 100, 50
 
 -- How many of those that are next have their queues look whether the called are late.
 local NEXT = 5
