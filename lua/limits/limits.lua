@@ -6,7 +6,7 @@
 -- that was called for is not given to those who come later, until the called are late.
 
 -- Jobs called by one step; set aside by one call; limits looked at by one call.
-local CALLED, ASIDE, LOOKED = 100, 250, 50
+local CALLED, ASIDE, LOOKED = 100, 100, 50
 
 -- How many of those that are next have their queues look whether the called are late.
 local NEXT = 5
@@ -64,6 +64,13 @@ end
 local function look_at(name, queue, time)
   call('ZADD', key.place(queue, 'openings'), 'LT', exact(time), name)
   Wake.due(queue, time)
+end
+
+-- Jobs were called: those that are next have their queues look whether these are late.
+local function look_when_late(name)
+  for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
+    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + LATE)
+  end
 end
 
 -- How many jobs this call may still set aside.
@@ -154,6 +161,7 @@ function Limits.bring(jid, name, score, afresh)
   local called = Record.read('called', its_called, {})
   for _, other in ipairs(called) do
     call('ZADD', key.limit_called(other), 'XX', NumberFormat.now(), jid)
+    look_when_late(other)
   end
   Limits.note_called(jid, called, name, NumberFormat.now())
   return queue
@@ -169,13 +177,6 @@ local function limit_of(name, klass)
     klass = jid and call('HGET', key.job(jid), 'klass') or ''
   end
   return LimitSettings.named(name, klass) or { name = name }
-end
-
--- Jobs were called: those that are next have their queues look whether these are late.
-local function look_when_late(name)
-  for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
-    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + LATE)
-  end
 end
 
 -- Calls as many jobs as the limit has room for, a bounded number at a time. -> whether there is more room

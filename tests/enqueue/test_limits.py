@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from io import StringIO
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from django_qless import workflow
 from django_qless.conf.config_sync import declared_options, reset, sync_config
@@ -154,3 +156,35 @@ def test_a_key_alone_means_one_at_a_time() -> None:
     assert declared() == {"j-max-concurrency-per-key": "1"}
     assert declared(ordered=True) == {}
     assert declared(rate_per_key="1/s") == {"j-rate-per-key": "1/s"}
+
+
+def test_commands_set_a_rate_and_say_what_is_held_back(synced) -> None:
+    def run(*args) -> str:
+        out = StringIO()
+        call_command(*args, stdout=out)
+        return out.getvalue()
+
+    run("qless_queue", "limit", "default", "--rate", "20/m")
+    assert synced.config_get("default-rate") == "20/m"
+    with pytest.raises(CommandError, match="must be starts and a window"):
+        run("qless_queue", "limit", "default", "--rate", "fast")
+    for n in range(3):
+        policies.charge.delay("a", n)
+    taken(synced)
+    held = run("qless_queue", "held", "default")
+    assert policies.charge.name in held
+    assert "1 of 1" in held
+    assert "2 (2 held back)" in run("qless_queue", "list")
+
+
+def test_pages_say_what_is_held_back(synced, admin_client) -> None:
+    handles = [policies.charge.delay("a", n) for n in range(2)]
+    taken(synced)
+    page = admin_client.get(
+        "/admin/django_qless/queue/default/change/"
+    ).content.decode()
+    text = f"Key a of {policies.charge.name}"
+    assert text in page
+    assert "1 of 1 running" in page
+    page = admin_client.get(f"/admin/django_qless/job/{handles[1].jid}/change/")
+    assert text in page.content.decode()

@@ -19,7 +19,7 @@ CODES = set(
 )
 DAY = 86400
 SECOND_OPINION = 40  # operations between two looks at all keys from outside
-MOST_REPLAYS = 0
+MOST_REPLAYS = 150
 LEFT_OVER = re.compile(
     r"ql:(limit:.*:(starts|buckets)|meta|canceled|(canceled|s|m|result|reply|offspring|worker|orders|stacks|detached|idle|wake|timer|awaiting|ended|staged|workflow):.*"
     r"|idle|wake|journal|ticker)"
@@ -155,7 +155,6 @@ class RandomRun:
         call = self.core.ours
         for option in json.loads(call("config.get", now=now)):
             call("config.unset", option, now=now)
-        self.server.hdel("ql:config", "limits")  # the mark that there were limits
         call("unpause", *QUEUES, now=now)
         for name in list(self.server.scan_iter("ql:schedule:*")):
             call("schedule.remove", name.removeprefix("ql:schedule:"), now=now)
@@ -169,6 +168,7 @@ class RandomRun:
             raise AssertionError(f"jobs are left: {self.unfinished()}")
         self.forget(now)
         self.second_opinion()
+        self.server.hdel("ql:config", "limits")  # the mark that there were limits
         left = [
             name
             for name in self.server.scan_iter()

@@ -497,7 +497,7 @@ def test_many_come_back_in_bounded_steps(keyed: Keyed) -> None:
         keyed.put_many([{"jid": f"j{part}{n:03}"} for n in range(400)], START + part)
     keyed.put("last", START + 5, klass="other")
     taken: list[str] = []
-    for n in range(9):
+    for n in range(20):
         taken += jids(keyed.take(1, now=START + 6 + n / 100))
     assert taken == ["j0399", "last"]
     assert held_back(keyed, now=START + 7) == 1199

@@ -21,6 +21,10 @@ class Limited(Generator):
     def __init__(self, seed: int) -> None:
         super().__init__(seed, {**WEIGHTS, "configure": 6})
 
+    def old(self, command: str, *args: Any) -> Operation:
+        """By a client whose clock is right: looks are judged by the time of the last call."""
+        return Operation(False, self.now, command, args)
+
     def pairs(self, keyed: bool) -> list[Any]:
         chosen, choose = super().pairs(keyed), self.random.choice
         if keyed and self.random.random() < 0.6:
