@@ -31,6 +31,9 @@ local FIELDS = {
   'spawners',
   'returned',
   'waited',
+  'entity',
+  'home',
+  'batch',
 }
 
 -- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
@@ -328,6 +331,9 @@ function Job.timeout(args, i)
       call('HSET', key.job(jid), 'state', 'stalled', 'expires', 0)
       Places.ready_since(jid, scope.now)
       call('HDEL', key.job(jid), 'grace', 'waited')
+      if record.entity then
+        Entity.returned(jid, record.queue)
+      end
       Events.lock_lost(jid, record.worker)
     end
   end

@@ -13,12 +13,16 @@ function JobEnd.completed(jids, rare)
   for n = 1, #rare do
     local jid = rare[n]
     ResultWaiters.ended(jid)
-    local unique, workflow, spawners = Hash.values(key.job(jid), 'unique', 'workflow', 'spawners')
+    local unique, workflow, spawners, entity, home =
+      Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'entity', 'home')
     Unique.free(jid, unique)
     if workflow then
       Workflow.moved(workflow, 'running', 'complete')
     end
     Spawned.done(jid, spawners)
+    if entity then
+      Entity.completed(jid, home)
+    end
     is_rare = is_rare or {}
     is_rare[jid] = true
   end
@@ -54,6 +58,9 @@ function JobEnd.revived(jid, record)
     Workflow.moved(record.workflow, 'failed', 'waiting')
   end
   Spawned.goes_on(jid, record.spawners)
+  if record.entity then
+    Entity.returned(jid, record.home)
+  end
   call('HDEL', key.job(jid), 'deadline', 'fixed', 'cascade')
 end
 
@@ -62,8 +69,11 @@ function JobEnd.goes_on(job, state, moved)
   if not job.rare then
     return
   end
-  local unique, workflow = Hash.values(key.job(job.jid), 'unique', 'workflow')
+  local unique, workflow, entity = Hash.values(key.job(job.jid), 'unique', 'workflow', 'entity')
   Unique.regain(job.jid, unique, state)
+  if entity then
+    Entity.returned(job.jid, job.queue)
+  end
   if workflow then
     Workflow.moved(workflow, 'running', state)
   end
@@ -81,5 +91,8 @@ function JobEnd.canceled(jid, record)
       Workflow.moved(record.workflow, record.state, false)
     end
     Spawned.done(jid, record.spawners)
+    if record.entity then
+      Entity.gone(jid, record.home)
+    end
   end
 end

@@ -6,7 +6,7 @@ local text_of = Arguments.text_of
 local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
 
 -- What is read of a job whose lock has expired.
-local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited' }
+local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited', 'entity', 'crashes' }
 
 -- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
 local function notice(jid, queue, worker, grace, rare)
@@ -26,13 +26,21 @@ local function notice(jid, queue, worker, grace, rare)
   end
 end
 
-local function exhausted(jid, queue, worker, rare)
+local function exhausted(jid, queue, worker, rare, entity)
   local group = 'failed-retries-' .. queue
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
+  if entity then
+    group, message = EntityRun.words_of_loss()
+  end
   call('ZREM', key.place(queue, 'locks'), jid)
   call('HSET', key.job(jid), 'remaining', -1)
   History.failed(jid, group, nil, message)
-  Outcome.write_failed({ jid = jid, queue = queue, marked = true, rare = rare }, group, message, scope.now)
+  Outcome.write_failed(
+    { jid = jid, queue = queue, marked = true, rare = rare, entity = entity },
+    group,
+    message,
+    scope.now
+  )
   if Job.is_tracked(jid) then
     Events.tracked('failed', jid)
   end
@@ -64,8 +72,11 @@ local function expire(jid, queue, locks, grace)
   History.ended(jid, 'lost', { worker = worker, held = Samples.held(job.waited) })
   Samples.taken_away(queue, job.time, job.waited)
   local remaining = Record.read('remaining', job.remaining, 0) - 1
+  if job.entity then
+    remaining = EntityRun.lost(jid, job.remaining, job.crashes)
+  end
   if remaining < 0 then
-    exhausted(jid, queue, worker, job.rare)
+    exhausted(jid, queue, worker, job.rare, job.entity)
     return false
   end
   call('HSET', key.job(jid), 'remaining', remaining)
@@ -110,22 +121,22 @@ local function late()
   return scope.late or 0
 end
 
-local FEW_HAVE = { 'deadline', 'unique', 'spawners' }
+local FEW_HAVE = { 'deadline', 'unique', 'spawners', 'entity', 'batch' }
 
 -- What few jobs have to be asked before they start. -> whether it is too late for that; or the name and
--- the text of a field that cannot be read
+-- the text of a field that cannot be read; or the entity that the job carries, and how many may run together
 local function is_late(jid)
   local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
   local field, text = Record.first_bad(FEW_HAVE, texts)
   if field then
     return true, field, text
   end
-  local deadline, unique = unpack(texts)
+  local deadline, unique, _, entity, batch = unpack(texts)
   if deadline and Record.read('deadline', deadline) <= scope.now then
     return true
   end
   Unique.started(jid, unique)
-  return false
+  return false, nil, nil, entity, batch
 end
 
 -- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
@@ -194,9 +205,13 @@ local TOLD =
 
 -- The same once more, if the job still runs with this token; nil if not.
 function Pop.told_again(jid, token)
-  local state, its_token = Hash.values(key.job(jid), 'state', 'token')
+  local state, its_token, entity, batch = Hash.values(key.job(jid), 'state', 'token', 'entity', 'batch')
   if state == 'running' and its_token == token then
-    return told(jid, Hash.values(key.job(jid), unpack(TOLD)))
+    local again = told(jid, Hash.values(key.job(jid), unpack(TOLD)))
+    if entity then
+      again[4], again[12] = EntityRun.data(jid, entity, again[4]), batch
+    end
+    return again
   end
 end
 
@@ -231,6 +246,13 @@ local function start(jid, queue, worker, expires, since, reserved)
   return token
 end
 
+-- How many entities may run together with this one. -> the same, as its worker is told
+local function note_batch(batch)
+  local number = tonumber(batch) or 1
+  scope.batch = number > 1 and number or nil
+  return batch or '1'
+end
+
 -- Hands one job over, if its record says that it may run. -> whether it was; what is to become of it if it is to
 -- fail
 local function hand_one(jid, queue, worker, expires, visit, reserved)
@@ -252,18 +274,26 @@ local function hand_one(jid, queue, worker, expires, visit, reserved)
   if not since then
     local field, text = unreadable(jid)
     return false, field and { jid = jid, state = state, bad = field, text = text }
-  elseif rare == '1' then
-    local too_late, field, text = is_late(jid)
+  end
+  local entity, batch
+  if rare == '1' then
+    local too_late, field, text
+    too_late, field, text, entity, batch = is_late(jid)
     if too_late then
       return false, { jid = jid, state = state, bad = field, text = text }
     end
+    data = entity and EntityRun.take(jid, queue, entity, data, state, priority, time, reserved) or data
+    if entity and scope.full then
+      return false
+    end
   end
   local token = start(jid, queue, worker, expires, since, reserved)
-  visit(
-    jid,
-    token,
-    reserved and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
-  )
+  local its = reserved
+    and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  if entity then
+    its[12] = note_batch(batch)
+  end
+  visit(jid, token, its)
   return true
 end
 
@@ -309,7 +339,7 @@ end
 -- Takes up to `count` jobs off the top of the work. -> how many
 local function take_work(queue, worker, count, visit, reserved)
   local work, taken = key.place(queue, 'work'), 0
-  while taken < count and late() < MOST_LATE do
+  while taken < count and late() < MOST_LATE and not scope.full do
     local popped, jids = call('ZPOPMAX', work, text_of(count - taken)), {}
     if #popped == 0 then
       break
@@ -345,7 +375,19 @@ local function is_due(queue, place)
   return not ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', NumberFormat.now()) > 0
 end
 
--- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many
+-- The same with those that have just fallen due.
+local function take_ready(queue, worker, count, visit, reserved)
+  if is_due(queue, 'recur') then
+    Recurring.spawn_due(queue, count)
+  end
+  if is_due(queue, 'scheduled') then
+    Queue.move_due(queue, count)
+  end
+  return take_work(queue, worker, count, visit, reserved)
+end
+
+-- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many (of entities that run together: how
+-- many runs)
 function Pop.take(queue, worker, count, visit, reserved)
   count = allowed(queue, count)
   if count <= 0 then
@@ -361,13 +403,14 @@ function Pop.take(queue, worker, count, visit, reserved)
     end
   end
   if taken < count then
-    if is_due(queue, 'recur') then
-      Recurring.spawn_due(queue, count - taken)
+    taken = taken + take_ready(queue, worker, count - taken, visit, reserved)
+  end
+  if scope.entities then
+    local further = allowed(queue, EntityRun.further(taken))
+    if further > 0 then
+      take_ready(queue, worker, further, visit, reserved)
     end
-    if is_due(queue, 'scheduled') then
-      Queue.move_due(queue, count - taken)
-    end
-    taken = taken + take_work(queue, worker, count - taken, visit, reserved)
+    scope.batch, scope.full = nil, nil
   end
   if taken > 0 and scope.live then
     Wake.taken(queue)

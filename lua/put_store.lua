@@ -20,8 +20,18 @@ local OLD = {
 -- The fields that few records have. A record that has one of them has `rare` as well, which is never
 -- taken away: where jobs end and start, the others are read only then. ('0': it has or had no more
 -- than the marks of a run, `grace` and `progress`.)
-local RARE =
-  { 'unique', 'workflow', 'on_failure', 'deadline', 'fixed', 'first', 'behind', 'beyond', 'spawners' }
+local RARE = {
+  'unique',
+  'workflow',
+  'on_failure',
+  'deadline',
+  'fixed',
+  'first',
+  'behind',
+  'beyond',
+  'spawners',
+  'entity',
+}
 
 local function named(fields, values)
   local record = {}
@@ -185,6 +195,9 @@ local function write_rare(job, state)
   add('first', job.first and format('%.6f', job.first))
   add('behind', job.behind)
   add('beyond', job.beyond)
+  add('entity', job.entity)
+  add('home', job.entity and job.queue)
+  add('batch', job.batch and text_of(tonumber(job.batch)))
   if #fields > 2 then
     call('HSET', key.job(jid), unpack(fields))
   end

@@ -44,9 +44,13 @@ local RARE = {
   'beyond',
   'spawners',
   'followed',
+  'entity',
 }
 
 local function check_rare(report, jid, record)
+  if record.entity then
+    AuditEntities.check_job(report, jid)
+  end
   if record.rare == '1' then
     return
   end
@@ -170,6 +174,7 @@ local FIELDS = {
   'remaining',
   'retries',
   'rare',
+  'entity',
 }
 
 local function check_numbers(report, jid, record)
