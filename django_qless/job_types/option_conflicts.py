@@ -15,6 +15,27 @@ def contradictions(options: Options, given: Mapping[str, Any]) -> Iterator[str]:
     yield from _times(options)
     yield from _uniqueness(options, given)
     yield from _exceptions(options)
+    yield from _entities(options)
+
+
+def _entities(options: Options) -> Iterator[str]:
+    if not options.entity:
+        if options.batch_size != 1 or options.retries_exhausted is not None:
+            yield "batch_size and retries_exhausted need entity=True"
+        return
+    for name, value, remedy in (
+        ("unique", options.unique, "an entity is queued once anyway"),
+        ("debounce", options.debounce, "push with run_at="),
+        ("delay", options.delay, "push with run_at="),
+        ("run_at", options.run_at, "push with run_at="),
+        ("jid", options.jid, "the entity is its id"),
+        ("app_data", options.app_data, "put it into the payload"),
+        ("expires", options.expires, "payloads wait until they are processed"),
+        ("after", options.after or options.after_names or options.after_jids,
+         "push when the other job is done"),
+    ):  # fmt: skip
+        if value:
+            yield f"{name} cannot go with entity=True: {remedy}"
 
 
 def _times(options: Options) -> Iterator[str]:

@@ -55,6 +55,9 @@ def test_the_defaults() -> None:
         "jid": None,
         "result_ttl": 86400,
         "app_data": "",
+        "entity": False,
+        "batch_size": 1,
+        "retries_exhausted": None,
     }
 
 

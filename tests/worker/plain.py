@@ -89,7 +89,7 @@ class PlainEnvironment:
         self, job_type: JobType, reserved: Reserved, current: CurrentJob
     ) -> object:
         running.set(current)
-        args = json.loads(reserved.data).get("args", ())
+        args = args_of(reserved, current)
         soft = self.limits(job_type, reserved).soft
         return ThreadScope(reserved.token, soft).run(job_type.function, *args)
 
@@ -105,7 +105,7 @@ class PlainEnvironment:
             )
         context = copy_context()
         context.run(running.set, current)
-        args = json.loads(reserved.data).get("args", ())
+        args = args_of(reserved, current)
         region = TaskScope(reserved.token, self.limits(job_type, reserved).soft)
         return await region.run(await_in_context(context, job_type.function(*args)))
 
@@ -123,6 +123,10 @@ class PlainEnvironment:
         self, what: str, current: CurrentJob, **details: object
     ) -> None:
         self.announce(what, current, **details)
+
+    def announce_exhausted(self, klass: str, batch: Any, errors: Any) -> None:
+        if self.announcements:
+            note(self.announcements, "exhausted", klass, *map(str, batch))
 
     def announce_worker(self, what: str, worker: str) -> None:
         if self.announcements is not None:
@@ -148,6 +152,14 @@ class PlainEnvironment:
 
     def leave_thread(self) -> None:
         pass
+
+
+def args_of(reserved: Reserved, current: CurrentJob) -> Any:
+    """Return the arguments of a job; of one of entities {entity: payloads}."""
+    if not reserved.batch:
+        return json.loads(reserved.data).get("args", ())
+    data = [json.loads(job.data) for job in (reserved, *current.companions)]
+    return [{each["entity"]: each["payloads"] for each in data}]
 
 
 def job(**options: Any):

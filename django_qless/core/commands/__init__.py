@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..request import J
+from .entities import EntityCommands
 from .jobs import BulkCommands, JobCommands
 from .operations import OperationCommands
 from .pages import PageCommands
@@ -24,6 +25,7 @@ class Commands(
     RecurringCommands[R],
     ScheduleCommands,
     WorkflowCommands,
+    EntityCommands,
     OperationCommands,
 ):
     """All commands, for Client and AsyncClient."""
