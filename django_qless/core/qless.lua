@@ -9403,7 +9403,7 @@ function Dead.back(args, i)
     local record = modules.Hash.all(key.dead_entity(jid))
     if not record.entity then
       done[#done + 1] = entity
-    elseif left > 0 then
+    elseif left > 0 and not modules.Entity.is_in_the_way(jid) then
       local flat = modules.Payloads.lowest(key.dead_payloads(jid), left, modules.Payloads.bytes * 8)
       left = left - #flat / 2
       local is_all = modules.Payloads.move(key.dead_payloads(jid), key.payloads(jid), flat)
@@ -9452,6 +9452,12 @@ function Entity.id(command, value)
     modules.Errors.argument(command, 'entity must have 1 to 255 bytes, not ' .. #value)
   end
   return value
+end
+
+-- Is there a job of this id that carries no entity? Somebody has put it.
+function Entity.is_in_the_way(jid)
+  local state, entity = modules.Hash.values(key.job(jid), 'state', 'entity')
+  return state and not entity
 end
 
 -- The job of an entity belongs to its queue.

@@ -51,12 +51,17 @@ class QueueEntities:
         """Bring these dead entities back, all without arguments; return how many."""
         left = list(map(str, entities)) or list(self.dead_ids())
         wanted = len(left)
-        for _ in range(MOST_ROUNDS):
-            if not left:
-                break
-            done = set(self._client.bring_back(self.queue, left[:MOST_ENTITIES]))
+        before = -1
+        while left:
+            part = left[:MOST_ENTITIES]
+            done = set(self._client.bring_back(self.queue, part))
+            now = sum(self[entity].dead_count for entity in part[:1])
             left = [entity for entity in left if entity not in done]
-        return wanted - len(left)
+            if not done and now == before:
+                left = left[1:]  # another job is in the way of this one
+                wanted -= 1
+            before = now
+        return wanted
 
     def delete_dead(self, *entities: Any) -> int:
         """Delete these dead entities, all without arguments; return how many."""

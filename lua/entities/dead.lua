@@ -74,7 +74,7 @@ function Dead.back(args, i)
     local record = Hash.all(key.dead_entity(jid))
     if not record.entity then
       done[#done + 1] = entity
-    elseif left > 0 then
+    elseif left > 0 and not Entity.is_in_the_way(jid) then
       local flat = Payloads.lowest(key.dead_payloads(jid), left, Payloads.bytes * 8)
       left = left - #flat / 2
       local is_all = Payloads.move(key.dead_payloads(jid), key.payloads(jid), flat)

@@ -14,6 +14,12 @@ function Entity.id(command, value)
   return value
 end
 
+-- Is there a job of this id that carries no entity? Somebody has put it.
+function Entity.is_in_the_way(jid)
+  local state, entity = Hash.values(key.job(jid), 'state', 'entity')
+  return state and not entity
+end
+
 -- The job of an entity belongs to its queue.
 function Entity.no_move(command, jid)
   return 'STATE', command .. '(): Job ' .. Errors.name(jid) .. ' carries an entity, which stays in its queue'

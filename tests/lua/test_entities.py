@@ -381,3 +381,14 @@ def test_a_corrupt_record_is_dead_with_all_its_payloads(orders: Entities) -> Non
     assert orders.violations() == []
     orders.call("dead.back", "orders", "o")
     assert only(orders.take())["payloads"] == [1, 2]
+
+
+def test_the_dead_stay_where_they_are_if_another_job_is_in_the_way(
+    orders: Entities, keyed: Keyed
+) -> None:
+    orders.push("o", 1, retries=0)
+    fail(orders)
+    keyed.put(jid_of("o"), orders.now, queue="other")
+    assert orders.call("dead.back", "orders", "o") == []
+    assert orders.show("o")["dead"]["payloads"] == 1
+    assert orders.violations() == []
