@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from django_qless.core.exceptions import DuplicateJob as DuplicateJob
     from django_qless.declare.decorators import job as job
+    from django_qless.exceptions import BatchFailure as BatchFailure
     from django_qless.exceptions import Fail as Fail
     from django_qless.exceptions import Interrupted as Interrupted
     from django_qless.exceptions import JobLost as JobLost
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from django_qless.job_types.backoff import exponential as exponential
     from django_qless.job_types.current import CurrentJob as CurrentJob
     from django_qless.job_types.current import current_job as current_job
+    from django_qless.job_types.entity import EntityHandle as EntityHandle
     from django_qless.job_types.handle import JobHandle as JobHandle
+    from django_qless.operations.entities import entities as entities
     from django_qless.operations.objects import config as config
     from django_qless.operations.objects import failures as failures
     from django_qless.operations.objects import jobs as jobs
@@ -49,6 +52,9 @@ _HOMES = {
     "CurrentJob": "job_types.current",
     "Retry": "exceptions",
     "Fail": "exceptions",
+    "BatchFailure": "exceptions",
+    "EntityHandle": "job_types.entity",
+    "entities": "operations.entities",
     "Interrupted": "exceptions",
     "JobLost": "exceptions",
     "JobTimeout": "exceptions",

@@ -14,6 +14,7 @@
 
     Retry, Fail                       raised inside a job: how this run ends
     └── RowGone                       (of Fail) the row that the job needs is gone
+    BatchFailure                      raised inside a job: some of its entities failed
     Interrupted                       raised inside a job from outside: stop now
     ├── JobTimeout                    it ran longer than its timeout
     ├── ShuttingDown                  its worker has to end
@@ -31,9 +32,11 @@ from typing import TYPE_CHECKING, Any
 from django_qless.core.exceptions import QlessError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
 __all__ = [
+    "BatchFailure",
     "Fail",
     "Interrupted",
     "InvalidJob",
@@ -210,3 +213,28 @@ class JobLost(Interrupted):
 
     def __str__(self) -> str:
         return "the job is no longer held by this worker"
+
+
+class BatchFailure(Exception):
+    """Raise it in a job of entities: those named have failed, all others are done."""
+
+    def __init__(self, errors: Mapping[Any, BaseException | str]) -> None:
+        """`errors` has the error of each entity that failed: an exception, or a text."""
+        super().__init__(
+            f"{len(errors)} entities failed: {', '.join(map(str, errors))}"
+        )
+        self.errors = dict(errors)
+
+    def of(self, entities: Sequence[str]) -> list[BaseException | None]:
+        """Return the errors of these entities of a run, None for those that are done."""
+        named = {str(entity): error for entity, error in self.errors.items()}
+        if unknown := named.keys() - set(entities):
+            names = ", ".join(sorted(unknown))
+            error = ValueError(f"BatchFailure names {names}, not in the batch")
+            return [error for _ in entities]
+        found: list[BaseException | None] = []
+        for entity in entities:
+            error_of = named.get(entity)
+            is_text = error_of is not None and not isinstance(error_of, BaseException)
+            found.append(RuntimeError(str(error_of)) if is_text else error_of)
+        return found

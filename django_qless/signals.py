@@ -33,6 +33,10 @@ job_failed = Signal()
 #: and `delay`: the seconds until then.
 job_retried = Signal()
 
+#: Entities of a run have used up their retries; the first payload of each goes to the
+#: dead. Sender is the job's type, `batch` is {entity: payloads}, `errors` {entity: message}.
+retries_exhausted = Signal()
+
 #: The job was taken away while it ran, or the server refused to take note of its end: it
 #: was cancelled, or its lock was lost and another worker may run it. `job`.
 job_lost = Signal()

@@ -89,6 +89,9 @@ meta Clock.show
 permissions Permissions.show
 audit Audit.audit
 workflow.get WorkflowVerbs.get
+entity.show EntityView.show
+entities.list EntityView.list
+entities.counts EntityView.counts
 workflow.jobs WorkflowVerbs.jobs
 detached.get Detached.get
 ]]
@@ -129,6 +132,12 @@ untag.each Bulk.untag
 track.each Bulk.track
 untrack.each Bulk.untrack
 await ResultWaiters.await
+push EntityPush.push
+dead.back Dead.back
+dead.delete Dead.delete
+entities.run EntityActions.run
+entities.kill EntityActions.kill
+entities.drop EntityActions.drop
 workflow.put WorkflowPut.put
 workflow.stage WorkflowPut.stage
 workflow.release WorkflowPut.release

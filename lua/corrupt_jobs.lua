@@ -6,8 +6,8 @@ local GROUP = 'corrupt-record'
 -- Fails a job, which must not have ended, because of this field with this text. `place` is the queue in whose
 -- hands it was, if the caller knows that.
 function CorruptJobs.fail(jid, field, text, place)
-  local its_state, its_queue, its_worker, its_rare =
-    Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare')
+  local its_state, its_queue, its_worker, its_rare, its_entity =
+    Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare', 'entity')
   local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
   was = Record.read('state', was, 'waiting')
   local message = Record.words(field, text or '')
@@ -25,7 +25,7 @@ function CorruptJobs.fail(jid, field, text, place)
   call('HDEL', key.job(jid), 'token', 'open')
   History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
   Outcome.write_failed(
-    { jid = jid, queue = queue, rare = its_rare, state = was },
+    { jid = jid, queue = queue, rare = its_rare, state = was, entity = its_entity },
     GROUP,
     message,
     math.floor(scope.now)

@@ -113,6 +113,17 @@ local PATTERNS = {
   spawned = 'spawned:<>', --            zset   jids that the job has spawned and that are not complete -> 1 if
   --                                           failed
 
+  -- Entities: see payloads.lua.
+  payloads = 'payloads:<>', --           zset   payload that waits (JSON) -> its score; of the job of an entity
+  taken = 'taken:<>', --                 zset   the same of those that its run has taken
+  fresh = 'fresh:<>', --                 zset   jid of an entity that waits in the queue -> when it is due
+  retrying = 'retrying:<>', --           zset   the same of those whose last run has failed
+  entity_types = 'entity_types', --      hash   queue with entities -> the job type that they belong to
+  dead = 'dead:<>', --                   zset   dead entity of the queue -> when it died last
+  dead_ids = 'dead_ids:<>', --           zset   the same, in the order of their ids -> 0
+  dead_entity = 'dead_entity:<>', --     hash   the last error of a dead entity, and what its job was; by its jid
+  dead_payloads = 'dead_payloads:<>', -- zset   payload that is dead -> its score
+
   -- Workers and other clients.
   worker = 'worker:<>', --              string what a worker says of itself, JSON; expires by itself
   orders = 'orders:<>', --              list   what is asked of a worker and not yet told to it, the oldest first;

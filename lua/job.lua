@@ -39,6 +39,9 @@ local FIELDS = {
   'called',
   'holds',
   'turn',
+  'entity',
+  'home',
+  'batch',
 }
 
 -- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
@@ -343,6 +346,9 @@ function Job.timeout(args, i)
       call('HDEL', key.job(jid), 'grace', 'waited')
       if record.holds then
         Limits.call_again(jid, record.holds)
+      end
+      if record.entity then
+        Entity.returned(jid, record.queue)
       end
       Events.lock_lost(jid, record.worker)
     end

@@ -13,8 +13,8 @@ function JobEnd.completed(jids, rare)
   for n = 1, #rare do
     local jid = rare[n]
     ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn =
-      Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'holds', 'turn')
+    local unique, workflow, spawners, holds, turn, entity, home =
+      Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'holds', 'turn', 'entity', 'home')
     Unique.free(jid, unique)
     if workflow then
       Workflow.moved(workflow, 'running', 'complete')
@@ -23,6 +23,9 @@ function JobEnd.completed(jids, rare)
       Limits.leave(jid, { holds = holds, turn = turn })
     end
     Spawned.done(jid, spawners)
+    if entity then
+      Entity.completed(jid, home)
+    end
     is_rare = is_rare or {}
     is_rare[jid] = true
   end
@@ -61,6 +64,9 @@ function JobEnd.revived(jid, record)
     Workflow.moved(record.workflow, 'failed', 'waiting')
   end
   Spawned.goes_on(jid, record.spawners)
+  if record.entity then
+    Entity.returned(jid, record.home)
+  end
   call('HDEL', key.job(jid), 'deadline', 'fixed', 'cascade')
 end
 
@@ -69,8 +75,12 @@ function JobEnd.goes_on(job, state, moved)
   if not job.rare then
     return
   end
-  local unique, workflow, holds, turn = Hash.values(key.job(job.jid), 'unique', 'workflow', 'holds', 'turn')
+  local unique, workflow, holds, turn, entity =
+    Hash.values(key.job(job.jid), 'unique', 'workflow', 'holds', 'turn', 'entity')
   Unique.regain(job.jid, unique, state)
+  if entity then
+    Entity.returned(job.jid, job.queue)
+  end
   if workflow then
     Workflow.moved(workflow, 'running', state)
   end
@@ -92,5 +102,8 @@ function JobEnd.canceled(jid, record)
     end
     Spawned.done(jid, record.spawners)
     Limits.leave(jid, record)
+    if record.entity then
+      Entity.gone(jid, record.home)
+    end
   end
 end

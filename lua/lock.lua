@@ -15,6 +15,7 @@ local ENDING = {
   'priority',
   'crashes',
   'waited',
+  'entity',
 }
 
 -- Does the caller hold the job with this state, of this worker and token? (The token is false if a foreign
@@ -56,7 +57,7 @@ end
 function Lock.claim(command, jid, proof)
   local name = key.job(jid)
   local texts = call('HMGET', name, unpack(ENDING))
-  local worker, state, queue, token, time, retries, grace, progress, rare, remaining, priority, crashes, waited =
+  local worker, state, queue, token, time, retries, grace, progress, rare, remaining, priority, crashes, waited, entity =
     unpack(texts)
   if not Lock.holds(proof, state, worker, token) then
     return nil, refusal(command, jid)
@@ -80,6 +81,7 @@ function Lock.claim(command, jid, proof)
     priority = Record.read('priority', priority, 0),
     crashes = Record.read('crashes', crashes, 0),
     waited = waited or nil,
+    entity = entity or nil,
   }
 end
 

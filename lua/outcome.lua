@@ -174,6 +174,7 @@ function Outcome.complete(args, i)
   end
   if to then
     Arguments.queue('complete', to)
+    Entity.refuse_move('complete', job)
     needs = depends
     depends, beyond = Dependencies.open_for('complete', jid, depends)
     CycleDetection.refuse('complete', jid, depends)
@@ -201,10 +202,11 @@ function Outcome.complete(args, i)
   return 'complete'
 end
 
--- A run of the job has failed it for good: files it as failed, unless it goes on in the queue for such jobs.
+-- A run of the job has failed it for good: files it as failed, unless it goes on in the queue for such jobs. (What has
+-- failed of an entity is kept with its queue's dead.)
 -- `failing` is the worker whose run failed it, or nil.
 function Outcome.end_failed(job, group, message, when, failing)
-  local to = not job.bad and FailedQueue.of(job.jid, job.queue)
+  local to = not (job.bad or job.entity) and FailedQueue.of(job.jid, job.queue)
   if to then
     FailedQueue.move(job, to, group, message, when, failing)
   else
@@ -214,6 +216,9 @@ end
 
 -- Files a job as failed, which ran unless `job.state` says otherwise.
 function Outcome.write_failed(job, group, message, when, failing)
+  if job.entity and EntityRun.failed(job, group, message) then
+    return
+  end
   local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
   call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   forget_all(job)
@@ -246,11 +251,11 @@ function Outcome.fail(args, i)
     Arguments.json('fail', 'data', data)
   end
   local job = Lock.holder('fail', jid, proof)
-  Lock.count_start(job, held, true)
-  Outcome.fail_now(job, group, message)
   if data then
     call('HSET', key.job(jid), 'data', data)
   end
+  Lock.count_start(job, held, true)
+  Outcome.fail_now(job, group, message)
   return jid
 end
 
@@ -354,6 +359,7 @@ function Outcome.retry(args, i)
     return -1
   end
   Lock.count_start(job, held, true)
+  queue = job.entity and job.queue or queue -- an entity stays in its queue
   return Outcome.retry_now(job, queue, delay, group, message)
 end
 

@@ -6,7 +6,7 @@ local text_of = Arguments.text_of
 local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
 
 -- What is read of a job whose lock has expired.
-local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited' }
+local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited', 'entity', 'crashes' }
 
 -- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
 local function notice(jid, queue, worker, grace, rare)
@@ -30,22 +30,26 @@ end
 local MOVED = { 'retries', 'priority', 'tags', 'context' }
 
 -- A job whose last lock was lost, as Outcome.end_failed takes it.
-local function lost(jid, queue, rare)
+local function lost(jid, queue, rare, entity)
   local texts = call('HMGET', key.job(jid), unpack(MOVED))
   return {
     jid = jid,
     queue = queue,
     marked = true,
     rare = rare,
+    entity = entity,
     bad = Record.first_bad(MOVED, texts),
     retries = Record.text('retries', texts[1], '0'),
     priority = Record.read('priority', texts[2], 0),
   }
 end
 
-local function exhausted(jid, queue, worker, rare)
+local function exhausted(jid, queue, worker, rare, entity)
   local group = 'failed-retries-' .. queue
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
+  if entity then
+    group, message = EntityRun.words_of_loss()
+  end
   call('ZREM', key.place(queue, 'locks'), jid)
   call('HSET', key.job(jid), 'remaining', -1)
   History.failed(jid, group, nil, message)
@@ -53,7 +57,7 @@ local function exhausted(jid, queue, worker, rare)
     Events.tracked('failed', jid)
   end
   Events.failed(jid, group, message, worker)
-  Outcome.end_failed(lost(jid, queue, rare), group, message, scope.now)
+  Outcome.end_failed(lost(jid, queue, rare, entity), group, message, scope.now)
 end
 
 -- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
@@ -81,8 +85,11 @@ local function expire(jid, queue, locks, grace)
   History.ended(jid, 'lost', { worker = worker, held = Samples.held(job.waited) })
   Samples.taken_away(queue, job.time, job.waited)
   local remaining = Record.read('remaining', job.remaining, 0) - 1
+  if job.entity then
+    remaining = EntityRun.lost(jid, job.remaining, job.crashes)
+  end
   if remaining < 0 then
-    exhausted(jid, queue, worker, job.rare)
+    exhausted(jid, queue, worker, job.rare, job.entity)
     return false
   end
   call('HSET', key.job(jid), 'remaining', remaining)
@@ -140,17 +147,24 @@ local FEW_HAVE = {
   'state',
   'priority',
   'holds',
+  'entity',
+  'batch',
+  'time',
 }
 
 -- What few jobs have to be asked before they start. -> whether they may; if not, and it is too late for that, what
--- is to become of it; if not, and nothing else, a limit holds it back. `score` is that in the work.
-local function may_start(jid, queue, klass, score, expires)
+-- is to become of it; if not, and nothing else, it stays in its queue: a limit holds it back, or the call hands out
+-- enough of entities. `score` is that in the work. If it may, the entity that it carries, and how many may run together.
+local function may_start(jid, queue, klass, score, expires, reserved)
   local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
   local field, text = Record.first_bad(FEW_HAVE, texts)
-  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, rare, state, priority, holds =
+  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, rare, state, priority, holds, entity, batch, time =
     unpack(texts)
   if field or (deadline and Record.read('deadline', deadline) <= scope.now) then
     return false, { jid = jid, state = state, bad = field, text = text }
+  end
+  if entity and EntityRun.stays(jid, queue, state, priority, time, reserved) then
+    return false
   end
   if limit_key or fair_by or called or LimitSettings.exist() then
     local job = { limit_key = limit_key, ordered = ordered, fair_by = fair_by, turn = turn, called = called }
@@ -160,7 +174,7 @@ local function may_start(jid, queue, klass, score, expires)
     end
   end
   Unique.started(jid, unique)
-  return true
+  return true, nil, entity, batch
 end
 
 -- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
@@ -229,9 +243,13 @@ local TOLD =
 
 -- The same once more, if the job still runs with this token; nil if not.
 function Pop.told_again(jid, token)
-  local state, its_token = Hash.values(key.job(jid), 'state', 'token')
+  local state, its_token, entity, batch = Hash.values(key.job(jid), 'state', 'token', 'entity', 'batch')
   if state == 'running' and its_token == token then
-    return told(jid, Hash.values(key.job(jid), unpack(TOLD)))
+    local again = told(jid, Hash.values(key.job(jid), unpack(TOLD)))
+    if entity then
+      again[4], again[12] = EntityRun.data(jid, entity, again[4]), batch
+    end
+    return again
   end
 end
 
@@ -268,6 +286,13 @@ local function start(jid, queue, worker, expires, since, reserved, put)
   return token
 end
 
+-- How many entities may run together with this one. -> the same, as its worker is told
+local function note_batch(batch)
+  local number = tonumber(batch) or 1
+  scope.batch = number > 1 and number or nil
+  return batch or '1'
+end
+
 -- Hands one job over, if its record says that it may run. -> whether it was; what is to become of it if it is to
 -- fail
 local function hand_one(jid, queue, worker, expires, visit, reserved, score)
@@ -290,18 +315,23 @@ local function hand_one(jid, queue, worker, expires, visit, reserved, score)
   if not since then
     local field, text = unreadable(jid)
     return false, field and { jid = jid, state = state, bad = field, text = text }
-  elseif rare == '1' or LimitSettings.exist() then
-    local may, to_fail = may_start(jid, queue, klass, score, expires)
+  end
+  local entity, batch
+  if rare == '1' or LimitSettings.exist() then
+    local may, to_fail
+    may, to_fail, entity, batch = may_start(jid, queue, klass, score, expires, reserved)
     if not may then
       return false, to_fail
     end
+    data = entity and EntityRun.take(jid, queue, entity, data) or data
   end
   local token = start(jid, queue, worker, expires, since, reserved, put)
-  visit(
-    jid,
-    token,
-    reserved and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
-  )
+  local its = reserved
+    and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  if entity then
+    its[12] = note_batch(batch)
+  end
+  visit(jid, token, its)
   return true
 end
 
@@ -348,7 +378,7 @@ end
 -- Takes up to `count` jobs off the top of the work. -> how many
 local function take_work(queue, worker, count, visit, reserved)
   local work, taken = key.place(queue, 'work'), 0
-  while taken < count and late() < MOST_LATE and Limits.left() > 0 do
+  while taken < count and late() < MOST_LATE and Limits.left() > 0 and not scope.full do
     local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, Limits.left()))), {}
     if #popped == 0 then
       break
@@ -387,7 +417,19 @@ local function is_due(queue, place)
   return not ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', NumberFormat.now()) > 0
 end
 
--- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many
+-- The same with those that have just fallen due.
+local function take_ready(queue, worker, count, visit, reserved)
+  if is_due(queue, 'recur') then
+    Recurring.spawn_due(queue, count)
+  end
+  if is_due(queue, 'scheduled') then
+    Queue.move_due(queue, count)
+  end
+  return take_work(queue, worker, count, visit, reserved)
+end
+
+-- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many (of entities that run together: how
+-- many runs)
 function Pop.take(queue, worker, count, visit, reserved)
   local limited = LimitSettings.exist()
   if limited then
@@ -407,13 +449,14 @@ function Pop.take(queue, worker, count, visit, reserved)
     end
   end
   if taken < count then
-    if is_due(queue, 'recur') then
-      Recurring.spawn_due(queue, count - taken)
+    taken = taken + take_ready(queue, worker, count - taken, visit, reserved)
+  end
+  if scope.entities then
+    local further = allowed(queue, EntityRun.further(taken))
+    if further > 0 then
+      take_ready(queue, worker, further, visit, reserved)
     end
-    if is_due(queue, 'scheduled') then
-      Queue.move_due(queue, count - taken)
-    end
-    taken = taken + take_work(queue, worker, count - taken, visit, reserved)
+    scope.batch, scope.full = nil, nil
   end
   if limited then
     Limits.count_of_queue(queue, taken)

@@ -13,6 +13,9 @@ function Put.look(job)
     job.was_canceled = not is_new and call('EXISTS', canceled) == 1
   end
   job.left_alone = job.absent == '1' and job.old and true
+  if job.old and job.old.more.entity and not job.entity and not job.left_alone then
+    Entity.refuse_put(job.jid)
+  end
 end
 
 -- Settles what may still be refused. `how` is that of plan.

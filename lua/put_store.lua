@@ -38,6 +38,7 @@ local RARE = {
   'aside',
   'called',
   'holds',
+  'entity',
 }
 
 local function named(fields, values)
@@ -219,6 +220,9 @@ local function write_rare(job, state)
   if job.turn then
     Turns.join(jid, job.turn)
   end
+  add('entity', job.entity)
+  add('home', job.entity and job.queue)
+  add('batch', job.batch and text_of(tonumber(job.batch)))
   if #fields > 2 then
     call('HSET', key.job(jid), unpack(fields))
   end

@@ -10,11 +10,13 @@ function Queue.move_due(queue, wanted)
   local moved = {}
   for n = 1, #due, 2 do
     local jid = due[n]
-    local priority, state = Hash.values(key.job(jid), 'priority', 'state')
+    local priority, state, entity = Hash.values(key.job(jid), 'priority', 'state', 'entity')
     if Record.is_state(state) then
+      local since = tonumber(due[n + 1])
       call('HSET', key.job(jid), 'state', 'waiting')
-      Places.ready_since(jid, tonumber(due[n + 1]))
-      Places.work(jid, queue, Record.read('priority', priority, 0))
+      Places.ready_since(jid, since)
+      -- (Of entities the one that has been due longest is first.)
+      Places.work(jid, queue, Record.read('priority', priority, 0), entity and since)
     else
       CorruptJobs.look_at_state(jid, state, queue)
     end

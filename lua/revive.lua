@@ -3,6 +3,7 @@
 -- Puts a failed job, which is in no group any more, into a queue, with all of its retries.
 local function revive(record, queue)
   local jid = record.jid
+  queue = record.entity and record.home or queue
   CorruptJobs.mend(record)
   History.put(jid, queue)
   call(

@@ -207,6 +207,8 @@ for name, verb in pairs(RARE) do
       elseif job.bad and name ~= 'fail' then
         CorruptJobs.fail(jid, job.bad, job.bad_text)
         return
+      elseif job.entity and name == 'move' then
+        return Entity.no_move('settle', jid)
       end
       Lock.count_start(job, held, verb.runs)
       verb.act(job, args['given' .. a], tracked)

@@ -116,6 +116,17 @@ local PATTERNS = {
   spawned = 'spawned:<>', --            zset   jids that the job has spawned and that are not complete -> 1 if
   --                                           failed
 
+  -- Entities: see payloads.lua.
+  payloads = 'payloads:<>', --           zset   payload that waits (JSON) -> its score; of the job of an entity
+  taken = 'taken:<>', --                 zset   the same of those that its run has taken
+  fresh = 'fresh:<>', --                 zset   jid of an entity that waits in the queue -> when it is due
+  retrying = 'retrying:<>', --           zset   the same of those whose last run has failed
+  entity_types = 'entity_types', --      hash   queue with entities -> the job type that they belong to
+  dead = 'dead:<>', --                   zset   dead entity of the queue -> when it died last
+  dead_ids = 'dead_ids:<>', --           zset   the same, in the order of their ids -> 0
+  dead_entity = 'dead_entity:<>', --     hash   the last error of a dead entity, and what its job was; by its jid
+  dead_payloads = 'dead_payloads:<>', -- zset   payload that is dead -> its score
+
   -- Workers and other clients.
   worker = 'worker:<>', --              string what a worker says of itself, JSON; expires by itself
   orders = 'orders:<>', --              list   what is asked of a worker and not yet told to it, the oldest first;
@@ -222,6 +233,12 @@ function key.minutes(queue, hour, kind)
 end
 
 folder_of = {
+Dead = 'entities',
+Entity = 'entities',
+EntityActions = 'entities',
+EntityPush = 'entities',
+EntityRun = 'entities',
+Payloads = 'entities',
 LimitSettings = 'limits',
 LimitView = 'limits',
 Limits = 'limits',
@@ -235,10 +252,12 @@ ScheduleView = 'schedules',
 Schedules = 'schedules',
 Ticks = 'schedules',
 Audit = 'views',
+AuditEntities = 'views',
 AuditJobs = 'views',
 AuditLimits = 'views',
 AuditLinks = 'views',
 AuditWorkflows = 'views',
+EntityView = 'views',
 FailureGroups = 'views',
 JobSummary = 'views',
 JobView = 'views',
@@ -1685,6 +1704,9 @@ meta Clock.show
 permissions Permissions.show
 audit Audit.audit
 workflow.get WorkflowVerbs.get
+entity.show EntityView.show
+entities.list EntityView.list
+entities.counts EntityView.counts
 workflow.jobs WorkflowVerbs.jobs
 detached.get Detached.get
 ]]
@@ -1725,6 +1747,12 @@ untag.each Bulk.untag
 track.each Bulk.track
 untrack.each Bulk.untrack
 await ResultWaiters.await
+push EntityPush.push
+dead.back Dead.back
+dead.delete Dead.delete
+entities.run EntityActions.run
+entities.kill EntityActions.kill
+entities.drop EntityActions.drop
 workflow.put WorkflowPut.put
 workflow.stage WorkflowPut.stage
 workflow.release WorkflowPut.release
@@ -2088,8 +2116,8 @@ local GROUP = 'corrupt-record'
 -- Fails a job, which must not have ended, because of this field with this text. `place` is the queue in whose
 -- hands it was, if the caller knows that.
 function CorruptJobs.fail(jid, field, text, place)
-  local its_state, its_queue, its_worker, its_rare =
-    modules.Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare')
+  local its_state, its_queue, its_worker, its_rare, its_entity =
+    modules.Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare', 'entity')
   local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
   was = modules.Record.read('state', was, 'waiting')
   local message = modules.Record.words(field, text or '')
@@ -2107,7 +2135,7 @@ function CorruptJobs.fail(jid, field, text, place)
   call('HDEL', key.job(jid), 'token', 'open')
   modules.History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
   modules.Outcome.write_failed(
-    { jid = jid, queue = queue, rare = its_rare, state = was },
+    { jid = jid, queue = queue, rare = its_rare, state = was, entity = its_entity },
     GROUP,
     message,
     math.floor(scope.now)
@@ -3648,6 +3676,9 @@ local FIELDS = {
   'called',
   'holds',
   'turn',
+  'entity',
+  'home',
+  'batch',
 }
 
 -- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
@@ -3953,6 +3984,9 @@ function Job.timeout(args, i)
       if record.holds then
         modules.Limits.call_again(jid, record.holds)
       end
+      if record.entity then
+        modules.Entity.returned(jid, record.queue)
+      end
       modules.Events.lock_lost(jid, record.worker)
     end
   end
@@ -3996,8 +4030,8 @@ function JobEnd.completed(jids, rare)
   for n = 1, #rare do
     local jid = rare[n]
     modules.ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn =
-      modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'holds', 'turn')
+    local unique, workflow, spawners, holds, turn, entity, home =
+      modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'holds', 'turn', 'entity', 'home')
     modules.Unique.free(jid, unique)
     if workflow then
       modules.Workflow.moved(workflow, 'running', 'complete')
@@ -4006,6 +4040,9 @@ function JobEnd.completed(jids, rare)
       modules.Limits.leave(jid, { holds = holds, turn = turn })
     end
     modules.Spawned.done(jid, spawners)
+    if entity then
+      modules.Entity.completed(jid, home)
+    end
     is_rare = is_rare or {}
     is_rare[jid] = true
   end
@@ -4044,6 +4081,9 @@ function JobEnd.revived(jid, record)
     modules.Workflow.moved(record.workflow, 'failed', 'waiting')
   end
   modules.Spawned.goes_on(jid, record.spawners)
+  if record.entity then
+    modules.Entity.returned(jid, record.home)
+  end
   call('HDEL', key.job(jid), 'deadline', 'fixed', 'cascade')
 end
 
@@ -4052,8 +4092,12 @@ function JobEnd.goes_on(job, state, moved)
   if not job.rare then
     return
   end
-  local unique, workflow, holds, turn = modules.Hash.values(key.job(job.jid), 'unique', 'workflow', 'holds', 'turn')
+  local unique, workflow, holds, turn, entity =
+    modules.Hash.values(key.job(job.jid), 'unique', 'workflow', 'holds', 'turn', 'entity')
   modules.Unique.regain(job.jid, unique, state)
+  if entity then
+    modules.Entity.returned(job.jid, job.queue)
+  end
   if workflow then
     modules.Workflow.moved(workflow, 'running', state)
   end
@@ -4075,6 +4119,9 @@ function JobEnd.canceled(jid, record)
     end
     modules.Spawned.done(jid, record.spawners)
     modules.Limits.leave(jid, record)
+    if record.entity then
+      modules.Entity.gone(jid, record.home)
+    end
   end
 end
 end,
@@ -4351,6 +4398,7 @@ local ENDING = {
   'priority',
   'crashes',
   'waited',
+  'entity',
 }
 
 -- Does the caller hold the job with this state, of this worker and token? (The token is false if a foreign
@@ -4392,7 +4440,7 @@ end
 function Lock.claim(command, jid, proof)
   local name = key.job(jid)
   local texts = call('HMGET', name, unpack(ENDING))
-  local worker, state, queue, token, time, retries, grace, progress, rare, remaining, priority, crashes, waited =
+  local worker, state, queue, token, time, retries, grace, progress, rare, remaining, priority, crashes, waited, entity =
     unpack(texts)
   if not Lock.holds(proof, state, worker, token) then
     return nil, refusal(command, jid)
@@ -4416,6 +4464,7 @@ function Lock.claim(command, jid, proof)
     priority = modules.Record.read('priority', priority, 0),
     crashes = modules.Record.read('crashes', crashes, 0),
     waited = waited or nil,
+    entity = entity or nil,
   }
 end
 
@@ -4826,6 +4875,7 @@ function Outcome.complete(args, i)
   end
   if to then
     modules.Arguments.queue('complete', to)
+    modules.Entity.refuse_move('complete', job)
     needs = depends
     depends, beyond = modules.Dependencies.open_for('complete', jid, depends)
     modules.CycleDetection.refuse('complete', jid, depends)
@@ -4853,10 +4903,11 @@ function Outcome.complete(args, i)
   return 'complete'
 end
 
--- A run of the job has failed it for good: files it as failed, unless it goes on in the queue for such jobs.
+-- A run of the job has failed it for good: files it as failed, unless it goes on in the queue for such jobs. (What has
+-- failed of an entity is kept with its queue's dead.)
 -- `failing` is the worker whose run failed it, or nil.
 function Outcome.end_failed(job, group, message, when, failing)
-  local to = not job.bad and modules.FailedQueue.of(job.jid, job.queue)
+  local to = not (job.bad or job.entity) and modules.FailedQueue.of(job.jid, job.queue)
   if to then
     modules.FailedQueue.move(job, to, group, message, when, failing)
   else
@@ -4866,6 +4917,9 @@ end
 
 -- Files a job as failed, which ran unless `job.state` says otherwise.
 function Outcome.write_failed(job, group, message, when, failing)
+  if job.entity and modules.EntityRun.failed(job, group, message) then
+    return
+  end
   local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
   call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   forget_all(job)
@@ -4898,11 +4952,11 @@ function Outcome.fail(args, i)
     modules.Arguments.json('fail', 'data', data)
   end
   local job = modules.Lock.holder('fail', jid, proof)
-  modules.Lock.count_start(job, held, true)
-  Outcome.fail_now(job, group, message)
   if data then
     call('HSET', key.job(jid), 'data', data)
   end
+  modules.Lock.count_start(job, held, true)
+  Outcome.fail_now(job, group, message)
   return jid
 end
 
@@ -5006,6 +5060,7 @@ function Outcome.retry(args, i)
     return -1
   end
   modules.Lock.count_start(job, held, true)
+  queue = job.entity and job.queue or queue -- an entity stays in its queue
   return Outcome.retry_now(job, queue, delay, group, message)
 end
 
@@ -5223,7 +5278,7 @@ local text_of = modules.Arguments.text_of
 local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
 
 -- What is read of a job whose lock has expired.
-local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited' }
+local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited', 'entity', 'crashes' }
 
 -- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
 local function notice(jid, queue, worker, grace, rare)
@@ -5247,22 +5302,26 @@ end
 local MOVED = { 'retries', 'priority', 'tags', 'context' }
 
 -- A job whose last lock was lost, as Outcome.end_failed takes it.
-local function lost(jid, queue, rare)
+local function lost(jid, queue, rare, entity)
   local texts = call('HMGET', key.job(jid), unpack(MOVED))
   return {
     jid = jid,
     queue = queue,
     marked = true,
     rare = rare,
+    entity = entity,
     bad = modules.Record.first_bad(MOVED, texts),
     retries = modules.Record.text('retries', texts[1], '0'),
     priority = modules.Record.read('priority', texts[2], 0),
   }
 end
 
-local function exhausted(jid, queue, worker, rare)
+local function exhausted(jid, queue, worker, rare, entity)
   local group = 'failed-retries-' .. queue
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
+  if entity then
+    group, message = modules.EntityRun.words_of_loss()
+  end
   call('ZREM', key.place(queue, 'locks'), jid)
   call('HSET', key.job(jid), 'remaining', -1)
   modules.History.failed(jid, group, nil, message)
@@ -5270,7 +5329,7 @@ local function exhausted(jid, queue, worker, rare)
     modules.Events.tracked('failed', jid)
   end
   modules.Events.failed(jid, group, message, worker)
-  modules.Outcome.end_failed(lost(jid, queue, rare), group, message, scope.now)
+  modules.Outcome.end_failed(lost(jid, queue, rare, entity), group, message, scope.now)
 end
 
 -- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
@@ -5298,8 +5357,11 @@ local function expire(jid, queue, locks, grace)
   modules.History.ended(jid, 'lost', { worker = worker, held = modules.Samples.held(job.waited) })
   modules.Samples.taken_away(queue, job.time, job.waited)
   local remaining = modules.Record.read('remaining', job.remaining, 0) - 1
+  if job.entity then
+    remaining = modules.EntityRun.lost(jid, job.remaining, job.crashes)
+  end
   if remaining < 0 then
-    exhausted(jid, queue, worker, job.rare)
+    exhausted(jid, queue, worker, job.rare, job.entity)
     return false
   end
   call('HSET', key.job(jid), 'remaining', remaining)
@@ -5357,17 +5419,24 @@ local FEW_HAVE = {
   'state',
   'priority',
   'holds',
+  'entity',
+  'batch',
+  'time',
 }
 
 -- What few jobs have to be asked before they start. -> whether they may; if not, and it is too late for that, what
--- is to become of it; if not, and nothing else, a limit holds it back. `score` is that in the work.
-local function may_start(jid, queue, klass, score, expires)
+-- is to become of it; if not, and nothing else, it stays in its queue: a limit holds it back, or the call hands out
+-- enough of entities. `score` is that in the work. If it may, the entity that it carries, and how many may run together.
+local function may_start(jid, queue, klass, score, expires, reserved)
   local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
   local field, text = modules.Record.first_bad(FEW_HAVE, texts)
-  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, rare, state, priority, holds =
+  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, rare, state, priority, holds, entity, batch, time =
     unpack(texts)
   if field or (deadline and modules.Record.read('deadline', deadline) <= scope.now) then
     return false, { jid = jid, state = state, bad = field, text = text }
+  end
+  if entity and modules.EntityRun.stays(jid, queue, state, priority, time, reserved) then
+    return false
   end
   if limit_key or fair_by or called or modules.LimitSettings.exist() then
     local job = { limit_key = limit_key, ordered = ordered, fair_by = fair_by, turn = turn, called = called }
@@ -5377,7 +5446,7 @@ local function may_start(jid, queue, klass, score, expires)
     end
   end
   modules.Unique.started(jid, unique)
-  return true
+  return true, nil, entity, batch
 end
 
 -- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
@@ -5446,9 +5515,13 @@ local TOLD =
 
 -- The same once more, if the job still runs with this token; nil if not.
 function Pop.told_again(jid, token)
-  local state, its_token = modules.Hash.values(key.job(jid), 'state', 'token')
+  local state, its_token, entity, batch = modules.Hash.values(key.job(jid), 'state', 'token', 'entity', 'batch')
   if state == 'running' and its_token == token then
-    return told(jid, modules.Hash.values(key.job(jid), unpack(TOLD)))
+    local again = told(jid, modules.Hash.values(key.job(jid), unpack(TOLD)))
+    if entity then
+      again[4], again[12] = modules.EntityRun.data(jid, entity, again[4]), batch
+    end
+    return again
   end
 end
 
@@ -5485,6 +5558,13 @@ local function start(jid, queue, worker, expires, since, reserved, put)
   return token
 end
 
+-- How many entities may run together with this one. -> the same, as its worker is told
+local function note_batch(batch)
+  local number = tonumber(batch) or 1
+  scope.batch = number > 1 and number or nil
+  return batch or '1'
+end
+
 -- Hands one job over, if its record says that it may run. -> whether it was; what is to become of it if it is to
 -- fail
 local function hand_one(jid, queue, worker, expires, visit, reserved, score)
@@ -5507,18 +5587,23 @@ local function hand_one(jid, queue, worker, expires, visit, reserved, score)
   if not since then
     local field, text = unreadable(jid)
     return false, field and { jid = jid, state = state, bad = field, text = text }
-  elseif rare == '1' or modules.LimitSettings.exist() then
-    local may, to_fail = may_start(jid, queue, klass, score, expires)
+  end
+  local entity, batch
+  if rare == '1' or modules.LimitSettings.exist() then
+    local may, to_fail
+    may, to_fail, entity, batch = may_start(jid, queue, klass, score, expires, reserved)
     if not may then
       return false, to_fail
     end
+    data = entity and modules.EntityRun.take(jid, queue, entity, data) or data
   end
   local token = start(jid, queue, worker, expires, since, reserved, put)
-  visit(
-    jid,
-    token,
-    reserved and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
-  )
+  local its = reserved
+    and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  if entity then
+    its[12] = note_batch(batch)
+  end
+  visit(jid, token, its)
   return true
 end
 
@@ -5565,7 +5650,7 @@ end
 -- Takes up to `count` jobs off the top of the work. -> how many
 local function take_work(queue, worker, count, visit, reserved)
   local work, taken = key.place(queue, 'work'), 0
-  while taken < count and late() < MOST_LATE and modules.Limits.left() > 0 do
+  while taken < count and late() < MOST_LATE and modules.Limits.left() > 0 and not scope.full do
     local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, modules.Limits.left()))), {}
     if #popped == 0 then
       break
@@ -5604,7 +5689,19 @@ local function is_due(queue, place)
   return not modules.ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', modules.NumberFormat.now()) > 0
 end
 
--- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many
+-- The same with those that have just fallen due.
+local function take_ready(queue, worker, count, visit, reserved)
+  if is_due(queue, 'recur') then
+    modules.Recurring.spawn_due(queue, count)
+  end
+  if is_due(queue, 'scheduled') then
+    modules.Queue.move_due(queue, count)
+  end
+  return take_work(queue, worker, count, visit, reserved)
+end
+
+-- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many (of entities that run together: how
+-- many runs)
 function Pop.take(queue, worker, count, visit, reserved)
   local limited = modules.LimitSettings.exist()
   if limited then
@@ -5624,13 +5721,14 @@ function Pop.take(queue, worker, count, visit, reserved)
     end
   end
   if taken < count then
-    if is_due(queue, 'recur') then
-      modules.Recurring.spawn_due(queue, count - taken)
+    taken = taken + take_ready(queue, worker, count - taken, visit, reserved)
+  end
+  if scope.entities then
+    local further = allowed(queue, modules.EntityRun.further(taken))
+    if further > 0 then
+      take_ready(queue, worker, further, visit, reserved)
     end
-    if is_due(queue, 'scheduled') then
-      modules.Queue.move_due(queue, count - taken)
-    end
-    taken = taken + take_work(queue, worker, count - taken, visit, reserved)
+    scope.batch, scope.full = nil, nil
   end
   if limited then
     modules.Limits.count_of_queue(queue, taken)
@@ -5684,6 +5782,9 @@ function Put.look(job)
     job.was_canceled = not is_new and call('EXISTS', canceled) == 1
   end
   job.left_alone = job.absent == '1' and job.old and true
+  if job.old and job.old.more.entity and not job.entity and not job.left_alone then
+    modules.Entity.refuse_put(job.jid)
+  end
 end
 
 -- Settles what may still be refused. `how` is that of plan.
@@ -6162,6 +6263,7 @@ local RARE = {
   'aside',
   'called',
   'holds',
+  'entity',
 }
 
 local function named(fields, values)
@@ -6343,6 +6445,9 @@ local function write_rare(job, state)
   if job.turn then
     modules.Turns.join(jid, job.turn)
   end
+  add('entity', job.entity)
+  add('home', job.entity and job.queue)
+  add('batch', job.batch and text_of(tonumber(job.batch)))
   if #fields > 2 then
     call('HSET', key.job(jid), unpack(fields))
   end
@@ -6539,11 +6644,13 @@ function Queue.move_due(queue, wanted)
   local moved = {}
   for n = 1, #due, 2 do
     local jid = due[n]
-    local priority, state = modules.Hash.values(key.job(jid), 'priority', 'state')
+    local priority, state, entity = modules.Hash.values(key.job(jid), 'priority', 'state', 'entity')
     if modules.Record.is_state(state) then
+      local since = tonumber(due[n + 1])
       call('HSET', key.job(jid), 'state', 'waiting')
-      modules.Places.ready_since(jid, tonumber(due[n + 1]))
-      modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0))
+      modules.Places.ready_since(jid, since)
+      -- (Of entities the one that has been due longest is first.)
+      modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0), entity and since)
     else
       modules.CorruptJobs.look_at_state(jid, state, queue)
     end
@@ -7615,6 +7722,7 @@ modules.Revive = Revive
 -- Puts a failed job, which is in no group any more, into a queue, with all of its retries.
 local function revive(record, queue)
   local jid = record.jid
+  queue = record.entity and record.home or queue
   modules.CorruptJobs.mend(record)
   modules.History.put(jid, queue)
   call(
@@ -8429,6 +8537,8 @@ for name, verb in pairs(RARE) do
       elseif job.bad and name ~= 'fail' then
         modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
         return
+      elseif job.entity and name == 'move' then
+        return modules.Entity.no_move('settle', jid)
       end
       modules.Lock.count_start(job, held, verb.runs)
       verb.act(job, args['given' .. a], tracked)
@@ -9627,6 +9737,686 @@ function WorkerControl.stacks(args, i)
 end
 end,
 }
+
+function folders.entities()
+return {
+
+Dead = function()
+local Dead = {}
+modules.Dead = Dead
+-- entities/dead.lua
+-- The dead of a queue: payloads that have failed for good, by entity, with the error.
+
+local MOST = 250 -- entities named by one call
+
+-- The fields of a job by which it can be made again.
+local SAME = { 'klass', 'data', 'priority', 'retries', 'tags', 'context', 'batch', 'entity' }
+
+-- Payloads (score, text …) of the entity with this record are dead from now on; they are moved by the caller.
+function Dead.add(record, queue, group, message, flat)
+  if #flat == 0 then
+    return
+  end
+  local jid = record.jid
+  local fields =
+    { 'jid', jid, 'queue', queue, 'group', group, 'message', message, 'when', modules.NumberFormat.now() }
+  for _, name in ipairs(SAME) do
+    local text = modules.Record.text(name, record[name])
+    if text then
+      fields[#fields + 1], fields[#fields + 2] = name, text
+    end
+  end
+  call('DEL', key.dead_entity(jid))
+  call('HSET', key.dead_entity(jid), unpack(fields))
+  call('ZADD', key.dead(queue), modules.NumberFormat.now(), record.entity)
+  call('ZADD', key.dead_ids(queue), 0, record.entity)
+end
+
+local function forget(jid, queue, entity)
+  call('DEL', key.dead_entity(jid))
+  call('ZREM', key.dead(queue), entity)
+  call('ZREM', key.dead_ids(queue), entity)
+end
+
+-- queue entity... -> the queue, the entities
+local function named(command, args, i)
+  local queue = modules.Arguments.queue(command, args[i])
+  if #args - i > MOST then
+    modules.Errors.raise('TOOBIG', '%s(): %s entities in one call, at most %s', command, #args - i, MOST)
+  end
+  local entities = {}
+  for n = i + 1, #args do
+    entities[#entities + 1] = modules.Entity.id(command, args[n])
+  end
+  return queue, entities
+end
+
+Dead.named = named
+
+-- Makes the entity run now: one that is in no place with a retry count of 0, one that waits as though it had
+-- never failed.
+local function run_now(queue, entity, jid, record)
+  local state, retries = modules.Hash.values(key.job(jid), 'state', 'retries')
+  if not state or state == 'complete' then
+    record.queue, record.retries = queue, modules.Record.read('retries', record.retries, 0)
+    record.priority, record.tags =
+      modules.Record.read('priority', record.priority, 0), modules.Record.read('tags', record.tags)
+    record.batch = record.batch or '1'
+    modules.EntityPush.enqueue(record, entity, jid, nil, '')
+    local remaining = math.max(0, record.retries - 1)
+    call('HSET', key.job(jid), 'remaining', remaining)
+    modules.Entity.listed(jid, queue, scope.now, remaining, record.retries)
+  elseif state == 'waiting' or state == 'scheduled' then
+    call('HSET', key.job(jid), 'remaining', modules.Record.text('retries', retries, '0'))
+    modules.EntityActions.run_now(jid, queue)
+  end
+end
+
+-- dead.back queue entity... -> those that are dead no more: a call moves so many payloads, and leaves the rest
+function Dead.back(args, i)
+  local queue, entities = named('dead.back', args, i)
+  local done, left = {}, modules.Payloads.most
+  for _, entity in ipairs(entities) do
+    local jid = modules.Entity.jid(queue, entity)
+    local record = modules.Hash.all(key.dead_entity(jid))
+    if not record.entity then
+      done[#done + 1] = entity
+    elseif left > 0 and not modules.Entity.is_in_the_way(jid) then
+      local flat = modules.Payloads.lowest(key.dead_payloads(jid), left, modules.Payloads.bytes * 8)
+      left = left - #flat / 2
+      local is_all = modules.Payloads.move(key.dead_payloads(jid), key.payloads(jid), flat)
+      run_now(queue, entity, jid, record)
+      if is_all then
+        forget(jid, queue, entity)
+        done[#done + 1] = entity
+      end
+    end
+  end
+  if #done > 0 then
+    modules.Places.register(queue)
+  end
+  return done
+end
+
+-- dead.delete queue entity... -> how many were dead
+function Dead.delete(args, i)
+  local queue, entities = named('dead.delete', args, i)
+  local number = 0
+  for _, entity in ipairs(entities) do
+    local jid = modules.Entity.jid(queue, entity)
+    number = number + call('EXISTS', key.dead_entity(jid))
+    call('DEL', key.dead_payloads(jid))
+    forget(jid, queue, entity)
+  end
+  return number
+end
+end,
+
+Entity = function()
+local Entity = {}
+modules.Entity = Entity
+-- entities/entity.lua
+-- Entities: the job that carries one, and the places where it is listed.
+
+-- The id of the job that carries an entity of a queue.
+function Entity.jid(queue, entity)
+  return 'entity-' .. redis.sha1hex(queue .. '\0' .. entity)
+end
+
+-- An argument that names an entity.
+function Entity.id(command, value)
+  modules.Arguments.name(command, 'entity', value)
+  if #value > 255 then
+    modules.Errors.argument(command, 'entity must have 1 to 255 bytes, not ' .. #value)
+  end
+  return value
+end
+
+-- Is there a job of this id that carries no entity? Somebody has put it.
+function Entity.is_in_the_way(jid)
+  local state, entity = modules.Hash.values(key.job(jid), 'state', 'entity')
+  return state and not entity
+end
+
+-- The job of an entity belongs to its queue.
+function Entity.no_move(command, jid)
+  return 'STATE', command .. '(): Job ' .. modules.Errors.name(jid) .. ' carries an entity, which stays in its queue'
+end
+
+function Entity.refuse_move(command, job)
+  if job.entity then
+    modules.Errors.raise(Entity.no_move(command, job.jid))
+  end
+end
+
+function Entity.refuse_put(jid)
+  modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' carries an entity: push payloads to it instead')
+end
+
+-- The entity waits from `due` on: it is listed as fresh, or as one whose last run has failed.
+function Entity.listed(jid, queue, due, remaining, retries)
+  local fresh, retrying = key.fresh(queue), key.retrying(queue)
+  local failed = remaining < retries
+  call('ZADD', failed and retrying or fresh, string.format('%.17g', due), jid)
+  call('ZREM', failed and fresh or retrying, jid)
+end
+
+-- The entity does not wait any longer.
+function Entity.unlisted(jid, queue)
+  call('ZREM', key.fresh(queue), jid)
+  call('ZREM', key.retrying(queue), jid)
+end
+
+-- What was in a run's hands is in its queue again, with all that has been pushed meanwhile.
+function Entity.returned(jid, queue)
+  modules.Payloads.give_back(jid)
+  local remaining, retries = modules.Hash.values(key.job(jid), 'remaining', 'retries')
+  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid) or scope.now
+  retries = modules.Record.read('retries', retries, 0)
+  Entity.listed(jid, queue, tonumber(due), modules.Record.read('remaining', remaining, retries), retries)
+end
+
+-- The entity is in no place, and goes on at once as though it had never failed; the record may be in any state.
+function Entity.again(jid, queue)
+  local priority, retries = modules.Hash.values(key.job(jid), 'priority', 'retries')
+  priority, retries = modules.Record.read('priority', priority, 0), modules.Record.text('retries', retries, '0')
+  call('ZREM', key.completed(), jid)
+  call(
+    'HSET',
+    key.job(jid),
+    'state',
+    'waiting',
+    'worker',
+    '',
+    'expires',
+    '0',
+    'queue',
+    queue,
+    'remaining',
+    retries,
+    'time',
+    modules.NumberFormat.time()
+  )
+  call('HDEL', key.job(jid), 'crashes', 'unknown', 'grace', 'progress', 'waited', 'returned')
+  modules.History.put(jid, queue)
+  modules.Places.work(jid, queue, priority)
+  Entity.listed(jid, queue, scope.now, 0, 0)
+end
+
+-- The run is complete, and its payloads are done. What was pushed meanwhile is next.
+function Entity.completed(jid, queue)
+  call('DEL', key.taken(jid))
+  if call('EXISTS', key.payloads(jid)) == 1 then
+    Entity.again(jid, queue)
+  end
+end
+
+-- The job was canceled, or is erased: so are its payloads.
+function Entity.gone(jid, queue)
+  call('DEL', key.payloads(jid))
+  call('DEL', key.taken(jid))
+  Entity.unlisted(jid, queue)
+end
+end,
+
+EntityActions = function()
+local EntityActions = {}
+modules.EntityActions = EntityActions
+-- entities/entity_actions.lua
+-- What operators do to the entities of a queue: all that wait, all whose last run has failed, or those named.
+
+local MOST = 250 -- entities changed by one call
+
+local GROUP, MESSAGE = 'killed', 'It was killed before its retries were used up'
+
+-- An entity that waits, or is delayed, is due now.
+function EntityActions.run_now(jid, queue)
+  if call('ZREM', key.place(queue, 'scheduled'), jid) == 1 then
+    local priority = call('HGET', key.job(jid), 'priority')
+    call('HSET', key.job(jid), 'state', 'waiting')
+    modules.Places.ready_since(jid, scope.now)
+    modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0))
+  end
+  modules.Entity.returned(jid, queue)
+end
+
+local WAITING = { waiting = true, scheduled = true, stalled = true }
+
+-- The jobs of the entities that are named, or the first ones of a list. -> the queue, jids
+local function chosen(command, args, i, list)
+  local queue, entities = modules.Dead.named(command, args, i)
+  if #entities == 0 then
+    return queue, list(queue)
+  end
+  for n, entity in ipairs(entities) do
+    entities[n] = modules.Entity.jid(queue, entity)
+  end
+  return queue, entities
+end
+
+-- Changes those of the jobs that carry entities and are in no worker's hands. -> how many
+local function each_waiting(queue, jids, change)
+  local number = 0
+  for _, jid in ipairs(jids) do
+    local record = modules.Job.read(jid, true)
+    if record and record.entity and WAITING[record.state] then
+      number = number + change(record, queue)
+    end
+  end
+  return number
+end
+
+local function retrying(queue)
+  return call('ZRANGE', key.retrying(queue), 0, MOST - 1)
+end
+
+local function later(queue)
+  local from = '(' .. string.format('%.17g', scope.now)
+  return call('ZRANGEBYSCORE', key.place(queue, 'scheduled'), from, '+inf', 'LIMIT', 0, MOST)
+end
+
+-- entities.run queue [entity...] -> how many wait no longer; without entities of those that are delayed, as
+-- many as one call may change
+function EntityActions.run(args, i)
+  local queue, jids = chosen('entities.run', args, i, later)
+  return each_waiting(queue, jids, function(record)
+    local was = record.state == 'scheduled' and 1 or 0
+    EntityActions.run_now(record.jid, queue)
+    return was
+  end)
+end
+
+-- entities.kill queue [entity...] -> how many were changed: their payloads go to the dead, as many as one call
+-- may move; without entities those of the ones whose last run has failed
+function EntityActions.kill(args, i)
+  local left = modules.Payloads.most
+  local queue, jids = chosen('entities.kill', args, i, retrying)
+  return each_waiting(queue, jids, function(record)
+    if left <= 0 then
+      return 0
+    end
+    local jid, failure = record.jid, modules.Record.read('failure', record.failure, {})
+    local flat = modules.Payloads.lowest(key.payloads(jid), left, modules.Payloads.bytes * 8)
+    left = left - #flat / 2
+    modules.Dead.add(record, queue, failure.group or GROUP, failure.message or MESSAGE, flat)
+    if modules.Payloads.move(key.payloads(jid), key.dead_payloads(jid), flat) then
+      modules.Places.leave(jid, queue)
+      modules.EntityRun.erase(record, queue)
+    end
+    return 1
+  end)
+end
+
+-- entities.drop queue [entity...] -> how many were deleted, with their payloads; without entities of the ones
+-- whose last run has failed
+function EntityActions.drop(args, i)
+  local queue, jids = chosen('entities.drop', args, i, retrying)
+  return each_waiting(queue, jids, function(record)
+    modules.Job.remove(record.jid, record, 'call')
+    modules.Cascade.follow(record.jid, 'gone')
+    return 1
+  end)
+end
+end,
+
+EntityPush = function()
+local EntityPush = {}
+modules.EntityPush = EntityPush
+-- entities/entity_push.lua
+-- Pushing payloads: onto an entity that is in its queue, or one that is put there with them.
+
+local OPTIONS = { priority = true, retries = true, tags = true, context = true, batch = true, known = true }
+
+-- A queue has entities of one job type, which may have had other names. When it is empty another may take it over.
+local function check_type(queue, klass, known)
+  local other = call('HGET', key.entity_types(), queue)
+  if not other or other == klass then
+    return
+  end
+  local place = key.place
+  if
+    call('EXISTS', place(queue, 'work'), place(queue, 'scheduled'), place(queue, 'locks'), key.dead(queue))
+    == 0
+  then
+    return
+  end
+  for _, name in ipairs(known) do
+    if name == other then
+      return
+    end
+  end
+  modules.Errors.raise(
+    'STATE',
+    'push(): Queue %s has the entities of %s, and cannot have those of %s: give each such job type a queue of its own',
+    modules.Errors.name(queue),
+    modules.Errors.name(other),
+    modules.Errors.name(klass)
+  )
+end
+
+-- What the jobs of the call have in common.
+local function read_options(args, first)
+  local given = modules.Arguments.options('push', args, first, OPTIONS)
+  local known = given.known and modules.Arguments.names('push', 'known', given.known) or {}
+  if given.context then
+    modules.Arguments.object('push', 'context', given.context)
+  end
+  return {
+    priority = modules.Arguments.number('push', 'priority', given.priority or '0'),
+    retries = modules.Arguments.whole('push', 'retries', given.retries or '5', 0),
+    tags = given.tags and modules.Arguments.tag_list('push', given.tags) or nil,
+    context = given.context,
+    batch = modules.Arguments.whole('push', 'batch', given.batch or '1', 1),
+    known = known,
+  }
+end
+
+-- The default score: by the server's time, in the order of the call.
+local function score_of(text, n)
+  return text == '' and string.format('%.17g', scope.now + n * 1e-6)
+    or string.format('%.17g', modules.Arguments.number('push', 'score', text))
+end
+
+-- entity data payload score due, `count` times from args[i] on -> by entity what is pushed; the entities in
+-- order
+local function read_items(args, i, count, queue)
+  local items, order = {}, {}
+  for n = 0, count - 1 do
+    local at = i + 5 * n
+    local entity = modules.Entity.id('push', args[at])
+    local item = items[entity]
+    if not item then
+      item = { entity = entity, jid = modules.Entity.jid(queue, entity), data = args[at + 1], flat = {} }
+      items[entity], order[#order + 1] = item, item
+      modules.Arguments.object('push', 'data', item.data)
+      if not string.find(item.data, '^{.+}$') then
+        modules.Errors.argument('push', 'data must be an object with members, not ' .. modules.Errors.name(item.data))
+      end
+      item.due = args[at + 4] ~= '' and modules.Arguments.number('push', 'due', args[at + 4]) or nil
+    end
+    modules.Arguments.json('push', 'payload', args[at + 2], modules.Payloads.each)
+    local flat = item.flat
+    flat[#flat + 1], flat[#flat + 2] = score_of(args[at + 3], n), args[at + 2]
+  end
+  return order
+end
+
+local QUEUED = { waiting = true, stalled = true, running = true, scheduled = true, depends = true }
+
+-- Looks at the entity's job: whether it is there, and is one.
+local function look(item)
+  local state, entity = modules.Hash.values(key.job(item.jid), 'state', 'entity')
+  if state and not entity then
+    modules.Errors.raise('STATE', 'push(): Job ' .. modules.Errors.name(item.jid) .. ' is in the way: it carries no entity')
+  end
+  item.state = state
+end
+
+-- Puts the job of an entity that is in no place into its queue; `more` are fields of the job.
+function EntityPush.enqueue(more, entity, jid, due, worker)
+  local is_late = due and due > scope.now
+  local job = {
+    queue = more.queue,
+    jid = jid,
+    klass = more.klass,
+    data = more.data,
+    delay = is_late and due - scope.now or 0,
+    at = is_late and due or nil,
+    priority = more.priority,
+    retries = more.retries,
+    tags = more.tags,
+    context = more.context,
+    rare = true,
+    entity = entity,
+    batch = more.batch,
+  }
+  modules.Put.look(job)
+  modules.PutStore.store(job, worker, modules.Job.is_tracked(jid))
+  modules.Minutes.count(more.queue, 'put', 1)
+  modules.Entity.listed(jid, more.queue, due or scope.now, more.retries, more.retries)
+end
+
+-- push worker queue klass n (entity data payload score due)*n [pairs] -> how many payloads are new
+function EntityPush.push(args, i)
+  local worker = modules.Arguments.asking('push', args[i])
+  local queue, klass = modules.Arguments.queue('push', args[i + 1]), modules.Arguments.name('push', 'klass', args[i + 2])
+  local count = modules.Arguments.whole('push', 'number of payloads', args[i + 3], 1)
+  modules.Arguments.bounded('push', count)
+  if i + 3 + 5 * count > #args then
+    modules.Errors.argument('push', 'Fewer payloads than announced')
+  end
+  local more = read_options(args, i + 4 + 5 * count)
+  more.queue, more.klass = queue, klass
+  local items = read_items(args, i + 4, count, queue)
+  check_type(queue, klass, more.known)
+  for _, item in ipairs(items) do
+    look(item)
+  end
+  call('HSET', key.entity_types(), queue, klass)
+  local new = 0
+  for _, item in ipairs(items) do
+    new = new + modules.Payloads.join(key.payloads(item.jid), item.flat)
+    if item.state == 'failed' then -- by a core that knows no entities
+      modules.Revive.revive({ item.jid }, 1)
+    elseif not QUEUED[item.state] then
+      more.data = item.data
+      EntityPush.enqueue(more, item.entity, item.jid, item.due, worker)
+    end
+  end
+  modules.Places.register(queue)
+  return new
+end
+end,
+
+EntityRun = function()
+local EntityRun = {}
+modules.EntityRun = EntityRun
+-- entities/entity_run.lua
+-- Runs of entities: what a run takes, and what becomes of one that was lost or has failed for good.
+
+local MOST_JOBS = 250 -- entities handed out by one call
+local MOST_LOSSES = 3 -- locks lost and crashes in a row that one payload may cause
+
+-- These are no failures of a run: no payload of the entity can be processed.
+local OF_ALL = { ['unknown-job'] = true, ['row-gone'] = true, ['corrupt-record'] = true }
+
+-- May this call hand out one more entity? Only to who reserves: others know nothing of payloads.
+local function has_room(reserved)
+  local handed = scope.entities
+  if not reserved or not handed then
+    return reserved
+  end
+  return handed.jobs < MOST_JOBS and handed.payloads < modules.Payloads.most and handed.bytes < modules.Payloads.bytes
+end
+
+-- An entity that was to be handed out stays where it was: first in its queue.
+local function leave(jid, queue, state, priority, time)
+  scope.full = true
+  if state == 'running' then
+    call('ZREM', key.place(queue, 'locks'), jid)
+    call('HSET', key.job(jid), 'state', 'waiting', 'worker', '', 'expires', 0)
+    modules.Entity.returned(jid, queue)
+    local holds = call('HGET', key.job(jid), 'holds')
+    if holds then
+      modules.Limits.release(jid, holds)
+    end
+  end
+  priority = state == 'stalled' and math.huge or modules.Record.read('priority', priority, 0)
+  modules.Places.work(jid, queue, priority, modules.Record.read('time', time, scope.now))
+end
+
+-- What its worker is told of an entity: the data with the payloads that the run has.
+function EntityRun.data(jid, entity, data)
+  local payloads = call('ZRANGE', key.taken(jid), 0, -1)
+  if not data or not string.find(data, '^{.+}$') then
+    data = '{"v":1,"entity":' .. cjson.encode(entity) .. '}'
+  end
+  return modules.Json.with(data, 'payloads', #payloads > 0 and '[' .. table.concat(payloads, ',') .. ']' or '[]')
+end
+
+-- An entity is about to be handed out. -> whether it stays in its queue instead, as the call hands out enough
+function EntityRun.stays(jid, queue, state, priority, time, reserved)
+  if has_room(reserved) then
+    return false
+  end
+  leave(jid, queue, state, priority, time)
+  return true
+end
+
+-- Takes the payloads of an entity that is handed out. -> its data for the worker
+function EntityRun.take(jid, queue, entity, data)
+  local handed = scope.entities or { jobs = 0, payloads = 0, bytes = 0 }
+  scope.entities = handed
+  modules.Payloads.give_back(jid) -- of a run that was lost
+  local flat, bytes =
+    modules.Payloads.lowest(key.payloads(jid), modules.Payloads.most - handed.payloads, modules.Payloads.bytes - handed.bytes)
+  modules.Payloads.move(key.payloads(jid), key.taken(jid), flat)
+  handed.jobs, handed.payloads = handed.jobs + 1, handed.payloads + #flat / 2
+  handed.bytes = handed.bytes + bytes
+  modules.Entity.unlisted(jid, queue)
+  return EntityRun.data(jid, entity, data)
+end
+
+-- How many more entities of a queue belong to the runs of `taken` ones, which have been handed out: a run has up
+-- to `batch`.
+function EntityRun.further(taken)
+  local batch, handed = scope.batch or 1, scope.entities
+  scope.batch = nil
+  if scope.full or taken == 0 then
+    return 0
+  end
+  return math.min(taken * (batch - 1), MOST_JOBS - handed.jobs)
+end
+
+-- The lock of a run was lost, which uses no retry up. -> the retries that remain; below 0 if the entity has
+-- caused too many losses in a row
+function EntityRun.lost(jid, remaining, crashes)
+  crashes = modules.Record.read('crashes', crashes, 0) + 1
+  call('HSET', key.job(jid), 'crashes', crashes)
+  return crashes > MOST_LOSSES and -1 or modules.Record.read('remaining', remaining, 0)
+end
+
+-- The group and the words for that.
+function EntityRun.words_of_loss()
+  return 'worker-crash',
+    'Its lock was lost ' .. MOST_LOSSES + 1 .. ' times, each time with this payload first'
+end
+
+-- The job was to be filed as failed: instead the payload with the lowest score goes to the dead, and the
+-- others go on at once. -> whether that was done
+function EntityRun.failed(job, group, message)
+  local jid = job.jid
+  local record = modules.Job.read(jid, true)
+  if not record or not record.entity then
+    return false
+  end
+  local queue = record.home or job.queue
+  modules.Payloads.give_back(jid)
+  local flat = modules.Payloads.lowest(key.payloads(jid), OF_ALL[group] and modules.Payloads.most or 1, modules.Payloads.bytes)
+  modules.Dead.add(record, queue, group, message, flat)
+  modules.Stats.count(queue, 'failures', 1)
+  modules.Minutes.count(queue, 'failed', 1)
+  modules.Entity.unlisted(jid, queue)
+  if modules.Payloads.move(key.payloads(jid), key.dead_payloads(jid), flat) then
+    EntityRun.erase(record, queue)
+  else
+    if record.holds then
+      modules.Limits.release(jid, record.holds)
+    end
+    modules.Entity.again(jid, queue)
+  end
+  return true
+end
+
+-- Takes away the job of an entity that has no payloads, and is in no place.
+function EntityRun.erase(record, queue)
+  local jid = record.jid
+  record.home = queue
+  modules.Dependencies.unlink_all(jid)
+  modules.Job.erase(jid, record.tags)
+  modules.JobEnd.canceled(jid, record)
+  modules.Cascade.follow(jid, 'gone')
+end
+end,
+
+Payloads = function()
+local Payloads = {}
+modules.Payloads = Payloads
+-- entities/payloads.lua
+-- The payloads of an entity: those that wait, in order, and those that a run has taken.
+--
+-- An entity is carried by an ordinary job, whose record has the fields `entity` (its id as text) and `home` (its
+-- queue). What has been pushed for it stands in `payloads`; what the present run has taken, in `taken`.
+
+local floor, min, max = math.floor, math.min, math.max
+
+Payloads.most = 1000 -- of one run, and moved by one call
+Payloads.bytes = 1024 * 1024 -- of one run
+Payloads.each = 64 * 1024 -- bytes of one payload
+
+-- Payloads read at first; then four times as many as before, as far as they are likely to fit.
+local FIRST = 16
+
+-- Adds payloads: score, text, score, text … Of equal ones the lower score stays. -> how many are new
+function Payloads.join(name, flat)
+  local new = 0
+  for first = 1, #flat, 1000 do
+    new = new + call('ZADD', name, 'LT', unpack(flat, first, min(first + 999, #flat)))
+  end
+  return new
+end
+
+-- Appends members with their scores (payload, score …), as they are read, to a list as they are written.
+local function turn(flat, part)
+  for n = 1, #part, 2 do
+    flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
+  end
+  return flat
+end
+
+-- The payloads with the lowest scores, at most so many and so many bytes (but at least one).
+-- -> score, text …, as `join` takes them; their bytes
+function Payloads.lowest(name, most, bytes)
+  local flat, used, step = {}, 0, FIRST
+  while #flat < 2 * most do
+    local at = #flat / 2
+    local part = call('ZRANGE', name, at, at + min(step, most - at) - 1, 'WITHSCORES')
+    for n = 1, #part, 2 do
+      local size = #part[n] + 1
+      if #flat > 0 and used + size > bytes then
+        return flat, used
+      end
+      flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
+      used = used + size
+    end
+    if #part < 2 * min(step, most - at) then
+      break
+    end
+    step = max(1, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))
+  end
+  return flat, used
+end
+
+-- Moves the payloads with the lowest scores, which `lowest` has read. -> whether none is left
+function Payloads.move(from, to, flat)
+  if #flat > 0 then
+    Payloads.join(to, flat)
+    call('ZREMRANGEBYRANK', from, 0, #flat / 2 - 1)
+  end
+  return call('EXISTS', from) == 0
+end
+
+-- What a run had taken waits again.
+function Payloads.give_back(jid)
+  local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')
+  if #taken > 0 then
+    Payloads.join(key.payloads(jid), turn({}, taken))
+    call('DEL', key.taken(jid))
+  end
+end
+end,
+}
+end
 
 function folders.limits()
 return {
@@ -12125,6 +12915,7 @@ for _, name in ipairs({
   'declared_schedules',
   'schedule_marks',
   'ticker',
+  'entity_types',
 }) do
   ALONE[name] = true
 end
@@ -12142,6 +12933,14 @@ local FAMILY = {
   { start = 'limit:', check = modules.AuditLimits.check },
   { start = 'workflow:', check = modules.AuditWorkflows.check },
   { start = 'staged:', check = modules.AuditWorkflows.check_staged },
+  { start = 'payloads:', check = modules.AuditEntities.check_payloads },
+  { start = 'taken:', check = modules.AuditEntities.check_taken },
+  { start = 'fresh:', check = modules.AuditEntities.check_fresh },
+  { start = 'retrying:', check = modules.AuditEntities.check_retrying },
+  { start = 'dead:', check = modules.AuditEntities.check_dead },
+  { start = 'dead_ids:' },
+  { start = 'dead_entity:', check = modules.AuditEntities.check_dead_entity },
+  { start = 'dead_payloads:', check = modules.AuditEntities.check_dead_payloads },
   { start = 'f:', check = check_group },
   { start = 't:', check = check_tag },
 }
@@ -12373,6 +13172,101 @@ function Audit.audit(args, i)
 end
 end,
 
+AuditEntities = function()
+local AuditEntities = {}
+modules.AuditEntities = AuditEntities
+-- views/audit_entities.lua
+-- The invariants of entities: their payloads, their lists, the dead.
+
+local complain = modules.AuditJobs.complain
+
+local function job_of(jid)
+  return modules.Hash.read(key.job(jid), { 'state', 'entity', 'home', 'remaining', 'retries' })
+end
+
+local WAITING = { waiting = true, scheduled = true, stalled = true }
+
+function AuditEntities.check_payloads(report, jid)
+  local job = job_of(jid)
+  if not job.entity then
+    complain(report, 'there are payloads of job %s, which carries no entity', jid)
+  elseif job.state == 'complete' or job.state == 'failed' then
+    complain(report, 'entity job %s is %s, and has payloads', jid, job.state)
+  end
+end
+
+function AuditEntities.check_taken(report, jid)
+  local job = job_of(jid)
+  if not job.entity or job.state ~= 'running' then
+    complain(report, 'job %s is %s, and a run has payloads of it', jid, job.state or 'gone')
+  end
+end
+
+-- A job that carries an entity: it is listed where it waits, and has what it waits for.
+function AuditEntities.check_job(report, jid)
+  local job = job_of(jid)
+  if not job.entity then
+    return
+  end
+  local queue = job.home or ''
+  if jid ~= modules.Entity.jid(queue, job.entity) then
+    complain(report, 'job %s carries an entity that belongs to another job', jid)
+  end
+  local fresh, retrying = call('ZSCORE', key.fresh(queue), jid), call('ZSCORE', key.retrying(queue), jid)
+  if not WAITING[job.state] then
+    if fresh or retrying then
+      complain(report, 'entity job %s is listed as waiting, but %s', jid, job.state)
+    end
+    return
+  end
+  if (job.remaining ~= job.retries) ~= (retrying and not fresh and true or false) then
+    complain(report, 'entity job %s is not in the right list of those that wait', jid)
+  end
+  if call('EXISTS', key.payloads(jid)) == 0 then
+    complain(report, 'entity job %s waits without payloads', jid)
+  end
+end
+
+local function check_list(name)
+  return function(report, queue)
+    for _, jid in ipairs(call('ZRANGE', key[name](queue), 0, modules.Arguments.most - 1)) do
+      local job = job_of(jid)
+      if not job.entity or job.home ~= queue or not WAITING[job.state] then
+        complain(report, 'job %s is listed among the %s entities of %s', jid, name, queue)
+      end
+    end
+  end
+end
+
+AuditEntities.check_fresh, AuditEntities.check_retrying = check_list('fresh'), check_list('retrying')
+
+-- Of each dead entity there is the error, and payloads.
+function AuditEntities.check_dead(report, queue)
+  for _, entity in ipairs(call('ZRANGE', key.dead(queue), 0, modules.Arguments.most - 1)) do
+    local jid = modules.Entity.jid(queue, entity)
+    if call('EXISTS', key.dead_entity(jid), key.dead_payloads(jid)) < 2 then
+      complain(report, 'of dead entity %s of %s the error or the payloads are gone', entity, queue)
+    end
+  end
+  if call('ZCARD', key.dead(queue)) ~= call('ZCARD', key.dead_ids(queue)) then
+    complain(report, 'the dead of %s are not listed both by time and by id', queue)
+  end
+end
+
+function AuditEntities.check_dead_entity(report, jid)
+  local queue, entity = modules.Hash.values(key.dead_entity(jid), 'queue', 'entity')
+  if not queue or not entity or not call('ZSCORE', key.dead(queue), entity) then
+    complain(report, 'dead entity of job %s is not listed', jid)
+  end
+end
+
+function AuditEntities.check_dead_payloads(report, jid)
+  if call('EXISTS', key.dead_entity(jid)) == 0 then
+    complain(report, 'there are dead payloads of job %s, but no error', jid)
+  end
+end
+end,
+
 AuditJobs = function()
 local AuditJobs = {}
 modules.AuditJobs = AuditJobs
@@ -12429,9 +13323,13 @@ local RARE = {
   'aside',
   'called',
   'holds',
+  'entity',
 }
 
 local function check_rare(report, jid, record)
+  if record.entity then
+    modules.AuditEntities.check_job(report, jid)
+  end
   if record.rare == '1' then
     modules.AuditLimits.check_job(report, jid)
     return
@@ -12560,6 +13458,7 @@ local FIELDS = {
   'retries',
   'rare',
   'aside',
+  'entity',
 }
 
 local function check_numbers(report, jid, record)
@@ -12889,6 +13788,177 @@ function AuditWorkflows.check_staged(report, name)
   if call('TTL', key.staged(name)) < 0 and call('HGET', key.workflow(id), 'chore') ~= 'unpacking' then
     modules.AuditJobs.complain(report, 'what was staged for workflow %s stays for ever', id)
   end
+end
+end,
+
+EntityView = function()
+local EntityView = {}
+modules.EntityView = EntityView
+-- views/entity_view.lua
+-- Entities as pages and handles show them; nothing here writes.
+
+local LISTS = { fresh = 'fresh', retrying = 'retrying', dead = 'dead' }
+local SHOWN = 256 * 1024 -- bytes of payloads in one reply
+
+-- A part of a set of payloads: [[score, text] …], as JSON.
+local function payloads(name, offset, count)
+  local flat, shown, bytes = call('ZRANGE', name, offset, offset + count - 1, 'WITHSCORES'), {}, 0
+  for n = 1, #flat, 2 do
+    bytes = bytes + #flat[n]
+    if bytes > SHOWN and n > 1 then
+      break
+    end
+    shown[#shown + 1] = '[' .. cjson.encode(flat[n + 1]) .. ',' .. flat[n] .. ']'
+  end
+  return '[' .. table.concat(shown, ',') .. ']'
+end
+
+local function of_dead(jid)
+  local dead = modules.Hash.all(key.dead_entity(jid))
+  if not dead.entity then
+    return nil
+  end
+  return {
+    entity = dead.entity,
+    jid = jid,
+    klass = dead.klass or '',
+    data = dead.data or '',
+    group = dead.group or '',
+    message = dead.message or '',
+    when = tonumber(dead.when) or 0,
+    payloads = call('ZCARD', key.dead_payloads(jid)),
+  }
+end
+
+-- The job that carries an entity, or nil.
+local function of_job(jid)
+  local record = modules.Job.read(jid, true)
+  if not record or not record.entity then
+    return nil
+  end
+  local state, due = modules.Places.state_now(jid, record.queue, record.state)
+  local retries = modules.Record.read('retries', record.retries, 0)
+  return {
+    entity = record.entity,
+    jid = jid,
+    klass = record.klass or '',
+    data = record.data or '',
+    state = state,
+    worker = record.worker or '',
+    retries = retries,
+    count = retries - modules.Record.read('remaining', record.remaining, retries) - 1,
+    due = tonumber(due or modules.Record.read('time', record.time, 0)),
+    payloads = call('ZCARD', key.payloads(jid)),
+    taken = call('ZCARD', key.taken(jid)),
+    failure = modules.Record.read('failure', record.failure, {}),
+    crashes = modules.Record.read('crashes', record.crashes, 0),
+  }
+end
+
+-- entity.show queue entity [offset count] -> what there is of it: its job, its payloads, what of it is dead
+function EntityView.show(args, i)
+  local queue, entity = modules.Arguments.queue('entity.show', args[i]), modules.Entity.id('entity.show', args[i + 1])
+  local offset = math.max(0, modules.Arguments.offset('entity.show', args[i + 2]))
+  local count = math.max(1, modules.Arguments.count('entity.show', args[i + 3], 25))
+  local jid = modules.Entity.jid(queue, entity)
+  local job, dead = of_job(jid), of_dead(jid)
+  return modules.Json.with(
+    cjson.encode({ entity = entity, jid = jid, queue = queue }),
+    'job',
+    job and cjson.encode(job) or 'null',
+    'dead',
+    dead and cjson.encode(dead) or 'null',
+    'waiting',
+    payloads(key.payloads(jid), offset, count),
+    'running',
+    payloads(key.taken(jid), offset, count),
+    'dying',
+    payloads(key.dead_payloads(jid), offset, count)
+  )
+end
+
+-- The jids of the entities in a worker's hands. (Of these one call looks at so many.)
+local function running(queue, offset, count)
+  return call('ZRANGE', key.place(queue, 'locks'), offset, offset + count - 1)
+end
+
+-- entities.list fresh|retrying|running|dead|dead-ids queue [offset count] -> how many there are, and some: the
+-- next to run first; of the dead the latest first, or in the order of their ids
+function EntityView.list(args, i)
+  local tab = modules.Arguments.given('entities.list', 'list', args[i])
+  local queue = modules.Arguments.queue('entities.list', args[i + 1])
+  local offset = math.max(0, modules.Arguments.offset('entities.list', args[i + 2]))
+  local count = math.max(1, modules.Arguments.count('entities.list', args[i + 3], 25))
+  local shown, total, last = {}, 0, offset + count - 1
+  if tab == 'dead' or tab == 'dead-ids' then
+    total = call('ZCARD', key.dead(queue))
+    local ids = tab == 'dead' and call('ZREVRANGE', key.dead(queue), offset, last)
+      or call('ZRANGE', key.dead_ids(queue), offset, last)
+    for _, entity in ipairs(ids) do
+      shown[#shown + 1] = of_dead(modules.Entity.jid(queue, entity))
+    end
+  elseif tab == 'running' or LISTS[tab] then
+    local name = tab == 'running' and key.place(queue, 'locks') or key[LISTS[tab]](queue)
+    total = call('ZCARD', name)
+    local jids = tab == 'running' and running(queue, offset, count) or call('ZRANGE', name, offset, last)
+    for _, jid in ipairs(jids) do
+      shown[#shown + 1] = of_job(jid)
+    end
+  else
+    modules.Errors.argument('entities.list', 'Unknown list ' .. modules.Errors.name(tab))
+  end
+  local texts = {}
+  for n, row in ipairs(shown) do
+    texts[n] = cjson.encode(row)
+  end
+  return '{"total":' .. total .. ',"entities":[' .. table.concat(texts, ',') .. ']}'
+end
+
+-- The jobs of a kind that the last `minutes` have counted.
+local function counted(queue, kind, from, to)
+  local number = 0
+  for hour = math.floor(from / 60), math.floor(to / 60) do
+    local found = call('HGETALL', key.minutes(queue, hour, kind))
+    for n = 1, #found, 2 do
+      local minute = hour * 60 + tonumber(found[n])
+      number = number + (minute >= from and minute <= to and tonumber(found[n + 1]) or 0)
+    end
+  end
+  return number
+end
+
+-- entities.counts [queue...] -> of each queue with entities: its name and job type, how many are queued (of these
+-- fresh and retrying), running, dead, the lag in seconds; what was processed and has failed in the last hour
+function EntityView.counts(args, i)
+  local types, shown, queues = modules.Hash.all(key.entity_types()), {}, {}
+  modules.Arguments.bounded('entities.counts', #args - i + 1)
+  for n = i, #args do
+    queues[#queues + 1] = args[n]
+  end
+  if #queues == 0 then
+    for queue in pairs(types) do
+      queues[#queues + 1] = queue
+    end
+    table.sort(queues)
+  end
+  local minute = math.floor(scope.now / 60)
+  for n = 1, math.min(#queues, modules.Arguments.most) do
+    local queue = queues[n]
+    local fresh, retrying = call('ZCARD', key.fresh(queue)), call('ZCARD', key.retrying(queue))
+    shown[n] = cjson.encode({
+      queue = queue,
+      klass = types[queue] or '',
+      queued = fresh + retrying,
+      fresh = fresh,
+      retries = retrying,
+      busy = call('ZCARD', key.place(queue, 'locks')),
+      dead = call('ZCARD', key.dead(queue)),
+      lag = modules.QueueStats.lag_of(queue),
+      processed = counted(queue, 'completed', minute - 59, minute),
+      failed = counted(queue, 'failed', minute - 59, minute),
+    })
+  end
+  return '[' .. table.concat(shown, ',') .. ']'
 end
 end,
 
@@ -13467,6 +14537,11 @@ local function lag(queue)
   local oldest, found = oldest_waiting(queue)
   local due = first_due(queue, 'recur', first_due(queue, 'scheduled', oldest))
   return scope.now - due, found or due < oldest
+end
+
+-- The same without the second.
+function QueueStats.lag_of(queue)
+  return (lag(queue))
 end
 
 -- lag queue... -> seconds, as text, for each

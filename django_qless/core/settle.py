@@ -55,6 +55,8 @@ class Reserved(NamedTuple):
     context: str
     #: When the lock ends unless a heartbeat prolongs it, by the server's clock.
     expires: float
+    #: How many entities may run together; 0: the job carries no entity.
+    batch: int = 0
 
     @property
     def is_sealed(self) -> bool:
@@ -126,8 +128,8 @@ class Beat(NamedTuple):
 
 
 def _reserved(texts: list[Any]) -> Reserved:
-    jid, queue, klass, data, token, *numbers, tags, context, expires = texts
-    retries, remaining, priority = numbers
+    jid, queue, klass, data, token, *numbers = texts
+    retries, remaining, priority, tags, context, expires, *batch = numbers
     return Reserved(
         jid=jid,
         queue=queue,
@@ -140,6 +142,7 @@ def _reserved(texts: list[Any]) -> Reserved:
         tags=tags,
         context=context,
         expires=float(expires),
+        batch=int(batch[0]) if batch else 0,
     )
 
 

@@ -139,6 +139,12 @@ def _declare(function: Any, given: dict[str, Any]) -> Any:
     aliases = check(whose, "aliases", aliases)
     schedule = DeclaredSchedule.declared(whose, given)
     options = declared_options(whose, given)
+    if options.entity and (schedule is not None or inspect.isclass(function)):
+        what = "a class" if inspect.isclass(function) else "a schedule"
+        raise InvalidOption(
+            f"{whose}: entity=True cannot go with {what}: a job of entities is a function "
+            "or a method, and runs when something is pushed"
+        )
     validate_function(function, whose, name)
     if options.detached:
         validate_detached(function, whose)

@@ -22,7 +22,7 @@ from typing import (
 from asgiref.sync import markcoroutinefunction
 from django.db.models import Model
 
-from django_qless.enqueue import dispatch, unique_keys
+from django_qless.enqueue import dispatch, entities, unique_keys
 from django_qless.enqueue.dependencies import (
     NO_DEPENDENCIES,
     dependencies_of,
@@ -32,7 +32,7 @@ from django_qless.enqueue.dependencies import (
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys, limit_keys
 from django_qless.enqueue.plan import EnqueuePlan
 from django_qless.enqueue.request import CallArguments, EnqueueBatch
-from django_qless.exceptions import InvalidJob
+from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.job_types import foreign_names
 from django_qless.job_types.handle import JobHandle
 from django_qless.job_types.options import Options, check_using
@@ -44,8 +44,11 @@ from django_qless.schedules.dynamic import RecurMethods
 from django_qless.serialization import envelope
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from typing_extensions import Unpack
 
+    from django_qless.job_types.entity import EntityHandle
     from django_qless.job_types.options import CallOptions
     from django_qless.schedules.timetable import DeclaredSchedule
 
@@ -140,10 +143,62 @@ class JobFunction(RecurMethods, Generic[P, R]):
 
     adelay = aenqueue
 
+    def push(
+        self,
+        /,
+        *args: Any,
+        score: float | datetime | None = None,
+        run_at: datetime | None = None,
+    ) -> EntityHandle:
+        """Push a payload onto an entity: `.push(entity, payload)`; return its handle.
+
+        On a row the row is the entity: `order.sync.push(payload)`. `score` orders the
+        payloads, lowest first (default: the server's time); `run_at` counts if the entity
+        is not queued yet. Waits for the commit as `.delay()` does. Raises InvalidOption,
+        UnserialisableArgument, WrongState.
+        """
+        batch, transactions = self._pushing([(*args, score, run_at)], len(args))
+        entities.send(batch, transactions)
+        return batch.entities[0]
+
+    async def apush(
+        self,
+        /,
+        *args: Any,
+        score: float | datetime | None = None,
+        run_at: datetime | None = None,
+    ) -> EntityHandle:
+        """Push a payload onto an entity, from asynchronous code."""
+        batch, transactions = self._pushing([(*args, score, run_at)], len(args))
+        await entities.asend(batch, transactions)
+        return batch.entities[0]
+
+    def push_many(self, items: Iterable[Any], /) -> list[EntityHandle]:
+        """Push many payloads in few calls; return the handles of their entities.
+
+        An item is (entity, payload[, score[, run_at]]), or a dict of these. Of a method of
+        rows the row stands for the entity; on a row itself the items are payloads.
+        """
+        batch, transactions = self._pushing(self._items(items))
+        entities.send(batch, transactions)
+        return batch.entities
+
+    async def apush_many(self, items: Iterable[Any], /) -> list[EntityHandle]:
+        """Push many payloads, from asynchronous code."""
+        batch, transactions = self._pushing(self._items(items))
+        await entities.asend(batch, transactions)
+        return batch.entities
+
     def args(self, /, *args: P.args, **kwargs: P.kwargs) -> CallArguments:
         """Return the arguments of one job, for `enqueue_many`."""
         job_type = (self._plan or self._bound_plan()).job_type
         options = self.options
+        if options.entity:
+            raise InvalidOption(
+                f"{self.name} is a job of entities: push payloads with .push(entity, "
+                "payload). It cannot be enqueued by .delay(), be part of a workflow, or be "
+                "waited for by after="
+            )
         data = self._data(args, kwargs)
         key = self._key(args, kwargs) if options.unique is not None else ""
         keys = NO_KEYS
@@ -251,6 +306,39 @@ class JobFunction(RecurMethods, Generic[P, R]):
             copy._target = target
             copy._instance = instance
         return copy
+
+    def _items(self, items: Iterable[Any]) -> Iterable[tuple[Any, ...]]:
+        if self._instance is not None:
+            return [(payload, None, None) for payload in items]
+        (self._plan or self._bound_plan())
+        return entities.items_of(self.name, items)
+
+    def _pushing(
+        self, items: Iterable[tuple[Any, ...]], given: int | None = None
+    ) -> tuple[entities.PushBatch, list[str]]:
+        """Return the batch of these payloads, and the transactions that it awaits."""
+        plan = self._plan or self._bound_plan()
+        wanted = 2 if self._instance is None else 1
+        if given is not None and given != wanted:
+            what = "an entity and a payload" if wanted == 2 else "a payload"
+            raise TypeError(f"{self.name}: push takes {what}, not {given} arguments")
+        return entities.batch_of(plan, self.options, map(self._pushed_item, items))
+
+    def _pushed_item(self, item: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return row part, entity, payload, score and run_at."""
+        job_type: JobType = self.job_type  # type: ignore[assignment]
+        if job_type.binding is not Binding.ROW or not self.options.entity:
+            return ("", *item) if self._instance is None else ("", "", *item)
+        row = item if self._instance is None else (self._instance, *item)
+        rest, part = self._on_row(row) if self._instance is None else (item, "")
+        if not part:
+            part = envelope.reference(job_type.name, self._instance, job_type.owner)  # type: ignore[arg-type]
+        instance: Any = row[0]
+        database = instance._state.db or "default"
+        entity = (
+            str(instance.pk) if database == "default" else f"{database}:{instance.pk}"
+        )
+        return (part, entity, *rest)
 
     def _data(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         args, row = self._on_row(args)

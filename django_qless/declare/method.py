@@ -183,6 +183,11 @@ def _must_spare_fields(model: type[Model]) -> None:
 def _job_type(
     model: type[Model], attribute: str, declaration: Declaration, binding: Binding
 ) -> JobType:
+    if binding is Binding.ROW and declaration.options.batch_size > 1:
+        raise InvalidJob(
+            f"{declaration.origin}: batch_size={declaration.options.batch_size} cannot go "
+            "with a method of rows, which runs on one row: leave it away, or use a function"
+        )
     # A child of a model that has the job already needs its own name.
     inherited = any(
         isinstance(found := vars(parent).get(attribute), JobFunction)

@@ -358,6 +358,14 @@ class EnqueuePlan:
         )
         return requests
 
+    def open_transactions(self, databases: Collection[str] = ()) -> list[str]:
+        """Return the databases with a transaction that what is pushed must await."""
+        return self._open_transactions(databases)
+
+    def captured_context(self) -> str | None:
+        """Return the context of what is pushed now, as JSON."""
+        return self._captured_context()
+
     def _open_transactions(self, databases: Collection[str]) -> list[str]:
         """Return the databases with a transaction that the job must await.
 

@@ -81,3 +81,13 @@ def _number(name: str, value: Any, least: float) -> float:
 
 #: The backoff of jobs without one: 2, 4, 8 … seconds, at most an hour.
 DEFAULT_BACKOFF = exponential()
+
+
+def entity_backoff(attempt: int, error: BaseException) -> float:
+    """Return the seconds after which an entity runs again, by the number of failures.
+
+    With the retry count, which is 0 after the first failure:
+    `count ** 4 + 15 + random(30) * (count + 1)`.
+    """
+    count = attempt - 1
+    return count**4 + 15 + random.randrange(30) * (count + 1)

@@ -70,6 +70,8 @@ class CurrentJob:
         self.moved_to: tuple[str | float, ...] | None = None
         #: The data of the job once it is complete, if they change.
         self.final_data: str | None = None
+        #: The other entities of the same run.
+        self.companions: tuple[Reserved, ...] = ()
         #: The type of the job, while it runs.
         self.job_type: Any = None
         #: The state of this run in Django's Tasks, if the job is a Task.
@@ -170,6 +172,10 @@ class CurrentJob:
 
         Takes effect when the function returns. `depends` are jids to wait for there.
         """
+        if self.reserved.batch:
+            raise RuntimeError(
+                "move_to: an entity stays in its queue; push it elsewhere"
+            )
         if not queue or type(queue) is not str:
             raise ValueError(f"move_to: the name of a queue, not {queue!r}")
         seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay

@@ -42,6 +42,20 @@ class Refused(Exception):
     """A value is refused; the text completes "must be …"."""
 
 
+def flag(value: Any) -> bool:
+    """True or False."""
+    if type(value) is not bool:
+        raise Refused("True or False")
+    return value
+
+
+def hook(value: Any) -> Any:
+    """A function, or its dotted name; None for none."""
+    if value is None or callable(value) or (isinstance(value, str) and "." in value):
+        return value
+    raise Refused("a function, or its dotted name")
+
+
 def name(value: Any) -> str:
     """A text that can be a key or a part of one."""
     if not isinstance(value, str) or not value:
@@ -71,13 +85,6 @@ def jid(value: Any) -> str | None:
     if text.endswith(RESERVED_ENDINGS):
         raise Refused(f"an id that does not end in {', '.join(RESERVED_ENDINGS)}")
     return text
-
-
-def flag(value: Any) -> bool:
-    """True or False."""
-    if not isinstance(value, bool):
-        raise Refused("True or False")
-    return value
 
 
 def one_of(*words: str) -> Callable[[Any], str]:

@@ -16,6 +16,32 @@ def contradictions(options: Options, given: Mapping[str, Any]) -> Iterator[str]:
     yield from _uniqueness(options, given)
     yield from _exceptions(options)
     yield from _limits(options)
+    yield from _entities(options)
+
+
+def _entities(options: Options) -> Iterator[str]:
+    if not options.entity:
+        if options.batch_size != 1 or options.retries_exhausted is not None:
+            yield "batch_size and retries_exhausted need entity=True"
+        return
+    for name, value, remedy in (
+        ("unique", options.unique, "an entity is queued once anyway"),
+        ("debounce", options.debounce, "push with run_at="),
+        ("delay", options.delay, "push with run_at="),
+        ("run_at", options.run_at, "push with run_at="),
+        ("jid", options.jid, "the entity is its id"),
+        ("app_data", options.app_data, "put it into the payload"),
+        ("expires", options.expires, "payloads wait until they are processed"),
+        ("after", options.after or options.after_names or options.after_jids,
+         "push when the other job is done"),
+        ("detached", options.detached, "a run has several entities, each with its lock"),
+        ("encrypt", options.encrypt, "payloads are merged by the server"),
+        ("concurrency_key", options.concurrency_key, "the entity is the key"),
+        ("ordered", options.ordered, "payloads of an entity come in order anyway"),
+        ("fair_by", options.fair_by, "the entity due longest comes first"),
+    ):  # fmt: skip
+        if value:
+            yield f"{name} cannot go with entity=True: {remedy}"
 
 
 def _times(options: Options) -> Iterator[str]:

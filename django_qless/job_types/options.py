@@ -21,7 +21,7 @@ from django_qless.core.schedule import MISSED
 from django_qless.exceptions import InvalidOption, UnknownOption
 from django_qless.job_types import foreign_names
 from django_qless.job_types import option_checks as checks
-from django_qless.job_types.backoff import Exponential
+from django_qless.job_types.backoff import Exponential, entity_backoff
 from django_qless.job_types.option_conflicts import contradictions
 
 if TYPE_CHECKING:
@@ -256,6 +256,13 @@ class Options:
     False not to; None: as the alias has it."""
     detached: bool = option(False, checks.flag, In.JOB | In.TASK)
     """Run it in a process of its own, which outlives the worker: for work of hours."""
+    entity: bool = option(False, checks.flag, In.JOB)
+    """The job is of entities, and gets what was pushed for them: `.push(…)`."""
+    batch_size: int = option(1, checks.whole(1, 100), In.JOB)
+    """The number of entities that one run may have, with `entity=True`."""
+    retries_exhausted: Any = option(None, checks.hook, In.JOB)
+    """A function, or its dotted name, that is called with the entities of a run whose
+    retries are used up: {entity: payloads}, the dead payload first."""
     on_commit: bool | str | None = option(None, checks.on_commit, NO_TASK)
     """The database whose commit is awaited; None and True: the default one; False:
     enqueue at once."""
@@ -402,6 +409,8 @@ def declared_options(whose: str, given: Mapping[str, Any]) -> Options:
             f".using({name}=…).delay(…)"
         )
     options = DEFAULTS.changed(whose, **given)
+    if options.entity and options.backoff is None:
+        options = replace(options, backoff=entity_backoff)
     for name, remedy, is_wrong in (
         ("after", "names of other jobs of the same row", bool(options.after)),
         ("expires", "a number of seconds", isinstance(options.expires, datetime)),
@@ -470,6 +479,9 @@ class DeclaredOptions(CommonOptions, total=False):
 
     name: str | None
     aliases: Sequence[str]
+    entity: bool
+    batch_size: int
+    retries_exhausted: Callable[[dict[Any, list[Any]]], object] | str | None
     middleware: Sequence[str | MiddlewareFactory]
     should_run: str | ShouldRun | None
     target_time: float | timedelta | None

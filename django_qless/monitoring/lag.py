@@ -28,20 +28,22 @@ class Lags:
         self.failed: list[int] = []
         for start in range(0, len(names), AT_ONCE):
             self.failed += client.failed_of(names[start : start + AT_ONCE])
+        #: Dead entities, by queue.
+        self.dead = {each.queue: each.dead for each in client.entity_counts()}
 
 
 lags = Shared(Lags)
 
 
 def lag_data(alias: str, wanted: Sequence[str] = ()) -> dict[str, Any]:
-    """Return length, failed jobs and lag of queues, and in total, as JSON values.
+    """Return length, failed jobs, dead entities and lag of queues, as JSON values.
 
     `wanted` are names and globs; without them all queues count. A queue that is not known
     yet adds nothing. Raises QlessError.
     """
     found: Lags = lags.get(alias)
     queues = {
-        counts.name: queue_lag(counts, failed, lag)
+        counts.name: queue_lag(counts, failed, found.dead.get(counts.name, 0), lag)
         for counts, failed, lag in zip(
             found.counts, found.failed, found.lags, strict=True
         )
@@ -51,6 +53,7 @@ def lag_data(alias: str, wanted: Sequence[str] = ()) -> dict[str, Any]:
         "length": sum(each["length"] for each in queues.values()),
         "waiting": sum(each["waiting"] for each in queues.values()),
         "failed": sum(each["failed"] for each in queues.values()),
+        "dead": sum(each["dead"] for each in queues.values()),
         "lag": max((each["lag"] for each in queues.values()), default=0.0),
     }
     return {
@@ -62,11 +65,14 @@ def lag_data(alias: str, wanted: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
-def queue_lag(counts: QueueCounts, failed: int, lag: float) -> dict[str, float]:
+def queue_lag(
+    counts: QueueCounts, failed: int, dead: int, lag: float
+) -> dict[str, float]:
     """Return the figures of a queue. Its length is what needs a worker now."""
     return {
         "length": counts.waiting + counts.running + counts.stalled,
         "waiting": counts.waiting,
         "failed": failed,
+        "dead": dead,
         "lag": lag,
     }

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connections as databases
+from django.utils.module_loading import import_string
 
 from django_qless import conf, signals
 from django_qless.conf import sealing
@@ -258,7 +259,7 @@ class DjangoEnvironment:
     async def _acall(self, current: CurrentJob) -> Any:
         """Await the function of a job with the arguments that it carries."""
         is_on_row = current.job_type.binding is Binding.ROW
-        if is_on_row or '"$model"' in current.reserved.data:
+        if is_on_row or current.companions or '"$model"' in current.reserved.data:
             try:
                 call = await sync_to_async(_prepared)(current)
             except RowGone as gone:
@@ -371,6 +372,33 @@ class DjangoEnvironment:
         finally:
             self._threads.give_back(thread)
 
+    def announce_exhausted(
+        self, klass: str, batch: Mapping[Any, Any], errors: Mapping[Any, str]
+    ) -> None:
+        """Call the hook `retries_exhausted` and send the signal; log what they raise."""
+        job_type = self.resolve(klass)
+        if job_type is None:
+            return
+
+        def send() -> None:
+            depths = self.before_job()
+            try:
+                signals.retries_exhausted.send_robust(
+                    job_type, batch=dict(batch), errors=dict(errors)
+                )
+                hook = job_type.options.retries_exhausted
+                if isinstance(hook, str):
+                    hook = import_string(hook)
+                if hook is not None:
+                    hook(dict(batch))
+            finally:
+                self.after_job(depths)
+
+        try:
+            copy_context().run(send)
+        except BaseException:  # as with receivers of signals
+            logger.exception("retries_exhausted of %s failed", klass)
+
     def announce_worker(self, what: str, worker: str) -> None:
         """Send `worker_started` or `worker_stopped`, and leave no connection open."""
         signal = WORKER_SIGNALS[what]
@@ -431,6 +459,8 @@ def _prepared(current: CurrentJob) -> JobCall:
         assert attempt is not None  # its type says so
         args, kwargs = attempt.arguments(), attempt.data.kwargs
         return JobCall(function, args, kwargs, job_type.is_async, attempt=attempt)
+    if job_type.options.entity:
+        return _prepared_entities(current)
     sensitive = bool(job_type.options.sensitive)
     envelope = decode(current.reserved.data, sensitive=sensitive)
     args = envelope.args
@@ -440,6 +470,24 @@ def _prepared(current: CurrentJob) -> JobCall:
     elif binding is Binding.MODEL:
         args = [job_type.owner, *args]
     return JobCall(function, args, envelope.kwargs, job_type.is_async)
+
+
+def _prepared_entities(current: CurrentJob) -> JobCall:
+    """Return the call for entities: {entity: payloads}, or the payloads of a row."""
+    job_type: JobType = current.job_type
+    sensitive = bool(job_type.options.sensitive)
+    jobs = (current.reserved, *current.companions)
+    envelopes = [decode(job.data, sensitive=sensitive) for job in jobs]
+    args: list[Any]
+    if job_type.binding is Binding.ROW:
+        first = envelopes[0]
+        row = load_instance(job_type.model, first.row, first.database)
+        args = [row, first.payloads()]
+    else:
+        args = [{each.entity: each.payloads() for each in envelopes}]
+        if job_type.binding is Binding.MODEL:
+            args.insert(0, job_type.owner)
+    return JobCall(job_type.function, args, {}, job_type.is_async)
 
 
 def _finish_without_row(current: CurrentJob, gone: RowGone) -> None:

@@ -11,6 +11,7 @@ Nothing else in the package knows these keys.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,7 @@ ROW_KEY = "row"
 MOST_BYTES = 512 * 1024
 #: Before compression; what a job carries is checked where it is enqueued.
 MOST_PLAIN_BYTES = 16 * 1024 * 1024
+PAYLOAD_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,17 @@ class Envelope:
         return found
 
     @property
+    def entity(self) -> Any:
+        """The entity that the job carries, as it was pushed: a text or a number."""
+        return self.members.get("entity")
+
+    def payloads(self) -> list[Any]:
+        """Return the payloads of the entity's run, model instances loaded."""
+        found: list[Any] = self.members.get("payloads", [])
+        [revived] = revive([found])
+        return list(revived)
+
+    @property
     def mark(self) -> Any:
         """The sensitive values: True for all, a list of positions, or None."""
         mark = self.members.get("s")
@@ -149,6 +162,32 @@ def encode(
     if more:
         return limited(whose, f"{text},{to_json(more)[1:]}", MOST_PLAIN_BYTES)
     return limited(whose, text + "}", MOST_PLAIN_BYTES)
+
+
+def entity_head(entity: str | float, row: str = "") -> str:
+    """Return the envelope of an entity's job, as JSON text: the core adds payloads."""
+    return f'{{"v":{VERSION},"entity":{to_json(entity)}{row}}}'
+
+
+def payload_text(whose: str, payload: Any) -> str:
+    """Return a payload as canonical JSON text, in which equal ones are equal.
+
+    Raises UnserialisableArgument, and TooBig beyond 64 KiB.
+    """
+    try:
+        text = to_json_text("the payload", to_json_types("the payload", payload))
+    except NotSerializable as error:
+        raise UnserialisableArgument(f"{whose}: {error}") from None
+    limited(whose, text)
+    text = json.dumps(
+        json.loads(text), sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
+    if (size := len(text.encode())) > PAYLOAD_BYTES:
+        raise TooBig(
+            f"{whose}: the payload takes {size:,} bytes as JSON, and may have "
+            f"{PAYLOAD_BYTES:,}: keep large data elsewhere, and push a reference"
+        )
+    return text
 
 
 def with_member(data: str, name: str, value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
@@ -15,6 +15,7 @@ from django.core.exceptions import SynchronousOnlyOperation
 
 from django_qless.conf import sealing
 from django_qless.core import Put
+from django_qless.core.commands.entities import Payload
 from django_qless.core.settle import SEALED
 from django_qless.exceptions import Fail
 from django_qless.job_types.registry import Binding, JobType, registry
@@ -250,6 +251,11 @@ class CapturedJobs(_List[CapturedJob]):
     """Jobs in the order in which they were enqueued."""
 
     _noun = "job"
+
+    def __init__(self, jobs: Iterable[CapturedJob] = ()) -> None:
+        super().__init__(jobs)
+        #: The payloads that were pushed onto entities: `entity`, `payload` (JSON), `score`.
+        self.pushed: list[Payload] = []
 
     def in_queue(self, queue: str) -> CapturedJobs:
         """Return those of this queue."""

@@ -18,11 +18,14 @@ from django_qless.runtime.connection_cleanup import Depths, depths_of, roll_back
 from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.testing import clock, dispatcher
 from django_qless.testing.captured import CapturedJob, Outcome, Run, put_like
+from django_qless.worker.entity_runs import EntityRun
 from django_qless.worker.execution import Execution
 from django_qless.worker.log import is_final_failure
 from django_qless.workflows.spawn import SpawnedBatch
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from django_qless.core import Reserved, Settlement
     from django_qless.enqueue.dispatch import Dispatchable
     from django_qless.job_types.current import CurrentJob
@@ -89,6 +92,16 @@ class TestExecution(Execution):
         self._result = self._exception = None
         if not retry and settlement.verb == "retry":
             settlement = settlement._replace(verb="fail", args=settlement.args[1:])
+        return self._settled(reserved, settlement, result, exception)
+
+    def _settled(
+        self,
+        reserved: Reserved,
+        settlement: Settlement,
+        result: Any,
+        exception: BaseException | None,
+    ) -> Run:
+        """Report an outcome to the server; return the run."""
         refused = self.client.settle(self.worker, [settlement], 0, []).refused
         outcome, failure = OUTCOMES[settlement.verb], ("", "")
         if outcome in ("failed", "retried"):
@@ -104,6 +117,20 @@ class TestExecution(Execution):
             group=failure[0],
             message=failure[1],
         )
+
+    def run_entities(
+        self, jobs: Sequence[Reserved], *, retry: bool = True
+    ) -> list[Run]:
+        """Run entities together, report their outcomes, and return their runs."""
+        settlements = EntityRun(self, jobs).perform()
+        exception, self._exception = self._exception, None
+        runs = []
+        for reserved, settlement in zip(jobs, settlements, strict=True):
+            if not retry and settlement.verb == "retry":
+                settlement = settlement._replace(verb="fail", args=settlement.args[1:])
+            error = exception if settlement.verb in ("fail", "retry") else None
+            runs.append(self._settled(reserved, settlement, None, error))
+        return runs
 
     def log(self, *args: Any, **kwargs: Any) -> None:
         """Log nothing: the test sees the exception itself."""

@@ -56,6 +56,7 @@ class CaptureDispatcher(TestDispatcher):
         """Keep the jobs."""
         # Threads may enqueue at the same time: one call of a list's method is safe.
         self.jobs.extend(captured(dispatchable))
+        self.jobs.pushed.extend(getattr(dispatchable, "payloads", ()))
         dispatchable.mark_enqueued()
 
     async def adeliver(self, dispatchable: Dispatchable) -> None:

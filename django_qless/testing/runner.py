@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
@@ -114,9 +115,9 @@ class JobRunner:
         """Run jobs until none is ready, and none will be within the time."""
         while True:
             with clock.travel_to(self._alias, self._moment):
-                job = next(self._reserved(1), None)
-                if job is not None:
-                    self._run(job)
+                jobs = self._reserve(1)
+                if jobs:
+                    self._run_all(jobs)
                 elif not self._move_on():
                     return self.runs
 
@@ -124,13 +125,38 @@ class JobRunner:
         """Run the jobs that are ready now, without those that they enqueue."""
         self._moment = None if self._until in (None, math.inf) else self._until
         with clock.travel_to(self._alias, self._moment):
-            for job in list(self._reserved(MAX_RESERVED)):
-                self._run(job)
+            self._run_all(list(self._reserved(MAX_RESERVED)))
         return self.runs
 
-    def _reserved(self, count: int) -> Iterator[Reserved]:
+    def _reserve(self, count: int) -> list[Reserved]:
         worker = self._execution.worker
-        while jobs := self._client.settle(worker, [], count, self._queues).jobs:
+        return self._client.settle(worker, [], count, self._queues).jobs
+
+    def _run_all(self, jobs: list[Reserved]) -> None:
+        """Run jobs in order; those of entities together, as in a worker."""
+        for key, together in groupby(jobs, lambda job: job.batch and job.klass):
+            run = self._run_entities if key else self._run_each
+            run(list(together))
+
+    def _run_each(self, jobs: list[Reserved]) -> None:
+        for job in jobs:
+            self._run(job)
+
+    def _run_entities(self, jobs: list[Reserved]) -> None:
+        size = jobs[0].batch
+        for at in range(0, len(jobs), size):
+            part = jobs[at : at + size]
+            if len(self.runs) >= self._limit:
+                raise EndlessJobs(f"{self._limit} jobs have run")
+            runs = self._execution.run_entities(part, retry=self._retry)
+            self.runs.extend(runs)
+            for run in runs:
+                raise_interrupt(run)
+                if self._raise_failures:
+                    raise_failure(run, retries=self._until is not None)
+
+    def _reserved(self, count: int) -> Iterator[Reserved]:
+        while jobs := self._reserve(count):
             yield from jobs
 
     def _run(self, job: Reserved) -> None:

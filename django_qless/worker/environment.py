@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from django_qless.core import AsyncClient, Client, Reserved
     from django_qless.job_types.current import CurrentJob
@@ -117,6 +117,11 @@ class Environment(Protocol):
         self, what: str, jobs: Sequence[CurrentJob], worker: str, **details: int
     ) -> None:
         """Send the signal that a batch of jobs has `started` or `finished`."""
+
+    def announce_exhausted(
+        self, klass: str, batch: Mapping[Any, Any], errors: Mapping[Any, str]
+    ) -> None:
+        """Tell that these entities have used up their retries. Raises nothing."""
 
     def announce_worker(self, what: str, worker: str) -> None:
         """Send the signal that the worker has `started` or `stopped`."""

@@ -148,6 +148,7 @@ for _, name in ipairs({
   'declared_schedules',
   'schedule_marks',
   'ticker',
+  'entity_types',
 }) do
   ALONE[name] = true
 end
@@ -165,6 +166,14 @@ local FAMILY = {
   { start = 'limit:', check = AuditLimits.check },
   { start = 'workflow:', check = AuditWorkflows.check },
   { start = 'staged:', check = AuditWorkflows.check_staged },
+  { start = 'payloads:', check = AuditEntities.check_payloads },
+  { start = 'taken:', check = AuditEntities.check_taken },
+  { start = 'fresh:', check = AuditEntities.check_fresh },
+  { start = 'retrying:', check = AuditEntities.check_retrying },
+  { start = 'dead:', check = AuditEntities.check_dead },
+  { start = 'dead_ids:' },
+  { start = 'dead_entity:', check = AuditEntities.check_dead_entity },
+  { start = 'dead_payloads:', check = AuditEntities.check_dead_payloads },
   { start = 'f:', check = check_group },
   { start = 't:', check = check_tag },
 }

@@ -50,9 +50,13 @@ local RARE = {
   'aside',
   'called',
   'holds',
+  'entity',
 }
 
 local function check_rare(report, jid, record)
+  if record.entity then
+    AuditEntities.check_job(report, jid)
+  end
   if record.rare == '1' then
     AuditLimits.check_job(report, jid)
     return
@@ -181,6 +185,7 @@ local FIELDS = {
   'retries',
   'rare',
   'aside',
+  'entity',
 }
 
 local function check_numbers(report, jid, record)

@@ -23,6 +23,7 @@ from django_qless.core import (
     Settlement,
     Tick,
 )
+from django_qless.core.commands.entities import Payload
 from django_qless.core.protocol import Argument, Packed
 from django_qless.core.request import Command, CommandSequence, command
 
@@ -46,6 +47,15 @@ PUTS = [
 #: A value for each parameter, by its name; by command and name where that one does not suit.
 SAMPLES: dict[str, Any] = {
     "absent": True,
+    "batch": 3,
+    "entities": ["o1", "o2"],
+    "entity": "o1",
+    "known": ["old.name"],
+    "payloads": [
+        Payload("o1", '{"v":1}', "[5]", 2, 1700000000),
+        Payload("o2", '{"v":1}', "1"),
+    ],
+    "which": "fresh",
     "at": 1700000000,
     "backlog": 8,
     "by": "ann",

@@ -59,6 +59,9 @@ def test_the_defaults() -> None:
         "result_ttl": 86400,
         "app_data": "",
         "detached": False,
+        "entity": False,
+        "batch_size": 1,
+        "retries_exhausted": None,
     }
 
 

@@ -123,3 +123,12 @@ class Parcel(models.Model):
     @job
     def send(self) -> str:
         return f"sent {self.pk}"
+
+    @job("parcels", entity=True, retries=0, backoff=0)
+    def track(self, payloads: list[Any]) -> None:
+        """Get what was pushed for this parcel."""
+        tracked.append((self.pk, payloads))
+
+
+#: What Parcel.track got.
+tracked: list[Any] = []

@@ -27,7 +27,8 @@ ORIGINAL_FIELDS = set(
 )
 RARE_FIELDS = set(
     "unique workflow on_failure deadline fixed first behind beyond spawners followed "
-    "cascade limit_key ordered fair_by turn holds aside called".split()
+    "cascade limit_key ordered fair_by turn holds aside called "
+    "entity home batch".split()
 )
 OUR_FIELDS = RARE_FIELDS | set(
     "token context progress crashes open unknown since rare returned cut at "
@@ -45,6 +46,7 @@ KNOWN_KEYS = re.compile(
 )
 OUR_KEYS = re.compile(
     r"schedules|paused_schedules|declared_schedules|schedule_marks|ticker|schedule:.+|"
+    r"entity_types|(payloads|taken|fresh|retrying|dead|dead_ids|dead_entity|dead_payloads):.+|"
     r"limit:.+:(aside|called|holders|starts|buckets|order)|q:.+-(aside|openings)|"
     r"meta|releasing|cascading|workflows|idle|wake|journal|results|results_until|paused_reasons|canceled|(canceled|awaiting|ended|workflow|staged|unique|needs|spawned|offspring|result|reply|worker|orders|stacks|detached|m|idle|wake|timer):.+"
 )
@@ -97,7 +99,7 @@ def violations(keys: Snapshot, prefix: str = "ql:") -> list[str]:
         known_keys, places, records, running, worker_lists, dependencies, circles,
         dependents, unique_keys, needs, kept, spawned, tags, failures, failed_counts, completed, templates,
         schedules,
-        workflows, canceled,
+        workflows, canceled, entities, dead,
     ):  # fmt: skip
         found += check(space)
     return found
@@ -460,3 +462,46 @@ def workflows(space: Namespace) -> Iterator[str]:
         chore = space.content.get(f"workflow:{flow}", {}).get("chore")
         if space.expiry[f"staged:{name}"] == -1 and chore != "unpacking":
             yield f"what is staged of {flow} stays for ever"
+
+
+def entities(space: Namespace) -> Iterator[str]:
+    """Compare the jobs of entities with their payloads and their lists."""
+    carried = {jid: job for jid, job in space.jobs.items() if "entity" in job}
+    waiting = {"waiting", "scheduled", "stalled"}
+    for kind, states in (("payloads", waiting | {"running"}), ("taken", {"running"})):
+        for jid, _ in space.family(f"{kind}:"):
+            if carried.get(jid, {}).get("state") not in states:
+                yield f"{kind} of {jid}, which is {space.job(jid).get('state')}"
+    listed = {
+        (kind, queue, jid)
+        for kind in ("fresh", "retrying")
+        for queue, members in space.family(f"{kind}:")
+        for jid, _ in members
+    }
+    expected = set()
+    for jid, job in carried.items():
+        if job["state"] in waiting:
+            kind = "fresh" if job["remaining"] == job["retries"] else "retrying"
+            expected.add((kind, job["queue"], jid))
+            if not space.content.get(f"payloads:{jid}"):
+                yield f"{jid} waits without payloads"
+        if job["state"] != "complete" and job["queue"] != job["home"]:
+            yield f"{jid} is in {job['queue']}, and belongs to {job['home']}"
+    if listed != expected:
+        yield f"entities are listed {listed ^ expected} wrongly"
+
+
+def dead(space: Namespace) -> Iterator[str]:
+    """Compare the lists of the dead with their errors and payloads."""
+    errors = dict(space.family("dead_entity:"))
+    of_errors = {(error["queue"], error["entity"]) for error in errors.values()}
+    for kind in ("dead", "dead_ids"):
+        listed = {
+            (queue, entity)
+            for queue, members in space.family(f"{kind}:")
+            for entity, _ in members
+        }
+        if listed != of_errors:
+            yield f"{kind} lists {listed}, there are errors of {of_errors}"
+    if {jid for jid, _ in space.family("dead_payloads:")} != errors.keys():
+        yield "the dead payloads are not those of the errors"

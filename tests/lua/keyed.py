@@ -105,7 +105,7 @@ class Keyed:
         names = RESERVED.split()
         return Settled(
             [(jid, code, text) for jid, code, text in refused],
-            [dict(zip(names, job, strict=True)) for job in jobs],
+            [dict(zip(names, job, strict=False)) for job in jobs],
             rest,
         )
 

@@ -7,6 +7,7 @@ out.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from collections.abc import Callable
@@ -23,6 +24,7 @@ TAGS = ["red", "green", "blue", "x"]
 GROUPS = ["broken", "slow", "other"]
 CRONS = ["cron-x", "cron-y"]
 TIMERS = ["timer-x", "timer-y"]
+ENTITIES = ["o1", "o2", "o3", "o4"]
 
 
 class Token(NamedTuple):
@@ -50,6 +52,12 @@ class Score(NamedTuple):
 
 
 FIELD = {Token: "token", Holder: "worker", QueueOf: "queue"}
+
+
+def entity_jid(queue: str, entity: str) -> str:
+    """Return the id of the job that carries an entity."""
+    digest = hashlib.sha1(f"{queue}\0{entity}".encode(), usedforsecurity=False)
+    return f"entity-{digest.hexdigest()}"
 
 
 class Operation(NamedTuple):
@@ -470,6 +478,36 @@ class Generator:
             ("briefs", 9, "tag", choose(TAGS), 0, 5, "worker", choose(OUR_WORKERS), 0, 5),
         ]))  # fmt: skip
 
+    def entity(self) -> Operation:
+        """Entities of queue `a`, and of one of their own."""
+        choose, queue = self.random.choice, self.random.choice(["a", "e", "e"])
+        ids = self.some(ENTITIES, 3)
+        items = [
+            part
+            for entity in self.random.choices(ENTITIES, k=choose([1, 1, 3, 6]))
+            for part in (entity, '{"v":1}', choose(["1", "2", "[3]", '{"a":4}']),
+                         choose(["", 1, 5]), choose(["", "", int(self.now) + 50]))
+        ]  # fmt: skip
+        pairs = choose([[], ["retries", choose([0, 1])], ["batch", 3]])
+        push = ("push", "", queue, "entities", len(items) // 5, *items, *pairs)
+        take = (choose(OUR_WORKERS), 0, choose([1, 2]), 2, "e", queue)
+        read = choose([
+            ("entity.show", queue, ids[0]), ("entities.counts",),
+            ("entities.list", choose(["fresh", "retrying", "running", "dead"]), queue),
+        ])  # fmt: skip
+        if self.random.random() < 0.1:
+            return Operation(True, self.now, *(read[0], read[1:]))
+        return self.ours(*choose([
+            push, push, push, push, ("settle", *take), ("settle", *take),
+            ("dead.back", queue, *ids), ("dead.delete", queue, *ids),
+            ("entities.run", queue, *choose([[], ids])),
+            ("entities.kill", queue, *choose([[], ids])),
+            ("entities.drop", queue, *choose([[], ids])),
+            ("cancel", entity_jid(queue, ids[0])), ("timeout.each", entity_jid(queue, ids[0])),
+            ("put", "w", self.queue(), entity_jid(queue, ids[0]), "klass", "[]", 0),
+            ("revive.each", entity_jid(queue, ids[0])),
+        ]))  # fmt: skip
+
     def ask(self) -> Operation:
         worker = self.random.choice(OUR_WORKERS)
         return self.ours(*self.random.choice([
@@ -488,5 +526,8 @@ WEIGHTS = {
     "spawn": 4, "needs": 1, "each": 3, "view": 1,
     "workflow_put": 2, "workflow_staged": 4, "workflow": 5,
 }  # fmt: skip
+
+#: The same with entities. (Recorded runs are made without them.)
+WITH_ENTITIES = {**WEIGHTS, "entity": 25}
 
 Draw = Callable[[list[str]], Operation]

@@ -12,7 +12,15 @@ from tests.lua.caller import READS, Core
 from tests.lua.invariants import violations
 from tests.lua.keyed import Keyed, settlement
 from tests.lua.keyspace import difference, digest, snapshot
-from tests.lua.operations import FIELD, QUEUES, Generator, Operation, Score
+from tests.lua.operations import (
+    ENTITIES,
+    FIELD,
+    QUEUES,
+    WITH_ENTITIES,
+    Generator,
+    Operation,
+    Score,
+)
 
 CODES = set(
     "NOJOB NOSCHEDULE NOWORKER LOCKLOST STATE DEPENDENTS CYCLE STALE BADARG TOOBIG DUPLICATE".split()
@@ -22,7 +30,7 @@ SECOND_OPINION = 40  # operations between two looks at all keys from outside
 MOST_REPLAYS = 150
 LEFT_OVER = re.compile(
     r"ql:(limit:.*:(starts|buckets)|meta|canceled|(canceled|s|m|result|reply|offspring|worker|orders|stacks|detached|idle|wake|timer|awaiting|ended|staged|workflow):.*"
-    r"|idle|wake|journal|ticker)"
+    r"|idle|wake|journal|ticker|entity_types)"
 )
 
 
@@ -44,12 +52,20 @@ class RandomRun:
     """One run on an empty server: reproducible from its seed."""
 
     def __init__(
-        self, core: Core, seed: int, generator: type[Generator] | None = None
+        self,
+        core: Core,
+        seed: int,
+        generator: type[Generator] | None = None,
+        *,
+        entities: bool = True,
     ) -> None:
         self.keyed = Keyed(core)
         self.core = core
         self.server = core.server
-        self.generator = (generator or Generator)(seed)
+        if generator is None:
+            self.generator = Generator(seed, WITH_ENTITIES if entities else None)
+        else:
+            self.generator = generator(seed)
         self.made: list[Operation] = []
         self.last_token = 0
 
@@ -72,7 +88,7 @@ class RandomRun:
     def running(self) -> list[str]:
         """Return the jids that hold a lock, in an order that depends on nothing else."""
         pipe = self.server.pipeline(transaction=False)
-        for queue in QUEUES:
+        for queue in [*QUEUES, "e"]:
             pipe.zrange(f"ql:q:{queue}-locks", 0, -1)
         return sorted(jid for jids in pipe.execute() for jid in jids)
 
@@ -190,7 +206,8 @@ class RandomRun:
     def finish_some(self, now: float) -> bool:
         """Take the next jobs a step further; return whether any were left."""
         call = self.core.ours
-        jobs = self.keyed.settle([], 50, QUEUES, worker="drain", now=now).jobs
+        places = [*QUEUES, "e"]
+        jobs = self.keyed.settle([], 50, places, worker="drain", now=now).jobs
         ends = [settlement(job["jid"], job["token"], "complete") for job in jobs]
         assert self.keyed.settle(ends, now=now).refused == []
         for group in json.loads(call("failed", now=now)):
@@ -227,7 +244,9 @@ class RandomRun:
             self.keyed.put(jid, now, queue="a")
             call("track", "untrack", jid, now=now)
             call("cancel", jid, now=now)
-        call("queue.forget", *QUEUES, now=now)
+        for queue in ("a", "e"):
+            call("dead.delete", queue, *ENTITIES, now=now)
+        call("queue.forget", *QUEUES, "e", now=now)
         for number in range(1, 10):  # Results, and lists of what was spawned, expire.
             call("queue.forget", *QUEUES, now=now + number * DAY)
         workers = self.server.zrange("ql:workers", 0, -1)

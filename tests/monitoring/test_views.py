@@ -214,6 +214,7 @@ def test_status_is_the_json_of_the_command(get: Get, qless: Client) -> None:
         "scheduled": 1,
         "depends": 1,
         "failed": 1,
+        "dead": 0,
     }
     assert [worker["alive"] for worker in told["workers"]] == [True]
     assert get("status?alias=other").json()["queues"] == []
@@ -228,7 +229,13 @@ def test_lag_is_what_an_autoscaler_needs(get: Get, qless: Client) -> None:
     }
     lags = [each["lag"] for each in found["queues"].values()]
     total = found["total"]
-    assert total == {"length": 3, "waiting": 2, "failed": 1, "lag": max(lags)}
+    assert total == {
+        "length": 3,
+        "waiting": 2,
+        "failed": 1,
+        "dead": 0,
+        "lag": max(lags),
+    }
     for query, names in (
         ("queue=mail", {"mail"}),
         ("queue=fe*", {"feeds"}),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import json
 import os
 import signal
 import subprocess
 import time
 from typing import Any
 
-from django_qless.exceptions import Fail, JobTimeout, Retry
+from django_qless.exceptions import BatchFailure, Fail, JobTimeout, Retry
 from tests.worker.plain import current, job
 from tests.worker.runs import is_open, recorded, write
 
@@ -372,3 +373,38 @@ def record_self(path: str, seconds: float) -> None:
 async def arecord_self(path: str, seconds: float) -> None:
     with recorded(path, current().jid):
         await asyncio.sleep(seconds)
+
+
+def note_entities(batch: dict[str, list[dict[str, Any]]], what: str) -> None:
+    """Write down, in one line for each entity, what happens to its payloads now."""
+    for entity, payloads in batch.items():
+        line = [
+            what,
+            entity,
+            os.getpid(),
+            time.monotonic_ns(),
+            [p["n"] for p in payloads],
+        ]
+        write(payloads[0]["path"], json.dumps(line))
+
+
+@job(backoff=0, entity=True)
+def process_entities(batch: dict[str, list[dict[str, Any]]]) -> None:
+    """Take a moment, and fail the entities that are to fail, the first time."""
+    note_entities(batch, "begin")
+    time.sleep(0.002)
+    note_entities(batch, "end")
+    failed = {
+        entity: "broken"
+        for entity, payloads in batch.items()
+        if any(payload.get("fails") for payload in payloads)
+    }
+    if failed:
+        raise BatchFailure(failed)
+
+
+@job(backoff=0, entity=True)
+async def aprocess_entities(batch: dict[str, list[dict[str, Any]]]) -> None:
+    note_entities(batch, "begin")
+    await asyncio.sleep(0.002)
+    note_entities(batch, "end")

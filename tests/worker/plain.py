@@ -109,7 +109,7 @@ class PlainEnvironment:
         self, job_type: JobType, reserved: Reserved, current: CurrentJob
     ) -> object:
         running.set(current)
-        args = json.loads(reserved.data).get("args", ())
+        args = args_of(reserved, current)
         soft = self.limits(job_type, reserved).soft
         return ThreadScope(reserved.token, soft).run(job_type.function, *args)
 
@@ -125,7 +125,7 @@ class PlainEnvironment:
             )
         context = copy_context()
         context.run(running.set, current)
-        args = json.loads(reserved.data).get("args", ())
+        args = args_of(reserved, current)
         region = TaskScope(reserved.token, self.limits(job_type, reserved).soft)
         return await region.run(await_in_context(context, job_type.function(*args)))
 
@@ -161,6 +161,10 @@ class PlainEnvironment:
         assert self.batches is not None
         note(self.batches, what, len(jobs), details.get("ran", "-"))
 
+    def announce_exhausted(self, klass: str, batch: Any, errors: Any) -> None:
+        if self.announcements:
+            note(self.announcements, "exhausted", klass, *map(str, batch))
+
     def announce_worker(self, what: str, worker: str) -> None:
         if self.announcements is not None:
             note(self.announcements, "worker", what)
@@ -192,6 +196,14 @@ def again(url: str, *modules: str) -> PlainEnvironment:
     for module in modules:
         import_module(module)
     return PlainEnvironment(url)
+
+
+def args_of(reserved: Reserved, current: CurrentJob) -> Any:
+    """Return the arguments of a job; of one of entities {entity: payloads}."""
+    if not reserved.batch:
+        return json.loads(reserved.data).get("args", ())
+    data = [json.loads(job.data) for job in (reserved, *current.companions)]
+    return [{each["entity"]: each["payloads"] for each in data}]
 
 
 def job(**options: Any):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..request import J
 from .detached import DetachedCommands
+from .entities import EntityCommands
 from .jobs import BulkCommands, JobCommands
 from .operations import OperationCommands
 from .pages import PageCommands
@@ -26,6 +27,7 @@ class Commands(
     ScheduleCommands,
     WorkflowCommands,
     DetachedCommands,
+    EntityCommands,
     OperationCommands,
 ):
     """All commands, for Client and AsyncClient."""

@@ -59,6 +59,8 @@ class JobBuffer:
         self.held: dict[str, Item] = {}
         self.waiting: deque[Item] = deque()
         self.outcomes: deque[Outcome] = deque()
+        #: Tokens of entities that run together -> the job that leads them.
+        self.leaders: dict[str, Reserved] = {}
         #: Returned jobs that the reserver does not know yet.
         self.returned: deque[Reserved] = deque()
         #: Number of runs that have ended, and the seconds that they took together.
@@ -168,13 +170,36 @@ class JobBuffer:
                 self.shared.free(item.slot)
                 if self.batches is not None:
                     self.batches.end(item.job.token, ran=False)
-        return [known.job for token in tokens if (known := self.held.get(token))]
+        return [
+            self.leaders.get(token, known.job)
+            for token in tokens
+            if (known := self.held.get(token))
+        ]
 
     def running_jobs(self) -> list[Reserved]:
         """Return the running jobs."""
         waiting = {item.job.token for item in list(self.waiting)}
         held = list(self.held.values())
-        return [item.job for item in held if item.job.token not in waiting]
+        return [
+            self.leaders.get(item.job.token, item.job)
+            for item in held
+            if item.job.token not in waiting
+        ]
+
+    def take_companions(self, item: Item) -> list[Item]:
+        """Remove and return the waiting entities that run together with this one."""
+        items: list[Item] = []
+        kind = item.job.klass, item.job.queue
+        while len(items) < item.job.batch - 1:
+            try:
+                other = self.waiting.popleft()
+            except IndexError:
+                break
+            if not other.job.batch or (other.job.klass, other.job.queue) != kind:
+                self.waiting.appendleft(other)
+                break
+            items.append(other)
+        return items
 
     def take_outcomes(self, most: int) -> list[Outcome]:
         """Remove and return up to `most` outcomes, the oldest first, of different jobs.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from django_qless.core import Settlement
 from django_qless.worker.detached import starter
+from django_qless.worker.entity_runs import EntityRun
 from django_qless.worker.execution import Execution
 from django_qless.worker.log import log_event, log_expired_lock, log_job_event
 from django_qless.worker.pools import shared_state
@@ -202,6 +203,40 @@ class Child:
             self.buffer.give_back(item)
         self.shared.ints[shared_state.DETACHED] += 1
         self.wake_parent()
+
+    # Entities.
+
+    def begin_entities(self, item: Item) -> tuple[list[Item], list[float]]:
+        """Show that an entity runs, and those that run with it; return since when."""
+        others = filter(self.may_begin, self.buffer.take_companions(item))
+        items = [item, *others]
+        for each in items[1:]:
+            self.buffer.leaders[each.job.token] = item.job
+        return items, [self.begin(each) for each in items]
+
+    def end_entities(
+        self,
+        items: Sequence[Item],
+        settlements: Sequence[Settlement],
+        began: Sequence[float],
+    ) -> None:
+        """Keep the outcomes of entities that ran together."""
+        for item, settlement, since in zip(items, settlements, began, strict=True):
+            self.end(item, settlement, since)
+            self.buffer.leaders.pop(item.job.token, None)
+
+    def run_entities(self, item: Item) -> int:
+        """Run an entity, and those that run with it; return how many."""
+        items, began = self.begin_entities(item)
+        jobs = [each.job for each in items]
+        self.end_entities(items, self.perform_entities(jobs, items), began)
+        return len(items)
+
+    def perform_entities(
+        self, jobs: Sequence[Reserved], items: Sequence[Item]
+    ) -> list[Settlement]:
+        """Run entities together in this process; return their outcomes."""
+        return EntityRun(self.execution, jobs).perform()
 
     # Trouble with the server.
 

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from django_qless.worker.entity_runs import EntityRun
 from django_qless.worker.log import log_event
 from django_qless.worker.pools import shared_state
 
@@ -61,19 +62,34 @@ class Coroutines:
         """Run a job, then start another one in its place."""
         child = self.child
         if child.may_begin(item):
-            began = child.begin(item)
-            try:
-                outcome = await child.execution.aperform(item.job)
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:  # noqa: BLE001  it has cancelled itself
-                outcome = child.execution.raised(item.job, error)
-                seconds = time.monotonic() - began
-                child.execution.log(item.job, outcome, seconds, error)
-            child.end(item, outcome, began)
+            if item.job.batch:
+                await self.run_entities(item)
+            else:
+                await self.run_job(item)
         del self.tasks[asyncio.current_task()]  # type: ignore[arg-type]
         if child.buffer.waiting and not child.is_closed:
             self.start_waiting()
+
+    async def run_job(self, item: Item) -> None:
+        """Run a job that may begin."""
+        child = self.child
+        began = child.begin(item)
+        try:
+            outcome = await child.execution.aperform(item.job)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  it has cancelled itself
+            outcome = child.execution.raised(item.job, error)
+            seconds = time.monotonic() - began
+            child.execution.log(item.job, outcome, seconds, error)
+        child.end(item, outcome, began)
+
+    async def run_entities(self, item: Item) -> None:
+        """Run an entity that may begin, and those that run with it."""
+        child = self.child
+        items, began = child.begin_entities(item)
+        run = EntityRun(child.execution, [each.job for each in items])
+        child.end_entities(items, await run.aperform(), began)
 
 
 class LoopWatchdog:

@@ -34,6 +34,7 @@ from django_qless.worker.pools.prefork import PreforkChild
 from django_qless.worker.status_report import title
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import FrameType
     from typing import TextIO
 
@@ -112,6 +113,30 @@ class ForkChild(PreforkChild):
             return released(reserved.jid, reserved.token)
         settlement = unpacked(reserved, result) if result is not None else None
         return settlement or self.crashed(reserved, pid, status)
+
+    def perform_entities(
+        self, jobs: Sequence[Reserved], items: Sequence[Item]
+    ) -> list[Settlement]:
+        """Run entities together in a new process; return their settlements."""
+        held = [(item.slot, tuple(item.job), item.term.values) for item in items]
+        try:
+            result, pid, status = self.fork_and_wait(marshal.dumps((held, True, 0)))
+        except EOFError as error:
+            log_event(logging.ERROR, "child gives up", pid=os.getpid(), error=error)
+            os._exit(CRASHED)
+        except OSError as error:
+            self.buffer.give_back_waiting()
+            self.pause(error)
+            return [released(job.jid, job.token) for job in jobs]
+        parts = unpacked_list(result, len(jobs))
+        settlements = [
+            unpacked(job, part) if part is not None else None
+            for job, part in zip(jobs, parts, strict=True)
+        ]
+        return [
+            settlement or self.crashed(job, pid, status)
+            for job, settlement in zip(jobs, settlements, strict=True)
+        ]
 
     def fork_and_wait(self, order: bytes) -> tuple[bytes | None, int, int]:
         """Execute an order in a new process; meanwhile follow commands, settle early.
@@ -203,6 +228,13 @@ class ForkChild(PreforkChild):
             slot, job, titled, term = given
             item = Item(slot, Reserved(*job), 0.0, LockTerm(*term))
             result = packed(self.run_job(item, titled=titled))
+        elif len(given) == 3:
+            items = [
+                Item(slot, Reserved(*job), 0.0, LockTerm(*term))
+                for slot, job, term in given[0]
+            ]
+            ends = [packed(end).decode() for end in self.run_together(items)]
+            result = json.dumps(ends).encode()
         else:
             crash_reports, lost = given
             self.crash_reports = [CrashReport(*each) for each in crash_reports]
@@ -214,6 +246,24 @@ class ForkChild(PreforkChild):
         except Exception:  # noqa: BLE001  the job has ended well all the same
             logger.exception("the cleanup of a job's process failed")
         return result
+
+    def run_together(self, items: list[Item]) -> list[Settlement]:
+        """Run entities; return their settlements."""
+        jobs = [item.job for item in items]
+        self.running = items[0]
+        lost = not all(item.term.holds(self.shared) for item in items)
+        if lost or self.shared.ints[shared_state.INTERRUPT]:
+            return [released(job.jid, job.token) for job in jobs]
+        for item in items:
+            hard, delay = self.execution.hard_limit(item.job)
+            if hard:
+                self.shared.limit(item.slot, hard, delay)
+                self.wake_parent()
+        os.register_at_fork(after_in_child=self.on_fork)
+        outcomes = super().perform_entities(jobs, items)
+        if self.is_copy:
+            os._exit(0)
+        return outcomes
 
     def run_job(self, item: Item, *, titled: bool) -> Settlement:
         """Run the job; return its settlement."""
@@ -237,6 +287,15 @@ class ForkChild(PreforkChild):
         if self.is_copy:
             os._exit(0)
         return outcome
+
+
+def unpacked_list(message: bytes | None, count: int) -> list[bytes | None]:
+    """Return the messages in that of a process that ran so many entities."""
+    try:
+        parts = [part.encode() for part in json.loads(message or b"")]
+    except (ValueError, TypeError, AttributeError):
+        parts = []
+    return parts if len(parts) == count else [None] * count
 
 
 def packed(settlement: Settlement) -> bytes:

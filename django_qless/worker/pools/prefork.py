@@ -167,6 +167,9 @@ class PreforkChild(Child):
             except IndexError:
                 break
             if may_begin(item):
+                if item.job.batch:
+                    ran += self.run_entities(item)
+                    continue
                 started = begin(item)
                 end(item, perform(item.job), started)
                 ran += 1

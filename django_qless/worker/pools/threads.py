@@ -129,6 +129,9 @@ class Threads:
             if item is None:
                 self._rest(sleep)
             elif child.may_begin(item):
+                if item.job.batch:
+                    child.run_entities(item)
+                    continue
                 began = begin(item)
                 end(item, perform(item.job), began)
         child.environment.leave_thread()

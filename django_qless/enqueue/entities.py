@@ -1,0 +1,216 @@
+"""Pushing payloads onto entities: what `.push()` sends, at once or on commit."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from django_qless.conf.connections import connections
+from django_qless.core import BadArgument, Client, WrongState
+from django_qless.core.commands.entities import ENTITY_BYTES, Payload
+from django_qless.enqueue import dispatch
+from django_qless.enqueue.request import running_worker
+from django_qless.exceptions import InvalidOption
+from django_qless.job_types.entity import EntityHandle
+from django_qless.serialization import envelope
+
+if TYPE_CHECKING:
+    from django_qless.enqueue.plan import EnqueuePlan
+    from django_qless.job_types.options import Options
+
+logger = logging.getLogger("django_qless")
+
+MOST_WHOLE = 2**53
+
+
+@dataclass(slots=True, eq=False)
+class PushBatch:
+    """Payloads that are pushed together, in calls of a thousand."""
+
+    plan: EnqueuePlan
+    options: Options
+    payloads: list[Payload]
+    entities: list[EntityHandle]
+    context: str | None = None
+
+    @property
+    def handles(self) -> list[Any]:
+        """The handles of its jobs: there are none."""
+        return []
+
+    def puts(self) -> list[Any]:
+        """Return its jobs as Puts: there are none."""
+        return []
+
+    def mark_enqueued(self) -> None:
+        """Note that the payloads are pushed."""
+        self._pushed(0)
+
+    @property
+    def alias(self) -> str:
+        """The alias of QLESS that it goes to."""
+        return self.plan.alias
+
+    def send(self) -> None:
+        """Push the payloads. Raises what the server refuses."""
+        self._pushed(connections[self.alias].run(self._call()))
+
+    async def asend(self) -> None:
+        """Push the payloads from asynchronous code."""
+        self._pushed(await connections.aclient(self.alias).run(self._call()))
+
+    def send_on_commit(self) -> None:
+        """Push the payloads on commit. What is refused there is logged, not raised."""
+        try:
+            self.send()
+        except (WrongState, BadArgument) as error:
+            logger.error(
+                "payloads of %s for %s were not pushed on commit: %s",
+                self.plan.job_type.name,
+                ", ".join(handle.entity for handle in self.entities[:10]),
+                error,
+            )
+
+    def _call(self) -> Any:
+        options, job_type = self.options, self.plan.job_type
+        return Client.push.build(
+            None,
+            running_worker(),
+            options.queue,
+            job_type.name,
+            self.payloads,
+            priority=options.priority,
+            retries=options.retries,
+            tags=options.tags,
+            context=self.context,
+            batch=options.batch_size,
+            known=job_type.aliases,
+        )
+
+    def _pushed(self, _new: int) -> None:
+        for handle in self.entities:
+            handle.pending = False
+
+
+def batch_of(
+    plan: EnqueuePlan, options: Options, items: Iterable[tuple[Any, ...]]
+) -> tuple[PushBatch, list[str]]:
+    """Return the batch to push, and the transactions that it awaits.
+
+    An item is: row part of the envelope or "", entity, payload, score, run_at. Raises
+    InvalidOption and UnserialisableArgument, before anything is pushed.
+    """
+    whose = plan.job_type.name
+    if not options.entity:
+        raise InvalidOption(
+            f"{whose}: push needs a job of entities: write @job(entity=True), or enqueue "
+            "the job with .delay(…)"
+        )
+    payloads: list[Payload] = []
+    handles: dict[str, EntityHandle] = {}
+    databases: set[str] = set()
+    for row, entity, payload, score, run_at in items:
+        text = entity_text(whose, entity)
+        head = envelope.entity_head(text if row else entity, row)
+        databases.update(envelope.databases_in(head))
+        payloads.append(
+            Payload(
+                text,
+                head,
+                envelope.payload_text(whose, payload),
+                checked_score(whose, score),
+                due_of(whose, run_at),
+            )
+        )
+        handles[text] = EntityHandle(options.alias, options.queue, text)
+    transactions = plan.open_transactions(databases) if payloads else []
+    for handle in handles.values():
+        handle.pending = bool(transactions)
+    batch = PushBatch(plan, options, payloads, list(handles.values()))
+    batch.context = plan.captured_context()
+    return batch, transactions
+
+
+def send(batch: PushBatch, transactions: list[str]) -> None:
+    """Push it now, or when these databases commit."""
+    if batch.payloads:
+        dispatch.send(batch, transactions)
+
+
+async def asend(batch: PushBatch, transactions: list[str]) -> None:
+    """Push it from asynchronous code."""
+    if batch.payloads:
+        await dispatch.asend(batch, transactions)
+
+
+def entity_text(whose: str, entity: object) -> str:
+    """Return the id of an entity as text. Raises InvalidOption, which names it."""
+    is_number = isinstance(entity, (int, float)) and not isinstance(entity, bool)
+    if isinstance(entity, str) or (is_number and math.isfinite(entity)):  # type: ignore[arg-type]
+        text = str(entity)
+        if 0 < len(text.encode(errors="replace")) <= ENTITY_BYTES:
+            return text
+    raise InvalidOption(
+        f"{whose}: an entity is named by a number or a text of 1 to {ENTITY_BYTES} bytes, "
+        f"not {entity!r:.100}: give its id, or str(…) of it"
+    )
+
+
+def checked_score(whose: str, score: object) -> float | None:
+    """Return a score that orders payloads; None: the server's time."""
+    if score is None:
+        return None
+    if isinstance(score, datetime):
+        return score.timestamp()
+    is_number = isinstance(score, (int, float)) and not isinstance(score, bool)
+    if not is_number or not math.isfinite(score):  # type: ignore[arg-type]
+        raise InvalidOption(
+            f"{whose}: score must be a finite number, such as a version, not "
+            f"{score!r:.100}"
+        )
+    if isinstance(score, int) and abs(score) > MOST_WHOLE:
+        raise InvalidOption(
+            f"{whose}: score={score} is beyond 2**53, where whole numbers are not told "
+            "apart any more: use a smaller version number"
+        )
+    return float(score)  # type: ignore[arg-type]
+
+
+def due_of(whose: str, run_at: object) -> float | None:
+    """Return when an entity may run, in seconds of the epoch; None: at once."""
+    if run_at is None:
+        return None
+    if not isinstance(run_at, datetime) or run_at.tzinfo is None:
+        raise InvalidOption(
+            f"{whose}: run_at must be a datetime with a time zone, not {run_at!r:.100}"
+        )
+    return run_at.timestamp()
+
+
+def items_of(whose: str, items: Iterable[Any]) -> Iterable[tuple[Any, ...]]:
+    """Yield entity, payload, score and run_at of the items of `push_many`."""
+    for item in items:
+        if isinstance(item, Mapping):
+            unknown = item.keys() - {"entity", "payload", "score", "run_at"}
+            if unknown or not {"entity", "payload"} <= item.keys():
+                raise InvalidOption(
+                    f"{whose}: an item of push_many has entity, payload, score and run_at, "
+                    f"not {item!r:.100}"
+                )
+            yield (
+                item["entity"],
+                item["payload"],
+                item.get("score"),
+                item.get("run_at"),
+            )
+        elif isinstance(item, (tuple, list)) and 2 <= len(item) <= 4:
+            yield (*item, *(None,) * (4 - len(item)))
+        else:
+            raise InvalidOption(
+                f"{whose}: an item of push_many is (entity, payload[, score[, run_at]]), "
+                f"not {item!r:.100}"
+            )

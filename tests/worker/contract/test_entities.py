@@ -1,0 +1,146 @@
+"""Entities in all pools: never two runs of one at once, in order, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from django_qless.core.commands.entities import Payload
+from tests import drawing
+from tests.real_servers import poll
+from tests.worker.stage import FLAVOURS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.worker.stage import Stage
+
+#: Entities, payloads, workers and kills: by day, and in the whole form at night.
+ENTITIES, PAYLOADS, WORKERS, KILLS = (
+    (200, 20_000, 4, 12) if drawing.ALL else (30, 600, 2, 3)
+)
+
+
+def push(
+    stage: Stage, path: Path, klass: str, numbers: dict[str, list[int]], **more: Any
+) -> None:
+    """Push numbered payloads, their numbers as their scores."""
+    payloads = [
+        Payload(
+            entity,
+            json.dumps({"v": 1, "entity": entity}),
+            json.dumps({"path": str(path), "n": n, **more}),
+            n,
+        )
+        for entity, all_of_it in numbers.items()
+        for n in all_of_it
+    ]
+    stage.client.push("", f"q-{klass}", klass, payloads, batch=5, retries=0)
+
+
+def lines(path: Path) -> list[list[Any]]:
+    """Return what was written down, in the order of time."""
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    return sorted(found, key=lambda line: line[3])
+
+
+def test_entities_run_together_and_end_each_for_itself(
+    stage: Stage, tmp_path: Path
+) -> None:
+    for flavour in FLAVOURS:
+        klass = f"{flavour}process_entities"
+        path = tmp_path / klass
+        push(stage, path, klass, {f"e{n}": [1, 2] for n in range(5)})
+        if not flavour:
+            push(stage, path, klass, {"bad": [1, 2]}, fails=True)
+        stage.run(queues=[f"q-{klass}"])
+        begun = [line for line in lines(path) if line[0] == "begin"]
+        assert {line[1]: line[4] for line in begun if line[1] != "bad"} == {
+            f"e{n}": [1, 2] for n in range(5)
+        }
+        [counts] = stage.client.entity_counts([f"q-{klass}"])
+        assert counts.queued == counts.busy == 0
+        assert counts.dead == (0 if flavour else 1)
+    bad = stage.client.entity("q-process_entities", "bad")
+    assert [payload["n"] for _, payload in bad.dying] == [1, 2]
+    assert "broken" in bad.dead["message"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("klass", ["process_entities"])
+def test_workers_killed_at_random(stage: Stage, tmp_path: Path, klass: str) -> None:
+    path, queue, dice = tmp_path / "lines", f"q-{klass}", random.Random(7)
+    path.touch()
+    stage.client.config_set("heartbeat", 2)
+    stage.client.config_set("grace-period", 0)
+    options = {"queues": [queue], "concurrency": 2}
+    workers = [stage.start(**options) for _ in range(WORKERS)]
+    killed: set[int] = set()
+    each = PAYLOADS // ENTITIES
+    for at in range(KILLS + 1):
+        first, last = at * each // (KILLS + 1), (at + 1) * each // (KILLS + 1)
+        numbers = {f"e{n}": list(range(first, last)) for n in range(ENTITIES)}
+        done = len(lines(path))
+        push(stage, path, klass, numbers)
+        poll(
+            lambda done=done: len(lines(path)) > done + ENTITIES // 3,
+            what="some runs",
+            seconds=60,
+        )
+        if at < KILLS:
+            victim = workers.pop(dice.randrange(len(workers)))
+            killed.update(victim.family())
+            victim.signal("KILL")
+            workers.append(stage.start(**options))
+
+    def is_over() -> bool:
+        [counts] = stage.client.entity_counts([queue])
+        return counts.queued == counts.busy == 0
+
+    poll(is_over, what="the end of all entities", seconds=90)
+    dead = {
+        (row["entity"], payload["n"])
+        for row in stage.client.entities("dead", queue, 0, 1000).rows
+        for _, payload in stage.client.entity(queue, row["entity"], 0, 1000).dying
+    }
+    judge(lines(path), killed, dead, each)
+    audit = stage.client.audit()
+    assert not audit.violations if hasattr(audit, "violations") else not audit
+
+
+def judge(
+    written: list[list[Any]], killed: set[int], dead: set[tuple[str, int]], each: int
+) -> None:
+    """See that no entity ran twice at once, or back, and that all payloads are done."""
+    open_runs: dict[str, tuple[int, list[int]]] = {}
+    highest: dict[str, int] = defaultdict(lambda: -1)
+    broken: set[str] = set()
+    done: Counter[tuple[str, int]] = Counter()
+    excused: set[tuple[str, int]] = set()
+    for what, entity, pid, _, numbers in written:
+        if what == "end":
+            assert open_runs.pop(entity, (pid, numbers)) == (pid, numbers)
+            done.update((entity, n) for n in numbers)
+            if pid in killed:  # its end may not have reached the server
+                excused.update((entity, n) for n in numbers)
+                broken.add(entity)
+            else:
+                assert numbers == sorted(numbers)
+            continue
+        before = open_runs.get(entity)
+        if before is not None:
+            assert before[0] in killed, f"{entity} ran twice at once"
+            excused.update((entity, n) for n in before[1])
+            broken.add(entity)
+        if entity not in broken:
+            assert min(numbers) > highest[entity], f"{entity} went back"
+        broken.discard(entity)
+        highest[entity] = max(numbers)
+        open_runs[entity] = (pid, numbers)
+    wanted = {(f"e{n}", k) for n in range(ENTITIES) for k in range(each)}
+    assert wanted == done.keys() | dead
+    twice = {key for key, times in done.items() if times > 1}
+    assert twice <= excused, f"twice without a kill: {twice - excused}"
