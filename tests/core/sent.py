@@ -48,6 +48,7 @@ PUTS = [
 SAMPLES: dict[str, Any] = {
     "absent": True,
     "batch": 3,
+    "rate": "100/m",
     "entities": ["o1", "o2"],
     "entity": "o1",
     "known": ["old.name"],

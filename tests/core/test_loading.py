@@ -303,22 +303,23 @@ def is_busy(admin: redis.Redis) -> bool:
     return False
 
 
-def test_a_replica_is_waited_for_and_then_named(valkey: Make, server: Server) -> None:
-    client = valkey(patience=0.2)
-    client.put("", "q", "a", "k", "{}")
-    with server.client() as admin:
+def test_a_replica_is_waited_for_and_then_named(engine: Engine) -> None:
+    """(A server that was promoted once draws its tokens otherwise: it is this test's.)"""
+    with (
+        fresh() as server,
+        server.client() as admin,
+        Client(server.client(), engine=engine, patience=0.2) as client,
+    ):
+        client.put("", "q", "a", "k", "{}")
         admin.replicaof("127.0.0.1", "1")
-        try:
-            with pytest.raises(ReadOnlyServer, match="Connect to the primary"):
-                client.put("", "q", "b", "k", "{}")
-            assert client.length("q") == 1, "reads are served"
-            client.patience = 30
-            timer = threading.Timer(0.1, admin.replicaof, ("NO", "ONE"))
-            timer.start()
-            assert client.put("", "q", "b", "k", "{}") == "b"
-            timer.join()
-        finally:
-            admin.replicaof("NO", "ONE")
+        with pytest.raises(ReadOnlyServer, match="Connect to the primary"):
+            client.put("", "q", "b", "k", "{}")
+        assert client.length("q") == 1, "reads are served"
+        client.patience = 30
+        timer = threading.Timer(0.1, admin.replicaof, ("NO", "ONE"))
+        timer.start()
+        assert client.put("", "q", "b", "k", "{}") == "b"
+        timer.join()
 
 
 def test_a_server_that_comes_back_with_its_data(engine: Engine) -> None:

@@ -108,6 +108,9 @@ KEYED: list[tuple[Call, Any]] = [
         ("priority.each", 5), ("timeout.each",), ("tag.each", "tag"),
         ("untag.each", "tag"), ("track.each",), ("untrack.each",),
     ]),
+    (("detached.get", J), None),
+    (("detached.keep", "w", J, "1", "{}"), "NOJOB"),
+    (("forget", J), 0),
     (("await", "me", 0, "job", J), ["ql:ended:me", ""]),
     (("await", "me", 9, "job", J), ["ql:ended:me", ""]),
     (("workflow.put", "f", "w", "{}", J, *ITEM[:-1], 1, "workflow", "f"), "BADARG"),
@@ -134,7 +137,8 @@ OTHERS = set(
     "schedule.mend lag due limits survey minutes throughput failed.of queue.pause "
     "queue.forget.empty briefs search failure.groups failure.group worker.views tag.counts "
     "schedules.next schedules.in schedules.count tracked.jids meta permissions audit "
-    "workflow.release "
+    "workflow.release push entity.show entities.list entities.counts entities.run "
+    "entities.kill entities.drop dead.back dead.delete "
     "workflow.carry workflow.get workflow.jobs workflow.cancel workflow.retry".split()
 )
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client as Browser
 from django.test import override_settings
+from django.utils import translation
 
 from django_qless.monitoring import health, lag, snapshot
 
@@ -26,10 +27,11 @@ def forget() -> None:
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    """No figures of the test before."""
+    """No figures of the test before, nor the language that LocaleMiddleware leaves."""
     forget()
     yield
     forget()
+    translation.deactivate()
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from tests.tasks.installed import InvalidTask, Status, task, task_backends
 # the data of an app are not the caller's to choose.
 NOT_OURS = {
     *("queue", "alias", "priority", "delay", "run_at", "on_commit", "jid"),
-    *("missing", "app_data"),
+    *("missing", "app_data", "entity", "batch_size", "retries_exhausted"),
 }
 
 
