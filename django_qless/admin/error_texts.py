@@ -99,6 +99,11 @@ EXPLANATIONS: dict[type[exceptions.QlessError], _StrOrPromise] = {
         "The server is a read-only replica: nothing was written. Connect to the "
         "primary."
     ),
+    exceptions.NotReplicated: _(
+        "The job is there, and workers run it; but if the primary fails now, it may be "
+        "lost. `repeat()` of this error sends the same request again and waits again; "
+        "nothing is enqueued twice. Check that the replicas are connected."
+    ),
     exceptions.ServerFull: _(
         "The server is out of memory: nothing was written. Raise its maxmemory, or let "
         "workers finish jobs, which is possible on a full server."
