@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from django_qless.conf.connections import connections
 from django_qless.core import BadArgument, Client, WrongState
 from django_qless.core.commands.entities import ENTITY_BYTES, Payload
+from django_qless.core.replication import LateReplicas
 from django_qless.enqueue import dispatch
 from django_qless.enqueue.request import running_worker
 from django_qless.exceptions import InvalidOption
@@ -57,11 +58,15 @@ class PushBatch:
 
     def send(self) -> None:
         """Push the payloads. Raises what the server refuses."""
-        self._pushed(connections[self.alias].run(self._call()))
+        late = LateReplicas(connections[self.alias])
+        self._pushed(late.run(self._call()))
+        late.check(self.entities)
 
     async def asend(self) -> None:
         """Push the payloads from asynchronous code."""
-        self._pushed(await connections.aclient(self.alias).run(self._call()))
+        late = LateReplicas(connections.aclient(self.alias))
+        self._pushed(await late.run(self._call()))
+        late.check(self.entities)
 
     def send_on_commit(self) -> None:
         """Push the payloads on commit. What is refused there is logged, not raised."""

@@ -17,6 +17,7 @@ from django.test import override_settings
 
 from django_qless.conf.connections import connections
 from django_qless.core import AsyncClient, Client, LockLost, NotReplicated, Put
+from django_qless.core.commands.entities import Payload
 from django_qless.core.replication import REPLICATED, Replication
 from django_qless.enqueue.dispatch import Dispatcher
 from django_qless.enqueue.plan import declared_plan
@@ -65,6 +66,7 @@ def test_which_calls_wait(group: Watched, client: Client) -> None:
         ),
         ("requeue", lambda: client.requeue("", "q", "a", "k", "{}"), 1),
         ("workflow.put", lambda: client.put_workflow("", "w", workflow), 1),
+        ("push", lambda: client.push("", "e", "k", [Payload("o", '{"v":1}', "1")]), 1),
         ("settle", lambda: client.settle("w", [], 1, ["q"]), 0),
         ("cancel", lambda: client.cancel("b"), 0),
         ("read", lambda: client.get("b"), 0),
