@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class EntityHandle:
-    """An entity of a queue. Properties ask nobody: `refresh()` returns a new snapshot."""
+    """An entity of a queue. Properties do no I/O: `refresh()` returns a new snapshot."""
 
     def __init__(
         self, alias: str, queue: str, entity: str, record: EntityRecord | None = None

@@ -3,8 +3,8 @@
 ordered                   the first as long as it has jobs
 round-robin               each in turn
 shuffled                  in turn, in an order of each process's own
-random                    drawn anew each time, all alike
-lottery                   drawn anew each time, by weight
+random                    drawn each time, all alike
+lottery                   drawn each time, by weight
 reduced-lottery           the same, empty queues left out
 highest-priority-first    by weight
 highest-priority-lottery  the greatest weight first, then drawn by weight
