@@ -5,6 +5,8 @@ A small form is here; QLESS_ALL_CELLS=1 adds a primary that hangs instead of dyi
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
 import os
 import subprocess
@@ -18,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis.asyncio.sentinel
 import redis.sentinel
 
-from django_qless.core import Client, NotReplicated, QlessError
+from django_qless.core import AsyncClient, Client, NotReplicated, QlessError
 from django_qless.core.replication import Replication
 from tests.drawing import ALL
 from tests.real_servers import poll
@@ -31,6 +34,8 @@ WITHIN = 5.0
 """Seconds after the promotion in which each worker must run jobs again."""
 
 QUEUES = ("q0", "q1")
+
+SAFE = Replication(1, 0.3)
 
 JOBS = """
 import os, time
@@ -55,30 +60,71 @@ QLESS = {{"default": {!r}}}
 class Producer(threading.Thread):
     """Puts jobs until it is told to end; knows which were acknowledged."""
 
+    kind = "s"
+
     def __init__(self, group: Watched) -> None:
         super().__init__(daemon=True)
-        manager = redis.sentinel.Sentinel(group.addresses)
-        server = manager.master_for("main", socket_timeout=2)
-        self.client = Client(server, patience=1, replication=Replication(1, 0.3))
+        self.group = group
         self.acknowledged: set[str] = set()
         self.done = threading.Event()
 
     def run(self) -> None:
         """Put one job after the other into the queues in turn."""
-        number = 0
-        while not self.done.is_set():
-            number += 1
-            queue, name = QUEUES[number % 2], str(number)
-            data = json.dumps({"v": 1, "args": [name]})
-            try:
+        manager = redis.sentinel.Sentinel(self.group.addresses)
+        server = manager.master_for("main", socket_timeout=2)
+        with Client(server, patience=1, replication=SAFE) as client:
+            for name, job in self.jobs():
                 try:
-                    self.client.put("", queue, f"j{name}", "note", data)
-                except NotReplicated as error:
-                    error.repeat()
-                self.acknowledged.add(name)
-            except QlessError:
-                pass  # Not acknowledged.
-            self.done.wait(0.002)
+                    try:
+                        client.put("", *job)
+                    except NotReplicated as error:
+                        error.repeat()
+                    self.acknowledged.add(name)
+                except QlessError:
+                    pass  # Not acknowledged.
+
+    def jobs(self) -> Iterator[tuple[str, tuple[str, str, str, str]]]:
+        """Yield names, and what is put: queue, jid, job type, data."""
+        for number in itertools.count():
+            if self.done.is_set():
+                return
+            name = f"{number}{self.kind}"
+            data = json.dumps({"v": 1, "args": [name]})
+            yield name, (QUEUES[number % 2], f"j{name}", "note", data)
+            self.done.wait(0.004)
+
+    def finish(self) -> None:
+        """End, with the job that is being put."""
+        self.done.set()
+        self.join()
+
+
+class AsyncProducer(Producer):
+    """The same by asyncio."""
+
+    kind = "a"
+
+    def run(self) -> None:
+        """Put one job after the other into the queues in turn."""
+        asyncio.run(self.put())
+
+    async def put(self) -> None:
+        """Put one job after the other into the queues in turn."""
+        manager = redis.asyncio.sentinel.Sentinel(self.group.addresses)
+        server = manager.master_for("main", socket_timeout=2)
+        async with AsyncClient(server, patience=1, replication=SAFE) as client:
+            for name, job in self.jobs():
+                try:
+                    try:
+                        await client.put("", *job)
+                    except NotReplicated as error:
+                        await error.arepeat()
+                    self.acknowledged.add(name)
+                except QlessError:
+                    pass  # Not acknowledged.
+        await server.aclose()
+        for each in manager.sentinels:
+            await each.aclose()
 
 
 @contextmanager
@@ -122,32 +168,39 @@ def runs(ledger: Path) -> list[tuple[str, float]]:
 @pytest.mark.parametrize("with_signal", ["KILL", "STOP"] if ALL else ["KILL"])
 def test_a_failover_under_load(tmp_path: Path, with_signal: str) -> None:
     with Watched(replicas=2, sentinels=3) as group, workers(group, tmp_path) as ledger:
-        producer = Producer(group)
-        producer.start()
+        producers = [Producer(group), AsyncProducer(group)]
+        for producer in producers:
+            producer.start()
         poll(lambda: len(runs(ledger)) > 60, what="there is load")
         group.fail_over(with_signal)
         promoted = time.time()
 
         def again() -> list[float]:
             late = [
-                (int(n) % 2, at - promoted) for n, at in runs(ledger) if at > promoted
+                (int(name[:-1]) % 2, at - promoted)
+                for name, at in runs(ledger)
+                if at > promoted
             ]
             firsts = [[at for queue, at in late if queue == each] for each in (0, 1)]
             return [min(each) for each in firsts] if all(firsts) else []
 
         waits = poll(again, what="both workers run jobs again")
-        before = len(producer.acknowledged)
-        poll(
-            lambda: len(producer.acknowledged) > before + 20,
-            what="puts are acknowledged by the new primary and its replica",
-        )
-        producer.done.set()
-        producer.join()
-        producer.client.close()
-        poll(
-            lambda: producer.acknowledged <= {name for name, _ in runs(ledger)},
-            what="each acknowledged job has run",
-        )
+        for producer in producers:
+            before = len(producer.acknowledged)
+            poll(
+                lambda producer=producer, before=before: (
+                    len(producer.acknowledged) > before + 20
+                ),
+                what="puts are acknowledged by the new primary and its replica",
+            )
+        for producer in producers:
+            producer.finish()
+            poll(
+                lambda producer=producer: (
+                    producer.acknowledged <= {name for name, _ in runs(ledger)}
+                ),
+                what="each acknowledged job has run",
+            )
         counts = Counter(name for name, _ in runs(ledger))
         # What ran in the last moment before the failover may have lost its end.
         assert sum(count > 1 for count in counts.values()) <= 4
