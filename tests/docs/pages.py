@@ -5,7 +5,9 @@ What becomes of a block is told by its language and by a mark in a comment above
     ```python           run, in the order of the page; the process is the same for a page
     # shop/jobs.py      a block that begins with a file's name is that file, or more of it
     ```sh               run, a command a line
-    ```text             output, or a drawing: not looked at
+    ```text             a drawing, or a part of a file: not looked at
+    <!-- output -->             what the commands above have printed: these lines, in this order, and
+                                perhaps others; words with figures in them may have others
     <!-- instead -->            the file begins again with this block
     <!-- only checked -->       settings that Django's checks look at, and nothing else
     <!-- when all has run -->   run when no job is ready or running
@@ -52,7 +54,9 @@ class Block:
 
     @property
     def is_run(self) -> bool:
-        """True if a test runs it."""
+        """True if a test runs it, or compares it with what was run."""
+        if self.language == "text":
+            return self.mark == "output"
         return self.language in ("python", "sh") and not self.mark.startswith("not run")
 
 

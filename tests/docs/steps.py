@@ -3,6 +3,8 @@
     python steps.py set up              migrations and checks
     python steps.py run blocks.json     the blocks
 
+In a command $JID is the job of the page's variable `handle`.
+
 An expression with `# → text` behind it, or below it, must have a value of which that is
 the repr.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -50,10 +53,37 @@ def must_be(value: Any, expected: str) -> None:
         raise Untrue(f"{value!r} where the page says {expected}")
 
 
+def must_have_printed(printed: str, lines: str) -> None:
+    """Look for these lines in this order. Words with figures may have others."""
+    left = iter(printed.splitlines())
+    for line in filter(None, lines.splitlines()):
+        words = [
+            r"\S+" if re.search("[0-9]", word) else re.escape(word)
+            for word in line.split()
+        ]
+        pattern = re.compile(r"\s+".join(words))
+        if not any(pattern.fullmatch(other.strip()) for other in left):
+            raise Untrue(f"{line!r} is not what the commands print:\n{printed}")
+
+
 def run(block: dict[str, Any], names: dict[str, Any]) -> None:
     """Run a block. Raises whatever it raises, and Untrue."""
+    if block["language"] == "text":
+        must_have_printed(names["printed"], block["code"])
+        return
     if block["language"] == "sh":
-        subprocess.run(["bash", "-euc", block["code"]], check=True)
+        command = ["bash", "-euc", block["code"]]
+        jid = {"JID": names["handle"].jid} if "handle" in names else {}
+        done = subprocess.run(
+            command,
+            check=False,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **jid},
+        )
+        print(done.stdout)
+        done.check_returncode()
+        names["printed"] = done.stdout
         return
     tree = Expecting(block["code"]).visit(ast.parse(block["code"]))
     tree = ast.increment_lineno(ast.fix_missing_locations(tree), block["line"] - 1)
