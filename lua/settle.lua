@@ -1,7 +1,5 @@
 -- One round trip of a worker: the jobs it has finished, then the next ones to run.
 
-local VERBS = SettleVerbs.by_name
-
 local MANY = 8 -- queues
 
 -- Seconds until an idle worker comes again to carry on with what a client has left.
@@ -16,7 +14,8 @@ Settle.most = 250 -- jobs settled and reserved by one call
 local function parse(args, i, count)
   local starts, jids, planned = {}, {}, {}
   for n = 1, count do
-    local verb, given = VERBS[args[i + 3]], Arguments.whole('settle', 'number of arguments', args[i + 4], 0)
+    local verb, given =
+      SettleVerbs.named(args[i + 3]), Arguments.whole('settle', 'number of arguments', args[i + 4], 0)
     if not verb then
       Errors.argument('settle', 'Unknown verb %s for job %s', Errors.name(args[i + 3]), Errors.name(args[i]))
     end
@@ -34,11 +33,11 @@ end
 -- A settlement whose lock is lost changes nothing and stops no other.
 local function settle(args, starts, jids)
   local refused, completed = {}, { jids = {}, rare = {}, queues = {}, workers = {} }
-  local tracked = Job.tracked_among(jids)
+  local tracked = Tracking.among(jids)
   for n = 1, #starts do
     local i = starts[n]
-    local code, text =
-      VERBS[args[i + 3]].act(args[i], args[i + 1], args[i + 2], args, i + 5, args[i + 4], completed, tracked)
+    local code, text = SettleVerbs.named(args[i + 3])
+      .act(args[i], args[i + 1], args[i + 2], args, i + 5, args[i + 4], completed, tracked)
     if code then
       refused[#refused + 1] = { args[i], code, text }
     end

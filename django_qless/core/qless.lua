@@ -604,7 +604,7 @@ modules.Record = Record
 -- A field that is not there has its default; so has one that cannot be read, and who must not go on
 -- with a default asks which it is.
 
-local find, gsub, decode = string.find, string.gsub, cjson.decode
+local find, gsub = string.find, string.gsub
 local HUGE = math.huge
 
 local SHOWN = 60 -- bytes of a value in a message
@@ -628,100 +628,11 @@ local function whole(text)
   local value = find(text, '^-?%d+$') and decimal(text)
   return value and value <= MOST and value >= -MOST and value
 end
-
--- An interval: nothing goes on by steps of 0.
-local function above_zero(text)
-  local seconds = decimal(text)
-  return seconds and seconds > 0 and seconds
-end
+Record.whole = whole
 
 -- '' where there is none.
 local function decimal_or_none(text)
   return text == '' and 0 or decimal(text)
-end
-
-local function table_of(text)
-  local fine, value = pcall(decode, text)
-  return fine and type(value) == 'table' and value or false
-end
-
--- cjson writes an empty list and an empty object alike.
-local function is_list(value, kinds)
-  local count = #value
-  for k, item in pairs(value) do
-    if type(k) ~= 'number' or k > count or (kinds and not kinds[type(item)]) then
-      return false
-    end
-  end
-  return true
-end
-
-local NAMES = { string = true, number = true }
-
--- A new list each time: readers change them.
-local function list_of(kinds)
-  return function(text)
-    local value = table_of(text)
-    return value and is_list(value, kinds) and value
-  end
-end
-
-local function is_text(value)
-  return value == nil or type(value) == 'string'
-end
-
-local function failure(text)
-  local value = table_of(text)
-  local fine = value
-    and #value == 0
-    and is_text(value.group)
-    and is_text(value.message)
-    and (value.when == nil or type(value.when) == 'number')
-  return fine and value
-end
-
-local function object(text)
-  local value = table_of(text)
-  return value and #value == 0 and value
-end
-
-local function old_history(text)
-  local value = table_of(text)
-  if not value or not is_list(value, { table = true }) then
-    return false
-  end
-  for _, entry in ipairs(value) do
-    for _, when in ipairs({ 'put', 'popped', 'failed', 'done' }) do
-      if entry[when] ~= nil and not tonumber(entry[when]) then
-        return false
-      end
-    end
-    if not is_text(entry.q) or not is_text(entry.worker) or (entry.put and not entry.q) then
-      return false
-    end
-  end
-  return value
-end
-
-local function is_entry(value)
-  return type(value) == 'table'
-    and type(value[1]) == 'number'
-    and type(value[2]) == 'string'
-    and (value[3] == nil or type(value[3]) == 'table')
-end
-
-local function entries(text)
-  local value = table_of(text)
-  for _, entry in ipairs(value or {}) do
-    if not is_entry(entry) then
-      return false
-    end
-  end
-  return value and is_list(value) and value
-end
-
-local function unique(text)
-  return find(text, '^[se].') and text
 end
 
 local STATES = {
@@ -738,17 +649,7 @@ local function state(text)
   return STATES[text] and text
 end
 
-local names = list_of(NAMES)
-
-local function are_tags(text)
-  return names(text) and true
-end
-
-local function is_object(text)
-  return object(text) and true
-end
-
--- How each field is read that is more than a text. -> what is read, or false
+-- How the fields are read that every run has to do with. -> what is read, or false
 local READ = {
   state = state,
   priority = number,
@@ -764,37 +665,19 @@ local READ = {
   first = decimal,
   unknown = decimal,
   cascade = whole,
-  tags = names,
-  spawners = names,
-  beyond = names,
-  called = names,
-  holds = names,
-  failure = failure,
-  context = object,
-  progress = list_of(),
-  history = old_history,
-  unique = unique,
-}
-
--- What stands in the records of what recurs and of workflows, where it is another thing.
-local ELSEWHERE = {
-  interval = above_zero,
-  backlog = decimal,
-  count = whole,
-  last = decimal,
-  since = decimal,
-  meta = object,
-  entries = entries,
 }
 
 local function reader_of(field)
-  return READ[field] or ELSEWHERE[field]
+  return READ[field] or modules.RecordTexts.of_jobs[field] or modules.RecordTexts.elsewhere[field]
 end
 
 -- The fields of a job's record that may be impossible to read, by name.
 function Record.fields()
   local fields = {}
   for field in pairs(READ) do
+    fields[#fields + 1] = field
+  end
+  for field in pairs(modules.RecordTexts.of_jobs) do
     fields[#fields + 1] = field
   end
   table.sort(fields)
@@ -825,7 +708,7 @@ function Record.is_state(text)
 end
 
 -- May a job with these fields, without which nothing runs, be handed out? -> since when it has been
--- ready (now, if the record does not say), or nil. All jobs come here: what is common was judged before.
+-- ready (now, if the record does not say), or nil. All jobs come here, and most have no tags ('{}').
 function Record.ready_time(retries, remaining, priority, tags, context, time, now)
   if
     retries
@@ -834,8 +717,8 @@ function Record.ready_time(retries, remaining, priority, tags, context, time, no
     and whole(remaining)
     and priority
     and number(priority)
-    and (not tags or are_tags(tags))
-    and (not context or is_object(context))
+    and (not tags or tags == '{}' or modules.RecordTexts.is_good('tags', tags))
+    and (not context or modules.RecordTexts.is_good('context', context))
   then
     return not time and now or decimal(time) or nil
   end
@@ -865,16 +748,11 @@ local function shorten(text)
   return #shown > SHOWN and modules.Errors.cut(shown, SHOWN) .. '...' or shown
 end
 
--- What is said of a field that cannot be read.
-function Record.words(field, text)
-  return 'Its field ' .. field .. ' cannot be read: ' .. (text == '' and 'it is empty' or shorten(text))
-end
-
 -- An entry of a job's history as a list: when, what, more. One that cannot be read is shown as what it
 -- is. -> the entry, whether it cannot be read
 function Record.entry_of(text)
-  local triple = table_of(text)
-  if is_entry(triple) then
+  local triple = modules.RecordTexts.entry(text)
+  if triple then
     return triple, false
   end
   return { 0, 'unreadable', { text = shorten(text) } }, true
@@ -887,6 +765,11 @@ function Record.entry_texts(texts)
     texts[n] = is_bad and cjson.encode(entry) or text
   end
   return texts
+end
+
+-- What is said of a field that cannot be read.
+function Record.words(field, text)
+  return 'Its field ' .. field .. ' cannot be read: ' .. (text == '' and 'it is empty' or shorten(text))
 end
 
 -- A number, or nil.
@@ -1135,386 +1018,6 @@ function Places.register(queue)
   if call('ZADD', key.queues(), 'NX', scope.now, queue) == 1 then
     modules.Wake.seen()
   end
-end
-end
-elseif module_name == 'Job' then
-return function()
-local Job = {}
-modules.Job = Job
--- job.lua
--- A job's record: reading it, showing it, and the commands on a single job.
-
-local FIELDS = {
-  'jid',
-  'klass',
-  'state',
-  'queue',
-  'worker',
-  'priority',
-  'expires',
-  'retries',
-  'remaining',
-  'data',
-  'tags',
-  'failure',
-  'spawned_from_jid',
-  'time',
-  'grace',
-  'scheduled',
-  'token',
-  'context',
-  'progress',
-  'crashes',
-  'open',
-  'history',
-  'rare',
-  'unique',
-  'workflow',
-  'on_failure',
-  'deadline',
-  'spawners',
-  'returned',
-  'waited',
-  'put',
-  'failed_from',
-  'limit_key',
-  'fair_by',
-  'aside',
-  'called',
-  'holds',
-  'turn',
-  'entity',
-  'home',
-  'batch',
-}
-
--- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
--- not only a look at it is wanted.
-function Job.read(jid, looking)
-  local values = call('HMGET', key.job(jid), unpack(FIELDS))
-  if not values[1] then
-    return nil
-  end
-  local record = {}
-  for n, field in ipairs(FIELDS) do
-    record[field] = values[n] or nil
-  end
-  record.state, record.queue = record.state or '', record.queue or ''
-  if record.history and not looking and not scope.reading then
-    modules.History.modernise(jid, record.history)
-  end
-  return record
-end
-
-local function must_look(command, jid)
-  local record = Job.read(modules.Arguments.name(command, 'jid', jid), true)
-  if not record then
-    modules.Errors.no_job(command, jid)
-  end
-  return record
-end
-
--- A job's state as it is now, or nil.
-function Job.state_now(jid)
-  local state, queue = modules.Hash.values(key.job(jid), 'state', 'queue')
-  return state and modules.Places.state_now(jid, queue, state) or nil
-end
-
-function Job.is_tracked(jid)
-  local name = key.tracked()
-  return not modules.ExistenceCache.is_absent(name) and call('ZSCORE', name, jid) and true or false
-end
-
--- The jobs of a batch that are tracked; mostly there are none at all.
-function Job.tracked_among(jids)
-  local tracked, name = {}, key.tracked()
-  if not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1 then
-    for _, jid in ipairs(jids) do
-      tracked[jid] = Job.is_tracked(jid)
-    end
-  end
-  return tracked
-end
-
--- The object that get, pop and peek show, as JSON, or nil. `some` has what is shown of the lists that
--- belong to a job (history, dependents, dependencies) in place of all of it.
-function Job.show(jid, some)
-  local record = Job.read(jid)
-  if not record then
-    return nil
-  end
-  local shown = {
-    jid = record.jid,
-    klass = record.klass or '',
-    state = modules.Places.state_now(jid, record.queue, record.state),
-    queue = record.queue,
-    worker = record.worker or '',
-    tracked = Job.is_tracked(jid),
-    priority = modules.Record.read('priority', record.priority, 0),
-    expires = modules.Record.read('expires', record.expires, 0),
-    retries = modules.Record.read('retries', record.retries, 0),
-    remaining = modules.Record.read('remaining', record.remaining, 0),
-    data = record.data or '',
-    tags = modules.Record.read('tags', record.tags, {}),
-    history = some and some.history or modules.History.read(jid, record),
-    failure = modules.Record.read('failure', record.failure, {}),
-    spawned_from_jid = record.spawned_from_jid or false,
-    dependents = some and some.dependents or call('SMEMBERS', key.dependents(jid)),
-    dependencies = some and some.dependencies or call('SMEMBERS', key.dependencies(jid)),
-  }
-  return Job.with_ours(shown, record)
-end
-
--- The object with what the protocol does not have, as JSON.
-function Job.with_ours(shown, record)
-  shown.token = record.state == 'running' and record.token or ''
-  shown.crashes = modules.Record.read('crashes', record.crashes, 0)
-  shown.open = record.open == '1'
-  shown.failed_from = record.failed_from
-  if record.returned and record.state == 'complete' then
-    shown.returned = modules.Retention.left(record.returned, record.token)
-  end
-  if record.rare then
-    shown.unique = modules.Unique.shown(record.unique)
-    shown.workflow, shown.on_failure = record.workflow, record.on_failure
-    shown.deadline = modules.Record.read('deadline', record.deadline)
-    shown.limits = modules.LimitView.of_job(record)
-  end
-  local context = modules.Record.text('context', record.context, 'null')
-  local progress = modules.Record.text('progress', record.progress, 'null')
-  return modules.Json.with(cjson.encode(shown), 'context', context, 'progress', progress)
-end
-
-local function all(jids, show)
-  local shown = {}
-  for _, jid in ipairs(jids) do
-    shown[#shown + 1] = show(jid)
-  end
-  return modules.Json.list(shown)
-end
-
-function Job.show_all(jids)
-  return all(jids, Job.show)
-end
-
--- A job, or what became of it if it was canceled.
-local function found(jid)
-  return Job.show(jid) or modules.Canceled.show(jid)
-end
-
--- get jid
-function Job.get(args, i)
-  return found(modules.Arguments.name('get', 'jid', args[i]))
-end
-
--- multiget jid...
-function Job.multiget(args, i)
-  local jids = modules.Tags.rest(args, i)
-  modules.Arguments.bounded('multiget', #jids)
-  return all(jids, found)
-end
-
--- Takes a job out of its worker's hands, in the books.
-function Job.unhold(jid, worker)
-  if worker and worker ~= '' then
-    call('ZREM', key.held(worker), jid)
-  end
-end
-
--- Deletes all that is kept of a job that is in no place any longer, but for its dependents. `tags` is
--- the text in its record.
-function Job.erase(jid, tags)
-  modules.Tags.unindex_all(jid, tags)
-  call('DEL', key.job(jid), key.history(jid), key.dependencies(jid))
-  if scope.live and call('DEL', key.result(jid), key.needs(jid)) > 0 then
-    modules.Retention.forget('result:' .. jid)
-  end
-end
-
--- priority jid p
-function Job.priority(args, i)
-  local jid = modules.Arguments.name('priority', 'jid', args[i])
-  local priority = modules.Arguments.number('priority', 'priority', args[i + 1])
-  local queue, its_priority, state, aside = modules.Hash.values(key.job(jid), 'queue', 'priority', 'state', 'aside')
-  if not state then
-    modules.Errors.no_job('priority', jid)
-  end
-  local work = key.place(queue or '', aside and 'aside' or 'work')
-  local score = call('ZSCORE', work, jid)
-  if score and state == 'waiting' then
-    local before = modules.Record.read('priority', its_priority)
-    local rest = before and tonumber(score) - before or modules.Places.score(0, scope.now)
-    call('ZADD', work, priority + rest, jid)
-    if aside then
-      call('ZADD', key.limit_aside(aside), priority + rest, jid)
-    end
-  end
-  call('HSET', key.job(jid), 'priority', priority)
-  return priority
-end
-
--- track [track|untrack jid]
-function Job.track(args, i)
-  if args[i] == nil then
-    local jobs, expired = {}, {}
-    for _, jid in ipairs(call('ZRANGE', key.tracked(), 0, modules.Arguments.most - 1)) do
-      local shown = Job.show(jid)
-      if shown then
-        jobs[#jobs + 1] = shown
-      else
-        expired[#expired + 1] = jid
-      end
-    end
-    return modules.Json.with(cjson.encode({ expired = expired }), 'jobs', modules.Json.list(jobs))
-  end
-  local word = string.lower(args[i])
-  if word ~= 'track' and word ~= 'untrack' then
-    modules.Errors.argument('track', 'Unknown word ' .. modules.Errors.name(args[i]) .. ', it must be track or untrack')
-  end
-  local jid = modules.Arguments.name('track', 'jid', args[i + 1])
-  if call('EXISTS', key.job(jid)) == 0 then
-    modules.Errors.no_job('track', jid)
-  end
-  modules.Events.tracked(word, jid)
-  if word == 'track' then
-    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
-  end
-  return cjson.encode(call('ZREM', key.tracked(), jid))
-end
-
--- May a job that this one depends on be canceled without it? Its policy says so. (Many jobs may have the same
--- dependents: `known` are their policies.)
-function Job.can_lose(dependent, jid, known)
-  known[dependent] = known[dependent] or { modules.Cascade.policy(dependent) }
-  return known[dependent][1] ~= 'block' or known[dependent][2] == jid
-end
-
--- Would canceling these strand a job that is not canceled with them?
-local function no_dependents_left(jids)
-  local named, known = {}, {}
-  for _, jid in ipairs(jids) do
-    named[jid] = true
-  end
-  for _, jid in ipairs(jids) do
-    -- The call names `most` with the job itself, so of this many dependents one at least is not named. Beyond
-    -- that a dependent that can lose it may hide one that cannot, which fails then.
-    for _, dependent in ipairs(call('SRANDMEMBER', key.dependents(jid), modules.Arguments.most)) do
-      if not named[dependent] and not Job.can_lose(dependent, jid, known) then
-        modules.Errors.raise(
-          'DEPENDENTS',
-          'cancel(): %s is a dependency of %s but is not mentioned to be canceled',
-          modules.Errors.name(jid),
-          modules.Errors.name(dependent)
-        )
-      end
-    end
-  end
-end
-
--- Takes a job that is not complete away with all that belongs to it. Its dependents stay. `why` and `by` are
--- those of Canceled.keep.
-function Job.remove(jid, record, why, by)
-  local queue, worker = record.queue, record.worker or ''
-  modules.Canceled.keep(jid, record, why, by)
-  modules.Events.canceled(jid, queue, worker)
-  Job.unhold(jid, worker)
-  modules.Places.leave(jid, queue)
-  modules.Dependencies.unlink_all(jid)
-  if record.state == 'running' then
-    modules.Samples.taken_away(queue, record.time, record.waited)
-  elseif record.state == 'failed' or not modules.Record.is_state(record.state) then
-    modules.Failures.remove(jid, queue, record.failure)
-    call('ZREM', key.completed(), jid)
-  end
-  if Job.is_tracked(jid) then
-    modules.Events.tracked('canceled', jid)
-  end
-  Job.erase(jid, record.tags)
-  modules.JobEnd.canceled(jid, record)
-end
-
-function Job.cancel_unknown() end
-
--- -> whether there was something to cancel
-local function cancel(jid)
-  local record = Job.read(jid)
-  if not record then
-    Job.cancel_unknown(jid)
-  elseif record.state ~= 'complete' then
-    Job.remove(jid, record, 'call')
-    return true
-  end
-  return false
-end
-
--- cancel jid...
-function Job.cancel(args, i)
-  local jids = modules.Tags.rest(args, i)
-  modules.Arguments.bounded('cancel', #jids)
-  no_dependents_left(jids)
-  local gone = {}
-  for _, jid in ipairs(jids) do
-    gone[#gone + 1] = cancel(jid) and jid or nil
-  end
-  -- Those that were canceled with them are no dependents any more.
-  for _, jid in ipairs(gone) do
-    modules.Cascade.follow(jid, 'gone')
-  end
-  return jids
-end
-
--- timeout jid...: takes the job from its worker and puts it before all others.
-function Job.timeout(args, i)
-  local jids = modules.Tags.rest(args, i)
-  modules.Arguments.bounded('timeout', #jids)
-  local records = {}
-  for n, jid in ipairs(jids) do
-    records[n] = must_look('timeout', jid)
-    if records[n].state ~= 'running' then
-      local state = modules.Places.state_now(jid, records[n].queue, records[n].state)
-      modules.Errors.raise('STATE', 'timeout(): Job ' .. modules.Errors.name(jid) .. ' not running but ' .. state)
-    end
-  end
-  for n, jid in ipairs(jids) do
-    local record = records[n]
-    if call('HGET', key.job(jid), 'state') == 'running' then
-      record.held = modules.Samples.held(record.waited)
-      modules.Samples.taken_away(record.queue, record.time, record.waited)
-      modules.History.ended(jid, 'timed-out', record)
-      call('ZREM', key.place(record.queue, 'locks'), jid)
-      call('ZADD', key.place(record.queue, 'work'), '+inf', jid)
-      modules.Wake.ready(record.queue, 1)
-      Job.unhold(jid, record.worker)
-      call('HSET', key.job(jid), 'state', 'stalled', 'expires', 0)
-      modules.Places.ready_since(jid, scope.now)
-      call('HDEL', key.job(jid), 'grace', 'waited')
-      if record.holds then
-        modules.Limits.call_again(jid, record.holds)
-      end
-      if record.entity then
-        modules.Entity.returned(jid, record.queue)
-      end
-      modules.Events.lock_lost(jid, record.worker)
-    end
-  end
-end
-
--- progress jid token json
-function Job.progress(args, i)
-  local jid = modules.Arguments.name('progress', 'jid', args[i])
-  local text = args[i + 2]
-  modules.Arguments.json('progress', 'progress', text, modules.Arguments.text_bytes)
-  if not string.find(text, '^%s*%[') then
-    modules.Errors.argument('progress', 'progress must be a JSON list, [fraction, text]')
-  end
-  local job = modules.Lock.holder('progress', jid, args[i + 1])
-  call('HSET', key.job(jid), 'progress', text, 'rare', job.rare or '0')
-  return 1
-end
-
--- result jid
-function Job.result(args, i)
-  return call('GET', key.result(modules.Arguments.name('result', 'jid', args[i])))
 end
 end
 elseif module_name == 'Config' then
@@ -2281,6 +1784,435 @@ function History.log(args, i)
   History.add(jid, message, data)
 end
 end
+elseif module_name == 'Job' then
+return function()
+local Job = {}
+modules.Job = Job
+-- job.lua
+-- A job's record: reading it, showing it, and the commands on a single job.
+
+local FIELDS = {
+  'jid',
+  'klass',
+  'state',
+  'queue',
+  'worker',
+  'priority',
+  'expires',
+  'retries',
+  'remaining',
+  'data',
+  'tags',
+  'failure',
+  'spawned_from_jid',
+  'time',
+  'grace',
+  'scheduled',
+  'token',
+  'context',
+  'progress',
+  'crashes',
+  'open',
+  'history',
+  'rare',
+  'unique',
+  'workflow',
+  'on_failure',
+  'deadline',
+  'spawners',
+  'returned',
+  'waited',
+  'put',
+  'failed_from',
+  'limit_key',
+  'fair_by',
+  'aside',
+  'called',
+  'holds',
+  'turn',
+  'entity',
+  'home',
+  'batch',
+}
+
+-- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
+-- not only a look at it is wanted.
+function Job.read(jid, looking)
+  local values = call('HMGET', key.job(jid), unpack(FIELDS))
+  if not values[1] then
+    return nil
+  end
+  local record = {}
+  for n, field in ipairs(FIELDS) do
+    record[field] = values[n] or nil
+  end
+  record.state, record.queue = record.state or '', record.queue or ''
+  if record.history and not looking and not scope.reading then
+    modules.History.modernise(jid, record.history)
+  end
+  return record
+end
+
+local function must_look(command, jid)
+  local record = Job.read(modules.Arguments.name(command, 'jid', jid), true)
+  if not record then
+    modules.Errors.no_job(command, jid)
+  end
+  return record
+end
+
+-- A job's state as it is now, or nil.
+function Job.state_now(jid)
+  local state, queue = modules.Hash.values(key.job(jid), 'state', 'queue')
+  return state and modules.Places.state_now(jid, queue, state) or nil
+end
+
+-- The object that get, pop and peek show, as JSON, or nil. `some` has what is shown of the lists that
+-- belong to a job (history, dependents, dependencies) in place of all of it.
+function Job.show(jid, some)
+  local record = Job.read(jid)
+  if not record then
+    return nil
+  end
+  local shown = {
+    jid = record.jid,
+    klass = record.klass or '',
+    state = modules.Places.state_now(jid, record.queue, record.state),
+    queue = record.queue,
+    worker = record.worker or '',
+    tracked = modules.Tracking.is_tracked(jid),
+    priority = modules.Record.read('priority', record.priority, 0),
+    expires = modules.Record.read('expires', record.expires, 0),
+    retries = modules.Record.read('retries', record.retries, 0),
+    remaining = modules.Record.read('remaining', record.remaining, 0),
+    data = record.data or '',
+    tags = modules.Record.read('tags', record.tags, {}),
+    history = some and some.history or modules.History.read(jid, record),
+    failure = modules.Record.read('failure', record.failure, {}),
+    spawned_from_jid = record.spawned_from_jid or false,
+    dependents = some and some.dependents or call('SMEMBERS', key.dependents(jid)),
+    dependencies = some and some.dependencies or call('SMEMBERS', key.dependencies(jid)),
+  }
+  return Job.with_ours(shown, record)
+end
+
+-- The object with what the protocol does not have, as JSON.
+function Job.with_ours(shown, record)
+  shown.token = record.state == 'running' and record.token or ''
+  shown.crashes = modules.Record.read('crashes', record.crashes, 0)
+  shown.open = record.open == '1'
+  shown.failed_from = record.failed_from
+  if record.returned and record.state == 'complete' then
+    shown.returned = modules.Retention.left(record.returned, record.token)
+  end
+  if record.rare then
+    shown.unique = modules.Unique.shown(record.unique)
+    shown.workflow, shown.on_failure = record.workflow, record.on_failure
+    shown.deadline = modules.Record.read('deadline', record.deadline)
+    shown.limits = modules.LimitView.of_job(record)
+  end
+  local context = modules.Record.text('context', record.context, 'null')
+  local progress = modules.Record.text('progress', record.progress, 'null')
+  return modules.Json.with(cjson.encode(shown), 'context', context, 'progress', progress)
+end
+
+local function all(jids, show)
+  local shown = {}
+  for _, jid in ipairs(jids) do
+    shown[#shown + 1] = show(jid)
+  end
+  return modules.Json.list(shown)
+end
+
+function Job.show_all(jids)
+  return all(jids, Job.show)
+end
+
+-- A job, or what became of it if it was canceled.
+local function found(jid)
+  return Job.show(jid) or modules.Canceled.show(jid)
+end
+
+-- get jid
+function Job.get(args, i)
+  return found(modules.Arguments.name('get', 'jid', args[i]))
+end
+
+-- multiget jid...
+function Job.multiget(args, i)
+  local jids = modules.Tags.rest(args, i)
+  modules.Arguments.bounded('multiget', #jids)
+  return all(jids, found)
+end
+
+-- Takes a job out of its worker's hands, in the books.
+function Job.unhold(jid, worker)
+  if worker and worker ~= '' then
+    call('ZREM', key.held(worker), jid)
+  end
+end
+
+-- Deletes all that is kept of a job that is in no place any longer, but for its dependents. `tags` is
+-- the text in its record.
+function Job.erase(jid, tags)
+  modules.Tags.unindex_all(jid, tags)
+  call('DEL', key.job(jid), key.history(jid), key.dependencies(jid))
+  if scope.live and call('DEL', key.result(jid), key.needs(jid)) > 0 then
+    modules.Retention.forget('result:' .. jid)
+  end
+end
+
+-- priority jid p
+function Job.priority(args, i)
+  local jid = modules.Arguments.name('priority', 'jid', args[i])
+  local priority = modules.Arguments.number('priority', 'priority', args[i + 1])
+  local queue, its_priority, state, aside = modules.Hash.values(key.job(jid), 'queue', 'priority', 'state', 'aside')
+  if not state then
+    modules.Errors.no_job('priority', jid)
+  end
+  local work = key.place(queue or '', aside and 'aside' or 'work')
+  local score = call('ZSCORE', work, jid)
+  if score and state == 'waiting' then
+    local before = modules.Record.read('priority', its_priority)
+    local rest = before and tonumber(score) - before or modules.Places.score(0, scope.now)
+    call('ZADD', work, priority + rest, jid)
+    if aside then
+      call('ZADD', key.limit_aside(aside), priority + rest, jid)
+    end
+  end
+  call('HSET', key.job(jid), 'priority', priority)
+  return priority
+end
+
+-- May a job that this one depends on be canceled without it? Its policy says so. (Many jobs may have the same
+-- dependents: `known` are their policies.)
+function Job.can_lose(dependent, jid, known)
+  known[dependent] = known[dependent] or { modules.Cascade.policy(dependent) }
+  return known[dependent][1] ~= 'block' or known[dependent][2] == jid
+end
+
+-- Would canceling these strand a job that is not canceled with them?
+local function no_dependents_left(jids)
+  local named, known = {}, {}
+  for _, jid in ipairs(jids) do
+    named[jid] = true
+  end
+  for _, jid in ipairs(jids) do
+    -- The call names `most` with the job itself, so of this many dependents one at least is not named. Beyond
+    -- that a dependent that can lose it may hide one that cannot, which fails then.
+    for _, dependent in ipairs(call('SRANDMEMBER', key.dependents(jid), modules.Arguments.most)) do
+      if not named[dependent] and not Job.can_lose(dependent, jid, known) then
+        modules.Errors.raise(
+          'DEPENDENTS',
+          'cancel(): %s is a dependency of %s but is not mentioned to be canceled',
+          modules.Errors.name(jid),
+          modules.Errors.name(dependent)
+        )
+      end
+    end
+  end
+end
+
+-- Takes a job that is not complete away with all that belongs to it. Its dependents stay. `why` and `by` are
+-- those of Canceled.keep.
+function Job.remove(jid, record, why, by)
+  local queue, worker = record.queue, record.worker or ''
+  modules.Canceled.keep(jid, record, why, by)
+  modules.Events.canceled(jid, queue, worker)
+  Job.unhold(jid, worker)
+  modules.Places.leave(jid, queue)
+  modules.Dependencies.unlink_all(jid)
+  if record.state == 'running' then
+    modules.Samples.taken_away(queue, record.time, record.waited)
+  elseif record.state == 'failed' or not modules.Record.is_state(record.state) then
+    modules.Failures.remove(jid, queue, record.failure)
+    call('ZREM', key.completed(), jid)
+  end
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('canceled', jid)
+  end
+  Job.erase(jid, record.tags)
+  modules.JobEnd.canceled(jid, record)
+end
+
+function Job.cancel_unknown() end
+
+-- -> whether there was something to cancel
+local function cancel(jid)
+  local record = Job.read(jid)
+  if not record then
+    Job.cancel_unknown(jid)
+  elseif record.state ~= 'complete' then
+    Job.remove(jid, record, 'call')
+    return true
+  end
+  return false
+end
+
+-- cancel jid...
+function Job.cancel(args, i)
+  local jids = modules.Tags.rest(args, i)
+  modules.Arguments.bounded('cancel', #jids)
+  no_dependents_left(jids)
+  local gone = {}
+  for _, jid in ipairs(jids) do
+    gone[#gone + 1] = cancel(jid) and jid or nil
+  end
+  -- Those that were canceled with them are no dependents any more.
+  for _, jid in ipairs(gone) do
+    modules.Cascade.follow(jid, 'gone')
+  end
+  return jids
+end
+
+-- timeout jid...: takes the job from its worker and puts it before all others.
+function Job.timeout(args, i)
+  local jids = modules.Tags.rest(args, i)
+  modules.Arguments.bounded('timeout', #jids)
+  local records = {}
+  for n, jid in ipairs(jids) do
+    records[n] = must_look('timeout', jid)
+    if records[n].state ~= 'running' then
+      local state = modules.Places.state_now(jid, records[n].queue, records[n].state)
+      modules.Errors.raise('STATE', 'timeout(): Job ' .. modules.Errors.name(jid) .. ' not running but ' .. state)
+    end
+  end
+  for n, jid in ipairs(jids) do
+    local record = records[n]
+    if call('HGET', key.job(jid), 'state') == 'running' then
+      record.held = modules.Samples.held(record.waited)
+      modules.Samples.taken_away(record.queue, record.time, record.waited)
+      modules.History.ended(jid, 'timed-out', record)
+      call('ZREM', key.place(record.queue, 'locks'), jid)
+      call('ZADD', key.place(record.queue, 'work'), '+inf', jid)
+      modules.Wake.ready(record.queue, 1)
+      Job.unhold(jid, record.worker)
+      call('HSET', key.job(jid), 'state', 'stalled', 'expires', 0)
+      modules.Places.ready_since(jid, scope.now)
+      call('HDEL', key.job(jid), 'grace', 'waited')
+      if record.holds then
+        modules.Limits.call_again(jid, record.holds)
+      end
+      if record.entity then
+        modules.Entity.returned(jid, record.queue)
+      end
+      modules.Events.lock_lost(jid, record.worker)
+    end
+  end
+end
+
+-- progress jid token json
+function Job.progress(args, i)
+  local jid = modules.Arguments.name('progress', 'jid', args[i])
+  local text = args[i + 2]
+  modules.Arguments.json('progress', 'progress', text, modules.Arguments.text_bytes)
+  if not string.find(text, '^%s*%[') then
+    modules.Errors.argument('progress', 'progress must be a JSON list, [fraction, text]')
+  end
+  local job = modules.Lock.holder('progress', jid, args[i + 1])
+  call('HSET', key.job(jid), 'progress', text, 'rare', job.rare or '0')
+  return 1
+end
+
+-- result jid
+function Job.result(args, i)
+  return call('GET', key.result(modules.Arguments.name('result', 'jid', args[i])))
+end
+end
+elseif module_name == 'Events' then
+return function()
+local Events = {}
+modules.Events = Events
+-- events.lua
+-- What is published, byte for byte: members in a fixed order, no spaces.
+
+local quote = cjson.encode
+
+local function log(text)
+  call('PUBLISH', scope.prefix .. 'log', text)
+end
+
+local function tell(worker, text)
+  call('PUBLISH', scope.prefix .. 'w:' .. worker, text)
+end
+
+-- Bare jids, for tracked jobs: put popped completed failed canceled stalled track untrack.
+function Events.tracked(what, jid)
+  call('PUBLISH', scope.prefix .. what, jid)
+end
+
+function Events.put(jid, queue)
+  log('{"jid":' .. quote(jid) .. ',"event":"put","queue":' .. quote(queue) .. '}')
+end
+
+function Events.completed(jid, queue)
+  log('{"jid":' .. quote(jid) .. ',"event":"completed","queue":' .. quote(queue) .. '}')
+end
+
+function Events.advanced(jid, queue, to)
+  log(
+    '{"jid":' .. quote(jid) .. ',"to":' .. quote(to) .. ',"event":"advanced","queue":' .. quote(queue) .. '}'
+  )
+end
+
+function Events.failed(jid, group, message, worker)
+  log(
+    '{"message":'
+      .. quote(message)
+      .. ',"jid":'
+      .. quote(jid)
+      .. ',"group":'
+      .. quote(group)
+      .. ',"event":"failed","worker":'
+      .. quote(worker)
+      .. '}'
+  )
+end
+
+function Events.canceled(jid, queue, worker)
+  local text = '{"jid":'
+    .. quote(jid)
+    .. ',"queue":'
+    .. quote(queue)
+    .. ',"event":"canceled","worker":'
+    .. quote(worker)
+    .. '}'
+  log(text)
+  if worker and worker ~= '' then
+    tell(worker, text)
+  end
+end
+
+local function lock_lost(jid, worker)
+  return '{"jid":' .. quote(jid) .. ',"event":"lock_lost","worker":' .. quote(worker) .. '}'
+end
+
+-- Whom it concerns hears it first.
+function Events.lock_lost(jid, worker)
+  local text = lock_lost(jid, worker)
+  tell(worker, text)
+  log(text)
+end
+
+function Events.order(worker, order)
+  tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
+end
+
+-- Who looks after cron schedules is told that one has changed.
+function Events.schedules(worker)
+  if worker then
+    tell(worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')
+  end
+end
+
+function Events.config_set(option, value)
+  log('{"option":' .. quote(option) .. ',"event":"config_set","value":' .. quote(value) .. '}')
+end
+
+function Events.config_unset(option)
+  log('{"event":"config_unset","option":' .. quote(option) .. '}')
+end
+end
 elseif module_name == 'Wake' then
 return function()
 local Wake = {}
@@ -2557,98 +2489,28 @@ function Wake.wait(client, worker, queues, seconds, globbing)
   return rest
 end
 end
-elseif module_name == 'Events' then
+elseif module_name == 'Json' then
 return function()
-local Events = {}
-modules.Events = Events
--- events.lua
--- What is published, byte for byte: members in a fixed order, no spaces.
+local Json = {}
+modules.Json = Json
+-- json.lua
+-- JSON texts that are shown as they came: decoding and encoding would change [] and long numbers.
 
-local quote = cjson.encode
-
-local function log(text)
-  call('PUBLISH', scope.prefix .. 'log', text)
-end
-
-local function tell(worker, text)
-  call('PUBLISH', scope.prefix .. 'w:' .. worker, text)
-end
-
--- Bare jids, for tracked jobs: put popped completed failed canceled stalled track untrack.
-function Events.tracked(what, jid)
-  call('PUBLISH', scope.prefix .. what, jid)
-end
-
-function Events.put(jid, queue)
-  log('{"jid":' .. quote(jid) .. ',"event":"put","queue":' .. quote(queue) .. '}')
-end
-
-function Events.completed(jid, queue)
-  log('{"jid":' .. quote(jid) .. ',"event":"completed","queue":' .. quote(queue) .. '}')
-end
-
-function Events.advanced(jid, queue, to)
-  log(
-    '{"jid":' .. quote(jid) .. ',"to":' .. quote(to) .. ',"event":"advanced","queue":' .. quote(queue) .. '}'
-  )
-end
-
-function Events.failed(jid, group, message, worker)
-  log(
-    '{"message":'
-      .. quote(message)
-      .. ',"jid":'
-      .. quote(jid)
-      .. ',"group":'
-      .. quote(group)
-      .. ',"event":"failed","worker":'
-      .. quote(worker)
-      .. '}'
-  )
-end
-
-function Events.canceled(jid, queue, worker)
-  local text = '{"jid":'
-    .. quote(jid)
-    .. ',"queue":'
-    .. quote(queue)
-    .. ',"event":"canceled","worker":'
-    .. quote(worker)
-    .. '}'
-  log(text)
-  if worker and worker ~= '' then
-    tell(worker, text)
+-- An object's text with members added whose values are JSON texts already: name, text, …
+function Json.with(object, ...)
+  local parts, more = { string.sub(object, 1, -2) }, { ... }
+  for n = 1, #more, 2 do
+    parts[#parts + 1] = ',"' .. more[n] .. '":' .. more[n + 1]
   end
+  return table.concat(parts) .. '}'
 end
 
-local function lock_lost(jid, worker)
-  return '{"jid":' .. quote(jid) .. ',"event":"lock_lost","worker":' .. quote(worker) .. '}'
-end
-
--- Whom it concerns hears it first.
-function Events.lock_lost(jid, worker)
-  local text = lock_lost(jid, worker)
-  tell(worker, text)
-  log(text)
-end
-
-function Events.order(worker, order)
-  tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
-end
-
--- Who looks after cron schedules is told that one has changed.
-function Events.schedules(worker)
-  if worker then
-    tell(worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')
+-- A list of texts.
+function Json.list(texts)
+  if #texts == 0 then
+    return '{}' -- as cjson writes it, and as old clients expect it
   end
-end
-
-function Events.config_set(option, value)
-  log('{"option":' .. quote(option) .. ',"event":"config_set","value":' .. quote(value) .. '}')
-end
-
-function Events.config_unset(option)
-  log('{"event":"config_unset","option":' .. quote(option) .. '}')
+  return '[' .. table.concat(texts, ',') .. ']'
 end
 end
 elseif module_name == 'Canceled' then
@@ -2990,28 +2852,57 @@ function Entity.gone(jid, queue)
   Entity.unlisted(jid, queue)
 end
 end
-elseif module_name == 'Json' then
+elseif module_name == 'Tracking' then
 return function()
-local Json = {}
-modules.Json = Json
--- json.lua
--- JSON texts that are shown as they came: decoding and encoding would change [] and long numbers.
+local Tracking = {}
+modules.Tracking = Tracking
+-- tracking.lua
+-- Tracked jobs: those whose every change is published under their ids.
 
--- An object's text with members added whose values are JSON texts already: name, text, …
-function Json.with(object, ...)
-  local parts, more = { string.sub(object, 1, -2) }, { ... }
-  for n = 1, #more, 2 do
-    parts[#parts + 1] = ',"' .. more[n] .. '":' .. more[n + 1]
-  end
-  return table.concat(parts) .. '}'
+-- Is the job tracked?
+function Tracking.is_tracked(jid)
+  local name = key.tracked()
+  return not modules.ExistenceCache.is_absent(name) and call('ZSCORE', name, jid) and true or false
 end
 
--- A list of texts.
-function Json.list(texts)
-  if #texts == 0 then
-    return '{}' -- as cjson writes it, and as old clients expect it
+-- The jobs of a batch that are tracked; mostly there are none at all.
+function Tracking.among(jids)
+  local tracked, name = {}, key.tracked()
+  if not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1 then
+    for _, jid in ipairs(jids) do
+      tracked[jid] = Tracking.is_tracked(jid)
+    end
   end
-  return '[' .. table.concat(texts, ',') .. ']'
+  return tracked
+end
+
+-- track [track|untrack jid]
+function Tracking.track(args, i)
+  if args[i] == nil then
+    local jobs, expired = {}, {}
+    for _, jid in ipairs(call('ZRANGE', key.tracked(), 0, modules.Arguments.most - 1)) do
+      local shown = modules.Job.show(jid)
+      if shown then
+        jobs[#jobs + 1] = shown
+      else
+        expired[#expired + 1] = jid
+      end
+    end
+    return modules.Json.with(cjson.encode({ expired = expired }), 'jobs', modules.Json.list(jobs))
+  end
+  local word = string.lower(args[i])
+  if word ~= 'track' and word ~= 'untrack' then
+    modules.Errors.argument('track', 'Unknown word ' .. modules.Errors.name(args[i]) .. ', it must be track or untrack')
+  end
+  local jid = modules.Arguments.name('track', 'jid', args[i + 1])
+  if call('EXISTS', key.job(jid)) == 0 then
+    modules.Errors.no_job('track', jid)
+  end
+  modules.Events.tracked(word, jid)
+  if word == 'track' then
+    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
+  end
+  return cjson.encode(call('ZREM', key.tracked(), jid))
 end
 end
 elseif module_name == 'LimitSettings' then
@@ -3022,6 +2913,9 @@ modules.LimitSettings = LimitSettings
 -- Which limits there are: what the options of the namespace say of job types, of their keys and of queues.
 
 local match, find, sub = string.match, string.find, string.sub
+
+-- Jobs set aside by one call at most.
+local ASIDE = 100
 
 -- Stands among the options from the first limit on, so that namespaces without any need not look for them.
 local MARK = 'limits'
@@ -3136,6 +3030,11 @@ end
 -- The rate of a queue, or nil.
 function LimitSettings.of_queue(queue)
   return LimitSettings.rate(modules.Config.get(queue .. '-rate'))
+end
+
+-- How many jobs this call may still set aside.
+function LimitSettings.left()
+  return ASIDE - (scope.set_aside or 0)
 end
 
 -- The names of limits. What is behind the first colon is only compared, never taken apart.
@@ -3265,6 +3164,165 @@ function Minutes.show(args, i)
   end
   count_buffered(shown, queue, from, to)
   return cjson.encode(shown)
+end
+end
+elseif module_name == 'Samples' then
+return function()
+local Samples = {}
+modules.Samples = Samples
+-- samples.lua
+-- How long jobs waited and ran: the samples of a call, and their way into statistics and minutes.
+--
+-- To write the statistics for each single job would cost more than the job. A call with few
+-- samples leaves them in the buffer; when that is long, and with each beat of a worker, all of
+-- it is written. Readers of statistics add the buffer.
+
+local floor, match = math.floor, string.match
+
+local FEW = 8 -- samples of one call
+local MOST = 100 -- entries of the buffer
+local LOOKED_BACK = 3
+
+-- Milliseconds are kept, so that many are equal.
+function Samples.length(seconds)
+  return floor(seconds * 1000 + 0.5) / 1000
+end
+
+-- kind wait: from ready to started; kind run: from started to complete; in seconds. It counts for the
+-- time `at` (now, if none is given).
+function Samples.add(kind, queue, seconds, at)
+  local value, second = Samples.length(seconds > 0 and seconds or 0), floor(at or scope.now)
+  -- The jobs of a batch mostly have the same: what is missed here is added up later.
+  local samples = scope.samples or {}
+  local count = #samples
+  for place = count, math.max(1, count - LOOKED_BACK), -1 do
+    local one = samples[place]
+    if one.value == value and one.second == second and one.queue == queue and one.kind == kind then
+      one.n = one.n + 1
+      return
+    end
+  end
+  samples[count + 1] = { second = second, kind = kind, queue = queue, value = value, n = 1 }
+  scope.samples = samples
+end
+
+-- What a record says of how long its job waited before it was handed out, in milliseconds, and then in
+-- its worker's hands: its field `waited`. -> nil if its wait was counted when it was handed out; nil if
+-- it is not known to have been started
+local function waits_of(waited)
+  local before, held = match(waited or '', '^(%d+)%+?(%d*)$')
+  return tonumber(before), tonumber(held)
+end
+
+-- The field `waited` of a job that has been handed out now, and has been ready `since`.
+function Samples.waited(since)
+  return modules.NumberFormat.whole(floor(math.max(0, scope.now - since) * 1000 + 0.5))
+end
+
+-- The same of a job that was started after `held` seconds, or nil if it says so already.
+function Samples.waited_in_hands(waited, held)
+  local before, known = waits_of(waited)
+  return before and not known and waited .. '+' .. modules.NumberFormat.whole(floor(held * 1000 + 0.5))
+end
+
+-- Seconds that a job lay in its worker's hands before it was started, as far as its record knows.
+function Samples.held(waited)
+  local _, held = waits_of(waited)
+  return held and held / 1000
+end
+
+-- Counts that a job was started that was handed out at the time `popped` and then lay for `held` seconds
+-- in its worker's hands. -> when it was started
+function Samples.started(queue, popped, waited, held)
+  local before, start = waits_of(waited), math.min(popped + held, scope.now)
+  if before then
+    Samples.add('wait', queue, before / 1000 + start - popped, start)
+  end
+  return start
+end
+
+-- The same of a job that is taken from its worker, if it is known to have been started.
+function Samples.taken_away(queue, popped, waited)
+  local held = Samples.held(waited)
+  if held then
+    Samples.started(queue, modules.Record.read('time', popped, scope.now), waited, held)
+  end
+end
+
+local COUNTED_AS = modules.Minutes.buffered
+
+local function inside(list, name)
+  local inner = list[name]
+  if not inner then
+    inner = {}
+    list[name] = inner
+  end
+  return inner
+end
+
+-- Adds up samples by what has to be written: -> add(second, kind, seconds, n, queue), write()
+local function book()
+  local days, minutes = { wait = {}, run = {} }, { wait = {}, run = {} }
+  local function add(second, kind, seconds, n, queue)
+    local list = inside(inside(days[kind], modules.Stats.day(second)), queue)
+    list[seconds] = (list[seconds] or 0) + n
+    list = inside(minutes[kind], floor(second / 60))
+    list[queue] = (list[queue] or 0) + n
+  end
+  local function write()
+    for kind, by_day in pairs(days) do
+      for day, by_queue in pairs(by_day) do
+        for queue, list in pairs(by_queue) do
+          modules.Stats.write(kind, day, queue, list)
+        end
+      end
+    end
+    for kind, by_minute in pairs(minutes) do
+      for minute, by_queue in pairs(by_minute) do
+        local total = 0
+        for queue, n in pairs(by_queue) do
+          modules.Minutes.write(queue, COUNTED_AS[kind], minute, n)
+          total = total + n
+        end
+        modules.Minutes.write_total(COUNTED_AS[kind], minute, total)
+      end
+    end
+  end
+  return add, write
+end
+
+-- Writes the buffer into the statistics.
+function Samples.settle()
+  local add, write = book()
+  modules.StatsBuffer.take(add)
+  write()
+end
+
+local function leave_in_buffer()
+  local entries = {}
+  for place, one in ipairs(scope.samples) do
+    entries[place] = modules.StatsBuffer.entry(one.second, one.kind, one.value, one.n, one.queue)
+  end
+  if modules.StatsBuffer.append(unpack(entries)) >= MOST then
+    Samples.settle()
+  end
+end
+
+-- May they be written later?
+function Samples.can_wait()
+  return #scope.samples <= FEW
+end
+
+function Samples.finish()
+  if Samples.can_wait() then
+    leave_in_buffer()
+    return
+  end
+  local add, write = book()
+  for _, one in ipairs(scope.samples) do
+    add(one.second, one.kind, one.value, one.n, one.queue)
+  end
+  write()
 end
 end
 elseif module_name == 'Stats' then
@@ -3501,165 +3559,6 @@ function Stats.counters(args, i)
     end
   end
   return found
-end
-end
-elseif module_name == 'Samples' then
-return function()
-local Samples = {}
-modules.Samples = Samples
--- samples.lua
--- How long jobs waited and ran: the samples of a call, and their way into statistics and minutes.
---
--- To write the statistics for each single job would cost more than the job. A call with few
--- samples leaves them in the buffer; when that is long, and with each beat of a worker, all of
--- it is written. Readers of statistics add the buffer.
-
-local floor, match = math.floor, string.match
-
-local FEW = 8 -- samples of one call
-local MOST = 100 -- entries of the buffer
-local LOOKED_BACK = 3
-
--- Milliseconds are kept, so that many are equal.
-function Samples.length(seconds)
-  return floor(seconds * 1000 + 0.5) / 1000
-end
-
--- kind wait: from ready to started; kind run: from started to complete; in seconds. It counts for the
--- time `at` (now, if none is given).
-function Samples.add(kind, queue, seconds, at)
-  local value, second = Samples.length(seconds > 0 and seconds or 0), floor(at or scope.now)
-  -- The jobs of a batch mostly have the same: what is missed here is added up later.
-  local samples = scope.samples or {}
-  local count = #samples
-  for place = count, math.max(1, count - LOOKED_BACK), -1 do
-    local one = samples[place]
-    if one.value == value and one.second == second and one.queue == queue and one.kind == kind then
-      one.n = one.n + 1
-      return
-    end
-  end
-  samples[count + 1] = { second = second, kind = kind, queue = queue, value = value, n = 1 }
-  scope.samples = samples
-end
-
--- What a record says of how long its job waited before it was handed out, in milliseconds, and then in
--- its worker's hands: its field `waited`. -> nil if its wait was counted when it was handed out; nil if
--- it is not known to have been started
-local function waits_of(waited)
-  local before, held = match(waited or '', '^(%d+)%+?(%d*)$')
-  return tonumber(before), tonumber(held)
-end
-
--- The field `waited` of a job that has been handed out now, and has been ready `since`.
-function Samples.waited(since)
-  return modules.NumberFormat.whole(floor(math.max(0, scope.now - since) * 1000 + 0.5))
-end
-
--- The same of a job that was started after `held` seconds, or nil if it says so already.
-function Samples.waited_in_hands(waited, held)
-  local before, known = waits_of(waited)
-  return before and not known and waited .. '+' .. modules.NumberFormat.whole(floor(held * 1000 + 0.5))
-end
-
--- Seconds that a job lay in its worker's hands before it was started, as far as its record knows.
-function Samples.held(waited)
-  local _, held = waits_of(waited)
-  return held and held / 1000
-end
-
--- Counts that a job was started that was handed out at the time `popped` and then lay for `held` seconds
--- in its worker's hands. -> when it was started
-function Samples.started(queue, popped, waited, held)
-  local before, start = waits_of(waited), math.min(popped + held, scope.now)
-  if before then
-    Samples.add('wait', queue, before / 1000 + start - popped, start)
-  end
-  return start
-end
-
--- The same of a job that is taken from its worker, if it is known to have been started.
-function Samples.taken_away(queue, popped, waited)
-  local held = Samples.held(waited)
-  if held then
-    Samples.started(queue, modules.Record.read('time', popped, scope.now), waited, held)
-  end
-end
-
-local COUNTED_AS = modules.Minutes.buffered
-
-local function inside(list, name)
-  local inner = list[name]
-  if not inner then
-    inner = {}
-    list[name] = inner
-  end
-  return inner
-end
-
--- Adds up samples by what has to be written: -> add(second, kind, seconds, n, queue), write()
-local function book()
-  local days, minutes = { wait = {}, run = {} }, { wait = {}, run = {} }
-  local function add(second, kind, seconds, n, queue)
-    local list = inside(inside(days[kind], modules.Stats.day(second)), queue)
-    list[seconds] = (list[seconds] or 0) + n
-    list = inside(minutes[kind], floor(second / 60))
-    list[queue] = (list[queue] or 0) + n
-  end
-  local function write()
-    for kind, by_day in pairs(days) do
-      for day, by_queue in pairs(by_day) do
-        for queue, list in pairs(by_queue) do
-          modules.Stats.write(kind, day, queue, list)
-        end
-      end
-    end
-    for kind, by_minute in pairs(minutes) do
-      for minute, by_queue in pairs(by_minute) do
-        local total = 0
-        for queue, n in pairs(by_queue) do
-          modules.Minutes.write(queue, COUNTED_AS[kind], minute, n)
-          total = total + n
-        end
-        modules.Minutes.write_total(COUNTED_AS[kind], minute, total)
-      end
-    end
-  end
-  return add, write
-end
-
--- Writes the buffer into the statistics.
-function Samples.settle()
-  local add, write = book()
-  modules.StatsBuffer.take(add)
-  write()
-end
-
-local function leave_in_buffer()
-  local entries = {}
-  for place, one in ipairs(scope.samples) do
-    entries[place] = modules.StatsBuffer.entry(one.second, one.kind, one.value, one.n, one.queue)
-  end
-  if modules.StatsBuffer.append(unpack(entries)) >= MOST then
-    Samples.settle()
-  end
-end
-
--- May they be written later?
-function Samples.can_wait()
-  return #scope.samples <= FEW
-end
-
-function Samples.finish()
-  if Samples.can_wait() then
-    leave_in_buffer()
-    return
-  end
-  local add, write = book()
-  for _, one in ipairs(scope.samples) do
-    add(one.second, one.kind, one.value, one.n, one.queue)
-  end
-  write()
 end
 end
 elseif module_name == 'SortedSet' then
@@ -4420,8 +4319,8 @@ modules.Limits = Limits
 -- there is room for: these are back in the work, and what they need is looked at again when they are taken. Room
 -- that was called for is not given to those who come later, until the called are late.
 
--- Jobs called by one step; set aside by one call; limits looked at by one call.
-local CALLED, ASIDE, LOOKED = 100, 100, 50
+-- Jobs called by one step; limits looked at by one call.
+local CALLED, LOOKED = 100, 50
 
 -- How many of those that are next have their queues look whether the called are late.
 local NEXT = 5
@@ -4486,11 +4385,6 @@ local function look_when_late(name)
   for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
     look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + LATE)
   end
-end
-
--- How many jobs this call may still set aside.
-function Limits.left()
-  return ASIDE - (scope.set_aside or 0)
 end
 
 -- Sets a job aside, which is in no place. `job` has state, rare, called. `look` is when the limit is looked at again.
@@ -5432,7 +5326,7 @@ local function fail(jid, other)
     message,
     math.floor(scope.now)
   )
-  if modules.Job.is_tracked(jid) then
+  if modules.Tracking.is_tracked(jid) then
     modules.Events.tracked('failed', jid)
   end
   modules.Events.failed(jid, GROUP, message, '')
@@ -5792,10 +5686,10 @@ modules.ExistenceCache = ExistenceCache
 -- An existence cache for optional keys: one question tells for many that they are absent.
 
 -- These keys do not exist.
-function ExistenceCache.note(...)
+function ExistenceCache.note(names)
   local absent = scope.absent or {}
-  for n = 1, select('#', ...) do
-    absent[select(n, ...)] = true
+  for n = 1, #names do
+    absent[names[n]] = true
   end
   scope.absent = absent
 end
@@ -5816,10 +5710,10 @@ function ExistenceCache.look_for(names, others)
   end
   local of_names = found > 0 and #others > 0 and call('EXISTS', unpack(names)) or found
   if of_names == 0 then
-    ExistenceCache.note(unpack(names))
+    ExistenceCache.note(names)
   end
   if of_names == found then
-    ExistenceCache.note(unpack(others))
+    ExistenceCache.note(others)
   end
   return of_names == 0
 end
@@ -5948,90 +5842,6 @@ function JobEnd.canceled(jid, record)
     if record.entity then
       modules.Entity.gone(jid, record.home)
     end
-  end
-end
-end
-elseif module_name == 'CorruptJobs' then
-return function()
-local CorruptJobs = {}
-modules.CorruptJobs = CorruptJobs
--- corrupt_jobs.lua
--- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
--- they nor their queue are lost; and can be enqueued again, with defaults.
-
-local GROUP = 'corrupt-record'
-
--- Fails a job, which must not have ended, because of this field with this text. `place` is the queue in whose
--- hands it was, if the caller knows that.
-function CorruptJobs.fail(jid, field, text, place)
-  local its_state, its_queue, its_worker, its_rare, its_entity =
-    modules.Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare', 'entity')
-  local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
-  was = modules.Record.read('state', was, 'waiting')
-  local message = modules.Record.words(field, text or '')
-  modules.Places.leave(jid, queue)
-  if place and place ~= queue then
-    modules.Places.leave(jid, place)
-  end
-  modules.Job.unhold(jid, worker)
-  if was == 'running' and worker ~= '' then
-    modules.Events.lock_lost(jid, worker)
-  elseif was == 'depends' then
-    modules.Dependencies.unlink_all(jid)
-  end
-  call('HSET', key.job(jid), 'queue', queue)
-  call('HDEL', key.job(jid), 'token', 'open')
-  modules.History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
-  modules.Outcome.write_failed(
-    { jid = jid, queue = queue, rare = its_rare, state = was, entity = its_entity },
-    GROUP,
-    message,
-    math.floor(scope.now)
-  )
-  if modules.Job.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, GROUP, message, worker)
-end
-
--- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
--- at all it fails.
-function CorruptJobs.look_at_state(jid, state, queue)
-  if not modules.Record.is_state(state) and call('EXISTS', key.job(jid)) == 1 then
-    CorruptJobs.fail(jid, 'state', state or '', queue)
-  end
-end
-
--- What takes the place of what cannot be read; of the others nothing does.
-local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
-
-local OTHERS = { 'beyond', 'first', 'unknown', 'cascade', 'at' }
-
--- A failed job is enqueued again: puts defaults in the place of what cannot be read, in its record and
--- in the one given, which Job.read has made.
-function CorruptJobs.mend(record)
-  local jid, mended = record.jid, {}
-  if record.rare then
-    for n, text in ipairs(call('HMGET', key.job(jid), unpack(OTHERS))) do
-      record[OTHERS[n]] = text or nil
-    end
-  end
-  for _, field in ipairs(modules.Record.fields()) do
-    if modules.Record.is_bad(field, record[field]) then
-      mended[#mended + 1] = cjson.encode(field)
-      if field == 'tags' then
-        modules.Tags.unindex_all(jid, record.tags)
-      end
-      record[field] = DEFAULTS[field]
-      if DEFAULTS[field] then
-        call('HSET', key.job(jid), field, DEFAULTS[field])
-      else
-        call('HDEL', key.job(jid), field)
-      end
-    end
-  end
-  if #mended > 0 then
-    modules.History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
   end
 end
 end
@@ -6372,7 +6182,7 @@ function Outcome.complete(args, i)
   modules.Lock.release(job)
   modules.Samples.add('run', job.queue, scope.now - job.start)
   local returned = Outcome.keep_result(jid, proof, options.result, ttl)
-  if modules.Job.is_tracked(jid) then
+  if modules.Tracking.is_tracked(jid) then
     modules.Events.tracked('completed', jid)
   end
   if to then
@@ -6412,7 +6222,7 @@ end
 function Outcome.fail_now(job, group, message)
   local jid = job.jid
   modules.Events.failed(jid, group, message, job.worker)
-  if modules.Job.is_tracked(jid) then
+  if modules.Tracking.is_tracked(jid) then
     modules.Events.tracked('failed', jid)
   end
   modules.Lock.release(job)
@@ -6510,7 +6320,7 @@ function Outcome.retry_now(job, queue, delay, group, message)
   call('HSET', key.job(jid), 'remaining', -1)
   group = group or 'failed-retries-' .. queue
   modules.History.exhausted(job, group, message)
-  if modules.Job.is_tracked(jid) then
+  if modules.Tracking.is_tracked(jid) then
     modules.Events.tracked('failed', jid)
   end
   if message then
@@ -6560,6 +6370,90 @@ function Outcome.release(args, i)
   modules.Lock.release(job)
   Outcome.back(job, job.queue, delay, nil, true)
   return 1
+end
+end
+elseif module_name == 'CorruptJobs' then
+return function()
+local CorruptJobs = {}
+modules.CorruptJobs = CorruptJobs
+-- corrupt_jobs.lua
+-- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
+-- they nor their queue are lost; and can be enqueued again, with defaults.
+
+local GROUP = 'corrupt-record'
+
+-- Fails a job, which must not have ended, because of this field with this text. `place` is the queue in whose
+-- hands it was, if the caller knows that.
+function CorruptJobs.fail(jid, field, text, place)
+  local its_state, its_queue, its_worker, its_rare, its_entity =
+    modules.Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare', 'entity')
+  local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
+  was = modules.Record.read('state', was, 'waiting')
+  local message = modules.Record.words(field, text or '')
+  modules.Places.leave(jid, queue)
+  if place and place ~= queue then
+    modules.Places.leave(jid, place)
+  end
+  modules.Job.unhold(jid, worker)
+  if was == 'running' and worker ~= '' then
+    modules.Events.lock_lost(jid, worker)
+  elseif was == 'depends' then
+    modules.Dependencies.unlink_all(jid)
+  end
+  call('HSET', key.job(jid), 'queue', queue)
+  call('HDEL', key.job(jid), 'token', 'open')
+  modules.History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = queue, rare = its_rare, state = was, entity = its_entity },
+    GROUP,
+    message,
+    math.floor(scope.now)
+  )
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, GROUP, message, worker)
+end
+
+-- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
+-- at all it fails.
+function CorruptJobs.look_at_state(jid, state, queue)
+  if not modules.Record.is_state(state) and call('EXISTS', key.job(jid)) == 1 then
+    CorruptJobs.fail(jid, 'state', state or '', queue)
+  end
+end
+
+-- What takes the place of what cannot be read; of the others nothing does.
+local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
+
+local OTHERS = { 'beyond', 'first', 'unknown', 'cascade', 'at' }
+
+-- A failed job is enqueued again: puts defaults in the place of what cannot be read, in its record and
+-- in the one given, which Job.read has made.
+function CorruptJobs.mend(record)
+  local jid, mended = record.jid, {}
+  if record.rare then
+    for n, text in ipairs(call('HMGET', key.job(jid), unpack(OTHERS))) do
+      record[OTHERS[n]] = text or nil
+    end
+  end
+  for _, field in ipairs(modules.Record.fields()) do
+    if modules.Record.is_bad(field, record[field]) then
+      mended[#mended + 1] = cjson.encode(field)
+      if field == 'tags' then
+        modules.Tags.unindex_all(jid, record.tags)
+      end
+      record[field] = DEFAULTS[field]
+      if DEFAULTS[field] then
+        call('HSET', key.job(jid), field, DEFAULTS[field])
+      else
+        call('HDEL', key.job(jid), field)
+      end
+    end
+  end
+  if #mended > 0 then
+    modules.History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
+  end
 end
 end
 elseif module_name == 'Spawned' then
@@ -8267,7 +8161,7 @@ function Put.look(job)
     local canceled, tracked = key.canceled_job(job.jid), key.tracked()
     local is_new = call('EXISTS', key.job(job.jid), canceled, tracked) == 0
     if is_new then
-      modules.ExistenceCache.note(tracked)
+      modules.ExistenceCache.note({ tracked })
     end
     job.old = not is_new and modules.PutStore.read_old(job.jid)
     job.was_canceled = not is_new and call('EXISTS', canceled) == 1
@@ -8338,7 +8232,7 @@ local function put_one(command, args, i)
   elseif job.instead then
     return job.instead
   end
-  modules.PutStore.store(job, args[i], modules.Job.is_tracked(job.jid))
+  modules.PutStore.store(job, args[i], modules.Tracking.is_tracked(job.jid))
   modules.Minutes.count(job.queue, 'put', 1)
   modules.Places.register(job.queue)
   return job.jid
@@ -10320,7 +10214,7 @@ timeout Job.timeout
 depends DependencyCommands.depends
 priority Job.priority
 tag Tags.command
-track Job.track
+track Tracking.track
 unfail Revive.unfail
 worker.deregister Worker.deregister
 pause Pause.pause
@@ -11112,7 +11006,7 @@ end
 
 -- Puts the jobs of a plan; cannot fail. -> the jids left alone; given jid, jid that stands for it …
 function PutMany.carry_out(plan, worker)
-  local tracked, left, instead, counts = modules.Job.tracked_among(plan.jids), {}, {}, {}
+  local tracked, left, instead, counts = modules.Tracking.among(plan.jids), {}, {}, {}
   local ready, batch = collector()
   for n = 1, #plan.jobs do
     local job = plan.jobs[n]
@@ -12102,7 +11996,7 @@ function EntityPush.enqueue(more, entity, jid, due, worker)
     batch = more.batch,
   }
   modules.Put.look(job)
-  modules.PutStore.store(job, worker, modules.Job.is_tracked(jid))
+  modules.PutStore.store(job, worker, modules.Tracking.is_tracked(jid))
   modules.Minutes.count(more.queue, 'put', 1)
   modules.Entity.listed(jid, more.queue, due or scope.now, more.retries, more.retries)
 end
@@ -12336,6 +12230,158 @@ function LimitView.show(args, i)
   return modules.Json.with(cjson.encode(shown), 'limits', #limits > 0 and cjson.encode(limits) or '[]')
 end
 end
+elseif module_name == 'OtherVerbs' then
+return function()
+local OtherVerbs = {}
+modules.OtherVerbs = OtherVerbs
+-- other_verbs.lua
+-- The verbs of settle but for complete. They take their arguments by the names that stand in `takes`, and the whole
+-- record. Where `runs` is true only a job that was started can end so.
+local RARE = {}
+
+RARE.fail = {
+  takes = { 'group', 'message' },
+  runs = true,
+  check = function(given)
+    modules.Arguments.given('settle', 'group', given.group)
+    modules.Arguments.message('settle', given.message)
+  end,
+  act = function(job, given)
+    modules.Outcome.fail_now(job, given.group, given.message)
+  end,
+}
+
+RARE.retry = {
+  takes = { 'delay', 'group', 'message' },
+  runs = true,
+  check = function(given)
+    given.delay = modules.Arguments.number('settle', 'delay', given.delay)
+    modules.Arguments.message('settle', given.message)
+  end,
+  act = function(job, given)
+    local group = given.group ~= '' and given.group or nil
+    modules.Outcome.retry_now(job, job.queue, given.delay, group, given.message)
+  end,
+}
+
+RARE.release = {
+  takes = { 'delay' },
+  check = function(given)
+    given.delay = modules.Arguments.number('settle', 'delay', given.delay)
+  end,
+  act = function(job, given)
+    modules.History.ended(job.jid, 'returned', job, nil, nil, given.delay)
+    modules.Lock.release(job)
+    modules.Outcome.back(job, job.queue, given.delay, nil, true)
+  end,
+}
+
+local UNKNOWN, NOT_KNOWN =
+  'unknown-job',
+  'No worker knows a job of this name. Is its app in INSTALLED_APPS, is its module called jobs or tasks, '
+    .. 'was it renamed without aliases=?'
+
+-- No worker knows the job's name: perhaps a deployment is under way. It comes back after as long
+-- as it has been unknown already (at least a second, at most a minute), until patience ends.
+RARE.unknown = {
+  takes = { 'patience' },
+  check = function(given)
+    given.patience = modules.Arguments.number('settle', 'patience', given.patience)
+  end,
+  act = function(job, given)
+    local since = modules.Record.read('unknown', call('HGET', key.job(job.jid), 'unknown'))
+    if since and scope.now - since >= given.patience then
+      call('HDEL', key.job(job.jid), 'unknown')
+      modules.Outcome.fail_now(job, UNKNOWN, NOT_KNOWN)
+      return
+    end
+    if not since or since > scope.now then -- the clock may have been set back
+      since = scope.now
+      call('HSET', key.job(job.jid), 'unknown', string.format('%.6f', since))
+    end
+    job.unknown = true
+    local delay = math.max(1, math.min(60, scope.now - since))
+    modules.History.ended(job.jid, 'returned', job, UNKNOWN, NOT_KNOWN, delay)
+    modules.Lock.release(job)
+    modules.Outcome.back(job, job.queue, delay)
+  end,
+}
+
+-- The process died under the job: counted apart from its retries.
+RARE.crash = {
+  takes = { 'limit', 'group', 'message' },
+  check = function(given)
+    given.limit = modules.Arguments.whole('settle', 'limit', given.limit, 0)
+    modules.Arguments.given('settle', 'group', given.group)
+    modules.Arguments.message('settle', given.message)
+  end,
+  act = function(job, given)
+    local crashes = job.crashes + 1
+    call('HSET', key.job(job.jid), 'crashes', crashes)
+    if crashes > given.limit then
+      modules.Outcome.fail_now(job, given.group, given.message)
+      return
+    end
+    modules.History.ended(job.jid, 'crashed', job, given.group, given.message)
+    modules.Lock.release(job)
+    modules.Outcome.back(job, job.queue, 0)
+  end,
+}
+
+RARE.move = {
+  takes = { 'queue', 'delay', 'depends' },
+  runs = true,
+  check = function(given, jid, planned)
+    modules.Arguments.queue('settle', given.queue)
+    given.delay = modules.Arguments.number('settle', 'delay', given.delay or '0')
+    given.needs = given.depends and modules.Arguments.names('settle', 'depends', given.depends) or {}
+    modules.Arguments.bounded('settle', #given.needs)
+    given.depends, given.beyond = modules.Dependencies.open_for('settle', jid, given.needs)
+    planned[jid] = given.depends -- the moves of one call must not wait for each other
+    modules.CycleDetection.intend(planned)
+    modules.CycleDetection.refuse('settle', jid, given.depends, planned)
+  end,
+  act = function(job, given, tracked)
+    local jid = job.jid
+    modules.History.ended(jid, 'done', job)
+    modules.Lock.release(job)
+    modules.Samples.add('run', job.queue, scope.now - job.start)
+    if tracked[jid] then
+      modules.Events.tracked('completed', jid)
+    end
+    modules.Events.advanced(jid, job.queue, given.queue)
+    modules.Outcome.advance(job, given.queue, given.delay, given.depends, nil, given.needs, given.beyond)
+  end,
+}
+
+OtherVerbs.by_name = {}
+
+for name, verb in pairs(RARE) do
+  OtherVerbs.by_name[name] = {
+    check = function(args, a, n, jid, planned)
+      local given = {}
+      for k = 1, math.min(n, #verb.takes) do
+        given[verb.takes[k]] = args[a + k - 1]
+      end
+      verb.check(given, jid, planned)
+      args['given' .. a] = given
+    end,
+    act = function(jid, token, held, args, a, _, _, tracked)
+      local job, code, text = modules.Lock.claim('settle', jid, token)
+      if not job then
+        return code, text
+      elseif job.bad and name ~= 'fail' then
+        modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
+        return
+      elseif job.entity and name == 'move' then
+        return modules.Entity.no_move('settle', jid)
+      end
+      modules.Lock.count_start(job, held, verb.runs)
+      verb.act(job, args['given' .. a], tracked)
+    end,
+  }
+end
+end
 elseif module_name == 'Permissions' then
 return function()
 local Permissions = {}
@@ -12464,7 +12510,7 @@ local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waite
 
 -- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
 local function notice(jid, queue, worker, grace, rare)
-  if modules.Job.is_tracked(jid) then
+  if modules.Tracking.is_tracked(jid) then
     modules.Events.tracked('stalled', jid)
   end
   modules.History.ended(jid, 'timed-out', { worker = worker })
@@ -12507,7 +12553,7 @@ local function exhausted(jid, queue, worker, rare, entity)
   call('ZREM', key.place(queue, 'locks'), jid)
   call('HSET', key.job(jid), 'remaining', -1)
   modules.History.failed(jid, group, nil, message)
-  if modules.Job.is_tracked(jid) then
+  if modules.Tracking.is_tracked(jid) then
     modules.Events.tracked('failed', jid)
   end
   modules.Events.failed(jid, group, message, worker)
@@ -12669,7 +12715,7 @@ local function fail_late(jid, queue, state)
     message,
     math.floor(scope.now)
   )
-  if modules.Job.is_tracked(jid) then
+  if modules.Tracking.is_tracked(jid) then
     modules.Events.tracked('failed', jid)
   end
   modules.Events.failed(jid, 'expired', message, '')
@@ -12747,9 +12793,9 @@ local function note_batch(batch)
   return batch or '1'
 end
 
--- Hands one job over, if its record says that it may run. -> whether it was; what is to become of it if it is to
--- fail
-local function hand_one(jid, queue, worker, expires, visit, reserved, score)
+-- Hands one job over, if its record says that it may run. (`limited`: there are limits.) -> whether it was; what is to
+-- become of it if it is to fail
+local function hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
   local klass, data, retries, remaining, priority, tags, context, time, state, rare, put = modules.Hash.values(
     key.job(jid),
     'klass',
@@ -12771,7 +12817,7 @@ local function hand_one(jid, queue, worker, expires, visit, reserved, score)
     return false, field and { jid = jid, state = state, bad = field, text = text }
   end
   local entity, batch
-  if rare == '1' or modules.LimitSettings.exist() then
+  if rare == '1' or limited then
     local may, to_fail
     may, to_fail, entity, batch = may_start(jid, queue, klass, score, expires, reserved)
     if not may then
@@ -12795,10 +12841,12 @@ end
 -- or nil
 local function hand_over(queue, worker, jids, visit, reserved, popped)
   local heartbeat = modules.Config.heartbeat(queue)
-  local expires, tracked, taken, failing = modules.NumberFormat.later(heartbeat), modules.Job.tracked_among(jids), {}, nil
+  local expires, tracked, taken, failing = modules.NumberFormat.later(heartbeat), modules.Tracking.among(jids), {}, nil
+  local limited = modules.LimitSettings.exist()
   for n = 1, #jids do
     local jid = jids[n]
-    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved, popped and popped[2 * n])
+    local score = popped and popped[2 * n]
+    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
     if handed then
       taken[#taken + 1] = jid
       if tracked[jid] then
@@ -12832,8 +12880,8 @@ end
 -- Takes up to `count` jobs off the top of the work. -> how many
 local function take_work(queue, worker, count, visit, reserved)
   local work, taken = key.place(queue, 'work'), 0
-  while taken < count and late() < MOST_LATE and modules.Limits.left() > 0 and not scope.full do
-    local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, modules.Limits.left()))), {}
+  while taken < count and late() < MOST_LATE and modules.LimitSettings.left() > 0 and not scope.full do
+    local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, modules.LimitSettings.left()))), {}
     if #popped == 0 then
       break
     end
@@ -12846,7 +12894,7 @@ local function take_work(queue, worker, count, visit, reserved)
       fail_all_late(queue, too_late)
     end
   end
-  if (late() >= MOST_LATE or modules.Limits.left() <= 0) and taken < count then
+  if (late() >= MOST_LATE or modules.LimitSettings.left() <= 0) and taken < count then
     modules.Wake.ready(queue, 1) -- There may be more behind them: a worker has to look again.
   end
   return taken
@@ -13138,6 +13186,148 @@ function QueueStats.survey(args, i)
   return flat
 end
 end
+elseif module_name == 'RecordTexts' then
+return function()
+local RecordTexts = {}
+modules.RecordTexts = RecordTexts
+-- record_texts.lua
+-- Fields of records that are JSON, and those that are in no job's record: how each is read. (They are apart from the
+-- numbers, which each run has to do with.)
+
+local find, decode = string.find, cjson.decode
+
+local function table_of(text)
+  local fine, value = pcall(decode, text)
+  return fine and type(value) == 'table' and value or false
+end
+
+-- cjson writes an empty list and an empty object alike.
+local function is_list(value, kinds)
+  local count = #value
+  for k, item in pairs(value) do
+    if type(k) ~= 'number' or k > count or (kinds and not kinds[type(item)]) then
+      return false
+    end
+  end
+  return true
+end
+
+local NAMES = { string = true, number = true }
+
+-- A new list each time: readers change them.
+local function list_of(kinds)
+  return function(text)
+    local value = table_of(text)
+    return value and is_list(value, kinds) and value
+  end
+end
+
+local function is_text(value)
+  return value == nil or type(value) == 'string'
+end
+
+local function failure(text)
+  local value = table_of(text)
+  local fine = value
+    and #value == 0
+    and is_text(value.group)
+    and is_text(value.message)
+    and (value.when == nil or type(value.when) == 'number')
+  return fine and value
+end
+
+local function object(text)
+  local value = table_of(text)
+  return value and #value == 0 and value
+end
+
+local function old_history(text)
+  local value = table_of(text)
+  if not value or not is_list(value, { table = true }) then
+    return false
+  end
+  for _, entry in ipairs(value) do
+    for _, when in ipairs({ 'put', 'popped', 'failed', 'done' }) do
+      if entry[when] ~= nil and not tonumber(entry[when]) then
+        return false
+      end
+    end
+    if not is_text(entry.q) or not is_text(entry.worker) or (entry.put and not entry.q) then
+      return false
+    end
+  end
+  return value
+end
+
+local function is_entry(value)
+  return type(value) == 'table'
+    and type(value[1]) == 'number'
+    and type(value[2]) == 'string'
+    and (value[3] == nil or type(value[3]) == 'table')
+end
+
+local function entries(text)
+  local value = table_of(text)
+  for _, entry in ipairs(value or {}) do
+    if not is_entry(entry) then
+      return false
+    end
+  end
+  return value and is_list(value) and value
+end
+
+local function unique(text)
+  return find(text, '^[se].') and text
+end
+
+local names = list_of(NAMES)
+
+-- Those of jobs. -> what is read, or false
+RecordTexts.of_jobs = {
+  tags = names,
+  spawners = names,
+  beyond = names,
+  called = names,
+  holds = names,
+  failure = failure,
+  context = object,
+  progress = list_of(),
+  history = old_history,
+  unique = unique,
+}
+
+local function decimal(text)
+  return modules.Record.number(text) or false
+end
+
+-- An interval: nothing goes on by steps of 0.
+local function above_zero(text)
+  local seconds = decimal(text)
+  return seconds and seconds > 0 and seconds
+end
+
+-- What stands in the records of what recurs and of workflows, where it is another thing.
+RecordTexts.elsewhere = {
+  interval = above_zero,
+  backlog = decimal,
+  count = modules.Record.whole,
+  last = decimal,
+  since = decimal,
+  meta = object,
+  entries = entries,
+}
+
+-- Can the field be read, whose text this is?
+function RecordTexts.is_good(field, text)
+  return RecordTexts.of_jobs[field](text) and true
+end
+
+-- An entry of a history, or nil.
+function RecordTexts.entry(text)
+  local triple = table_of(text)
+  return is_entry(triple) and triple or nil
+end
+end
 elseif module_name == 'Serve' then
 return function()
 local Serve = {}
@@ -13274,8 +13464,6 @@ modules.Settle = Settle
 -- settle.lua
 -- One round trip of a worker: the jobs it has finished, then the next ones to run.
 
-local VERBS = modules.SettleVerbs.by_name
-
 local MANY = 8 -- queues
 
 -- Seconds until an idle worker comes again to carry on with what a client has left.
@@ -13290,7 +13478,8 @@ Settle.most = 250 -- jobs settled and reserved by one call
 local function parse(args, i, count)
   local starts, jids, planned = {}, {}, {}
   for n = 1, count do
-    local verb, given = VERBS[args[i + 3]], modules.Arguments.whole('settle', 'number of arguments', args[i + 4], 0)
+    local verb, given =
+      modules.SettleVerbs.named(args[i + 3]), modules.Arguments.whole('settle', 'number of arguments', args[i + 4], 0)
     if not verb then
       modules.Errors.argument('settle', 'Unknown verb %s for job %s', modules.Errors.name(args[i + 3]), modules.Errors.name(args[i]))
     end
@@ -13308,11 +13497,11 @@ end
 -- A settlement whose lock is lost changes nothing and stops no other.
 local function settle(args, starts, jids)
   local refused, completed = {}, { jids = {}, rare = {}, queues = {}, workers = {} }
-  local tracked = modules.Job.tracked_among(jids)
+  local tracked = modules.Tracking.among(jids)
   for n = 1, #starts do
     local i = starts[n]
-    local code, text =
-      VERBS[args[i + 3]].act(args[i], args[i + 1], args[i + 2], args, i + 5, args[i + 4], completed, tracked)
+    local code, text = modules.SettleVerbs.named(args[i + 3])
+      .act(args[i], args[i + 1], args[i + 2], args, i + 5, args[i + 4], completed, tracked)
     if code then
       refused[#refused + 1] = { args[i], code, text }
     end
@@ -13516,7 +13705,8 @@ return function()
 local SettleVerbs = {}
 modules.SettleVerbs = SettleVerbs
 -- settle_verbs.lua
--- The verbs of settle: what each does to a job that a worker held, and its arguments.
+-- The verbs of settle: what each does to a job that a worker held, and its arguments. Nearly all jobs are completed, and
+-- for all of them this one is written to be fast; the others are in other_verbs.lua.
 
 -- What the completed jobs of a call have in common is written once, at the end.
 function SettleVerbs.finish(completed)
@@ -13545,10 +13735,7 @@ end
 
 -- How each verb checks its `n` arguments from args[a] on (before anything is written), and
 -- what it then does. -> code, text if the settlement is refused
-local VERBS = {}
-SettleVerbs.by_name = VERBS
-
-VERBS.complete = {
+SettleVerbs.complete = {
   check = function(args, a, n)
     if n == 0 then
       return
@@ -13589,149 +13776,9 @@ VERBS.complete = {
   end,
 }
 
--- The other verbs take their arguments by the names that stand in `takes`, and the whole record. Where `runs`
--- is true only a job that was started can end so.
-local RARE = {}
-
-RARE.fail = {
-  takes = { 'group', 'message' },
-  runs = true,
-  check = function(given)
-    modules.Arguments.given('settle', 'group', given.group)
-    modules.Arguments.message('settle', given.message)
-  end,
-  act = function(job, given)
-    modules.Outcome.fail_now(job, given.group, given.message)
-  end,
-}
-
-RARE.retry = {
-  takes = { 'delay', 'group', 'message' },
-  runs = true,
-  check = function(given)
-    given.delay = modules.Arguments.number('settle', 'delay', given.delay)
-    modules.Arguments.message('settle', given.message)
-  end,
-  act = function(job, given)
-    local group = given.group ~= '' and given.group or nil
-    modules.Outcome.retry_now(job, job.queue, given.delay, group, given.message)
-  end,
-}
-
-RARE.release = {
-  takes = { 'delay' },
-  check = function(given)
-    given.delay = modules.Arguments.number('settle', 'delay', given.delay)
-  end,
-  act = function(job, given)
-    modules.History.ended(job.jid, 'returned', job, nil, nil, given.delay)
-    modules.Lock.release(job)
-    modules.Outcome.back(job, job.queue, given.delay, nil, true)
-  end,
-}
-
-local UNKNOWN, NOT_KNOWN =
-  'unknown-job',
-  'No worker knows a job of this name. Is its app in INSTALLED_APPS, is its module called jobs or tasks, '
-    .. 'was it renamed without aliases=?'
-
--- No worker knows the job's name: perhaps a deployment is under way. It comes back after as long
--- as it has been unknown already (at least a second, at most a minute), until patience ends.
-RARE.unknown = {
-  takes = { 'patience' },
-  check = function(given)
-    given.patience = modules.Arguments.number('settle', 'patience', given.patience)
-  end,
-  act = function(job, given)
-    local since = modules.Record.read('unknown', call('HGET', key.job(job.jid), 'unknown'))
-    if since and scope.now - since >= given.patience then
-      call('HDEL', key.job(job.jid), 'unknown')
-      modules.Outcome.fail_now(job, UNKNOWN, NOT_KNOWN)
-      return
-    end
-    if not since or since > scope.now then -- the clock may have been set back
-      since = scope.now
-      call('HSET', key.job(job.jid), 'unknown', string.format('%.6f', since))
-    end
-    job.unknown = true
-    local delay = math.max(1, math.min(60, scope.now - since))
-    modules.History.ended(job.jid, 'returned', job, UNKNOWN, NOT_KNOWN, delay)
-    modules.Lock.release(job)
-    modules.Outcome.back(job, job.queue, delay)
-  end,
-}
-
--- The process died under the job: counted apart from its retries.
-RARE.crash = {
-  takes = { 'limit', 'group', 'message' },
-  check = function(given)
-    given.limit = modules.Arguments.whole('settle', 'limit', given.limit, 0)
-    modules.Arguments.given('settle', 'group', given.group)
-    modules.Arguments.message('settle', given.message)
-  end,
-  act = function(job, given)
-    local crashes = job.crashes + 1
-    call('HSET', key.job(job.jid), 'crashes', crashes)
-    if crashes > given.limit then
-      modules.Outcome.fail_now(job, given.group, given.message)
-      return
-    end
-    modules.History.ended(job.jid, 'crashed', job, given.group, given.message)
-    modules.Lock.release(job)
-    modules.Outcome.back(job, job.queue, 0)
-  end,
-}
-
-RARE.move = {
-  takes = { 'queue', 'delay', 'depends' },
-  runs = true,
-  check = function(given, jid, planned)
-    modules.Arguments.queue('settle', given.queue)
-    given.delay = modules.Arguments.number('settle', 'delay', given.delay or '0')
-    given.needs = given.depends and modules.Arguments.names('settle', 'depends', given.depends) or {}
-    modules.Arguments.bounded('settle', #given.needs)
-    given.depends, given.beyond = modules.Dependencies.open_for('settle', jid, given.needs)
-    planned[jid] = given.depends -- the moves of one call must not wait for each other
-    modules.CycleDetection.intend(planned)
-    modules.CycleDetection.refuse('settle', jid, given.depends, planned)
-  end,
-  act = function(job, given, tracked)
-    local jid = job.jid
-    modules.History.ended(jid, 'done', job)
-    modules.Lock.release(job)
-    modules.Samples.add('run', job.queue, scope.now - job.start)
-    if tracked[jid] then
-      modules.Events.tracked('completed', jid)
-    end
-    modules.Events.advanced(jid, job.queue, given.queue)
-    modules.Outcome.advance(job, given.queue, given.delay, given.depends, nil, given.needs, given.beyond)
-  end,
-}
-
-for name, verb in pairs(RARE) do
-  VERBS[name] = {
-    check = function(args, a, n, jid, planned)
-      local given = {}
-      for k = 1, math.min(n, #verb.takes) do
-        given[verb.takes[k]] = args[a + k - 1]
-      end
-      verb.check(given, jid, planned)
-      args['given' .. a] = given
-    end,
-    act = function(jid, token, held, args, a, _, _, tracked)
-      local job, code, text = modules.Lock.claim('settle', jid, token)
-      if not job then
-        return code, text
-      elseif job.bad and name ~= 'fail' then
-        modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
-        return
-      elseif job.entity and name == 'move' then
-        return modules.Entity.no_move('settle', jid)
-      end
-      modules.Lock.count_start(job, held, verb.runs)
-      verb.act(job, args['given' .. a], tracked)
-    end,
-  }
+-- The verb of this name, or nil.
+function SettleVerbs.named(name)
+  return name == 'complete' and SettleVerbs.complete or modules.OtherVerbs.by_name[name]
 end
 end
 elseif module_name == 'WorkerControl' then
@@ -14631,13 +14678,13 @@ Bulk.untag = each('untag.each', 1, function(jid, args, i)
 end)
 
 Bulk.track = each('track.each', 0, function(jid)
-  modules.Job.track({ 'track', jid }, 1)
+  modules.Tracking.track({ 'track', jid }, 1)
 end)
 
 -- (Also what is gone: otherwise it would be listed for ever.)
 Bulk.untrack = each('untrack.each', 0, function(jid)
   if call('EXISTS', key.job(jid)) == 1 or call('ZREM', key.tracked(), jid) == 0 then
-    modules.Job.track({ 'untrack', jid }, 1)
+    modules.Tracking.track({ 'untrack', jid }, 1)
   end
 end)
 
@@ -15286,7 +15333,7 @@ function Legacy.Job()
 
   function modules.Job.cancel_unknown(jid)
     modules.Events.canceled(jid, false, false)
-    if modules.Job.is_tracked(jid) then
+    if modules.Tracking.is_tracked(jid) then
       modules.Events.tracked('canceled', jid)
     end
   end
