@@ -44,3 +44,12 @@ end
 function ExistenceCache.is_absent(name)
   return scope.absent and scope.absent[name] or false
 end
+
+ExistenceCache.many = 8 -- From so many queues in a call on, they are first asked whether they are bare.
+
+-- Is there nothing in the queue that could be handed out, now or later? One question instead of ten.
+function ExistenceCache.is_bare(queue)
+  local work, locks, scheduled =
+    key.place(queue, 'work'), key.place(queue, 'locks'), key.place(queue, 'scheduled')
+  return call('EXISTS', work, locks, scheduled, key.place(queue, 'recur'), key.place(queue, 'openings')) == 0
+end

@@ -2420,8 +2420,9 @@ end
 -- The caller has asked and is idle no longer.
 function Wake.busy(client, worker, queues, globbing, working)
   local member = named(client, worker)
-  if globbing then
-    call('ZREM', key.idle(), member)
+  -- Whoever waits at all queues waits here, too: so a busy client need not be looked for at thousands of them.
+  if globbing and call('ZREM', key.idle(), member) == 0 then
+    return
   end
   for n = 1, #queues do
     local idle = key.idle_at(queues[n])
@@ -2470,9 +2471,10 @@ end
 -- sleep on.
 function Wake.wait(client, worker, queues, seconds, globbing)
   local member, rest, asked = named(client, worker), { seconds }, seconds
+  local many = #queues > modules.ExistenceCache.many
   for _, queue in ipairs(queues) do
     rest[#rest + 1] = key.wake_at(queue)
-    local time = next_due(queue)
+    local time = not (many and modules.ExistenceCache.is_bare(queue)) and next_due(queue)
     -- What is due already could not be taken: the queue is paused, or full.
     if time and time > scope.now and time < scope.now + asked then
       seconds = math.min(seconds, place_in_line(client, worker, queue, time) or seconds)
@@ -5728,6 +5730,15 @@ end
 -- Is the key known not to exist? (What makes one has to say so: forget.)
 function ExistenceCache.is_absent(name)
   return scope.absent and scope.absent[name] or false
+end
+
+ExistenceCache.many = 8 -- From so many queues in a call on, they are first asked whether they are bare.
+
+-- Is there nothing in the queue that could be handed out, now or later? One question instead of ten.
+function ExistenceCache.is_bare(queue)
+  local work, locks, scheduled =
+    key.place(queue, 'work'), key.place(queue, 'locks'), key.place(queue, 'scheduled')
+  return call('EXISTS', work, locks, scheduled, key.place(queue, 'recur'), key.place(queue, 'openings')) == 0
 end
 end
 elseif module_name == 'JobEnd' then
@@ -13464,8 +13475,6 @@ modules.Settle = Settle
 -- settle.lua
 -- One round trip of a worker: the jobs it has finished, then the next ones to run.
 
-local MANY = 8 -- queues
-
 -- Seconds until an idle worker comes again to carry on with what a client has left.
 local SOON = 0.01
 
@@ -13525,10 +13534,23 @@ local function is_excluded(queue, excluded)
   return false
 end
 
+-- The queues that a glob stands for, in order of name.
+local function matching(known, glob)
+  local found, wanted = {}, pattern(glob)
+  for _, queue in ipairs(known) do
+    if glob == '*' or string.find(queue, wanted) then
+      found[#found + 1] = queue
+    end
+  end
+  table.sort(found)
+  return found
+end
+
 -- The queues that names and globs stand for, in the order given. -> queues, whether there are globs
 local function expand(names, excluded)
-  if #names == 1 and #excluded == 0 and not string.find(names[1], '[*?]') then
-    return names, false
+  if #names == 1 and #excluded == 0 then
+    local globbing = string.find(names[1], '[*?]') ~= nil
+    return globbing and matching(modules.Queue.names(), names[1]) or names, globbing
   end
   local queues, seen, globbing = {}, {}, false
   local function add(queue)
@@ -13541,15 +13563,9 @@ local function expand(names, excluded)
   for _, name in ipairs(names) do
     if string.find(name, '[*?]') then
       globbing = true
-      if not known then
-        known = modules.Queue.names()
-        table.sort(known)
-      end
-      local wanted = pattern(name)
-      for _, queue in ipairs(known) do
-        if string.find(queue, wanted) then
-          add(queue)
-        end
+      known = known or modules.Queue.names()
+      for _, queue in ipairs(matching(known, name)) do
+        add(queue)
       end
     else
       add(name)
@@ -13565,7 +13581,7 @@ local function look_around(jids, queues, wanted)
   if #jids == 1 then
     names[6] = key.dependents(jids[1])
   end
-  if wanted == 0 or #queues > MANY then
+  if wanted == 0 or #queues > modules.ExistenceCache.many then
     return modules.ExistenceCache.look_for(names, {})
   end
   local theirs = {}
@@ -13614,8 +13630,12 @@ local function reserve(queues, worker, wish)
     held[#held + 1] = jid
     held[#held + 1] = token
   end
+  local many = #queues > modules.ExistenceCache.many
   local function take(queue, count)
-    return modules.Pop.is_paused(queue) and 0 or modules.Pop.take(queue, worker, count, visit, true)
+    if (many and modules.ExistenceCache.is_bare(queue)) or modules.Pop.is_paused(queue) then
+      return 0
+    end
+    return modules.Pop.take(queue, worker, count, visit, true)
   end
   local serve = wish.turns and in_turns or one_by_one
   serve(queues, wish.count, take)
