@@ -414,10 +414,13 @@ def documented_fields(cls: type) -> dict[str, str]:
 def keys() -> Iterator[str]:
     text = (ROOT / "lua" / "head.lua").read_text()
     begin = text.index("local PATTERNS = {")
-    lines = text[begin : text.index("\n}", begin)].splitlines()[1:]
+    glossary = text[begin : text.index("local function maker", begin)].rstrip()
     yield "```text"
-    for line in lines:
-        bare = line.removeprefix("  ")
+    for line in glossary.splitlines():
+        # Lines without an indent are those of the tables that the keys stand in.
+        if line[:1].strip() or line.strip() in ("return {", "}"):
+            continue
+        bare = line.strip()
         if bare.startswith("--"):
             yield (
                 bare.removeprefix("--").strip()
