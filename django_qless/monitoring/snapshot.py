@@ -108,7 +108,7 @@ class Shared:
         return found
 
     def forget(self) -> None:
-        """Read anew when asked next."""
+        """Forget what was read: the next use reads it again."""
         self._kept.clear()
 
 
