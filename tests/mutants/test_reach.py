@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ def test_an_interrupted_run_goes_on_where_it_was(learning: Learning) -> None:
 def test_tests_that_did_not_run_to_their_end_are_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reach.sys, "executable", "/bin/false")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
     monkeypatch.setattr(reach, "ENDED", (0, 5))
     with pytest.raises(subprocess.CalledProcessError):
         reach.run_room(Lua(), tmp_path, tmp_path, 1, "tests/none")
