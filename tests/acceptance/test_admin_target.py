@@ -127,7 +127,8 @@ def test_every_page_has_something_to_show(site: Site) -> None:
     pages = {page: site.get(f"/admin/django_qless/{page}") for page in PAGES}
     assert not [page for page, text in pages.items() if "does not answer" in text]
     assert "publishing" in pages["queue/"]
-    assert "codebase.Package.keep_fresh" in pages["job/"]
+    upkeep = site.get("/admin/django_qless/job/?queue=upkeep")
+    assert "codebase.Package.keep_fresh" in upkeep
     assert "SyntaxError" in pages["failure/"]
     assert "codebase.Package.summarise" in pages["recurring/"]
     assert "codebase.Package.rank" in pages["tracked/"]

@@ -175,6 +175,7 @@ def test_the_ways_in_which_it_ends(
         "fail_for_good": put("fail_for_good"),
         "raise_error": put("raise_error", ledger.path, retries=1),
         "segfault": put("segfault"),
+        "segfault_in_secret": put("segfault_in_secret"),
         "overrun": put("overrun", ledger.path, retries=0),
         "run_out_of_time": put("run_out_of_time"),
         "print_much": put("print_much", 2000),
@@ -182,7 +183,10 @@ def test_the_ways_in_which_it_ends(
     }
     failures = {
         klass: job_when(jids[klass], "failed").failure
-        for klass in ("fail_for_good", "raise_error", "segfault", "overrun")
+        for klass in (
+            *("fail_for_good", "raise_error", "overrun"),
+            *("segfault", "segfault_in_secret"),
+        )
     }
     assert failures["fail_for_good"].group == "bad-input"
     assert "a mistake" in failures["raise_error"].message
@@ -190,6 +194,8 @@ def test_the_ways_in_which_it_ends(
     assert failures["segfault"].group == "worker-crash"
     for words in ("SIGSEGV", "about to", "in segfault"):
         assert words in failures["segfault"].message
+    assert "SIGSEGV" in failures["segfault_in_secret"].message
+    assert "a secret" not in failures["segfault_in_secret"].message
     assert failures["overrun"].group == "timeout"
     for klass in ("run_out_of_time", "print_much", "give_much"):
         job_when(jids[klass], "complete")
