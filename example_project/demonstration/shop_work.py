@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,14 +69,12 @@ class ShopWork:
         )
 
     def _exports(self) -> Iterator[str]:
-        small = sum(TENANTS.values()) - TENANTS[LARGE_TENANT]
-        order = list(Export.objects.order_by("pk").values_list("tenant", flat=True))
-        last = max(
-            place for place, who in enumerate(order, start=1) if who != LARGE_TENANT
-        )
+        small = self.exports[TENANTS[LARGE_TENANT] :]  # the large one was first to ask
+        starts = sorted(started_at(self.exports))
+        first = bisect.bisect_right(starts, max(started_at(small), default=0.0))
         yield (
-            f"exports, tenants in turns: the {small:,} of the small ones were among "
-            f"the first {last:,} of {len(order):,}"
+            f"exports, tenants in turns: the {len(small):,} of the small ones were "
+            f"among the first {first:,} of {len(starts):,}"
         )
 
     def _archive(self) -> Iterator[str]:
@@ -91,9 +90,10 @@ class ShopWork:
 
 
 def started_at(handles: Sequence[JobHandle[Any]]) -> Iterator[float]:
-    """Yields when workers got these jobs, in seconds of the epoch, by the server."""
+    """Yields when workers first got these jobs, in seconds of the epoch, by the server."""
     for handle in jobs.many([each.jid for each in handles]):
-        yield from (each["when"] for each in handle.history if each["what"] == "popped")
+        got = (each["when"] for each in handle.history if each["what"] == "popped")
+        yield from itertools.islice(got, 1)
 
 
 def most_within_a_second(times: Sequence[float]) -> int:

@@ -195,8 +195,8 @@ def the_report_tells_of_the_shop(lines: list[str]) -> None:
     assert (found[1], found[2] >= 2.0) == (60, True)  # of which 20 come at once
     assert 1 <= found[3] <= 20
     found = figures_in(lines, "exports, tenants in turns")
-    # Of 4 tenants in turns; a worker of several processes ends them in nearly that order.
-    assert (found[0], 40 <= found[1] + 5 <= 80, found[2]) == (30, True, 230)
+    # Of 4 tenants in turns the small ones have had 10 each after about 40.
+    assert (found[0], 30 <= found[1] <= 80, found[2]) == (30, True, 230)
     archived = figures_in(lines, "archive, a process of its own")
     assert archived[0] > 0
 
