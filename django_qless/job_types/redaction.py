@@ -105,6 +105,14 @@ def may_show_result(klass: str, data: str = "") -> bool:
     return mark is not True and RETURN not in (mark or ())
 
 
+def may_show_output(klass: str, data: str) -> bool:
+    """Return whether people may see what the process of a detached job has written.
+
+    A job may print any of its values, so one that is sensitive hides all of the output.
+    """
+    return may_show_result(klass, data) and not redact(klass, data).hidden
+
+
 def restore_hidden(klass: str, edited: str, data: str) -> str:
     """Return edited data with the values put back that are hidden from the editor.
 

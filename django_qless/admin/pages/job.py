@@ -22,7 +22,11 @@ from django_qless.admin.views import Crumb, Missing, Page
 from django_qless.core import Job, JobView
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.options import DEFAULTS, TRAVELLING
-from django_qless.job_types.redaction import may_show_result, redact
+from django_qless.job_types.redaction import (
+    may_show_output,
+    may_show_result,
+    redact,
+)
 from django_qless.job_types.registry import options_of
 
 LINKS = 20
@@ -59,12 +63,6 @@ def travelling_options(job: Job) -> list[tuple[str, Any]]:
         for name, value in given
         if value != getattr(DEFAULTS, name)
     ]
-
-
-def is_output_hidden(job: Job) -> bool:
-    """Return whether the output of a job's process may show what is sensitive."""
-    hidden = redact(job.klass, job.data).hidden
-    return bool(hidden) or not may_show_result(job.klass, job.data)
 
 
 class _JobPage(Page):
@@ -110,7 +108,7 @@ class JobPage(_JobPage):
             ],
             "audit_log": audit_entries(models.Job, job.jid),
             "run": found.detached,
-            "run_is_hidden": is_output_hidden(job),
+            "run_is_hidden": not may_show_output(job.klass, job.data),
             "may_undepend": self.may.jobs and brief.state == "depends",
             **self.linked(own),
             **(self.data() if self.may.data else {}),
