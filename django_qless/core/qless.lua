@@ -13813,7 +13813,12 @@ local function payloads(name, offset, count)
   return '[' .. table.concat(shown, ',') .. ']'
 end
 
-local function of_dead(jid)
+-- In lists an error is one line: a whole one may have 64 KiB.
+local function shortened(message, is_row)
+  return is_row and type(message) == 'string' and modules.Headline.of(message) or message
+end
+
+local function of_dead(jid, is_row)
   local dead = modules.Hash.all(key.dead_entity(jid))
   if not dead.entity then
     return nil
@@ -13824,20 +13829,22 @@ local function of_dead(jid)
     klass = dead.klass or '',
     data = dead.data or '',
     group = dead.group or '',
-    message = dead.message or '',
+    message = shortened(dead.message or '', is_row),
     when = tonumber(dead.when) or 0,
     payloads = call('ZCARD', key.dead_payloads(jid)),
   }
 end
 
 -- The job that carries an entity, or nil.
-local function of_job(jid)
+local function of_job(jid, is_row)
   local record = modules.Job.read(jid, true)
   if not record or not record.entity then
     return nil
   end
   local state, due = modules.Places.state_now(jid, record.queue, record.state)
   local retries = modules.Record.read('retries', record.retries, 0)
+  local failure = modules.Record.read('failure', record.failure, {})
+  failure.message = shortened(failure.message, is_row)
   return {
     entity = record.entity,
     jid = jid,
@@ -13850,7 +13857,7 @@ local function of_job(jid)
     due = tonumber(due or modules.Record.read('time', record.time, 0)),
     payloads = call('ZCARD', key.payloads(jid)),
     taken = call('ZCARD', key.taken(jid)),
-    failure = modules.Record.read('failure', record.failure, {}),
+    failure = failure,
     crashes = modules.Record.read('crashes', record.crashes, 0),
   }
 end
@@ -13895,14 +13902,14 @@ function EntityView.list(args, i)
     local ids = tab == 'dead' and call('ZREVRANGE', key.dead(queue), offset, last)
       or call('ZRANGE', key.dead_ids(queue), offset, last)
     for _, entity in ipairs(ids) do
-      shown[#shown + 1] = of_dead(modules.Entity.jid(queue, entity))
+      shown[#shown + 1] = of_dead(modules.Entity.jid(queue, entity), true)
     end
   elseif tab == 'running' or LISTS[tab] then
     local name = tab == 'running' and key.place(queue, 'locks') or key[LISTS[tab]](queue)
     total = call('ZCARD', name)
     local jids = tab == 'running' and running(queue, offset, count) or call('ZRANGE', name, offset, last)
     for _, jid in ipairs(jids) do
-      shown[#shown + 1] = of_job(jid)
+      shown[#shown + 1] = of_job(jid, true)
     end
   else
     modules.Errors.argument('entities.list', 'Unknown list ' .. modules.Errors.name(tab))

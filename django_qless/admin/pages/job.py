@@ -24,6 +24,7 @@ from django_qless.exceptions import InvalidOption
 from django_qless.job_types.options import DEFAULTS, TRAVELLING
 from django_qless.job_types.redaction import may_show_result, redact
 from django_qless.job_types.registry import options_of
+from django_qless.serialization.envelope import Envelope
 
 LINKS = 20
 """Jobs of each kind that the page has in its tables."""
@@ -67,6 +68,13 @@ def is_output_hidden(job: Job) -> bool:
     return bool(hidden) or not may_show_result(job.klass, job.data)
 
 
+def entity_of(data: str) -> str:
+    """Return the entity that a job carries; "" for other jobs."""
+    envelope = Envelope.read(data)
+    entity = None if envelope is None else envelope.entity
+    return str(entity) if isinstance(entity, (str, int, float)) else ""
+
+
 class _JobPage(Page):
     @cached_property
     def found(self) -> JobView[Job]:
@@ -90,6 +98,7 @@ class JobPage(_JobPage):
             "brief": brief,
             "held_back_by": held_back_text(job.limits, shows_keys=self.may.data),
             "own": own,
+            "entity": entity_of(job.data),
             "canceled": self.canceled(),
             "buttons": self.buttons(),
             "spent": history.spent(found, attempts),

@@ -152,7 +152,7 @@ class EntityCommands:
         """Return a part of a list: fresh, retrying, running, dead or dead-ids.
 
         The next to run come first; of the dead the latest, or they are in the order of
-        their ids.
+        their ids. Of an error a row has the line that names it; `entity` has all.
         """
         args = (which, queue, offset, count)
         return Command("entities.list", args, "read", _read_rows)
