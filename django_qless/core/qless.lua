@@ -13934,6 +13934,17 @@ local function counted(queue, kind, from, to)
   return number
 end
 
+-- The runs that ended well from a minute on, and that the counters do not have yet: by queue.
+local function buffered(from)
+  local numbers = {}
+  modules.StatsBuffer.read(function(second, kind, _, n, queue)
+    if modules.Minutes.buffered[kind] == 'completed' and math.floor(second / 60) >= from then
+      numbers[queue] = (numbers[queue] or 0) + n
+    end
+  end)
+  return numbers
+end
+
 -- entities.counts [queue...] -> of each queue with entities: its name and job type, how many are queued (of these
 -- fresh and retrying), running, dead, the lag in seconds; what was processed and has failed in the last hour
 function EntityView.counts(args, i)
@@ -13949,6 +13960,7 @@ function EntityView.counts(args, i)
     table.sort(queues)
   end
   local minute = math.floor(scope.now / 60)
+  local uncounted = buffered(minute - 59)
   for n = 1, math.min(#queues, modules.Arguments.most) do
     local queue = queues[n]
     local fresh, retrying = call('ZCARD', key.fresh(queue)), call('ZCARD', key.retrying(queue))
@@ -13961,7 +13973,7 @@ function EntityView.counts(args, i)
       busy = call('ZCARD', key.place(queue, 'locks')),
       dead = call('ZCARD', key.dead(queue)),
       lag = modules.QueueStats.lag_of(queue),
-      processed = counted(queue, 'completed', minute - 59, minute),
+      processed = counted(queue, 'completed', minute - 59, minute) + (uncounted[queue] or 0),
       failed = counted(queue, 'failed', minute - 59, minute),
     })
   end

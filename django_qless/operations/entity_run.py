@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from django_qless.core import BadArgument, arguments
-from django_qless.core.commands.entities import MOST_ENTITIES, entity_jid
+from django_qless.core.commands.entities import MOST_ENTITIES, entity_jid, entity_name
 
 if TYPE_CHECKING:
     from django_qless.core import Client
@@ -56,7 +56,7 @@ class EntityRun:
     def on(cls, change_name: str, queue: str, entities: Sequence[str]) -> EntityRun:
         """Return the run on entities that were chosen. Raises BadArgument."""
         checked(change_name)
-        names = list(dict.fromkeys(entities))
+        names = list(dict.fromkeys(map(entity_name, entities)))
         if len(names) > MOST_ENTITIES:
             raise BadArgument(
                 f"{len(names):,} entities are selected, at most {MOST_ENTITIES:,} can be"
@@ -128,8 +128,9 @@ class EntityRun:
         if not before or not client.kill_entities(self.queue, before):
             return replace(self, finished=True)
         after = _waiting(client, self.queue, before)
-        run = self._with(len(before) - len(after), finished=False)
-        return run if self.entities is None else replace(run, entities=after)
+        is_chosen = self.entities is not None
+        run = self._with(len(before) - len(after), finished=is_chosen and not after)
+        return replace(run, entities=after) if is_chosen else run
 
     def _bring_back(self, client: Client) -> EntityRun:
         names = self._dead(client)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_qless.core import Put, Settlement
 from django_qless.core.commands.entities import Payload
+from tests.admin.content import ENTITY
 
 if TYPE_CHECKING:
     from django_qless.core import Client
@@ -320,6 +321,7 @@ class Masses:
         queue, size = self.entity_queue, self.size
         message = HEAD + FRAME * (LARGEST_MESSAGE // len(FRAME) - 2) + ERROR
         names = [self.named(f"order-{number}") for number in range(size.entities)]
+        names[0] = ENTITY
         for ending, part in (
             ("fail", names[: size.entities // 4]),
             ("retry", names[size.entities // 4 : size.entities // 2]),
@@ -332,9 +334,8 @@ class Masses:
         self.client.settle(self.busy_worker, [], 100, [queue])
         texts = [json.dumps(f"{number}" + "<&'>" * 15_000) for number in range(60)]
         self._push(queue, [(self.large_entity, text) for text in texts])
-        self._push(
-            queue, [(name, '"\u003cb>"') for name in names[size.entities // 2 :]]
-        )
+        fresh = [*names[size.entities // 2 :], ENTITY]
+        self._push(queue, [(name, '"<b>"') for name in fresh])
         for number in range(size.entity_queues):
             self._push(self.named(f"shop-entities-{number:03}"), [("1", "null")])
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from django_qless.admin.views import View
-    from django_qless.core.commands.entities import EntityCounts
 
 
 class EntityForm(forms.Form):
@@ -28,7 +27,7 @@ TEXTS: dict[str, Texts] = {
         _("Run now"),
         ngettext_lazy("Run %(count)s entity now?", "Run %(count)s entities now?", "n"),
         ngettext_lazy("%(count)s entity runs now.", "%(count)s entities run now.", "n"),
-        _("Those that wait for a later time are due at once, with retry count -1."),
+        _("Those that wait for a later time are due at once; the retry count stays."),
         of_all=_("Run all now"),
         form_class=EntityForm,
         nothing=NOTHING,
@@ -91,7 +90,7 @@ TEXTS: dict[str, Texts] = {
     ),
 }
 
-OF_A_LIST = {
+OF_A_LIST: dict[str, tuple[str, ...]] = {
     "fresh": ("run", "kill", "delete"),
     "retrying": ("run", "kill", "delete"),
     "running": (),
@@ -99,49 +98,36 @@ OF_A_LIST = {
 }
 """What can be done with the selected entities of each list."""
 
+OF_ALL = {**OF_A_LIST, "fresh": ("run",)}
+"""What can be done with all: `run` is for all that are delayed, failed or not."""
+
 
 def selection_buttons(tab: str) -> list[tuple[str, Texts]]:
     """Return what can be done with the selected entities of a list."""
     return [(change, TEXTS[change]) for change in OF_A_LIST[tab]]
 
 
-def links_of_all(
-    view: View, counts: EntityCounts, delayed: int, back: str
-) -> list[BulkLink]:
-    """Return links to the changes of all for which there is something to do."""
-    if not view.may.jobs:
-        return []
-    there: Sequence[tuple[str, int]] = (
-        ("run", delayed),
-        ("kill", counts.retries),
-        ("delete", counts.retries),
-        ("revive", counts.dead),
-        ("delete-dead", counts.dead),
-    )
-    return [
-        BulkLink(
-            str(TEXTS[change].of_all),
-            view.links.url("entity_bulk", view.name, verb=change, next=back),
-            TEXTS[change].danger,
-        )
-        for change, number in there
-        if number
-    ]
+def links_of_all(view: View, changes: Sequence[str]) -> list[BulkLink]:
+    """Return links to these changes of all entities that they are for."""
+    return _links(view, changes, {"next": view.here}, of_all=True)
 
 
 def links_of_one(
     view: View, entity: str, changes: Sequence[str], back: str
 ) -> list[BulkLink]:
     """Return links to these changes of one entity."""
+    return _links(view, changes, {"entity": entity, "next": back})
+
+
+def _links(
+    view: View, changes: Sequence[str], query: dict[str, str], *, of_all: bool = False
+) -> list[BulkLink]:
     if not view.may.jobs:
         return []
-    return [
-        BulkLink(
-            str(TEXTS[change].label),
-            view.links.url(
-                "entity_bulk", view.name, verb=change, entity=entity, next=back
-            ),
-            TEXTS[change].danger,
-        )
-        for change in changes
-    ]
+    found = []
+    for change in changes:
+        texts = TEXTS[change]
+        url = view.links.url("entity_bulk", view.name, verb=change, **query)
+        label = texts.of_all if of_all else texts.label
+        found.append(BulkLink(str(label), url, texts.danger))
+    return found

@@ -31,7 +31,10 @@ TABS: dict[str, _StrOrPromise] = {
 
 MEANINGS: dict[str, _StrOrPromise] = {
     "fresh": _("Their last run has not failed. The next to run comes first."),
-    "retrying": _("Their last run has failed. The next to run comes first."),
+    "retrying": _(
+        "Their last run has failed, or they were brought back from the dead. The next to "
+        "run comes first."
+    ),
     "running": _("A worker has them. The one whose lock expires next comes first."),
     "dead": _(
         "Payloads whose retries are used up. They stay until they are brought back or "

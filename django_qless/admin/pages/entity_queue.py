@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext as _
 
 from django_qless import models
-from django_qless.admin.actions.entity_texts import links_of_all, selection_buttons
+from django_qless.admin.actions.bulk_texts import BulkLink
+from django_qless.admin.actions.entity_texts import (
+    OF_ALL,
+    links_of_all,
+    selection_buttons,
+)
 from django_qless.admin.components.audit_log import audit_entries
 from django_qless.admin.components.entity_table import (
     MEANINGS,
@@ -30,6 +35,11 @@ class EntityQueuePage(Page):
     """The page of a queue's entities; the tab selects the list."""
 
     template = "entities/queue.html"
+
+    @property
+    def title(self) -> str:
+        """The headline; the name of the queue stands below it."""
+        return _("Entities")
 
     @cached_property
     def counts(self) -> EntityCounts:
@@ -70,9 +80,18 @@ class EntityQueuePage(Page):
             "by_id": self.by_id,
             "sorts": self.sorts(),
             "buttons": selection_buttons(self.tab),
-            "changes": links_of_all(self, counts, queue.scheduled, self.here),
+            "changes": self.changes(queue.scheduled),
             "audit_log": audit_entries(models.Queue, self.name, 5),
         }
+
+    def changes(self, delayed: int) -> list[BulkLink]:
+        """Return links to the changes of all that belong to the tab."""
+        numbers = {
+            "run": delayed,
+            **dict.fromkeys(("kill", "delete"), self.counts.retries),
+            **dict.fromkeys(("revive", "delete-dead"), self.counts.dead),
+        }
+        return links_of_all(self, [each for each in OF_ALL[self.tab] if numbers[each]])
 
     def listed(self) -> Any:
         """Return a part of the list, with one call, or two for running entities."""
