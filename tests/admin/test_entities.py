@@ -246,10 +246,8 @@ def test_what_is_not_there(admin_browser: Browser, qless: Client) -> None:
         (url(tab="nonsense", offset="-3"), 200),
     ):
         assert admin_browser.get(address).status_code == status, address
-    assert (
-        "no entity “o-2” in the queue “orders”"
-        in get(admin_browser, url("show", entity="o-2")).text
-    )
+    gone = read(admin_browser.get(url("show", entity="o-2")), 404)
+    assert "no entity “o-2” in the queue “orders”" in gone.text
 
 
 def test_without_an_entity_the_list_is_shown(
