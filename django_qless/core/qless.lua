@@ -2855,6 +2855,106 @@ function Entity.gone(jid, queue)
   Entity.unlisted(jid, queue)
 end
 end
+elseif module_name == 'Minutes' then
+return function()
+local Minutes = {}
+modules.Minutes = Minutes
+-- minutes.lua
+-- Counters per queue and minute of what was put, started, completed and failed.
+
+local floor, text_of = math.floor, modules.Arguments.text_of
+
+local KINDS = { 'put', 'started', 'completed', 'failed' }
+local KEPT = 26 * 3600 -- an hour's counters are kept until its last minute is 25 hours old
+local LONGEST = 25 * 60
+
+Minutes.kinds, Minutes.longest = KINDS, LONGEST
+
+-- The counters of the whole namespace stand under a name that no queue has. What is put is not
+-- counted there: it would cost each put as much as its own counter.
+local ALL = ''
+
+-- What a call counts is written at its end: scope.minutes, a list, as a call counts few.
+function Minutes.count(queue, kind, n)
+  if not scope.live then
+    return
+  end
+  local counted = scope.minutes or {}
+  for place = 1, #counted do
+    local one = counted[place]
+    if one.queue == queue and one.kind == kind then
+      one.n = one.n + n
+      return
+    end
+  end
+  counted[#counted + 1] = { queue = queue, kind = kind, n = n }
+  scope.minutes = counted
+end
+
+-- Adds to the counter of one minute of the epoch.
+function Minutes.write(queue, kind, minute, n)
+  if scope.live then
+    local name = key.minutes(queue, floor(minute / 60), kind)
+    if call('HINCRBY', name, text_of(minute % 60), text_of(n)) == n then
+      call('EXPIRE', name, KEPT)
+    end
+  end
+end
+
+-- The same for the whole namespace.
+function Minutes.write_total(kind, minute, n)
+  Minutes.write(ALL, kind, minute, n)
+end
+
+function Minutes.finish()
+  local minute = floor(scope.now / 60)
+  for _, one in ipairs(scope.minutes) do
+    Minutes.write(one.queue, one.kind, minute, one.n)
+    if one.kind ~= 'put' then
+      Minutes.write_total(one.kind, minute, one.n)
+    end
+  end
+end
+
+local BUFFERED = { wait = 'started', run = 'completed' }
+Minutes.buffered = BUFFERED
+
+-- Adds what the statistics do not have yet.
+local function count_buffered(shown, wanted_queue, from, to)
+  modules.StatsBuffer.read(function(second, kind, _, n, queue)
+    local minute = floor(second / 60)
+    if queue == wanted_queue and minute >= from and minute <= to then
+      local list, field = shown[BUFFERED[kind]], string.format('%.0f', minute)
+      list[field] = (list[field] or 0) + n
+    end
+  end)
+end
+
+-- minutes queue from to
+function Minutes.show(args, i)
+  local queue = modules.Arguments.queue('minutes', args[i])
+  local from = modules.Arguments.whole('minutes', 'from', args[i + 1], 0)
+  local to = modules.Arguments.whole('minutes', 'to', args[i + 2], 0)
+  if to - from > LONGEST then
+    modules.Errors.raise('TOOBIG', 'minutes(): ' .. to - from .. ' minutes, at most ' .. LONGEST)
+  end
+  local shown = {}
+  for _, kind in ipairs(KINDS) do
+    shown[kind] = {}
+    for hour = floor(from / 60), floor(to / 60) do
+      local found = call('HGETALL', key.minutes(queue, hour, kind))
+      for n = 1, #found, 2 do
+        local minute = hour * 60 + tonumber(found[n])
+        if minute >= from and minute <= to then
+          shown[kind][string.format('%.0f', minute)] = tonumber(found[n + 1])
+        end
+      end
+    end
+  end
+  count_buffered(shown, queue, from, to)
+  return cjson.encode(shown)
+end
+end
 elseif module_name == 'Tracking' then
 return function()
 local Tracking = {}
@@ -3067,106 +3167,6 @@ function LimitSettings.named(name, klass)
   elseif find(name, '^key:') then
     return { name = name, most = of.key_most, rate = of.key_rate }
   end
-end
-end
-elseif module_name == 'Minutes' then
-return function()
-local Minutes = {}
-modules.Minutes = Minutes
--- minutes.lua
--- Counters per queue and minute of what was put, started, completed and failed.
-
-local floor, text_of = math.floor, modules.Arguments.text_of
-
-local KINDS = { 'put', 'started', 'completed', 'failed' }
-local KEPT = 26 * 3600 -- an hour's counters are kept until its last minute is 25 hours old
-local LONGEST = 25 * 60
-
-Minutes.kinds, Minutes.longest = KINDS, LONGEST
-
--- The counters of the whole namespace stand under a name that no queue has. What is put is not
--- counted there: it would cost each put as much as its own counter.
-local ALL = ''
-
--- What a call counts is written at its end: scope.minutes, a list, as a call counts few.
-function Minutes.count(queue, kind, n)
-  if not scope.live then
-    return
-  end
-  local counted = scope.minutes or {}
-  for place = 1, #counted do
-    local one = counted[place]
-    if one.queue == queue and one.kind == kind then
-      one.n = one.n + n
-      return
-    end
-  end
-  counted[#counted + 1] = { queue = queue, kind = kind, n = n }
-  scope.minutes = counted
-end
-
--- Adds to the counter of one minute of the epoch.
-function Minutes.write(queue, kind, minute, n)
-  if scope.live then
-    local name = key.minutes(queue, floor(minute / 60), kind)
-    if call('HINCRBY', name, text_of(minute % 60), text_of(n)) == n then
-      call('EXPIRE', name, KEPT)
-    end
-  end
-end
-
--- The same for the whole namespace.
-function Minutes.write_total(kind, minute, n)
-  Minutes.write(ALL, kind, minute, n)
-end
-
-function Minutes.finish()
-  local minute = floor(scope.now / 60)
-  for _, one in ipairs(scope.minutes) do
-    Minutes.write(one.queue, one.kind, minute, one.n)
-    if one.kind ~= 'put' then
-      Minutes.write_total(one.kind, minute, one.n)
-    end
-  end
-end
-
-local BUFFERED = { wait = 'started', run = 'completed' }
-Minutes.buffered = BUFFERED
-
--- Adds what the statistics do not have yet.
-local function count_buffered(shown, wanted_queue, from, to)
-  modules.StatsBuffer.read(function(second, kind, _, n, queue)
-    local minute = floor(second / 60)
-    if queue == wanted_queue and minute >= from and minute <= to then
-      local list, field = shown[BUFFERED[kind]], string.format('%.0f', minute)
-      list[field] = (list[field] or 0) + n
-    end
-  end)
-end
-
--- minutes queue from to
-function Minutes.show(args, i)
-  local queue = modules.Arguments.queue('minutes', args[i])
-  local from = modules.Arguments.whole('minutes', 'from', args[i + 1], 0)
-  local to = modules.Arguments.whole('minutes', 'to', args[i + 2], 0)
-  if to - from > LONGEST then
-    modules.Errors.raise('TOOBIG', 'minutes(): ' .. to - from .. ' minutes, at most ' .. LONGEST)
-  end
-  local shown = {}
-  for _, kind in ipairs(KINDS) do
-    shown[kind] = {}
-    for hour = floor(from / 60), floor(to / 60) do
-      local found = call('HGETALL', key.minutes(queue, hour, kind))
-      for n = 1, #found, 2 do
-        local minute = hour * 60 + tonumber(found[n])
-        if minute >= from and minute <= to then
-          shown[kind][string.format('%.0f', minute)] = tonumber(found[n + 1])
-        end
-      end
-    end
-  end
-  count_buffered(shown, queue, from, to)
-  return cjson.encode(shown)
 end
 end
 elseif module_name == 'Samples' then
@@ -7025,6 +7025,67 @@ function Payloads.give_back(jid)
   end
 end
 end
+elseif module_name == 'StatsBuffer' then
+return function()
+local StatsBuffer = {}
+modules.StatsBuffer = StatsBuffer
+-- stats_buffer.lua
+-- Samples that the statistics do not have yet: few at a time are only appended here.
+
+local match, format, floor = string.match, string.format, math.floor
+local text_of = modules.Arguments.text_of
+
+-- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length
+-- stand behind the whole seconds of the time, where libraries that count in whole seconds overlook
+-- them; their own entries have none.
+function StatsBuffer.entry(second, kind, seconds, n, queue)
+  local whole = floor(seconds)
+  return modules.NumberFormat.whole(second)
+    .. format('.%03d ', floor((seconds - whole) * 1000 + 0.5))
+    .. kind
+    .. ' '
+    .. text_of(whole)
+    .. ' '
+    .. text_of(n)
+    .. ' '
+    .. queue
+end
+
+-- -> how many entries there are now
+function StatsBuffer.append(...)
+  return call('RPUSH', key.journal(), ...)
+end
+
+-- Shows all entries to `visit(second, kind, seconds, n, queue)`; the seconds are a text if no more than
+-- the whole ones are known. Jobs that come quickly one after the other leave the same entry many
+-- times: those come as one.
+local function show(texts, visit)
+  local times = {}
+  for n = 1, #texts do
+    times[texts[n]] = (times[texts[n]] or 0) + 1
+  end
+  for text, often in pairs(times) do
+    local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
+    if fraction ~= '' then
+      seconds = tonumber(seconds .. fraction)
+    end
+    visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
+  end
+end
+
+function StatsBuffer.read(visit)
+  show(call('LRANGE', key.journal(), '0', '-1'), visit)
+end
+
+-- The same, and forgets them.
+function StatsBuffer.take(visit)
+  local texts = call('LRANGE', key.journal(), '0', '-1')
+  if #texts > 0 then
+    call('DEL', key.journal())
+    show(texts, visit)
+  end
+end
+end
 elseif module_name == 'Failures' then
 return function()
 local Failures = {}
@@ -7747,67 +7808,6 @@ function PutStore.store(job, asking, tracked, batch)
   end
   if tracked then
     modules.Events.tracked('put', jid)
-  end
-end
-end
-elseif module_name == 'StatsBuffer' then
-return function()
-local StatsBuffer = {}
-modules.StatsBuffer = StatsBuffer
--- stats_buffer.lua
--- Samples that the statistics do not have yet: few at a time are only appended here.
-
-local match, format, floor = string.match, string.format, math.floor
-local text_of = modules.Arguments.text_of
-
--- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length
--- stand behind the whole seconds of the time, where libraries that count in whole seconds overlook
--- them; their own entries have none.
-function StatsBuffer.entry(second, kind, seconds, n, queue)
-  local whole = floor(seconds)
-  return modules.NumberFormat.whole(second)
-    .. format('.%03d ', floor((seconds - whole) * 1000 + 0.5))
-    .. kind
-    .. ' '
-    .. text_of(whole)
-    .. ' '
-    .. text_of(n)
-    .. ' '
-    .. queue
-end
-
--- -> how many entries there are now
-function StatsBuffer.append(...)
-  return call('RPUSH', key.journal(), ...)
-end
-
--- Shows all entries to `visit(second, kind, seconds, n, queue)`; the seconds are a text if no more than
--- the whole ones are known. Jobs that come quickly one after the other leave the same entry many
--- times: those come as one.
-local function show(texts, visit)
-  local times = {}
-  for n = 1, #texts do
-    times[texts[n]] = (times[texts[n]] or 0) + 1
-  end
-  for text, often in pairs(times) do
-    local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
-    if fraction ~= '' then
-      seconds = tonumber(seconds .. fraction)
-    end
-    visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
-  end
-end
-
-function StatsBuffer.read(visit)
-  show(call('LRANGE', key.journal(), '0', '-1'), visit)
-end
-
--- The same, and forgets them.
-function StatsBuffer.take(visit)
-  local texts = call('LRANGE', key.journal(), '0', '-1')
-  if #texts > 0 then
-    call('DEL', key.journal())
-    show(texts, visit)
   end
 end
 end
@@ -10752,6 +10752,82 @@ function Epoch.begin(token)
   return epoch * TOKENS + token % TOKENS
 end
 end
+elseif module_name == 'Headline' then
+return function()
+local Headline = {}
+modules.Headline = Headline
+-- headline.lua
+-- The line of a failure's message that names the error.
+
+local find, sub = string.find, string.sub
+
+local MOST = 200 -- bytes
+
+-- How Python's tracebacks begin, and what stands before each line of one: in those of groups, a frame
+-- of lines.
+local PLAIN, GROUP =
+  'Traceback (most recent call last):\n', '  + Exception Group Traceback (most recent call last):\n'
+
+-- Where the text behind the last line of this kind begins, or nil.
+local function behind_last(message, line)
+  local found
+  if sub(message, 1, #line) == line then
+    found = #line + 1
+  end
+  local _, to = find(message, '\n' .. line, 1, true)
+  while to do
+    found = to + 1
+    _, to = find(message, '\n' .. line, to, true)
+  end
+  return found
+end
+
+-- The first line from there on that is no part of a stack: those are indented.
+local function unindented(message, from, before)
+  for line in string.gmatch(sub(message, from), '[^\n]+') do
+    if sub(line, 1, #before) == before and find(line, '^%S', #before + 1) then
+      return sub(line, #before + 1)
+    end
+  end
+end
+
+local function cut(line)
+  if #line <= MOST then
+    return line
+  end
+  local last = MOST
+  while last > MOST - 3 and find(sub(line, last + 1, last + 1), '[\128-\191]') do
+    last = last - 1
+  end
+  return sub(line, 1, last) .. '…'
+end
+
+-- How a message begins that is a traceback, or the end of one; or an exception that was never raised,
+-- with the one that it is the cause of.
+local TRACEBACKS = {
+  '^Traceback %(most recent call last%):\n',
+  '^  %+ Exception Group Traceback %(',
+  '^%[the beginning is left out%]\n',
+  '^[^\n]*\n\nThe above exception was the direct cause of the following exception:\n',
+}
+
+local function raised(message)
+  for _, beginning in ipairs(TRACEBACKS) do
+    if find(message, beginning) then
+      local plain, group = behind_last(message, PLAIN), behind_last(message, GROUP)
+      if group and group > (plain or 0) then
+        return unindented(message, group, '  | ')
+      end
+      return unindented(message, plain or (find(message, '\n', 1, true) + 1), '')
+    end
+  end
+end
+
+-- What was raised at last, if the message is a traceback; else its first line.
+function Headline.of(message)
+  return cut(raised(message) or string.match(message, '[^\r\n]+') or '')
+end
+end
 elseif module_name == 'Pause' then
 return function()
 local Pause = {}
@@ -12073,82 +12149,6 @@ function FailedQueue.move(job, to, group, message, when, failing)
   job.remaining = job.retries
   local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
   modules.Outcome.back(job, to, 0, failure)
-end
-end
-elseif module_name == 'Headline' then
-return function()
-local Headline = {}
-modules.Headline = Headline
--- headline.lua
--- The line of a failure's message that names the error.
-
-local find, sub = string.find, string.sub
-
-local MOST = 200 -- bytes
-
--- How Python's tracebacks begin, and what stands before each line of one: in those of groups, a frame
--- of lines.
-local PLAIN, GROUP =
-  'Traceback (most recent call last):\n', '  + Exception Group Traceback (most recent call last):\n'
-
--- Where the text behind the last line of this kind begins, or nil.
-local function behind_last(message, line)
-  local found
-  if sub(message, 1, #line) == line then
-    found = #line + 1
-  end
-  local _, to = find(message, '\n' .. line, 1, true)
-  while to do
-    found = to + 1
-    _, to = find(message, '\n' .. line, to, true)
-  end
-  return found
-end
-
--- The first line from there on that is no part of a stack: those are indented.
-local function unindented(message, from, before)
-  for line in string.gmatch(sub(message, from), '[^\n]+') do
-    if sub(line, 1, #before) == before and find(line, '^%S', #before + 1) then
-      return sub(line, #before + 1)
-    end
-  end
-end
-
-local function cut(line)
-  if #line <= MOST then
-    return line
-  end
-  local last = MOST
-  while last > MOST - 3 and find(sub(line, last + 1, last + 1), '[\128-\191]') do
-    last = last - 1
-  end
-  return sub(line, 1, last) .. '…'
-end
-
--- How a message begins that is a traceback, or the end of one; or an exception that was never raised,
--- with the one that it is the cause of.
-local TRACEBACKS = {
-  '^Traceback %(most recent call last%):\n',
-  '^  %+ Exception Group Traceback %(',
-  '^%[the beginning is left out%]\n',
-  '^[^\n]*\n\nThe above exception was the direct cause of the following exception:\n',
-}
-
-local function raised(message)
-  for _, beginning in ipairs(TRACEBACKS) do
-    if find(message, beginning) then
-      local plain, group = behind_last(message, PLAIN), behind_last(message, GROUP)
-      if group and group > (plain or 0) then
-        return unindented(message, group, '  | ')
-      end
-      return unindented(message, plain or (find(message, '\n', 1, true) + 1), '')
-    end
-  end
-end
-
--- What was raised at last, if the message is a traceback; else its first line.
-function Headline.of(message)
-  return cut(raised(message) or string.match(message, '[^\r\n]+') or '')
 end
 end
 elseif module_name == 'LimitView' then
@@ -14902,7 +14902,12 @@ local function payloads(name, offset, count)
   return '[' .. table.concat(shown, ',') .. ']'
 end
 
-local function of_dead(jid)
+-- In lists an error is one line: a whole one may have 64 KiB.
+local function shortened(message, is_row)
+  return is_row and type(message) == 'string' and modules.Headline.of(message) or message
+end
+
+local function of_dead(jid, is_row)
   local dead = modules.Hash.all(key.dead_entity(jid))
   if not dead.entity then
     return nil
@@ -14913,20 +14918,22 @@ local function of_dead(jid)
     klass = dead.klass or '',
     data = dead.data or '',
     group = dead.group or '',
-    message = dead.message or '',
+    message = shortened(dead.message or '', is_row),
     when = tonumber(dead.when) or 0,
     payloads = call('ZCARD', key.dead_payloads(jid)),
   }
 end
 
 -- The job that carries an entity, or nil.
-local function of_job(jid)
+local function of_job(jid, is_row)
   local record = modules.Job.read(jid, true)
   if not record or not record.entity then
     return nil
   end
   local state, due = modules.Places.state_now(jid, record.queue, record.state)
   local retries = modules.Record.read('retries', record.retries, 0)
+  local failure = modules.Record.read('failure', record.failure, {})
+  failure.message = shortened(failure.message, is_row)
   return {
     entity = record.entity,
     jid = jid,
@@ -14939,7 +14946,7 @@ local function of_job(jid)
     due = tonumber(due or modules.Record.read('time', record.time, 0)),
     payloads = call('ZCARD', key.payloads(jid)),
     taken = call('ZCARD', key.taken(jid)),
-    failure = modules.Record.read('failure', record.failure, {}),
+    failure = failure,
     crashes = modules.Record.read('crashes', record.crashes, 0),
   }
 end
@@ -14984,14 +14991,14 @@ function EntityView.list(args, i)
     local ids = tab == 'dead' and call('ZREVRANGE', key.dead(queue), offset, last)
       or call('ZRANGE', key.dead_ids(queue), offset, last)
     for _, entity in ipairs(ids) do
-      shown[#shown + 1] = of_dead(modules.Entity.jid(queue, entity))
+      shown[#shown + 1] = of_dead(modules.Entity.jid(queue, entity), true)
     end
   elseif tab == 'running' or LISTS[tab] then
     local name = tab == 'running' and key.place(queue, 'locks') or key[LISTS[tab]](queue)
     total = call('ZCARD', name)
     local jids = tab == 'running' and running(queue, offset, count) or call('ZRANGE', name, offset, last)
     for _, jid in ipairs(jids) do
-      shown[#shown + 1] = of_job(jid)
+      shown[#shown + 1] = of_job(jid, true)
     end
   else
     modules.Errors.argument('entities.list', 'Unknown list ' .. modules.Errors.name(tab))
@@ -15016,6 +15023,17 @@ local function counted(queue, kind, from, to)
   return number
 end
 
+-- The runs that ended well from a minute on, and that the counters do not have yet: by queue.
+local function buffered(from)
+  local numbers = {}
+  modules.StatsBuffer.read(function(second, kind, _, n, queue)
+    if modules.Minutes.buffered[kind] == 'completed' and math.floor(second / 60) >= from then
+      numbers[queue] = (numbers[queue] or 0) + n
+    end
+  end)
+  return numbers
+end
+
 -- entities.counts [queue...] -> of each queue with entities: its name and job type, how many are queued (of these
 -- fresh and retrying), running, dead, the lag in seconds; what was processed and has failed in the last hour
 function EntityView.counts(args, i)
@@ -15031,6 +15049,7 @@ function EntityView.counts(args, i)
     table.sort(queues)
   end
   local minute = math.floor(scope.now / 60)
+  local uncounted = buffered(minute - 59)
   for n = 1, math.min(#queues, modules.Arguments.most) do
     local queue = queues[n]
     local fresh, retrying = call('ZCARD', key.fresh(queue)), call('ZCARD', key.retrying(queue))
@@ -15043,7 +15062,7 @@ function EntityView.counts(args, i)
       busy = call('ZCARD', key.place(queue, 'locks')),
       dead = call('ZCARD', key.dead(queue)),
       lag = modules.QueueStats.lag_of(queue),
-      processed = counted(queue, 'completed', minute - 59, minute),
+      processed = counted(queue, 'completed', minute - 59, minute) + (uncounted[queue] or 0),
       failed = counted(queue, 'failed', minute - 59, minute),
     })
   end

@@ -28,6 +28,7 @@ from django_qless.job_types.redaction import (
     redact,
 )
 from django_qless.job_types.registry import options_of
+from django_qless.serialization.envelope import Envelope
 
 LINKS = 20
 """Jobs of each kind that the page has in its tables."""
@@ -65,6 +66,13 @@ def travelling_options(job: Job) -> list[tuple[str, Any]]:
     ]
 
 
+def entity_of(data: str) -> str:
+    """Return the entity that a job carries; "" for other jobs."""
+    envelope = Envelope.read(data)
+    entity = None if envelope is None else envelope.entity
+    return str(entity) if isinstance(entity, (str, int, float)) else ""
+
+
 class _JobPage(Page):
     @cached_property
     def found(self) -> JobView[Job]:
@@ -88,6 +96,7 @@ class JobPage(_JobPage):
             "brief": brief,
             "held_back_by": held_back_text(job.limits, shows_keys=self.may.data),
             "own": own,
+            "entity": entity_of(job.data),
             "canceled": self.canceled(),
             "buttons": self.buttons(),
             "spent": history.spent(found, attempts),
