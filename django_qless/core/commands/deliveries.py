@@ -28,7 +28,10 @@ class DeliveryCommands:
 
     @command
     def deliver(
-        self, id: str, call: Command[Any], gone: Sequence[str] = ()  # noqa: A002
+        self,
+        id: str,  # noqa: A002 (what it is)
+        call: Command[Any],
+        gone: Sequence[str] = (),
     ) -> Command[Any]:
         """Make a call that enqueues, unless it was delivered before under this id.
 
