@@ -84,6 +84,15 @@ def each_redis_client(each_server: Server) -> Iterator[redis.Redis]:
     client.close()
 
 
+@pytest.fixture(autouse=True)
+def no_outbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if its app were not installed, but for its own tests: most use no database."""
+    if "outbox" not in request.path.relative_to(request.config.rootpath).parts:
+        from django_qless.outbox import tables
+
+        monkeypatch.setattr(tables, "is_installed", lambda: False)
+
+
 class Crier:
     """Names what failed when it fails: the end is many minutes away."""
 

@@ -50,6 +50,16 @@ def is_migrated(database: str) -> bool:
     return entry_model()._meta.db_table in tables
 
 
+def is_known_migrated(database: str) -> bool:
+    """Return the same; once it has the table that is not asked again."""
+    if database not in _migrated and is_migrated(database):
+        _migrated.add(database)
+    return database in _migrated
+
+
+_migrated: set[str] = set()
+
+
 def migrated_databases() -> Iterator[str]:
     """Yield the databases that have the table; one that is away counts as such."""
     for name in databases:

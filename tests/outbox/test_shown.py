@@ -5,6 +5,7 @@ A small form is here; QLESS_ALL_CELLS=1 makes it 500 kills, and a minute without
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -92,6 +93,7 @@ def test_nothing_is_lost_and_the_order_kept_while_the_server_is_away(
         counts = [int(each.communicate("\n")[0]) for each in producers]
         project.wait_for_empty_outbox()
         took = time.monotonic() - began
+        queued = in_queue(server)
         with project.worker("--concurrency", "1", "orders"):
             poll(
                 lambda: len(project.runs()) >= sum(counts),
@@ -100,9 +102,20 @@ def test_nothing_is_lost_and_the_order_kept_while_the_server_is_away(
             )
     for name, count in zip(PRODUCERS, counts, strict=True):
         first = int(name) * 1_000_000
-        own = [number for producer, number in project.runs() if producer == name]
-        assert own == list(range(first, first + count))
+        wanted = list(range(first, first + count))
+        assert [number for producer, number in queued if producer == name] == wanted
+        runs = [number for producer, number in project.runs() if producer == name]
+        assert sorted(runs) == wanted
     print(f"{sum(counts)} orders; outbox empty {took:.1f} s after the server's return")
+
+
+def in_queue(server: Server) -> list[tuple[str, int]]:
+    """Return producer and number of each job that waits, in the queue's order."""
+    client = server.client(decode_responses=True)
+    jids = client.zrevrange("ql:q:orders-work", 0, -1)
+    data = [json.loads(client.hget(f"ql:j:{jid}", "data")) for jid in jids]
+    client.close()
+    return [tuple(each["args"]) for each in data]
 
 
 LOAD = ("-m", "tests.outbox.producer", "load")
