@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 collect_ignore = (
     []
     if postgres.is_available()
-    else ["runtime/test_postgres.py", "serialization/test_model_references_postgres.py"]
+    else [
+        "runtime/test_postgres.py",
+        "outbox/test_postgres.py",
+        "serialization/test_model_references_postgres.py",
+    ]
 )
 
 

@@ -165,23 +165,22 @@ def _outboxes(alias: str) -> Iterator[Finding]:
     for text in outbox_problems(alias):
         yield problem("outbox", text)
     for found in waiting(alias):
+        jobs, age = counted(found.jobs, "job"), duration_text(found.oldest)
         if found.error:
             yield hint("outbox", f"database {found.database}: not known: {found.error}")
-        elif found.entries:
-            text = (
-                f"{counted(found.jobs, 'job')} in database {found.database}, the oldest "
-                f"entry for {duration_text(found.oldest)}"
+        elif found.is_late:
+            yield problem(
+                "outbox",
+                f"database {found.database}: {jobs}, the oldest entry for {age}: check that "
+                "the server answers, and that a worker of this alias runs",
             )
-            if found.is_late:
-                yield problem(
-                    "outbox",
-                    f"{text}: check that the server answers, and that a worker of this "
-                    "alias runs",
-                )
-            else:
-                yield hint("outbox", text)
+        elif found.entries:
+            yield hint(
+                "outbox",
+                f"database {found.database}: {jobs}, the oldest entry for {age}",
+            )
         else:
-            yield fine("outbox", f"nothing waits in database {found.database}")
+            yield fine("outbox", f"database {found.database}: nothing waits")
 
 
 def _server(client: Client) -> Iterator[Finding]:

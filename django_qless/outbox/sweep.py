@@ -47,6 +47,11 @@ class Swept(NamedTuple):
     #: Why it has stopped early.
     error: Exception | None = None
 
+    @property
+    def is_locked(self) -> bool:
+        """True if others deliver these entries just now."""
+        return isinstance(self.error, DatabaseError)
+
 
 def sweep(
     database: str,

@@ -17,6 +17,8 @@ logger = logging.getLogger("django_qless.worker")
 
 #: Seconds between two looks at an empty outbox.
 PERIOD = 2.0
+#: Seconds between two tries where others deliver the same entries; and how many tries.
+AGAIN, TRIES = 0.05, 40
 #: Seconds between two looks for databases that have been migrated.
 LOOK = 60.0
 
@@ -44,7 +46,7 @@ def sweep_all(database: str, alias: str) -> int:
 
     Raises nothing: what is wrong is logged, once for as long as it lasts.
     """
-    entries, after = 0, 0
+    entries, after, tries = 0, 0, TRIES
     trouble: Exception | None = None
     try:
         databases[database].close_if_unusable_or_obsolete()
@@ -52,9 +54,16 @@ def sweep_all(database: str, alias: str) -> int:
             swept = sweep(database, alias, after=after)
             entries += swept.entries
             trouble = swept.error
-            if swept.last is None:
+            if swept.is_locked and tries:
+                # By their processes, which deliver their own when the server is back.
+                tries -= 1
+                time.sleep(AGAIN)
+            elif swept.last is None:
                 break
-            after = swept.last
+            else:
+                after = swept.last
+        if swept.is_locked:
+            trouble = None
     except DatabaseError as error:
         trouble = error
         databases[database].close()

@@ -49,10 +49,12 @@ class Project:
         ).stdout
 
     @contextmanager
-    def worker(self, *words: str) -> Iterator[subprocess.Popen[str]]:
-        """Run a worker."""
+    def worker(
+        self, *words: str, name: str = "worker"
+    ) -> Iterator[subprocess.Popen[str]]:
+        """Run a worker, which logs under a name."""
         command = ("-m", "django", "qless_worker", "--no-reload", "-v", "1", *words)
-        with self.process("worker", *command) as process:
+        with self.process(name, *command) as process:
             yield process
 
     @contextmanager
@@ -64,7 +66,7 @@ class Project:
                 cwd=ROOT,
                 env=self.environment,
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE if name != "worker" else log,
+                stdout=subprocess.PIPE if "load" in name else log,
                 stderr=log,
                 text=True,
                 start_new_session=True,
@@ -101,10 +103,34 @@ class Project:
             "list(Order.objects.order_by('number').values_list('pk', flat=True))"
         )  # type: ignore[no-any-return]
 
+    def leave(self, number: int) -> None:
+        """Commit an order while no server answers."""
+        away = {"LOCATION": "unix:///nowhere.sock", "PATIENCE": 0}
+        program = (
+            "import django; django.setup()\n"
+            "from tests.outbox.producer import order\n"
+            f"order('left', {number})"
+        )
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env={**self.environment, "QLESS": json.dumps(away)},
+            check=True,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def wait_for_log(self, name: str, text: str, times: int = 1) -> None:
+        """Return when a process has logged this so many times."""
+        poll(
+            lambda: self.log_of(name).count(text) >= times,
+            what=f"{text!r} in {self.log_of(name)[-3000:]}",
+            seconds=PATIENCE,
+        )
+
     def wait_for_empty_outbox(self) -> None:
         """Return when nothing is left in the outbox."""
         poll(
             lambda: self.ask("Entry.objects.count()") == 0,
-            what=f"the outbox is empty: {self.log_of('worker')[-3000:]}",
+            what="the outbox is empty",
             seconds=PATIENCE,
         )

@@ -44,14 +44,14 @@ class Sweeper:
     def look(self, siblings: Iterable[ChildProcess], *, wanted: bool) -> None:
         """Start it if it is wanted, end it if it is not, notice if it has died."""
         if self._process is not None and self._process.watch():
-            log_event(
-                logging.WARNING, "outbox sweeper ended", status=self._process.status
-            )
+            status = self._process.status
+            log_event(logging.WARNING, "outbox sweeper ended", status=status)
             self._forget(time.monotonic() + PAUSE)
         if not wanted:
             self.stop()
         elif self._process is None and time.monotonic() >= self._not_before:
             self._process = ChildProcess(self._run, SharedState(1), siblings)
+            log_event(logging.INFO, "outbox sweeper started", pid=self._process.pid)
 
     def stop(self) -> None:
         """End it, if it runs; return when it has ended."""
