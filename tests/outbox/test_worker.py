@@ -59,7 +59,7 @@ def test_another_worker_sweeps_when_the_first_has_ended(project: Project) -> Non
     with project.worker("orders", name="first") as first:
         project.wait_for_log("first", STARTED)
         with project.worker("orders", name="second"):
-            project.wait_for_log("second", "started queues=orders")
+            project.wait_for_log("second", "started")
             project.leave(1)
             project.wait_for_empty_outbox()
             assert STARTED not in project.log_of("second")
