@@ -8,6 +8,7 @@ from tests.chaos.rows import (  # noqa: F401
     crowd,
     deadly,
     ending,
+    failover,
     idle,
     killed,
     recurring,
