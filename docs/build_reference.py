@@ -99,7 +99,6 @@ def job_options() -> Iterator[str]:
 ELSEWHERE = {
     "TEST": "Where tests have their jobs: a dict like that of an alias, or False for none. "
     "Default: a private server for each process of tests.",
-    "ON_OUTAGE": 'What `.delay()` does while the server cannot be reached: `"raise"`.',
 }
 
 

@@ -146,6 +146,8 @@ workflow.cancel WorkflowVerbs.cancel
 workflow.retry WorkflowVerbs.retry
 detached.keep Detached.keep
 forget Detached.forget
+deliver Deliveries.deliver
+deliver.forget Deliveries.forget
 ]]
 
 local function line_of(command, lines)

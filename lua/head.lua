@@ -106,6 +106,9 @@ local function more_patterns()
     schedule_marks = 'schedule_marks', -- hash   who declares -> what it has applied
     ticker = 'ticker', --                 string the worker that looks after cron schedules; expires by itself
 
+    -- Calls that an outbox has handed over -> until when that is remembered: see deliveries.lua.
+    deliveries = 'deliveries', --         zset
+
     -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, order:<klass>:<key>, fair:<queue>:<tenant>, or
     -- queue:<queue>, which has a rate only.)
     limit_aside = 'limit:<>:aside', --     zset   jid that the limit holds back -> its score in the work

@@ -109,6 +109,9 @@ local function more_patterns()
     schedule_marks = 'schedule_marks', -- hash   who declares -> what it has applied
     ticker = 'ticker', --                 string the worker that looks after cron schedules; expires by itself
 
+    -- Calls that an outbox has handed over -> until when that is remembered: see deliveries.lua.
+    deliveries = 'deliveries', --         zset
+
     -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, order:<klass>:<key>, fair:<queue>:<tenant>, or
     -- queue:<queue>, which has a rate only.)
     limit_aside = 'limit:<>:aside', --     zset   jid that the limit holds back -> its score in the work
@@ -3328,6 +3331,59 @@ function Samples.finish()
   write()
 end
 end
+elseif module_name == 'SortedSet' then
+return function()
+local SortedSet = {}
+modules.SortedSet = SortedSet
+-- sorted_set.lua
+-- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
+
+local PIECE = 1000
+
+local function in_pieces(command, name, values)
+  local n = #values
+  if n == 0 then
+    return
+  end
+  if n <= PIECE then
+    call(command, name, unpack(values))
+    return
+  end
+  for first = 1, n, PIECE do
+    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
+  end
+end
+
+function SortedSet.remove(name, members)
+  if #members == 1 then
+    call('ZREM', name, members[1])
+    return
+  end
+  in_pieces('ZREM', name, members)
+end
+
+-- All members with one score, as text: as a number it would be printed for each member.
+function SortedSet.add(name, score, members)
+  if #members == 1 then
+    call('ZADD', name, score, members[1])
+    return
+  end
+  local values = {}
+  for i = 1, #members do
+    values[2 * i - 1] = score
+    values[2 * i] = members[i]
+  end
+  in_pieces('ZADD', name, values)
+end
+
+function SortedSet.add_to_set(name, members)
+  in_pieces('SADD', name, members)
+end
+
+function SortedSet.append(name, elements)
+  in_pieces('RPUSH', name, elements)
+end
+end
 elseif module_name == 'Stats' then
 return function()
 local Stats = {}
@@ -3562,59 +3618,6 @@ function Stats.counters(args, i)
     end
   end
   return found
-end
-end
-elseif module_name == 'SortedSet' then
-return function()
-local SortedSet = {}
-modules.SortedSet = SortedSet
--- sorted_set.lua
--- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
-
-local PIECE = 1000
-
-local function in_pieces(command, name, values)
-  local n = #values
-  if n == 0 then
-    return
-  end
-  if n <= PIECE then
-    call(command, name, unpack(values))
-    return
-  end
-  for first = 1, n, PIECE do
-    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
-  end
-end
-
-function SortedSet.remove(name, members)
-  if #members == 1 then
-    call('ZREM', name, members[1])
-    return
-  end
-  in_pieces('ZREM', name, members)
-end
-
--- All members with one score, as text: as a number it would be printed for each member.
-function SortedSet.add(name, score, members)
-  if #members == 1 then
-    call('ZADD', name, score, members[1])
-    return
-  end
-  local values = {}
-  for i = 1, #members do
-    values[2 * i - 1] = score
-    values[2 * i] = members[i]
-  end
-  in_pieces('ZADD', name, values)
-end
-
-function SortedSet.add_to_set(name, members)
-  in_pieces('SADD', name, members)
-end
-
-function SortedSet.append(name, elements)
-  in_pieces('RPUSH', name, elements)
 end
 end
 elseif module_name == 'Tags' then
@@ -7969,6 +7972,192 @@ function Ticks.put_off(record, since, words)
   call('ZADD', record.place, format('%.17g', record.cron and Ticks.none_yet(again) or again), record.jid)
 end
 end
+elseif module_name == 'Commands' then
+return function()
+local Commands = {}
+modules.Commands = Commands
+-- commands.lua
+-- The commands, one line each: by which function of which module it is answered.
+--
+-- (They stand in texts, as tables of them would be made again in each call of a script.)
+
+-- Those of qless-core's protocol that only read. (Without KEYS some of them move what is due; with KEYS none
+-- writes.)
+local READS = [[
+
+peek Queue.peek
+get Job.get
+multiget Job.multiget
+failed Failures.show
+jobs Queue.jobs
+queues Queue.show
+stats Stats.show
+workers Worker.show
+length Queue.length
+config.get Config.show
+recur.get Recurring.get
+]]
+
+-- Some words of tag and of track only read: see Serve.
+local WRITES = [[
+
+put Put.put
+requeue Put.requeue
+pop Pop.pop
+complete Outcome.complete
+fail Outcome.fail
+retry Outcome.retry
+heartbeat Lock.heartbeat
+cancel Job.cancel
+timeout Job.timeout
+depends DependencyCommands.depends
+priority Job.priority
+tag Tags.command
+track Tracking.track
+unfail Revive.unfail
+worker.deregister Worker.deregister
+pause Pause.pause
+unpause Pause.unpause
+queue.forget Queue.forget
+log History.log
+config.set Config.set
+config.unset Config.unset
+recur Recurring.recur
+recur.update Recurring.update
+recur.tag Recurring.tag
+recur.untag Recurring.untag
+unrecur Recurring.unrecur
+]]
+
+-- Those that exist with KEYS only.
+local OUR_READS = [[
+
+needs DependencyResults.show
+offspring DependencyResults.offspring
+results DependencyResults.results
+results.kept Retention.show
+results.cut Retention.cut
+result Job.result
+jobs.count Queue.count_jobs
+schedule.get ScheduleView.get
+schedule.list ScheduleView.list
+schedule.declared ScheduleView.declared
+schedule.marks ScheduleView.marks
+lag QueueStats.lag
+due QueueStats.due
+limits LimitView.show
+survey QueueStats.survey
+minutes Minutes.show
+throughput Throughput.show
+failed.of Throughput.failed
+stats.counters Stats.counters
+brief JobSummary.brief
+briefs JobSummary.briefs
+search Search.search
+job.view JobView.show
+failure.groups FailureGroups.list
+failure.group FailureGroups.show
+worker.views WorkerView.list
+tag.counts Tags.counts
+schedules.of ScheduleView.of
+schedules.next ScheduleView.next
+schedules.in QueueSchedules.list
+schedules.count QueueSchedules.numbers
+tracked.jids JobSummary.tracked
+meta Clock.show
+permissions Permissions.show
+audit Audit.audit
+workflow.get WorkflowVerbs.get
+entity.show EntityView.show
+entities.list EntityView.list
+entities.counts EntityView.counts
+workflow.jobs WorkflowVerbs.jobs
+detached.get Detached.get
+]]
+
+-- (stacks without its second argument only reads: see Serve.)
+local OUR_WRITES = [[
+
+put.many PutMany.many
+spawn Spawn.spawn
+settle Settle.settle
+beat Worker.beat
+release Outcome.release
+progress Job.progress
+seal DependencyCommands.seal
+order WorkerControl.order
+stacks WorkerControl.stacks
+revive Revive.revive
+schedule.set Schedules.set
+schedule.update Schedules.update
+schedule.pause Schedules.pause
+schedule.resume Schedules.resume
+schedule.run Schedules.run
+schedule.remove Schedules.remove
+schedule.mark ScheduleView.mark
+schedule.due Cron.due
+schedule.tick Cron.tick
+schedule.trouble Cron.trouble
+schedule.mend Cron.mend
+queue.pause Pause.pause_with
+queue.forget.empty Queue.forget_empty
+cancel.each Bulk.cancel
+revive.each Bulk.revive
+move.each Bulk.move
+priority.each Bulk.priority
+timeout.each Bulk.timeout
+tag.each Bulk.tag
+untag.each Bulk.untag
+track.each Bulk.track
+untrack.each Bulk.untrack
+await ResultWaiters.await
+push EntityPush.push
+dead.back Dead.back
+dead.delete Dead.delete
+entities.run EntityActions.run
+entities.kill EntityActions.kill
+entities.drop EntityActions.drop
+workflow.put WorkflowPut.put
+workflow.stage WorkflowPut.stage
+workflow.release WorkflowPut.release
+workflow.carry WorkflowVerbs.carry
+workflow.cancel WorkflowVerbs.cancel
+workflow.retry WorkflowVerbs.retry
+detached.keep Detached.keep
+forget Detached.forget
+deliver Deliveries.deliver
+deliver.forget Deliveries.forget
+]]
+
+local function line_of(command, lines)
+  local _, last = string.find(lines, '\n' .. command .. ' ', 1, true)
+  if last then
+    return string.match(lines, '^(%w+)%.([%w_]+)', last + 1)
+  end
+end
+
+local function look(command)
+  for n, lines in ipairs({ READS, WRITES, OUR_READS, OUR_WRITES }) do
+    local module, what = line_of(command, lines)
+    if module then
+      return { reads = n % 2 == 1, is_ours = n > 2, module = module, what = what }
+    end
+  end
+end
+
+local found = {}
+
+-- What is known of a command: whether it `reads` only, whether it `is_ours`, the module and the function that
+-- answer it. nil if there is no such command.
+function Commands.find(command)
+  local known = found[command]
+  if not known and string.find(command, '^[%l.]+$') then
+    known = look(command)
+    found[command] = known
+  end
+  return known
+end
+end
 elseif module_name == 'EntityRun' then
 return function()
 local EntityRun = {}
@@ -10183,190 +10372,6 @@ function ClockRepair.carry_on()
     step(shifts)
   end
   modules.Clock.keep_shifts(shifts[1] and cjson.encode(shifts))
-end
-end
-elseif module_name == 'Commands' then
-return function()
-local Commands = {}
-modules.Commands = Commands
--- commands.lua
--- The commands, one line each: by which function of which module it is answered.
---
--- (They stand in texts, as tables of them would be made again in each call of a script.)
-
--- Those of qless-core's protocol that only read. (Without KEYS some of them move what is due; with KEYS none
--- writes.)
-local READS = [[
-
-peek Queue.peek
-get Job.get
-multiget Job.multiget
-failed Failures.show
-jobs Queue.jobs
-queues Queue.show
-stats Stats.show
-workers Worker.show
-length Queue.length
-config.get Config.show
-recur.get Recurring.get
-]]
-
--- Some words of tag and of track only read: see Serve.
-local WRITES = [[
-
-put Put.put
-requeue Put.requeue
-pop Pop.pop
-complete Outcome.complete
-fail Outcome.fail
-retry Outcome.retry
-heartbeat Lock.heartbeat
-cancel Job.cancel
-timeout Job.timeout
-depends DependencyCommands.depends
-priority Job.priority
-tag Tags.command
-track Tracking.track
-unfail Revive.unfail
-worker.deregister Worker.deregister
-pause Pause.pause
-unpause Pause.unpause
-queue.forget Queue.forget
-log History.log
-config.set Config.set
-config.unset Config.unset
-recur Recurring.recur
-recur.update Recurring.update
-recur.tag Recurring.tag
-recur.untag Recurring.untag
-unrecur Recurring.unrecur
-]]
-
--- Those that exist with KEYS only.
-local OUR_READS = [[
-
-needs DependencyResults.show
-offspring DependencyResults.offspring
-results DependencyResults.results
-results.kept Retention.show
-results.cut Retention.cut
-result Job.result
-jobs.count Queue.count_jobs
-schedule.get ScheduleView.get
-schedule.list ScheduleView.list
-schedule.declared ScheduleView.declared
-schedule.marks ScheduleView.marks
-lag QueueStats.lag
-due QueueStats.due
-limits LimitView.show
-survey QueueStats.survey
-minutes Minutes.show
-throughput Throughput.show
-failed.of Throughput.failed
-stats.counters Stats.counters
-brief JobSummary.brief
-briefs JobSummary.briefs
-search Search.search
-job.view JobView.show
-failure.groups FailureGroups.list
-failure.group FailureGroups.show
-worker.views WorkerView.list
-tag.counts Tags.counts
-schedules.of ScheduleView.of
-schedules.next ScheduleView.next
-schedules.in QueueSchedules.list
-schedules.count QueueSchedules.numbers
-tracked.jids JobSummary.tracked
-meta Clock.show
-permissions Permissions.show
-audit Audit.audit
-workflow.get WorkflowVerbs.get
-entity.show EntityView.show
-entities.list EntityView.list
-entities.counts EntityView.counts
-workflow.jobs WorkflowVerbs.jobs
-detached.get Detached.get
-]]
-
--- (stacks without its second argument only reads: see Serve.)
-local OUR_WRITES = [[
-
-put.many PutMany.many
-spawn Spawn.spawn
-settle Settle.settle
-beat Worker.beat
-release Outcome.release
-progress Job.progress
-seal DependencyCommands.seal
-order WorkerControl.order
-stacks WorkerControl.stacks
-revive Revive.revive
-schedule.set Schedules.set
-schedule.update Schedules.update
-schedule.pause Schedules.pause
-schedule.resume Schedules.resume
-schedule.run Schedules.run
-schedule.remove Schedules.remove
-schedule.mark ScheduleView.mark
-schedule.due Cron.due
-schedule.tick Cron.tick
-schedule.trouble Cron.trouble
-schedule.mend Cron.mend
-queue.pause Pause.pause_with
-queue.forget.empty Queue.forget_empty
-cancel.each Bulk.cancel
-revive.each Bulk.revive
-move.each Bulk.move
-priority.each Bulk.priority
-timeout.each Bulk.timeout
-tag.each Bulk.tag
-untag.each Bulk.untag
-track.each Bulk.track
-untrack.each Bulk.untrack
-await ResultWaiters.await
-push EntityPush.push
-dead.back Dead.back
-dead.delete Dead.delete
-entities.run EntityActions.run
-entities.kill EntityActions.kill
-entities.drop EntityActions.drop
-workflow.put WorkflowPut.put
-workflow.stage WorkflowPut.stage
-workflow.release WorkflowPut.release
-workflow.carry WorkflowVerbs.carry
-workflow.cancel WorkflowVerbs.cancel
-workflow.retry WorkflowVerbs.retry
-detached.keep Detached.keep
-forget Detached.forget
-]]
-
-local function line_of(command, lines)
-  local _, last = string.find(lines, '\n' .. command .. ' ', 1, true)
-  if last then
-    return string.match(lines, '^(%w+)%.([%w_]+)', last + 1)
-  end
-end
-
-local function look(command)
-  for n, lines in ipairs({ READS, WRITES, OUR_READS, OUR_WRITES }) do
-    local module, what = line_of(command, lines)
-    if module then
-      return { reads = n % 2 == 1, is_ours = n > 2, module = module, what = what }
-    end
-  end
-end
-
-local found = {}
-
--- What is known of a command: whether it `reads` only, whether it `is_ours`, the module and the function that
--- answer it. nil if there is no such command.
-function Commands.find(command)
-  local known = found[command]
-  if not known and string.find(command, '^[%l.]+$') then
-    known = look(command)
-    found[command] = known
-  end
-  return known
 end
 end
 elseif module_name == 'Conflict' then
@@ -14331,6 +14336,7 @@ for _, name in ipairs({
   'schedule_marks',
   'ticker',
   'entity_types',
+  'deliveries',
 }) do
   ALONE[name] = true
 end
@@ -14755,6 +14761,123 @@ function Bulk.cancel(args, i)
     end
   end
   return outcome(jids, refused)
+end
+end
+elseif module_name == 'Deliveries' then
+return function()
+local Deliveries = {}
+modules.Deliveries = Deliveries
+-- deliveries.lua
+-- Deliveries: calls that a database's outbox hands over, each of which is carried out once.
+--
+-- A process may die between such a call and the commit that takes it out of its outbox. Then it is handed over
+-- again, however much later; the reply that is kept for repeats, and the job's record, may be gone by then. So a
+-- delivery leaves a mark, which stays until its source has said that the entry is gone.
+
+local LONGEST = 7 * 86400 -- seconds that a mark stays if its source never says so
+local GRACE = 60 -- and after it has said so: who has read the entry before may still hand it over
+local MOST = 100000 -- marks; beyond that those go that have the least time left
+local AT_ONCE = 20 -- marks that a call takes away because their time is over
+local MOST_FORGOTTEN = 100
+
+-- The commands that an outbox may hand over.
+local CARRIED = {
+  put = true,
+  push = true,
+  depends = true,
+  seal = true,
+  ['put.many'] = true,
+  ['workflow.put'] = true,
+  ['workflow.stage'] = true,
+  ['workflow.release'] = true,
+  ['workflow.carry'] = true,
+  ['schedule.set'] = true,
+  ['schedule.remove'] = true,
+}
+
+local function mark_id(command, id)
+  modules.Arguments.name(command, 'delivery', id)
+  modules.Arguments.plain(command, 'delivery', id)
+  return id
+end
+
+local function ids(command, args, first, last)
+  local found = {}
+  for n = first, last do
+    found[#found + 1] = mark_id(command, args[n])
+  end
+  return found
+end
+
+-- Those that are marked and stay for longer stay for the time of grace.
+local function forget(marks)
+  local name, left = key.deliveries(), modules.NumberFormat.later(GRACE)
+  local some = {}
+  for _, id in ipairs(marks) do
+    if call('ZSCORE', name, id) then
+      some[#some + 1] = id
+    end
+  end
+  if #some > 0 then
+    modules.SortedSet.add(name, left, some)
+  end
+  return #some
+end
+
+-- Takes away some of those whose time is over, and what is too much.
+local function tidy()
+  local name = key.deliveries()
+  local over = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'LIMIT', 0, AT_ONCE)
+  if #over > 0 then
+    modules.SortedSet.remove(name, over)
+  end
+  local many = call('ZCARD', name) - MOST
+  if many > 0 then
+    call('ZREMRANGEBYRANK', name, 0, many - 1)
+  end
+end
+
+-- The call itself, as if it had been made without an outbox.
+local function carry_out(args, at)
+  local command = args[at]
+  if not CARRIED[command] then
+    modules.Errors.argument('deliver', 'a command that enqueues is wanted, not ' .. modules.Errors.name(command))
+  end
+  local inner = { command, args[2], args[3] }
+  for n = at + 1, #args do
+    inner[#inner + 1] = args[n]
+  end
+  local known = modules.Commands.find(command)
+  return modules[known.module][known.what](inner, 4)
+end
+
+-- deliver id count (id whose entry is gone)*count command args... -> 1 and its reply; 0 if it was delivered before
+function Deliveries.deliver(args, i)
+  local id = mark_id('deliver', args[i])
+  local count = modules.Arguments.whole('deliver', 'count', args[i + 1], 0)
+  if count > MOST_FORGOTTEN then
+    modules.Errors.argument('deliver', 'at most ' .. MOST_FORGOTTEN .. ' ids at a time, not ' .. count)
+  end
+  local gone = ids('deliver', args, i + 2, i + 1 + count)
+  local answer = { 0 }
+  if not call('ZSCORE', key.deliveries(), id) then
+    answer = { 1, carry_out(args, i + 2 + count) }
+    call('ZADD', key.deliveries(), modules.NumberFormat.later(LONGEST), id)
+  end
+  forget(gone)
+  tidy()
+  return answer
+end
+
+-- deliver.forget id... : their entries are gone -> how many of them were marked
+function Deliveries.forget(args, i)
+  local gone = ids('deliver.forget', args, i, #args)
+  if #gone > MOST_FORGOTTEN then
+    modules.Errors.argument('deliver.forget', 'at most ' .. MOST_FORGOTTEN .. ' ids at a time, not ' .. #gone)
+  end
+  local marked = forget(gone)
+  tidy()
+  return marked
 end
 end
 elseif module_name == 'DependencyCommands' then

@@ -265,7 +265,8 @@ class Options:
     retries are used up: {entity: payloads}, the dead payload first."""
     on_commit: bool | str | None = option(None, checks.on_commit, NO_TASK)
     """The database whose commit is awaited; None and True: the default one; False:
-    enqueue at once."""
+    enqueue at once; "outbox": as None, and by way of the outbox of the database, or of
+    another one: "outbox:archive"."""
 
     def changed(self, whose: str, **given: Any) -> Options:
         """Return a copy with these options, each checked, and together.

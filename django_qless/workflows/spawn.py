@@ -30,6 +30,13 @@ class SpawnedBatch(EnqueueBatch):
 
     __slots__ = ("current",)
 
+    needs_server = True
+
+    @property
+    def outbox(self) -> bool:
+        """False: they need the lock of the job, which runs again if it dies."""
+        return False
+
     def __init__(self, requests: Sequence[EnqueueRequest], current: CurrentJob) -> None:
         super().__init__(requests)
         self.current = current

@@ -24,6 +24,7 @@ from django_qless.core import BadArgument, QlessError
 from django_qless.core.states import IN_QUEUE, QUEUE_STATES
 from django_qless.operations.status import QueueStatus, Totals, read_queues
 from django_qless.operations.workers import ServedQueues
+from django_qless.outbox.waiting import waiting
 from django_qless.schedules.handle import RecurringHandle
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Overview(Page):
                 "now": time.time(),
                 "problem": down.problem,
                 "alias_rows": rows,
+                "outboxes": outbox_rows(self.alias),
             }
         return self.show(content)
 
@@ -90,6 +92,7 @@ class Overview(Page):
             "workers": self.workers(workers),
             "ticks": self.ticks(),
             "server": server_facts(client, now),
+            "outboxes": outbox_rows(self.alias),
             "alias_rows": self.alias_rows(
                 pending, AliasStatus(totals, failures.total_jobs)
             ),
@@ -174,6 +177,21 @@ class Overview(Page):
     def others(self) -> list[str]:
         """All aliases but this one."""
         return [alias for alias in connections if alias != self.alias]
+
+
+def outbox_rows(alias: str) -> list[dict[str, Any]]:
+    """Return what waits in each outbox: nothing where the app is not installed."""
+    return [
+        {
+            "database": found.database,
+            "entries": found.entries,
+            "jobs": found.jobs,
+            "oldest": formatting.span(found.oldest) if found.entries else "",
+            "late": found.is_late,
+            "error": str(found.error) if found.error else "",
+        }
+        for found in waiting(alias)
+    ]
 
 
 def urgency(queue: QueueStatus) -> tuple[float, int, str]:
