@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -15,31 +16,37 @@ from tests.real_servers import Server, poll
 
 SLOTS = 16384
 
-# The port by which nodes talk to each other is so much above, if it is not given.
-BUS = 10000
+# Below those that outgoing connections get: a node that is started again finds its port free.
+PORTS = range(20000, 32000)
+
+# How often a node is tried whose port was taken meanwhile.
+TRIES = 5
 
 
-def bus_port() -> int:
-    """Return a free port for what the nodes tell each other."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def listening_port() -> int:
+    """Return a free port that no outgoing connection takes."""
+    for port in random.sample(PORTS, 200):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("no port is free")
 
 
 class Node(Server):
     """A server in cluster mode; started again it is the same node."""
 
     def __init__(self, kind: str, *, timeout: int) -> None:
+        self.bus = listening_port()
         super().__init__(
             kind,
             *("--cluster-enabled", "yes", "--cluster-node-timeout", str(timeout)),
-            *("--cluster-port", str(bus_port())),
-            # A replica that comes is served at once.
+            *("--cluster-port", str(self.bus)),
+            # A replica that comes is served at once, and may be promoted at any age.
             *("--repl-diskless-sync-delay", "0"),
             *("--cluster-replica-validity-factor", "0"),
             tcp=True,
         )
+        self.port = listening_port()
 
     def ask(self, *words: Any) -> Any:
         """Return the answer to a command."""
@@ -68,15 +75,14 @@ class Cluster:
         timeout: int = 2000,
     ) -> None:
         self._stack = ExitStack()
-        self._primaries, self._replicas = primaries, replicas
-        self.nodes = [
-            Node(kind, timeout=timeout) for _ in range(primaries * (1 + replicas))
-        ]
+        self._kind, self._timeout = kind, timeout
+        self._primaries, self._number = primaries, primaries * (1 + replicas)
+        self.nodes: list[Node] = []
 
     def __enter__(self) -> Cluster:
         try:
-            for node in self.nodes:
-                self._stack.enter_context(node)
+            while len(self.nodes) < self._number:
+                self.nodes.append(self._started())
             self._join()
         except BaseException:
             self._stack.close()
@@ -86,6 +92,16 @@ class Cluster:
     def __exit__(self, *exc_info: object) -> None:
         self._stack.close()
 
+    def _started(self) -> Node:
+        """Return a new node; another program may have been faster to take a port."""
+        for _ in range(TRIES):
+            node = Node(self._kind, timeout=self._timeout)
+            try:
+                return self._stack.enter_context(node)
+            except RuntimeError:
+                node.close()
+        raise RuntimeError(f"{TRIES} nodes did not start")
+
     def _join(self) -> None:
         primaries, others = self.nodes[: self._primaries], self.nodes[self._primaries :]
         for number, node in enumerate(self.nodes, 1):
@@ -94,12 +110,8 @@ class Cluster:
             first = SLOTS * number // len(primaries)
             last = SLOTS * (number + 1) // len(primaries) - 1
             node.ask("CLUSTER", "ADDSLOTSRANGE", first, last)
-        bus = [
-            node.arguments[node.arguments.index("--cluster-port") + 1]
-            for node in self.nodes
-        ]
-        for node, port in zip(self.nodes[1:], bus[1:], strict=True):
-            self.nodes[0].ask("CLUSTER", "MEET", "127.0.0.1", node.port, port)
+        for node in self.nodes[1:]:
+            self.nodes[0].ask("CLUSTER", "MEET", *node.address, node.bus)
         everybody = {node.id for node in self.nodes}
         for node in self.nodes:
             poll(
