@@ -403,6 +403,13 @@ def _cluster_problems(options: Mapping[str, Any]) -> Iterator[Problem]:
             'Write "PREFIX": "{ql}:". What stands between the braces names the slot.',
             "E046",
         )
+    given = options.get("OPTIONS")
+    if options.get("CLUSTER") and isinstance(given, Mapping) and given.get("db"):
+        yield Problem(
+            f"OPTIONS names database {given['db']!r}, and a cluster has 0 only.",
+            "Remove db: another PREFIX keeps things apart.",
+            "E045",
+        )
 
 
 def _problems(options: Mapping[str, Any]) -> Iterator[Problem]:

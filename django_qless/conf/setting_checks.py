@@ -152,6 +152,9 @@ def cluster(value: Any) -> Iterator[Problem]:
     if not isinstance(value, (list, tuple)):
         yield Problem(f" must be a list of URLs of nodes, not {type(value).__name__}.")
         return
+    if not value:
+        yield Problem(" names no node.", "Name some nodes, or leave CLUSTER away.")
+        return
     nodes: list[dict[str, Any]] = []
     for number, each in enumerate(value, 1):
         # The URL itself may hold a password, so it is not shown.

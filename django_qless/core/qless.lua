@@ -2959,7 +2959,11 @@ modules.Events = Events
 local quote = cjson.encode
 
 local function publish(channel, text)
-  call(scope.sharded and 'SPUBLISH' or 'PUBLISH', scope.prefix .. channel, text)
+  if scope.sharded then
+    call('SPUBLISH', scope.prefix .. channel, text)
+  else
+    call('PUBLISH', scope.prefix .. channel, text)
+  end
 end
 
 local function log(text)
