@@ -112,7 +112,7 @@ ELSEWHERE = {
     """,
 )
 def settings() -> Iterator[str]:
-    from django_qless.conf import schema, setting_checks
+    from django_qless.conf import schema
     from django_qless.core.options import OPTIONS
 
     yield "## Keys of an alias"
@@ -121,8 +121,6 @@ def settings() -> Iterator[str]:
     docs = {row.name: fields[name][1] for name, row in schema.ATTRIBUTES.items()}
     rows = []
     for row in schema.KEYS:
-        if row.check is setting_checks.unavailable:
-            continue
         text = docs[row.name] if row.name in docs else ELSEWHERE[row.name]
         rows.append((code(f'"{row.name}"'), text, code(f"django_qless.{row.number}")))
     yield from table(("key", "meaning", "its check"), rows)
