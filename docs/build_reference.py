@@ -112,7 +112,7 @@ ELSEWHERE = {
     """,
 )
 def settings() -> Iterator[str]:
-    from django_qless.conf import schema
+    from django_qless.conf import schema, setting_checks
     from django_qless.core.options import OPTIONS
 
     yield "## Keys of an alias"
