@@ -2,8 +2,6 @@
 
 local VERBS = SettleVerbs.by_name
 
-local MANY = 8 -- queues
-
 -- Seconds until an idle worker comes again to carry on with what a client has left.
 local SOON = 0.01
 
@@ -62,10 +60,23 @@ local function is_excluded(queue, excluded)
   return false
 end
 
+-- The queues that a glob stands for, in order of name.
+local function matching(known, glob)
+  local found, wanted = {}, pattern(glob)
+  for _, queue in ipairs(known) do
+    if glob == '*' or string.find(queue, wanted) then
+      found[#found + 1] = queue
+    end
+  end
+  table.sort(found)
+  return found
+end
+
 -- The queues that names and globs stand for, in the order given. -> queues, whether there are globs
 local function expand(names, excluded)
-  if #names == 1 and #excluded == 0 and not string.find(names[1], '[*?]') then
-    return names, false
+  if #names == 1 and #excluded == 0 then
+    local globbing = string.find(names[1], '[*?]') ~= nil
+    return globbing and matching(Queue.names(), names[1]) or names, globbing
   end
   local queues, seen, globbing = {}, {}, false
   local function add(queue)
@@ -78,15 +89,9 @@ local function expand(names, excluded)
   for _, name in ipairs(names) do
     if string.find(name, '[*?]') then
       globbing = true
-      if not known then
-        known = Queue.names()
-        table.sort(known)
-      end
-      local wanted = pattern(name)
-      for _, queue in ipairs(known) do
-        if string.find(queue, wanted) then
-          add(queue)
-        end
+      known = known or Queue.names()
+      for _, queue in ipairs(matching(known, name)) do
+        add(queue)
       end
     else
       add(name)
@@ -102,7 +107,7 @@ local function look_around(jids, queues, wanted)
   if #jids == 1 then
     names[6] = key.dependents(jids[1])
   end
-  if wanted == 0 or #queues > MANY then
+  if wanted == 0 or #queues > Queue.many then
     return ExistenceCache.look_for(names, {})
   end
   local theirs = {}
@@ -151,8 +156,12 @@ local function reserve(queues, worker, wish)
     held[#held + 1] = jid
     held[#held + 1] = token
   end
+  local many = #queues > Queue.many
   local function take(queue, count)
-    return Pop.is_paused(queue) and 0 or Pop.take(queue, worker, count, visit, true)
+    if (many and Queue.is_bare(queue)) or Pop.is_paused(queue) then
+      return 0
+    end
+    return Pop.take(queue, worker, count, visit, true)
   end
   local serve = wish.turns and in_turns or one_by_one
   serve(queues, wish.count, take)

@@ -200,8 +200,9 @@ end
 -- The caller has asked and is idle no longer.
 function Wake.busy(client, worker, queues, globbing, working)
   local member = named(client, worker)
-  if globbing then
-    call('ZREM', key.idle(), member)
+  -- Whoever waits at all queues waits here, too: so a busy client need not be looked for at thousands of them.
+  if globbing and call('ZREM', key.idle(), member) == 0 then
+    return
   end
   for n = 1, #queues do
     local idle = key.idle_at(queues[n])
@@ -250,9 +251,10 @@ end
 -- sleep on.
 function Wake.wait(client, worker, queues, seconds, globbing)
   local member, rest, asked = named(client, worker), { seconds }, seconds
+  local many = #queues > Queue.many
   for _, queue in ipairs(queues) do
     rest[#rest + 1] = key.wake_at(queue)
-    local time = next_due(queue)
+    local time = not (many and Queue.is_bare(queue)) and next_due(queue)
     -- What is due already could not be taken: the queue is paused, or full.
     if time and time > scope.now and time < scope.now + asked then
       seconds = math.min(seconds, place_in_line(client, worker, queue, time) or seconds)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tests import postgres, processes, real_servers, translations
 from tests.admin.browser import chrome
+from tests.docs import deployment_tools
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = Path(sys.executable).parent
@@ -117,7 +118,7 @@ def main() -> int:
     checks = {"format": FORMATS, "tests": []}.get(what, CHECKS)
     if what in ("all", "tests"):
         left_out += real_servers.missing() + postgres.missing() + chrome.missing()
-        left_out += translations.missing()
+        left_out += translations.missing() + deployment_tools.missing()
         if not run_tests(arguments):
             failed.append("pytest")
     for check in checks:

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import redis
+import redis.sentinel
 
 from tests.real_servers import Server, poll
 
@@ -33,11 +34,17 @@ class Watched:
     """A primary, its replicas, and the sentinels that watch them under the name main."""
 
     def __init__(
-        self, *, replicas: int = 1, sentinels: int = 1, arguments: tuple[str, ...] = ()
+        self,
+        *,
+        replicas: int = 1,
+        sentinels: int = 1,
+        kind: str = "valkey",
+        arguments: tuple[str, ...] = (),
     ) -> None:
         self._stack = ExitStack()
         self._numbers = replicas, sentinels
-        self._arguments = arguments
+        self._kind = kind
+        self._arguments = (*arguments, *AT_ONCE)
 
     def __enter__(self) -> Watched:
         try:
@@ -54,13 +61,13 @@ class Watched:
         replicas, sentinels = self._numbers
         #: The server that is the primary at first.
         self.primary = self._stack.enter_context(
-            Server("valkey", *self._arguments, *AT_ONCE, tcp=True)
+            Server(self._kind, *self._arguments, tcp=True)
         )
         port = str(self.primary.port)
         follow = ("--replicaof", "127.0.0.1", port)
         self.replicas = [
             self._stack.enter_context(
-                Server("valkey", *self._arguments, *AT_ONCE, *follow, tcp=True)
+                Server(self._kind, *self._arguments, *follow, tcp=True)
             )
             for _ in range(replicas)
         ]
@@ -69,7 +76,7 @@ class Watched:
         config = SENTINEL.format(port=port, quorum=sentinels // 2 + 1)
         self.sentinels = [
             self._stack.enter_context(
-                Server("valkey", "--sentinel", tcp=True, config=config)
+                Server(self._kind, "--sentinel", tcp=True, config=config)
             )
             for _ in range(sentinels)
         ]
@@ -97,6 +104,11 @@ class Watched:
     def servers(self) -> list[Server]:
         """The primary and the replicas of the beginning."""
         return [self.primary, *self.replicas]
+
+    def master(self) -> redis.Redis:
+        """Return redis-py's client of whichever server is the primary."""
+        manager = redis.sentinel.Sentinel(self.addresses)
+        return manager.master_for("main", socket_timeout=2)
 
     def current(self) -> Server | None:
         """Return the server that the first sentinel names."""
@@ -131,12 +143,35 @@ class Watched:
         for replica in self.replicas:
             self.wait_for_link(replica)
 
+    def part(self) -> Server:
+        """Cut the primary off from replicas and sentinels; return the promoted replica.
+
+        Its clients are on its side of the split: for them it goes on.
+        """
+        self.cut_replicas()
+        with self.primary.client() as probe:
+            # An answer that is an error is none to a sentinel.
+            probe.execute_command("ACL", "SETUSER", "default", "-ping", "-info")
+        return self._promoted()
+
+    def heal(self) -> None:
+        """Join what was parted: the former primary becomes a replica."""
+        with self.primary.client() as probe:
+            probe.execute_command("ACL", "SETUSER", "default", "+@all")
+        poll(
+            lambda: role(self.primary) == "slave",
+            what="the sentinels have made the former primary a replica",
+        )
+
     def fail_over(self, with_signal: str = "KILL") -> Server:
         """Stop the primary; return the replica that has been promoted."""
         if with_signal == "STOP":
             os.kill(self.primary.pid, signal.SIGSTOP)
         else:
             self.primary.stop(with_signal)
+        return self._promoted()
+
+    def _promoted(self) -> Server:
         return poll(
             lambda: next(
                 (each for each in self.replicas if role(each) == "master"), None

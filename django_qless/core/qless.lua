@@ -6695,6 +6695,15 @@ local function counts(queue)
   }
 end
 
+Queue.many = 8 -- From so many queues in a call on, they are first asked whether they are bare.
+
+-- Is there nothing in it that could be handed out, now or later? One question instead of ten.
+function Queue.is_bare(queue)
+  local work, locks, scheduled =
+    key.place(queue, 'work'), key.place(queue, 'locks'), key.place(queue, 'scheduled')
+  return call('EXISTS', work, locks, scheduled, key.place(queue, 'recur'), key.place(queue, 'openings')) == 0
+end
+
 -- In the order first seen; at most so many, if a number is given.
 function Queue.names(most)
   return call('ZRANGE', key.queues(), 0, most and most - 1 or -1)
@@ -8099,8 +8108,6 @@ modules.Settle = Settle
 
 local VERBS = modules.SettleVerbs.by_name
 
-local MANY = 8 -- queues
-
 -- Seconds until an idle worker comes again to carry on with what a client has left.
 local SOON = 0.01
 
@@ -8159,10 +8166,23 @@ local function is_excluded(queue, excluded)
   return false
 end
 
+-- The queues that a glob stands for, in order of name.
+local function matching(known, glob)
+  local found, wanted = {}, pattern(glob)
+  for _, queue in ipairs(known) do
+    if glob == '*' or string.find(queue, wanted) then
+      found[#found + 1] = queue
+    end
+  end
+  table.sort(found)
+  return found
+end
+
 -- The queues that names and globs stand for, in the order given. -> queues, whether there are globs
 local function expand(names, excluded)
-  if #names == 1 and #excluded == 0 and not string.find(names[1], '[*?]') then
-    return names, false
+  if #names == 1 and #excluded == 0 then
+    local globbing = string.find(names[1], '[*?]') ~= nil
+    return globbing and matching(modules.Queue.names(), names[1]) or names, globbing
   end
   local queues, seen, globbing = {}, {}, false
   local function add(queue)
@@ -8175,15 +8195,9 @@ local function expand(names, excluded)
   for _, name in ipairs(names) do
     if string.find(name, '[*?]') then
       globbing = true
-      if not known then
-        known = modules.Queue.names()
-        table.sort(known)
-      end
-      local wanted = pattern(name)
-      for _, queue in ipairs(known) do
-        if string.find(queue, wanted) then
-          add(queue)
-        end
+      known = known or modules.Queue.names()
+      for _, queue in ipairs(matching(known, name)) do
+        add(queue)
       end
     else
       add(name)
@@ -8199,7 +8213,7 @@ local function look_around(jids, queues, wanted)
   if #jids == 1 then
     names[6] = key.dependents(jids[1])
   end
-  if wanted == 0 or #queues > MANY then
+  if wanted == 0 or #queues > modules.Queue.many then
     return modules.ExistenceCache.look_for(names, {})
   end
   local theirs = {}
@@ -8248,8 +8262,12 @@ local function reserve(queues, worker, wish)
     held[#held + 1] = jid
     held[#held + 1] = token
   end
+  local many = #queues > modules.Queue.many
   local function take(queue, count)
-    return modules.Pop.is_paused(queue) and 0 or modules.Pop.take(queue, worker, count, visit, true)
+    if (many and modules.Queue.is_bare(queue)) or modules.Pop.is_paused(queue) then
+      return 0
+    end
+    return modules.Pop.take(queue, worker, count, visit, true)
   end
   local serve = wish.turns and in_turns or one_by_one
   serve(queues, wish.count, take)
@@ -9466,8 +9484,9 @@ end
 -- The caller has asked and is idle no longer.
 function Wake.busy(client, worker, queues, globbing, working)
   local member = named(client, worker)
-  if globbing then
-    call('ZREM', key.idle(), member)
+  -- Whoever waits at all queues waits here, too: so a busy client need not be looked for at thousands of them.
+  if globbing and call('ZREM', key.idle(), member) == 0 then
+    return
   end
   for n = 1, #queues do
     local idle = key.idle_at(queues[n])
@@ -9516,9 +9535,10 @@ end
 -- sleep on.
 function Wake.wait(client, worker, queues, seconds, globbing)
   local member, rest, asked = named(client, worker), { seconds }, seconds
+  local many = #queues > modules.Queue.many
   for _, queue in ipairs(queues) do
     rest[#rest + 1] = key.wake_at(queue)
-    local time = next_due(queue)
+    local time = not (many and modules.Queue.is_bare(queue)) and next_due(queue)
     -- What is due already could not be taken: the queue is paused, or full.
     if time and time > scope.now and time < scope.now + asked then
       seconds = math.min(seconds, place_in_line(client, worker, queue, time) or seconds)

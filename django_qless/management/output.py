@@ -161,8 +161,9 @@ def _progress(progress: tuple[float, str] | None) -> str:
 
 
 def _event(event: dict[str, Any]) -> str:
-    """Return an entry of the history."""
-    members = {name: event[name] for name in event if name not in ("when", "what")}
+    """Return an entry of the history. (How long it was held, the attempts say.)"""
+    said = "when", "what", "held"
+    members = {name: event[name] for name in event if name not in said}
     if isinstance(members.get("until"), float):
         members["until"] = format_time(members["until"])
     # A message may be long: it comes last.

@@ -118,6 +118,7 @@ class AliasMetrics:
         self.workers()
         self.today()
         self.limits()
+        self.entities()
         self.server()
 
     def gauge(self, name: str, text: str, value: float, **labels: str) -> None:
@@ -150,6 +151,8 @@ class AliasMetrics:
                 queue=name,
             )
             self.gauge("queue_schedules", "Schedules.", counts.recurring, queue=name)
+            text = "Waiting jobs that limits hold back."
+            self.gauge("queue_held_back_jobs", text, counts.held_back, queue=name)
         if rest := self.status.queues[MOST_QUEUES:]:
             for state in IN_QUEUE:
                 sum_of = sum(getattr(queue.counts, state) for queue in rest)
@@ -259,6 +262,18 @@ class AliasMetrics:
             if limit is not None and (number := float(limit)) > 0:
                 text = "The most jobs of the queue that may run at once."
                 self.gauge("queue_max_concurrency", text, number, queue=name)
+
+    def entities(self) -> None:
+        """Add the entities of queues that have them, by what is to happen to them."""
+        for counts in self.snapshot.entities:
+            for state, number in (
+                ("fresh", counts.fresh),
+                ("retrying", counts.retries),
+                ("running", counts.busy),
+                ("dead", counts.dead),
+            ):
+                text = "Entities by queue and state."
+                self.gauge("entities", text, number, queue=counts.queue, state=state)
 
     def server(self) -> None:
         """Add memory, eviction and connections of the server."""

@@ -15,6 +15,7 @@ from django_qless.operations.status import NamespaceStatus
 
 if TYPE_CHECKING:
     from django_qless.core import Client
+    from django_qless.core.commands.entities import EntityCounts
     from django_qless.core.commands.queues import DayStats
     from django_qless.core.listings import Throughput
 
@@ -42,6 +43,8 @@ class Snapshot:
     """Of the whole namespace."""
     today: list[DayStats]
     """The statistics since midnight UTC, of the same queues."""
+    entities: list[EntityCounts]
+    """Of the same queues, those that have entities."""
     completed: int
     """Completed jobs that are kept."""
     config: dict[str, Any]
@@ -67,6 +70,11 @@ class Snapshot:
             throughput=[client.throughput(name, *span) for name in names],
             total=client.throughput(None, *span),
             today=[client.stats(name, status.now) for name in names],
+            entities=[
+                each
+                for each in (client.entity_counts(names) if names else ())
+                if each.klass
+            ],
             completed=client.completed_count(),
             config=client.config_all(),
             server=server,

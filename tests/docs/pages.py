@@ -5,11 +5,14 @@ What becomes of a block is told by its language and by a mark in a comment above
     ```python           run, in the order of the page; the process is the same for a page
     # shop/jobs.py      a block that begins with a file's name is that file, or more of it
     ```sh               run, a command a line
-    ```text             output, or a drawing: not looked at
+    ```output           what the block above it prints; `…` stands for what varies in a
+                        line, a line with nothing else for any number of lines
+    ```text             a drawing, a form, a file: not looked at
     <!-- instead -->            the file begins again with this block
     <!-- only checked -->       settings that Django's checks look at, and nothing else
     <!-- when all has run -->   run when no job is ready or running
     <!-- not run: reason -->    not run
+    <!-- not compared: reason -->   output, in a ```text, that is not looked at
     <!-- fails: group -->       the failure groups in which jobs of this page end
     <!-- in order -->           a page that makes its project itself, step by step
     <!-- in the background -->  a program that stays, on such a page
@@ -19,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -43,6 +46,10 @@ class Block:
     language: str
     code: str
     mark: str = ""
+    follows_code: bool = False
+    """True if code stands right above it, with nothing but an empty line between."""
+    output: str = ""
+    """What it has to print, "" if the page does not say."""
 
     @property
     def file(self) -> str:
@@ -77,6 +84,7 @@ def read(path: Path) -> Page:
     """Return a page with its blocks."""
     page = Page(str(path.relative_to(ROOT)))
     mark = ""
+    ends_at = -9  # the line of the last fence
     lines = enumerate(path.read_text().splitlines(), start=1)
     for number, line in lines:
         if said := _MARK.fullmatch(line):
@@ -87,7 +95,13 @@ def read(path: Path) -> Page:
         elif fence := _FENCE.fullmatch(line):
             body = "\n".join(_until(fence[1], lines)) + "\n"
             code = _for_this_django(body)
-            page.blocks.append(Block(page.name, number + 1, fence[2], code, mark))
+            near = number - bool(mark) <= ends_at + 2
+            follows = near and page.blocks[-1].language in ("python", "sh")
+            if fence[2] == "output" and follows:
+                page.blocks[-1] = replace(page.blocks[-1], output=code)
+            made = Block(page.name, number + 1, fence[2], code, mark, follows)
+            page.blocks.append(made)
+            ends_at = number + 1 + body.count("\n")
             mark = ""
         elif line:
             mark = ""

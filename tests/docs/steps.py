@@ -4,17 +4,20 @@
     python steps.py run blocks.json     the blocks
 
 An expression with `# → text` behind it, or below it, must have a value of which that is
-the repr.
+the repr. What is printed must be the output that stands below the block, if there is one.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +53,43 @@ def must_be(value: Any, expected: str) -> None:
         raise Untrue(f"{value!r} where the page says {expected}")
 
 
+def must_print(printed: str, expected: str) -> None:
+    """Compare what is printed with a page. Raises Untrue.
+
+    `…` stands for anything in a line, alone in its line for any number of lines. Columns
+    are as wide as what is in them, so their width is not compared.
+    """
+    pattern = ""
+    for line in lines_of(expected):
+        parts = map(re.escape, line.split("…"))
+        pattern += r"(?:.*\n)*?" if line == "…" else ".*".join(parts) + r"\n"
+    if not re.fullmatch(pattern, "".join(f"{line}\n" for line in lines_of(printed))):
+        raise Untrue(f"printed was\n{printed}\nwhere the page says\n{expected}")
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text without the spaces of columns."""
+    return [" ".join(line.split()) for line in text.strip().splitlines()]
+
+
 def run(block: dict[str, Any], names: dict[str, Any]) -> None:
     """Run a block. Raises whatever it raises, and Untrue."""
     if block["language"] == "sh":
-        subprocess.run(["bash", "-euc", block["code"]], check=True)
-        return
+        command = ["bash", "-euc", block["code"]]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        if done.returncode:
+            raise Untrue(f"{block['code']}\nends in {done.returncode}: {done.stdout}")
+        printed = done.stdout
+    else:
+        with redirect_stdout(io.StringIO()) as file:
+            run_python(block, names)
+        printed = file.getvalue()
+    if block["output"]:
+        must_print(printed, block["output"])
+
+
+def run_python(block: dict[str, Any], names: dict[str, Any]) -> None:
+    """Run a block of Python with the names of the blocks before it."""
     tree = Expecting(block["code"]).visit(ast.parse(block["code"]))
     tree = ast.increment_lineno(ast.fix_missing_locations(tree), block["line"] - 1)
     exec(compile(tree, block["page"], "exec"), names)

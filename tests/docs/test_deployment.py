@@ -12,7 +12,6 @@ import importlib
 import json
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from django.core.management import load_command_class
 
 from django_qless.worker.server_checks import risks
 from django_qless.worker.shutdown import GRACE
+from tests.docs import deployment_tools
 from tests.docs.pages import DOCS, pages
 from tests.docs.project import Project, environment
 from tests.real_servers import Server, available_kinds, poll
@@ -239,7 +239,7 @@ def unit_of(name: str) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("name", UNITS)
 def test_systemd_understands_the_unit(tmp_path: Path, name: str) -> None:
-    tool = shutil.which("systemd-analyze")
+    tool = deployment_tools.systemd_analyze()
     if tool is None:
         pytest.skip("systemd-analyze is not installed")
     copy = tmp_path / name
@@ -304,18 +304,39 @@ def own_names(name: str) -> set[str]:
     }[name]
 
 
-def test_compose_and_kubernetes_accept_the_files() -> None:
-    compose, kubernetes = FOLDER / "compose.yaml", FOLDER / "kubernetes.yaml"
-    if find_spec("check_jsonschema"):
-        words = ("-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec")
-        subprocess.run([sys.executable, *words, str(compose)], check=True)
-    if find_spec("kubernetes_validate"):
-        words = ("-m", "kubernetes_validate", "--strict", str(kubernetes))
-        subprocess.run([sys.executable, *words], check=True)
-    # What each of both requires, in any case.
-    assert compose.read_text().startswith("services:\n")
-    assert kubernetes.read_text().startswith("apiVersion: apps/v1\nkind: Deployment\n")
-    labels = re.findall(r"(?:matchLabels|labels): (\{.*\})", kubernetes.read_text())
+@pytest.mark.parametrize("name", deployment_tools.MODULES)
+def test_its_tool_accepts_the_file(name: str) -> None:
+    command = deployment_tools.command(name)
+    if command is None:
+        pytest.skip(f"the tool that reads {name} is not installed")
+    [path] = [*FOLDER.glob(name), *(DOCS / "monitoring").glob(name)]
+    subprocess.run([*command, str(path)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("compose.yaml", "mem_limit: 2g", "memory_limit: 2g"),
+        ("kubernetes.yaml", "livenessProbe:", "aliveProbe:"),
+        ("hpa.yaml", "minReplicas: 1", "minReplicas: one"),
+    ],
+)
+def test_its_tool_refuses_a_wrong_file(
+    tmp_path: Path, name: str, right: str, wrong: str
+) -> None:
+    command = deployment_tools.command(name)
+    if command is None:
+        pytest.skip(f"the tool that reads {name} is not installed")
+    [path] = [*FOLDER.glob(name), *(DOCS / "monitoring").glob(name)]
+    copy = tmp_path / name
+    assert right in path.read_text()
+    copy.write_text(path.read_text().replace(right, wrong))
+    told = subprocess.run([*command, str(copy)], capture_output=True, text=True)
+    assert told.returncode != 0, told
+
+
+def test_kubernetes_finds_the_pods_by_their_labels() -> None:
+    labels = re.findall(r"(?:matchLabels|labels): (\{.*\})", text_of("kubernetes.yaml"))
     assert len(labels) == 2
     assert len(set(labels)) == 1
 
@@ -329,9 +350,11 @@ def test_the_server_of_compose_keeps_jobs() -> None:
             assert list(risks(server.client().info())) == []
 
 
-def test_honcho_reads_the_procfile() -> None:
+def test_the_procfile_starts_both() -> None:
     lines = text_of("Procfile").splitlines()
     assert [line.partition(": ")[0] for line in lines] == ["web", "worker"]
-    if find_spec("honcho"):
-        words = ("-m", "honcho", "-f", str(FOLDER / "Procfile"), "check")
-        subprocess.run([sys.executable, *words], check=True)
+    # honcho passes over lines that it does not understand: what has it found?
+    if command := deployment_tools.command("Procfile"):
+        words = [*command, str(FOLDER / "Procfile")]
+        told = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert "(web, worker)" in told.stderr

@@ -8,10 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs import steps
 from tests.docs.pages import Block, Page, pages
 from tests.docs.project import Project
 
-LANGUAGES = {"python", "sh", "text", "ini", "yaml", "toml", "html", "{toctree}"}
+LANGUAGES = {
+    "python",
+    "sh",
+    "output",
+    "text",
+    "ini",
+    "yaml",
+    "toml",
+    "html",
+    "{toctree}",
+}
 
 
 def is_tried(page: Page) -> bool:
@@ -56,5 +67,43 @@ def test_page(project: Project, page: Page) -> None:
 )
 def test_blocks_are_run_or_say_why_not(block: Block) -> None:
     assert block.language in LANGUAGES
-    if block.mark.startswith("not run"):
+    if block.mark.startswith(("not run", "not compared")):
         assert len(block.mark.partition(":")[2].split()) >= 2, "no reason is given"
+    if block.language == "output":
+        assert block.follows_code, "it is not below what prints it"
+    elif block.language == "text" and block.follows_code:
+        assert block.mark.startswith("not compared"), "output is compared"
+
+
+def test_output_of_what_is_not_run_is_not_passed_off_as_compared() -> None:
+    unseen = [
+        f"{block.page}:{block.line}"
+        for page in pages()
+        for block in page.blocks
+        if block.output and not block.is_run
+    ]
+    assert unseen == []
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        ("job:    a\njid:    b7\n", "job: a\njid: …\n"),
+        ("one\ntwo\nthree\n", "one\n…\nthree\n"),
+        ("one\nthree\n", "one\n…\nthree\n"),
+    ],
+)
+def test_output_that_varies_only_where_the_page_says(
+    printed: str, expected: str
+) -> None:
+    steps.must_print(printed, expected)
+
+
+@pytest.mark.parametrize(
+    "printed", ["", "one\n", "one 1\ntwo\n", "two 2\ntwo\nthree\n"]
+)
+def test_other_output_is_an_error(printed: str) -> None:
+    with pytest.raises(steps.Untrue):
+        steps.must_print(printed, "one …\n")
+    with pytest.raises(steps.Untrue):
+        steps.must_print(printed, "one …\ntwo\nthree\n")

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs import steps
 from tests.docs.pages import Block, Page, pages
 from tests.docs.project import PATIENCE, Project, environment
 
@@ -60,7 +61,9 @@ class Reader:
             self._start(block)
         elif block.language == "sh":
             self._wait_for_reload()
-            self.project.run("bash", "-euc", block.code)
+            printed = self.project.run("bash", "-euc", block.code)
+            if block.output:
+                steps.must_print(printed, block.output)
         else:
             self._wait_for_reload()
             self.shell(

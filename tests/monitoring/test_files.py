@@ -22,6 +22,7 @@ from urllib.request import urlopen
 import pytest
 
 from django_qless.core import Client
+from django_qless.core.commands.entities import Payload
 from tests.docs.pages import DOCS, pages
 from tests.monitoring.conftest import TOKEN, Get
 from tests.monitoring.test_server import served
@@ -50,8 +51,15 @@ def rule_queries() -> list[str]:
     return re.findall(r"^ +expr: (.+)$", RULES.read_text(), re.MULTILINE)
 
 
+def fill_all(client: Client) -> None:
+    """Have a sample of each metric."""
+    fill(client)
+    client.config_set("mail-max-concurrency", 7)
+    client.push("", "orders", "sync", [Payload("o-1", '{"v":1}', "1")])
+
+
 def test_each_metric_of_a_query_is_exported(get: Get, qless: Client) -> None:
-    fill(qless)
+    fill_all(qless)
     known = {key[0] for key in samples(get("metrics").text)}
     used = [*dashboard_queries(), *rule_queries()]
     assert len(used) > 25
@@ -61,8 +69,7 @@ def test_each_metric_of_a_query_is_exported(get: Get, qless: Client) -> None:
 
 
 def test_the_guide_names_each_metric_and_no_other(get: Get, qless: Client) -> None:
-    fill(qless)
-    qless.config_set("mail-max-concurrency", 7)
+    fill_all(qless)
     known = {
         re.sub(r"_(bucket|gcount|gsum)$", "", key[0])
         for key in samples(get("metrics").text)

@@ -10,6 +10,7 @@ from django.test import override_settings
 from prometheus_client.parser import text_string_to_metric_families
 
 from django_qless.core import Client, Settlement
+from django_qless.core.commands.entities import Payload
 from django_qless.monitoring import collector, snapshot
 from tests.management.commands import data
 from tests.monitoring.conftest import Get
@@ -78,6 +79,30 @@ def test_metrics_are_what_the_records_say(get: Get, qless: Client) -> None:
     assert value("server_memory_bytes") > 0
     assert value("up") == 1
     assert ("qless_up", "other") not in found
+
+
+def test_what_limits_hold_back_and_entities(get: Get, qless: Client) -> None:
+    qless.config_set("Feed-max-concurrency-of-type", 1)
+    for number in range(3):
+        qless.put("", "feeds", f"f{number}", "Feed", "{}")
+    qless.settle("w", [], 3, ["feeds"])
+    for entity in ("o-1", "o-2", "o-3"):
+        qless.push("", "orders", "sync", [Payload(entity, '{"v":1}', "1")])
+    qless.settle("w", [], 1, ["orders"])
+    qless.kill_entities("orders", ["o-3"])
+    found = samples(get("metrics?alias=default").text)
+
+    def of(name: str, queue: str) -> dict[str, float]:
+        return {
+            key[-1]: number
+            for key, number in found.items()
+            if key[0] == f"qless_{name}" and queue in key
+        }
+
+    assert of("queue_held_back_jobs", "feeds") == {"feeds": 2}
+    states = {"fresh": 1, "retrying": 0, "running": 1, "dead": 1}
+    assert of("entities", "orders") == states
+    assert not of("entities", "feeds")
 
 
 def test_the_core_s_figures_of_the_day_are_a_histogram(get: Get, qless: Client) -> None:

@@ -5,150 +5,17 @@ A small form is here; QLESS_ALL_CELLS=1 adds a primary that hangs instead of dyi
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import threading
-import time
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-import redis.sentinel
 
-from django_qless.core import Client, NotReplicated, QlessError
-from django_qless.core.replication import Replication
 from tests.drawing import ALL
-from tests.real_servers import poll
-from tests.sentinels import Watched
-from tests.worker.processes import ROOT
-
-WITHIN = 5.0
-"""Seconds after the promotion in which each worker must run jobs again."""
-
-QUEUES = ("q0", "q1")
-
-JOBS = """
-import os, time
-from django_qless import job
-
-@job("q0", name="note")
-def note(name):
-    ledger = os.open(os.environ["LEDGER"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(ledger, f"{name} {time.time()}\\n".encode())
-    os.close(ledger)
-"""
-
-SETTINGS = """
-SECRET_KEY = "x"
-INSTALLED_APPS = ["django.contrib.contenttypes", "django.contrib.auth"]
-INSTALLED_APPS += ["django_qless", "shop"]
-DATABASES = {{"default": {{"ENGINE": "django.db.backends.sqlite3"}}}}
-QLESS = {{"default": {!r}}}
-"""
-
-
-class Producer(threading.Thread):
-    """Puts jobs until it is told to end; knows which were acknowledged."""
-
-    def __init__(self, group: Watched) -> None:
-        super().__init__(daemon=True)
-        manager = redis.sentinel.Sentinel(group.addresses)
-        server = manager.master_for("main", socket_timeout=2)
-        self.client = Client(server, patience=1, replication=Replication(1, 0.3))
-        self.acknowledged: set[str] = set()
-        self.done = threading.Event()
-
-    def run(self) -> None:
-        """Put one job after the other into the queues in turn."""
-        number = 0
-        while not self.done.is_set():
-            number += 1
-            queue, name = QUEUES[number % 2], str(number)
-            data = json.dumps({"v": 1, "args": [name]})
-            try:
-                try:
-                    self.client.put("", queue, f"j{name}", "note", data)
-                except NotReplicated as error:
-                    error.repeat()
-                self.acknowledged.add(name)
-            except QlessError:
-                pass  # Not acknowledged.
-            self.done.wait(0.002)
-
-
-@contextmanager
-def workers(group: Watched, folder: Path) -> Iterator[Path]:
-    """Run one worker for each queue, as a Django project does; yield the ledger."""
-    (folder / "shop").mkdir()
-    (folder / "shop/__init__.py").touch()
-    (folder / "shop/jobs.py").write_text(JOBS)
-    (folder / "settings.py").write_text(SETTINGS.format(group.settings))
-    ledger = folder / "ledger"
-    ledger.touch()
-    environment = {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "settings",
-        "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}",
-        "LEDGER": str(ledger),
-    }
-    command = [sys.executable, "-m", "django", "qless_worker", "--concurrency", "1"]
-    running: list[subprocess.Popen[bytes]] = []
-    try:
-        for queue in QUEUES:
-            with (folder / f"{queue}.log").open("wb") as log:
-                options: dict[str, Any] = {"stdout": log, "stderr": log}
-                running.append(
-                    subprocess.Popen([*command, queue], env=environment, **options)
-                )
-        yield ledger
-    finally:
-        for each in running:
-            each.terminate()
-        for each in running:
-            each.wait(30)
-
-
-def runs(ledger: Path) -> list[tuple[str, float]]:
-    """Return the name and the time of each run."""
-    lines = [line.split() for line in ledger.read_text().splitlines()]
-    return [(line[0], float(line[1])) for line in lines if len(line) == 2]
+from tests.failover import WITHIN, fail_over_under_load
 
 
 @pytest.mark.parametrize("with_signal", ["KILL", "STOP"] if ALL else ["KILL"])
 def test_a_failover_under_load(tmp_path: Path, with_signal: str) -> None:
-    with Watched(replicas=2, sentinels=3) as group, workers(group, tmp_path) as ledger:
-        producer = Producer(group)
-        producer.start()
-        poll(lambda: len(runs(ledger)) > 60, what="there is load")
-        group.fail_over(with_signal)
-        promoted = time.time()
-
-        def again() -> list[float]:
-            late = [
-                (int(n) % 2, at - promoted) for n, at in runs(ledger) if at > promoted
-            ]
-            firsts = [[at for queue, at in late if queue == each] for each in (0, 1)]
-            return [min(each) for each in firsts] if all(firsts) else []
-
-        waits = poll(again, what="both workers run jobs again")
-        before = len(producer.acknowledged)
-        poll(
-            lambda: len(producer.acknowledged) > before + 20,
-            what="puts are acknowledged by the new primary and its replica",
-        )
-        producer.done.set()
-        producer.join()
-        producer.client.close()
-        poll(
-            lambda: producer.acknowledged <= {name for name, _ in runs(ledger)},
-            what="each acknowledged job has run",
-        )
-        counts = Counter(name for name, _ in runs(ledger))
-        # What ran in the last moment before the failover may have lost its end.
-        assert sum(count > 1 for count in counts.values()) <= 4
-        assert max(waits) <= WITHIN
+    outcome = fail_over_under_load(tmp_path, with_signal, "prefork")
+    # What ran in the last moment before the failover may have lost its end.
+    assert len(outcome.repeated) <= 4
+    assert max(outcome.waits) <= WITHIN
