@@ -23,7 +23,7 @@ from django_qless.core.cluster import (
     cluster_client,
     hash_tag,
 )
-from tests.clusters import Cluster
+from tests.clusters import Cluster, has_slot
 from tests.permissions import PASSWORD, rules
 from tests.real_servers import Server, available_kinds, poll
 
@@ -149,6 +149,34 @@ def test_calls_while_the_slot_moves(cluster: Cluster, prefix: str) -> None:
         assert client.slot_map.address == target.address
         (queue,) = client.queues()
         assert queue.waiting == 200
+
+
+def test_a_slot_that_moves_at_once(cluster: Cluster, prefix: str) -> None:
+    """As Valkey 9 can: there is no time in which calls are refused."""
+    source = cluster.of(prefix)
+    if source.kind != "valkey":
+        pytest.skip("Redis moves slots key by key")
+    target = next(node for node in cluster.nodes if node is not source)
+    with client_of(cluster, prefix, patience=60) as client, client.events() as events:
+        for number in range(100):
+            put(client, number)
+            assert events.next(30).event == "put"  # type: ignore[union-attr]
+        assert client.slot_map is not None
+        slot = client.slot_map.slot
+        source.ask(
+            *("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", target.id)
+        )
+        number = 100
+        while not has_slot(target, slot):
+            put(client, number)
+            number += 1
+        put(client, number)
+        (queue,) = client.queues()
+        assert queue.waiting == number + 1
+        while (event := events.next(30)) is not None and event.event == "put":
+            pass
+        assert event is not None
+        assert event.event == "reconnected"
 
 
 def test_a_wait_goes_on_where_the_slot_is(cluster: Cluster, prefix: str) -> None:
