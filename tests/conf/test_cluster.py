@@ -79,6 +79,9 @@ def test_jobs_and_workflows_on_a_cluster() -> None:
             assert {handle.jid, other.jid} <= {
                 *connections["default"].queue(handle.refresh().queue).jobs("waiting")
             }
+            # As the admin's pages ask, which do not wait for long.
+            (queue,) = connections.impatient("default").queues()
+            assert (queue.waiting, queue.depends) == (3, 1)
             node = cluster.of("{ql}:").shared_client()
             assert node.exists("{ql}:meta")
             assert all(

@@ -151,11 +151,10 @@ def test_calls_while_the_slot_moves(cluster: Cluster, prefix: str) -> None:
         assert queue.waiting == 200
 
 
+@pytest.mark.parametrize("cluster", ["valkey"], indirect=True)
 def test_a_slot_that_moves_at_once(cluster: Cluster, prefix: str) -> None:
     """As Valkey 9 can: there is no time in which calls are refused."""
     source = cluster.of(prefix)
-    if source.kind != "valkey":
-        pytest.skip("Redis moves slots key by key")
     target = next(node for node in cluster.nodes if node is not source)
     with client_of(cluster, prefix, patience=60) as client, client.events() as events:
         for number in range(100):
