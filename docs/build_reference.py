@@ -120,8 +120,6 @@ def settings() -> Iterator[str]:
     docs = {row.name: fields[name][1] for name, row in schema.ATTRIBUTES.items()}
     rows = []
     for row in schema.KEYS:
-        if row.check is setting_checks.unavailable:
-            continue
         text = docs[row.name] if row.name in docs else ELSEWHERE[row.name]
         rows.append((code(f'"{row.name}"'), text, code(f"django_qless.{row.number}")))
     yield from table(("key", "meaning", "its check"), rows)

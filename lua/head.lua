@@ -29,6 +29,7 @@ local call = redis.call
 --   now      seconds since the epoch, the only clock there is
 --   live     the namespace has seen a call with KEYS, so tokens and wake-ups are kept
 --   reading  the call must not write
+--   sharded  events go to sharded channels, which a cluster keeps with the keys
 --   library  the name of the library that was called; nil for a script
 local scope = {}
 

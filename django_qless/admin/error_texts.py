@@ -131,8 +131,9 @@ EXPLANATIONS: dict[type[exceptions.QlessError], _StrOrPromise] = {
         "has written it."
     ),
     exceptions.ClusterRefused: _(
-        "The server belongs to a cluster and another node holds these keys. Connect to "
-        "a server that is not part of a cluster."
+        "The server belongs to a cluster and another node holds these keys: name its "
+        "nodes in CLUSTER. Or CLUSTER names a server that is not in cluster mode: use "
+        "LOCATION."
     ),
     exceptions.PoolExhausted: _(
         "All connections are in use and none became free. Raise max_connections, or "

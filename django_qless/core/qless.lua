@@ -32,6 +32,7 @@ local call = redis.call
 --   now      seconds since the epoch, the only clock there is
 --   live     the namespace has seen a call with KEYS, so tokens and wake-ups are kept
 --   reading  the call must not write
+--   sharded  events go to sharded channels, which a cluster keeps with the keys
 --   library  the name of the library that was called; nil for a script
 local scope = {}
 
@@ -2132,17 +2133,25 @@ modules.Events = Events
 
 local quote = cjson.encode
 
+local function publish(channel, text)
+  if scope.sharded then
+    call('SPUBLISH', scope.prefix .. channel, text)
+  else
+    call('PUBLISH', scope.prefix .. channel, text)
+  end
+end
+
 local function log(text)
-  call('PUBLISH', scope.prefix .. 'log', text)
+  publish('log', text)
 end
 
 local function tell(worker, text)
-  call('PUBLISH', scope.prefix .. 'w:' .. worker, text)
+  publish('w:' .. worker, text)
 end
 
 -- Bare jids, for tracked jobs: put popped completed failed canceled stalled track untrack.
 function Events.tracked(what, jid)
-  call('PUBLISH', scope.prefix .. what, jid)
+  publish(what, jid)
 end
 
 function Events.put(jid, queue)
@@ -12454,7 +12463,8 @@ end
 
 local function add_channels(missing, commands)
   local refused = false
-  for _, command in ipairs(commands) do
+  for _, name in ipairs(commands) do
+    local command = scope.sharded and 's' .. name or name
     if not permits(command) then
       missing[#missing + 1] = '+' .. command
     elseif not permits(command, scope.prefix .. 'log') then
@@ -13401,18 +13411,20 @@ local READS_SOMETIMES = {
   end,
 }
 
-local function prefix_of(keys)
-  local prefix = string.match(keys[1], '^(.*)!$')
+-- The first key never exists: so each node of a cluster refuses the call while the slot is moved. An s at its end
+-- says that the caller's subscribers are on sharded channels.
+local function read_keys(keys)
+  local prefix, sharded = string.match(keys[1], '^(.*)!(s?)$')
   if not prefix or #keys ~= 2 or keys[2] ~= prefix .. 'meta' then
     modules.Errors.raise('BADARG', 'KEYS must be <prefix>! and <prefix>meta')
   end
-  return prefix
+  return prefix, sharded == 's'
 end
 
 -- ARGV = command, now, request, args...
 local function answered(keys, args, class, library)
   Serve.begin('', true, library)
-  scope.prefix = prefix_of(keys)
+  scope.prefix, scope.sharded = read_keys(keys)
   local command, now, request = args[1], args[2], args[3]
   local known = command and modules.Commands.find(command)
   if not known then
