@@ -3,7 +3,7 @@
 --   done       it was completed
 --   failed     it failed for good
 --   retried    it failed and will run again
---   returned   it was handed back, which uses no retry up
+--   returned   it was handed back, which uses no retry up; with `held` it had been started, without it not
 --   crashed    its process died
 --   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
 --   lost       the grace after such a notice is over: the worker holds the job no more
@@ -96,7 +96,7 @@ local function members(worker, group, held, ready, message)
   if group then
     texts[#texts + 1] = '"group":' .. quote(group)
   end
-  if held and held >= SHORTEST then
+  if held then
     texts[#texts + 1] = '"held":' .. format('%.3f', held)
   end
   if ready then

@@ -66,7 +66,7 @@ class Attempt:
     until: float | None = None
     #: The wait before the start; None if unknown.
     waiting: Phase | None = None
-    #: The run; None if unknown.
+    #: The run; None if unknown, or if the job was handed back without having been started.
     running: Phase | None = None
 
     @property
@@ -178,8 +178,11 @@ class _Reader:
             attempt.group = group
             attempt.message = str(entry.get("message") or "")
             attempt.until = _number(entry.get("until")) or None
-            held = _number(entry.get("held"))
-            self._close(what, min(attempt.handed + held, when), when)
+            if what == "returned" and "held" not in entry:
+                self._close_unstarted(what, when)
+            else:
+                held = _number(entry.get("held"))
+                self._close(what, min(attempt.handed + held, when), when)
         self._begin(_AFTER.get(what, "waiting"), when)
 
     def _break_off(self, how: str, when: float | None) -> None:
@@ -201,6 +204,20 @@ class _Reader:
         attempt = self.attempt
         assert attempt is not None
         attempt.running = self._take("running", attempt, started)
+        attempt.end, attempt.ended = how, ended
+        self.attempt = self.noticed = None
+
+    def _close_unstarted(self, how: str, ended: float) -> None:
+        """End the open attempt, in whose worker's hands the job waited all the time.
+
+        (Earlier versions did not record whether what came back had been started.)
+        """
+        attempt = self.attempt
+        assert attempt is not None
+        before = self.found.phases[-1] if self.found.phases else None
+        if before and before.kind == "waiting":
+            # A copy: the job waits on, but no longer for this attempt.
+            attempt.waiting = Phase("waiting", before.start, ended)
         attempt.end, attempt.ended = how, ended
         self.attempt = self.noticed = None
 

@@ -3389,7 +3389,7 @@ modules.History = History
 --   done       it was completed
 --   failed     it failed for good
 --   retried    it failed and will run again
---   returned   it was handed back, which uses no retry up
+--   returned   it was handed back, which uses no retry up; with `held` it had been started, without it not
 --   crashed    its process died
 --   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
 --   lost       the grace after such a notice is over: the worker holds the job no more
@@ -3482,7 +3482,7 @@ local function members(worker, group, held, ready, message)
   if group then
     texts[#texts + 1] = '"group":' .. quote(group)
   end
-  if held and held >= SHORTEST then
+  if held then
     texts[#texts + 1] = '"held":' .. format('%.3f', held)
   end
   if ready then
@@ -4491,6 +4491,7 @@ end
 function Lock.release(job)
   call('ZREM', key.place(job.queue, 'locks'), job.jid)
   modules.Job.unhold(job.jid, job.worker)
+  modules.Wake.freed(job.queue, 1)
 end
 
 -- heartbeat jid worker [data] -> the new expiry
@@ -5253,7 +5254,9 @@ end
 
 function Places.leave(jid, queue)
   call('ZREM', key.place(queue, 'work'), jid)
-  call('ZREM', key.place(queue, 'locks'), jid)
+  if call('ZREM', key.place(queue, 'locks'), jid) == 1 then
+    modules.Wake.freed(queue, 1)
+  end
   call('ZREM', key.place(queue, 'depends'), jid)
   call('ZREM', key.place(queue, 'scheduled'), jid)
 end
@@ -8337,6 +8340,7 @@ function SettleVerbs.finish(completed)
   end
   for queue, list in pairs(completed.queues) do
     modules.SortedSet.remove(key.place(queue, 'locks'), list)
+    modules.Wake.freed(queue, #list)
   end
   for worker, list in pairs(completed.workers) do
     modules.SortedSet.remove(key.held(worker), list)
@@ -9270,11 +9274,12 @@ local LATE = 1
 -- Seconds: idle clients of ours come back in time for longer locks by themselves.
 local SHORT_LOCK = 6
 
--- What a call tells is kept in scope.wake and looked at when it ends: `ready` and `due` by queue, `seen`, `popped`.
+-- What a call tells is kept in scope.wake and looked at when it ends: `ready`, `due` and `freed` by
+-- queue, `seen`, `popped`.
 local function noted()
   local wake = scope.wake
   if not wake then
-    wake = { ready = {}, due = {} }
+    wake = { ready = {}, due = {}, freed = {} }
     scope.wake = wake
   end
   return wake
@@ -9285,6 +9290,14 @@ function Wake.ready(queue, n)
   if scope.live then
     local ready = noted().ready
     ready[queue] = (ready[queue] or 0) + n
+  end
+end
+
+-- n locks of the queue were given up: there may be room under its max-concurrency for others that are ready.
+function Wake.freed(queue, n)
+  if scope.live and modules.Config.concurrency(queue) > 0 then
+    local freed = noted().freed
+    freed[queue] = (freed[queue] or 0) + n
   end
 end
 
@@ -9359,8 +9372,21 @@ local function missing(queue, time, idle)
   return (not taken or time < taken or taken <= scope.now) and 1 or 0
 end
 
+-- What this call has freed and not taken again is ready for others.
+local function pass_on_freed(wake)
+  for queue, n in pairs(wake.freed) do
+    local running = call('ZCOUNT', key.place(queue, 'locks'), modules.NumberFormat.now(), '+inf')
+    local room = modules.Config.concurrency(queue) - running
+    n = math.min(n, room, call('ZCARD', key.place(queue, 'work')))
+    if n > 0 then
+      wake.ready[queue] = math.max(wake.ready[queue] or 0, n)
+    end
+  end
+end
+
 function Wake.finish()
   local wake = scope.wake
+  pass_on_freed(wake)
   for queue, n in pairs(wake.ready) do
     local idle = waiting_at(key.idle_at(queue))
     if idle > 0 then
@@ -10215,6 +10241,11 @@ modules.EntityRun = EntityRun
 -- Runs of entities: what a run takes, and what becomes of one that was lost or has failed for good.
 
 local MOST_JOBS = 250 -- entities handed out by one call
+
+-- Payloads, and their bytes, after which a call hands out no further entity. Each has as many as a run may have, so
+-- one call may move a run's more.
+local ENOUGH, ENOUGH_BYTES = 4000, 4 * 1024 * 1024
+
 local MOST_LOSSES = 3 -- locks lost and crashes in a row that one payload may cause
 
 -- These are no failures of a run: no payload of the entity can be processed.
@@ -10226,7 +10257,7 @@ local function has_room(reserved)
   if not reserved or not handed then
     return reserved
   end
-  return handed.jobs < MOST_JOBS and handed.payloads < modules.Payloads.most and handed.bytes < modules.Payloads.bytes
+  return handed.jobs < MOST_JOBS and handed.payloads < ENOUGH and handed.bytes < ENOUGH_BYTES
 end
 
 -- An entity that was to be handed out stays where it was: first in its queue.
@@ -10268,8 +10299,7 @@ function EntityRun.take(jid, queue, entity, data)
   local handed = scope.entities or { jobs = 0, payloads = 0, bytes = 0 }
   scope.entities = handed
   modules.Payloads.give_back(jid) -- of a run that was lost
-  local flat, bytes =
-    modules.Payloads.lowest(key.payloads(jid), modules.Payloads.most - handed.payloads, modules.Payloads.bytes - handed.bytes)
+  local flat, bytes = modules.Payloads.lowest(key.payloads(jid), modules.Payloads.most, modules.Payloads.bytes)
   modules.Payloads.move(key.payloads(jid), key.taken(jid), flat)
   handed.jobs, handed.payloads = handed.jobs + 1, handed.payloads + #flat / 2
   handed.bytes = handed.bytes + bytes
@@ -10350,8 +10380,8 @@ modules.Payloads = Payloads
 
 local floor, min, max = math.floor, math.min, math.max
 
-Payloads.most = 1000 -- of one run, and moved by one call
-Payloads.bytes = 1024 * 1024 -- of one run
+Payloads.most = 1000 -- of one entity in a run, and moved by one call for the dead
+Payloads.bytes = 1024 * 1024 -- of one entity in a run
 Payloads.each = 64 * 1024 -- bytes of one payload
 
 -- Payloads read at first; then four times as many as before, as far as they are likely to fit.

@@ -44,7 +44,8 @@ def told(found: Attempts) -> list[tuple[str, float | None, float | None]]:
 
 
 PUT = (1.5, "put", {"q": "mail"})
-POPPED = (3.5, "popped", {"worker": "w"})
+BY = {"worker": "w"}
+POPPED = (3.5, "popped", BY)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ POPPED = (3.5, "popped", {"worker": "w"})
 )
 def test_each_end(end: str, after: str | None) -> None:
     found = read(
-        [PUT, POPPED, (7.25, end, {"worker": "w", "group": "g", "message": "m"})]
+        [PUT, POPPED, (7.25, end, {**BY, "group": "g", "message": "m", "held": 0})]
     )
     assert told(found) == [(end, 2, 3.75)]
     [attempt] = found.attempts
@@ -100,6 +101,23 @@ def test_what_lay_in_the_hands_of_its_worker_waited() -> None:
     assert found.attempts[0].started == 6.75
     found = read([PUT, POPPED, (7.5, "done", {"held": 99})])
     assert told(found) == [("done", 6, 0)]
+
+
+def test_what_was_handed_back_without_a_start_did_not_run() -> None:
+    found = read([PUT, POPPED, (7.5, "returned", BY)])
+    assert told(found) == [("returned", 6, None)]
+    [attempt] = found.attempts
+    assert (attempt.started, attempt.ended) == (3.5, 7.5)
+    assert phases(found) == [("waiting", 1.5, NOW)]
+    again = [(9.5, "popped", BY), (10.5, "done")]
+    found = read([PUT, POPPED, (7.5, "returned", BY), *again])
+    assert told(found) == [("returned", 6, None), ("done", 8, 1)]
+    assert phases(found) == [("waiting", 1.5, 9.5), ("running", 9.5, 10.5)]
+
+
+def test_what_was_handed_back_after_its_start_ran() -> None:
+    found = read([PUT, POPPED, (7.5, "returned", {**BY, "held": 1.5})])
+    assert told(found) == [("returned", 3.5, 2.5)]
 
 
 def test_one_that_runs() -> None:
