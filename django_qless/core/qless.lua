@@ -9871,7 +9871,7 @@ function Dead.delete(args, i)
   for _, entity in ipairs(entities) do
     local jid = modules.Entity.jid(queue, entity)
     number = number + call('EXISTS', key.dead_entity(jid))
-    call('DEL', key.dead_payloads(jid))
+    call('UNLINK', key.dead_payloads(jid))
     forget(jid, queue, entity)
   end
   return number
@@ -9979,7 +9979,7 @@ end
 
 -- The job was canceled, or is erased: so are its payloads.
 function Entity.gone(jid, queue)
-  call('DEL', key.payloads(jid))
+  call('UNLINK', key.payloads(jid)) -- there may be very many: their memory is freed in the background
   call('DEL', key.taken(jid))
   Entity.unlisted(jid, queue)
 end
@@ -14424,7 +14424,7 @@ modules.Permissions = Permissions
 -- What the core runs, in the order of the documented command lines. With too few arguments for a
 -- command a server may abort while it looks for keys, so nothing else is asked about.
 local INSIDE = {
-  'info time del exists expire pexpire persist pttl ttl get mget set',
+  'info time del unlink exists expire pexpire persist pttl ttl get mget set',
   'hdel hexists hget hgetall hincrby hlen hmget hrandfield hset',
   'lindex llen lpop lpush lrange lrem ltrim rpush',
   'sadd scard sismember smembers spop srandmember srem sscan',
