@@ -217,6 +217,19 @@ def test_events_go_on_where_the_slot_is(cluster: Cluster, prefix: str) -> None:
         assert events.next(30).jid == "j2"  # type: ignore[union-attr]
 
 
+def test_a_loop_that_must_not_wait_hears_them_too(
+    cluster: Cluster, prefix: str
+) -> None:
+    """As the worker's, which calls `look` when there is something to read."""
+    with client_of(cluster, prefix) as client, client.events() as events:
+        cluster.move(prefix)
+        heard = poll(events.look, what="the subscription is at the other node")
+        assert [each.event for each in heard] == ["reconnected"]
+        put(client, 1)
+        heard = poll(events.look, what="an event comes")
+        assert [each.jid for each in heard] == ["j1"]
+
+
 def test_events_stay_on_the_node(cluster: Cluster, prefix: str) -> None:
     """What is published on a cluster's plain channels goes to all of its nodes."""
     others = [node for node in cluster.nodes if node is not cluster.of(prefix)]
