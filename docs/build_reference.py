@@ -99,7 +99,6 @@ def job_options() -> Iterator[str]:
 ELSEWHERE = {
     "TEST": "Where tests have their jobs: a dict like that of an alias, or False for none. "
     "Default: a private server for each process of tests.",
-    "ON_OUTAGE": 'What `.delay()` does while the server cannot be reached: `"raise"`.',
 }
 
 
@@ -412,10 +411,13 @@ def documented_fields(cls: type) -> dict[str, str]:
 def keys() -> Iterator[str]:
     text = (ROOT / "lua" / "head.lua").read_text()
     begin = text.index("local PATTERNS = {")
-    lines = text[begin : text.index("\n}", begin)].splitlines()[1:]
+    glossary = text[begin : text.index("local function maker", begin)].rstrip()
     yield "```text"
-    for line in lines:
-        bare = line.removeprefix("  ")
+    for line in glossary.splitlines():
+        # Lines without an indent are those of the tables that the keys stand in.
+        if line[:1].strip() or line.strip() in ("return {", "}"):
+            continue
+        bare = line.strip()
         if bare.startswith("--"):
             yield (
                 bare.removeprefix("--").strip()

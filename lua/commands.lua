@@ -34,7 +34,7 @@ timeout Job.timeout
 depends DependencyCommands.depends
 priority Job.priority
 tag Tags.command
-track Job.track
+track Tracking.track
 unfail Revive.unfail
 worker.deregister Worker.deregister
 pause Pause.pause
@@ -146,6 +146,8 @@ workflow.cancel WorkflowVerbs.cancel
 workflow.retry WorkflowVerbs.retry
 detached.keep Detached.keep
 forget Detached.forget
+deliver Deliveries.deliver
+deliver.forget Deliveries.forget
 ]]
 
 local function line_of(command, lines)

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 collect_ignore = (
     []
     if postgres.is_available()
-    else ["runtime/test_postgres.py", "serialization/test_model_references_postgres.py"]
+    else [
+        "runtime/test_postgres.py",
+        "outbox/test_postgres.py",
+        "serialization/test_model_references_postgres.py",
+    ]
 )
 
 
@@ -82,6 +86,15 @@ def each_redis_client(each_server: Server) -> Iterator[redis.Redis]:
     client = each_server.client()
     yield client
     client.close()
+
+
+@pytest.fixture(autouse=True)
+def no_outbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if its app were not installed, but for its own tests: most use no database."""
+    if "outbox" not in request.path.relative_to(request.config.rootpath).parts:
+        from django_qless.outbox import tables
+
+        monkeypatch.setattr(tables, "is_installed", lambda: False)
 
 
 class Crier:

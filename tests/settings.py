@@ -17,6 +17,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.staticfiles",
     "django_qless",
+    "django_qless.outbox",
     "tests.jobs_app",
     "tests.rows_app",
 ]

@@ -192,6 +192,8 @@ DETAILS = (
         "canceled jobs are gone and nothing can %(change)s them: put one again on its "
         "own page"
     ),
+    gettext_noop("an entity must be a text of 1 to %(most)s bytes, not %(value)s"),
+    gettext_noop("%(number)s entities are selected, at most %(most)s can be"),
     gettext_noop("There is no job %(jid)s in %(alias)s"),
     # Of schedules.
     gettext_noop("cron %(cron)s never ticks: there is no such day"),

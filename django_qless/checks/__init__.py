@@ -5,8 +5,10 @@ None of them connects to a server; `qless_doctor` does.
     django_qless.E001   QLESS is not a dict of aliases with a "default"
     django_qless.E002   a key that does not exist
     django_qless.E003   two ways to connect
-    django_qless.E004 to E014, E025, E033, E034, E040 to E043, E050 to E055
+    django_qless.E005 to E014, E025, E033, E034, E040 to E043, E045, E046, E050 to E055
                         see `conf/schema.py` and `jobs.py`
+    django_qless.E060 to E063
+                        see `outbox.py`, and `conf/schema.py` for E061 and E062
     django_qless.E044   QLESS_MONITORING_TOKEN is no token
     django_qless.W010   django_qless.urls is included, but there is no token
     django_qless.E015   two aliases with one namespace
@@ -40,6 +42,7 @@ from django_qless.checks.jobs import (
     no_middleware,
     no_should_run,
 )
+from django_qless.checks.outbox import check_outbox
 from django_qless.conf import monitoring, schema
 from django_qless.conf.connection_factory import (
     Factory,
@@ -162,6 +165,7 @@ def register_checks() -> None:
     register(check_queues_of_detached, TAG)
     register(check_context, TAG)
     register(check_schedules, TAG)
+    register(check_outbox, TAG)
     register(check_deployment, TAG, Tags.security, deploy=True)
 
 

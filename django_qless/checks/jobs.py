@@ -39,6 +39,7 @@ from django.utils.module_loading import import_string
 from django_qless import conf
 from django_qless.declare import method
 from django_qless.declare.function import JobFunction
+from django_qless.enqueue import dispatch
 from django_qless.enqueue.dependencies import check_after
 from django_qless.exceptions import InvalidJob
 from django_qless.job_types import discovery
@@ -109,7 +110,7 @@ def check_queues_of_detached(**kwargs: Any) -> list[CheckMessage]:
                     f"The queue {queue!r} has detached jobs, such as "
                     f"{detached[0].name}, and others, such as {others[0].name}: a host "
                     "that runs as many detached jobs as it may takes nothing from it.",
-                    hint="Give detached jobs a queue of their own.",
+                    hint="Give detached jobs a separate queue.",
                     id="django_qless.W008",
                 )
             )
@@ -219,9 +220,13 @@ def _options(job_type: JobType) -> Iterator[CheckMessage]:
             id="django_qless.E051",
         )
     database = options.on_commit
-    if isinstance(database, str) and database not in settings.DATABASES:
+    if isinstance(database, str) and database != dispatch.OUTBOX:
+        [database] = dispatch.commit_databases(database)
+    else:
+        database = None
+    if database is not None and database not in settings.DATABASES:
         yield Error(
-            f"{whose}: on_commit={database!r} is not in DATABASES.",
+            f"{whose}: on_commit={options.on_commit!r} is not in DATABASES.",
             hint=f"There are: {', '.join(settings.DATABASES)}.",
             id="django_qless.E027",
         )

@@ -301,6 +301,29 @@ class Alias:
     """Dotted names of what captures context where a job is enqueued and restores it
     around its run. Language and time zone always travel."""
 
+    on_commit: str | None = key(
+        "ON_COMMIT",
+        None,
+        must_be('"outbox"', lambda value: value == "outbox", optional=True),
+        "E062",
+        'Without it jobs are enqueued right after the commit; see "on_commit" of @job.',
+    )
+    """"outbox": what waits for a commit is written into the outbox, unless `on_commit` of
+    the job says otherwise."""
+    on_outage: str = key(
+        "ON_OUTAGE",
+        "raise",
+        must_be(
+            '"raise", "buffer" or "inline"',
+            lambda value: value in ("raise", "buffer", "inline"),
+        ),
+        "E061",
+        '"raise" raises when the server is away, "buffer" writes into the outbox, "inline" '
+        "runs the job at once.",
+    )
+    """What enqueueing does while the server is away: "raise" (the default), "buffer" (it
+    writes into the outbox), or "inline" (it runs the job here and now)."""
+
     @property
     def declared_options(self) -> dict[str, str]:
         """The core's options that QUEUES and CONFIG declare, in the core's form."""
@@ -328,12 +351,6 @@ ATTRIBUTES: dict[str, Key] = {
 
 KEYS = (
     *ATTRIBUTES.values(),
-    Key(
-        "ON_OUTAGE",
-        must_be('"raise"', lambda value: value == "raise"),
-        "E004",
-        "Enqueueing raises when the server is away.",
-    ),
     Key("TEST", _test, "E040", 'For example {"LOCATION": "redis://localhost:6379/9"}.'),
 )
 KNOWN = frozenset(row.name for row in KEYS)

@@ -273,3 +273,7 @@ class ClusterRefused(ServerError):
 class PoolExhausted(ServerError):
     """All connections are in use and none became free. Raise max_connections, or make
     fewer calls at the same time."""
+
+
+#: Refusals of a call for what it asks: it would be refused again.
+REFUSALS = (DuplicateJob, JobNotFound, WrongState, DependencyCycle, BadArgument)

@@ -19,7 +19,7 @@ from typing import (
     overload,
 )
 
-from asgiref.sync import markcoroutinefunction
+from asgiref.sync import markcoroutinefunction, sync_to_async
 from django.db.models import Model
 
 from django_qless.enqueue import dispatch, entities, unique_keys
@@ -169,6 +169,9 @@ class JobFunction(RecurMethods, Generic[P, R]):
         run_at: datetime | None = None,
     ) -> EntityHandle:
         """Push a payload onto an entity, from asynchronous code."""
+        if self._uses_outbox:
+            pushed = sync_to_async(self.push)
+            return await pushed(*args, score=score, run_at=run_at)
         batch, transactions = self._pushing([(*args, score, run_at)], len(args))
         await entities.asend(batch, transactions)
         return batch.entities[0]
@@ -185,6 +188,8 @@ class JobFunction(RecurMethods, Generic[P, R]):
 
     async def apush_many(self, items: Iterable[Any], /) -> list[EntityHandle]:
         """Push many payloads, from asynchronous code."""
+        if self._uses_outbox:
+            return await sync_to_async(self.push_many)(items)
         batch, transactions = self._pushing(self._items(items))
         await entities.asend(batch, transactions)
         return batch.entities
@@ -237,6 +242,8 @@ class JobFunction(RecurMethods, Generic[P, R]):
         self, arguments: Iterable[CallArguments]
     ) -> list[JobHandle[R]]:
         """Enqueue one job for each of these, from asynchronous code."""
+        if self._uses_outbox:
+            return await sync_to_async(self.enqueue_many)(arguments)
         handles: list[JobHandle[R]] = []
         for batch, transactions in self._batches(arguments):
             await dispatch.asend(batch, transactions)
@@ -401,6 +408,11 @@ class JobFunction(RecurMethods, Generic[P, R]):
             )
         return args[0], args[1:]
 
+    @property
+    def _uses_outbox(self) -> bool:
+        """True if its asynchronous forms look for the transaction where it may be."""
+        return (self._plan or self._bound_plan()).outbox
+
     def _batches(
         self, all_arguments: Iterable[CallArguments]
     ) -> Iterator[tuple[EnqueueBatch, Sequence[str]]]:
@@ -412,8 +424,9 @@ class JobFunction(RecurMethods, Generic[P, R]):
             (EnqueuePlan(own.job_type, options) if options else own).requests(list(run))
             for options, run in groupby(checked, attrgetter("options"))
         ]
-        for (_, transactions), together in groupby(
-            runs, lambda run: (run[0][0].plan.alias, run[1])
+        for (*_, transactions), together in groupby(
+            runs,
+            lambda run: (run[0][0].plan.alias, run[0][0].plan.outbox, run[1]),
         ):
             requests = [each for some, _ in together for each in some]
             yield EnqueueBatch(requests), transactions

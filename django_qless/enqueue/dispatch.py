@@ -8,7 +8,7 @@ another object in the place of `dispatcher`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,25 +16,48 @@ from django.db import DEFAULT_DB_ALIAS
 from django.db import connections as databases
 from django.utils.connection import ConnectionDoesNotExist
 
+from django_qless import conf
 from django_qless.conf import in_tests
 from django_qless.core import NotReplicated
+from django_qless.enqueue import outage
 from django_qless.exceptions import InvalidOption
+from django_qless.outbox import entries
 
 if TYPE_CHECKING:
     from django_qless.core import Put
+    from django_qless.core.request import Command
     from django_qless.job_types.handle import JobHandle
+    from django_qless.outbox.delivery import Delivery
 
 logger = logging.getLogger("django_qless")
 
 ONLY_DEFAULT = (DEFAULT_DB_ALIAS,)
 
+#: What the option `on_commit` says for the outbox.
+OUTBOX = "outbox"
+
 
 class Dispatchable(Protocol):
     """Something that is sent as a whole: a batch of jobs, a workflow, a change of a schedule."""
 
+    #: The delivery that its calls are, if it comes out of an outbox.
+    through: Delivery | None
+
+    @property
+    def needs_server(self) -> bool:
+        """True if it can only be sent at once: it belongs to a run that goes on."""
+
+    @property
+    def outbox(self) -> bool:
+        """True if it waits for a commit in the outbox of its database."""
+
     @property
     def alias(self) -> str:
         """The alias of QLESS that it goes to."""
+
+    @property
+    def title(self) -> str:
+        """What it is, for people."""
 
     @property
     def handles(self) -> Sequence[JobHandle[Any]]:
@@ -42,6 +65,9 @@ class Dispatchable(Protocol):
 
     def puts(self) -> list[Put]:
         """Return its jobs as Puts, as of now, in the order of the handles."""
+
+    def commands(self) -> Iterable[Command[Any]]:
+        """Return the calls that send it, as of now."""
 
     def send(self) -> None:
         """Send it to the server; bring its handles up to date."""
@@ -64,7 +90,7 @@ class Dispatcher:
         return databases[database].in_atomic_block
 
     def on_commit(self, database: str, callback: Callable[[], None]) -> None:
-        """Call this when the transaction that is open in a database commits."""
+        """Call a function when the open transaction of a database commits."""
         databases[database].on_commit(callback)
 
     def send(self, dispatchable: Dispatchable) -> None:
@@ -95,15 +121,29 @@ dispatcher = Dispatcher()
 def commit_databases(on_commit: bool | str | None, *more: str) -> tuple[str, ...]:
     """Return the databases whose commits the option `on_commit` lets a job await.
 
-    By default these are the default one and `more`, those of its rows; False: none.
+    By default these are the default one and `more`, those of its rows; False: none. The
+    outbox may name one: "outbox:archive".
     """
     if on_commit is False:
         return ()
-    if isinstance(on_commit, str):
-        return (on_commit,)
-    if on_commit is None and more:
+    usual = on_commit is None or on_commit == OUTBOX
+    if isinstance(on_commit, str) and not usual:
+        return (on_commit.removeprefix(f"{OUTBOX}:"),)
+    if usual and more:
         return tuple(dict.fromkeys((DEFAULT_DB_ALIAS, *more)))
     return ONLY_DEFAULT
+
+
+def uses_outbox(on_commit: bool | str | None, alias: str) -> bool:
+    """Return whether the outbox is used, by the option `on_commit` or by the alias."""
+    if on_commit is None:
+        return conf.alias(alias).on_commit == OUTBOX
+    return isinstance(on_commit, str) and is_outbox(on_commit)
+
+
+def is_outbox(text: str) -> bool:
+    """Return whether the option `on_commit` asks for the outbox by this text."""
+    return text == OUTBOX or text.startswith(f"{OUTBOX}:")
 
 
 def open_transactions(whose: str, names: Sequence[str]) -> list[str]:
@@ -130,7 +170,7 @@ def send(dispatchable: Dispatchable, transactions: Sequence[str] = ()) -> None:
     if transactions:
         _send_after_commits(dispatchable, transactions)
     else:
-        dispatcher.send(dispatchable)
+        dispatcher.send(outage.guarded(dispatchable))
 
 
 async def asend(dispatchable: Dispatchable, transactions: Sequence[str] = ()) -> None:
@@ -138,15 +178,23 @@ async def asend(dispatchable: Dispatchable, transactions: Sequence[str] = ()) ->
     if transactions:
         _send_after_commits(dispatchable, transactions)
     else:
-        await dispatcher.asend(dispatchable)
+        await dispatcher.asend(outage.guarded(dispatchable))
 
 
 def _send_after_commits(dispatchable: Dispatchable, names: Sequence[str]) -> None:
     """Send it when all these databases have committed; never if one rolls back.
 
-    It is sent by the dispatcher that was in use when it was enqueued.
+    It is sent by the dispatcher that was in use when it was enqueued. With the outbox one
+    commit decides, for an entry is in one database: that of the job's rows.
     """
-    missing, then = set(names), dispatcher
+    then = dispatcher
+    if dispatchable.outbox:
+        database = names[-1]
+        kept = entries.keep(dispatchable, database)
+        then.on_commit(database, partial(then.send_on_commit, kept))
+        return
+    dispatchable = outage.guarded(dispatchable)
+    missing = set(names)
 
     def committed(name: str) -> None:
         missing.discard(name)

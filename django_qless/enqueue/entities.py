@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django_qless.conf.connections import connections
 from django_qless.core import BadArgument, Client, WrongState
@@ -17,11 +17,15 @@ from django_qless.enqueue import dispatch
 from django_qless.enqueue.request import running_worker
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.entity import EntityHandle
+from django_qless.job_types.redaction import mark_of_entity
+from django_qless.outbox.delivery import parts_of, through
 from django_qless.serialization import envelope
 
 if TYPE_CHECKING:
+    from django_qless.core.request import Command
     from django_qless.enqueue.plan import EnqueuePlan
     from django_qless.job_types.options import Options
+    from django_qless.outbox.delivery import Delivery
 
 logger = logging.getLogger("django_qless")
 
@@ -37,6 +41,24 @@ class PushBatch:
     payloads: list[Payload]
     entities: list[EntityHandle]
     context: str | None = None
+    through: Delivery | None = None
+    """The delivery that its calls are, if it comes out of an outbox."""
+
+    needs_server: ClassVar[bool] = False
+
+    @property
+    def outbox(self) -> bool:
+        """True if it waits for a commit in the outbox."""
+        return self.plan.outbox
+
+    def commands(self) -> Sequence[Command[Any]]:
+        """Return the calls that push the payloads."""
+        return parts_of(self._call())
+
+    @property
+    def title(self) -> str:
+        """What it is, for people."""
+        return f"{len(self.payloads)} × payload of {self.plan.job_type.name}"
 
     @property
     def handles(self) -> list[Any]:
@@ -58,13 +80,13 @@ class PushBatch:
 
     def send(self) -> None:
         """Push the payloads. Raises what the server refuses."""
-        late = LateReplicas(connections[self.alias])
+        late = LateReplicas(through(self.through, connections[self.alias]))
         self._pushed(late.run(self._call()))
         late.check(self.entities)
 
     async def asend(self) -> None:
         """Push the payloads from asynchronous code."""
-        late = LateReplicas(connections.aclient(self.alias))
+        late = LateReplicas(through(self.through, connections.aclient(self.alias)))
         self._pushed(await late.run(self._call()))
         late.check(self.entities)
 
@@ -118,9 +140,10 @@ def batch_of(
     payloads: list[Payload] = []
     handles: dict[str, EntityHandle] = {}
     databases: set[str] = set()
+    mark = mark_of_entity(plan.job_type)
     for row, entity, payload, score, run_at in items:
         text = entity_text(whose, entity)
-        head = envelope.entity_head(text if row else entity, row)
+        head = envelope.entity_head(text if row else entity, row + mark)
         databases.update(envelope.databases_in(head))
         payloads.append(
             Payload(

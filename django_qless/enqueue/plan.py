@@ -9,6 +9,8 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from asgiref.sync import sync_to_async
+
 from django_qless.conf import sealing
 from django_qless.conf.connections import connections
 from django_qless.core import Put, new_jid
@@ -114,8 +116,16 @@ class EnqueuePlan:
         dispatch.send(EnqueueBatch(requests), transactions)
         return requests[-1].handle
 
+    @property
+    def outbox(self) -> bool:
+        """True if what waits for a commit is written into the outbox."""
+        return dispatch.uses_outbox(self._on_commit, self.alias)
+
     async def aenqueue(self, job: CallArguments) -> JobHandle[Any]:
         """Enqueue one job from asynchronous code; return its handle."""
+        if self.outbox:
+            # In the thread that may have the transaction.
+            return await sync_to_async(self.enqueue)(job)
         transactions = self._open_transactions(job.databases)
         requests = self._with_dependencies(job, pending=bool(transactions))
         await dispatch.asend(EnqueueBatch(requests), transactions)

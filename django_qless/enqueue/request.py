@@ -3,41 +3,44 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from django_qless.conf.connections import connections
-from django_qless.core import (
-    BadArgument,
-    Client,
-    DependencyCycle,
-    DuplicateJob,
-    JobNotFound,
-    Put,
-    QlessError,
-    WrongState,
-)
+from django_qless.core import Client, DuplicateJob, Put, QlessError
+from django_qless.core.exceptions import REFUSALS
 from django_qless.core.replication import LateReplicas
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue.dependencies import NO_DEPENDENCIES, Dependencies
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
 from django_qless.job_types.current import running
+from django_qless.outbox.delivery import parts_of, through
 from django_qless.signals import job_enqueued
 
 if TYPE_CHECKING:
     from django_qless.core import PutMany
+    from django_qless.core.request import Command
     from django_qless.enqueue.plan import EnqueuePlan
     from django_qless.job_types.handle import JobHandle
     from django_qless.job_types.options import Options
     from django_qless.job_types.registry import JobType
+    from django_qless.outbox.delivery import Delivery
 
 logger = logging.getLogger("django_qless")
 
 #: Refusals of one job: the others of the transaction are not to blame.
-REFUSED_ALONE = (DuplicateJob, JobNotFound, WrongState, DependencyCycle, BadArgument)
+REFUSED_ALONE = REFUSALS
 
 # Dependencies that one call may name. A job with more is enqueued open, then sealed.
 MOST_DEPENDENCIES = 1000
@@ -110,6 +113,15 @@ class EnqueueBatch:
 
     requests: Sequence[EnqueueRequest]
     """At least one."""
+    through: Delivery | None = None
+    """The delivery that its calls are, if it comes out of an outbox."""
+
+    needs_server: ClassVar[bool] = False
+
+    @property
+    def outbox(self) -> bool:
+        """True if it waits for a commit in the outbox."""
+        return self.requests[0].plan.outbox
 
     @property
     def alias(self) -> str:
@@ -130,6 +142,7 @@ class EnqueueBatch:
         """Enqueue the jobs. Raises what the server refuses."""
         requests = self.requests
         client = connections[requests[0].plan.alias]
+        client = through(self.through, client)
         if client.replication:
             drive(self._replicated(client, job_enqueued.send))
             return
@@ -146,6 +159,7 @@ class EnqueueBatch:
     async def asend(self) -> None:
         """Enqueue the jobs from asynchronous code. Raises what the server refuses."""
         client = connections.aclient(self.alias)
+        client = through(self.through, client)
         if client.replication:
             await adrive(self._replicated(client, job_enqueued.asend))
             return
@@ -181,7 +195,10 @@ class EnqueueBatch:
                 raise  # All are enqueued: something else, a receiver say, raised this.
             if len(groups) > 1:
                 for group in groups:
-                    self._part(group).send_on_commit()
+                    part = self._part(group)
+                    if self.through is not None:
+                        part.through = self.through.part(group[-1].handle.jid)
+                    part.send_on_commit()
                 return
             *optional, request = groups[0]
             for each in optional:
@@ -247,6 +264,36 @@ class EnqueueBatch:
                     yield from self._name_further(client, group[-1])
         else:
             yield from self._many(client)
+
+    @property
+    def title(self) -> str:
+        """What it is, for people: "shop.jobs.send, 3 × shop.jobs.report"."""
+        names = Counter(handle.name for handle in self.handles)
+        words = (name if n == 1 else f"{n} × {name}" for name, n in names.items())
+        return ", ".join(words)
+
+    def commands(self) -> Iterator[Command[Any]]:
+        """Yield the calls that enqueue the jobs, in their order."""
+        if len(self.requests) > 1 and not self._takes_several_calls():
+            yield from self._calls(self.requests)
+            return
+        for group in self._groups():
+            yield from self._calls(group)
+            *_, last = group
+            jid, further = last.handle.jid, last.plan.further_dependencies(last)
+            for start in range(0, len(further), MOST_DEPENDENCIES):
+                some = further[start : start + MOST_DEPENDENCIES]
+                yield from parts_of(Client.depends_on.build(None, jid, some))
+            if further:
+                yield from parts_of(Client.seal.build(None, jid))
+
+    def _calls(self, requests: Sequence[EnqueueRequest]) -> Iterable[Command[Any]]:
+        """Return the calls that enqueue some of the jobs, with what they depend on."""
+        if len(requests) == 1:
+            [request] = requests
+            return (request.plan.call(request, running_worker()),)
+        puts = EnqueueBatch(requests).puts()
+        return parts_of(Client.put_many.build(None, running_worker(), puts))
 
     def _takes_several_calls(self) -> bool:
         """Return whether one of many jobs has too many dependencies for one call."""

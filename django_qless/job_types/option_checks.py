@@ -356,12 +356,12 @@ def after(value: Any) -> tuple[Any, ...]:
 
 
 def on_commit(value: Any) -> bool | str | None:
-    """A database, or whether to wait for the default one's commit at all."""
+    """A database, an outbox, or whether to wait for the default one's commit at all."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str) and value:
         return value
-    raise Refused("False, True or the name of a database")
+    raise Refused('False, True, "outbox" or the name of a database')
 
 
 def app_data(value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.core import checks
 
+from django_qless.checks.outbox import outbox_problems
 from django_qless.conf.config_sync import operator_overrides
 from django_qless.core.exceptions import (
     NotPermitted,
@@ -34,6 +35,7 @@ from django_qless.operations.durations import duration_text
 from django_qless.operations.job_query import JobQuery
 from django_qless.operations.status import lags_of
 from django_qless.operations.workers import ServedQueues, is_alive
+from django_qless.outbox.waiting import waiting
 from django_qless.schedules.declared import declarations_lost
 from django_qless.tasks import known_tasks
 from django_qless.worker.server_checks import risks_of
@@ -76,6 +78,7 @@ def examine(
     `audit` checks the records; `clean` removes libraries of other versions.
     """
     yield from _settings()
+    yield from _outboxes(alias)
     try:
         yield from _namespace(alias, client, audit=audit, clean=clean)
     except UnsupportedFormat as error:
@@ -156,6 +159,28 @@ def _settings() -> Iterator[Finding]:
         yield Finding(level, "settings", f"{message.msg} {message.hint or ''}".strip())
     if not found:
         yield fine("settings", "the system checks of django_qless pass")
+
+
+def _outboxes(alias: str) -> Iterator[Finding]:
+    for text in outbox_problems(alias):
+        yield problem("outbox", text)
+    for found in waiting(alias):
+        jobs, age = counted(found.jobs, "job"), duration_text(found.oldest)
+        if found.error:
+            yield hint("outbox", f"database {found.database}: not known: {found.error}")
+        elif found.is_late:
+            yield problem(
+                "outbox",
+                f"database {found.database}: {jobs}, the oldest entry for {age}: check that "
+                "the server answers, and that a worker of this alias runs",
+            )
+        elif found.entries:
+            yield hint(
+                "outbox",
+                f"database {found.database}: {jobs}, the oldest entry for {age}",
+            )
+        else:
+            yield fine("outbox", f"database {found.database}: nothing waits")
 
 
 def _server(client: Client) -> Iterator[Finding]:

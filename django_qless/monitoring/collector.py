@@ -27,7 +27,7 @@ from django_qless import conf
 from django_qless.core.exceptions import QlessError
 from django_qless.core.states import IN_QUEUE
 from django_qless.monitoring.buckets import cumulative
-from django_qless.monitoring.snapshot import MOST_QUEUES, SPAN, snapshots
+from django_qless.monitoring.snapshot import MOST_QUEUES, SPAN, outboxes, snapshots
 from django_qless.operations.workers import ServedQueues, is_alive
 from django_qless.worker.server_checks import risks
 
@@ -90,6 +90,7 @@ class QlessCollector:
         """Yield the metrics; of a server that does not answer `qless_up` alone."""
         families = Families()
         for alias in self.aliases or conf.alias_names():
+            add_outboxes(alias, families)
             text = "1 if the alias's server answered, else 0."
             try:
                 snapshot = snapshots.get(alias)
@@ -317,6 +318,19 @@ SERVER_COUNTERS = (
     ),
     ("commands", "total_commands_processed", "Commands executed since its start."),
 )
+
+
+def add_outboxes(alias: str, families: Families) -> None:
+    """Add what waits in outboxes, also while the server is away."""
+    for found in outboxes.get(alias):
+        labels = {"database": found.database}
+        if found.error is None:
+            text = "Entries that wait in the outbox of a database."
+            families.gauge("outbox_entries", text, alias, found.entries, labels)
+            text = "Jobs that these enqueue."
+            families.gauge("outbox_jobs", text, alias, found.jobs, labels)
+            text = "Seconds since the oldest of them was written; 0 without one."
+            families.gauge("outbox_oldest_seconds", text, alias, found.oldest, labels)
 
 
 def worker_state(worker: WorkerCounts, now: float) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from django_qless.conf.connections import connections
 from django_qless.core.exceptions import NotPermitted, QlessError
 from django_qless.operations.status import NamespaceStatus
+from django_qless.outbox.waiting import Waiting, waiting
 
 if TYPE_CHECKING:
     from django_qless.core import Client
@@ -99,7 +100,7 @@ class Shared:
             at, found = self._kept.get(alias, (float("-inf"), None))
             if time.monotonic() - at >= MAX_AGE:
                 try:
-                    found = self._read(connections.impatient(alias))
+                    found = self._ask(alias)
                 except QlessError as error:
                     found = error
                 self._kept[alias] = time.monotonic(), found
@@ -107,10 +108,24 @@ class Shared:
             raise found.with_traceback(None)
         return found
 
+    def _ask(self, alias: str) -> Any:
+        return self._read(connections.impatient(alias))
+
     def forget(self) -> None:
-        """Read anew when asked next."""
+        """Forget what was read: the next use reads it again."""
         self._kept.clear()
+
+
+class SharedOutboxes(Shared):
+    """What waits in outboxes, which databases are asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda client: None)
+
+    def _ask(self, alias: str) -> list[Waiting]:
+        return [*waiting(alias)]
 
 
 snapshots = Shared(Snapshot.read)
 statuses = Shared(NamespaceStatus.read)
+outboxes = SharedOutboxes()

@@ -31,9 +31,11 @@ from django_qless.enqueue import context_propagation
 from django_qless.exceptions import Interrupted, RowGone
 from django_qless.job_types.current import CurrentJob, running
 from django_qless.job_types.registry import Binding, JobType, registry
+from django_qless.outbox import tables as outbox_tables
 from django_qless.runtime import connection_cleanup, hooks
 from django_qless.runtime.job_threads import JobThreads
 from django_qless.runtime.middleware import chained, factories_for
+from django_qless.runtime.outboxes import check_outboxes, keep_sweeping
 from django_qless.runtime.startup import Startup
 from django_qless.schedules.per_row import has_ended_with_row
 from django_qless.serialization.envelope import decode
@@ -105,8 +107,20 @@ class DjangoEnvironment:
         self._threads = JobThreads()
 
     def on_start(self) -> None:
-        """Apply config and schedules to the server."""
+        """Apply config and schedules to the server.
+
+        Raises ImproperlyConfigured for an outbox that cannot be used.
+        """
+        check_outboxes(self.alias)
         self._startup.apply()
+
+    def has_outbox(self) -> bool:
+        """Return whether the project has the app of the outbox."""
+        return outbox_tables.is_installed()
+
+    def sweep_outboxes(self) -> None:
+        """Sweep up the outboxes of all databases, for ever."""
+        keep_sweeping(self.alias)
 
     def restore_lost_config(self) -> None:
         """Apply config and schedules again if the server has lost its data."""

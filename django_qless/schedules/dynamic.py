@@ -18,6 +18,7 @@ from dataclasses import fields
 from datetime import timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from asgiref.sync import sync_to_async
 from django.db.models import Model
 
 from django_qless.conf.connections import connections
@@ -29,6 +30,7 @@ from django_qless.enqueue.dependencies import has_dependents, on_its_way_key
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.options import ONLY_DECLARED, TRAVELLING, Options
 from django_qless.job_types.registry import Binding, JobType
+from django_qless.outbox.delivery import parts_of, through
 from django_qless.schedules import per_row
 from django_qless.schedules.handle import RecurringHandle
 from django_qless.schedules.per_row import ids_of
@@ -39,8 +41,10 @@ from django_qless.serialization.model_references import reference_key, write_dat
 
 if TYPE_CHECKING:
     from django_qless.core import Put
+    from django_qless.core.request import Command
     from django_qless.declare.function import Declaration
     from django_qless.enqueue.plan import EnqueuePlan
+    from django_qless.outbox.delivery import Delivery
 
 # Options of its jobs that a schedule can change; the latter only where the core itself
 # enqueues the jobs.
@@ -84,9 +88,10 @@ class ScheduleTarget(NamedTuple):
 class ScheduleChange:
     """A schedule to make or to end: what the dispatcher sends."""
 
-    __slots__ = ("_definition", "_ids", "handle", "target")
+    __slots__ = ("_definition", "_ids", "handle", "outbox", "target", "through")
 
     handles: Sequence[Any] = ()
+    needs_server = False
 
     def __init__(
         self,
@@ -95,8 +100,13 @@ class ScheduleChange:
         definition: Mapping[str, Any] | None,
         *,
         pending: bool,
+        outbox: bool = False,
     ) -> None:
         """A `definition` of None ends the schedule."""
+        #: True if it waits for a commit in the outbox.
+        self.outbox = outbox
+        #: The delivery that its call is, if it comes out of an outbox.
+        self.through: Delivery | None = None
         self.target = target
         self._ids = target.ids()
         self._definition = definition
@@ -127,13 +137,25 @@ class ScheduleChange:
         """Note that it is sent."""
         self.handle.pending = False
 
-    def _sending(self, client: Any) -> Steps[None]:
+    @property
+    def title(self) -> str:
+        """What it is, for people."""
+        what = "end of schedule" if self._definition is None else "schedule"
+        return f"{what} {self._ids[0]}"
+
+    def commands(self) -> Sequence[Command[Any]]:
+        """Return the call that sends it."""
+        return parts_of(self._request())
+
+    def _request(self) -> Any:
         if self._definition is None:
-            yield client.schedule_remove(self._ids)
-        else:
-            if self.target.row is not None:
-                yield from per_row.remember(client, self.alias, self.target.job_type)
-            yield client.schedule_set(self._ids[0], **self._definition)
+            return Client.schedule_remove.build(None, self._ids)
+        return Client.schedule_set.build(None, self._ids[0], **self._definition)
+
+    def _sending(self, client: Any) -> Steps[None]:
+        if self._definition is not None and self.target.row is not None:
+            yield from per_row.remember(client, self.alias, self.target.job_type)
+        yield through(self.through, client).run(self._request())
         self.mark_enqueued()
 
 
@@ -199,7 +221,9 @@ def setting(
     _check_sendable(target, definition)
     transactions = _open_transactions(target, options)
     return ScheduleChange(
-        target, options.alias, definition, pending=bool(transactions)
+        *(target, options.alias, definition),
+        pending=bool(transactions),
+        outbox=dispatch.uses_outbox(options.on_commit, options.alias),
     ), transactions
 
 
@@ -209,16 +233,18 @@ def removal(
     """Return the change that ends a schedule, and the databases whose commit it awaits."""
     transactions = _open_transactions(target, options)
     return ScheduleChange(
-        target, options.alias, None, pending=bool(transactions)
+        *(target, options.alias, None),
+        pending=bool(transactions),
+        outbox=dispatch.uses_outbox(options.on_commit, options.alias),
     ), transactions
 
 
 def _open_transactions(target: ScheduleTarget, options: Options) -> Sequence[str]:
     databases = dispatch.commit_databases(options.on_commit)
-    if target.row is not None and options.on_commit is None:
+    if target.row is not None:
         owner: type[Model] = target.job_type.model
         database = write_database(target.row, owner)
-        databases = dispatch.commit_databases(None, database)
+        databases = dispatch.commit_databases(options.on_commit, database)
     if not databases:
         return ()
     return dispatch.open_transactions(target.job_type.name, databases)
@@ -298,9 +324,7 @@ class RecurMethods:
             "offset": offset,
             "missed": missed,
         }
-        change, transactions = self._setting(args, kwargs, given, key)
-        dispatch.send(change, transactions)
-        return change.handle
+        return self._recur(args, kwargs, given, key)
 
     async def arecur(
         self,
@@ -321,6 +345,9 @@ class RecurMethods:
             "offset": offset,
             "missed": missed,
         }
+        if dispatch.uses_outbox(self.options.on_commit, self.options.alias):
+            # In the thread that may have the transaction.
+            return await sync_to_async(self._recur)(args, kwargs, given, key)
         change, transactions = self._setting(args, kwargs, given, key)
         await dispatch.asend(change, transactions)
         return change.handle
@@ -331,7 +358,21 @@ class RecurMethods:
 
     async def aunrecur(self, *row: Any, key: str = "") -> None:
         """Asynchronous version of `unrecur`."""
+        if dispatch.uses_outbox(self.options.on_commit, self.options.alias):
+            await sync_to_async(self.unrecur)(*row, key=key)
+            return
         await dispatch.asend(*removal(self._schedule_target(row, key), self.options))
+
+    def _recur(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        given: Mapping[str, Any],
+        key: str,
+    ) -> RecurringHandle:
+        change, transactions = self._setting(args, kwargs, given, key)
+        dispatch.send(change, transactions)
+        return change.handle
 
     def _setting(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from asgiref.sync import sync_to_async
 from django.apps import apps
 from django.core.checks import CheckMessage, Error
 from django.core.exceptions import ImproperlyConfigured
@@ -145,6 +146,10 @@ class QlessBackend(BaseTaskBackend):
         self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
         """Enqueue the Task from asynchronous code; return its TaskResult."""
+        options = self.options_of(task)
+        if dispatch.uses_outbox(options.on_commit, options.alias):
+            # In the thread that may have the transaction.
+            return await sync_to_async(self.enqueue)(task, args, kwargs)
         batch, transactions = self._batch(task, args, kwargs)
         await dispatch.asend(batch, transactions)
         return batch.result

@@ -35,6 +35,12 @@ class Environment(Protocol):
     def on_start(self) -> None:
         """Prepare the namespace for the worker that starts; the server has answered."""
 
+    def has_outbox(self) -> bool:
+        """Return whether there are outboxes to sweep up."""
+
+    def sweep_outboxes(self) -> None:
+        """Sweep up outboxes for ever, in a process of its own."""
+
     def restore_lost_config(self) -> None:
         """Prepare the namespace again if the server has lost its data.
 

@@ -44,6 +44,8 @@ class Ticker:
         self._worker = worker
         self._failing = False
         self._cursor = ""
+        #: Whether this worker held the lease when it last asked.
+        self.leads = False
         #: When to take the next turn (monotonic).
         self.due = time.monotonic()
 
@@ -76,6 +78,7 @@ class Ticker:
         0.0: there is more to do. Raises a QlessError.
         """
         answer = self._client.schedule_due(self._worker, BATCH)
+        self.leads = answer.leads
         if answer.mend or self._cursor:
             self._cursor = self._client.schedule_mend(self._cursor or "1:0")
             return 0.0

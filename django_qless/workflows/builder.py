@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from asgiref.sync import sync_to_async
+
 from django_qless.core import NotReplicated, new_jid
 from django_qless.enqueue import dispatch
 from django_qless.enqueue.dependencies import TAKE
@@ -157,6 +159,9 @@ class Workflow:
 
     async def aenqueue(self) -> WorkflowHandle:
         """Enqueue all of it, from asynchronous code; return its handle."""
+        if self._alias and dispatch.uses_outbox(self._on_commit, self._alias):
+            # In the thread that may have the transaction.
+            return await sync_to_async(self.enqueue)()
         request, transactions = self._seal()
         try:
             await dispatch.asend(request, transactions)
@@ -181,7 +186,8 @@ class Workflow:
         self.handle = WorkflowHandle.of_put(
             self._alias, self.id, self.name, len(nodes), pending=bool(transactions)
         )
-        return WorkflowRequest(self.handle, nodes), transactions
+        outbox = dispatch.uses_outbox(self._on_commit, self._alias)
+        return WorkflowRequest(self.handle, nodes, outbox=outbox), transactions
 
     def _unseal(self) -> None:
         """Allow another enqueue; under a new id, for part of it may be staged."""

@@ -16,11 +16,14 @@ from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue.request import REFUSED_ALONE, running_worker
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.handle import JobHandle
+from django_qless.outbox.delivery import parts_of, through
 from django_qless.serialization.json_values import to_json
 from django_qless.signals import job_enqueued
 
 if TYPE_CHECKING:
+    from django_qless.core.request import Command
     from django_qless.enqueue.request import EnqueueRequest
+    from django_qless.outbox.delivery import Delivery
     from django_qless.workflows.builder import Workflow
     from django_qless.workflows.handle import WorkflowHandle
 
@@ -131,11 +134,19 @@ def in_order(flow: Workflow, nodes: Sequence[Node]) -> list[Node]:
 class WorkflowRequest:
     """A workflow to enqueue: what the dispatcher sends."""
 
-    __slots__ = ("handle", "nodes")
+    __slots__ = ("handle", "nodes", "outbox", "through")
 
-    def __init__(self, handle: WorkflowHandle, nodes: Sequence[Node]) -> None:
+    needs_server = False
+
+    def __init__(
+        self, handle: WorkflowHandle, nodes: Sequence[Node], *, outbox: bool = False
+    ) -> None:
         self.handle = handle
         self.nodes = nodes
+        #: True if it waits for a commit in the outbox.
+        self.outbox = outbox
+        #: The delivery that its calls are, if it comes out of an outbox.
+        self.through: Delivery | None = None
 
     @property
     def alias(self) -> str:
@@ -153,11 +164,12 @@ class WorkflowRequest:
 
     def send(self) -> None:
         """Enqueue it. Raises what the server refuses."""
-        drive(self._sending(connections[self.alias], job_enqueued.send))
+        client = through(self.through, connections[self.alias])
+        drive(self._sending(client, job_enqueued.send))
 
     async def asend(self) -> None:
         """Enqueue it from asynchronous code. Raises what the server refuses."""
-        client = connections.aclient(self.alias)
+        client = through(self.through, connections.aclient(self.alias))
         await adrive(self._sending(client, job_enqueued.asend))
 
     def send_on_commit(self) -> None:
@@ -178,14 +190,26 @@ class WorkflowRequest:
             node.handle.pending = False
             node.handle.created = True
 
-    def _sending(self, client: Any, announce: Callable[..., Any]) -> Steps[None]:
+    @property
+    def title(self) -> str:
+        """What it is, for people."""
+        return f"workflow {self.handle.name or self.handle.id}"
+
+    def commands(self) -> Sequence[Command[Any]]:
+        """Return the calls that enqueue it."""
+        return parts_of(self._request())
+
+    def _request(self) -> Any:
         handle = self.handle
         meta = to_json({"name": handle.name}) if handle.name else "{}"
         arguments = (running_worker(), handle.id, self.puts(), meta)
+        return Client.put_workflow.build(None, *arguments)
+
+    def _sending(self, client: Any, announce: Callable[..., Any]) -> Steps[None]:
         late = LateReplicas(client)
-        yield late.run(Client.put_workflow.build(None, *arguments))
+        yield late.run(self._request())
         self.mark_enqueued()
         if job_enqueued.receivers:
             for node in self.nodes:
                 yield announce(node.request.plan.job_type, handle=node.handle)
-        late.check(self.handles, handle.id)
+        late.check(self.handles, self.handle.id)

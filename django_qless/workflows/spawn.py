@@ -26,9 +26,16 @@ if TYPE_CHECKING:
 
 
 class SpawnedBatch(EnqueueBatch):
-    """Jobs that a running job spawns: what waits for it waits for them, too."""
+    """Jobs that a running job spawns; its dependents wait for them, too."""
 
     __slots__ = ("current",)
+
+    needs_server = True
+
+    @property
+    def outbox(self) -> bool:
+        """False: they need the lock of the job, which runs again if it dies."""
+        return False
 
     def __init__(self, requests: Sequence[EnqueueRequest], current: CurrentJob) -> None:
         super().__init__(requests)

@@ -1,4 +1,4 @@
-"""Settings of the example: SQLite, an embedded Valkey, the admin, one app."""
+"""Settings of the example: SQLite, an embedded Valkey, the admin, two apps."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django_qless",
     "codebase",
+    "shop",
 ]
 
 # Jobs run here, in a private server whose data is in BASE_DIR/.qless. On a cluster

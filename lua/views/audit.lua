@@ -149,6 +149,7 @@ for _, name in ipairs({
   'schedule_marks',
   'ticker',
   'entity_types',
+  'deliveries',
 }) do
   ALONE[name] = true
 end

@@ -287,7 +287,7 @@ def test_what_cannot_be_a_job() -> None:
         ({"backoff": []}, "backoff must be a list with at least one number"),
         ({"backoff": "slow"}, "backoff must be seconds, a list of them, exponential"),
         ({"result_ttl": None}, "result_ttl must be a whole number"),
-        ({"on_commit": 1}, "on_commit must be False, True or the name of a database"),
+        ({"on_commit": 1}, 'on_commit must be False, True, "outbox" or the name'),
     ],
 )
 def test_wrong_options_are_told_at_once(qless, options, message) -> None:

@@ -138,7 +138,7 @@ OTHERS = set(
     "queue.forget.empty briefs search failure.groups failure.group worker.views tag.counts "
     "schedules.next schedules.in schedules.count tracked.jids meta permissions audit "
     "workflow.release push entity.show entities.list entities.counts entities.run "
-    "entities.kill entities.drop dead.back dead.delete "
+    "entities.kill entities.drop dead.back dead.delete deliver deliver.forget "
     "workflow.carry workflow.get workflow.jobs workflow.cancel workflow.retry".split()
 )
 

@@ -70,6 +70,12 @@ class PlainEnvironment:
         self._aclient: AsyncClient | None = None
         self._threads: ThreadPoolExecutor | None = None
 
+    def has_outbox(self) -> bool:
+        return False
+
+    def sweep_outboxes(self) -> None:
+        raise NotImplementedError
+
     def on_start(self) -> None:
         pass
 

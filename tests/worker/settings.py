@@ -7,7 +7,11 @@ import os
 from tests.settings import *  # noqa: F403
 from tests.settings import INSTALLED_APPS
 
-INSTALLED_APPS = [*INSTALLED_APPS, "tests.worker.shop"]
+# (An outbox is a process more for a worker.)
+INSTALLED_APPS = [
+    *(app for app in INSTALLED_APPS if app != "django_qless.outbox"),
+    "tests.worker.shop",
+]
 DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",

@@ -11,6 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django_qless.admin import formatting
 from django_qless.admin.alias_status import AliasStatus, Pending, alias_monitor
 from django_qless.admin.components import charts
+from django_qless.admin.components.entity_table import EntityQueue
 from django_qless.admin.components.queue_table import queue_rows
 from django_qless.admin.components.server import server_facts
 from django_qless.admin.components.worker_table import worker_row
@@ -23,6 +24,7 @@ from django_qless.core import BadArgument, QlessError
 from django_qless.core.states import IN_QUEUE, QUEUE_STATES
 from django_qless.operations.status import QueueStatus, Totals, read_queues
 from django_qless.operations.workers import ServedQueues
+from django_qless.outbox.waiting import waiting
 from django_qless.schedules.handle import RecurringHandle
 
 if TYPE_CHECKING:
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
 
 QUEUES = 40
 """Queues on a page: with the longest names it stays within its size."""
-GROUPS, TICKS, SILENT = 5, 5, 5
-"""Failure groups, schedules and silent workers that are named."""
+GROUPS, TICKS, SILENT, ENTITIES = 5, 5, 5, 5
+"""Failure groups, schedules, silent workers and queues with entities that are named."""
 
 
 class Overview(Page):
@@ -54,11 +56,12 @@ class Overview(Page):
                 "now": time.time(),
                 "problem": down.problem,
                 "alias_rows": rows,
+                "outboxes": outbox_rows(self.alias),
             }
         return self.show(content)
 
     def content(self) -> dict[str, Any]:
-        """Return all parts, with 13 calls to the server at any size."""
+        """Return all parts, with 14 calls to the server at any size."""
         pending = alias_monitor.start(self.others)
         client, now = self.client, self.now
         queues = read_queues(client, now)
@@ -84,10 +87,12 @@ class Overview(Page):
                 for each in failures.groups
             ],
             "queues": self.queues(sorted(queues, key=urgency), workers),
+            "entities": self.entities(),
             "charts": charts.recent(client, None, now),
             "workers": self.workers(workers),
             "ticks": self.ticks(),
             "server": server_facts(client, now),
+            "outboxes": outbox_rows(self.alias),
             "alias_rows": self.alias_rows(
                 pending, AliasStatus(totals, failures.total_jobs)
             ),
@@ -113,6 +118,14 @@ class Overview(Page):
             for row, each in zip(rows, part, strict=True)
         ]
         return listing(self, list(zip(rows, cells, strict=True)), len(found))
+
+    def entities(self) -> dict[str, Any]:
+        """Return the queues with entities that lag most, and how many there are."""
+        found = sorted(self.client.entity_counts(), key=lambda each: -each.lag)
+        return {
+            "rows": [EntityQueue(each, self.links) for each in found[:ENTITIES]],
+            "total": len(found),
+        }
 
     def workers(self, found: list[WorkerCounts]) -> dict[str, Any]:
         """Return the number of workers in each state, and the silent ones."""
@@ -164,6 +177,21 @@ class Overview(Page):
     def others(self) -> list[str]:
         """All aliases but this one."""
         return [alias for alias in connections if alias != self.alias]
+
+
+def outbox_rows(alias: str) -> list[dict[str, Any]]:
+    """Return what waits in each outbox: nothing where the app is not installed."""
+    return [
+        {
+            "database": found.database,
+            "entries": found.entries,
+            "jobs": found.jobs,
+            "oldest": formatting.span(found.oldest) if found.entries else "",
+            "late": found.is_late,
+            "error": str(found.error) if found.error else "",
+        }
+        for found in waiting(alias)
+    ]
 
 
 def urgency(queue: QueueStatus) -> tuple[float, int, str]:

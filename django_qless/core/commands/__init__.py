@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..request import J
+from .deliveries import DeliveryCommands
 from .detached import DetachedCommands
 from .entities import EntityCommands
 from .jobs import BulkCommands, JobCommands
@@ -26,6 +27,7 @@ class Commands(
     RecurringCommands[R],
     ScheduleCommands,
     WorkflowCommands,
+    DeliveryCommands,
     DetachedCommands,
     EntityCommands,
     OperationCommands,

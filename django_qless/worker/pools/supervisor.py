@@ -25,6 +25,7 @@ from django_qless.worker.pools.hard_limits import HardLimits
 from django_qless.worker.pools.locks import LockRenewal
 from django_qless.worker.pools.orphan_recovery import OrphanRecovery
 from django_qless.worker.pools.process_manager import IdleTimer, ProcessManager
+from django_qless.worker.pools.sweeper import Sweeper
 from django_qless.worker.shutdown import (
     SIGNALS,
     ControlCommand,
@@ -72,6 +73,8 @@ class Supervisor:
         self.heartbeat = Heartbeat(client, worker.name, self.worker_info.to_json)
         self.listener = EventListener(client, worker.name)
         self.ticker = Ticker(client, worker.name)
+        self.has_outbox = worker.environment.has_outbox()
+        self.sweeper = Sweeper(self.run_sweeper)
         self.orphans = OrphanRecovery(client, worker.name)
         self.detached = DetachedRuns(
             *(client, worker.name, worker.detached_runs),
@@ -106,6 +109,7 @@ class Supervisor:
                         return self.orphans.is_done
                     self.wait()
         finally:
+            self.sweeper.stop()
             self.listener.close()
             for end in (self.wakeup_reader, self.wakeup_writer):
                 os.close(end)
@@ -121,6 +125,7 @@ class Supervisor:
             self.listen,
             self.beat,
             self.tick,
+            self.sweep_outboxes,
             self.restore_lost_config,
             self.log_stacks,
             self.end_burst,
@@ -172,6 +177,7 @@ class Supervisor:
         yield self.heartbeat.due
         yield self.listener.due
         yield self.ticker.due
+        yield self.sweeper.due
         yield self.declared_due
         yield self.orphans.due
         yield self.detached.due
@@ -308,6 +314,17 @@ class Supervisor:
             else:
                 self.ticker.turn()
 
+    def sweep_outboxes(self) -> None:
+        """Have what is left in outboxes swept up, if this worker serves the schedules.
+
+        That makes it one worker of the namespace, most of the time; two do no harm.
+        """
+        if self.has_outbox:
+            wanted = self.ticker.leads and self.shutdown.stage is Stage.RUNNING
+            if wanted and not self.sweeper.is_running:
+                self.worker.environment.before_fork()
+            self.sweeper.look(self.children, wanted=wanted)
+
     def restore_lost_config(self) -> None:
         """Restore lost config and schedules on the server, if it is time."""
         now = time.monotonic()
@@ -399,10 +416,20 @@ class Supervisor:
             running=self.children.running + len(self.detached),
         )
 
-    def run_child(self, shared: SharedState) -> None:
-        """Run jobs, in a child."""
+    def run_sweeper(self, shared: SharedState) -> None:
+        """Sweep up outboxes, in a child."""
+        self.leave_parent()
+        os.close(self.wakeup_writer)
+        self.worker.environment.sweep_outboxes()
+
+    def leave_parent(self) -> None:
+        """Close and forget, in a child, what is the parent's."""
         self.signals.close()
         self.listener.close()
         os.close(self.wakeup_reader)
         self.worker.environment.after_fork()
+
+    def run_child(self, shared: SharedState) -> None:
+        """Run jobs, in a child."""
+        self.leave_parent()
         self.pool.run(self.worker, shared, self.wakeup_writer)

@@ -1,0 +1,1 @@
+"""A project whose jobs go through the outbox."""

@@ -1,0 +1,185 @@
+"""The outbox in PostgreSQL, whose locks keep two sweeps apart."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connections as databases
+from django.db import transaction
+
+from django_qless.core.client import BaseClient
+from django_qless.outbox import sweep as sweeping
+from django_qless.outbox import tables, waiting
+from django_qless.outbox.sweep import sweep
+from django_qless.runtime.outboxes import sweep_all
+from tests.jobs_app import jobs
+from tests.postgres import Postgres
+
+NAME = "postgres"
+
+kept = jobs.add.using(on_commit=f"outbox:{NAME}")
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    server = Postgres()
+    try:
+        yield server.start()
+    finally:
+        server.close()
+
+
+@pytest.fixture(autouse=True)
+def database(postgres: Postgres, django_db_blocker: Any) -> Iterator[None]:
+    """A database alias "postgres", with the table and nothing in it."""
+    known = {"default": databases.settings["default"], NAME: postgres.database}
+    databases.configure_settings(known)
+    databases.settings[NAME] = known[NAME]
+    with django_db_blocker.unblock():
+        call_command("migrate", "django_qless_outbox", database=NAME, verbosity=0)
+        yield
+        tables.entries(NAME).all().delete()
+        databases[NAME].close()
+    del databases[NAME]
+    del databases.settings[NAME]
+    tables._migrated.discard(NAME)
+
+
+@pytest.fixture
+def left(qless: Any, away: Any) -> list[str]:
+    """The jids of twenty jobs that wait, and belong to nobody."""
+    jids = []
+    for number in range(20):
+        with away(), transaction.atomic(using=NAME):
+            jids.append(kept.delay(number).jid)
+    make_old()
+    return jids
+
+
+def make_old() -> None:
+    tables.entries(NAME).update(created="2020-01-01T00:00:00Z")
+
+
+def queued(qless: Any) -> list[str]:
+    return [job.jid for job in qless.peek("default", 100)]
+
+
+def test_it_is_delivered_at_the_commit(qless: Any) -> None:
+    with transaction.atomic(using=NAME):
+        handle = kept.delay(1)
+        many = kept.enqueue_many([kept.args(2), kept.args(3)])
+        assert tables.entries(NAME).count() == 2
+    assert queued(qless) == [handle.jid, *(each.jid for each in many)]
+    assert not tables.entries(NAME).exists()
+
+
+def test_what_is_left_is_swept_up_in_its_order(qless: Any, left: list[str]) -> None:
+    [found] = [each for each in waiting.waiting("default") if each.database == NAME]
+    assert (found.entries, found.jobs, found.is_late) == (20, 20, True)
+    assert sweep_all(NAME, "default") == 20
+    assert queued(qless) == left
+
+
+def test_young_entries_belong_to_their_process(qless: Any, away: Any) -> None:
+    with away(), transaction.atomic(using=NAME):
+        kept.delay(1)
+    assert sweep(NAME, "default").entries == 0
+    [found] = [each for each in waiting.waiting("default") if each.database == NAME]
+    assert 0 <= found.oldest < 3600
+
+
+def in_thread(call: Any) -> Any:
+    """Return what a call returns in a thread, which has a connection of its own."""
+    results: list[Any] = []
+
+    def run() -> None:
+        try:
+            results.append(call())
+        finally:
+            databases.close_all()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+def test_two_sweeps_do_no_harm(
+    qless: Any, left: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, others = sweeping._deliver, []
+
+    def deliver(client: Any, row: Any) -> None:
+        if len(others) < 3:
+            others.append(in_thread(lambda: sweep(NAME, "default")))
+        original(client, row)
+
+    monkeypatch.setattr(sweeping, "_deliver", deliver)
+    assert sweep(NAME, "default").entries == 20
+    # The others have kept their hands off: what is first comes first.
+    assert [other.entries for other in others] == [0, 0, 0]
+    assert all(other.error for other in others)
+    assert queued(qless) == left
+
+
+def test_a_database_that_lost_the_delete_delivers_nothing_twice(
+    qless: Any, left: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any) -> None:
+        raise RuntimeError("dies before its commit")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sweeping, "_deliver_all", after(sweeping._deliver_all, fail))
+        with pytest.raises(RuntimeError):
+            sweep(NAME, "default")
+    assert queued(qless) == left
+    for jid in left:
+        qless.cancel(jid)
+    qless.config_set("canceled-history", 0)
+    assert sweep(NAME, "default").entries == 20
+    assert queued(qless) == []
+
+
+def after(call: Any, then: Any) -> Any:
+    """Return what makes a call, and then another one."""
+
+    def both(*args: Any) -> Any:
+        call(*args)
+        return then(*args)
+
+    return both
+
+
+def test_the_database_closes_the_connection_of_a_sweep(
+    qless: Any, left: list[str], postgres: Postgres
+) -> None:
+    assert sweep(NAME, "default", most=1).entries == 1
+    postgres.ask(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = 'postgres' AND pid <> pg_backend_pid()"
+    )
+    # This pass may notice it; the next one has a new connection.
+    assert sweep_all(NAME, "default") + sweep_all(NAME, "default") == 19
+    assert queued(qless) == left
+
+
+def test_the_patience_of_a_sweep_is_short(
+    qless: Any, left: list[str], away: Any
+) -> None:
+    seen: list[float] = []
+    original = BaseClient.steps
+
+    def steps(client: Any, request: Any) -> Any:
+        seen.append(client.patience)
+        return original(client, request)
+
+    BaseClient.steps = steps  # type: ignore[method-assign]
+    try:
+        sweep(NAME, "default")
+    finally:
+        BaseClient.steps = original  # type: ignore[method-assign]
+    assert max(seen[:20]) <= 1.0

@@ -1,0 +1,126 @@
+"""What the outbox promises, with processes that are killed and a server that is away.
+
+A small form is here; QLESS_ALL_CELLS=1 makes it 500 kills, and a minute without a server.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import postgres
+from tests.drawing import ALL
+from tests.outbox.project import PATIENCE, Project
+from tests.postgres import Postgres
+from tests.real_servers import Server, poll
+
+ROUNDS = 500 if ALL else 20
+SECONDS_AWAY = 60.0 if ALL else 3.0
+PAUSE = 0.01
+PRODUCERS = ("1", "2")
+
+KINDS = ["sqlite", *(["postgres"] if postgres.is_available() else [])]
+KEPT = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+@pytest.fixture(params=KINDS)
+def database(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[dict[str, Any]]:
+    """The settings of an empty database of each kind."""
+    if request.param == "sqlite":
+        yield {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": str(tmp_path / "db.sqlite3"),
+            "OPTIONS": {"timeout": 60, "transaction_mode": "IMMEDIATE"},
+        }
+        return
+    server = Postgres()
+    try:
+        yield server.start().database
+    finally:
+        server.close()
+
+
+def test_committed_is_run_once_whenever_the_producer_is_killed(
+    server: Server, database: dict[str, Any], tmp_path: Path
+) -> None:
+    project = Project(tmp_path, database, server.url)
+    with project.worker("--concurrency", "1"):
+        project.run("-m", "tests.outbox.producer", "kill", str(ROUNDS), "1")
+        committed = project.committed()
+        assert len(committed) >= ROUNDS // 10
+        project.wait_for_empty_outbox()
+        poll(
+            lambda: len(project.runs()) >= len(committed),
+            what="all that is committed has run",
+            seconds=PATIENCE,
+        )
+        # What would run twice would come now: behind a job that comes last.
+        project.run("-c", LAST)
+        poll(lambda: ("last", -1) in project.runs(), what="the last job has run")
+    runs = [number for producer, number in project.runs() if producer == "killed"]
+    assert sorted(runs) == committed
+    print(f"{len(committed)} of {ROUNDS} committed, and run once")
+
+
+def test_nothing_is_lost_and_the_order_kept_while_the_server_is_away(
+    database: dict[str, Any], tmp_path: Path
+) -> None:
+    with Server("valkey", *KEPT) as server, ExitStack() as stack:
+        project = Project(tmp_path, database, server.url)
+        # This one runs no jobs of theirs: it sweeps.
+        stack.enter_context(project.worker("--concurrency", "1", "nothing"))
+        producers = [
+            stack.enter_context(
+                project.process(f"load-{name}", *LOAD, name, str(PAUSE))
+            )
+            for name in PRODUCERS
+        ]
+        poll(lambda: len(project.committed()) > 20, what="orders come")
+        server.kill()
+        time.sleep(SECONDS_AWAY)  # (how long it is away, not what is waited for)
+        before = len(project.committed())
+        server.start()
+        began = time.monotonic()
+        poll(lambda: len(project.committed()) > before + 20, what="orders go on")
+        counts = [int(each.communicate("\n")[0]) for each in producers]
+        project.wait_for_empty_outbox()
+        took = time.monotonic() - began
+        queued = in_queue(server)
+        with project.worker("--concurrency", "1", "orders"):
+            poll(
+                lambda: len(project.runs()) >= sum(counts),
+                what="all have run",
+                seconds=PATIENCE,
+            )
+    for name, count in zip(PRODUCERS, counts, strict=True):
+        first = int(name) * 1_000_000
+        wanted = list(range(first, first + count))
+        assert [number for producer, number in queued if producer == name] == wanted
+        runs = [number for producer, number in project.runs() if producer == name]
+        assert sorted(runs) == wanted
+    print(f"{sum(counts)} orders; outbox empty {took:.1f} s after the server's return")
+
+
+def in_queue(server: Server) -> list[tuple[str, int]]:
+    """Return producer and number of each job that waits, in the queue's order."""
+    client = server.client(decode_responses=True)
+    jids = client.zrevrange("ql:q:orders-work", 0, -1)
+    data = [json.loads(client.hget(f"ql:j:{jid}", "data")) for jid in jids]
+    client.close()
+    return [tuple(each["args"]) for each in data]
+
+
+LOAD = ("-m", "tests.outbox.producer", "load")
+LAST = """
+import django; django.setup()
+from tests.outbox.shop.models import ship
+ship.using(priority=-1).delay("last", -1)
+"""

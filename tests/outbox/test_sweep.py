@@ -1,0 +1,232 @@
+"""What is left in an outbox: swept up in its order, once, by one at a time."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from django.db import connection, connections, transaction
+from django.test import override_settings
+
+from django_qless.core import Client, ServerFull
+from django_qless.outbox import backlog, calls, tables
+from django_qless.outbox.models import Entry
+from django_qless.outbox.sweep import sweep
+from django_qless.runtime.outboxes import sweep_all as sweep_quietly
+from tests.jobs_app import jobs
+
+BOTH = ["default", "other"]
+pytestmark = pytest.mark.django_db(transaction=True, databases=BOTH)
+
+kept = jobs.add.using(on_commit="outbox")
+
+
+def waiting(qless: Client) -> list[str]:
+    return [job.jid for job in qless.peek("default", 100)]
+
+
+def left(away: Any, *numbers: int, database: str = "default") -> list[str]:
+    """Commit jobs while the server is away; return their jids."""
+    own = jobs.add.using(on_commit=f"outbox:{database}")
+    jids = []
+    for number in numbers:
+        with away(), transaction.atomic(using=database):
+            jids.append(own.delay(number).jid)
+    return jids
+
+
+def test_young_entries_belong_to_their_process(qless, away) -> None:
+    left(away, 1)
+    assert sweep("default", "default").entries == 0
+    assert Entry.objects.count() == 1
+
+
+def test_old_ones_are_delivered_in_their_order(qless, away, sweep_all) -> None:
+    jids = left(away, *range(20))
+    assert sweep_all().entries == 20
+    assert waiting(qless) == jids
+    assert not Entry.objects.exists()
+
+
+def test_one_that_was_delivered_before_its_process_died_is_only_taken_out(
+    qless, sweep_all, monkeypatch
+) -> None:
+    monkeypatch.setattr("django_qless.outbox.entries.Written.remove", lambda self: None)
+    with transaction.atomic():
+        handle = kept.delay(1)
+    qless.cancel(handle.jid)
+    qless.config_set("canceled-history", 0)
+    assert Entry.objects.count() == 1
+    assert sweep_all().entries == 1
+    assert waiting(qless) == []
+    assert not Entry.objects.exists()
+
+
+def test_what_the_sweep_has_taken_is_not_put_again_by_its_process(
+    qless, away, sweep_all, work
+) -> None:
+    with transaction.atomic():
+        handle = kept.delay(1)
+        # A sweep sees what is committed; here it is in the same connection.
+        sweep_all()
+        work()
+    assert not handle.pending
+    assert waiting(qless) == []
+
+
+def test_each_alias_and_database_is_swept_for_itself(qless, away, sweep_all) -> None:
+    first = left(away, 1)
+    second = left(away, 2, database="other")
+    with away(), transaction.atomic():
+        kept.using(alias="other").delay(3)
+    Entry.objects.update(created="2020-01-01T00:00:00Z")
+    assert sweep_all("other").entries == 1
+    assert waiting(qless) == second
+    assert sweep_all("default").entries == 1
+    assert waiting(qless) == second + first
+
+
+def test_what_is_refused_is_logged_and_taken_out(
+    qless, away, sweep_all, caplog
+) -> None:
+    bad = kept.using(after_jids=["unknown"])
+    with away(), transaction.atomic():
+        bad.delay(1)
+        handles = kept.enqueue_many([kept.args(2), bad.args(3), kept.args(4)])
+    assert sweep_all().entries == 2
+    assert waiting(qless) == [handles[0].jid, handles[2].jid]
+    assert caplog.text.count("was not enqueued from the outbox") == 2
+    assert not Entry.objects.exists()
+
+
+def test_a_server_that_takes_nothing_stops_the_sweep(
+    qless, away, sweep_all, server, caplog
+) -> None:
+    jids = left(away, 1, 2)
+    server.shared_client().config_set("maxmemory", 1)
+    try:
+        swept = sweep_all()
+        assert isinstance(swept.error, ServerFull)
+        assert Entry.objects.count() == 2
+        sweep_quietly("default", "default")
+        sweep_quietly("default", "default")
+    finally:
+        server.shared_client().config_set("maxmemory", 0)
+    assert caplog.text.count("outbox not swept") == 1
+    assert sweep_all().entries == 2
+    assert waiting(qless) == jids
+
+
+def test_more_than_one_query_reads_takes_several(qless, away, sweep_all) -> None:
+    left(away, *range(5))
+    Entry.objects.update(created="2020-01-01T00:00:00Z")
+    swept = sweep("default", "default", most=2)
+    assert (swept.entries, swept.last is None) == (2, False)
+    assert sweep_quietly("default", "default") == 3
+
+
+def test_a_sweep_is_one_query_on_an_index(qless, django_assert_num_queries) -> None:
+    with django_assert_num_queries(1) as found:
+        sweep("default", "default")
+    plan = f"EXPLAIN QUERY PLAN {found.captured_queries[0]['sql']}"
+    with connection.cursor() as cursor:
+        cursor.execute(plan)
+        assert "USING INDEX qless_outbox_alias" in str(cursor.fetchall())
+
+
+def test_the_process_delivers_its_own_backlog_before_new_jobs(qless, away) -> None:
+    jids = left(away, *range(3))
+    with transaction.atomic():
+        at_once = kept.delay(7)
+    # It is too early for another try: it stays behind the others.
+    assert at_once.pending
+    assert waiting(qless) == []
+    backlog._behind["default", "default"] = 0.0
+    with transaction.atomic():
+        last = kept.delay(8)
+    assert waiting(qless) == [*jids, at_once.jid, last.jid]
+    assert (last.pending, last.created) == (False, True)
+    assert not backlog._behind
+    assert not Entry.objects.exists()
+
+
+def test_a_large_backlog_is_left_to_the_sweep(
+    qless, away, sweep_all, monkeypatch
+) -> None:
+    monkeypatch.setattr(backlog, "SHARE", 2)
+    jids = left(away, *range(5))
+    backlog._behind["default", "default"] = 0.0
+    with transaction.atomic():
+        last = kept.delay(8)
+    assert last.pending
+    assert waiting(qless) == jids[:2]
+    assert sweep_all().entries == 4
+    assert waiting(qless) == [*jids, last.jid]
+    with transaction.atomic():
+        assert kept.delay(9).pending is True
+    assert not kept.delay(1).pending
+
+
+def test_other_threads_wait_for_the_backlog_too(qless, away) -> None:
+    left(away, 1)
+    pending: list[bool] = []
+
+    def enqueue() -> None:
+        with transaction.atomic():
+            handle = kept.delay(2)
+        pending.append(handle.pending)
+        connections.close_all()
+
+    thread = threading.Thread(target=enqueue)
+    thread.start()
+    thread.join()
+    assert pending == [True]
+
+
+def test_calls_are_kept_to_the_letter(qless) -> None:
+    request = Client.put_many.build(
+        None, "w", [jobs_put("a", '{"a":"\\u0000é"}'), jobs_put("b", "[]")]
+    )
+    [call] = request.parts
+    read = calls.read(calls.written(call))
+    assert calls.written(read) == calls.written(call)
+    singles = list(calls.single_puts(read))
+    assert [jid for jid, _ in singles] == ["a", "b"]
+    assert all(single.args[0] == "w" for _, single in singles)
+
+
+def jobs_put(jid: str, data: str) -> Any:
+    from django_qless.core import Put
+
+    return Put(jid, "q", "klass", data, priority=3)
+
+
+def test_a_source_is_a_process(qless) -> None:
+    assert tables.source() == tables.source()
+    assert len(tables.source()) == 32
+
+
+def test_a_database_without_the_table_is_left_out() -> None:
+    with connections["other"].cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {Entry._meta.db_table} RENAME TO aside")
+    try:
+        assert list(tables.migrated_databases()) == ["default"]
+    finally:
+        with connections["other"].cursor() as cursor:
+            cursor.execute(f"ALTER TABLE aside RENAME TO {Entry._meta.db_table}")
+
+
+def test_marks_of_entries_that_are_gone_are_told_with_the_next(server) -> None:
+    with override_settings(QLESS={"default": {"LOCATION": server.url}}):
+        for number in range(3):
+            with transaction.atomic():
+                kept.delay(number)
+    client = server.client(decode_responses=True)
+    times = [
+        seconds for _, seconds in client.zrange("ql:deliveries", 0, -1, withscores=True)
+    ]
+    client.close()
+    # Two are to be forgotten in a minute; of the last the server was not told yet.
+    assert max(times) - sorted(times)[1] > 86_400
+    assert sorted(times)[1] - sorted(times)[0] < 60
