@@ -83,7 +83,9 @@ end
 
 function Places.leave(jid, queue)
   call('ZREM', key.place(queue, 'work'), jid)
-  call('ZREM', key.place(queue, 'locks'), jid)
+  if call('ZREM', key.place(queue, 'locks'), jid) == 1 then
+    Wake.freed(queue, 1)
+  end
   call('ZREM', key.place(queue, 'depends'), jid)
   call('ZREM', key.place(queue, 'scheduled'), jid)
 end

@@ -15,11 +15,12 @@ local LATE = 1
 -- Seconds: idle clients of ours come back in time for longer locks by themselves.
 local SHORT_LOCK = 6
 
--- What a call tells is kept in scope.wake and looked at when it ends: `ready` and `due` by queue, `seen`, `popped`.
+-- What a call tells is kept in scope.wake and looked at when it ends: `ready`, `due` and `freed` by
+-- queue, `seen`, `popped`.
 local function noted()
   local wake = scope.wake
   if not wake then
-    wake = { ready = {}, due = {} }
+    wake = { ready = {}, due = {}, freed = {} }
     scope.wake = wake
   end
   return wake
@@ -30,6 +31,14 @@ function Wake.ready(queue, n)
   if scope.live then
     local ready = noted().ready
     ready[queue] = (ready[queue] or 0) + n
+  end
+end
+
+-- n locks of the queue were given up: there may be room under its max-concurrency for others that are ready.
+function Wake.freed(queue, n)
+  if scope.live and Config.concurrency(queue) > 0 then
+    local freed = noted().freed
+    freed[queue] = (freed[queue] or 0) + n
   end
 end
 
@@ -104,8 +113,21 @@ local function missing(queue, time, idle)
   return (not taken or time < taken or taken <= scope.now) and 1 or 0
 end
 
+-- What this call has freed and not taken again is ready for others.
+local function pass_on_freed(wake)
+  for queue, n in pairs(wake.freed) do
+    local running = call('ZCOUNT', key.place(queue, 'locks'), NumberFormat.now(), '+inf')
+    local room = Config.concurrency(queue) - running
+    n = math.min(n, room, call('ZCARD', key.place(queue, 'work')))
+    if n > 0 then
+      wake.ready[queue] = math.max(wake.ready[queue] or 0, n)
+    end
+  end
+end
+
 function Wake.finish()
   local wake = scope.wake
+  pass_on_freed(wake)
   for queue, n in pairs(wake.ready) do
     local idle = waiting_at(key.idle_at(queue))
     if idle > 0 then

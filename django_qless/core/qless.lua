@@ -1012,7 +1012,9 @@ end
 
 function Places.leave(jid, queue)
   call('ZREM', key.place(queue, 'work'), jid)
-  call('ZREM', key.place(queue, 'locks'), jid)
+  if call('ZREM', key.place(queue, 'locks'), jid) == 1 then
+    modules.Wake.freed(queue, 1)
+  end
   call('ZREM', key.place(queue, 'depends'), jid)
   call('ZREM', key.place(queue, 'scheduled'), jid)
 end
@@ -2124,108 +2126,6 @@ function Job.result(args, i)
   return call('GET', key.result(modules.Arguments.name('result', 'jid', args[i])))
 end
 end
-elseif module_name == 'Events' then
-return function()
-local Events = {}
-modules.Events = Events
--- events.lua
--- What is published, byte for byte: members in a fixed order, no spaces.
-
-local quote = cjson.encode
-
-local function publish(channel, text)
-  if scope.sharded then
-    call('SPUBLISH', scope.prefix .. channel, text)
-  else
-    call('PUBLISH', scope.prefix .. channel, text)
-  end
-end
-
-local function log(text)
-  publish('log', text)
-end
-
-local function tell(worker, text)
-  publish('w:' .. worker, text)
-end
-
--- Bare jids, for tracked jobs: put popped completed failed canceled stalled track untrack.
-function Events.tracked(what, jid)
-  publish(what, jid)
-end
-
-function Events.put(jid, queue)
-  log('{"jid":' .. quote(jid) .. ',"event":"put","queue":' .. quote(queue) .. '}')
-end
-
-function Events.completed(jid, queue)
-  log('{"jid":' .. quote(jid) .. ',"event":"completed","queue":' .. quote(queue) .. '}')
-end
-
-function Events.advanced(jid, queue, to)
-  log(
-    '{"jid":' .. quote(jid) .. ',"to":' .. quote(to) .. ',"event":"advanced","queue":' .. quote(queue) .. '}'
-  )
-end
-
-function Events.failed(jid, group, message, worker)
-  log(
-    '{"message":'
-      .. quote(message)
-      .. ',"jid":'
-      .. quote(jid)
-      .. ',"group":'
-      .. quote(group)
-      .. ',"event":"failed","worker":'
-      .. quote(worker)
-      .. '}'
-  )
-end
-
-function Events.canceled(jid, queue, worker)
-  local text = '{"jid":'
-    .. quote(jid)
-    .. ',"queue":'
-    .. quote(queue)
-    .. ',"event":"canceled","worker":'
-    .. quote(worker)
-    .. '}'
-  log(text)
-  if worker and worker ~= '' then
-    tell(worker, text)
-  end
-end
-
-local function lock_lost(jid, worker)
-  return '{"jid":' .. quote(jid) .. ',"event":"lock_lost","worker":' .. quote(worker) .. '}'
-end
-
--- Whom it concerns hears it first.
-function Events.lock_lost(jid, worker)
-  local text = lock_lost(jid, worker)
-  tell(worker, text)
-  log(text)
-end
-
-function Events.order(worker, order)
-  tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
-end
-
--- Who looks after cron schedules is told that one has changed.
-function Events.schedules(worker)
-  if worker then
-    tell(worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')
-  end
-end
-
-function Events.config_set(option, value)
-  log('{"option":' .. quote(option) .. ',"event":"config_set","value":' .. quote(value) .. '}')
-end
-
-function Events.config_unset(option)
-  log('{"event":"config_unset","option":' .. quote(option) .. '}')
-end
-end
 elseif module_name == 'Wake' then
 return function()
 local Wake = {}
@@ -2248,11 +2148,12 @@ local LATE = 1
 -- Seconds: idle clients of ours come back in time for longer locks by themselves.
 local SHORT_LOCK = 6
 
--- What a call tells is kept in scope.wake and looked at when it ends: `ready` and `due` by queue, `seen`, `popped`.
+-- What a call tells is kept in scope.wake and looked at when it ends: `ready`, `due` and `freed` by
+-- queue, `seen`, `popped`.
 local function noted()
   local wake = scope.wake
   if not wake then
-    wake = { ready = {}, due = {} }
+    wake = { ready = {}, due = {}, freed = {} }
     scope.wake = wake
   end
   return wake
@@ -2263,6 +2164,14 @@ function Wake.ready(queue, n)
   if scope.live then
     local ready = noted().ready
     ready[queue] = (ready[queue] or 0) + n
+  end
+end
+
+-- n locks of the queue were given up: there may be room under its max-concurrency for others that are ready.
+function Wake.freed(queue, n)
+  if scope.live and modules.Config.concurrency(queue) > 0 then
+    local freed = noted().freed
+    freed[queue] = (freed[queue] or 0) + n
   end
 end
 
@@ -2337,8 +2246,21 @@ local function missing(queue, time, idle)
   return (not taken or time < taken or taken <= scope.now) and 1 or 0
 end
 
+-- What this call has freed and not taken again is ready for others.
+local function pass_on_freed(wake)
+  for queue, n in pairs(wake.freed) do
+    local running = call('ZCOUNT', key.place(queue, 'locks'), modules.NumberFormat.now(), '+inf')
+    local room = modules.Config.concurrency(queue) - running
+    n = math.min(n, room, call('ZCARD', key.place(queue, 'work')))
+    if n > 0 then
+      wake.ready[queue] = math.max(wake.ready[queue] or 0, n)
+    end
+  end
+end
+
 function Wake.finish()
   local wake = scope.wake
+  pass_on_freed(wake)
   for queue, n in pairs(wake.ready) do
     local idle = waiting_at(key.idle_at(queue))
     if idle > 0 then
@@ -2502,6 +2424,108 @@ function Wake.wait(client, worker, queues, seconds, globbing)
   end
   rest[1] = format('%.3f', seconds + 0.0005)
   return rest
+end
+end
+elseif module_name == 'Events' then
+return function()
+local Events = {}
+modules.Events = Events
+-- events.lua
+-- What is published, byte for byte: members in a fixed order, no spaces.
+
+local quote = cjson.encode
+
+local function publish(channel, text)
+  if scope.sharded then
+    call('SPUBLISH', scope.prefix .. channel, text)
+  else
+    call('PUBLISH', scope.prefix .. channel, text)
+  end
+end
+
+local function log(text)
+  publish('log', text)
+end
+
+local function tell(worker, text)
+  publish('w:' .. worker, text)
+end
+
+-- Bare jids, for tracked jobs: put popped completed failed canceled stalled track untrack.
+function Events.tracked(what, jid)
+  publish(what, jid)
+end
+
+function Events.put(jid, queue)
+  log('{"jid":' .. quote(jid) .. ',"event":"put","queue":' .. quote(queue) .. '}')
+end
+
+function Events.completed(jid, queue)
+  log('{"jid":' .. quote(jid) .. ',"event":"completed","queue":' .. quote(queue) .. '}')
+end
+
+function Events.advanced(jid, queue, to)
+  log(
+    '{"jid":' .. quote(jid) .. ',"to":' .. quote(to) .. ',"event":"advanced","queue":' .. quote(queue) .. '}'
+  )
+end
+
+function Events.failed(jid, group, message, worker)
+  log(
+    '{"message":'
+      .. quote(message)
+      .. ',"jid":'
+      .. quote(jid)
+      .. ',"group":'
+      .. quote(group)
+      .. ',"event":"failed","worker":'
+      .. quote(worker)
+      .. '}'
+  )
+end
+
+function Events.canceled(jid, queue, worker)
+  local text = '{"jid":'
+    .. quote(jid)
+    .. ',"queue":'
+    .. quote(queue)
+    .. ',"event":"canceled","worker":'
+    .. quote(worker)
+    .. '}'
+  log(text)
+  if worker and worker ~= '' then
+    tell(worker, text)
+  end
+end
+
+local function lock_lost(jid, worker)
+  return '{"jid":' .. quote(jid) .. ',"event":"lock_lost","worker":' .. quote(worker) .. '}'
+end
+
+-- Whom it concerns hears it first.
+function Events.lock_lost(jid, worker)
+  local text = lock_lost(jid, worker)
+  tell(worker, text)
+  log(text)
+end
+
+function Events.order(worker, order)
+  tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
+end
+
+-- Who looks after cron schedules is told that one has changed.
+function Events.schedules(worker)
+  if worker then
+    tell(worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')
+  end
+end
+
+function Events.config_set(option, value)
+  log('{"option":' .. quote(option) .. ',"event":"config_set","value":' .. quote(value) .. '}')
+end
+
+function Events.config_unset(option)
+  log('{"event":"config_unset","option":' .. quote(option) .. '}')
 end
 end
 elseif module_name == 'Json' then
@@ -2862,7 +2886,7 @@ end
 
 -- The job was canceled, or is erased: so are its payloads.
 function Entity.gone(jid, queue)
-  call('DEL', key.payloads(jid))
+  call('UNLINK', key.payloads(jid)) -- there may be very many: their memory is freed in the background
   call('DEL', key.taken(jid))
   Entity.unlisted(jid, queue)
 end
@@ -5984,6 +6008,7 @@ end
 function Lock.release(job)
   call('ZREM', key.place(job.queue, 'locks'), job.jid)
   modules.Job.unhold(job.jid, job.worker)
+  modules.Wake.freed(job.queue, 1)
 end
 
 -- heartbeat jid worker [data] -> the new expiry
@@ -6972,8 +6997,8 @@ modules.Payloads = Payloads
 
 local floor, min, max = math.floor, math.min, math.max
 
-Payloads.most = 1000 -- of one run, and moved by one call
-Payloads.bytes = 1024 * 1024 -- of one run
+Payloads.most = 1000 -- of one entity in a run, and moved by one call for the dead
+Payloads.bytes = 1024 * 1024 -- of one entity in a run
 Payloads.each = 64 * 1024 -- bytes of one payload
 
 -- Payloads read at first; then four times as many as before, as far as they are likely to fit.
@@ -8175,6 +8200,11 @@ modules.EntityRun = EntityRun
 -- Runs of entities: what a run takes, and what becomes of one that was lost or has failed for good.
 
 local MOST_JOBS = 250 -- entities handed out by one call
+
+-- Payloads, and their bytes, after which a call hands out no further entity. Each has as many as a run may have, so
+-- one call may move a run's more.
+local ENOUGH, ENOUGH_BYTES = 4000, 4 * 1024 * 1024
+
 local MOST_LOSSES = 3 -- locks lost and crashes in a row that one payload may cause
 
 -- These are no failures of a run: no payload of the entity can be processed.
@@ -8186,7 +8216,7 @@ local function has_room(reserved)
   if not reserved or not handed then
     return reserved
   end
-  return handed.jobs < MOST_JOBS and handed.payloads < modules.Payloads.most and handed.bytes < modules.Payloads.bytes
+  return handed.jobs < MOST_JOBS and handed.payloads < ENOUGH and handed.bytes < ENOUGH_BYTES
 end
 
 -- An entity that was to be handed out stays where it was: first in its queue.
@@ -8228,8 +8258,7 @@ function EntityRun.take(jid, queue, entity, data)
   local handed = scope.entities or { jobs = 0, payloads = 0, bytes = 0 }
   scope.entities = handed
   modules.Payloads.give_back(jid) -- of a run that was lost
-  local flat, bytes =
-    modules.Payloads.lowest(key.payloads(jid), modules.Payloads.most - handed.payloads, modules.Payloads.bytes - handed.bytes)
+  local flat, bytes = modules.Payloads.lowest(key.payloads(jid), modules.Payloads.most, modules.Payloads.bytes)
   modules.Payloads.move(key.payloads(jid), key.taken(jid), flat)
   handed.jobs, handed.payloads = handed.jobs + 1, handed.payloads + #flat / 2
   handed.bytes = handed.bytes + bytes
@@ -10580,7 +10609,7 @@ function Dead.delete(args, i)
   for _, entity in ipairs(entities) do
     local jid = modules.Entity.jid(queue, entity)
     number = number + call('EXISTS', key.dead_entity(jid))
-    call('DEL', key.dead_payloads(jid))
+    call('UNLINK', key.dead_payloads(jid))
     forget(jid, queue, entity)
   end
   return number
@@ -12418,7 +12447,7 @@ modules.Permissions = Permissions
 -- What the core runs, in the order of the documented command lines. With too few arguments for a
 -- command a server may abort while it looks for keys, so nothing else is asked about.
 local INSIDE = {
-  'info time del exists expire pexpire persist pttl ttl get mget set',
+  'info time del unlink exists expire pexpire persist pttl ttl get mget set',
   'hdel hexists hget hgetall hincrby hlen hmget hrandfield hset',
   'lindex llen lpop lpush lrange lrem ltrim rpush',
   'sadd scard sismember smembers spop srandmember srem sscan',
@@ -13753,6 +13782,7 @@ function SettleVerbs.finish(completed)
   end
   for queue, list in pairs(completed.queues) do
     modules.SortedSet.remove(key.place(queue, 'locks'), list)
+    modules.Wake.freed(queue, #list)
   end
   for worker, list in pairs(completed.workers) do
     modules.SortedSet.remove(key.held(worker), list)

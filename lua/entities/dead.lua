@@ -98,7 +98,7 @@ function Dead.delete(args, i)
   for _, entity in ipairs(entities) do
     local jid = Entity.jid(queue, entity)
     number = number + call('EXISTS', key.dead_entity(jid))
-    call('DEL', key.dead_payloads(jid))
+    call('UNLINK', key.dead_payloads(jid))
     forget(jid, queue, entity)
   end
   return number

@@ -95,7 +95,7 @@ end
 
 -- The job was canceled, or is erased: so are its payloads.
 function Entity.gone(jid, queue)
-  call('DEL', key.payloads(jid))
+  call('UNLINK', key.payloads(jid)) -- there may be very many: their memory is freed in the background
   call('DEL', key.taken(jid))
   Entity.unlisted(jid, queue)
 end

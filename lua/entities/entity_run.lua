@@ -1,6 +1,11 @@
 -- Runs of entities: what a run takes, and what becomes of one that was lost or has failed for good.
 
 local MOST_JOBS = 250 -- entities handed out by one call
+
+-- Payloads, and their bytes, after which a call hands out no further entity. Each has as many as a run may have, so
+-- one call may move a run's more.
+local ENOUGH, ENOUGH_BYTES = 4000, 4 * 1024 * 1024
+
 local MOST_LOSSES = 3 -- locks lost and crashes in a row that one payload may cause
 
 -- These are no failures of a run: no payload of the entity can be processed.
@@ -12,7 +17,7 @@ local function has_room(reserved)
   if not reserved or not handed then
     return reserved
   end
-  return handed.jobs < MOST_JOBS and handed.payloads < Payloads.most and handed.bytes < Payloads.bytes
+  return handed.jobs < MOST_JOBS and handed.payloads < ENOUGH and handed.bytes < ENOUGH_BYTES
 end
 
 -- An entity that was to be handed out stays where it was: first in its queue.
@@ -54,8 +59,7 @@ function EntityRun.take(jid, queue, entity, data)
   local handed = scope.entities or { jobs = 0, payloads = 0, bytes = 0 }
   scope.entities = handed
   Payloads.give_back(jid) -- of a run that was lost
-  local flat, bytes =
-    Payloads.lowest(key.payloads(jid), Payloads.most - handed.payloads, Payloads.bytes - handed.bytes)
+  local flat, bytes = Payloads.lowest(key.payloads(jid), Payloads.most, Payloads.bytes)
   Payloads.move(key.payloads(jid), key.taken(jid), flat)
   handed.jobs, handed.payloads = handed.jobs + 1, handed.payloads + #flat / 2
   handed.bytes = handed.bytes + bytes

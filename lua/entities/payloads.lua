@@ -5,8 +5,8 @@
 
 local floor, min, max = math.floor, math.min, math.max
 
-Payloads.most = 1000 -- of one run, and moved by one call
-Payloads.bytes = 1024 * 1024 -- of one run
+Payloads.most = 1000 -- of one entity in a run, and moved by one call for the dead
+Payloads.bytes = 1024 * 1024 -- of one entity in a run
 Payloads.each = 64 * 1024 -- bytes of one payload
 
 -- Payloads read at first; then four times as many as before, as far as they are likely to fit.

@@ -106,6 +106,20 @@ def test_the_commands_say_the_same_as_the_verbs(held: Keyed) -> None:
     assert last(held) == {"when": 27, "what": "failed", **BY, **why}
 
 
+@pytest.mark.parametrize("held_for", [0, 0.0004, 2.5])
+def test_what_is_handed_back_after_its_start_says_so(
+    held: Keyed, held_for: float
+) -> None:
+    settled = held.settle(
+        [settlement("jid", "1", "release", 0, held=held_for)], now=20.125
+    )
+    assert settled.refused == []
+    assert last(held)["held"] == round(held_for, 3)
+    token = held.token("jid", 21)
+    held.call("release", "jid", token, 0, held_for, now=25)
+    assert last(held)["held"] == round(held_for, 3)
+
+
 def test_a_retry_that_is_one_too_many_failed(keyed: Keyed) -> None:
     keyed.put("jid", 0, retries=0)
     end(keyed, "retry", 0, "", "why", token=keyed.token("jid", 10))

@@ -179,6 +179,20 @@ def test_a_run_has_up_to_a_mebibyte_of_payloads(orders: Entities) -> None:
     assert seen == [f"{n}{k:02}" for n in range(5) for k in range(10)]
 
 
+def test_each_entity_of_a_run_has_up_to_a_thousand_payloads(orders: Entities) -> None:
+    for n in range(6):
+        orders.now += 1
+        for first in range(0, 1001, 250):
+            numbers = range(first, min(first + 250, 1001))
+            orders.push(f"o{n}", *numbers, score=1, batch=6)
+    # A call hands out no further one when it has handed out 4,000.
+    first = orders.take()
+    assert [job["entity"] for job in first] == ["o0", "o1", "o2", "o3"]
+    assert [len(job["payloads"]) for job in first] == [1000] * 4
+    assert [job["entity"] for job in orders.take()] == ["o4", "o5"]
+    assert orders.violations() == []
+
+
 def test_a_run_has_up_to_batch_entities_the_longest_due_first(orders: Entities) -> None:
     orders.push("late", 1, due=orders.now + 3, batch=3)
     for n in range(5):

@@ -92,6 +92,43 @@ def test_whatever_makes_work_ready_wakes_an_idle_worker(keyed: Keyed, way: str) 
     assert len(keyed.take(1, now=2)) == 1
 
 
+FREES = {
+    "complete": ["complete"],
+    "release": ["release", 60],
+    "retry": ["retry", 60, "", ""],
+    "fail": ["fail", "group", "message"],
+}
+
+
+@pytest.mark.parametrize("way", [*FREES, "cancel"])
+def test_whatever_frees_a_slot_of_a_full_queue_wakes_an_idle_worker(
+    keyed: Keyed, way: str
+) -> None:
+    keyed.call("config.set", "queue-max-concurrency", 1, now=0)
+    keyed.put("first", retries=5)
+    token = keyed.token("first", 0)
+    keyed.put("second")
+    _, names = wait(keyed, "idle")
+    assert not is_woken(keyed, names)
+    if way == "cancel":
+        keyed.call("cancel", "first", now=1)
+    else:
+        settled = keyed.settle([settlement("first", token, *FREES[way])], now=1)
+        assert settled.refused == []
+    assert is_woken(keyed, names)
+    assert [job["jid"] for job in keyed.take(2, now=2)] == ["second"]
+
+
+def test_a_slot_that_is_taken_again_by_the_same_call_wakes_nobody(keyed: Keyed) -> None:
+    keyed.call("config.set", "queue-max-concurrency", 1, now=0)
+    keyed.put_many([{"jid": f"j{n}"} for n in range(3)])
+    [job] = keyed.take()
+    _, names = wait(keyed, "idle")
+    done = settlement(job["jid"], job["token"], "complete")
+    assert len(keyed.settle([done], 1, now=1).jobs) == 1
+    assert not is_woken(keyed, names)
+
+
 def test_work_elsewhere_wakes_nobody(keyed: Keyed) -> None:
     _, names = wait(keyed, "w")
     keyed.put("jid", 1, queue="side")
