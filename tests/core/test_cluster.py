@@ -96,7 +96,9 @@ def test_an_answer_names_the_node() -> None:
 
 def test_any_node_shows_the_way(cluster: Cluster, prefix: str) -> None:
     for seed in cluster.addresses:
-        with Client(cluster_client([NOWHERE, seed], prefix), prefix) as client:
+        server = cluster_client([NOWHERE, seed], prefix)
+        # At the first try, with the node that is away on the way.
+        with Client(server, prefix, patience=0) as client:
             client.put("", "q", f"j{seed[1]}", "k", "{}")
             assert client.slot_map is not None
             assert client.slot_map.address == cluster.of(prefix).address
@@ -215,6 +217,19 @@ def test_events_go_on_where_the_slot_is(cluster: Cluster, prefix: str) -> None:
         assert events.next(30).event == "reconnected"  # type: ignore[union-attr]
         put(client, 2)
         assert events.next(30).jid == "j2"  # type: ignore[union-attr]
+
+
+def test_a_loop_that_must_not_wait_hears_them_too(
+    cluster: Cluster, prefix: str
+) -> None:
+    """As the worker's, which calls `look` when there is something to read."""
+    with client_of(cluster, prefix) as client, client.events() as events:
+        cluster.move(prefix)
+        heard = poll(events.look, what="the subscription is at the other node")
+        assert [each.event for each in heard] == ["reconnected"]
+        put(client, 1)
+        heard = poll(events.look, what="an event comes")
+        assert [each.jid for each in heard] == ["j1"]
 
 
 def test_events_stay_on_the_node(cluster: Cluster, prefix: str) -> None:
