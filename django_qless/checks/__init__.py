@@ -13,7 +13,7 @@ None of them connects to a server; `qless_doctor` does.
     django_qless.W010   django_qless.urls is included, but there is no token
     django_qless.E015   two aliases with one namespace
     django_qless.E017   a release of redis-py that does not work
-    django_qless.E016, E018 to E021, E026 to E032, W004, W005, W008     see `jobs.py`
+    django_qless.E016, E018 to E021, E026 to E032, E056, W004, W005, W008     see `jobs.py`
     django_qless.W001   the queue shares its database with a cache
     django_qless.W002   no server is named, and DEBUG is off (--deploy)
     django_qless.W003   EMBEDDED, and DEBUG is off (--deploy)
@@ -38,6 +38,7 @@ from django_qless.checks.jobs import (
     check_modules,
     check_options,
     check_queues_of_detached,
+    check_queues_of_entities,
     check_schedules,
     no_middleware,
     no_should_run,
@@ -163,6 +164,7 @@ def register_checks() -> None:
     register(check_jobs, TAG)
     register(check_options, TAG)
     register(check_queues_of_detached, TAG)
+    register(check_queues_of_entities, TAG)
     register(check_context, TAG)
     register(check_schedules, TAG)
     register(check_outbox, TAG)

@@ -14,6 +14,7 @@ django_qless.E031   a schedule that such a job cannot have
 django_qless.E032   the name of a job that recurs is too long for a schedule
 django_qless.E051   a should_run that cannot be imported
 django_qless.E055   encrypt=True in an alias without keys
+django_qless.E056   two job types with entities in one queue
 django_qless.W004   a job in a class that is neither a model nor part of one
 django_qless.W005   a job in a module that workers do not import
 django_qless.W008   detached jobs and others in one queue
@@ -112,6 +113,28 @@ def check_queues_of_detached(**kwargs: Any) -> list[CheckMessage]:
                     "that runs as many detached jobs as it may takes nothing from it.",
                     hint="Give detached jobs a separate queue.",
                     id="django_qless.W008",
+                )
+            )
+    return messages
+
+
+def check_queues_of_entities(**kwargs: Any) -> list[CheckMessage]:
+    """Refuse a queue with entities of two job types: the core knows one for each."""
+    owners: dict[tuple[str, str], JobType] = {}
+    messages: list[CheckMessage] = []
+    for job_type in registry:
+        options = job_type.options
+        if not options.entity:
+            continue
+        owner = owners.setdefault((options.alias, options.queue), job_type)
+        if owner is not job_type:
+            messages.append(
+                Error(
+                    f"{location_of(job_type.function)}: {job_type.name} has entities in "
+                    f"the queue {options.queue!r}, and so has {owner.name}: what is "
+                    "pushed to the second of them would be refused.",
+                    hint="Give each job with entity=True a separate queue.",
+                    id="django_qless.E056",
                 )
             )
     return messages

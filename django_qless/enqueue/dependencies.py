@@ -223,6 +223,11 @@ def _problem(job_type: JobType, found: JobType, *, is_neighbour: bool) -> str:
             f"{found.name} has unique={found.options.unique!r} for all rows, so that of "
             "another row would stand for it: use unique=True"
         )
+    if found.options.entity:
+        return (
+            f"{found.name} is pushed to, and an entity has no end that could be waited "
+            "for: enqueue what comes next at the end of its run"
+        )
     signature = CallSignature.of(found.function, skip_first=found.is_bound)
     if not signature.accepts((), {}):
         try:

@@ -11,6 +11,7 @@ import pytest
 from django.db import transaction
 
 from django_qless import BatchFailure, Fail, entities, job, signals
+from django_qless.checks.jobs import check_queues_of_entities
 from django_qless.exceptions import InvalidJob, InvalidOption, UnserialisableArgument
 from django_qless.job_types.registry import registry
 from django_qless.testing import captured_jobs, inline_jobs, run_jobs
@@ -251,3 +252,28 @@ def test_on_a_method_the_row_is_the_entity() -> None:
     dead = entities["parcels"][gone]
     assert (dead.state, dead.dead_count) == ("dead", 1)
     assert "row" in dead.last_error.lower() or "gone" in dead.last_error.lower()
+
+
+def test_two_types_in_one_queue_are_refused_by_a_check() -> None:
+    assert check_queues_of_entities() == []
+
+    @job("entities-orders", name="entities.second", entity=True)
+    def second(batch: dict[str, list[int]]) -> None: ...
+
+    try:
+        [message] = check_queues_of_entities()
+    finally:
+        del registry._types["entities.second"]
+    assert message.id == "django_qless.E056"
+    assert "entities.second has entities in the queue 'entities-orders'" in message.msg
+
+
+def test_none_can_be_waited_for() -> None:
+    @job(name="waits.for.entities", after=sync.name)
+    def waits() -> None: ...
+
+    try:
+        with pytest.raises(InvalidJob, match="enqueue what comes next at the end"):
+            waits.delay()
+    finally:
+        del registry._types["waits.for.entities"]
