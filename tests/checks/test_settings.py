@@ -92,7 +92,7 @@ def found(**options: object) -> list[tuple[str, str]]:
             "E004",
             "CLUSTER is not available yet",
         ),
-        ({"default": {**GOOD, "ON_OUTAGE": "buffer"}}, "E061", "ON_OUTAGE must be"),
+        ({"default": {**GOOD, "ON_OUTAGE": "drop"}}, "E061", "ON_OUTAGE must be"),
         ({"default": {**GOOD, "PATIENCE": -1}}, "E033", "PATIENCE must be a number"),
         ({"default": {**GOOD, "WORKER_PATIENCE": "2"}}, "E033", "WORKER_PATIENCE must"),
         ({"default": {"LOCATION": 5}}, "E005", "must be a URL, not 5"),
