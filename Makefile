@@ -10,7 +10,7 @@ FAST := tests/checks tests/conf tests/declare tests/enqueue tests/job_types test
   tests/runtime tests/serialization tests/workflows tests/public_api
 
 .DEFAULT_GOAL := help
-.PHONY: help demo admin test test-fast test-core test-worker test-admin nightly check docs \
+.PHONY: help demo demo-cluster admin test test-fast test-core test-worker test-admin nightly check docs \
   screenshots release-check format bench chaos mutants recorder matrix clean
 
 help: ## say what can be made (this text)
@@ -19,7 +19,7 @@ help: ## say what can be made (this text)
 	@echo
 	@echo "Variables"
 	@echo "  PYTHON=python3.13   the interpreter that .venv is made with (make clean first)"
-	@echo "  SOURCE=path         make demo: analyse the Python files below this path"
+	@echo "  SOURCE=path         make demo, demo-cluster: analyse the Python files below this path"
 	@echo "  PORT=8000           make admin: where it can be seen"
 	@echo "  ARGS='-k pop -x'    make test, bench, chaos, mutants, recorder, matrix: passed on to the program"
 	@echo "  JOBS=4              make mutants: how many are tried at a time"
@@ -28,6 +28,9 @@ help: ## say what can be made (this text)
 
 demo: .venv/embedded,hiredis.stamp ## see real work done: the standard library's source, analysed
 	@$(BIN)/python example_project/demo.py $(if $(SOURCE),"$(SOURCE)")
+
+demo-cluster: .venv/embedded,hiredis.stamp ## the same on a cluster of six nodes, started for it
+	@$(BIN)/python example_project/demo_cluster.py $(if $(SOURCE),"$(SOURCE)")
 
 admin: .venv/embedded,hiredis.stamp ## open the example in Django's admin, with a worker beside it
 	@$(BIN)/python example_project/open_admin.py --port $(PORT)
@@ -44,7 +47,10 @@ test-core: .venv/test.stamp ## the tests of the Lua core and its client
 test-worker: .venv/test.stamp ## the tests of workers and of what runs in them
 	@$(BIN)/python -m tests.run tests tests/worker tests/runtime $(ARGS)
 
-test-admin: .venv/test.stamp ## the tests of the admin's pages, and of pages in a browser
+test-demo-cluster: .venv/embedded,hiredis.stamp ## the same on a cluster of six nodes, started for it
+	@$(BIN)/python example_project/demo_cluster.py $(if $(SOURCE),"$(SOURCE)")
+
+admin: .venv/test.stamp ## the tests of the admin's pages, and of pages in a browser
 	@$(BIN)/python -m tests.run tests tests/admin $(ARGS)
 
 nightly: .venv/test.stamp ## hours: all variants in random order, the matrix, mutants, chaos

@@ -1,6 +1,7 @@
 """Two builds of django_qless beside each other, on one server, in turn.
 
     python -m benchmarks.run --against COMMIT        this tree against an earlier commit
+    python -m benchmarks.run --against COMMIT --workload "batches of 50"    one workload
 
 Each pair is one measurement of either build, one right after the other, the first of them
 now this and now that. What counts is the median of the ratios within the pairs. Its spread
@@ -77,17 +78,15 @@ class Ratio:
         return "repeat it: the spread is too wide"
 
 
-def compare(server: Server, commit: str, names: list[str], pairs: int) -> str:
-    """Return a Markdown table of this tree against a commit.
+def compare(server: Server, commit: str, names: list[str], pairs: int) -> Iterator[str]:
+    """Yield the lines of a Markdown table of this tree against a commit.
 
-    `names` are workloads, all if there are none. Raises ValueError if the commit is
-    unknown.
+    Those of a workload come as soon as it is measured. `names` are workloads, all if there
+    are none. Raises ValueError if the commit is unknown.
     """
     with stages(commit) as (old, new):
-        rows = [
-            "| workload | figure | old | new | new ÷ old | spread | |",
-            "|---|---|---|---|---|---|---|",
-        ]
+        yield "| workload | figure | old | new | new ÷ old | spread | |"
+        yield "|---|---|---|---|---|---|---|"
         for name, workload in WORKLOADS.items():
             if names and name not in names:
                 continue
@@ -98,8 +97,8 @@ def compare(server: Server, commit: str, names: list[str], pairs: int) -> str:
                     measured[stage].append(workload(server, stage))
                 print(".", end="", file=sys.stderr, flush=True)
             print(file=sys.stderr)
-            rows += [row(name, ratio) for ratio in paired(measured[old], measured[new])]
-    return "\n".join(rows)
+            for ratio in paired(measured[old], measured[new]):
+                yield row(name, ratio)
 
 
 def paired(old: list[Costs], new: list[Costs]) -> list[Ratio]:

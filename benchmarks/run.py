@@ -53,7 +53,10 @@ def main() -> None:
     ):
         print(_machine(server, options), flush=True)
         if options.against:
-            print(compare(server, options.against, options.workload, options.pairs))
+            for line in compare(
+                server, options.against, options.workload, options.pairs
+            ):
+                print(line, flush=True)
             return
         figures, counts = _measure(server, options)
     print(f"\n{markdown(figures, counts)}\n\n{_round_trips(figures)}")
@@ -70,7 +73,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--only",
         type=_subjects,
-        default=list(SUBJECTS),
         help=f"subjects, comma separated: {', '.join(SUBJECTS)}",
     )
     parser.add_argument(
@@ -95,6 +97,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--free", action="store_true", help="no placement on CPUs")
     parser.add_argument("--output", type=Path, help="append the figures as JSON lines")
     options = parser.parse_args()
+    if options.against and options.only:
+        parser.error("--only chooses subjects; with --against choose with --workload")
+    if options.workload and not options.against:
+        parser.error("--workload chooses what --against compares; see also --only")
+    options.only = options.only or list(SUBJECTS)
     options.repeat = options.repeat or (1 if options.quick else 3)
     return options
 

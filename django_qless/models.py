@@ -67,6 +67,13 @@ class Job(PageModel):
         ]
 
 
+class Entity(PageModel):
+    """The entities of a queue, by the queue's name."""
+
+    class Meta(PageModel.Meta):
+        verbose_name, verbose_name_plural = _("entity"), _("entities")
+
+
 class Failure(PageModel):
     """A group of failed jobs."""
 

@@ -120,8 +120,6 @@ def settings() -> Iterator[str]:
     docs = {row.name: fields[name][1] for name, row in schema.ATTRIBUTES.items()}
     rows = []
     for row in schema.KEYS:
-        if row.check is setting_checks.unavailable:
-            continue
         text = docs[row.name] if row.name in docs else ELSEWHERE[row.name]
         rows.append((code(f'"{row.name}"'), text, code(f"django_qless.{row.number}")))
     yield from table(("key", "meaning", "its check"), rows)
@@ -413,10 +411,13 @@ def documented_fields(cls: type) -> dict[str, str]:
 def keys() -> Iterator[str]:
     text = (ROOT / "lua" / "head.lua").read_text()
     begin = text.index("local PATTERNS = {")
-    lines = text[begin : text.index("\n}", begin)].splitlines()[1:]
+    glossary = text[begin : text.index("local function maker", begin)].rstrip()
     yield "```text"
-    for line in lines:
-        bare = line.removeprefix("  ")
+    for line in glossary.splitlines():
+        # Lines without an indent are those of the tables that the keys stand in.
+        if line[:1].strip() or line.strip() in ("return {", "}"):
+            continue
+        bare = line.strip()
         if bare.startswith("--"):
             yield (
                 bare.removeprefix("--").strip()

@@ -8,8 +8,12 @@ head.lua comes first and main.lua last. Each of the others becomes a module: a t
 file's name in camel case (put_options.lua is PutOptions), and a function of the file that makes
 it when it is first wanted. A file uses other modules by their names, without further ado: where
 it names Job.get, modules.Job.get is built. So the order of the files means nothing, and what is
-local to one stays private. The files of a folder are made known together, when the first of
-them is wanted: a script pays for what is there.
+local to one stays private.
+
+A script makes all that it runs anew in each call, so what is built for it is sparing. The function
+that makes a module is itself made only when the module is wanted: `maker_of` asks for one name
+after the other, first for those that most files use. And a module's table has room for its
+fields from the start, as one that grows is copied again and again.
 
 The result holds no date, no version and no hash: it changes only when a module does.
 """
@@ -19,6 +23,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
@@ -46,32 +51,28 @@ def build() -> str:
     if len(known) < len(files):
         raise BuildError("two files of lua/ have the same name")
     modules = [path for path in files if path.stem not in (FIRST, LAST)]
-    tables = {table(path) for path in modules}
-    groups: dict[str, list[Path]] = {}
-    for path in modules:
-        groups.setdefault(path.parent.name if path.parent != FOLDER else "", []).append(
-            path
-        )
-    where = "".join(
-        f"{table(path)} = '{path.parent.name}',\n"
-        for path in modules
-        if path.parent != FOLDER
+    return (
+        f"{FIRST_LINE}local function build(without_keys)\n{section(known[FIRST])}"
+        f"\n{makers(modules)}\nreturn "
+        f"without_keys and modules.Legacy.serve or modules.Serve.serve\nend\n\n"
+        f"{section(known[LAST])}"
     )
-    body = f"{section(known[FIRST])}\nfolder_of = {{\n{where}}}\n"
-    for name, paths in sorted(groups.items()):
-        body += group(name, paths, tables)
-    ending = (
-        "\nreturn without_keys and modules.Legacy.serve or modules.Serve.serve\nend\n\n"
-    )
-    return f"{FIRST_LINE}local function build(without_keys)\n{body}{ending}{section(known[LAST])}"
 
 
-def group(name: str, paths: list[Path], tables: set[str]) -> str:
-    """Return what makes the modules of one folder, of all these modules."""
-    made = "".join(module(path, tables) for path in paths)
-    if not name:
-        return f"\nbuilders = {{\n{made}}}\n"
-    return f"\nfunction folders.{name}()\nreturn {{\n{made}}}\nend\n"
+def makers(paths: list[Path]) -> str:
+    """Return the function that tells which function makes a module."""
+    tables = {table(path) for path in paths}
+    sources = {path: module(path, tables) for path in paths}
+    uses = Counter(
+        name
+        for source in sources.values()
+        for name in set(re.findall(r"\bmodules\.(\w+)\.", source))
+    )
+    word, lines = "if", ["function maker_of(module_name)\n"]
+    for path in sorted(paths, key=lambda path: (-uses[table(path)], table(path))):
+        lines.append(f"{word} module_name == '{table(path)}' then\n{sources[path]}")
+        word = "elseif"
+    return "".join([*lines, "end\nend\n"])
 
 
 def table(path: Path) -> str:
@@ -90,9 +91,7 @@ def module(path: Path, tables: set[str]) -> str:
         return f"modules.{found[0]}" if found[0] in others else found[0]
 
     code = re.sub(NAMED, reached, source)
-    return (
-        f"\n{own} = function()\nlocal {own} = {{}}\nmodules.{own} = {own}\n{code}end,\n"
-    )
+    return f"return function()\nlocal {own} = {{}}\nmodules.{own} = {own}\n{code}end\n"
 
 
 def section(path: Path) -> str:

@@ -106,13 +106,13 @@ Bulk.untag = each('untag.each', 1, function(jid, args, i)
 end)
 
 Bulk.track = each('track.each', 0, function(jid)
-  Job.track({ 'track', jid }, 1)
+  Tracking.track({ 'track', jid }, 1)
 end)
 
 -- (Also what is gone: otherwise it would be listed for ever.)
 Bulk.untrack = each('untrack.each', 0, function(jid)
   if call('EXISTS', key.job(jid)) == 1 or call('ZREM', key.tracked(), jid) == 0 then
-    Job.track({ 'untrack', jid }, 1)
+    Tracking.track({ 'untrack', jid }, 1)
   end
 end)
 

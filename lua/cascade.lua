@@ -43,7 +43,7 @@ local function fail(jid, other)
     message,
     math.floor(scope.now)
   )
-  if Job.is_tracked(jid) then
+  if Tracking.is_tracked(jid) then
     Events.tracked('failed', jid)
   end
   Events.failed(jid, GROUP, message, '')

@@ -34,7 +34,7 @@ timeout Job.timeout
 depends DependencyCommands.depends
 priority Job.priority
 tag Tags.command
-track Job.track
+track Tracking.track
 unfail Revive.unfail
 worker.deregister Worker.deregister
 pause Pause.pause

@@ -30,7 +30,7 @@ function CorruptJobs.fail(jid, field, text, place)
     message,
     math.floor(scope.now)
   )
-  if Job.is_tracked(jid) then
+  if Tracking.is_tracked(jid) then
     Events.tracked('failed', jid)
   end
   Events.failed(jid, GROUP, message, worker)

@@ -2,17 +2,25 @@
 
 local quote = cjson.encode
 
+local function publish(channel, text)
+  if scope.sharded then
+    call('SPUBLISH', scope.prefix .. channel, text)
+  else
+    call('PUBLISH', scope.prefix .. channel, text)
+  end
+end
+
 local function log(text)
-  call('PUBLISH', scope.prefix .. 'log', text)
+  publish('log', text)
 end
 
 local function tell(worker, text)
-  call('PUBLISH', scope.prefix .. 'w:' .. worker, text)
+  publish('w:' .. worker, text)
 end
 
 -- Bare jids, for tracked jobs: put popped completed failed canceled stalled track untrack.
 function Events.tracked(what, jid)
-  call('PUBLISH', scope.prefix .. what, jid)
+  publish(what, jid)
 end
 
 function Events.put(jid, queue)

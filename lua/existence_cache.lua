@@ -1,10 +1,10 @@
 -- An existence cache for optional keys: one question tells for many that they are absent.
 
 -- These keys do not exist.
-function ExistenceCache.note(...)
+function ExistenceCache.note(names)
   local absent = scope.absent or {}
-  for n = 1, select('#', ...) do
-    absent[select(n, ...)] = true
+  for n = 1, #names do
+    absent[names[n]] = true
   end
   scope.absent = absent
 end
@@ -25,10 +25,10 @@ function ExistenceCache.look_for(names, others)
   end
   local of_names = found > 0 and #others > 0 and call('EXISTS', unpack(names)) or found
   if of_names == 0 then
-    ExistenceCache.note(unpack(names))
+    ExistenceCache.note(names)
   end
   if of_names == found then
-    ExistenceCache.note(unpack(others))
+    ExistenceCache.note(others)
   end
   return of_names == 0
 end
@@ -43,4 +43,13 @@ end
 -- Is the key known not to exist? (What makes one has to say so: forget.)
 function ExistenceCache.is_absent(name)
   return scope.absent and scope.absent[name] or false
+end
+
+ExistenceCache.many = 8 -- From so many queues in a call on, they are first asked whether they are bare.
+
+-- Is there nothing in the queue that could be handed out, now or later? One question instead of ten.
+function ExistenceCache.is_bare(queue)
+  local work, locks, scheduled =
+    key.place(queue, 'work'), key.place(queue, 'locks'), key.place(queue, 'scheduled')
+  return call('EXISTS', work, locks, scheduled, key.place(queue, 'recur'), key.place(queue, 'openings')) == 0
 end

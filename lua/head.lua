@@ -5,21 +5,15 @@
 -- server's clock, fencing tokens, repeatable requests and batches.
 
 -- A module is a table that is made when something of it is first wanted: lua/build.py makes a function of each
--- file, which does that, under the file's name in camel case. So a script pays only for what its call runs, and
--- the order of the files means nothing. (In the built file `Job.get` is `modules.Job.get` elsewhere.) The
--- functions of a folder are themselves made when the first of its modules is wanted: `folders` makes them,
--- `folder_of` says where a module is. All of this exists twice, for calls with KEYS and for those without
--- (`without_keys`): there Legacy changes some functions of a module as soon as it is made.
-local builders, folders, folder_of = nil, {}, nil
+-- file, which does that, under the file's name in camel case; `maker_of` returns it. So a script pays only for what
+-- its call runs, and the order of the files means nothing. (In the built file `Job.get` is `modules.Job.get`
+-- elsewhere.) All of this exists twice, for calls with KEYS and for those without (`without_keys`): there Legacy
+-- changes some functions of a module as soon as it is made.
+local maker_of
 
 local modules = setmetatable({}, {
   __index = function(modules, name)
-    if not builders[name] then
-      for module, make in pairs(folders[folder_of[name]]()) do
-        builders[module] = make
-      end
-    end
-    builders[name]()
+    maker_of(name)()
     if without_keys and modules.Legacy[name] then
       modules.Legacy[name]()
     end
@@ -35,11 +29,14 @@ local call = redis.call
 --   now      seconds since the epoch, the only clock there is
 --   live     the namespace has seen a call with KEYS, so tokens and wake-ups are kept
 --   reading  the call must not write
+--   sharded  events go to sharded channels, which a cluster keeps with the keys
 --   library  the name of the library that was called; nil for a script
 local scope = {}
 
 -- THE KEYS: what each is called behind the prefix, where <> stands for what the function of its name is given,
 -- its type, and what its score means. The names `queue` and `job` in the comments stand for such.
+--
+-- Those that many calls use:
 local PATTERNS = {
   config = 'config', --                 hash   option -> value, only what was set
   queues = 'queues', --                 zset   queue -> when it was first seen
@@ -83,78 +80,85 @@ local PATTERNS = {
   paused_reasons = 'paused_reasons', -- hash   paused queue -> why, by whom and when, JSON
   unique = 'unique:<>', --              string the jid that holds the key; expires if it was given for a period
   needs = 'needs:<>', --                list   what the job was ever made to depend on, in order
-
-  -- Schedules.
-  schedules = 'schedules', --           zset   cron schedule -> its next tick
-  schedule = 'schedule:<>', --          hash   a cron schedule: what its jobs are, cron, timezone, count, last;
-  --                                           `since` when the ticks after that time count, as nobody has looked
-  paused_schedules = 'paused_schedules', --      zset   schedule of either kind -> when it was paused
-  declared_schedules = 'declared_schedules', --  hash   schedule of either kind -> what its declaration says
-  schedule_marks = 'schedule_marks', -- hash   who declares -> what it has applied
-  ticker = 'ticker', --                 string the worker that looks after cron schedules; expires by itself
-
-  -- Calls that an outbox has handed over -> until when that is remembered: see deliveries.lua.
-  deliveries = 'deliveries', --         zset
-
-  -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, order:<klass>:<key>, fair:<queue>:<tenant>, or
-  -- queue:<queue>, which has a rate only.)
-  limit_aside = 'limit:<>:aside', --     zset   jid that the limit holds back -> its score in the work
-  limit_called = 'limit:<>:called', --   zset   jid for which there is room, still to be handed out -> since when;
-  --                                            +inf: another limit holds it back
-  limit_holders = 'limit:<>:holders', -- zset   jid that runs under the limit -> when to look whether it still does
-  limit_starts = 'limit:<>:starts', --   zset   start in the window behind us -> when; expires by itself
-  limit_buckets = 'limit:<>:buckets', -- hash   part of the window -> starts; for rates above 10,000; expires by itself
-  limit_order = 'limit:<>:order', --     zset   jid with a turn -> its position
-
-  -- What outlives jobs. (The two sets expire when nothing can be left.)
+  workflows = 'workflows', --           zset   workflow with steps left to be carried on -> since when
   result = 'result:<>', --              string what the job returned, JSON; expires by itself
-  offspring = 'offspring:<>', --        list   all jids that the job has spawned, in order; expires by itself
-  results = 'results', --               zset   result:<jid> or offspring:<jid> that is kept -> since when
-  -- The same -> when it expires by itself, in seconds, * 2^20 + how many bytes it takes; '' -> minus the bytes
-  -- that all take.
-  results_until = 'results_until', --   zset
-  spawned = 'spawned:<>', --            zset   jids that the job has spawned and that are not complete -> 1 if
-  --                                           failed
 
-  -- Entities: see payloads.lua.
-  payloads = 'payloads:<>', --           zset   payload that waits (JSON) -> its score; of the job of an entity
-  taken = 'taken:<>', --                 zset   the same of those that its run has taken
-  fresh = 'fresh:<>', --                 zset   jid of an entity that waits in the queue -> when it is due
-  retrying = 'retrying:<>', --           zset   the same of those whose last run has failed
-  entity_types = 'entity_types', --      hash   queue with entities -> the job type that they belong to
-  dead = 'dead:<>', --                   zset   dead entity of the queue -> when it died last
-  dead_ids = 'dead_ids:<>', --           zset   the same, in the order of their ids -> 0
-  dead_entity = 'dead_entity:<>', --     hash   the last error of a dead entity, and what its job was; by its jid
-  dead_payloads = 'dead_payloads:<>', -- zset   payload that is dead -> its score
-
-  -- Workers and other clients.
-  worker = 'worker:<>', --              string what a worker says of itself, JSON; expires by itself
-  orders = 'orders:<>', --              list   what is asked of a worker and not yet told to it, the oldest first;
-  --                                           expires by itself
-  stacks = 'stacks:<>', --              string the last stack dump of a worker; expires by itself
-  -- A detached job's latest run, JSON: host, pid, when it began and ended, the end of its output; expires by itself
-  detached = 'detached:<>', --          string
+  -- Clients that wait for work.
   idle = 'idle', --                     zset   client and host, waiting for queues not seen yet -> a second after
   --                                           its next look
   wake = 'wake', --                     list   one element for each such client to be woken
   idle_at = 'idle:<>', --               zset   the same, waiting for a job of this queue
   wake_at = 'wake:<>', --               list
   timer = 'timer:<>', --                string '<due> <client>': who wakes by itself for what falls due next
-  awaiting = 'awaiting:<>', --          zset   waiter -> until when; of job:<jid> or workflow:<id>
-  ended = 'ended:<>', --                list   an element when what the waiter waits for has ended
 
   -- Figures. (Those of days and minutes: see key.stat and key.minutes.)
   journal = 'journal', --               list   samples that the statistics do not have yet
-
-  -- Workflows.
-  workflows = 'workflows', --           zset   workflow with steps left to be carried on -> since when
-  workflow = 'workflow:<>', --          hash   a workflow's record: its counters (total, complete, failed, canceled,
-  --                                           held back by dependencies), state, name, created, finished
-  workflow_jobs = 'workflow:<>:jobs', -- list  the jids of its jobs, each behind those that it depends on
-  staged = 'staged:<>', --              list   packed jobs and links of a workflow that is not put yet
-  staged_jids = 'staged:<>:jids', --    zset   the jids of these jobs -> their places in the order
-  staged_instead = 'staged:<>:instead', -- hash those of these jids for which other jobs stand -> their jids
 }
+
+-- Those that few calls use. (A script would make their table anew in each call.)
+local function more_patterns()
+  return {
+    -- Schedules.
+    schedules = 'schedules', --           zset   cron schedule -> its next tick
+    schedule = 'schedule:<>', --          hash   a cron schedule: what its jobs are, cron, timezone, count, last;
+    --                                           `since` when the ticks after that time count, as nobody has looked
+    paused_schedules = 'paused_schedules', --      zset   schedule of either kind -> when it was paused
+    declared_schedules = 'declared_schedules', --  hash   schedule of either kind -> what its declaration says
+    schedule_marks = 'schedule_marks', -- hash   who declares -> what it has applied
+    ticker = 'ticker', --                 string the worker that looks after cron schedules; expires by itself
+
+    -- Calls that an outbox has handed over -> until when that is remembered: see deliveries.lua.
+    deliveries = 'deliveries', --         zset
+
+    -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, order:<klass>:<key>, fair:<queue>:<tenant>, or
+    -- queue:<queue>, which has a rate only.)
+    limit_aside = 'limit:<>:aside', --     zset   jid that the limit holds back -> its score in the work
+    limit_called = 'limit:<>:called', --   zset   jid for which there is room, still to be handed out -> since when;
+    --                                            +inf: another limit holds it back
+    limit_holders = 'limit:<>:holders', -- zset   jid that runs under the limit -> when to look whether it still does
+    limit_starts = 'limit:<>:starts', --   zset   start in the window behind us -> when; expires by itself
+    limit_buckets = 'limit:<>:buckets', -- hash   part of the window -> starts; for rates above 10,000; expires by itself
+    limit_order = 'limit:<>:order', --     zset   jid with a turn -> its position
+
+    -- What outlives jobs. (The two sets expire when nothing can be left.)
+    offspring = 'offspring:<>', --        list   all jids that the job has spawned, in order; expires by itself
+    results = 'results', --               zset   result:<jid> or offspring:<jid> that is kept -> since when
+    -- The same -> when it expires by itself, in seconds, * 2^20 + how many bytes it takes; '' -> minus the bytes
+    -- that all take.
+    results_until = 'results_until', --   zset
+    spawned = 'spawned:<>', --            zset   jids that the job has spawned and that are not complete -> 1 if
+    --                                           failed
+
+    -- Entities: see payloads.lua.
+    payloads = 'payloads:<>', --           zset   payload that waits (JSON) -> its score; of the job of an entity
+    taken = 'taken:<>', --                 zset   the same of those that its run has taken
+    fresh = 'fresh:<>', --                 zset   jid of an entity that waits in the queue -> when it is due
+    retrying = 'retrying:<>', --           zset   the same of those whose last run has failed
+    entity_types = 'entity_types', --      hash   queue with entities -> the job type that they belong to
+    dead = 'dead:<>', --                   zset   dead entity of the queue -> when it died last
+    dead_ids = 'dead_ids:<>', --           zset   the same, in the order of their ids -> 0
+    dead_entity = 'dead_entity:<>', --     hash   the last error of a dead entity, and what its job was; by its jid
+    dead_payloads = 'dead_payloads:<>', -- zset   payload that is dead -> its score
+
+    -- Workers and other clients.
+    worker = 'worker:<>', --              string what a worker says of itself, JSON; expires by itself
+    orders = 'orders:<>', --              list   what is asked of a worker and not yet told to it, the oldest first;
+    --                                           expires by itself
+    stacks = 'stacks:<>', --              string the last stack dump of a worker; expires by itself
+    -- A detached job's latest run, JSON: host, pid, when it began and ended, the end of its output; expires by itself
+    detached = 'detached:<>', --          string
+    awaiting = 'awaiting:<>', --          zset   waiter -> until when; of job:<jid> or workflow:<id>
+    ended = 'ended:<>', --                list   an element when what the waiter waits for has ended
+
+    -- Workflows.
+    workflow = 'workflow:<>', --          hash   a workflow's record: its counters (total, complete, failed, canceled,
+    --                                           held back by dependencies), state, name, created, finished
+    workflow_jobs = 'workflow:<>:jobs', -- list  the jids of its jobs, each behind those that it depends on
+    staged = 'staged:<>', --              list   packed jobs and links of a workflow that is not put yet
+    staged_jids = 'staged:<>:jids', --    zset   the jids of these jobs -> their places in the order
+    staged_instead = 'staged:<>:instead', -- hash those of these jids for which other jobs stand -> their jids
+  }
+end
 
 local function maker(name)
   local from, to = string.find(name, '<>', 1, true)
@@ -179,7 +183,7 @@ end
 -- The functions that give keys, each made when first wanted.
 local key = setmetatable({}, {
   __index = function(key, name)
-    key[name] = maker(PATTERNS[name])
+    key[name] = maker(PATTERNS[name] or more_patterns()[name])
     return key[name]
   end,
 })

@@ -87,8 +87,8 @@ function History.done(jid, held)
 end
 
 -- An object of those of these members that there are. (Lists of jobs look for the group before what
--- anybody may have written into the message.)
-local function members(worker, group, held, ready, message)
+-- anybody may have written into the message.) `telling`: `held` is told however short it was.
+local function members(worker, group, held, ready, message, telling)
   local texts = {}
   if worker then
     texts[#texts + 1] = '"worker":' .. quote(worker)
@@ -96,7 +96,7 @@ local function members(worker, group, held, ready, message)
   if group then
     texts[#texts + 1] = '"group":' .. quote(group)
   end
-  if held and held >= SHORTEST then
+  if held and (telling or held >= SHORTEST) then
     texts[#texts + 1] = '"held":' .. format('%.3f', held)
   end
   if ready then
@@ -121,7 +121,8 @@ function History.ended(jid, what, job, group, message, delay)
     return
   end
   local ready = delay and delay > 0 and scope.now + delay
-  History.add(jid, what, members(job.worker, group, job.held, ready, message))
+  -- What was handed back has run if it says for how long it was held before.
+  History.add(jid, what, members(job.worker, group, job.held, ready, message, what == 'returned'))
 end
 
 -- The last attempt failed that the job had.

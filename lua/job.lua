@@ -76,22 +76,6 @@ function Job.state_now(jid)
   return state and Places.state_now(jid, queue, state) or nil
 end
 
-function Job.is_tracked(jid)
-  local name = key.tracked()
-  return not ExistenceCache.is_absent(name) and call('ZSCORE', name, jid) and true or false
-end
-
--- The jobs of a batch that are tracked; mostly there are none at all.
-function Job.tracked_among(jids)
-  local tracked, name = {}, key.tracked()
-  if not ExistenceCache.is_absent(name) and call('EXISTS', name) == 1 then
-    for _, jid in ipairs(jids) do
-      tracked[jid] = Job.is_tracked(jid)
-    end
-  end
-  return tracked
-end
-
 -- The object that get, pop and peek show, as JSON, or nil. `some` has what is shown of the lists that
 -- belong to a job (history, dependents, dependencies) in place of all of it.
 function Job.show(jid, some)
@@ -105,7 +89,7 @@ function Job.show(jid, some)
     state = Places.state_now(jid, record.queue, record.state),
     queue = record.queue,
     worker = record.worker or '',
-    tracked = Job.is_tracked(jid),
+    tracked = Tracking.is_tracked(jid),
     priority = Record.read('priority', record.priority, 0),
     expires = Record.read('expires', record.expires, 0),
     retries = Record.read('retries', record.retries, 0),
@@ -209,35 +193,6 @@ function Job.priority(args, i)
   return priority
 end
 
--- track [track|untrack jid]
-function Job.track(args, i)
-  if args[i] == nil then
-    local jobs, expired = {}, {}
-    for _, jid in ipairs(call('ZRANGE', key.tracked(), 0, Arguments.most - 1)) do
-      local shown = Job.show(jid)
-      if shown then
-        jobs[#jobs + 1] = shown
-      else
-        expired[#expired + 1] = jid
-      end
-    end
-    return Json.with(cjson.encode({ expired = expired }), 'jobs', Json.list(jobs))
-  end
-  local word = string.lower(args[i])
-  if word ~= 'track' and word ~= 'untrack' then
-    Errors.argument('track', 'Unknown word ' .. Errors.name(args[i]) .. ', it must be track or untrack')
-  end
-  local jid = Arguments.name('track', 'jid', args[i + 1])
-  if call('EXISTS', key.job(jid)) == 0 then
-    Errors.no_job('track', jid)
-  end
-  Events.tracked(word, jid)
-  if word == 'track' then
-    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
-  end
-  return cjson.encode(call('ZREM', key.tracked(), jid))
-end
-
 -- May a job that this one depends on be canceled without it? Its policy says so. (Many jobs may have the same
 -- dependents: `known` are their policies.)
 function Job.can_lose(dependent, jid, known)
@@ -282,7 +237,7 @@ function Job.remove(jid, record, why, by)
     Failures.remove(jid, queue, record.failure)
     call('ZREM', key.completed(), jid)
   end
-  if Job.is_tracked(jid) then
+  if Tracking.is_tracked(jid) then
     Events.tracked('canceled', jid)
   end
   Job.erase(jid, record.tags)

@@ -111,7 +111,7 @@ function Legacy.Job()
 
   function Job.cancel_unknown(jid)
     Events.canceled(jid, false, false)
-    if Job.is_tracked(jid) then
+    if Tracking.is_tracked(jid) then
       Events.tracked('canceled', jid)
     end
   end

@@ -189,7 +189,7 @@ function Outcome.complete(args, i)
   Lock.release(job)
   Samples.add('run', job.queue, scope.now - job.start)
   local returned = Outcome.keep_result(jid, proof, options.result, ttl)
-  if Job.is_tracked(jid) then
+  if Tracking.is_tracked(jid) then
     Events.tracked('completed', jid)
   end
   if to then
@@ -229,7 +229,7 @@ end
 function Outcome.fail_now(job, group, message)
   local jid = job.jid
   Events.failed(jid, group, message, job.worker)
-  if Job.is_tracked(jid) then
+  if Tracking.is_tracked(jid) then
     Events.tracked('failed', jid)
   end
   Lock.release(job)
@@ -327,7 +327,7 @@ function Outcome.retry_now(job, queue, delay, group, message)
   call('HSET', key.job(jid), 'remaining', -1)
   group = group or 'failed-retries-' .. queue
   History.exhausted(job, group, message)
-  if Job.is_tracked(jid) then
+  if Tracking.is_tracked(jid) then
     Events.tracked('failed', jid)
   end
   if message then

@@ -10,7 +10,7 @@ local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waite
 
 -- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
 local function notice(jid, queue, worker, grace, rare)
-  if Job.is_tracked(jid) then
+  if Tracking.is_tracked(jid) then
     Events.tracked('stalled', jid)
   end
   History.ended(jid, 'timed-out', { worker = worker })
@@ -53,7 +53,7 @@ local function exhausted(jid, queue, worker, rare, entity)
   call('ZREM', key.place(queue, 'locks'), jid)
   call('HSET', key.job(jid), 'remaining', -1)
   History.failed(jid, group, nil, message)
-  if Job.is_tracked(jid) then
+  if Tracking.is_tracked(jid) then
     Events.tracked('failed', jid)
   end
   Events.failed(jid, group, message, worker)
@@ -215,7 +215,7 @@ local function fail_late(jid, queue, state)
     message,
     math.floor(scope.now)
   )
-  if Job.is_tracked(jid) then
+  if Tracking.is_tracked(jid) then
     Events.tracked('failed', jid)
   end
   Events.failed(jid, 'expired', message, '')
@@ -293,9 +293,9 @@ local function note_batch(batch)
   return batch or '1'
 end
 
--- Hands one job over, if its record says that it may run. -> whether it was; what is to become of it if it is to
--- fail
-local function hand_one(jid, queue, worker, expires, visit, reserved, score)
+-- Hands one job over, if its record says that it may run. (`limited`: there are limits.) -> whether it was; what is to
+-- become of it if it is to fail
+local function hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
   local klass, data, retries, remaining, priority, tags, context, time, state, rare, put = Hash.values(
     key.job(jid),
     'klass',
@@ -317,7 +317,7 @@ local function hand_one(jid, queue, worker, expires, visit, reserved, score)
     return false, field and { jid = jid, state = state, bad = field, text = text }
   end
   local entity, batch
-  if rare == '1' or LimitSettings.exist() then
+  if rare == '1' or limited then
     local may, to_fail
     may, to_fail, entity, batch = may_start(jid, queue, klass, score, expires, reserved)
     if not may then
@@ -341,10 +341,12 @@ end
 -- or nil
 local function hand_over(queue, worker, jids, visit, reserved, popped)
   local heartbeat = Config.heartbeat(queue)
-  local expires, tracked, taken, failing = NumberFormat.later(heartbeat), Job.tracked_among(jids), {}, nil
+  local expires, tracked, taken, failing = NumberFormat.later(heartbeat), Tracking.among(jids), {}, nil
+  local limited = LimitSettings.exist()
   for n = 1, #jids do
     local jid = jids[n]
-    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved, popped and popped[2 * n])
+    local score = popped and popped[2 * n]
+    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
     if handed then
       taken[#taken + 1] = jid
       if tracked[jid] then
@@ -378,8 +380,8 @@ end
 -- Takes up to `count` jobs off the top of the work. -> how many
 local function take_work(queue, worker, count, visit, reserved)
   local work, taken = key.place(queue, 'work'), 0
-  while taken < count and late() < MOST_LATE and Limits.left() > 0 and not scope.full do
-    local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, Limits.left()))), {}
+  while taken < count and late() < MOST_LATE and LimitSettings.left() > 0 and not scope.full do
+    local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, LimitSettings.left()))), {}
     if #popped == 0 then
       break
     end
@@ -392,7 +394,7 @@ local function take_work(queue, worker, count, visit, reserved)
       fail_all_late(queue, too_late)
     end
   end
-  if (late() >= MOST_LATE or Limits.left() <= 0) and taken < count then
+  if (late() >= MOST_LATE or LimitSettings.left() <= 0) and taken < count then
     Wake.ready(queue, 1) -- There may be more behind them: a worker has to look again.
   end
   return taken

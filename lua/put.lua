@@ -7,7 +7,7 @@ function Put.look(job)
     local canceled, tracked = key.canceled_job(job.jid), key.tracked()
     local is_new = call('EXISTS', key.job(job.jid), canceled, tracked) == 0
     if is_new then
-      ExistenceCache.note(tracked)
+      ExistenceCache.note({ tracked })
     end
     job.old = not is_new and PutStore.read_old(job.jid)
     job.was_canceled = not is_new and call('EXISTS', canceled) == 1
@@ -78,7 +78,7 @@ local function put_one(command, args, i)
   elseif job.instead then
     return job.instead
   end
-  PutStore.store(job, args[i], Job.is_tracked(job.jid))
+  PutStore.store(job, args[i], Tracking.is_tracked(job.jid))
   Minutes.count(job.queue, 'put', 1)
   Places.register(job.queue)
   return job.jid

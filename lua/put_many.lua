@@ -176,7 +176,7 @@ end
 
 -- Puts the jobs of a plan; cannot fail. -> the jids left alone; given jid, jid that stands for it …
 function PutMany.carry_out(plan, worker)
-  local tracked, left, instead, counts = Job.tracked_among(plan.jids), {}, {}, {}
+  local tracked, left, instead, counts = Tracking.among(plan.jids), {}, {}, {}
   local ready, batch = collector()
   for n = 1, #plan.jobs do
     local job = plan.jobs[n]

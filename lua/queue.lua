@@ -52,15 +52,6 @@ local function counts(queue)
   }
 end
 
-Queue.many = 8 -- From so many queues in a call on, they are first asked whether they are bare.
-
--- Is there nothing in it that could be handed out, now or later? One question instead of ten.
-function Queue.is_bare(queue)
-  local work, locks, scheduled =
-    key.place(queue, 'work'), key.place(queue, 'locks'), key.place(queue, 'scheduled')
-  return call('EXISTS', work, locks, scheduled, key.place(queue, 'recur'), key.place(queue, 'openings')) == 0
-end
-
 -- In the order first seen; at most so many, if a number is given.
 function Queue.names(most)
   return call('ZRANGE', key.queues(), 0, most and most - 1 or -1)

@@ -2,7 +2,7 @@
 -- A field that is not there has its default; so has one that cannot be read, and who must not go on
 -- with a default asks which it is.
 
-local find, gsub, decode = string.find, string.gsub, cjson.decode
+local find, gsub = string.find, string.gsub
 local HUGE = math.huge
 
 local SHOWN = 60 -- bytes of a value in a message
@@ -26,100 +26,11 @@ local function whole(text)
   local value = find(text, '^-?%d+$') and decimal(text)
   return value and value <= MOST and value >= -MOST and value
 end
-
--- An interval: nothing goes on by steps of 0.
-local function above_zero(text)
-  local seconds = decimal(text)
-  return seconds and seconds > 0 and seconds
-end
+Record.whole = whole
 
 -- '' where there is none.
 local function decimal_or_none(text)
   return text == '' and 0 or decimal(text)
-end
-
-local function table_of(text)
-  local fine, value = pcall(decode, text)
-  return fine and type(value) == 'table' and value or false
-end
-
--- cjson writes an empty list and an empty object alike.
-local function is_list(value, kinds)
-  local count = #value
-  for k, item in pairs(value) do
-    if type(k) ~= 'number' or k > count or (kinds and not kinds[type(item)]) then
-      return false
-    end
-  end
-  return true
-end
-
-local NAMES = { string = true, number = true }
-
--- A new list each time: readers change them.
-local function list_of(kinds)
-  return function(text)
-    local value = table_of(text)
-    return value and is_list(value, kinds) and value
-  end
-end
-
-local function is_text(value)
-  return value == nil or type(value) == 'string'
-end
-
-local function failure(text)
-  local value = table_of(text)
-  local fine = value
-    and #value == 0
-    and is_text(value.group)
-    and is_text(value.message)
-    and (value.when == nil or type(value.when) == 'number')
-  return fine and value
-end
-
-local function object(text)
-  local value = table_of(text)
-  return value and #value == 0 and value
-end
-
-local function old_history(text)
-  local value = table_of(text)
-  if not value or not is_list(value, { table = true }) then
-    return false
-  end
-  for _, entry in ipairs(value) do
-    for _, when in ipairs({ 'put', 'popped', 'failed', 'done' }) do
-      if entry[when] ~= nil and not tonumber(entry[when]) then
-        return false
-      end
-    end
-    if not is_text(entry.q) or not is_text(entry.worker) or (entry.put and not entry.q) then
-      return false
-    end
-  end
-  return value
-end
-
-local function is_entry(value)
-  return type(value) == 'table'
-    and type(value[1]) == 'number'
-    and type(value[2]) == 'string'
-    and (value[3] == nil or type(value[3]) == 'table')
-end
-
-local function entries(text)
-  local value = table_of(text)
-  for _, entry in ipairs(value or {}) do
-    if not is_entry(entry) then
-      return false
-    end
-  end
-  return value and is_list(value) and value
-end
-
-local function unique(text)
-  return find(text, '^[se].') and text
 end
 
 local STATES = {
@@ -136,17 +47,7 @@ local function state(text)
   return STATES[text] and text
 end
 
-local names = list_of(NAMES)
-
-local function are_tags(text)
-  return names(text) and true
-end
-
-local function is_object(text)
-  return object(text) and true
-end
-
--- How each field is read that is more than a text. -> what is read, or false
+-- How the fields are read that every run has to do with. -> what is read, or false
 local READ = {
   state = state,
   priority = number,
@@ -162,37 +63,19 @@ local READ = {
   first = decimal,
   unknown = decimal,
   cascade = whole,
-  tags = names,
-  spawners = names,
-  beyond = names,
-  called = names,
-  holds = names,
-  failure = failure,
-  context = object,
-  progress = list_of(),
-  history = old_history,
-  unique = unique,
-}
-
--- What stands in the records of what recurs and of workflows, where it is another thing.
-local ELSEWHERE = {
-  interval = above_zero,
-  backlog = decimal,
-  count = whole,
-  last = decimal,
-  since = decimal,
-  meta = object,
-  entries = entries,
 }
 
 local function reader_of(field)
-  return READ[field] or ELSEWHERE[field]
+  return READ[field] or RecordTexts.of_jobs[field] or RecordTexts.elsewhere[field]
 end
 
 -- The fields of a job's record that may be impossible to read, by name.
 function Record.fields()
   local fields = {}
   for field in pairs(READ) do
+    fields[#fields + 1] = field
+  end
+  for field in pairs(RecordTexts.of_jobs) do
     fields[#fields + 1] = field
   end
   table.sort(fields)
@@ -223,7 +106,7 @@ function Record.is_state(text)
 end
 
 -- May a job with these fields, without which nothing runs, be handed out? -> since when it has been
--- ready (now, if the record does not say), or nil. All jobs come here: what is common was judged before.
+-- ready (now, if the record does not say), or nil. All jobs come here, and most have no tags ('{}').
 function Record.ready_time(retries, remaining, priority, tags, context, time, now)
   if
     retries
@@ -232,8 +115,8 @@ function Record.ready_time(retries, remaining, priority, tags, context, time, no
     and whole(remaining)
     and priority
     and number(priority)
-    and (not tags or are_tags(tags))
-    and (not context or is_object(context))
+    and (not tags or tags == '{}' or RecordTexts.is_good('tags', tags))
+    and (not context or RecordTexts.is_good('context', context))
   then
     return not time and now or decimal(time) or nil
   end
@@ -263,16 +146,11 @@ local function shorten(text)
   return #shown > SHOWN and Errors.cut(shown, SHOWN) .. '...' or shown
 end
 
--- What is said of a field that cannot be read.
-function Record.words(field, text)
-  return 'Its field ' .. field .. ' cannot be read: ' .. (text == '' and 'it is empty' or shorten(text))
-end
-
 -- An entry of a job's history as a list: when, what, more. One that cannot be read is shown as what it
 -- is. -> the entry, whether it cannot be read
 function Record.entry_of(text)
-  local triple = table_of(text)
-  if is_entry(triple) then
+  local triple = RecordTexts.entry(text)
+  if triple then
     return triple, false
   end
   return { 0, 'unreadable', { text = shorten(text) } }, true
@@ -285,6 +163,11 @@ function Record.entry_texts(texts)
     texts[n] = is_bad and cjson.encode(entry) or text
   end
   return texts
+end
+
+-- What is said of a field that cannot be read.
+function Record.words(field, text)
+  return 'Its field ' .. field .. ' cannot be read: ' .. (text == '' and 'it is empty' or shorten(text))
 end
 
 -- A number, or nil.

@@ -49,18 +49,20 @@ local READS_SOMETIMES = {
   end,
 }
 
-local function prefix_of(keys)
-  local prefix = string.match(keys[1], '^(.*)!$')
+-- The first key never exists: so each node of a cluster refuses the call while the slot is moved. An s at its end
+-- says that the caller's subscribers are on sharded channels.
+local function read_keys(keys)
+  local prefix, sharded = string.match(keys[1], '^(.*)!(s?)$')
   if not prefix or #keys ~= 2 or keys[2] ~= prefix .. 'meta' then
     Errors.raise('BADARG', 'KEYS must be <prefix>! and <prefix>meta')
   end
-  return prefix
+  return prefix, sharded == 's'
 end
 
 -- ARGV = command, now, request, args...
 local function answered(keys, args, class, library)
   Serve.begin('', true, library)
-  scope.prefix = prefix_of(keys)
+  scope.prefix, scope.sharded = read_keys(keys)
   local command, now, request = args[1], args[2], args[3]
   local known = command and Commands.find(command)
   if not known then

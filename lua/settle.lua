@@ -1,7 +1,5 @@
 -- One round trip of a worker: the jobs it has finished, then the next ones to run.
 
-local VERBS = SettleVerbs.by_name
-
 -- Seconds until an idle worker comes again to carry on with what a client has left.
 local SOON = 0.01
 
@@ -14,7 +12,8 @@ Settle.most = 250 -- jobs settled and reserved by one call
 local function parse(args, i, count)
   local starts, jids, planned = {}, {}, {}
   for n = 1, count do
-    local verb, given = VERBS[args[i + 3]], Arguments.whole('settle', 'number of arguments', args[i + 4], 0)
+    local verb, given =
+      SettleVerbs.named(args[i + 3]), Arguments.whole('settle', 'number of arguments', args[i + 4], 0)
     if not verb then
       Errors.argument('settle', 'Unknown verb %s for job %s', Errors.name(args[i + 3]), Errors.name(args[i]))
     end
@@ -32,11 +31,11 @@ end
 -- A settlement whose lock is lost changes nothing and stops no other.
 local function settle(args, starts, jids)
   local refused, completed = {}, { jids = {}, rare = {}, queues = {}, workers = {} }
-  local tracked = Job.tracked_among(jids)
+  local tracked = Tracking.among(jids)
   for n = 1, #starts do
     local i = starts[n]
-    local code, text =
-      VERBS[args[i + 3]].act(args[i], args[i + 1], args[i + 2], args, i + 5, args[i + 4], completed, tracked)
+    local code, text = SettleVerbs.named(args[i + 3])
+      .act(args[i], args[i + 1], args[i + 2], args, i + 5, args[i + 4], completed, tracked)
     if code then
       refused[#refused + 1] = { args[i], code, text }
     end
@@ -107,7 +106,7 @@ local function look_around(jids, queues, wanted)
   if #jids == 1 then
     names[6] = key.dependents(jids[1])
   end
-  if wanted == 0 or #queues > Queue.many then
+  if wanted == 0 or #queues > ExistenceCache.many then
     return ExistenceCache.look_for(names, {})
   end
   local theirs = {}
@@ -156,9 +155,9 @@ local function reserve(queues, worker, wish)
     held[#held + 1] = jid
     held[#held + 1] = token
   end
-  local many = #queues > Queue.many
+  local many = #queues > ExistenceCache.many
   local function take(queue, count)
-    if (many and Queue.is_bare(queue)) or Pop.is_paused(queue) then
+    if (many and ExistenceCache.is_bare(queue)) or Pop.is_paused(queue) then
       return 0
     end
     return Pop.take(queue, worker, count, visit, true)

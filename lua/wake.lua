@@ -251,10 +251,10 @@ end
 -- sleep on.
 function Wake.wait(client, worker, queues, seconds, globbing)
   local member, rest, asked = named(client, worker), { seconds }, seconds
-  local many = #queues > Queue.many
+  local many = #queues > ExistenceCache.many
   for _, queue in ipairs(queues) do
     rest[#rest + 1] = key.wake_at(queue)
-    local time = not (many and Queue.is_bare(queue)) and next_due(queue)
+    local time = not (many and ExistenceCache.is_bare(queue)) and next_due(queue)
     -- What is due already could not be taken: the queue is paused, or full.
     if time and time > scope.now and time < scope.now + asked then
       seconds = math.min(seconds, place_in_line(client, worker, queue, time) or seconds)

@@ -124,12 +124,17 @@ class AsyncProducer(Producer):
 
 
 @contextmanager
-def workers(group: Watched, folder: Path, pool: str = "prefork") -> Iterator[Path]:
-    """Run one worker for each queue, as a Django project does; yield the ledger."""
+def workers(
+    settings: dict[str, Any], folder: Path, pool: str = "prefork", jobs: str = JOBS
+) -> Iterator[Path]:
+    """Run one worker for each queue, as a Django project does; yield the ledger.
+
+    `settings` are those of the alias, `jobs` is the module of jobs.
+    """
     (folder / "shop").mkdir()
     (folder / "shop/__init__.py").touch()
-    (folder / "shop/jobs.py").write_text(JOBS)
-    (folder / "settings.py").write_text(SETTINGS.format(group.settings))
+    (folder / "shop/jobs.py").write_text(jobs)
+    (folder / "settings.py").write_text(SETTINGS.format(settings))
     ledger = folder / "ledger"
     ledger.touch()
     environment = {
@@ -177,7 +182,7 @@ def fail_over_under_load(folder: Path, with_signal: str, pool: str) -> Outcome:
     """Let the primary fail; return when each acknowledged job has run."""
     with (
         Watched(replicas=2, sentinels=3) as group,
-        workers(group, folder, pool) as ledger,
+        workers(group.settings, folder, pool) as ledger,
     ):
         producers = [Producer(group), AsyncProducer(group)]
         for producer in producers:

@@ -9,6 +9,7 @@ from django.contrib import admin
 from django_qless import models
 from django_qless.admin.mixin import JobsAdminMixin
 from django_qless.admin.pages.config import OptionAdmin
+from django_qless.admin.pages.entities import EntityAdmin
 from django_qless.admin.pages.failures import FailureAdmin
 from django_qless.admin.pages.jobs import JobAdmin
 from django_qless.admin.pages.overview import OverviewAdmin
@@ -27,6 +28,7 @@ ADMINS = {
     models.Overview: OverviewAdmin,
     models.Queue: QueueAdmin,
     models.Job: JobAdmin,
+    models.Entity: EntityAdmin,
     models.Failure: FailureAdmin,
     models.Worker: WorkerAdmin,
     models.Recurring: RecurringAdmin,

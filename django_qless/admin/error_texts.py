@@ -131,8 +131,9 @@ EXPLANATIONS: dict[type[exceptions.QlessError], _StrOrPromise] = {
         "has written it."
     ),
     exceptions.ClusterRefused: _(
-        "The server belongs to a cluster and another node holds these keys. Connect to "
-        "a server that is not part of a cluster."
+        "The server belongs to a cluster and another node holds these keys: name its "
+        "nodes in CLUSTER. Or CLUSTER names a server that is not in cluster mode: use "
+        "LOCATION."
     ),
     exceptions.PoolExhausted: _(
         "All connections are in use and none became free. Raise max_connections, or "
@@ -191,6 +192,8 @@ DETAILS = (
         "canceled jobs are gone and nothing can %(change)s them: put one again on its "
         "own page"
     ),
+    gettext_noop("an entity must be a text of 1 to %(most)s bytes, not %(value)s"),
+    gettext_noop("%(number)s entities are selected, at most %(most)s can be"),
     gettext_noop("There is no job %(jid)s in %(alias)s"),
     # Of schedules.
     gettext_noop("cron %(cron)s never ticks: there is no such day"),

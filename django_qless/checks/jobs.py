@@ -110,7 +110,7 @@ def check_queues_of_detached(**kwargs: Any) -> list[CheckMessage]:
                     f"The queue {queue!r} has detached jobs, such as "
                     f"{detached[0].name}, and others, such as {others[0].name}: a host "
                     "that runs as many detached jobs as it may takes nothing from it.",
-                    hint="Give detached jobs a queue of their own.",
+                    hint="Give detached jobs a separate queue.",
                     id="django_qless.W008",
                 )
             )

@@ -1,7 +1,7 @@
 """Connection factories: redis-py's connections for each way to name a server.
 
-A new way (Cluster) is a new function here and a key in `schema.py`; for Sentinel see
-`sentinel_factory.py`.
+A new way is a new function here and a key in `schema.py`; for Sentinel see
+`sentinel_factory.py`, for Cluster `cluster_factory.py`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from redis.connection import (
 from redis.sentinel import SentinelConnectionPool
 
 from django_qless.conf import Alias
+from django_qless.conf.cluster_factory import ClusterFactory, factory_from_nodes
 from django_qless.conf.schema import REMEDY
 from django_qless.conf.sentinel_factory import (
     SentinelFactory,
@@ -120,7 +121,7 @@ class ConnectionFactory:
 
 
 #: What makes connections to the server of an alias.
-Factory = ConnectionFactory | SentinelFactory
+Factory = ConnectionFactory | SentinelFactory | ClusterFactory
 
 
 def factory_for(alias: Alias) -> Factory:
@@ -141,6 +142,8 @@ def factory_for(alias: Alias) -> Factory:
             alias.options,
             alias.sentinel_options,
         )
+    if alias.cluster:
+        return factory_from_nodes(alias.cluster, alias.prefix, alias.options)
     if alias.location is not None:
         return factory_from_url(alias.location, **alias.options)
     if alias.implied and not settings.DEBUG:

@@ -17,6 +17,7 @@ from django.conf import settings
 
 from django_qless.conf import setting_checks as checks
 from django_qless.conf.setting_checks import Check, Problem, must_be
+from django_qless.core.cluster import hash_tag
 from django_qless.core.script import Engine
 
 #: The keys that name a server; one of them at most is given.
@@ -133,6 +134,15 @@ class Alias:
         "SENTINEL_OPTIONS", {}, checks.sentinel_options, "E042", "They go to redis-py."
     )
     """Options of redis-py's connections to the Sentinels: credentials, timeouts, TLS."""
+    cluster: tuple[str, ...] = key(
+        "CLUSTER",
+        (),
+        checks.cluster,
+        "E045",
+        'For example ["redis://10.0.0.1:7000", "redis://10.0.0.2:7000"].',
+        tuple,
+    )
+    """URLs of some nodes of a Cluster, which name the others. PREFIX needs a hash tag."""
     prefix: str = key(
         "PREFIX",
         "ql:",
@@ -339,11 +349,8 @@ ATTRIBUTES: dict[str, Key] = {
     each.name: each.metadata["key"] for each in fields(Alias) if each.metadata
 }
 
-_AVAILABLE = "Possible today are LOCATION, CACHE, SENTINELS and EMBEDDED."
-
 KEYS = (
     *ATTRIBUTES.values(),
-    Key("CLUSTER", checks.unavailable, "E004", _AVAILABLE),
     Key("TEST", _test, "E040", 'For example {"LOCATION": "redis://localhost:6379/9"}.'),
 )
 KNOWN = frozenset(row.name for row in KEYS)
@@ -403,6 +410,25 @@ def _sentinel_problems(options: Mapping[str, Any]) -> Iterator[Problem]:
         )
 
 
+def _cluster_problems(options: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the problem of a namespace that one node could not have for itself."""
+    prefix = options.get("PREFIX", "ql:")
+    if options.get("CLUSTER") and isinstance(prefix, str) and not hash_tag(prefix):
+        yield Problem(
+            f"PREFIX {prefix!r} has no hash tag, so that a cluster would spread its keys "
+            "over all nodes.",
+            'Write "PREFIX": "{ql}:". What stands between the braces names the slot.',
+            "E046",
+        )
+    given = options.get("OPTIONS")
+    if options.get("CLUSTER") and isinstance(given, Mapping) and given.get("db"):
+        yield Problem(
+            f"OPTIONS names database {given['db']!r}, and a cluster has 0 only.",
+            "Remove db: another PREFIX keeps things apart.",
+            "E045",
+        )
+
+
 def _problems(options: Mapping[str, Any]) -> Iterator[Problem]:
     for name in options:
         if name not in KNOWN:
@@ -422,6 +448,7 @@ def _problems(options: Mapping[str, Any]) -> Iterator[Problem]:
             "E003",
         )
     yield from _sentinel_problems(options)
+    yield from _cluster_problems(options)
     if options.get("REPLICAS") and options.get("EMBEDDED"):
         yield Problem(
             "REPLICAS cannot be had with EMBEDDED, which has no replica.",

@@ -147,6 +147,41 @@ def sentinels(value: Any) -> Iterator[Problem]:
         yield Problem(" names an address twice.", "Name each sentinel once.")
 
 
+def cluster(value: Any) -> Iterator[Problem]:
+    """URLs of nodes of a cluster, which differ by host and port only."""
+    if not isinstance(value, (list, tuple)):
+        yield Problem(f" must be a list of URLs of nodes, not {type(value).__name__}.")
+        return
+    if not value:
+        yield Problem(" names no node.", "Name some nodes, or leave CLUSTER away.")
+        return
+    nodes: list[dict[str, Any]] = []
+    for number, each in enumerate(value, 1):
+        # The URL itself may hold a password, so it is not shown.
+        try:
+            nodes.append(dict(parse_url(each)))  # type: ignore[no-untyped-call]
+        except (ValueError, TypeError, AttributeError):
+            text = f": number {number} is no URL of a node."
+            yield Problem(text, "Write redis://host:7000 or rediss://host:7000.")
+            return
+        if "path" in nodes[-1]:
+            text = f": number {number} is a Unix socket, by which no node is found."
+            yield Problem(text, "Write redis://host:7000.")
+        elif nodes[-1].get("db"):
+            text = f": number {number} names database {nodes[-1]['db']}."
+            yield Problem(text, "A cluster has database 0 only: leave the number away.")
+    places = [(node.pop("host", None), node.pop("port", None)) for node in nodes]
+    if len({*places}) != len(places):
+        yield Problem(" names a node twice.", "Name each node once.")
+    for node in nodes:
+        node.pop("db", None)
+    if any(node != nodes[0] for node in nodes):
+        yield Problem(
+            ": the URLs differ in more than host and port.",
+            "All nodes need the same scheme, user, password and options.",
+        )
+
+
 def sentinel_options(value: Any) -> Iterator[Problem]:
     """Options of the connections to sentinels."""
     yield from options(value)
@@ -299,12 +334,6 @@ def compression(value: Any) -> Iterator[Problem]:
             zstd()
         except ImportError as error:
             yield Problem(f": {error}", 'Install the extra `zstd`, or use "zlib".')
-
-
-def unavailable(value: Any) -> Iterator[Problem]:
-    """Nothing: such a key is not available yet."""
-    if value:
-        yield Problem(" is not available yet.")
 
 
 #: The check of a number of seconds, at most an hour.

@@ -23,6 +23,9 @@ PUT_AGAIN = "put"
 #: No entry says how it ended: earlier versions and other clients write none for a retry.
 NOT_RECORDED = "not-recorded"
 
+#: Handed back by its worker, which had begun with it only if `held` says when.
+RETURNED = "returned"
+
 _AFTER: dict[str, PhaseKind] = {"done": "over", "failed": "failed", "canceled": "over"}
 
 
@@ -174,13 +177,29 @@ class _Reader:
         if what == "failed" and self.noticed is not None and not is_of_attempt:
             # The job was taken from its worker, and failed without another attempt.
             self._break_off(NOTICE, None)
-        if attempt := self.attempt:
+        if what == RETURNED and not group and "held" not in entry:
+            self._hand_back(when)
+        elif attempt := self.attempt:
             attempt.group = group
             attempt.message = str(entry.get("message") or "")
             attempt.until = _number(entry.get("until")) or None
             held = _number(entry.get("held"))
             self._close(what, min(attempt.handed + held, when), when)
         self._begin(_AFTER.get(what, "waiting"), when)
+
+    def _hand_back(self, when: float) -> None:
+        """End the open attempt, whose worker never began with the job: it waited on."""
+        phases = self.found.phases
+        if attempt := self.attempt:
+            if phases and phases[-1].kind == "waiting":
+                attempt.waiting = phases[-1]
+            attempt.end, attempt.ended = RETURNED, when
+            self.attempt = self.noticed = None
+        if phases:
+            phases[-1].end = when
+        # The next attempt's wait is its own.
+        phases.append(Phase("waiting", when, when))
+        self.last = when
 
     def _break_off(self, how: str, when: float | None) -> None:
         """End the open attempt, if there is one, although no entry records its end."""

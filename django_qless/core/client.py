@@ -11,14 +11,22 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
 from . import arguments, replication
+from .cluster import slot_map_of
 from .commands import Commands
 from .commands.recurring import AsyncRecurringJob, RecurringJob
 from .connection import AsyncPool, LoopPools, Pool
 from .events import AsyncSubscriber, Subscriber
-from .exceptions import BadArgument, ConnectionLost, NotReplicated, QlessError
+from .exceptions import (
+    BadArgument,
+    ClusterRefused,
+    ConnectionLost,
+    NotReplicated,
+    QlessError,
+    ServerBusy,
+)
 from .objects import AsyncJob, AsyncQueue, Job, Queue
 from .protocol import ServerInfo, pack_command, read_info
-from .redis_pool import Limits, address, copy_pool, is_of_sentinel
+from .redis_pool import Limits, address, copy_pool, follows_primary, is_of_sentinel
 from .replication import Replication
 from .request import (
     Awaiting,
@@ -81,7 +89,16 @@ class BaseClient(ABC, Generic[R]):
         self.replication = replication
         #: Whether sentinels say where the server is.
         self.asks_sentinels = is_of_sentinel(redis)
-        self.script = Script(prefix, engine, library or Library.default())
+        #: Where the namespace is in a cluster; None without a cluster.
+        self.slot_map = slot_map_of(redis)
+        #: Whether sentinels or the nodes of a cluster say where the server is.
+        self.follows_primary = follows_primary(redis)
+        self.script = Script(
+            prefix,
+            engine,
+            library or Library.default(),
+            sharded=self.slot_map is not None,
+        )
         self._source = partial(copy_pool, redis, timeout)
         self._open(Limits(redis))
 
@@ -145,6 +162,10 @@ class BaseClient(ABC, Generic[R]):
             reply = yield from self._ask("BLPOP", *names, seconds, blocking=seconds)
         except ConnectionLost:
             return None
+        except (ServerBusy, ClusterRefused):
+            if self.slot_map is None:
+                raise
+            return None  # The slot is on its way, or has arrived elsewhere.
         if not reply:
             return None
         key, element = reply
@@ -209,6 +230,8 @@ class BaseClient(ABC, Generic[R]):
         try:
             return (yield from connection.exchange(pack_command(*words), blocking))
         except FAILURES as error:
+            if self.slot_map is not None:
+                yield connection.leave()
             raise to_qless_error(error) from error
         finally:
             pool.release(connection)
@@ -269,7 +292,10 @@ class Client(BaseClient[Redis], Commands[Job, RecurringJob], Blocking):
 
         "log" (all events), "w:<worker>", or an event of tracked jobs, such as "completed".
         """
-        return Subscriber(self._source(), self.prefix, channels or ("log",))
+        channels = channels or ("log",)
+        return Subscriber(
+            self._source(), self.prefix, channels, sharded=self.slot_map is not None
+        )
 
     def queue(self, name: str) -> Queue:
         """Return one queue."""
@@ -322,7 +348,10 @@ class AsyncClient(
 
     def events(self, *channels: str) -> AsyncSubscriber:
         """Return a subscriber to channels; see Client.events."""
-        return AsyncSubscriber(self._source(), self.prefix, channels or ("log",))
+        channels = channels or ("log",)
+        return AsyncSubscriber(
+            self._source(), self.prefix, channels, sharded=self.slot_map is not None
+        )
 
     def queue(self, name: str) -> AsyncQueue:
         """Return one queue."""

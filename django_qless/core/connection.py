@@ -128,6 +128,22 @@ class BaseConnection:
         self._ready = False
         return self._disconnect()
 
+    @property
+    def is_of_cluster(self) -> bool:
+        """Whether it looks for the node of a cluster that has the namespace."""
+        return hasattr(self._raw, "slot_map")
+
+    def leave(self) -> Any:
+        """Close the connection; in a cluster the next one goes where the slot is then."""
+        if self.is_of_cluster:
+            self._raw.look_again()
+        return self.hang_up()
+
+    def follow(self, moved: BaseException) -> Any:
+        """Close the connection; the next one goes where this MOVED points."""
+        self._raw.follow(moved)
+        return self.hang_up()
+
     def pause(self, seconds: float) -> Any:
         """Wait before the next request."""
         raise NotImplementedError

@@ -23,6 +23,7 @@ import redis.client
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from .arguments import existing_names
+from .cluster_events import AsyncShardedPubSub, ShardedPubSub
 from .exceptions import ConnectionLost
 from .request import Awaiting, Blocking, Steps, drive, stepwise
 from .retry import FAILURES, backoff, is_lasting, to_qless_error
@@ -142,7 +143,7 @@ class BaseSubscriber(ABC):
             self._broken = False
         except FAILURES as error:
             if not self._is_closed:
-                yield self._hang_up()
+                yield self._hang_up(error)
                 if is_lasting(error):
                     raise to_qless_error(error) from error
                 yield self._pause(min(seconds, next(self._waits)))
@@ -160,10 +161,14 @@ class BaseSubscriber(ABC):
             self._asked = True
             yield self._pubsub.ping()
 
-    def _hang_up(self) -> Any:
+    def _hang_up(self, error: BaseException | None = None) -> Any:
         self._begin()
         self._broken = False
-        return self._disconnect() if self._pubsub.connection else self._pause(0)
+        connection = self._pubsub.connection
+        if error is not None and hasattr(connection, "look_again"):
+            # In a cluster another node may have the channels by now.
+            connection.look_again()
+        return self._disconnect() if connection else self._pause(0)
 
     def _read(self, message: dict[str, Any] | None) -> Event | None:
         """Return the event that a message stands for, if any."""
@@ -200,8 +205,16 @@ class Subscriber(BaseSubscriber, Blocking):
     `pool` is a pool of redis-py.
     """
 
-    def __init__(self, pool: Any, prefix: str, channels: Sequence[str]) -> None:
-        super().__init__(redis.client.PubSub(pool), prefix, channels)
+    def __init__(
+        self,
+        pool: Any,
+        prefix: str,
+        channels: Sequence[str],
+        *,
+        sharded: bool = False,
+    ) -> None:
+        kind = ShardedPubSub if sharded else redis.client.PubSub
+        super().__init__(kind(pool), prefix, channels)
         self._closed = threading.Event()
         self._reading = threading.Lock()
 
@@ -250,7 +263,7 @@ class Subscriber(BaseSubscriber, Blocking):
                         events.append(event)
                 drive(self._check_silence())
             except FAILURES as error:
-                self._hang_up()
+                self._hang_up(error)
                 self._retry_at = time.monotonic() + next(self._waits)
                 if is_lasting(error):
                     raise to_qless_error(error) from error
@@ -285,8 +298,16 @@ class Subscriber(BaseSubscriber, Blocking):
 class AsyncSubscriber(BaseSubscriber, Awaiting):
     """Receives events in one task; another task may close it. See Subscriber."""
 
-    def __init__(self, pool: Any, prefix: str, channels: Sequence[str]) -> None:
-        super().__init__(redis.asyncio.client.PubSub(pool), prefix, channels)
+    def __init__(
+        self,
+        pool: Any,
+        prefix: str,
+        channels: Sequence[str],
+        *,
+        sharded: bool = False,
+    ) -> None:
+        kind = AsyncShardedPubSub if sharded else redis.asyncio.client.PubSub
+        super().__init__(kind(pool), prefix, channels)
         self._closed = False
 
     async def __aenter__(self) -> AsyncSubscriber:

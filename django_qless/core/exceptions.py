@@ -266,8 +266,8 @@ class UnsupportedFormat(ServerError):
 
 
 class ClusterRefused(ServerError):
-    """The server belongs to a cluster and another node holds these keys. Connect to a
-    server that is not part of a cluster."""
+    """The server belongs to a cluster and another node holds these keys: name its nodes in
+    CLUSTER. Or CLUSTER names a server that is not in cluster mode: use LOCATION."""
 
 
 class PoolExhausted(ServerError):

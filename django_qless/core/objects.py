@@ -237,7 +237,7 @@ class BaseJob(Generic[J]):
         message: str = "",
         held: int | float | None = None,
     ) -> Request[int]:
-        """Return the job to be tried again; return how many retries remain."""
+        """Hand the job back to be tried again; return how many retries remain."""
         held_job = (self.jid, self.queue, self.token)
         return Commands.retry.build(self.client, *held_job, delay, group, message, held)
 

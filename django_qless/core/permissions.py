@@ -16,7 +16,7 @@ CLEANING = frozenset({"+function|list", "+function|delete"})
 #: To see the server's version, memory and settings.
 INFO = frozenset({"+info"})
 #: To receive at once what heartbeats bring later.
-EVENTS = frozenset({"+subscribe"})
+EVENTS = frozenset({"+subscribe", "+ssubscribe"})
 
 #: Without these a worker works.
 OPTIONAL = AUDIT | CLEANING | INFO | EVENTS

@@ -8,21 +8,15 @@ local function build(without_keys)
 -- server's clock, fencing tokens, repeatable requests and batches.
 
 -- A module is a table that is made when something of it is first wanted: lua/build.py makes a function of each
--- file, which does that, under the file's name in camel case. So a script pays only for what its call runs, and
--- the order of the files means nothing. (In the built file `Job.get` is `modules.Job.get` elsewhere.) The
--- functions of a folder are themselves made when the first of its modules is wanted: `folders` makes them,
--- `folder_of` says where a module is. All of this exists twice, for calls with KEYS and for those without
--- (`without_keys`): there Legacy changes some functions of a module as soon as it is made.
-local builders, folders, folder_of = nil, {}, nil
+-- file, which does that, under the file's name in camel case; `maker_of` returns it. So a script pays only for what
+-- its call runs, and the order of the files means nothing. (In the built file `Job.get` is `modules.Job.get`
+-- elsewhere.) All of this exists twice, for calls with KEYS and for those without (`without_keys`): there Legacy
+-- changes some functions of a module as soon as it is made.
+local maker_of
 
 local modules = setmetatable({}, {
   __index = function(modules, name)
-    if not builders[name] then
-      for module, make in pairs(folders[folder_of[name]]()) do
-        builders[module] = make
-      end
-    end
-    builders[name]()
+    maker_of(name)()
     if without_keys and modules.Legacy[name] then
       modules.Legacy[name]()
     end
@@ -38,11 +32,14 @@ local call = redis.call
 --   now      seconds since the epoch, the only clock there is
 --   live     the namespace has seen a call with KEYS, so tokens and wake-ups are kept
 --   reading  the call must not write
+--   sharded  events go to sharded channels, which a cluster keeps with the keys
 --   library  the name of the library that was called; nil for a script
 local scope = {}
 
 -- THE KEYS: what each is called behind the prefix, where <> stands for what the function of its name is given,
 -- its type, and what its score means. The names `queue` and `job` in the comments stand for such.
+--
+-- Those that many calls use:
 local PATTERNS = {
   config = 'config', --                 hash   option -> value, only what was set
   queues = 'queues', --                 zset   queue -> when it was first seen
@@ -86,78 +83,85 @@ local PATTERNS = {
   paused_reasons = 'paused_reasons', -- hash   paused queue -> why, by whom and when, JSON
   unique = 'unique:<>', --              string the jid that holds the key; expires if it was given for a period
   needs = 'needs:<>', --                list   what the job was ever made to depend on, in order
-
-  -- Schedules.
-  schedules = 'schedules', --           zset   cron schedule -> its next tick
-  schedule = 'schedule:<>', --          hash   a cron schedule: what its jobs are, cron, timezone, count, last;
-  --                                           `since` when the ticks after that time count, as nobody has looked
-  paused_schedules = 'paused_schedules', --      zset   schedule of either kind -> when it was paused
-  declared_schedules = 'declared_schedules', --  hash   schedule of either kind -> what its declaration says
-  schedule_marks = 'schedule_marks', -- hash   who declares -> what it has applied
-  ticker = 'ticker', --                 string the worker that looks after cron schedules; expires by itself
-
-  -- Calls that an outbox has handed over -> until when that is remembered: see deliveries.lua.
-  deliveries = 'deliveries', --         zset
-
-  -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, order:<klass>:<key>, fair:<queue>:<tenant>, or
-  -- queue:<queue>, which has a rate only.)
-  limit_aside = 'limit:<>:aside', --     zset   jid that the limit holds back -> its score in the work
-  limit_called = 'limit:<>:called', --   zset   jid for which there is room, still to be handed out -> since when;
-  --                                            +inf: another limit holds it back
-  limit_holders = 'limit:<>:holders', -- zset   jid that runs under the limit -> when to look whether it still does
-  limit_starts = 'limit:<>:starts', --   zset   start in the window behind us -> when; expires by itself
-  limit_buckets = 'limit:<>:buckets', -- hash   part of the window -> starts; for rates above 10,000; expires by itself
-  limit_order = 'limit:<>:order', --     zset   jid with a turn -> its position
-
-  -- What outlives jobs. (The two sets expire when nothing can be left.)
+  workflows = 'workflows', --           zset   workflow with steps left to be carried on -> since when
   result = 'result:<>', --              string what the job returned, JSON; expires by itself
-  offspring = 'offspring:<>', --        list   all jids that the job has spawned, in order; expires by itself
-  results = 'results', --               zset   result:<jid> or offspring:<jid> that is kept -> since when
-  -- The same -> when it expires by itself, in seconds, * 2^20 + how many bytes it takes; '' -> minus the bytes
-  -- that all take.
-  results_until = 'results_until', --   zset
-  spawned = 'spawned:<>', --            zset   jids that the job has spawned and that are not complete -> 1 if
-  --                                           failed
 
-  -- Entities: see payloads.lua.
-  payloads = 'payloads:<>', --           zset   payload that waits (JSON) -> its score; of the job of an entity
-  taken = 'taken:<>', --                 zset   the same of those that its run has taken
-  fresh = 'fresh:<>', --                 zset   jid of an entity that waits in the queue -> when it is due
-  retrying = 'retrying:<>', --           zset   the same of those whose last run has failed
-  entity_types = 'entity_types', --      hash   queue with entities -> the job type that they belong to
-  dead = 'dead:<>', --                   zset   dead entity of the queue -> when it died last
-  dead_ids = 'dead_ids:<>', --           zset   the same, in the order of their ids -> 0
-  dead_entity = 'dead_entity:<>', --     hash   the last error of a dead entity, and what its job was; by its jid
-  dead_payloads = 'dead_payloads:<>', -- zset   payload that is dead -> its score
-
-  -- Workers and other clients.
-  worker = 'worker:<>', --              string what a worker says of itself, JSON; expires by itself
-  orders = 'orders:<>', --              list   what is asked of a worker and not yet told to it, the oldest first;
-  --                                           expires by itself
-  stacks = 'stacks:<>', --              string the last stack dump of a worker; expires by itself
-  -- A detached job's latest run, JSON: host, pid, when it began and ended, the end of its output; expires by itself
-  detached = 'detached:<>', --          string
+  -- Clients that wait for work.
   idle = 'idle', --                     zset   client and host, waiting for queues not seen yet -> a second after
   --                                           its next look
   wake = 'wake', --                     list   one element for each such client to be woken
   idle_at = 'idle:<>', --               zset   the same, waiting for a job of this queue
   wake_at = 'wake:<>', --               list
   timer = 'timer:<>', --                string '<due> <client>': who wakes by itself for what falls due next
-  awaiting = 'awaiting:<>', --          zset   waiter -> until when; of job:<jid> or workflow:<id>
-  ended = 'ended:<>', --                list   an element when what the waiter waits for has ended
 
   -- Figures. (Those of days and minutes: see key.stat and key.minutes.)
   journal = 'journal', --               list   samples that the statistics do not have yet
-
-  -- Workflows.
-  workflows = 'workflows', --           zset   workflow with steps left to be carried on -> since when
-  workflow = 'workflow:<>', --          hash   a workflow's record: its counters (total, complete, failed, canceled,
-  --                                           held back by dependencies), state, name, created, finished
-  workflow_jobs = 'workflow:<>:jobs', -- list  the jids of its jobs, each behind those that it depends on
-  staged = 'staged:<>', --              list   packed jobs and links of a workflow that is not put yet
-  staged_jids = 'staged:<>:jids', --    zset   the jids of these jobs -> their places in the order
-  staged_instead = 'staged:<>:instead', -- hash those of these jids for which other jobs stand -> their jids
 }
+
+-- Those that few calls use. (A script would make their table anew in each call.)
+local function more_patterns()
+  return {
+    -- Schedules.
+    schedules = 'schedules', --           zset   cron schedule -> its next tick
+    schedule = 'schedule:<>', --          hash   a cron schedule: what its jobs are, cron, timezone, count, last;
+    --                                           `since` when the ticks after that time count, as nobody has looked
+    paused_schedules = 'paused_schedules', --      zset   schedule of either kind -> when it was paused
+    declared_schedules = 'declared_schedules', --  hash   schedule of either kind -> what its declaration says
+    schedule_marks = 'schedule_marks', -- hash   who declares -> what it has applied
+    ticker = 'ticker', --                 string the worker that looks after cron schedules; expires by itself
+
+    -- Calls that an outbox has handed over -> until when that is remembered: see deliveries.lua.
+    deliveries = 'deliveries', --         zset
+
+    -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, order:<klass>:<key>, fair:<queue>:<tenant>, or
+    -- queue:<queue>, which has a rate only.)
+    limit_aside = 'limit:<>:aside', --     zset   jid that the limit holds back -> its score in the work
+    limit_called = 'limit:<>:called', --   zset   jid for which there is room, still to be handed out -> since when;
+    --                                            +inf: another limit holds it back
+    limit_holders = 'limit:<>:holders', -- zset   jid that runs under the limit -> when to look whether it still does
+    limit_starts = 'limit:<>:starts', --   zset   start in the window behind us -> when; expires by itself
+    limit_buckets = 'limit:<>:buckets', -- hash   part of the window -> starts; for rates above 10,000; expires by itself
+    limit_order = 'limit:<>:order', --     zset   jid with a turn -> its position
+
+    -- What outlives jobs. (The two sets expire when nothing can be left.)
+    offspring = 'offspring:<>', --        list   all jids that the job has spawned, in order; expires by itself
+    results = 'results', --               zset   result:<jid> or offspring:<jid> that is kept -> since when
+    -- The same -> when it expires by itself, in seconds, * 2^20 + how many bytes it takes; '' -> minus the bytes
+    -- that all take.
+    results_until = 'results_until', --   zset
+    spawned = 'spawned:<>', --            zset   jids that the job has spawned and that are not complete -> 1 if
+    --                                           failed
+
+    -- Entities: see payloads.lua.
+    payloads = 'payloads:<>', --           zset   payload that waits (JSON) -> its score; of the job of an entity
+    taken = 'taken:<>', --                 zset   the same of those that its run has taken
+    fresh = 'fresh:<>', --                 zset   jid of an entity that waits in the queue -> when it is due
+    retrying = 'retrying:<>', --           zset   the same of those whose last run has failed
+    entity_types = 'entity_types', --      hash   queue with entities -> the job type that they belong to
+    dead = 'dead:<>', --                   zset   dead entity of the queue -> when it died last
+    dead_ids = 'dead_ids:<>', --           zset   the same, in the order of their ids -> 0
+    dead_entity = 'dead_entity:<>', --     hash   the last error of a dead entity, and what its job was; by its jid
+    dead_payloads = 'dead_payloads:<>', -- zset   payload that is dead -> its score
+
+    -- Workers and other clients.
+    worker = 'worker:<>', --              string what a worker says of itself, JSON; expires by itself
+    orders = 'orders:<>', --              list   what is asked of a worker and not yet told to it, the oldest first;
+    --                                           expires by itself
+    stacks = 'stacks:<>', --              string the last stack dump of a worker; expires by itself
+    -- A detached job's latest run, JSON: host, pid, when it began and ended, the end of its output; expires by itself
+    detached = 'detached:<>', --          string
+    awaiting = 'awaiting:<>', --          zset   waiter -> until when; of job:<jid> or workflow:<id>
+    ended = 'ended:<>', --                list   an element when what the waiter waits for has ended
+
+    -- Workflows.
+    workflow = 'workflow:<>', --          hash   a workflow's record: its counters (total, complete, failed, canceled,
+    --                                           held back by dependencies), state, name, created, finished
+    workflow_jobs = 'workflow:<>:jobs', -- list  the jids of its jobs, each behind those that it depends on
+    staged = 'staged:<>', --              list   packed jobs and links of a workflow that is not put yet
+    staged_jids = 'staged:<>:jids', --    zset   the jids of these jobs -> their places in the order
+    staged_instead = 'staged:<>:instead', -- hash those of these jids for which other jobs stand -> their jids
+  }
+end
 
 local function maker(name)
   local from, to = string.find(name, '<>', 1, true)
@@ -182,7 +186,7 @@ end
 -- The functions that give keys, each made when first wanted.
 local key = setmetatable({}, {
   __index = function(key, name)
-    key[name] = maker(PATTERNS[name])
+    key[name] = maker(PATTERNS[name] or more_patterns()[name])
     return key[name]
   end,
 })
@@ -235,50 +239,9 @@ function key.minutes(queue, hour, kind)
   return scope.prefix .. 'm:' .. queue .. ':' .. string.format('%.0f', hour) .. ':' .. kind
 end
 
-folder_of = {
-Dead = 'entities',
-Entity = 'entities',
-EntityActions = 'entities',
-EntityPush = 'entities',
-EntityRun = 'entities',
-Payloads = 'entities',
-LimitSettings = 'limits',
-LimitView = 'limits',
-Limits = 'limits',
-Rates = 'limits',
-Turns = 'limits',
-Cron = 'schedules',
-Definition = 'schedules',
-QueueSchedules = 'schedules',
-Recurring = 'schedules',
-ScheduleView = 'schedules',
-Schedules = 'schedules',
-Ticks = 'schedules',
-Audit = 'views',
-AuditEntities = 'views',
-AuditJobs = 'views',
-AuditLimits = 'views',
-AuditLinks = 'views',
-AuditWorkflows = 'views',
-EntityView = 'views',
-FailureGroups = 'views',
-JobSummary = 'views',
-JobView = 'views',
-Permissions = 'views',
-QueueStats = 'views',
-Search = 'views',
-Throughput = 'views',
-WorkerView = 'views',
-Spawn = 'workflows',
-Spawned = 'workflows',
-Workflow = 'workflows',
-WorkflowPut = 'workflows',
-WorkflowVerbs = 'workflows',
-}
-
-builders = {
-
-Arguments = function()
+function maker_of(module_name)
+if module_name == 'Arguments' then
+return function()
 local Arguments = {}
 modules.Arguments = Arguments
 -- arguments.lua
@@ -590,1215 +553,479 @@ function Arguments.options(command, args, first, known)
   end
   return options
 end
-end,
+end
+elseif module_name == 'Errors' then
+return function()
+local Errors = {}
+modules.Errors = Errors
+-- errors.lua
+-- How a call is refused: by a reply 'CODE text'.
 
-Bulk = function()
-local Bulk = {}
-modules.Bulk = Bulk
--- bulk.lua
--- Commands on several jobs, each for itself: what is refused of one does not stop the others.
---
--- The command on one job is the one that exists; it refuses before it writes.
+local MOST = 200
 
-local MOST = 250 -- jobs
-local ROUNDS = 10 -- in which jobs are tried again that were refused because of others
-
--- -> why it was refused, in words, or nil
-local function attempt(act, jid, args, i)
-  local fine, problem = pcall(act, jid, args, i)
-  if fine then
-    return nil
-  elseif type(problem) == 'table' and problem.code then
-    return string.gsub(problem.text, '^[%w.]+%(%): ', '', 1)
+-- At most so many bytes of a text. No character is cut in two: who reads it as UTF-8 would fail.
+function Errors.cut(text, most)
+  local last = most
+  while last > most - 3 and string.find(text, '^[\128-\191]', last + 1) do
+    last = last - 1
   end
-  error(problem, 0)
+  return string.sub(text, 1, last)
 end
 
--- The jids that begin at this place, each once.
-local function jids_from(command, args, i)
-  modules.Arguments.given(command, 'jid', args[i])
-  if #args - i + 1 > MOST then
-    modules.Errors.raise('TOOBIG', command .. '(): ' .. #args - i + 1 .. ' jobs in one call, at most ' .. MOST)
-  end
-  local jids, seen = {}, {}
-  for n = i, #args do
-    if not seen[args[n]] then
-      seen[args[n]] = true
-      jids[#jids + 1] = args[n]
-    end
-  end
-  return jids
-end
-
--- What was done, and what refused: { jids, { jid, words … } }
-local function outcome(jids, refused)
-  local done, others = {}, {}
-  for _, jid in ipairs(jids) do
-    if refused[jid] then
-      others[#others + 1], others[#others + 2] = jid, refused[jid]
-    else
-      done[#done + 1] = jid
-    end
-  end
-  return { done, others }
-end
-
--- Makes <command> [argument...] jid... of what acts on one job; `check` looks at the arguments, of
--- which there are `number`.
-local function each(command, number, act, check)
-  return function(args, i)
-    local jids, refused = jids_from(command, args, i + number), {}
-    if check then
-      check(args, i)
-    end
-    for _, jid in ipairs(jids) do
-      refused[jid] = attempt(act, jid, args, i)
-    end
-    return outcome(jids, refused)
-  end
-end
-
-local function state_of(command, jid)
-  return modules.Job.state_now(jid) or modules.Errors.no_job(command, jid)
-end
-
-Bulk.revive = each('revive.each', 0, function(jid)
-  local state = state_of('revive.each', jid)
-  if state ~= 'failed' then
-    modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' has not failed: it is ' .. state)
-  end
-  modules.Revive.revive({ jid }, 1)
-end)
-
-Bulk.move = each('move.each', 2, function(jid, args, i)
-  local klass, data, context = modules.Hash.values(key.job(jid), 'klass', 'data', 'context')
-  if not klass then
-    modules.Errors.no_job('move.each', jid)
-  end
-  local put = { '', args[i], jid, klass, data or '', args[i + 1] }
-  if modules.Record.text('context', context) then
-    put[#put + 1], put[#put + 2] = 'context', context
-  end
-  modules.Put.requeue(put, 1)
-end, function(args, i)
-  modules.Arguments.queue('move.each', args[i])
-  modules.Arguments.number('move.each', 'delay', args[i + 1])
-end)
-
-Bulk.priority = each('priority.each', 1, function(jid, args, i)
-  modules.Job.priority({ jid, args[i] }, 1)
-end, function(args, i)
-  modules.Arguments.number('priority.each', 'priority', args[i])
-end)
-
-Bulk.timeout = each('timeout.each', 0, function(jid)
-  modules.Job.timeout({ jid }, 1)
-end)
-
-Bulk.tag = each('tag.each', 1, function(jid, args, i)
-  modules.Tags.command({ 'add', jid, args[i] }, 1)
-end)
-
-Bulk.untag = each('untag.each', 1, function(jid, args, i)
-  modules.Tags.command({ 'remove', jid, args[i] }, 1)
-end)
-
-Bulk.track = each('track.each', 0, function(jid)
-  modules.Job.track({ 'track', jid }, 1)
-end)
-
--- (Also what is gone: otherwise it would be listed for ever.)
-Bulk.untrack = each('untrack.each', 0, function(jid)
-  if call('EXISTS', key.job(jid)) == 1 or call('ZREM', key.tracked(), jid) == 0 then
-    modules.Job.track({ 'untrack', jid }, 1)
-  end
-end)
-
-local function cancel(jid)
-  if state_of('cancel.each', jid) == 'complete' then
-    modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' is complete')
-  end
-  modules.Job.cancel({ jid }, 1)
-end
-
--- Tries each of the jids, from the last to the first if `backwards`. -> those that were refused
-local function try(jids, backwards, refused)
-  local left, first, last, step = {}, 1, #jids, 1
-  if backwards then
-    first, last, step = #jids, 1, -1
-  end
-  for n = first, last, step do
-    local jid = jids[n]
-    refused[jid] = attempt(cancel, jid)
-    if refused[jid] then
-      table.insert(left, backwards and 1 or #left + 1, jid)
-    end
-  end
-  return left
-end
-
--- Is the job gone that was there before: canceled with another one of the call?
-local function went_with_others(jid, there)
-  return there[jid] and call('EXISTS', key.job(jid)) == 0
-end
-
--- cancel.each jid...: a job goes after those that wait for it, whatever the order given
-function Bulk.cancel(args, i)
-  local jids, refused, there = jids_from('cancel.each', args, i), {}, {}
-  for _, jid in ipairs(jids) do
-    there[jid] = call('EXISTS', key.job(jid)) == 1
-  end
-  local left, round = jids, 0
-  repeat
-    local before = #left
-    round = round + 1
-    left = try(left, round % 2 == 1, refused)
-  until #left == 0 or #left == before or round == ROUNDS
-  for _, jid in ipairs(left) do
-    if went_with_others(jid, there) then
-      refused[jid] = nil
-    end
-  end
-  return outcome(jids, refused)
-end
-end,
-
-Canceled = function()
-local Canceled = {}
-modules.Canceled = Canceled
--- canceled.lua
--- A short record of a canceled job, kept for a while for those who ask for it. For everything else the
--- job does not exist.
-
-local sub = string.sub
-
--- Bytes of data and context, of a failure, of a history: what is longer is left out, or cut. A full
--- server is emptied by canceling, and most records are never read.
-local BYTES = 16 * 1024
-local ENTRIES = 20 -- of the history
-local LIST = 4 * 1024 -- bytes of the jids that spawned it
-
-local SURPLUS = 200 -- old records removed by one call beyond twice those it adds
-
--- What of a job's record is kept as it is.
-local SAME = {
-  'klass',
-  'queue',
-  'priority',
-  'retries',
-  'remaining',
-  'tags',
-  'worker',
-  'crashes',
-  'spawned_from_jid',
-  'unique',
-  'workflow',
-  'on_failure',
-}
-
--- (The end of a traceback tells most.)
-local function shortened(failure)
-  if #failure <= BYTES then
-    return failure
-  end
-  local known = cjson.decode(failure)
-  known.message = string.gsub(sub(tostring(known.message), -BYTES), '^[\128-\191]+', '', 1)
-  return cjson.encode(known)
-end
-
-function Canceled.time()
-  return modules.NumberFormat.now()
-end
-
--- Fields and values of what is kept. `why` is call, dependency or workflow, `by` the jid or id.
-local function fields_of(jid, record, why, by)
-  local fields = { 'was', record.state, 'when', Canceled.time(), 'why', why }
-  local function add(name, value)
-    if value and value ~= '' then
-      fields[#fields + 1] = name
-      fields[#fields + 1] = value
-    end
-  end
-  add('by', by)
-  for _, name in ipairs(SAME) do
-    add(name, modules.Record.text(name, record[name]))
-  end
-  local data, context = record.data or '', modules.Record.text('context', record.context, '')
-  if #data + #context <= BYTES then
-    add('data', data)
-    add('context', context)
-  else
-    add('left_out', #data + #context)
-  end
-  local failure, spawners = modules.Record.text('failure', record.failure), modules.Record.text('spawners', record.spawners)
-  add('failure', failure and shortened(failure))
-  if spawners and #spawners <= LIST then
-    add('spawners', spawners)
-  end
-  local entries, total = modules.History.texts(jid, ENTRIES, BYTES)
-  entries = modules.Record.entry_texts(entries)
-  local more = { was = record.state, why = why, by = by }
-  entries[#entries + 1] = modules.History.entry('canceled', cjson.encode(more), tonumber(fields[4]))
-  add('history', modules.Json.list(entries))
-  add('history_total', total + 1)
-  return fields
-end
-
--- Keeps what is known of a job that is about to be taken away. (One that is open was not put whole yet:
--- who takes it back has it as not put.)
-function Canceled.keep(jid, record, why, by)
-  local age = modules.Config.whole('canceled-history')
-  if not scope.live or record.open == '1' or age < 1 or modules.Config.whole('canceled-history-count') < 1 then
-    return
-  end
-  local name, fields = key.canceled_job(jid), fields_of(jid, record, why, by)
-  call('DEL', name)
-  call('HSET', name, unpack(fields))
-  call('EXPIRE', name, age)
-  call('ZADD', key.canceled(), fields[4], jid)
-  scope.canceled = (scope.canceled or 0) + 1
-end
-
--- The job of this jid is put again: its record says what became of it.
-function Canceled.forget(jid)
-  if scope.live and call('DEL', key.canceled_job(jid)) == 1 then
-    call('ZREM', key.canceled(), jid)
-  end
-end
-
--- Which of these jids have such records, as a set.
-function Canceled.among(jids)
-  local found, times = {}, call('ZMSCORE', key.canceled(), unpack(jids))
-  for n, jid in ipairs(jids) do
-    found[jid] = times[n] and true or nil
-  end
-  return found
-end
-
-local function too_old()
-  return '(' .. string.format('%.17g', scope.now - modules.Config.whole('canceled-history'))
-end
-
--- The call has added records: those that are too old or too many go, and the list lasts as long as they.
-function Canceled.finish()
-  local name, most = key.canceled(), SURPLUS + 2 * scope.canceled
-  local age, count = modules.Config.whole('canceled-history'), modules.Config.whole('canceled-history-count')
-  local old = call('ZRANGEBYSCORE', name, '-inf', scope.now - age, 'LIMIT', 0, most)
-  local surplus = call('ZCARD', name) - #old - count
-  if surplus > 0 and #old < most then
-    for _, jid in ipairs(call('ZRANGE', name, #old, #old + math.min(surplus, most - #old) - 1)) do
-      old[#old + 1] = jid
-    end
-  end
-  if #old > 0 then
-    call('ZREMRANGEBYRANK', name, 0, #old - 1) -- the oldest are the first
-    for n, jid in ipairs(old) do
-      old[n] = key.canceled_job(jid)
-    end
-    call('DEL', unpack(old))
-  end
-  if call('PTTL', name) < age * 1000 then
-    call('EXPIRE', name, age)
-  end
-end
-
--- The jids of a part, the last canceled first.
-function Canceled.part(offset, count)
-  if count < 0 then
-    count = modules.Arguments.most
-  end
-  return call('ZREVRANGEBYSCORE', key.canceled(), '+inf', too_old(), 'LIMIT', offset, count)
-end
-
-function Canceled.count()
-  return call('ZCOUNT', key.canceled(), too_old(), '+inf')
-end
-
-function Canceled.exists(jid)
-  return call('EXISTS', key.canceled_job(jid)) == 1
-end
-
-local function read(jid)
-  local record = modules.Hash.all(key.canceled_job(jid))
-  return record.was and record
-end
-
--- The object that get shows, as JSON, or nil; its state is `canceled`.
-function Canceled.show(jid)
-  local record = read(jid)
-  if not record then
-    return nil
-  end
-  local shown = cjson.encode({
-    jid = jid,
-    klass = record.klass or '',
-    state = 'canceled',
-    queue = record.queue or '',
-    worker = '',
-    tracked = call('ZSCORE', key.tracked(), jid) and true or false,
-    priority = tonumber(record.priority) or 0,
-    expires = 0,
-    retries = tonumber(record.retries) or 0,
-    remaining = math.floor(tonumber(record.remaining) or 0),
-    data = record.data or 'null',
-    tags = modules.Record.read('tags', record.tags, {}),
-    history = modules.History.shown(modules.Record.read('entries', record.history, {})),
-    failure = modules.Record.read('failure', record.failure, {}),
-    spawned_from_jid = record.spawned_from_jid or false,
-    dependents = {},
-    dependencies = {},
-    token = '',
-    crashes = tonumber(record.crashes) or 0,
-    open = false,
-    unique = modules.Unique.shown(record.unique),
-    workflow = record.workflow,
-    on_failure = record.on_failure,
-    canceled = {
-      when = tonumber(record.when),
-      was = record.was,
-      why = record.why,
-      by = record.by or '',
-      worker = record.was == 'running' and record.worker or '',
-      left_out = tonumber(record.left_out) or 0,
-    },
-  })
-  return modules.Json.with(shown, 'context', record.context or 'null', 'progress', 'null')
-end
-
--- How many entries the history had, and what spawned the job.
-function Canceled.more(jid)
-  local history_total, spawners = modules.Hash.values(key.canceled_job(jid), 'history_total', 'spawners')
-  return modules.Record.read('count', history_total, 0), modules.Record.read('spawners', spawners, {})
-end
-
--- A row of a list, as Brief has it, but for the last places; or false.
-function Canceled.row(jid)
-  local row = call(
-    'HMGET',
-    key.canceled_job(jid),
-    'klass',
-    'queue',
-    'was',
-    'priority',
-    'retries',
-    'remaining',
-    'tags',
-    'worker',
-    'when',
-    'expires',
-    'spawned_from_jid',
-    'workflow',
-    'history'
-  )
-  row[1], row[2] = row[1] or '', row[2] or ''
-  return row[3] and row
-end
-end,
-
-Cascade = function()
-local Cascade = {}
-modules.Cascade = Cascade
--- cascade.lua
--- The on_failure policy of jobs whose dependency has failed or was canceled.
---   block   waits on for what has failed; fails itself when it was canceled
---   cancel  is canceled
---   run     waits for it no longer, as if it had been completed
-
-local GROUP = 'dependency-canceled'
-
--- Dependents looked at together: how much work they are shows only then.
-local PART = 50
-
--- What a dependent does when a dependency ends otherwise than complete; and the jid of the one behind
--- which it was put, if any, whose end is enough.
-function Cascade.policy(jid)
-  local on_failure, behind = modules.Hash.values(key.job(jid), 'on_failure', 'behind')
-  return on_failure or 'block', behind
-end
-
-local function policy_of(jid, other)
-  local policy, behind = Cascade.policy(jid)
-  return behind == other and 'run' or policy
-end
-
--- Cancels a job with all that belongs to it, and what hangs on it by its policy: because of the
--- `dependency` or the `workflow` of this jid or id.
-function Cascade.cancel(jid, why, by)
-  local record = modules.Job.read(jid)
-  if record then
-    modules.Job.remove(jid, record, why, by)
-    Cascade.follow(jid, 'gone')
-  end
-end
-
-local function fail(jid, other)
-  local its_queue, its_rare = modules.Hash.values(key.job(jid), 'queue', 'rare')
-  local message = 'Job ' .. other .. ', on which this one depended, was canceled'
-  modules.Dependencies.unlink_all(jid)
-  modules.Places.leave(jid, its_queue)
-  call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
-  modules.History.failed(jid, GROUP, nil, message)
-  modules.Outcome.write_failed(
-    { jid = jid, queue = its_queue, rare = its_rare, state = 'depends' },
-    GROUP,
-    message,
-    math.floor(scope.now)
-  )
-  if modules.Job.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, GROUP, message, '')
-end
-
--- The job's record is gone: all its dependents have to do without it.
-local function visit_gone(jid)
-  local dependents
-  repeat
-    dependents = modules.Dependencies.take_some(jid, key.cascading(), PART)
-    for _, dependent in ipairs(dependents) do
-      local policy = policy_of(dependent, jid)
-      if policy == 'run' then
-        modules.Dependencies.free_if_last(dependent)
-      elseif policy == 'cancel' then
-        Cascade.cancel(dependent, 'dependency', jid)
-      else
-        fail(dependent, jid)
-      end
-    end
-  until #dependents < PART or modules.Dependencies.left() <= 0
-end
-
--- -> whether the call could deal with all of these dependents of a failed job
-local function follow_some(jid, dependents)
-  for _, dependent in ipairs(dependents) do
-    if modules.Dependencies.left() <= 0 then
-      return false
-    end
-    modules.Dependencies.spend(1)
-    local policy = policy_of(dependent, jid)
-    if policy == 'run' then
-      modules.Dependencies.unlink(dependent, { jid })
-      modules.Dependencies.free_if_last(dependent)
-    elseif policy == 'cancel' then
-      Cascade.cancel(dependent, 'dependency', jid)
-    end
-  end
-  return true
-end
-
--- The job has failed: those that block stay where they are, so the rest is found by a cursor.
-local function visit_failed(jid)
-  local name = key.job(jid)
-  local cursor = modules.Record.text('cascade', call('HGET', name, 'cascade'), '0')
-  local done
-  repeat
-    local part = math.min(PART, modules.Dependencies.left())
-    local reply = call('SSCAN', key.dependents(jid), cursor, 'COUNT', part)
-    if not follow_some(jid, reply[2]) then
-      break -- the same part again: those that were dealt with are no members any more
-    end
-    cursor = reply[1]
-    done = cursor == '0'
-  until done or modules.Dependencies.left() <= 0
-  if done then
-    call('HDEL', name, 'cascade')
-    call('ZREM', key.cascading(), jid)
-  else
-    call('HSET', name, 'cascade', cursor)
-    call('ZADD', key.cascading(), scope.now, jid)
-  end
-end
-
-local VISIT = { gone = visit_gone, failed = visit_failed }
-
--- A job has failed, or is gone: its dependents follow by their policies, and theirs in turn, as many
--- as the call may deal with; the others are noted. (What a visit finds is followed after it, by the loop that
--- is at work: scope.following.)
-function Cascade.follow(jid, kind)
-  local line = scope.following
-  if line then
-    line[#line + 1] = { jid, kind }
-    return
-  end
-  line = { { jid, kind } }
-  scope.following = line
-  local n = 1
-  while line[n] do
-    local name = line[n][1]
-    if modules.Dependencies.left() > 0 then
-      VISIT[line[n][2]](name)
-    elseif call('EXISTS', key.dependents(name)) == 1 then
-      call('ZADD', key.cascading(), scope.now, name)
-    end
-    n = n + 1
-  end
-  scope.following = nil
-end
-
--- Takes up what an earlier call had to leave of this job.
-function Cascade.carry_on(jid)
-  local state = call('HGET', key.job(jid), 'state')
-  if not state then
-    Cascade.follow(jid, 'gone')
-  elseif state == 'failed' then
-    Cascade.follow(jid, 'failed')
-  else
-    -- It was put again, or goes on: the rest waits for its new run.
-    call('ZREM', key.cascading(), jid)
-    call('HDEL', key.job(jid), 'cascade')
-    call('HSET', key.job(jid), 'followed', '1', 'rare', '1')
-  end
-end
-end,
-
-Clock = function()
-local Clock = {}
-modules.Clock = Clock
--- clock.lua
--- The server's clock, and the record of the namespace that keeps it: meta.
-
-local format, rep, floor = string.format, string.rep, math.floor
-
--- A kept time this far ahead of the server is not drift but a failover to a skewed replica.
-local TOO_FAR = 60
-
-local EVERY = 64
-
--- The number in meta says what a build must understand to work on what is stored. This build reads the
--- formats from OLDEST to NEWEST and continues them; NEWEST is the one that it writes. A namespace
--- without a number has format 1.
--- Raise NEWEST when a build that reads only the number before would lose jobs, or break, on what this one
--- stores: a field that means something else, a key of another type or name. Fields and keys that it
--- does not know, and need not know, are no reason. From then on its workers are refused as soon as one new
--- worker writes. Raise OLDEST when the code that reads the old forms is taken out.
-local OLDEST, NEWEST = 1, 1
-local WRITTEN = format('%d', NEWEST)
-
--- Of a call, in scope.clock:
---   kept, token  as meta has them
---   drawn        how many tokens the call has drawn
---   last         the last of them, as text
---   known        the server on which this build drew last, as meta has it
---   newcomer     this server, if it is another one
---   older        meta does not say the format yet that this build writes
---   server       the time is the server's
---   ahead        by how much the kept time was ahead of it
---   skewed       and that is no drift
---   shifts       what skews have left to do, as meta has it
-
--- Refuses a namespace that this build cannot work on.
-local function check_format(text)
-  local number = tonumber(text or 1)
-  if not (number and number <= NEWEST) then
-    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
-      .. 'upgrade the workers and web processes that still run this build'
-    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text), OLDEST, NEWEST))
-  elseif number < OLDEST then
-    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
-      .. 'let workers of the build before drain it first'
-    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text or 1), OLDEST, NEWEST))
-  end
-end
-
--- What stands before the microseconds, by how many digits they have.
-local BEFORE = {}
-for digits = 1, 6 do
-  BEFORE[digits] = '.' .. rep('0', 6 - digits)
-end
-
-local function take_server_time()
-  local time = call('TIME')
-  local second, rest = time[1], BEFORE[#time[2]] .. time[2]
-  scope.now, scope.second, scope.fraction = tonumber(second .. rest), second, rest
-end
-
--- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back. -> what stands in
--- another field of meta
-function Clock.set(text, field)
-  field = field or 'clock'
-  local kept, token, written, shifts, known, value =
-    modules.Hash.values(key.meta(), 'clock', 'token', 'format', 'shifts', modules.Epoch.field(), field)
-  local clock = {
-    kept = tonumber(kept),
-    token = tonumber(token) or 0,
-    drawn = 0,
-    shifts = false,
-    known = known,
-  }
-  scope.clock = clock
-  if written ~= WRITTEN then
-    clock.older = true
-    check_format(written)
-  end
-  if text ~= '*' then
-    scope.now = modules.Arguments.number('now', 'now', text)
-    return value
-  end
-  clock.server, clock.shifts = true, shifts
-  take_server_time()
-  clock.ahead = clock.kept and clock.kept - scope.now or 0
-  if clock.ahead > TOO_FAR then
-    clock.skewed = true
-  elseif clock.ahead > 0 then
-    scope.now, scope.second, scope.fraction = clock.kept, nil, nil
+-- Names in messages are cut, so that a hostile jid cannot fill a log.
+function Errors.name(value)
+  value = tostring(value)
+  if #value > MOST then
+    return Errors.cut(value, MOST) .. '…'
   end
   return value
 end
 
--- Has the clock been set back, now or lately?
-function Clock.is_skewed()
-  return (scope.clock.shifts or scope.clock.skewed) and true or false
+-- Words as string.format takes them, if there is anything to be put in their places.
+function Errors.worded(words, ...)
+  return select('#', ...) > 0 and string.format(words, ...) or words
 end
 
--- Only the server's clock is set back, and not that of a caller. -> what is left to do after skews, as
--- text; by how many seconds the clock was set back since the last call, from when, and when it had gone
--- ahead by much
-function Clock.skew()
-  local clock = scope.clock
-  if clock.skewed then
-    return clock.shifts, clock.ahead, clock.kept, call('HGET', key.meta(), 'leap')
-  end
-  return clock.shifts
+-- The text begins with a word character: old clients look for that.
+function Errors.raise(code, words, ...)
+  error({ code = code, text = Errors.worded(words, ...) })
 end
 
-function Clock.keep_shifts(text)
-  if text then
-    call('HSET', key.meta(), 'shifts', text)
-  elseif scope.clock.shifts then
-    call('HDEL', key.meta(), 'shifts')
+function Errors.argument(command, words, ...)
+  Errors.raise('BADARG', command .. '(): ' .. Errors.worded(words, ...))
+end
+
+function Errors.no_job(command, jid)
+  Errors.raise('NOJOB', command .. '(): Job ' .. Errors.name(jid) .. ' does not exist')
+end
+end
+elseif module_name == 'Record' then
+return function()
+local Record = {}
+modules.Record = Record
+-- record.lua
+-- Reads the fields of records: jobs, recurring templates, schedules, workflows. Nothing here raises.
+-- A field that is not there has its default; so has one that cannot be read, and who must not go on
+-- with a default asks which it is.
+
+local find, gsub = string.find, string.gsub
+local HUGE = math.huge
+
+local SHOWN = 60 -- bytes of a value in a message
+
+local function decimal(text)
+  local number = tonumber(text)
+  if number and number == number and number < HUGE and number > -HUGE then
+    return number
+  end
+  return false
+end
+
+-- As clients read it as well: neither 0x10 nor blanks.
+local function number(text)
+  return find(text, '^[-+]?[%d.][%d.eE+-]*$') and decimal(text)
+end
+
+local MOST = 2 ^ 53 -- the largest whole number that commands take
+
+local function whole(text)
+  local value = find(text, '^-?%d+$') and decimal(text)
+  return value and value <= MOST and value >= -MOST and value
+end
+Record.whole = whole
+
+-- '' where there is none.
+local function decimal_or_none(text)
+  return text == '' and 0 or decimal(text)
+end
+
+local STATES = {
+  waiting = true,
+  running = true,
+  stalled = true,
+  scheduled = true,
+  depends = true,
+  failed = true,
+  complete = true,
+}
+
+local function state(text)
+  return STATES[text] and text
+end
+
+-- How the fields are read that every run has to do with. -> what is read, or false
+local READ = {
+  state = state,
+  priority = number,
+  retries = whole,
+  remaining = whole,
+  crashes = whole,
+  token = whole,
+  time = decimal,
+  at = decimal,
+  expires = decimal_or_none,
+  deadline = decimal,
+  scheduled = decimal,
+  first = decimal,
+  unknown = decimal,
+  cascade = whole,
+}
+
+local function reader_of(field)
+  return READ[field] or modules.RecordTexts.of_jobs[field] or modules.RecordTexts.elsewhere[field]
+end
+
+-- The fields of a job's record that may be impossible to read, by name.
+function Record.fields()
+  local fields = {}
+  for field in pairs(READ) do
+    fields[#fields + 1] = field
+  end
+  for field in pairs(modules.RecordTexts.of_jobs) do
+    fields[#fields + 1] = field
+  end
+  table.sort(fields)
+  return fields
+end
+
+-- The value of a field whose text was read, or the default.
+function Record.read(field, text, default)
+  if not text then
+    return default
+  end
+  local value = reader_of(field)(text)
+  if value == false or value == nil then
+    return default
+  end
+  return value
+end
+
+-- Is there a text that cannot be read?
+function Record.is_bad(field, text)
+  local reader = type(text) == 'string' and reader_of(field)
+  return reader and not reader(text) or false
+end
+
+-- Is this the name of a state?
+function Record.is_state(text)
+  return STATES[text or ''] or false
+end
+
+-- May a job with these fields, without which nothing runs, be handed out? -> since when it has been
+-- ready (now, if the record does not say), or nil. All jobs come here, and most have no tags ('{}').
+function Record.ready_time(retries, remaining, priority, tags, context, time, now)
+  if
+    retries
+    and whole(retries)
+    and remaining
+    and whole(remaining)
+    and priority
+    and number(priority)
+    and (not tags or tags == '{}' or modules.RecordTexts.is_good('tags', tags))
+    and (not context or modules.RecordTexts.is_good('context', context))
+  then
+    return not time and now or decimal(time) or nil
   end
 end
 
--- Before the first token of a call: was the last one drawn here?
-local function look_who_draws(clock)
-  clock.newcomer = modules.Epoch.newcomer(clock.known)
-  if clock.newcomer then
-    clock.token = modules.Epoch.begin(clock.token)
+-- The text, or the default in its place.
+function Record.text(field, text, default)
+  if not text or Record.is_bad(field, text) then
+    return default
   end
+  return text
 end
 
--- A new fencing token: rises for ever, whatever becomes of the jobs and of the server.
-function Clock.draw()
-  local clock = scope.clock
-  if clock.drawn == 0 then
-    look_who_draws(clock)
-  end
-  clock.drawn = clock.drawn + 1
-  clock.last = modules.NumberFormat.whole(clock.token + clock.drawn)
-  return clock.last
-end
-
--- Is it time for what has to be looked after, but not at each call? So in the first call of a
--- second, and for one in EVERY tokens.
-function Clock.is_round()
-  local token, kept = scope.clock.token, scope.clock.kept
-  return token > 0 and token % EVERY == 0 or not kept or floor(kept) ~= floor(scope.now)
-end
-
--- Written only when the call has succeeded: a refused call does not advance the clock. Other fields of meta and
--- their values may be given, which are written with it.
-function Clock.keep(...)
-  local name, clock = key.meta(), scope.clock
-  local server, last, kept = clock.server, clock.last, clock.kept
-  if not last and not kept then
-    last = modules.NumberFormat.whole(clock.token)
-  end
-  if server and last then
-    call('HSET', name, 'clock', modules.NumberFormat.now(), 'token', last, ...)
-  elseif server then
-    call('HSET', name, 'clock', modules.NumberFormat.now(), ...)
-  elseif last then
-    call('HSET', name, 'token', last, ...)
-  elseif ... then
-    call('HSET', name, ...)
-  end
-  if clock.newcomer then
-    call('HSET', name, modules.Epoch.field(), clock.newcomer)
-  end
-  if clock.older then
-    call('HSET', name, 'format', WRITTEN)
-  end
-  if clock.skewed then
-    call('HINCRBY', name, 'skews', 1)
-  elseif server and clock.ahead < -TOO_FAR then
-    -- The clock was set ahead, or no call was made for a long time. If it goes back, it was set.
-    call('HSET', name, 'leap', format('%.6f %.6f', kept, scope.now))
-  end
-end
-
--- meta
-function Clock.show()
-  local shown = { now = format('%.6f', scope.now) }
-  for field, value in pairs(modules.Hash.all(key.meta())) do
-    if not string.find(field, '^reply:') then
-      shown[field] = value
+-- The first of these fields that cannot be read. -> its name and its text, or nil
+function Record.first_bad(fields, texts)
+  for n = 1, #fields do
+    local text, reader = texts[n], reader_of(fields[n])
+    if text and reader and not reader(text) then
+      return fields[n], text
     end
   end
-  return cjson.encode(shown)
-end
-end,
-
-ClockRepair = function()
-local ClockRepair = {}
-modules.ClockRepair = ClockRepair
--- clock_repair.lua
--- The server's clock was set back: what was timed before by how long it was to take is set back with it,
--- a bounded number of items per call. What was given as a time stays.
-
-local format = string.format
-
--- Items looked at by one call beside what it is made for; by one that is made for nothing else.
-local FEW, MOST = 500, modules.Arguments.most
-
--- Seconds by which the time may stray before it is a skew, and for which the ticker holds its lease.
-local TOO_FAR, LEASE = 60, 6
-
--- Skews that are remembered at once.
-local REMEMBERED = 10
-
-local PLACES = { 'locks', 'scheduled', 'depends', 'recur', 'openings' }
-
--- Seconds by which two sums of the same times may differ.
-local CLOSE = 0.001
-
--- How many items this call may still look at.
-local function items_left()
-  return scope.skewed_left or FEW
 end
 
-local function spend(items)
-  scope.skewed_left = items_left() - items
+-- A readable form of a value that cannot be read.
+local function shorten(text)
+  local shown = gsub(text, '[^\32-\126]', '?')
+  return #shown > SHOWN and modules.Errors.cut(shown, SHOWN) .. '...' or shown
 end
 
--- The present call is made to get on with it, and may still look at so many items.
-function ClockRepair.get_on(items)
-  scope.skewed_left = math.max(1, items)
+-- An entry of a job's history as a list: when, what, more. One that cannot be read is shown as what it
+-- is. -> the entry, whether it cannot be read
+function Record.entry_of(text)
+  local triple = modules.RecordTexts.entry(text)
+  if triple then
+    return triple, false
+  end
+  return { 0, 'unreadable', { text = shorten(text) } }, true
 end
 
-local function exact(number)
-  return format('%.17g', number)
+-- The texts of such entries, all of which can be read.
+function Record.entry_texts(texts)
+  for n, text in ipairs(texts) do
+    local entry, is_bad = Record.entry_of(text)
+    texts[n] = is_bad and cjson.encode(entry) or text
+  end
+  return texts
 end
 
--- Was something given before the clock was set back? What was given since is known by its time. If the
--- clock had gone ahead shortly before, `from` is when: what was given earlier is right as it is.
-local function is_older(shifts, given)
-  for n, shift in ipairs(shifts) do
-    if n == 1 and shift.from and given < shift.from - CLOSE then
-      return false
-    elseif shift.since - CLOSE <= given and given <= (shift.till or scope.now) + CLOSE then
-      return false
+-- What is said of a field that cannot be read.
+function Record.words(field, text)
+  return 'Its field ' .. field .. ' cannot be read: ' .. (text == '' and 'it is empty' or shorten(text))
+end
+
+-- A number, or nil.
+function Record.number(text)
+  return text and decimal(text) or nil
+end
+
+local NEEDED = { 'queue', 'klass', 'data', 'priority', 'retries', 'tags' }
+local JUDGED = { 'priority', 'retries', 'tags', 'context', 'interval', 'backlog', 'count' }
+
+-- What of a schedule's record cannot be read and keeps it from putting jobs. -> its name and its text,
+-- or nil
+function Record.bad_schedule(record)
+  for _, field in ipairs(NEEDED) do
+    if not record[field] then
+      return field, ''
     end
   end
-  return true
-end
-
--- A job is set back once by each skew, and notes it.
-local function set_back(jid, shift, more)
-  call('HSET', key.job(jid), 'shifted', shift.id, unpack(more))
-end
-
--- What began after now began earlier: how long it waits or runs is counted from then.
-local function begun(record, shift)
-  local time = tonumber(record.time)
-  return format('%.20f', time > scope.now and time - shift.by or time)
-end
-
-local function add_deadline(fields, record, shift)
-  if record.deadline and not record.fixed then
-    fields[#fields + 1] = 'deadline'
-    fields[#fields + 1] = format('%.6f', record.deadline - shift.by)
+  if not record.cron and not (record.interval and record.count) then
+    return record.interval and 'count' or 'interval', ''
+  end
+  for _, field in ipairs(JUDGED) do
+    if Record.is_bad(field, record[field]) then
+      return field, record[field]
+    end
+  end
+  if record.expires and not decimal(record.expires) then
+    return 'expires', record.expires
   end
 end
+end
+elseif module_name == 'Hash' then
+return function()
+local Hash = {}
+modules.Hash = Hash
+-- hash.lua
+-- The fields of a hash, by their names.
 
-local FIELDS = { 'time', 'worker', 'grace', 'expires', 'at', 'scheduled', 'deadline', 'fixed', 'shifted' }
+-- -> what stands in each of these fields, in this order; false where there is nothing
+function Hash.values(name, ...)
+  return unpack(call('HMGET', name, ...))
+end
 
-local function read(jid)
-  local record, values = {}, call('HMGET', key.job(jid), unpack(FIELDS))
-  for n, name in ipairs(FIELDS) do
-    record[name] = modules.Record.text(name, values[n])
+-- -> the same in a table, by the names of the fields
+function Hash.read(name, fields)
+  local values, record = call('HMGET', name, unpack(fields)), {}
+  for n = 1, #fields do
+    record[fields[n]] = values[n]
   end
   return record
 end
 
-local visit = {}
-
--- A lock says how long it is, and so when it was given or renewed.
-function visit.locks(shifts, queue, jid, score)
-  local record, shift = read(jid), shifts[1]
-  local length = record.grace and modules.Config.number('grace-period') or modules.Config.heartbeat(queue)
-  if record.shifted == shift.id or not is_older(shifts, score - length) then
-    return
+-- -> all that there is in a table, by the names of the fields; empty if there is nothing
+function Hash.all(name)
+  local fields, record = call('HGETALL', name), {}
+  for n = 1, #fields, 2 do
+    record[fields[n]] = fields[n + 1]
   end
-  local expires = exact(score - shift.by)
-  call('ZADD', key.place(queue, 'locks'), expires, jid)
-  if record.worker and call('ZSCORE', key.held(record.worker), jid) then
-    call('ZADD', key.held(record.worker), expires, jid)
-  end
-  local fields = { 'expires', record.grace and record.expires or expires }
-  if record.time then
-    fields[3], fields[4] = 'time', begun(record, shift)
-  end
-  set_back(jid, shift, fields)
-  return score - shift.by
+  return record
 end
 
-function visit.scheduled(shifts, queue, jid, score)
-  local record, shift = read(jid), shifts[1]
-  local given = tonumber(record.time)
-  if
-    not given
-    or record.shifted == shift.id
-    or tonumber(record.at) == score
-    or not is_older(shifts, given)
-  then
-    return
+-- Sets the fields of this table, by name. (Where each call comes, the list is written out: a table costs more.)
+function Hash.write(name, fields)
+  local list = {}
+  for field, value in pairs(fields) do
+    list[#list + 1] = field
+    list[#list + 1] = value
   end
-  call('ZADD', key.place(queue, 'scheduled'), exact(score - shift.by), jid)
-  local fields = { 'time', begun(record, shift) }
-  add_deadline(fields, record, shift)
-  set_back(jid, shift, fields)
-  return score - shift.by
+  call('HSET', name, unpack(list))
+end
+end
+elseif module_name == 'NumberFormat' then
+return function()
+local NumberFormat = {}
+modules.NumberFormat = NumberFormat
+-- number_format.lua
+-- Numbers and times as texts; the text of the present time is made once per call. (Printing a number costs as much as a small
+-- Redis command.)
+
+local format, floor = string.format, math.floor
+
+-- A whole number: much cheaper than with a fraction.
+function NumberFormat.whole(number)
+  if number > -2 ^ 53 and number < 2 ^ 53 then
+    return format('%d', number)
+  end
+  return format('%.0f', number)
 end
 
--- Those that wait for others remember until when they wait then.
-function visit.depends(shifts, _, jid, score)
-  local record, shift = read(jid), shifts[1]
-  local due, fields = tonumber(record.scheduled), {}
-  if record.shifted == shift.id or not is_older(shifts, score) then
-    return
+-- The time is scope.now. In the server's words it is scope.second and scope.fraction ('.123456'), if it told them.
+
+-- The present time, at least as exact as redis.call would print it.
+function NumberFormat.now()
+  local text = scope.now_text
+  if not text then
+    text = scope.fraction and scope.second .. scope.fraction or format('%.17g', scope.now)
+    scope.now_text = text
   end
-  if due and tonumber(record.at) ~= due then
-    fields = { 'scheduled', exact(due - shift.by) }
-  end
-  add_deadline(fields, record, shift)
-  if #fields > 0 then
-    set_back(jid, shift, fields)
-  end
+  return text
 end
 
--- A template that has had its tick goes on by itself (schedule.mend). One that has not is due within an
--- interval and its offset.
-function visit.recur(shifts, queue, id, score)
-  local shift = shifts[1]
-  local its_interval, its_offset, its_last, missed, shifted =
-    modules.Hash.values(key.template(id), 'interval', 'offset', 'last', 'missed', 'shifted')
-  local interval, offset = modules.Record.number(its_interval) or 0, modules.Record.number(its_offset) or 0
-  local last = modules.Record.number(its_last) or 0
-  local usual = score <= scope.now + interval + offset
-  if not missed or usual or shifted == shift.id or last > scope.now + TOO_FAR then
-    return
+-- The same as job records keep it.
+function NumberFormat.time()
+  local text = scope.time_text
+  if not text then
+    text = scope.fraction and NumberFormat.now() or format('%.20f', scope.now)
+    scope.time_text = text
   end
-  call('ZADD', key.place(queue, 'recur'), exact(score - shift.by), id)
-  call('HSET', key.template(id), 'shifted', shift.id)
-  return score - shift.by
+  return text
 end
 
--- Limits are looked at again at once: they know what has become of their windows.
-function visit.openings(_, queue, name, score)
-  if score > scope.now then
-    call('ZADD', key.place(queue, 'openings'), exact(scope.now), name)
-    return scope.now
-  end
+function NumberFormat.second()
+  scope.second = scope.second or NumberFormat.whole(floor(scope.now))
+  return scope.second
 end
 
--- Those who gave a sign of life, or were to look, at a time that is yet to come.
-local function set_members_back(name, after, shift)
-  local first = '(' .. exact(after)
-  local members = call('ZRANGEBYSCORE', name, first, '+inf', 'WITHSCORES', 'LIMIT', 0, MOST)
-  for n = 1, #members, 2 do
-    call('ZADD', name, exact(tonumber(members[n + 1]) - shift.by), members[n])
+-- A time cut to thousandths of a second. (What is lost in a product is less than what is added.)
+function NumberFormat.thousandths(seconds)
+  if seconds == floor(seconds) then
+    return NumberFormat.whole(seconds)
   end
-  return #members / 2
+  return format('%.3f', floor(seconds * 1000 + 0.001) / 1000)
 end
 
--- What belongs to no queue.
-local function begin(shift)
-  spend(set_members_back(key.workers(), scope.now, shift))
-  spend(set_members_back(key.idle(), scope.now + TOO_FAR, shift))
-  if call('PTTL', key.ticker()) > LEASE * 1000 then
-    call('PEXPIRE', key.ticker(), LEASE * 1000)
+-- The present time in thousandths of a second.
+function NumberFormat.thousandth()
+  if scope.fraction then
+    return scope.second .. string.sub(scope.fraction, 1, 4)
   end
-  shift.begun = true
+  return NumberFormat.thousandths(scope.now)
 end
 
-local function begin_queue(shift)
-  spend(1 + set_members_back(key.idle_at(shift.queue), scope.now + TOO_FAR, shift))
-  call('DEL', key.timer(shift.queue))
-  shift.place, shift.score, shift.skip = 1, '-inf', 0
+-- The present time in whole milliseconds.
+function NumberFormat.milliseconds()
+  if scope.fraction then
+    return scope.second .. string.sub(scope.fraction, 2, 4)
+  end
+  return NumberFormat.whole(floor(scope.now * 1000 + 0.001))
 end
 
--- The queue that comes next by name, or nil.
-local function next_queue(shift)
-  local found
-  for _, queue in ipairs(modules.Queue.names()) do
-    if (not shift.queue or queue > shift.queue) and (not found or queue < found) then
-      found = queue
-    end
+-- The time so many seconds from now.
+function NumberFormat.later(seconds)
+  if scope.fraction and seconds == floor(seconds) then
+    return NumberFormat.whole(floor(scope.now) + seconds) .. scope.fraction
   end
-  return found
+  return format('%.17g', scope.now + seconds)
+end
+end
+elseif module_name == 'Places' then
+return function()
+local Places = {}
+modules.Places = Places
+-- places.lua
+-- The places of a queue: work, locks, scheduled, depends, and aside (see limits). A job is in exactly one.
+
+-- Highest first: by priority, then the longest waiting. Ties are popped in falling order of jid.
+function Places.score(priority, time)
+  return priority - time / 1e10
 end
 
--- Looks at some items of a place from the cursor on, in the order of their times. Those that are set back
--- leave the others behind.
-local function go_on(shifts)
-  local shift = shifts[1]
-  local queue, place = shift.queue, PLACES[shift.place]
-  local count = math.max(1, math.min(items_left(), MOST))
-  local name = key.place(queue, place)
-  local items = call('ZRANGEBYSCORE', name, shift.score, '+inf', 'WITHSCORES', 'LIMIT', shift.skip, count)
-  local first
-  for n = 1, #items, 2 do
-    local due = visit[place](shifts, queue, items[n], tonumber(items[n + 1]))
-    if items[n + 1] ~= shift.score then
-      shift.score, shift.skip = items[n + 1], 0
-    end
-    if due then
-      first = math.min(first or due, due)
-    else
-      shift.skip = shift.skip + 1
-    end
-  end
-  if first then
-    modules.Wake.due(queue, math.max(first, scope.now))
-  end
-  spend(#items / 2)
-  if #items / 2 < count then
-    shift.place, shift.score, shift.skip = shift.place + 1, '-inf', 0
-  end
+function Places.work(jid, queue, priority, time)
+  call('ZADD', key.place(queue, 'work'), Places.score(priority, time or scope.now), jid)
+  modules.Wake.ready(queue, 1)
 end
 
-local function step(shifts)
-  local shift = shifts[1]
-  if not shift.begun then
-    begin(shift)
-  elseif shift.place and shift.place <= #PLACES then
-    go_on(shifts)
-  else
-    shift.queue = next_queue(shift)
-    if shift.queue then
-      begin_queue(shift)
-    else
-      table.remove(shifts, 1)
-    end
-  end
+-- Back to where a job was taken from: the head of its priority. Its equals there have the same
+-- score, and of those the one with the higher jid comes first; ours fall with time.
+function Places.work_again(jid, queue, priority)
+  local work, score = key.place(queue, 'work'), Places.score(priority, scope.now)
+  local head = call('ZREVRANGEBYSCORE', work, priority, score, 'WITHSCORES', 'LIMIT', '0', '1')
+  call('ZADD', work, head[2] or score, jid)
+  modules.Wake.ready(queue, 1)
 end
 
--- Notes what the present call has seen of the clock. `leap` is when it went ahead last: from and to.
-local function note(shifts, by, kept, leap)
-  local shift = { by = by, since = scope.now, id = format('%.6f', scope.now) }
-  local before, after = string.match(leap or '', '^(%S+) (%S+)$')
-  if before and math.abs(tonumber(after) - tonumber(before) - by) <= TOO_FAR then
-    shift.from = tonumber(after)
-  end
-  if shifts[#shifts] then
-    shifts[#shifts].till = kept
-  end
-  if #shifts < REMEMBERED then
-    shifts[#shifts + 1] = shift
-  end
+-- The scores of jobs that become ready now, as texts by priority: a batch has few different ones.
+function Places.scores()
+  return setmetatable({}, {
+    __index = function(texts, priority)
+      local text = string.format('%.17g', Places.score(priority, scope.now))
+      texts[priority] = text
+      return text
+    end,
+  })
 end
 
--- Gets on with it; called if there is anything to do.
-function ClockRepair.carry_on()
-  local text, by, kept, leap = modules.Clock.skew()
-  local shifts = text and cjson.decode(text) or {}
-  if by then
-    note(shifts, by, kept, leap)
+-- Many jobs at once: score, jid, score, jid …
+function Places.work_many(queue, list)
+  local name = key.place(queue, 'work')
+  for first = 1, #list, 1000 do
+    call('ZADD', name, unpack(list, first, math.min(first + 999, #list)))
   end
-  while items_left() > 0 and shifts[1] do
-    step(shifts)
-  end
-  modules.Clock.keep_shifts(shifts[1] and cjson.encode(shifts))
-end
-end,
-
-Commands = function()
-local Commands = {}
-modules.Commands = Commands
--- commands.lua
--- The commands, one line each: by which function of which module it is answered.
---
--- (They stand in texts, as tables of them would be made again in each call of a script.)
-
--- Those of qless-core's protocol that only read. (Without KEYS some of them move what is due; with KEYS none
--- writes.)
-local READS = [[
-
-peek Queue.peek
-get Job.get
-multiget Job.multiget
-failed Failures.show
-jobs Queue.jobs
-queues Queue.show
-stats Stats.show
-workers Worker.show
-length Queue.length
-config.get Config.show
-recur.get Recurring.get
-]]
-
--- Some words of tag and of track only read: see Serve.
-local WRITES = [[
-
-put Put.put
-requeue Put.requeue
-pop Pop.pop
-complete Outcome.complete
-fail Outcome.fail
-retry Outcome.retry
-heartbeat Lock.heartbeat
-cancel Job.cancel
-timeout Job.timeout
-depends DependencyCommands.depends
-priority Job.priority
-tag Tags.command
-track Job.track
-unfail Revive.unfail
-worker.deregister Worker.deregister
-pause Pause.pause
-unpause Pause.unpause
-queue.forget Queue.forget
-log History.log
-config.set Config.set
-config.unset Config.unset
-recur Recurring.recur
-recur.update Recurring.update
-recur.tag Recurring.tag
-recur.untag Recurring.untag
-unrecur Recurring.unrecur
-]]
-
--- Those that exist with KEYS only.
-local OUR_READS = [[
-
-needs DependencyResults.show
-offspring DependencyResults.offspring
-results DependencyResults.results
-results.kept Retention.show
-results.cut Retention.cut
-result Job.result
-jobs.count Queue.count_jobs
-schedule.get ScheduleView.get
-schedule.list ScheduleView.list
-schedule.declared ScheduleView.declared
-schedule.marks ScheduleView.marks
-lag QueueStats.lag
-due QueueStats.due
-limits LimitView.show
-survey QueueStats.survey
-minutes Minutes.show
-throughput Throughput.show
-failed.of Throughput.failed
-stats.counters Stats.counters
-brief JobSummary.brief
-briefs JobSummary.briefs
-search Search.search
-job.view JobView.show
-failure.groups FailureGroups.list
-failure.group FailureGroups.show
-worker.views WorkerView.list
-tag.counts Tags.counts
-schedules.of ScheduleView.of
-schedules.next ScheduleView.next
-schedules.in QueueSchedules.list
-schedules.count QueueSchedules.numbers
-tracked.jids JobSummary.tracked
-meta Clock.show
-permissions Permissions.show
-audit Audit.audit
-workflow.get WorkflowVerbs.get
-entity.show EntityView.show
-entities.list EntityView.list
-entities.counts EntityView.counts
-workflow.jobs WorkflowVerbs.jobs
-detached.get Detached.get
-]]
-
--- (stacks without its second argument only reads: see Serve.)
-local OUR_WRITES = [[
-
-put.many PutMany.many
-spawn Spawn.spawn
-settle Settle.settle
-beat Worker.beat
-release Outcome.release
-progress Job.progress
-seal DependencyCommands.seal
-order WorkerControl.order
-stacks WorkerControl.stacks
-revive Revive.revive
-schedule.set Schedules.set
-schedule.update Schedules.update
-schedule.pause Schedules.pause
-schedule.resume Schedules.resume
-schedule.run Schedules.run
-schedule.remove Schedules.remove
-schedule.mark ScheduleView.mark
-schedule.due Cron.due
-schedule.tick Cron.tick
-schedule.trouble Cron.trouble
-schedule.mend Cron.mend
-queue.pause Pause.pause_with
-queue.forget.empty Queue.forget_empty
-cancel.each Bulk.cancel
-revive.each Bulk.revive
-move.each Bulk.move
-priority.each Bulk.priority
-timeout.each Bulk.timeout
-tag.each Bulk.tag
-untag.each Bulk.untag
-track.each Bulk.track
-untrack.each Bulk.untrack
-await ResultWaiters.await
-push EntityPush.push
-dead.back Dead.back
-dead.delete Dead.delete
-entities.run EntityActions.run
-entities.kill EntityActions.kill
-entities.drop EntityActions.drop
-workflow.put WorkflowPut.put
-workflow.stage WorkflowPut.stage
-workflow.release WorkflowPut.release
-workflow.carry WorkflowVerbs.carry
-workflow.cancel WorkflowVerbs.cancel
-workflow.retry WorkflowVerbs.retry
-detached.keep Detached.keep
-forget Detached.forget
-deliver Deliveries.deliver
-deliver.forget Deliveries.forget
-]]
-
-local function line_of(command, lines)
-  local _, last = string.find(lines, '\n' .. command .. ' ', 1, true)
-  if last then
-    return string.match(lines, '^(%w+)%.([%w_]+)', last + 1)
-  end
+  modules.Wake.ready(queue, #list / 2)
 end
 
-local function look(command)
-  for n, lines in ipairs({ READS, WRITES, OUR_READS, OUR_WRITES }) do
-    local module, what = line_of(command, lines)
-    if module then
-      return { reads = n % 2 == 1, is_ours = n > 2, module = module, what = what }
-    end
-  end
+function Places.scheduled(jid, queue, time)
+  call('ZADD', key.place(queue, 'scheduled'), time, jid)
+  modules.Wake.due(queue, time)
 end
 
-local found = {}
-
--- What is known of a command: whether it `reads` only, whether it `is_ours`, the module and the function that
--- answer it. nil if there is no such command.
-function Commands.find(command)
-  local known = found[command]
-  if not known and string.find(command, '^[%l.]+$') then
-    known = look(command)
-    found[command] = known
-  end
-  return known
+function Places.depends(jid, queue)
+  call('ZADD', key.place(queue, 'depends'), scope.now, jid)
 end
-end,
 
-Config = function()
+-- A delayed job counts as waiting from its time on, though it stands among the delayed ones until a
+-- call moves it that writes; and so does one that was taken from its worker: the record says 'stalled', but no
+-- worker has it. -> its state now, when it falls due
+function Places.state_now(jid, queue, state)
+  if state == 'stalled' then
+    return 'waiting'
+  elseif state ~= 'scheduled' then
+    return state
+  end
+  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid)
+  return due and tonumber(due) <= scope.now and 'waiting' or state, due
+end
+
+-- How many delayed jobs of a queue count as waiting, and which they are.
+function Places.count_due(queue)
+  return call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', scope.now)
+end
+
+function Places.list_due(queue, offset, count)
+  return call('ZRANGEBYSCORE', key.place(queue, 'scheduled'), '-inf', scope.now, 'LIMIT', offset, count)
+end
+
+-- How many jobs of a queue limits hold back.
+function Places.count_aside(queue)
+  return modules.LimitSettings.exist() and call('ZCARD', key.place(queue, 'aside')) or 0
+end
+
+-- What lags is counted from when a job became ready.
+function Places.ready_since(jid, time)
+  local text = time == scope.now and modules.NumberFormat.time() or string.format('%.20f', time)
+  call('HSET', key.job(jid), 'time', text)
+end
+
+function Places.leave(jid, queue)
+  call('ZREM', key.place(queue, 'work'), jid)
+  call('ZREM', key.place(queue, 'locks'), jid)
+  call('ZREM', key.place(queue, 'depends'), jid)
+  call('ZREM', key.place(queue, 'scheduled'), jid)
+end
+
+-- A queue is known from its first job on.
+function Places.register(queue)
+  if call('ZADD', key.queues(), 'NX', scope.now, queue) == 1 then
+    modules.Wake.seen()
+  end
+end
+end
+elseif module_name == 'Config' then
+return function()
 local Config = {}
 modules.Config = Config
 -- config.lua
@@ -2015,464 +1242,9 @@ function Config.unset(args, i)
   modules.LimitSettings.changed(option)
   modules.Events.config_unset(option)
 end
-end,
-
-Conflict = function()
-local Conflict = {}
-modules.Conflict = Conflict
--- conflict.lua
--- What becomes of a put whose unique key another job holds: that one stands for it, or is enqueued again as
--- this one, or this one waits behind it.
-
--- What is of the job itself; the rest belongs to the one whose place it takes.
-local OWN = {
-  jid = true,
-  given = true,
-  old = true,
-  was_canceled = true,
-  fresh = true,
-  behind = true,
-  first = true,
-  spare = true,
-}
-
--- The job takes the place of one that was to be put by the same call.
-local function absorb(earlier, job)
-  for name in pairs(earlier) do
-    if not OWN[name] then
-      earlier[name] = nil
-    end
-  end
-  for name, value in pairs(job) do
-    if not OWN[name] then
-      earlier[name] = value
-    end
-  end
-  earlier.fresh = true
-  modules.Unique.push_back(earlier, earlier.first)
-  job.instead = earlier.jid
 end
-
--- The job takes the place of one that has not started: under its jid, but as if it were new.
-local function replace(command, job, jid, coming)
-  if coming and coming[jid] then
-    modules.Errors.argument(
-      command,
-      'job %s would replace %s, which is in the same batch',
-      modules.Errors.name(job.jid),
-      modules.Errors.name(jid)
-    )
-  end
-  local old = modules.PutStore.read_old(jid)
-  job.given, job.jid, job.old, job.fresh = job.jid, jid, old, true
-  job.was_canceled = nil
-  modules.Unique.push_back(job, modules.Record.read('first', old.more.first))
-  local behind = old.more.behind
-  if behind and call('SISMEMBER', key.dependencies(jid), behind) == 1 then
-    job.behind = behind
-  end
-  if coming then
-    coming[job.given], coming[jid] = nil, job
-  end
-end
-
--- Looks whether another job holds the job's key, and what follows. `taken` are the jobs of the
--- same call by key.
-function Conflict.settle(command, job, coming, taken)
-  local text = job.unique
-  local earlier = taken[text]
-  if earlier and earlier.jid ~= job.jid then
-    local answer = modules.Unique.answer(command, job, earlier.jid, 'waiting')
-    if answer == 'replace' then
-      absorb(earlier, job)
-    elseif answer == 'keep' then
-      job.instead = earlier.jid
-    end
-  else
-    local jid, state = modules.Unique.holder(text)
-    local answer = jid and jid ~= job.jid and modules.Unique.answer(command, job, jid, state)
-    if jid == job.jid and job.old and modules.Unique.is_pending(state) then
-      modules.Unique.push_back(job, modules.Record.read('first', job.old.more.first))
-    elseif answer == 'keep' then
-      job.instead, job.instead_gone = jid, not state
-    elseif answer == 'replace' then
-      replace(command, job, jid, coming)
-    elseif answer == 'behind' then
-      job.behind = jid
-    end
-  end
-  if not job.instead then
-    taken[text] = job
-  elseif coming then
-    coming[job.jid] = nil
-  end
-end
-end,
-
-CorruptJobs = function()
-local CorruptJobs = {}
-modules.CorruptJobs = CorruptJobs
--- corrupt_jobs.lua
--- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
--- they nor their queue are lost; and can be enqueued again, with defaults.
-
-local GROUP = 'corrupt-record'
-
--- Fails a job, which must not have ended, because of this field with this text. `place` is the queue in whose
--- hands it was, if the caller knows that.
-function CorruptJobs.fail(jid, field, text, place)
-  local its_state, its_queue, its_worker, its_rare, its_entity =
-    modules.Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare', 'entity')
-  local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
-  was = modules.Record.read('state', was, 'waiting')
-  local message = modules.Record.words(field, text or '')
-  modules.Places.leave(jid, queue)
-  if place and place ~= queue then
-    modules.Places.leave(jid, place)
-  end
-  modules.Job.unhold(jid, worker)
-  if was == 'running' and worker ~= '' then
-    modules.Events.lock_lost(jid, worker)
-  elseif was == 'depends' then
-    modules.Dependencies.unlink_all(jid)
-  end
-  call('HSET', key.job(jid), 'queue', queue)
-  call('HDEL', key.job(jid), 'token', 'open')
-  modules.History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
-  modules.Outcome.write_failed(
-    { jid = jid, queue = queue, rare = its_rare, state = was, entity = its_entity },
-    GROUP,
-    message,
-    math.floor(scope.now)
-  )
-  if modules.Job.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, GROUP, message, worker)
-end
-
--- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
--- at all it fails.
-function CorruptJobs.look_at_state(jid, state, queue)
-  if not modules.Record.is_state(state) and call('EXISTS', key.job(jid)) == 1 then
-    CorruptJobs.fail(jid, 'state', state or '', queue)
-  end
-end
-
--- What takes the place of what cannot be read; of the others nothing does.
-local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
-
-local OTHERS = { 'beyond', 'first', 'unknown', 'cascade', 'at' }
-
--- A failed job is enqueued again: puts defaults in the place of what cannot be read, in its record and
--- in the one given, which Job.read has made.
-function CorruptJobs.mend(record)
-  local jid, mended = record.jid, {}
-  if record.rare then
-    for n, text in ipairs(call('HMGET', key.job(jid), unpack(OTHERS))) do
-      record[OTHERS[n]] = text or nil
-    end
-  end
-  for _, field in ipairs(modules.Record.fields()) do
-    if modules.Record.is_bad(field, record[field]) then
-      mended[#mended + 1] = cjson.encode(field)
-      if field == 'tags' then
-        modules.Tags.unindex_all(jid, record.tags)
-      end
-      record[field] = DEFAULTS[field]
-      if DEFAULTS[field] then
-        call('HSET', key.job(jid), field, DEFAULTS[field])
-      else
-        call('HDEL', key.job(jid), field)
-      end
-    end
-  end
-  if #mended > 0 then
-    modules.History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
-  end
-end
-end,
-
-CycleDetection = function()
-local CycleDetection = {}
-modules.CycleDetection = CycleDetection
--- cycle_detection.lua
--- Cycle detection: no job may come to wait for itself, directly or through others.
-
-local MOST = 1000 -- jobs behind a job that are looked at before links are refused
-local FAR = 10000 -- links that one call follows where links may not be refused any more
-
--- Links that this call has checked and is going to make, by jid.
-function CycleDetection.intend(planned)
-  scope.intended = planned
-end
-
--- How many links this call has followed.
-local function followed()
-  return scope.links_followed or 0
-end
-
--- Who waits for a job, directly or through others: mostly few. -> a set of jids with its own; nil if
--- they are too many
-local function waiting_for(jid)
-  local waiting, line = { [jid] = true }, { jid }
-  local n = 1
-  while line[n] do
-    local name = key.dependents(line[n])
-    if #line + call('SCARD', name) > MOST then
-      return nil
-    end
-    for _, dependent in ipairs(call('SMEMBERS', name)) do
-      if not waiting[dependent] then
-        waiting[dependent] = true
-        line[#line + 1] = dependent
-      end
-    end
-    n = n + 1
-  end
-  return waiting
-end
-
--- Is it certain that none of the jids waits for the job? However much is behind them.
-local function is_harmless(jid, jids, planned)
-  if planned and (next(planned) ~= jid or next(planned, jid) ~= nil) then
-    return false -- links of others are not written yet
-  end
-  local waiting = waiting_for(jid)
-  for n = 1, waiting and #jids or 0 do
-    if waiting[jids[n]] then
-      return false
-    end
-  end
-  return waiting ~= nil
-end
-
-local function refuse(command, jid, path)
-  modules.Errors.raise(
-    'CYCLE',
-    '%s(): Job %s would wait for itself: %s',
-    command,
-    modules.Errors.name(jid),
-    table.concat(path, ' waits for ')
-  )
-end
-
--- Refuses the link that makes the shortest cycle.
-function CycleDetection.refuse_self(command, jid, jids)
-  for n = 1, jids and #jids or 0 do
-    if jids[n] == jid then
-      refuse(command, jid, { modules.Errors.name(jid), modules.Errors.name(jid) })
-    end
-  end
-end
-
--- Refuses links that would make a job wait for itself. `planned` are links not yet written.
-function CycleDetection.refuse(command, jid, jids, planned)
-  if is_harmless(jid, jids, planned) then
-    return
-  end
-  local seen, path, visited = {}, { modules.Errors.name(jid) }, 0
-  local function walk(current)
-    if current == jid then
-      path[#path + 1] = modules.Errors.name(current)
-      refuse(command, jid, path)
-    end
-    if seen[current] then
-      return
-    end
-    seen[current] = true
-    visited = visited + 1
-    if visited > MOST then
-      modules.Errors.raise(
-        'TOOBIG',
-        '%s(): more than %s jobs behind the dependencies of %s',
-        command,
-        MOST,
-        modules.Errors.name(jid)
-      )
-    end
-    path[#path + 1] = modules.Errors.name(current)
-    for _, further in ipairs(planned and planned[current] or call('SMEMBERS', key.dependencies(current))) do
-      walk(further)
-    end
-    path[#path] = nil
-  end
-  for _, other in ipairs(jids) do
-    walk(other)
-  end
-end
-
--- What a job waits for, or is going to.
-local function behind(jid)
-  local jids = call('SMEMBERS', key.dependencies(jid))
-  for _, other in ipairs(scope.intended and scope.intended[jid] or {}) do
-    jids[#jids + 1] = other
-  end
-  return jids
-end
-
--- Has this call followed none yet, so that it can see as far as any?
-function CycleDetection.is_fresh()
-  return followed() == 0
-end
-
--- Those of the jids that a job may wait for, because they do not wait for it. Refuses nothing: what is
--- too far for one call to see is not harmless. -> the jids, and whether there was such
-function CycleDetection.harmless(jid, jids)
-  if not scope.intended and call('EXISTS', key.dependents(jid)) == 0 then
-    local others = {}
-    for _, other in ipairs(jids) do
-      others[#others + 1] = other ~= jid and other or nil
-    end
-    return others, false
-  end
-  local tired, waits = false, { [jid] = true }
-  -- Does a job wait for the one, or is it too far to see?
-  local function walk(current)
-    if waits[current] == nil then
-      local others = behind(current)
-      waits[current] = false
-      if #others > 0 then
-        scope.links_followed = followed() + #others
-        tired = followed() > FAR
-      end
-      for n = 1, #others do
-        if tired or walk(others[n]) then
-          waits[current] = true
-          break
-        end
-      end
-    end
-    return waits[current]
-  end
-  local harmless = {}
-  for _, other in ipairs(jids) do
-    if not walk(other) then
-      harmless[#harmless + 1] = other
-    end
-  end
-  return harmless, tired
-end
-end,
-
-Deliveries = function()
-local Deliveries = {}
-modules.Deliveries = Deliveries
--- deliveries.lua
--- Deliveries: calls that a database's outbox hands over, each of which is carried out once.
---
--- A process may die between such a call and the commit that takes it out of its outbox. Then it is handed over
--- again, however much later; the reply that is kept for repeats, and the job's record, may be gone by then. So a
--- delivery leaves a mark, which stays until its source has said that the entry is gone.
-
-local LONGEST = 7 * 86400 -- seconds that a mark stays if its source never says so
-local GRACE = 60 -- and after it has said so: who has read the entry before may still hand it over
-local MOST = 100000 -- marks; beyond that those go that have the least time left
-local AT_ONCE = 20 -- marks that a call takes away because their time is over
-local MOST_FORGOTTEN = 100
-
--- The commands that an outbox may hand over.
-local CARRIED = {
-  put = true,
-  push = true,
-  depends = true,
-  seal = true,
-  ['put.many'] = true,
-  ['workflow.put'] = true,
-  ['workflow.stage'] = true,
-  ['workflow.release'] = true,
-  ['workflow.carry'] = true,
-  ['schedule.set'] = true,
-  ['schedule.remove'] = true,
-}
-
-local function mark_id(command, id)
-  modules.Arguments.name(command, 'delivery', id)
-  modules.Arguments.plain(command, 'delivery', id)
-  return id
-end
-
-local function ids(command, args, first, last)
-  local found = {}
-  for n = first, last do
-    found[#found + 1] = mark_id(command, args[n])
-  end
-  return found
-end
-
--- Those that are marked and stay for longer stay for the time of grace.
-local function forget(marks)
-  local name, left = key.deliveries(), modules.NumberFormat.later(GRACE)
-  local some = {}
-  for _, id in ipairs(marks) do
-    if call('ZSCORE', name, id) then
-      some[#some + 1] = id
-    end
-  end
-  if #some > 0 then
-    modules.SortedSet.add(name, left, some)
-  end
-  return #some
-end
-
--- Takes away some of those whose time is over, and what is too much.
-local function tidy()
-  local name = key.deliveries()
-  local over = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'LIMIT', 0, AT_ONCE)
-  if #over > 0 then
-    modules.SortedSet.remove(name, over)
-  end
-  local many = call('ZCARD', name) - MOST
-  if many > 0 then
-    call('ZREMRANGEBYRANK', name, 0, many - 1)
-  end
-end
-
--- The call itself, as if it had been made without an outbox.
-local function carry_out(args, at)
-  local command = args[at]
-  if not CARRIED[command] then
-    modules.Errors.argument('deliver', 'a command that enqueues is wanted, not ' .. modules.Errors.name(command))
-  end
-  local inner = { command, args[2], args[3] }
-  for n = at + 1, #args do
-    inner[#inner + 1] = args[n]
-  end
-  local known = modules.Commands.find(command)
-  return modules[known.module][known.what](inner, 4)
-end
-
--- deliver id count (id whose entry is gone)*count command args... -> 1 and its reply; 0 if it was delivered before
-function Deliveries.deliver(args, i)
-  local id = mark_id('deliver', args[i])
-  local count = modules.Arguments.whole('deliver', 'count', args[i + 1], 0)
-  if count > MOST_FORGOTTEN then
-    modules.Errors.argument('deliver', 'at most ' .. MOST_FORGOTTEN .. ' ids at a time, not ' .. count)
-  end
-  local gone = ids('deliver', args, i + 2, i + 1 + count)
-  local answer = { 0 }
-  if not call('ZSCORE', key.deliveries(), id) then
-    answer = { 1, carry_out(args, i + 2 + count) }
-    call('ZADD', key.deliveries(), modules.NumberFormat.later(LONGEST), id)
-  end
-  forget(gone)
-  tidy()
-  return answer
-end
-
--- deliver.forget id... : their entries are gone -> how many of them were marked
-function Deliveries.forget(args, i)
-  local gone = ids('deliver.forget', args, i, #args)
-  if #gone > MOST_FORGOTTEN then
-    modules.Errors.argument('deliver.forget', 'at most ' .. MOST_FORGOTTEN .. ' ids at a time, not ' .. #gone)
-  end
-  local marked = forget(gone)
-  tidy()
-  return marked
-end
-end,
-
-Dependencies = function()
+elseif module_name == 'Dependencies' then
+return function()
 local Dependencies = {}
 modules.Dependencies = Dependencies
 -- dependencies.lua
@@ -2764,745 +1536,9 @@ function Dependencies.carry_on()
     modules.Cascade.carry_on(jid)
   end)
 end
-end,
-
-DependencyCommands = function()
-local DependencyCommands = {}
-modules.DependencyCommands = DependencyCommands
--- dependency_commands.lua
--- The commands that change what a job waits for: depends, seal.
-
--- -> the job's policy for failures of what it depends on, and whether it may have rare fields
-local function in_depends(jid)
-  local state, on_failure, rare = modules.Hash.values(key.job(jid), 'state', 'on_failure', 'rare')
-  if state ~= 'depends' then
-    modules.Errors.raise('STATE', 'depends(): Job ' .. modules.Errors.name(jid) .. ' is not in the depends state')
-  end
-  return on_failure, rare
 end
-
-local function add(jid, jids, policy)
-  local open, beyond = modules.Dependencies.open('depends', jids, nil, policy, nil, jid)
-  modules.CycleDetection.refuse('depends', jid, open)
-  modules.Dependencies.link(jid, open, policy)
-  modules.DependencyResults.add(jid, jids)
-  for _, spawner in ipairs(modules.Record.read('beyond', beyond, {})) do
-    modules.Spawned.look_beyond(jid, spawner)
-  end
-end
-
--- depends jid on|off jid...   depends jid off all
-function DependencyCommands.depends(args, i)
-  local jid = modules.Arguments.name('depends', 'jid', args[i])
-  local word = modules.Arguments.given('depends', 'on or off', args[i + 1])
-  if word ~= 'on' and word ~= 'off' then
-    modules.Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. modules.Errors.name(word))
-  end
-  local policy, rare = in_depends(jid)
-  local jids = {}
-  for n = i + 2, #args do
-    jids[#jids + 1] = args[n]
-  end
-  modules.Arguments.bounded('depends', #jids)
-  if word == 'on' then
-    add(jid, jids, policy)
-    return 1
-  end
-  local all = jids[1] == 'all'
-  if all then
-    modules.Dependencies.unlink_all(jid)
-  else
-    modules.Dependencies.unlink(jid, jids)
-  end
-  if rare then
-    modules.Spawned.forget_beyond(jid, not all and jids or nil)
-  end
-  modules.Dependencies.free_if_last(jid)
-  return 1
-end
-
--- seal jid: a job that was put open gains no more dependencies and may become ready.
-function DependencyCommands.seal(args, i)
-  local jid = modules.Arguments.name('seal', 'jid', args[i])
-  if call('EXISTS', key.job(jid)) == 0 then
-    modules.Errors.no_job('seal', jid)
-  end
-  if call('HDEL', key.job(jid), 'open') == 1 then
-    modules.Dependencies.free_if_last(jid)
-  end
-  return 1
-end
-end,
-
-DependencyResults = function()
-local DependencyResults = {}
-modules.DependencyResults = DependencyResults
--- dependency_results.lua
--- What a job was made to depend on, in order, kept beyond the links: its results are wanted later.
-
--- The namespace has such lists: what deletes records looks for them from now on.
-local function say()
-  if not scope.has_lists then
-    call('HSET', key.meta(), 'lists', '1')
-    scope.has_lists = true
-  end
-end
-
-function DependencyResults.exist()
-  return scope.has_lists or call('HGET', key.meta(), 'lists') == '1'
-end
-
-function DependencyResults.add(jid, jids)
-  if jids and #jids > 0 then
-    say()
-    modules.SortedSet.append(key.needs(jid), jids)
-  end
-end
-
--- Kept as long as results are, at least: who depends on the job may start long after its end.
-local KEPT = 7 * 86400 -- seconds
-
-function DependencyResults.add_offspring(jid, jids)
-  if #jids > 0 then
-    say()
-    local entry, bytes = 'offspring:' .. jid, 0
-    for n = 1, #jids do
-      bytes = bytes + #jids[n]
-    end
-    if call('EXISTS', key.offspring(jid)) == 1 then
-      bytes = bytes + modules.Retention.bytes(entry)
-    end
-    modules.SortedSet.append(key.offspring(jid), jids)
-    call('EXPIRE', key.offspring(jid), KEPT)
-    modules.Retention.note(entry, bytes, KEPT)
-  end
-end
-
-function DependencyResults.forget(jid)
-  if scope.live then
-    call('DEL', key.needs(jid))
-  end
-end
-
-local function page(command, name, args, i)
-  local offset, count = modules.Arguments.offset(command, args[i]), modules.Arguments.count(command, args[i + 1], 25)
-  local flat = {}
-  if count > 0 then
-    for _, jid in ipairs(call('LRANGE', name, offset, offset + count - 1)) do
-      flat[#flat + 1] = jid
-      flat[#flat + 1] = call('LLEN', key.offspring(jid))
-    end
-  end
-  return flat
-end
-
--- needs jid [offset count] -> jid, how many jobs that one has spawned …
-function DependencyResults.show(args, i)
-  return page('needs', key.needs(modules.Arguments.name('needs', 'jid', args[i])), args, i + 1)
-end
-
--- offspring jid [offset count] -> the same of the jobs that this one has spawned
-function DependencyResults.offspring(args, i)
-  return page('offspring', key.offspring(modules.Arguments.name('offspring', 'jid', args[i])), args, i + 1)
-end
-
--- results jid... -> what each returned, JSON, or nil
-function DependencyResults.results(args, i)
-  modules.Arguments.given('results', 'jid', args[i])
-  modules.Arguments.bounded('results', #args - i + 1)
-  local names = {}
-  for n = i, #args do
-    names[#names + 1] = key.result(args[n])
-  end
-  return call('MGET', unpack(names))
-end
-end,
-
-Detached = function()
-local Detached = {}
-modules.Detached = Detached
--- detached.lua
--- Detached jobs, whose processes outlive the worker that has started them: who watches a run, and its output.
-
-local KEPT = 86400 -- seconds, since the run was last told of
-
--- detached.keep worker jid token told -> for how many seconds the lock holds, which it renews
--- From now on the worker holds the job, if another one did before. `told` is a JSON object: host, pid, when the
--- run began, the end of its output.
-function Detached.keep(args, i)
-  local worker, told = modules.Arguments.name('detached.keep', 'worker', args[i]), args[i + 3]
-  modules.Arguments.object('detached.keep', 'told', told)
-  local job = modules.Lock.holder('detached.keep', args[i + 1], args[i + 2])
-  if job.worker ~= worker then
-    modules.Job.unhold(job.jid, job.worker)
-    call('HSET', key.job(job.jid), 'worker', worker)
-    job.worker = worker
-  end
-  local seconds = modules.Config.heartbeat(job.queue)
-  modules.Lock.extend(job, modules.NumberFormat.later(seconds))
-  call('ZADD', key.workers(), scope.now, worker)
-  call('SET', key.detached(job.jid), told, 'EX', KEPT)
-  return tostring(seconds)
-end
-
--- detached.get jid -> what is kept of the job's latest run, JSON
-function Detached.get(args, i)
-  return call('GET', key.detached(modules.Arguments.name('detached.get', 'jid', args[i])))
-end
-
--- forget jid: deletes an ended job with its result, its failure and its output. -> whether there was anything
-function Detached.forget(args, i)
-  local jid = modules.Arguments.name('forget', 'jid', args[i])
-  local state, queue = modules.Hash.values(key.job(jid), 'state', 'queue')
-  if state == 'failed' then
-    modules.Job.cancel({ jid }, 1)
-    modules.Canceled.forget(jid)
-  elseif state == 'complete' then
-    call('ZREM', key.completed(), jid)
-    modules.Job.erase(jid, call('HGET', key.job(jid), 'tags'))
-  elseif state then
-    local now = modules.Places.state_now(jid, queue or '', state)
-    modules.Errors.raise('STATE', 'forget(): Job ' .. modules.Errors.name(jid) .. ' has not ended: ' .. now)
-  end
-  local left = call('DEL', key.result(jid))
-  if left > 0 then
-    modules.Retention.forget('result:' .. jid)
-  end
-  return (left + call('DEL', key.detached(jid)) > 0 or state) and 1 or 0
-end
-end,
-
-Epoch = function()
-local Epoch = {}
-modules.Epoch = Epoch
--- epoch.lua
--- Which server draws the tokens. One that has forgotten some (a replica that lagged when it was promoted, a
--- server whose last writes were lost) must not draw them again: it begins an epoch.
---
--- A token is the number of its epoch * TOKENS + how many were drawn. Numbers of epochs are drawn from 2^25, by a
--- hash of what is known of the server and the time; the first is 0.
-
-local TOKENS, EPOCHS = 2 ^ 28, 2 ^ 25
-
--- The server's run and its history. Functions ask once: with the data of another server they are loaded
--- anew. Scripts ask in each call that draws.
-local here
-
-local function asked(section, field)
-  local info = redis.pcall('INFO', section)
-  return type(info) == 'string' and string.match(info, '[\r\n]' .. field .. ':(%w+)')
-end
-
-local function this_server()
-  if not here then
-    local run, history = asked('server', 'run_id'), asked('replication', 'master_replid')
-    here = run and history and run .. ':' .. history or nil -- nil where the user may not ask
-  end
-  return here
-end
-
--- The field of meta with the server on which this build drew last. Other builds may have asked at another time.
-function Epoch.field()
-  return 'server:' .. (scope.library or 'script')
-end
-
--- Is it another server than the one that this build knew? -> what meta is to say of it, or nil
-function Epoch.newcomer(known)
-  local server = this_server()
-  return server and server ~= known and server or nil
-end
-
--- The last token before a new epoch, where this was the last one drawn.
-function Epoch.begin(token)
-  -- A replica that was promoted may lack the very first token.
-  if token == 0 and not asked('replication', 'second_repl_offset') then
-    return 0
-  end
-  local time = call('TIME')
-  local hash =
-    redis.sha1hex(table.concat({ this_server(), time[1], time[2], modules.NumberFormat.whole(token) }, ' '))
-  local epoch = 1 + tonumber(string.sub(hash, 1, 8), 16) % (EPOCHS - 1)
-  return epoch * TOKENS + token % TOKENS
-end
-end,
-
-Errors = function()
-local Errors = {}
-modules.Errors = Errors
--- errors.lua
--- How a call is refused: by a reply 'CODE text'.
-
-local MOST = 200
-
--- At most so many bytes of a text. No character is cut in two: who reads it as UTF-8 would fail.
-function Errors.cut(text, most)
-  local last = most
-  while last > most - 3 and string.find(text, '^[\128-\191]', last + 1) do
-    last = last - 1
-  end
-  return string.sub(text, 1, last)
-end
-
--- Names in messages are cut, so that a hostile jid cannot fill a log.
-function Errors.name(value)
-  value = tostring(value)
-  if #value > MOST then
-    return Errors.cut(value, MOST) .. '…'
-  end
-  return value
-end
-
--- Words as string.format takes them, if there is anything to be put in their places.
-function Errors.worded(words, ...)
-  return select('#', ...) > 0 and string.format(words, ...) or words
-end
-
--- The text begins with a word character: old clients look for that.
-function Errors.raise(code, words, ...)
-  error({ code = code, text = Errors.worded(words, ...) })
-end
-
-function Errors.argument(command, words, ...)
-  Errors.raise('BADARG', command .. '(): ' .. Errors.worded(words, ...))
-end
-
-function Errors.no_job(command, jid)
-  Errors.raise('NOJOB', command .. '(): Job ' .. Errors.name(jid) .. ' does not exist')
-end
-end,
-
-Events = function()
-local Events = {}
-modules.Events = Events
--- events.lua
--- What is published, byte for byte: members in a fixed order, no spaces.
-
-local quote = cjson.encode
-
-local function log(text)
-  call('PUBLISH', scope.prefix .. 'log', text)
-end
-
-local function tell(worker, text)
-  call('PUBLISH', scope.prefix .. 'w:' .. worker, text)
-end
-
--- Bare jids, for tracked jobs: put popped completed failed canceled stalled track untrack.
-function Events.tracked(what, jid)
-  call('PUBLISH', scope.prefix .. what, jid)
-end
-
-function Events.put(jid, queue)
-  log('{"jid":' .. quote(jid) .. ',"event":"put","queue":' .. quote(queue) .. '}')
-end
-
-function Events.completed(jid, queue)
-  log('{"jid":' .. quote(jid) .. ',"event":"completed","queue":' .. quote(queue) .. '}')
-end
-
-function Events.advanced(jid, queue, to)
-  log(
-    '{"jid":' .. quote(jid) .. ',"to":' .. quote(to) .. ',"event":"advanced","queue":' .. quote(queue) .. '}'
-  )
-end
-
-function Events.failed(jid, group, message, worker)
-  log(
-    '{"message":'
-      .. quote(message)
-      .. ',"jid":'
-      .. quote(jid)
-      .. ',"group":'
-      .. quote(group)
-      .. ',"event":"failed","worker":'
-      .. quote(worker)
-      .. '}'
-  )
-end
-
-function Events.canceled(jid, queue, worker)
-  local text = '{"jid":'
-    .. quote(jid)
-    .. ',"queue":'
-    .. quote(queue)
-    .. ',"event":"canceled","worker":'
-    .. quote(worker)
-    .. '}'
-  log(text)
-  if worker and worker ~= '' then
-    tell(worker, text)
-  end
-end
-
-local function lock_lost(jid, worker)
-  return '{"jid":' .. quote(jid) .. ',"event":"lock_lost","worker":' .. quote(worker) .. '}'
-end
-
--- Whom it concerns hears it first.
-function Events.lock_lost(jid, worker)
-  local text = lock_lost(jid, worker)
-  tell(worker, text)
-  log(text)
-end
-
-function Events.order(worker, order)
-  tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
-end
-
--- Who looks after cron schedules is told that one has changed.
-function Events.schedules(worker)
-  if worker then
-    tell(worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')
-  end
-end
-
-function Events.config_set(option, value)
-  log('{"option":' .. quote(option) .. ',"event":"config_set","value":' .. quote(value) .. '}')
-end
-
-function Events.config_unset(option)
-  log('{"event":"config_unset","option":' .. quote(option) .. '}')
-end
-end,
-
-ExistenceCache = function()
-local ExistenceCache = {}
-modules.ExistenceCache = ExistenceCache
--- existence_cache.lua
--- An existence cache for optional keys: one question tells for many that they are absent.
-
--- These keys do not exist.
-function ExistenceCache.note(...)
-  local absent = scope.absent or {}
-  for n = 1, select('#', ...) do
-    absent[select(n, ...)] = true
-  end
-  scope.absent = absent
-end
-
--- Asks for two lists of keys: for all at once, and if there are any, for the first alone. is_absent says of each key of
--- a list of which none exists that it does not. -> whether none of the first exists
--- (Whether options are set is asked with them: mostly none are, or nothing else is there.)
-function ExistenceCache.look_for(names, others)
-  local all = { key.config(), unpack(names) }
-  for n = 1, #others do
-    all[#all + 1] = others[n]
-  end
-  local found = call('EXISTS', unpack(all))
-  if found == 0 then
-    modules.Config.note_none()
-  elseif modules.Config.is_set() then
-    found = found - 1
-  end
-  local of_names = found > 0 and #others > 0 and call('EXISTS', unpack(names)) or found
-  if of_names == 0 then
-    ExistenceCache.note(unpack(names))
-  end
-  if of_names == found then
-    ExistenceCache.note(unpack(others))
-  end
-  return of_names == 0
-end
-
--- The call has made the key, or is about to.
-function ExistenceCache.forget(name)
-  if scope.absent then
-    scope.absent[name] = nil
-  end
-end
-
--- Is the key known not to exist? (What makes one has to say so: forget.)
-function ExistenceCache.is_absent(name)
-  return scope.absent and scope.absent[name] or false
-end
-end,
-
-Expiry = function()
-local Expiry = {}
-modules.Expiry = Expiry
--- expiry.lua
--- Completed jobs are forgotten when they are too old or too many.
-
--- Completed jobs expired by one call beyond twice those it completes.
-local EXPIRED = 200
-
--- Where so many jobs, or for so many seconds, are kept, single completions leave it to later ones.
-local MANY, LONG, FEW = 1000, 60, 8
-
-local function expire(jids)
-  local names, tagged, needing = {}, call('EXISTS', key.tags()) == 1, modules.DependencyResults.exist()
-  for _, jid in ipairs(jids) do
-    local tags = tagged and call('HGET', key.job(jid), 'tags')
-    if tags and tags ~= '{}' then
-      modules.Tags.unindex_all(jid, tags)
-    end
-    -- A job that was completed has no links any more.
-    local at = #names
-    names[at + 1], names[at + 2] = key.job(jid), key.history(jid)
-    if needing then
-      names[at + 3] = key.needs(jid)
-    end
-  end
-  if #names > 0 then
-    call('DEL', unpack(names))
-  end
-end
-
--- May it wait for a later call?
-function Expiry.can_wait(just_completed, age, count)
-  return just_completed <= FEW and count >= MANY and age >= LONG
-end
-
--- Forgets completed jobs that are too old or too many, a bounded number per call.
-function Expiry.after(just_completed)
-  local age, count = modules.Config.number('jobs-history'), modules.Config.whole('jobs-history-count')
-  if Expiry.can_wait(just_completed, age, count) and not modules.Clock.is_round() then
-    return
-  end
-  local most = EXPIRED + 2 * just_completed
-  local completed = key.completed()
-  local old = call('ZRANGEBYSCORE', completed, '-inf', scope.now - age, 'LIMIT', 0, most)
-  local surplus = call('ZCARD', completed) - #old - count
-  if surplus > 0 and #old < most then
-    local rest = call('ZRANGE', completed, #old, #old + math.min(surplus, most - #old) - 1)
-    for _, jid in ipairs(rest) do
-      old[#old + 1] = jid
-    end
-  end
-  if #old > 0 then
-    call('ZREMRANGEBYRANK', completed, 0, #old - 1) -- the oldest are the first
-    expire(old)
-  end
-end
-end,
-
-FailedQueue = function()
-local FailedQueue = {}
-modules.FailedQueue = FailedQueue
--- failed_queue.lua
--- Jobs that have failed for good go on in another queue, if theirs has the option failed-queue.
-
--- Where such a job of this queue goes, or nil: the queue has no such option, or has been set to itself, or the
--- job has come in this way (it fails where it is, so that queues that name each other make no circle).
-function FailedQueue.of(jid, queue)
-  local to = scope.live and modules.Config.failed_queue(queue)
-  if to and call('HEXISTS', key.job(jid), 'failed_from') == 0 then
-    return to
-  end
-end
-
--- Moves a job, which has just failed for good and is in no place, to the end of that queue: it waits there with all
--- of its retries and keeps the failure. (For those who wait for its end it goes on, as if it was tried again.)
-function FailedQueue.move(job, to, group, message, when, failing)
-  local jid, queue = job.jid, job.queue
-  modules.Stats.count(queue, 'failures', 1)
-  modules.Minutes.count(queue, 'failed', 1)
-  call('HSET', key.job(jid), 'failed_from', queue)
-  call('HDEL', key.job(jid), 'crashes')
-  modules.History.put(jid, to)
-  modules.Events.put(jid, to)
-  job.remaining = job.retries
-  local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
-  modules.Outcome.back(job, to, 0, failure)
-end
-end,
-
-Failures = function()
-local Failures = {}
-modules.Failures = Failures
--- failures.lua
--- Failed jobs by group: the set of groups, a list of jids for each.
-
-Failures.groups = 1000
-
--- Where calls with KEYS are made the number of groups is bounded: further ones share a list.
-local function list_of(group)
-  if scope.live and call('SISMEMBER', key.failures(), group) == 0 then
-    if call('SCARD', key.failures()) >= Failures.groups then
-      return 'other'
-    end
-  end
-  return group
-end
-
--- Files a failed job under its group and counts it.
-function Failures.add(jid, queue, group)
-  local list = list_of(group)
-  call('SADD', key.failures(), list)
-  call('LPUSH', key.group(list), jid)
-  modules.Stats.count(queue, 'failures', 1)
-  modules.Stats.count(queue, 'failed', 1)
-  modules.Minutes.count(queue, 'failed', 1)
-end
-
--- Looks from the newest on, or from the oldest on: where the job is likely to be.
-local function take(jid, list, oldest_first)
-  local found = call('LREM', key.group(list), oldest_first and -1 or 1, jid)
-  if call('LLEN', key.group(list)) == 0 then
-    call('SREM', key.failures(), list)
-  end
-  return found > 0
-end
-
--- Nothing says in which group the job is: it is in one of them.
-local function take_anywhere(jid)
-  for _, list in ipairs(call('SMEMBERS', key.failures())) do
-    if take(jid, list) then
-      return
-    end
-  end
-end
-
--- A job that was failed is so no longer.
-function Failures.remove(jid, queue, failure, oldest_first)
-  local known = modules.Record.read('failure', failure)
-  if not known or not known.group then
-    take_anywhere(jid)
-    modules.Stats.mended(queue, scope.now)
-    return
-  end
-  if not take(jid, known.group, oldest_first) then
-    take(jid, 'other', oldest_first)
-  end
-  modules.Stats.mended(queue, known.when or 0)
-end
-
--- failed [group [start limit]]
-function Failures.show(args, i)
-  local group = args[i]
-  if not group then
-    local counts = {}
-    for _, name in ipairs(call('SMEMBERS', key.failures())) do
-      counts[name] = call('LLEN', key.group(name))
-    end
-    return cjson.encode(counts)
-  end
-  local start, limit = modules.Arguments.offset('failed', args[i + 1]), modules.Arguments.count('failed', args[i + 2], 25)
-  local total = call('LLEN', key.group(group))
-  return cjson.encode({
-    total = total,
-    jobs = call('LRANGE', key.group(group), modules.Arguments.range(start, limit, total)),
-  })
-end
-end,
-
-Hash = function()
-local Hash = {}
-modules.Hash = Hash
--- hash.lua
--- The fields of a hash, by their names.
-
--- -> what stands in each of these fields, in this order; false where there is nothing
-function Hash.values(name, ...)
-  return unpack(call('HMGET', name, ...))
-end
-
--- -> the same in a table, by the names of the fields
-function Hash.read(name, fields)
-  local values, record = call('HMGET', name, unpack(fields)), {}
-  for n = 1, #fields do
-    record[fields[n]] = values[n]
-  end
-  return record
-end
-
--- -> all that there is in a table, by the names of the fields; empty if there is nothing
-function Hash.all(name)
-  local fields, record = call('HGETALL', name), {}
-  for n = 1, #fields, 2 do
-    record[fields[n]] = fields[n + 1]
-  end
-  return record
-end
-
--- Sets the fields of this table, by name. (Where each call comes, the list is written out: a table costs more.)
-function Hash.write(name, fields)
-  local list = {}
-  for field, value in pairs(fields) do
-    list[#list + 1] = field
-    list[#list + 1] = value
-  end
-  call('HSET', name, unpack(list))
-end
-end,
-
-Headline = function()
-local Headline = {}
-modules.Headline = Headline
--- headline.lua
--- The line of a failure's message that names the error.
-
-local find, sub = string.find, string.sub
-
-local MOST = 200 -- bytes
-
--- How Python's tracebacks begin, and what stands before each line of one: in those of groups, a frame
--- of lines.
-local PLAIN, GROUP =
-  'Traceback (most recent call last):\n', '  + Exception Group Traceback (most recent call last):\n'
-
--- Where the text behind the last line of this kind begins, or nil.
-local function behind_last(message, line)
-  local found
-  if sub(message, 1, #line) == line then
-    found = #line + 1
-  end
-  local _, to = find(message, '\n' .. line, 1, true)
-  while to do
-    found = to + 1
-    _, to = find(message, '\n' .. line, to, true)
-  end
-  return found
-end
-
--- The first line from there on that is no part of a stack: those are indented.
-local function unindented(message, from, before)
-  for line in string.gmatch(sub(message, from), '[^\n]+') do
-    if sub(line, 1, #before) == before and find(line, '^%S', #before + 1) then
-      return sub(line, #before + 1)
-    end
-  end
-end
-
-local function cut(line)
-  if #line <= MOST then
-    return line
-  end
-  local last = MOST
-  while last > MOST - 3 and find(sub(line, last + 1, last + 1), '[\128-\191]') do
-    last = last - 1
-  end
-  return sub(line, 1, last) .. '…'
-end
-
--- How a message begins that is a traceback, or the end of one; or an exception that was never raised,
--- with the one that it is the cause of.
-local TRACEBACKS = {
-  '^Traceback %(most recent call last%):\n',
-  '^  %+ Exception Group Traceback %(',
-  '^%[the beginning is left out%]\n',
-  '^[^\n]*\n\nThe above exception was the direct cause of the following exception:\n',
-}
-
-local function raised(message)
-  for _, beginning in ipairs(TRACEBACKS) do
-    if find(message, beginning) then
-      local plain, group = behind_last(message, PLAIN), behind_last(message, GROUP)
-      if group and group > (plain or 0) then
-        return unindented(message, group, '  | ')
-      end
-      return unindented(message, plain or (find(message, '\n', 1, true) + 1), '')
-    end
-  end
-end
-
--- What was raised at last, if the message is a traceback; else its first line.
-function Headline.of(message)
-  return cut(raised(message) or string.match(message, '[^\r\n]+') or '')
-end
-end,
-
-History = function()
+elseif module_name == 'History' then
+return function()
 local History = {}
 modules.History = History
 -- history.lua
@@ -3595,8 +1631,8 @@ function History.done(jid, held)
 end
 
 -- An object of those of these members that there are. (Lists of jobs look for the group before what
--- anybody may have written into the message.)
-local function members(worker, group, held, ready, message)
+-- anybody may have written into the message.) `telling`: `held` is told however short it was.
+local function members(worker, group, held, ready, message, telling)
   local texts = {}
   if worker then
     texts[#texts + 1] = '"worker":' .. quote(worker)
@@ -3604,7 +1640,7 @@ local function members(worker, group, held, ready, message)
   if group then
     texts[#texts + 1] = '"group":' .. quote(group)
   end
-  if held and held >= SHORTEST then
+  if held and (telling or held >= SHORTEST) then
     texts[#texts + 1] = '"held":' .. format('%.3f', held)
   end
   if ready then
@@ -3629,7 +1665,8 @@ function History.ended(jid, what, job, group, message, delay)
     return
   end
   local ready = delay and delay > 0 and scope.now + delay
-  History.add(jid, what, members(job.worker, group, job.held, ready, message))
+  -- What was handed back has run if it says for how long it was held before.
+  History.add(jid, what, members(job.worker, group, job.held, ready, message, what == 'returned'))
 end
 
 -- The last attempt failed that the job had.
@@ -3751,9 +1788,9 @@ function History.log(args, i)
   end
   History.add(jid, message, data)
 end
-end,
-
-Job = function()
+end
+elseif module_name == 'Job' then
+return function()
 local Job = {}
 modules.Job = Job
 -- job.lua
@@ -3835,22 +1872,6 @@ function Job.state_now(jid)
   return state and modules.Places.state_now(jid, queue, state) or nil
 end
 
-function Job.is_tracked(jid)
-  local name = key.tracked()
-  return not modules.ExistenceCache.is_absent(name) and call('ZSCORE', name, jid) and true or false
-end
-
--- The jobs of a batch that are tracked; mostly there are none at all.
-function Job.tracked_among(jids)
-  local tracked, name = {}, key.tracked()
-  if not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1 then
-    for _, jid in ipairs(jids) do
-      tracked[jid] = Job.is_tracked(jid)
-    end
-  end
-  return tracked
-end
-
 -- The object that get, pop and peek show, as JSON, or nil. `some` has what is shown of the lists that
 -- belong to a job (history, dependents, dependencies) in place of all of it.
 function Job.show(jid, some)
@@ -3864,7 +1885,7 @@ function Job.show(jid, some)
     state = modules.Places.state_now(jid, record.queue, record.state),
     queue = record.queue,
     worker = record.worker or '',
-    tracked = Job.is_tracked(jid),
+    tracked = modules.Tracking.is_tracked(jid),
     priority = modules.Record.read('priority', record.priority, 0),
     expires = modules.Record.read('expires', record.expires, 0),
     retries = modules.Record.read('retries', record.retries, 0),
@@ -3968,35 +1989,6 @@ function Job.priority(args, i)
   return priority
 end
 
--- track [track|untrack jid]
-function Job.track(args, i)
-  if args[i] == nil then
-    local jobs, expired = {}, {}
-    for _, jid in ipairs(call('ZRANGE', key.tracked(), 0, modules.Arguments.most - 1)) do
-      local shown = Job.show(jid)
-      if shown then
-        jobs[#jobs + 1] = shown
-      else
-        expired[#expired + 1] = jid
-      end
-    end
-    return modules.Json.with(cjson.encode({ expired = expired }), 'jobs', modules.Json.list(jobs))
-  end
-  local word = string.lower(args[i])
-  if word ~= 'track' and word ~= 'untrack' then
-    modules.Errors.argument('track', 'Unknown word ' .. modules.Errors.name(args[i]) .. ', it must be track or untrack')
-  end
-  local jid = modules.Arguments.name('track', 'jid', args[i + 1])
-  if call('EXISTS', key.job(jid)) == 0 then
-    modules.Errors.no_job('track', jid)
-  end
-  modules.Events.tracked(word, jid)
-  if word == 'track' then
-    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
-  end
-  return cjson.encode(call('ZREM', key.tracked(), jid))
-end
-
 -- May a job that this one depends on be canceled without it? Its policy says so. (Many jobs may have the same
 -- dependents: `known` are their policies.)
 function Job.can_lose(dependent, jid, known)
@@ -4041,7 +2033,7 @@ function Job.remove(jid, record, why, by)
     modules.Failures.remove(jid, queue, record.failure)
     call('ZREM', key.completed(), jid)
   end
-  if Job.is_tracked(jid) then
+  if modules.Tracking.is_tracked(jid) then
     modules.Events.tracked('canceled', jid)
   end
   Job.erase(jid, record.tags)
@@ -4131,9 +2123,3639 @@ end
 function Job.result(args, i)
   return call('GET', key.result(modules.Arguments.name('result', 'jid', args[i])))
 end
-end,
+end
+elseif module_name == 'Events' then
+return function()
+local Events = {}
+modules.Events = Events
+-- events.lua
+-- What is published, byte for byte: members in a fixed order, no spaces.
 
-JobEnd = function()
+local quote = cjson.encode
+
+local function publish(channel, text)
+  if scope.sharded then
+    call('SPUBLISH', scope.prefix .. channel, text)
+  else
+    call('PUBLISH', scope.prefix .. channel, text)
+  end
+end
+
+local function log(text)
+  publish('log', text)
+end
+
+local function tell(worker, text)
+  publish('w:' .. worker, text)
+end
+
+-- Bare jids, for tracked jobs: put popped completed failed canceled stalled track untrack.
+function Events.tracked(what, jid)
+  publish(what, jid)
+end
+
+function Events.put(jid, queue)
+  log('{"jid":' .. quote(jid) .. ',"event":"put","queue":' .. quote(queue) .. '}')
+end
+
+function Events.completed(jid, queue)
+  log('{"jid":' .. quote(jid) .. ',"event":"completed","queue":' .. quote(queue) .. '}')
+end
+
+function Events.advanced(jid, queue, to)
+  log(
+    '{"jid":' .. quote(jid) .. ',"to":' .. quote(to) .. ',"event":"advanced","queue":' .. quote(queue) .. '}'
+  )
+end
+
+function Events.failed(jid, group, message, worker)
+  log(
+    '{"message":'
+      .. quote(message)
+      .. ',"jid":'
+      .. quote(jid)
+      .. ',"group":'
+      .. quote(group)
+      .. ',"event":"failed","worker":'
+      .. quote(worker)
+      .. '}'
+  )
+end
+
+function Events.canceled(jid, queue, worker)
+  local text = '{"jid":'
+    .. quote(jid)
+    .. ',"queue":'
+    .. quote(queue)
+    .. ',"event":"canceled","worker":'
+    .. quote(worker)
+    .. '}'
+  log(text)
+  if worker and worker ~= '' then
+    tell(worker, text)
+  end
+end
+
+local function lock_lost(jid, worker)
+  return '{"jid":' .. quote(jid) .. ',"event":"lock_lost","worker":' .. quote(worker) .. '}'
+end
+
+-- Whom it concerns hears it first.
+function Events.lock_lost(jid, worker)
+  local text = lock_lost(jid, worker)
+  tell(worker, text)
+  log(text)
+end
+
+function Events.order(worker, order)
+  tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
+end
+
+-- Who looks after cron schedules is told that one has changed.
+function Events.schedules(worker)
+  if worker then
+    tell(worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')
+  end
+end
+
+function Events.config_set(option, value)
+  log('{"option":' .. quote(option) .. ',"event":"config_set","value":' .. quote(value) .. '}')
+end
+
+function Events.config_unset(option)
+  log('{"event":"config_unset","option":' .. quote(option) .. '}')
+end
+end
+elseif module_name == 'Wake' then
+return function()
+local Wake = {}
+modules.Wake = Wake
+-- wake.lua
+-- Wake-ups: idle workers block on lists, and every call that makes work ready feeds the lists.
+
+local match, gsub, format = string.match, string.gsub, string.format
+
+-- An unused wake-up must not outlive the workers it was meant for by long.
+local KEPT = 60
+
+-- What falls due is looked after by a line of clients: one looks at that very time, the others REACH
+-- seconds later at most, STEP seconds apart, and find it still there if those before them have died.
+local LINE, STEP, REACH = 3, 0.15, 0.75
+
+-- Seconds: a client is counted as idle so long beyond its next look, for it may be late.
+local LATE = 1
+
+-- Seconds: idle clients of ours come back in time for longer locks by themselves.
+local SHORT_LOCK = 6
+
+-- What a call tells is kept in scope.wake and looked at when it ends: `ready` and `due` by queue, `seen`, `popped`.
+local function noted()
+  local wake = scope.wake
+  if not wake then
+    wake = { ready = {}, due = {} }
+    scope.wake = wake
+  end
+  return wake
+end
+
+-- n jobs of the queue became ready.
+function Wake.ready(queue, n)
+  if scope.live then
+    local ready = noted().ready
+    ready[queue] = (ready[queue] or 0) + n
+  end
+end
+
+-- Something of the queue falls due at that time.
+function Wake.due(queue, time)
+  if scope.live then
+    local due = noted().due
+    due[queue] = math.min(due[queue] or time, time)
+  end
+end
+
+-- A queue was seen for the first time.
+function Wake.seen()
+  if scope.live then
+    noted().seen = true
+  end
+end
+
+-- Clients that wait until an earlier time have gone away without a word.
+function Wake.since()
+  return modules.NumberFormat.now()
+end
+
+-- How many clients wait there.
+local function waiting_at(name)
+  if call('ZCARD', name) == 0 then
+    return 0 -- mostly, and cheaper to ask
+  end
+  return call('ZCOUNT', name, Wake.since(), '+inf')
+end
+
+-- Feeds a list with up to n elements, never more than there are idle clients.
+local function feed(list, idle, n)
+  if idle == 0 then
+    return
+  end
+  local missing = math.min(n, idle - call('LLEN', list))
+  if missing > 0 then
+    local elements = {}
+    for i = 1, math.min(missing, 1000) do
+      elements[i] = '1'
+    end
+    if call('RPUSH', list, unpack(elements)) == #elements then
+      call('EXPIRE', list, KEPT)
+    end
+  end
+end
+
+local function timer_of(queue)
+  local text = call('GET', key.timer(queue))
+  if text then
+    local time, client = match(text, '^(%S+) (.*)$')
+    return tonumber(time), client
+  end
+end
+
+local function text_of(time)
+  return format('%.17g', time)
+end
+
+-- How many of so many idle clients are to be woken, so that what falls due then is looked after. (The list
+-- wakes those that have waited longest, who may be those that would have come in time: so a whole line.)
+local function missing(queue, time, idle)
+  local too_late = '(' .. text_of(time + REACH + LATE)
+  local sleeping = idle > 0 and call('ZCOUNT', key.idle_at(queue), too_late, '+inf') or 0
+  if sleeping == 0 then
+    return 0
+  elseif idle - sleeping < LINE then
+    return LINE
+  end
+  local taken = timer_of(queue)
+  return (not taken or time < taken or taken <= scope.now) and 1 or 0
+end
+
+function Wake.finish()
+  local wake = scope.wake
+  for queue, n in pairs(wake.ready) do
+    local idle = waiting_at(key.idle_at(queue))
+    if idle > 0 then
+      if wake.popped then
+        -- Some of what became ready may have been taken by this very call.
+        n = math.min(n, call('ZCARD', key.place(queue, 'work')))
+      end
+      feed(key.wake_at(queue), idle, n)
+    end
+  end
+  for queue, time in pairs(wake.due) do
+    local idle = waiting_at(key.idle_at(queue))
+    if idle > 0 then
+      feed(key.wake_at(queue), idle, missing(queue, time, idle))
+    end
+  end
+  if wake.seen then
+    feed(key.wake(), waiting_at(key.idle()), modules.Arguments.most)
+  end
+end
+
+-- How many jobs of the queue are ready without having been announced: their time has come.
+local function ripe(queue)
+  local openings = modules.Limits.next_due(queue)
+  return call('ZCOUNT', key.place(queue, 'locks'), '-inf', modules.NumberFormat.now())
+    + call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', modules.NumberFormat.now())
+    + (openings and openings <= scope.now and 1 or 0)
+end
+
+-- When the next thing of the queue falls due, or nil.
+local function next_due(queue)
+  local first = modules.Limits.next_due(queue)
+  for _, place in ipairs({ 'scheduled', 'recur', 'locks' }) do
+    local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
+    if head[2] then
+      first = math.min(first or math.huge, tonumber(head[2]))
+    end
+  end
+  return first
+end
+
+-- Takes back what a pop has made pointless: no more wake-ups than jobs are left, and than are needed for
+-- what falls due next.
+function Wake.taken(queue)
+  noted().popped = true
+  local list = key.wake_at(queue)
+  local waiting = modules.ExistenceCache.is_absent(list) and 0 or call('LLEN', list)
+  if waiting > 0 then
+    local left, time = call('ZCARD', key.place(queue, 'work')) + ripe(queue), next_due(queue)
+    if left < waiting and time and time > scope.now then
+      left = math.max(left, missing(queue, time, waiting_at(key.idle_at(queue))))
+    end
+    if left == 0 then
+      call('DEL', list)
+    elseif left < waiting then
+      call('LTRIM', list, 0, left - 1)
+    end
+  end
+end
+
+-- Jobs of the queue were handed out, under locks of so many seconds. Whose look is later has to know.
+function Wake.locked(queue, seconds)
+  if seconds < SHORT_LOCK then
+    Wake.due(queue, scope.now + seconds)
+  end
+end
+
+-- A client goes to work that was idle at the queue. Another worker has to watch what falls due next;
+-- and if several jobs fell due at once, one worker for each of them.
+local function hand_on(client, queue)
+  local time, _, holder = next_due(queue), timer_of(queue)
+  local idle = time and waiting_at(key.idle_at(queue)) or 0
+  if holder == client then
+    call('DEL', key.timer(queue))
+  end
+  if idle > 0 then
+    local wanted = time <= scope.now and ripe(queue) or missing(queue, time, idle)
+    feed(key.wake_at(queue), idle, math.max(wanted, holder == client and 1 or 0))
+  end
+end
+
+-- Clients of one host may all be gone at once: so the host is named beside them. It stands in the names
+-- that workers have by default, and otherwise each worker counts as a host.
+local function host_of(worker)
+  return (gsub(match(worker, '^(.+)%-%d+%-%x+$') or worker, '%s', '_'))
+end
+
+local function named(client, worker)
+  return client .. ' ' .. host_of(worker)
+end
+
+-- The caller has asked and is idle no longer.
+function Wake.busy(client, worker, queues, globbing, working)
+  local member = named(client, worker)
+  -- Whoever waits at all queues waits here, too: so a busy client need not be looked for at thousands of them.
+  if globbing and call('ZREM', key.idle(), member) == 0 then
+    return
+  end
+  for n = 1, #queues do
+    local idle = key.idle_at(queues[n])
+    if not modules.ExistenceCache.is_absent(idle) and call('ZREM', idle, member) == 1 and working then
+      hand_on(client, queues[n])
+    end
+  end
+end
+
+local function register(name, member, seconds)
+  call('ZREMRANGEBYSCORE', name, '-inf', scope.now)
+  call('ZADD', name, text_of(scope.now + seconds + LATE), member)
+  call('EXPIRE', name, math.ceil(seconds) + KEPT)
+end
+
+-- Whom else what falls due then can rely on: how many clients look then or shortly after, and the host
+-- of them all if it is one.
+local function line_up(queue, time)
+  local first, last = text_of(time + LATE), text_of(time + REACH + LATE)
+  local members = call('ZRANGEBYSCORE', key.idle_at(queue), first, last, 'LIMIT', 0, 4 * LINE)
+  local only
+  for n, member in ipairs(members) do
+    local host = match(member, ' (%S*)$') or member
+    only = (n == 1 or only == host) and host
+  end
+  return #members, only
+end
+
+-- When the client is to look after what of the queue falls due at that time; nil: others do.
+local function place_in_line(client, worker, queue, time)
+  local taken, holder = timer_of(queue)
+  if not taken or holder == client or time < taken or taken <= scope.now then
+    local left = math.max(time - scope.now, 0.001)
+    local text = format('%.6f', time) .. ' ' .. client
+    call('SET', key.timer(queue), text, 'PX', math.ceil(left * 1000) + 1000)
+    return left
+  end
+  local others, host = line_up(queue, time)
+  if others < LINE or (host and host ~= host_of(worker)) then
+    return time - scope.now + math.min(STEP * (math.max(others, 1) + 1), REACH)
+  end
+end
+
+-- Registers an idle client. -> the seconds it may block and the keys to block on.
+-- One client per queue holds the timer for what falls due, a few stand in line behind it; the others
+-- sleep on.
+function Wake.wait(client, worker, queues, seconds, globbing)
+  local member, rest, asked = named(client, worker), { seconds }, seconds
+  local many = #queues > modules.ExistenceCache.many
+  for _, queue in ipairs(queues) do
+    rest[#rest + 1] = key.wake_at(queue)
+    local time = not (many and modules.ExistenceCache.is_bare(queue)) and next_due(queue)
+    -- What is due already could not be taken: the queue is paused, or full.
+    if time and time > scope.now and time < scope.now + asked then
+      seconds = math.min(seconds, place_in_line(client, worker, queue, time) or seconds)
+    end
+  end
+  for _, queue in ipairs(queues) do
+    register(key.idle_at(queue), member, seconds)
+  end
+  if globbing or #queues == 0 then
+    register(key.idle(), member, seconds)
+    rest[#rest + 1] = key.wake()
+  end
+  rest[1] = format('%.3f', seconds + 0.0005)
+  return rest
+end
+end
+elseif module_name == 'Json' then
+return function()
+local Json = {}
+modules.Json = Json
+-- json.lua
+-- JSON texts that are shown as they came: decoding and encoding would change [] and long numbers.
+
+-- An object's text with members added whose values are JSON texts already: name, text, …
+function Json.with(object, ...)
+  local parts, more = { string.sub(object, 1, -2) }, { ... }
+  for n = 1, #more, 2 do
+    parts[#parts + 1] = ',"' .. more[n] .. '":' .. more[n + 1]
+  end
+  return table.concat(parts) .. '}'
+end
+
+-- A list of texts.
+function Json.list(texts)
+  if #texts == 0 then
+    return '{}' -- as cjson writes it, and as old clients expect it
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+end
+elseif module_name == 'Canceled' then
+return function()
+local Canceled = {}
+modules.Canceled = Canceled
+-- canceled.lua
+-- A short record of a canceled job, kept for a while for those who ask for it. For everything else the
+-- job does not exist.
+
+local sub = string.sub
+
+-- Bytes of data and context, of a failure, of a history: what is longer is left out, or cut. A full
+-- server is emptied by canceling, and most records are never read.
+local BYTES = 16 * 1024
+local ENTRIES = 20 -- of the history
+local LIST = 4 * 1024 -- bytes of the jids that spawned it
+
+local SURPLUS = 200 -- old records removed by one call beyond twice those it adds
+
+-- What of a job's record is kept as it is.
+local SAME = {
+  'klass',
+  'queue',
+  'priority',
+  'retries',
+  'remaining',
+  'tags',
+  'worker',
+  'crashes',
+  'spawned_from_jid',
+  'unique',
+  'workflow',
+  'on_failure',
+}
+
+-- (The end of a traceback tells most.)
+local function shortened(failure)
+  if #failure <= BYTES then
+    return failure
+  end
+  local known = cjson.decode(failure)
+  known.message = string.gsub(sub(tostring(known.message), -BYTES), '^[\128-\191]+', '', 1)
+  return cjson.encode(known)
+end
+
+function Canceled.time()
+  return modules.NumberFormat.now()
+end
+
+-- Fields and values of what is kept. `why` is call, dependency or workflow, `by` the jid or id.
+local function fields_of(jid, record, why, by)
+  local fields = { 'was', record.state, 'when', Canceled.time(), 'why', why }
+  local function add(name, value)
+    if value and value ~= '' then
+      fields[#fields + 1] = name
+      fields[#fields + 1] = value
+    end
+  end
+  add('by', by)
+  for _, name in ipairs(SAME) do
+    add(name, modules.Record.text(name, record[name]))
+  end
+  local data, context = record.data or '', modules.Record.text('context', record.context, '')
+  if #data + #context <= BYTES then
+    add('data', data)
+    add('context', context)
+  else
+    add('left_out', #data + #context)
+  end
+  local failure, spawners = modules.Record.text('failure', record.failure), modules.Record.text('spawners', record.spawners)
+  add('failure', failure and shortened(failure))
+  if spawners and #spawners <= LIST then
+    add('spawners', spawners)
+  end
+  local entries, total = modules.History.texts(jid, ENTRIES, BYTES)
+  entries = modules.Record.entry_texts(entries)
+  local more = { was = record.state, why = why, by = by }
+  entries[#entries + 1] = modules.History.entry('canceled', cjson.encode(more), tonumber(fields[4]))
+  add('history', modules.Json.list(entries))
+  add('history_total', total + 1)
+  return fields
+end
+
+-- Keeps what is known of a job that is about to be taken away. (One that is open was not put whole yet:
+-- who takes it back has it as not put.)
+function Canceled.keep(jid, record, why, by)
+  local age = modules.Config.whole('canceled-history')
+  if not scope.live or record.open == '1' or age < 1 or modules.Config.whole('canceled-history-count') < 1 then
+    return
+  end
+  local name, fields = key.canceled_job(jid), fields_of(jid, record, why, by)
+  call('DEL', name)
+  call('HSET', name, unpack(fields))
+  call('EXPIRE', name, age)
+  call('ZADD', key.canceled(), fields[4], jid)
+  scope.canceled = (scope.canceled or 0) + 1
+end
+
+-- The job of this jid is put again: its record says what became of it.
+function Canceled.forget(jid)
+  if scope.live and call('DEL', key.canceled_job(jid)) == 1 then
+    call('ZREM', key.canceled(), jid)
+  end
+end
+
+-- Which of these jids have such records, as a set.
+function Canceled.among(jids)
+  local found, times = {}, call('ZMSCORE', key.canceled(), unpack(jids))
+  for n, jid in ipairs(jids) do
+    found[jid] = times[n] and true or nil
+  end
+  return found
+end
+
+local function too_old()
+  return '(' .. string.format('%.17g', scope.now - modules.Config.whole('canceled-history'))
+end
+
+-- The call has added records: those that are too old or too many go, and the list lasts as long as they.
+function Canceled.finish()
+  local name, most = key.canceled(), SURPLUS + 2 * scope.canceled
+  local age, count = modules.Config.whole('canceled-history'), modules.Config.whole('canceled-history-count')
+  local old = call('ZRANGEBYSCORE', name, '-inf', scope.now - age, 'LIMIT', 0, most)
+  local surplus = call('ZCARD', name) - #old - count
+  if surplus > 0 and #old < most then
+    for _, jid in ipairs(call('ZRANGE', name, #old, #old + math.min(surplus, most - #old) - 1)) do
+      old[#old + 1] = jid
+    end
+  end
+  if #old > 0 then
+    call('ZREMRANGEBYRANK', name, 0, #old - 1) -- the oldest are the first
+    for n, jid in ipairs(old) do
+      old[n] = key.canceled_job(jid)
+    end
+    call('DEL', unpack(old))
+  end
+  if call('PTTL', name) < age * 1000 then
+    call('EXPIRE', name, age)
+  end
+end
+
+-- The jids of a part, the last canceled first.
+function Canceled.part(offset, count)
+  if count < 0 then
+    count = modules.Arguments.most
+  end
+  return call('ZREVRANGEBYSCORE', key.canceled(), '+inf', too_old(), 'LIMIT', offset, count)
+end
+
+function Canceled.count()
+  return call('ZCOUNT', key.canceled(), too_old(), '+inf')
+end
+
+function Canceled.exists(jid)
+  return call('EXISTS', key.canceled_job(jid)) == 1
+end
+
+local function read(jid)
+  local record = modules.Hash.all(key.canceled_job(jid))
+  return record.was and record
+end
+
+-- The object that get shows, as JSON, or nil; its state is `canceled`.
+function Canceled.show(jid)
+  local record = read(jid)
+  if not record then
+    return nil
+  end
+  local shown = cjson.encode({
+    jid = jid,
+    klass = record.klass or '',
+    state = 'canceled',
+    queue = record.queue or '',
+    worker = '',
+    tracked = call('ZSCORE', key.tracked(), jid) and true or false,
+    priority = tonumber(record.priority) or 0,
+    expires = 0,
+    retries = tonumber(record.retries) or 0,
+    remaining = math.floor(tonumber(record.remaining) or 0),
+    data = record.data or 'null',
+    tags = modules.Record.read('tags', record.tags, {}),
+    history = modules.History.shown(modules.Record.read('entries', record.history, {})),
+    failure = modules.Record.read('failure', record.failure, {}),
+    spawned_from_jid = record.spawned_from_jid or false,
+    dependents = {},
+    dependencies = {},
+    token = '',
+    crashes = tonumber(record.crashes) or 0,
+    open = false,
+    unique = modules.Unique.shown(record.unique),
+    workflow = record.workflow,
+    on_failure = record.on_failure,
+    canceled = {
+      when = tonumber(record.when),
+      was = record.was,
+      why = record.why,
+      by = record.by or '',
+      worker = record.was == 'running' and record.worker or '',
+      left_out = tonumber(record.left_out) or 0,
+    },
+  })
+  return modules.Json.with(shown, 'context', record.context or 'null', 'progress', 'null')
+end
+
+-- How many entries the history had, and what spawned the job.
+function Canceled.more(jid)
+  local history_total, spawners = modules.Hash.values(key.canceled_job(jid), 'history_total', 'spawners')
+  return modules.Record.read('count', history_total, 0), modules.Record.read('spawners', spawners, {})
+end
+
+-- A row of a list, as Brief has it, but for the last places; or false.
+function Canceled.row(jid)
+  local row = call(
+    'HMGET',
+    key.canceled_job(jid),
+    'klass',
+    'queue',
+    'was',
+    'priority',
+    'retries',
+    'remaining',
+    'tags',
+    'worker',
+    'when',
+    'expires',
+    'spawned_from_jid',
+    'workflow',
+    'history'
+  )
+  row[1], row[2] = row[1] or '', row[2] or ''
+  return row[3] and row
+end
+end
+elseif module_name == 'Entity' then
+return function()
+local Entity = {}
+modules.Entity = Entity
+-- entities/entity.lua
+-- Entities: the job that carries one, and the places where it is listed.
+
+-- The id of the job that carries an entity of a queue.
+function Entity.jid(queue, entity)
+  return 'entity-' .. redis.sha1hex(queue .. '\0' .. entity)
+end
+
+-- An argument that names an entity.
+function Entity.id(command, value)
+  modules.Arguments.name(command, 'entity', value)
+  if #value > 255 then
+    modules.Errors.argument(command, 'entity must have 1 to 255 bytes, not ' .. #value)
+  end
+  return value
+end
+
+-- Is there a job of this id that carries no entity? Somebody has put it.
+function Entity.is_in_the_way(jid)
+  local state, entity = modules.Hash.values(key.job(jid), 'state', 'entity')
+  return state and not entity
+end
+
+-- The job of an entity belongs to its queue.
+function Entity.no_move(command, jid)
+  return 'STATE', command .. '(): Job ' .. modules.Errors.name(jid) .. ' carries an entity, which stays in its queue'
+end
+
+function Entity.refuse_move(command, job)
+  if job.entity then
+    modules.Errors.raise(Entity.no_move(command, job.jid))
+  end
+end
+
+function Entity.refuse_put(jid)
+  modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' carries an entity: push payloads to it instead')
+end
+
+-- The entity waits from `due` on: it is listed as fresh, or as one whose last run has failed.
+function Entity.listed(jid, queue, due, remaining, retries)
+  local fresh, retrying = key.fresh(queue), key.retrying(queue)
+  local failed = remaining < retries
+  call('ZADD', failed and retrying or fresh, string.format('%.17g', due), jid)
+  call('ZREM', failed and fresh or retrying, jid)
+end
+
+-- The entity does not wait any longer.
+function Entity.unlisted(jid, queue)
+  call('ZREM', key.fresh(queue), jid)
+  call('ZREM', key.retrying(queue), jid)
+end
+
+-- What was in a run's hands is in its queue again, with all that has been pushed meanwhile.
+function Entity.returned(jid, queue)
+  modules.Payloads.give_back(jid)
+  local remaining, retries = modules.Hash.values(key.job(jid), 'remaining', 'retries')
+  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid) or scope.now
+  retries = modules.Record.read('retries', retries, 0)
+  Entity.listed(jid, queue, tonumber(due), modules.Record.read('remaining', remaining, retries), retries)
+end
+
+-- The entity is in no place, and goes on at once as though it had never failed; the record may be in any state.
+function Entity.again(jid, queue)
+  local priority, retries = modules.Hash.values(key.job(jid), 'priority', 'retries')
+  priority, retries = modules.Record.read('priority', priority, 0), modules.Record.text('retries', retries, '0')
+  call('ZREM', key.completed(), jid)
+  call(
+    'HSET',
+    key.job(jid),
+    'state',
+    'waiting',
+    'worker',
+    '',
+    'expires',
+    '0',
+    'queue',
+    queue,
+    'remaining',
+    retries,
+    'time',
+    modules.NumberFormat.time()
+  )
+  call('HDEL', key.job(jid), 'crashes', 'unknown', 'grace', 'progress', 'waited', 'returned')
+  modules.History.put(jid, queue)
+  modules.Places.work(jid, queue, priority)
+  Entity.listed(jid, queue, scope.now, 0, 0)
+end
+
+-- The run is complete, and its payloads are done. What was pushed meanwhile is next.
+function Entity.completed(jid, queue)
+  call('DEL', key.taken(jid))
+  if call('EXISTS', key.payloads(jid)) == 1 then
+    Entity.again(jid, queue)
+  end
+end
+
+-- The job was canceled, or is erased: so are its payloads.
+function Entity.gone(jid, queue)
+  call('DEL', key.payloads(jid))
+  call('DEL', key.taken(jid))
+  Entity.unlisted(jid, queue)
+end
+end
+elseif module_name == 'Minutes' then
+return function()
+local Minutes = {}
+modules.Minutes = Minutes
+-- minutes.lua
+-- Counters per queue and minute of what was put, started, completed and failed.
+
+local floor, text_of = math.floor, modules.Arguments.text_of
+
+local KINDS = { 'put', 'started', 'completed', 'failed' }
+local KEPT = 26 * 3600 -- an hour's counters are kept until its last minute is 25 hours old
+local LONGEST = 25 * 60
+
+Minutes.kinds, Minutes.longest = KINDS, LONGEST
+
+-- The counters of the whole namespace stand under a name that no queue has. What is put is not
+-- counted there: it would cost each put as much as its own counter.
+local ALL = ''
+
+-- What a call counts is written at its end: scope.minutes, a list, as a call counts few.
+function Minutes.count(queue, kind, n)
+  if not scope.live then
+    return
+  end
+  local counted = scope.minutes or {}
+  for place = 1, #counted do
+    local one = counted[place]
+    if one.queue == queue and one.kind == kind then
+      one.n = one.n + n
+      return
+    end
+  end
+  counted[#counted + 1] = { queue = queue, kind = kind, n = n }
+  scope.minutes = counted
+end
+
+-- Adds to the counter of one minute of the epoch.
+function Minutes.write(queue, kind, minute, n)
+  if scope.live then
+    local name = key.minutes(queue, floor(minute / 60), kind)
+    if call('HINCRBY', name, text_of(minute % 60), text_of(n)) == n then
+      call('EXPIRE', name, KEPT)
+    end
+  end
+end
+
+-- The same for the whole namespace.
+function Minutes.write_total(kind, minute, n)
+  Minutes.write(ALL, kind, minute, n)
+end
+
+function Minutes.finish()
+  local minute = floor(scope.now / 60)
+  for _, one in ipairs(scope.minutes) do
+    Minutes.write(one.queue, one.kind, minute, one.n)
+    if one.kind ~= 'put' then
+      Minutes.write_total(one.kind, minute, one.n)
+    end
+  end
+end
+
+local BUFFERED = { wait = 'started', run = 'completed' }
+Minutes.buffered = BUFFERED
+
+-- Adds what the statistics do not have yet.
+local function count_buffered(shown, wanted_queue, from, to)
+  modules.StatsBuffer.read(function(second, kind, _, n, queue)
+    local minute = floor(second / 60)
+    if queue == wanted_queue and minute >= from and minute <= to then
+      local list, field = shown[BUFFERED[kind]], string.format('%.0f', minute)
+      list[field] = (list[field] or 0) + n
+    end
+  end)
+end
+
+-- minutes queue from to
+function Minutes.show(args, i)
+  local queue = modules.Arguments.queue('minutes', args[i])
+  local from = modules.Arguments.whole('minutes', 'from', args[i + 1], 0)
+  local to = modules.Arguments.whole('minutes', 'to', args[i + 2], 0)
+  if to - from > LONGEST then
+    modules.Errors.raise('TOOBIG', 'minutes(): ' .. to - from .. ' minutes, at most ' .. LONGEST)
+  end
+  local shown = {}
+  for _, kind in ipairs(KINDS) do
+    shown[kind] = {}
+    for hour = floor(from / 60), floor(to / 60) do
+      local found = call('HGETALL', key.minutes(queue, hour, kind))
+      for n = 1, #found, 2 do
+        local minute = hour * 60 + tonumber(found[n])
+        if minute >= from and minute <= to then
+          shown[kind][string.format('%.0f', minute)] = tonumber(found[n + 1])
+        end
+      end
+    end
+  end
+  count_buffered(shown, queue, from, to)
+  return cjson.encode(shown)
+end
+end
+elseif module_name == 'Tracking' then
+return function()
+local Tracking = {}
+modules.Tracking = Tracking
+-- tracking.lua
+-- Tracked jobs: those whose every change is published under their ids.
+
+-- Is the job tracked?
+function Tracking.is_tracked(jid)
+  local name = key.tracked()
+  return not modules.ExistenceCache.is_absent(name) and call('ZSCORE', name, jid) and true or false
+end
+
+-- The jobs of a batch that are tracked; mostly there are none at all.
+function Tracking.among(jids)
+  local tracked, name = {}, key.tracked()
+  if not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1 then
+    for _, jid in ipairs(jids) do
+      tracked[jid] = Tracking.is_tracked(jid)
+    end
+  end
+  return tracked
+end
+
+-- track [track|untrack jid]
+function Tracking.track(args, i)
+  if args[i] == nil then
+    local jobs, expired = {}, {}
+    for _, jid in ipairs(call('ZRANGE', key.tracked(), 0, modules.Arguments.most - 1)) do
+      local shown = modules.Job.show(jid)
+      if shown then
+        jobs[#jobs + 1] = shown
+      else
+        expired[#expired + 1] = jid
+      end
+    end
+    return modules.Json.with(cjson.encode({ expired = expired }), 'jobs', modules.Json.list(jobs))
+  end
+  local word = string.lower(args[i])
+  if word ~= 'track' and word ~= 'untrack' then
+    modules.Errors.argument('track', 'Unknown word ' .. modules.Errors.name(args[i]) .. ', it must be track or untrack')
+  end
+  local jid = modules.Arguments.name('track', 'jid', args[i + 1])
+  if call('EXISTS', key.job(jid)) == 0 then
+    modules.Errors.no_job('track', jid)
+  end
+  modules.Events.tracked(word, jid)
+  if word == 'track' then
+    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
+  end
+  return cjson.encode(call('ZREM', key.tracked(), jid))
+end
+end
+elseif module_name == 'LimitSettings' then
+return function()
+local LimitSettings = {}
+modules.LimitSettings = LimitSettings
+-- limits/limit_settings.lua
+-- Which limits there are: what the options of the namespace say of job types, of their keys and of queues.
+
+local match, find, sub = string.match, string.find, string.sub
+
+-- Jobs set aside by one call at most.
+local ASIDE = 100
+
+-- Stands among the options from the first limit on, so that namespaces without any need not look for them.
+local MARK = 'limits'
+
+-- What stands behind the name of a job type, or of a queue, and a hyphen.
+local OF_TYPES = {
+  most = '-max-concurrency-of-type',
+  rate = '-rate-of-type',
+  key_most = '-max-concurrency-per-key',
+  key_rate = '-rate-per-key',
+}
+local RATES = { '-rate', '-rate-of-type', '-rate-per-key' }
+local NUMBERS = { '-max-concurrency-of-type', '-max-concurrency-per-key' }
+
+local UNITS = { s = 1, m = 60, h = 3600, d = 86400 }
+
+-- Starts and seconds that a rate may name.
+local MOST, LONGEST = 10 ^ 9, 366 * 86400
+
+-- A rate: '100/m', '5/10s'. -> { count = starts, per = seconds }; nil for none ('0') and for what cannot be read
+function LimitSettings.rate(text)
+  local count, number, unit = match(text or '', '^(%d+)/(%d*%.?%d*)([smhd])$')
+  local per = unit and (number == '' and 1 or tonumber(number) or 0) * UNITS[unit]
+  count = tonumber(count)
+  if count and count >= 1 and count <= MOST and per > 0 and per <= LONGEST then
+    return { count = count, per = per }
+  end
+end
+
+-- Have there ever been limits?
+function LimitSettings.exist()
+  return modules.Config.is_set() and modules.Config.get(MARK) ~= nil
+end
+
+function LimitSettings.mark()
+  if not LimitSettings.exist() then
+    call('HSET', key.config(), MARK, '1')
+    modules.Config.note(MARK, '1')
+  end
+end
+
+function LimitSettings.is_mark(option)
+  return option == MARK
+end
+
+local function ends_with(option, endings)
+  for _, ending in ipairs(endings) do
+    if #option > #ending and sub(option, -#ending) == ending then
+      return ending
+    end
+  end
+end
+
+-- Is an option of this name a rate?
+function LimitSettings.is_rate(option)
+  return ends_with(option, RATES) ~= nil
+end
+
+-- Is it a number of jobs, of a type or of a key?
+function LimitSettings.is_number(option)
+  return ends_with(option, NUMBERS) ~= nil
+end
+
+-- A value for such an option is checked.
+function LimitSettings.check_rate(command, option, value)
+  if value ~= '0' and not LimitSettings.rate(value) then
+    modules.Errors.argument(
+      command,
+      option .. ' must be a rate as 100/m or 5/10s (s, m, h or d; at most 10^9 starts), or 0 for none, not %s',
+      modules.Errors.name(value)
+    )
+  end
+end
+
+-- An option was changed that may be a limit: what it holds back is looked at again.
+function LimitSettings.changed(option)
+  local of_type = ends_with(option, { OF_TYPES.most, OF_TYPES.rate, OF_TYPES.key_most, OF_TYPES.key_rate })
+  local of_queue = not of_type and ends_with(option, { '-rate', '-max-concurrency' })
+  if of_type then
+    LimitSettings.mark()
+    modules.Limits.look_again(sub(option, 1, -#of_type - 1))
+  elseif of_queue then
+    local queue = sub(option, 1, -#of_queue - 1)
+    if of_queue == '-rate' then
+      LimitSettings.mark()
+    end
+    modules.Wake.due(queue, scope.now)
+  end
+end
+
+local function whole(text)
+  local number = modules.Record.number(text or nil)
+  return number and number > 0 and math.ceil(number) or nil
+end
+
+-- The limits of a job type and of each of its keys; false if there are none.
+function LimitSettings.of(klass)
+  local known = scope.limits or {}
+  scope.limits = known
+  if known[klass] == nil then
+    local found = {
+      most = whole(modules.Config.get(klass .. OF_TYPES.most)),
+      rate = LimitSettings.rate(modules.Config.get(klass .. OF_TYPES.rate)),
+      key_most = whole(modules.Config.get(klass .. OF_TYPES.key_most)),
+      key_rate = LimitSettings.rate(modules.Config.get(klass .. OF_TYPES.key_rate)),
+    }
+    known[klass] = next(found) ~= nil and found
+  end
+  return known[klass]
+end
+
+-- The rate of a queue, or nil.
+function LimitSettings.of_queue(queue)
+  return LimitSettings.rate(modules.Config.get(queue .. '-rate'))
+end
+
+-- How many jobs this call may still set aside.
+function LimitSettings.left()
+  return ASIDE - (scope.set_aside or 0)
+end
+
+-- The names of limits. What is behind the first colon is only compared, never taken apart.
+function LimitSettings.of_type(klass)
+  return 'type:' .. klass
+end
+
+function LimitSettings.of_key(klass, text)
+  return 'key:' .. klass .. ':' .. text
+end
+
+function LimitSettings.of_order(klass, text)
+  return 'order:' .. klass .. ':' .. text
+end
+
+function LimitSettings.of_tenant(queue, text)
+  return 'fair:' .. queue .. ':' .. text
+end
+
+-- The limit of that name, of which a job is at hand: most, rate; or nil if there is none (any more).
+function LimitSettings.named(name, klass)
+  local of = LimitSettings.exist() and LimitSettings.of(klass)
+  if not of then
+    return nil
+  elseif find(name, '^type:') then
+    return { name = name, most = of.most, rate = of.rate }
+  elseif find(name, '^key:') then
+    return { name = name, most = of.key_most, rate = of.key_rate }
+  end
+end
+end
+elseif module_name == 'Samples' then
+return function()
+local Samples = {}
+modules.Samples = Samples
+-- samples.lua
+-- How long jobs waited and ran: the samples of a call, and their way into statistics and minutes.
+--
+-- To write the statistics for each single job would cost more than the job. A call with few
+-- samples leaves them in the buffer; when that is long, and with each beat of a worker, all of
+-- it is written. Readers of statistics add the buffer.
+
+local floor, match = math.floor, string.match
+
+local FEW = 8 -- samples of one call
+local MOST = 100 -- entries of the buffer
+local LOOKED_BACK = 3
+
+-- Milliseconds are kept, so that many are equal.
+function Samples.length(seconds)
+  return floor(seconds * 1000 + 0.5) / 1000
+end
+
+-- kind wait: from ready to started; kind run: from started to complete; in seconds. It counts for the
+-- time `at` (now, if none is given).
+function Samples.add(kind, queue, seconds, at)
+  local value, second = Samples.length(seconds > 0 and seconds or 0), floor(at or scope.now)
+  -- The jobs of a batch mostly have the same: what is missed here is added up later.
+  local samples = scope.samples or {}
+  local count = #samples
+  for place = count, math.max(1, count - LOOKED_BACK), -1 do
+    local one = samples[place]
+    if one.value == value and one.second == second and one.queue == queue and one.kind == kind then
+      one.n = one.n + 1
+      return
+    end
+  end
+  samples[count + 1] = { second = second, kind = kind, queue = queue, value = value, n = 1 }
+  scope.samples = samples
+end
+
+-- What a record says of how long its job waited before it was handed out, in milliseconds, and then in
+-- its worker's hands: its field `waited`. -> nil if its wait was counted when it was handed out; nil if
+-- it is not known to have been started
+local function waits_of(waited)
+  local before, held = match(waited or '', '^(%d+)%+?(%d*)$')
+  return tonumber(before), tonumber(held)
+end
+
+-- The field `waited` of a job that has been handed out now, and has been ready `since`.
+function Samples.waited(since)
+  return modules.NumberFormat.whole(floor(math.max(0, scope.now - since) * 1000 + 0.5))
+end
+
+-- The same of a job that was started after `held` seconds, or nil if it says so already.
+function Samples.waited_in_hands(waited, held)
+  local before, known = waits_of(waited)
+  return before and not known and waited .. '+' .. modules.NumberFormat.whole(floor(held * 1000 + 0.5))
+end
+
+-- Seconds that a job lay in its worker's hands before it was started, as far as its record knows.
+function Samples.held(waited)
+  local _, held = waits_of(waited)
+  return held and held / 1000
+end
+
+-- Counts that a job was started that was handed out at the time `popped` and then lay for `held` seconds
+-- in its worker's hands. -> when it was started
+function Samples.started(queue, popped, waited, held)
+  local before, start = waits_of(waited), math.min(popped + held, scope.now)
+  if before then
+    Samples.add('wait', queue, before / 1000 + start - popped, start)
+  end
+  return start
+end
+
+-- The same of a job that is taken from its worker, if it is known to have been started.
+function Samples.taken_away(queue, popped, waited)
+  local held = Samples.held(waited)
+  if held then
+    Samples.started(queue, modules.Record.read('time', popped, scope.now), waited, held)
+  end
+end
+
+local COUNTED_AS = modules.Minutes.buffered
+
+local function inside(list, name)
+  local inner = list[name]
+  if not inner then
+    inner = {}
+    list[name] = inner
+  end
+  return inner
+end
+
+-- Adds up samples by what has to be written: -> add(second, kind, seconds, n, queue), write()
+local function book()
+  local days, minutes = { wait = {}, run = {} }, { wait = {}, run = {} }
+  local function add(second, kind, seconds, n, queue)
+    local list = inside(inside(days[kind], modules.Stats.day(second)), queue)
+    list[seconds] = (list[seconds] or 0) + n
+    list = inside(minutes[kind], floor(second / 60))
+    list[queue] = (list[queue] or 0) + n
+  end
+  local function write()
+    for kind, by_day in pairs(days) do
+      for day, by_queue in pairs(by_day) do
+        for queue, list in pairs(by_queue) do
+          modules.Stats.write(kind, day, queue, list)
+        end
+      end
+    end
+    for kind, by_minute in pairs(minutes) do
+      for minute, by_queue in pairs(by_minute) do
+        local total = 0
+        for queue, n in pairs(by_queue) do
+          modules.Minutes.write(queue, COUNTED_AS[kind], minute, n)
+          total = total + n
+        end
+        modules.Minutes.write_total(COUNTED_AS[kind], minute, total)
+      end
+    end
+  end
+  return add, write
+end
+
+-- Writes the buffer into the statistics.
+function Samples.settle()
+  local add, write = book()
+  modules.StatsBuffer.take(add)
+  write()
+end
+
+local function leave_in_buffer()
+  local entries = {}
+  for place, one in ipairs(scope.samples) do
+    entries[place] = modules.StatsBuffer.entry(one.second, one.kind, one.value, one.n, one.queue)
+  end
+  if modules.StatsBuffer.append(unpack(entries)) >= MOST then
+    Samples.settle()
+  end
+end
+
+-- May they be written later?
+function Samples.can_wait()
+  return #scope.samples <= FEW
+end
+
+function Samples.finish()
+  if Samples.can_wait() then
+    leave_in_buffer()
+    return
+  end
+  local add, write = book()
+  for _, one in ipairs(scope.samples) do
+    add(one.second, one.kind, one.value, one.n, one.queue)
+  end
+  write()
+end
+end
+elseif module_name == 'SortedSet' then
+return function()
+local SortedSet = {}
+modules.SortedSet = SortedSet
+-- sorted_set.lua
+-- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
+
+local PIECE = 1000
+
+local function in_pieces(command, name, values)
+  local n = #values
+  if n == 0 then
+    return
+  end
+  if n <= PIECE then
+    call(command, name, unpack(values))
+    return
+  end
+  for first = 1, n, PIECE do
+    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
+  end
+end
+
+function SortedSet.remove(name, members)
+  if #members == 1 then
+    call('ZREM', name, members[1])
+    return
+  end
+  in_pieces('ZREM', name, members)
+end
+
+-- All members with one score, as text: as a number it would be printed for each member.
+function SortedSet.add(name, score, members)
+  if #members == 1 then
+    call('ZADD', name, score, members[1])
+    return
+  end
+  local values = {}
+  for i = 1, #members do
+    values[2 * i - 1] = score
+    values[2 * i] = members[i]
+  end
+  in_pieces('ZADD', name, values)
+end
+
+function SortedSet.add_to_set(name, members)
+  in_pieces('SADD', name, members)
+end
+
+function SortedSet.append(name, elements)
+  in_pieces('RPUSH', name, elements)
+end
+end
+elseif module_name == 'Stats' then
+return function()
+local Stats = {}
+modules.Stats = Stats
+-- stats.lua
+-- Statistics of a queue and day: running mean and variance (Welford 1962), a histogram.
+
+local floor = math.floor
+local DAY = 86400
+
+function Stats.day(time)
+  return time - time % DAY
+end
+
+-- What a call counts is written once, at its end: scope.counts, queue -> field -> number.
+function Stats.count(queue, field, n)
+  local counts = scope.counts or {}
+  scope.counts = counts
+  local fields = counts[queue]
+  if not fields then
+    fields = {}
+    counts[queue] = fields
+  end
+  fields[field] = (fields[field] or 0) + n
+end
+
+-- One job less is failed, of those that failed on that day.
+function Stats.mended(queue, failed_at)
+  local fields = scope.counts and scope.counts[queue]
+  if fields and (fields.failed or 0) > 0 and Stats.day(failed_at) == Stats.day(scope.now) then
+    fields.failed = fields.failed - 1 -- It failed in this very call, perhaps.
+    return
+  end
+  local name = key.stat('stats', Stats.day(failed_at), queue)
+  if (tonumber(call('HGET', name, 'failed')) or 0) > 0 then
+    call('HINCRBY', name, 'failed', -1)
+  end
+end
+
+local function bin(seconds)
+  if seconds < 60 then
+    return 's' .. floor(seconds)
+  elseif seconds < 3600 then
+    return 'm' .. floor(seconds / 60)
+  elseif seconds < DAY then
+    return 'h' .. floor(seconds / 3600)
+  end
+  return 'd' .. floor(seconds / DAY)
+end
+
+-- Where the bins below a second begin, in milliseconds.
+local BELOW_SECOND = { 0, 1, 2, 5, 10, 20, 50, 100, 200, 500 }
+
+local FINE_BINS = {}
+for n, edge in ipairs(BELOW_SECOND) do
+  FINE_BINS[n] = 'ms' .. edge
+end
+
+-- The bin of ours that a length below a second belongs to as well.
+local function fine_bin(seconds)
+  local milliseconds, n = floor(seconds * 1000 + 0.5), #BELOW_SECOND
+  while milliseconds < BELOW_SECOND[n] do
+    n = n - 1
+  end
+  return FINE_BINS[n]
+end
+
+-- Days looked back when a day begins, for days on which the queue did nothing.
+local LOOKED_BACK = 10
+local LONGEST = 36500 -- days a time to live may have
+
+-- Days end: summaries are kept stats-history days, histograms histogram-history days.
+local function begin_day(kind, day, queue)
+  local kept = modules.Config.whole('stats-history')
+  local gone = {}
+  for n = 1, LOOKED_BACK do
+    gone[n] = key.stat(kind, day - (kept + n - 1) * DAY, queue)
+  end
+  if kept >= 1 then
+    call('DEL', unpack(gone))
+  end
+  if scope.live then
+    call('EXPIRE', key.stat(kind, day, queue), (math.max(0, math.min(kept, LONGEST)) + 1) * DAY)
+  end
+  if kind == 'stats' then
+    return
+  end
+  local old = key.stat(kind, day - modules.Config.whole('histogram-history') * DAY, queue)
+  local total, mean, vk = modules.Hash.values(old, 'total', 'mean', 'vk')
+  if total then
+    local rest = call('TTL', old)
+    call('DEL', old)
+    call('HSET', old, 'total', total, 'mean', mean, 'vk', vk)
+    if rest > 0 then
+      call('EXPIRE', old, rest)
+    end
+  end
+end
+
+-- Mean and variance with more values: seconds -> how often. (Texts are whole seconds of which no
+-- more is known.)
+local function with(count, mean, vk, values)
+  for value, n in pairs(values) do
+    local away, before = tonumber(value) - mean, count
+    count = count + n
+    mean = mean + away * n / count
+    vk = vk + away * away * before * n / count
+  end
+  return count, mean, vk
+end
+
+local function by_bin(values)
+  local bins = {}
+  local function add(field, n)
+    bins[field] = (bins[field] or 0) + n
+  end
+  for value, n in pairs(values) do
+    add(bin(tonumber(value)), n)
+    if scope.live and type(value) == 'number' and value < 1 then
+      add(fine_bin(value), n)
+    end
+  end
+  return bins
+end
+
+-- Adds samples to a day's statistics: seconds -> how often.
+function Stats.write(kind, day, queue, values)
+  local name, bins, fields = key.stat(kind, day, queue), by_bin(values), { 'total', 'mean', 'vk' }
+  for field in pairs(bins) do
+    fields[#fields + 1] = field
+  end
+  local old = call('HMGET', name, unpack(fields))
+  local count, mean, vk = with(tonumber(old[1]) or 0, tonumber(old[2]) or 0, tonumber(old[3]) or 0, values)
+  local written = { 'total', modules.NumberFormat.whole(count), 'mean', mean, 'vk', vk }
+  for k = 4, #fields do
+    written[#written + 1] = fields[k]
+    written[#written + 1] = modules.NumberFormat.whole((tonumber(old[k]) or 0) + bins[fields[k]])
+  end
+  call('HSET', name, unpack(written))
+  if not old[1] then
+    begin_day(kind, day, queue)
+  end
+end
+
+function Stats.finish()
+  local day = Stats.day(scope.now)
+  for queue, fields in pairs(scope.counts) do
+    local name = key.stat('stats', day, queue)
+    for field, n in pairs(fields) do
+      if call('HINCRBY', name, field, n) == n then
+        begin_day('stats', day, queue)
+      end
+    end
+  end
+end
+
+-- The protocol's bins, in order.
+local function all_bins()
+  local bins = {}
+  for _, part in ipairs({ { 's', 0, 59 }, { 'm', 1, 59 }, { 'h', 1, 23 }, { 'd', 1, 6 } }) do
+    for n = part[2], part[3] do
+      bins[#bins + 1] = part[1] .. n
+    end
+  end
+  return bins
+end
+
+-- The buffered samples of a queue and day: kind -> seconds -> how often.
+local function not_yet_written(wanted_day, wanted_queue)
+  local found = { wait = {}, run = {} }
+  if scope.live then
+    modules.StatsBuffer.read(function(second, kind, seconds, n, queue)
+      if queue == wanted_queue and Stats.day(second) == wanted_day then
+        found[kind][seconds] = (found[kind][seconds] or 0) + n
+      end
+    end)
+  end
+  return found
+end
+
+-- Are those figures shown that the protocol does not have?
+Stats.shows_ours = true
+
+local function summary(kind, day, queue, more)
+  local name = key.stat(kind, day, queue)
+  local total, its_mean, its_vk = modules.Hash.values(name, 'total', 'mean', 'vk')
+  local count, mean, vk = with(tonumber(total) or 0, tonumber(its_mean) or 0, tonumber(its_vk) or 0, more)
+  local shown = {
+    count = count,
+    mean = mean,
+    std = count > 1 and math.sqrt(vk / (count - 1)) or 0,
+  }
+  local more_bins = by_bin(more)
+  local function times(bins)
+    local numbers = call('HMGET', name, unpack(bins))
+    for n, value in ipairs(numbers) do
+      numbers[n] = (tonumber(value) or 0) + (more_bins[bins[n]] or 0)
+    end
+    return numbers
+  end
+  shown.histogram = times(all_bins())
+  shown.below_second = Stats.shows_ours and times(FINE_BINS) or nil
+  return shown
+end
+
+-- stats queue date
+function Stats.show(args, i)
+  local queue = modules.Arguments.name('stats', 'queue', args[i])
+  local day = Stats.day(modules.Arguments.number('stats', 'date', args[i + 1]))
+  local its_retries, its_failed, its_failures, its_retried =
+    modules.Hash.values(key.stat('stats', day, queue), 'retries', 'failed', 'failures', 'retried')
+  local more = not_yet_written(day, queue)
+  return cjson.encode({
+    retries = tonumber(its_retries) or 0,
+    failed = tonumber(its_failed) or 0,
+    failures = tonumber(its_failures) or 0,
+    retried = Stats.shows_ours and (tonumber(its_retried) or 0) or nil,
+    wait = summary('wait', day, queue, more.wait),
+    run = summary('run', day, queue, more.run),
+  })
+end
+
+-- stats.counters date queue... -> for each queue: retried, retries, failures, failed of that day
+function Stats.counters(args, i)
+  local day = Stats.day(modules.Arguments.number('stats.counters', 'date', args[i]))
+  modules.Arguments.bounded('stats.counters', #args - i)
+  local found = {}
+  for n = i + 1, #args do
+    local name = key.stat('stats', day, args[n])
+    for _, number in ipairs(call('HMGET', name, 'retried', 'retries', 'failures', 'failed')) do
+      found[#found + 1] = tonumber(number) or 0
+    end
+  end
+  return found
+end
+end
+elseif module_name == 'Tags' then
+return function()
+local Tags = {}
+modules.Tags = Tags
+-- tags.lua
+-- Tags: which jobs carry one, and how many do.
+
+-- Counted only when the job did not carry it, so that counts stay equal to members.
+function Tags.index(jid, tags)
+  for _, tag in ipairs(tags) do
+    if call('ZADD', key.tag(tag), scope.now, jid) == 1 then
+      call('ZINCRBY', key.tags(), 1, tag)
+    end
+  end
+end
+
+function Tags.unindex(jid, tags)
+  for _, tag in ipairs(tags) do
+    if call('ZREM', key.tag(tag), jid) == 1 then
+      if tonumber(call('ZINCRBY', key.tags(), -1, tag)) <= 0 then
+        call('ZREM', key.tags(), tag)
+      end
+    end
+  end
+end
+
+-- The same with the text of a record. Where that cannot be read, the job is looked for among all tags.
+function Tags.unindex_all(jid, text)
+  if modules.Record.is_bad('tags', text) then
+    Tags.unindex(jid, call('ZRANGE', key.tags(), 0, -1))
+  elseif text then
+    Tags.unindex(jid, modules.Record.read('tags', text, {}))
+  end
+end
+
+-- The stored text of a list; an empty one is {} as cjson writes it.
+function Tags.text(tags)
+  return cjson.encode(tags)
+end
+
+-- The tags after adding or removing some, in order of application.
+function Tags.with(tags, more)
+  local all, seen = {}, {}
+  for _, list in ipairs({ tags, more }) do
+    for _, tag in ipairs(list) do
+      if not seen[tag] then
+        seen[tag] = true
+        all[#all + 1] = tag
+      end
+    end
+  end
+  return all
+end
+
+function Tags.without(tags, less)
+  local gone, left = {}, {}
+  for _, tag in ipairs(less) do
+    gone[tag] = true
+  end
+  for _, tag in ipairs(tags) do
+    if not gone[tag] then
+      left[#left + 1] = tag
+    end
+  end
+  return left
+end
+
+function Tags.rest(args, i)
+  local tags = {}
+  for n = i, #args do
+    tags[#tags + 1] = args[n]
+  end
+  return tags
+end
+
+local function load(jid)
+  jid = modules.Arguments.name('tag', 'jid', jid)
+  local its_jid, tags = modules.Hash.values(key.job(jid), 'jid', 'tags')
+  if not its_jid then
+    modules.Errors.no_job('tag', jid)
+  end
+  if modules.Record.is_bad('tags', tags) then
+    Tags.unindex_all(jid, tags)
+  end
+  return modules.Record.read('tags', tags, {})
+end
+
+local function store(jid, tags)
+  local text = Tags.text(tags)
+  call('HSET', key.job(jid), 'tags', text)
+  return text
+end
+
+local function page(args, i)
+  local offset, count = modules.Arguments.offset('tag', args[i]), modules.Arguments.count('tag', args[i + 1], 25)
+  return offset, count
+end
+
+local commands = {
+  add = function(args, i)
+    local jid = args[i]
+    local tags = load(jid)
+    local more = Tags.rest(args, i + 1)
+    modules.Arguments.bounded('tag', #more)
+    local all = modules.Arguments.few_tags('tag', Tags.with(tags, more))
+    Tags.index(jid, more)
+    return store(jid, all)
+  end,
+  remove = function(args, i)
+    local jid = args[i]
+    local tags = load(jid)
+    local less = Tags.rest(args, i + 1)
+    modules.Arguments.bounded('tag', #less)
+    Tags.unindex(jid, less)
+    return store(jid, Tags.without(tags, less))
+  end,
+  get = function(args, i)
+    local tag = modules.Arguments.given('tag', 'tag', args[i])
+    local offset, count = page(args, i + 1)
+    local total = call('ZCARD', key.tag(tag))
+    return cjson.encode({
+      total = total,
+      jobs = call('ZRANGE', key.tag(tag), modules.Arguments.range(offset, count, total)),
+    })
+  end,
+  top = function(args, i)
+    local offset, count = page(args, i)
+    count = count < 0 and modules.Arguments.most or count
+    return cjson.encode(call('ZREVRANGEBYSCORE', key.tags(), '+inf', 2, 'LIMIT', offset, count))
+  end,
+}
+
+-- tag.counts offset count -> total, and tags: each with how many jobs carry it, the commonest first
+function Tags.counts(args, i)
+  local offset = modules.Arguments.whole('tag.counts', 'offset', args[i], 0)
+  local count = math.min(modules.Arguments.whole('tag.counts', 'count', args[i + 1], 0), modules.Arguments.most)
+  local shown = {}
+  local found = count > 0 and call('ZREVRANGE', key.tags(), offset, offset + count - 1, 'WITHSCORES') or {}
+  for n = 1, #found, 2 do
+    shown[#shown + 1] = { found[n], tonumber(found[n + 1]) }
+  end
+  return cjson.encode({ total = call('ZCARD', key.tags()), tags = shown })
+end
+
+-- tag add|remove jid tag...   tag get tag [offset count]   tag top [offset count]
+function Tags.command(args, i)
+  local command = commands[args[i]]
+  if not command then
+    modules.Errors.argument('tag', 'First argument must be add, remove, get or top')
+  end
+  return command(args, i + 1)
+end
+end
+elseif module_name == 'Unique' then
+return function()
+local Unique = {}
+modules.Unique = Unique
+-- unique.lua
+-- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
+
+local sub, floor = string.sub, math.floor
+
+local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
+
+local PENDING = { waiting = true, scheduled = true, depends = true }
+
+-- In which states a job counts as the holder of its key, by the first letter of its field
+-- `unique`: until it starts, or until it has ended. (Behind the letter stands the key.)
+local COUNTS = {
+  s = PENDING,
+  e = { waiting = true, scheduled = true, depends = true, stalled = true, running = true },
+}
+
+local function counts(field, state)
+  local states = COUNTS[sub(field, 1, 1)]
+  return states and states[state]
+end
+
+local LETTERS = { ['start'] = 's', ['end'] = 'e' }
+local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
+
+local function check_until(command, job)
+  local until_when = job.unique_until or 'end'
+  if LETTERS[until_when] then
+    job.unique_field = LETTERS[until_when] .. job.unique
+    return
+  end
+  local seconds = tonumber(until_when) and modules.Arguments.number(command, 'unique_until', until_when)
+  if not seconds or seconds <= 0 then
+    modules.Errors.argument(
+      command,
+      'unique_until must be start, end or seconds above 0, not %s',
+      modules.Errors.name(until_when)
+    )
+  end
+  job.period = math.min(seconds, LONGEST)
+end
+
+local function check_debounce(command, job)
+  if job.delay ~= 0 then
+    modules.Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
+  elseif job.conflict == 'take' then
+    modules.Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
+  end
+  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
+    local seconds = job[name] and modules.Arguments.number(command, name, job[name])
+    if seconds and seconds < 0 then
+      modules.Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
+    end
+    job[name] = seconds
+  end
+  job.first = scope.now
+  job.delay = math.min(job.debounce, job.debounce_max or job.debounce)
+end
+
+-- Checks the options of a put that have to do with its key, as the call gave them.
+function Unique.check(command, job)
+  if not job.unique then
+    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max' }) do
+      if job[name] then
+        modules.Errors.argument(command, name .. ' can only be used with unique')
+      end
+    end
+    return
+  end
+  if job.unique == '' or #job.unique > 255 then
+    modules.Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
+  end
+  job.conflict = job.conflict or 'keep'
+  if not ANSWERS[job.conflict] then
+    modules.Errors.argument(
+      command,
+      'conflict must be keep, replace, refuse or take, not %s',
+      modules.Errors.name(job.conflict)
+    )
+  end
+  check_until(command, job)
+  if job.debounce then
+    check_debounce(command, job)
+  elseif job.debounce_max then
+    modules.Errors.argument(command, 'debounce_max can only be used with debounce')
+  end
+end
+
+-- Who holds the key, or nil: the jid, and its state if it still exists. A job that has ended or
+-- is gone holds nothing, unless the key was given for a period.
+function Unique.holder(text)
+  local name = key.unique(text)
+  local jid = call('GET', name)
+  if not jid then
+    return nil
+  end
+  local state, field = modules.Hash.values(key.job(jid), 'state', 'unique')
+  if call('PTTL', name) > 0 then
+    return jid, state
+  elseif field and sub(field, 2) == text and counts(field, state) then
+    return jid, state
+  end
+  return nil
+end
+
+-- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
+function Unique.take(jid, text, period)
+  if period then
+    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
+  else
+    call('SET', key.unique(text), jid)
+  end
+end
+
+-- A job with this field is in a state in which it may count again: it gets its key back, unless
+-- another has taken it meanwhile.
+function Unique.regain(jid, field, state)
+  if field and counts(field, state) then
+    call('SET', key.unique(sub(field, 2)), jid, 'NX')
+  end
+end
+
+-- The job does not count any longer. What another has taken is left to it.
+function Unique.free(jid, field)
+  if field and field ~= '' then
+    local name = key.unique(sub(field, 2))
+    if call('GET', name) == jid then
+      call('DEL', name)
+    end
+  end
+end
+
+-- A job starts: some count no longer.
+function Unique.started(jid, field)
+  if field and sub(field, 1, 1) == 's' then
+    Unique.free(jid, field)
+  end
+end
+
+-- The key in a record's field, or nil.
+function Unique.shown(field)
+  return field and sub(field, 2) or nil
+end
+
+-- Is a job in this state still to start?
+function Unique.is_pending(state)
+  return PENDING[state] or state == 'stalled'
+end
+
+local function refuse(command, job, jid, state)
+  modules.Errors.raise(
+    'DUPLICATE',
+    '%s %s(): The unique key %s of job %s belongs to job %s%s',
+    cjson.encode(jid),
+    command,
+    modules.Errors.name(job.unique),
+    modules.Errors.name(job.jid),
+    modules.Errors.name(jid),
+    state and ', which is ' .. state or ''
+  )
+end
+
+-- What becomes of a job whose key another one holds: 'keep' that one, 'replace' it (it has not
+-- started), or put the new one 'behind' it (it runs); nil: put the new one as if there were none.
+function Unique.answer(command, job, jid, state)
+  local pending = Unique.is_pending(state)
+  if job.conflict == 'take' then
+    return nil
+  elseif job.debounce and pending then
+    return 'replace'
+  elseif job.conflict == 'keep' then
+    return 'keep'
+  elseif job.conflict == 'refuse' then
+    refuse(command, job, jid, state)
+  elseif pending then
+    return 'replace'
+  elseif state == 'running' then
+    return 'behind'
+  end
+  return nil
+end
+
+-- When a debounced job is due that was first put then. One that is due already keeps its place among
+-- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
+function Unique.push_back(job, first)
+  if job.debounce and first then
+    job.first = math.min(first, scope.now) -- the clock may have been set back
+    local due = scope.now + job.debounce
+    if job.debounce_max then
+      due = math.min(due, first + job.debounce_max)
+    end
+    job.delay = math.max(0, due - scope.now)
+    job.overdue = due < scope.now and due or nil
+  end
+end
+end
+elseif module_name == 'Workflow' then
+return function()
+local Workflow = {}
+modules.Workflow = Workflow
+-- workflows/workflow.lua
+-- Workflows: jobs that were put together, how many of them have ended, and how.
+
+-- What changed in this call is in scope.workflows: id -> by how much each counter, and the jids that joined.
+-- The workflows that are known to take jobs are in scope.open_workflows.
+local function change(id)
+  local changes = scope.workflows or {}
+  scope.workflows = changes
+  local mine = changes[id]
+  if not mine then
+    mine = { complete = 0, failed = 0, canceled = 0, held = 0, total = 0, jids = {} }
+    changes[id] = mine
+  end
+  return mine
+end
+
+-- complete, failed, canceled: jobs that ended so; held: jobs that depend on others.
+function Workflow.count(id, what, by)
+  if id and id ~= '' then
+    local mine = change(id)
+    mine[what] = mine[what] + by
+  end
+end
+
+local COUNTER = { complete = 'complete', failed = 'failed', depends = 'held' }
+
+-- A job of the workflow went from a state into another; false: its record is gone. (What is
+-- forgotten after its completion stays counted: no call for that.)
+function Workflow.moved(id, was, is)
+  local from, to = COUNTER[was], is and COUNTER[is] or not is and 'canceled'
+  if from then
+    Workflow.count(id, from, -1)
+  end
+  if to then
+    Workflow.count(id, to, 1)
+  end
+end
+
+-- A new job of the workflow, in the state in which it was put.
+function Workflow.joined(id, jid, state)
+  local mine = change(id)
+  mine.jids[#mine.jids + 1] = jid
+  mine.total = mine.total + 1
+  if state == 'depends' then
+    mine.held = mine.held + 1
+  end
+end
+
+-- Refuses a workflow that is being cancelled: what joins it now would be overlooked.
+-- -> its state, nil if there is none
+function Workflow.must_go_on(command, id)
+  local state = call('HGET', key.workflow(id), 'state')
+  if state == 'canceling' then
+    modules.Errors.raise('STATE', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' is being canceled')
+  end
+  return state
+end
+
+-- Refuses what names a workflow that takes no jobs.
+function Workflow.check(command, id)
+  if scope.open_workflows and scope.open_workflows[id] then
+    return
+  elseif not Workflow.must_go_on(command, id) then
+    modules.Errors.raise('NOJOB', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' does not exist')
+  end
+  Workflow.will_take(id)
+end
+
+-- The call is about to make this workflow.
+function Workflow.will_take(id)
+  scope.open_workflows = scope.open_workflows or {}
+  scope.open_workflows[id] = true
+end
+
+-- What the counters say of the whole.
+function Workflow.judged(record)
+  if record.chore then
+    return record.chore
+  end
+  local left = record.total - record.complete - record.failed - record.canceled
+  if left == 0 then
+    return record.failed > 0 and 'failed' or record.canceled > 0 and 'canceled' or 'complete'
+  elseif record.failed > 0 and left == record.held then
+    return 'failed' -- What is left waits for what has failed.
+  end
+  return 'running'
+end
+
+-- A workflow of which nothing is left but its record is forgotten as completed jobs are.
+local function forget_later(id)
+  local seconds = math.floor(modules.Config.number('jobs-history'))
+  for _, name in ipairs({ key.workflow(id), key.workflow_jobs(id) }) do
+    call('EXPIRE', name, math.max(seconds, 0))
+  end
+end
+
+local function keep(id)
+  call('PERSIST', key.workflow(id))
+  call('PERSIST', key.workflow_jobs(id))
+end
+
+local NUMBERS = { 'total', 'complete', 'failed', 'canceled', 'held' }
+
+-- Its counters, its state, and what is being done with it.
+function Workflow.read(id)
+  local values = call('HMGET', key.workflow(id), 'state', 'chore', unpack(NUMBERS))
+  local record = { state = values[1], chore = values[2] or nil }
+  for n, field in ipairs(NUMBERS) do
+    record[field] = modules.Record.read('count', values[n + 2], 0)
+    record.bad = record.bad or (modules.Record.is_bad('count', values[n + 2]) and field) or nil
+  end
+  return record
+end
+
+-- Writes down the state that follows from the counters, and tells who waits for the end.
+local function judge(id)
+  local name, record = key.workflow(id), Workflow.read(id)
+  local was, is = record.state, Workflow.judged(record)
+  if is == was then
+    return
+  end
+  call('HSET', name, 'state', is)
+  if is == 'complete' or is == 'failed' or is == 'canceled' then
+    call('HSET', name, 'finished', modules.NumberFormat.now())
+    modules.ResultWaiters.ended_workflow(id)
+  else
+    call('HDEL', name, 'finished')
+  end
+  if is == 'complete' or is == 'canceled' then
+    forget_later(id)
+  elseif was == 'complete' or was == 'canceled' then
+    keep(id)
+  end
+end
+
+function Workflow.finish()
+  for id, mine in pairs(scope.workflows) do
+    local name = key.workflow(id)
+    if call('EXISTS', name) == 1 then
+      for _, field in ipairs(NUMBERS) do
+        if mine[field] ~= 0 then
+          redis.pcall('HINCRBY', name, field, mine[field]) -- A counter that is no number stays as it is.
+        end
+      end
+      modules.SortedSet.append(key.workflow_jobs(id), mine.jids)
+      judge(id)
+    end
+  end
+end
+end
+elseif module_name == 'Clock' then
+return function()
+local Clock = {}
+modules.Clock = Clock
+-- clock.lua
+-- The server's clock, and the record of the namespace that keeps it: meta.
+
+local format, rep, floor = string.format, string.rep, math.floor
+
+-- A kept time this far ahead of the server is not drift but a failover to a skewed replica.
+local TOO_FAR = 60
+
+local EVERY = 64
+
+-- The number in meta says what a build must understand to work on what is stored. This build reads the
+-- formats from OLDEST to NEWEST and continues them; NEWEST is the one that it writes. A namespace
+-- without a number has format 1.
+-- Raise NEWEST when a build that reads only the number before would lose jobs, or break, on what this one
+-- stores: a field that means something else, a key of another type or name. Fields and keys that it
+-- does not know, and need not know, are no reason. From then on its workers are refused as soon as one new
+-- worker writes. Raise OLDEST when the code that reads the old forms is taken out.
+local OLDEST, NEWEST = 1, 1
+local WRITTEN = format('%d', NEWEST)
+
+-- Of a call, in scope.clock:
+--   kept, token  as meta has them
+--   drawn        how many tokens the call has drawn
+--   last         the last of them, as text
+--   known        the server on which this build drew last, as meta has it
+--   newcomer     this server, if it is another one
+--   older        meta does not say the format yet that this build writes
+--   server       the time is the server's
+--   ahead        by how much the kept time was ahead of it
+--   skewed       and that is no drift
+--   shifts       what skews have left to do, as meta has it
+
+-- Refuses a namespace that this build cannot work on.
+local function check_format(text)
+  local number = tonumber(text or 1)
+  if not (number and number <= NEWEST) then
+    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
+      .. 'upgrade the workers and web processes that still run this build'
+    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text), OLDEST, NEWEST))
+  elseif number < OLDEST then
+    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
+      .. 'let workers of the build before drain it first'
+    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text or 1), OLDEST, NEWEST))
+  end
+end
+
+-- What stands before the microseconds, by how many digits they have.
+local BEFORE = {}
+for digits = 1, 6 do
+  BEFORE[digits] = '.' .. rep('0', 6 - digits)
+end
+
+local function take_server_time()
+  local time = call('TIME')
+  local second, rest = time[1], BEFORE[#time[2]] .. time[2]
+  scope.now, scope.second, scope.fraction = tonumber(second .. rest), second, rest
+end
+
+-- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back. -> what stands in
+-- another field of meta
+function Clock.set(text, field)
+  field = field or 'clock'
+  local kept, token, written, shifts, known, value =
+    modules.Hash.values(key.meta(), 'clock', 'token', 'format', 'shifts', modules.Epoch.field(), field)
+  local clock = {
+    kept = tonumber(kept),
+    token = tonumber(token) or 0,
+    drawn = 0,
+    shifts = false,
+    known = known,
+  }
+  scope.clock = clock
+  if written ~= WRITTEN then
+    clock.older = true
+    check_format(written)
+  end
+  if text ~= '*' then
+    scope.now = modules.Arguments.number('now', 'now', text)
+    return value
+  end
+  clock.server, clock.shifts = true, shifts
+  take_server_time()
+  clock.ahead = clock.kept and clock.kept - scope.now or 0
+  if clock.ahead > TOO_FAR then
+    clock.skewed = true
+  elseif clock.ahead > 0 then
+    scope.now, scope.second, scope.fraction = clock.kept, nil, nil
+  end
+  return value
+end
+
+-- Has the clock been set back, now or lately?
+function Clock.is_skewed()
+  return (scope.clock.shifts or scope.clock.skewed) and true or false
+end
+
+-- Only the server's clock is set back, and not that of a caller. -> what is left to do after skews, as
+-- text; by how many seconds the clock was set back since the last call, from when, and when it had gone
+-- ahead by much
+function Clock.skew()
+  local clock = scope.clock
+  if clock.skewed then
+    return clock.shifts, clock.ahead, clock.kept, call('HGET', key.meta(), 'leap')
+  end
+  return clock.shifts
+end
+
+function Clock.keep_shifts(text)
+  if text then
+    call('HSET', key.meta(), 'shifts', text)
+  elseif scope.clock.shifts then
+    call('HDEL', key.meta(), 'shifts')
+  end
+end
+
+-- Before the first token of a call: was the last one drawn here?
+local function look_who_draws(clock)
+  clock.newcomer = modules.Epoch.newcomer(clock.known)
+  if clock.newcomer then
+    clock.token = modules.Epoch.begin(clock.token)
+  end
+end
+
+-- A new fencing token: rises for ever, whatever becomes of the jobs and of the server.
+function Clock.draw()
+  local clock = scope.clock
+  if clock.drawn == 0 then
+    look_who_draws(clock)
+  end
+  clock.drawn = clock.drawn + 1
+  clock.last = modules.NumberFormat.whole(clock.token + clock.drawn)
+  return clock.last
+end
+
+-- Is it time for what has to be looked after, but not at each call? So in the first call of a
+-- second, and for one in EVERY tokens.
+function Clock.is_round()
+  local token, kept = scope.clock.token, scope.clock.kept
+  return token > 0 and token % EVERY == 0 or not kept or floor(kept) ~= floor(scope.now)
+end
+
+-- Written only when the call has succeeded: a refused call does not advance the clock. Other fields of meta and
+-- their values may be given, which are written with it.
+function Clock.keep(...)
+  local name, clock = key.meta(), scope.clock
+  local server, last, kept = clock.server, clock.last, clock.kept
+  if not last and not kept then
+    last = modules.NumberFormat.whole(clock.token)
+  end
+  if server and last then
+    call('HSET', name, 'clock', modules.NumberFormat.now(), 'token', last, ...)
+  elseif server then
+    call('HSET', name, 'clock', modules.NumberFormat.now(), ...)
+  elseif last then
+    call('HSET', name, 'token', last, ...)
+  elseif ... then
+    call('HSET', name, ...)
+  end
+  if clock.newcomer then
+    call('HSET', name, modules.Epoch.field(), clock.newcomer)
+  end
+  if clock.older then
+    call('HSET', name, 'format', WRITTEN)
+  end
+  if clock.skewed then
+    call('HINCRBY', name, 'skews', 1)
+  elseif server and clock.ahead < -TOO_FAR then
+    -- The clock was set ahead, or no call was made for a long time. If it goes back, it was set.
+    call('HSET', name, 'leap', format('%.6f %.6f', kept, scope.now))
+  end
+end
+
+-- meta
+function Clock.show()
+  local shown = { now = format('%.6f', scope.now) }
+  for field, value in pairs(modules.Hash.all(key.meta())) do
+    if not string.find(field, '^reply:') then
+      shown[field] = value
+    end
+  end
+  return cjson.encode(shown)
+end
+end
+elseif module_name == 'Limits' then
+return function()
+local Limits = {}
+modules.Limits = Limits
+-- limits/limits.lua
+-- Limits: what a job needs before it is handed out; who lacks it is set aside, and called when there is room.
+--
+-- A job that is set aside stands in the place `aside` of its queue and in the list of the limit that holds it back,
+-- with its score in the work; its state stays waiting. When a limit has room it calls as many of its jobs as
+-- there is room for: these are back in the work, and what they need is looked at again when they are taken. Room
+-- that was called for is not given to those who come later, until the called are late.
+
+-- Jobs called by one step; limits looked at by one call.
+local CALLED, LOOKED = 100, 50
+
+-- How many of those that are next have their queues look whether the called are late.
+local NEXT = 5
+
+-- Seconds: after which a called job that nobody takes counts no longer (its queue may be paused), and between
+-- two looks at a limit that holds something back, whatever happens.
+local LATE, EVERY = 5, 60
+
+local function exact(time)
+  return string.format('%.17g', time)
+end
+
+-- How many more jobs may run under the limit.
+local function room_of(limit)
+  local room = math.huge
+  if limit.most then
+    room = limit.most - call('ZCARD', key.limit_holders(limit.name))
+  end
+  if room > 0 and limit.rate then
+    room = math.min(room, (modules.Rates.room(limit.name, limit.rate)))
+  end
+  return room
+end
+
+-- The same without those that are called already.
+local function uncalled_room(limit)
+  local room = room_of(limit)
+  if room < 1 then
+    return 0
+  end
+  return room - call('ZCOUNT', key.limit_called(limit.name), exact(scope.now - LATE), '+inf')
+end
+
+-- When a limit that holds something back has to be looked at again.
+local function next_look(limit)
+  local look, first = scope.now + EVERY, nil
+  local function sooner(name, seconds)
+    first = call('ZRANGE', name, 0, 0, 'WITHSCORES')[2]
+    look = first and math.min(look, tonumber(first) + seconds) or look
+  end
+  if uncalled_room(limit) > 0 then
+    return scope.now
+  end
+  sooner(key.limit_called(limit.name), LATE)
+  if limit.rate then
+    look = math.min(look, modules.Rates.opens(limit.name, limit.rate) or look)
+  end
+  if limit.most then
+    sooner(key.limit_holders(limit.name), 0)
+  end
+  return math.max(look, scope.now)
+end
+
+-- Notes when a limit, by name, is to be looked at by those who serve the queue.
+local function look_at(name, queue, time)
+  call('ZADD', key.place(queue, 'openings'), 'LT', exact(time), name)
+  modules.Wake.due(queue, time)
+end
+
+-- Jobs were called: those that are next have their queues look whether these are late.
+local function look_when_late(name)
+  for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
+    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + LATE)
+  end
+end
+
+-- Sets a job aside, which is in no place. `job` has state, rare, called. `look` is when the limit is looked at again.
+function Limits.set_aside(jid, queue, name, score, look, job)
+  scope.set_aside = (scope.set_aside or 0) + 1
+  modules.LimitSettings.mark()
+  call('ZADD', key.place(queue, 'aside'), score, jid)
+  call('ZADD', key.limit_aside(name), score, jid)
+  call('HSET', key.job(jid), 'aside', name, 'rare', '1')
+  if job.state == 'running' then -- its lock was lost
+    call('HSET', key.job(jid), 'state', 'waiting', 'worker', '', 'expires', 0)
+    call('HDEL', key.job(jid), 'token')
+    call('ZREM', key.place(queue, 'locks'), jid)
+    modules.JobEnd.goes_on({ jid = jid, rare = job.rare }, 'waiting')
+  end
+  look_at(name, queue, math.max(look or scope.now + EVERY, scope.now))
+end
+
+local function note_called(jid, names)
+  if #names > 0 then
+    call('HSET', key.job(jid), 'called', cjson.encode(names), 'rare', '1')
+  else
+    call('HDEL', key.job(jid), 'called')
+  end
+end
+
+-- The job counts among those that the limit has called: from now on, or for as long as it waits for another one.
+function Limits.note_called(jid, called, name, time)
+  call('ZADD', key.limit_called(name), time, jid)
+  for _, other in ipairs(called) do
+    if other == name then
+      return
+    end
+  end
+  called[#called + 1] = name
+  note_called(jid, called)
+end
+
+-- It is handed out, held back by this limit (`name`), or gone: it is not called any longer. Others may be.
+function Limits.uncall(jid, called, klass, name)
+  local rest, freed = {}, {}
+  for _, other in ipairs(called) do
+    if not name or other == name or modules.Turns.is_tenant(other) then
+      call('ZREM', key.limit_called(other), jid)
+      freed[#freed + 1] = other
+    else
+      rest[#rest + 1] = other
+    end
+  end
+  if #freed > 0 then
+    note_called(jid, rest)
+  end
+  for _, other in ipairs(freed) do
+    if other ~= name then
+      Limits.call_up(other, klass)
+    end
+  end
+  return rest
+end
+
+-- Takes a job out of where it was set aside.
+local function leave_aside(jid, queue, name)
+  call('ZREM', key.place(queue or '', 'aside'), jid)
+  call('ZREM', key.limit_aside(name), jid)
+  call('HDEL', key.job(jid), 'aside')
+end
+
+-- Brings a job back into the work that the limit has set aside. -> its queue; nil if it was there for nothing
+function Limits.bring(jid, name, score, afresh)
+  local queue, state, priority, aside, its_called =
+    modules.Hash.values(key.job(jid), 'queue', 'state', 'priority', 'aside', 'called')
+  if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
+    call('ZREM', key.limit_aside(name), jid) -- another core has moved it
+    call('ZREM', key.place(queue or '', 'aside'), jid)
+    return nil
+  end
+  leave_aside(jid, queue, name)
+  if afresh and score ~= 'inf' then
+    score = exact(modules.Places.score(modules.Record.read('priority', priority, 0), scope.now))
+  end
+  call('ZADD', key.place(queue, 'work'), score, jid)
+  modules.Wake.ready(queue, 1)
+  local called = modules.Record.read('called', its_called, {})
+  for _, other in ipairs(called) do
+    call('ZADD', key.limit_called(other), 'XX', modules.NumberFormat.now(), jid)
+    look_when_late(other)
+  end
+  Limits.note_called(jid, called, name, modules.NumberFormat.now())
+  return queue
+end
+
+-- The limit of that name: how much room it has is known by the job types of those it holds back.
+local function limit_of(name, klass)
+  if modules.Turns.is_tenant(name) or modules.Turns.is_order(name) then
+    return nil
+  end
+  if not klass then
+    local jid = call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
+    klass = jid and call('HGET', key.job(jid), 'klass') or ''
+  end
+  return modules.LimitSettings.named(name, klass) or { name = name }
+end
+
+-- Calls as many jobs as the limit has room for, a bounded number at a time. -> whether there is more room
+local function call_some(limit)
+  local room = uncalled_room(limit)
+  if room < 1 then
+    return
+  end
+  local most = math.min(room, CALLED)
+  local list = call('ZREVRANGE', key.limit_aside(limit.name), 0, most - 1, 'WITHSCORES')
+  local queue
+  for n = 1, #list, 2 do
+    queue = Limits.bring(list[n], limit.name, list[n + 1]) or queue
+  end
+  if #list / 2 == CALLED and room > CALLED and queue then
+    look_at(limit.name, queue, scope.now)
+  elseif queue then
+    look_when_late(limit.name)
+  end
+end
+
+-- There may be room under the limit of that name, of which a job of the type `klass` was met.
+function Limits.call_up(name, klass)
+  if call('EXISTS', key.limit_aside(name)) == 0 then
+    return
+  elseif modules.Turns.is_tenant(name) then
+    modules.Turns.next_of_tenant(name)
+  elseif modules.Turns.is_order(name) then
+    modules.Turns.call_head(name)
+  else
+    call_some(limit_of(name, klass))
+  end
+end
+
+-- Does the limit keep a job back that it has not called, and that does not hold it (as one whose lock was lost)?
+-- -> when it is to be looked at again
+local function full(limit, called, holds)
+  local is_called, held = false, 0
+  for _, name in ipairs(called) do
+    is_called = is_called or name == limit.name
+  end
+  for _, name in ipairs(holds) do
+    held = held + (name == limit.name and 1 or 0)
+  end
+  local room = (is_called and room_of(limit) or uncalled_room(limit)) + held
+  return room < 1 and next_look(limit)
+end
+
+local function take(jid, limits, expires)
+  local holds = {}
+  for _, limit in ipairs(limits) do
+    if limit.most then
+      call('ZADD', key.limit_holders(limit.name), expires, jid)
+      holds[#holds + 1] = limit.name
+    end
+    if limit.rate then
+      modules.Rates.count(limit.name, limit.rate, 1)
+    end
+  end
+  if #holds > 0 then
+    call('HSET', key.job(jid), 'holds', cjson.encode(holds), 'rare', '1')
+  end
+  return holds
+end
+
+-- It held these before under a lock that was lost, and holds those now.
+function Limits.forget_others(jid, before, now)
+  local kept = {}
+  for _, name in ipairs(now) do
+    kept[name] = true
+  end
+  for _, name in ipairs(before) do
+    if not kept[name] then
+      call('ZREM', key.limit_holders(name), jid)
+      Limits.call_up(name)
+    end
+  end
+  if #now == 0 and #before > 0 then
+    call('HDEL', key.job(jid), 'holds')
+  end
+end
+
+-- The limits of a job that have numbers: of its key, then of its type.
+local function limits_of(klass, text)
+  local of, limits = modules.LimitSettings.exist() and modules.LimitSettings.of(klass), {}
+  if of and text and (of.key_most or of.key_rate) then
+    limits[1] = { name = modules.LimitSettings.of_key(klass, text), most = of.key_most, rate = of.key_rate }
+  end
+  if of and (of.most or of.rate) then
+    limits[#limits + 1] = { name = modules.LimitSettings.of_type(klass), most = of.most, rate = of.rate }
+  end
+  return limits
+end
+
+-- What holds the job back that is to be handed out. -> name, when to look again; nil: nothing
+local function obstacle(jid, queue, klass, job, limits, called, holds)
+  local name = modules.Turns.obstacle(jid, queue, klass, job, #called > 0)
+  if name then
+    return name
+  end
+  for n, limit in ipairs(limits) do
+    local look = full(limit, called, holds)
+    if look then
+      -- Those before have room for it: it is their next, whatever this one takes.
+      for before = 1, n - 1 do
+        Limits.note_called(jid, called, limits[before].name, '+inf')
+      end
+      return limit.name, look
+    end
+  end
+end
+
+-- May a job be handed out that was taken from its place? If so it takes what it needs of its limits, until it leaves
+-- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, state, rare.
+function Limits.admit(jid, queue, klass, job, score, expires)
+  local limits = limits_of(klass, job.limit_key or nil)
+  if #limits == 0 and not (job.called or job.fair_by or job.ordered or job.holds) then
+    return true
+  end
+  local called = modules.Record.read('called', job.called or nil, {})
+  local holds = modules.Record.read('holds', job.holds or nil, {})
+  local name, look = obstacle(jid, queue, klass, job, limits, called, holds)
+  if name then
+    score = score or exact(modules.Places.score(modules.Record.read('priority', job.priority, 0), scope.now))
+    Limits.set_aside(jid, queue, name, score, look, job)
+    Limits.uncall(jid, called, klass, name)
+    return false
+  end
+  Limits.forget_others(jid, holds, take(jid, limits, expires))
+  Limits.uncall(jid, called, klass)
+  return true
+end
+
+-- The job holds nothing any more: its worker has it no longer. `holds` is the text in its record.
+function Limits.release(jid, holds)
+  call('HDEL', key.job(jid), 'holds')
+  local names = modules.Record.read('holds', holds, {})
+  for _, name in ipairs(names) do
+    call('ZREM', key.limit_holders(name), jid)
+  end
+  for _, name in ipairs(names) do
+    Limits.call_up(name)
+  end
+end
+
+-- A job was taken from its worker and is the next to be handed out: there is room for it first.
+function Limits.call_again(jid, holds)
+  call('HDEL', key.job(jid), 'holds')
+  local called = {}
+  for _, name in ipairs(modules.Record.read('holds', holds, {})) do
+    call('ZREM', key.limit_holders(name), jid)
+    Limits.note_called(jid, called, name, modules.NumberFormat.now())
+    look_when_late(name)
+  end
+end
+
+-- The job has ended or is gone, or goes on elsewhere with its turn (`keeps_turn`). `record` may have holds, turn,
+-- aside, called, queue.
+function Limits.leave(jid, record, keeps_turn)
+  if record.aside then
+    leave_aside(jid, record.queue, record.aside)
+  end
+  if record.holds then
+    Limits.release(jid, record.holds)
+  end
+  if record.called then
+    Limits.uncall(jid, modules.Record.read('called', record.called, {}), record.klass)
+  end
+  if record.turn and not keeps_turn then
+    modules.Turns.leave(jid, record.turn)
+  end
+end
+
+-- Drops those from a list of the limit that are there for nothing: another core may have ended them.
+local function heal(limit)
+  local ended =
+    call('ZRANGEBYSCORE', key.limit_holders(limit.name), '-inf', modules.NumberFormat.now(), 'LIMIT', 0, CALLED)
+  for _, jid in ipairs(ended) do
+    local state, holds, queue = modules.Hash.values(key.job(jid), 'state', 'holds', 'queue')
+    local lock = state == 'running' and holds and call('ZSCORE', key.place(queue or '', 'locks'), jid)
+    if lock then
+      call('ZADD', key.limit_holders(limit.name), math.max(tonumber(lock), scope.now + 1), jid)
+    else
+      call('ZREM', key.limit_holders(limit.name), jid)
+    end
+  end
+  local called = key.limit_called(limit.name)
+  call('ZREMRANGEBYSCORE', called, '-inf', '(' .. exact(scope.now - EVERY))
+  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '+inf', '+inf', 'LIMIT', 0, CALLED)) do
+    if not call('HGET', key.job(jid), 'aside') then
+      call('ZADD', called, modules.NumberFormat.now(), jid)
+    end
+  end
+end
+
+-- A limit has to be looked at: whether there is room, and when to look again.
+local function look(name, queue)
+  local openings = key.place(queue, 'openings')
+  call('ZREM', openings, name)
+  local limit = limit_of(name)
+  if not limit then
+    modules.Turns.look(name)
+  else
+    heal(limit)
+    call_some(limit)
+  end
+  if call('EXISTS', key.limit_aside(name)) == 1 then
+    look_at(name, queue, limit and next_look(limit) or scope.now + EVERY)
+  end
+end
+
+-- Looks at the limits of the queue for which it is time.
+function Limits.look(queue)
+  local name = key.place(queue, 'openings')
+  for _, limit in ipairs(call('ZRANGEBYSCORE', name, '-inf', modules.NumberFormat.now(), 'LIMIT', 0, LOOKED)) do
+    look(limit, queue)
+  end
+end
+
+-- The limits of a job type have changed: what they hold back is looked at by the next calls.
+function Limits.look_again(klass)
+  local type, of_keys = modules.LimitSettings.of_type(klass), modules.LimitSettings.of_key(klass, '')
+  local left = modules.Arguments.most
+  for _, queue in ipairs(modules.Queue.names(modules.Arguments.most)) do
+    local openings = key.place(queue, 'openings')
+    for _, name in ipairs(left > 0 and call('ZRANGE', openings, 0, left - 1) or {}) do
+      left = left - 1
+      if name == type or string.sub(name, 1, #of_keys) == of_keys then
+        look_at(name, queue, scope.now)
+      end
+    end
+  end
+end
+
+-- How many more jobs of a queue may start by its rate. If none, it is looked at again when one may.
+function Limits.room_of_queue(queue)
+  local rate = modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
+  if not rate then
+    return math.huge
+  end
+  return modules.Rates.room('queue:' .. queue, rate)
+end
+
+-- So many jobs of the queue were handed out.
+function Limits.count_of_queue(queue, n)
+  local rate = n > 0 and modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
+  if rate then
+    modules.Rates.count('queue:' .. queue, rate, n)
+  end
+end
+
+-- When limits have something to do for the queue next, or nil.
+function Limits.next_due(queue)
+  if not modules.LimitSettings.exist() then
+    return nil
+  end
+  local first = tonumber(call('ZRANGE', key.place(queue, 'openings'), 0, 0, 'WITHSCORES')[2])
+  local rate = modules.LimitSettings.of_queue(queue)
+  if rate and call('EXISTS', key.place(queue, 'work')) == 1 then
+    local room, opens = modules.Rates.room('queue:' .. queue, rate)
+    first = room < 1 and math.min(first or opens, opens) or first
+  end
+  return first
+end
+end
+elseif module_name == 'Queue' then
+return function()
+local Queue = {}
+modules.Queue = Queue
+-- queue.lua
+-- Queues: what is in them, the lists of their jobs, forgetting them.
+
+-- Moves jobs whose time has come into work, at most `wanted`.
+function Queue.move_due(queue, wanted)
+  local name = key.place(queue, 'scheduled')
+  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
+  if #due == 0 then
+    return
+  end
+  local moved = {}
+  for n = 1, #due, 2 do
+    local jid = due[n]
+    local priority, state, entity = modules.Hash.values(key.job(jid), 'priority', 'state', 'entity')
+    if modules.Record.is_state(state) then
+      local since = tonumber(due[n + 1])
+      call('HSET', key.job(jid), 'state', 'waiting')
+      modules.Places.ready_since(jid, since)
+      -- (Of entities the one that has been due longest is first.)
+      modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0), entity and since)
+    else
+      modules.CorruptJobs.look_at_state(jid, state, queue)
+    end
+    moved[#moved + 1] = jid
+  end
+  modules.SortedSet.remove(name, moved)
+end
+
+Queue.oldest_lock = '-inf'
+
+-- Calls that must not write count what is due as waiting; the others move it.
+local function counts(queue)
+  local due = 0
+  if scope.reading then
+    due = modules.Places.count_due(queue)
+  else
+    Queue.move_due(queue, modules.Arguments.most)
+  end
+  local paused = modules.Pause.is_paused(queue)
+  local stalled = call('ZCOUNT', key.place(queue, 'locks'), Queue.oldest_lock, scope.now)
+  local aside = modules.Places.count_aside(queue)
+  return {
+    name = queue,
+    waiting = call('ZCARD', key.place(queue, 'work')) + aside + due,
+    held_back = aside > 0 and aside or nil,
+    stalled = stalled,
+    running = call('ZCARD', key.place(queue, 'locks')) - stalled,
+    scheduled = call('ZCARD', key.place(queue, 'scheduled')) - due,
+    depends = call('ZCARD', key.place(queue, 'depends')),
+    recurring = call('ZCARD', key.place(queue, 'recur')),
+    paused = paused,
+    pause = paused and modules.Pause.known(queue) or nil,
+  }
+end
+
+-- In the order first seen; at most so many, if a number is given.
+function Queue.names(most)
+  return call('ZRANGE', key.queues(), 0, most and most - 1 or -1)
+end
+
+-- queues [queue]
+function Queue.show(args, i)
+  if args[i] then
+    return cjson.encode(counts(modules.Arguments.name('queues', 'queue', args[i])))
+  end
+  local all = {}
+  for n, queue in ipairs(Queue.names()) do
+    all[n] = counts(queue)
+  end
+  return cjson.encode(all)
+end
+
+-- The place of each list of jids, by state.
+local LISTS = {
+  running = 'locks',
+  stalled = 'locks',
+  scheduled = 'scheduled',
+  depends = 'depends',
+  recurring = 'recur',
+}
+
+-- A negative count asks for all, which is never more than a call may handle.
+local function page(name, lowest, highest, offset, count)
+  if count < 0 then
+    count = modules.Arguments.most
+  end
+  return call('ZRANGEBYSCORE', name, lowest, highest, 'LIMIT', offset, count)
+end
+
+-- What limits hold back, as what is listed behind what is ready. (Mostly there are no limits.)
+local function add_aside(queue, jids, offset, count)
+  if count > #jids and modules.LimitSettings.exist() then
+    local first = math.max(0, offset)
+    for _, jid in ipairs(call('ZREVRANGE', key.place(queue, 'aside'), first, first + count - #jids - 1)) do
+      jids[#jids + 1] = jid
+    end
+  end
+end
+
+-- What is ready, the next to be handed out first; what limits hold back; what is due and not moved yet.
+local function waiting(queue, offset, count)
+  count = count < 0 and modules.Arguments.most or count
+  local work = key.place(queue, 'work')
+  local jids = count > 0 and call('ZREVRANGE', work, offset, offset + count - 1) or {}
+  local missing = count - #jids
+  if missing > 0 then
+    local ready = call('ZCARD', work)
+    add_aside(queue, jids, offset - ready, count)
+    missing = count - #jids
+    local before = math.max(0, offset - ready - modules.Places.count_aside(queue))
+    for _, jid in ipairs(modules.Places.list_due(queue, before, missing)) do
+      jids[#jids + 1] = jid
+    end
+  end
+  return jids
+end
+
+-- Is there a list of jids of this kind?
+function Queue.is_list(state)
+  return state == 'waiting' or LISTS[state] ~= nil
+end
+
+-- The jids of a part of such a list.
+function Queue.part(state, queue, offset, count)
+  if state == 'waiting' then
+    return waiting(queue, offset, count)
+  end
+  local name = key.place(queue, LISTS[state])
+  if state == 'running' then
+    return page(name, scope.now, '+inf', offset, count)
+  elseif state == 'stalled' then
+    return page(name, '-inf', scope.now, offset, count)
+  elseif state == 'scheduled' and scope.reading then
+    return page(name, '(' .. string.format('%.17g', scope.now), '+inf', offset, count)
+  elseif state == 'scheduled' then
+    Queue.move_due(queue, modules.Arguments.most)
+  end
+  return page(name, '-inf', '+inf', offset, count)
+end
+
+function Queue.unknown(state)
+  modules.Errors.argument('jobs', 'Unknown type ' .. modules.Errors.name(state))
+end
+
+-- jobs complete|canceled [offset count]
+-- jobs waiting|running|stalled|scheduled|depends|recurring queue [offset count]
+function Queue.jobs(args, i)
+  local state = modules.Arguments.given('jobs', 'state', args[i])
+  if state == 'complete' or state == 'canceled' then
+    local offset, count = modules.Arguments.offset('jobs', args[i + 1]), modules.Arguments.count('jobs', args[i + 2], 25)
+    if state == 'canceled' then
+      return modules.Canceled.part(offset, count)
+    end
+    count = count < 0 and modules.Arguments.most or count
+    return call('ZREVRANGEBYSCORE', key.completed(), '+inf', '-inf', 'LIMIT', offset, count)
+  end
+  if not Queue.is_list(state) then
+    Queue.unknown(state)
+  end
+  local queue = modules.Arguments.name('jobs', 'queue', args[i + 1])
+  local offset, count = modules.Arguments.offset('jobs', args[i + 2]), modules.Arguments.count('jobs', args[i + 3], 25)
+  return Queue.part(state, queue, offset, count)
+end
+
+-- jobs.count complete|canceled: how many are kept
+function Queue.count_jobs(args, i)
+  local state = modules.Arguments.given('jobs.count', 'state', args[i])
+  if state == 'canceled' then
+    return modules.Canceled.count()
+  elseif state ~= 'complete' then
+    modules.Errors.argument('jobs.count', 'Unknown type ' .. modules.Errors.name(state))
+  end
+  return call('ZCARD', key.completed())
+end
+
+-- length queue
+function Queue.length(args, i)
+  local queue = modules.Arguments.name('length', 'queue', args[i])
+  return call('ZCARD', key.place(queue, 'locks'))
+    + call('ZCARD', key.place(queue, 'work'))
+    + modules.Places.count_aside(queue)
+    + call('ZCARD', key.place(queue, 'scheduled'))
+end
+
+-- queue.forget queue...
+function Queue.forget(args, i)
+  modules.Pause.each_queue('queue.forget', args, i, function(queue)
+    call('ZREM', key.queues(), queue)
+  end)
+end
+
+local PLACES = { 'work', 'locks', 'scheduled', 'depends' }
+local IN_PLACE = {
+  work = 'waiting',
+  locks = 'running or stalled',
+  scheduled = 'scheduled',
+  depends = 'dependent',
+}
+
+local function refuse_if_used(queue, schedules)
+  local found, due = {}, modules.Places.count_due(queue)
+  local moved = { work = due + modules.Places.count_aside(queue), scheduled = -due }
+  for _, place in ipairs(PLACES) do
+    local number = call('ZCARD', key.place(queue, place)) + (moved[place] or 0)
+    if number > 0 then
+      found[#found + 1] = number .. ' ' .. IN_PLACE[place]
+    end
+  end
+  if schedules > 0 then
+    found[#found + 1] = schedules .. ' recurring'
+  end
+  if #found > 0 then
+    modules.Errors.raise(
+      'STATE',
+      'queue.forget.empty(): Queue %s is in use: %s',
+      modules.Errors.name(queue),
+      table.concat(found, ', ')
+    )
+  end
+end
+
+-- queue.forget.empty queue...: the same if nothing is in them and no schedule puts anything there
+function Queue.forget_empty(args, i)
+  local queues = {}
+  modules.Pause.each_queue('queue.forget.empty', args, i, function(queue)
+    queues[#queues + 1] = queue
+  end)
+  local schedules = modules.QueueSchedules.count(queues)
+  for n, queue in ipairs(queues) do
+    refuse_if_used(queue, schedules[n])
+  end
+  Queue.forget(args, i)
+end
+
+-- peek queue count
+function Queue.peek(args, i)
+  local queue = modules.Arguments.name('peek', 'queue', args[i])
+  local count = modules.Arguments.count('peek', modules.Arguments.given('peek', 'count', args[i + 1]))
+  if count <= 0 then
+    return '{}'
+  end
+  local jids = page(key.place(queue, 'locks'), '-inf', scope.now, 0, count)
+  if #jids < count then
+    local wanted = count - #jids
+    if not scope.reading then
+      modules.Recurring.spawn_due(queue, wanted)
+      Queue.move_due(queue, wanted)
+    end
+    for _, jid in ipairs(call('ZREVRANGE', key.place(queue, 'work'), 0, wanted - 1)) do
+      jids[#jids + 1] = jid
+    end
+    add_aside(queue, jids, 0, count)
+    if scope.reading and #jids < count then
+      for _, jid in ipairs(modules.Places.list_due(queue, 0, count - #jids)) do
+        jids[#jids + 1] = jid
+      end
+    end
+  end
+  return modules.Job.show_all(jids)
+end
+end
+elseif module_name == 'Retention' then
+return function()
+local Retention = {}
+modules.Retention = Retention
+-- retention.lua
+-- Data kept for a while after its job is gone: their results, and the lists of what they have spawned. How much is
+-- kept is limited by number and by bytes: the oldest go first, but nothing of the last minutes.
+
+local floor, format, min, max = math.floor, string.format, math.min, math.max
+
+-- Each has an entry in two sorted sets: in `results` by when it was kept, in `results_until` by when it
+-- expires by itself, together with its size: seconds * SIZES + bytes. So what has expired is found without a
+-- look at the others, and what it took is known when it is gone. All that they take is the score of TOTAL
+-- there, below 0. Both sets expire when nothing can be left. (A foreign copy of the core makes no entries.)
+local SIZES, LATEST, TOTAL = 2 ^ 20, 2 ^ 33 - 1, ''
+
+-- Seconds for which the sets outlive their last entry, as not each call that makes one looks.
+local LONGER = 86400
+
+-- Seconds for which all is kept, however much it is: a caller may be waiting for it.
+local FOR_SURE = 300
+
+-- Entries dropped by one call beyond twice those that it makes; which part of a limit a cut goes below it.
+local DROPPED, MARGIN = 500, 100
+
+-- Takes note of a key that the call has made and that expires after `ttl` seconds: in scope.kept, written down
+-- at the end of the call.
+-- -> when that is
+function Retention.note(entry, bytes, ttl)
+  local fresh, time = scope.kept or {}, min(floor(scope.now) + ttl + 1, LATEST)
+  fresh[#fresh + 1] = { entry = entry, time = time, bytes = min(bytes, SIZES - 1) }
+  scope.kept = fresh
+  return time
+end
+
+-- What an entry takes, by its score; 0 if there is none.
+local function bytes_of(score)
+  return score and tonumber(score) % SIZES or 0
+end
+Retention.bytes_of = bytes_of
+
+-- Is an entry with this score kept beyond a time?
+function Retention.outlives(score, time)
+  return floor(tonumber(score) / SIZES) > time
+end
+
+function Retention.bytes(entry)
+  return bytes_of(call('ZSCORE', key.results_until(), entry))
+end
+
+local function count_bytes(number)
+  return -tonumber(call('ZINCRBY', key.results_until(), modules.NumberFormat.whole(-number), TOTAL))
+end
+
+function Retention.total_bytes()
+  return -(tonumber(call('ZSCORE', key.results_until(), TOTAL) or nil) or 0)
+end
+
+-- Takes entries out of the books; `scores` are those in `results_until`.
+local function strike(entries, scores)
+  local bytes = 0
+  for n = 1, #entries do
+    bytes = bytes + bytes_of(scores[n])
+  end
+  modules.SortedSet.remove(key.results(), entries)
+  modules.SortedSet.remove(key.results_until(), entries)
+  local total = count_bytes(-bytes)
+  if total == 0 and call('EXISTS', key.results()) == 0 then
+    call('DEL', key.results_until())
+  end
+  return total
+end
+
+-- The key of an entry is gone.
+function Retention.forget(entry)
+  local score = scope.live and call('ZSCORE', key.results_until(), entry)
+  if score then
+    strike({ entry }, { score })
+  end
+end
+
+local function drop(entries, scores)
+  local names = {}
+  for n = 1, #entries do
+    names[n] = scope.prefix .. entries[n]
+  end
+  for first = 1, #names, 1000 do
+    call('DEL', unpack(names, first, min(first + 999, #names)))
+  end
+  return strike(entries, scores)
+end
+
+-- Entries and their scores, from a flat list.
+local function parted(flat)
+  local entries, scores = {}, {}
+  for n = 1, #flat, 2 do
+    entries[#entries + 1], scores[#scores + 1] = flat[n], flat[n + 1]
+  end
+  return entries, scores
+end
+
+-- -> the bytes that are left, if any went
+local function drop_expired(most)
+  local beyond = '(' .. format('%.0f', (floor(scope.now) + 1) * SIZES)
+  local flat = call(
+    'ZRANGEBYSCORE',
+    key.results_until(),
+    '(0',
+    beyond,
+    'WITHSCORES',
+    'LIMIT',
+    '0',
+    modules.NumberFormat.whole(most)
+  )
+  if #flat > 0 then
+    return drop(parted(flat))
+  end
+end
+
+-- The list of what a job has spawned is wanted until that, and the job itself, has ended.
+local function is_wanted(entry)
+  local spawner = string.match(entry, '^offspring:(.*)$')
+  if not spawner then
+    return false
+  end
+  local state, token = modules.Hash.values(key.job(spawner), 'state', 'token')
+  if state and state ~= 'complete' and state ~= 'failed' then
+    return true
+  elseif modules.Spawned.has_unfinished(spawner) then
+    return true
+  elseif state then
+    call('HSET', key.job(spawner), 'cut', token or '')
+  end
+  return false
+end
+
+-- Drops the oldest entries until there are no more than so many, of no more than so many bytes.
+local function cut(count, bytes, most)
+  local before = modules.NumberFormat.whole(floor(scope.now) - FOR_SURE)
+  local oldest = call('ZRANGEBYSCORE', key.results(), '-inf', before, 'LIMIT', '0', modules.NumberFormat.whole(most))
+  if #oldest == 0 then
+    return
+  end
+  local scores, dropped, theirs, wanted = call('ZMSCORE', key.results_until(), unpack(oldest)), {}, {}, {}
+  for n = 1, #oldest do
+    if count <= 0 and bytes <= 0 then
+      break
+    elseif is_wanted(oldest[n]) then
+      wanted[#wanted + 1] = oldest[n]
+    else
+      count, bytes = count - 1, bytes - bytes_of(scores[n])
+      dropped[#dropped + 1], theirs[#theirs + 1] = oldest[n], scores[n]
+    end
+  end
+  modules.SortedSet.add(key.results(), modules.NumberFormat.second(), wanted) -- looked at again later
+  if #dropped > 0 then
+    drop(dropped, theirs)
+    call('HSET', key.meta(), 'results_cut', modules.NumberFormat.now())
+  end
+end
+
+-- How much there is above a limit, and a little more, so that not each call has to cut.
+local function surplus(number, option)
+  local most = max(0, modules.Config.whole(option))
+  return number > most and number - most + floor(most / MARGIN) or 0
+end
+
+local function outlive_all()
+  local last = call('ZREVRANGE', key.results_until(), '0', '0', 'WITHSCORES')[2]
+  if last then
+    local rest = modules.NumberFormat.whole(max(0, floor(tonumber(last) / SIZES) - floor(scope.now)) + LONGER)
+    call('EXPIRE', key.results(), rest)
+    call('EXPIRE', key.results_until(), rest)
+  end
+end
+
+-- Drops what has expired and what is too much, a bounded number.
+local function tidy(total, most)
+  outlive_all()
+  total = drop_expired(most) or total
+  local count = surplus(call('ZCARD', key.results()), 'results-count')
+  local bytes = surplus(total, 'results-bytes')
+  if count > 0 or bytes > 0 then
+    cut(count, bytes, min(most, modules.Arguments.most))
+  end
+end
+
+-- Writes down what the call has kept.
+function Retention.finish()
+  local now, number, bytes = modules.NumberFormat.second(), #scope.kept, 0
+  local names, kept, expiring = {}, {}, {}
+  for n, fresh in ipairs(scope.kept) do
+    names[n] = fresh.entry
+    kept[2 * n - 1], kept[2 * n] = now, fresh.entry
+    expiring[2 * n - 1], expiring[2 * n] = format('%.0f', fresh.time * SIZES + fresh.bytes), fresh.entry
+    bytes = bytes + fresh.bytes
+  end
+  if call('ZADD', key.results(), unpack(kept)) < number then
+    for _, score in ipairs(call('ZMSCORE', key.results_until(), unpack(names))) do
+      bytes = bytes - bytes_of(score)
+    end
+  end
+  call('ZADD', key.results_until(), unpack(expiring))
+  local total = count_bytes(bytes)
+  if number > 1 or total == bytes or modules.Clock.is_round() then
+    tidy(total, DROPPED + 2 * number)
+  end
+end
+
+-- The same for calls that keep nothing. (Not each of them looks.)
+function Retention.tidy()
+  if not scope.kept and call('EXISTS', key.results()) == 1 then
+    tidy(Retention.total_bytes(), DROPPED)
+  end
+end
+
+-- results.kept -> how many there are, their bytes, when some were last dropped before their time, since when
+-- the oldest is kept (null: never, none)
+function Retention.show()
+  local oldest = call('ZRANGE', key.results(), '0', '0', 'WITHSCORES')[2]
+  return cjson.encode({
+    number = call('ZCARD', key.results()),
+    bytes = Retention.total_bytes(),
+    cut = tonumber(call('HGET', key.meta(), 'results_cut') or nil) or cjson.null,
+    oldest = tonumber(oldest) or cjson.null,
+  })
+end
+
+-- The seconds that were left of the time for which the result of a complete job is kept, by its record; nil
+-- if it has returned nothing. (The run must be the last: an old copy of the core leaves the field.)
+function Retention.left(returned, token)
+  local time, run = string.match(returned or '', '^(%d+) (.*)$')
+  if time and run == (token or '') then
+    return tonumber(time) - scope.now
+  end
+end
+
+local function is_cut(jid)
+  local state, token, returned, was_cut = modules.Hash.values(key.job(jid), 'state', 'token', 'returned', 'cut')
+  if was_cut and was_cut == (token or '') then
+    return true
+  end
+  local left = state == 'complete' and Retention.left(returned, token)
+  return left and left > 0 and call('EXISTS', key.result(jid)) == 0
+end
+
+-- results.cut jid... -> those of which a result, or the list of what they have spawned, was dropped before
+-- its time
+function Retention.cut(args, i)
+  modules.Arguments.given('results.cut', 'jid', args[i])
+  modules.Arguments.bounded('results.cut', #args - i + 1)
+  local jids = {}
+  for n = i, #args do
+    if is_cut(args[n]) then
+      jids[#jids + 1] = args[n]
+    end
+  end
+  return jids
+end
+end
+elseif module_name == 'Cascade' then
+return function()
+local Cascade = {}
+modules.Cascade = Cascade
+-- cascade.lua
+-- The on_failure policy of jobs whose dependency has failed or was canceled.
+--   block   waits on for what has failed; fails itself when it was canceled
+--   cancel  is canceled
+--   run     waits for it no longer, as if it had been completed
+
+local GROUP = 'dependency-canceled'
+
+-- Dependents looked at together: how much work they are shows only then.
+local PART = 50
+
+-- What a dependent does when a dependency ends otherwise than complete; and the jid of the one behind
+-- which it was put, if any, whose end is enough.
+function Cascade.policy(jid)
+  local on_failure, behind = modules.Hash.values(key.job(jid), 'on_failure', 'behind')
+  return on_failure or 'block', behind
+end
+
+local function policy_of(jid, other)
+  local policy, behind = Cascade.policy(jid)
+  return behind == other and 'run' or policy
+end
+
+-- Cancels a job with all that belongs to it, and what hangs on it by its policy: because of the
+-- `dependency` or the `workflow` of this jid or id.
+function Cascade.cancel(jid, why, by)
+  local record = modules.Job.read(jid)
+  if record then
+    modules.Job.remove(jid, record, why, by)
+    Cascade.follow(jid, 'gone')
+  end
+end
+
+local function fail(jid, other)
+  local its_queue, its_rare = modules.Hash.values(key.job(jid), 'queue', 'rare')
+  local message = 'Job ' .. other .. ', on which this one depended, was canceled'
+  modules.Dependencies.unlink_all(jid)
+  modules.Places.leave(jid, its_queue)
+  call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
+  modules.History.failed(jid, GROUP, nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = its_queue, rare = its_rare, state = 'depends' },
+    GROUP,
+    message,
+    math.floor(scope.now)
+  )
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, GROUP, message, '')
+end
+
+-- The job's record is gone: all its dependents have to do without it.
+local function visit_gone(jid)
+  local dependents
+  repeat
+    dependents = modules.Dependencies.take_some(jid, key.cascading(), PART)
+    for _, dependent in ipairs(dependents) do
+      local policy = policy_of(dependent, jid)
+      if policy == 'run' then
+        modules.Dependencies.free_if_last(dependent)
+      elseif policy == 'cancel' then
+        Cascade.cancel(dependent, 'dependency', jid)
+      else
+        fail(dependent, jid)
+      end
+    end
+  until #dependents < PART or modules.Dependencies.left() <= 0
+end
+
+-- -> whether the call could deal with all of these dependents of a failed job
+local function follow_some(jid, dependents)
+  for _, dependent in ipairs(dependents) do
+    if modules.Dependencies.left() <= 0 then
+      return false
+    end
+    modules.Dependencies.spend(1)
+    local policy = policy_of(dependent, jid)
+    if policy == 'run' then
+      modules.Dependencies.unlink(dependent, { jid })
+      modules.Dependencies.free_if_last(dependent)
+    elseif policy == 'cancel' then
+      Cascade.cancel(dependent, 'dependency', jid)
+    end
+  end
+  return true
+end
+
+-- The job has failed: those that block stay where they are, so the rest is found by a cursor.
+local function visit_failed(jid)
+  local name = key.job(jid)
+  local cursor = modules.Record.text('cascade', call('HGET', name, 'cascade'), '0')
+  local done
+  repeat
+    local part = math.min(PART, modules.Dependencies.left())
+    local reply = call('SSCAN', key.dependents(jid), cursor, 'COUNT', part)
+    if not follow_some(jid, reply[2]) then
+      break -- the same part again: those that were dealt with are no members any more
+    end
+    cursor = reply[1]
+    done = cursor == '0'
+  until done or modules.Dependencies.left() <= 0
+  if done then
+    call('HDEL', name, 'cascade')
+    call('ZREM', key.cascading(), jid)
+  else
+    call('HSET', name, 'cascade', cursor)
+    call('ZADD', key.cascading(), scope.now, jid)
+  end
+end
+
+local VISIT = { gone = visit_gone, failed = visit_failed }
+
+-- A job has failed, or is gone: its dependents follow by their policies, and theirs in turn, as many
+-- as the call may deal with; the others are noted. (What a visit finds is followed after it, by the loop that
+-- is at work: scope.following.)
+function Cascade.follow(jid, kind)
+  local line = scope.following
+  if line then
+    line[#line + 1] = { jid, kind }
+    return
+  end
+  line = { { jid, kind } }
+  scope.following = line
+  local n = 1
+  while line[n] do
+    local name = line[n][1]
+    if modules.Dependencies.left() > 0 then
+      VISIT[line[n][2]](name)
+    elseif call('EXISTS', key.dependents(name)) == 1 then
+      call('ZADD', key.cascading(), scope.now, name)
+    end
+    n = n + 1
+  end
+  scope.following = nil
+end
+
+-- Takes up what an earlier call had to leave of this job.
+function Cascade.carry_on(jid)
+  local state = call('HGET', key.job(jid), 'state')
+  if not state then
+    Cascade.follow(jid, 'gone')
+  elseif state == 'failed' then
+    Cascade.follow(jid, 'failed')
+  else
+    -- It was put again, or goes on: the rest waits for its new run.
+    call('ZREM', key.cascading(), jid)
+    call('HDEL', key.job(jid), 'cascade')
+    call('HSET', key.job(jid), 'followed', '1', 'rare', '1')
+  end
+end
+end
+elseif module_name == 'CycleDetection' then
+return function()
+local CycleDetection = {}
+modules.CycleDetection = CycleDetection
+-- cycle_detection.lua
+-- Cycle detection: no job may come to wait for itself, directly or through others.
+
+local MOST = 1000 -- jobs behind a job that are looked at before links are refused
+local FAR = 10000 -- links that one call follows where links may not be refused any more
+
+-- Links that this call has checked and is going to make, by jid.
+function CycleDetection.intend(planned)
+  scope.intended = planned
+end
+
+-- How many links this call has followed.
+local function followed()
+  return scope.links_followed or 0
+end
+
+-- Who waits for a job, directly or through others: mostly few. -> a set of jids with its own; nil if
+-- they are too many
+local function waiting_for(jid)
+  local waiting, line = { [jid] = true }, { jid }
+  local n = 1
+  while line[n] do
+    local name = key.dependents(line[n])
+    if #line + call('SCARD', name) > MOST then
+      return nil
+    end
+    for _, dependent in ipairs(call('SMEMBERS', name)) do
+      if not waiting[dependent] then
+        waiting[dependent] = true
+        line[#line + 1] = dependent
+      end
+    end
+    n = n + 1
+  end
+  return waiting
+end
+
+-- Is it certain that none of the jids waits for the job? However much is behind them.
+local function is_harmless(jid, jids, planned)
+  if planned and (next(planned) ~= jid or next(planned, jid) ~= nil) then
+    return false -- links of others are not written yet
+  end
+  local waiting = waiting_for(jid)
+  for n = 1, waiting and #jids or 0 do
+    if waiting[jids[n]] then
+      return false
+    end
+  end
+  return waiting ~= nil
+end
+
+local function refuse(command, jid, path)
+  modules.Errors.raise(
+    'CYCLE',
+    '%s(): Job %s would wait for itself: %s',
+    command,
+    modules.Errors.name(jid),
+    table.concat(path, ' waits for ')
+  )
+end
+
+-- Refuses the link that makes the shortest cycle.
+function CycleDetection.refuse_self(command, jid, jids)
+  for n = 1, jids and #jids or 0 do
+    if jids[n] == jid then
+      refuse(command, jid, { modules.Errors.name(jid), modules.Errors.name(jid) })
+    end
+  end
+end
+
+-- Refuses links that would make a job wait for itself. `planned` are links not yet written.
+function CycleDetection.refuse(command, jid, jids, planned)
+  if is_harmless(jid, jids, planned) then
+    return
+  end
+  local seen, path, visited = {}, { modules.Errors.name(jid) }, 0
+  local function walk(current)
+    if current == jid then
+      path[#path + 1] = modules.Errors.name(current)
+      refuse(command, jid, path)
+    end
+    if seen[current] then
+      return
+    end
+    seen[current] = true
+    visited = visited + 1
+    if visited > MOST then
+      modules.Errors.raise(
+        'TOOBIG',
+        '%s(): more than %s jobs behind the dependencies of %s',
+        command,
+        MOST,
+        modules.Errors.name(jid)
+      )
+    end
+    path[#path + 1] = modules.Errors.name(current)
+    for _, further in ipairs(planned and planned[current] or call('SMEMBERS', key.dependencies(current))) do
+      walk(further)
+    end
+    path[#path] = nil
+  end
+  for _, other in ipairs(jids) do
+    walk(other)
+  end
+end
+
+-- What a job waits for, or is going to.
+local function behind(jid)
+  local jids = call('SMEMBERS', key.dependencies(jid))
+  for _, other in ipairs(scope.intended and scope.intended[jid] or {}) do
+    jids[#jids + 1] = other
+  end
+  return jids
+end
+
+-- Has this call followed none yet, so that it can see as far as any?
+function CycleDetection.is_fresh()
+  return followed() == 0
+end
+
+-- Those of the jids that a job may wait for, because they do not wait for it. Refuses nothing: what is
+-- too far for one call to see is not harmless. -> the jids, and whether there was such
+function CycleDetection.harmless(jid, jids)
+  if not scope.intended and call('EXISTS', key.dependents(jid)) == 0 then
+    local others = {}
+    for _, other in ipairs(jids) do
+      others[#others + 1] = other ~= jid and other or nil
+    end
+    return others, false
+  end
+  local tired, waits = false, { [jid] = true }
+  -- Does a job wait for the one, or is it too far to see?
+  local function walk(current)
+    if waits[current] == nil then
+      local others = behind(current)
+      waits[current] = false
+      if #others > 0 then
+        scope.links_followed = followed() + #others
+        tired = followed() > FAR
+      end
+      for n = 1, #others do
+        if tired or walk(others[n]) then
+          waits[current] = true
+          break
+        end
+      end
+    end
+    return waits[current]
+  end
+  local harmless = {}
+  for _, other in ipairs(jids) do
+    if not walk(other) then
+      harmless[#harmless + 1] = other
+    end
+  end
+  return harmless, tired
+end
+end
+elseif module_name == 'DependencyResults' then
+return function()
+local DependencyResults = {}
+modules.DependencyResults = DependencyResults
+-- dependency_results.lua
+-- What a job was made to depend on, in order, kept beyond the links: its results are wanted later.
+
+-- The namespace has such lists: what deletes records looks for them from now on.
+local function say()
+  if not scope.has_lists then
+    call('HSET', key.meta(), 'lists', '1')
+    scope.has_lists = true
+  end
+end
+
+function DependencyResults.exist()
+  return scope.has_lists or call('HGET', key.meta(), 'lists') == '1'
+end
+
+function DependencyResults.add(jid, jids)
+  if jids and #jids > 0 then
+    say()
+    modules.SortedSet.append(key.needs(jid), jids)
+  end
+end
+
+-- Kept as long as results are, at least: who depends on the job may start long after its end.
+local KEPT = 7 * 86400 -- seconds
+
+function DependencyResults.add_offspring(jid, jids)
+  if #jids > 0 then
+    say()
+    local entry, bytes = 'offspring:' .. jid, 0
+    for n = 1, #jids do
+      bytes = bytes + #jids[n]
+    end
+    if call('EXISTS', key.offspring(jid)) == 1 then
+      bytes = bytes + modules.Retention.bytes(entry)
+    end
+    modules.SortedSet.append(key.offspring(jid), jids)
+    call('EXPIRE', key.offspring(jid), KEPT)
+    modules.Retention.note(entry, bytes, KEPT)
+  end
+end
+
+function DependencyResults.forget(jid)
+  if scope.live then
+    call('DEL', key.needs(jid))
+  end
+end
+
+local function page(command, name, args, i)
+  local offset, count = modules.Arguments.offset(command, args[i]), modules.Arguments.count(command, args[i + 1], 25)
+  local flat = {}
+  if count > 0 then
+    for _, jid in ipairs(call('LRANGE', name, offset, offset + count - 1)) do
+      flat[#flat + 1] = jid
+      flat[#flat + 1] = call('LLEN', key.offspring(jid))
+    end
+  end
+  return flat
+end
+
+-- needs jid [offset count] -> jid, how many jobs that one has spawned …
+function DependencyResults.show(args, i)
+  return page('needs', key.needs(modules.Arguments.name('needs', 'jid', args[i])), args, i + 1)
+end
+
+-- offspring jid [offset count] -> the same of the jobs that this one has spawned
+function DependencyResults.offspring(args, i)
+  return page('offspring', key.offspring(modules.Arguments.name('offspring', 'jid', args[i])), args, i + 1)
+end
+
+-- results jid... -> what each returned, JSON, or nil
+function DependencyResults.results(args, i)
+  modules.Arguments.given('results', 'jid', args[i])
+  modules.Arguments.bounded('results', #args - i + 1)
+  local names = {}
+  for n = i, #args do
+    names[#names + 1] = key.result(args[n])
+  end
+  return call('MGET', unpack(names))
+end
+end
+elseif module_name == 'ExistenceCache' then
+return function()
+local ExistenceCache = {}
+modules.ExistenceCache = ExistenceCache
+-- existence_cache.lua
+-- An existence cache for optional keys: one question tells for many that they are absent.
+
+-- These keys do not exist.
+function ExistenceCache.note(names)
+  local absent = scope.absent or {}
+  for n = 1, #names do
+    absent[names[n]] = true
+  end
+  scope.absent = absent
+end
+
+-- Asks for two lists of keys: for all at once, and if there are any, for the first alone. is_absent says of each key of
+-- a list of which none exists that it does not. -> whether none of the first exists
+-- (Whether options are set is asked with them: mostly none are, or nothing else is there.)
+function ExistenceCache.look_for(names, others)
+  local all = { key.config(), unpack(names) }
+  for n = 1, #others do
+    all[#all + 1] = others[n]
+  end
+  local found = call('EXISTS', unpack(all))
+  if found == 0 then
+    modules.Config.note_none()
+  elseif modules.Config.is_set() then
+    found = found - 1
+  end
+  local of_names = found > 0 and #others > 0 and call('EXISTS', unpack(names)) or found
+  if of_names == 0 then
+    ExistenceCache.note(names)
+  end
+  if of_names == found then
+    ExistenceCache.note(others)
+  end
+  return of_names == 0
+end
+
+-- The call has made the key, or is about to.
+function ExistenceCache.forget(name)
+  if scope.absent then
+    scope.absent[name] = nil
+  end
+end
+
+-- Is the key known not to exist? (What makes one has to say so: forget.)
+function ExistenceCache.is_absent(name)
+  return scope.absent and scope.absent[name] or false
+end
+
+ExistenceCache.many = 8 -- From so many queues in a call on, they are first asked whether they are bare.
+
+-- Is there nothing in the queue that could be handed out, now or later? One question instead of ten.
+function ExistenceCache.is_bare(queue)
+  local work, locks, scheduled =
+    key.place(queue, 'work'), key.place(queue, 'locks'), key.place(queue, 'scheduled')
+  return call('EXISTS', work, locks, scheduled, key.place(queue, 'recur'), key.place(queue, 'openings')) == 0
+end
+end
+elseif module_name == 'JobEnd' then
+return function()
 local JobEnd = {}
 modules.JobEnd = JobEnd
 -- job_end.lua
@@ -4246,260 +5868,9 @@ function JobEnd.canceled(jid, record)
     end
   end
 end
-end,
-
-Json = function()
-local Json = {}
-modules.Json = Json
--- json.lua
--- JSON texts that are shown as they came: decoding and encoding would change [] and long numbers.
-
--- An object's text with members added whose values are JSON texts already: name, text, …
-function Json.with(object, ...)
-  local parts, more = { string.sub(object, 1, -2) }, { ... }
-  for n = 1, #more, 2 do
-    parts[#parts + 1] = ',"' .. more[n] .. '":' .. more[n + 1]
-  end
-  return table.concat(parts) .. '}'
 end
-
--- A list of texts.
-function Json.list(texts)
-  if #texts == 0 then
-    return '{}' -- as cjson writes it, and as old clients expect it
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-end
-end,
-
-Legacy = function()
-local Legacy = {}
-modules.Legacy = Legacy
--- legacy.lua
--- Calls without KEYS: qless-core's protocol to the letter. The prefix is 'ql:', the time is the caller's, a
--- worker's name is the proof of its lock, and errors are raised. All that they do otherwise than calls with KEYS
--- stands here: for each module the functions that are changed for them, when the module is made.
-
-local floor = math.floor
-
-local function nothing() end
-
-local function no()
-  return false
-end
-
-local function encoded(shown)
-  return cjson.encode(shown)
-end
-
--- ARGV = command, now, args...
-function Legacy.serve(args, library)
-  modules.Serve.begin('ql:', false, library)
-  local command = modules.Arguments.given('qless', 'command', args[1])
-  local known = modules.Commands.find(command)
-  if not known or known.is_ours then
-    error('Unknown command ' .. modules.Errors.name(command))
-  end
-  scope.now = modules.Arguments.number(command, 'now', args[2])
-  scope.live = call('EXISTS', key.meta()) == 1
-  local reply = modules[known.module][known.what](args, 3)
-  modules.Serve.finish()
-  return reply
-end
-
-function Legacy.Errors()
-  function modules.Errors.raise(_, words, ...)
-    error(modules.Errors.worded(words, ...), 2)
-  end
-end
-
--- What a call may say.
-
-function Legacy.Arguments()
-  modules.Arguments.decimal = '^%s*[%d.eE+-]+%s*$'
-
-  function modules.Arguments.asking(command, worker)
-    return modules.Arguments.name(command, 'worker', worker)
-  end
-
-  modules.Arguments.proof = modules.Arguments.asking
-
-  function modules.Arguments.message(command, message)
-    return modules.Arguments.given(command, 'message', message)
-  end
-
-  function modules.Arguments.few_tags(_, tags)
-    return tags
-  end
-
-  modules.Arguments.held, modules.Arguments.plain, modules.Arguments.unknown = nothing, nothing, nothing
-end
-
-function Legacy.PutOptions()
-  modules.PutOptions.known = { priority = true, tags = true, retries = true, depends = true }
-end
-
-function Legacy.Config()
-  modules.Config.is_ours, modules.Config.names_queue = no, no
-end
-
--- Whose lock it is.
-
-function Legacy.Lock()
-  function modules.Lock.holds(proof, state, worker)
-    return state == 'running' and proof == worker
-  end
-
-  function modules.Lock.another(worker)
-    return 'another worker: ' .. modules.Errors.name(worker)
-  end
-end
-
--- A token, where meta is not read in advance.
-function Legacy.Clock()
-  function modules.Clock.draw()
-    local name, field = key.meta(), modules.Epoch.field()
-    local newcomer = modules.Epoch.newcomer(call('HGET', name, field))
-    if newcomer then
-      local token = modules.Epoch.begin(tonumber(call('HGET', name, 'token') or nil) or 0)
-      call('HSET', name, field, newcomer, 'token', modules.NumberFormat.whole(token))
-    end
-    return call('HINCRBY', name, 'token', 1)
-  end
-end
-
--- What becomes of a job.
-
-function Legacy.Outcome()
-  -- The last worker, its lock and its start stay to be seen on a waiting job.
-  modules.Outcome.unheld, modules.Outcome.count_retried = nothing, nothing
-end
-
-function Legacy.Places()
-  function modules.Places.state_now(_, _, state)
-    return state
-  end
-
-  -- The time of a job is that of its put.
-  modules.Places.ready_since = nothing
-end
-
-function Legacy.Job()
-  modules.Job.with_ours, modules.Job.can_lose = encoded, no
-
-  function modules.Job.cancel_unknown(jid)
-    modules.Events.canceled(jid, false, false)
-    if modules.Job.is_tracked(jid) then
-      modules.Events.tracked('canceled', jid)
-    end
-  end
-end
-
-function Legacy.Dependencies()
-  modules.Dependencies.unknown, modules.Dependencies.follows_spawned = nothing, false
-end
-
--- What is kept beside the job is ours, and so is the work that is left for a later call.
-
-function Legacy.DependencyResults()
-  modules.DependencyResults.add = nothing
-end
-
-function Legacy.Retention()
-  modules.Retention.note = nothing -- it goes when it expires
-end
-
-function Legacy.Expiry()
-  modules.Expiry.can_wait = no
-end
-
-function Legacy.Samples()
-  modules.Samples.can_wait = no
-
-  function modules.Samples.length(seconds)
-    return seconds
-  end
-end
-
--- The caller's clock says nothing about when a client of ours has gone away, or when a job was canceled.
-
-function Legacy.Wake()
-  function modules.Wake.since()
-    return '-inf'
-  end
-end
-
-function Legacy.Canceled()
-  function modules.Canceled.time()
-    return call('HGET', key.meta(), 'clock') or modules.NumberFormat.now()
-  end
-
-  modules.Canceled.show = nothing
-end
-
--- History in whole seconds, with what the protocol knows.
-function Legacy.History()
-  local failed = modules.History.failed
-
-  function modules.History.time(when)
-    return when and modules.NumberFormat.whole(floor(when)) or modules.NumberFormat.second()
-  end
-
-  function modules.History.begin(jid, queue)
-    modules.History.put(jid, queue)
-  end
-
-  function modules.History.failed(jid, group, worker)
-    failed(jid, group, worker)
-  end
-
-  function modules.History.ended(jid, what, job, group)
-    if what == 'done' then
-      modules.History.done(jid, job.held)
-    elseif what == 'failed' then
-      failed(jid, group, job.worker)
-    elseif what == 'timed-out' then
-      modules.History.add(jid, what)
-    end
-  end
-
-  function modules.History.exhausted(job, group)
-    failed(job.jid, group)
-  end
-
-  modules.History.when = floor
-end
-
--- What is shown.
-
-function Legacy.Queue()
-  -- Locks that expired before 1970 are not seen as stalled.
-  modules.Queue.oldest_lock = 0
-
-  local jobs = modules.Queue.jobs
-
-  function modules.Queue.jobs(args, i)
-    if args[i] == 'canceled' or args[i] == 'waiting' then
-      modules.Queue.unknown(args[i])
-    end
-    return jobs(args, i)
-  end
-end
-
-function Legacy.Pause()
-  modules.Pause.known = nothing
-end
-
-function Legacy.Stats()
-  modules.Stats.shows_ours = false
-end
-
-function Legacy.Worker()
-  modules.Worker.with_info = encoded
-end
-end,
-
-Lock = function()
+elseif module_name == 'Lock' then
+return function()
 local Lock = {}
 modules.Lock = Lock
 -- lock.lua
@@ -4638,186 +6009,9 @@ function Lock.extend(job, expires)
   call('ZADD', key.held(job.worker), expires, job.jid)
   call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
 end
-end,
-
-Minutes = function()
-local Minutes = {}
-modules.Minutes = Minutes
--- minutes.lua
--- Counters per queue and minute of what was put, started, completed and failed.
-
-local floor, text_of = math.floor, modules.Arguments.text_of
-
-local KINDS = { 'put', 'started', 'completed', 'failed' }
-local KEPT = 26 * 3600 -- an hour's counters are kept until its last minute is 25 hours old
-local LONGEST = 25 * 60
-
-Minutes.kinds, Minutes.longest = KINDS, LONGEST
-
--- The counters of the whole namespace stand under a name that no queue has. What is put is not
--- counted there: it would cost each put as much as its own counter.
-local ALL = ''
-
--- What a call counts is written at its end: scope.minutes, a list, as a call counts few.
-function Minutes.count(queue, kind, n)
-  if not scope.live then
-    return
-  end
-  local counted = scope.minutes or {}
-  for place = 1, #counted do
-    local one = counted[place]
-    if one.queue == queue and one.kind == kind then
-      one.n = one.n + n
-      return
-    end
-  end
-  counted[#counted + 1] = { queue = queue, kind = kind, n = n }
-  scope.minutes = counted
 end
-
--- Adds to the counter of one minute of the epoch.
-function Minutes.write(queue, kind, minute, n)
-  if scope.live then
-    local name = key.minutes(queue, floor(minute / 60), kind)
-    if call('HINCRBY', name, text_of(minute % 60), text_of(n)) == n then
-      call('EXPIRE', name, KEPT)
-    end
-  end
-end
-
--- The same for the whole namespace.
-function Minutes.write_total(kind, minute, n)
-  Minutes.write(ALL, kind, minute, n)
-end
-
-function Minutes.finish()
-  local minute = floor(scope.now / 60)
-  for _, one in ipairs(scope.minutes) do
-    Minutes.write(one.queue, one.kind, minute, one.n)
-    if one.kind ~= 'put' then
-      Minutes.write_total(one.kind, minute, one.n)
-    end
-  end
-end
-
-local BUFFERED = { wait = 'started', run = 'completed' }
-Minutes.buffered = BUFFERED
-
--- Adds what the statistics do not have yet.
-local function count_buffered(shown, wanted_queue, from, to)
-  modules.StatsBuffer.read(function(second, kind, _, n, queue)
-    local minute = floor(second / 60)
-    if queue == wanted_queue and minute >= from and minute <= to then
-      local list, field = shown[BUFFERED[kind]], string.format('%.0f', minute)
-      list[field] = (list[field] or 0) + n
-    end
-  end)
-end
-
--- minutes queue from to
-function Minutes.show(args, i)
-  local queue = modules.Arguments.queue('minutes', args[i])
-  local from = modules.Arguments.whole('minutes', 'from', args[i + 1], 0)
-  local to = modules.Arguments.whole('minutes', 'to', args[i + 2], 0)
-  if to - from > LONGEST then
-    modules.Errors.raise('TOOBIG', 'minutes(): ' .. to - from .. ' minutes, at most ' .. LONGEST)
-  end
-  local shown = {}
-  for _, kind in ipairs(KINDS) do
-    shown[kind] = {}
-    for hour = floor(from / 60), floor(to / 60) do
-      local found = call('HGETALL', key.minutes(queue, hour, kind))
-      for n = 1, #found, 2 do
-        local minute = hour * 60 + tonumber(found[n])
-        if minute >= from and minute <= to then
-          shown[kind][string.format('%.0f', minute)] = tonumber(found[n + 1])
-        end
-      end
-    end
-  end
-  count_buffered(shown, queue, from, to)
-  return cjson.encode(shown)
-end
-end,
-
-NumberFormat = function()
-local NumberFormat = {}
-modules.NumberFormat = NumberFormat
--- number_format.lua
--- Numbers and times as texts; the text of the present time is made once per call. (Printing a number costs as much as a small
--- Redis command.)
-
-local format, floor = string.format, math.floor
-
--- A whole number: much cheaper than with a fraction.
-function NumberFormat.whole(number)
-  if number > -2 ^ 53 and number < 2 ^ 53 then
-    return format('%d', number)
-  end
-  return format('%.0f', number)
-end
-
--- The time is scope.now. In the server's words it is scope.second and scope.fraction ('.123456'), if it told them.
-
--- The present time, at least as exact as redis.call would print it.
-function NumberFormat.now()
-  local text = scope.now_text
-  if not text then
-    text = scope.fraction and scope.second .. scope.fraction or format('%.17g', scope.now)
-    scope.now_text = text
-  end
-  return text
-end
-
--- The same as job records keep it.
-function NumberFormat.time()
-  local text = scope.time_text
-  if not text then
-    text = scope.fraction and NumberFormat.now() or format('%.20f', scope.now)
-    scope.time_text = text
-  end
-  return text
-end
-
-function NumberFormat.second()
-  scope.second = scope.second or NumberFormat.whole(floor(scope.now))
-  return scope.second
-end
-
--- A time cut to thousandths of a second. (What is lost in a product is less than what is added.)
-function NumberFormat.thousandths(seconds)
-  if seconds == floor(seconds) then
-    return NumberFormat.whole(seconds)
-  end
-  return format('%.3f', floor(seconds * 1000 + 0.001) / 1000)
-end
-
--- The present time in thousandths of a second.
-function NumberFormat.thousandth()
-  if scope.fraction then
-    return scope.second .. string.sub(scope.fraction, 1, 4)
-  end
-  return NumberFormat.thousandths(scope.now)
-end
-
--- The present time in whole milliseconds.
-function NumberFormat.milliseconds()
-  if scope.fraction then
-    return scope.second .. string.sub(scope.fraction, 2, 4)
-  end
-  return NumberFormat.whole(floor(scope.now * 1000 + 0.001))
-end
-
--- The time so many seconds from now.
-function NumberFormat.later(seconds)
-  if scope.fraction and seconds == floor(seconds) then
-    return NumberFormat.whole(floor(scope.now) + seconds) .. scope.fraction
-  end
-  return format('%.17g', scope.now + seconds)
-end
-end,
-
-Outcome = function()
+elseif module_name == 'Outcome' then
+return function()
 local Outcome = {}
 modules.Outcome = Outcome
 -- outcome.lua
@@ -5012,7 +6206,7 @@ function Outcome.complete(args, i)
   modules.Lock.release(job)
   modules.Samples.add('run', job.queue, scope.now - job.start)
   local returned = Outcome.keep_result(jid, proof, options.result, ttl)
-  if modules.Job.is_tracked(jid) then
+  if modules.Tracking.is_tracked(jid) then
     modules.Events.tracked('completed', jid)
   end
   if to then
@@ -5052,7 +6246,7 @@ end
 function Outcome.fail_now(job, group, message)
   local jid = job.jid
   modules.Events.failed(jid, group, message, job.worker)
-  if modules.Job.is_tracked(jid) then
+  if modules.Tracking.is_tracked(jid) then
     modules.Events.tracked('failed', jid)
   end
   modules.Lock.release(job)
@@ -5150,7 +6344,7 @@ function Outcome.retry_now(job, queue, delay, group, message)
   call('HSET', key.job(jid), 'remaining', -1)
   group = group or 'failed-retries-' .. queue
   modules.History.exhausted(job, group, message)
-  if modules.Job.is_tracked(jid) then
+  if modules.Tracking.is_tracked(jid) then
     modules.Events.tracked('failed', jid)
   end
   if message then
@@ -5201,1147 +6395,1027 @@ function Outcome.release(args, i)
   Outcome.back(job, job.queue, delay, nil, true)
   return 1
 end
-end,
+end
+elseif module_name == 'CorruptJobs' then
+return function()
+local CorruptJobs = {}
+modules.CorruptJobs = CorruptJobs
+-- corrupt_jobs.lua
+-- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
+-- they nor their queue are lost; and can be enqueued again, with defaults.
 
-Pause = function()
-local Pause = {}
-modules.Pause = Pause
--- pause.lua
--- Pausing queues: none of their jobs are handed out; and why, for people.
+local GROUP = 'corrupt-record'
 
-local REASON, BY = 500, 255 -- bytes
+-- Fails a job, which must not have ended, because of this field with this text. `place` is the queue in whose
+-- hands it was, if the caller knows that.
+function CorruptJobs.fail(jid, field, text, place)
+  local its_state, its_queue, its_worker, its_rare, its_entity =
+    modules.Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare', 'entity')
+  local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
+  was = modules.Record.read('state', was, 'waiting')
+  local message = modules.Record.words(field, text or '')
+  modules.Places.leave(jid, queue)
+  if place and place ~= queue then
+    modules.Places.leave(jid, place)
+  end
+  modules.Job.unhold(jid, worker)
+  if was == 'running' and worker ~= '' then
+    modules.Events.lock_lost(jid, worker)
+  elseif was == 'depends' then
+    modules.Dependencies.unlink_all(jid)
+  end
+  call('HSET', key.job(jid), 'queue', queue)
+  call('HDEL', key.job(jid), 'token', 'open')
+  modules.History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = queue, rare = its_rare, state = was, entity = its_entity },
+    GROUP,
+    message,
+    math.floor(scope.now)
+  )
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, GROUP, message, worker)
+end
 
--- Those that clear away take the names of whatever there may be; the others check them first.
-local function check_names(command, args, i)
-  for n = i, #args do
-    modules.Arguments.name(command, 'queue', args[n])
+-- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
+-- at all it fails.
+function CorruptJobs.look_at_state(jid, state, queue)
+  if not modules.Record.is_state(state) and call('EXISTS', key.job(jid)) == 1 then
+    CorruptJobs.fail(jid, 'state', state or '', queue)
   end
 end
 
--- Does it for each queue named, when all of the names are looked at.
-function Pause.each_queue(command, args, i, act)
-  modules.Arguments.given(command, 'queue', args[i])
-  modules.Arguments.bounded(command, #args - i + 1)
-  for n = i, #args do
-    act(args[n])
+-- What takes the place of what cannot be read; of the others nothing does.
+local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
+
+local OTHERS = { 'beyond', 'first', 'unknown', 'cascade', 'at' }
+
+-- A failed job is enqueued again: puts defaults in the place of what cannot be read, in its record and
+-- in the one given, which Job.read has made.
+function CorruptJobs.mend(record)
+  local jid, mended = record.jid, {}
+  if record.rare then
+    for n, text in ipairs(call('HMGET', key.job(jid), unpack(OTHERS))) do
+      record[OTHERS[n]] = text or nil
+    end
+  end
+  for _, field in ipairs(modules.Record.fields()) do
+    if modules.Record.is_bad(field, record[field]) then
+      mended[#mended + 1] = cjson.encode(field)
+      if field == 'tags' then
+        modules.Tags.unindex_all(jid, record.tags)
+      end
+      record[field] = DEFAULTS[field]
+      if DEFAULTS[field] then
+        call('HSET', key.job(jid), field, DEFAULTS[field])
+      else
+        call('HDEL', key.job(jid), field)
+      end
+    end
+  end
+  if #mended > 0 then
+    modules.History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
+  end
+end
+end
+elseif module_name == 'Spawned' then
+return function()
+local Spawned = {}
+modules.Spawned = Spawned
+-- workflows/spawned.lua
+-- Jobs that a job has spawned: its dependents wait for them as well.
+--
+-- The links are made late. A dependent waits for the spawner; when that is complete, for those of
+-- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
+-- It does not wait for a spawned job that waits for it at that time: so there is no cycle.
+
+-- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
+local ON_ITS_WAY, FAILED = '0', '1'
+
+local FEW = 10 -- spawned jobs that are looked at one by one
+
+local function list_of(text)
+  return modules.Record.read('spawners', text, {})
+end
+
+local function has(list, jid)
+  for _, one in ipairs(list) do
+    if one == jid then
+      return true
+    end
+  end
+  return false
+end
+
+-- Has the spawner spawned this job, which is not complete?
+function Spawned.is_one(spawner, jid)
+  return call('ZSCORE', key.spawned(spawner), jid) and true or false
+end
+
+function Spawned.has_unfinished(spawner)
+  return call('EXISTS', key.spawned(spawner)) == 1
+end
+
+-- Those of the jids that do not wait for the dependent; if there are none, one of the first thousand.
+local function harmless(dependent, name, jids, most)
+  local good, tired = modules.CycleDetection.harmless(dependent, jids)
+  if #good == 0 and #jids == most and most < modules.Arguments.most then
+    jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', modules.Arguments.most)
+    good, tired = modules.CycleDetection.harmless(dependent, jids)
+    good = { good[1] }
+  end
+  return good, tired
+end
+
+-- The few that are left may be there for nothing: a job whose field `spawners` could not be read has not
+-- said that it has ended.
+local function without_ended(name, jids)
+  local left = {}
+  for _, jid in ipairs(jids) do
+    if (call('HGET', key.job(jid), 'state') or 'complete') ~= 'complete' then
+      left[#left + 1] = jid
+    elseif not scope.reading then
+      call('ZREM', name, jid)
+    end
+  end
+  return left
+end
+
+-- What a dependent of the spawner has to wait for: at most so many jids (one is enough: there is
+-- another look when they are done). And one that has failed, if any. With `dependent` only what does not
+-- wait for that; and whether there is more than this call can see.
+function Spawned.unfinished(spawner, policy, most, dependent)
+  local name, tired = key.spawned(spawner), false
+  most = math.max(1, math.min(most, modules.Arguments.most))
+  local jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', most)
+  if #jids <= FEW then
+    jids = without_ended(name, jids)
+  end
+  if dependent and #jids > 0 then
+    jids, tired = harmless(dependent, name, jids, most)
+  end
+  local failed = call('ZRANGEBYSCORE', name, FAILED, FAILED, 'LIMIT', '0', '1')[1]
+  if failed and #jids == 0 and policy ~= 'run' then
+    jids[1] = failed
+  end
+  return jids, failed, tired
+end
+
+-- The spawner is complete: its dependent waits for what it has spawned, unless it is one of those.
+function Spawned.look_beyond(jid, spawner)
+  local its_beyond, spawners = modules.Hash.values(key.job(jid), 'beyond', 'spawners')
+  local beyond = list_of(its_beyond)
+  if not has(beyond, spawner) and not has(list_of(spawners), spawner) then
+    beyond[#beyond + 1] = spawner
+    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond), 'rare', '1')
   end
 end
 
-function Pause.is_paused(queue)
-  return call('SISMEMBER', key.paused_queues(), queue) == 1
+local function write_beyond(jid, beyond)
+  if #beyond > 0 then
+    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond))
+  else
+    call('HDEL', key.job(jid), 'beyond')
+  end
 end
 
--- What is known of the pause of a paused queue: reason, by, at; or nil.
-function Pause.known(queue)
-  local text = call('HGET', key.paused_reasons(), queue)
-  return modules.Record.read('meta', text)
+-- A job waits for these spawners' jobs no longer; nil: for none.
+function Spawned.forget_beyond(jid, spawners)
+  local text = call('HGET', key.job(jid), 'beyond')
+  if text then
+    local rest = {}
+    for _, spawner in ipairs(list_of(text)) do
+      if spawners and not has(spawners, spawner) then
+        rest[#rest + 1] = spawner
+      end
+    end
+    write_beyond(jid, rest)
+  end
 end
 
--- -> whether the queue was not paused. What an earlier pause left behind (a foreign script has ended
--- that one) is not true of this one.
-local function pause(queue)
-  local new = call('SADD', key.paused_queues(), queue) == 1
-  if new and scope.live then
-    call('HDEL', key.paused_reasons(), queue)
+-- This call has looked so far for others that it cannot say what the job has to wait for: a later one
+-- does, as if the spawner were complete only then. -> whether that can be
+local function put_off(jid, spawner)
+  if (call('HGET', key.job(spawner), 'state') or 'complete') ~= 'complete' then
+    return false
+  end
+  modules.Dependencies.link(jid, { spawner })
+  modules.Dependencies.spend(modules.Dependencies.left())
+  call('ZADD', key.releasing(), scope.now, spawner)
+  return true
+end
+
+-- Nothing else holds the job back: is there something spawned? Then it waits for that, or is
+-- canceled with what has failed of it. -> whether it must not start
+function Spawned.holds_back(jid, text, policy)
+  local beyond, open, fresh = {}, {}, modules.CycleDetection.is_fresh()
+  for _, spawner in ipairs(list_of(text)) do
+    local jids, failed, tired = Spawned.unfinished(spawner, policy, modules.Dependencies.left(), jid)
+    if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
+      return true
+    elseif failed and policy == 'cancel' then
+      modules.Cascade.cancel(jid, 'dependency', failed)
+      return true
+    elseif #jids > 0 then
+      beyond[#beyond + 1] = spawner
+      modules.Dependencies.spend(#jids)
+      for n = 1, #jids do
+        open[#open + 1] = jids[n]
+      end
+    end
+  end
+  write_beyond(jid, beyond)
+  modules.Dependencies.link(jid, open, policy)
+  return #open > 0
+end
+
+-- Leaves out the first of a job's spawners, those that have seen its end: a jid that is put again and
+-- again would collect them for ever.
+local function without_former(spawners, jid)
+  local first, rest = 1, {}
+  while first <= math.min(#spawners, modules.Arguments.most) and not Spawned.is_one(spawners[first], jid) do
+    first = first + 1
+  end
+  for n = first, #spawners do
+    rest[#rest + 1] = spawners[n]
+  end
+  return rest
+end
+
+-- The job takes these under its wings: jid and state of each.
+function Spawned.adopt(spawner, jobs)
+  local name, scores, new = key.spawned(spawner), {}, {}
+  for _, job in ipairs(jobs) do
+    local spawners = list_of(call('HGET', key.job(job.jid), 'spawners'))
+    if not has(spawners, spawner) then
+      spawners = without_former(spawners, job.jid)
+      spawners[#spawners + 1] = spawner
+      call('HSET', key.job(job.jid), 'spawners', cjson.encode(spawners), 'rare', '1')
+      new[#new + 1] = job.jid
+    end
+    if job.state ~= 'complete' then
+      scores[#scores + 1] = job.state == 'failed' and FAILED or ON_ITS_WAY
+      scores[#scores + 1] = job.jid
+    end
+  end
+  if #scores > 0 then
+    call('ZADD', name, unpack(scores))
+  end
+  call('HSET', key.job(spawner), 'rare', '1')
+  modules.DependencyResults.add_offspring(spawner, new)
+end
+
+local function each(text, act)
+  for _, spawner in ipairs(list_of(text)) do
+    act(key.spawned(spawner))
+  end
+end
+
+-- A job with this field `spawners` is complete, or gone.
+function Spawned.done(jid, text)
+  each(text, function(name)
+    call('ZREM', name, jid)
+  end)
+end
+
+function Spawned.failed(jid, text)
+  each(text, function(name)
+    call('ZADD', name, 'XX', FAILED, jid)
+  end)
+end
+
+-- It had failed, and goes on.
+function Spawned.goes_on(jid, text)
+  each(text, function(name)
+    call('ZADD', name, 'XX', ON_ITS_WAY, jid)
+  end)
+end
+end
+elseif module_name == 'AuditJobs' then
+return function()
+local AuditJobs = {}
+modules.AuditJobs = AuditJobs
+-- views/audit_jobs.lua
+-- The invariants of a job's record: what an audit asks of each.
+
+-- Violations told in one step: the first of them say what is wrong.
+local TOLD = 100
+
+function AuditJobs.complain(report, ...)
+  if #report.violations < TOLD then
+    report.violations[#report.violations + 1] = modules.Errors.name(modules.Errors.worded(...))
+  end
+end
+
+-- Where a job must be, by its state.
+AuditJobs.place = {
+  waiting = 'work',
+  stalled = 'work',
+  running = 'locks',
+  scheduled = 'scheduled',
+  depends = 'depends',
+}
+
+-- Are there dependents of the job that its end has not reached yet?
+function AuditJobs.is_told_later(jid)
+  return call('ZSCORE', key.releasing(), jid) or call('ZSCORE', key.cascading(), jid)
+end
+
+-- Some of a job's set of others; none of what is no set, which is told where its key is met.
+local function some(name)
+  local members = redis.pcall('SRANDMEMBER', name, modules.Arguments.most)
+  return members.err and {} or members
+end
+
+local function is_member(name, jid)
+  return redis.pcall('SISMEMBER', name, jid) == 1
+end
+
+local RARE = {
+  'unique',
+  'workflow',
+  'on_failure',
+  'deadline',
+  'fixed',
+  'first',
+  'behind',
+  'beyond',
+  'spawners',
+  'followed',
+  'limit_key',
+  'fair_by',
+  'turn',
+  'aside',
+  'called',
+  'holds',
+  'entity',
+}
+
+local function check_rare(report, jid, record)
+  if record.entity then
+    modules.AuditEntities.check_job(report, jid)
+  end
+  if record.rare == '1' then
+    modules.AuditLimits.check_job(report, jid)
+    return
+  end
+  for n, value in ipairs(call('HMGET', key.job(jid), unpack(RARE))) do
+    if value then
+      AuditJobs.complain(report, 'job %s has an unexpected field %s', jid, RARE[n])
+    end
+  end
+end
+
+local function check_running(report, jid, record)
+  local expires, score =
+    modules.Record.read('expires', record.expires, 0), call('ZSCORE', key.place(record.queue, 'locks'), jid)
+  local held = call('ZSCORE', key.held(record.worker), jid)
+  if record.grace == '1' then
+    if held then
+      AuditJobs.complain(
+        report,
+        'job %s has lost its lock and is on the list of worker %s',
+        jid,
+        record.worker
+      )
+    end
+    return
+  end
+  if expires == 0 then
+    AuditJobs.complain(report, 'job %s is running and never expires', jid)
+  end
+  if score and math.abs(tonumber(score) - expires) > 1e-4 then
+    AuditJobs.complain(report, 'job %s expires at %s, its lock at %s', jid, expires, score)
+  end
+  if held and math.abs(tonumber(held) - expires) > 1e-4 then
+    AuditJobs.complain(report, 'job %s expires at %s, on the list of its worker at %s', jid, expires, held)
+  end
+  -- A worker that was silent for too long has been forgotten, and its list with it.
+  if not held and expires > scope.now and call('ZSCORE', key.workers(), record.worker) then
+    AuditJobs.complain(report, 'job %s is running but not on the list of worker %s', jid, record.worker)
+  end
+end
+
+local function check_depends(report, jid, record)
+  if record.open == '1' then
+    return
+  end
+  local others = some(key.dependencies(jid))
+  if #others == 0 then
+    AuditJobs.complain(report, 'job %s depends on nothing', jid)
+  end
+  for _, other in ipairs(others) do
+    local state = call('HGET', key.job(other), 'state')
+    if
+      (state or 'complete') == 'complete'
+      and not AuditJobs.is_told_later(other)
+      and not modules.AuditWorkflows.is_gate(other)
+    then
+      AuditJobs.complain(report, 'job %s waits for %s, which is %s', jid, other, state or 'gone')
+    elseif not is_member(key.dependents(other), jid) then
+      AuditJobs.complain(report, 'job %s does not know its dependent %s', other, jid)
+    end
+  end
+end
+
+local function check_dependents(report, jid)
+  for _, other in ipairs(some(key.dependents(jid))) do
+    if not is_member(key.dependencies(other), jid) then
+      AuditJobs.complain(report, 'job %s does not know that it waits for %s', other, jid)
+    end
+  end
+end
+
+-- Finding a job in a failure group is linear: done in short ones only.
+local SEARCHED = 200
+
+local function check_failed(report, jid, record)
+  local group = modules.Record.read('failure', record.failure, {}).group
+  if not group then
+    AuditJobs.complain(report, 'job %s failed without a group', jid)
+  elseif
+    call('SISMEMBER', key.failures(), group) == 0 and call('SISMEMBER', key.failures(), 'other') == 0
+  then
+    AuditJobs.complain(report, 'failure group %s of job %s is not listed', group, jid)
+  elseif call('LLEN', key.group(group)) <= SEARCHED then
+    local times = #call('LPOS', key.group(group), jid, 'COUNT', 0)
+    if times ~= 1 and call('SISMEMBER', key.failures(), 'other') == 0 then
+      AuditJobs.complain(report, 'job %s is %s times in its failure group %s', jid, times, group)
+    end
+  end
+end
+
+local function check_places(report, jid, record)
+  local wanted = AuditJobs.place[record.state]
+  if wanted == 'work' and record.aside then
+    wanted = 'aside'
+  end
+  for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends', 'aside' }) do
+    local there = call('ZSCORE', key.place(record.queue, place), jid)
+    if there and place ~= wanted then
+      AuditJobs.complain(report, 'job %s is %s and in %s of %s', jid, record.state, place, record.queue)
+    elseif not there and place == wanted then
+      AuditJobs.complain(report, 'job %s is %s but not in %s of %s', jid, record.state, place, record.queue)
+    end
+  end
+  local completed = call('ZSCORE', key.completed(), jid)
+  if record.state == 'complete' and not completed then
+    AuditJobs.complain(report, 'job %s is complete but not among the completed', jid)
+  elseif completed and record.state ~= 'complete' then
+    AuditJobs.complain(report, 'job %s is %s and among the completed', jid, record.state)
+  elseif not wanted and record.state ~= 'complete' and record.state ~= 'failed' then
+    AuditJobs.complain(report, 'job %s has no such state: %s', jid, tostring(record.state))
+  end
+end
+
+local FIELDS = {
+  'jid',
+  'state',
+  'queue',
+  'worker',
+  'expires',
+  'grace',
+  'failure',
+  'tags',
+  'open',
+  'token',
+  'remaining',
+  'retries',
+  'rare',
+  'aside',
+  'entity',
+}
+
+local function check_numbers(report, jid, record)
+  local last = modules.Record.number(call('HGET', key.meta(), 'token')) or 0
+  if modules.Record.read('token', record.token, 0) > last then
+    AuditJobs.complain(report, 'token %s of job %s is above the last one drawn', record.token, jid)
+  end
+  local remaining, retries =
+    modules.Record.read('remaining', record.remaining), modules.Record.read('retries', record.retries)
+  if
+    not (record.remaining and record.retries)
+    or (remaining and (remaining < -1 or remaining > (retries or remaining)))
+  then
+    AuditJobs.complain(
+      report,
+      'job %s has %s of %s retries left',
+      jid,
+      tostring(record.remaining),
+      tostring(record.retries)
+    )
+  end
+end
+
+-- Everything in the record that is more than a text, and every line of its history.
+local function check_readable(report, jid)
+  local fields = modules.Record.fields()
+  for n, text in ipairs(call('HMGET', key.job(jid), unpack(fields))) do
+    if modules.Record.is_bad(fields[n], text) then
+      AuditJobs.complain(report, 'job %s: %s', jid, modules.Record.words(fields[n], text))
+    end
+  end
+  local entries = redis.pcall('LRANGE', key.history(jid), 0, modules.Arguments.most - 1)
+  if entries.err then
+    return -- It is no list, which is told where its key is met.
+  end
+  if #entries == 0 and not modules.History.first(call('HGET', key.job(jid), 'put')) then
+    AuditJobs.complain(report, 'job %s has no history', jid)
+  end
+  for n, text in ipairs(entries) do
+    local entry, is_bad = modules.Record.entry_of(text)
+    if is_bad then
+      AuditJobs.complain(report, 'job %s: line %s of its history cannot be read: %s', jid, n, entry[3].text)
+    end
+  end
+end
+
+function AuditJobs.check(report, jid)
+  local values, record = call('HMGET', key.job(jid), unpack(FIELDS)), {}
+  for n, field in ipairs(FIELDS) do
+    record[field] = values[n] or nil
+  end
+  check_readable(report, jid)
+  if record.jid ~= jid or not record.state or not record.queue or not record.worker then
+    AuditJobs.complain(report, 'record of job %s is damaged', jid)
+    return
+  end
+  check_places(report, jid, record)
+  check_numbers(report, jid, record)
+  check_rare(report, jid, record)
+  check_dependents(report, jid)
+  for _, tag in ipairs(modules.Record.read('tags', record.tags, {})) do
+    if not call('ZSCORE', key.tag(tag), jid) then
+      AuditJobs.complain(report, 'tag %s does not know job %s', tag, jid)
+    end
+  end
+  if record.state == 'running' then
+    check_running(report, jid, record)
+  elseif record.state == 'depends' then
+    check_depends(report, jid, record)
+  elseif record.state == 'failed' then
+    check_failed(report, jid, record)
+  end
+end
+end
+elseif module_name == 'Payloads' then
+return function()
+local Payloads = {}
+modules.Payloads = Payloads
+-- entities/payloads.lua
+-- The payloads of an entity: those that wait, in order, and those that a run has taken.
+--
+-- An entity is carried by an ordinary job, whose record has the fields `entity` (its id as text) and `home` (its
+-- queue). What has been pushed for it stands in `payloads`; what the present run has taken, in `taken`.
+
+local floor, min, max = math.floor, math.min, math.max
+
+Payloads.most = 1000 -- of one run, and moved by one call
+Payloads.bytes = 1024 * 1024 -- of one run
+Payloads.each = 64 * 1024 -- bytes of one payload
+
+-- Payloads read at first; then four times as many as before, as far as they are likely to fit.
+local FIRST = 16
+
+-- Adds payloads: score, text, score, text … Of equal ones the lower score stays. -> how many are new
+function Payloads.join(name, flat)
+  local new = 0
+  for first = 1, #flat, 1000 do
+    new = new + call('ZADD', name, 'LT', unpack(flat, first, min(first + 999, #flat)))
   end
   return new
 end
 
--- pause queue...
-function Pause.pause(args, i)
-  check_names('pause', args, i)
-  Pause.each_queue('pause', args, i, pause)
-end
-
-local function short(what, text, most)
-  modules.Arguments.given('queue.pause', what, text)
-  if #text > most then
-    modules.Errors.raise('TOOBIG', 'queue.pause(): ' .. what .. ' has ' .. #text .. ' bytes, at most ' .. most)
+-- Appends members with their scores (payload, score …), as they are read, to a list as they are written.
+local function turn(flat, part)
+  for n = 1, #part, 2 do
+    flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
   end
-  return text
+  return flat
 end
 
--- queue.pause reason by queue...: a queue that is paused keeps its reason unless there is a new one
-function Pause.pause_with(args, i)
-  local reason, by = short('reason', args[i], REASON), short('by', args[i + 1], BY)
-  check_names('queue.pause', args, i + 2)
-  local text = cjson.encode({ reason = reason, by = by, at = scope.now })
-  Pause.each_queue('queue.pause', args, i + 2, function(queue)
-    if pause(queue) or reason ~= '' then
-      call('HSET', key.paused_reasons(), queue, text)
+-- The payloads with the lowest scores, at most so many and so many bytes (but at least one).
+-- -> score, text …, as `join` takes them; their bytes
+function Payloads.lowest(name, most, bytes)
+  local flat, used, step = {}, 0, FIRST
+  while #flat < 2 * most do
+    local at = #flat / 2
+    local part = call('ZRANGE', name, at, at + min(step, most - at) - 1, 'WITHSCORES')
+    for n = 1, #part, 2 do
+      local size = #part[n] + 1
+      if #flat > 0 and used + size > bytes then
+        return flat, used
+      end
+      flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
+      used = used + size
     end
-  end)
-end
-
--- unpause queue...
-function Pause.unpause(args, i)
-  Pause.each_queue('unpause', args, i, function(queue)
-    call('SREM', key.paused_queues(), queue)
-    if scope.live then
-      call('HDEL', key.paused_reasons(), queue)
-    end
-    modules.Wake.ready(queue, call('ZCARD', key.place(queue, 'work')))
-    modules.Wake.due(queue, scope.now)
-  end)
-end
-end,
-
-Places = function()
-local Places = {}
-modules.Places = Places
--- places.lua
--- The places of a queue: work, locks, scheduled, depends, and aside (see limits). A job is in exactly one.
-
--- Highest first: by priority, then the longest waiting. Ties are popped in falling order of jid.
-function Places.score(priority, time)
-  return priority - time / 1e10
-end
-
-function Places.work(jid, queue, priority, time)
-  call('ZADD', key.place(queue, 'work'), Places.score(priority, time or scope.now), jid)
-  modules.Wake.ready(queue, 1)
-end
-
--- Back to where a job was taken from: the head of its priority. Its equals there have the same
--- score, and of those the one with the higher jid comes first; ours fall with time.
-function Places.work_again(jid, queue, priority)
-  local work, score = key.place(queue, 'work'), Places.score(priority, scope.now)
-  local head = call('ZREVRANGEBYSCORE', work, priority, score, 'WITHSCORES', 'LIMIT', '0', '1')
-  call('ZADD', work, head[2] or score, jid)
-  modules.Wake.ready(queue, 1)
-end
-
--- The scores of jobs that become ready now, as texts by priority: a batch has few different ones.
-function Places.scores()
-  return setmetatable({}, {
-    __index = function(texts, priority)
-      local text = string.format('%.17g', Places.score(priority, scope.now))
-      texts[priority] = text
-      return text
-    end,
-  })
-end
-
--- Many jobs at once: score, jid, score, jid …
-function Places.work_many(queue, list)
-  local name = key.place(queue, 'work')
-  for first = 1, #list, 1000 do
-    call('ZADD', name, unpack(list, first, math.min(first + 999, #list)))
-  end
-  modules.Wake.ready(queue, #list / 2)
-end
-
-function Places.scheduled(jid, queue, time)
-  call('ZADD', key.place(queue, 'scheduled'), time, jid)
-  modules.Wake.due(queue, time)
-end
-
-function Places.depends(jid, queue)
-  call('ZADD', key.place(queue, 'depends'), scope.now, jid)
-end
-
--- A delayed job counts as waiting from its time on, though it stands among the delayed ones until a
--- call moves it that writes; and so does one that was taken from its worker: the record says 'stalled', but no
--- worker has it. -> its state now, when it falls due
-function Places.state_now(jid, queue, state)
-  if state == 'stalled' then
-    return 'waiting'
-  elseif state ~= 'scheduled' then
-    return state
-  end
-  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid)
-  return due and tonumber(due) <= scope.now and 'waiting' or state, due
-end
-
--- How many delayed jobs of a queue count as waiting, and which they are.
-function Places.count_due(queue)
-  return call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', scope.now)
-end
-
-function Places.list_due(queue, offset, count)
-  return call('ZRANGEBYSCORE', key.place(queue, 'scheduled'), '-inf', scope.now, 'LIMIT', offset, count)
-end
-
--- How many jobs of a queue limits hold back.
-function Places.count_aside(queue)
-  return modules.LimitSettings.exist() and call('ZCARD', key.place(queue, 'aside')) or 0
-end
-
--- What lags is counted from when a job became ready.
-function Places.ready_since(jid, time)
-  local text = time == scope.now and modules.NumberFormat.time() or string.format('%.20f', time)
-  call('HSET', key.job(jid), 'time', text)
-end
-
-function Places.leave(jid, queue)
-  call('ZREM', key.place(queue, 'work'), jid)
-  call('ZREM', key.place(queue, 'locks'), jid)
-  call('ZREM', key.place(queue, 'depends'), jid)
-  call('ZREM', key.place(queue, 'scheduled'), jid)
-end
-
--- A queue is known from its first job on.
-function Places.register(queue)
-  if call('ZADD', key.queues(), 'NX', scope.now, queue) == 1 then
-    modules.Wake.seen()
-  end
-end
-end,
-
-Pop = function()
-local Pop = {}
-modules.Pop = Pop
--- pop.lua
--- Handing out jobs: expired locks first, then what fell due, then the top of the work.
-
-local text_of = modules.Arguments.text_of
-
--- What decides whether a job may run: its state, then as many as are NEEDED, then the others.
-local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
-
--- What is read of a job whose lock has expired.
-local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited', 'entity', 'crashes' }
-
--- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
-local function notice(jid, queue, worker, grace, rare)
-  if modules.Job.is_tracked(jid) then
-    modules.Events.tracked('stalled', jid)
-  end
-  modules.History.ended(jid, 'timed-out', { worker = worker })
-  call('HSET', key.job(jid), 'grace', 1)
-  if scope.live and not rare then
-    call('HSET', key.job(jid), 'rare', '0')
-  end
-  modules.Events.lock_lost(jid, worker)
-  call('ZADD', key.place(queue, 'locks'), scope.now + grace, jid)
-  modules.Stats.count(queue, 'retries', 1)
-  if grace > 0 then
-    modules.Wake.due(queue, scope.now + grace)
-  end
-end
-
--- What of a job without retries has to be readable for it to go on in another queue.
-local MOVED = { 'retries', 'priority', 'tags', 'context' }
-
--- A job whose last lock was lost, as Outcome.end_failed takes it.
-local function lost(jid, queue, rare, entity)
-  local texts = call('HMGET', key.job(jid), unpack(MOVED))
-  return {
-    jid = jid,
-    queue = queue,
-    marked = true,
-    rare = rare,
-    entity = entity,
-    bad = modules.Record.first_bad(MOVED, texts),
-    retries = modules.Record.text('retries', texts[1], '0'),
-    priority = modules.Record.read('priority', texts[2], 0),
-  }
-end
-
-local function exhausted(jid, queue, worker, rare, entity)
-  local group = 'failed-retries-' .. queue
-  local message = 'Job exhausted retries in queue "' .. queue .. '"'
-  if entity then
-    group, message = modules.EntityRun.words_of_loss()
-  end
-  call('ZREM', key.place(queue, 'locks'), jid)
-  call('HSET', key.job(jid), 'remaining', -1)
-  modules.History.failed(jid, group, nil, message)
-  if modules.Job.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, group, message, worker)
-  modules.Outcome.end_failed(lost(jid, queue, rare, entity), group, message, scope.now)
-end
-
--- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
-local LOOKED = 250
-
--- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
-local function expire(jid, queue, locks, grace)
-  local job = modules.Hash.read(key.job(jid), LOCKED)
-  local worker = job.worker or ''
-  if job.state ~= 'running' then
-    modules.CorruptJobs.look_at_state(jid, job.state, queue)
-    call('ZREM', locks, jid)
-    return false
-  elseif modules.Record.is_bad('remaining', job.remaining) then
-    modules.CorruptJobs.fail(jid, 'remaining', job.remaining, queue)
-    return false
-  end
-  modules.Job.unhold(jid, worker)
-  if job.grace ~= '1' then
-    notice(jid, queue, worker, grace, job.rare)
-    if grace > 0 then
-      return false
-    end
-  end
-  modules.History.ended(jid, 'lost', { worker = worker, held = modules.Samples.held(job.waited) })
-  modules.Samples.taken_away(queue, job.time, job.waited)
-  local remaining = modules.Record.read('remaining', job.remaining, 0) - 1
-  if job.entity then
-    remaining = modules.EntityRun.lost(jid, job.remaining, job.crashes)
-  end
-  if remaining < 0 then
-    exhausted(jid, queue, worker, job.rare, job.entity)
-    return false
-  end
-  call('HSET', key.job(jid), 'remaining', remaining)
-  modules.Places.ready_since(jid, scope.now)
-  call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
-  return true
-end
-
--- -> up to `count` jids whose locks have expired and that may be handed out again
-local function expired(queue, count)
-  local locks, freed = key.place(queue, 'locks'), {}
-  if call('ZCOUNT', locks, '-inf', modules.NumberFormat.now()) == 0 then
-    return freed -- mostly, and cheaper to ask
-  end
-  local jids = call(
-    'ZRANGEBYSCORE',
-    locks,
-    '-inf',
-    modules.NumberFormat.now(),
-    'LIMIT',
-    '0',
-    count + (scope.live and LOOKED or 0)
-  )
-  local grace = modules.Config.number('grace-period')
-  for _, jid in ipairs(jids) do
-    if #freed == count then
+    if #part < 2 * min(step, most - at) then
       break
     end
-    if expire(jid, queue, locks, grace) then
-      freed[#freed + 1] = jid
+    step = max(1, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))
+  end
+  return flat, used
+end
+
+-- Moves the payloads with the lowest scores, which `lowest` has read. -> whether none is left
+function Payloads.move(from, to, flat)
+  if #flat > 0 then
+    Payloads.join(to, flat)
+    call('ZREMRANGEBYRANK', from, 0, #flat / 2 - 1)
+  end
+  return call('EXISTS', from) == 0
+end
+
+-- What a run had taken waits again.
+function Payloads.give_back(jid)
+  local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')
+  if #taken > 0 then
+    Payloads.join(key.payloads(jid), turn({}, taken))
+    call('DEL', key.taken(jid))
+  end
+end
+end
+elseif module_name == 'StatsBuffer' then
+return function()
+local StatsBuffer = {}
+modules.StatsBuffer = StatsBuffer
+-- stats_buffer.lua
+-- Samples that the statistics do not have yet: few at a time are only appended here.
+
+local match, format, floor = string.match, string.format, math.floor
+local text_of = modules.Arguments.text_of
+
+-- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length
+-- stand behind the whole seconds of the time, where libraries that count in whole seconds overlook
+-- them; their own entries have none.
+function StatsBuffer.entry(second, kind, seconds, n, queue)
+  local whole = floor(seconds)
+  return modules.NumberFormat.whole(second)
+    .. format('.%03d ', floor((seconds - whole) * 1000 + 0.5))
+    .. kind
+    .. ' '
+    .. text_of(whole)
+    .. ' '
+    .. text_of(n)
+    .. ' '
+    .. queue
+end
+
+-- -> how many entries there are now
+function StatsBuffer.append(...)
+  return call('RPUSH', key.journal(), ...)
+end
+
+-- Shows all entries to `visit(second, kind, seconds, n, queue)`; the seconds are a text if no more than
+-- the whole ones are known. Jobs that come quickly one after the other leave the same entry many
+-- times: those come as one.
+local function show(texts, visit)
+  local times = {}
+  for n = 1, #texts do
+    times[texts[n]] = (times[texts[n]] or 0) + 1
+  end
+  for text, often in pairs(times) do
+    local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
+    if fraction ~= '' then
+      seconds = tonumber(seconds .. fraction)
+    end
+    visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
+  end
+end
+
+function StatsBuffer.read(visit)
+  show(call('LRANGE', key.journal(), '0', '-1'), visit)
+end
+
+-- The same, and forgets them.
+function StatsBuffer.take(visit)
+  local texts = call('LRANGE', key.journal(), '0', '-1')
+  if #texts > 0 then
+    call('DEL', key.journal())
+    show(texts, visit)
+  end
+end
+end
+elseif module_name == 'Failures' then
+return function()
+local Failures = {}
+modules.Failures = Failures
+-- failures.lua
+-- Failed jobs by group: the set of groups, a list of jids for each.
+
+Failures.groups = 1000
+
+-- Where calls with KEYS are made the number of groups is bounded: further ones share a list.
+local function list_of(group)
+  if scope.live and call('SISMEMBER', key.failures(), group) == 0 then
+    if call('SCARD', key.failures()) >= Failures.groups then
+      return 'other'
     end
   end
-  return freed
+  return group
 end
 
-local RUNNABLE = { waiting = true, stalled = true, running = true }
-
--- Jobs that have missed their deadlines and were found by this call; it finds so many at most.
-local MOST_LATE = 1000
-
-local function late()
-  return scope.late or 0
+-- Files a failed job under its group and counts it.
+function Failures.add(jid, queue, group)
+  local list = list_of(group)
+  call('SADD', key.failures(), list)
+  call('LPUSH', key.group(list), jid)
+  modules.Stats.count(queue, 'failures', 1)
+  modules.Stats.count(queue, 'failed', 1)
+  modules.Minutes.count(queue, 'failed', 1)
 end
 
-local FEW_HAVE = {
-  'deadline',
-  'unique',
-  'spawners',
-  'limit_key',
-  'ordered',
-  'fair_by',
-  'turn',
-  'called',
-  'rare',
-  'state',
-  'priority',
-  'holds',
-  'entity',
-  'batch',
-  'time',
+-- Looks from the newest on, or from the oldest on: where the job is likely to be.
+local function take(jid, list, oldest_first)
+  local found = call('LREM', key.group(list), oldest_first and -1 or 1, jid)
+  if call('LLEN', key.group(list)) == 0 then
+    call('SREM', key.failures(), list)
+  end
+  return found > 0
+end
+
+-- Nothing says in which group the job is: it is in one of them.
+local function take_anywhere(jid)
+  for _, list in ipairs(call('SMEMBERS', key.failures())) do
+    if take(jid, list) then
+      return
+    end
+  end
+end
+
+-- A job that was failed is so no longer.
+function Failures.remove(jid, queue, failure, oldest_first)
+  local known = modules.Record.read('failure', failure)
+  if not known or not known.group then
+    take_anywhere(jid)
+    modules.Stats.mended(queue, scope.now)
+    return
+  end
+  if not take(jid, known.group, oldest_first) then
+    take(jid, 'other', oldest_first)
+  end
+  modules.Stats.mended(queue, known.when or 0)
+end
+
+-- failed [group [start limit]]
+function Failures.show(args, i)
+  local group = args[i]
+  if not group then
+    local counts = {}
+    for _, name in ipairs(call('SMEMBERS', key.failures())) do
+      counts[name] = call('LLEN', key.group(name))
+    end
+    return cjson.encode(counts)
+  end
+  local start, limit = modules.Arguments.offset('failed', args[i + 1]), modules.Arguments.count('failed', args[i + 2], 25)
+  local total = call('LLEN', key.group(group))
+  return cjson.encode({
+    total = total,
+    jobs = call('LRANGE', key.group(group), modules.Arguments.range(start, limit, total)),
+  })
+end
+end
+elseif module_name == 'JobSummary' then
+return function()
+local JobSummary = {}
+modules.JobSummary = JobSummary
+-- views/job_summary.lua
+-- Jobs in brief: what a line of a list shows of each, and parts of all the lists that there are.
+
+local match = string.match
+
+-- Places in a row: the first twelve are fields of the record as they are, but for `due`, which stands
+-- where `rare` stood.
+local KLASS, QUEUE, STATE, WORKER, SINCE, EXPIRES, DUE = 1, 2, 3, 8, 9, 10, 12
+local GROUP, PROGRESS, WORKFLOW, TRACKED, PUT, JID = 13, 14, 15, 16, 17, 18
+
+-- The places of what is no mere text: what cannot be read is not shown.
+local JUDGED = {
+  [4] = 'priority',
+  [5] = 'retries',
+  [6] = 'remaining',
+  [7] = 'tags',
+  [SINCE] = 'time',
+  [EXPIRES] = 'expires',
 }
 
--- What few jobs have to be asked before they start. -> whether they may; if not, and it is too late for that, what
--- is to become of it; if not, and nothing else, it stays in its queue: a limit holds it back, or the call hands out
--- enough of entities. `score` is that in the work. If it may, the entity that it carries, and how many may run together.
-local function may_start(jid, queue, klass, score, expires, reserved)
-  local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
-  local field, text = modules.Record.first_bad(FEW_HAVE, texts)
-  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, rare, state, priority, holds, entity, batch, time =
-    unpack(texts)
-  if field or (deadline and modules.Record.read('deadline', deadline) <= scope.now) then
-    return false, { jid = jid, state = state, bad = field, text = text }
-  end
-  if entity and modules.EntityRun.stays(jid, queue, state, priority, time, reserved) then
-    return false
-  end
-  if limit_key or fair_by or called or modules.LimitSettings.exist() then
-    local job = { limit_key = limit_key, ordered = ordered, fair_by = fair_by, turn = turn, called = called }
-    job.rare, job.state, job.priority, job.holds = rare, state, priority, holds
-    if not modules.Limits.admit(jid, queue, klass or '', job, score, expires) then
-      return false
-    end
-  end
-  modules.Unique.started(jid, unique)
-  return true, nil, entity, batch
-end
-
--- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
--- if it has no record, or has ended.
-local function unreadable(jid)
-  local texts = call('HMGET', key.job(jid), unpack(JUDGED))
-  local state = texts[1]
-  if state and modules.Record.is_state(state) then
-    if not RUNNABLE[state] then
-      return nil
-    end
-    for n = 2, NEEDED + 1 do
-      texts[n] = texts[n] or ''
-    end
-    return modules.Record.first_bad(JUDGED, texts)
-  elseif
-    state
-    or call('HEXISTS', key.job(jid), 'klass') == 1
-    or call('HEXISTS', key.job(jid), 'data') == 1
-  then
-    return 'state', state or ''
-  end
-end
-
--- The job was to start before, and does not. It is in no place any longer.
-local function fail_late(jid, queue, state)
-  local since = scope.now - modules.Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
-  local message = 'Its turn came '
-    .. string.format('%.1f', since)
-    .. ' seconds after the time when it expired'
-  scope.late = late() + 1
-  modules.Places.leave(jid, queue)
-  call('HDEL', key.job(jid), 'token')
-  modules.History.failed(jid, 'expired', nil, message)
-  modules.Outcome.write_failed(
-    { jid = jid, queue = queue, rare = true, state = state },
-    'expired',
-    message,
-    math.floor(scope.now)
-  )
-  if modules.Job.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, 'expired', message, '')
-end
-
--- What a worker is told of a job, in the order of Reserved in the client.
-local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
-  return {
-    jid,
-    queue,
-    klass or '',
-    data or '',
-    token,
-    retries or '',
-    remaining or '',
-    priority or '',
-    tags or '',
-    context or '',
-    expires or '',
-  }
-end
-
-local TOLD =
-  { 'queue', 'klass', 'data', 'token', 'retries', 'remaining', 'priority', 'tags', 'context', 'expires' }
-
--- The same once more, if the job still runs with this token; nil if not.
-function Pop.told_again(jid, token)
-  local state, its_token, entity, batch = modules.Hash.values(key.job(jid), 'state', 'token', 'entity', 'batch')
-  if state == 'running' and its_token == token then
-    local again = told(jid, modules.Hash.values(key.job(jid), unpack(TOLD)))
-    if entity then
-      again[4], again[12] = modules.EntityRun.data(jid, entity, again[4]), batch
-    end
-    return again
-  end
-end
-
--- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
-local function start(jid, queue, worker, expires, since, reserved, put)
-  local name, time = key.job(jid), modules.NumberFormat.time()
-  modules.History.popped(jid, worker, modules.History.first(put, queue))
-  if not reserved then
-    modules.Samples.add('wait', queue, scope.now - since)
-  end
-  if not scope.live then
-    call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
-    return nil -- without calls with KEYS there are no tokens
-  end
-  local token, waited = modules.Clock.draw(), reserved and modules.Samples.waited(since) or ''
-  call(
-    'HSET',
-    name,
-    'state',
-    'running',
-    'worker',
-    worker,
-    'expires',
-    expires,
-    'time',
-    time,
-    'token',
-    token,
-    'waited',
-    waited,
-    'put',
-    ''
-  )
-  return token
-end
-
--- How many entities may run together with this one. -> the same, as its worker is told
-local function note_batch(batch)
-  local number = tonumber(batch) or 1
-  scope.batch = number > 1 and number or nil
-  return batch or '1'
-end
-
--- Hands one job over, if its record says that it may run. -> whether it was; what is to become of it if it is to
--- fail
-local function hand_one(jid, queue, worker, expires, visit, reserved, score)
-  local klass, data, retries, remaining, priority, tags, context, time, state, rare, put = modules.Hash.values(
+-- (Naming the fields one by one is a sixth quicker than unpacking a list of them.)
+local function read(jid)
+  return call(
+    'HMGET',
     key.job(jid),
     'klass',
-    'data',
+    'queue',
+    'state',
+    'priority',
     'retries',
     'remaining',
-    'priority',
     'tags',
-    'context',
+    'worker',
     'time',
-    'state',
+    'expires',
+    'spawned_from_jid',
     'rare',
     'put'
   )
-  local since = RUNNABLE[state]
-    and modules.Record.ready_time(retries, remaining, priority, tags, context, time, scope.now)
-  if not since then
-    local field, text = unreadable(jid)
-    return false, field and { jid = jid, state = state, bad = field, text = text }
-  end
-  local entity, batch
-  if rare == '1' or modules.LimitSettings.exist() then
-    local may, to_fail
-    may, to_fail, entity, batch = may_start(jid, queue, klass, score, expires, reserved)
-    if not may then
-      return false, to_fail
-    end
-    data = entity and modules.EntityRun.take(jid, queue, entity, data) or data
-  end
-  local token = start(jid, queue, worker, expires, since, reserved, put)
-  local its = reserved
-    and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
-  if entity then
-    its[12] = note_batch(batch)
-  end
-  visit(jid, token, its)
-  return true
 end
 
--- Hands over the jobs whose records say that they may run; others are dropped. `visit` sees each: its jid, its token,
--- and what its worker is told of it if the jobs are `reserved`, so that it may start them later and will say when;
--- else they count as started. `popped` has them with their scores in the work. -> how many; those that are to fail,
--- or nil
-local function hand_over(queue, worker, jids, visit, reserved, popped)
-  local heartbeat = modules.Config.heartbeat(queue)
-  local expires, tracked, taken, failing = modules.NumberFormat.later(heartbeat), modules.Job.tracked_among(jids), {}, nil
+-- What a running job is whose lock has ended: the queue's list knows whether there was a notice.
+local function see_lock(row, jid)
+  local lock = call('ZSCORE', key.place(row[QUEUE], 'locks'), jid)
+  if lock and tonumber(lock) <= scope.now then
+    row[STATE], row[SINCE] = 'stalled', lock
+  end
+end
+
+local function see_due(row, jid)
+  local state, due = modules.Places.state_now(jid, row[QUEUE], row[STATE])
+  if state == 'waiting' then
+    row[STATE], row[SINCE] = state, due
+  else
+    row[DUE] = due
+  end
+end
+
+-- When and in which group a job has failed: mostly the last line of its history says so, which is
+-- shorter than the record's text with the whole message. -> when, group
+function JobSummary.failure(jid)
+  local when, more = match(call('LINDEX', key.history(jid), -1) or '', '^%[([%d.]+),"failed",(.*)%]$')
+  if when then
+    return when, match(more, '"group":"([^"\\]*)"') or modules.Record.read('failure', more, {}).group
+  end
+  local failure = modules.Record.read('failure', call('HGET', key.job(jid), 'failure'), {})
+  return failure.when and string.format('%.17g', failure.when), failure.group
+end
+
+local function see_failure(row, jid)
+  local when, group = JobSummary.failure(jid)
+  row[SINCE], row[GROUP] = when or row[SINCE], group or false
+end
+
+-- Are there tracked jobs at all?
+function JobSummary.any_tracked()
+  return call('EXISTS', key.tracked()) == 1
+end
+
+-- What became of a canceled job, as a row; or false.
+local function row_of_canceled(jid, tracking)
+  local row = modules.Canceled.row(jid)
+  if row then
+    local workflow, history = row[12], row[13]
+    row[STATE], row[WORKER], row[DUE], row[GROUP], row[PROGRESS] = 'canceled', '', false, false, false
+    row[WORKFLOW] = workflow
+    row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
+    row[PUT] = match(history or '', '^%[%[([%d.]+),') or false
+    row[JID] = jid
+  end
+  return row
+end
+
+-- The row of one job, or false if there is no such job.
+function JobSummary.row(jid, tracking)
+  local row = read(jid)
+  local state, rare = row[STATE], row[DUE]
+  local first = modules.History.first(row[DUE + 1], row[QUEUE])
+  if not modules.Record.is_state(state) then
+    if not (state or row[KLASS] or row[QUEUE]) then
+      return row_of_canceled(jid, tracking)
+    end
+    row[STATE] = state or ''
+  end
+  row[KLASS], row[QUEUE] = row[KLASS] or '', row[QUEUE] or ''
+  for place, field in pairs(JUDGED) do
+    row[place] = modules.Record.text(field, row[place], false)
+  end
+  row[DUE], row[GROUP], row[PROGRESS], row[WORKFLOW] = false, false, false, false
+  if rare then
+    local progress, workflow = modules.Hash.values(key.job(jid), 'progress', 'workflow')
+    row[PROGRESS], row[WORKFLOW] = modules.Record.text('progress', progress, false), workflow
+  end
+  if state == 'running' then
+    if (tonumber(row[EXPIRES]) or 0) <= scope.now then
+      see_lock(row, jid)
+    end
+  elseif state == 'scheduled' then
+    see_due(row, jid)
+  elseif state == 'failed' then
+    see_failure(row, jid)
+  elseif state == 'stalled' then
+    row[STATE] = 'waiting' -- taken from its worker: it is the first to be handed out
+  end
+  row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
+  row[PUT] = match(first or call('LINDEX', key.history(jid), 0) or '', '^%[([%d.]+),') or false
+  row[JID] = jid
+  return row
+end
+
+-- The rows of jobs, with false for each that is gone.
+function JobSummary.rows(jids)
+  local rows, tracking = {}, JobSummary.any_tracked()
   for n = 1, #jids do
-    local jid = jids[n]
-    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved, popped and popped[2 * n])
-    if handed then
-      taken[#taken + 1] = jid
-      if tracked[jid] then
-        modules.Events.tracked('popped', jid)
-      end
-    elseif to_fail then
-      failing = failing or {}
-      failing[#failing + 1] = to_fail
-    end
+    rows[n] = JobSummary.row(jids[n], tracking)
   end
-  modules.SortedSet.add(key.held(worker), expires, taken)
-  modules.SortedSet.add(key.place(queue, 'locks'), expires, taken)
-  if #taken > 0 then
-    modules.Wake.locked(queue, heartbeat)
-  end
-  return #taken, failing
+  return rows
 end
 
--- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
-local function fail_all_late(queue, too_late)
-  for _, job in ipairs(too_late) do
-    if job.bad then
-      scope.late = late() + 1
-      modules.CorruptJobs.fail(job.jid, job.bad, job.text, queue)
-    else
-      fail_late(job.jid, queue, job.state)
-    end
-  end
-end
-
--- Takes up to `count` jobs off the top of the work. -> how many
-local function take_work(queue, worker, count, visit, reserved)
-  local work, taken = key.place(queue, 'work'), 0
-  while taken < count and late() < MOST_LATE and modules.Limits.left() > 0 and not scope.full do
-    local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, modules.Limits.left()))), {}
-    if #popped == 0 then
-      break
-    end
-    for n = 1, #popped, 2 do -- each with its score behind it
-      jids[#jids + 1] = popped[n]
-    end
-    local handed, too_late = hand_over(queue, worker, jids, visit, reserved, popped)
-    taken = taken + handed
-    if too_late then
-      fail_all_late(queue, too_late)
-    end
-  end
-  if (late() >= MOST_LATE or modules.Limits.left() <= 0) and taken < count then
-    modules.Wake.ready(queue, 1) -- There may be more behind them: a worker has to look again.
-  end
-  return taken
-end
-
--- How many of `count` jobs the queue may still hand out.
-local function allowed(queue, count)
-  local limit = modules.Config.concurrency(queue)
-  if modules.LimitSettings.exist() then
-    count = math.min(count, (modules.Limits.room_of_queue(queue)))
-  end
-  if limit > 0 then
-    local running = call('ZCOUNT', key.place(queue, 'locks'), modules.NumberFormat.now(), '+inf')
-    return math.min(count, math.max(0, limit - running))
-  end
-  return count
-end
-
--- Has the time of something in this place come? Mostly not, and this is cheaper to ask.
-local function is_due(queue, place)
-  local name = key.place(queue, place)
-  return not modules.ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', modules.NumberFormat.now()) > 0
-end
-
--- The same with those that have just fallen due.
-local function take_ready(queue, worker, count, visit, reserved)
-  if is_due(queue, 'recur') then
-    modules.Recurring.spawn_due(queue, count)
-  end
-  if is_due(queue, 'scheduled') then
-    modules.Queue.move_due(queue, count)
-  end
-  return take_work(queue, worker, count, visit, reserved)
-end
-
--- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many (of entities that run together: how
--- many runs)
-function Pop.take(queue, worker, count, visit, reserved)
-  local limited = modules.LimitSettings.exist()
-  if limited then
-    modules.Limits.look(queue)
-  end
-  count = allowed(queue, count)
-  if count <= 0 then
-    return 0
-  end
-  local taken = 0
-  local freed = expired(queue, count)
-  if #freed > 0 then
-    local too_late
-    taken, too_late = hand_over(queue, worker, freed, visit, reserved)
-    if too_late then
-      fail_all_late(queue, too_late)
-    end
-  end
-  if taken < count then
-    taken = taken + take_ready(queue, worker, count - taken, visit, reserved)
-  end
-  if scope.entities then
-    local further = allowed(queue, modules.EntityRun.further(taken))
-    if further > 0 then
-      take_ready(queue, worker, further, visit, reserved)
-    end
-    scope.batch, scope.full = nil, nil
-  end
-  if limited then
-    modules.Limits.count_of_queue(queue, taken)
-  end
-  if taken > 0 and scope.live then
-    modules.Wake.taken(queue)
-  end
-  return taken
-end
-
-function Pop.is_paused(queue)
-  local name = key.paused_queues()
-  return not modules.ExistenceCache.is_absent(name) and call('SISMEMBER', name, queue) == 1
-end
-
--- pop queue worker count
-function Pop.pop(args, i)
-  local queue = modules.Arguments.name('pop', 'queue', args[i])
-  local worker = modules.Arguments.name('pop', 'worker', args[i + 1])
-  local count = modules.Arguments.count('pop', modules.Arguments.given('pop', 'count', args[i + 2]))
-  if Pop.is_paused(queue) then
-    return '{}'
-  end
-  call('ZADD', key.workers(), scope.now, worker)
-  modules.Dependencies.carry_on()
+-- brief jid... -> the rows as JSON
+function JobSummary.brief(args, i)
+  modules.Arguments.bounded('brief', #args - i + 1)
   local jids = {}
-  Pop.take(queue, worker, count, function(jid)
-    jids[#jids + 1] = jid
-  end)
-  modules.Replies.shorten('pop', jids)
-  return modules.Job.show_all(jids)
-end
-end,
-
-Put = function()
-local Put = {}
-modules.Put = Put
--- put.lua
--- Putting a job: a new one, or an old one again (which moves or revives it).
-
--- Reads the old record: an existing job may be left alone.
-function Put.look(job)
-  if job.old == nil then
-    -- Mostly there is none, no record of a canceled one, and nothing is tracked: that is quickly asked.
-    local canceled, tracked = key.canceled_job(job.jid), key.tracked()
-    local is_new = call('EXISTS', key.job(job.jid), canceled, tracked) == 0
-    if is_new then
-      modules.ExistenceCache.note(tracked)
-    end
-    job.old = not is_new and modules.PutStore.read_old(job.jid)
-    job.was_canceled = not is_new and call('EXISTS', canceled) == 1
+  for n = i, #args do
+    jids[#jids + 1] = args[n]
   end
-  job.left_alone = job.absent == '1' and job.old and true
-  if job.old and job.old.more.entity and not job.entity and not job.left_alone then
-    modules.Entity.refuse_put(job.jid)
-  end
+  return cjson.encode(JobSummary.rows(jids))
 end
 
--- Settles what may still be refused. `how` is that of plan.
-function Put.prepare(command, job, coming, planned, how)
-  if job.fresh or job.behind then
-    job.replacing = true
-    job.depends = job.depends or {}
-  end
-  if job.depends and #job.depends > 0 then
-    job.replacing, job.needs = true, job.depends
-    job.depends, job.beyond =
-      modules.Dependencies.open(command, job.depends, coming, job.on_failure, how, job.old and job.jid)
-    job.rare = job.rare or job.beyond
-  end
-  if job.behind then
-    job.depends[#job.depends + 1] = job.behind
-  end
-  if not job.replacing or (how and how.acyclic and not planned) then
-    return
-  end
-  if planned then
-    planned[job.jid] = job.depends
-  end
-  if job.old or planned then
-    modules.CycleDetection.refuse(command, job.jid, job.depends, planned)
-    return
-  end
-  modules.CycleDetection.refuse_self(command, job.jid, job.depends)
+local function newest_first(name, start, count)
+  return call('ZREVRANGE', name, start, start + count - 1)
 end
 
-local function one(command, args, i)
-  modules.Arguments.asking(command, args[i])
-  if (#args - i - 5) % 2 ~= 0 and #args > i + 5 then
-    modules.Errors.argument(command, 'Odd number of additional args')
-  end
-  local job = modules.PutOptions.parse(command, args, i + 1, i + 6, #args)
-  if job.spare then
-    modules.Errors.argument(command, 'spare can only be used in a batch')
-  end
-  Put.look(job)
-  if not job.old and command == 'requeue' then
-    modules.Errors.no_job('requeue', job.jid)
-  end
-  if job.left_alone then
-    return job
-  end
-  if job.unique then
-    modules.Conflict.settle(command, job, nil, {})
-  end
-  if not job.instead then
-    Put.prepare(command, job)
-  end
-  return job
-end
-
-local function put_one(command, args, i)
-  local job = one(command, args, i)
-  if job.left_alone then
-    return false
-  elseif job.instead then
-    return job.instead
-  end
-  modules.PutStore.store(job, args[i], modules.Job.is_tracked(job.jid))
-  modules.Minutes.count(job.queue, 'put', 1)
-  modules.Places.register(job.queue)
-  return job.jid
-end
-
--- put worker queue jid klass data delay [pairs] -> the jid that stands for the job
-function Put.put(args, i)
-  return put_one('put', args, i)
-end
-
--- requeue worker queue jid klass data delay [pairs]
-function Put.requeue(args, i)
-  return put_one('requeue', args, i)
-end
-end,
-
-PutMany = function()
-local PutMany = {}
-modules.PutMany = PutMany
--- put_many.lua
--- Putting many jobs in one call: all of them, or none.
-
--- The jobs of a batch: jid queue klass data delay k (name value)*k each. -> jobs, their jids, the jobs
--- by jid, and which options that concern others any of them has
-local function parse_many(command, args, i)
-  local jobs, jids, coming, has = {}, {}, {}, {}
-  local total, n = #args, 0
-  while i <= total do
-    local pairs_given = modules.Arguments.whole(command, 'number of options', args[i + 5], 0)
-    local last = i + 5 + 2 * pairs_given
-    if last > total then
-      modules.Errors.argument(command, 'Arguments of job ' .. modules.Errors.name(args[i]) .. ' are incomplete')
-    end
-    args[i], args[i + 1] = args[i + 1], args[i] -- a single put names the queue first
-    local job = modules.PutOptions.parse(command, args, i, i + 6, last)
-    if coming[job.jid] then
-      modules.Errors.argument(command, 'jid ' .. modules.Errors.name(job.jid) .. ' twice in one batch')
-    end
-    coming[job.jid] = job
-    has.unique = has.unique or job.unique
-    has.depends = has.depends or job.depends
-    has.spare = has.spare or job.spare
-    n = n + 1
-    jobs[n], jids[n] = job, job.jid
-    i = last + 1
-  end
-  modules.Arguments.bounded(command, n)
-  return jobs, jids, coming, has
-end
-
--- Is none of the jobs there yet, and is there no canceled one at all? Mostly so, and then one question
--- answers for all. -> the first, and which of them were canceled (or nil)
-local function all_new(jids)
-  local names = { key.canceled() }
-  for n, jid in ipairs(jids) do
-    names[n + 1] = key.job(jid)
-  end
-  local found = #jids > 0 and call('EXISTS', unpack(names)) or 0
-  if found == 0 then
-    return true
-  elseif found > 1 or call('EXISTS', names[1]) == 0 then
-    return false
-  end
-  return true, modules.Canceled.among(jids)
-end
-
--- Reads what there is of the jobs: some may be left alone.
-local function look_at_all(jobs, jids, coming)
-  local fresh, canceled = all_new(jids)
-  for _, job in ipairs(jobs) do
-    if fresh then
-      job.old, job.was_canceled = false, canceled and canceled[job.jid]
-    end
-    modules.Put.look(job)
-    if job.left_alone then
-      coming[job.jid] = nil
-    end
-  end
-end
-
--- Which other job stands for a job. -> given jid -> the jid of the other, false if that is gone; or nil
-local function stand_ins(command, jobs, coming)
-  local taken, stands = {}, nil
-  for _, job in ipairs(jobs) do
-    if job.unique and not job.left_alone then
-      modules.Conflict.settle(command, job, coming, taken)
-      if job.instead or job.given then
-        stands = stands or {}
-        stands[job.given or job.jid] = job.instead or job.jid
-        if job.instead_gone then
-          stands[job.jid] = false
-        end
-      end
-    end
-  end
-  return stands
-end
-
--- Dependencies on jobs that another one stands for are dependencies on the other one.
-local function translate(job, stands)
-  local depends, seen = {}, {}
-  for _, jid in ipairs(job.depends or {}) do
-    if stands[jid] ~= nil then
-      jid = stands[jid]
-    end
-    if jid and not seen[jid] then
-      seen[jid] = true
-      depends[#depends + 1] = jid
-    end
-  end
-  job.depends = job.depends and depends
-end
-
--- Leaves out the spare jobs on which no job of the batch depends that is put.
-local function leave_spare_ones(jobs, coming)
-  local wanted = {}
-  for n = #jobs, 1, -1 do
-    local job = jobs[n]
-    if coming[job.jid] == job then
-      if job.spare == '1' and not wanted[job.jid] then
-        job.left_alone, coming[job.jid] = true, nil
-      else
-        for _, jid in ipairs(job.depends or {}) do
-          wanted[jid] = true
-        end
-      end
-    elseif job.instead and job.spare ~= '1' then
-      wanted[job.instead] = true
-    end
-  end
-end
-
--- The dependencies of a batch, by jid, if they could make a cycle: jobs that are all new, and of
--- which each waits for earlier ones only, cannot.
-local function links(jobs, coming)
-  local planned, earlier, harmless = nil, {}, true
-  for _, job in ipairs(jobs) do
-    if coming[job.jid] == job then
-      if job.depends and #job.depends > 0 then
-        planned = planned or {}
-        planned[job.jid] = job.depends
-        for _, other in ipairs(job.depends) do
-          harmless = harmless and (not coming[other] or earlier[other])
-        end
-      end
-      harmless = harmless and not job.old
-      earlier[job.jid] = true
-    end
-  end
-  return not harmless and planned or nil
-end
-
--- Checks a batch and writes nothing. `how` may say that jobs not there yet make no cycle (`acyclic`), that
--- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
--- function `known`), and for which others have come to stand before (a metatable `instead`).
--- -> what carry_out wants
-function PutMany.plan(command, args, i, how)
-  how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
-  local jobs, jids, coming, has = parse_many(command, args, i)
-  look_at_all(jobs, jids, coming)
-  local stands = has.unique and stand_ins(command, jobs, coming)
-  if how and how.instead then
-    stands = setmetatable(stands or {}, how.instead)
-  end
-  for n = 1, stands and #jobs or 0 do
-    translate(jobs[n], stands)
-  end
-  if has.spare then
-    leave_spare_ones(jobs, coming)
-  end
-  local planned = has.depends and links(jobs, coming) or nil
-  for n = 1, (has.depends or has.unique) and #jobs or 0 do
-    local job = jobs[n]
-    if coming[job.jid] == job then
-      modules.Put.prepare(command, job, coming, planned, how)
-    end
-  end
-  return { jobs = jobs, jids = jids, coming = coming, how = how }
-end
-
--- Collects jobs that are ready, to be placed together.
-local function collector()
-  local ready, scores = {}, modules.Places.scores()
-  return ready,
-    function(job)
-      local queue, priority = job.queue, job.priority
-      local list = ready[queue]
-      if not list then
-        list = {}
-        ready[queue] = list
-      end
-      local n = #list
-      list[n + 1], list[n + 2] = scores[priority], job.jid
-    end
-end
-
--- Puts the jobs of a plan; cannot fail. -> the jids left alone; given jid, jid that stands for it …
-function PutMany.carry_out(plan, worker)
-  local tracked, left, instead, counts = modules.Job.tracked_among(plan.jids), {}, {}, {}
-  local ready, batch = collector()
-  for n = 1, #plan.jobs do
-    local job = plan.jobs[n]
-    if job.left_alone then
-      left[#left + 1] = job.jid
-    elseif job.instead then
-      instead[#instead + 1], instead[#instead + 2] = job.given or job.jid, job.instead
-    else
-      modules.PutStore.store(job, worker, tracked[job.jid], batch)
-      counts[job.queue] = (counts[job.queue] or 0) + 1
-      if job.given then
-        instead[#instead + 1], instead[#instead + 2] = job.given, job.jid
-      end
-    end
-  end
-  for queue, list in pairs(ready) do
-    modules.Places.work_many(queue, list)
-  end
-  for queue, count in pairs(counts) do
-    modules.Minutes.count(queue, 'put', count)
-    modules.Places.register(queue)
-  end
-  modules.Dependencies.follow_failed(plan.how)
-  return { left, instead }
-end
-
--- put.many worker (jid queue klass data delay k (name value)*k)... -> as carry_out
-function PutMany.many(args, i)
-  local worker = modules.Arguments.asking('put.many', args[i])
-  return PutMany.carry_out(PutMany.plan('put.many', args, i + 1), worker)
-end
-end,
-
-PutOptions = function()
-local PutOptions = {}
-modules.PutOptions = PutOptions
--- put_options.lua
--- What a put may say of a job: each option checked, before anything is written.
-
-PutOptions.known = {
-  priority = true,
-  tags = true,
-  retries = true,
-  depends = true,
-  context = true,
-  absent = true,
-  open = true,
-  spare = true,
+-- Lists beside those of queues: jids from a place on, so many.
+local LISTS = {
+  group = function(name, start, count)
+    return call('LRANGE', key.group(name), start, start + count - 1)
+  end,
+  tag = function(name, start, count)
+    return call('ZRANGE', key.tag(name), start, start + count - 1)
+  end,
+  worker = function(name, start, count)
+    return newest_first(key.held(name), start, count)
+  end,
+  complete = function(_, start, count)
+    return newest_first(key.completed(), start, count)
+  end,
+  canceled = function(_, start, count)
+    return modules.Canceled.part(start, count)
+  end,
+  tracked = function(_, start, count)
+    return newest_first(key.tracked(), start, count)
+  end,
 }
 
--- Those that few jobs have.
-local RARE = {}
-for _, name in ipairs({
-  'on_failure',
-  'unique',
-  'unique_until',
-  'conflict',
-  'debounce',
-  'debounce_max',
-  'expires',
-  'at',
-  'expires_at',
-  'workflow',
-  'limit_key',
-  'ordered',
-  'fair_by',
-}) do
-  PutOptions.known[name], RARE[name] = true, true
-end
-
-local POLICIES = { [''] = 'block', block = 'block', cancel = 'cancel', run = 'run' }
-
--- The keys of limits.
-local function check_keys(command, job)
-  for _, name in ipairs({ 'limit_key', 'fair_by' }) do
-    local text = job[name]
-    if text and (text == '' or #text > 255) then
-      modules.Errors.argument(command, name .. ' must have 1 to 255 bytes, not ' .. #text)
+-- Checks parts of lists, (kind name start count)... from args[i] on.
+function JobSummary.check_parts(command, args, i)
+  modules.Arguments.bounded(command, (#args - i + 1) / 4)
+  for n = i, #args, 4 do
+    local kind = args[n]
+    if not LISTS[kind] and (not modules.Queue.is_list(kind) or kind == 'recurring') then
+      modules.Errors.argument(command, 'Unknown kind of list ' .. modules.Errors.name(kind))
     end
-  end
-  if job.ordered and (job.ordered ~= '1' or not job.limit_key) then
-    modules.Errors.argument(command, 'ordered must be 1, with limit_key, not ' .. modules.Errors.name(job.ordered))
+    modules.Arguments.given(command, 'name', args[n + 1])
+    args[n + 2] = modules.Arguments.whole(command, 'start', args[n + 2], 0)
+    args[n + 3] = modules.Arguments.whole(command, 'count', args[n + 3], 0)
   end
 end
 
-local function check_rare(command, job)
-  if job.on_failure then
-    local policy = POLICIES[job.on_failure]
-    if not policy then
-      modules.Errors.argument(command, 'on_failure must be block, cancel or run, not ' .. modules.Errors.name(job.on_failure))
-    end
-    job.on_failure = policy
+-- Jids of a part of a list.
+local function part(kind, name, start, count)
+  if count < 1 then
+    return {}
   end
-  if job.at then
-    if job.delay ~= 0 then
-      modules.Errors.argument(command, 'at says when the job is due: delay must be 0 with it')
-    end
-    local at = modules.Arguments.number(command, 'at', job.at)
-    job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
-  end
-  modules.Unique.check(command, job)
-  check_keys(command, job)
-  if job.expires_at then
-    if job.expires then
-      modules.Errors.argument(command, 'expires and expires_at exclude each other')
-    end
-    job.deadline, job.fixed = modules.Arguments.number(command, 'expires_at', job.expires_at), '1'
-  elseif job.expires then
-    job.deadline = scope.now + modules.Arguments.number(command, 'expires', job.expires)
-  end
-  if job.workflow then
-    if job.workflow == '' or #job.workflow > 255 then
-      modules.Errors.argument(command, 'workflow must have 1 to 255 bytes, not ' .. #job.workflow)
-    end
-    modules.Workflow.check(command, job.workflow)
-  end
+  return LISTS[kind] and LISTS[kind](name, start, count) or modules.Queue.part(kind, name, start, count)
 end
 
-local function check_common(command, job)
-  if job.priority then
-    job.priority = modules.Arguments.number(command, 'priority', job.priority)
+-- The jids of parts that were checked, the place of each among all that the parts name, and how many
+-- places these are: at most as many as a call may handle.
+function JobSummary.listed(args, i)
+  local jids, places, before = {}, {}, 0
+  for n = i, #args, 4 do
+    local count = math.min(args[n + 3], modules.Arguments.most - before)
+    for at, jid in ipairs(part(args[n], args[n + 1], args[n + 2], count)) do
+      jids[#jids + 1], places[#places + 1] = jid, before + at
+    end
+    before = before + count
   end
-  if job.retries then
-    job.retries = modules.Arguments.whole(command, 'retries', job.retries, 0)
-  end
-  job.tags = job.tags and modules.Arguments.tag_list(command, job.tags)
-  job.depends = job.depends and modules.Arguments.names(command, 'depends', job.depends)
-  if job.depends then
-    modules.Arguments.bounded(command, #job.depends)
-    -- (It may be complete or not there yet: then its dependency on itself would seem to be satisfied.)
-    modules.CycleDetection.refuse_self(command, job.jid, job.depends)
-  end
-  if job.context then
-    modules.Arguments.object(command, 'context', job.context)
-  end
+  return jids, places, before
 end
 
--- Checks one job's arguments from args[i] on; options stand at args[from .. to].
-function PutOptions.parse(command, args, i, from, to)
-  local job = {
-    queue = modules.Arguments.queue(command, args[i]),
-    jid = modules.Arguments.jid(command, args[i + 1]),
-    klass = modules.Arguments.given(command, 'klass', args[i + 2]),
-    data = args[i + 3],
-    delay = modules.Arguments.number(command, 'delay', args[i + 4]),
-    priority = nil,
-    retries = nil,
-    tags_text = '{}',
-  }
-  modules.Arguments.json(command, 'data', job.data)
-  if from > to then
-    return job
-  end
-  local known, rare = PutOptions.known, false
-  for n = from, to, 2 do
-    local name, value = args[n], args[n + 1]
-    if known[name] then
-      job[name] = value
-      rare = rare or RARE[name]
-    else
-      modules.Arguments.unknown(command, name)
+-- tracked.jids offset count -> total and jids, the last first; some may be gone
+function JobSummary.tracked(args, i)
+  local offset = modules.Arguments.whole('tracked.jids', 'offset', args[i], 0)
+  local count = math.min(modules.Arguments.whole('tracked.jids', 'count', args[i + 1], 0), modules.Arguments.most)
+  local jids = count > 0 and newest_first(key.tracked(), offset, count) or {}
+  return cjson.encode({ total = call('ZCARD', key.tracked()), jobs = jids })
+end
+
+-- briefs most (kind name start count)... -> the rows as JSON
+function JobSummary.briefs(args, i)
+  local most = modules.Arguments.whole('briefs', 'most', args[i], 0)
+  modules.Arguments.bounded('briefs', most)
+  JobSummary.check_parts('briefs', args, i + 1)
+  local jids = {}
+  for n = i + 1, #args, 4 do
+    for _, jid in ipairs(part(args[n], args[n + 1], args[n + 2], math.min(args[n + 3], most - #jids))) do
+      jids[#jids + 1] = jid
     end
   end
-  check_common(command, job)
-  if rare then
-    job.rare = true
-    check_rare(command, job)
-  end
-  return job
+  return cjson.encode(JobSummary.rows(jids))
 end
-end,
-
-PutStore = function()
+end
+elseif module_name == 'PutStore' then
+return function()
 local PutStore = {}
 modules.PutStore = PutStore
 -- put_store.lua
@@ -6748,3609 +7822,353 @@ function PutStore.store(job, asking, tracked, batch)
     modules.Events.tracked('put', jid)
   end
 end
-end,
-
-Queue = function()
-local Queue = {}
-modules.Queue = Queue
--- queue.lua
--- Queues: what is in them, the lists of their jobs, forgetting them.
-
--- Moves jobs whose time has come into work, at most `wanted`.
-function Queue.move_due(queue, wanted)
-  local name = key.place(queue, 'scheduled')
-  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
-  if #due == 0 then
-    return
-  end
-  local moved = {}
-  for n = 1, #due, 2 do
-    local jid = due[n]
-    local priority, state, entity = modules.Hash.values(key.job(jid), 'priority', 'state', 'entity')
-    if modules.Record.is_state(state) then
-      local since = tonumber(due[n + 1])
-      call('HSET', key.job(jid), 'state', 'waiting')
-      modules.Places.ready_since(jid, since)
-      -- (Of entities the one that has been due longest is first.)
-      modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0), entity and since)
-    else
-      modules.CorruptJobs.look_at_state(jid, state, queue)
-    end
-    moved[#moved + 1] = jid
-  end
-  modules.SortedSet.remove(name, moved)
-end
-
-Queue.oldest_lock = '-inf'
-
--- Calls that must not write count what is due as waiting; the others move it.
-local function counts(queue)
-  local due = 0
-  if scope.reading then
-    due = modules.Places.count_due(queue)
-  else
-    Queue.move_due(queue, modules.Arguments.most)
-  end
-  local paused = modules.Pause.is_paused(queue)
-  local stalled = call('ZCOUNT', key.place(queue, 'locks'), Queue.oldest_lock, scope.now)
-  local aside = modules.Places.count_aside(queue)
-  return {
-    name = queue,
-    waiting = call('ZCARD', key.place(queue, 'work')) + aside + due,
-    held_back = aside > 0 and aside or nil,
-    stalled = stalled,
-    running = call('ZCARD', key.place(queue, 'locks')) - stalled,
-    scheduled = call('ZCARD', key.place(queue, 'scheduled')) - due,
-    depends = call('ZCARD', key.place(queue, 'depends')),
-    recurring = call('ZCARD', key.place(queue, 'recur')),
-    paused = paused,
-    pause = paused and modules.Pause.known(queue) or nil,
-  }
-end
-
-Queue.many = 8 -- From so many queues in a call on, they are first asked whether they are bare.
-
--- Is there nothing in it that could be handed out, now or later? One question instead of ten.
-function Queue.is_bare(queue)
-  local work, locks, scheduled =
-    key.place(queue, 'work'), key.place(queue, 'locks'), key.place(queue, 'scheduled')
-  return call('EXISTS', work, locks, scheduled, key.place(queue, 'recur'), key.place(queue, 'openings')) == 0
-end
-
--- In the order first seen; at most so many, if a number is given.
-function Queue.names(most)
-  return call('ZRANGE', key.queues(), 0, most and most - 1 or -1)
-end
-
--- queues [queue]
-function Queue.show(args, i)
-  if args[i] then
-    return cjson.encode(counts(modules.Arguments.name('queues', 'queue', args[i])))
-  end
-  local all = {}
-  for n, queue in ipairs(Queue.names()) do
-    all[n] = counts(queue)
-  end
-  return cjson.encode(all)
-end
-
--- The place of each list of jids, by state.
-local LISTS = {
-  running = 'locks',
-  stalled = 'locks',
-  scheduled = 'scheduled',
-  depends = 'depends',
-  recurring = 'recur',
-}
-
--- A negative count asks for all, which is never more than a call may handle.
-local function page(name, lowest, highest, offset, count)
-  if count < 0 then
-    count = modules.Arguments.most
-  end
-  return call('ZRANGEBYSCORE', name, lowest, highest, 'LIMIT', offset, count)
-end
-
--- What limits hold back, as what is listed behind what is ready. (Mostly there are no limits.)
-local function add_aside(queue, jids, offset, count)
-  if count > #jids and modules.LimitSettings.exist() then
-    local first = math.max(0, offset)
-    for _, jid in ipairs(call('ZREVRANGE', key.place(queue, 'aside'), first, first + count - #jids - 1)) do
-      jids[#jids + 1] = jid
-    end
-  end
-end
-
--- What is ready, the next to be handed out first; what limits hold back; what is due and not moved yet.
-local function waiting(queue, offset, count)
-  count = count < 0 and modules.Arguments.most or count
-  local work = key.place(queue, 'work')
-  local jids = count > 0 and call('ZREVRANGE', work, offset, offset + count - 1) or {}
-  local missing = count - #jids
-  if missing > 0 then
-    local ready = call('ZCARD', work)
-    add_aside(queue, jids, offset - ready, count)
-    missing = count - #jids
-    local before = math.max(0, offset - ready - modules.Places.count_aside(queue))
-    for _, jid in ipairs(modules.Places.list_due(queue, before, missing)) do
-      jids[#jids + 1] = jid
-    end
-  end
-  return jids
-end
-
--- Is there a list of jids of this kind?
-function Queue.is_list(state)
-  return state == 'waiting' or LISTS[state] ~= nil
-end
-
--- The jids of a part of such a list.
-function Queue.part(state, queue, offset, count)
-  if state == 'waiting' then
-    return waiting(queue, offset, count)
-  end
-  local name = key.place(queue, LISTS[state])
-  if state == 'running' then
-    return page(name, scope.now, '+inf', offset, count)
-  elseif state == 'stalled' then
-    return page(name, '-inf', scope.now, offset, count)
-  elseif state == 'scheduled' and scope.reading then
-    return page(name, '(' .. string.format('%.17g', scope.now), '+inf', offset, count)
-  elseif state == 'scheduled' then
-    Queue.move_due(queue, modules.Arguments.most)
-  end
-  return page(name, '-inf', '+inf', offset, count)
-end
-
-function Queue.unknown(state)
-  modules.Errors.argument('jobs', 'Unknown type ' .. modules.Errors.name(state))
-end
-
--- jobs complete|canceled [offset count]
--- jobs waiting|running|stalled|scheduled|depends|recurring queue [offset count]
-function Queue.jobs(args, i)
-  local state = modules.Arguments.given('jobs', 'state', args[i])
-  if state == 'complete' or state == 'canceled' then
-    local offset, count = modules.Arguments.offset('jobs', args[i + 1]), modules.Arguments.count('jobs', args[i + 2], 25)
-    if state == 'canceled' then
-      return modules.Canceled.part(offset, count)
-    end
-    count = count < 0 and modules.Arguments.most or count
-    return call('ZREVRANGEBYSCORE', key.completed(), '+inf', '-inf', 'LIMIT', offset, count)
-  end
-  if not Queue.is_list(state) then
-    Queue.unknown(state)
-  end
-  local queue = modules.Arguments.name('jobs', 'queue', args[i + 1])
-  local offset, count = modules.Arguments.offset('jobs', args[i + 2]), modules.Arguments.count('jobs', args[i + 3], 25)
-  return Queue.part(state, queue, offset, count)
-end
-
--- jobs.count complete|canceled: how many are kept
-function Queue.count_jobs(args, i)
-  local state = modules.Arguments.given('jobs.count', 'state', args[i])
-  if state == 'canceled' then
-    return modules.Canceled.count()
-  elseif state ~= 'complete' then
-    modules.Errors.argument('jobs.count', 'Unknown type ' .. modules.Errors.name(state))
-  end
-  return call('ZCARD', key.completed())
-end
-
--- length queue
-function Queue.length(args, i)
-  local queue = modules.Arguments.name('length', 'queue', args[i])
-  return call('ZCARD', key.place(queue, 'locks'))
-    + call('ZCARD', key.place(queue, 'work'))
-    + modules.Places.count_aside(queue)
-    + call('ZCARD', key.place(queue, 'scheduled'))
-end
-
--- queue.forget queue...
-function Queue.forget(args, i)
-  modules.Pause.each_queue('queue.forget', args, i, function(queue)
-    call('ZREM', key.queues(), queue)
-  end)
-end
-
-local PLACES = { 'work', 'locks', 'scheduled', 'depends' }
-local IN_PLACE = {
-  work = 'waiting',
-  locks = 'running or stalled',
-  scheduled = 'scheduled',
-  depends = 'dependent',
-}
-
-local function refuse_if_used(queue, schedules)
-  local found, due = {}, modules.Places.count_due(queue)
-  local moved = { work = due + modules.Places.count_aside(queue), scheduled = -due }
-  for _, place in ipairs(PLACES) do
-    local number = call('ZCARD', key.place(queue, place)) + (moved[place] or 0)
-    if number > 0 then
-      found[#found + 1] = number .. ' ' .. IN_PLACE[place]
-    end
-  end
-  if schedules > 0 then
-    found[#found + 1] = schedules .. ' recurring'
-  end
-  if #found > 0 then
-    modules.Errors.raise(
-      'STATE',
-      'queue.forget.empty(): Queue %s is in use: %s',
-      modules.Errors.name(queue),
-      table.concat(found, ', ')
-    )
-  end
-end
-
--- queue.forget.empty queue...: the same if nothing is in them and no schedule puts anything there
-function Queue.forget_empty(args, i)
-  local queues = {}
-  modules.Pause.each_queue('queue.forget.empty', args, i, function(queue)
-    queues[#queues + 1] = queue
-  end)
-  local schedules = modules.QueueSchedules.count(queues)
-  for n, queue in ipairs(queues) do
-    refuse_if_used(queue, schedules[n])
-  end
-  Queue.forget(args, i)
-end
-
--- peek queue count
-function Queue.peek(args, i)
-  local queue = modules.Arguments.name('peek', 'queue', args[i])
-  local count = modules.Arguments.count('peek', modules.Arguments.given('peek', 'count', args[i + 1]))
-  if count <= 0 then
-    return '{}'
-  end
-  local jids = page(key.place(queue, 'locks'), '-inf', scope.now, 0, count)
-  if #jids < count then
-    local wanted = count - #jids
-    if not scope.reading then
-      modules.Recurring.spawn_due(queue, wanted)
-      Queue.move_due(queue, wanted)
-    end
-    for _, jid in ipairs(call('ZREVRANGE', key.place(queue, 'work'), 0, wanted - 1)) do
-      jids[#jids + 1] = jid
-    end
-    add_aside(queue, jids, 0, count)
-    if scope.reading and #jids < count then
-      for _, jid in ipairs(modules.Places.list_due(queue, 0, count - #jids)) do
-        jids[#jids + 1] = jid
-      end
-    end
-  end
-  return modules.Job.show_all(jids)
-end
-end,
-
-Record = function()
-local Record = {}
-modules.Record = Record
--- record.lua
--- Reads the fields of records: jobs, recurring templates, schedules, workflows. Nothing here raises.
--- A field that is not there has its default; so has one that cannot be read, and who must not go on
--- with a default asks which it is.
-
-local find, gsub, decode = string.find, string.gsub, cjson.decode
-local HUGE = math.huge
-
-local SHOWN = 60 -- bytes of a value in a message
-
-local function decimal(text)
-  local number = tonumber(text)
-  if number and number == number and number < HUGE and number > -HUGE then
-    return number
-  end
-  return false
-end
-
--- As clients read it as well: neither 0x10 nor blanks.
-local function number(text)
-  return find(text, '^[-+]?[%d.][%d.eE+-]*$') and decimal(text)
-end
-
-local MOST = 2 ^ 53 -- the largest whole number that commands take
-
-local function whole(text)
-  local value = find(text, '^-?%d+$') and decimal(text)
-  return value and value <= MOST and value >= -MOST and value
-end
-
--- An interval: nothing goes on by steps of 0.
-local function above_zero(text)
-  local seconds = decimal(text)
-  return seconds and seconds > 0 and seconds
-end
-
--- '' where there is none.
-local function decimal_or_none(text)
-  return text == '' and 0 or decimal(text)
-end
-
-local function table_of(text)
-  local fine, value = pcall(decode, text)
-  return fine and type(value) == 'table' and value or false
-end
-
--- cjson writes an empty list and an empty object alike.
-local function is_list(value, kinds)
-  local count = #value
-  for k, item in pairs(value) do
-    if type(k) ~= 'number' or k > count or (kinds and not kinds[type(item)]) then
-      return false
-    end
-  end
-  return true
-end
-
-local NAMES = { string = true, number = true }
-
--- A new list each time: readers change them.
-local function list_of(kinds)
-  return function(text)
-    local value = table_of(text)
-    return value and is_list(value, kinds) and value
-  end
-end
-
-local function is_text(value)
-  return value == nil or type(value) == 'string'
-end
-
-local function failure(text)
-  local value = table_of(text)
-  local fine = value
-    and #value == 0
-    and is_text(value.group)
-    and is_text(value.message)
-    and (value.when == nil or type(value.when) == 'number')
-  return fine and value
-end
-
-local function object(text)
-  local value = table_of(text)
-  return value and #value == 0 and value
-end
-
-local function old_history(text)
-  local value = table_of(text)
-  if not value or not is_list(value, { table = true }) then
-    return false
-  end
-  for _, entry in ipairs(value) do
-    for _, when in ipairs({ 'put', 'popped', 'failed', 'done' }) do
-      if entry[when] ~= nil and not tonumber(entry[when]) then
-        return false
-      end
-    end
-    if not is_text(entry.q) or not is_text(entry.worker) or (entry.put and not entry.q) then
-      return false
-    end
-  end
-  return value
-end
-
-local function is_entry(value)
-  return type(value) == 'table'
-    and type(value[1]) == 'number'
-    and type(value[2]) == 'string'
-    and (value[3] == nil or type(value[3]) == 'table')
-end
-
-local function entries(text)
-  local value = table_of(text)
-  for _, entry in ipairs(value or {}) do
-    if not is_entry(entry) then
-      return false
-    end
-  end
-  return value and is_list(value) and value
-end
-
-local function unique(text)
-  return find(text, '^[se].') and text
-end
-
-local STATES = {
-  waiting = true,
-  running = true,
-  stalled = true,
-  scheduled = true,
-  depends = true,
-  failed = true,
-  complete = true,
-}
-
-local function state(text)
-  return STATES[text] and text
-end
-
-local names = list_of(NAMES)
-
-local function are_tags(text)
-  return names(text) and true
-end
-
-local function is_object(text)
-  return object(text) and true
-end
-
--- How each field is read that is more than a text. -> what is read, or false
-local READ = {
-  state = state,
-  priority = number,
-  retries = whole,
-  remaining = whole,
-  crashes = whole,
-  token = whole,
-  time = decimal,
-  at = decimal,
-  expires = decimal_or_none,
-  deadline = decimal,
-  scheduled = decimal,
-  first = decimal,
-  unknown = decimal,
-  cascade = whole,
-  tags = names,
-  spawners = names,
-  beyond = names,
-  called = names,
-  holds = names,
-  failure = failure,
-  context = object,
-  progress = list_of(),
-  history = old_history,
-  unique = unique,
-}
-
--- What stands in the records of what recurs and of workflows, where it is another thing.
-local ELSEWHERE = {
-  interval = above_zero,
-  backlog = decimal,
-  count = whole,
-  last = decimal,
-  since = decimal,
-  meta = object,
-  entries = entries,
-}
-
-local function reader_of(field)
-  return READ[field] or ELSEWHERE[field]
-end
-
--- The fields of a job's record that may be impossible to read, by name.
-function Record.fields()
-  local fields = {}
-  for field in pairs(READ) do
-    fields[#fields + 1] = field
-  end
-  table.sort(fields)
-  return fields
-end
-
--- The value of a field whose text was read, or the default.
-function Record.read(field, text, default)
-  if not text then
-    return default
-  end
-  local value = reader_of(field)(text)
-  if value == false or value == nil then
-    return default
-  end
-  return value
-end
-
--- Is there a text that cannot be read?
-function Record.is_bad(field, text)
-  local reader = type(text) == 'string' and reader_of(field)
-  return reader and not reader(text) or false
-end
-
--- Is this the name of a state?
-function Record.is_state(text)
-  return STATES[text or ''] or false
-end
-
--- May a job with these fields, without which nothing runs, be handed out? -> since when it has been
--- ready (now, if the record does not say), or nil. All jobs come here: what is common was judged before.
-function Record.ready_time(retries, remaining, priority, tags, context, time, now)
-  if
-    retries
-    and whole(retries)
-    and remaining
-    and whole(remaining)
-    and priority
-    and number(priority)
-    and (not tags or are_tags(tags))
-    and (not context or is_object(context))
-  then
-    return not time and now or decimal(time) or nil
-  end
-end
-
--- The text, or the default in its place.
-function Record.text(field, text, default)
-  if not text or Record.is_bad(field, text) then
-    return default
-  end
-  return text
-end
-
--- The first of these fields that cannot be read. -> its name and its text, or nil
-function Record.first_bad(fields, texts)
-  for n = 1, #fields do
-    local text, reader = texts[n], reader_of(fields[n])
-    if text and reader and not reader(text) then
-      return fields[n], text
-    end
-  end
-end
-
--- A readable form of a value that cannot be read.
-local function shorten(text)
-  local shown = gsub(text, '[^\32-\126]', '?')
-  return #shown > SHOWN and modules.Errors.cut(shown, SHOWN) .. '...' or shown
-end
-
--- What is said of a field that cannot be read.
-function Record.words(field, text)
-  return 'Its field ' .. field .. ' cannot be read: ' .. (text == '' and 'it is empty' or shorten(text))
-end
-
--- An entry of a job's history as a list: when, what, more. One that cannot be read is shown as what it
--- is. -> the entry, whether it cannot be read
-function Record.entry_of(text)
-  local triple = table_of(text)
-  if is_entry(triple) then
-    return triple, false
-  end
-  return { 0, 'unreadable', { text = shorten(text) } }, true
-end
-
--- The texts of such entries, all of which can be read.
-function Record.entry_texts(texts)
-  for n, text in ipairs(texts) do
-    local entry, is_bad = Record.entry_of(text)
-    texts[n] = is_bad and cjson.encode(entry) or text
-  end
-  return texts
-end
-
--- A number, or nil.
-function Record.number(text)
-  return text and decimal(text) or nil
-end
-
-local NEEDED = { 'queue', 'klass', 'data', 'priority', 'retries', 'tags' }
-local JUDGED = { 'priority', 'retries', 'tags', 'context', 'interval', 'backlog', 'count' }
-
--- What of a schedule's record cannot be read and keeps it from putting jobs. -> its name and its text,
--- or nil
-function Record.bad_schedule(record)
-  for _, field in ipairs(NEEDED) do
-    if not record[field] then
-      return field, ''
-    end
-  end
-  if not record.cron and not (record.interval and record.count) then
-    return record.interval and 'count' or 'interval', ''
-  end
-  for _, field in ipairs(JUDGED) do
-    if Record.is_bad(field, record[field]) then
-      return field, record[field]
-    end
-  end
-  if record.expires and not decimal(record.expires) then
-    return 'expires', record.expires
-  end
-end
-end,
-
-Replies = function()
-local Replies = {}
-modules.Replies = Replies
--- replies.lua
--- Repeatable requests: a call whose reply was lost is sent again and gets the same reply.
---
--- The last reply of each client is a field of meta, which each call reads and writes anyhow: when the request was
--- made in whole seconds, its number, the reply packed.
-
-local match, sub, floor = string.match, string.sub, math.floor
-
-local SECONDS = 600 -- for which a reply is kept
-
--- Who adds a field looks at so many others, and takes away what is too old: so at most about a third is.
-local LOOKED_AT = 3
-
--- What makes a reply again of what was kept in its place.
-local REBUILD = {
-  settle = function(kept)
-    return modules.Settle.rebuild(kept)
-  end,
-  pop = function(jids)
-    return modules.Job.show_all(jids)
-  end,
-}
-
--- A repeat needs no more than `value`, of which REBUILD makes the reply again.
-function Replies.shorten(name, value)
-  scope.short = { name, value }
-end
-
--- Most replies are a jid or nothing; only the others need to be packed.
-local function packed_reply(reply)
-  if scope.short then
-    return 'b' .. cmsgpack.pack(scope.short)
-  elseif type(reply) == 'string' then
-    return 's' .. reply
-  elseif not reply then
-    return 'n'
-  end
-  return 'm' .. cmsgpack.pack(reply)
-end
-
-local function unpacked(text)
-  local kind, rest = sub(text, 1, 1), sub(text, 2)
-  if kind == 'b' then
-    local built = cmsgpack.unpack(rest)
-    return REBUILD[built[1]](built[2])
-  elseif kind == 's' then
-    return rest
-  elseif kind == 'm' then
-    return cmsgpack.unpack(rest)
-  end
-  return false
-end
-
--- Notes who sends a request (scope.client); '' is none.
-function Replies.announce(request)
-  if request == '' then
-    return
-  end
-  local client, number = match(request, '^([%w_.~-]+):(%d+)$')
-  if not client or #client > 128 then
-    modules.Errors.raise('BADARG', 'request must be <client>:<number>, not ' .. modules.Errors.name(request))
-  end
-  scope.client, scope.number = client, number
-end
-
--- The field of meta with the client's last reply.
-function Replies.field()
-  return 'reply:' .. (scope.client or '')
-end
-
--- -> true and the earlier reply if this request was served before. `stored` is what stands in the field.
-function Replies.recall(stored)
-  if not stored then
-    return false
-  end
-  local second, last, packed = match(stored, '^(%-?%d+) (%d+) (.*)$')
-  local number = tonumber(scope.number)
-  scope.answered = second
-  if number > tonumber(last) then
-    return false
-  elseif number < tonumber(last) then
-    local words = 'request %s:%s is older than the last one of its client, %s'
-    modules.Errors.raise('STALE', string.format(words, scope.client, scope.number, last))
-  end
-  return true, unpacked(packed)
-end
-
--- What is kept of a reply, in the client's field.
-function Replies.kept(reply)
-  return modules.NumberFormat.whole(floor(scope.now)) .. ' ' .. scope.number .. ' ' .. packed_reply(reply)
-end
-
--- A field was added: takes away some of those that are too old, of all that there are.
-function Replies.tidy()
-  local name, old = key.meta(), {}
-  local some = redis.pcall('HRANDFIELD', name, LOOKED_AT, 'WITHVALUES')
-  for n = 1, #some, 2 do -- (nothing, where the user may not ask)
-    local second = sub(some[n], 1, 6) == 'reply:' and match(some[n + 1], '^%-?%d+')
-    if second and math.abs(scope.now - tonumber(second)) > SECONDS then
-      old[#old + 1] = some[n]
-    end
-  end
-  if #old > 0 then
-    call('HDEL', name, unpack(old))
-  end
-end
-end,
-
-ResultWaiters = function()
-local ResultWaiters = {}
-modules.ResultWaiters = ResultWaiters
--- result_waiters.lua
--- Waiting for jobs and workflows: a waiter blocks on a list that the end of the job feeds.
-
-local match = string.match
-
-local MOST = 1000 -- waiters told of one end; the others see it when they look again
-
--- Seconds for which an answer is kept for a waiter that may be gone.
-local KEPT = 60
-
--- Seconds between the answer and the moment in which a client really blocks.
-local MARGIN = 5
-
-local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
-
--- What has ended in this call: scope.ended, in order.
-local function note(target)
-  scope.ended = scope.ended or {}
-  scope.ended[#scope.ended + 1] = target
-end
-
--- The job is complete, has failed, or is gone; called for those that are marked, as others are not
--- waited for.
-function ResultWaiters.ended(jid)
-  if scope.live then
-    note('job:' .. jid)
-  end
-end
-
--- Nothing of the workflow goes on by itself.
-function ResultWaiters.ended_workflow(id)
-  note('workflow:' .. id)
-end
-
-local function tell(target)
-  local name, since = key.awaiting(target), modules.Wake.since()
-  local waiters = call('ZRANGEBYSCORE', name, since, '+inf', 'LIMIT', '0', MOST)
-  for _, waiter in ipairs(waiters) do
-    local list = key.ended(waiter)
-    call('RPUSH', list, '1')
-    call('EXPIRE', list, KEPT)
-  end
-  if #waiters < MOST then
-    call('DEL', name)
-  else
-    call('ZREM', name, unpack(waiters))
-  end
-end
-
-function ResultWaiters.finish()
-  for _, target in ipairs(scope.ended) do
-    tell(target)
-  end
-end
-
-local function register(waiter, kind, id, seconds)
-  if kind == 'job' then
-    modules.JobEnd.mark(id)
-  end
-  local name, kept = key.awaiting(kind .. ':' .. id), math.ceil(seconds) + KEPT
-  call('ZADD', name, string.format('%.6f', scope.now + seconds + MARGIN), waiter)
-  call('ZREMRANGEBYSCORE', name, '-inf', modules.NumberFormat.now())
-  -- Another waiter may wait longer.
-  if call('TTL', name) < kept then
-    call('EXPIRE', name, kept)
-  end
-end
-
-local ENDED = { complete = true, failed = true, canceled = true }
-
-local LOOK = {
-  job = function(jid)
-    return modules.Job.state_now(jid) or modules.Canceled.exists(jid) and 'canceled'
-  end,
-  workflow = function(id)
-    return call('HGET', key.workflow(id), 'state')
-  end,
-}
-
--- The first of the others is waited for: what comes behind it is looked at when it has ended.
-local function wait_for_first(reply, waiter, seconds, kind, args, first)
-  for n = first, #args do
-    local state = LOOK[kind](args[n]) or ''
-    if state ~= '' and not ENDED[state] then
-      register(waiter, kind, args[n], seconds)
-      return reply
-    end
-    reply[#reply + 1] = state
-  end
-  call('DEL', reply[1])
-  return reply
-end
-
--- await waiter seconds job|workflow id... -> the key to block on for at most so many seconds, and
--- the states of the first of them, as far as they have ended; '' for what does not exist. The list
--- is fed when the next one ends. With 0 seconds: the states of all, without waiting.
-function ResultWaiters.await(args, i)
-  local waiter = modules.Arguments.given('await', 'waiter', args[i])
-  if not match(waiter, '^[%w_.~-]+$') or #waiter > 128 then
-    modules.Errors.argument(
-      'await',
-      'waiter must be 1 to 128 letters, digits and _ . ~ -, not %s',
-      modules.Errors.name(waiter)
-    )
-  end
-  local seconds = math.max(0, math.min(modules.Arguments.number('await', 'seconds', args[i + 1]), LONGEST_WAIT))
-  local kind = args[i + 2]
-  if not LOOK[kind or ''] then
-    modules.Errors.argument('await', 'what to wait for must be job or workflow, not ' .. modules.Errors.name(kind))
-  end
-  modules.Arguments.given('await', 'id', args[i + 3])
-  modules.Arguments.bounded('await', #args - i - 2)
-  local reply = { key.ended(waiter) }
-  if seconds > 0 then
-    return wait_for_first(reply, waiter, seconds, kind, args, i + 3)
-  end
-  for n = i + 3, #args do
-    reply[#reply + 1] = LOOK[kind](args[n]) or ''
-  end
-  return reply
-end
-end,
-
-Retention = function()
-local Retention = {}
-modules.Retention = Retention
--- retention.lua
--- Data kept for a while after its job is gone: their results, and the lists of what they have spawned. How much is
--- kept is limited by number and by bytes: the oldest go first, but nothing of the last minutes.
-
-local floor, format, min, max = math.floor, string.format, math.min, math.max
-
--- Each has an entry in two sorted sets: in `results` by when it was kept, in `results_until` by when it
--- expires by itself, together with its size: seconds * SIZES + bytes. So what has expired is found without a
--- look at the others, and what it took is known when it is gone. All that they take is the score of TOTAL
--- there, below 0. Both sets expire when nothing can be left. (A foreign copy of the core makes no entries.)
-local SIZES, LATEST, TOTAL = 2 ^ 20, 2 ^ 33 - 1, ''
-
--- Seconds for which the sets outlive their last entry, as not each call that makes one looks.
-local LONGER = 86400
-
--- Seconds for which all is kept, however much it is: a caller may be waiting for it.
-local FOR_SURE = 300
-
--- Entries dropped by one call beyond twice those that it makes; which part of a limit a cut goes below it.
-local DROPPED, MARGIN = 500, 100
-
--- Takes note of a key that the call has made and that expires after `ttl` seconds: in scope.kept, written down
--- at the end of the call.
--- -> when that is
-function Retention.note(entry, bytes, ttl)
-  local fresh, time = scope.kept or {}, min(floor(scope.now) + ttl + 1, LATEST)
-  fresh[#fresh + 1] = { entry = entry, time = time, bytes = min(bytes, SIZES - 1) }
-  scope.kept = fresh
-  return time
-end
-
--- What an entry takes, by its score; 0 if there is none.
-local function bytes_of(score)
-  return score and tonumber(score) % SIZES or 0
-end
-Retention.bytes_of = bytes_of
-
--- Is an entry with this score kept beyond a time?
-function Retention.outlives(score, time)
-  return floor(tonumber(score) / SIZES) > time
-end
-
-function Retention.bytes(entry)
-  return bytes_of(call('ZSCORE', key.results_until(), entry))
-end
-
-local function count_bytes(number)
-  return -tonumber(call('ZINCRBY', key.results_until(), modules.NumberFormat.whole(-number), TOTAL))
-end
-
-function Retention.total_bytes()
-  return -(tonumber(call('ZSCORE', key.results_until(), TOTAL) or nil) or 0)
-end
-
--- Takes entries out of the books; `scores` are those in `results_until`.
-local function strike(entries, scores)
-  local bytes = 0
-  for n = 1, #entries do
-    bytes = bytes + bytes_of(scores[n])
-  end
-  modules.SortedSet.remove(key.results(), entries)
-  modules.SortedSet.remove(key.results_until(), entries)
-  local total = count_bytes(-bytes)
-  if total == 0 and call('EXISTS', key.results()) == 0 then
-    call('DEL', key.results_until())
-  end
-  return total
 end
+elseif module_name == 'Ticks' then
+return function()
+local Ticks = {}
+modules.Ticks = Ticks
+-- schedules/ticks.lua
+-- Ticks of a schedule of either kind: which missed ones are caught up, the job that one puts, and how it goes on.
+-- Which tick comes next those say who look: Recurring by the interval, for cron a worker (Cron).
 
--- The key of an entry is gone.
-function Retention.forget(entry)
-  local score = scope.live and call('ZSCORE', key.results_until(), entry)
-  if score then
-    strike({ entry }, { score })
-  end
-end
-
-local function drop(entries, scores)
-  local names = {}
-  for n = 1, #entries do
-    names[n] = scope.prefix .. entries[n]
-  end
-  for first = 1, #names, 1000 do
-    call('DEL', unpack(names, first, min(first + 999, #names)))
-  end
-  return strike(entries, scores)
-end
-
--- Entries and their scores, from a flat list.
-local function parted(flat)
-  local entries, scores = {}, {}
-  for n = 1, #flat, 2 do
-    entries[#entries + 1], scores[#scores + 1] = flat[n], flat[n + 1]
-  end
-  return entries, scores
-end
-
--- -> the bytes that are left, if any went
-local function drop_expired(most)
-  local beyond = '(' .. format('%.0f', (floor(scope.now) + 1) * SIZES)
-  local flat = call(
-    'ZRANGEBYSCORE',
-    key.results_until(),
-    '(0',
-    beyond,
-    'WITHSCORES',
-    'LIMIT',
-    '0',
-    modules.NumberFormat.whole(most)
-  )
-  if #flat > 0 then
-    return drop(parted(flat))
-  end
-end
-
--- The list of what a job has spawned is wanted until that, and the job itself, has ended.
-local function is_wanted(entry)
-  local spawner = string.match(entry, '^offspring:(.*)$')
-  if not spawner then
-    return false
-  end
-  local state, token = modules.Hash.values(key.job(spawner), 'state', 'token')
-  if state and state ~= 'complete' and state ~= 'failed' then
-    return true
-  elseif modules.Spawned.has_unfinished(spawner) then
-    return true
-  elseif state then
-    call('HSET', key.job(spawner), 'cut', token or '')
-  end
-  return false
-end
-
--- Drops the oldest entries until there are no more than so many, of no more than so many bytes.
-local function cut(count, bytes, most)
-  local before = modules.NumberFormat.whole(floor(scope.now) - FOR_SURE)
-  local oldest = call('ZRANGEBYSCORE', key.results(), '-inf', before, 'LIMIT', '0', modules.NumberFormat.whole(most))
-  if #oldest == 0 then
-    return
-  end
-  local scores, dropped, theirs, wanted = call('ZMSCORE', key.results_until(), unpack(oldest)), {}, {}, {}
-  for n = 1, #oldest do
-    if count <= 0 and bytes <= 0 then
-      break
-    elseif is_wanted(oldest[n]) then
-      wanted[#wanted + 1] = oldest[n]
-    else
-      count, bytes = count - 1, bytes - bytes_of(scores[n])
-      dropped[#dropped + 1], theirs[#theirs + 1] = oldest[n], scores[n]
-    end
-  end
-  modules.SortedSet.add(key.results(), modules.NumberFormat.second(), wanted) -- looked at again later
-  if #dropped > 0 then
-    drop(dropped, theirs)
-    call('HSET', key.meta(), 'results_cut', modules.NumberFormat.now())
-  end
-end
+local format, min = string.format, math.min
 
--- How much there is above a limit, and a little more, so that not each call has to cut.
-local function surplus(number, option)
-  local most = max(0, modules.Config.whole(option))
-  return number > most and number - most + floor(most / MARGIN) or 0
-end
+local AGAIN = 60 -- seconds until a schedule that cannot go on is looked at again
 
-local function outlive_all()
-  local last = call('ZREVRANGE', key.results_until(), '0', '0', 'WITHSCORES')[2]
-  if last then
-    local rest = modules.NumberFormat.whole(max(0, floor(tonumber(last) / SIZES) - floor(scope.now)) + LONGER)
-    call('EXPIRE', key.results(), rest)
-    call('EXPIRE', key.results_until(), rest)
-  end
-end
+-- What may become of missed ticks: all are caught up, the last one, or none.
+Ticks.policies = { all = true, last = true, none = true }
 
--- Drops what has expired and what is too much, a bounded number.
-local function tidy(total, most)
-  outlive_all()
-  total = drop_expired(most) or total
-  local count = surplus(call('ZCARD', key.results()), 'results-count')
-  local bytes = surplus(total, 'results-bytes')
-  if count > 0 or bytes > 0 then
-    cut(count, bytes, min(most, modules.Arguments.most))
-  end
-end
+-- A tick is missed when it is late by more than this: half the time to the tick after it, at most
+-- so many seconds.
+local GRACE = 60
 
--- Writes down what the call has kept.
-function Retention.finish()
-  local now, number, bytes = modules.NumberFormat.second(), #scope.kept, 0
-  local names, kept, expiring = {}, {}, {}
-  for n, fresh in ipairs(scope.kept) do
-    names[n] = fresh.entry
-    kept[2 * n - 1], kept[2 * n] = now, fresh.entry
-    expiring[2 * n - 1], expiring[2 * n] = format('%.0f', fresh.time * SIZES + fresh.bytes), fresh.entry
-    bytes = bytes + fresh.bytes
-  end
-  if call('ZADD', key.results(), unpack(kept)) < number then
-    for _, score in ipairs(call('ZMSCORE', key.results_until(), unpack(names))) do
-      bytes = bytes - bytes_of(score)
-    end
-  end
-  call('ZADD', key.results_until(), unpack(expiring))
-  local total = count_bytes(bytes)
-  if number > 1 or total == bytes or modules.Clock.is_round() then
-    tidy(total, DROPPED + 2 * number)
-  end
+local function is_missed(tick, following)
+  return scope.now - tick > min(GRACE, (following - tick) / 2)
 end
 
--- The same for calls that keep nothing. (Not each of them looks.)
-function Retention.tidy()
-  if not scope.kept and call('EXISTS', key.results()) == 1 then
-    tidy(Retention.total_bytes(), DROPPED)
+-- Ticks are due: `first`, which `following` comes after, to `last`, which `next` comes after.
+-- -> the tick that puts a job now, or nil; and the tick to go on with
+function Ticks.choose(policy, first, following, last, next)
+  if policy == 'all' then
+    return first, following
+  elseif policy == 'none' and is_missed(last, next) then
+    return nil, next
   end
+  return last, next
 end
 
--- results.kept -> how many there are, their bytes, when some were last dropped before their time, since when
--- the oldest is kept (null: never, none)
-function Retention.show()
-  local oldest = call('ZRANGE', key.results(), '0', '0', 'WITHSCORES')[2]
-  return cjson.encode({
-    number = call('ZCARD', key.results()),
-    bytes = Retention.total_bytes(),
-    cut = tonumber(call('HGET', key.meta(), 'results_cut') or nil) or cjson.null,
-    oldest = tonumber(oldest) or cjson.null,
-  })
+-- A score for cron schedules that is due now and that cannot be a tick, which is a whole number.
+function Ticks.none_yet(time)
+  return time == math.floor(time) and time - 2 ^ -10 or time
 end
 
--- The seconds that were left of the time for which the result of a complete job is kept, by its record; nil
--- if it has returned nothing. (The run must be the last: an old copy of the core leaves the field.)
-function Retention.left(returned, token)
-  local time, run = string.match(returned or '', '^(%d+) (.*)$')
-  if time and run == (token or '') then
-    return tonumber(time) - scope.now
+-- What few jobs have; `rare` says that there is some of it.
+local function write_rare(record, child)
+  local name = key.job(child)
+  if record.context then
+    call('HSET', name, 'context', record.context)
   end
-end
-
-local function is_cut(jid)
-  local state, token, returned, was_cut = modules.Hash.values(key.job(jid), 'state', 'token', 'returned', 'cut')
-  if was_cut and was_cut == (token or '') then
-    return true
+  if record.expires then
+    call('HSET', name, 'deadline', format('%.17g', scope.now + modules.Record.number(record.expires)), 'rare', '1')
   end
-  local left = state == 'complete' and Retention.left(returned, token)
-  return left and left > 0 and call('EXISTS', key.result(jid)) == 0
-end
-
--- results.cut jid... -> those of which a result, or the list of what they have spawned, was dropped before
--- its time
-function Retention.cut(args, i)
-  modules.Arguments.given('results.cut', 'jid', args[i])
-  modules.Arguments.bounded('results.cut', #args - i + 1)
-  local jids = {}
-  for n = i, #args do
-    if is_cut(args[n]) then
-      jids[#jids + 1] = args[n]
-    end
+  if record.unique then
+    -- The key names the job put last, until that one has ended.
+    call('HSET', name, 'unique', 'e' .. record.unique, 'rare', '1')
+    modules.Unique.take(child, record.unique)
   end
-  return jids
 end
-end,
-
-Revive = function()
-local Revive = {}
-modules.Revive = Revive
--- revive.lua
--- Failed jobs enqueued again: those of a group, or those named.
 
--- Puts a failed job, which is in no group any more, into a queue, with all of its retries.
-local function revive(record, queue)
-  local jid = record.jid
-  queue = record.entity and record.home or queue
-  modules.CorruptJobs.mend(record)
-  modules.History.put(jid, queue)
+-- Puts the job of a tick, without a word. `record` is that of the schedule, in which everything can be
+-- read (Record.bad_schedule).
+function Ticks.put(record, child, time)
+  modules.Canceled.forget(child)
   call(
     'HSET',
-    key.job(jid),
+    key.job(child),
     'state',
     'waiting',
     'worker',
     '',
     'expires',
     0,
-    'queue',
-    queue,
-    'remaining',
-    record.retries or '5'
-  )
-  if scope.live then -- (Old clients count on from the start of the run that failed.)
-    call('HSET', key.job(jid), 'time', string.format('%.20f', scope.now))
-  end
-  call('HDEL', key.job(jid), 'crashes', 'unknown')
-  modules.Places.work(jid, queue, modules.Record.read('priority', record.priority, 0))
-  modules.JobEnd.revived(jid, record)
-end
-
--- unfail queue group [count] -> how many
-function Revive.unfail(args, i)
-  local queue = modules.Arguments.queue('unfail', args[i])
-  local group = modules.Arguments.given('unfail', 'group', args[i + 1])
-  local count = modules.Arguments.count('unfail', args[i + 2], 25)
-  if count <= 0 then
-    return 0
-  end
-  local jids, revived = call('LRANGE', key.group(group), -count, -1), 0
-  for n = #jids, 1, -1 do
-    local record = modules.Job.read(jids[n])
-    if record and record.state == 'failed' then
-      modules.Stats.mended(record.queue, modules.Record.read('failure', record.failure, {}).when or 0)
-      revive(record, queue)
-      revived = revived + 1
-    end
-  end
-  call('LTRIM', key.group(group), 0, -#jids - 1)
-  if call('LLEN', key.group(group)) == 0 then
-    call('SREM', key.failures(), group)
-  end
-  if revived > 0 then
-    modules.Places.register(queue)
-  end
-  return revived
-end
-
--- revive jid...: each into its own queue, quickest with the oldest of a group first; what has not
--- failed is left alone -> how many
-function Revive.revive(args, i)
-  modules.Arguments.bounded('revive', #args - i + 1)
-  local revived = 0
-  for n = i, #args do
-    local record = modules.Job.read(modules.Arguments.given('revive', 'jid', args[n]))
-    if record and record.state == 'failed' and record.queue ~= '' then
-      modules.Failures.remove(record.jid, record.queue, record.failure, true)
-      revive(record, record.queue)
-      modules.Places.register(record.queue)
-      revived = revived + 1
-    end
-  end
-  return revived
-end
-end,
-
-Samples = function()
-local Samples = {}
-modules.Samples = Samples
--- samples.lua
--- How long jobs waited and ran: the samples of a call, and their way into statistics and minutes.
---
--- To write the statistics for each single job would cost more than the job. A call with few
--- samples leaves them in the buffer; when that is long, and with each beat of a worker, all of
--- it is written. Readers of statistics add the buffer.
-
-local floor, match = math.floor, string.match
-
-local FEW = 8 -- samples of one call
-local MOST = 100 -- entries of the buffer
-local LOOKED_BACK = 3
-
--- Milliseconds are kept, so that many are equal.
-function Samples.length(seconds)
-  return floor(seconds * 1000 + 0.5) / 1000
-end
-
--- kind wait: from ready to started; kind run: from started to complete; in seconds. It counts for the
--- time `at` (now, if none is given).
-function Samples.add(kind, queue, seconds, at)
-  local value, second = Samples.length(seconds > 0 and seconds or 0), floor(at or scope.now)
-  -- The jobs of a batch mostly have the same: what is missed here is added up later.
-  local samples = scope.samples or {}
-  local count = #samples
-  for place = count, math.max(1, count - LOOKED_BACK), -1 do
-    local one = samples[place]
-    if one.value == value and one.second == second and one.queue == queue and one.kind == kind then
-      one.n = one.n + 1
-      return
-    end
-  end
-  samples[count + 1] = { second = second, kind = kind, queue = queue, value = value, n = 1 }
-  scope.samples = samples
-end
-
--- What a record says of how long its job waited before it was handed out, in milliseconds, and then in
--- its worker's hands: its field `waited`. -> nil if its wait was counted when it was handed out; nil if
--- it is not known to have been started
-local function waits_of(waited)
-  local before, held = match(waited or '', '^(%d+)%+?(%d*)$')
-  return tonumber(before), tonumber(held)
-end
-
--- The field `waited` of a job that has been handed out now, and has been ready `since`.
-function Samples.waited(since)
-  return modules.NumberFormat.whole(floor(math.max(0, scope.now - since) * 1000 + 0.5))
-end
-
--- The same of a job that was started after `held` seconds, or nil if it says so already.
-function Samples.waited_in_hands(waited, held)
-  local before, known = waits_of(waited)
-  return before and not known and waited .. '+' .. modules.NumberFormat.whole(floor(held * 1000 + 0.5))
-end
-
--- Seconds that a job lay in its worker's hands before it was started, as far as its record knows.
-function Samples.held(waited)
-  local _, held = waits_of(waited)
-  return held and held / 1000
-end
-
--- Counts that a job was started that was handed out at the time `popped` and then lay for `held` seconds
--- in its worker's hands. -> when it was started
-function Samples.started(queue, popped, waited, held)
-  local before, start = waits_of(waited), math.min(popped + held, scope.now)
-  if before then
-    Samples.add('wait', queue, before / 1000 + start - popped, start)
-  end
-  return start
-end
-
--- The same of a job that is taken from its worker, if it is known to have been started.
-function Samples.taken_away(queue, popped, waited)
-  local held = Samples.held(waited)
-  if held then
-    Samples.started(queue, modules.Record.read('time', popped, scope.now), waited, held)
-  end
-end
-
-local COUNTED_AS = modules.Minutes.buffered
-
-local function inside(list, name)
-  local inner = list[name]
-  if not inner then
-    inner = {}
-    list[name] = inner
-  end
-  return inner
-end
-
--- Adds up samples by what has to be written: -> add(second, kind, seconds, n, queue), write()
-local function book()
-  local days, minutes = { wait = {}, run = {} }, { wait = {}, run = {} }
-  local function add(second, kind, seconds, n, queue)
-    local list = inside(inside(days[kind], modules.Stats.day(second)), queue)
-    list[seconds] = (list[seconds] or 0) + n
-    list = inside(minutes[kind], floor(second / 60))
-    list[queue] = (list[queue] or 0) + n
-  end
-  local function write()
-    for kind, by_day in pairs(days) do
-      for day, by_queue in pairs(by_day) do
-        for queue, list in pairs(by_queue) do
-          modules.Stats.write(kind, day, queue, list)
-        end
-      end
-    end
-    for kind, by_minute in pairs(minutes) do
-      for minute, by_queue in pairs(by_minute) do
-        local total = 0
-        for queue, n in pairs(by_queue) do
-          modules.Minutes.write(queue, COUNTED_AS[kind], minute, n)
-          total = total + n
-        end
-        modules.Minutes.write_total(COUNTED_AS[kind], minute, total)
-      end
-    end
-  end
-  return add, write
-end
-
--- Writes the buffer into the statistics.
-function Samples.settle()
-  local add, write = book()
-  modules.StatsBuffer.take(add)
-  write()
-end
-
-local function leave_in_buffer()
-  local entries = {}
-  for place, one in ipairs(scope.samples) do
-    entries[place] = modules.StatsBuffer.entry(one.second, one.kind, one.value, one.n, one.queue)
-  end
-  if modules.StatsBuffer.append(unpack(entries)) >= MOST then
-    Samples.settle()
-  end
-end
-
--- May they be written later?
-function Samples.can_wait()
-  return #scope.samples <= FEW
-end
-
-function Samples.finish()
-  if Samples.can_wait() then
-    leave_in_buffer()
-    return
-  end
-  local add, write = book()
-  for _, one in ipairs(scope.samples) do
-    add(one.second, one.kind, one.value, one.n, one.queue)
-  end
-  write()
-end
-end,
-
-Serve = function()
-local Serve = {}
-modules.Serve = Serve
--- serve.lua
--- Dispatch of calls with KEYS; of those without, see legacy.lua.
-
--- Functions live from call to call; what they know of a call does not.
-function Serve.begin(prefix, live, library)
-  for field in pairs(scope) do
-    scope[field] = nil
-  end
-  scope.prefix, scope.now, scope.live, scope.library = prefix, 0, live, library
-end
-
--- Writes down what was left for the end of the call. (Each may leave something for those that follow.)
-function Serve.finish()
-  if scope.workflows then
-    modules.Workflow.finish()
-  end
-  if scope.ended then
-    modules.ResultWaiters.finish()
-  end
-  if scope.kept then
-    modules.Retention.finish()
-  end
-  if scope.canceled then
-    modules.Canceled.finish()
-  end
-  if scope.samples then
-    modules.Samples.finish()
-  end
-  if scope.counts then
-    modules.Stats.finish()
-  end
-  if scope.minutes then
-    modules.Minutes.finish()
-  end
-  if scope.wake then
-    modules.Wake.finish()
-  end
-end
-
--- Some words of a command read, others write; its arguments stand at args[4] and behind.
-local READS_SOMETIMES = {
-  tag = function(args)
-    return args[4] == 'get' or args[4] == 'top'
-  end,
-  track = function(args)
-    return args[4] == nil
-  end,
-  stacks = function(args)
-    return args[5] == nil
-  end,
-}
-
-local function prefix_of(keys)
-  local prefix = string.match(keys[1], '^(.*)!$')
-  if not prefix or #keys ~= 2 or keys[2] ~= prefix .. 'meta' then
-    modules.Errors.raise('BADARG', 'KEYS must be <prefix>! and <prefix>meta')
-  end
-  return prefix
-end
-
--- ARGV = command, now, request, args...
-local function answered(keys, args, class, library)
-  Serve.begin('', true, library)
-  scope.prefix = prefix_of(keys)
-  local command, now, request = args[1], args[2], args[3]
-  local known = command and modules.Commands.find(command)
-  if not known then
-    modules.Errors.raise('NOCOMMAND', 'Unknown command ' .. modules.Errors.name(command))
-  end
-  if not now or not request then
-    modules.Errors.raise('BADARG', command .. '(): now and request wanted')
-  end
-  local sometimes = READS_SOMETIMES[command]
-  scope.reading = known.reads or sometimes ~= nil and sometimes(args)
-  if class == 'read' and not scope.reading then
-    modules.Errors.raise('BADARG', command .. '() writes: call it in the write or the drain class')
-  end
-  modules.Arguments.weigh(command, args)
-  local answer = modules[known.module][known.what]
-  if scope.reading then
-    modules.Clock.set(now)
-    return answer(args, 4)
-  end
-  modules.Replies.announce(request)
-  local stored = modules.Clock.set(now, modules.Replies.field())
-  local served, reply = modules.Replies.recall(stored)
-  if served then
-    -- Written again, unchanged: WAIT tells which replicas have what a connection has written, and a
-    -- repeat may come over another one.
-    call('HSET', key.meta(), modules.Replies.field(), stored)
-    return reply
-  end
-  reply = answer(args, 4)
-  if modules.Clock.is_round() then
-    modules.WorkflowVerbs.carry_on()
-    modules.Retention.tidy()
-  end
-  if modules.Clock.is_skewed() then
-    modules.ClockRepair.carry_on()
-  end
-  Serve.finish()
-  if scope.client then
-    modules.Clock.keep(modules.Replies.field(), modules.Replies.kept(reply))
-  else
-    modules.Clock.keep()
-  end
-  if scope.client and not stored then
-    modules.Replies.tidy()
-  end
-  return reply
-end
-
--- A refusal becomes a reply whose first word is its code.
-function Serve.serve(keys, args, class, library)
-  local fine, reply = pcall(answered, keys, args, class, library)
-  if fine then
-    return reply
-  elseif type(reply) == 'table' and reply.code then
-    return redis.error_reply(reply.code .. ' ' .. reply.text)
-  end
-  -- Servers before 7 raise texts.
-  local text = type(reply) == 'table' and reply.err or tostring(reply)
-  return redis.error_reply(modules.Permissions.explained(text))
-end
-end,
-
-Settle = function()
-local Settle = {}
-modules.Settle = Settle
--- settle.lua
--- One round trip of a worker: the jobs it has finished, then the next ones to run.
-
-local VERBS = modules.SettleVerbs.by_name
-
--- Seconds until an idle worker comes again to carry on with what a client has left.
-local SOON = 0.01
-
-local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
-Settle.most = 250 -- jobs settled and reserved by one call
-
--- jid token held verb k arg*k, `count` times from args[i] on; `held` is for how many seconds the job lay
--- in its worker's hands before it was started, '' if it was not, or the time is not known.
--- -> where each begins, their jids, where the rest begins
-local function parse(args, i, count)
-  local starts, jids, planned = {}, {}, {}
-  for n = 1, count do
-    local verb, given = VERBS[args[i + 3]], modules.Arguments.whole('settle', 'number of arguments', args[i + 4], 0)
-    if not verb then
-      modules.Errors.argument('settle', 'Unknown verb %s for job %s', modules.Errors.name(args[i + 3]), modules.Errors.name(args[i]))
-    end
-    if i + 4 + given > #args then
-      modules.Errors.argument('settle', 'Arguments of job ' .. modules.Errors.name(args[i]) .. ' are incomplete')
-    end
-    args[i + 2], args[i + 4] = modules.Arguments.held('settle', args[i + 2]) or false, given
-    verb.check(args, i + 5, given, args[i], planned)
-    starts[n], jids[n] = i, args[i]
-    i = i + 5 + given
-  end
-  return starts, jids, i
-end
-
--- A settlement whose lock is lost changes nothing and stops no other.
-local function settle(args, starts, jids)
-  local refused, completed = {}, { jids = {}, rare = {}, queues = {}, workers = {} }
-  local tracked = modules.Job.tracked_among(jids)
-  for n = 1, #starts do
-    local i = starts[n]
-    local code, text =
-      VERBS[args[i + 3]].act(args[i], args[i + 1], args[i + 2], args, i + 5, args[i + 4], completed, tracked)
-    if code then
-      refused[#refused + 1] = { args[i], code, text }
-    end
-  end
-  modules.SettleVerbs.finish(completed)
-  return refused
-end
-
--- A glob with * and ? as a Lua pattern.
-local function pattern(glob)
-  local escaped = string.gsub(glob, '[%^%$%(%)%%%.%[%]%+%-]', '%%%0')
-  return '^' .. string.gsub(string.gsub(escaped, '%*', '.*'), '%?', '.') .. '$'
-end
-
-local function is_excluded(queue, excluded)
-  for _, glob in ipairs(excluded) do
-    if string.find(queue, pattern(glob)) then
-      return true
-    end
-  end
-  return false
-end
-
--- The queues that a glob stands for, in order of name.
-local function matching(known, glob)
-  local found, wanted = {}, pattern(glob)
-  for _, queue in ipairs(known) do
-    if glob == '*' or string.find(queue, wanted) then
-      found[#found + 1] = queue
-    end
-  end
-  table.sort(found)
-  return found
-end
-
--- The queues that names and globs stand for, in the order given. -> queues, whether there are globs
-local function expand(names, excluded)
-  if #names == 1 and #excluded == 0 then
-    local globbing = string.find(names[1], '[*?]') ~= nil
-    return globbing and matching(modules.Queue.names(), names[1]) or names, globbing
-  end
-  local queues, seen, globbing = {}, {}, false
-  local function add(queue)
-    if not seen[queue] and not is_excluded(queue, excluded) then
-      seen[queue] = true
-      queues[#queues + 1] = queue
-    end
-  end
-  local known
-  for _, name in ipairs(names) do
-    if string.find(name, '[*?]') then
-      globbing = true
-      known = known or modules.Queue.names()
-      for _, queue in ipairs(matching(known, name)) do
-        add(queue)
-      end
-    else
-      add(name)
-    end
-  end
-  return queues, globbing
-end
-
--- What mostly does not exist, asked for once for all jobs of the call. -> whether nothing is left that
--- could be carried on
-local function look_around(jids, queues, wanted)
-  local names = { key.releasing(), key.cascading(), key.tracked(), key.paused_queues(), key.workflows() }
-  if #jids == 1 then
-    names[6] = key.dependents(jids[1])
-  end
-  if wanted == 0 or #queues > modules.Queue.many then
-    return modules.ExistenceCache.look_for(names, {})
-  end
-  local theirs = {}
-  for n = 1, #queues do
-    local queue, at = queues[n], 4 * n
-    theirs[at - 3], theirs[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
-    theirs[at - 1], theirs[at] = key.idle_at(queue), key.wake_at(queue)
-  end
-  return modules.ExistenceCache.look_for(names, theirs)
-end
-
--- One queue after the other, until there are `count` jobs.
-local function one_by_one(queues, count, take)
-  for n = 1, #queues do
-    if count <= 0 then
-      return
-    end
-    count = count - take(queues[n], count)
-  end
-end
-
--- As if single jobs were taken from each queue in turn: in each round an equal part from each
--- that has not shown to be empty.
-local function in_turns(queues, count, take)
-  while count > 0 and #queues > 0 do
-    local part, going_on = math.max(1, math.floor(count / #queues)), {}
-    for n = 1, #queues do
-      local taken = take(queues[n], part)
-      count = count - taken
-      if taken == part then
-        going_on[#going_on + 1] = queues[n]
-      end
-      if count == 0 then
-        return
-      end
-    end
-    queues = going_on
-  end
-end
-
--- -> what is told of each job; and what a repeat of the request needs: jid, token, jid, token …
-local function reserve(queues, worker, wish)
-  local jobs, held = {}, {}
-  local function visit(jid, token, told)
-    jobs[#jobs + 1] = told
-    held[#held + 1] = jid
-    held[#held + 1] = token
-  end
-  local many = #queues > modules.Queue.many
-  local function take(queue, count)
-    if (many and modules.Queue.is_bare(queue)) or modules.Pop.is_paused(queue) then
-      return 0
-    end
-    return modules.Pop.take(queue, worker, count, visit, true)
-  end
-  local serve = wish.turns and in_turns or one_by_one
-  serve(queues, wish.count, take)
-  if #jobs > 0 then
-    call('ZADD', key.workers(), modules.NumberFormat.now(), worker)
-  end
-  return jobs, held
-end
-
--- count q queue*q [exclude glob | wait seconds | turns 1]...
-local function parse_wish(args, i)
-  local wish = { names = {}, excluded = {} }
-  wish.count = modules.Arguments.whole('settle', 'count', args[i], 0)
-  local named = modules.Arguments.whole('settle', 'number of queues', args[i + 1], 0)
-  if i + 1 + named > #args then
-    modules.Errors.argument('settle', 'Fewer queues than announced')
-  end
-  modules.Arguments.bounded('settle', named)
-  for n = i + 2, i + 1 + named do
-    wish.names[#wish.names + 1] = modules.Arguments.name('settle', 'queue', args[n])
-  end
-  for n = i + 2 + named, #args, 2 do
-    if args[n] == 'exclude' and args[n + 1] then
-      wish.excluded[#wish.excluded + 1] = args[n + 1]
-    elseif args[n] == 'wait' then
-      wish.wait = math.max(0, math.min(modules.Arguments.number('settle', 'wait', args[n + 1]), LONGEST_WAIT))
-    elseif args[n] == 'turns' and args[n + 1] == '1' then
-      wish.turns = true
-    else
-      modules.Errors.argument('settle', 'Unknown option ' .. modules.Errors.name(args[n]))
-    end
-  end
-  return wish
-end
-
--- Carries on with what earlier calls had to leave. -> whether a workflow has more of it
-local function carry_on()
-  modules.Dependencies.carry_on()
-  return modules.WorkflowVerbs.carry_on()
-end
-
--- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest, now }: the time by
--- which the locks on the jobs are measured, if jobs were asked for
-function Settle.settle(args, i)
-  local worker = modules.Arguments.name('settle', 'worker', args[i])
-  local count = modules.Arguments.whole('settle', 'number of settlements', args[i + 1], 0)
-  local starts, jids, rest_at = parse(args, i + 2, math.min(count, Settle.most + 1))
-  local wish = parse_wish(args, rest_at)
-  if count + wish.count > Settle.most then
-    modules.Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
-  end
-  local queues, globbing = expand(wish.names, wish.excluded)
-  local quiet = look_around(jids, queues, wish.count)
-  local refused = settle(args, starts, jids)
-  local goes_on = not quiet and carry_on()
-  goes_on = goes_on or modules.Dependencies.left() <= 0 -- dependents may be left, for which no worker is woken
-  local jobs, held, rest = {}, {}, {}
-  if wish.count > 0 then
-    jobs, held = reserve(queues, worker, wish)
-    held.now = modules.NumberFormat.now()
-    local client = scope.client or worker
-    modules.Wake.busy(client, worker, queues, globbing, #jobs > 0)
-    if #jobs == 0 and wish.wait then
-      local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
-      rest = modules.Wake.wait(client, worker, queues, seconds, globbing)
-    end
-  end
-
-  held.refused = #refused > 0 and refused or nil
-  held.rest = #rest > 0 and rest or nil
-  modules.Replies.shorten('settle', held)
-  return { refused, jobs, rest, held.now }
-end
-
--- The reply again: of the jobs handed out, those that their worker still holds.
-function Settle.rebuild(held)
-  local jobs = {}
-  for n = 1, #held, 2 do
-    local told = modules.Pop.told_again(held[n], held[n + 1])
-    jobs[#jobs + 1] = told
-  end
-  return { held.refused or {}, jobs, held.rest or {}, held.now }
-end
-end,
-
-SettleVerbs = function()
-local SettleVerbs = {}
-modules.SettleVerbs = SettleVerbs
--- settle_verbs.lua
--- The verbs of settle: what each does to a job that a worker held, and its arguments.
-
--- What the completed jobs of a call have in common is written once, at the end.
-function SettleVerbs.finish(completed)
-  if #completed.jids == 0 then
-    return
-  end
-  for queue, list in pairs(completed.queues) do
-    modules.SortedSet.remove(key.place(queue, 'locks'), list)
-  end
-  for worker, list in pairs(completed.workers) do
-    modules.SortedSet.remove(key.held(worker), list)
-  end
-  modules.SortedSet.add(key.completed(), modules.NumberFormat.now(), completed.jids)
-  modules.JobEnd.completed(completed.jids, completed.rare) -- which reads the records, so before they may go
-  modules.Expiry.after(#completed.jids)
-end
-
-local function append(lists, name, jid)
-  local list = lists[name]
-  if list then
-    list[#list + 1] = jid
-  else
-    lists[name] = { jid }
-  end
-end
-
--- How each verb checks its `n` arguments from args[a] on (before anything is written), and
--- what it then does. -> code, text if the settlement is refused
-local VERBS = {}
-SettleVerbs.by_name = VERBS
-
-VERBS.complete = {
-  check = function(args, a, n)
-    if n == 0 then
-      return
-    end
-    if args[a] ~= '' then
-      modules.Arguments.json('settle', 'result', args[a], modules.Arguments.text_bytes)
-      args[a + 1] = modules.Arguments.whole('settle', 'result_ttl', n > 1 and args[a + 1] or nil, 1)
-    end
-    if n > 2 then
-      modules.Arguments.json('settle', 'data', args[a + 2])
-    end
-  end,
-  act = function(jid, token, held, args, a, n, completed, tracked)
-    local worker, queue, time, retries, rare, waited = modules.Lock.completed(jid, token)
-    if not worker then
-      return queue, time -- code and text
-    end
-    held = held or modules.Samples.held(waited) or 0
-    modules.History.done(jid, held)
-    local popped = modules.Record.read('time', time, scope.now)
-    modules.Samples.add('run', queue, scope.now - modules.Samples.started(queue, popped, waited, held))
-    local returned = n > 1 and modules.Outcome.keep_result(jid, token, args[a], args[a + 1])
-    if tracked[jid] then
-      modules.Events.tracked('completed', jid)
-    end
-    modules.Events.completed(jid, queue)
-    local name = key.job(jid)
-    modules.Outcome.write_complete(name, modules.Record.text('retries', retries, '0'), n > 2 and args[a + 2], returned)
-    if rare then
-      modules.Outcome.forget_marks(name)
-    end
-    append(completed.queues, queue, jid)
-    append(completed.workers, worker, jid)
-    completed.jids[#completed.jids + 1] = jid
-    if rare == '1' then
-      completed.rare[#completed.rare + 1] = jid
-    end
-  end,
-}
-
--- The other verbs take their arguments by the names that stand in `takes`, and the whole record. Where `runs`
--- is true only a job that was started can end so.
-local RARE = {}
-
-RARE.fail = {
-  takes = { 'group', 'message' },
-  runs = true,
-  check = function(given)
-    modules.Arguments.given('settle', 'group', given.group)
-    modules.Arguments.message('settle', given.message)
-  end,
-  act = function(job, given)
-    modules.Outcome.fail_now(job, given.group, given.message)
-  end,
-}
-
-RARE.retry = {
-  takes = { 'delay', 'group', 'message' },
-  runs = true,
-  check = function(given)
-    given.delay = modules.Arguments.number('settle', 'delay', given.delay)
-    modules.Arguments.message('settle', given.message)
-  end,
-  act = function(job, given)
-    local group = given.group ~= '' and given.group or nil
-    modules.Outcome.retry_now(job, job.queue, given.delay, group, given.message)
-  end,
-}
-
-RARE.release = {
-  takes = { 'delay' },
-  check = function(given)
-    given.delay = modules.Arguments.number('settle', 'delay', given.delay)
-  end,
-  act = function(job, given)
-    modules.History.ended(job.jid, 'returned', job, nil, nil, given.delay)
-    modules.Lock.release(job)
-    modules.Outcome.back(job, job.queue, given.delay, nil, true)
-  end,
-}
-
-local UNKNOWN, NOT_KNOWN =
-  'unknown-job',
-  'No worker knows a job of this name. Is its app in INSTALLED_APPS, is its module called jobs or tasks, '
-    .. 'was it renamed without aliases=?'
-
--- No worker knows the job's name: perhaps a deployment is under way. It comes back after as long
--- as it has been unknown already (at least a second, at most a minute), until patience ends.
-RARE.unknown = {
-  takes = { 'patience' },
-  check = function(given)
-    given.patience = modules.Arguments.number('settle', 'patience', given.patience)
-  end,
-  act = function(job, given)
-    local since = modules.Record.read('unknown', call('HGET', key.job(job.jid), 'unknown'))
-    if since and scope.now - since >= given.patience then
-      call('HDEL', key.job(job.jid), 'unknown')
-      modules.Outcome.fail_now(job, UNKNOWN, NOT_KNOWN)
-      return
-    end
-    if not since or since > scope.now then -- the clock may have been set back
-      since = scope.now
-      call('HSET', key.job(job.jid), 'unknown', string.format('%.6f', since))
-    end
-    job.unknown = true
-    local delay = math.max(1, math.min(60, scope.now - since))
-    modules.History.ended(job.jid, 'returned', job, UNKNOWN, NOT_KNOWN, delay)
-    modules.Lock.release(job)
-    modules.Outcome.back(job, job.queue, delay)
-  end,
-}
-
--- The process died under the job: counted apart from its retries.
-RARE.crash = {
-  takes = { 'limit', 'group', 'message' },
-  check = function(given)
-    given.limit = modules.Arguments.whole('settle', 'limit', given.limit, 0)
-    modules.Arguments.given('settle', 'group', given.group)
-    modules.Arguments.message('settle', given.message)
-  end,
-  act = function(job, given)
-    local crashes = job.crashes + 1
-    call('HSET', key.job(job.jid), 'crashes', crashes)
-    if crashes > given.limit then
-      modules.Outcome.fail_now(job, given.group, given.message)
-      return
-    end
-    modules.History.ended(job.jid, 'crashed', job, given.group, given.message)
-    modules.Lock.release(job)
-    modules.Outcome.back(job, job.queue, 0)
-  end,
-}
-
-RARE.move = {
-  takes = { 'queue', 'delay', 'depends' },
-  runs = true,
-  check = function(given, jid, planned)
-    modules.Arguments.queue('settle', given.queue)
-    given.delay = modules.Arguments.number('settle', 'delay', given.delay or '0')
-    given.needs = given.depends and modules.Arguments.names('settle', 'depends', given.depends) or {}
-    modules.Arguments.bounded('settle', #given.needs)
-    given.depends, given.beyond = modules.Dependencies.open_for('settle', jid, given.needs)
-    planned[jid] = given.depends -- the moves of one call must not wait for each other
-    modules.CycleDetection.intend(planned)
-    modules.CycleDetection.refuse('settle', jid, given.depends, planned)
-  end,
-  act = function(job, given, tracked)
-    local jid = job.jid
-    modules.History.ended(jid, 'done', job)
-    modules.Lock.release(job)
-    modules.Samples.add('run', job.queue, scope.now - job.start)
-    if tracked[jid] then
-      modules.Events.tracked('completed', jid)
-    end
-    modules.Events.advanced(jid, job.queue, given.queue)
-    modules.Outcome.advance(job, given.queue, given.delay, given.depends, nil, given.needs, given.beyond)
-  end,
-}
-
-for name, verb in pairs(RARE) do
-  VERBS[name] = {
-    check = function(args, a, n, jid, planned)
-      local given = {}
-      for k = 1, math.min(n, #verb.takes) do
-        given[verb.takes[k]] = args[a + k - 1]
-      end
-      verb.check(given, jid, planned)
-      args['given' .. a] = given
-    end,
-    act = function(jid, token, held, args, a, _, _, tracked)
-      local job, code, text = modules.Lock.claim('settle', jid, token)
-      if not job then
-        return code, text
-      elseif job.bad and name ~= 'fail' then
-        modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
-        return
-      elseif job.entity and name == 'move' then
-        return modules.Entity.no_move('settle', jid)
-      end
-      modules.Lock.count_start(job, held, verb.runs)
-      verb.act(job, args['given' .. a], tracked)
-    end,
-  }
-end
-end,
-
-SortedSet = function()
-local SortedSet = {}
-modules.SortedSet = SortedSet
--- sorted_set.lua
--- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
-
-local PIECE = 1000
-
-local function in_pieces(command, name, values)
-  local n = #values
-  if n == 0 then
-    return
-  end
-  if n <= PIECE then
-    call(command, name, unpack(values))
-    return
-  end
-  for first = 1, n, PIECE do
-    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
-  end
-end
-
-function SortedSet.remove(name, members)
-  if #members == 1 then
-    call('ZREM', name, members[1])
-    return
-  end
-  in_pieces('ZREM', name, members)
-end
-
--- All members with one score, as text: as a number it would be printed for each member.
-function SortedSet.add(name, score, members)
-  if #members == 1 then
-    call('ZADD', name, score, members[1])
-    return
-  end
-  local values = {}
-  for i = 1, #members do
-    values[2 * i - 1] = score
-    values[2 * i] = members[i]
-  end
-  in_pieces('ZADD', name, values)
-end
-
-function SortedSet.add_to_set(name, members)
-  in_pieces('SADD', name, members)
-end
-
-function SortedSet.append(name, elements)
-  in_pieces('RPUSH', name, elements)
-end
-end,
-
-Stats = function()
-local Stats = {}
-modules.Stats = Stats
--- stats.lua
--- Statistics of a queue and day: running mean and variance (Welford 1962), a histogram.
-
-local floor = math.floor
-local DAY = 86400
-
-function Stats.day(time)
-  return time - time % DAY
-end
-
--- What a call counts is written once, at its end: scope.counts, queue -> field -> number.
-function Stats.count(queue, field, n)
-  local counts = scope.counts or {}
-  scope.counts = counts
-  local fields = counts[queue]
-  if not fields then
-    fields = {}
-    counts[queue] = fields
-  end
-  fields[field] = (fields[field] or 0) + n
-end
-
--- One job less is failed, of those that failed on that day.
-function Stats.mended(queue, failed_at)
-  local fields = scope.counts and scope.counts[queue]
-  if fields and (fields.failed or 0) > 0 and Stats.day(failed_at) == Stats.day(scope.now) then
-    fields.failed = fields.failed - 1 -- It failed in this very call, perhaps.
-    return
-  end
-  local name = key.stat('stats', Stats.day(failed_at), queue)
-  if (tonumber(call('HGET', name, 'failed')) or 0) > 0 then
-    call('HINCRBY', name, 'failed', -1)
-  end
-end
-
-local function bin(seconds)
-  if seconds < 60 then
-    return 's' .. floor(seconds)
-  elseif seconds < 3600 then
-    return 'm' .. floor(seconds / 60)
-  elseif seconds < DAY then
-    return 'h' .. floor(seconds / 3600)
-  end
-  return 'd' .. floor(seconds / DAY)
-end
-
--- Where the bins below a second begin, in milliseconds.
-local BELOW_SECOND = { 0, 1, 2, 5, 10, 20, 50, 100, 200, 500 }
-
-local FINE_BINS = {}
-for n, edge in ipairs(BELOW_SECOND) do
-  FINE_BINS[n] = 'ms' .. edge
-end
-
--- The bin of ours that a length below a second belongs to as well.
-local function fine_bin(seconds)
-  local milliseconds, n = floor(seconds * 1000 + 0.5), #BELOW_SECOND
-  while milliseconds < BELOW_SECOND[n] do
-    n = n - 1
-  end
-  return FINE_BINS[n]
-end
-
--- Days looked back when a day begins, for days on which the queue did nothing.
-local LOOKED_BACK = 10
-local LONGEST = 36500 -- days a time to live may have
-
--- Days end: summaries are kept stats-history days, histograms histogram-history days.
-local function begin_day(kind, day, queue)
-  local kept = modules.Config.whole('stats-history')
-  local gone = {}
-  for n = 1, LOOKED_BACK do
-    gone[n] = key.stat(kind, day - (kept + n - 1) * DAY, queue)
-  end
-  if kept >= 1 then
-    call('DEL', unpack(gone))
-  end
-  if scope.live then
-    call('EXPIRE', key.stat(kind, day, queue), (math.max(0, math.min(kept, LONGEST)) + 1) * DAY)
-  end
-  if kind == 'stats' then
-    return
-  end
-  local old = key.stat(kind, day - modules.Config.whole('histogram-history') * DAY, queue)
-  local total, mean, vk = modules.Hash.values(old, 'total', 'mean', 'vk')
-  if total then
-    local rest = call('TTL', old)
-    call('DEL', old)
-    call('HSET', old, 'total', total, 'mean', mean, 'vk', vk)
-    if rest > 0 then
-      call('EXPIRE', old, rest)
-    end
-  end
-end
-
--- Mean and variance with more values: seconds -> how often. (Texts are whole seconds of which no
--- more is known.)
-local function with(count, mean, vk, values)
-  for value, n in pairs(values) do
-    local away, before = tonumber(value) - mean, count
-    count = count + n
-    mean = mean + away * n / count
-    vk = vk + away * away * before * n / count
-  end
-  return count, mean, vk
-end
-
-local function by_bin(values)
-  local bins = {}
-  local function add(field, n)
-    bins[field] = (bins[field] or 0) + n
-  end
-  for value, n in pairs(values) do
-    add(bin(tonumber(value)), n)
-    if scope.live and type(value) == 'number' and value < 1 then
-      add(fine_bin(value), n)
-    end
-  end
-  return bins
-end
-
--- Adds samples to a day's statistics: seconds -> how often.
-function Stats.write(kind, day, queue, values)
-  local name, bins, fields = key.stat(kind, day, queue), by_bin(values), { 'total', 'mean', 'vk' }
-  for field in pairs(bins) do
-    fields[#fields + 1] = field
-  end
-  local old = call('HMGET', name, unpack(fields))
-  local count, mean, vk = with(tonumber(old[1]) or 0, tonumber(old[2]) or 0, tonumber(old[3]) or 0, values)
-  local written = { 'total', modules.NumberFormat.whole(count), 'mean', mean, 'vk', vk }
-  for k = 4, #fields do
-    written[#written + 1] = fields[k]
-    written[#written + 1] = modules.NumberFormat.whole((tonumber(old[k]) or 0) + bins[fields[k]])
-  end
-  call('HSET', name, unpack(written))
-  if not old[1] then
-    begin_day(kind, day, queue)
-  end
-end
-
-function Stats.finish()
-  local day = Stats.day(scope.now)
-  for queue, fields in pairs(scope.counts) do
-    local name = key.stat('stats', day, queue)
-    for field, n in pairs(fields) do
-      if call('HINCRBY', name, field, n) == n then
-        begin_day('stats', day, queue)
-      end
-    end
-  end
-end
-
--- The protocol's bins, in order.
-local function all_bins()
-  local bins = {}
-  for _, part in ipairs({ { 's', 0, 59 }, { 'm', 1, 59 }, { 'h', 1, 23 }, { 'd', 1, 6 } }) do
-    for n = part[2], part[3] do
-      bins[#bins + 1] = part[1] .. n
-    end
-  end
-  return bins
-end
-
--- The buffered samples of a queue and day: kind -> seconds -> how often.
-local function not_yet_written(wanted_day, wanted_queue)
-  local found = { wait = {}, run = {} }
-  if scope.live then
-    modules.StatsBuffer.read(function(second, kind, seconds, n, queue)
-      if queue == wanted_queue and Stats.day(second) == wanted_day then
-        found[kind][seconds] = (found[kind][seconds] or 0) + n
-      end
-    end)
-  end
-  return found
-end
-
--- Are those figures shown that the protocol does not have?
-Stats.shows_ours = true
-
-local function summary(kind, day, queue, more)
-  local name = key.stat(kind, day, queue)
-  local total, its_mean, its_vk = modules.Hash.values(name, 'total', 'mean', 'vk')
-  local count, mean, vk = with(tonumber(total) or 0, tonumber(its_mean) or 0, tonumber(its_vk) or 0, more)
-  local shown = {
-    count = count,
-    mean = mean,
-    std = count > 1 and math.sqrt(vk / (count - 1)) or 0,
-  }
-  local more_bins = by_bin(more)
-  local function times(bins)
-    local numbers = call('HMGET', name, unpack(bins))
-    for n, value in ipairs(numbers) do
-      numbers[n] = (tonumber(value) or 0) + (more_bins[bins[n]] or 0)
-    end
-    return numbers
-  end
-  shown.histogram = times(all_bins())
-  shown.below_second = Stats.shows_ours and times(FINE_BINS) or nil
-  return shown
-end
-
--- stats queue date
-function Stats.show(args, i)
-  local queue = modules.Arguments.name('stats', 'queue', args[i])
-  local day = Stats.day(modules.Arguments.number('stats', 'date', args[i + 1]))
-  local its_retries, its_failed, its_failures, its_retried =
-    modules.Hash.values(key.stat('stats', day, queue), 'retries', 'failed', 'failures', 'retried')
-  local more = not_yet_written(day, queue)
-  return cjson.encode({
-    retries = tonumber(its_retries) or 0,
-    failed = tonumber(its_failed) or 0,
-    failures = tonumber(its_failures) or 0,
-    retried = Stats.shows_ours and (tonumber(its_retried) or 0) or nil,
-    wait = summary('wait', day, queue, more.wait),
-    run = summary('run', day, queue, more.run),
-  })
-end
-
--- stats.counters date queue... -> for each queue: retried, retries, failures, failed of that day
-function Stats.counters(args, i)
-  local day = Stats.day(modules.Arguments.number('stats.counters', 'date', args[i]))
-  modules.Arguments.bounded('stats.counters', #args - i)
-  local found = {}
-  for n = i + 1, #args do
-    local name = key.stat('stats', day, args[n])
-    for _, number in ipairs(call('HMGET', name, 'retried', 'retries', 'failures', 'failed')) do
-      found[#found + 1] = tonumber(number) or 0
-    end
-  end
-  return found
-end
-end,
-
-StatsBuffer = function()
-local StatsBuffer = {}
-modules.StatsBuffer = StatsBuffer
--- stats_buffer.lua
--- Samples that the statistics do not have yet: few at a time are only appended here.
-
-local match, format, floor = string.match, string.format, math.floor
-local text_of = modules.Arguments.text_of
-
--- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length
--- stand behind the whole seconds of the time, where libraries that count in whole seconds overlook
--- them; their own entries have none.
-function StatsBuffer.entry(second, kind, seconds, n, queue)
-  local whole = floor(seconds)
-  return modules.NumberFormat.whole(second)
-    .. format('.%03d ', floor((seconds - whole) * 1000 + 0.5))
-    .. kind
-    .. ' '
-    .. text_of(whole)
-    .. ' '
-    .. text_of(n)
-    .. ' '
-    .. queue
-end
-
--- -> how many entries there are now
-function StatsBuffer.append(...)
-  return call('RPUSH', key.journal(), ...)
-end
-
--- Shows all entries to `visit(second, kind, seconds, n, queue)`; the seconds are a text if no more than
--- the whole ones are known. Jobs that come quickly one after the other leave the same entry many
--- times: those come as one.
-local function show(texts, visit)
-  local times = {}
-  for n = 1, #texts do
-    times[texts[n]] = (times[texts[n]] or 0) + 1
-  end
-  for text, often in pairs(times) do
-    local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
-    if fraction ~= '' then
-      seconds = tonumber(seconds .. fraction)
-    end
-    visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
-  end
-end
-
-function StatsBuffer.read(visit)
-  show(call('LRANGE', key.journal(), '0', '-1'), visit)
-end
-
--- The same, and forgets them.
-function StatsBuffer.take(visit)
-  local texts = call('LRANGE', key.journal(), '0', '-1')
-  if #texts > 0 then
-    call('DEL', key.journal())
-    show(texts, visit)
-  end
-end
-end,
-
-Tags = function()
-local Tags = {}
-modules.Tags = Tags
--- tags.lua
--- Tags: which jobs carry one, and how many do.
-
--- Counted only when the job did not carry it, so that counts stay equal to members.
-function Tags.index(jid, tags)
-  for _, tag in ipairs(tags) do
-    if call('ZADD', key.tag(tag), scope.now, jid) == 1 then
-      call('ZINCRBY', key.tags(), 1, tag)
-    end
-  end
-end
-
-function Tags.unindex(jid, tags)
-  for _, tag in ipairs(tags) do
-    if call('ZREM', key.tag(tag), jid) == 1 then
-      if tonumber(call('ZINCRBY', key.tags(), -1, tag)) <= 0 then
-        call('ZREM', key.tags(), tag)
-      end
-    end
-  end
-end
-
--- The same with the text of a record. Where that cannot be read, the job is looked for among all tags.
-function Tags.unindex_all(jid, text)
-  if modules.Record.is_bad('tags', text) then
-    Tags.unindex(jid, call('ZRANGE', key.tags(), 0, -1))
-  elseif text then
-    Tags.unindex(jid, modules.Record.read('tags', text, {}))
-  end
-end
-
--- The stored text of a list; an empty one is {} as cjson writes it.
-function Tags.text(tags)
-  return cjson.encode(tags)
-end
-
--- The tags after adding or removing some, in order of application.
-function Tags.with(tags, more)
-  local all, seen = {}, {}
-  for _, list in ipairs({ tags, more }) do
-    for _, tag in ipairs(list) do
-      if not seen[tag] then
-        seen[tag] = true
-        all[#all + 1] = tag
-      end
-    end
-  end
-  return all
-end
-
-function Tags.without(tags, less)
-  local gone, left = {}, {}
-  for _, tag in ipairs(less) do
-    gone[tag] = true
-  end
-  for _, tag in ipairs(tags) do
-    if not gone[tag] then
-      left[#left + 1] = tag
-    end
-  end
-  return left
-end
-
-function Tags.rest(args, i)
-  local tags = {}
-  for n = i, #args do
-    tags[#tags + 1] = args[n]
-  end
-  return tags
-end
-
-local function load(jid)
-  jid = modules.Arguments.name('tag', 'jid', jid)
-  local its_jid, tags = modules.Hash.values(key.job(jid), 'jid', 'tags')
-  if not its_jid then
-    modules.Errors.no_job('tag', jid)
-  end
-  if modules.Record.is_bad('tags', tags) then
-    Tags.unindex_all(jid, tags)
-  end
-  return modules.Record.read('tags', tags, {})
-end
-
-local function store(jid, tags)
-  local text = Tags.text(tags)
-  call('HSET', key.job(jid), 'tags', text)
-  return text
-end
-
-local function page(args, i)
-  local offset, count = modules.Arguments.offset('tag', args[i]), modules.Arguments.count('tag', args[i + 1], 25)
-  return offset, count
-end
-
-local commands = {
-  add = function(args, i)
-    local jid = args[i]
-    local tags = load(jid)
-    local more = Tags.rest(args, i + 1)
-    modules.Arguments.bounded('tag', #more)
-    local all = modules.Arguments.few_tags('tag', Tags.with(tags, more))
-    Tags.index(jid, more)
-    return store(jid, all)
-  end,
-  remove = function(args, i)
-    local jid = args[i]
-    local tags = load(jid)
-    local less = Tags.rest(args, i + 1)
-    modules.Arguments.bounded('tag', #less)
-    Tags.unindex(jid, less)
-    return store(jid, Tags.without(tags, less))
-  end,
-  get = function(args, i)
-    local tag = modules.Arguments.given('tag', 'tag', args[i])
-    local offset, count = page(args, i + 1)
-    local total = call('ZCARD', key.tag(tag))
-    return cjson.encode({
-      total = total,
-      jobs = call('ZRANGE', key.tag(tag), modules.Arguments.range(offset, count, total)),
-    })
-  end,
-  top = function(args, i)
-    local offset, count = page(args, i)
-    count = count < 0 and modules.Arguments.most or count
-    return cjson.encode(call('ZREVRANGEBYSCORE', key.tags(), '+inf', 2, 'LIMIT', offset, count))
-  end,
-}
-
--- tag.counts offset count -> total, and tags: each with how many jobs carry it, the commonest first
-function Tags.counts(args, i)
-  local offset = modules.Arguments.whole('tag.counts', 'offset', args[i], 0)
-  local count = math.min(modules.Arguments.whole('tag.counts', 'count', args[i + 1], 0), modules.Arguments.most)
-  local shown = {}
-  local found = count > 0 and call('ZREVRANGE', key.tags(), offset, offset + count - 1, 'WITHSCORES') or {}
-  for n = 1, #found, 2 do
-    shown[#shown + 1] = { found[n], tonumber(found[n + 1]) }
-  end
-  return cjson.encode({ total = call('ZCARD', key.tags()), tags = shown })
-end
-
--- tag add|remove jid tag...   tag get tag [offset count]   tag top [offset count]
-function Tags.command(args, i)
-  local command = commands[args[i]]
-  if not command then
-    modules.Errors.argument('tag', 'First argument must be add, remove, get or top')
-  end
-  return command(args, i + 1)
-end
-end,
-
-Unique = function()
-local Unique = {}
-modules.Unique = Unique
--- unique.lua
--- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
-
-local sub, floor = string.sub, math.floor
-
-local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
-
-local PENDING = { waiting = true, scheduled = true, depends = true }
-
--- In which states a job counts as the holder of its key, by the first letter of its field
--- `unique`: until it starts, or until it has ended. (Behind the letter stands the key.)
-local COUNTS = {
-  s = PENDING,
-  e = { waiting = true, scheduled = true, depends = true, stalled = true, running = true },
-}
-
-local function counts(field, state)
-  local states = COUNTS[sub(field, 1, 1)]
-  return states and states[state]
-end
-
-local LETTERS = { ['start'] = 's', ['end'] = 'e' }
-local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
-
-local function check_until(command, job)
-  local until_when = job.unique_until or 'end'
-  if LETTERS[until_when] then
-    job.unique_field = LETTERS[until_when] .. job.unique
-    return
-  end
-  local seconds = tonumber(until_when) and modules.Arguments.number(command, 'unique_until', until_when)
-  if not seconds or seconds <= 0 then
-    modules.Errors.argument(
-      command,
-      'unique_until must be start, end or seconds above 0, not %s',
-      modules.Errors.name(until_when)
-    )
-  end
-  job.period = math.min(seconds, LONGEST)
-end
-
-local function check_debounce(command, job)
-  if job.delay ~= 0 then
-    modules.Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
-  elseif job.conflict == 'take' then
-    modules.Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
-  end
-  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
-    local seconds = job[name] and modules.Arguments.number(command, name, job[name])
-    if seconds and seconds < 0 then
-      modules.Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
-    end
-    job[name] = seconds
-  end
-  job.first = scope.now
-  job.delay = math.min(job.debounce, job.debounce_max or job.debounce)
-end
-
--- Checks the options of a put that have to do with its key, as the call gave them.
-function Unique.check(command, job)
-  if not job.unique then
-    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max' }) do
-      if job[name] then
-        modules.Errors.argument(command, name .. ' can only be used with unique')
-      end
-    end
-    return
-  end
-  if job.unique == '' or #job.unique > 255 then
-    modules.Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
-  end
-  job.conflict = job.conflict or 'keep'
-  if not ANSWERS[job.conflict] then
-    modules.Errors.argument(
-      command,
-      'conflict must be keep, replace, refuse or take, not %s',
-      modules.Errors.name(job.conflict)
-    )
-  end
-  check_until(command, job)
-  if job.debounce then
-    check_debounce(command, job)
-  elseif job.debounce_max then
-    modules.Errors.argument(command, 'debounce_max can only be used with debounce')
-  end
-end
-
--- Who holds the key, or nil: the jid, and its state if it still exists. A job that has ended or
--- is gone holds nothing, unless the key was given for a period.
-function Unique.holder(text)
-  local name = key.unique(text)
-  local jid = call('GET', name)
-  if not jid then
-    return nil
-  end
-  local state, field = modules.Hash.values(key.job(jid), 'state', 'unique')
-  if call('PTTL', name) > 0 then
-    return jid, state
-  elseif field and sub(field, 2) == text and counts(field, state) then
-    return jid, state
-  end
-  return nil
-end
-
--- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
-function Unique.take(jid, text, period)
-  if period then
-    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
-  else
-    call('SET', key.unique(text), jid)
-  end
-end
-
--- A job with this field is in a state in which it may count again: it gets its key back, unless
--- another has taken it meanwhile.
-function Unique.regain(jid, field, state)
-  if field and counts(field, state) then
-    call('SET', key.unique(sub(field, 2)), jid, 'NX')
-  end
-end
-
--- The job does not count any longer. What another has taken is left to it.
-function Unique.free(jid, field)
-  if field and field ~= '' then
-    local name = key.unique(sub(field, 2))
-    if call('GET', name) == jid then
-      call('DEL', name)
-    end
-  end
-end
-
--- A job starts: some count no longer.
-function Unique.started(jid, field)
-  if field and sub(field, 1, 1) == 's' then
-    Unique.free(jid, field)
-  end
-end
-
--- The key in a record's field, or nil.
-function Unique.shown(field)
-  return field and sub(field, 2) or nil
-end
-
--- Is a job in this state still to start?
-function Unique.is_pending(state)
-  return PENDING[state] or state == 'stalled'
-end
-
-local function refuse(command, job, jid, state)
-  modules.Errors.raise(
-    'DUPLICATE',
-    '%s %s(): The unique key %s of job %s belongs to job %s%s',
-    cjson.encode(jid),
-    command,
-    modules.Errors.name(job.unique),
-    modules.Errors.name(job.jid),
-    modules.Errors.name(jid),
-    state and ', which is ' .. state or ''
-  )
-end
-
--- What becomes of a job whose key another one holds: 'keep' that one, 'replace' it (it has not
--- started), or put the new one 'behind' it (it runs); nil: put the new one as if there were none.
-function Unique.answer(command, job, jid, state)
-  local pending = Unique.is_pending(state)
-  if job.conflict == 'take' then
-    return nil
-  elseif job.debounce and pending then
-    return 'replace'
-  elseif job.conflict == 'keep' then
-    return 'keep'
-  elseif job.conflict == 'refuse' then
-    refuse(command, job, jid, state)
-  elseif pending then
-    return 'replace'
-  elseif state == 'running' then
-    return 'behind'
-  end
-  return nil
-end
-
--- When a debounced job is due that was first put then. One that is due already keeps its place among
--- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
-function Unique.push_back(job, first)
-  if job.debounce and first then
-    job.first = math.min(first, scope.now) -- the clock may have been set back
-    local due = scope.now + job.debounce
-    if job.debounce_max then
-      due = math.min(due, first + job.debounce_max)
-    end
-    job.delay = math.max(0, due - scope.now)
-    job.overdue = due < scope.now and due or nil
-  end
-end
-end,
-
-Wake = function()
-local Wake = {}
-modules.Wake = Wake
--- wake.lua
--- Wake-ups: idle workers block on lists, and every call that makes work ready feeds the lists.
-
-local match, gsub, format = string.match, string.gsub, string.format
-
--- An unused wake-up must not outlive the workers it was meant for by long.
-local KEPT = 60
-
--- What falls due is looked after by a line of clients: one looks at that very time, the others REACH
--- seconds later at most, STEP seconds apart, and find it still there if those before them have died.
-local LINE, STEP, REACH = 3, 0.15, 0.75
-
--- Seconds: a client is counted as idle so long beyond its next look, for it may be late.
-local LATE = 1
-
--- Seconds: idle clients of ours come back in time for longer locks by themselves.
-local SHORT_LOCK = 6
-
--- What a call tells is kept in scope.wake and looked at when it ends: `ready` and `due` by queue, `seen`, `popped`.
-local function noted()
-  local wake = scope.wake
-  if not wake then
-    wake = { ready = {}, due = {} }
-    scope.wake = wake
-  end
-  return wake
-end
-
--- n jobs of the queue became ready.
-function Wake.ready(queue, n)
-  if scope.live then
-    local ready = noted().ready
-    ready[queue] = (ready[queue] or 0) + n
-  end
-end
-
--- Something of the queue falls due at that time.
-function Wake.due(queue, time)
-  if scope.live then
-    local due = noted().due
-    due[queue] = math.min(due[queue] or time, time)
-  end
-end
-
--- A queue was seen for the first time.
-function Wake.seen()
-  if scope.live then
-    noted().seen = true
-  end
-end
-
--- Clients that wait until an earlier time have gone away without a word.
-function Wake.since()
-  return modules.NumberFormat.now()
-end
-
--- How many clients wait there.
-local function waiting_at(name)
-  if call('ZCARD', name) == 0 then
-    return 0 -- mostly, and cheaper to ask
-  end
-  return call('ZCOUNT', name, Wake.since(), '+inf')
-end
-
--- Feeds a list with up to n elements, never more than there are idle clients.
-local function feed(list, idle, n)
-  if idle == 0 then
-    return
-  end
-  local missing = math.min(n, idle - call('LLEN', list))
-  if missing > 0 then
-    local elements = {}
-    for i = 1, math.min(missing, 1000) do
-      elements[i] = '1'
-    end
-    if call('RPUSH', list, unpack(elements)) == #elements then
-      call('EXPIRE', list, KEPT)
-    end
-  end
-end
-
-local function timer_of(queue)
-  local text = call('GET', key.timer(queue))
-  if text then
-    local time, client = match(text, '^(%S+) (.*)$')
-    return tonumber(time), client
-  end
-end
-
-local function text_of(time)
-  return format('%.17g', time)
-end
-
--- How many of so many idle clients are to be woken, so that what falls due then is looked after. (The list
--- wakes those that have waited longest, who may be those that would have come in time: so a whole line.)
-local function missing(queue, time, idle)
-  local too_late = '(' .. text_of(time + REACH + LATE)
-  local sleeping = idle > 0 and call('ZCOUNT', key.idle_at(queue), too_late, '+inf') or 0
-  if sleeping == 0 then
-    return 0
-  elseif idle - sleeping < LINE then
-    return LINE
-  end
-  local taken = timer_of(queue)
-  return (not taken or time < taken or taken <= scope.now) and 1 or 0
-end
-
-function Wake.finish()
-  local wake = scope.wake
-  for queue, n in pairs(wake.ready) do
-    local idle = waiting_at(key.idle_at(queue))
-    if idle > 0 then
-      if wake.popped then
-        -- Some of what became ready may have been taken by this very call.
-        n = math.min(n, call('ZCARD', key.place(queue, 'work')))
-      end
-      feed(key.wake_at(queue), idle, n)
-    end
-  end
-  for queue, time in pairs(wake.due) do
-    local idle = waiting_at(key.idle_at(queue))
-    if idle > 0 then
-      feed(key.wake_at(queue), idle, missing(queue, time, idle))
-    end
-  end
-  if wake.seen then
-    feed(key.wake(), waiting_at(key.idle()), modules.Arguments.most)
-  end
-end
-
--- How many jobs of the queue are ready without having been announced: their time has come.
-local function ripe(queue)
-  local openings = modules.Limits.next_due(queue)
-  return call('ZCOUNT', key.place(queue, 'locks'), '-inf', modules.NumberFormat.now())
-    + call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', modules.NumberFormat.now())
-    + (openings and openings <= scope.now and 1 or 0)
-end
-
--- When the next thing of the queue falls due, or nil.
-local function next_due(queue)
-  local first = modules.Limits.next_due(queue)
-  for _, place in ipairs({ 'scheduled', 'recur', 'locks' }) do
-    local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
-    if head[2] then
-      first = math.min(first or math.huge, tonumber(head[2]))
-    end
-  end
-  return first
-end
-
--- Takes back what a pop has made pointless: no more wake-ups than jobs are left, and than are needed for
--- what falls due next.
-function Wake.taken(queue)
-  noted().popped = true
-  local list = key.wake_at(queue)
-  local waiting = modules.ExistenceCache.is_absent(list) and 0 or call('LLEN', list)
-  if waiting > 0 then
-    local left, time = call('ZCARD', key.place(queue, 'work')) + ripe(queue), next_due(queue)
-    if left < waiting and time and time > scope.now then
-      left = math.max(left, missing(queue, time, waiting_at(key.idle_at(queue))))
-    end
-    if left == 0 then
-      call('DEL', list)
-    elseif left < waiting then
-      call('LTRIM', list, 0, left - 1)
-    end
-  end
-end
-
--- Jobs of the queue were handed out, under locks of so many seconds. Whose look is later has to know.
-function Wake.locked(queue, seconds)
-  if seconds < SHORT_LOCK then
-    Wake.due(queue, scope.now + seconds)
-  end
-end
-
--- A client goes to work that was idle at the queue. Another worker has to watch what falls due next;
--- and if several jobs fell due at once, one worker for each of them.
-local function hand_on(client, queue)
-  local time, _, holder = next_due(queue), timer_of(queue)
-  local idle = time and waiting_at(key.idle_at(queue)) or 0
-  if holder == client then
-    call('DEL', key.timer(queue))
-  end
-  if idle > 0 then
-    local wanted = time <= scope.now and ripe(queue) or missing(queue, time, idle)
-    feed(key.wake_at(queue), idle, math.max(wanted, holder == client and 1 or 0))
-  end
-end
-
--- Clients of one host may all be gone at once: so the host is named beside them. It stands in the names
--- that workers have by default, and otherwise each worker counts as a host.
-local function host_of(worker)
-  return (gsub(match(worker, '^(.+)%-%d+%-%x+$') or worker, '%s', '_'))
-end
-
-local function named(client, worker)
-  return client .. ' ' .. host_of(worker)
-end
-
--- The caller has asked and is idle no longer.
-function Wake.busy(client, worker, queues, globbing, working)
-  local member = named(client, worker)
-  -- Whoever waits at all queues waits here, too: so a busy client need not be looked for at thousands of them.
-  if globbing and call('ZREM', key.idle(), member) == 0 then
-    return
-  end
-  for n = 1, #queues do
-    local idle = key.idle_at(queues[n])
-    if not modules.ExistenceCache.is_absent(idle) and call('ZREM', idle, member) == 1 and working then
-      hand_on(client, queues[n])
-    end
-  end
-end
-
-local function register(name, member, seconds)
-  call('ZREMRANGEBYSCORE', name, '-inf', scope.now)
-  call('ZADD', name, text_of(scope.now + seconds + LATE), member)
-  call('EXPIRE', name, math.ceil(seconds) + KEPT)
-end
-
--- Whom else what falls due then can rely on: how many clients look then or shortly after, and the host
--- of them all if it is one.
-local function line_up(queue, time)
-  local first, last = text_of(time + LATE), text_of(time + REACH + LATE)
-  local members = call('ZRANGEBYSCORE', key.idle_at(queue), first, last, 'LIMIT', 0, 4 * LINE)
-  local only
-  for n, member in ipairs(members) do
-    local host = match(member, ' (%S*)$') or member
-    only = (n == 1 or only == host) and host
-  end
-  return #members, only
-end
-
--- When the client is to look after what of the queue falls due at that time; nil: others do.
-local function place_in_line(client, worker, queue, time)
-  local taken, holder = timer_of(queue)
-  if not taken or holder == client or time < taken or taken <= scope.now then
-    local left = math.max(time - scope.now, 0.001)
-    local text = format('%.6f', time) .. ' ' .. client
-    call('SET', key.timer(queue), text, 'PX', math.ceil(left * 1000) + 1000)
-    return left
-  end
-  local others, host = line_up(queue, time)
-  if others < LINE or (host and host ~= host_of(worker)) then
-    return time - scope.now + math.min(STEP * (math.max(others, 1) + 1), REACH)
-  end
-end
-
--- Registers an idle client. -> the seconds it may block and the keys to block on.
--- One client per queue holds the timer for what falls due, a few stand in line behind it; the others
--- sleep on.
-function Wake.wait(client, worker, queues, seconds, globbing)
-  local member, rest, asked = named(client, worker), { seconds }, seconds
-  local many = #queues > modules.Queue.many
-  for _, queue in ipairs(queues) do
-    rest[#rest + 1] = key.wake_at(queue)
-    local time = not (many and modules.Queue.is_bare(queue)) and next_due(queue)
-    -- What is due already could not be taken: the queue is paused, or full.
-    if time and time > scope.now and time < scope.now + asked then
-      seconds = math.min(seconds, place_in_line(client, worker, queue, time) or seconds)
-    end
-  end
-  for _, queue in ipairs(queues) do
-    register(key.idle_at(queue), member, seconds)
-  end
-  if globbing or #queues == 0 then
-    register(key.idle(), member, seconds)
-    rest[#rest + 1] = key.wake()
-  end
-  rest[1] = format('%.3f', seconds + 0.0005)
-  return rest
-end
-end,
-
-Worker = function()
-local Worker = {}
-modules.Worker = Worker
--- worker.lua
--- Workers: what they say of themselves, what they hold, and one heartbeat for all of it.
-
-local FAR = 8640000 -- seconds; no lock is longer
-
--- Workers silent for too long are forgotten, unless a lock of theirs is still good.
-local function forget_silent()
-  local before = scope.now - modules.Config.number('max-worker-age')
-  local silent = call('ZRANGEBYSCORE', key.workers(), '-inf', before, 'LIMIT', 0, modules.Arguments.most)
-  local gone, since = {}, '(' .. string.format('%.17g', scope.now)
-  for _, worker in ipairs(silent) do
-    if call('ZCOUNT', key.held(worker), since, '+inf') == 0 then
-      call('DEL', key.held(worker))
-      gone[#gone + 1] = worker
-    end
-  end
-  modules.SortedSet.remove(key.workers(), gone)
-end
-
--- A worker is shown with what it says of itself.
-function Worker.with_info(shown, worker, seen)
-  shown.beat = tonumber(seen)
-  return modules.Json.with(cjson.encode(shown), 'info', call('GET', key.worker(worker)) or 'null')
-end
-
--- Workers that gave a sign of life lately (where silent ones are forgotten: those that are left), the
--- latest first, and when: some of them, or all. -> these, how many there are
-function Worker.seen(offset, count)
-  local since = '-inf'
-  if scope.reading then
-    since = '(' .. string.format('%.17g', scope.now - modules.Config.number('max-worker-age'))
-  end
-  local total = call('ZCOUNT', key.workers(), since, '+inf')
-  return call(
-    'ZREVRANGEBYSCORE',
-    key.workers(),
-    '+inf',
-    since,
-    'WITHSCORES',
-    'LIMIT',
-    offset or 0,
-    count or total
-  ),
-    total
-end
-
--- One of them, as JSON.
-function Worker.shown(worker, seen)
-  return Worker.with_info({
-    name = worker,
-    jobs = call('ZCOUNT', key.held(worker), scope.now, scope.now + FAR),
-    stalled = call('ZCOUNT', key.held(worker), 0, scope.now),
-  }, worker, seen)
-end
-
-local function overview()
-  local all, seen = {}, Worker.seen()
-  for n = 1, #seen, 2 do
-    all[#all + 1] = Worker.shown(seen[n], seen[n + 1])
-  end
-  return modules.Json.list(all)
-end
-
--- workers [worker]
-function Worker.show(args, i)
-  local worker = args[i] and modules.Arguments.name('workers', 'worker', args[i])
-  if not scope.reading then
-    forget_silent()
-  end
-  if not worker then
-    return overview()
-  end
-  local shown = {
-    jobs = call('ZREVRANGEBYSCORE', key.held(worker), scope.now + FAR, scope.now),
-    stalled = call('ZREVRANGEBYSCORE', key.held(worker), scope.now, 0),
-  }
-  return Worker.with_info(shown, worker, call('ZSCORE', key.workers(), worker) or nil)
-end
-
--- worker.deregister worker...
-function Worker.deregister(args, i)
-  local workers = modules.Tags.rest(args, i)
-  modules.Arguments.bounded('worker.deregister', #workers)
-  modules.SortedSet.remove(key.workers(), workers)
-  if scope.live then
-    for _, worker in ipairs(workers) do
-      call('DEL', key.worker(worker))
-      modules.WorkerControl.forget(worker)
-    end
-    modules.Cron.leave(workers)
-  end
-end
-
--- The jobs of a heartbeat that their worker still holds, by queue, and those it has lost. A record learns
--- that its job was started: if the worker is heard of no more, the start is counted when the lock is lost.
-local function sort_out(worker, args, i, count)
-  local queues, lost = {}, {}
-  for n = i, i + 3 * count - 1, 3 do
-    local jid, token, held = args[n], args[n + 1], args[n + 2]
-    local state, its_worker, its_token, queue, grace, its_waited =
-      modules.Hash.values(key.job(jid), 'state', 'worker', 'token', 'queue', 'grace', 'waited')
-    if state == 'running' and its_worker == worker and its_token == token then
-      queues[queue] = queues[queue] or {}
-      table.insert(queues[queue], jid)
-      if grace then
-        call('HDEL', key.job(jid), 'grace')
-      end
-      local waited = held and modules.Samples.waited_in_hands(its_waited, held)
-      if waited then
-        call('HSET', key.job(jid), 'waited', waited)
-      end
-    else
-      lost[#lost + 1] = jid
-    end
-  end
-  return queues, lost
-end
-
--- beat worker info n (jid token held)*n -> { jids of lost jobs, orders }; `held` is for how many seconds
--- the job lay in its worker's hands before it was started, '' if it was not
--- It also writes the samples of all workers, so that statistics are never much older.
-function Worker.beat(args, i)
-  local worker, said = modules.Arguments.name('beat', 'worker', args[i]), args[i + 1]
-  if modules.Arguments.given('beat', 'info', said) ~= '' then
-    modules.Arguments.object('beat', 'info', said)
-  end
-  local count = modules.Arguments.whole('beat', 'number of jobs', args[i + 2], 0)
-  modules.Arguments.bounded('beat', count)
-  if #args - i - 2 ~= 3 * count then
-    modules.Errors.argument('beat', 'jid, token and held of ' .. count .. ' jobs wanted')
-  end
-  for n = i + 5, #args, 3 do
-    args[n] = modules.Arguments.held('beat', args[n]) or false
-  end
-  local queues, lost = sort_out(worker, args, i + 3, count)
-  for queue, jids in pairs(queues) do
-    local expires = modules.NumberFormat.later(modules.Config.heartbeat(queue))
-    for _, jid in ipairs(jids) do
-      call('HSET', key.job(jid), 'expires', expires)
-    end
-    modules.SortedSet.add(key.held(worker), expires, jids)
-    modules.SortedSet.add(key.place(queue, 'locks'), expires, jids)
-  end
-  call('ZADD', key.workers(), scope.now, worker)
-  if said ~= '' then
-    call('SET', key.worker(worker), said, 'EX', modules.Config.worker_age())
-  end
-  modules.Samples.settle()
-  return { lost, modules.WorkerControl.take(worker) }
-end
-end,
-
-WorkerControl = function()
-local WorkerControl = {}
-modules.WorkerControl = WorkerControl
--- worker_control.lua
--- What operators ask of a worker, and the stack dump that it leaves for them.
-
-local KNOWN = { quiet = true, resume = true, stop = true, dump = true }
-local MOST = 20 -- orders kept for a worker that does not fetch them; the latest are
-local STACKS_KEPT = 86400 -- seconds
-
-local function must_be_known(worker)
-  if not call('ZSCORE', key.workers(), worker) and call('EXISTS', key.worker(worker)) == 0 then
-    modules.Errors.raise('NOWORKER', 'order(): Worker ' .. modules.Errors.name(worker) .. ' is not known')
-  end
-end
-
--- order worker quiet|resume|stop|dump: for the worker's next beat
-function WorkerControl.order(args, i)
-  local worker, order = modules.Arguments.name('order', 'worker', args[i]), args[i + 1]
-  if not KNOWN[modules.Arguments.given('order', 'order', order)] then
-    modules.Errors.argument('order', 'order must be quiet, resume, stop or dump, not ' .. modules.Errors.name(order))
-  end
-  must_be_known(worker)
-  local name = key.orders(worker)
-  call('RPUSH', name, order)
-  call('LTRIM', name, -MOST, -1)
-  call('EXPIRE', name, modules.Config.worker_age())
-  modules.Events.order(worker, order)
-end
-
--- The orders of a worker, the first first: each is given out once.
-function WorkerControl.take(worker)
-  local name = key.orders(worker)
-  local orders = call('LRANGE', name, 0, -1)
-  if #orders > 0 then
-    call('DEL', name)
-  end
-  return orders
-end
-
-function WorkerControl.forget(worker)
-  call('DEL', key.orders(worker))
-end
-
--- stacks worker [text]: the last stack dump of a worker, or keeps a new one
-function WorkerControl.stacks(args, i)
-  local worker, text = modules.Arguments.name('stacks', 'worker', args[i]), args[i + 1]
-  if not text then
-    return call('GET', key.stacks(worker))
-  end
-  if #text > modules.Arguments.text_bytes then
-    modules.Errors.raise('TOOBIG', 'stacks(): text has ' .. #text .. ' bytes, at most ' .. modules.Arguments.text_bytes)
-  end
-  call('SET', key.stacks(worker), text, 'EX', STACKS_KEPT)
-end
-end,
-}
-
-function folders.entities()
-return {
-
-Dead = function()
-local Dead = {}
-modules.Dead = Dead
--- entities/dead.lua
--- The dead of a queue: payloads that have failed for good, by entity, with the error.
-
-local MOST = 250 -- entities named by one call
-
--- The fields of a job by which it can be made again.
-local SAME = { 'klass', 'data', 'priority', 'retries', 'tags', 'context', 'batch', 'entity' }
-
--- Payloads (score, text …) of the entity with this record are dead from now on; they are moved by the caller.
-function Dead.add(record, queue, group, message, flat)
-  if #flat == 0 then
-    return
-  end
-  local jid = record.jid
-  local fields =
-    { 'jid', jid, 'queue', queue, 'group', group, 'message', message, 'when', modules.NumberFormat.now() }
-  for _, name in ipairs(SAME) do
-    local text = modules.Record.text(name, record[name])
-    if text then
-      fields[#fields + 1], fields[#fields + 2] = name, text
-    end
-  end
-  call('DEL', key.dead_entity(jid))
-  call('HSET', key.dead_entity(jid), unpack(fields))
-  call('ZADD', key.dead(queue), modules.NumberFormat.now(), record.entity)
-  call('ZADD', key.dead_ids(queue), 0, record.entity)
-end
-
-local function forget(jid, queue, entity)
-  call('DEL', key.dead_entity(jid))
-  call('ZREM', key.dead(queue), entity)
-  call('ZREM', key.dead_ids(queue), entity)
-end
-
--- queue entity... -> the queue, the entities
-local function named(command, args, i)
-  local queue = modules.Arguments.queue(command, args[i])
-  if #args - i > MOST then
-    modules.Errors.raise('TOOBIG', '%s(): %s entities in one call, at most %s', command, #args - i, MOST)
-  end
-  local entities = {}
-  for n = i + 1, #args do
-    entities[#entities + 1] = modules.Entity.id(command, args[n])
-  end
-  return queue, entities
-end
-
-Dead.named = named
-
--- Makes the entity run now: one that is in no place with a retry count of 0, one that waits as though it had
--- never failed.
-local function run_now(queue, entity, jid, record)
-  local state, retries = modules.Hash.values(key.job(jid), 'state', 'retries')
-  if not state or state == 'complete' then
-    record.queue, record.retries = queue, modules.Record.read('retries', record.retries, 0)
-    record.priority, record.tags =
-      modules.Record.read('priority', record.priority, 0), modules.Record.read('tags', record.tags)
-    record.batch = record.batch or '1'
-    modules.EntityPush.enqueue(record, entity, jid, nil, '')
-    local remaining = math.max(0, record.retries - 1)
-    call('HSET', key.job(jid), 'remaining', remaining)
-    modules.Entity.listed(jid, queue, scope.now, remaining, record.retries)
-  elseif state == 'waiting' or state == 'scheduled' then
-    call('HSET', key.job(jid), 'remaining', modules.Record.text('retries', retries, '0'))
-    modules.EntityActions.run_now(jid, queue)
-  end
-end
-
--- dead.back queue entity... -> those that are dead no more: a call moves so many payloads, and leaves the rest
-function Dead.back(args, i)
-  local queue, entities = named('dead.back', args, i)
-  local done, left = {}, modules.Payloads.most
-  for _, entity in ipairs(entities) do
-    local jid = modules.Entity.jid(queue, entity)
-    local record = modules.Hash.all(key.dead_entity(jid))
-    if not record.entity then
-      done[#done + 1] = entity
-    elseif left > 0 and not modules.Entity.is_in_the_way(jid) then
-      local flat = modules.Payloads.lowest(key.dead_payloads(jid), left, modules.Payloads.bytes * 8)
-      left = left - #flat / 2
-      local is_all = modules.Payloads.move(key.dead_payloads(jid), key.payloads(jid), flat)
-      run_now(queue, entity, jid, record)
-      if is_all then
-        forget(jid, queue, entity)
-        done[#done + 1] = entity
-      end
-    end
-  end
-  if #done > 0 then
-    modules.Places.register(queue)
-  end
-  return done
-end
-
--- dead.delete queue entity... -> how many were dead
-function Dead.delete(args, i)
-  local queue, entities = named('dead.delete', args, i)
-  local number = 0
-  for _, entity in ipairs(entities) do
-    local jid = modules.Entity.jid(queue, entity)
-    number = number + call('EXISTS', key.dead_entity(jid))
-    call('DEL', key.dead_payloads(jid))
-    forget(jid, queue, entity)
-  end
-  return number
-end
-end,
-
-Entity = function()
-local Entity = {}
-modules.Entity = Entity
--- entities/entity.lua
--- Entities: the job that carries one, and the places where it is listed.
-
--- The id of the job that carries an entity of a queue.
-function Entity.jid(queue, entity)
-  return 'entity-' .. redis.sha1hex(queue .. '\0' .. entity)
-end
-
--- An argument that names an entity.
-function Entity.id(command, value)
-  modules.Arguments.name(command, 'entity', value)
-  if #value > 255 then
-    modules.Errors.argument(command, 'entity must have 1 to 255 bytes, not ' .. #value)
-  end
-  return value
-end
-
--- Is there a job of this id that carries no entity? Somebody has put it.
-function Entity.is_in_the_way(jid)
-  local state, entity = modules.Hash.values(key.job(jid), 'state', 'entity')
-  return state and not entity
-end
-
--- The job of an entity belongs to its queue.
-function Entity.no_move(command, jid)
-  return 'STATE', command .. '(): Job ' .. modules.Errors.name(jid) .. ' carries an entity, which stays in its queue'
-end
-
-function Entity.refuse_move(command, job)
-  if job.entity then
-    modules.Errors.raise(Entity.no_move(command, job.jid))
-  end
-end
-
-function Entity.refuse_put(jid)
-  modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' carries an entity: push payloads to it instead')
-end
-
--- The entity waits from `due` on: it is listed as fresh, or as one whose last run has failed.
-function Entity.listed(jid, queue, due, remaining, retries)
-  local fresh, retrying = key.fresh(queue), key.retrying(queue)
-  local failed = remaining < retries
-  call('ZADD', failed and retrying or fresh, string.format('%.17g', due), jid)
-  call('ZREM', failed and fresh or retrying, jid)
-end
-
--- The entity does not wait any longer.
-function Entity.unlisted(jid, queue)
-  call('ZREM', key.fresh(queue), jid)
-  call('ZREM', key.retrying(queue), jid)
-end
-
--- What was in a run's hands is in its queue again, with all that has been pushed meanwhile.
-function Entity.returned(jid, queue)
-  modules.Payloads.give_back(jid)
-  local remaining, retries = modules.Hash.values(key.job(jid), 'remaining', 'retries')
-  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid) or scope.now
-  retries = modules.Record.read('retries', retries, 0)
-  Entity.listed(jid, queue, tonumber(due), modules.Record.read('remaining', remaining, retries), retries)
-end
-
--- The entity is in no place, and goes on at once as though it had never failed; the record may be in any state.
-function Entity.again(jid, queue)
-  local priority, retries = modules.Hash.values(key.job(jid), 'priority', 'retries')
-  priority, retries = modules.Record.read('priority', priority, 0), modules.Record.text('retries', retries, '0')
-  call('ZREM', key.completed(), jid)
-  call(
-    'HSET',
-    key.job(jid),
-    'state',
-    'waiting',
-    'worker',
-    '',
-    'expires',
-    '0',
-    'queue',
-    queue,
-    'remaining',
-    retries,
     'time',
-    modules.NumberFormat.time()
+    format('%.20f', time),
+    'remaining',
+    record.retries,
+    'jid',
+    child,
+    'klass',
+    record.klass,
+    'data',
+    record.data,
+    'priority',
+    record.priority,
+    'tags',
+    record.tags,
+    'queue',
+    record.queue,
+    'retries',
+    record.retries,
+    'spawned_from_jid',
+    record.jid
   )
-  call('HDEL', key.job(jid), 'crashes', 'unknown', 'grace', 'progress', 'waited', 'returned')
-  modules.History.put(jid, queue)
-  modules.Places.work(jid, queue, priority)
-  Entity.listed(jid, queue, scope.now, 0, 0)
+  if record.context or record.expires or record.unique then
+    write_rare(record, child)
+  end
+  local tags = modules.Record.read('tags', record.tags, {})
+  if #tags > 0 then
+    modules.Tags.index(child, tags)
+  end
+  modules.History.put(child, record.queue, time)
+  modules.Places.work(child, record.queue, modules.Record.number(record.priority), time)
+  modules.Minutes.count(record.queue, 'put', 1)
 end
 
--- The run is complete, and its payloads are done. What was pushed meanwhile is next.
-function Entity.completed(jid, queue)
-  call('DEL', key.taken(jid))
-  if call('EXISTS', key.payloads(jid)) == 1 then
-    Entity.again(jid, queue)
+-- Puts the job of an interval's tick, under the next number that no job bears.
+function Ticks.put_next(record, time)
+  local count = modules.Record.number(record.count)
+  repeat
+    count = count + 1
+  until call('EXISTS', key.job(record.jid .. '-' .. format('%.0f', count))) == 0
+  record.count, record.last = count, time
+  Ticks.put(record, record.jid .. '-' .. format('%.0f', count), time)
+end
+
+-- Puts the job of a time of cron. (It is there already if the clock was set back.)
+local function put_at(record, time)
+  local child = record.jid .. '@' .. format('%.0f', time)
+  if call('EXISTS', key.job(child)) == 0 then
+    record.count, record.last = (modules.Record.number(record.count) or 0) + 1, format('%.0f', time)
+    Ticks.put(record, child, time)
+    modules.Places.register(record.queue)
   end
 end
 
--- The job was canceled, or is erased: so are its payloads.
-function Entity.gone(jid, queue)
-  call('DEL', key.payloads(jid))
-  call('DEL', key.taken(jid))
-  Entity.unlisted(jid, queue)
-end
-end,
-
-EntityActions = function()
-local EntityActions = {}
-modules.EntityActions = EntityActions
--- entities/entity_actions.lua
--- What operators do to the entities of a queue: all that wait, all whose last run has failed, or those named.
-
-local MOST = 250 -- entities changed by one call
-
-local GROUP, MESSAGE = 'killed', 'It was killed before its retries were used up'
-
--- An entity that waits, or is delayed, is due now.
-function EntityActions.run_now(jid, queue)
-  if call('ZREM', key.place(queue, 'scheduled'), jid) == 1 then
-    local priority = call('HGET', key.job(jid), 'priority')
-    call('HSET', key.job(jid), 'state', 'waiting')
-    modules.Places.ready_since(jid, scope.now)
-    modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0))
+-- Writes how far a schedule has come, which stands at `record.key` and goes on in `record.place`.
+function Ticks.keep(record, next)
+  if scope.live and record.last then
+    call('HSET', record.key, 'count', record.count or 0, 'last', record.last)
+  else
+    call('HSET', record.key, 'count', record.count or 0)
   end
-  modules.Entity.returned(jid, queue)
+  call('ZADD', record.place, format('%.17g', next), record.jid)
 end
 
-local WAITING = { waiting = true, scheduled = true, stalled = true }
-
--- The jobs of the entities that are named, or the first ones of a list. -> the queue, jids
-local function chosen(command, args, i, list)
-  local queue, entities = modules.Dead.named(command, args, i)
-  if #entities == 0 then
-    return queue, list(queue)
+-- Puts the job of that tick which counts of those that are due, if any. `tick` has those that choose wants; without
+-- `first` none is due yet. -> how many jobs were put
+function Ticks.carry_out(record, tick)
+  local before, chosen, next = record.count, nil, tick.next
+  if tick.first then
+    chosen, next = Ticks.choose(record.missed, tick.first, tick.following, tick.last, tick.next)
   end
-  for n, entity in ipairs(entities) do
-    entities[n] = modules.Entity.jid(queue, entity)
+  if chosen and record.cron then
+    put_at(record, chosen)
+  elseif chosen then
+    Ticks.put_next(record, chosen)
   end
-  return queue, entities
+  Ticks.keep(record, next)
+  return record.count ~= before and 1 or 0
 end
 
--- Changes those of the jobs that carry entities and are in no worker's hands. -> how many
-local function each_waiting(queue, jids, change)
-  local number = 0
-  for _, jid in ipairs(jids) do
-    local record = modules.Job.read(jid, true)
-    if record and record.entity and WAITING[record.state] then
-      number = number + change(record, queue)
+-- A schedule that cannot go on is left for later, so that it does not stand before others. What fell due `since`
+-- then stays due.
+function Ticks.put_off(record, since, words)
+  if scope.live then
+    since = modules.Record.text('since', record.since, format('%.17g', since))
+    call('HSET', record.key, 'trouble', words, 'since', since)
+  end
+  local again = scope.now + AGAIN
+  call('ZADD', record.place, format('%.17g', record.cron and Ticks.none_yet(again) or again), record.jid)
+end
+end
+elseif module_name == 'Commands' then
+return function()
+local Commands = {}
+modules.Commands = Commands
+-- commands.lua
+-- The commands, one line each: by which function of which module it is answered.
+--
+-- (They stand in texts, as tables of them would be made again in each call of a script.)
+
+-- Those of qless-core's protocol that only read. (Without KEYS some of them move what is due; with KEYS none
+-- writes.)
+local READS = [[
+
+peek Queue.peek
+get Job.get
+multiget Job.multiget
+failed Failures.show
+jobs Queue.jobs
+queues Queue.show
+stats Stats.show
+workers Worker.show
+length Queue.length
+config.get Config.show
+recur.get Recurring.get
+]]
+
+-- Some words of tag and of track only read: see Serve.
+local WRITES = [[
+
+put Put.put
+requeue Put.requeue
+pop Pop.pop
+complete Outcome.complete
+fail Outcome.fail
+retry Outcome.retry
+heartbeat Lock.heartbeat
+cancel Job.cancel
+timeout Job.timeout
+depends DependencyCommands.depends
+priority Job.priority
+tag Tags.command
+track Tracking.track
+unfail Revive.unfail
+worker.deregister Worker.deregister
+pause Pause.pause
+unpause Pause.unpause
+queue.forget Queue.forget
+log History.log
+config.set Config.set
+config.unset Config.unset
+recur Recurring.recur
+recur.update Recurring.update
+recur.tag Recurring.tag
+recur.untag Recurring.untag
+unrecur Recurring.unrecur
+]]
+
+-- Those that exist with KEYS only.
+local OUR_READS = [[
+
+needs DependencyResults.show
+offspring DependencyResults.offspring
+results DependencyResults.results
+results.kept Retention.show
+results.cut Retention.cut
+result Job.result
+jobs.count Queue.count_jobs
+schedule.get ScheduleView.get
+schedule.list ScheduleView.list
+schedule.declared ScheduleView.declared
+schedule.marks ScheduleView.marks
+lag QueueStats.lag
+due QueueStats.due
+limits LimitView.show
+survey QueueStats.survey
+minutes Minutes.show
+throughput Throughput.show
+failed.of Throughput.failed
+stats.counters Stats.counters
+brief JobSummary.brief
+briefs JobSummary.briefs
+search Search.search
+job.view JobView.show
+failure.groups FailureGroups.list
+failure.group FailureGroups.show
+worker.views WorkerView.list
+tag.counts Tags.counts
+schedules.of ScheduleView.of
+schedules.next ScheduleView.next
+schedules.in QueueSchedules.list
+schedules.count QueueSchedules.numbers
+tracked.jids JobSummary.tracked
+meta Clock.show
+permissions Permissions.show
+audit Audit.audit
+workflow.get WorkflowVerbs.get
+entity.show EntityView.show
+entities.list EntityView.list
+entities.counts EntityView.counts
+workflow.jobs WorkflowVerbs.jobs
+detached.get Detached.get
+]]
+
+-- (stacks without its second argument only reads: see Serve.)
+local OUR_WRITES = [[
+
+put.many PutMany.many
+spawn Spawn.spawn
+settle Settle.settle
+beat Worker.beat
+release Outcome.release
+progress Job.progress
+seal DependencyCommands.seal
+order WorkerControl.order
+stacks WorkerControl.stacks
+revive Revive.revive
+schedule.set Schedules.set
+schedule.update Schedules.update
+schedule.pause Schedules.pause
+schedule.resume Schedules.resume
+schedule.run Schedules.run
+schedule.remove Schedules.remove
+schedule.mark ScheduleView.mark
+schedule.due Cron.due
+schedule.tick Cron.tick
+schedule.trouble Cron.trouble
+schedule.mend Cron.mend
+queue.pause Pause.pause_with
+queue.forget.empty Queue.forget_empty
+cancel.each Bulk.cancel
+revive.each Bulk.revive
+move.each Bulk.move
+priority.each Bulk.priority
+timeout.each Bulk.timeout
+tag.each Bulk.tag
+untag.each Bulk.untag
+track.each Bulk.track
+untrack.each Bulk.untrack
+await ResultWaiters.await
+push EntityPush.push
+dead.back Dead.back
+dead.delete Dead.delete
+entities.run EntityActions.run
+entities.kill EntityActions.kill
+entities.drop EntityActions.drop
+workflow.put WorkflowPut.put
+workflow.stage WorkflowPut.stage
+workflow.release WorkflowPut.release
+workflow.carry WorkflowVerbs.carry
+workflow.cancel WorkflowVerbs.cancel
+workflow.retry WorkflowVerbs.retry
+detached.keep Detached.keep
+forget Detached.forget
+deliver Deliveries.deliver
+deliver.forget Deliveries.forget
+]]
+
+local function line_of(command, lines)
+  local _, last = string.find(lines, '\n' .. command .. ' ', 1, true)
+  if last then
+    return string.match(lines, '^(%w+)%.([%w_]+)', last + 1)
+  end
+end
+
+local function look(command)
+  for n, lines in ipairs({ READS, WRITES, OUR_READS, OUR_WRITES }) do
+    local module, what = line_of(command, lines)
+    if module then
+      return { reads = n % 2 == 1, is_ours = n > 2, module = module, what = what }
     end
   end
-  return number
 end
 
-local function retrying(queue)
-  return call('ZRANGE', key.retrying(queue), 0, MOST - 1)
-end
+local found = {}
 
-local function later(queue)
-  local from = '(' .. string.format('%.17g', scope.now)
-  return call('ZRANGEBYSCORE', key.place(queue, 'scheduled'), from, '+inf', 'LIMIT', 0, MOST)
-end
-
--- entities.run queue [entity...] -> how many wait no longer; without entities of those that are delayed, as
--- many as one call may change
-function EntityActions.run(args, i)
-  local queue, jids = chosen('entities.run', args, i, later)
-  return each_waiting(queue, jids, function(record)
-    local was = record.state == 'scheduled' and 1 or 0
-    EntityActions.run_now(record.jid, queue)
-    return was
-  end)
-end
-
--- entities.kill queue [entity...] -> how many were changed: their payloads go to the dead, as many as one call
--- may move; without entities those of the ones whose last run has failed
-function EntityActions.kill(args, i)
-  local left = modules.Payloads.most
-  local queue, jids = chosen('entities.kill', args, i, retrying)
-  return each_waiting(queue, jids, function(record)
-    if left <= 0 then
-      return 0
-    end
-    local jid, failure = record.jid, modules.Record.read('failure', record.failure, {})
-    local flat = modules.Payloads.lowest(key.payloads(jid), left, modules.Payloads.bytes * 8)
-    left = left - #flat / 2
-    modules.Dead.add(record, queue, failure.group or GROUP, failure.message or MESSAGE, flat)
-    if modules.Payloads.move(key.payloads(jid), key.dead_payloads(jid), flat) then
-      modules.Places.leave(jid, queue)
-      modules.EntityRun.erase(record, queue)
-    end
-    return 1
-  end)
-end
-
--- entities.drop queue [entity...] -> how many were deleted, with their payloads; without entities of the ones
--- whose last run has failed
-function EntityActions.drop(args, i)
-  local queue, jids = chosen('entities.drop', args, i, retrying)
-  return each_waiting(queue, jids, function(record)
-    modules.Job.remove(record.jid, record, 'call')
-    modules.Cascade.follow(record.jid, 'gone')
-    return 1
-  end)
-end
-end,
-
-EntityPush = function()
-local EntityPush = {}
-modules.EntityPush = EntityPush
--- entities/entity_push.lua
--- Pushing payloads: onto an entity that is in its queue, or one that is put there with them.
-
-local OPTIONS = { priority = true, retries = true, tags = true, context = true, batch = true, known = true }
-
--- A queue has entities of one job type, which may have had other names. When it is empty another may take it over.
-local function check_type(queue, klass, known)
-  local other = call('HGET', key.entity_types(), queue)
-  if not other or other == klass then
-    return
+-- What is known of a command: whether it `reads` only, whether it `is_ours`, the module and the function that
+-- answer it. nil if there is no such command.
+function Commands.find(command)
+  local known = found[command]
+  if not known and string.find(command, '^[%l.]+$') then
+    known = look(command)
+    found[command] = known
   end
-  local place = key.place
-  if
-    call('EXISTS', place(queue, 'work'), place(queue, 'scheduled'), place(queue, 'locks'), key.dead(queue))
-    == 0
-  then
-    return
-  end
-  for _, name in ipairs(known) do
-    if name == other then
-      return
-    end
-  end
-  modules.Errors.raise(
-    'STATE',
-    'push(): Queue %s has the entities of %s, and cannot have those of %s: give each such job type a queue of its own',
-    modules.Errors.name(queue),
-    modules.Errors.name(other),
-    modules.Errors.name(klass)
-  )
+  return known
 end
-
--- What the jobs of the call have in common.
-local function read_options(args, first)
-  local given = modules.Arguments.options('push', args, first, OPTIONS)
-  local known = given.known and modules.Arguments.names('push', 'known', given.known) or {}
-  if given.context then
-    modules.Arguments.object('push', 'context', given.context)
-  end
-  return {
-    priority = modules.Arguments.number('push', 'priority', given.priority or '0'),
-    retries = modules.Arguments.whole('push', 'retries', given.retries or '5', 0),
-    tags = given.tags and modules.Arguments.tag_list('push', given.tags) or nil,
-    context = given.context,
-    batch = modules.Arguments.whole('push', 'batch', given.batch or '1', 1),
-    known = known,
-  }
 end
-
--- The default score: by the server's time, in the order of the call.
-local function score_of(text, n)
-  return text == '' and string.format('%.17g', scope.now + n * 1e-6)
-    or string.format('%.17g', modules.Arguments.number('push', 'score', text))
-end
-
--- entity data payload score due, `count` times from args[i] on -> by entity what is pushed; the entities in
--- order
-local function read_items(args, i, count, queue)
-  local items, order = {}, {}
-  for n = 0, count - 1 do
-    local at = i + 5 * n
-    local entity = modules.Entity.id('push', args[at])
-    local item = items[entity]
-    if not item then
-      item = { entity = entity, jid = modules.Entity.jid(queue, entity), data = args[at + 1], flat = {} }
-      items[entity], order[#order + 1] = item, item
-      modules.Arguments.object('push', 'data', item.data)
-      if not string.find(item.data, '^{.+}$') then
-        modules.Errors.argument('push', 'data must be an object with members, not ' .. modules.Errors.name(item.data))
-      end
-      item.due = args[at + 4] ~= '' and modules.Arguments.number('push', 'due', args[at + 4]) or nil
-    end
-    modules.Arguments.json('push', 'payload', args[at + 2], modules.Payloads.each)
-    local flat = item.flat
-    flat[#flat + 1], flat[#flat + 2] = score_of(args[at + 3], n), args[at + 2]
-  end
-  return order
-end
-
-local QUEUED = { waiting = true, stalled = true, running = true, scheduled = true, depends = true }
-
--- Looks at the entity's job: whether it is there, and is one.
-local function look(item)
-  local state, entity = modules.Hash.values(key.job(item.jid), 'state', 'entity')
-  if state and not entity then
-    modules.Errors.raise('STATE', 'push(): Job ' .. modules.Errors.name(item.jid) .. ' is in the way: it carries no entity')
-  end
-  item.state = state
-end
-
--- Puts the job of an entity that is in no place into its queue; `more` are fields of the job.
-function EntityPush.enqueue(more, entity, jid, due, worker)
-  local is_late = due and due > scope.now
-  local job = {
-    queue = more.queue,
-    jid = jid,
-    klass = more.klass,
-    data = more.data,
-    delay = is_late and due - scope.now or 0,
-    at = is_late and due or nil,
-    priority = more.priority,
-    retries = more.retries,
-    tags = more.tags,
-    context = more.context,
-    rare = true,
-    entity = entity,
-    batch = more.batch,
-  }
-  modules.Put.look(job)
-  modules.PutStore.store(job, worker, modules.Job.is_tracked(jid))
-  modules.Minutes.count(more.queue, 'put', 1)
-  modules.Entity.listed(jid, more.queue, due or scope.now, more.retries, more.retries)
-end
-
--- push worker queue klass n (entity data payload score due)*n [pairs] -> how many payloads are new
-function EntityPush.push(args, i)
-  local worker = modules.Arguments.asking('push', args[i])
-  local queue, klass = modules.Arguments.queue('push', args[i + 1]), modules.Arguments.name('push', 'klass', args[i + 2])
-  local count = modules.Arguments.whole('push', 'number of payloads', args[i + 3], 1)
-  modules.Arguments.bounded('push', count)
-  if i + 3 + 5 * count > #args then
-    modules.Errors.argument('push', 'Fewer payloads than announced')
-  end
-  local more = read_options(args, i + 4 + 5 * count)
-  more.queue, more.klass = queue, klass
-  local items = read_items(args, i + 4, count, queue)
-  check_type(queue, klass, more.known)
-  for _, item in ipairs(items) do
-    look(item)
-  end
-  call('HSET', key.entity_types(), queue, klass)
-  local new = 0
-  for _, item in ipairs(items) do
-    new = new + modules.Payloads.join(key.payloads(item.jid), item.flat)
-    if item.state == 'failed' then -- by a core that knows no entities
-      modules.Revive.revive({ item.jid }, 1)
-    elseif not QUEUED[item.state] then
-      more.data = item.data
-      EntityPush.enqueue(more, item.entity, item.jid, item.due, worker)
-    end
-  end
-  modules.Places.register(queue)
-  return new
-end
-end,
-
-EntityRun = function()
+elseif module_name == 'EntityRun' then
+return function()
 local EntityRun = {}
 modules.EntityRun = EntityRun
 -- entities/entity_run.lua
@@ -10479,784 +8297,308 @@ function EntityRun.erase(record, queue)
   modules.JobEnd.canceled(jid, record)
   modules.Cascade.follow(jid, 'gone')
 end
-end,
-
-Payloads = function()
-local Payloads = {}
-modules.Payloads = Payloads
--- entities/payloads.lua
--- The payloads of an entity: those that wait, in order, and those that a run has taken.
---
--- An entity is carried by an ordinary job, whose record has the fields `entity` (its id as text) and `home` (its
--- queue). What has been pushed for it stands in `payloads`; what the present run has taken, in `taken`.
-
-local floor, min, max = math.floor, math.min, math.max
-
-Payloads.most = 1000 -- of one run, and moved by one call
-Payloads.bytes = 1024 * 1024 -- of one run
-Payloads.each = 64 * 1024 -- bytes of one payload
-
--- Payloads read at first; then four times as many as before, as far as they are likely to fit.
-local FIRST = 16
-
--- Adds payloads: score, text, score, text … Of equal ones the lower score stays. -> how many are new
-function Payloads.join(name, flat)
-  local new = 0
-  for first = 1, #flat, 1000 do
-    new = new + call('ZADD', name, 'LT', unpack(flat, first, min(first + 999, #flat)))
-  end
-  return new
 end
+elseif module_name == 'Expiry' then
+return function()
+local Expiry = {}
+modules.Expiry = Expiry
+-- expiry.lua
+-- Completed jobs are forgotten when they are too old or too many.
 
--- Appends members with their scores (payload, score …), as they are read, to a list as they are written.
-local function turn(flat, part)
-  for n = 1, #part, 2 do
-    flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
-  end
-  return flat
-end
+-- Completed jobs expired by one call beyond twice those it completes.
+local EXPIRED = 200
 
--- The payloads with the lowest scores, at most so many and so many bytes (but at least one).
--- -> score, text …, as `join` takes them; their bytes
-function Payloads.lowest(name, most, bytes)
-  local flat, used, step = {}, 0, FIRST
-  while #flat < 2 * most do
-    local at = #flat / 2
-    local part = call('ZRANGE', name, at, at + min(step, most - at) - 1, 'WITHSCORES')
-    for n = 1, #part, 2 do
-      local size = #part[n] + 1
-      if #flat > 0 and used + size > bytes then
-        return flat, used
-      end
-      flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
-      used = used + size
+-- Where so many jobs, or for so many seconds, are kept, single completions leave it to later ones.
+local MANY, LONG, FEW = 1000, 60, 8
+
+local function expire(jids)
+  local names, tagged, needing = {}, call('EXISTS', key.tags()) == 1, modules.DependencyResults.exist()
+  for _, jid in ipairs(jids) do
+    local tags = tagged and call('HGET', key.job(jid), 'tags')
+    if tags and tags ~= '{}' then
+      modules.Tags.unindex_all(jid, tags)
     end
-    if #part < 2 * min(step, most - at) then
-      break
-    end
-    step = max(1, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))
-  end
-  return flat, used
-end
-
--- Moves the payloads with the lowest scores, which `lowest` has read. -> whether none is left
-function Payloads.move(from, to, flat)
-  if #flat > 0 then
-    Payloads.join(to, flat)
-    call('ZREMRANGEBYRANK', from, 0, #flat / 2 - 1)
-  end
-  return call('EXISTS', from) == 0
-end
-
--- What a run had taken waits again.
-function Payloads.give_back(jid)
-  local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')
-  if #taken > 0 then
-    Payloads.join(key.payloads(jid), turn({}, taken))
-    call('DEL', key.taken(jid))
-  end
-end
-end,
-}
-end
-
-function folders.limits()
-return {
-
-LimitSettings = function()
-local LimitSettings = {}
-modules.LimitSettings = LimitSettings
--- limits/limit_settings.lua
--- Which limits there are: what the options of the namespace say of job types, of their keys and of queues.
-
-local match, find, sub = string.match, string.find, string.sub
-
--- Stands among the options from the first limit on, so that namespaces without any need not look for them.
-local MARK = 'limits'
-
--- What stands behind the name of a job type, or of a queue, and a hyphen.
-local OF_TYPES = {
-  most = '-max-concurrency-of-type',
-  rate = '-rate-of-type',
-  key_most = '-max-concurrency-per-key',
-  key_rate = '-rate-per-key',
-}
-local RATES = { '-rate', '-rate-of-type', '-rate-per-key' }
-local NUMBERS = { '-max-concurrency-of-type', '-max-concurrency-per-key' }
-
-local UNITS = { s = 1, m = 60, h = 3600, d = 86400 }
-
--- Starts and seconds that a rate may name.
-local MOST, LONGEST = 10 ^ 9, 366 * 86400
-
--- A rate: '100/m', '5/10s'. -> { count = starts, per = seconds }; nil for none ('0') and for what cannot be read
-function LimitSettings.rate(text)
-  local count, number, unit = match(text or '', '^(%d+)/(%d*%.?%d*)([smhd])$')
-  local per = unit and (number == '' and 1 or tonumber(number) or 0) * UNITS[unit]
-  count = tonumber(count)
-  if count and count >= 1 and count <= MOST and per > 0 and per <= LONGEST then
-    return { count = count, per = per }
-  end
-end
-
--- Have there ever been limits?
-function LimitSettings.exist()
-  return modules.Config.is_set() and modules.Config.get(MARK) ~= nil
-end
-
-function LimitSettings.mark()
-  if not LimitSettings.exist() then
-    call('HSET', key.config(), MARK, '1')
-    modules.Config.note(MARK, '1')
-  end
-end
-
-function LimitSettings.is_mark(option)
-  return option == MARK
-end
-
-local function ends_with(option, endings)
-  for _, ending in ipairs(endings) do
-    if #option > #ending and sub(option, -#ending) == ending then
-      return ending
+    -- A job that was completed has no links any more.
+    local at = #names
+    names[at + 1], names[at + 2] = key.job(jid), key.history(jid)
+    if needing then
+      names[at + 3] = key.needs(jid)
     end
   end
-end
-
--- Is an option of this name a rate?
-function LimitSettings.is_rate(option)
-  return ends_with(option, RATES) ~= nil
-end
-
--- Is it a number of jobs, of a type or of a key?
-function LimitSettings.is_number(option)
-  return ends_with(option, NUMBERS) ~= nil
-end
-
--- A value for such an option is checked.
-function LimitSettings.check_rate(command, option, value)
-  if value ~= '0' and not LimitSettings.rate(value) then
-    modules.Errors.argument(
-      command,
-      option .. ' must be a rate as 100/m or 5/10s (s, m, h or d; at most 10^9 starts), or 0 for none, not %s',
-      modules.Errors.name(value)
-    )
-  end
-end
-
--- An option was changed that may be a limit: what it holds back is looked at again.
-function LimitSettings.changed(option)
-  local of_type = ends_with(option, { OF_TYPES.most, OF_TYPES.rate, OF_TYPES.key_most, OF_TYPES.key_rate })
-  local of_queue = not of_type and ends_with(option, { '-rate', '-max-concurrency' })
-  if of_type then
-    LimitSettings.mark()
-    modules.Limits.look_again(sub(option, 1, -#of_type - 1))
-  elseif of_queue then
-    local queue = sub(option, 1, -#of_queue - 1)
-    if of_queue == '-rate' then
-      LimitSettings.mark()
-    end
-    modules.Wake.due(queue, scope.now)
-  end
-end
-
-local function whole(text)
-  local number = modules.Record.number(text or nil)
-  return number and number > 0 and math.ceil(number) or nil
-end
-
--- The limits of a job type and of each of its keys; false if there are none.
-function LimitSettings.of(klass)
-  local known = scope.limits or {}
-  scope.limits = known
-  if known[klass] == nil then
-    local found = {
-      most = whole(modules.Config.get(klass .. OF_TYPES.most)),
-      rate = LimitSettings.rate(modules.Config.get(klass .. OF_TYPES.rate)),
-      key_most = whole(modules.Config.get(klass .. OF_TYPES.key_most)),
-      key_rate = LimitSettings.rate(modules.Config.get(klass .. OF_TYPES.key_rate)),
-    }
-    known[klass] = next(found) ~= nil and found
-  end
-  return known[klass]
-end
-
--- The rate of a queue, or nil.
-function LimitSettings.of_queue(queue)
-  return LimitSettings.rate(modules.Config.get(queue .. '-rate'))
-end
-
--- The names of limits. What is behind the first colon is only compared, never taken apart.
-function LimitSettings.of_type(klass)
-  return 'type:' .. klass
-end
-
-function LimitSettings.of_key(klass, text)
-  return 'key:' .. klass .. ':' .. text
-end
-
-function LimitSettings.of_order(klass, text)
-  return 'order:' .. klass .. ':' .. text
-end
-
-function LimitSettings.of_tenant(queue, text)
-  return 'fair:' .. queue .. ':' .. text
-end
-
--- The limit of that name, of which a job is at hand: most, rate; or nil if there is none (any more).
-function LimitSettings.named(name, klass)
-  local of = LimitSettings.exist() and LimitSettings.of(klass)
-  if not of then
-    return nil
-  elseif find(name, '^type:') then
-    return { name = name, most = of.most, rate = of.rate }
-  elseif find(name, '^key:') then
-    return { name = name, most = of.key_most, rate = of.key_rate }
-  end
-end
-end,
-
-LimitView = function()
-local LimitView = {}
-modules.LimitView = LimitView
--- limits/limit_view.lua
--- Limits as pages show them: what holds jobs back, by how much, and until when.
-
-local find, sub = string.find, string.sub
-
-local MOST = 100 -- limits of one page
-
--- What a limit is for people: its kind, the job type it belongs to, and the key or tenant it counts for.
-local function described(name, klass, limit_key, fair_by)
-  local kind = sub(name, 1, find(name, ':', 1, true) - 1)
-  local of_key = kind == 'key' or kind == 'order'
-  return {
-    kind = kind,
-    type = kind ~= 'fair' and klass or nil,
-    key = of_key and limit_key or (kind == 'fair' and fair_by) or nil,
-  }
-end
-
--- The limits of a job with this record, as get shows them, or nil.
-function LimitView.of_job(record)
-  if not (record.limit_key or record.fair_by or record.aside or record.holds) then
-    return nil
-  end
-  local shown = { key = record.limit_key, fair_by = record.fair_by }
-  if record.aside then
-    shown.held_back_by = described(record.aside, record.klass, record.limit_key, record.fair_by)
-  end
-  return shown
-end
-
--- Those who run under a limit, and what it allows.
-local function with_figures(shown, name, klass)
-  local limit = modules.LimitSettings.named(name, klass or '')
-  shown.held_back = call('ZCARD', key.limit_aside(name))
-  if limit and limit.most then
-    shown.running, shown.most = call('ZCARD', key.limit_holders(name)), limit.most
-  end
-  if limit and limit.rate then
-    shown.started, shown.rate = modules.Rates.used(name, limit.rate), limit.rate
-  end
-  return shown
-end
-
-local function one(name, queue)
-  local jid = call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
-  if not jid then
-    return nil
-  end
-  local klass, limit_key, fair_by = modules.Hash.values(key.job(jid), 'klass', 'limit_key', 'fair_by')
-  local shown = with_figures(described(name, klass or nil, limit_key or nil, fair_by or nil), name, klass)
-  shown.first = jid
-  shown.look = tonumber(call('ZSCORE', key.place(queue, 'openings'), name))
-  return shown
-end
-
--- The limit of the whole queue, if it has one.
-local function of_queue(queue)
-  local most, rate = modules.Config.concurrency(queue), modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
-  if most < 1 and not rate then
-    return nil
-  end
-  local shown = { kind = 'queue' }
-  if most > 0 then
-    shown.most, shown.running = most, call('ZCARD', key.place(queue, 'locks'))
-  end
-  if rate then
-    shown.rate, shown.started = rate, modules.Rates.used('queue:' .. queue, rate)
-  end
-  return shown
-end
-
--- limits queue -> the limit of the queue, those that hold back jobs of it (some of them), how many these are, and how
--- many jobs they hold back
-function LimitView.show(args, i)
-  local queue = modules.Arguments.name('limits', 'queue', args[i])
-  local openings, limits = key.place(queue, 'openings'), {}
-  for _, name in ipairs(call('ZRANGE', openings, 0, MOST - 1)) do
-    limits[#limits + 1] = one(name, queue)
-  end
-  table.sort(limits, function(a, b)
-    return a.held_back > b.held_back or (a.held_back == b.held_back and a.first < b.first)
-  end)
-  local shown =
-    { queue = of_queue(queue), total = call('ZCARD', openings), held_back = modules.Places.count_aside(queue) }
-  return modules.Json.with(cjson.encode(shown), 'limits', #limits > 0 and cjson.encode(limits) or '[]')
-end
-end,
-
-Limits = function()
-local Limits = {}
-modules.Limits = Limits
--- limits/limits.lua
--- Limits: what a job needs before it is handed out; who lacks it is set aside, and called when there is room.
---
--- A job that is set aside stands in the place `aside` of its queue and in the list of the limit that holds it back,
--- with its score in the work; its state stays waiting. When a limit has room it calls as many of its jobs as
--- there is room for: these are back in the work, and what they need is looked at again when they are taken. Room
--- that was called for is not given to those who come later, until the called are late.
-
--- Jobs called by one step; set aside by one call; limits looked at by one call.
-local CALLED, ASIDE, LOOKED = 100, 100, 50
-
--- How many of those that are next have their queues look whether the called are late.
-local NEXT = 5
-
--- Seconds: after which a called job that nobody takes counts no longer (its queue may be paused), and between
--- two looks at a limit that holds something back, whatever happens.
-local LATE, EVERY = 5, 60
-
-local function exact(time)
-  return string.format('%.17g', time)
-end
-
--- How many more jobs may run under the limit.
-local function room_of(limit)
-  local room = math.huge
-  if limit.most then
-    room = limit.most - call('ZCARD', key.limit_holders(limit.name))
-  end
-  if room > 0 and limit.rate then
-    room = math.min(room, (modules.Rates.room(limit.name, limit.rate)))
-  end
-  return room
-end
-
--- The same without those that are called already.
-local function uncalled_room(limit)
-  local room = room_of(limit)
-  if room < 1 then
-    return 0
-  end
-  return room - call('ZCOUNT', key.limit_called(limit.name), exact(scope.now - LATE), '+inf')
-end
-
--- When a limit that holds something back has to be looked at again.
-local function next_look(limit)
-  local look, first = scope.now + EVERY, nil
-  local function sooner(name, seconds)
-    first = call('ZRANGE', name, 0, 0, 'WITHSCORES')[2]
-    look = first and math.min(look, tonumber(first) + seconds) or look
-  end
-  if uncalled_room(limit) > 0 then
-    return scope.now
-  end
-  sooner(key.limit_called(limit.name), LATE)
-  if limit.rate then
-    look = math.min(look, modules.Rates.opens(limit.name, limit.rate) or look)
-  end
-  if limit.most then
-    sooner(key.limit_holders(limit.name), 0)
-  end
-  return math.max(look, scope.now)
-end
-
--- Notes when a limit, by name, is to be looked at by those who serve the queue.
-local function look_at(name, queue, time)
-  call('ZADD', key.place(queue, 'openings'), 'LT', exact(time), name)
-  modules.Wake.due(queue, time)
-end
-
--- Jobs were called: those that are next have their queues look whether these are late.
-local function look_when_late(name)
-  for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
-    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + LATE)
-  end
-end
-
--- How many jobs this call may still set aside.
-function Limits.left()
-  return ASIDE - (scope.set_aside or 0)
-end
-
--- Sets a job aside, which is in no place. `job` has state, rare, called. `look` is when the limit is looked at again.
-function Limits.set_aside(jid, queue, name, score, look, job)
-  scope.set_aside = (scope.set_aside or 0) + 1
-  modules.LimitSettings.mark()
-  call('ZADD', key.place(queue, 'aside'), score, jid)
-  call('ZADD', key.limit_aside(name), score, jid)
-  call('HSET', key.job(jid), 'aside', name, 'rare', '1')
-  if job.state == 'running' then -- its lock was lost
-    call('HSET', key.job(jid), 'state', 'waiting', 'worker', '', 'expires', 0)
-    call('HDEL', key.job(jid), 'token')
-    call('ZREM', key.place(queue, 'locks'), jid)
-    modules.JobEnd.goes_on({ jid = jid, rare = job.rare }, 'waiting')
-  end
-  look_at(name, queue, math.max(look or scope.now + EVERY, scope.now))
-end
-
-local function note_called(jid, names)
   if #names > 0 then
-    call('HSET', key.job(jid), 'called', cjson.encode(names), 'rare', '1')
-  else
-    call('HDEL', key.job(jid), 'called')
+    call('DEL', unpack(names))
   end
 end
 
--- The job counts among those that the limit has called: from now on, or for as long as it waits for another one.
-function Limits.note_called(jid, called, name, time)
-  call('ZADD', key.limit_called(name), time, jid)
-  for _, other in ipairs(called) do
-    if other == name then
-      return
-    end
-  end
-  called[#called + 1] = name
-  note_called(jid, called)
+-- May it wait for a later call?
+function Expiry.can_wait(just_completed, age, count)
+  return just_completed <= FEW and count >= MANY and age >= LONG
 end
 
--- It is handed out, held back by this limit (`name`), or gone: it is not called any longer. Others may be.
-function Limits.uncall(jid, called, klass, name)
-  local rest, freed = {}, {}
-  for _, other in ipairs(called) do
-    if not name or other == name or modules.Turns.is_tenant(other) then
-      call('ZREM', key.limit_called(other), jid)
-      freed[#freed + 1] = other
-    else
-      rest[#rest + 1] = other
-    end
-  end
-  if #freed > 0 then
-    note_called(jid, rest)
-  end
-  for _, other in ipairs(freed) do
-    if other ~= name then
-      Limits.call_up(other, klass)
-    end
-  end
-  return rest
-end
-
--- Takes a job out of where it was set aside.
-local function leave_aside(jid, queue, name)
-  call('ZREM', key.place(queue or '', 'aside'), jid)
-  call('ZREM', key.limit_aside(name), jid)
-  call('HDEL', key.job(jid), 'aside')
-end
-
--- Brings a job back into the work that the limit has set aside. -> its queue; nil if it was there for nothing
-function Limits.bring(jid, name, score, afresh)
-  local queue, state, priority, aside, its_called =
-    modules.Hash.values(key.job(jid), 'queue', 'state', 'priority', 'aside', 'called')
-  if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
-    call('ZREM', key.limit_aside(name), jid) -- another core has moved it
-    call('ZREM', key.place(queue or '', 'aside'), jid)
-    return nil
-  end
-  leave_aside(jid, queue, name)
-  if afresh and score ~= 'inf' then
-    score = exact(modules.Places.score(modules.Record.read('priority', priority, 0), scope.now))
-  end
-  call('ZADD', key.place(queue, 'work'), score, jid)
-  modules.Wake.ready(queue, 1)
-  local called = modules.Record.read('called', its_called, {})
-  for _, other in ipairs(called) do
-    call('ZADD', key.limit_called(other), 'XX', modules.NumberFormat.now(), jid)
-    look_when_late(other)
-  end
-  Limits.note_called(jid, called, name, modules.NumberFormat.now())
-  return queue
-end
-
--- The limit of that name: how much room it has is known by the job types of those it holds back.
-local function limit_of(name, klass)
-  if modules.Turns.is_tenant(name) or modules.Turns.is_order(name) then
-    return nil
-  end
-  if not klass then
-    local jid = call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
-    klass = jid and call('HGET', key.job(jid), 'klass') or ''
-  end
-  return modules.LimitSettings.named(name, klass) or { name = name }
-end
-
--- Calls as many jobs as the limit has room for, a bounded number at a time. -> whether there is more room
-local function call_some(limit)
-  local room = uncalled_room(limit)
-  if room < 1 then
+-- Forgets completed jobs that are too old or too many, a bounded number per call.
+function Expiry.after(just_completed)
+  local age, count = modules.Config.number('jobs-history'), modules.Config.whole('jobs-history-count')
+  if Expiry.can_wait(just_completed, age, count) and not modules.Clock.is_round() then
     return
   end
-  local most = math.min(room, CALLED)
-  local list = call('ZREVRANGE', key.limit_aside(limit.name), 0, most - 1, 'WITHSCORES')
-  local queue
-  for n = 1, #list, 2 do
-    queue = Limits.bring(list[n], limit.name, list[n + 1]) or queue
+  local most = EXPIRED + 2 * just_completed
+  local completed = key.completed()
+  local old = call('ZRANGEBYSCORE', completed, '-inf', scope.now - age, 'LIMIT', 0, most)
+  local surplus = call('ZCARD', completed) - #old - count
+  if surplus > 0 and #old < most then
+    local rest = call('ZRANGE', completed, #old, #old + math.min(surplus, most - #old) - 1)
+    for _, jid in ipairs(rest) do
+      old[#old + 1] = jid
+    end
   end
-  if #list / 2 == CALLED and room > CALLED and queue then
-    look_at(limit.name, queue, scope.now)
-  elseif queue then
-    look_when_late(limit.name)
+  if #old > 0 then
+    call('ZREMRANGEBYRANK', completed, 0, #old - 1) -- the oldest are the first
+    expire(old)
+  end
+end
+end
+elseif module_name == 'Put' then
+return function()
+local Put = {}
+modules.Put = Put
+-- put.lua
+-- Putting a job: a new one, or an old one again (which moves or revives it).
+
+-- Reads the old record: an existing job may be left alone.
+function Put.look(job)
+  if job.old == nil then
+    -- Mostly there is none, no record of a canceled one, and nothing is tracked: that is quickly asked.
+    local canceled, tracked = key.canceled_job(job.jid), key.tracked()
+    local is_new = call('EXISTS', key.job(job.jid), canceled, tracked) == 0
+    if is_new then
+      modules.ExistenceCache.note({ tracked })
+    end
+    job.old = not is_new and modules.PutStore.read_old(job.jid)
+    job.was_canceled = not is_new and call('EXISTS', canceled) == 1
+  end
+  job.left_alone = job.absent == '1' and job.old and true
+  if job.old and job.old.more.entity and not job.entity and not job.left_alone then
+    modules.Entity.refuse_put(job.jid)
   end
 end
 
--- There may be room under the limit of that name, of which a job of the type `klass` was met.
-function Limits.call_up(name, klass)
-  if call('EXISTS', key.limit_aside(name)) == 0 then
+-- Settles what may still be refused. `how` is that of plan.
+function Put.prepare(command, job, coming, planned, how)
+  if job.fresh or job.behind then
+    job.replacing = true
+    job.depends = job.depends or {}
+  end
+  if job.depends and #job.depends > 0 then
+    job.replacing, job.needs = true, job.depends
+    job.depends, job.beyond =
+      modules.Dependencies.open(command, job.depends, coming, job.on_failure, how, job.old and job.jid)
+    job.rare = job.rare or job.beyond
+  end
+  if job.behind then
+    job.depends[#job.depends + 1] = job.behind
+  end
+  if not job.replacing or (how and how.acyclic and not planned) then
     return
-  elseif modules.Turns.is_tenant(name) then
-    modules.Turns.next_of_tenant(name)
-  elseif modules.Turns.is_order(name) then
-    modules.Turns.call_head(name)
-  else
-    call_some(limit_of(name, klass))
   end
+  if planned then
+    planned[job.jid] = job.depends
+  end
+  if job.old or planned then
+    modules.CycleDetection.refuse(command, job.jid, job.depends, planned)
+    return
+  end
+  modules.CycleDetection.refuse_self(command, job.jid, job.depends)
 end
 
--- Does the limit keep a job back that it has not called, and that does not hold it (as one whose lock was lost)?
--- -> when it is to be looked at again
-local function full(limit, called, holds)
-  local is_called, held = false, 0
-  for _, name in ipairs(called) do
-    is_called = is_called or name == limit.name
+local function one(command, args, i)
+  modules.Arguments.asking(command, args[i])
+  if (#args - i - 5) % 2 ~= 0 and #args > i + 5 then
+    modules.Errors.argument(command, 'Odd number of additional args')
   end
-  for _, name in ipairs(holds) do
-    held = held + (name == limit.name and 1 or 0)
+  local job = modules.PutOptions.parse(command, args, i + 1, i + 6, #args)
+  if job.spare then
+    modules.Errors.argument(command, 'spare can only be used in a batch')
   end
-  local room = (is_called and room_of(limit) or uncalled_room(limit)) + held
-  return room < 1 and next_look(limit)
+  Put.look(job)
+  if not job.old and command == 'requeue' then
+    modules.Errors.no_job('requeue', job.jid)
+  end
+  if job.left_alone then
+    return job
+  end
+  if job.unique then
+    modules.Conflict.settle(command, job, nil, {})
+  end
+  if not job.instead then
+    Put.prepare(command, job)
+  end
+  return job
 end
 
-local function take(jid, limits, expires)
-  local holds = {}
-  for _, limit in ipairs(limits) do
-    if limit.most then
-      call('ZADD', key.limit_holders(limit.name), expires, jid)
-      holds[#holds + 1] = limit.name
-    end
-    if limit.rate then
-      modules.Rates.count(limit.name, limit.rate, 1)
-    end
-  end
-  if #holds > 0 then
-    call('HSET', key.job(jid), 'holds', cjson.encode(holds), 'rare', '1')
-  end
-  return holds
-end
-
--- It held these before under a lock that was lost, and holds those now.
-function Limits.forget_others(jid, before, now)
-  local kept = {}
-  for _, name in ipairs(now) do
-    kept[name] = true
-  end
-  for _, name in ipairs(before) do
-    if not kept[name] then
-      call('ZREM', key.limit_holders(name), jid)
-      Limits.call_up(name)
-    end
-  end
-  if #now == 0 and #before > 0 then
-    call('HDEL', key.job(jid), 'holds')
-  end
-end
-
--- The limits of a job that have numbers: of its key, then of its type.
-local function limits_of(klass, text)
-  local of, limits = modules.LimitSettings.exist() and modules.LimitSettings.of(klass), {}
-  if of and text and (of.key_most or of.key_rate) then
-    limits[1] = { name = modules.LimitSettings.of_key(klass, text), most = of.key_most, rate = of.key_rate }
-  end
-  if of and (of.most or of.rate) then
-    limits[#limits + 1] = { name = modules.LimitSettings.of_type(klass), most = of.most, rate = of.rate }
-  end
-  return limits
-end
-
--- What holds the job back that is to be handed out. -> name, when to look again; nil: nothing
-local function obstacle(jid, queue, klass, job, limits, called, holds)
-  local name = modules.Turns.obstacle(jid, queue, klass, job, #called > 0)
-  if name then
-    return name
-  end
-  for n, limit in ipairs(limits) do
-    local look = full(limit, called, holds)
-    if look then
-      -- Those before have room for it: it is their next, whatever this one takes.
-      for before = 1, n - 1 do
-        Limits.note_called(jid, called, limits[before].name, '+inf')
-      end
-      return limit.name, look
-    end
-  end
-end
-
--- May a job be handed out that was taken from its place? If so it takes what it needs of its limits, until it leaves
--- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, state, rare.
-function Limits.admit(jid, queue, klass, job, score, expires)
-  local limits = limits_of(klass, job.limit_key or nil)
-  if #limits == 0 and not (job.called or job.fair_by or job.ordered or job.holds) then
-    return true
-  end
-  local called = modules.Record.read('called', job.called or nil, {})
-  local holds = modules.Record.read('holds', job.holds or nil, {})
-  local name, look = obstacle(jid, queue, klass, job, limits, called, holds)
-  if name then
-    score = score or exact(modules.Places.score(modules.Record.read('priority', job.priority, 0), scope.now))
-    Limits.set_aside(jid, queue, name, score, look, job)
-    Limits.uncall(jid, called, klass, name)
+local function put_one(command, args, i)
+  local job = one(command, args, i)
+  if job.left_alone then
     return false
+  elseif job.instead then
+    return job.instead
   end
-  Limits.forget_others(jid, holds, take(jid, limits, expires))
-  Limits.uncall(jid, called, klass)
-  return true
+  modules.PutStore.store(job, args[i], modules.Tracking.is_tracked(job.jid))
+  modules.Minutes.count(job.queue, 'put', 1)
+  modules.Places.register(job.queue)
+  return job.jid
 end
 
--- The job holds nothing any more: its worker has it no longer. `holds` is the text in its record.
-function Limits.release(jid, holds)
-  call('HDEL', key.job(jid), 'holds')
-  local names = modules.Record.read('holds', holds, {})
-  for _, name in ipairs(names) do
-    call('ZREM', key.limit_holders(name), jid)
+-- put worker queue jid klass data delay [pairs] -> the jid that stands for the job
+function Put.put(args, i)
+  return put_one('put', args, i)
+end
+
+-- requeue worker queue jid klass data delay [pairs]
+function Put.requeue(args, i)
+  return put_one('requeue', args, i)
+end
+end
+elseif module_name == 'PutOptions' then
+return function()
+local PutOptions = {}
+modules.PutOptions = PutOptions
+-- put_options.lua
+-- What a put may say of a job: each option checked, before anything is written.
+
+PutOptions.known = {
+  priority = true,
+  tags = true,
+  retries = true,
+  depends = true,
+  context = true,
+  absent = true,
+  open = true,
+  spare = true,
+}
+
+-- Those that few jobs have.
+local RARE = {}
+for _, name in ipairs({
+  'on_failure',
+  'unique',
+  'unique_until',
+  'conflict',
+  'debounce',
+  'debounce_max',
+  'expires',
+  'at',
+  'expires_at',
+  'workflow',
+  'limit_key',
+  'ordered',
+  'fair_by',
+}) do
+  PutOptions.known[name], RARE[name] = true, true
+end
+
+local POLICIES = { [''] = 'block', block = 'block', cancel = 'cancel', run = 'run' }
+
+-- The keys of limits.
+local function check_keys(command, job)
+  for _, name in ipairs({ 'limit_key', 'fair_by' }) do
+    local text = job[name]
+    if text and (text == '' or #text > 255) then
+      modules.Errors.argument(command, name .. ' must have 1 to 255 bytes, not ' .. #text)
+    end
   end
-  for _, name in ipairs(names) do
-    Limits.call_up(name)
+  if job.ordered and (job.ordered ~= '1' or not job.limit_key) then
+    modules.Errors.argument(command, 'ordered must be 1, with limit_key, not ' .. modules.Errors.name(job.ordered))
   end
 end
 
--- A job was taken from its worker and is the next to be handed out: there is room for it first.
-function Limits.call_again(jid, holds)
-  call('HDEL', key.job(jid), 'holds')
-  local called = {}
-  for _, name in ipairs(modules.Record.read('holds', holds, {})) do
-    call('ZREM', key.limit_holders(name), jid)
-    Limits.note_called(jid, called, name, modules.NumberFormat.now())
-    look_when_late(name)
+local function check_rare(command, job)
+  if job.on_failure then
+    local policy = POLICIES[job.on_failure]
+    if not policy then
+      modules.Errors.argument(command, 'on_failure must be block, cancel or run, not ' .. modules.Errors.name(job.on_failure))
+    end
+    job.on_failure = policy
+  end
+  if job.at then
+    if job.delay ~= 0 then
+      modules.Errors.argument(command, 'at says when the job is due: delay must be 0 with it')
+    end
+    local at = modules.Arguments.number(command, 'at', job.at)
+    job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
+  end
+  modules.Unique.check(command, job)
+  check_keys(command, job)
+  if job.expires_at then
+    if job.expires then
+      modules.Errors.argument(command, 'expires and expires_at exclude each other')
+    end
+    job.deadline, job.fixed = modules.Arguments.number(command, 'expires_at', job.expires_at), '1'
+  elseif job.expires then
+    job.deadline = scope.now + modules.Arguments.number(command, 'expires', job.expires)
+  end
+  if job.workflow then
+    if job.workflow == '' or #job.workflow > 255 then
+      modules.Errors.argument(command, 'workflow must have 1 to 255 bytes, not ' .. #job.workflow)
+    end
+    modules.Workflow.check(command, job.workflow)
   end
 end
 
--- The job has ended or is gone, or goes on elsewhere with its turn (`keeps_turn`). `record` may have holds, turn,
--- aside, called, queue.
-function Limits.leave(jid, record, keeps_turn)
-  if record.aside then
-    leave_aside(jid, record.queue, record.aside)
+local function check_common(command, job)
+  if job.priority then
+    job.priority = modules.Arguments.number(command, 'priority', job.priority)
   end
-  if record.holds then
-    Limits.release(jid, record.holds)
+  if job.retries then
+    job.retries = modules.Arguments.whole(command, 'retries', job.retries, 0)
   end
-  if record.called then
-    Limits.uncall(jid, modules.Record.read('called', record.called, {}), record.klass)
+  job.tags = job.tags and modules.Arguments.tag_list(command, job.tags)
+  job.depends = job.depends and modules.Arguments.names(command, 'depends', job.depends)
+  if job.depends then
+    modules.Arguments.bounded(command, #job.depends)
+    -- (It may be complete or not there yet: then its dependency on itself would seem to be satisfied.)
+    modules.CycleDetection.refuse_self(command, job.jid, job.depends)
   end
-  if record.turn and not keeps_turn then
-    modules.Turns.leave(jid, record.turn)
+  if job.context then
+    modules.Arguments.object(command, 'context', job.context)
   end
 end
 
--- Drops those from a list of the limit that are there for nothing: another core may have ended them.
-local function heal(limit)
-  local ended =
-    call('ZRANGEBYSCORE', key.limit_holders(limit.name), '-inf', modules.NumberFormat.now(), 'LIMIT', 0, CALLED)
-  for _, jid in ipairs(ended) do
-    local state, holds, queue = modules.Hash.values(key.job(jid), 'state', 'holds', 'queue')
-    local lock = state == 'running' and holds and call('ZSCORE', key.place(queue or '', 'locks'), jid)
-    if lock then
-      call('ZADD', key.limit_holders(limit.name), math.max(tonumber(lock), scope.now + 1), jid)
+-- Checks one job's arguments from args[i] on; options stand at args[from .. to].
+function PutOptions.parse(command, args, i, from, to)
+  local job = {
+    queue = modules.Arguments.queue(command, args[i]),
+    jid = modules.Arguments.jid(command, args[i + 1]),
+    klass = modules.Arguments.given(command, 'klass', args[i + 2]),
+    data = args[i + 3],
+    delay = modules.Arguments.number(command, 'delay', args[i + 4]),
+    priority = nil,
+    retries = nil,
+    tags_text = '{}',
+  }
+  modules.Arguments.json(command, 'data', job.data)
+  if from > to then
+    return job
+  end
+  local known, rare = PutOptions.known, false
+  for n = from, to, 2 do
+    local name, value = args[n], args[n + 1]
+    if known[name] then
+      job[name] = value
+      rare = rare or RARE[name]
     else
-      call('ZREM', key.limit_holders(limit.name), jid)
+      modules.Arguments.unknown(command, name)
     end
   end
-  local called = key.limit_called(limit.name)
-  call('ZREMRANGEBYSCORE', called, '-inf', '(' .. exact(scope.now - EVERY))
-  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '+inf', '+inf', 'LIMIT', 0, CALLED)) do
-    if not call('HGET', key.job(jid), 'aside') then
-      call('ZADD', called, modules.NumberFormat.now(), jid)
-    end
+  check_common(command, job)
+  if rare then
+    job.rare = true
+    check_rare(command, job)
   end
+  return job
 end
-
--- A limit has to be looked at: whether there is room, and when to look again.
-local function look(name, queue)
-  local openings = key.place(queue, 'openings')
-  call('ZREM', openings, name)
-  local limit = limit_of(name)
-  if not limit then
-    modules.Turns.look(name)
-  else
-    heal(limit)
-    call_some(limit)
-  end
-  if call('EXISTS', key.limit_aside(name)) == 1 then
-    look_at(name, queue, limit and next_look(limit) or scope.now + EVERY)
-  end
 end
-
--- Looks at the limits of the queue for which it is time.
-function Limits.look(queue)
-  local name = key.place(queue, 'openings')
-  for _, limit in ipairs(call('ZRANGEBYSCORE', name, '-inf', modules.NumberFormat.now(), 'LIMIT', 0, LOOKED)) do
-    look(limit, queue)
-  end
-end
-
--- The limits of a job type have changed: what they hold back is looked at by the next calls.
-function Limits.look_again(klass)
-  local type, of_keys = modules.LimitSettings.of_type(klass), modules.LimitSettings.of_key(klass, '')
-  local left = modules.Arguments.most
-  for _, queue in ipairs(modules.Queue.names(modules.Arguments.most)) do
-    local openings = key.place(queue, 'openings')
-    for _, name in ipairs(left > 0 and call('ZRANGE', openings, 0, left - 1) or {}) do
-      left = left - 1
-      if name == type or string.sub(name, 1, #of_keys) == of_keys then
-        look_at(name, queue, scope.now)
-      end
-    end
-  end
-end
-
--- How many more jobs of a queue may start by its rate. If none, it is looked at again when one may.
-function Limits.room_of_queue(queue)
-  local rate = modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
-  if not rate then
-    return math.huge
-  end
-  return modules.Rates.room('queue:' .. queue, rate)
-end
-
--- So many jobs of the queue were handed out.
-function Limits.count_of_queue(queue, n)
-  local rate = n > 0 and modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
-  if rate then
-    modules.Rates.count('queue:' .. queue, rate, n)
-  end
-end
-
--- When limits have something to do for the queue next, or nil.
-function Limits.next_due(queue)
-  if not modules.LimitSettings.exist() then
-    return nil
-  end
-  local first = tonumber(call('ZRANGE', key.place(queue, 'openings'), 0, 0, 'WITHSCORES')[2])
-  local rate = modules.LimitSettings.of_queue(queue)
-  if rate and call('EXISTS', key.place(queue, 'work')) == 1 then
-    local room, opens = modules.Rates.room('queue:' .. queue, rate)
-    first = room < 1 and math.min(first or opens, opens) or first
-  end
-  return first
-end
-end,
-
-Rates = function()
+elseif module_name == 'Rates' then
+return function()
 local Rates = {}
 modules.Rates = Rates
 -- limits/rates.lua
@@ -11378,553 +8720,9 @@ function Rates.used(name, rate)
   end
   return call('ZCOUNT', key.limit_starts(name), text(scope.now - rate.per), '+inf')
 end
-end,
-
-Turns = function()
-local Turns = {}
-modules.Turns = Turns
--- limits/turns.lua
--- Turns: the jobs of one key in the order of their puts (`ordered`), and tenants one after the other (`fair_by`).
---
--- An ordered job has a position among those of its key from its put to its end: only the first is handed out. Of
--- each tenant one job stands in the work of a queue; when it is taken the next one comes, behind those of
--- the other tenants that stand there.
-
-local find = string.find
-
--- How many jobs of a tenant are tried, if another core has taken those that stand first.
-local TRIED = 10
-
-local ACTIVE = { waiting = true, stalled = true, running = true, scheduled = true }
-
-local function exact(time)
-  return string.format('%.17g', time)
 end
-
-function Turns.is_tenant(name)
-  return find(name, '^fair:') ~= nil
-end
-
-function Turns.is_order(name)
-  return find(name, '^order:') ~= nil
-end
-
--- The job takes the last position. (Nothing changes if it has one.)
-function Turns.join(jid, name)
-  local order = key.limit_order(name)
-  local last = call('ZREVRANGE', order, 0, 0, 'WITHSCORES')
-  call('ZADD', order, 'NX', last[2] and tonumber(last[2]) + 1 or 1, jid)
-  call('HSET', key.job(jid), 'turn', name, 'rare', '1')
-end
-
-local function head_of(name)
-  return call('ZRANGE', key.limit_order(name), 0, 0)[1]
-end
-
--- The first of a key is back in the work, if it was set aside for its turn.
-function Turns.call_head(name)
-  local jid = head_of(name)
-  local score = jid and call('ZSCORE', key.limit_aside(name), jid)
-  if score then
-    modules.Limits.bring(jid, name, score)
-  end
-end
-
--- The job has ended, or waits for others: those behind it go on.
-function Turns.leave(jid, name)
-  call('ZREM', key.limit_order(name), jid)
-  call('HDEL', key.job(jid), 'turn')
-  Turns.call_head(name)
-end
-
--- The tenant's next job comes to stand in the work.
-function Turns.next_of_tenant(name)
-  if call('EXISTS', key.limit_called(name)) == 1 then
-    return
-  end
-  local list = call('ZREVRANGE', key.limit_aside(name), 0, TRIED - 1, 'WITHSCORES')
-  for n = 1, #list, 2 do
-    if modules.Limits.bring(list[n], name, list[n + 1], true) then
-      return
-    end
-  end
-end
-
--- The name of the order that a job stands in; it joins if it does not yet.
-local function order_of(jid, klass, job)
-  if job.ordered and job.limit_key and not job.turn then
-    job.turn = modules.LimitSettings.of_order(klass, job.limit_key)
-    Turns.join(jid, job.turn)
-  end
-  return job.ordered and job.turn
-end
-
--- What holds a job back because it is not its turn: the name, or nil. (Who was called was in line already.)
-function Turns.obstacle(jid, queue, klass, job, was_called)
-  local order = order_of(jid, klass, job)
-  if order and head_of(order) ~= jid then
-    return order
-  end
-  local tenant = job.fair_by and not was_called and modules.LimitSettings.of_tenant(queue, job.fair_by)
-  if tenant and call('EXISTS', key.limit_called(tenant)) == 1 then
-    return tenant
-  end
-end
-
--- A job becomes ready by its put: does it wait for its turn from the start? If not, it stands for its tenant.
-function Turns.set_aside(jid, queue, klass, job)
-  local name = Turns.obstacle(jid, queue, klass, job, false)
-  local score = exact(modules.Places.score(job.priority, scope.now))
-  if name then
-    modules.Limits.set_aside(jid, queue, name, score, nil, { state = 'waiting' })
-    return true
-  elseif job.fair_by then
-    modules.LimitSettings.mark()
-    modules.Limits.note_called(jid, {}, modules.LimitSettings.of_tenant(queue, job.fair_by), modules.NumberFormat.now())
-  end
-  return false
-end
-
--- Drops the first of a key if it has ended under another core.
-local function heal_order(name)
-  local jid = head_of(name)
-  if jid then
-    local state, turn = modules.Hash.values(key.job(jid), 'state', 'turn')
-    if turn ~= name or not ACTIVE[state] then
-      call('ZREM', key.limit_order(name), jid)
-    end
-  end
-end
-
--- The same for the job that stands in the work for its tenant.
-local function heal_tenant(name)
-  for _, jid in ipairs(call('ZRANGE', key.limit_called(name), 0, 0)) do
-    local state, called, queue = modules.Hash.values(key.job(jid), 'state', 'called', 'queue')
-    if not called or not state or not call('ZSCORE', key.place(queue or '', 'work'), jid) then
-      call('ZREM', key.limit_called(name), jid)
-    end
-  end
-end
-
--- Somebody waits for a turn for long: does it come?
-function Turns.look(name)
-  if Turns.is_order(name) then
-    heal_order(name)
-    Turns.call_head(name)
-  else
-    heal_tenant(name)
-    Turns.next_of_tenant(name)
-  end
-end
-end,
-}
-end
-
-function folders.schedules()
-return {
-
-Cron = function()
-local Cron = {}
-modules.Cron = Cron
--- schedules/cron.lua
--- Cron schedules at work. Which time comes next is known outside; one worker at a time looks after that,
--- and here it is compared and set, so that each tick puts one job whichever worker looks.
-
-local format, floor = string.format, math.floor
-
-local LEASE = 6 -- seconds for which a worker is the one who looks; it asks again in time
-local TOO_FAR = 60 -- seconds: a last tick so far ahead was put by a clock that has been set back
-local LONGEST_TROUBLE = 1000 -- bytes
-
--- Has the clock gone back since the schedules were last mended?
-local function needs_mending()
-  local skews, mended = modules.Hash.values(key.meta(), 'skews', 'mended')
-  return (skews and skews ~= mended) or modules.Clock.is_skewed()
-end
-
--- What is due, at most so many; the seconds until the next falls due, if that is soon.
-local function due_now(count)
-  local name, flat = key.schedules(), {}
-  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, count)
-  for n = 1, #due, 2 do
-    local since, cron, timezone, missed =
-      modules.Hash.values(key.schedule(due[n]), 'since', 'cron', 'timezone', 'missed')
-    if cron then
-      flat[#flat + 1] = due[n]
-      flat[#flat + 1] = due[n + 1]
-      flat[#flat + 1] = since and modules.Record.text('since', since, due[n + 1]) or ''
-      flat[#flat + 1] = cron
-      flat[#flat + 1] = timezone or 'UTC'
-      flat[#flat + 1] = missed or 'last'
-    else
-      call('ZREM', name, due[n])
-    end
-  end
-  local soon = LEASE / 2
-  if #due == 2 * count then
-    return flat, 0
-  end
-  local later = format('(%.17g', scope.now)
-  local head = call('ZRANGEBYSCORE', name, later, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-  return flat, head[2] and math.min(soon, tonumber(head[2]) - scope.now) or soon
-end
-
--- schedule.due worker count -> seconds until the next look, now, whether the worker holds the lease,
--- whether to mend, and what is due:
--- id, score, since ('': the score is a tick), cron, timezone, missed of each. Nothing is due for who
--- does not hold the lease.
-function Cron.due(args, i)
-  local worker = modules.Arguments.name('schedule.due', 'worker', args[i])
-  local count = math.max(modules.Arguments.count('schedule.due', args[i + 1], 100), 1)
-  local holder = call('GET', key.ticker())
-  if holder and holder ~= worker then
-    local left = math.max(call('PTTL', key.ticker()), 0) / 1000
-    return { format('%.3f', left), format('%.6f', scope.now), 0, 0, {} }
-  end
-  call('SET', key.ticker(), worker, 'PX', LEASE * 1000)
-  local due, seconds = due_now(count)
-  return { format('%.6f', seconds), format('%.6f', scope.now), 1, needs_mending() and 1 or 0, due }
-end
-
--- A worker ends, and looks no longer.
-function Cron.leave(workers)
-  local holder = call('GET', key.ticker())
-  for _, worker in ipairs(holder and workers or {}) do
-    if worker == holder then
-      call('DEL', key.ticker())
-    end
-  end
-end
-
--- Checks id, score, first, following, last, next. `first` is '' if no tick is due yet.
-local function parse_tick(args, i)
-  local tick = { id = modules.Arguments.given('schedule.tick', 'id', args[i]) }
-  tick.score = modules.Arguments.number('schedule.tick', 'score', args[i + 1])
-  tick.next = modules.Arguments.whole('schedule.tick', 'next', args[i + 5], 0)
-  if args[i + 2] == '' then
-    return tick
-  end
-  tick.first = modules.Arguments.whole('schedule.tick', 'first', args[i + 2], 0)
-  tick.following = modules.Arguments.whole('schedule.tick', 'following', args[i + 3], 0)
-  tick.last = modules.Arguments.whole('schedule.tick', 'last', args[i + 4], 0)
-  if tick.first > tick.last or tick.following <= tick.first or tick.next <= tick.last then
-    modules.Errors.argument('schedule.tick', 'first <= last < next and first < following wanted')
-  end
-  return tick
-end
-
--- -> the record of a schedule whose next tick is still the one that was seen
-local function expected(tick)
-  local score = tonumber(call('ZSCORE', key.schedules(), tick.id) or nil)
-  if score ~= tick.score or (tick.last and tick.last > scope.now) then
-    return nil
-  end
-  local record = modules.Hash.all(key.schedule(tick.id))
-  record.jid, record.key, record.place = tick.id, key.schedule(tick.id), key.schedules()
-  return record.cron and record
-end
-
--- -> 1 if a job was put, otherwise 0
-local function carry_out(tick)
-  local record = expected(tick)
-  if not record then
-    return 0
-  end
-  local field, text = modules.Record.bad_schedule(record)
-  if field then
-    modules.Ticks.put_off(record, tick.score - 1, modules.Record.words(field, text))
-    return 0
-  end
-  call('HDEL', record.key, 'since', 'trouble')
-  return modules.Ticks.carry_out(record, tick)
-end
-
--- schedule.tick (id score first following last next)... -> 1 for each that put a job, otherwise 0
-function Cron.tick(args, i)
-  local given, ticks = #args - i + 1, {}
-  if given % 6 ~= 0 then
-    modules.Errors.argument('schedule.tick', 'id, score, first, following, last and next of each wanted')
-  end
-  modules.Arguments.bounded('schedule.tick', given / 6)
-  for n = i, #args, 6 do
-    ticks[#ticks + 1] = parse_tick(args, n)
-  end
-  for n, tick in ipairs(ticks) do
-    ticks[n] = carry_out(tick)
-  end
-  return ticks
-end
-
--- schedule.trouble id score text: it cannot be evaluated, and is tried again later; no tick is forgotten
-function Cron.trouble(args, i)
-  local id = modules.Arguments.given('schedule.trouble', 'id', args[i])
-  local score = modules.Arguments.number('schedule.trouble', 'score', args[i + 1])
-  local text = modules.Errors.cut(modules.Arguments.given('schedule.trouble', 'text', args[i + 2]), LONGEST_TROUBLE)
-  local tick = { id = id, score = score }
-  local record = expected(tick)
-  if not record then
-    return 0
-  end
-  modules.Ticks.put_off(record, score - 1, text)
-  return 1
-end
-
--- The ticks of a schedule went on by a clock that has been set back since. -> whether it is mended
-local function mend(list, id)
-  local is_cron = list == key.schedules()
-  local name = is_cron and key.schedule(id) or key.template(id)
-  local its_last, its_interval, since = modules.Hash.values(name, 'last', 'interval', 'since')
-  local last, interval = modules.Record.number(its_last), modules.Record.read('interval', its_interval)
-  local known = math.max(last or 0, is_cron and modules.Record.number(since) or 0)
-  if known <= scope.now + TOO_FAR or not (is_cron or interval) then
-    return false
-  elseif is_cron then
-    call('HSET', name, 'since', format('%.17g', scope.now))
-    call('ZADD', list, format('%.17g', modules.Ticks.none_yet(scope.now)), id)
-    return true
-  end
-  local due = tonumber(call('ZSCORE', list, id))
-  local next = due - floor((due - scope.now) / interval) * interval
-  call('HSET', name, 'last', 0)
-  call('ZADD', list, format('%.17g', math.max(next, scope.now)), id)
-  return true
-end
-
--- schedule.mend [cursor] -> the next cursor, '' when all have been looked at
-function Cron.mend(args, i)
-  local at, offset = string.match(args[i] or '1:0', '^(%d+):(%d+)$')
-  if not at then
-    modules.Errors.argument(
-      'schedule.mend',
-      'cursor must be what the last step answered, not %s',
-      modules.Errors.name(args[i])
-    )
-  end
-  at, offset = tonumber(at), tonumber(offset)
-  local lists, left = modules.ScheduleView.lists(), modules.Arguments.most
-  while at <= #lists and left > 0 do
-    local later = format('(%.17g', scope.now)
-    local ids = call('ZREVRANGEBYSCORE', lists[at], '+inf', later, 'LIMIT', offset, left)
-    for _, id in ipairs(ids) do
-      if at ~= 2 and mend(lists[at], id) then
-        offset = offset - 1
-      end
-    end
-    offset, left = offset + #ids, left - #ids - 1
-    if left >= 0 then
-      at, offset = at + 1, 0
-    end
-  end
-  modules.ClockRepair.get_on(left)
-  if at <= #lists or modules.Clock.is_skewed() then
-    return at .. ':' .. offset
-  end
-  call('HSET', key.meta(), 'mended', call('HGET', key.meta(), 'skews') or '0')
-  return ''
-end
-end,
-
-Definition = function()
-local Definition = {}
-modules.Definition = Definition
--- schedules/definition.lua
--- The definition of a schedule: its checks and its stored fields.
-
-local LONGEST_TEXT = 255 -- bytes
-
-local function short(what)
-  return function(command, value)
-    if #value > LONGEST_TEXT then
-      modules.Errors.argument(command, what .. ' has ' .. #value .. ' bytes, at most ' .. LONGEST_TEXT)
-    end
-    return value
-  end
-end
-
-local function number(what)
-  return function(command, value)
-    return modules.Arguments.number(command, what, value)
-  end
-end
-
--- How what a schedule is made of is checked, and what of it is stored; '' takes away what is optional.
-local CHECKS = {
-  queue = modules.Arguments.queue,
-  klass = function(command, value)
-    return modules.Arguments.given(command, 'klass', value)
-  end,
-  data = function(command, value)
-    modules.Arguments.json(command, 'data', value)
-    return value
-  end,
-  interval = function(command, value)
-    local interval = modules.Arguments.number(command, 'interval', value)
-    if interval < 1 then
-      modules.Errors.argument(command, 'interval must be at least 1 second, not ' .. modules.Errors.name(value))
-    end
-    return interval
-  end,
-  offset = number('offset'),
-  cron = short('cron'),
-  timezone = short('timezone'),
-  priority = number('priority'),
-  retries = function(command, value)
-    return modules.Arguments.whole(command, 'retries', value, 0)
-  end,
-  backlog = function(command, value)
-    return modules.Arguments.whole(command, 'backlog', value, 0)
-  end,
-  tags = function(command, value)
-    return modules.Tags.text(modules.Arguments.tag_list(command, value))
-  end,
-  missed = function(command, value)
-    if not modules.Ticks.policies[value] then
-      modules.Errors.argument(command, 'missed must be all, last or none, not ' .. modules.Errors.name(value))
-    end
-    return value
-  end,
-  context = function(command, value)
-    if value ~= '' then
-      modules.Arguments.object(command, 'context', value)
-    end
-    return value
-  end,
-  expires = function(command, value)
-    return value == '' and value or modules.Arguments.number(command, 'expires', value)
-  end,
-  unique = short('unique'),
-  name = short('name'),
-  owner = short('owner'),
-  declared = short('declared'),
-}
-
--- One checked value.
-function Definition.check(command, field, value)
-  return CHECKS[field](command, value)
-end
-
--- What is stored where nothing is given.
-Definition.defaults = { priority = 0, retries = 5, tags = '{}', missed = 'last' }
-
--- Checks option pairs from args[i] on, and lays their values over `made`.
-function Definition.lay_over(command, made, args, i, refused)
-  if (#args - i + 1) % 2 ~= 0 then
-    modules.Errors.argument(command, 'Odd number of additional args')
-  end
-  local given = {}
-  for n = i, #args, 2 do
-    local name, value = args[n], args[n + 1]
-    if refused[name] or not (CHECKS[name] or name == 'force') then
-      modules.Errors.argument(command, 'Unknown option ' .. modules.Errors.name(name))
-    elseif name == 'force' then
-      made.force = value == '1'
-    else
-      value = CHECKS[name](command, value)
-      given[name] = true
-      made[name] = value ~= '' and value or nil
-    end
-  end
-  return given
-end
-
--- An interval schedule has no cron, and the other way round.
-function Definition.settle_kind(command, made, given)
-  if given.interval and given.cron then
-    modules.Errors.argument(command, 'either interval or cron wanted, not both')
-  elseif given.cron then
-    made.interval = nil
-    made.backlog, made.offset = given.backlog and made.backlog, given.offset and made.offset
-  elseif given.interval then
-    made.cron, made.timezone = nil, given.timezone and made.timezone
-  end
-  if not made.interval and not made.cron then
-    modules.Errors.argument(command, 'interval or cron wanted')
-  elseif made.cron then
-    if made.backlog or made.offset then
-      modules.Errors.argument(command, 'backlog and offset belong to an interval, not to cron')
-    end
-    made.timezone = made.timezone or 'UTC'
-  elseif made.timezone then
-    modules.Errors.argument(command, 'timezone belongs to cron, not to an interval')
-  end
-end
-end,
-
-QueueSchedules = function()
-local QueueSchedules = {}
-modules.QueueSchedules = QueueSchedules
--- schedules/queue_schedules.lua
--- The schedules that put jobs into a queue: interval ones have their place there; cron ones and paused
--- ones are kept together for all queues, and their records say which queue is theirs.
-
-local QUEUES = 200 -- of which one call says how many they have
-
--- Shows the cron schedules by their next tick, then the paused ones, with the queue of each: as many
--- of either as one call may look at.
-local function each_elsewhere(visit)
-  for _, id in ipairs(call('ZRANGE', key.schedules(), 0, modules.Arguments.most - 1)) do
-    visit(id, call('HGET', key.schedule(id), 'queue'))
-  end
-  for _, id in ipairs(call('ZRANGE', key.paused_schedules(), 0, modules.Arguments.most - 1)) do
-    visit(id, call('HGET', key.schedule(id), 'queue') or call('HGET', key.template(id), 'queue'))
-  end
-end
-
--- How many schedules these queues have, in their order.
-function QueueSchedules.count(queues)
-  local elsewhere, numbers = {}, {}
-  each_elsewhere(function(_, queue)
-    if queue then
-      elsewhere[queue] = (elsewhere[queue] or 0) + 1
-    end
-  end)
-  for n, queue in ipairs(queues) do
-    numbers[n] = call('ZCARD', key.place(queue, 'recur')) + (elsewhere[queue] or 0)
-  end
-  return numbers
-end
-
--- schedules.count queue... -> how many each has
-function QueueSchedules.numbers(args, i)
-  local queues = {}
-  for n = i, #args do
-    queues[#queues + 1] = args[n]
-  end
-  if #queues > QUEUES then
-    modules.Errors.raise('TOOBIG', 'schedules.count(): ' .. #queues .. ' queues in one call, at most ' .. QUEUES)
-  end
-  return QueueSchedules.count(queues)
-end
-
--- schedules.in queue offset count -> total and schedules: cron ones, paused ones, interval ones
-function QueueSchedules.list(args, i)
-  local queue = modules.Arguments.name('schedules.in', 'queue', args[i])
-  local offset = modules.Arguments.whole('schedules.in', 'offset', args[i + 1], 0)
-  local count = math.min(modules.Arguments.whole('schedules.in', 'count', args[i + 2], 0), modules.Arguments.most)
-  local ids, recur = {}, key.place(queue, 'recur')
-  each_elsewhere(function(id, of)
-    ids[#ids + 1] = of == queue and id or nil
-  end)
-  local wanted, found = {}, {}
-  for n = offset + 1, math.min(offset + count, #ids) do
-    wanted[#wanted + 1] = ids[n]
-  end
-  if #wanted < count then
-    local first = math.max(offset - #ids, 0)
-    for _, id in ipairs(call('ZRANGE', recur, first, first + count - #wanted - 1)) do
-      wanted[#wanted + 1] = id
-    end
-  end
-  for _, id in ipairs(wanted) do
-    local record = modules.Schedules.read(id)
-    found[#found + 1] = record and modules.ScheduleView.shown(record)
-  end
-  local total = #ids + call('ZCARD', recur)
-  return modules.Json.with(cjson.encode({ total = total }), 'schedules', modules.Json.list(found))
-end
-end,
-
-Recurring = function()
+elseif module_name == 'Recurring' then
+return function()
 local Recurring = {}
 modules.Recurring = Recurring
 -- schedules/recurring.lua
@@ -12186,202 +8984,325 @@ function Recurring.spawn_due(queue, wanted)
     end
   end
 end
-end,
+end
+elseif module_name == 'Replies' then
+return function()
+local Replies = {}
+modules.Replies = Replies
+-- replies.lua
+-- Repeatable requests: a call whose reply was lost is sent again and gets the same reply.
+--
+-- The last reply of each client is a field of meta, which each call reads and writes anyhow: when the request was
+-- made in whole seconds, its number, the reply packed.
 
-ScheduleView = function()
-local ScheduleView = {}
-modules.ScheduleView = ScheduleView
--- schedules/schedule_view.lua
--- How schedules of both kinds are shown, one by one and in one list; and the marks of who declares them.
+local match, sub, floor = string.match, string.sub, math.floor
 
-local LONGEST_NAME = 255 -- bytes
-local MOST_MARKS = 100
+local SECONDS = 600 -- for which a reply is kept
 
-local TEXTS = {
-  'queue',
-  'klass',
-  'data',
-  'context',
-  'unique',
-  'name',
-  'owner',
-  'declared',
-  'missed',
-  'cron',
-  'timezone',
-  'trouble',
+-- Who adds a field looks at so many others, and takes away what is too old: so at most about a third is.
+local LOOKED_AT = 3
+
+-- What makes a reply again of what was kept in its place.
+local REBUILD = {
+  settle = function(kept)
+    return modules.Settle.rebuild(kept)
+  end,
+  pop = function(jids)
+    return modules.Job.show_all(jids)
+  end,
 }
 
-local NUMBERS = { 'priority', 'retries', 'count', 'last', 'interval', 'offset', 'backlog', 'expires' }
-
--- The text of an object; `next` is missing while it is not known.
-local function shown(record)
-  local view = {
-    id = record.jid,
-    kind = record.cron and 'cron' or 'interval',
-    edited = record.edited == '1',
-    paused = record.paused ~= nil,
-    tags = modules.Record.read('tags', record.tags, {}),
-  }
-  for _, field in ipairs(TEXTS) do
-    view[field] = record[field]
-  end
-  for _, field in ipairs({ 'priority', 'retries', 'count' }) do
-    view[field] = 0
-  end
-  for _, field in ipairs(NUMBERS) do
-    view[field] = modules.Record.number(record[field]) or view[field]
-  end
-  if not record.paused and not record.since then
-    view.next = record.due
-  end
-  return cjson.encode(view)
+-- A repeat needs no more than `value`, of which REBUILD makes the reply again.
+function Replies.shorten(name, value)
+  scope.short = { name, value }
 end
 
-ScheduleView.shown = shown
-
--- schedule.get id
-function ScheduleView.get(args, i)
-  local record = modules.Schedules.read(modules.Arguments.given('schedule.get', 'id', args[i]))
-  return record and shown(record) or nil
-end
-
--- Every list of schedules: cron ones by their next tick, paused ones, interval ones queue by queue.
-function ScheduleView.lists()
-  local lists, queues = { key.schedules(), key.paused_schedules() }, modules.Queue.names()
-  table.sort(queues)
-  for _, queue in ipairs(queues) do
-    lists[#lists + 1] = key.place(queue, 'recur')
+-- Most replies are a jid or nothing; only the others need to be packed.
+local function packed_reply(reply)
+  if scope.short then
+    return 'b' .. cmsgpack.pack(scope.short)
+  elseif type(reply) == 'string' then
+    return 's' .. reply
+  elseif not reply then
+    return 'n'
   end
-  return lists
+  return 'm' .. cmsgpack.pack(reply)
 end
 
--- schedule.list [offset count] -> total and schedules
-function ScheduleView.list(args, i)
-  local offset = math.max(modules.Arguments.offset('schedule.list', args[i]), 0)
-  local count = modules.Arguments.count('schedule.list', args[i + 1], 25)
-  local total, found = 0, {}
-  for _, name in ipairs(ScheduleView.lists()) do
-    local size = call('ZCARD', name)
-    local first = math.max(offset - total, 0)
-    local last = math.min(offset + count - total, size) - 1
-    if first <= last then
-      for _, id in ipairs(call('ZRANGE', name, first, last)) do
-        local record = modules.Schedules.read(id)
-        found[#found + 1] = record and shown(record)
-      end
-    end
-    total = total + size
+local function unpacked(text)
+  local kind, rest = sub(text, 1, 1), sub(text, 2)
+  if kind == 'b' then
+    local built = cmsgpack.unpack(rest)
+    return REBUILD[built[1]](built[2])
+  elseif kind == 's' then
+    return rest
+  elseif kind == 'm' then
+    return cmsgpack.unpack(rest)
   end
-  return modules.Json.with(cjson.encode({ total = total }), 'schedules', modules.Json.list(found))
+  return false
 end
 
--- schedules.of id... -> those that exist
-function ScheduleView.of(args, i)
-  modules.Arguments.bounded('schedules.of', #args - i + 1)
-  local found = {}
-  for n = i, #args do
-    local record = modules.Schedules.read(args[n])
-    found[#found + 1] = record and shown(record)
+-- Notes who sends a request (scope.client); '' is none.
+function Replies.announce(request)
+  if request == '' then
+    return
   end
-  return modules.Json.list(found)
-end
-
-local MOST_NEXT = 100
-
--- Takes a schedule in among the first `count` of those seen so far, if it belongs there.
-local function take_in(first, id, due, count)
-  local n = #first + 1
-  while n > 1 and (due < first[n - 1].due or (due == first[n - 1].due and id < first[n - 1].id)) do
-    n = n - 1
+  local client, number = match(request, '^([%w_.~-]+):(%d+)$')
+  if not client or #client > 128 then
+    modules.Errors.raise('BADARG', 'request must be <client>:<number>, not ' .. modules.Errors.name(request))
   end
-  if n <= count then
-    table.insert(first, n, { id = id, due = due })
-    first[count + 1] = nil
+  scope.client, scope.number = client, number
+end
+
+-- The field of meta with the client's last reply.
+function Replies.field()
+  return 'reply:' .. (scope.client or '')
+end
+
+-- -> true and the earlier reply if this request was served before. `stored` is what stands in the field.
+function Replies.recall(stored)
+  if not stored then
+    return false
   end
+  local second, last, packed = match(stored, '^(%-?%d+) (%d+) (.*)$')
+  local number = tonumber(scope.number)
+  scope.answered = second
+  if number > tonumber(last) then
+    return false
+  elseif number < tonumber(last) then
+    local words = 'request %s:%s is older than the last one of its client, %s'
+    modules.Errors.raise('STALE', string.format(words, scope.client, scope.number, last))
+  end
+  return true, unpacked(packed)
 end
 
--- Is the next tick of the schedule still unknown?
-local function is_not_worked_out(id)
-  return call('HEXISTS', key.schedule(id), 'since') == 1
+-- What is kept of a reply, in the client's field.
+function Replies.kept(reply)
+  return modules.NumberFormat.whole(floor(scope.now)) .. ' ' .. scope.number .. ' ' .. packed_reply(reply)
 end
 
--- The schedules of a list, of which so many are looked at, that are among the first `count`.
-local function look_through(first, name, most, count, is_left_out)
-  local head = call('ZRANGE', name, 0, most - 1, 'WITHSCORES')
-  for n = 1, #head, 2 do
-    local due = tonumber(head[n + 1])
-    if #first == count and due > first[count].due then
-      return -- like all that follow
-    elseif not is_left_out or not is_left_out(head[n]) then
-      take_in(first, head[n], due, count)
+-- A field was added: takes away some of those that are too old, of all that there are.
+function Replies.tidy()
+  local name, old = key.meta(), {}
+  local some = redis.pcall('HRANDFIELD', name, LOOKED_AT, 'WITHVALUES')
+  for n = 1, #some, 2 do -- (nothing, where the user may not ask)
+    local second = sub(some[n], 1, 6) == 'reply:' and match(some[n + 1], '^%-?%d+')
+    if second and math.abs(scope.now - tonumber(second)) > SECONDS then
+      old[#old + 1] = some[n]
     end
   end
+  if #old > 0 then
+    call('HDEL', name, unpack(old))
+  end
+end
+end
+elseif module_name == 'ResultWaiters' then
+return function()
+local ResultWaiters = {}
+modules.ResultWaiters = ResultWaiters
+-- result_waiters.lua
+-- Waiting for jobs and workflows: a waiter blocks on a list that the end of the job feeds.
+
+local match = string.match
+
+local MOST = 1000 -- waiters told of one end; the others see it when they look again
+
+-- Seconds for which an answer is kept for a waiter that may be gone.
+local KEPT = 60
+
+-- Seconds between the answer and the moment in which a client really blocks.
+local MARGIN = 5
+
+local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
+
+-- What has ended in this call: scope.ended, in order.
+local function note(target)
+  scope.ended = scope.ended or {}
+  scope.ended[#scope.ended + 1] = target
 end
 
--- schedules.next count -> those that tick next, of all queues
-function ScheduleView.next(args, i)
-  local count = math.min(modules.Arguments.whole('schedules.next', 'count', args[i], 0), MOST_NEXT)
-  local first, found = {}, {}
-  if count > 0 then
-    look_through(first, key.schedules(), modules.Arguments.most, count, is_not_worked_out)
-    for _, queue in ipairs(modules.Queue.names(modules.Arguments.most)) do
-      look_through(first, key.place(queue, 'recur'), count, count)
+-- The job is complete, has failed, or is gone; called for those that are marked, as others are not
+-- waited for.
+function ResultWaiters.ended(jid)
+  if scope.live then
+    note('job:' .. jid)
+  end
+end
+
+-- Nothing of the workflow goes on by itself.
+function ResultWaiters.ended_workflow(id)
+  note('workflow:' .. id)
+end
+
+local function tell(target)
+  local name, since = key.awaiting(target), modules.Wake.since()
+  local waiters = call('ZRANGEBYSCORE', name, since, '+inf', 'LIMIT', '0', MOST)
+  for _, waiter in ipairs(waiters) do
+    local list = key.ended(waiter)
+    call('RPUSH', list, '1')
+    call('EXPIRE', list, KEPT)
+  end
+  if #waiters < MOST then
+    call('DEL', name)
+  else
+    call('ZREM', name, unpack(waiters))
+  end
+end
+
+function ResultWaiters.finish()
+  for _, target in ipairs(scope.ended) do
+    tell(target)
+  end
+end
+
+local function register(waiter, kind, id, seconds)
+  if kind == 'job' then
+    modules.JobEnd.mark(id)
+  end
+  local name, kept = key.awaiting(kind .. ':' .. id), math.ceil(seconds) + KEPT
+  call('ZADD', name, string.format('%.6f', scope.now + seconds + MARGIN), waiter)
+  call('ZREMRANGEBYSCORE', name, '-inf', modules.NumberFormat.now())
+  -- Another waiter may wait longer.
+  if call('TTL', name) < kept then
+    call('EXPIRE', name, kept)
+  end
+end
+
+local ENDED = { complete = true, failed = true, canceled = true }
+
+local LOOK = {
+  job = function(jid)
+    return modules.Job.state_now(jid) or modules.Canceled.exists(jid) and 'canceled'
+  end,
+  workflow = function(id)
+    return call('HGET', key.workflow(id), 'state')
+  end,
+}
+
+-- The first of the others is waited for: what comes behind it is looked at when it has ended.
+local function wait_for_first(reply, waiter, seconds, kind, args, first)
+  for n = first, #args do
+    local state = LOOK[kind](args[n]) or ''
+    if state ~= '' and not ENDED[state] then
+      register(waiter, kind, args[n], seconds)
+      return reply
     end
+    reply[#reply + 1] = state
   end
-  for _, each in ipairs(first) do
-    local record = modules.Schedules.read(each.id)
-    found[#found + 1] = record and shown(record)
-  end
-  return modules.Json.list(found)
+  call('DEL', reply[1])
+  return reply
 end
 
--- schedule.declared -> id, declared, owner, edited (1 or 0) of each that was declared
-function ScheduleView.declared()
-  local declared, flat = call('HGETALL', key.declared_schedules()), {}
-  for n = 1, #declared, 2 do
-    local record = modules.Schedules.read(declared[n])
-    if record then
-      flat[#flat + 1] = declared[n]
-      flat[#flat + 1] = declared[n + 1]
-      flat[#flat + 1] = record.owner or ''
-      flat[#flat + 1] = record.edited or '0'
-    end
+-- await waiter seconds job|workflow id... -> the key to block on for at most so many seconds, and
+-- the states of the first of them, as far as they have ended; '' for what does not exist. The list
+-- is fed when the next one ends. With 0 seconds: the states of all, without waiting.
+function ResultWaiters.await(args, i)
+  local waiter = modules.Arguments.given('await', 'waiter', args[i])
+  if not match(waiter, '^[%w_.~-]+$') or #waiter > 128 then
+    modules.Errors.argument(
+      'await',
+      'waiter must be 1 to 128 letters, digits and _ . ~ -, not %s',
+      modules.Errors.name(waiter)
+    )
   end
-  return flat
+  local seconds = math.max(0, math.min(modules.Arguments.number('await', 'seconds', args[i + 1]), LONGEST_WAIT))
+  local kind = args[i + 2]
+  if not LOOK[kind or ''] then
+    modules.Errors.argument('await', 'what to wait for must be job or workflow, not ' .. modules.Errors.name(kind))
+  end
+  modules.Arguments.given('await', 'id', args[i + 3])
+  modules.Arguments.bounded('await', #args - i - 2)
+  local reply = { key.ended(waiter) }
+  if seconds > 0 then
+    return wait_for_first(reply, waiter, seconds, kind, args, i + 3)
+  end
+  for n = i + 3, #args do
+    reply[#reply + 1] = LOOK[kind](args[n]) or ''
+  end
+  return reply
+end
+end
+elseif module_name == 'Revive' then
+return function()
+local Revive = {}
+modules.Revive = Revive
+-- revive.lua
+-- Failed jobs enqueued again: those of a group, or those named.
+
+-- Puts a failed job, which is in no group any more, into a queue, with all of its retries.
+local function revive(record, queue)
+  local jid = record.jid
+  queue = record.entity and record.home or queue
+  modules.CorruptJobs.mend(record)
+  modules.History.put(jid, queue)
+  call(
+    'HSET',
+    key.job(jid),
+    'state',
+    'waiting',
+    'worker',
+    '',
+    'expires',
+    0,
+    'queue',
+    queue,
+    'remaining',
+    record.retries or '5'
+  )
+  if scope.live then -- (Old clients count on from the start of the run that failed.)
+    call('HSET', key.job(jid), 'time', string.format('%.20f', scope.now))
+  end
+  call('HDEL', key.job(jid), 'crashes', 'unknown')
+  modules.Places.work(jid, queue, modules.Record.read('priority', record.priority, 0))
+  modules.JobEnd.revived(jid, record)
 end
 
--- schedule.mark name expected text -> 1 if the mark was `expected` ('': missing) and is `text` now ('': removed)
-function ScheduleView.mark(args, i)
-  local name = modules.Arguments.given('schedule.mark', 'name', args[i])
-  local expected = modules.Arguments.given('schedule.mark', 'expected', args[i + 1])
-  local text = modules.Arguments.given('schedule.mark', 'text', args[i + 2])
-  if #name > LONGEST_NAME then
-    modules.Errors.argument('schedule.mark', 'name has ' .. #name .. ' bytes, at most ' .. LONGEST_NAME)
-  elseif #text > modules.Arguments.data_bytes then
-    modules.Errors.raise('TOOBIG', 'schedule.mark(): text has %s bytes, at most %s', #text, modules.Arguments.data_bytes)
-  end
-  local marks = key.schedule_marks()
-  local known = call('HGET', marks, name) or ''
-  if known ~= expected then
+-- unfail queue group [count] -> how many
+function Revive.unfail(args, i)
+  local queue = modules.Arguments.queue('unfail', args[i])
+  local group = modules.Arguments.given('unfail', 'group', args[i + 1])
+  local count = modules.Arguments.count('unfail', args[i + 2], 25)
+  if count <= 0 then
     return 0
-  elseif text == '' then
-    call('HDEL', marks, name)
-    return 1
-  elseif known == '' and call('HLEN', marks) >= MOST_MARKS then
-    modules.Errors.raise('TOOBIG', 'schedule.mark(): more than ' .. MOST_MARKS .. ' marks')
   end
-  call('HSET', marks, name, text)
-  return 1
+  local jids, revived = call('LRANGE', key.group(group), -count, -1), 0
+  for n = #jids, 1, -1 do
+    local record = modules.Job.read(jids[n])
+    if record and record.state == 'failed' then
+      modules.Stats.mended(record.queue, modules.Record.read('failure', record.failure, {}).when or 0)
+      revive(record, queue)
+      revived = revived + 1
+    end
+  end
+  call('LTRIM', key.group(group), 0, -#jids - 1)
+  if call('LLEN', key.group(group)) == 0 then
+    call('SREM', key.failures(), group)
+  end
+  if revived > 0 then
+    modules.Places.register(queue)
+  end
+  return revived
 end
 
--- schedule.marks -> name, text, name, text …
-function ScheduleView.marks()
-  return call('HGETALL', key.schedule_marks())
+-- revive jid...: each into its own queue, quickest with the oldest of a group first; what has not
+-- failed is left alone -> how many
+function Revive.revive(args, i)
+  modules.Arguments.bounded('revive', #args - i + 1)
+  local revived = 0
+  for n = i, #args do
+    local record = modules.Job.read(modules.Arguments.given('revive', 'jid', args[n]))
+    if record and record.state == 'failed' and record.queue ~= '' then
+      modules.Failures.remove(record.jid, record.queue, record.failure, true)
+      revive(record, record.queue)
+      modules.Places.register(record.queue)
+      revived = revived + 1
+    end
+  end
+  return revived
 end
-end,
-
-Schedules = function()
+end
+elseif module_name == 'Schedules' then
+return function()
 local Schedules = {}
 modules.Schedules = Schedules
 -- schedules/schedules.lua
@@ -12738,172 +9659,4541 @@ function Schedules.forget(id)
     call('HDEL', key.template(id), unpack(OURS))
   end
 end
-end,
+end
+elseif module_name == 'Turns' then
+return function()
+local Turns = {}
+modules.Turns = Turns
+-- limits/turns.lua
+-- Turns: the jobs of one key in the order of their puts (`ordered`), and tenants one after the other (`fair_by`).
+--
+-- An ordered job has a position among those of its key from its put to its end: only the first is handed out. Of
+-- each tenant one job stands in the work of a queue; when it is taken the next one comes, behind those of
+-- the other tenants that stand there.
 
-Ticks = function()
-local Ticks = {}
-modules.Ticks = Ticks
--- schedules/ticks.lua
--- Ticks of a schedule of either kind: which missed ones are caught up, the job that one puts, and how it goes on.
--- Which tick comes next those say who look: Recurring by the interval, for cron a worker (Cron).
+local find = string.find
+
+-- How many jobs of a tenant are tried, if another core has taken those that stand first.
+local TRIED = 10
+
+local ACTIVE = { waiting = true, stalled = true, running = true, scheduled = true }
+
+local function exact(time)
+  return string.format('%.17g', time)
+end
+
+function Turns.is_tenant(name)
+  return find(name, '^fair:') ~= nil
+end
+
+function Turns.is_order(name)
+  return find(name, '^order:') ~= nil
+end
+
+-- The job takes the last position. (Nothing changes if it has one.)
+function Turns.join(jid, name)
+  local order = key.limit_order(name)
+  local last = call('ZREVRANGE', order, 0, 0, 'WITHSCORES')
+  call('ZADD', order, 'NX', last[2] and tonumber(last[2]) + 1 or 1, jid)
+  call('HSET', key.job(jid), 'turn', name, 'rare', '1')
+end
+
+local function head_of(name)
+  return call('ZRANGE', key.limit_order(name), 0, 0)[1]
+end
+
+-- The first of a key is back in the work, if it was set aside for its turn.
+function Turns.call_head(name)
+  local jid = head_of(name)
+  local score = jid and call('ZSCORE', key.limit_aside(name), jid)
+  if score then
+    modules.Limits.bring(jid, name, score)
+  end
+end
+
+-- The job has ended, or waits for others: those behind it go on.
+function Turns.leave(jid, name)
+  call('ZREM', key.limit_order(name), jid)
+  call('HDEL', key.job(jid), 'turn')
+  Turns.call_head(name)
+end
+
+-- The tenant's next job comes to stand in the work.
+function Turns.next_of_tenant(name)
+  if call('EXISTS', key.limit_called(name)) == 1 then
+    return
+  end
+  local list = call('ZREVRANGE', key.limit_aside(name), 0, TRIED - 1, 'WITHSCORES')
+  for n = 1, #list, 2 do
+    if modules.Limits.bring(list[n], name, list[n + 1], true) then
+      return
+    end
+  end
+end
+
+-- The name of the order that a job stands in; it joins if it does not yet.
+local function order_of(jid, klass, job)
+  if job.ordered and job.limit_key and not job.turn then
+    job.turn = modules.LimitSettings.of_order(klass, job.limit_key)
+    Turns.join(jid, job.turn)
+  end
+  return job.ordered and job.turn
+end
+
+-- What holds a job back because it is not its turn: the name, or nil. (Who was called was in line already.)
+function Turns.obstacle(jid, queue, klass, job, was_called)
+  local order = order_of(jid, klass, job)
+  if order and head_of(order) ~= jid then
+    return order
+  end
+  local tenant = job.fair_by and not was_called and modules.LimitSettings.of_tenant(queue, job.fair_by)
+  if tenant and call('EXISTS', key.limit_called(tenant)) == 1 then
+    return tenant
+  end
+end
+
+-- A job becomes ready by its put: does it wait for its turn from the start? If not, it stands for its tenant.
+function Turns.set_aside(jid, queue, klass, job)
+  local name = Turns.obstacle(jid, queue, klass, job, false)
+  local score = exact(modules.Places.score(job.priority, scope.now))
+  if name then
+    modules.Limits.set_aside(jid, queue, name, score, nil, { state = 'waiting' })
+    return true
+  elseif job.fair_by then
+    modules.LimitSettings.mark()
+    modules.Limits.note_called(jid, {}, modules.LimitSettings.of_tenant(queue, job.fair_by), modules.NumberFormat.now())
+  end
+  return false
+end
+
+-- Drops the first of a key if it has ended under another core.
+local function heal_order(name)
+  local jid = head_of(name)
+  if jid then
+    local state, turn = modules.Hash.values(key.job(jid), 'state', 'turn')
+    if turn ~= name or not ACTIVE[state] then
+      call('ZREM', key.limit_order(name), jid)
+    end
+  end
+end
+
+-- The same for the job that stands in the work for its tenant.
+local function heal_tenant(name)
+  for _, jid in ipairs(call('ZRANGE', key.limit_called(name), 0, 0)) do
+    local state, called, queue = modules.Hash.values(key.job(jid), 'state', 'called', 'queue')
+    if not called or not state or not call('ZSCORE', key.place(queue or '', 'work'), jid) then
+      call('ZREM', key.limit_called(name), jid)
+    end
+  end
+end
+
+-- Somebody waits for a turn for long: does it come?
+function Turns.look(name)
+  if Turns.is_order(name) then
+    heal_order(name)
+    Turns.call_head(name)
+  else
+    heal_tenant(name)
+    Turns.next_of_tenant(name)
+  end
+end
+end
+elseif module_name == 'AuditEntities' then
+return function()
+local AuditEntities = {}
+modules.AuditEntities = AuditEntities
+-- views/audit_entities.lua
+-- The invariants of entities: their payloads, their lists, the dead.
+
+local complain = modules.AuditJobs.complain
+
+local function job_of(jid)
+  return modules.Hash.read(key.job(jid), { 'state', 'entity', 'home', 'remaining', 'retries' })
+end
+
+local WAITING = { waiting = true, scheduled = true, stalled = true }
+
+function AuditEntities.check_payloads(report, jid)
+  local job = job_of(jid)
+  if not job.entity then
+    complain(report, 'there are payloads of job %s, which carries no entity', jid)
+  elseif job.state == 'complete' or job.state == 'failed' then
+    complain(report, 'entity job %s is %s, and has payloads', jid, job.state)
+  end
+end
+
+function AuditEntities.check_taken(report, jid)
+  local job = job_of(jid)
+  if not job.entity or job.state ~= 'running' then
+    complain(report, 'job %s is %s, and a run has payloads of it', jid, job.state or 'gone')
+  end
+end
+
+-- A job that carries an entity: it is listed where it waits, and has what it waits for.
+function AuditEntities.check_job(report, jid)
+  local job = job_of(jid)
+  if not job.entity then
+    return
+  end
+  local queue = job.home or ''
+  if jid ~= modules.Entity.jid(queue, job.entity) then
+    complain(report, 'job %s carries an entity that belongs to another job', jid)
+  end
+  local fresh, retrying = call('ZSCORE', key.fresh(queue), jid), call('ZSCORE', key.retrying(queue), jid)
+  if not WAITING[job.state] then
+    if fresh or retrying then
+      complain(report, 'entity job %s is listed as waiting, but %s', jid, job.state)
+    end
+    return
+  end
+  if (job.remaining ~= job.retries) ~= (retrying and not fresh and true or false) then
+    complain(report, 'entity job %s is not in the right list of those that wait', jid)
+  end
+  if call('EXISTS', key.payloads(jid)) == 0 then
+    complain(report, 'entity job %s waits without payloads', jid)
+  end
+end
+
+local function check_list(name)
+  return function(report, queue)
+    for _, jid in ipairs(call('ZRANGE', key[name](queue), 0, modules.Arguments.most - 1)) do
+      local job = job_of(jid)
+      if not job.entity or job.home ~= queue or not WAITING[job.state] then
+        complain(report, 'job %s is listed among the %s entities of %s', jid, name, queue)
+      end
+    end
+  end
+end
+
+AuditEntities.check_fresh, AuditEntities.check_retrying = check_list('fresh'), check_list('retrying')
+
+-- Of each dead entity there is the error, and payloads.
+function AuditEntities.check_dead(report, queue)
+  for _, entity in ipairs(call('ZRANGE', key.dead(queue), 0, modules.Arguments.most - 1)) do
+    local jid = modules.Entity.jid(queue, entity)
+    if call('EXISTS', key.dead_entity(jid), key.dead_payloads(jid)) < 2 then
+      complain(report, 'of dead entity %s of %s the error or the payloads are gone', entity, queue)
+    end
+  end
+  if call('ZCARD', key.dead(queue)) ~= call('ZCARD', key.dead_ids(queue)) then
+    complain(report, 'the dead of %s are not listed both by time and by id', queue)
+  end
+end
+
+function AuditEntities.check_dead_entity(report, jid)
+  local queue, entity = modules.Hash.values(key.dead_entity(jid), 'queue', 'entity')
+  if not queue or not entity or not call('ZSCORE', key.dead(queue), entity) then
+    complain(report, 'dead entity of job %s is not listed', jid)
+  end
+end
+
+function AuditEntities.check_dead_payloads(report, jid)
+  if call('EXISTS', key.dead_entity(jid)) == 0 then
+    complain(report, 'there are dead payloads of job %s, but no error', jid)
+  end
+end
+end
+elseif module_name == 'AuditLimits' then
+return function()
+local AuditLimits = {}
+modules.AuditLimits = AuditLimits
+-- views/audit_limits.lua
+-- The invariants of limits: never more under one than allowed, and nothing held back while there is room for it.
+
+local match = string.match
+
+local complain = modules.AuditJobs.complain
+
+-- Seconds by which a look may be later than it has to be.
+local CLOSE = 0.001
+
+-- Parts of a limit that are members of nothing else.
+local UNCHECKED = { starts = true, buckets = true }
+
+-- A job that a limit holds back: its record says so, it stands in the place of its queue, and somebody looks.
+local function check_aside(report, name, jid, score)
+  local aside, queue, state = modules.Hash.values(key.job(jid), 'aside', 'queue', 'state')
+  if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
+    complain(report, 'job %s is held back by %s, but %s by %s', jid, name, state or 'gone', aside or 'none')
+  elseif call('ZSCORE', key.place(queue, 'aside'), jid) ~= score then
+    complain(report, 'job %s is held back by %s, and not in aside of %s with this score', jid, name, queue)
+  elseif not call('ZSCORE', key.place(queue, 'openings'), name) then
+    complain(report, 'job %s is held back by %s, at which nobody of queue %s looks', jid, name, queue)
+  end
+  return queue
+end
+
+-- When those who serve the queue look at the limit.
+local function looked_at(name, queue)
+  return modules.Record.number(call('ZSCORE', key.place(queue or '', 'openings'), name) or nil) or math.huge
+end
+
+-- Of turns: is the first of them held back by nothing else?
+local function check_turn(report, name, look)
+  local first
+  if modules.Turns.is_order(name) then
+    first = call('ZRANGE', key.limit_order(name), 0, 0)[1]
+    first = first and call('ZSCORE', key.limit_aside(name), first) and first
+  else
+    first = call('EXISTS', key.limit_called(name)) == 0 and call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
+  end
+  if first and look > scope.now + CLOSE then
+    complain(report, 'job %s is held back by %s although it is its turn', first, name)
+  end
+end
+
+local function check_room(report, name, look, klass)
+  local limit = modules.LimitSettings.named(name, klass) or { name = name }
+  local room, called =
+    math.huge, call('ZCOUNT', key.limit_called(name), string.format('%.17g', scope.now - 5), '+inf')
+  if limit.most then
+    room = limit.most - call('ZCARD', key.limit_holders(name))
+  end
+  if limit.rate then
+    room = math.min(room, limit.rate.count - modules.Rates.used(name, limit.rate))
+  end
+  -- A rate has room again by itself; then its look is due as well.
+  if room > called and look > scope.now + CLOSE then
+    complain(
+      report,
+      'limit %s holds jobs back, has room for %s and is looked at only at %s',
+      name,
+      room,
+      look
+    )
+  end
+end
+
+local function check_list(report, name)
+  local list, klass, look = call('ZREVRANGE', key.limit_aside(name), 0, 99, 'WITHSCORES'), nil, math.huge
+  for n = 1, #list, 2 do
+    look = math.min(look, looked_at(name, check_aside(report, name, list[n], list[n + 1])))
+    klass = klass or call('HGET', key.job(list[n]), 'klass')
+  end
+  if modules.Turns.is_order(name) or modules.Turns.is_tenant(name) then
+    check_turn(report, name, look)
+  else
+    check_room(report, name, look, klass or '')
+  end
+end
+
+-- Who holds the limit runs and says so; and no more have taken it than were allowed.
+local function check_holders(report, name)
+  for _, jid in ipairs(call('ZRANGE', key.limit_holders(name), 0, modules.Arguments.most - 1)) do
+    local state, holds = modules.Hash.values(key.job(jid), 'state', 'holds')
+    if state ~= 'running' or not string.find(holds or '', cjson.encode(name), 1, true) then
+      complain(report, 'job %s counts under %s, and is %s', jid, name, state or 'gone')
+    end
+  end
+end
+
+local function check_order(report, name)
+  for _, jid in ipairs(call('ZRANGE', key.limit_order(name), 0, modules.Arguments.most - 1)) do
+    if call('HGET', key.job(jid), 'turn') ~= name then
+      complain(report, 'job %s has a position in %s, and does not know it', jid, name)
+    end
+  end
+end
+
+local function check_called(report, name)
+  for _, jid in ipairs(call('ZRANGE', key.limit_called(name), 0, modules.Arguments.most - 1)) do
+    local called = call('HGET', key.job(jid), 'called')
+    if not string.find(called or '', cjson.encode(name), 1, true) then
+      complain(report, 'job %s was called by %s, and does not know it', jid, name)
+    end
+  end
+end
+
+local CHECKS = { aside = check_list, holders = check_holders, order = check_order, called = check_called }
+
+-- What stands behind limit: in a key.
+function AuditLimits.check(report, text)
+  local name, part = match(text, '^(.*):(%l+)$')
+  if CHECKS[part] then
+    CHECKS[part](report, name)
+  elseif not UNCHECKED[part] then
+    complain(report, 'key %slimit:%s is none of ours', scope.prefix, text)
+  end
+end
+
+-- What the record of a job says of its limits is so.
+function AuditLimits.check_job(report, jid)
+  local turn, holds, called, state = modules.Hash.values(key.job(jid), 'turn', 'holds', 'called', 'state')
+  if turn and not call('ZSCORE', key.limit_order(turn), jid) then
+    complain(report, 'job %s has a turn, but no position in %s', jid, turn)
+  end
+  if holds and state ~= 'running' then
+    complain(report, 'job %s counts under %s and is %s', jid, holds, state)
+  end
+  for _, name in ipairs(modules.Record.read('holds', holds, {})) do
+    if not call('ZSCORE', key.limit_holders(name), jid) then
+      complain(report, 'job %s does not count under %s', jid, name)
+    end
+  end
+  if called and state ~= 'waiting' and state ~= 'stalled' then
+    complain(report, 'job %s was called by %s and is %s', jid, called, state)
+  end
+end
+
+-- A member of the place of what limits hold back.
+function AuditLimits.member(report, jid, queue)
+  local aside = call('HGET', key.job(jid), 'aside')
+  if not aside or not call('ZSCORE', key.limit_aside(aside), jid) then
+    complain(report, 'job %s is in aside of %s, and no limit holds it back', jid, queue)
+  end
+end
+end
+elseif module_name == 'AuditWorkflows' then
+return function()
+local AuditWorkflows = {}
+modules.AuditWorkflows = AuditWorkflows
+-- views/audit_workflows.lua
+-- The invariants of workflows: what their counters say together, and what is kept beside them.
+
+local match = string.match
+
+-- The gate of a workflow that is being unpacked is a dependency without a record.
+function AuditWorkflows.is_gate(jid)
+  local id = match(jid, '^gate:(.*)$')
+  return id and call('HGET', key.workflow(id), 'chore') == 'unpacking'
+end
+
+local function check_record(report, id)
+  local record = modules.Workflow.read(id)
+  if record.bad then
+    modules.AuditJobs.complain(report, 'workflow %s: its counter %s cannot be read', id, record.bad)
+    return
+  end
+  local counted = record.complete + record.failed + record.canceled + record.held
+  for _, field in ipairs({ 'complete', 'failed', 'canceled', 'held' }) do
+    if record[field] < 0 then
+      modules.AuditJobs.complain(report, 'workflow %s counts %s jobs %s', id, record[field], field)
+    end
+  end
+  if counted > record.total then
+    modules.AuditJobs.complain(report, 'workflow %s counts %s of %s jobs', id, counted, record.total)
+  end
+  if record.state ~= modules.Workflow.judged(record) then
+    modules.AuditJobs.complain(
+      report,
+      'workflow %s is %s and should be %s',
+      id,
+      tostring(record.state),
+      modules.Workflow.judged(record)
+    )
+  end
+  local listed = call('ZSCORE', key.workflows(), id)
+  if record.chore and not listed then
+    modules.AuditJobs.complain(report, 'workflow %s is %s and nothing carries it on', id, record.chore)
+  end
+  if not record.chore and call('LLEN', key.workflow_jobs(id)) > record.total then
+    modules.AuditJobs.complain(report, 'workflow %s lists more jobs than it counts', id)
+  end
+end
+
+-- workflow:<id> and workflow:<id>:jobs
+function AuditWorkflows.check(report, name)
+  local id = match(name, '^(.*):jobs$')
+  if not id then
+    check_record(report, name)
+  elseif call('EXISTS', key.workflow(id)) == 0 then
+    modules.AuditJobs.complain(report, 'there is a list of jobs of workflow %s, but no record', id)
+  end
+end
+
+-- staged:<id>, staged:<id>:jids and staged:<id>:instead
+function AuditWorkflows.check_staged(report, name)
+  local id = match(name, '^[^:]*')
+  if call('TTL', key.staged(name)) < 0 and call('HGET', key.workflow(id), 'chore') ~= 'unpacking' then
+    modules.AuditJobs.complain(report, 'what was staged for workflow %s stays for ever', id)
+  end
+end
+end
+elseif module_name == 'ClockRepair' then
+return function()
+local ClockRepair = {}
+modules.ClockRepair = ClockRepair
+-- clock_repair.lua
+-- The server's clock was set back: what was timed before by how long it was to take is set back with it,
+-- a bounded number of items per call. What was given as a time stays.
+
+local format = string.format
+
+-- Items looked at by one call beside what it is made for; by one that is made for nothing else.
+local FEW, MOST = 500, modules.Arguments.most
+
+-- Seconds by which the time may stray before it is a skew, and for which the ticker holds its lease.
+local TOO_FAR, LEASE = 60, 6
+
+-- Skews that are remembered at once.
+local REMEMBERED = 10
+
+local PLACES = { 'locks', 'scheduled', 'depends', 'recur', 'openings' }
+
+-- Seconds by which two sums of the same times may differ.
+local CLOSE = 0.001
+
+-- How many items this call may still look at.
+local function items_left()
+  return scope.skewed_left or FEW
+end
+
+local function spend(items)
+  scope.skewed_left = items_left() - items
+end
+
+-- The present call is made to get on with it, and may still look at so many items.
+function ClockRepair.get_on(items)
+  scope.skewed_left = math.max(1, items)
+end
+
+local function exact(number)
+  return format('%.17g', number)
+end
+
+-- Was something given before the clock was set back? What was given since is known by its time. If the
+-- clock had gone ahead shortly before, `from` is when: what was given earlier is right as it is.
+local function is_older(shifts, given)
+  for n, shift in ipairs(shifts) do
+    if n == 1 and shift.from and given < shift.from - CLOSE then
+      return false
+    elseif shift.since - CLOSE <= given and given <= (shift.till or scope.now) + CLOSE then
+      return false
+    end
+  end
+  return true
+end
+
+-- A job is set back once by each skew, and notes it.
+local function set_back(jid, shift, more)
+  call('HSET', key.job(jid), 'shifted', shift.id, unpack(more))
+end
+
+-- What began after now began earlier: how long it waits or runs is counted from then.
+local function begun(record, shift)
+  local time = tonumber(record.time)
+  return format('%.20f', time > scope.now and time - shift.by or time)
+end
+
+local function add_deadline(fields, record, shift)
+  if record.deadline and not record.fixed then
+    fields[#fields + 1] = 'deadline'
+    fields[#fields + 1] = format('%.6f', record.deadline - shift.by)
+  end
+end
+
+local FIELDS = { 'time', 'worker', 'grace', 'expires', 'at', 'scheduled', 'deadline', 'fixed', 'shifted' }
+
+local function read(jid)
+  local record, values = {}, call('HMGET', key.job(jid), unpack(FIELDS))
+  for n, name in ipairs(FIELDS) do
+    record[name] = modules.Record.text(name, values[n])
+  end
+  return record
+end
+
+local visit = {}
+
+-- A lock says how long it is, and so when it was given or renewed.
+function visit.locks(shifts, queue, jid, score)
+  local record, shift = read(jid), shifts[1]
+  local length = record.grace and modules.Config.number('grace-period') or modules.Config.heartbeat(queue)
+  if record.shifted == shift.id or not is_older(shifts, score - length) then
+    return
+  end
+  local expires = exact(score - shift.by)
+  call('ZADD', key.place(queue, 'locks'), expires, jid)
+  if record.worker and call('ZSCORE', key.held(record.worker), jid) then
+    call('ZADD', key.held(record.worker), expires, jid)
+  end
+  local fields = { 'expires', record.grace and record.expires or expires }
+  if record.time then
+    fields[3], fields[4] = 'time', begun(record, shift)
+  end
+  set_back(jid, shift, fields)
+  return score - shift.by
+end
+
+function visit.scheduled(shifts, queue, jid, score)
+  local record, shift = read(jid), shifts[1]
+  local given = tonumber(record.time)
+  if
+    not given
+    or record.shifted == shift.id
+    or tonumber(record.at) == score
+    or not is_older(shifts, given)
+  then
+    return
+  end
+  call('ZADD', key.place(queue, 'scheduled'), exact(score - shift.by), jid)
+  local fields = { 'time', begun(record, shift) }
+  add_deadline(fields, record, shift)
+  set_back(jid, shift, fields)
+  return score - shift.by
+end
+
+-- Those that wait for others remember until when they wait then.
+function visit.depends(shifts, _, jid, score)
+  local record, shift = read(jid), shifts[1]
+  local due, fields = tonumber(record.scheduled), {}
+  if record.shifted == shift.id or not is_older(shifts, score) then
+    return
+  end
+  if due and tonumber(record.at) ~= due then
+    fields = { 'scheduled', exact(due - shift.by) }
+  end
+  add_deadline(fields, record, shift)
+  if #fields > 0 then
+    set_back(jid, shift, fields)
+  end
+end
+
+-- A template that has had its tick goes on by itself (schedule.mend). One that has not is due within an
+-- interval and its offset.
+function visit.recur(shifts, queue, id, score)
+  local shift = shifts[1]
+  local its_interval, its_offset, its_last, missed, shifted =
+    modules.Hash.values(key.template(id), 'interval', 'offset', 'last', 'missed', 'shifted')
+  local interval, offset = modules.Record.number(its_interval) or 0, modules.Record.number(its_offset) or 0
+  local last = modules.Record.number(its_last) or 0
+  local usual = score <= scope.now + interval + offset
+  if not missed or usual or shifted == shift.id or last > scope.now + TOO_FAR then
+    return
+  end
+  call('ZADD', key.place(queue, 'recur'), exact(score - shift.by), id)
+  call('HSET', key.template(id), 'shifted', shift.id)
+  return score - shift.by
+end
+
+-- Limits are looked at again at once: they know what has become of their windows.
+function visit.openings(_, queue, name, score)
+  if score > scope.now then
+    call('ZADD', key.place(queue, 'openings'), exact(scope.now), name)
+    return scope.now
+  end
+end
+
+-- Those who gave a sign of life, or were to look, at a time that is yet to come.
+local function set_members_back(name, after, shift)
+  local first = '(' .. exact(after)
+  local members = call('ZRANGEBYSCORE', name, first, '+inf', 'WITHSCORES', 'LIMIT', 0, MOST)
+  for n = 1, #members, 2 do
+    call('ZADD', name, exact(tonumber(members[n + 1]) - shift.by), members[n])
+  end
+  return #members / 2
+end
+
+-- What belongs to no queue.
+local function begin(shift)
+  spend(set_members_back(key.workers(), scope.now, shift))
+  spend(set_members_back(key.idle(), scope.now + TOO_FAR, shift))
+  if call('PTTL', key.ticker()) > LEASE * 1000 then
+    call('PEXPIRE', key.ticker(), LEASE * 1000)
+  end
+  shift.begun = true
+end
+
+local function begin_queue(shift)
+  spend(1 + set_members_back(key.idle_at(shift.queue), scope.now + TOO_FAR, shift))
+  call('DEL', key.timer(shift.queue))
+  shift.place, shift.score, shift.skip = 1, '-inf', 0
+end
+
+-- The queue that comes next by name, or nil.
+local function next_queue(shift)
+  local found
+  for _, queue in ipairs(modules.Queue.names()) do
+    if (not shift.queue or queue > shift.queue) and (not found or queue < found) then
+      found = queue
+    end
+  end
+  return found
+end
+
+-- Looks at some items of a place from the cursor on, in the order of their times. Those that are set back
+-- leave the others behind.
+local function go_on(shifts)
+  local shift = shifts[1]
+  local queue, place = shift.queue, PLACES[shift.place]
+  local count = math.max(1, math.min(items_left(), MOST))
+  local name = key.place(queue, place)
+  local items = call('ZRANGEBYSCORE', name, shift.score, '+inf', 'WITHSCORES', 'LIMIT', shift.skip, count)
+  local first
+  for n = 1, #items, 2 do
+    local due = visit[place](shifts, queue, items[n], tonumber(items[n + 1]))
+    if items[n + 1] ~= shift.score then
+      shift.score, shift.skip = items[n + 1], 0
+    end
+    if due then
+      first = math.min(first or due, due)
+    else
+      shift.skip = shift.skip + 1
+    end
+  end
+  if first then
+    modules.Wake.due(queue, math.max(first, scope.now))
+  end
+  spend(#items / 2)
+  if #items / 2 < count then
+    shift.place, shift.score, shift.skip = shift.place + 1, '-inf', 0
+  end
+end
+
+local function step(shifts)
+  local shift = shifts[1]
+  if not shift.begun then
+    begin(shift)
+  elseif shift.place and shift.place <= #PLACES then
+    go_on(shifts)
+  else
+    shift.queue = next_queue(shift)
+    if shift.queue then
+      begin_queue(shift)
+    else
+      table.remove(shifts, 1)
+    end
+  end
+end
+
+-- Notes what the present call has seen of the clock. `leap` is when it went ahead last: from and to.
+local function note(shifts, by, kept, leap)
+  local shift = { by = by, since = scope.now, id = format('%.6f', scope.now) }
+  local before, after = string.match(leap or '', '^(%S+) (%S+)$')
+  if before and math.abs(tonumber(after) - tonumber(before) - by) <= TOO_FAR then
+    shift.from = tonumber(after)
+  end
+  if shifts[#shifts] then
+    shifts[#shifts].till = kept
+  end
+  if #shifts < REMEMBERED then
+    shifts[#shifts + 1] = shift
+  end
+end
+
+-- Gets on with it; called if there is anything to do.
+function ClockRepair.carry_on()
+  local text, by, kept, leap = modules.Clock.skew()
+  local shifts = text and cjson.decode(text) or {}
+  if by then
+    note(shifts, by, kept, leap)
+  end
+  while items_left() > 0 and shifts[1] do
+    step(shifts)
+  end
+  modules.Clock.keep_shifts(shifts[1] and cjson.encode(shifts))
+end
+end
+elseif module_name == 'Conflict' then
+return function()
+local Conflict = {}
+modules.Conflict = Conflict
+-- conflict.lua
+-- What becomes of a put whose unique key another job holds: that one stands for it, or is enqueued again as
+-- this one, or this one waits behind it.
+
+-- What is of the job itself; the rest belongs to the one whose place it takes.
+local OWN = {
+  jid = true,
+  given = true,
+  old = true,
+  was_canceled = true,
+  fresh = true,
+  behind = true,
+  first = true,
+  spare = true,
+}
+
+-- The job takes the place of one that was to be put by the same call.
+local function absorb(earlier, job)
+  for name in pairs(earlier) do
+    if not OWN[name] then
+      earlier[name] = nil
+    end
+  end
+  for name, value in pairs(job) do
+    if not OWN[name] then
+      earlier[name] = value
+    end
+  end
+  earlier.fresh = true
+  modules.Unique.push_back(earlier, earlier.first)
+  job.instead = earlier.jid
+end
+
+-- The job takes the place of one that has not started: under its jid, but as if it were new.
+local function replace(command, job, jid, coming)
+  if coming and coming[jid] then
+    modules.Errors.argument(
+      command,
+      'job %s would replace %s, which is in the same batch',
+      modules.Errors.name(job.jid),
+      modules.Errors.name(jid)
+    )
+  end
+  local old = modules.PutStore.read_old(jid)
+  job.given, job.jid, job.old, job.fresh = job.jid, jid, old, true
+  job.was_canceled = nil
+  modules.Unique.push_back(job, modules.Record.read('first', old.more.first))
+  local behind = old.more.behind
+  if behind and call('SISMEMBER', key.dependencies(jid), behind) == 1 then
+    job.behind = behind
+  end
+  if coming then
+    coming[job.given], coming[jid] = nil, job
+  end
+end
+
+-- Looks whether another job holds the job's key, and what follows. `taken` are the jobs of the
+-- same call by key.
+function Conflict.settle(command, job, coming, taken)
+  local text = job.unique
+  local earlier = taken[text]
+  if earlier and earlier.jid ~= job.jid then
+    local answer = modules.Unique.answer(command, job, earlier.jid, 'waiting')
+    if answer == 'replace' then
+      absorb(earlier, job)
+    elseif answer == 'keep' then
+      job.instead = earlier.jid
+    end
+  else
+    local jid, state = modules.Unique.holder(text)
+    local answer = jid and jid ~= job.jid and modules.Unique.answer(command, job, jid, state)
+    if jid == job.jid and job.old and modules.Unique.is_pending(state) then
+      modules.Unique.push_back(job, modules.Record.read('first', job.old.more.first))
+    elseif answer == 'keep' then
+      job.instead, job.instead_gone = jid, not state
+    elseif answer == 'replace' then
+      replace(command, job, jid, coming)
+    elseif answer == 'behind' then
+      job.behind = jid
+    end
+  end
+  if not job.instead then
+    taken[text] = job
+  elseif coming then
+    coming[job.jid] = nil
+  end
+end
+end
+elseif module_name == 'Dead' then
+return function()
+local Dead = {}
+modules.Dead = Dead
+-- entities/dead.lua
+-- The dead of a queue: payloads that have failed for good, by entity, with the error.
+
+local MOST = 250 -- entities named by one call
+
+-- The fields of a job by which it can be made again.
+local SAME = { 'klass', 'data', 'priority', 'retries', 'tags', 'context', 'batch', 'entity' }
+
+-- Payloads (score, text …) of the entity with this record are dead from now on; they are moved by the caller.
+function Dead.add(record, queue, group, message, flat)
+  if #flat == 0 then
+    return
+  end
+  local jid = record.jid
+  local fields =
+    { 'jid', jid, 'queue', queue, 'group', group, 'message', message, 'when', modules.NumberFormat.now() }
+  for _, name in ipairs(SAME) do
+    local text = modules.Record.text(name, record[name])
+    if text then
+      fields[#fields + 1], fields[#fields + 2] = name, text
+    end
+  end
+  call('DEL', key.dead_entity(jid))
+  call('HSET', key.dead_entity(jid), unpack(fields))
+  call('ZADD', key.dead(queue), modules.NumberFormat.now(), record.entity)
+  call('ZADD', key.dead_ids(queue), 0, record.entity)
+end
+
+local function forget(jid, queue, entity)
+  call('DEL', key.dead_entity(jid))
+  call('ZREM', key.dead(queue), entity)
+  call('ZREM', key.dead_ids(queue), entity)
+end
+
+-- queue entity... -> the queue, the entities
+local function named(command, args, i)
+  local queue = modules.Arguments.queue(command, args[i])
+  if #args - i > MOST then
+    modules.Errors.raise('TOOBIG', '%s(): %s entities in one call, at most %s', command, #args - i, MOST)
+  end
+  local entities = {}
+  for n = i + 1, #args do
+    entities[#entities + 1] = modules.Entity.id(command, args[n])
+  end
+  return queue, entities
+end
+
+Dead.named = named
+
+-- Makes the entity run now: one that is in no place with a retry count of 0, one that waits as though it had
+-- never failed.
+local function run_now(queue, entity, jid, record)
+  local state, retries = modules.Hash.values(key.job(jid), 'state', 'retries')
+  if not state or state == 'complete' then
+    record.queue, record.retries = queue, modules.Record.read('retries', record.retries, 0)
+    record.priority, record.tags =
+      modules.Record.read('priority', record.priority, 0), modules.Record.read('tags', record.tags)
+    record.batch = record.batch or '1'
+    modules.EntityPush.enqueue(record, entity, jid, nil, '')
+    local remaining = math.max(0, record.retries - 1)
+    call('HSET', key.job(jid), 'remaining', remaining)
+    modules.Entity.listed(jid, queue, scope.now, remaining, record.retries)
+  elseif state == 'waiting' or state == 'scheduled' then
+    call('HSET', key.job(jid), 'remaining', modules.Record.text('retries', retries, '0'))
+    modules.EntityActions.run_now(jid, queue)
+  end
+end
+
+-- dead.back queue entity... -> those that are dead no more: a call moves so many payloads, and leaves the rest
+function Dead.back(args, i)
+  local queue, entities = named('dead.back', args, i)
+  local done, left = {}, modules.Payloads.most
+  for _, entity in ipairs(entities) do
+    local jid = modules.Entity.jid(queue, entity)
+    local record = modules.Hash.all(key.dead_entity(jid))
+    if not record.entity then
+      done[#done + 1] = entity
+    elseif left > 0 and not modules.Entity.is_in_the_way(jid) then
+      local flat = modules.Payloads.lowest(key.dead_payloads(jid), left, modules.Payloads.bytes * 8)
+      left = left - #flat / 2
+      local is_all = modules.Payloads.move(key.dead_payloads(jid), key.payloads(jid), flat)
+      run_now(queue, entity, jid, record)
+      if is_all then
+        forget(jid, queue, entity)
+        done[#done + 1] = entity
+      end
+    end
+  end
+  if #done > 0 then
+    modules.Places.register(queue)
+  end
+  return done
+end
+
+-- dead.delete queue entity... -> how many were dead
+function Dead.delete(args, i)
+  local queue, entities = named('dead.delete', args, i)
+  local number = 0
+  for _, entity in ipairs(entities) do
+    local jid = modules.Entity.jid(queue, entity)
+    number = number + call('EXISTS', key.dead_entity(jid))
+    call('DEL', key.dead_payloads(jid))
+    forget(jid, queue, entity)
+  end
+  return number
+end
+end
+elseif module_name == 'Definition' then
+return function()
+local Definition = {}
+modules.Definition = Definition
+-- schedules/definition.lua
+-- The definition of a schedule: its checks and its stored fields.
+
+local LONGEST_TEXT = 255 -- bytes
+
+local function short(what)
+  return function(command, value)
+    if #value > LONGEST_TEXT then
+      modules.Errors.argument(command, what .. ' has ' .. #value .. ' bytes, at most ' .. LONGEST_TEXT)
+    end
+    return value
+  end
+end
+
+local function number(what)
+  return function(command, value)
+    return modules.Arguments.number(command, what, value)
+  end
+end
+
+-- How what a schedule is made of is checked, and what of it is stored; '' takes away what is optional.
+local CHECKS = {
+  queue = modules.Arguments.queue,
+  klass = function(command, value)
+    return modules.Arguments.given(command, 'klass', value)
+  end,
+  data = function(command, value)
+    modules.Arguments.json(command, 'data', value)
+    return value
+  end,
+  interval = function(command, value)
+    local interval = modules.Arguments.number(command, 'interval', value)
+    if interval < 1 then
+      modules.Errors.argument(command, 'interval must be at least 1 second, not ' .. modules.Errors.name(value))
+    end
+    return interval
+  end,
+  offset = number('offset'),
+  cron = short('cron'),
+  timezone = short('timezone'),
+  priority = number('priority'),
+  retries = function(command, value)
+    return modules.Arguments.whole(command, 'retries', value, 0)
+  end,
+  backlog = function(command, value)
+    return modules.Arguments.whole(command, 'backlog', value, 0)
+  end,
+  tags = function(command, value)
+    return modules.Tags.text(modules.Arguments.tag_list(command, value))
+  end,
+  missed = function(command, value)
+    if not modules.Ticks.policies[value] then
+      modules.Errors.argument(command, 'missed must be all, last or none, not ' .. modules.Errors.name(value))
+    end
+    return value
+  end,
+  context = function(command, value)
+    if value ~= '' then
+      modules.Arguments.object(command, 'context', value)
+    end
+    return value
+  end,
+  expires = function(command, value)
+    return value == '' and value or modules.Arguments.number(command, 'expires', value)
+  end,
+  unique = short('unique'),
+  name = short('name'),
+  owner = short('owner'),
+  declared = short('declared'),
+}
+
+-- One checked value.
+function Definition.check(command, field, value)
+  return CHECKS[field](command, value)
+end
+
+-- What is stored where nothing is given.
+Definition.defaults = { priority = 0, retries = 5, tags = '{}', missed = 'last' }
+
+-- Checks option pairs from args[i] on, and lays their values over `made`.
+function Definition.lay_over(command, made, args, i, refused)
+  if (#args - i + 1) % 2 ~= 0 then
+    modules.Errors.argument(command, 'Odd number of additional args')
+  end
+  local given = {}
+  for n = i, #args, 2 do
+    local name, value = args[n], args[n + 1]
+    if refused[name] or not (CHECKS[name] or name == 'force') then
+      modules.Errors.argument(command, 'Unknown option ' .. modules.Errors.name(name))
+    elseif name == 'force' then
+      made.force = value == '1'
+    else
+      value = CHECKS[name](command, value)
+      given[name] = true
+      made[name] = value ~= '' and value or nil
+    end
+  end
+  return given
+end
+
+-- An interval schedule has no cron, and the other way round.
+function Definition.settle_kind(command, made, given)
+  if given.interval and given.cron then
+    modules.Errors.argument(command, 'either interval or cron wanted, not both')
+  elseif given.cron then
+    made.interval = nil
+    made.backlog, made.offset = given.backlog and made.backlog, given.offset and made.offset
+  elseif given.interval then
+    made.cron, made.timezone = nil, given.timezone and made.timezone
+  end
+  if not made.interval and not made.cron then
+    modules.Errors.argument(command, 'interval or cron wanted')
+  elseif made.cron then
+    if made.backlog or made.offset then
+      modules.Errors.argument(command, 'backlog and offset belong to an interval, not to cron')
+    end
+    made.timezone = made.timezone or 'UTC'
+  elseif made.timezone then
+    modules.Errors.argument(command, 'timezone belongs to cron, not to an interval')
+  end
+end
+end
+elseif module_name == 'Epoch' then
+return function()
+local Epoch = {}
+modules.Epoch = Epoch
+-- epoch.lua
+-- Which server draws the tokens. One that has forgotten some (a replica that lagged when it was promoted, a
+-- server whose last writes were lost) must not draw them again: it begins an epoch.
+--
+-- A token is the number of its epoch * TOKENS + how many were drawn. Numbers of epochs are drawn from 2^25, by a
+-- hash of what is known of the server and the time; the first is 0.
+
+local TOKENS, EPOCHS = 2 ^ 28, 2 ^ 25
+
+-- The server's run and its history. Functions ask once: with the data of another server they are loaded
+-- anew. Scripts ask in each call that draws.
+local here
+
+local function asked(section, field)
+  local info = redis.pcall('INFO', section)
+  return type(info) == 'string' and string.match(info, '[\r\n]' .. field .. ':(%w+)')
+end
+
+local function this_server()
+  if not here then
+    local run, history = asked('server', 'run_id'), asked('replication', 'master_replid')
+    here = run and history and run .. ':' .. history or nil -- nil where the user may not ask
+  end
+  return here
+end
+
+-- The field of meta with the server on which this build drew last. Other builds may have asked at another time.
+function Epoch.field()
+  return 'server:' .. (scope.library or 'script')
+end
+
+-- Is it another server than the one that this build knew? -> what meta is to say of it, or nil
+function Epoch.newcomer(known)
+  local server = this_server()
+  return server and server ~= known and server or nil
+end
+
+-- The last token before a new epoch, where this was the last one drawn.
+function Epoch.begin(token)
+  -- A replica that was promoted may lack the very first token.
+  if token == 0 and not asked('replication', 'second_repl_offset') then
+    return 0
+  end
+  local time = call('TIME')
+  local hash =
+    redis.sha1hex(table.concat({ this_server(), time[1], time[2], modules.NumberFormat.whole(token) }, ' '))
+  local epoch = 1 + tonumber(string.sub(hash, 1, 8), 16) % (EPOCHS - 1)
+  return epoch * TOKENS + token % TOKENS
+end
+end
+elseif module_name == 'Headline' then
+return function()
+local Headline = {}
+modules.Headline = Headline
+-- headline.lua
+-- The line of a failure's message that names the error.
+
+local find, sub = string.find, string.sub
+
+local MOST = 200 -- bytes
+
+-- How Python's tracebacks begin, and what stands before each line of one: in those of groups, a frame
+-- of lines.
+local PLAIN, GROUP =
+  'Traceback (most recent call last):\n', '  + Exception Group Traceback (most recent call last):\n'
+
+-- Where the text behind the last line of this kind begins, or nil.
+local function behind_last(message, line)
+  local found
+  if sub(message, 1, #line) == line then
+    found = #line + 1
+  end
+  local _, to = find(message, '\n' .. line, 1, true)
+  while to do
+    found = to + 1
+    _, to = find(message, '\n' .. line, to, true)
+  end
+  return found
+end
+
+-- The first line from there on that is no part of a stack: those are indented.
+local function unindented(message, from, before)
+  for line in string.gmatch(sub(message, from), '[^\n]+') do
+    if sub(line, 1, #before) == before and find(line, '^%S', #before + 1) then
+      return sub(line, #before + 1)
+    end
+  end
+end
+
+local function cut(line)
+  if #line <= MOST then
+    return line
+  end
+  local last = MOST
+  while last > MOST - 3 and find(sub(line, last + 1, last + 1), '[\128-\191]') do
+    last = last - 1
+  end
+  return sub(line, 1, last) .. '…'
+end
+
+-- How a message begins that is a traceback, or the end of one; or an exception that was never raised,
+-- with the one that it is the cause of.
+local TRACEBACKS = {
+  '^Traceback %(most recent call last%):\n',
+  '^  %+ Exception Group Traceback %(',
+  '^%[the beginning is left out%]\n',
+  '^[^\n]*\n\nThe above exception was the direct cause of the following exception:\n',
+}
+
+local function raised(message)
+  for _, beginning in ipairs(TRACEBACKS) do
+    if find(message, beginning) then
+      local plain, group = behind_last(message, PLAIN), behind_last(message, GROUP)
+      if group and group > (plain or 0) then
+        return unindented(message, group, '  | ')
+      end
+      return unindented(message, plain or (find(message, '\n', 1, true) + 1), '')
+    end
+  end
+end
+
+-- What was raised at last, if the message is a traceback; else its first line.
+function Headline.of(message)
+  return cut(raised(message) or string.match(message, '[^\r\n]+') or '')
+end
+end
+elseif module_name == 'Pause' then
+return function()
+local Pause = {}
+modules.Pause = Pause
+-- pause.lua
+-- Pausing queues: none of their jobs are handed out; and why, for people.
+
+local REASON, BY = 500, 255 -- bytes
+
+-- Those that clear away take the names of whatever there may be; the others check them first.
+local function check_names(command, args, i)
+  for n = i, #args do
+    modules.Arguments.name(command, 'queue', args[n])
+  end
+end
+
+-- Does it for each queue named, when all of the names are looked at.
+function Pause.each_queue(command, args, i, act)
+  modules.Arguments.given(command, 'queue', args[i])
+  modules.Arguments.bounded(command, #args - i + 1)
+  for n = i, #args do
+    act(args[n])
+  end
+end
+
+function Pause.is_paused(queue)
+  return call('SISMEMBER', key.paused_queues(), queue) == 1
+end
+
+-- What is known of the pause of a paused queue: reason, by, at; or nil.
+function Pause.known(queue)
+  local text = call('HGET', key.paused_reasons(), queue)
+  return modules.Record.read('meta', text)
+end
+
+-- -> whether the queue was not paused. What an earlier pause left behind (a foreign script has ended
+-- that one) is not true of this one.
+local function pause(queue)
+  local new = call('SADD', key.paused_queues(), queue) == 1
+  if new and scope.live then
+    call('HDEL', key.paused_reasons(), queue)
+  end
+  return new
+end
+
+-- pause queue...
+function Pause.pause(args, i)
+  check_names('pause', args, i)
+  Pause.each_queue('pause', args, i, pause)
+end
+
+local function short(what, text, most)
+  modules.Arguments.given('queue.pause', what, text)
+  if #text > most then
+    modules.Errors.raise('TOOBIG', 'queue.pause(): ' .. what .. ' has ' .. #text .. ' bytes, at most ' .. most)
+  end
+  return text
+end
+
+-- queue.pause reason by queue...: a queue that is paused keeps its reason unless there is a new one
+function Pause.pause_with(args, i)
+  local reason, by = short('reason', args[i], REASON), short('by', args[i + 1], BY)
+  check_names('queue.pause', args, i + 2)
+  local text = cjson.encode({ reason = reason, by = by, at = scope.now })
+  Pause.each_queue('queue.pause', args, i + 2, function(queue)
+    if pause(queue) or reason ~= '' then
+      call('HSET', key.paused_reasons(), queue, text)
+    end
+  end)
+end
+
+-- unpause queue...
+function Pause.unpause(args, i)
+  Pause.each_queue('unpause', args, i, function(queue)
+    call('SREM', key.paused_queues(), queue)
+    if scope.live then
+      call('HDEL', key.paused_reasons(), queue)
+    end
+    modules.Wake.ready(queue, call('ZCARD', key.place(queue, 'work')))
+    modules.Wake.due(queue, scope.now)
+  end)
+end
+end
+elseif module_name == 'PutMany' then
+return function()
+local PutMany = {}
+modules.PutMany = PutMany
+-- put_many.lua
+-- Putting many jobs in one call: all of them, or none.
+
+-- The jobs of a batch: jid queue klass data delay k (name value)*k each. -> jobs, their jids, the jobs
+-- by jid, and which options that concern others any of them has
+local function parse_many(command, args, i)
+  local jobs, jids, coming, has = {}, {}, {}, {}
+  local total, n = #args, 0
+  while i <= total do
+    local pairs_given = modules.Arguments.whole(command, 'number of options', args[i + 5], 0)
+    local last = i + 5 + 2 * pairs_given
+    if last > total then
+      modules.Errors.argument(command, 'Arguments of job ' .. modules.Errors.name(args[i]) .. ' are incomplete')
+    end
+    args[i], args[i + 1] = args[i + 1], args[i] -- a single put names the queue first
+    local job = modules.PutOptions.parse(command, args, i, i + 6, last)
+    if coming[job.jid] then
+      modules.Errors.argument(command, 'jid ' .. modules.Errors.name(job.jid) .. ' twice in one batch')
+    end
+    coming[job.jid] = job
+    has.unique = has.unique or job.unique
+    has.depends = has.depends or job.depends
+    has.spare = has.spare or job.spare
+    n = n + 1
+    jobs[n], jids[n] = job, job.jid
+    i = last + 1
+  end
+  modules.Arguments.bounded(command, n)
+  return jobs, jids, coming, has
+end
+
+-- Is none of the jobs there yet, and is there no canceled one at all? Mostly so, and then one question
+-- answers for all. -> the first, and which of them were canceled (or nil)
+local function all_new(jids)
+  local names = { key.canceled() }
+  for n, jid in ipairs(jids) do
+    names[n + 1] = key.job(jid)
+  end
+  local found = #jids > 0 and call('EXISTS', unpack(names)) or 0
+  if found == 0 then
+    return true
+  elseif found > 1 or call('EXISTS', names[1]) == 0 then
+    return false
+  end
+  return true, modules.Canceled.among(jids)
+end
+
+-- Reads what there is of the jobs: some may be left alone.
+local function look_at_all(jobs, jids, coming)
+  local fresh, canceled = all_new(jids)
+  for _, job in ipairs(jobs) do
+    if fresh then
+      job.old, job.was_canceled = false, canceled and canceled[job.jid]
+    end
+    modules.Put.look(job)
+    if job.left_alone then
+      coming[job.jid] = nil
+    end
+  end
+end
+
+-- Which other job stands for a job. -> given jid -> the jid of the other, false if that is gone; or nil
+local function stand_ins(command, jobs, coming)
+  local taken, stands = {}, nil
+  for _, job in ipairs(jobs) do
+    if job.unique and not job.left_alone then
+      modules.Conflict.settle(command, job, coming, taken)
+      if job.instead or job.given then
+        stands = stands or {}
+        stands[job.given or job.jid] = job.instead or job.jid
+        if job.instead_gone then
+          stands[job.jid] = false
+        end
+      end
+    end
+  end
+  return stands
+end
+
+-- Dependencies on jobs that another one stands for are dependencies on the other one.
+local function translate(job, stands)
+  local depends, seen = {}, {}
+  for _, jid in ipairs(job.depends or {}) do
+    if stands[jid] ~= nil then
+      jid = stands[jid]
+    end
+    if jid and not seen[jid] then
+      seen[jid] = true
+      depends[#depends + 1] = jid
+    end
+  end
+  job.depends = job.depends and depends
+end
+
+-- Leaves out the spare jobs on which no job of the batch depends that is put.
+local function leave_spare_ones(jobs, coming)
+  local wanted = {}
+  for n = #jobs, 1, -1 do
+    local job = jobs[n]
+    if coming[job.jid] == job then
+      if job.spare == '1' and not wanted[job.jid] then
+        job.left_alone, coming[job.jid] = true, nil
+      else
+        for _, jid in ipairs(job.depends or {}) do
+          wanted[jid] = true
+        end
+      end
+    elseif job.instead and job.spare ~= '1' then
+      wanted[job.instead] = true
+    end
+  end
+end
+
+-- The dependencies of a batch, by jid, if they could make a cycle: jobs that are all new, and of
+-- which each waits for earlier ones only, cannot.
+local function links(jobs, coming)
+  local planned, earlier, harmless = nil, {}, true
+  for _, job in ipairs(jobs) do
+    if coming[job.jid] == job then
+      if job.depends and #job.depends > 0 then
+        planned = planned or {}
+        planned[job.jid] = job.depends
+        for _, other in ipairs(job.depends) do
+          harmless = harmless and (not coming[other] or earlier[other])
+        end
+      end
+      harmless = harmless and not job.old
+      earlier[job.jid] = true
+    end
+  end
+  return not harmless and planned or nil
+end
+
+-- Checks a batch and writes nothing. `how` may say that jobs not there yet make no cycle (`acyclic`), that
+-- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
+-- function `known`), and for which others have come to stand before (a metatable `instead`).
+-- -> what carry_out wants
+function PutMany.plan(command, args, i, how)
+  how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
+  local jobs, jids, coming, has = parse_many(command, args, i)
+  look_at_all(jobs, jids, coming)
+  local stands = has.unique and stand_ins(command, jobs, coming)
+  if how and how.instead then
+    stands = setmetatable(stands or {}, how.instead)
+  end
+  for n = 1, stands and #jobs or 0 do
+    translate(jobs[n], stands)
+  end
+  if has.spare then
+    leave_spare_ones(jobs, coming)
+  end
+  local planned = has.depends and links(jobs, coming) or nil
+  for n = 1, (has.depends or has.unique) and #jobs or 0 do
+    local job = jobs[n]
+    if coming[job.jid] == job then
+      modules.Put.prepare(command, job, coming, planned, how)
+    end
+  end
+  return { jobs = jobs, jids = jids, coming = coming, how = how }
+end
+
+-- Collects jobs that are ready, to be placed together.
+local function collector()
+  local ready, scores = {}, modules.Places.scores()
+  return ready,
+    function(job)
+      local queue, priority = job.queue, job.priority
+      local list = ready[queue]
+      if not list then
+        list = {}
+        ready[queue] = list
+      end
+      local n = #list
+      list[n + 1], list[n + 2] = scores[priority], job.jid
+    end
+end
+
+-- Puts the jobs of a plan; cannot fail. -> the jids left alone; given jid, jid that stands for it …
+function PutMany.carry_out(plan, worker)
+  local tracked, left, instead, counts = modules.Tracking.among(plan.jids), {}, {}, {}
+  local ready, batch = collector()
+  for n = 1, #plan.jobs do
+    local job = plan.jobs[n]
+    if job.left_alone then
+      left[#left + 1] = job.jid
+    elseif job.instead then
+      instead[#instead + 1], instead[#instead + 2] = job.given or job.jid, job.instead
+    else
+      modules.PutStore.store(job, worker, tracked[job.jid], batch)
+      counts[job.queue] = (counts[job.queue] or 0) + 1
+      if job.given then
+        instead[#instead + 1], instead[#instead + 2] = job.given, job.jid
+      end
+    end
+  end
+  for queue, list in pairs(ready) do
+    modules.Places.work_many(queue, list)
+  end
+  for queue, count in pairs(counts) do
+    modules.Minutes.count(queue, 'put', count)
+    modules.Places.register(queue)
+  end
+  modules.Dependencies.follow_failed(plan.how)
+  return { left, instead }
+end
+
+-- put.many worker (jid queue klass data delay k (name value)*k)... -> as carry_out
+function PutMany.many(args, i)
+  local worker = modules.Arguments.asking('put.many', args[i])
+  return PutMany.carry_out(PutMany.plan('put.many', args, i + 1), worker)
+end
+end
+elseif module_name == 'ScheduleView' then
+return function()
+local ScheduleView = {}
+modules.ScheduleView = ScheduleView
+-- schedules/schedule_view.lua
+-- How schedules of both kinds are shown, one by one and in one list; and the marks of who declares them.
+
+local LONGEST_NAME = 255 -- bytes
+local MOST_MARKS = 100
+
+local TEXTS = {
+  'queue',
+  'klass',
+  'data',
+  'context',
+  'unique',
+  'name',
+  'owner',
+  'declared',
+  'missed',
+  'cron',
+  'timezone',
+  'trouble',
+}
+
+local NUMBERS = { 'priority', 'retries', 'count', 'last', 'interval', 'offset', 'backlog', 'expires' }
+
+-- The text of an object; `next` is missing while it is not known.
+local function shown(record)
+  local view = {
+    id = record.jid,
+    kind = record.cron and 'cron' or 'interval',
+    edited = record.edited == '1',
+    paused = record.paused ~= nil,
+    tags = modules.Record.read('tags', record.tags, {}),
+  }
+  for _, field in ipairs(TEXTS) do
+    view[field] = record[field]
+  end
+  for _, field in ipairs({ 'priority', 'retries', 'count' }) do
+    view[field] = 0
+  end
+  for _, field in ipairs(NUMBERS) do
+    view[field] = modules.Record.number(record[field]) or view[field]
+  end
+  if not record.paused and not record.since then
+    view.next = record.due
+  end
+  return cjson.encode(view)
+end
+
+ScheduleView.shown = shown
+
+-- schedule.get id
+function ScheduleView.get(args, i)
+  local record = modules.Schedules.read(modules.Arguments.given('schedule.get', 'id', args[i]))
+  return record and shown(record) or nil
+end
+
+-- Every list of schedules: cron ones by their next tick, paused ones, interval ones queue by queue.
+function ScheduleView.lists()
+  local lists, queues = { key.schedules(), key.paused_schedules() }, modules.Queue.names()
+  table.sort(queues)
+  for _, queue in ipairs(queues) do
+    lists[#lists + 1] = key.place(queue, 'recur')
+  end
+  return lists
+end
+
+-- schedule.list [offset count] -> total and schedules
+function ScheduleView.list(args, i)
+  local offset = math.max(modules.Arguments.offset('schedule.list', args[i]), 0)
+  local count = modules.Arguments.count('schedule.list', args[i + 1], 25)
+  local total, found = 0, {}
+  for _, name in ipairs(ScheduleView.lists()) do
+    local size = call('ZCARD', name)
+    local first = math.max(offset - total, 0)
+    local last = math.min(offset + count - total, size) - 1
+    if first <= last then
+      for _, id in ipairs(call('ZRANGE', name, first, last)) do
+        local record = modules.Schedules.read(id)
+        found[#found + 1] = record and shown(record)
+      end
+    end
+    total = total + size
+  end
+  return modules.Json.with(cjson.encode({ total = total }), 'schedules', modules.Json.list(found))
+end
+
+-- schedules.of id... -> those that exist
+function ScheduleView.of(args, i)
+  modules.Arguments.bounded('schedules.of', #args - i + 1)
+  local found = {}
+  for n = i, #args do
+    local record = modules.Schedules.read(args[n])
+    found[#found + 1] = record and shown(record)
+  end
+  return modules.Json.list(found)
+end
+
+local MOST_NEXT = 100
+
+-- Takes a schedule in among the first `count` of those seen so far, if it belongs there.
+local function take_in(first, id, due, count)
+  local n = #first + 1
+  while n > 1 and (due < first[n - 1].due or (due == first[n - 1].due and id < first[n - 1].id)) do
+    n = n - 1
+  end
+  if n <= count then
+    table.insert(first, n, { id = id, due = due })
+    first[count + 1] = nil
+  end
+end
+
+-- Is the next tick of the schedule still unknown?
+local function is_not_worked_out(id)
+  return call('HEXISTS', key.schedule(id), 'since') == 1
+end
+
+-- The schedules of a list, of which so many are looked at, that are among the first `count`.
+local function look_through(first, name, most, count, is_left_out)
+  local head = call('ZRANGE', name, 0, most - 1, 'WITHSCORES')
+  for n = 1, #head, 2 do
+    local due = tonumber(head[n + 1])
+    if #first == count and due > first[count].due then
+      return -- like all that follow
+    elseif not is_left_out or not is_left_out(head[n]) then
+      take_in(first, head[n], due, count)
+    end
+  end
+end
+
+-- schedules.next count -> those that tick next, of all queues
+function ScheduleView.next(args, i)
+  local count = math.min(modules.Arguments.whole('schedules.next', 'count', args[i], 0), MOST_NEXT)
+  local first, found = {}, {}
+  if count > 0 then
+    look_through(first, key.schedules(), modules.Arguments.most, count, is_not_worked_out)
+    for _, queue in ipairs(modules.Queue.names(modules.Arguments.most)) do
+      look_through(first, key.place(queue, 'recur'), count, count)
+    end
+  end
+  for _, each in ipairs(first) do
+    local record = modules.Schedules.read(each.id)
+    found[#found + 1] = record and shown(record)
+  end
+  return modules.Json.list(found)
+end
+
+-- schedule.declared -> id, declared, owner, edited (1 or 0) of each that was declared
+function ScheduleView.declared()
+  local declared, flat = call('HGETALL', key.declared_schedules()), {}
+  for n = 1, #declared, 2 do
+    local record = modules.Schedules.read(declared[n])
+    if record then
+      flat[#flat + 1] = declared[n]
+      flat[#flat + 1] = declared[n + 1]
+      flat[#flat + 1] = record.owner or ''
+      flat[#flat + 1] = record.edited or '0'
+    end
+  end
+  return flat
+end
+
+-- schedule.mark name expected text -> 1 if the mark was `expected` ('': missing) and is `text` now ('': removed)
+function ScheduleView.mark(args, i)
+  local name = modules.Arguments.given('schedule.mark', 'name', args[i])
+  local expected = modules.Arguments.given('schedule.mark', 'expected', args[i + 1])
+  local text = modules.Arguments.given('schedule.mark', 'text', args[i + 2])
+  if #name > LONGEST_NAME then
+    modules.Errors.argument('schedule.mark', 'name has ' .. #name .. ' bytes, at most ' .. LONGEST_NAME)
+  elseif #text > modules.Arguments.data_bytes then
+    modules.Errors.raise('TOOBIG', 'schedule.mark(): text has %s bytes, at most %s', #text, modules.Arguments.data_bytes)
+  end
+  local marks = key.schedule_marks()
+  local known = call('HGET', marks, name) or ''
+  if known ~= expected then
+    return 0
+  elseif text == '' then
+    call('HDEL', marks, name)
+    return 1
+  elseif known == '' and call('HLEN', marks) >= MOST_MARKS then
+    modules.Errors.raise('TOOBIG', 'schedule.mark(): more than ' .. MOST_MARKS .. ' marks')
+  end
+  call('HSET', marks, name, text)
+  return 1
+end
+
+-- schedule.marks -> name, text, name, text …
+function ScheduleView.marks()
+  return call('HGETALL', key.schedule_marks())
+end
+end
+elseif module_name == 'Worker' then
+return function()
+local Worker = {}
+modules.Worker = Worker
+-- worker.lua
+-- Workers: what they say of themselves, what they hold, and one heartbeat for all of it.
+
+local FAR = 8640000 -- seconds; no lock is longer
+
+-- Workers silent for too long are forgotten, unless a lock of theirs is still good.
+local function forget_silent()
+  local before = scope.now - modules.Config.number('max-worker-age')
+  local silent = call('ZRANGEBYSCORE', key.workers(), '-inf', before, 'LIMIT', 0, modules.Arguments.most)
+  local gone, since = {}, '(' .. string.format('%.17g', scope.now)
+  for _, worker in ipairs(silent) do
+    if call('ZCOUNT', key.held(worker), since, '+inf') == 0 then
+      call('DEL', key.held(worker))
+      gone[#gone + 1] = worker
+    end
+  end
+  modules.SortedSet.remove(key.workers(), gone)
+end
+
+-- A worker is shown with what it says of itself.
+function Worker.with_info(shown, worker, seen)
+  shown.beat = tonumber(seen)
+  return modules.Json.with(cjson.encode(shown), 'info', call('GET', key.worker(worker)) or 'null')
+end
+
+-- Workers that gave a sign of life lately (where silent ones are forgotten: those that are left), the
+-- latest first, and when: some of them, or all. -> these, how many there are
+function Worker.seen(offset, count)
+  local since = '-inf'
+  if scope.reading then
+    since = '(' .. string.format('%.17g', scope.now - modules.Config.number('max-worker-age'))
+  end
+  local total = call('ZCOUNT', key.workers(), since, '+inf')
+  return call(
+    'ZREVRANGEBYSCORE',
+    key.workers(),
+    '+inf',
+    since,
+    'WITHSCORES',
+    'LIMIT',
+    offset or 0,
+    count or total
+  ),
+    total
+end
+
+-- One of them, as JSON.
+function Worker.shown(worker, seen)
+  return Worker.with_info({
+    name = worker,
+    jobs = call('ZCOUNT', key.held(worker), scope.now, scope.now + FAR),
+    stalled = call('ZCOUNT', key.held(worker), 0, scope.now),
+  }, worker, seen)
+end
+
+local function overview()
+  local all, seen = {}, Worker.seen()
+  for n = 1, #seen, 2 do
+    all[#all + 1] = Worker.shown(seen[n], seen[n + 1])
+  end
+  return modules.Json.list(all)
+end
+
+-- workers [worker]
+function Worker.show(args, i)
+  local worker = args[i] and modules.Arguments.name('workers', 'worker', args[i])
+  if not scope.reading then
+    forget_silent()
+  end
+  if not worker then
+    return overview()
+  end
+  local shown = {
+    jobs = call('ZREVRANGEBYSCORE', key.held(worker), scope.now + FAR, scope.now),
+    stalled = call('ZREVRANGEBYSCORE', key.held(worker), scope.now, 0),
+  }
+  return Worker.with_info(shown, worker, call('ZSCORE', key.workers(), worker) or nil)
+end
+
+-- worker.deregister worker...
+function Worker.deregister(args, i)
+  local workers = modules.Tags.rest(args, i)
+  modules.Arguments.bounded('worker.deregister', #workers)
+  modules.SortedSet.remove(key.workers(), workers)
+  if scope.live then
+    for _, worker in ipairs(workers) do
+      call('DEL', key.worker(worker))
+      modules.WorkerControl.forget(worker)
+    end
+    modules.Cron.leave(workers)
+  end
+end
+
+-- The jobs of a heartbeat that their worker still holds, by queue, and those it has lost. A record learns
+-- that its job was started: if the worker is heard of no more, the start is counted when the lock is lost.
+local function sort_out(worker, args, i, count)
+  local queues, lost = {}, {}
+  for n = i, i + 3 * count - 1, 3 do
+    local jid, token, held = args[n], args[n + 1], args[n + 2]
+    local state, its_worker, its_token, queue, grace, its_waited =
+      modules.Hash.values(key.job(jid), 'state', 'worker', 'token', 'queue', 'grace', 'waited')
+    if state == 'running' and its_worker == worker and its_token == token then
+      queues[queue] = queues[queue] or {}
+      table.insert(queues[queue], jid)
+      if grace then
+        call('HDEL', key.job(jid), 'grace')
+      end
+      local waited = held and modules.Samples.waited_in_hands(its_waited, held)
+      if waited then
+        call('HSET', key.job(jid), 'waited', waited)
+      end
+    else
+      lost[#lost + 1] = jid
+    end
+  end
+  return queues, lost
+end
+
+-- beat worker info n (jid token held)*n -> { jids of lost jobs, orders }; `held` is for how many seconds
+-- the job lay in its worker's hands before it was started, '' if it was not
+-- It also writes the samples of all workers, so that statistics are never much older.
+function Worker.beat(args, i)
+  local worker, said = modules.Arguments.name('beat', 'worker', args[i]), args[i + 1]
+  if modules.Arguments.given('beat', 'info', said) ~= '' then
+    modules.Arguments.object('beat', 'info', said)
+  end
+  local count = modules.Arguments.whole('beat', 'number of jobs', args[i + 2], 0)
+  modules.Arguments.bounded('beat', count)
+  if #args - i - 2 ~= 3 * count then
+    modules.Errors.argument('beat', 'jid, token and held of ' .. count .. ' jobs wanted')
+  end
+  for n = i + 5, #args, 3 do
+    args[n] = modules.Arguments.held('beat', args[n]) or false
+  end
+  local queues, lost = sort_out(worker, args, i + 3, count)
+  for queue, jids in pairs(queues) do
+    local expires = modules.NumberFormat.later(modules.Config.heartbeat(queue))
+    for _, jid in ipairs(jids) do
+      call('HSET', key.job(jid), 'expires', expires)
+    end
+    modules.SortedSet.add(key.held(worker), expires, jids)
+    modules.SortedSet.add(key.place(queue, 'locks'), expires, jids)
+  end
+  call('ZADD', key.workers(), scope.now, worker)
+  if said ~= '' then
+    call('SET', key.worker(worker), said, 'EX', modules.Config.worker_age())
+  end
+  modules.Samples.settle()
+  return { lost, modules.WorkerControl.take(worker) }
+end
+end
+elseif module_name == 'WorkflowVerbs' then
+return function()
+local WorkflowVerbs = {}
+modules.WorkflowVerbs = WorkflowVerbs
+-- workflows/workflow_verbs.lua
+-- What may be done with a workflow as a whole: look at it, cancel it, retry what failed in it; and
+-- the steps that the next calls carry on with.
+
+local STEP = 250 -- jobs canceled or retried by one call
+
+local function must(command, id)
+  modules.Arguments.given(command, 'workflow', id)
+  if call('EXISTS', key.workflow(id)) == 0 then
+    modules.Errors.raise('NOJOB', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' does not exist')
+  end
+  return id
+end
+
+-- workflow.get id -> its record as JSON, or nothing
+function WorkflowVerbs.get(args, i)
+  local id = modules.Arguments.given('workflow.get', 'workflow', args[i])
+  local record = modules.Hash.all(key.workflow(id))
+  if not next(record) then
+    return nil
+  end
+  local shown = { id = id, state = record.state }
+  for _, field in ipairs({ 'total', 'complete', 'failed', 'canceled', 'held', 'created', 'finished' }) do
+    shown[field] = modules.Record.number(record[field])
+  end
+  return modules.Json.with(cjson.encode(shown), 'meta', modules.Record.text('meta', record.meta, '{}'))
+end
+
+-- workflow.jobs id [offset count] -> how many, and the jids of some of them
+function WorkflowVerbs.jobs(args, i)
+  local id = modules.Arguments.given('workflow.jobs', 'workflow', args[i])
+  local offset = modules.Arguments.offset('workflow.jobs', args[i + 1])
+  local count = modules.Arguments.count('workflow.jobs', args[i + 2], 25)
+  local name = key.workflow_jobs(id)
+  return cjson.encode({
+    total = call('LLEN', name),
+    jobs = count > 0 and call('LRANGE', name, offset, offset + count - 1) or {},
+  })
+end
+
+-- From the last to the first: what depends on others goes before them.
+local function cancel_some(id)
+  local name = key.workflow(id)
+  local stop = modules.Record.read('count', call('HGET', name, 'cancel_at'), call('LLEN', key.workflow_jobs(id)))
+  local start = math.max(0, stop - STEP)
+  local jids = stop > 0 and call('LRANGE', key.workflow_jobs(id), start, stop - 1) or {}
+  local at = #jids
+  while at > 0 and (at == #jids or modules.Dependencies.left() > 0) do
+    local workflow, state = modules.Hash.values(key.job(jids[at]), 'workflow', 'state')
+    if workflow == id and state ~= 'complete' then
+      modules.Cascade.cancel(jids[at], 'workflow', id)
+    end
+    at = at - 1
+  end
+  start = start + at
+  if start == 0 then
+    call('HDEL', name, 'chore', 'cancel_at')
+    call('ZREM', key.workflows(), id)
+    modules.Workflow.count(id, 'total', 0)
+    -- Jobs of others may stand at its gate, which were put again with it.
+    modules.Dependencies.release({ modules.WorkflowPut.gate(id) })
+  else
+    call('HSET', name, 'cancel_at', start)
+  end
+  return start
+end
+
+-- What was staged and is no job yet will never be one.
+local function drop_staged(id)
+  if call('EXISTS', key.staged(id)) == 1 then
+    modules.WorkflowPut.forget_staged(id)
+    local there = call('LLEN', key.workflow_jobs(id))
+    modules.Workflow.count(
+      id,
+      'canceled',
+      modules.Record.read('count', call('HGET', key.workflow(id), 'total'), there) - there
+    )
+  end
+end
+
+local CHORES = {
+  unpacking = function(id)
+    return modules.WorkflowPut.unpack(id)
+  end,
+  canceling = cancel_some,
+}
+
+local function step(id)
+  scope.carried = true -- once is enough
+  local chore = CHORES[call('HGET', key.workflow(id), 'chore') or '']
+  if not chore then
+    call('ZREM', key.workflows(), id)
+    return 0
+  end
+  return chore(id)
+end
+
+-- workflow.carry id -> how much is left to be done; 0 when nothing is
+function WorkflowVerbs.carry(args, i)
+  local left = step(must('workflow.carry', args[i]))
+  modules.Dependencies.carry_on()
+  return left
+end
+
+-- Carries on with what a client has begun and perhaps left: one step, at most once per call.
+-- -> whether more is left
+function WorkflowVerbs.carry_on()
+  local name = key.workflows()
+  if scope.carried or modules.ExistenceCache.is_absent(name) then
+    return false
+  end
+  local id = call('ZRANGE', name, 0, 0)[1]
+  return id and (step(id) > 0 or call('EXISTS', name) == 1)
+end
+
+-- workflow.cancel id -> how many jobs are still to be looked at: go on with workflow.carry
+function WorkflowVerbs.cancel(args, i)
+  local id = must('workflow.cancel', args[i])
+  local name = key.workflow(id)
+  local chore, state = modules.Hash.values(name, 'chore', 'state')
+  if chore ~= 'canceling' then
+    if state == 'complete' or state == 'canceled' then
+      return 0
+    end
+    drop_staged(id)
+    call('HSET', name, 'chore', 'canceling', 'cancel_at', call('LLEN', key.workflow_jobs(id)))
+    call('ZADD', key.workflows(), modules.NumberFormat.now(), id)
+    modules.Workflow.count(id, 'total', 0)
+  end
+  return step(id)
+end
+
+-- workflow.retry id from -> where to go on (0: that was all), how many were put back
+function WorkflowVerbs.retry(args, i)
+  local id = must('workflow.retry', args[i])
+  local from = modules.Arguments.whole('workflow.retry', 'from', args[i + 1], 0)
+  if call('HGET', key.workflow(id), 'chore') == 'canceling' then
+    modules.Errors.raise('STATE', 'workflow.retry(): Workflow ' .. id .. ' is being canceled')
+  end
+  local jids, failed = call('LRANGE', key.workflow_jobs(id), from, from + STEP - 1), {}
+  for _, jid in ipairs(jids) do
+    local state, workflow = modules.Hash.values(key.job(jid), 'state', 'workflow')
+    if state == 'failed' and workflow == id then
+      failed[#failed + 1] = jid
+    end
+  end
+  local revived = #failed > 0 and modules.Revive.revive(failed, 1) or 0
+  return { #jids == STEP and from + STEP or 0, revived }
+end
+end
+elseif module_name == 'AuditLinks' then
+return function()
+local AuditLinks = {}
+modules.AuditLinks = AuditLinks
+-- views/audit_links.lua
+-- The invariants of what hangs on jobs: unique keys, what was needed, what was spawned.
+
+local complain = modules.AuditJobs.complain
+
+-- A key that does not expire names a job that counts as its holder.
+function AuditLinks.check_unique(report, text)
+  local name = key.unique(text)
+  if call('PTTL', name) == -1 and not modules.Unique.holder(text) then
+    complain(report, 'unique key %s names job %s, which does not hold it', text, call('GET', name))
+  end
+end
+
+function AuditLinks.check_needs(report, jid)
+  if call('EXISTS', key.job(jid)) == 0 then
+    complain(report, 'there is a list of what job %s needs, but no record', jid)
+  end
+end
+
+-- What was spawned and is not complete knows its spawner, and is known to have failed or not.
+function AuditLinks.check_spawned(report, spawner)
+  local list = call('ZRANGE', key.spawned(spawner), 0, modules.Arguments.most - 1, 'WITHSCORES')
+  for n = 1, #list, 2 do
+    local jid, failed = list[n], list[n + 1] == '1'
+    local record, known = call('HMGET', key.job(jid), 'state', 'spawners', 'rare'), false
+    for _, one in ipairs(modules.Record.read('spawners', record[2], {})) do
+      known = known or one == spawner
+    end
+    known = known or modules.Record.is_bad('spawners', record[2]) -- Which is said where its record is checked.
+    if not known or not record[3] then
+      complain(report, 'job %s does not know that job %s has spawned it', jid, spawner)
+    elseif record[1] == 'complete' or (record[1] == 'failed') ~= failed then
+      complain(report, 'job %s, spawned by %s, is %s, but listed otherwise', jid, spawner, record[1])
+    end
+  end
+end
+end
+elseif module_name == 'Cron' then
+return function()
+local Cron = {}
+modules.Cron = Cron
+-- schedules/cron.lua
+-- Cron schedules at work. Which time comes next is known outside; one worker at a time looks after that,
+-- and here it is compared and set, so that each tick puts one job whichever worker looks.
+
+local format, floor = string.format, math.floor
+
+local LEASE = 6 -- seconds for which a worker is the one who looks; it asks again in time
+local TOO_FAR = 60 -- seconds: a last tick so far ahead was put by a clock that has been set back
+local LONGEST_TROUBLE = 1000 -- bytes
+
+-- Has the clock gone back since the schedules were last mended?
+local function needs_mending()
+  local skews, mended = modules.Hash.values(key.meta(), 'skews', 'mended')
+  return (skews and skews ~= mended) or modules.Clock.is_skewed()
+end
+
+-- What is due, at most so many; the seconds until the next falls due, if that is soon.
+local function due_now(count)
+  local name, flat = key.schedules(), {}
+  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, count)
+  for n = 1, #due, 2 do
+    local since, cron, timezone, missed =
+      modules.Hash.values(key.schedule(due[n]), 'since', 'cron', 'timezone', 'missed')
+    if cron then
+      flat[#flat + 1] = due[n]
+      flat[#flat + 1] = due[n + 1]
+      flat[#flat + 1] = since and modules.Record.text('since', since, due[n + 1]) or ''
+      flat[#flat + 1] = cron
+      flat[#flat + 1] = timezone or 'UTC'
+      flat[#flat + 1] = missed or 'last'
+    else
+      call('ZREM', name, due[n])
+    end
+  end
+  local soon = LEASE / 2
+  if #due == 2 * count then
+    return flat, 0
+  end
+  local later = format('(%.17g', scope.now)
+  local head = call('ZRANGEBYSCORE', name, later, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  return flat, head[2] and math.min(soon, tonumber(head[2]) - scope.now) or soon
+end
+
+-- schedule.due worker count -> seconds until the next look, now, whether the worker holds the lease,
+-- whether to mend, and what is due:
+-- id, score, since ('': the score is a tick), cron, timezone, missed of each. Nothing is due for who
+-- does not hold the lease.
+function Cron.due(args, i)
+  local worker = modules.Arguments.name('schedule.due', 'worker', args[i])
+  local count = math.max(modules.Arguments.count('schedule.due', args[i + 1], 100), 1)
+  local holder = call('GET', key.ticker())
+  if holder and holder ~= worker then
+    local left = math.max(call('PTTL', key.ticker()), 0) / 1000
+    return { format('%.3f', left), format('%.6f', scope.now), 0, 0, {} }
+  end
+  call('SET', key.ticker(), worker, 'PX', LEASE * 1000)
+  local due, seconds = due_now(count)
+  return { format('%.6f', seconds), format('%.6f', scope.now), 1, needs_mending() and 1 or 0, due }
+end
+
+-- A worker ends, and looks no longer.
+function Cron.leave(workers)
+  local holder = call('GET', key.ticker())
+  for _, worker in ipairs(holder and workers or {}) do
+    if worker == holder then
+      call('DEL', key.ticker())
+    end
+  end
+end
+
+-- Checks id, score, first, following, last, next. `first` is '' if no tick is due yet.
+local function parse_tick(args, i)
+  local tick = { id = modules.Arguments.given('schedule.tick', 'id', args[i]) }
+  tick.score = modules.Arguments.number('schedule.tick', 'score', args[i + 1])
+  tick.next = modules.Arguments.whole('schedule.tick', 'next', args[i + 5], 0)
+  if args[i + 2] == '' then
+    return tick
+  end
+  tick.first = modules.Arguments.whole('schedule.tick', 'first', args[i + 2], 0)
+  tick.following = modules.Arguments.whole('schedule.tick', 'following', args[i + 3], 0)
+  tick.last = modules.Arguments.whole('schedule.tick', 'last', args[i + 4], 0)
+  if tick.first > tick.last or tick.following <= tick.first or tick.next <= tick.last then
+    modules.Errors.argument('schedule.tick', 'first <= last < next and first < following wanted')
+  end
+  return tick
+end
+
+-- -> the record of a schedule whose next tick is still the one that was seen
+local function expected(tick)
+  local score = tonumber(call('ZSCORE', key.schedules(), tick.id) or nil)
+  if score ~= tick.score or (tick.last and tick.last > scope.now) then
+    return nil
+  end
+  local record = modules.Hash.all(key.schedule(tick.id))
+  record.jid, record.key, record.place = tick.id, key.schedule(tick.id), key.schedules()
+  return record.cron and record
+end
+
+-- -> 1 if a job was put, otherwise 0
+local function carry_out(tick)
+  local record = expected(tick)
+  if not record then
+    return 0
+  end
+  local field, text = modules.Record.bad_schedule(record)
+  if field then
+    modules.Ticks.put_off(record, tick.score - 1, modules.Record.words(field, text))
+    return 0
+  end
+  call('HDEL', record.key, 'since', 'trouble')
+  return modules.Ticks.carry_out(record, tick)
+end
+
+-- schedule.tick (id score first following last next)... -> 1 for each that put a job, otherwise 0
+function Cron.tick(args, i)
+  local given, ticks = #args - i + 1, {}
+  if given % 6 ~= 0 then
+    modules.Errors.argument('schedule.tick', 'id, score, first, following, last and next of each wanted')
+  end
+  modules.Arguments.bounded('schedule.tick', given / 6)
+  for n = i, #args, 6 do
+    ticks[#ticks + 1] = parse_tick(args, n)
+  end
+  for n, tick in ipairs(ticks) do
+    ticks[n] = carry_out(tick)
+  end
+  return ticks
+end
+
+-- schedule.trouble id score text: it cannot be evaluated, and is tried again later; no tick is forgotten
+function Cron.trouble(args, i)
+  local id = modules.Arguments.given('schedule.trouble', 'id', args[i])
+  local score = modules.Arguments.number('schedule.trouble', 'score', args[i + 1])
+  local text = modules.Errors.cut(modules.Arguments.given('schedule.trouble', 'text', args[i + 2]), LONGEST_TROUBLE)
+  local tick = { id = id, score = score }
+  local record = expected(tick)
+  if not record then
+    return 0
+  end
+  modules.Ticks.put_off(record, score - 1, text)
+  return 1
+end
+
+-- The ticks of a schedule went on by a clock that has been set back since. -> whether it is mended
+local function mend(list, id)
+  local is_cron = list == key.schedules()
+  local name = is_cron and key.schedule(id) or key.template(id)
+  local its_last, its_interval, since = modules.Hash.values(name, 'last', 'interval', 'since')
+  local last, interval = modules.Record.number(its_last), modules.Record.read('interval', its_interval)
+  local known = math.max(last or 0, is_cron and modules.Record.number(since) or 0)
+  if known <= scope.now + TOO_FAR or not (is_cron or interval) then
+    return false
+  elseif is_cron then
+    call('HSET', name, 'since', format('%.17g', scope.now))
+    call('ZADD', list, format('%.17g', modules.Ticks.none_yet(scope.now)), id)
+    return true
+  end
+  local due = tonumber(call('ZSCORE', list, id))
+  local next = due - floor((due - scope.now) / interval) * interval
+  call('HSET', name, 'last', 0)
+  call('ZADD', list, format('%.17g', math.max(next, scope.now)), id)
+  return true
+end
+
+-- schedule.mend [cursor] -> the next cursor, '' when all have been looked at
+function Cron.mend(args, i)
+  local at, offset = string.match(args[i] or '1:0', '^(%d+):(%d+)$')
+  if not at then
+    modules.Errors.argument(
+      'schedule.mend',
+      'cursor must be what the last step answered, not %s',
+      modules.Errors.name(args[i])
+    )
+  end
+  at, offset = tonumber(at), tonumber(offset)
+  local lists, left = modules.ScheduleView.lists(), modules.Arguments.most
+  while at <= #lists and left > 0 do
+    local later = format('(%.17g', scope.now)
+    local ids = call('ZREVRANGEBYSCORE', lists[at], '+inf', later, 'LIMIT', offset, left)
+    for _, id in ipairs(ids) do
+      if at ~= 2 and mend(lists[at], id) then
+        offset = offset - 1
+      end
+    end
+    offset, left = offset + #ids, left - #ids - 1
+    if left >= 0 then
+      at, offset = at + 1, 0
+    end
+  end
+  modules.ClockRepair.get_on(left)
+  if at <= #lists or modules.Clock.is_skewed() then
+    return at .. ':' .. offset
+  end
+  call('HSET', key.meta(), 'mended', call('HGET', key.meta(), 'skews') or '0')
+  return ''
+end
+end
+elseif module_name == 'EntityActions' then
+return function()
+local EntityActions = {}
+modules.EntityActions = EntityActions
+-- entities/entity_actions.lua
+-- What operators do to the entities of a queue: all that wait, all whose last run has failed, or those named.
+
+local MOST = 250 -- entities changed by one call
+
+local GROUP, MESSAGE = 'killed', 'It was killed before its retries were used up'
+
+-- An entity that waits, or is delayed, is due now.
+function EntityActions.run_now(jid, queue)
+  if call('ZREM', key.place(queue, 'scheduled'), jid) == 1 then
+    local priority = call('HGET', key.job(jid), 'priority')
+    call('HSET', key.job(jid), 'state', 'waiting')
+    modules.Places.ready_since(jid, scope.now)
+    modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0))
+  end
+  modules.Entity.returned(jid, queue)
+end
+
+local WAITING = { waiting = true, scheduled = true, stalled = true }
+
+-- The jobs of the entities that are named, or the first ones of a list. -> the queue, jids
+local function chosen(command, args, i, list)
+  local queue, entities = modules.Dead.named(command, args, i)
+  if #entities == 0 then
+    return queue, list(queue)
+  end
+  for n, entity in ipairs(entities) do
+    entities[n] = modules.Entity.jid(queue, entity)
+  end
+  return queue, entities
+end
+
+-- Changes those of the jobs that carry entities and are in no worker's hands. -> how many
+local function each_waiting(queue, jids, change)
+  local number = 0
+  for _, jid in ipairs(jids) do
+    local record = modules.Job.read(jid, true)
+    if record and record.entity and WAITING[record.state] then
+      number = number + change(record, queue)
+    end
+  end
+  return number
+end
+
+local function retrying(queue)
+  return call('ZRANGE', key.retrying(queue), 0, MOST - 1)
+end
+
+local function later(queue)
+  local from = '(' .. string.format('%.17g', scope.now)
+  return call('ZRANGEBYSCORE', key.place(queue, 'scheduled'), from, '+inf', 'LIMIT', 0, MOST)
+end
+
+-- entities.run queue [entity...] -> how many wait no longer; without entities of those that are delayed, as
+-- many as one call may change
+function EntityActions.run(args, i)
+  local queue, jids = chosen('entities.run', args, i, later)
+  return each_waiting(queue, jids, function(record)
+    local was = record.state == 'scheduled' and 1 or 0
+    EntityActions.run_now(record.jid, queue)
+    return was
+  end)
+end
+
+-- entities.kill queue [entity...] -> how many were changed: their payloads go to the dead, as many as one call
+-- may move; without entities those of the ones whose last run has failed
+function EntityActions.kill(args, i)
+  local left = modules.Payloads.most
+  local queue, jids = chosen('entities.kill', args, i, retrying)
+  return each_waiting(queue, jids, function(record)
+    if left <= 0 then
+      return 0
+    end
+    local jid, failure = record.jid, modules.Record.read('failure', record.failure, {})
+    local flat = modules.Payloads.lowest(key.payloads(jid), left, modules.Payloads.bytes * 8)
+    left = left - #flat / 2
+    modules.Dead.add(record, queue, failure.group or GROUP, failure.message or MESSAGE, flat)
+    if modules.Payloads.move(key.payloads(jid), key.dead_payloads(jid), flat) then
+      modules.Places.leave(jid, queue)
+      modules.EntityRun.erase(record, queue)
+    end
+    return 1
+  end)
+end
+
+-- entities.drop queue [entity...] -> how many were deleted, with their payloads; without entities of the ones
+-- whose last run has failed
+function EntityActions.drop(args, i)
+  local queue, jids = chosen('entities.drop', args, i, retrying)
+  return each_waiting(queue, jids, function(record)
+    modules.Job.remove(record.jid, record, 'call')
+    modules.Cascade.follow(record.jid, 'gone')
+    return 1
+  end)
+end
+end
+elseif module_name == 'EntityPush' then
+return function()
+local EntityPush = {}
+modules.EntityPush = EntityPush
+-- entities/entity_push.lua
+-- Pushing payloads: onto an entity that is in its queue, or one that is put there with them.
+
+local OPTIONS = { priority = true, retries = true, tags = true, context = true, batch = true, known = true }
+
+-- A queue has entities of one job type, which may have had other names. When it is empty another may take it over.
+local function check_type(queue, klass, known)
+  local other = call('HGET', key.entity_types(), queue)
+  if not other or other == klass then
+    return
+  end
+  local place = key.place
+  if
+    call('EXISTS', place(queue, 'work'), place(queue, 'scheduled'), place(queue, 'locks'), key.dead(queue))
+    == 0
+  then
+    return
+  end
+  for _, name in ipairs(known) do
+    if name == other then
+      return
+    end
+  end
+  modules.Errors.raise(
+    'STATE',
+    'push(): Queue %s has the entities of %s, and cannot have those of %s: give each such job type a queue of its own',
+    modules.Errors.name(queue),
+    modules.Errors.name(other),
+    modules.Errors.name(klass)
+  )
+end
+
+-- What the jobs of the call have in common.
+local function read_options(args, first)
+  local given = modules.Arguments.options('push', args, first, OPTIONS)
+  local known = given.known and modules.Arguments.names('push', 'known', given.known) or {}
+  if given.context then
+    modules.Arguments.object('push', 'context', given.context)
+  end
+  return {
+    priority = modules.Arguments.number('push', 'priority', given.priority or '0'),
+    retries = modules.Arguments.whole('push', 'retries', given.retries or '5', 0),
+    tags = given.tags and modules.Arguments.tag_list('push', given.tags) or nil,
+    context = given.context,
+    batch = modules.Arguments.whole('push', 'batch', given.batch or '1', 1),
+    known = known,
+  }
+end
+
+-- The default score: by the server's time, in the order of the call.
+local function score_of(text, n)
+  return text == '' and string.format('%.17g', scope.now + n * 1e-6)
+    or string.format('%.17g', modules.Arguments.number('push', 'score', text))
+end
+
+-- entity data payload score due, `count` times from args[i] on -> by entity what is pushed; the entities in
+-- order
+local function read_items(args, i, count, queue)
+  local items, order = {}, {}
+  for n = 0, count - 1 do
+    local at = i + 5 * n
+    local entity = modules.Entity.id('push', args[at])
+    local item = items[entity]
+    if not item then
+      item = { entity = entity, jid = modules.Entity.jid(queue, entity), data = args[at + 1], flat = {} }
+      items[entity], order[#order + 1] = item, item
+      modules.Arguments.object('push', 'data', item.data)
+      if not string.find(item.data, '^{.+}$') then
+        modules.Errors.argument('push', 'data must be an object with members, not ' .. modules.Errors.name(item.data))
+      end
+      item.due = args[at + 4] ~= '' and modules.Arguments.number('push', 'due', args[at + 4]) or nil
+    end
+    modules.Arguments.json('push', 'payload', args[at + 2], modules.Payloads.each)
+    local flat = item.flat
+    flat[#flat + 1], flat[#flat + 2] = score_of(args[at + 3], n), args[at + 2]
+  end
+  return order
+end
+
+local QUEUED = { waiting = true, stalled = true, running = true, scheduled = true, depends = true }
+
+-- Looks at the entity's job: whether it is there, and is one.
+local function look(item)
+  local state, entity = modules.Hash.values(key.job(item.jid), 'state', 'entity')
+  if state and not entity then
+    modules.Errors.raise('STATE', 'push(): Job ' .. modules.Errors.name(item.jid) .. ' is in the way: it carries no entity')
+  end
+  item.state = state
+end
+
+-- Puts the job of an entity that is in no place into its queue; `more` are fields of the job.
+function EntityPush.enqueue(more, entity, jid, due, worker)
+  local is_late = due and due > scope.now
+  local job = {
+    queue = more.queue,
+    jid = jid,
+    klass = more.klass,
+    data = more.data,
+    delay = is_late and due - scope.now or 0,
+    at = is_late and due or nil,
+    priority = more.priority,
+    retries = more.retries,
+    tags = more.tags,
+    context = more.context,
+    rare = true,
+    entity = entity,
+    batch = more.batch,
+  }
+  modules.Put.look(job)
+  modules.PutStore.store(job, worker, modules.Tracking.is_tracked(jid))
+  modules.Minutes.count(more.queue, 'put', 1)
+  modules.Entity.listed(jid, more.queue, due or scope.now, more.retries, more.retries)
+end
+
+-- push worker queue klass n (entity data payload score due)*n [pairs] -> how many payloads are new
+function EntityPush.push(args, i)
+  local worker = modules.Arguments.asking('push', args[i])
+  local queue, klass = modules.Arguments.queue('push', args[i + 1]), modules.Arguments.name('push', 'klass', args[i + 2])
+  local count = modules.Arguments.whole('push', 'number of payloads', args[i + 3], 1)
+  modules.Arguments.bounded('push', count)
+  if i + 3 + 5 * count > #args then
+    modules.Errors.argument('push', 'Fewer payloads than announced')
+  end
+  local more = read_options(args, i + 4 + 5 * count)
+  more.queue, more.klass = queue, klass
+  local items = read_items(args, i + 4, count, queue)
+  check_type(queue, klass, more.known)
+  for _, item in ipairs(items) do
+    look(item)
+  end
+  call('HSET', key.entity_types(), queue, klass)
+  local new = 0
+  for _, item in ipairs(items) do
+    new = new + modules.Payloads.join(key.payloads(item.jid), item.flat)
+    if item.state == 'failed' then -- by a core that knows no entities
+      modules.Revive.revive({ item.jid }, 1)
+    elseif not QUEUED[item.state] then
+      more.data = item.data
+      EntityPush.enqueue(more, item.entity, item.jid, item.due, worker)
+    end
+  end
+  modules.Places.register(queue)
+  return new
+end
+end
+elseif module_name == 'FailedQueue' then
+return function()
+local FailedQueue = {}
+modules.FailedQueue = FailedQueue
+-- failed_queue.lua
+-- Jobs that have failed for good go on in another queue, if theirs has the option failed-queue.
+
+-- Where such a job of this queue goes, or nil: the queue has no such option, or has been set to itself, or the
+-- job has come in this way (it fails where it is, so that queues that name each other make no circle).
+function FailedQueue.of(jid, queue)
+  local to = scope.live and modules.Config.failed_queue(queue)
+  if to and call('HEXISTS', key.job(jid), 'failed_from') == 0 then
+    return to
+  end
+end
+
+-- Moves a job, which has just failed for good and is in no place, to the end of that queue: it waits there with all
+-- of its retries and keeps the failure. (For those who wait for its end it goes on, as if it was tried again.)
+function FailedQueue.move(job, to, group, message, when, failing)
+  local jid, queue = job.jid, job.queue
+  modules.Stats.count(queue, 'failures', 1)
+  modules.Minutes.count(queue, 'failed', 1)
+  call('HSET', key.job(jid), 'failed_from', queue)
+  call('HDEL', key.job(jid), 'crashes')
+  modules.History.put(jid, to)
+  modules.Events.put(jid, to)
+  job.remaining = job.retries
+  local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
+  modules.Outcome.back(job, to, 0, failure)
+end
+end
+elseif module_name == 'LimitView' then
+return function()
+local LimitView = {}
+modules.LimitView = LimitView
+-- limits/limit_view.lua
+-- Limits as pages show them: what holds jobs back, by how much, and until when.
+
+local find, sub = string.find, string.sub
+
+local MOST = 100 -- limits of one page
+
+-- What a limit is for people: its kind, the job type it belongs to, and the key or tenant it counts for.
+local function described(name, klass, limit_key, fair_by)
+  local kind = sub(name, 1, find(name, ':', 1, true) - 1)
+  local of_key = kind == 'key' or kind == 'order'
+  return {
+    kind = kind,
+    type = kind ~= 'fair' and klass or nil,
+    key = of_key and limit_key or (kind == 'fair' and fair_by) or nil,
+  }
+end
+
+-- The limits of a job with this record, as get shows them, or nil.
+function LimitView.of_job(record)
+  if not (record.limit_key or record.fair_by or record.aside or record.holds) then
+    return nil
+  end
+  local shown = { key = record.limit_key, fair_by = record.fair_by }
+  if record.aside then
+    shown.held_back_by = described(record.aside, record.klass, record.limit_key, record.fair_by)
+  end
+  return shown
+end
+
+-- Those who run under a limit, and what it allows.
+local function with_figures(shown, name, klass)
+  local limit = modules.LimitSettings.named(name, klass or '')
+  shown.held_back = call('ZCARD', key.limit_aside(name))
+  if limit and limit.most then
+    shown.running, shown.most = call('ZCARD', key.limit_holders(name)), limit.most
+  end
+  if limit and limit.rate then
+    shown.started, shown.rate = modules.Rates.used(name, limit.rate), limit.rate
+  end
+  return shown
+end
+
+local function one(name, queue)
+  local jid = call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
+  if not jid then
+    return nil
+  end
+  local klass, limit_key, fair_by = modules.Hash.values(key.job(jid), 'klass', 'limit_key', 'fair_by')
+  local shown = with_figures(described(name, klass or nil, limit_key or nil, fair_by or nil), name, klass)
+  shown.first = jid
+  shown.look = tonumber(call('ZSCORE', key.place(queue, 'openings'), name))
+  return shown
+end
+
+-- The limit of the whole queue, if it has one.
+local function of_queue(queue)
+  local most, rate = modules.Config.concurrency(queue), modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
+  if most < 1 and not rate then
+    return nil
+  end
+  local shown = { kind = 'queue' }
+  if most > 0 then
+    shown.most, shown.running = most, call('ZCARD', key.place(queue, 'locks'))
+  end
+  if rate then
+    shown.rate, shown.started = rate, modules.Rates.used('queue:' .. queue, rate)
+  end
+  return shown
+end
+
+-- limits queue -> the limit of the queue, those that hold back jobs of it (some of them), how many these are, and how
+-- many jobs they hold back
+function LimitView.show(args, i)
+  local queue = modules.Arguments.name('limits', 'queue', args[i])
+  local openings, limits = key.place(queue, 'openings'), {}
+  for _, name in ipairs(call('ZRANGE', openings, 0, MOST - 1)) do
+    limits[#limits + 1] = one(name, queue)
+  end
+  table.sort(limits, function(a, b)
+    return a.held_back > b.held_back or (a.held_back == b.held_back and a.first < b.first)
+  end)
+  local shown =
+    { queue = of_queue(queue), total = call('ZCARD', openings), held_back = modules.Places.count_aside(queue) }
+  return modules.Json.with(cjson.encode(shown), 'limits', #limits > 0 and cjson.encode(limits) or '[]')
+end
+end
+elseif module_name == 'OtherVerbs' then
+return function()
+local OtherVerbs = {}
+modules.OtherVerbs = OtherVerbs
+-- other_verbs.lua
+-- The verbs of settle but for complete. They take their arguments by the names that stand in `takes`, and the whole
+-- record. Where `runs` is true only a job that was started can end so.
+local RARE = {}
+
+RARE.fail = {
+  takes = { 'group', 'message' },
+  runs = true,
+  check = function(given)
+    modules.Arguments.given('settle', 'group', given.group)
+    modules.Arguments.message('settle', given.message)
+  end,
+  act = function(job, given)
+    modules.Outcome.fail_now(job, given.group, given.message)
+  end,
+}
+
+RARE.retry = {
+  takes = { 'delay', 'group', 'message' },
+  runs = true,
+  check = function(given)
+    given.delay = modules.Arguments.number('settle', 'delay', given.delay)
+    modules.Arguments.message('settle', given.message)
+  end,
+  act = function(job, given)
+    local group = given.group ~= '' and given.group or nil
+    modules.Outcome.retry_now(job, job.queue, given.delay, group, given.message)
+  end,
+}
+
+RARE.release = {
+  takes = { 'delay' },
+  check = function(given)
+    given.delay = modules.Arguments.number('settle', 'delay', given.delay)
+  end,
+  act = function(job, given)
+    modules.History.ended(job.jid, 'returned', job, nil, nil, given.delay)
+    modules.Lock.release(job)
+    modules.Outcome.back(job, job.queue, given.delay, nil, true)
+  end,
+}
+
+local UNKNOWN, NOT_KNOWN =
+  'unknown-job',
+  'No worker knows a job of this name. Is its app in INSTALLED_APPS, is its module called jobs or tasks, '
+    .. 'was it renamed without aliases=?'
+
+-- No worker knows the job's name: perhaps a deployment is under way. It comes back after as long
+-- as it has been unknown already (at least a second, at most a minute), until patience ends.
+RARE.unknown = {
+  takes = { 'patience' },
+  check = function(given)
+    given.patience = modules.Arguments.number('settle', 'patience', given.patience)
+  end,
+  act = function(job, given)
+    local since = modules.Record.read('unknown', call('HGET', key.job(job.jid), 'unknown'))
+    if since and scope.now - since >= given.patience then
+      call('HDEL', key.job(job.jid), 'unknown')
+      modules.Outcome.fail_now(job, UNKNOWN, NOT_KNOWN)
+      return
+    end
+    if not since or since > scope.now then -- the clock may have been set back
+      since = scope.now
+      call('HSET', key.job(job.jid), 'unknown', string.format('%.6f', since))
+    end
+    job.unknown = true
+    local delay = math.max(1, math.min(60, scope.now - since))
+    modules.History.ended(job.jid, 'returned', job, UNKNOWN, NOT_KNOWN, delay)
+    modules.Lock.release(job)
+    modules.Outcome.back(job, job.queue, delay)
+  end,
+}
+
+-- The process died under the job: counted apart from its retries.
+RARE.crash = {
+  takes = { 'limit', 'group', 'message' },
+  check = function(given)
+    given.limit = modules.Arguments.whole('settle', 'limit', given.limit, 0)
+    modules.Arguments.given('settle', 'group', given.group)
+    modules.Arguments.message('settle', given.message)
+  end,
+  act = function(job, given)
+    local crashes = job.crashes + 1
+    call('HSET', key.job(job.jid), 'crashes', crashes)
+    if crashes > given.limit then
+      modules.Outcome.fail_now(job, given.group, given.message)
+      return
+    end
+    modules.History.ended(job.jid, 'crashed', job, given.group, given.message)
+    modules.Lock.release(job)
+    modules.Outcome.back(job, job.queue, 0)
+  end,
+}
+
+RARE.move = {
+  takes = { 'queue', 'delay', 'depends' },
+  runs = true,
+  check = function(given, jid, planned)
+    modules.Arguments.queue('settle', given.queue)
+    given.delay = modules.Arguments.number('settle', 'delay', given.delay or '0')
+    given.needs = given.depends and modules.Arguments.names('settle', 'depends', given.depends) or {}
+    modules.Arguments.bounded('settle', #given.needs)
+    given.depends, given.beyond = modules.Dependencies.open_for('settle', jid, given.needs)
+    planned[jid] = given.depends -- the moves of one call must not wait for each other
+    modules.CycleDetection.intend(planned)
+    modules.CycleDetection.refuse('settle', jid, given.depends, planned)
+  end,
+  act = function(job, given, tracked)
+    local jid = job.jid
+    modules.History.ended(jid, 'done', job)
+    modules.Lock.release(job)
+    modules.Samples.add('run', job.queue, scope.now - job.start)
+    if tracked[jid] then
+      modules.Events.tracked('completed', jid)
+    end
+    modules.Events.advanced(jid, job.queue, given.queue)
+    modules.Outcome.advance(job, given.queue, given.delay, given.depends, nil, given.needs, given.beyond)
+  end,
+}
+
+OtherVerbs.by_name = {}
+
+for name, verb in pairs(RARE) do
+  OtherVerbs.by_name[name] = {
+    check = function(args, a, n, jid, planned)
+      local given = {}
+      for k = 1, math.min(n, #verb.takes) do
+        given[verb.takes[k]] = args[a + k - 1]
+      end
+      verb.check(given, jid, planned)
+      args['given' .. a] = given
+    end,
+    act = function(jid, token, held, args, a, _, _, tracked)
+      local job, code, text = modules.Lock.claim('settle', jid, token)
+      if not job then
+        return code, text
+      elseif job.bad and name ~= 'fail' then
+        modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
+        return
+      elseif job.entity and name == 'move' then
+        return modules.Entity.no_move('settle', jid)
+      end
+      modules.Lock.count_start(job, held, verb.runs)
+      verb.act(job, args['given' .. a], tracked)
+    end,
+  }
+end
+end
+elseif module_name == 'Permissions' then
+return function()
+local Permissions = {}
+modules.Permissions = Permissions
+-- views/permissions.lua
+-- What the server's ACL permits its user: asked in advance, and named where something is missing.
+
+-- What the core runs, in the order of the documented command lines. With too few arguments for a
+-- command a server may abort while it looks for keys, so nothing else is asked about.
+local INSIDE = {
+  'info time del exists expire pexpire persist pttl ttl get mget set',
+  'hdel hexists hget hgetall hincrby hlen hmget hrandfield hset',
+  'lindex llen lpop lpush lrange lrem ltrim rpush',
+  'sadd scard sismember smembers spop srandmember srem sscan',
+  'zadd zcard zcount zincrby zmscore zrange zrangebyscore zrem zpopmax zremrangebyrank zremrangebyscore',
+  'zrevrange zrevrangebyscore zscore',
+}
+local OF_AUDITS = { 'scan type lpos' }
+-- What clients run themselves.
+local OF_CLIENTS = { 'blpop function|list function|delete' }
+local ON_CHANNELS = { 'publish', 'subscribe' }
+
+-- How servers say that a command of a script is refused: from 7.2 on, and before.
+local REFUSALS = { 'ACL failure in script', 'The user executing the script can\'t' }
+
+-- What the server does not know is not missed.
+local function permits(...)
+  local known, permitted = pcall(redis.acl_check_cmd, ...)
+  return permitted or not known
+end
+
+-- Who has come here may run a function or script on meta: it is not the key that is missing.
+local function add_commands(missing, lines)
+  for _, line in ipairs(lines) do
+    for command in string.gmatch(line, '%S+') do
+      local word, subcommand = string.match(command, '^([^|]+)|?(.*)$')
+      if not permits(word, subcommand ~= '' and subcommand or scope.prefix .. 'meta') then
+        missing[#missing + 1] = '+' .. command
+      end
+    end
+  end
+end
+
+local function add_keys(missing)
+  local meta, others = scope.prefix .. 'meta', scope.prefix .. 'j:'
+  for _, command in ipairs({ 'get', 'set' }) do
+    if permits(command, meta) and not permits(command, others) then
+      missing[#missing + 1] = '~' .. scope.prefix .. '*'
+      return
+    end
+  end
+end
+
+local function add_channels(missing, commands)
+  local refused = false
+  for _, name in ipairs(commands) do
+    local command = scope.sharded and 's' .. name or name
+    if not permits(command) then
+      missing[#missing + 1] = '+' .. command
+    elseif not permits(command, scope.prefix .. 'log') then
+      refused = true
+    end
+  end
+  if refused then
+    missing[#missing + 1] = '&' .. scope.prefix .. '*'
+  end
+end
+
+-- permissions -> as JSON, the rules that ACL SETUSER wants for what is missing; null where it cannot be asked
+function Permissions.show()
+  if not redis.acl_check_cmd then
+    return 'null'
+  end
+  local missing = {}
+  add_commands(missing, INSIDE)
+  add_commands(missing, OF_AUDITS)
+  add_commands(missing, OF_CLIENTS)
+  add_keys(missing)
+  add_channels(missing, ON_CHANNELS)
+  return #missing == 0 and '[]' or cjson.encode(missing)
+end
+
+local function is_refusal(text)
+  for _, phrase in ipairs(REFUSALS) do
+    if string.find(text, phrase, 1, true) then
+      return true
+    end
+  end
+  return false
+end
+
+-- An error of the server as a reply, with what is missing if that is why a command was refused.
+function Permissions.explained(text)
+  if not is_refusal(text) then
+    return text
+  end
+  local missing = {}
+  if redis.acl_check_cmd then
+    add_commands(missing, INSIDE)
+    add_keys(missing)
+    add_channels(missing, { 'publish' })
+    if #missing == 0 then
+      add_commands(missing, OF_AUDITS)
+    end
+  end
+  if #missing == 0 then
+    return 'DENIED ' .. text
+  end
+  local user = string.match(text, 'User (%S+) has no permissions')
+  return 'DENIED ' .. (user and 'User ' .. user or 'The user') .. ' lacks ' .. table.concat(missing, ' ')
+end
+end
+elseif module_name == 'Pop' then
+return function()
+local Pop = {}
+modules.Pop = Pop
+-- pop.lua
+-- Handing out jobs: expired locks first, then what fell due, then the top of the work.
+
+local text_of = modules.Arguments.text_of
+
+-- What decides whether a job may run: its state, then as many as are NEEDED, then the others.
+local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
+
+-- What is read of a job whose lock has expired.
+local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited', 'entity', 'crashes' }
+
+-- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
+local function notice(jid, queue, worker, grace, rare)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('stalled', jid)
+  end
+  modules.History.ended(jid, 'timed-out', { worker = worker })
+  call('HSET', key.job(jid), 'grace', 1)
+  if scope.live and not rare then
+    call('HSET', key.job(jid), 'rare', '0')
+  end
+  modules.Events.lock_lost(jid, worker)
+  call('ZADD', key.place(queue, 'locks'), scope.now + grace, jid)
+  modules.Stats.count(queue, 'retries', 1)
+  if grace > 0 then
+    modules.Wake.due(queue, scope.now + grace)
+  end
+end
+
+-- What of a job without retries has to be readable for it to go on in another queue.
+local MOVED = { 'retries', 'priority', 'tags', 'context' }
+
+-- A job whose last lock was lost, as Outcome.end_failed takes it.
+local function lost(jid, queue, rare, entity)
+  local texts = call('HMGET', key.job(jid), unpack(MOVED))
+  return {
+    jid = jid,
+    queue = queue,
+    marked = true,
+    rare = rare,
+    entity = entity,
+    bad = modules.Record.first_bad(MOVED, texts),
+    retries = modules.Record.text('retries', texts[1], '0'),
+    priority = modules.Record.read('priority', texts[2], 0),
+  }
+end
+
+local function exhausted(jid, queue, worker, rare, entity)
+  local group = 'failed-retries-' .. queue
+  local message = 'Job exhausted retries in queue "' .. queue .. '"'
+  if entity then
+    group, message = modules.EntityRun.words_of_loss()
+  end
+  call('ZREM', key.place(queue, 'locks'), jid)
+  call('HSET', key.job(jid), 'remaining', -1)
+  modules.History.failed(jid, group, nil, message)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, group, message, worker)
+  modules.Outcome.end_failed(lost(jid, queue, rare, entity), group, message, scope.now)
+end
+
+-- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
+local LOOKED = 250
+
+-- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
+local function expire(jid, queue, locks, grace)
+  local job = modules.Hash.read(key.job(jid), LOCKED)
+  local worker = job.worker or ''
+  if job.state ~= 'running' then
+    modules.CorruptJobs.look_at_state(jid, job.state, queue)
+    call('ZREM', locks, jid)
+    return false
+  elseif modules.Record.is_bad('remaining', job.remaining) then
+    modules.CorruptJobs.fail(jid, 'remaining', job.remaining, queue)
+    return false
+  end
+  modules.Job.unhold(jid, worker)
+  if job.grace ~= '1' then
+    notice(jid, queue, worker, grace, job.rare)
+    if grace > 0 then
+      return false
+    end
+  end
+  modules.History.ended(jid, 'lost', { worker = worker, held = modules.Samples.held(job.waited) })
+  modules.Samples.taken_away(queue, job.time, job.waited)
+  local remaining = modules.Record.read('remaining', job.remaining, 0) - 1
+  if job.entity then
+    remaining = modules.EntityRun.lost(jid, job.remaining, job.crashes)
+  end
+  if remaining < 0 then
+    exhausted(jid, queue, worker, job.rare, job.entity)
+    return false
+  end
+  call('HSET', key.job(jid), 'remaining', remaining)
+  modules.Places.ready_since(jid, scope.now)
+  call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
+  return true
+end
+
+-- -> up to `count` jids whose locks have expired and that may be handed out again
+local function expired(queue, count)
+  local locks, freed = key.place(queue, 'locks'), {}
+  if call('ZCOUNT', locks, '-inf', modules.NumberFormat.now()) == 0 then
+    return freed -- mostly, and cheaper to ask
+  end
+  local jids = call(
+    'ZRANGEBYSCORE',
+    locks,
+    '-inf',
+    modules.NumberFormat.now(),
+    'LIMIT',
+    '0',
+    count + (scope.live and LOOKED or 0)
+  )
+  local grace = modules.Config.number('grace-period')
+  for _, jid in ipairs(jids) do
+    if #freed == count then
+      break
+    end
+    if expire(jid, queue, locks, grace) then
+      freed[#freed + 1] = jid
+    end
+  end
+  return freed
+end
+
+local RUNNABLE = { waiting = true, stalled = true, running = true }
+
+-- Jobs that have missed their deadlines and were found by this call; it finds so many at most.
+local MOST_LATE = 1000
+
+local function late()
+  return scope.late or 0
+end
+
+local FEW_HAVE = {
+  'deadline',
+  'unique',
+  'spawners',
+  'limit_key',
+  'ordered',
+  'fair_by',
+  'turn',
+  'called',
+  'rare',
+  'state',
+  'priority',
+  'holds',
+  'entity',
+  'batch',
+  'time',
+}
+
+-- What few jobs have to be asked before they start. -> whether they may; if not, and it is too late for that, what
+-- is to become of it; if not, and nothing else, it stays in its queue: a limit holds it back, or the call hands out
+-- enough of entities. `score` is that in the work. If it may, the entity that it carries, and how many may run together.
+local function may_start(jid, queue, klass, score, expires, reserved)
+  local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
+  local field, text = modules.Record.first_bad(FEW_HAVE, texts)
+  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, rare, state, priority, holds, entity, batch, time =
+    unpack(texts)
+  if field or (deadline and modules.Record.read('deadline', deadline) <= scope.now) then
+    return false, { jid = jid, state = state, bad = field, text = text }
+  end
+  if entity and modules.EntityRun.stays(jid, queue, state, priority, time, reserved) then
+    return false
+  end
+  if limit_key or fair_by or called or modules.LimitSettings.exist() then
+    local job = { limit_key = limit_key, ordered = ordered, fair_by = fair_by, turn = turn, called = called }
+    job.rare, job.state, job.priority, job.holds = rare, state, priority, holds
+    if not modules.Limits.admit(jid, queue, klass or '', job, score, expires) then
+      return false
+    end
+  end
+  modules.Unique.started(jid, unique)
+  return true, nil, entity, batch
+end
+
+-- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
+-- if it has no record, or has ended.
+local function unreadable(jid)
+  local texts = call('HMGET', key.job(jid), unpack(JUDGED))
+  local state = texts[1]
+  if state and modules.Record.is_state(state) then
+    if not RUNNABLE[state] then
+      return nil
+    end
+    for n = 2, NEEDED + 1 do
+      texts[n] = texts[n] or ''
+    end
+    return modules.Record.first_bad(JUDGED, texts)
+  elseif
+    state
+    or call('HEXISTS', key.job(jid), 'klass') == 1
+    or call('HEXISTS', key.job(jid), 'data') == 1
+  then
+    return 'state', state or ''
+  end
+end
+
+-- The job was to start before, and does not. It is in no place any longer.
+local function fail_late(jid, queue, state)
+  local since = scope.now - modules.Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
+  local message = 'Its turn came '
+    .. string.format('%.1f', since)
+    .. ' seconds after the time when it expired'
+  scope.late = late() + 1
+  modules.Places.leave(jid, queue)
+  call('HDEL', key.job(jid), 'token')
+  modules.History.failed(jid, 'expired', nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = queue, rare = true, state = state },
+    'expired',
+    message,
+    math.floor(scope.now)
+  )
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, 'expired', message, '')
+end
+
+-- What a worker is told of a job, in the order of Reserved in the client.
+local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  return {
+    jid,
+    queue,
+    klass or '',
+    data or '',
+    token,
+    retries or '',
+    remaining or '',
+    priority or '',
+    tags or '',
+    context or '',
+    expires or '',
+  }
+end
+
+local TOLD =
+  { 'queue', 'klass', 'data', 'token', 'retries', 'remaining', 'priority', 'tags', 'context', 'expires' }
+
+-- The same once more, if the job still runs with this token; nil if not.
+function Pop.told_again(jid, token)
+  local state, its_token, entity, batch = modules.Hash.values(key.job(jid), 'state', 'token', 'entity', 'batch')
+  if state == 'running' and its_token == token then
+    local again = told(jid, modules.Hash.values(key.job(jid), unpack(TOLD)))
+    if entity then
+      again[4], again[12] = modules.EntityRun.data(jid, entity, again[4]), batch
+    end
+    return again
+  end
+end
+
+-- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
+local function start(jid, queue, worker, expires, since, reserved, put)
+  local name, time = key.job(jid), modules.NumberFormat.time()
+  modules.History.popped(jid, worker, modules.History.first(put, queue))
+  if not reserved then
+    modules.Samples.add('wait', queue, scope.now - since)
+  end
+  if not scope.live then
+    call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
+    return nil -- without calls with KEYS there are no tokens
+  end
+  local token, waited = modules.Clock.draw(), reserved and modules.Samples.waited(since) or ''
+  call(
+    'HSET',
+    name,
+    'state',
+    'running',
+    'worker',
+    worker,
+    'expires',
+    expires,
+    'time',
+    time,
+    'token',
+    token,
+    'waited',
+    waited,
+    'put',
+    ''
+  )
+  return token
+end
+
+-- How many entities may run together with this one. -> the same, as its worker is told
+local function note_batch(batch)
+  local number = tonumber(batch) or 1
+  scope.batch = number > 1 and number or nil
+  return batch or '1'
+end
+
+-- Hands one job over, if its record says that it may run. (`limited`: there are limits.) -> whether it was; what is to
+-- become of it if it is to fail
+local function hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
+  local klass, data, retries, remaining, priority, tags, context, time, state, rare, put = modules.Hash.values(
+    key.job(jid),
+    'klass',
+    'data',
+    'retries',
+    'remaining',
+    'priority',
+    'tags',
+    'context',
+    'time',
+    'state',
+    'rare',
+    'put'
+  )
+  local since = RUNNABLE[state]
+    and modules.Record.ready_time(retries, remaining, priority, tags, context, time, scope.now)
+  if not since then
+    local field, text = unreadable(jid)
+    return false, field and { jid = jid, state = state, bad = field, text = text }
+  end
+  local entity, batch
+  if rare == '1' or limited then
+    local may, to_fail
+    may, to_fail, entity, batch = may_start(jid, queue, klass, score, expires, reserved)
+    if not may then
+      return false, to_fail
+    end
+    data = entity and modules.EntityRun.take(jid, queue, entity, data) or data
+  end
+  local token = start(jid, queue, worker, expires, since, reserved, put)
+  local its = reserved
+    and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  if entity then
+    its[12] = note_batch(batch)
+  end
+  visit(jid, token, its)
+  return true
+end
+
+-- Hands over the jobs whose records say that they may run; others are dropped. `visit` sees each: its jid, its token,
+-- and what its worker is told of it if the jobs are `reserved`, so that it may start them later and will say when;
+-- else they count as started. `popped` has them with their scores in the work. -> how many; those that are to fail,
+-- or nil
+local function hand_over(queue, worker, jids, visit, reserved, popped)
+  local heartbeat = modules.Config.heartbeat(queue)
+  local expires, tracked, taken, failing = modules.NumberFormat.later(heartbeat), modules.Tracking.among(jids), {}, nil
+  local limited = modules.LimitSettings.exist()
+  for n = 1, #jids do
+    local jid = jids[n]
+    local score = popped and popped[2 * n]
+    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
+    if handed then
+      taken[#taken + 1] = jid
+      if tracked[jid] then
+        modules.Events.tracked('popped', jid)
+      end
+    elseif to_fail then
+      failing = failing or {}
+      failing[#failing + 1] = to_fail
+    end
+  end
+  modules.SortedSet.add(key.held(worker), expires, taken)
+  modules.SortedSet.add(key.place(queue, 'locks'), expires, taken)
+  if #taken > 0 then
+    modules.Wake.locked(queue, heartbeat)
+  end
+  return #taken, failing
+end
+
+-- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
+local function fail_all_late(queue, too_late)
+  for _, job in ipairs(too_late) do
+    if job.bad then
+      scope.late = late() + 1
+      modules.CorruptJobs.fail(job.jid, job.bad, job.text, queue)
+    else
+      fail_late(job.jid, queue, job.state)
+    end
+  end
+end
+
+-- Takes up to `count` jobs off the top of the work. -> how many
+local function take_work(queue, worker, count, visit, reserved)
+  local work, taken = key.place(queue, 'work'), 0
+  while taken < count and late() < MOST_LATE and modules.LimitSettings.left() > 0 and not scope.full do
+    local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, modules.LimitSettings.left()))), {}
+    if #popped == 0 then
+      break
+    end
+    for n = 1, #popped, 2 do -- each with its score behind it
+      jids[#jids + 1] = popped[n]
+    end
+    local handed, too_late = hand_over(queue, worker, jids, visit, reserved, popped)
+    taken = taken + handed
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
+  end
+  if (late() >= MOST_LATE or modules.LimitSettings.left() <= 0) and taken < count then
+    modules.Wake.ready(queue, 1) -- There may be more behind them: a worker has to look again.
+  end
+  return taken
+end
+
+-- How many of `count` jobs the queue may still hand out.
+local function allowed(queue, count)
+  local limit = modules.Config.concurrency(queue)
+  if modules.LimitSettings.exist() then
+    count = math.min(count, (modules.Limits.room_of_queue(queue)))
+  end
+  if limit > 0 then
+    local running = call('ZCOUNT', key.place(queue, 'locks'), modules.NumberFormat.now(), '+inf')
+    return math.min(count, math.max(0, limit - running))
+  end
+  return count
+end
+
+-- Has the time of something in this place come? Mostly not, and this is cheaper to ask.
+local function is_due(queue, place)
+  local name = key.place(queue, place)
+  return not modules.ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', modules.NumberFormat.now()) > 0
+end
+
+-- The same with those that have just fallen due.
+local function take_ready(queue, worker, count, visit, reserved)
+  if is_due(queue, 'recur') then
+    modules.Recurring.spawn_due(queue, count)
+  end
+  if is_due(queue, 'scheduled') then
+    modules.Queue.move_due(queue, count)
+  end
+  return take_work(queue, worker, count, visit, reserved)
+end
+
+-- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many (of entities that run together: how
+-- many runs)
+function Pop.take(queue, worker, count, visit, reserved)
+  local limited = modules.LimitSettings.exist()
+  if limited then
+    modules.Limits.look(queue)
+  end
+  count = allowed(queue, count)
+  if count <= 0 then
+    return 0
+  end
+  local taken = 0
+  local freed = expired(queue, count)
+  if #freed > 0 then
+    local too_late
+    taken, too_late = hand_over(queue, worker, freed, visit, reserved)
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
+  end
+  if taken < count then
+    taken = taken + take_ready(queue, worker, count - taken, visit, reserved)
+  end
+  if scope.entities then
+    local further = allowed(queue, modules.EntityRun.further(taken))
+    if further > 0 then
+      take_ready(queue, worker, further, visit, reserved)
+    end
+    scope.batch, scope.full = nil, nil
+  end
+  if limited then
+    modules.Limits.count_of_queue(queue, taken)
+  end
+  if taken > 0 and scope.live then
+    modules.Wake.taken(queue)
+  end
+  return taken
+end
+
+function Pop.is_paused(queue)
+  local name = key.paused_queues()
+  return not modules.ExistenceCache.is_absent(name) and call('SISMEMBER', name, queue) == 1
+end
+
+-- pop queue worker count
+function Pop.pop(args, i)
+  local queue = modules.Arguments.name('pop', 'queue', args[i])
+  local worker = modules.Arguments.name('pop', 'worker', args[i + 1])
+  local count = modules.Arguments.count('pop', modules.Arguments.given('pop', 'count', args[i + 2]))
+  if Pop.is_paused(queue) then
+    return '{}'
+  end
+  call('ZADD', key.workers(), scope.now, worker)
+  modules.Dependencies.carry_on()
+  local jids = {}
+  Pop.take(queue, worker, count, function(jid)
+    jids[#jids + 1] = jid
+  end)
+  modules.Replies.shorten('pop', jids)
+  return modules.Job.show_all(jids)
+end
+end
+elseif module_name == 'QueueSchedules' then
+return function()
+local QueueSchedules = {}
+modules.QueueSchedules = QueueSchedules
+-- schedules/queue_schedules.lua
+-- The schedules that put jobs into a queue: interval ones have their place there; cron ones and paused
+-- ones are kept together for all queues, and their records say which queue is theirs.
+
+local QUEUES = 200 -- of which one call says how many they have
+
+-- Shows the cron schedules by their next tick, then the paused ones, with the queue of each: as many
+-- of either as one call may look at.
+local function each_elsewhere(visit)
+  for _, id in ipairs(call('ZRANGE', key.schedules(), 0, modules.Arguments.most - 1)) do
+    visit(id, call('HGET', key.schedule(id), 'queue'))
+  end
+  for _, id in ipairs(call('ZRANGE', key.paused_schedules(), 0, modules.Arguments.most - 1)) do
+    visit(id, call('HGET', key.schedule(id), 'queue') or call('HGET', key.template(id), 'queue'))
+  end
+end
+
+-- How many schedules these queues have, in their order.
+function QueueSchedules.count(queues)
+  local elsewhere, numbers = {}, {}
+  each_elsewhere(function(_, queue)
+    if queue then
+      elsewhere[queue] = (elsewhere[queue] or 0) + 1
+    end
+  end)
+  for n, queue in ipairs(queues) do
+    numbers[n] = call('ZCARD', key.place(queue, 'recur')) + (elsewhere[queue] or 0)
+  end
+  return numbers
+end
+
+-- schedules.count queue... -> how many each has
+function QueueSchedules.numbers(args, i)
+  local queues = {}
+  for n = i, #args do
+    queues[#queues + 1] = args[n]
+  end
+  if #queues > QUEUES then
+    modules.Errors.raise('TOOBIG', 'schedules.count(): ' .. #queues .. ' queues in one call, at most ' .. QUEUES)
+  end
+  return QueueSchedules.count(queues)
+end
+
+-- schedules.in queue offset count -> total and schedules: cron ones, paused ones, interval ones
+function QueueSchedules.list(args, i)
+  local queue = modules.Arguments.name('schedules.in', 'queue', args[i])
+  local offset = modules.Arguments.whole('schedules.in', 'offset', args[i + 1], 0)
+  local count = math.min(modules.Arguments.whole('schedules.in', 'count', args[i + 2], 0), modules.Arguments.most)
+  local ids, recur = {}, key.place(queue, 'recur')
+  each_elsewhere(function(id, of)
+    ids[#ids + 1] = of == queue and id or nil
+  end)
+  local wanted, found = {}, {}
+  for n = offset + 1, math.min(offset + count, #ids) do
+    wanted[#wanted + 1] = ids[n]
+  end
+  if #wanted < count then
+    local first = math.max(offset - #ids, 0)
+    for _, id in ipairs(call('ZRANGE', recur, first, first + count - #wanted - 1)) do
+      wanted[#wanted + 1] = id
+    end
+  end
+  for _, id in ipairs(wanted) do
+    local record = modules.Schedules.read(id)
+    found[#found + 1] = record and modules.ScheduleView.shown(record)
+  end
+  local total = #ids + call('ZCARD', recur)
+  return modules.Json.with(cjson.encode({ total = total }), 'schedules', modules.Json.list(found))
+end
+end
+elseif module_name == 'QueueStats' then
+return function()
+local QueueStats = {}
+modules.QueueStats = QueueStats
+-- views/queue_stats.lua
+-- How long jobs have waited and have to wait: the lag of queues, what falls due in them, and the
+-- survey by which workers choose among them.
 
 local format, min = string.format, math.min
 
-local AGAIN = 60 -- seconds until a schedule that cannot go on is looked at again
+-- Levels of priority looked at.
+local LEVELS = 32
 
--- What may become of missed ticks: all are caught up, the last one, or none.
-Ticks.policies = { all = true, last = true, none = true }
-
--- A tick is missed when it is late by more than this: half the time to the tick after it, at most
--- so many seconds.
-local GRACE = 60
-
-local function is_missed(tick, following)
-  return scope.now - tick > min(GRACE, (following - tick) / 2)
+-- When the first thing in a place falls due, or `latest` if that is not before it.
+local function first_due(queue, place, latest)
+  local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
+  return head[2] and min(latest, tonumber(head[2])) or latest
 end
 
--- Ticks are due: `first`, which `following` comes after, to `last`, which `next` comes after.
--- -> the tick that puts a job now, or nil; and the tick to go on with
-function Ticks.choose(policy, first, following, last, next)
-  if policy == 'all' then
-    return first, following
-  elseif policy == 'none' and is_missed(last, next) then
-    return nil, next
+-- Since when the oldest waiting job has been ready, at a cost that does not grow with the queue:
+-- the first of each level of priority is the oldest of it. -> the time, whether there is any
+local function oldest_waiting(queue)
+  local work, highest, oldest, found = key.place(queue, 'work'), '+inf', scope.now, false
+  for _ = 1, LEVELS do
+    local jid = call('ZREVRANGEBYSCORE', work, highest, '-inf', 'LIMIT', 0, 1)[1]
+    local record = jid and call('HMGET', key.job(jid), 'time', 'priority')
+    if not record or not record[1] then
+      break
+    end
+    found = true
+    oldest = min(oldest, modules.Record.read('time', record[1], oldest))
+    -- Below all that could have been put at this priority until a day from now.
+    highest = '(' .. format('%.17g', modules.Places.score(modules.Record.read('priority', record[2], 0), scope.now + 86400))
   end
-  return last, next
+  return oldest, found
 end
 
--- A score for cron schedules that is due now and that cannot be a tick, which is a whole number.
-function Ticks.none_yet(time)
-  return time == math.floor(time) and time - 2 ^ -10 or time
+-- -> the age of the oldest ready job in seconds, whether there is one
+local function lag(queue)
+  local oldest, found = oldest_waiting(queue)
+  local due = first_due(queue, 'recur', first_due(queue, 'scheduled', oldest))
+  return scope.now - due, found or due < oldest
 end
 
--- What few jobs have; `rare` says that there is some of it.
-local function write_rare(record, child)
-  local name = key.job(child)
-  if record.context then
-    call('HSET', name, 'context', record.context)
+-- The same without the second.
+function QueueStats.lag_of(queue)
+  return (lag(queue))
+end
+
+-- lag queue... -> seconds, as text, for each
+function QueueStats.lag(args, i)
+  modules.Arguments.given('lag', 'queue', args[i])
+  modules.Arguments.bounded('lag', #args - i + 1)
+  local lags = {}
+  for n = i, #args do
+    lags[#lags + 1] = format('%.6f', (lag(args[n])))
   end
-  if record.expires then
-    call('HSET', name, 'deadline', format('%.17g', scope.now + modules.Record.number(record.expires)), 'rare', '1')
+  return lags
+end
+
+-- due queue... -> for each: when its first scheduled job and its first recurring one fall due, as
+-- text, '' if there is none
+function QueueStats.due(args, i)
+  modules.Arguments.given('due', 'queue', args[i])
+  modules.Arguments.bounded('due', #args - i + 1)
+  local times = {}
+  for n = i, #args do
+    for _, place in ipairs({ 'scheduled', 'recur' }) do
+      local head = call('ZRANGE', key.place(args[n], place), 0, 0, 'WITHSCORES')
+      times[#times + 1] = head[2] or ''
+    end
   end
-  if record.unique then
-    -- The key names the job put last, until that one has ended.
-    call('HSET', name, 'unique', 'e' .. record.unique, 'rare', '1')
-    modules.Unique.take(child, record.unique)
+  return times
+end
+
+local function is_empty(queue)
+  return call(
+    'EXISTS',
+    key.place(queue, 'work'),
+    key.place(queue, 'scheduled'),
+    key.place(queue, 'recur'),
+    key.place(queue, 'locks')
+  ) == 0
+end
+
+-- Is there anything that a pop would hand out, or has to look at? -> that, the lag
+local function look(queue)
+  if modules.LimitSettings.exist() and first_due(queue, 'openings', scope.now + 1) <= scope.now then
+    return true, (lag(queue))
+  elseif is_empty(queue) then
+    return false, 0
+  end
+  local seconds, found = lag(queue)
+  return found or first_due(queue, 'locks', scope.now + 1) <= scope.now, seconds
+end
+
+-- survey [queue...] -> name, ready (1 or 0), lag, weight, paused (1 or 0) of each, as texts;
+-- without names of all queues that are known, as far as one call may handle them
+function QueueStats.survey(args, i)
+  modules.Arguments.bounded('survey', #args - i + 1)
+  local queues, paused, flat = {}, {}, {}
+  for n = i, #args do
+    queues[#queues + 1] = args[n]
+  end
+  if #queues == 0 then
+    queues = modules.Queue.names(modules.Arguments.most)
+  end
+  for _, queue in ipairs(call('SMEMBERS', key.paused_queues())) do
+    paused[queue] = true
+  end
+  for n, queue in ipairs(queues) do
+    local ready, seconds = look(queue)
+    local at = 5 * n - 4
+    flat[at], flat[at + 1] = queue, ready and '1' or '0'
+    flat[at + 2], flat[at + 3] = format('%.6f', seconds), format('%.17g', modules.Config.weight(queue))
+    flat[at + 4] = paused[queue] and '1' or '0'
+  end
+  return flat
+end
+end
+elseif module_name == 'RecordTexts' then
+return function()
+local RecordTexts = {}
+modules.RecordTexts = RecordTexts
+-- record_texts.lua
+-- Fields of records that are JSON, and those that are in no job's record: how each is read. (They are apart from the
+-- numbers, which each run has to do with.)
+
+local find, decode = string.find, cjson.decode
+
+local function table_of(text)
+  local fine, value = pcall(decode, text)
+  return fine and type(value) == 'table' and value or false
+end
+
+-- cjson writes an empty list and an empty object alike.
+local function is_list(value, kinds)
+  local count = #value
+  for k, item in pairs(value) do
+    if type(k) ~= 'number' or k > count or (kinds and not kinds[type(item)]) then
+      return false
+    end
+  end
+  return true
+end
+
+local NAMES = { string = true, number = true }
+
+-- A new list each time: readers change them.
+local function list_of(kinds)
+  return function(text)
+    local value = table_of(text)
+    return value and is_list(value, kinds) and value
   end
 end
 
--- Puts the job of a tick, without a word. `record` is that of the schedule, in which everything can be
--- read (Record.bad_schedule).
-function Ticks.put(record, child, time)
-  modules.Canceled.forget(child)
+local function is_text(value)
+  return value == nil or type(value) == 'string'
+end
+
+local function failure(text)
+  local value = table_of(text)
+  local fine = value
+    and #value == 0
+    and is_text(value.group)
+    and is_text(value.message)
+    and (value.when == nil or type(value.when) == 'number')
+  return fine and value
+end
+
+local function object(text)
+  local value = table_of(text)
+  return value and #value == 0 and value
+end
+
+local function old_history(text)
+  local value = table_of(text)
+  if not value or not is_list(value, { table = true }) then
+    return false
+  end
+  for _, entry in ipairs(value) do
+    for _, when in ipairs({ 'put', 'popped', 'failed', 'done' }) do
+      if entry[when] ~= nil and not tonumber(entry[when]) then
+        return false
+      end
+    end
+    if not is_text(entry.q) or not is_text(entry.worker) or (entry.put and not entry.q) then
+      return false
+    end
+  end
+  return value
+end
+
+local function is_entry(value)
+  return type(value) == 'table'
+    and type(value[1]) == 'number'
+    and type(value[2]) == 'string'
+    and (value[3] == nil or type(value[3]) == 'table')
+end
+
+local function entries(text)
+  local value = table_of(text)
+  for _, entry in ipairs(value or {}) do
+    if not is_entry(entry) then
+      return false
+    end
+  end
+  return value and is_list(value) and value
+end
+
+local function unique(text)
+  return find(text, '^[se].') and text
+end
+
+local names = list_of(NAMES)
+
+-- Those of jobs. -> what is read, or false
+RecordTexts.of_jobs = {
+  tags = names,
+  spawners = names,
+  beyond = names,
+  called = names,
+  holds = names,
+  failure = failure,
+  context = object,
+  progress = list_of(),
+  history = old_history,
+  unique = unique,
+}
+
+local function decimal(text)
+  return modules.Record.number(text) or false
+end
+
+-- An interval: nothing goes on by steps of 0.
+local function above_zero(text)
+  local seconds = decimal(text)
+  return seconds and seconds > 0 and seconds
+end
+
+-- What stands in the records of what recurs and of workflows, where it is another thing.
+RecordTexts.elsewhere = {
+  interval = above_zero,
+  backlog = decimal,
+  count = modules.Record.whole,
+  last = decimal,
+  since = decimal,
+  meta = object,
+  entries = entries,
+}
+
+-- Can the field be read, whose text this is?
+function RecordTexts.is_good(field, text)
+  return RecordTexts.of_jobs[field](text) and true
+end
+
+-- An entry of a history, or nil.
+function RecordTexts.entry(text)
+  local triple = table_of(text)
+  return is_entry(triple) and triple or nil
+end
+end
+elseif module_name == 'Serve' then
+return function()
+local Serve = {}
+modules.Serve = Serve
+-- serve.lua
+-- Dispatch of calls with KEYS; of those without, see legacy.lua.
+
+-- Functions live from call to call; what they know of a call does not.
+function Serve.begin(prefix, live, library)
+  for field in pairs(scope) do
+    scope[field] = nil
+  end
+  scope.prefix, scope.now, scope.live, scope.library = prefix, 0, live, library
+end
+
+-- Writes down what was left for the end of the call. (Each may leave something for those that follow.)
+function Serve.finish()
+  if scope.workflows then
+    modules.Workflow.finish()
+  end
+  if scope.ended then
+    modules.ResultWaiters.finish()
+  end
+  if scope.kept then
+    modules.Retention.finish()
+  end
+  if scope.canceled then
+    modules.Canceled.finish()
+  end
+  if scope.samples then
+    modules.Samples.finish()
+  end
+  if scope.counts then
+    modules.Stats.finish()
+  end
+  if scope.minutes then
+    modules.Minutes.finish()
+  end
+  if scope.wake then
+    modules.Wake.finish()
+  end
+end
+
+-- Some words of a command read, others write; its arguments stand at args[4] and behind.
+local READS_SOMETIMES = {
+  tag = function(args)
+    return args[4] == 'get' or args[4] == 'top'
+  end,
+  track = function(args)
+    return args[4] == nil
+  end,
+  stacks = function(args)
+    return args[5] == nil
+  end,
+}
+
+-- The first key never exists: so each node of a cluster refuses the call while the slot is moved. An s at its end
+-- says that the caller's subscribers are on sharded channels.
+local function read_keys(keys)
+  local prefix, sharded = string.match(keys[1], '^(.*)!(s?)$')
+  if not prefix or #keys ~= 2 or keys[2] ~= prefix .. 'meta' then
+    modules.Errors.raise('BADARG', 'KEYS must be <prefix>! and <prefix>meta')
+  end
+  return prefix, sharded == 's'
+end
+
+-- ARGV = command, now, request, args...
+local function answered(keys, args, class, library)
+  Serve.begin('', true, library)
+  scope.prefix, scope.sharded = read_keys(keys)
+  local command, now, request = args[1], args[2], args[3]
+  local known = command and modules.Commands.find(command)
+  if not known then
+    modules.Errors.raise('NOCOMMAND', 'Unknown command ' .. modules.Errors.name(command))
+  end
+  if not now or not request then
+    modules.Errors.raise('BADARG', command .. '(): now and request wanted')
+  end
+  local sometimes = READS_SOMETIMES[command]
+  scope.reading = known.reads or sometimes ~= nil and sometimes(args)
+  if class == 'read' and not scope.reading then
+    modules.Errors.raise('BADARG', command .. '() writes: call it in the write or the drain class')
+  end
+  modules.Arguments.weigh(command, args)
+  local answer = modules[known.module][known.what]
+  if scope.reading then
+    modules.Clock.set(now)
+    return answer(args, 4)
+  end
+  modules.Replies.announce(request)
+  local stored = modules.Clock.set(now, modules.Replies.field())
+  local served, reply = modules.Replies.recall(stored)
+  if served then
+    -- Written again, unchanged: WAIT tells which replicas have what a connection has written, and a
+    -- repeat may come over another one.
+    call('HSET', key.meta(), modules.Replies.field(), stored)
+    return reply
+  end
+  reply = answer(args, 4)
+  if modules.Clock.is_round() then
+    modules.WorkflowVerbs.carry_on()
+    modules.Retention.tidy()
+  end
+  if modules.Clock.is_skewed() then
+    modules.ClockRepair.carry_on()
+  end
+  Serve.finish()
+  if scope.client then
+    modules.Clock.keep(modules.Replies.field(), modules.Replies.kept(reply))
+  else
+    modules.Clock.keep()
+  end
+  if scope.client and not stored then
+    modules.Replies.tidy()
+  end
+  return reply
+end
+
+-- A refusal becomes a reply whose first word is its code.
+function Serve.serve(keys, args, class, library)
+  local fine, reply = pcall(answered, keys, args, class, library)
+  if fine then
+    return reply
+  elseif type(reply) == 'table' and reply.code then
+    return redis.error_reply(reply.code .. ' ' .. reply.text)
+  end
+  -- Servers before 7 raise texts.
+  local text = type(reply) == 'table' and reply.err or tostring(reply)
+  return redis.error_reply(modules.Permissions.explained(text))
+end
+end
+elseif module_name == 'Settle' then
+return function()
+local Settle = {}
+modules.Settle = Settle
+-- settle.lua
+-- One round trip of a worker: the jobs it has finished, then the next ones to run.
+
+-- Seconds until an idle worker comes again to carry on with what a client has left.
+local SOON = 0.01
+
+local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
+Settle.most = 250 -- jobs settled and reserved by one call
+
+-- jid token held verb k arg*k, `count` times from args[i] on; `held` is for how many seconds the job lay
+-- in its worker's hands before it was started, '' if it was not, or the time is not known.
+-- -> where each begins, their jids, where the rest begins
+local function parse(args, i, count)
+  local starts, jids, planned = {}, {}, {}
+  for n = 1, count do
+    local verb, given =
+      modules.SettleVerbs.named(args[i + 3]), modules.Arguments.whole('settle', 'number of arguments', args[i + 4], 0)
+    if not verb then
+      modules.Errors.argument('settle', 'Unknown verb %s for job %s', modules.Errors.name(args[i + 3]), modules.Errors.name(args[i]))
+    end
+    if i + 4 + given > #args then
+      modules.Errors.argument('settle', 'Arguments of job ' .. modules.Errors.name(args[i]) .. ' are incomplete')
+    end
+    args[i + 2], args[i + 4] = modules.Arguments.held('settle', args[i + 2]) or false, given
+    verb.check(args, i + 5, given, args[i], planned)
+    starts[n], jids[n] = i, args[i]
+    i = i + 5 + given
+  end
+  return starts, jids, i
+end
+
+-- A settlement whose lock is lost changes nothing and stops no other.
+local function settle(args, starts, jids)
+  local refused, completed = {}, { jids = {}, rare = {}, queues = {}, workers = {} }
+  local tracked = modules.Tracking.among(jids)
+  for n = 1, #starts do
+    local i = starts[n]
+    local code, text = modules.SettleVerbs.named(args[i + 3])
+      .act(args[i], args[i + 1], args[i + 2], args, i + 5, args[i + 4], completed, tracked)
+    if code then
+      refused[#refused + 1] = { args[i], code, text }
+    end
+  end
+  modules.SettleVerbs.finish(completed)
+  return refused
+end
+
+-- A glob with * and ? as a Lua pattern.
+local function pattern(glob)
+  local escaped = string.gsub(glob, '[%^%$%(%)%%%.%[%]%+%-]', '%%%0')
+  return '^' .. string.gsub(string.gsub(escaped, '%*', '.*'), '%?', '.') .. '$'
+end
+
+local function is_excluded(queue, excluded)
+  for _, glob in ipairs(excluded) do
+    if string.find(queue, pattern(glob)) then
+      return true
+    end
+  end
+  return false
+end
+
+-- The queues that a glob stands for, in order of name.
+local function matching(known, glob)
+  local found, wanted = {}, pattern(glob)
+  for _, queue in ipairs(known) do
+    if glob == '*' or string.find(queue, wanted) then
+      found[#found + 1] = queue
+    end
+  end
+  table.sort(found)
+  return found
+end
+
+-- The queues that names and globs stand for, in the order given. -> queues, whether there are globs
+local function expand(names, excluded)
+  if #names == 1 and #excluded == 0 then
+    local globbing = string.find(names[1], '[*?]') ~= nil
+    return globbing and matching(modules.Queue.names(), names[1]) or names, globbing
+  end
+  local queues, seen, globbing = {}, {}, false
+  local function add(queue)
+    if not seen[queue] and not is_excluded(queue, excluded) then
+      seen[queue] = true
+      queues[#queues + 1] = queue
+    end
+  end
+  local known
+  for _, name in ipairs(names) do
+    if string.find(name, '[*?]') then
+      globbing = true
+      known = known or modules.Queue.names()
+      for _, queue in ipairs(matching(known, name)) do
+        add(queue)
+      end
+    else
+      add(name)
+    end
+  end
+  return queues, globbing
+end
+
+-- What mostly does not exist, asked for once for all jobs of the call. -> whether nothing is left that
+-- could be carried on
+local function look_around(jids, queues, wanted)
+  local names = { key.releasing(), key.cascading(), key.tracked(), key.paused_queues(), key.workflows() }
+  if #jids == 1 then
+    names[6] = key.dependents(jids[1])
+  end
+  if wanted == 0 or #queues > modules.ExistenceCache.many then
+    return modules.ExistenceCache.look_for(names, {})
+  end
+  local theirs = {}
+  for n = 1, #queues do
+    local queue, at = queues[n], 4 * n
+    theirs[at - 3], theirs[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
+    theirs[at - 1], theirs[at] = key.idle_at(queue), key.wake_at(queue)
+  end
+  return modules.ExistenceCache.look_for(names, theirs)
+end
+
+-- One queue after the other, until there are `count` jobs.
+local function one_by_one(queues, count, take)
+  for n = 1, #queues do
+    if count <= 0 then
+      return
+    end
+    count = count - take(queues[n], count)
+  end
+end
+
+-- As if single jobs were taken from each queue in turn: in each round an equal part from each
+-- that has not shown to be empty.
+local function in_turns(queues, count, take)
+  while count > 0 and #queues > 0 do
+    local part, going_on = math.max(1, math.floor(count / #queues)), {}
+    for n = 1, #queues do
+      local taken = take(queues[n], part)
+      count = count - taken
+      if taken == part then
+        going_on[#going_on + 1] = queues[n]
+      end
+      if count == 0 then
+        return
+      end
+    end
+    queues = going_on
+  end
+end
+
+-- -> what is told of each job; and what a repeat of the request needs: jid, token, jid, token …
+local function reserve(queues, worker, wish)
+  local jobs, held = {}, {}
+  local function visit(jid, token, told)
+    jobs[#jobs + 1] = told
+    held[#held + 1] = jid
+    held[#held + 1] = token
+  end
+  local many = #queues > modules.ExistenceCache.many
+  local function take(queue, count)
+    if (many and modules.ExistenceCache.is_bare(queue)) or modules.Pop.is_paused(queue) then
+      return 0
+    end
+    return modules.Pop.take(queue, worker, count, visit, true)
+  end
+  local serve = wish.turns and in_turns or one_by_one
+  serve(queues, wish.count, take)
+  if #jobs > 0 then
+    call('ZADD', key.workers(), modules.NumberFormat.now(), worker)
+  end
+  return jobs, held
+end
+
+-- count q queue*q [exclude glob | wait seconds | turns 1]...
+local function parse_wish(args, i)
+  local wish = { names = {}, excluded = {} }
+  wish.count = modules.Arguments.whole('settle', 'count', args[i], 0)
+  local named = modules.Arguments.whole('settle', 'number of queues', args[i + 1], 0)
+  if i + 1 + named > #args then
+    modules.Errors.argument('settle', 'Fewer queues than announced')
+  end
+  modules.Arguments.bounded('settle', named)
+  for n = i + 2, i + 1 + named do
+    wish.names[#wish.names + 1] = modules.Arguments.name('settle', 'queue', args[n])
+  end
+  for n = i + 2 + named, #args, 2 do
+    if args[n] == 'exclude' and args[n + 1] then
+      wish.excluded[#wish.excluded + 1] = args[n + 1]
+    elseif args[n] == 'wait' then
+      wish.wait = math.max(0, math.min(modules.Arguments.number('settle', 'wait', args[n + 1]), LONGEST_WAIT))
+    elseif args[n] == 'turns' and args[n + 1] == '1' then
+      wish.turns = true
+    else
+      modules.Errors.argument('settle', 'Unknown option ' .. modules.Errors.name(args[n]))
+    end
+  end
+  return wish
+end
+
+-- Carries on with what earlier calls had to leave. -> whether a workflow has more of it
+local function carry_on()
+  modules.Dependencies.carry_on()
+  return modules.WorkflowVerbs.carry_on()
+end
+
+-- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest, now }: the time by
+-- which the locks on the jobs are measured, if jobs were asked for
+function Settle.settle(args, i)
+  local worker = modules.Arguments.name('settle', 'worker', args[i])
+  local count = modules.Arguments.whole('settle', 'number of settlements', args[i + 1], 0)
+  local starts, jids, rest_at = parse(args, i + 2, math.min(count, Settle.most + 1))
+  local wish = parse_wish(args, rest_at)
+  if count + wish.count > Settle.most then
+    modules.Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
+  end
+  local queues, globbing = expand(wish.names, wish.excluded)
+  local quiet = look_around(jids, queues, wish.count)
+  local refused = settle(args, starts, jids)
+  local goes_on = not quiet and carry_on()
+  goes_on = goes_on or modules.Dependencies.left() <= 0 -- dependents may be left, for which no worker is woken
+  local jobs, held, rest = {}, {}, {}
+  if wish.count > 0 then
+    jobs, held = reserve(queues, worker, wish)
+    held.now = modules.NumberFormat.now()
+    local client = scope.client or worker
+    modules.Wake.busy(client, worker, queues, globbing, #jobs > 0)
+    if #jobs == 0 and wish.wait then
+      local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
+      rest = modules.Wake.wait(client, worker, queues, seconds, globbing)
+    end
+  end
+
+  held.refused = #refused > 0 and refused or nil
+  held.rest = #rest > 0 and rest or nil
+  modules.Replies.shorten('settle', held)
+  return { refused, jobs, rest, held.now }
+end
+
+-- The reply again: of the jobs handed out, those that their worker still holds.
+function Settle.rebuild(held)
+  local jobs = {}
+  for n = 1, #held, 2 do
+    local told = modules.Pop.told_again(held[n], held[n + 1])
+    jobs[#jobs + 1] = told
+  end
+  return { held.refused or {}, jobs, held.rest or {}, held.now }
+end
+end
+elseif module_name == 'SettleVerbs' then
+return function()
+local SettleVerbs = {}
+modules.SettleVerbs = SettleVerbs
+-- settle_verbs.lua
+-- The verbs of settle: what each does to a job that a worker held, and its arguments. Nearly all jobs are completed, and
+-- for all of them this one is written to be fast; the others are in other_verbs.lua.
+
+-- What the completed jobs of a call have in common is written once, at the end.
+function SettleVerbs.finish(completed)
+  if #completed.jids == 0 then
+    return
+  end
+  for queue, list in pairs(completed.queues) do
+    modules.SortedSet.remove(key.place(queue, 'locks'), list)
+  end
+  for worker, list in pairs(completed.workers) do
+    modules.SortedSet.remove(key.held(worker), list)
+  end
+  modules.SortedSet.add(key.completed(), modules.NumberFormat.now(), completed.jids)
+  modules.JobEnd.completed(completed.jids, completed.rare) -- which reads the records, so before they may go
+  modules.Expiry.after(#completed.jids)
+end
+
+local function append(lists, name, jid)
+  local list = lists[name]
+  if list then
+    list[#list + 1] = jid
+  else
+    lists[name] = { jid }
+  end
+end
+
+-- How each verb checks its `n` arguments from args[a] on (before anything is written), and
+-- what it then does. -> code, text if the settlement is refused
+SettleVerbs.complete = {
+  check = function(args, a, n)
+    if n == 0 then
+      return
+    end
+    if args[a] ~= '' then
+      modules.Arguments.json('settle', 'result', args[a], modules.Arguments.text_bytes)
+      args[a + 1] = modules.Arguments.whole('settle', 'result_ttl', n > 1 and args[a + 1] or nil, 1)
+    end
+    if n > 2 then
+      modules.Arguments.json('settle', 'data', args[a + 2])
+    end
+  end,
+  act = function(jid, token, held, args, a, n, completed, tracked)
+    local worker, queue, time, retries, rare, waited = modules.Lock.completed(jid, token)
+    if not worker then
+      return queue, time -- code and text
+    end
+    held = held or modules.Samples.held(waited) or 0
+    modules.History.done(jid, held)
+    local popped = modules.Record.read('time', time, scope.now)
+    modules.Samples.add('run', queue, scope.now - modules.Samples.started(queue, popped, waited, held))
+    local returned = n > 1 and modules.Outcome.keep_result(jid, token, args[a], args[a + 1])
+    if tracked[jid] then
+      modules.Events.tracked('completed', jid)
+    end
+    modules.Events.completed(jid, queue)
+    local name = key.job(jid)
+    modules.Outcome.write_complete(name, modules.Record.text('retries', retries, '0'), n > 2 and args[a + 2], returned)
+    if rare then
+      modules.Outcome.forget_marks(name)
+    end
+    append(completed.queues, queue, jid)
+    append(completed.workers, worker, jid)
+    completed.jids[#completed.jids + 1] = jid
+    if rare == '1' then
+      completed.rare[#completed.rare + 1] = jid
+    end
+  end,
+}
+
+-- The verb of this name, or nil.
+function SettleVerbs.named(name)
+  return name == 'complete' and SettleVerbs.complete or modules.OtherVerbs.by_name[name]
+end
+end
+elseif module_name == 'WorkerControl' then
+return function()
+local WorkerControl = {}
+modules.WorkerControl = WorkerControl
+-- worker_control.lua
+-- What operators ask of a worker, and the stack dump that it leaves for them.
+
+local KNOWN = { quiet = true, resume = true, stop = true, dump = true }
+local MOST = 20 -- orders kept for a worker that does not fetch them; the latest are
+local STACKS_KEPT = 86400 -- seconds
+
+local function must_be_known(worker)
+  if not call('ZSCORE', key.workers(), worker) and call('EXISTS', key.worker(worker)) == 0 then
+    modules.Errors.raise('NOWORKER', 'order(): Worker ' .. modules.Errors.name(worker) .. ' is not known')
+  end
+end
+
+-- order worker quiet|resume|stop|dump: for the worker's next beat
+function WorkerControl.order(args, i)
+  local worker, order = modules.Arguments.name('order', 'worker', args[i]), args[i + 1]
+  if not KNOWN[modules.Arguments.given('order', 'order', order)] then
+    modules.Errors.argument('order', 'order must be quiet, resume, stop or dump, not ' .. modules.Errors.name(order))
+  end
+  must_be_known(worker)
+  local name = key.orders(worker)
+  call('RPUSH', name, order)
+  call('LTRIM', name, -MOST, -1)
+  call('EXPIRE', name, modules.Config.worker_age())
+  modules.Events.order(worker, order)
+end
+
+-- The orders of a worker, the first first: each is given out once.
+function WorkerControl.take(worker)
+  local name = key.orders(worker)
+  local orders = call('LRANGE', name, 0, -1)
+  if #orders > 0 then
+    call('DEL', name)
+  end
+  return orders
+end
+
+function WorkerControl.forget(worker)
+  call('DEL', key.orders(worker))
+end
+
+-- stacks worker [text]: the last stack dump of a worker, or keeps a new one
+function WorkerControl.stacks(args, i)
+  local worker, text = modules.Arguments.name('stacks', 'worker', args[i]), args[i + 1]
+  if not text then
+    return call('GET', key.stacks(worker))
+  end
+  if #text > modules.Arguments.text_bytes then
+    modules.Errors.raise('TOOBIG', 'stacks(): text has ' .. #text .. ' bytes, at most ' .. modules.Arguments.text_bytes)
+  end
+  call('SET', key.stacks(worker), text, 'EX', STACKS_KEPT)
+end
+end
+elseif module_name == 'WorkflowPut' then
+return function()
+local WorkflowPut = {}
+modules.WorkflowPut = WorkflowPut
+-- workflows/workflow_put.lua
+-- How workflows are put: small ones in one call, large ones staged, released and then unpacked.
+-- Nothing of a workflow runs before all of it is there.
+
+local match = string.match
+
+-- Seconds that what was staged is kept at most without a release.
+local LONGEST = 24 * 3600
+
+-- What holds back the first jobs until the last is there: a dependency without a record.
+function WorkflowPut.gate(id)
+  return 'gate:' .. id
+end
+
+-- The id of a workflow that is to be made. (No colon: that is how its keys are told apart.)
+local function new_id(command, id)
+  modules.Arguments.given(command, 'workflow', id)
+  if not match(id, '^[%w_.~-]+$') or #id > 128 then
+    modules.Errors.argument(command, 'workflow must be 1 to 128 letters, digits and _ . ~ -, not ' .. modules.Errors.name(id))
+  end
+  if call('EXISTS', key.workflow(id)) == 1 then
+    modules.Errors.raise('STATE', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' exists already')
+  end
+  return id
+end
+
+local function behind(command, jid, other)
+  modules.Errors.raise(
+    'CYCLE',
+    '%s(): Job %s must stand behind %s, on which it depends',
+    command,
+    modules.Errors.name(jid),
+    modules.Errors.name(other)
+  )
+end
+
+-- Each job is new, belongs to the workflow and stands behind those that it depends on: so there can
+-- be no cycle.
+local function check_members(command, id, plan)
+  local at, links, names = {}, 0, {}
+  for n, job in ipairs(plan.jobs) do
+    at[job.jid], names[n] = n, key.job(job.jid)
+  end
+  if #names == 0 then
+    modules.Errors.argument(command, 'a workflow needs at least one job')
+  end
+  local old = call('EXISTS', unpack(names)) > 0
+  for n, job in ipairs(plan.jobs) do
+    if job.workflow ~= id then
+      modules.Errors.argument(command, 'Job ' .. modules.Errors.name(job.jid) .. ' does not name its workflow')
+    elseif old and call('EXISTS', names[n]) == 1 then
+      modules.Errors.raise('STATE', command .. '(): Job ' .. modules.Errors.name(job.jid) .. ' exists already')
+    end
+    for _, other in ipairs(job.depends or {}) do
+      links = links + 1
+      if (at[other] or 0) >= n then
+        behind(command, job.jid, other)
+      end
+    end
+  end
+  modules.Arguments.bounded(command, links)
+end
+
+local function begin(id, meta, total, chore)
   call(
     'HSET',
-    key.job(child),
+    key.workflow(id),
     'state',
-    'waiting',
-    'worker',
-    '',
-    'expires',
+    chore or 'running',
+    'meta',
+    meta,
+    'created',
+    modules.NumberFormat.now(),
+    'total',
+    total,
+    'complete',
     0,
-    'time',
-    format('%.20f', time),
-    'remaining',
-    record.retries,
-    'jid',
-    child,
-    'klass',
-    record.klass,
-    'data',
-    record.data,
-    'priority',
-    record.priority,
-    'tags',
-    record.tags,
-    'queue',
-    record.queue,
-    'retries',
-    record.retries,
-    'spawned_from_jid',
-    record.jid
+    'failed',
+    0,
+    'canceled',
+    0,
+    'held',
+    0
   )
-  if record.context or record.expires or record.unique then
-    write_rare(record, child)
-  end
-  local tags = modules.Record.read('tags', record.tags, {})
-  if #tags > 0 then
-    modules.Tags.index(child, tags)
-  end
-  modules.History.put(child, record.queue, time)
-  modules.Places.work(child, record.queue, modules.Record.number(record.priority), time)
-  modules.Minutes.count(record.queue, 'put', 1)
-end
-
--- Puts the job of an interval's tick, under the next number that no job bears.
-function Ticks.put_next(record, time)
-  local count = modules.Record.number(record.count)
-  repeat
-    count = count + 1
-  until call('EXISTS', key.job(record.jid .. '-' .. format('%.0f', count))) == 0
-  record.count, record.last = count, time
-  Ticks.put(record, record.jid .. '-' .. format('%.0f', count), time)
-end
-
--- Puts the job of a time of cron. (It is there already if the clock was set back.)
-local function put_at(record, time)
-  local child = record.jid .. '@' .. format('%.0f', time)
-  if call('EXISTS', key.job(child)) == 0 then
-    record.count, record.last = (modules.Record.number(record.count) or 0) + 1, format('%.0f', time)
-    Ticks.put(record, child, time)
-    modules.Places.register(record.queue)
+  if chore then
+    call('HSET', key.workflow(id), 'chore', chore)
+    call('ZADD', key.workflows(), modules.NumberFormat.now(), id)
   end
 end
 
--- Writes how far a schedule has come, which stands at `record.key` and goes on in `record.place`.
-function Ticks.keep(record, next)
-  if scope.live and record.last then
-    call('HSET', record.key, 'count', record.count or 0, 'last', record.last)
-  else
-    call('HSET', record.key, 'count', record.count or 0)
-  end
-  call('ZADD', record.place, format('%.17g', next), record.jid)
+-- workflow.put id worker meta (item)... -> id; the items as those of put.many
+function WorkflowPut.put(args, i)
+  local id = new_id('workflow.put', args[i])
+  local worker = modules.Arguments.asking('workflow.put', args[i + 1])
+  modules.Arguments.object('workflow.put', 'meta', args[i + 2])
+  modules.Workflow.will_take(id)
+  local plan = modules.PutMany.plan('workflow.put', args, i + 3, { acyclic = true })
+  check_members('workflow.put', id, plan)
+  begin(id, args[i + 2], 0)
+  modules.Workflow.count(id, 'total', 0) -- so that its state is judged even if others stand for all its jobs
+  modules.PutMany.carry_out(plan, worker)
+  return id
 end
 
--- Puts the job of that tick which counts of those that are due, if any. `tick` has those that choose wants; without
--- `first` none is due yet. -> how many jobs were put
-function Ticks.carry_out(record, tick)
-  local before, chosen, next = record.count, nil, tick.next
-  if tick.first then
-    chosen, next = Ticks.choose(record.missed, tick.first, tick.following, tick.last, tick.next)
+-- Staged jobs are as good as there. -> what tells a jid's place among them, or nil
+local function staged_before(id)
+  local name = key.staged_jids(id)
+  return function(jid)
+    return tonumber(call('ZSCORE', name, jid) or nil)
   end
-  if chosen and record.cron then
-    put_at(record, chosen)
-  elseif chosen then
-    Ticks.put_next(record, chosen)
-  end
-  Ticks.keep(record, next)
-  return record.count ~= before and 1 or 0
 end
 
--- A schedule that cannot go on is left for later, so that it does not stand before others. What fell due `since`
--- then stays due.
-function Ticks.put_off(record, since, words)
-  if scope.live then
-    since = modules.Record.text('since', record.since, format('%.17g', since))
-    call('HSET', record.key, 'trouble', words, 'since', since)
+-- That a key is free is asked when its job is staged. When the job is unpacked it takes the key: its
+-- caller is past hearing that there is another one.
+-- (One that is debounced cannot take it: then the other one stands for it.)
+local function take_keys(raw)
+  local at = 1
+  while at <= #raw do
+    local last = at + 5 + 2 * tonumber(raw[at + 5])
+    local answer, place = 'take', nil
+    for n = at + 6, last, 2 do
+      if raw[n] == 'conflict' and raw[n + 1] == 'refuse' then
+        place = n + 1
+      elseif raw[n] == 'debounce' then
+        answer = 'keep'
+      end
+    end
+    if place then
+      raw[place] = answer
+    end
+    at = last + 1
   end
-  local again = scope.now + AGAIN
-  call('ZADD', record.place, format('%.17g', record.cron and Ticks.none_yet(again) or again), record.jid)
-end
-end,
-}
 end
 
-function folders.views()
-return {
+local function slice(args, i)
+  local part, n = {}, 0
+  for at = i, #args do
+    n = n + 1
+    part[n] = args[at]
+  end
+  return part
+end
 
-Audit = function()
+local STAGE = {}
+
+-- -> the jids that come with them
+function STAGE.jobs(id, args, i)
+  local known = staged_before(id)
+  local plan = modules.PutMany.plan('workflow.stage', args, i, { acyclic = true, known = known })
+  check_members('workflow.stage', id, plan)
+  local jids = {}
+  for n, job in ipairs(plan.jobs) do
+    if known(job.jid) then
+      modules.Errors.raise('STATE', 'workflow.stage(): Job ' .. modules.Errors.name(job.jid) .. ' is staged already')
+    end
+    jids[n] = job.jid
+  end
+  return jids
+end
+
+-- Further dependencies of a job that was staged without any: jid, other...
+function STAGE.links(id, args, i)
+  local known, jid = staged_before(id), modules.Arguments.given('workflow.stage', 'jid', args[i])
+  local place = known(jid) or modules.Errors.no_job('workflow.stage', jid)
+  modules.Arguments.bounded('workflow.stage', #args - i)
+  for n = i + 1, #args do
+    local before = known(args[n])
+    if before and before >= place then
+      behind('workflow.stage', jid, args[n])
+    elseif not before and call('EXISTS', key.job(args[n])) == 0 then
+      modules.Errors.no_job('workflow.stage', args[n])
+    end
+  end
+  return {}
+end
+
+-- Their places in the order in which they were staged.
+local function number(name, jids)
+  local last, values = call('ZCARD', name), {}
+  for n, jid in ipairs(jids) do
+    values[2 * n - 1], values[2 * n] = last + n, jid
+  end
+  if #jids > 0 then
+    call('ZADD', name, unpack(values))
+  end
+end
+
+-- workflow.stage id seconds jobs (item)...   workflow.stage id seconds links jid other...
+-- -> how many batches there are; without a release they go after so many seconds.
+function WorkflowPut.stage(args, i)
+  local id = new_id('workflow.stage', args[i])
+  local seconds = modules.Arguments.whole('workflow.stage', 'seconds', args[i + 1], 1)
+  local stage = STAGE[args[i + 2] or '']
+  if not stage then
+    modules.Errors.argument('workflow.stage', 'jobs or links wanted, not ' .. modules.Errors.name(args[i + 2]))
+  end
+  modules.Workflow.will_take(id)
+  local raw = slice(args, i + 3) -- before it is read, which changes places in it
+  local jids = stage(id, args, i + 3)
+  if #jids > 0 then
+    take_keys(raw)
+  end
+  local batches = call('RPUSH', key.staged(id), cmsgpack.pack({ args[i + 2], raw, #jids }))
+  number(key.staged_jids(id), jids)
+  call('EXPIRE', key.staged(id), math.min(seconds, LONGEST))
+  call('EXPIRE', key.staged_jids(id), math.min(seconds, LONGEST))
+  return batches
+end
+
+-- workflow.release id worker meta batches -> how many are to be unpacked
+function WorkflowPut.release(args, i)
+  local id = new_id('workflow.release', args[i])
+  modules.Arguments.asking('workflow.release', args[i + 1])
+  modules.Arguments.object('workflow.release', 'meta', args[i + 2])
+  local batches = modules.Arguments.whole('workflow.release', 'batches', args[i + 3], 1)
+  local there = call('LLEN', key.staged(id))
+  if there ~= batches then
+    modules.Errors.raise(
+      'STATE',
+      'workflow.release(): %s of %s batches of workflow %s are there: were the others staged too long ago?',
+      there,
+      batches,
+      id
+    )
+  end
+  call('PERSIST', key.staged(id))
+  call('PERSIST', key.staged_jids(id))
+  begin(id, args[i + 2], call('ZCARD', key.staged_jids(id)), 'unpacking')
+  call('HSET', key.workflow(id), 'worker', args[i + 1])
+  return batches
+end
+
+-- For which jobs of earlier batches others have come to stand, as what knows their jids; or nil
+local function instead_of(id)
+  local name = key.staged_instead(id)
+  return call('EXISTS', name) == 1
+    and {
+      __index = function(_, jid)
+        return call('HGET', name, jid) or nil
+      end,
+    }
+end
+
+local UNPACK = {}
+
+-- What depends on no other job of the workflow waits at the gate.
+function UNPACK.jobs(id, args, jobs)
+  local known, gate = staged_before(id), WorkflowPut.gate(id)
+  modules.Workflow.will_take(id)
+  local how = { acyclic = true, lenient = true, instead = instead_of(id) or nil }
+  local fine, plan = pcall(modules.PutMany.plan, 'workflow.carry', args, 1, how)
+  if not fine then
+    -- It was fine when it was staged. The present caller must not be told.
+    modules.Workflow.count(id, 'canceled', jobs)
+    return
+  end
+  for _, job in ipairs(plan.jobs) do
+    local inside = false
+    for _, other in ipairs(job.depends or {}) do
+      inside = inside or known(other)
+    end
+    job.gate = not inside and gate or nil
+  end
+  local instead = modules.PutMany.carry_out(plan, call('HGET', key.workflow(id), 'worker') or '')[2]
+  if #instead > 0 then
+    call('HSET', key.staged_instead(id), unpack(instead)) -- for the batches to come
+  end
+  -- All of them were counted at the release.
+  modules.Workflow.count(id, 'total', -#plan.jobs)
+end
+
+function UNPACK.links(id, args)
+  local state, workflow = modules.Hash.values(key.job(args[1]), 'state', 'workflow')
+  if state == 'depends' and workflow == id then
+    local others, instead = slice(args, 2), setmetatable({}, instead_of(id) or nil)
+    for n = 1, #others do
+      others[n] = instead[others[n]] or others[n]
+    end
+    modules.Dependencies.attach(args[1], others)
+  end
+end
+
+-- Takes away all that was staged. (Its jobs may be there already.)
+function WorkflowPut.forget_staged(id)
+  call('DEL', key.staged(id), key.staged_jids(id), key.staged_instead(id))
+end
+
+local function open_gate(id)
+  WorkflowPut.forget_staged(id)
+  call('ZREM', key.workflows(), id)
+  call('HDEL', key.workflow(id), 'chore', 'worker')
+  modules.Workflow.count(id, 'total', 0) -- so that its state is computed again
+  modules.Dependencies.release({ WorkflowPut.gate(id) })
+end
+
+-- One batch of a released workflow becomes jobs; with the last one they may begin.
+-- -> how many are left
+function WorkflowPut.unpack(id)
+  local packed = call('LPOP', key.staged(id))
+  if packed then
+    local fine, batch = pcall(cmsgpack.unpack, packed)
+    if fine and type(batch) == 'table' and UNPACK[batch[1]] then
+      UNPACK[batch[1]](id, batch[2], batch[3])
+    end
+  end
+  local left = call('LLEN', key.staged(id))
+  if left == 0 then
+    open_gate(id)
+  end
+  return left
+end
+end
+elseif module_name == 'Audit' then
+return function()
 local Audit = {}
 modules.Audit = Audit
 -- views/audit.lua
@@ -13313,628 +14603,419 @@ function Audit.audit(args, i)
   end
   return cjson.encode(report)
 end
-end,
+end
+elseif module_name == 'Bulk' then
+return function()
+local Bulk = {}
+modules.Bulk = Bulk
+-- bulk.lua
+-- Commands on several jobs, each for itself: what is refused of one does not stop the others.
+--
+-- The command on one job is the one that exists; it refuses before it writes.
 
-AuditEntities = function()
-local AuditEntities = {}
-modules.AuditEntities = AuditEntities
--- views/audit_entities.lua
--- The invariants of entities: their payloads, their lists, the dead.
+local MOST = 250 -- jobs
+local ROUNDS = 10 -- in which jobs are tried again that were refused because of others
 
-local complain = modules.AuditJobs.complain
-
-local function job_of(jid)
-  return modules.Hash.read(key.job(jid), { 'state', 'entity', 'home', 'remaining', 'retries' })
+-- -> why it was refused, in words, or nil
+local function attempt(act, jid, args, i)
+  local fine, problem = pcall(act, jid, args, i)
+  if fine then
+    return nil
+  elseif type(problem) == 'table' and problem.code then
+    return string.gsub(problem.text, '^[%w.]+%(%): ', '', 1)
+  end
+  error(problem, 0)
 end
 
-local WAITING = { waiting = true, scheduled = true, stalled = true }
-
-function AuditEntities.check_payloads(report, jid)
-  local job = job_of(jid)
-  if not job.entity then
-    complain(report, 'there are payloads of job %s, which carries no entity', jid)
-  elseif job.state == 'complete' or job.state == 'failed' then
-    complain(report, 'entity job %s is %s, and has payloads', jid, job.state)
+-- The jids that begin at this place, each once.
+local function jids_from(command, args, i)
+  modules.Arguments.given(command, 'jid', args[i])
+  if #args - i + 1 > MOST then
+    modules.Errors.raise('TOOBIG', command .. '(): ' .. #args - i + 1 .. ' jobs in one call, at most ' .. MOST)
   end
-end
-
-function AuditEntities.check_taken(report, jid)
-  local job = job_of(jid)
-  if not job.entity or job.state ~= 'running' then
-    complain(report, 'job %s is %s, and a run has payloads of it', jid, job.state or 'gone')
-  end
-end
-
--- A job that carries an entity: it is listed where it waits, and has what it waits for.
-function AuditEntities.check_job(report, jid)
-  local job = job_of(jid)
-  if not job.entity then
-    return
-  end
-  local queue = job.home or ''
-  if jid ~= modules.Entity.jid(queue, job.entity) then
-    complain(report, 'job %s carries an entity that belongs to another job', jid)
-  end
-  local fresh, retrying = call('ZSCORE', key.fresh(queue), jid), call('ZSCORE', key.retrying(queue), jid)
-  if not WAITING[job.state] then
-    if fresh or retrying then
-      complain(report, 'entity job %s is listed as waiting, but %s', jid, job.state)
-    end
-    return
-  end
-  if (job.remaining ~= job.retries) ~= (retrying and not fresh and true or false) then
-    complain(report, 'entity job %s is not in the right list of those that wait', jid)
-  end
-  if call('EXISTS', key.payloads(jid)) == 0 then
-    complain(report, 'entity job %s waits without payloads', jid)
-  end
-end
-
-local function check_list(name)
-  return function(report, queue)
-    for _, jid in ipairs(call('ZRANGE', key[name](queue), 0, modules.Arguments.most - 1)) do
-      local job = job_of(jid)
-      if not job.entity or job.home ~= queue or not WAITING[job.state] then
-        complain(report, 'job %s is listed among the %s entities of %s', jid, name, queue)
-      end
+  local jids, seen = {}, {}
+  for n = i, #args do
+    if not seen[args[n]] then
+      seen[args[n]] = true
+      jids[#jids + 1] = args[n]
     end
   end
+  return jids
 end
 
-AuditEntities.check_fresh, AuditEntities.check_retrying = check_list('fresh'), check_list('retrying')
-
--- Of each dead entity there is the error, and payloads.
-function AuditEntities.check_dead(report, queue)
-  for _, entity in ipairs(call('ZRANGE', key.dead(queue), 0, modules.Arguments.most - 1)) do
-    local jid = modules.Entity.jid(queue, entity)
-    if call('EXISTS', key.dead_entity(jid), key.dead_payloads(jid)) < 2 then
-      complain(report, 'of dead entity %s of %s the error or the payloads are gone', entity, queue)
+-- What was done, and what refused: { jids, { jid, words … } }
+local function outcome(jids, refused)
+  local done, others = {}, {}
+  for _, jid in ipairs(jids) do
+    if refused[jid] then
+      others[#others + 1], others[#others + 2] = jid, refused[jid]
+    else
+      done[#done + 1] = jid
     end
   end
-  if call('ZCARD', key.dead(queue)) ~= call('ZCARD', key.dead_ids(queue)) then
-    complain(report, 'the dead of %s are not listed both by time and by id', queue)
+  return { done, others }
+end
+
+-- Makes <command> [argument...] jid... of what acts on one job; `check` looks at the arguments, of
+-- which there are `number`.
+local function each(command, number, act, check)
+  return function(args, i)
+    local jids, refused = jids_from(command, args, i + number), {}
+    if check then
+      check(args, i)
+    end
+    for _, jid in ipairs(jids) do
+      refused[jid] = attempt(act, jid, args, i)
+    end
+    return outcome(jids, refused)
   end
 end
 
-function AuditEntities.check_dead_entity(report, jid)
-  local queue, entity = modules.Hash.values(key.dead_entity(jid), 'queue', 'entity')
-  if not queue or not entity or not call('ZSCORE', key.dead(queue), entity) then
-    complain(report, 'dead entity of job %s is not listed', jid)
-  end
+local function state_of(command, jid)
+  return modules.Job.state_now(jid) or modules.Errors.no_job(command, jid)
 end
 
-function AuditEntities.check_dead_payloads(report, jid)
-  if call('EXISTS', key.dead_entity(jid)) == 0 then
-    complain(report, 'there are dead payloads of job %s, but no error', jid)
+Bulk.revive = each('revive.each', 0, function(jid)
+  local state = state_of('revive.each', jid)
+  if state ~= 'failed' then
+    modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' has not failed: it is ' .. state)
   end
-end
-end,
+  modules.Revive.revive({ jid }, 1)
+end)
 
-AuditJobs = function()
-local AuditJobs = {}
-modules.AuditJobs = AuditJobs
--- views/audit_jobs.lua
--- The invariants of a job's record: what an audit asks of each.
-
--- Violations told in one step: the first of them say what is wrong.
-local TOLD = 100
-
-function AuditJobs.complain(report, ...)
-  if #report.violations < TOLD then
-    report.violations[#report.violations + 1] = modules.Errors.name(modules.Errors.worded(...))
+Bulk.move = each('move.each', 2, function(jid, args, i)
+  local klass, data, context = modules.Hash.values(key.job(jid), 'klass', 'data', 'context')
+  if not klass then
+    modules.Errors.no_job('move.each', jid)
   end
+  local put = { '', args[i], jid, klass, data or '', args[i + 1] }
+  if modules.Record.text('context', context) then
+    put[#put + 1], put[#put + 2] = 'context', context
+  end
+  modules.Put.requeue(put, 1)
+end, function(args, i)
+  modules.Arguments.queue('move.each', args[i])
+  modules.Arguments.number('move.each', 'delay', args[i + 1])
+end)
+
+Bulk.priority = each('priority.each', 1, function(jid, args, i)
+  modules.Job.priority({ jid, args[i] }, 1)
+end, function(args, i)
+  modules.Arguments.number('priority.each', 'priority', args[i])
+end)
+
+Bulk.timeout = each('timeout.each', 0, function(jid)
+  modules.Job.timeout({ jid }, 1)
+end)
+
+Bulk.tag = each('tag.each', 1, function(jid, args, i)
+  modules.Tags.command({ 'add', jid, args[i] }, 1)
+end)
+
+Bulk.untag = each('untag.each', 1, function(jid, args, i)
+  modules.Tags.command({ 'remove', jid, args[i] }, 1)
+end)
+
+Bulk.track = each('track.each', 0, function(jid)
+  modules.Tracking.track({ 'track', jid }, 1)
+end)
+
+-- (Also what is gone: otherwise it would be listed for ever.)
+Bulk.untrack = each('untrack.each', 0, function(jid)
+  if call('EXISTS', key.job(jid)) == 1 or call('ZREM', key.tracked(), jid) == 0 then
+    modules.Tracking.track({ 'untrack', jid }, 1)
+  end
+end)
+
+local function cancel(jid)
+  if state_of('cancel.each', jid) == 'complete' then
+    modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' is complete')
+  end
+  modules.Job.cancel({ jid }, 1)
 end
 
--- Where a job must be, by its state.
-AuditJobs.place = {
-  waiting = 'work',
-  stalled = 'work',
-  running = 'locks',
-  scheduled = 'scheduled',
-  depends = 'depends',
+-- Tries each of the jids, from the last to the first if `backwards`. -> those that were refused
+local function try(jids, backwards, refused)
+  local left, first, last, step = {}, 1, #jids, 1
+  if backwards then
+    first, last, step = #jids, 1, -1
+  end
+  for n = first, last, step do
+    local jid = jids[n]
+    refused[jid] = attempt(cancel, jid)
+    if refused[jid] then
+      table.insert(left, backwards and 1 or #left + 1, jid)
+    end
+  end
+  return left
+end
+
+-- Is the job gone that was there before: canceled with another one of the call?
+local function went_with_others(jid, there)
+  return there[jid] and call('EXISTS', key.job(jid)) == 0
+end
+
+-- cancel.each jid...: a job goes after those that wait for it, whatever the order given
+function Bulk.cancel(args, i)
+  local jids, refused, there = jids_from('cancel.each', args, i), {}, {}
+  for _, jid in ipairs(jids) do
+    there[jid] = call('EXISTS', key.job(jid)) == 1
+  end
+  local left, round = jids, 0
+  repeat
+    local before = #left
+    round = round + 1
+    left = try(left, round % 2 == 1, refused)
+  until #left == 0 or #left == before or round == ROUNDS
+  for _, jid in ipairs(left) do
+    if went_with_others(jid, there) then
+      refused[jid] = nil
+    end
+  end
+  return outcome(jids, refused)
+end
+end
+elseif module_name == 'Deliveries' then
+return function()
+local Deliveries = {}
+modules.Deliveries = Deliveries
+-- deliveries.lua
+-- Deliveries: calls that a database's outbox hands over, each of which is carried out once.
+--
+-- A process may die between such a call and the commit that takes it out of its outbox. Then it is handed over
+-- again, however much later; the reply that is kept for repeats, and the job's record, may be gone by then. So a
+-- delivery leaves a mark, which stays until its source has said that the entry is gone.
+
+local LONGEST = 7 * 86400 -- seconds that a mark stays if its source never says so
+local GRACE = 60 -- and after it has said so: who has read the entry before may still hand it over
+local MOST = 100000 -- marks; beyond that those go that have the least time left
+local AT_ONCE = 20 -- marks that a call takes away because their time is over
+local MOST_FORGOTTEN = 100
+
+-- The commands that an outbox may hand over.
+local CARRIED = {
+  put = true,
+  push = true,
+  depends = true,
+  seal = true,
+  ['put.many'] = true,
+  ['workflow.put'] = true,
+  ['workflow.stage'] = true,
+  ['workflow.release'] = true,
+  ['workflow.carry'] = true,
+  ['schedule.set'] = true,
+  ['schedule.remove'] = true,
 }
 
--- Are there dependents of the job that its end has not reached yet?
-function AuditJobs.is_told_later(jid)
-  return call('ZSCORE', key.releasing(), jid) or call('ZSCORE', key.cascading(), jid)
+local function mark_id(command, id)
+  modules.Arguments.name(command, 'delivery', id)
+  modules.Arguments.plain(command, 'delivery', id)
+  return id
 end
 
--- Some of a job's set of others; none of what is no set, which is told where its key is met.
-local function some(name)
-  local members = redis.pcall('SRANDMEMBER', name, modules.Arguments.most)
-  return members.err and {} or members
-end
-
-local function is_member(name, jid)
-  return redis.pcall('SISMEMBER', name, jid) == 1
-end
-
-local RARE = {
-  'unique',
-  'workflow',
-  'on_failure',
-  'deadline',
-  'fixed',
-  'first',
-  'behind',
-  'beyond',
-  'spawners',
-  'followed',
-  'limit_key',
-  'fair_by',
-  'turn',
-  'aside',
-  'called',
-  'holds',
-  'entity',
-}
-
-local function check_rare(report, jid, record)
-  if record.entity then
-    modules.AuditEntities.check_job(report, jid)
+local function ids(command, args, first, last)
+  local found = {}
+  for n = first, last do
+    found[#found + 1] = mark_id(command, args[n])
   end
-  if record.rare == '1' then
-    modules.AuditLimits.check_job(report, jid)
-    return
-  end
-  for n, value in ipairs(call('HMGET', key.job(jid), unpack(RARE))) do
-    if value then
-      AuditJobs.complain(report, 'job %s has an unexpected field %s', jid, RARE[n])
+  return found
+end
+
+-- Those that are marked and stay for longer stay for the time of grace.
+local function forget(marks)
+  local name, left = key.deliveries(), modules.NumberFormat.later(GRACE)
+  local some = {}
+  for _, id in ipairs(marks) do
+    if call('ZSCORE', name, id) then
+      some[#some + 1] = id
     end
   end
+  if #some > 0 then
+    modules.SortedSet.add(name, left, some)
+  end
+  return #some
 end
 
-local function check_running(report, jid, record)
-  local expires, score =
-    modules.Record.read('expires', record.expires, 0), call('ZSCORE', key.place(record.queue, 'locks'), jid)
-  local held = call('ZSCORE', key.held(record.worker), jid)
-  if record.grace == '1' then
-    if held then
-      AuditJobs.complain(
-        report,
-        'job %s has lost its lock and is on the list of worker %s',
-        jid,
-        record.worker
-      )
-    end
-    return
+-- Takes away some of those whose time is over, and what is too much.
+local function tidy()
+  local name = key.deliveries()
+  local over = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'LIMIT', 0, AT_ONCE)
+  if #over > 0 then
+    modules.SortedSet.remove(name, over)
   end
-  if expires == 0 then
-    AuditJobs.complain(report, 'job %s is running and never expires', jid)
-  end
-  if score and math.abs(tonumber(score) - expires) > 1e-4 then
-    AuditJobs.complain(report, 'job %s expires at %s, its lock at %s', jid, expires, score)
-  end
-  if held and math.abs(tonumber(held) - expires) > 1e-4 then
-    AuditJobs.complain(report, 'job %s expires at %s, on the list of its worker at %s', jid, expires, held)
-  end
-  -- A worker that was silent for too long has been forgotten, and its list with it.
-  if not held and expires > scope.now and call('ZSCORE', key.workers(), record.worker) then
-    AuditJobs.complain(report, 'job %s is running but not on the list of worker %s', jid, record.worker)
+  local many = call('ZCARD', name) - MOST
+  if many > 0 then
+    call('ZREMRANGEBYRANK', name, 0, many - 1)
   end
 end
 
-local function check_depends(report, jid, record)
-  if record.open == '1' then
-    return
+-- The call itself, as if it had been made without an outbox.
+local function carry_out(args, at)
+  local command = args[at]
+  if not CARRIED[command] then
+    modules.Errors.argument('deliver', 'a command that enqueues is wanted, not ' .. modules.Errors.name(command))
   end
-  local others = some(key.dependencies(jid))
-  if #others == 0 then
-    AuditJobs.complain(report, 'job %s depends on nothing', jid)
+  local inner = { command, args[2], args[3] }
+  for n = at + 1, #args do
+    inner[#inner + 1] = args[n]
   end
-  for _, other in ipairs(others) do
-    local state = call('HGET', key.job(other), 'state')
-    if
-      (state or 'complete') == 'complete'
-      and not AuditJobs.is_told_later(other)
-      and not modules.AuditWorkflows.is_gate(other)
-    then
-      AuditJobs.complain(report, 'job %s waits for %s, which is %s', jid, other, state or 'gone')
-    elseif not is_member(key.dependents(other), jid) then
-      AuditJobs.complain(report, 'job %s does not know its dependent %s', other, jid)
-    end
+  local known = modules.Commands.find(command)
+  return modules[known.module][known.what](inner, 4)
+end
+
+-- deliver id count (id whose entry is gone)*count command args... -> 1 and its reply; 0 if it was delivered before
+function Deliveries.deliver(args, i)
+  local id = mark_id('deliver', args[i])
+  local count = modules.Arguments.whole('deliver', 'count', args[i + 1], 0)
+  if count > MOST_FORGOTTEN then
+    modules.Errors.argument('deliver', 'at most ' .. MOST_FORGOTTEN .. ' ids at a time, not ' .. count)
+  end
+  local gone = ids('deliver', args, i + 2, i + 1 + count)
+  local answer = { 0 }
+  if not call('ZSCORE', key.deliveries(), id) then
+    answer = { 1, carry_out(args, i + 2 + count) }
+    call('ZADD', key.deliveries(), modules.NumberFormat.later(LONGEST), id)
+  end
+  forget(gone)
+  tidy()
+  return answer
+end
+
+-- deliver.forget id... : their entries are gone -> how many of them were marked
+function Deliveries.forget(args, i)
+  local gone = ids('deliver.forget', args, i, #args)
+  if #gone > MOST_FORGOTTEN then
+    modules.Errors.argument('deliver.forget', 'at most ' .. MOST_FORGOTTEN .. ' ids at a time, not ' .. #gone)
+  end
+  local marked = forget(gone)
+  tidy()
+  return marked
+end
+end
+elseif module_name == 'DependencyCommands' then
+return function()
+local DependencyCommands = {}
+modules.DependencyCommands = DependencyCommands
+-- dependency_commands.lua
+-- The commands that change what a job waits for: depends, seal.
+
+-- -> the job's policy for failures of what it depends on, and whether it may have rare fields
+local function in_depends(jid)
+  local state, on_failure, rare = modules.Hash.values(key.job(jid), 'state', 'on_failure', 'rare')
+  if state ~= 'depends' then
+    modules.Errors.raise('STATE', 'depends(): Job ' .. modules.Errors.name(jid) .. ' is not in the depends state')
+  end
+  return on_failure, rare
+end
+
+local function add(jid, jids, policy)
+  local open, beyond = modules.Dependencies.open('depends', jids, nil, policy, nil, jid)
+  modules.CycleDetection.refuse('depends', jid, open)
+  modules.Dependencies.link(jid, open, policy)
+  modules.DependencyResults.add(jid, jids)
+  for _, spawner in ipairs(modules.Record.read('beyond', beyond, {})) do
+    modules.Spawned.look_beyond(jid, spawner)
   end
 end
 
-local function check_dependents(report, jid)
-  for _, other in ipairs(some(key.dependents(jid))) do
-    if not is_member(key.dependencies(other), jid) then
-      AuditJobs.complain(report, 'job %s does not know that it waits for %s', other, jid)
-    end
+-- depends jid on|off jid...   depends jid off all
+function DependencyCommands.depends(args, i)
+  local jid = modules.Arguments.name('depends', 'jid', args[i])
+  local word = modules.Arguments.given('depends', 'on or off', args[i + 1])
+  if word ~= 'on' and word ~= 'off' then
+    modules.Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. modules.Errors.name(word))
   end
-end
-
--- Finding a job in a failure group is linear: done in short ones only.
-local SEARCHED = 200
-
-local function check_failed(report, jid, record)
-  local group = modules.Record.read('failure', record.failure, {}).group
-  if not group then
-    AuditJobs.complain(report, 'job %s failed without a group', jid)
-  elseif
-    call('SISMEMBER', key.failures(), group) == 0 and call('SISMEMBER', key.failures(), 'other') == 0
-  then
-    AuditJobs.complain(report, 'failure group %s of job %s is not listed', group, jid)
-  elseif call('LLEN', key.group(group)) <= SEARCHED then
-    local times = #call('LPOS', key.group(group), jid, 'COUNT', 0)
-    if times ~= 1 and call('SISMEMBER', key.failures(), 'other') == 0 then
-      AuditJobs.complain(report, 'job %s is %s times in its failure group %s', jid, times, group)
-    end
+  local policy, rare = in_depends(jid)
+  local jids = {}
+  for n = i + 2, #args do
+    jids[#jids + 1] = args[n]
   end
-end
-
-local function check_places(report, jid, record)
-  local wanted = AuditJobs.place[record.state]
-  if wanted == 'work' and record.aside then
-    wanted = 'aside'
+  modules.Arguments.bounded('depends', #jids)
+  if word == 'on' then
+    add(jid, jids, policy)
+    return 1
   end
-  for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends', 'aside' }) do
-    local there = call('ZSCORE', key.place(record.queue, place), jid)
-    if there and place ~= wanted then
-      AuditJobs.complain(report, 'job %s is %s and in %s of %s', jid, record.state, place, record.queue)
-    elseif not there and place == wanted then
-      AuditJobs.complain(report, 'job %s is %s but not in %s of %s', jid, record.state, place, record.queue)
-    end
-  end
-  local completed = call('ZSCORE', key.completed(), jid)
-  if record.state == 'complete' and not completed then
-    AuditJobs.complain(report, 'job %s is complete but not among the completed', jid)
-  elseif completed and record.state ~= 'complete' then
-    AuditJobs.complain(report, 'job %s is %s and among the completed', jid, record.state)
-  elseif not wanted and record.state ~= 'complete' and record.state ~= 'failed' then
-    AuditJobs.complain(report, 'job %s has no such state: %s', jid, tostring(record.state))
-  end
-end
-
-local FIELDS = {
-  'jid',
-  'state',
-  'queue',
-  'worker',
-  'expires',
-  'grace',
-  'failure',
-  'tags',
-  'open',
-  'token',
-  'remaining',
-  'retries',
-  'rare',
-  'aside',
-  'entity',
-}
-
-local function check_numbers(report, jid, record)
-  local last = modules.Record.number(call('HGET', key.meta(), 'token')) or 0
-  if modules.Record.read('token', record.token, 0) > last then
-    AuditJobs.complain(report, 'token %s of job %s is above the last one drawn', record.token, jid)
-  end
-  local remaining, retries =
-    modules.Record.read('remaining', record.remaining), modules.Record.read('retries', record.retries)
-  if
-    not (record.remaining and record.retries)
-    or (remaining and (remaining < -1 or remaining > (retries or remaining)))
-  then
-    AuditJobs.complain(
-      report,
-      'job %s has %s of %s retries left',
-      jid,
-      tostring(record.remaining),
-      tostring(record.retries)
-    )
-  end
-end
-
--- Everything in the record that is more than a text, and every line of its history.
-local function check_readable(report, jid)
-  local fields = modules.Record.fields()
-  for n, text in ipairs(call('HMGET', key.job(jid), unpack(fields))) do
-    if modules.Record.is_bad(fields[n], text) then
-      AuditJobs.complain(report, 'job %s: %s', jid, modules.Record.words(fields[n], text))
-    end
-  end
-  local entries = redis.pcall('LRANGE', key.history(jid), 0, modules.Arguments.most - 1)
-  if entries.err then
-    return -- It is no list, which is told where its key is met.
-  end
-  if #entries == 0 and not modules.History.first(call('HGET', key.job(jid), 'put')) then
-    AuditJobs.complain(report, 'job %s has no history', jid)
-  end
-  for n, text in ipairs(entries) do
-    local entry, is_bad = modules.Record.entry_of(text)
-    if is_bad then
-      AuditJobs.complain(report, 'job %s: line %s of its history cannot be read: %s', jid, n, entry[3].text)
-    end
-  end
-end
-
-function AuditJobs.check(report, jid)
-  local values, record = call('HMGET', key.job(jid), unpack(FIELDS)), {}
-  for n, field in ipairs(FIELDS) do
-    record[field] = values[n] or nil
-  end
-  check_readable(report, jid)
-  if record.jid ~= jid or not record.state or not record.queue or not record.worker then
-    AuditJobs.complain(report, 'record of job %s is damaged', jid)
-    return
-  end
-  check_places(report, jid, record)
-  check_numbers(report, jid, record)
-  check_rare(report, jid, record)
-  check_dependents(report, jid)
-  for _, tag in ipairs(modules.Record.read('tags', record.tags, {})) do
-    if not call('ZSCORE', key.tag(tag), jid) then
-      AuditJobs.complain(report, 'tag %s does not know job %s', tag, jid)
-    end
-  end
-  if record.state == 'running' then
-    check_running(report, jid, record)
-  elseif record.state == 'depends' then
-    check_depends(report, jid, record)
-  elseif record.state == 'failed' then
-    check_failed(report, jid, record)
-  end
-end
-end,
-
-AuditLimits = function()
-local AuditLimits = {}
-modules.AuditLimits = AuditLimits
--- views/audit_limits.lua
--- The invariants of limits: never more under one than allowed, and nothing held back while there is room for it.
-
-local match = string.match
-
-local complain = modules.AuditJobs.complain
-
--- Seconds by which a look may be later than it has to be.
-local CLOSE = 0.001
-
--- Parts of a limit that are members of nothing else.
-local UNCHECKED = { starts = true, buckets = true }
-
--- A job that a limit holds back: its record says so, it stands in the place of its queue, and somebody looks.
-local function check_aside(report, name, jid, score)
-  local aside, queue, state = modules.Hash.values(key.job(jid), 'aside', 'queue', 'state')
-  if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
-    complain(report, 'job %s is held back by %s, but %s by %s', jid, name, state or 'gone', aside or 'none')
-  elseif call('ZSCORE', key.place(queue, 'aside'), jid) ~= score then
-    complain(report, 'job %s is held back by %s, and not in aside of %s with this score', jid, name, queue)
-  elseif not call('ZSCORE', key.place(queue, 'openings'), name) then
-    complain(report, 'job %s is held back by %s, at which nobody of queue %s looks', jid, name, queue)
-  end
-  return queue
-end
-
--- When those who serve the queue look at the limit.
-local function looked_at(name, queue)
-  return modules.Record.number(call('ZSCORE', key.place(queue or '', 'openings'), name) or nil) or math.huge
-end
-
--- Of turns: is the first of them held back by nothing else?
-local function check_turn(report, name, look)
-  local first
-  if modules.Turns.is_order(name) then
-    first = call('ZRANGE', key.limit_order(name), 0, 0)[1]
-    first = first and call('ZSCORE', key.limit_aside(name), first) and first
+  local all = jids[1] == 'all'
+  if all then
+    modules.Dependencies.unlink_all(jid)
   else
-    first = call('EXISTS', key.limit_called(name)) == 0 and call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
+    modules.Dependencies.unlink(jid, jids)
   end
-  if first and look > scope.now + CLOSE then
-    complain(report, 'job %s is held back by %s although it is its turn', first, name)
+  if rare then
+    modules.Spawned.forget_beyond(jid, not all and jids or nil)
   end
+  modules.Dependencies.free_if_last(jid)
+  return 1
 end
 
-local function check_room(report, name, look, klass)
-  local limit = modules.LimitSettings.named(name, klass) or { name = name }
-  local room, called =
-    math.huge, call('ZCOUNT', key.limit_called(name), string.format('%.17g', scope.now - 5), '+inf')
-  if limit.most then
-    room = limit.most - call('ZCARD', key.limit_holders(name))
-  end
-  if limit.rate then
-    room = math.min(room, limit.rate.count - modules.Rates.used(name, limit.rate))
-  end
-  -- A rate has room again by itself; then its look is due as well.
-  if room > called and look > scope.now + CLOSE then
-    complain(
-      report,
-      'limit %s holds jobs back, has room for %s and is looked at only at %s',
-      name,
-      room,
-      look
-    )
-  end
-end
-
-local function check_list(report, name)
-  local list, klass, look = call('ZREVRANGE', key.limit_aside(name), 0, 99, 'WITHSCORES'), nil, math.huge
-  for n = 1, #list, 2 do
-    look = math.min(look, looked_at(name, check_aside(report, name, list[n], list[n + 1])))
-    klass = klass or call('HGET', key.job(list[n]), 'klass')
-  end
-  if modules.Turns.is_order(name) or modules.Turns.is_tenant(name) then
-    check_turn(report, name, look)
-  else
-    check_room(report, name, look, klass or '')
-  end
-end
-
--- Who holds the limit runs and says so; and no more have taken it than were allowed.
-local function check_holders(report, name)
-  for _, jid in ipairs(call('ZRANGE', key.limit_holders(name), 0, modules.Arguments.most - 1)) do
-    local state, holds = modules.Hash.values(key.job(jid), 'state', 'holds')
-    if state ~= 'running' or not string.find(holds or '', cjson.encode(name), 1, true) then
-      complain(report, 'job %s counts under %s, and is %s', jid, name, state or 'gone')
-    end
-  end
-end
-
-local function check_order(report, name)
-  for _, jid in ipairs(call('ZRANGE', key.limit_order(name), 0, modules.Arguments.most - 1)) do
-    if call('HGET', key.job(jid), 'turn') ~= name then
-      complain(report, 'job %s has a position in %s, and does not know it', jid, name)
-    end
-  end
-end
-
-local function check_called(report, name)
-  for _, jid in ipairs(call('ZRANGE', key.limit_called(name), 0, modules.Arguments.most - 1)) do
-    local called = call('HGET', key.job(jid), 'called')
-    if not string.find(called or '', cjson.encode(name), 1, true) then
-      complain(report, 'job %s was called by %s, and does not know it', jid, name)
-    end
-  end
-end
-
-local CHECKS = { aside = check_list, holders = check_holders, order = check_order, called = check_called }
-
--- What stands behind limit: in a key.
-function AuditLimits.check(report, text)
-  local name, part = match(text, '^(.*):(%l+)$')
-  if CHECKS[part] then
-    CHECKS[part](report, name)
-  elseif not UNCHECKED[part] then
-    complain(report, 'key %slimit:%s is none of ours', scope.prefix, text)
-  end
-end
-
--- What the record of a job says of its limits is so.
-function AuditLimits.check_job(report, jid)
-  local turn, holds, called, state = modules.Hash.values(key.job(jid), 'turn', 'holds', 'called', 'state')
-  if turn and not call('ZSCORE', key.limit_order(turn), jid) then
-    complain(report, 'job %s has a turn, but no position in %s', jid, turn)
-  end
-  if holds and state ~= 'running' then
-    complain(report, 'job %s counts under %s and is %s', jid, holds, state)
-  end
-  for _, name in ipairs(modules.Record.read('holds', holds, {})) do
-    if not call('ZSCORE', key.limit_holders(name), jid) then
-      complain(report, 'job %s does not count under %s', jid, name)
-    end
-  end
-  if called and state ~= 'waiting' and state ~= 'stalled' then
-    complain(report, 'job %s was called by %s and is %s', jid, called, state)
-  end
-end
-
--- A member of the place of what limits hold back.
-function AuditLimits.member(report, jid, queue)
-  local aside = call('HGET', key.job(jid), 'aside')
-  if not aside or not call('ZSCORE', key.limit_aside(aside), jid) then
-    complain(report, 'job %s is in aside of %s, and no limit holds it back', jid, queue)
-  end
-end
-end,
-
-AuditLinks = function()
-local AuditLinks = {}
-modules.AuditLinks = AuditLinks
--- views/audit_links.lua
--- The invariants of what hangs on jobs: unique keys, what was needed, what was spawned.
-
-local complain = modules.AuditJobs.complain
-
--- A key that does not expire names a job that counts as its holder.
-function AuditLinks.check_unique(report, text)
-  local name = key.unique(text)
-  if call('PTTL', name) == -1 and not modules.Unique.holder(text) then
-    complain(report, 'unique key %s names job %s, which does not hold it', text, call('GET', name))
-  end
-end
-
-function AuditLinks.check_needs(report, jid)
+-- seal jid: a job that was put open gains no more dependencies and may become ready.
+function DependencyCommands.seal(args, i)
+  local jid = modules.Arguments.name('seal', 'jid', args[i])
   if call('EXISTS', key.job(jid)) == 0 then
-    complain(report, 'there is a list of what job %s needs, but no record', jid)
+    modules.Errors.no_job('seal', jid)
   end
+  if call('HDEL', key.job(jid), 'open') == 1 then
+    modules.Dependencies.free_if_last(jid)
+  end
+  return 1
+end
+end
+elseif module_name == 'Detached' then
+return function()
+local Detached = {}
+modules.Detached = Detached
+-- detached.lua
+-- Detached jobs, whose processes outlive the worker that has started them: who watches a run, and its output.
+
+local KEPT = 86400 -- seconds, since the run was last told of
+
+-- detached.keep worker jid token told -> for how many seconds the lock holds, which it renews
+-- From now on the worker holds the job, if another one did before. `told` is a JSON object: host, pid, when the
+-- run began, the end of its output.
+function Detached.keep(args, i)
+  local worker, told = modules.Arguments.name('detached.keep', 'worker', args[i]), args[i + 3]
+  modules.Arguments.object('detached.keep', 'told', told)
+  local job = modules.Lock.holder('detached.keep', args[i + 1], args[i + 2])
+  if job.worker ~= worker then
+    modules.Job.unhold(job.jid, job.worker)
+    call('HSET', key.job(job.jid), 'worker', worker)
+    job.worker = worker
+  end
+  local seconds = modules.Config.heartbeat(job.queue)
+  modules.Lock.extend(job, modules.NumberFormat.later(seconds))
+  call('ZADD', key.workers(), scope.now, worker)
+  call('SET', key.detached(job.jid), told, 'EX', KEPT)
+  return tostring(seconds)
 end
 
--- What was spawned and is not complete knows its spawner, and is known to have failed or not.
-function AuditLinks.check_spawned(report, spawner)
-  local list = call('ZRANGE', key.spawned(spawner), 0, modules.Arguments.most - 1, 'WITHSCORES')
-  for n = 1, #list, 2 do
-    local jid, failed = list[n], list[n + 1] == '1'
-    local record, known = call('HMGET', key.job(jid), 'state', 'spawners', 'rare'), false
-    for _, one in ipairs(modules.Record.read('spawners', record[2], {})) do
-      known = known or one == spawner
-    end
-    known = known or modules.Record.is_bad('spawners', record[2]) -- Which is said where its record is checked.
-    if not known or not record[3] then
-      complain(report, 'job %s does not know that job %s has spawned it', jid, spawner)
-    elseif record[1] == 'complete' or (record[1] == 'failed') ~= failed then
-      complain(report, 'job %s, spawned by %s, is %s, but listed otherwise', jid, spawner, record[1])
-    end
-  end
-end
-end,
-
-AuditWorkflows = function()
-local AuditWorkflows = {}
-modules.AuditWorkflows = AuditWorkflows
--- views/audit_workflows.lua
--- The invariants of workflows: what their counters say together, and what is kept beside them.
-
-local match = string.match
-
--- The gate of a workflow that is being unpacked is a dependency without a record.
-function AuditWorkflows.is_gate(jid)
-  local id = match(jid, '^gate:(.*)$')
-  return id and call('HGET', key.workflow(id), 'chore') == 'unpacking'
+-- detached.get jid -> what is kept of the job's latest run, JSON
+function Detached.get(args, i)
+  return call('GET', key.detached(modules.Arguments.name('detached.get', 'jid', args[i])))
 end
 
-local function check_record(report, id)
-  local record = modules.Workflow.read(id)
-  if record.bad then
-    modules.AuditJobs.complain(report, 'workflow %s: its counter %s cannot be read', id, record.bad)
-    return
+-- forget jid: deletes an ended job with its result, its failure and its output. -> whether there was anything
+function Detached.forget(args, i)
+  local jid = modules.Arguments.name('forget', 'jid', args[i])
+  local state, queue = modules.Hash.values(key.job(jid), 'state', 'queue')
+  if state == 'failed' then
+    modules.Job.cancel({ jid }, 1)
+    modules.Canceled.forget(jid)
+  elseif state == 'complete' then
+    call('ZREM', key.completed(), jid)
+    modules.Job.erase(jid, call('HGET', key.job(jid), 'tags'))
+  elseif state then
+    local now = modules.Places.state_now(jid, queue or '', state)
+    modules.Errors.raise('STATE', 'forget(): Job ' .. modules.Errors.name(jid) .. ' has not ended: ' .. now)
   end
-  local counted = record.complete + record.failed + record.canceled + record.held
-  for _, field in ipairs({ 'complete', 'failed', 'canceled', 'held' }) do
-    if record[field] < 0 then
-      modules.AuditJobs.complain(report, 'workflow %s counts %s jobs %s', id, record[field], field)
-    end
+  local left = call('DEL', key.result(jid))
+  if left > 0 then
+    modules.Retention.forget('result:' .. jid)
   end
-  if counted > record.total then
-    modules.AuditJobs.complain(report, 'workflow %s counts %s of %s jobs', id, counted, record.total)
-  end
-  if record.state ~= modules.Workflow.judged(record) then
-    modules.AuditJobs.complain(
-      report,
-      'workflow %s is %s and should be %s',
-      id,
-      tostring(record.state),
-      modules.Workflow.judged(record)
-    )
-  end
-  local listed = call('ZSCORE', key.workflows(), id)
-  if record.chore and not listed then
-    modules.AuditJobs.complain(report, 'workflow %s is %s and nothing carries it on', id, record.chore)
-  end
-  if not record.chore and call('LLEN', key.workflow_jobs(id)) > record.total then
-    modules.AuditJobs.complain(report, 'workflow %s lists more jobs than it counts', id)
-  end
+  return (left + call('DEL', key.detached(jid)) > 0 or state) and 1 or 0
 end
-
--- workflow:<id> and workflow:<id>:jobs
-function AuditWorkflows.check(report, name)
-  local id = match(name, '^(.*):jobs$')
-  if not id then
-    check_record(report, name)
-  elseif call('EXISTS', key.workflow(id)) == 0 then
-    modules.AuditJobs.complain(report, 'there is a list of jobs of workflow %s, but no record', id)
-  end
 end
-
--- staged:<id>, staged:<id>:jids and staged:<id>:instead
-function AuditWorkflows.check_staged(report, name)
-  local id = match(name, '^[^:]*')
-  if call('TTL', key.staged(name)) < 0 and call('HGET', key.workflow(id), 'chore') ~= 'unpacking' then
-    modules.AuditJobs.complain(report, 'what was staged for workflow %s stays for ever', id)
-  end
-end
-end,
-
-EntityView = function()
+elseif module_name == 'EntityView' then
+return function()
 local EntityView = {}
 modules.EntityView = EntityView
 -- views/entity_view.lua
@@ -13956,7 +15037,12 @@ local function payloads(name, offset, count)
   return '[' .. table.concat(shown, ',') .. ']'
 end
 
-local function of_dead(jid)
+-- In lists an error is one line: a whole one may have 64 KiB.
+local function shortened(message, is_row)
+  return is_row and type(message) == 'string' and modules.Headline.of(message) or message
+end
+
+local function of_dead(jid, is_row)
   local dead = modules.Hash.all(key.dead_entity(jid))
   if not dead.entity then
     return nil
@@ -13967,20 +15053,22 @@ local function of_dead(jid)
     klass = dead.klass or '',
     data = dead.data or '',
     group = dead.group or '',
-    message = dead.message or '',
+    message = shortened(dead.message or '', is_row),
     when = tonumber(dead.when) or 0,
     payloads = call('ZCARD', key.dead_payloads(jid)),
   }
 end
 
 -- The job that carries an entity, or nil.
-local function of_job(jid)
+local function of_job(jid, is_row)
   local record = modules.Job.read(jid, true)
   if not record or not record.entity then
     return nil
   end
   local state, due = modules.Places.state_now(jid, record.queue, record.state)
   local retries = modules.Record.read('retries', record.retries, 0)
+  local failure = modules.Record.read('failure', record.failure, {})
+  failure.message = shortened(failure.message, is_row)
   return {
     entity = record.entity,
     jid = jid,
@@ -13993,7 +15081,7 @@ local function of_job(jid)
     due = tonumber(due or modules.Record.read('time', record.time, 0)),
     payloads = call('ZCARD', key.payloads(jid)),
     taken = call('ZCARD', key.taken(jid)),
-    failure = modules.Record.read('failure', record.failure, {}),
+    failure = failure,
     crashes = modules.Record.read('crashes', record.crashes, 0),
   }
 end
@@ -14038,14 +15126,14 @@ function EntityView.list(args, i)
     local ids = tab == 'dead' and call('ZREVRANGE', key.dead(queue), offset, last)
       or call('ZRANGE', key.dead_ids(queue), offset, last)
     for _, entity in ipairs(ids) do
-      shown[#shown + 1] = of_dead(modules.Entity.jid(queue, entity))
+      shown[#shown + 1] = of_dead(modules.Entity.jid(queue, entity), true)
     end
   elseif tab == 'running' or LISTS[tab] then
     local name = tab == 'running' and key.place(queue, 'locks') or key[LISTS[tab]](queue)
     total = call('ZCARD', name)
     local jids = tab == 'running' and running(queue, offset, count) or call('ZRANGE', name, offset, last)
     for _, jid in ipairs(jids) do
-      shown[#shown + 1] = of_job(jid)
+      shown[#shown + 1] = of_job(jid, true)
     end
   else
     modules.Errors.argument('entities.list', 'Unknown list ' .. modules.Errors.name(tab))
@@ -14070,6 +15158,17 @@ local function counted(queue, kind, from, to)
   return number
 end
 
+-- The runs that ended well from a minute on, and that the counters do not have yet: by queue.
+local function buffered(from)
+  local numbers = {}
+  modules.StatsBuffer.read(function(second, kind, _, n, queue)
+    if modules.Minutes.buffered[kind] == 'completed' and math.floor(second / 60) >= from then
+      numbers[queue] = (numbers[queue] or 0) + n
+    end
+  end)
+  return numbers
+end
+
 -- entities.counts [queue...] -> of each queue with entities: its name and job type, how many are queued (of these
 -- fresh and retrying), running, dead, the lag in seconds; what was processed and has failed in the last hour
 function EntityView.counts(args, i)
@@ -14085,6 +15184,7 @@ function EntityView.counts(args, i)
     table.sort(queues)
   end
   local minute = math.floor(scope.now / 60)
+  local uncounted = buffered(minute - 59)
   for n = 1, math.min(#queues, modules.Arguments.most) do
     local queue = queues[n]
     local fresh, retrying = call('ZCARD', key.fresh(queue)), call('ZCARD', key.retrying(queue))
@@ -14097,15 +15197,15 @@ function EntityView.counts(args, i)
       busy = call('ZCARD', key.place(queue, 'locks')),
       dead = call('ZCARD', key.dead(queue)),
       lag = modules.QueueStats.lag_of(queue),
-      processed = counted(queue, 'completed', minute - 59, minute),
+      processed = counted(queue, 'completed', minute - 59, minute) + (uncounted[queue] or 0),
       failed = counted(queue, 'failed', minute - 59, minute),
     })
   end
   return '[' .. table.concat(shown, ',') .. ']'
 end
-end,
-
-FailureGroups = function()
+end
+elseif module_name == 'FailureGroups' then
+return function()
 local FailureGroups = {}
 modules.FailureGroups = FailureGroups
 -- views/failure_groups.lua
@@ -14200,246 +15300,9 @@ function FailureGroups.show(args, i)
   local count = call('LLEN', key.group(name))
   return count > 0 and cjson.encode(shown(name, count)) or nil
 end
-end,
-
-JobSummary = function()
-local JobSummary = {}
-modules.JobSummary = JobSummary
--- views/job_summary.lua
--- Jobs in brief: what a line of a list shows of each, and parts of all the lists that there are.
-
-local match = string.match
-
--- Places in a row: the first twelve are fields of the record as they are, but for `due`, which stands
--- where `rare` stood.
-local KLASS, QUEUE, STATE, WORKER, SINCE, EXPIRES, DUE = 1, 2, 3, 8, 9, 10, 12
-local GROUP, PROGRESS, WORKFLOW, TRACKED, PUT, JID = 13, 14, 15, 16, 17, 18
-
--- The places of what is no mere text: what cannot be read is not shown.
-local JUDGED = {
-  [4] = 'priority',
-  [5] = 'retries',
-  [6] = 'remaining',
-  [7] = 'tags',
-  [SINCE] = 'time',
-  [EXPIRES] = 'expires',
-}
-
--- (Naming the fields one by one is a sixth quicker than unpacking a list of them.)
-local function read(jid)
-  return call(
-    'HMGET',
-    key.job(jid),
-    'klass',
-    'queue',
-    'state',
-    'priority',
-    'retries',
-    'remaining',
-    'tags',
-    'worker',
-    'time',
-    'expires',
-    'spawned_from_jid',
-    'rare',
-    'put'
-  )
 end
-
--- What a running job is whose lock has ended: the queue's list knows whether there was a notice.
-local function see_lock(row, jid)
-  local lock = call('ZSCORE', key.place(row[QUEUE], 'locks'), jid)
-  if lock and tonumber(lock) <= scope.now then
-    row[STATE], row[SINCE] = 'stalled', lock
-  end
-end
-
-local function see_due(row, jid)
-  local state, due = modules.Places.state_now(jid, row[QUEUE], row[STATE])
-  if state == 'waiting' then
-    row[STATE], row[SINCE] = state, due
-  else
-    row[DUE] = due
-  end
-end
-
--- When and in which group a job has failed: mostly the last line of its history says so, which is
--- shorter than the record's text with the whole message. -> when, group
-function JobSummary.failure(jid)
-  local when, more = match(call('LINDEX', key.history(jid), -1) or '', '^%[([%d.]+),"failed",(.*)%]$')
-  if when then
-    return when, match(more, '"group":"([^"\\]*)"') or modules.Record.read('failure', more, {}).group
-  end
-  local failure = modules.Record.read('failure', call('HGET', key.job(jid), 'failure'), {})
-  return failure.when and string.format('%.17g', failure.when), failure.group
-end
-
-local function see_failure(row, jid)
-  local when, group = JobSummary.failure(jid)
-  row[SINCE], row[GROUP] = when or row[SINCE], group or false
-end
-
--- Are there tracked jobs at all?
-function JobSummary.any_tracked()
-  return call('EXISTS', key.tracked()) == 1
-end
-
--- What became of a canceled job, as a row; or false.
-local function row_of_canceled(jid, tracking)
-  local row = modules.Canceled.row(jid)
-  if row then
-    local workflow, history = row[12], row[13]
-    row[STATE], row[WORKER], row[DUE], row[GROUP], row[PROGRESS] = 'canceled', '', false, false, false
-    row[WORKFLOW] = workflow
-    row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
-    row[PUT] = match(history or '', '^%[%[([%d.]+),') or false
-    row[JID] = jid
-  end
-  return row
-end
-
--- The row of one job, or false if there is no such job.
-function JobSummary.row(jid, tracking)
-  local row = read(jid)
-  local state, rare = row[STATE], row[DUE]
-  local first = modules.History.first(row[DUE + 1], row[QUEUE])
-  if not modules.Record.is_state(state) then
-    if not (state or row[KLASS] or row[QUEUE]) then
-      return row_of_canceled(jid, tracking)
-    end
-    row[STATE] = state or ''
-  end
-  row[KLASS], row[QUEUE] = row[KLASS] or '', row[QUEUE] or ''
-  for place, field in pairs(JUDGED) do
-    row[place] = modules.Record.text(field, row[place], false)
-  end
-  row[DUE], row[GROUP], row[PROGRESS], row[WORKFLOW] = false, false, false, false
-  if rare then
-    local progress, workflow = modules.Hash.values(key.job(jid), 'progress', 'workflow')
-    row[PROGRESS], row[WORKFLOW] = modules.Record.text('progress', progress, false), workflow
-  end
-  if state == 'running' then
-    if (tonumber(row[EXPIRES]) or 0) <= scope.now then
-      see_lock(row, jid)
-    end
-  elseif state == 'scheduled' then
-    see_due(row, jid)
-  elseif state == 'failed' then
-    see_failure(row, jid)
-  elseif state == 'stalled' then
-    row[STATE] = 'waiting' -- taken from its worker: it is the first to be handed out
-  end
-  row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
-  row[PUT] = match(first or call('LINDEX', key.history(jid), 0) or '', '^%[([%d.]+),') or false
-  row[JID] = jid
-  return row
-end
-
--- The rows of jobs, with false for each that is gone.
-function JobSummary.rows(jids)
-  local rows, tracking = {}, JobSummary.any_tracked()
-  for n = 1, #jids do
-    rows[n] = JobSummary.row(jids[n], tracking)
-  end
-  return rows
-end
-
--- brief jid... -> the rows as JSON
-function JobSummary.brief(args, i)
-  modules.Arguments.bounded('brief', #args - i + 1)
-  local jids = {}
-  for n = i, #args do
-    jids[#jids + 1] = args[n]
-  end
-  return cjson.encode(JobSummary.rows(jids))
-end
-
-local function newest_first(name, start, count)
-  return call('ZREVRANGE', name, start, start + count - 1)
-end
-
--- Lists beside those of queues: jids from a place on, so many.
-local LISTS = {
-  group = function(name, start, count)
-    return call('LRANGE', key.group(name), start, start + count - 1)
-  end,
-  tag = function(name, start, count)
-    return call('ZRANGE', key.tag(name), start, start + count - 1)
-  end,
-  worker = function(name, start, count)
-    return newest_first(key.held(name), start, count)
-  end,
-  complete = function(_, start, count)
-    return newest_first(key.completed(), start, count)
-  end,
-  canceled = function(_, start, count)
-    return modules.Canceled.part(start, count)
-  end,
-  tracked = function(_, start, count)
-    return newest_first(key.tracked(), start, count)
-  end,
-}
-
--- Checks parts of lists, (kind name start count)... from args[i] on.
-function JobSummary.check_parts(command, args, i)
-  modules.Arguments.bounded(command, (#args - i + 1) / 4)
-  for n = i, #args, 4 do
-    local kind = args[n]
-    if not LISTS[kind] and (not modules.Queue.is_list(kind) or kind == 'recurring') then
-      modules.Errors.argument(command, 'Unknown kind of list ' .. modules.Errors.name(kind))
-    end
-    modules.Arguments.given(command, 'name', args[n + 1])
-    args[n + 2] = modules.Arguments.whole(command, 'start', args[n + 2], 0)
-    args[n + 3] = modules.Arguments.whole(command, 'count', args[n + 3], 0)
-  end
-end
-
--- Jids of a part of a list.
-local function part(kind, name, start, count)
-  if count < 1 then
-    return {}
-  end
-  return LISTS[kind] and LISTS[kind](name, start, count) or modules.Queue.part(kind, name, start, count)
-end
-
--- The jids of parts that were checked, the place of each among all that the parts name, and how many
--- places these are: at most as many as a call may handle.
-function JobSummary.listed(args, i)
-  local jids, places, before = {}, {}, 0
-  for n = i, #args, 4 do
-    local count = math.min(args[n + 3], modules.Arguments.most - before)
-    for at, jid in ipairs(part(args[n], args[n + 1], args[n + 2], count)) do
-      jids[#jids + 1], places[#places + 1] = jid, before + at
-    end
-    before = before + count
-  end
-  return jids, places, before
-end
-
--- tracked.jids offset count -> total and jids, the last first; some may be gone
-function JobSummary.tracked(args, i)
-  local offset = modules.Arguments.whole('tracked.jids', 'offset', args[i], 0)
-  local count = math.min(modules.Arguments.whole('tracked.jids', 'count', args[i + 1], 0), modules.Arguments.most)
-  local jids = count > 0 and newest_first(key.tracked(), offset, count) or {}
-  return cjson.encode({ total = call('ZCARD', key.tracked()), jobs = jids })
-end
-
--- briefs most (kind name start count)... -> the rows as JSON
-function JobSummary.briefs(args, i)
-  local most = modules.Arguments.whole('briefs', 'most', args[i], 0)
-  modules.Arguments.bounded('briefs', most)
-  JobSummary.check_parts('briefs', args, i + 1)
-  local jids = {}
-  for n = i + 1, #args, 4 do
-    for _, jid in ipairs(part(args[n], args[n + 1], args[n + 2], math.min(args[n + 3], most - #jids))) do
-      jids[#jids + 1] = jid
-    end
-  end
-  return cjson.encode(JobSummary.rows(jids))
-end
-end,
-
-JobView = function()
+elseif module_name == 'JobView' then
+return function()
 local JobView = {}
 modules.JobView = JobView
 -- views/job_view.lua
@@ -14526,240 +15389,236 @@ function JobView.show(args, i)
   view.detached = call('GET', key.detached(jid)) or cjson.null
   return modules.Json.with(cjson.encode(view), 'job', modules.Job.show(jid, lists))
 end
-end,
-
-Permissions = function()
-local Permissions = {}
-modules.Permissions = Permissions
--- views/permissions.lua
--- What the server's ACL permits its user: asked in advance, and named where something is missing.
-
--- What the core runs, in the order of the documented command lines. With too few arguments for a
--- command a server may abort while it looks for keys, so nothing else is asked about.
-local INSIDE = {
-  'info time del exists expire pexpire persist pttl ttl get mget set',
-  'hdel hexists hget hgetall hincrby hlen hmget hrandfield hset',
-  'lindex llen lpop lpush lrange lrem ltrim rpush',
-  'sadd scard sismember smembers spop srandmember srem sscan',
-  'zadd zcard zcount zincrby zmscore zrange zrangebyscore zrem zpopmax zremrangebyrank zremrangebyscore',
-  'zrevrange zrevrangebyscore zscore',
-}
-local OF_AUDITS = { 'scan type lpos' }
--- What clients run themselves.
-local OF_CLIENTS = { 'blpop function|list function|delete' }
-local ON_CHANNELS = { 'publish', 'subscribe' }
-
--- How servers say that a command of a script is refused: from 7.2 on, and before.
-local REFUSALS = { 'ACL failure in script', 'The user executing the script can\'t' }
-
--- What the server does not know is not missed.
-local function permits(...)
-  local known, permitted = pcall(redis.acl_check_cmd, ...)
-  return permitted or not known
 end
+elseif module_name == 'Legacy' then
+return function()
+local Legacy = {}
+modules.Legacy = Legacy
+-- legacy.lua
+-- Calls without KEYS: qless-core's protocol to the letter. The prefix is 'ql:', the time is the caller's, a
+-- worker's name is the proof of its lock, and errors are raised. All that they do otherwise than calls with KEYS
+-- stands here: for each module the functions that are changed for them, when the module is made.
 
--- Who has come here may run a function or script on meta: it is not the key that is missing.
-local function add_commands(missing, lines)
-  for _, line in ipairs(lines) do
-    for command in string.gmatch(line, '%S+') do
-      local word, subcommand = string.match(command, '^([^|]+)|?(.*)$')
-      if not permits(word, subcommand ~= '' and subcommand or scope.prefix .. 'meta') then
-        missing[#missing + 1] = '+' .. command
-      end
-    end
-  end
-end
+local floor = math.floor
 
-local function add_keys(missing)
-  local meta, others = scope.prefix .. 'meta', scope.prefix .. 'j:'
-  for _, command in ipairs({ 'get', 'set' }) do
-    if permits(command, meta) and not permits(command, others) then
-      missing[#missing + 1] = '~' .. scope.prefix .. '*'
-      return
-    end
-  end
-end
+local function nothing() end
 
-local function add_channels(missing, commands)
-  local refused = false
-  for _, command in ipairs(commands) do
-    if not permits(command) then
-      missing[#missing + 1] = '+' .. command
-    elseif not permits(command, scope.prefix .. 'log') then
-      refused = true
-    end
-  end
-  if refused then
-    missing[#missing + 1] = '&' .. scope.prefix .. '*'
-  end
-end
-
--- permissions -> as JSON, the rules that ACL SETUSER wants for what is missing; null where it cannot be asked
-function Permissions.show()
-  if not redis.acl_check_cmd then
-    return 'null'
-  end
-  local missing = {}
-  add_commands(missing, INSIDE)
-  add_commands(missing, OF_AUDITS)
-  add_commands(missing, OF_CLIENTS)
-  add_keys(missing)
-  add_channels(missing, ON_CHANNELS)
-  return #missing == 0 and '[]' or cjson.encode(missing)
-end
-
-local function is_refusal(text)
-  for _, phrase in ipairs(REFUSALS) do
-    if string.find(text, phrase, 1, true) then
-      return true
-    end
-  end
+local function no()
   return false
 end
 
--- An error of the server as a reply, with what is missing if that is why a command was refused.
-function Permissions.explained(text)
-  if not is_refusal(text) then
-    return text
+local function encoded(shown)
+  return cjson.encode(shown)
+end
+
+-- ARGV = command, now, args...
+function Legacy.serve(args, library)
+  modules.Serve.begin('ql:', false, library)
+  local command = modules.Arguments.given('qless', 'command', args[1])
+  local known = modules.Commands.find(command)
+  if not known or known.is_ours then
+    error('Unknown command ' .. modules.Errors.name(command))
   end
-  local missing = {}
-  if redis.acl_check_cmd then
-    add_commands(missing, INSIDE)
-    add_keys(missing)
-    add_channels(missing, { 'publish' })
-    if #missing == 0 then
-      add_commands(missing, OF_AUDITS)
+  scope.now = modules.Arguments.number(command, 'now', args[2])
+  scope.live = call('EXISTS', key.meta()) == 1
+  local reply = modules[known.module][known.what](args, 3)
+  modules.Serve.finish()
+  return reply
+end
+
+function Legacy.Errors()
+  function modules.Errors.raise(_, words, ...)
+    error(modules.Errors.worded(words, ...), 2)
+  end
+end
+
+-- What a call may say.
+
+function Legacy.Arguments()
+  modules.Arguments.decimal = '^%s*[%d.eE+-]+%s*$'
+
+  function modules.Arguments.asking(command, worker)
+    return modules.Arguments.name(command, 'worker', worker)
+  end
+
+  modules.Arguments.proof = modules.Arguments.asking
+
+  function modules.Arguments.message(command, message)
+    return modules.Arguments.given(command, 'message', message)
+  end
+
+  function modules.Arguments.few_tags(_, tags)
+    return tags
+  end
+
+  modules.Arguments.held, modules.Arguments.plain, modules.Arguments.unknown = nothing, nothing, nothing
+end
+
+function Legacy.PutOptions()
+  modules.PutOptions.known = { priority = true, tags = true, retries = true, depends = true }
+end
+
+function Legacy.Config()
+  modules.Config.is_ours, modules.Config.names_queue = no, no
+end
+
+-- Whose lock it is.
+
+function Legacy.Lock()
+  function modules.Lock.holds(proof, state, worker)
+    return state == 'running' and proof == worker
+  end
+
+  function modules.Lock.another(worker)
+    return 'another worker: ' .. modules.Errors.name(worker)
+  end
+end
+
+-- A token, where meta is not read in advance.
+function Legacy.Clock()
+  function modules.Clock.draw()
+    local name, field = key.meta(), modules.Epoch.field()
+    local newcomer = modules.Epoch.newcomer(call('HGET', name, field))
+    if newcomer then
+      local token = modules.Epoch.begin(tonumber(call('HGET', name, 'token') or nil) or 0)
+      call('HSET', name, field, newcomer, 'token', modules.NumberFormat.whole(token))
+    end
+    return call('HINCRBY', name, 'token', 1)
+  end
+end
+
+-- What becomes of a job.
+
+function Legacy.Outcome()
+  -- The last worker, its lock and its start stay to be seen on a waiting job.
+  modules.Outcome.unheld, modules.Outcome.count_retried = nothing, nothing
+end
+
+function Legacy.Places()
+  function modules.Places.state_now(_, _, state)
+    return state
+  end
+
+  -- The time of a job is that of its put.
+  modules.Places.ready_since = nothing
+end
+
+function Legacy.Job()
+  modules.Job.with_ours, modules.Job.can_lose = encoded, no
+
+  function modules.Job.cancel_unknown(jid)
+    modules.Events.canceled(jid, false, false)
+    if modules.Tracking.is_tracked(jid) then
+      modules.Events.tracked('canceled', jid)
     end
   end
-  if #missing == 0 then
-    return 'DENIED ' .. text
+end
+
+function Legacy.Dependencies()
+  modules.Dependencies.unknown, modules.Dependencies.follows_spawned = nothing, false
+end
+
+-- What is kept beside the job is ours, and so is the work that is left for a later call.
+
+function Legacy.DependencyResults()
+  modules.DependencyResults.add = nothing
+end
+
+function Legacy.Retention()
+  modules.Retention.note = nothing -- it goes when it expires
+end
+
+function Legacy.Expiry()
+  modules.Expiry.can_wait = no
+end
+
+function Legacy.Samples()
+  modules.Samples.can_wait = no
+
+  function modules.Samples.length(seconds)
+    return seconds
   end
-  local user = string.match(text, 'User (%S+) has no permissions')
-  return 'DENIED ' .. (user and 'User ' .. user or 'The user') .. ' lacks ' .. table.concat(missing, ' ')
-end
-end,
-
-QueueStats = function()
-local QueueStats = {}
-modules.QueueStats = QueueStats
--- views/queue_stats.lua
--- How long jobs have waited and have to wait: the lag of queues, what falls due in them, and the
--- survey by which workers choose among them.
-
-local format, min = string.format, math.min
-
--- Levels of priority looked at.
-local LEVELS = 32
-
--- When the first thing in a place falls due, or `latest` if that is not before it.
-local function first_due(queue, place, latest)
-  local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
-  return head[2] and min(latest, tonumber(head[2])) or latest
 end
 
--- Since when the oldest waiting job has been ready, at a cost that does not grow with the queue:
--- the first of each level of priority is the oldest of it. -> the time, whether there is any
-local function oldest_waiting(queue)
-  local work, highest, oldest, found = key.place(queue, 'work'), '+inf', scope.now, false
-  for _ = 1, LEVELS do
-    local jid = call('ZREVRANGEBYSCORE', work, highest, '-inf', 'LIMIT', 0, 1)[1]
-    local record = jid and call('HMGET', key.job(jid), 'time', 'priority')
-    if not record or not record[1] then
-      break
-    end
-    found = true
-    oldest = min(oldest, modules.Record.read('time', record[1], oldest))
-    -- Below all that could have been put at this priority until a day from now.
-    highest = '(' .. format('%.17g', modules.Places.score(modules.Record.read('priority', record[2], 0), scope.now + 86400))
+-- The caller's clock says nothing about when a client of ours has gone away, or when a job was canceled.
+
+function Legacy.Wake()
+  function modules.Wake.since()
+    return '-inf'
   end
-  return oldest, found
 end
 
--- -> the age of the oldest ready job in seconds, whether there is one
-local function lag(queue)
-  local oldest, found = oldest_waiting(queue)
-  local due = first_due(queue, 'recur', first_due(queue, 'scheduled', oldest))
-  return scope.now - due, found or due < oldest
-end
-
--- The same without the second.
-function QueueStats.lag_of(queue)
-  return (lag(queue))
-end
-
--- lag queue... -> seconds, as text, for each
-function QueueStats.lag(args, i)
-  modules.Arguments.given('lag', 'queue', args[i])
-  modules.Arguments.bounded('lag', #args - i + 1)
-  local lags = {}
-  for n = i, #args do
-    lags[#lags + 1] = format('%.6f', (lag(args[n])))
+function Legacy.Canceled()
+  function modules.Canceled.time()
+    return call('HGET', key.meta(), 'clock') or modules.NumberFormat.now()
   end
-  return lags
+
+  modules.Canceled.show = nothing
 end
 
--- due queue... -> for each: when its first scheduled job and its first recurring one fall due, as
--- text, '' if there is none
-function QueueStats.due(args, i)
-  modules.Arguments.given('due', 'queue', args[i])
-  modules.Arguments.bounded('due', #args - i + 1)
-  local times = {}
-  for n = i, #args do
-    for _, place in ipairs({ 'scheduled', 'recur' }) do
-      local head = call('ZRANGE', key.place(args[n], place), 0, 0, 'WITHSCORES')
-      times[#times + 1] = head[2] or ''
+-- History in whole seconds, with what the protocol knows.
+function Legacy.History()
+  local failed = modules.History.failed
+
+  function modules.History.time(when)
+    return when and modules.NumberFormat.whole(floor(when)) or modules.NumberFormat.second()
+  end
+
+  function modules.History.begin(jid, queue)
+    modules.History.put(jid, queue)
+  end
+
+  function modules.History.failed(jid, group, worker)
+    failed(jid, group, worker)
+  end
+
+  function modules.History.ended(jid, what, job, group)
+    if what == 'done' then
+      modules.History.done(jid, job.held)
+    elseif what == 'failed' then
+      failed(jid, group, job.worker)
+    elseif what == 'timed-out' then
+      modules.History.add(jid, what)
     end
   end
-  return times
+
+  function modules.History.exhausted(job, group)
+    failed(job.jid, group)
+  end
+
+  modules.History.when = floor
 end
 
-local function is_empty(queue)
-  return call(
-    'EXISTS',
-    key.place(queue, 'work'),
-    key.place(queue, 'scheduled'),
-    key.place(queue, 'recur'),
-    key.place(queue, 'locks')
-  ) == 0
+-- What is shown.
+
+function Legacy.Queue()
+  -- Locks that expired before 1970 are not seen as stalled.
+  modules.Queue.oldest_lock = 0
+
+  local jobs = modules.Queue.jobs
+
+  function modules.Queue.jobs(args, i)
+    if args[i] == 'canceled' or args[i] == 'waiting' then
+      modules.Queue.unknown(args[i])
+    end
+    return jobs(args, i)
+  end
 end
 
--- Is there anything that a pop would hand out, or has to look at? -> that, the lag
-local function look(queue)
-  if modules.LimitSettings.exist() and first_due(queue, 'openings', scope.now + 1) <= scope.now then
-    return true, (lag(queue))
-  elseif is_empty(queue) then
-    return false, 0
-  end
-  local seconds, found = lag(queue)
-  return found or first_due(queue, 'locks', scope.now + 1) <= scope.now, seconds
+function Legacy.Pause()
+  modules.Pause.known = nothing
 end
 
--- survey [queue...] -> name, ready (1 or 0), lag, weight, paused (1 or 0) of each, as texts;
--- without names of all queues that are known, as far as one call may handle them
-function QueueStats.survey(args, i)
-  modules.Arguments.bounded('survey', #args - i + 1)
-  local queues, paused, flat = {}, {}, {}
-  for n = i, #args do
-    queues[#queues + 1] = args[n]
-  end
-  if #queues == 0 then
-    queues = modules.Queue.names(modules.Arguments.most)
-  end
-  for _, queue in ipairs(call('SMEMBERS', key.paused_queues())) do
-    paused[queue] = true
-  end
-  for n, queue in ipairs(queues) do
-    local ready, seconds = look(queue)
-    local at = 5 * n - 4
-    flat[at], flat[at + 1] = queue, ready and '1' or '0'
-    flat[at + 2], flat[at + 3] = format('%.6f', seconds), format('%.17g', modules.Config.weight(queue))
-    flat[at + 4] = paused[queue] and '1' or '0'
-  end
-  return flat
+function Legacy.Stats()
+  modules.Stats.shows_ours = false
 end
-end,
 
-Search = function()
+function Legacy.Worker()
+  modules.Worker.with_info = encoded
+end
+end
+elseif module_name == 'Search' then
+return function()
 local Search = {}
 modules.Search = Search
 -- views/search.lua
@@ -14907,9 +15766,53 @@ function Search.search(args, i)
   end
   return cjson.encode({ looked = looked, jobs = rows })
 end
-end,
+end
+elseif module_name == 'Spawn' then
+return function()
+local Spawn = {}
+modules.Spawn = Spawn
+-- workflows/spawn.lua
+-- spawn: a running job puts others; its dependents wait for them as well.
 
-Throughput = function()
+-- The jobs of the plan as they are now, or those that stand for them.
+local function present(spawner, plan)
+  local jobs, seen = {}, { [spawner] = true }
+  for _, job in ipairs(plan.jobs) do
+    local jid = job.instead or job.jid
+    local state = call('HGET', key.job(jid), 'state')
+    if state and not seen[jid] then
+      seen[jid] = true
+      jobs[#jobs + 1] = { jid = jid, state = state }
+    end
+  end
+  return jobs
+end
+
+-- spawn jid token worker (as put.many) -> as put.many
+function Spawn.spawn(args, i)
+  local jid, worker = modules.Arguments.name('spawn', 'jid', args[i]), args[i + 2]
+  modules.Lock.holder('spawn', jid, args[i + 1])
+  modules.Arguments.asking('spawn', worker)
+  local plan = modules.PutMany.plan('spawn', args, i + 3)
+  if plan.coming[jid] then
+    modules.Errors.argument('spawn', 'job ' .. modules.Errors.name(jid) .. ' cannot spawn itself')
+  end
+  local workflow = call('HGET', key.job(jid), 'workflow')
+  if workflow then
+    modules.Workflow.must_go_on('spawn', workflow)
+  end
+  for _, job in ipairs(plan.jobs) do
+    if workflow and not job.workflow then
+      job.workflow, job.rare = workflow, true
+    end
+  end
+  local reply = modules.PutMany.carry_out(plan, worker)
+  modules.Spawned.adopt(jid, present(jid, plan))
+  return reply
+end
+end
+elseif module_name == 'Throughput' then
+return function()
 local Throughput = {}
 modules.Throughput = Throughput
 -- views/throughput.lua
@@ -14989,9 +15892,9 @@ function Throughput.failed(args, i)
   end
   return failed
 end
-end,
-
-WorkerView = function()
+end
+elseif module_name == 'WorkerView' then
+return function()
 local WorkerView = {}
 modules.WorkerView = WorkerView
 -- views/worker_view.lua
@@ -15032,894 +15935,8 @@ function WorkerView.list(args, i)
   end
   return modules.Json.with(cjson.encode({ total = total }), 'workers', modules.Json.list(shown))
 end
-end,
-}
 end
-
-function folders.workflows()
-return {
-
-Spawn = function()
-local Spawn = {}
-modules.Spawn = Spawn
--- workflows/spawn.lua
--- spawn: a running job puts others; its dependents wait for them as well.
-
--- The jobs of the plan as they are now, or those that stand for them.
-local function present(spawner, plan)
-  local jobs, seen = {}, { [spawner] = true }
-  for _, job in ipairs(plan.jobs) do
-    local jid = job.instead or job.jid
-    local state = call('HGET', key.job(jid), 'state')
-    if state and not seen[jid] then
-      seen[jid] = true
-      jobs[#jobs + 1] = { jid = jid, state = state }
-    end
-  end
-  return jobs
 end
-
--- spawn jid token worker (as put.many) -> as put.many
-function Spawn.spawn(args, i)
-  local jid, worker = modules.Arguments.name('spawn', 'jid', args[i]), args[i + 2]
-  modules.Lock.holder('spawn', jid, args[i + 1])
-  modules.Arguments.asking('spawn', worker)
-  local plan = modules.PutMany.plan('spawn', args, i + 3)
-  if plan.coming[jid] then
-    modules.Errors.argument('spawn', 'job ' .. modules.Errors.name(jid) .. ' cannot spawn itself')
-  end
-  local workflow = call('HGET', key.job(jid), 'workflow')
-  if workflow then
-    modules.Workflow.must_go_on('spawn', workflow)
-  end
-  for _, job in ipairs(plan.jobs) do
-    if workflow and not job.workflow then
-      job.workflow, job.rare = workflow, true
-    end
-  end
-  local reply = modules.PutMany.carry_out(plan, worker)
-  modules.Spawned.adopt(jid, present(jid, plan))
-  return reply
-end
-end,
-
-Spawned = function()
-local Spawned = {}
-modules.Spawned = Spawned
--- workflows/spawned.lua
--- Jobs that a job has spawned: its dependents wait for them as well.
---
--- The links are made late. A dependent waits for the spawner; when that is complete, for those of
--- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
--- It does not wait for a spawned job that waits for it at that time: so there is no cycle.
-
--- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
-local ON_ITS_WAY, FAILED = '0', '1'
-
-local FEW = 10 -- spawned jobs that are looked at one by one
-
-local function list_of(text)
-  return modules.Record.read('spawners', text, {})
-end
-
-local function has(list, jid)
-  for _, one in ipairs(list) do
-    if one == jid then
-      return true
-    end
-  end
-  return false
-end
-
--- Has the spawner spawned this job, which is not complete?
-function Spawned.is_one(spawner, jid)
-  return call('ZSCORE', key.spawned(spawner), jid) and true or false
-end
-
-function Spawned.has_unfinished(spawner)
-  return call('EXISTS', key.spawned(spawner)) == 1
-end
-
--- Those of the jids that do not wait for the dependent; if there are none, one of the first thousand.
-local function harmless(dependent, name, jids, most)
-  local good, tired = modules.CycleDetection.harmless(dependent, jids)
-  if #good == 0 and #jids == most and most < modules.Arguments.most then
-    jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', modules.Arguments.most)
-    good, tired = modules.CycleDetection.harmless(dependent, jids)
-    good = { good[1] }
-  end
-  return good, tired
-end
-
--- The few that are left may be there for nothing: a job whose field `spawners` could not be read has not
--- said that it has ended.
-local function without_ended(name, jids)
-  local left = {}
-  for _, jid in ipairs(jids) do
-    if (call('HGET', key.job(jid), 'state') or 'complete') ~= 'complete' then
-      left[#left + 1] = jid
-    elseif not scope.reading then
-      call('ZREM', name, jid)
-    end
-  end
-  return left
-end
-
--- What a dependent of the spawner has to wait for: at most so many jids (one is enough: there is
--- another look when they are done). And one that has failed, if any. With `dependent` only what does not
--- wait for that; and whether there is more than this call can see.
-function Spawned.unfinished(spawner, policy, most, dependent)
-  local name, tired = key.spawned(spawner), false
-  most = math.max(1, math.min(most, modules.Arguments.most))
-  local jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', most)
-  if #jids <= FEW then
-    jids = without_ended(name, jids)
-  end
-  if dependent and #jids > 0 then
-    jids, tired = harmless(dependent, name, jids, most)
-  end
-  local failed = call('ZRANGEBYSCORE', name, FAILED, FAILED, 'LIMIT', '0', '1')[1]
-  if failed and #jids == 0 and policy ~= 'run' then
-    jids[1] = failed
-  end
-  return jids, failed, tired
-end
-
--- The spawner is complete: its dependent waits for what it has spawned, unless it is one of those.
-function Spawned.look_beyond(jid, spawner)
-  local its_beyond, spawners = modules.Hash.values(key.job(jid), 'beyond', 'spawners')
-  local beyond = list_of(its_beyond)
-  if not has(beyond, spawner) and not has(list_of(spawners), spawner) then
-    beyond[#beyond + 1] = spawner
-    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond), 'rare', '1')
-  end
-end
-
-local function write_beyond(jid, beyond)
-  if #beyond > 0 then
-    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond))
-  else
-    call('HDEL', key.job(jid), 'beyond')
-  end
-end
-
--- A job waits for these spawners' jobs no longer; nil: for none.
-function Spawned.forget_beyond(jid, spawners)
-  local text = call('HGET', key.job(jid), 'beyond')
-  if text then
-    local rest = {}
-    for _, spawner in ipairs(list_of(text)) do
-      if spawners and not has(spawners, spawner) then
-        rest[#rest + 1] = spawner
-      end
-    end
-    write_beyond(jid, rest)
-  end
-end
-
--- This call has looked so far for others that it cannot say what the job has to wait for: a later one
--- does, as if the spawner were complete only then. -> whether that can be
-local function put_off(jid, spawner)
-  if (call('HGET', key.job(spawner), 'state') or 'complete') ~= 'complete' then
-    return false
-  end
-  modules.Dependencies.link(jid, { spawner })
-  modules.Dependencies.spend(modules.Dependencies.left())
-  call('ZADD', key.releasing(), scope.now, spawner)
-  return true
-end
-
--- Nothing else holds the job back: is there something spawned? Then it waits for that, or is
--- canceled with what has failed of it. -> whether it must not start
-function Spawned.holds_back(jid, text, policy)
-  local beyond, open, fresh = {}, {}, modules.CycleDetection.is_fresh()
-  for _, spawner in ipairs(list_of(text)) do
-    local jids, failed, tired = Spawned.unfinished(spawner, policy, modules.Dependencies.left(), jid)
-    if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
-      return true
-    elseif failed and policy == 'cancel' then
-      modules.Cascade.cancel(jid, 'dependency', failed)
-      return true
-    elseif #jids > 0 then
-      beyond[#beyond + 1] = spawner
-      modules.Dependencies.spend(#jids)
-      for n = 1, #jids do
-        open[#open + 1] = jids[n]
-      end
-    end
-  end
-  write_beyond(jid, beyond)
-  modules.Dependencies.link(jid, open, policy)
-  return #open > 0
-end
-
--- Leaves out the first of a job's spawners, those that have seen its end: a jid that is put again and
--- again would collect them for ever.
-local function without_former(spawners, jid)
-  local first, rest = 1, {}
-  while first <= math.min(#spawners, modules.Arguments.most) and not Spawned.is_one(spawners[first], jid) do
-    first = first + 1
-  end
-  for n = first, #spawners do
-    rest[#rest + 1] = spawners[n]
-  end
-  return rest
-end
-
--- The job takes these under its wings: jid and state of each.
-function Spawned.adopt(spawner, jobs)
-  local name, scores, new = key.spawned(spawner), {}, {}
-  for _, job in ipairs(jobs) do
-    local spawners = list_of(call('HGET', key.job(job.jid), 'spawners'))
-    if not has(spawners, spawner) then
-      spawners = without_former(spawners, job.jid)
-      spawners[#spawners + 1] = spawner
-      call('HSET', key.job(job.jid), 'spawners', cjson.encode(spawners), 'rare', '1')
-      new[#new + 1] = job.jid
-    end
-    if job.state ~= 'complete' then
-      scores[#scores + 1] = job.state == 'failed' and FAILED or ON_ITS_WAY
-      scores[#scores + 1] = job.jid
-    end
-  end
-  if #scores > 0 then
-    call('ZADD', name, unpack(scores))
-  end
-  call('HSET', key.job(spawner), 'rare', '1')
-  modules.DependencyResults.add_offspring(spawner, new)
-end
-
-local function each(text, act)
-  for _, spawner in ipairs(list_of(text)) do
-    act(key.spawned(spawner))
-  end
-end
-
--- A job with this field `spawners` is complete, or gone.
-function Spawned.done(jid, text)
-  each(text, function(name)
-    call('ZREM', name, jid)
-  end)
-end
-
-function Spawned.failed(jid, text)
-  each(text, function(name)
-    call('ZADD', name, 'XX', FAILED, jid)
-  end)
-end
-
--- It had failed, and goes on.
-function Spawned.goes_on(jid, text)
-  each(text, function(name)
-    call('ZADD', name, 'XX', ON_ITS_WAY, jid)
-  end)
-end
-end,
-
-Workflow = function()
-local Workflow = {}
-modules.Workflow = Workflow
--- workflows/workflow.lua
--- Workflows: jobs that were put together, how many of them have ended, and how.
-
--- What changed in this call is in scope.workflows: id -> by how much each counter, and the jids that joined.
--- The workflows that are known to take jobs are in scope.open_workflows.
-local function change(id)
-  local changes = scope.workflows or {}
-  scope.workflows = changes
-  local mine = changes[id]
-  if not mine then
-    mine = { complete = 0, failed = 0, canceled = 0, held = 0, total = 0, jids = {} }
-    changes[id] = mine
-  end
-  return mine
-end
-
--- complete, failed, canceled: jobs that ended so; held: jobs that depend on others.
-function Workflow.count(id, what, by)
-  if id and id ~= '' then
-    local mine = change(id)
-    mine[what] = mine[what] + by
-  end
-end
-
-local COUNTER = { complete = 'complete', failed = 'failed', depends = 'held' }
-
--- A job of the workflow went from a state into another; false: its record is gone. (What is
--- forgotten after its completion stays counted: no call for that.)
-function Workflow.moved(id, was, is)
-  local from, to = COUNTER[was], is and COUNTER[is] or not is and 'canceled'
-  if from then
-    Workflow.count(id, from, -1)
-  end
-  if to then
-    Workflow.count(id, to, 1)
-  end
-end
-
--- A new job of the workflow, in the state in which it was put.
-function Workflow.joined(id, jid, state)
-  local mine = change(id)
-  mine.jids[#mine.jids + 1] = jid
-  mine.total = mine.total + 1
-  if state == 'depends' then
-    mine.held = mine.held + 1
-  end
-end
-
--- Refuses a workflow that is being cancelled: what joins it now would be overlooked.
--- -> its state, nil if there is none
-function Workflow.must_go_on(command, id)
-  local state = call('HGET', key.workflow(id), 'state')
-  if state == 'canceling' then
-    modules.Errors.raise('STATE', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' is being canceled')
-  end
-  return state
-end
-
--- Refuses what names a workflow that takes no jobs.
-function Workflow.check(command, id)
-  if scope.open_workflows and scope.open_workflows[id] then
-    return
-  elseif not Workflow.must_go_on(command, id) then
-    modules.Errors.raise('NOJOB', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' does not exist')
-  end
-  Workflow.will_take(id)
-end
-
--- The call is about to make this workflow.
-function Workflow.will_take(id)
-  scope.open_workflows = scope.open_workflows or {}
-  scope.open_workflows[id] = true
-end
-
--- What the counters say of the whole.
-function Workflow.judged(record)
-  if record.chore then
-    return record.chore
-  end
-  local left = record.total - record.complete - record.failed - record.canceled
-  if left == 0 then
-    return record.failed > 0 and 'failed' or record.canceled > 0 and 'canceled' or 'complete'
-  elseif record.failed > 0 and left == record.held then
-    return 'failed' -- What is left waits for what has failed.
-  end
-  return 'running'
-end
-
--- A workflow of which nothing is left but its record is forgotten as completed jobs are.
-local function forget_later(id)
-  local seconds = math.floor(modules.Config.number('jobs-history'))
-  for _, name in ipairs({ key.workflow(id), key.workflow_jobs(id) }) do
-    call('EXPIRE', name, math.max(seconds, 0))
-  end
-end
-
-local function keep(id)
-  call('PERSIST', key.workflow(id))
-  call('PERSIST', key.workflow_jobs(id))
-end
-
-local NUMBERS = { 'total', 'complete', 'failed', 'canceled', 'held' }
-
--- Its counters, its state, and what is being done with it.
-function Workflow.read(id)
-  local values = call('HMGET', key.workflow(id), 'state', 'chore', unpack(NUMBERS))
-  local record = { state = values[1], chore = values[2] or nil }
-  for n, field in ipairs(NUMBERS) do
-    record[field] = modules.Record.read('count', values[n + 2], 0)
-    record.bad = record.bad or (modules.Record.is_bad('count', values[n + 2]) and field) or nil
-  end
-  return record
-end
-
--- Writes down the state that follows from the counters, and tells who waits for the end.
-local function judge(id)
-  local name, record = key.workflow(id), Workflow.read(id)
-  local was, is = record.state, Workflow.judged(record)
-  if is == was then
-    return
-  end
-  call('HSET', name, 'state', is)
-  if is == 'complete' or is == 'failed' or is == 'canceled' then
-    call('HSET', name, 'finished', modules.NumberFormat.now())
-    modules.ResultWaiters.ended_workflow(id)
-  else
-    call('HDEL', name, 'finished')
-  end
-  if is == 'complete' or is == 'canceled' then
-    forget_later(id)
-  elseif was == 'complete' or was == 'canceled' then
-    keep(id)
-  end
-end
-
-function Workflow.finish()
-  for id, mine in pairs(scope.workflows) do
-    local name = key.workflow(id)
-    if call('EXISTS', name) == 1 then
-      for _, field in ipairs(NUMBERS) do
-        if mine[field] ~= 0 then
-          redis.pcall('HINCRBY', name, field, mine[field]) -- A counter that is no number stays as it is.
-        end
-      end
-      modules.SortedSet.append(key.workflow_jobs(id), mine.jids)
-      judge(id)
-    end
-  end
-end
-end,
-
-WorkflowPut = function()
-local WorkflowPut = {}
-modules.WorkflowPut = WorkflowPut
--- workflows/workflow_put.lua
--- How workflows are put: small ones in one call, large ones staged, released and then unpacked.
--- Nothing of a workflow runs before all of it is there.
-
-local match = string.match
-
--- Seconds that what was staged is kept at most without a release.
-local LONGEST = 24 * 3600
-
--- What holds back the first jobs until the last is there: a dependency without a record.
-function WorkflowPut.gate(id)
-  return 'gate:' .. id
-end
-
--- The id of a workflow that is to be made. (No colon: that is how its keys are told apart.)
-local function new_id(command, id)
-  modules.Arguments.given(command, 'workflow', id)
-  if not match(id, '^[%w_.~-]+$') or #id > 128 then
-    modules.Errors.argument(command, 'workflow must be 1 to 128 letters, digits and _ . ~ -, not ' .. modules.Errors.name(id))
-  end
-  if call('EXISTS', key.workflow(id)) == 1 then
-    modules.Errors.raise('STATE', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' exists already')
-  end
-  return id
-end
-
-local function behind(command, jid, other)
-  modules.Errors.raise(
-    'CYCLE',
-    '%s(): Job %s must stand behind %s, on which it depends',
-    command,
-    modules.Errors.name(jid),
-    modules.Errors.name(other)
-  )
-end
-
--- Each job is new, belongs to the workflow and stands behind those that it depends on: so there can
--- be no cycle.
-local function check_members(command, id, plan)
-  local at, links, names = {}, 0, {}
-  for n, job in ipairs(plan.jobs) do
-    at[job.jid], names[n] = n, key.job(job.jid)
-  end
-  if #names == 0 then
-    modules.Errors.argument(command, 'a workflow needs at least one job')
-  end
-  local old = call('EXISTS', unpack(names)) > 0
-  for n, job in ipairs(plan.jobs) do
-    if job.workflow ~= id then
-      modules.Errors.argument(command, 'Job ' .. modules.Errors.name(job.jid) .. ' does not name its workflow')
-    elseif old and call('EXISTS', names[n]) == 1 then
-      modules.Errors.raise('STATE', command .. '(): Job ' .. modules.Errors.name(job.jid) .. ' exists already')
-    end
-    for _, other in ipairs(job.depends or {}) do
-      links = links + 1
-      if (at[other] or 0) >= n then
-        behind(command, job.jid, other)
-      end
-    end
-  end
-  modules.Arguments.bounded(command, links)
-end
-
-local function begin(id, meta, total, chore)
-  call(
-    'HSET',
-    key.workflow(id),
-    'state',
-    chore or 'running',
-    'meta',
-    meta,
-    'created',
-    modules.NumberFormat.now(),
-    'total',
-    total,
-    'complete',
-    0,
-    'failed',
-    0,
-    'canceled',
-    0,
-    'held',
-    0
-  )
-  if chore then
-    call('HSET', key.workflow(id), 'chore', chore)
-    call('ZADD', key.workflows(), modules.NumberFormat.now(), id)
-  end
-end
-
--- workflow.put id worker meta (item)... -> id; the items as those of put.many
-function WorkflowPut.put(args, i)
-  local id = new_id('workflow.put', args[i])
-  local worker = modules.Arguments.asking('workflow.put', args[i + 1])
-  modules.Arguments.object('workflow.put', 'meta', args[i + 2])
-  modules.Workflow.will_take(id)
-  local plan = modules.PutMany.plan('workflow.put', args, i + 3, { acyclic = true })
-  check_members('workflow.put', id, plan)
-  begin(id, args[i + 2], 0)
-  modules.Workflow.count(id, 'total', 0) -- so that its state is judged even if others stand for all its jobs
-  modules.PutMany.carry_out(plan, worker)
-  return id
-end
-
--- Staged jobs are as good as there. -> what tells a jid's place among them, or nil
-local function staged_before(id)
-  local name = key.staged_jids(id)
-  return function(jid)
-    return tonumber(call('ZSCORE', name, jid) or nil)
-  end
-end
-
--- That a key is free is asked when its job is staged. When the job is unpacked it takes the key: its
--- caller is past hearing that there is another one.
--- (One that is debounced cannot take it: then the other one stands for it.)
-local function take_keys(raw)
-  local at = 1
-  while at <= #raw do
-    local last = at + 5 + 2 * tonumber(raw[at + 5])
-    local answer, place = 'take', nil
-    for n = at + 6, last, 2 do
-      if raw[n] == 'conflict' and raw[n + 1] == 'refuse' then
-        place = n + 1
-      elseif raw[n] == 'debounce' then
-        answer = 'keep'
-      end
-    end
-    if place then
-      raw[place] = answer
-    end
-    at = last + 1
-  end
-end
-
-local function slice(args, i)
-  local part, n = {}, 0
-  for at = i, #args do
-    n = n + 1
-    part[n] = args[at]
-  end
-  return part
-end
-
-local STAGE = {}
-
--- -> the jids that come with them
-function STAGE.jobs(id, args, i)
-  local known = staged_before(id)
-  local plan = modules.PutMany.plan('workflow.stage', args, i, { acyclic = true, known = known })
-  check_members('workflow.stage', id, plan)
-  local jids = {}
-  for n, job in ipairs(plan.jobs) do
-    if known(job.jid) then
-      modules.Errors.raise('STATE', 'workflow.stage(): Job ' .. modules.Errors.name(job.jid) .. ' is staged already')
-    end
-    jids[n] = job.jid
-  end
-  return jids
-end
-
--- Further dependencies of a job that was staged without any: jid, other...
-function STAGE.links(id, args, i)
-  local known, jid = staged_before(id), modules.Arguments.given('workflow.stage', 'jid', args[i])
-  local place = known(jid) or modules.Errors.no_job('workflow.stage', jid)
-  modules.Arguments.bounded('workflow.stage', #args - i)
-  for n = i + 1, #args do
-    local before = known(args[n])
-    if before and before >= place then
-      behind('workflow.stage', jid, args[n])
-    elseif not before and call('EXISTS', key.job(args[n])) == 0 then
-      modules.Errors.no_job('workflow.stage', args[n])
-    end
-  end
-  return {}
-end
-
--- Their places in the order in which they were staged.
-local function number(name, jids)
-  local last, values = call('ZCARD', name), {}
-  for n, jid in ipairs(jids) do
-    values[2 * n - 1], values[2 * n] = last + n, jid
-  end
-  if #jids > 0 then
-    call('ZADD', name, unpack(values))
-  end
-end
-
--- workflow.stage id seconds jobs (item)...   workflow.stage id seconds links jid other...
--- -> how many batches there are; without a release they go after so many seconds.
-function WorkflowPut.stage(args, i)
-  local id = new_id('workflow.stage', args[i])
-  local seconds = modules.Arguments.whole('workflow.stage', 'seconds', args[i + 1], 1)
-  local stage = STAGE[args[i + 2] or '']
-  if not stage then
-    modules.Errors.argument('workflow.stage', 'jobs or links wanted, not ' .. modules.Errors.name(args[i + 2]))
-  end
-  modules.Workflow.will_take(id)
-  local raw = slice(args, i + 3) -- before it is read, which changes places in it
-  local jids = stage(id, args, i + 3)
-  if #jids > 0 then
-    take_keys(raw)
-  end
-  local batches = call('RPUSH', key.staged(id), cmsgpack.pack({ args[i + 2], raw, #jids }))
-  number(key.staged_jids(id), jids)
-  call('EXPIRE', key.staged(id), math.min(seconds, LONGEST))
-  call('EXPIRE', key.staged_jids(id), math.min(seconds, LONGEST))
-  return batches
-end
-
--- workflow.release id worker meta batches -> how many are to be unpacked
-function WorkflowPut.release(args, i)
-  local id = new_id('workflow.release', args[i])
-  modules.Arguments.asking('workflow.release', args[i + 1])
-  modules.Arguments.object('workflow.release', 'meta', args[i + 2])
-  local batches = modules.Arguments.whole('workflow.release', 'batches', args[i + 3], 1)
-  local there = call('LLEN', key.staged(id))
-  if there ~= batches then
-    modules.Errors.raise(
-      'STATE',
-      'workflow.release(): %s of %s batches of workflow %s are there: were the others staged too long ago?',
-      there,
-      batches,
-      id
-    )
-  end
-  call('PERSIST', key.staged(id))
-  call('PERSIST', key.staged_jids(id))
-  begin(id, args[i + 2], call('ZCARD', key.staged_jids(id)), 'unpacking')
-  call('HSET', key.workflow(id), 'worker', args[i + 1])
-  return batches
-end
-
--- For which jobs of earlier batches others have come to stand, as what knows their jids; or nil
-local function instead_of(id)
-  local name = key.staged_instead(id)
-  return call('EXISTS', name) == 1
-    and {
-      __index = function(_, jid)
-        return call('HGET', name, jid) or nil
-      end,
-    }
-end
-
-local UNPACK = {}
-
--- What depends on no other job of the workflow waits at the gate.
-function UNPACK.jobs(id, args, jobs)
-  local known, gate = staged_before(id), WorkflowPut.gate(id)
-  modules.Workflow.will_take(id)
-  local how = { acyclic = true, lenient = true, instead = instead_of(id) or nil }
-  local fine, plan = pcall(modules.PutMany.plan, 'workflow.carry', args, 1, how)
-  if not fine then
-    -- It was fine when it was staged. The present caller must not be told.
-    modules.Workflow.count(id, 'canceled', jobs)
-    return
-  end
-  for _, job in ipairs(plan.jobs) do
-    local inside = false
-    for _, other in ipairs(job.depends or {}) do
-      inside = inside or known(other)
-    end
-    job.gate = not inside and gate or nil
-  end
-  local instead = modules.PutMany.carry_out(plan, call('HGET', key.workflow(id), 'worker') or '')[2]
-  if #instead > 0 then
-    call('HSET', key.staged_instead(id), unpack(instead)) -- for the batches to come
-  end
-  -- All of them were counted at the release.
-  modules.Workflow.count(id, 'total', -#plan.jobs)
-end
-
-function UNPACK.links(id, args)
-  local state, workflow = modules.Hash.values(key.job(args[1]), 'state', 'workflow')
-  if state == 'depends' and workflow == id then
-    local others, instead = slice(args, 2), setmetatable({}, instead_of(id) or nil)
-    for n = 1, #others do
-      others[n] = instead[others[n]] or others[n]
-    end
-    modules.Dependencies.attach(args[1], others)
-  end
-end
-
--- Takes away all that was staged. (Its jobs may be there already.)
-function WorkflowPut.forget_staged(id)
-  call('DEL', key.staged(id), key.staged_jids(id), key.staged_instead(id))
-end
-
-local function open_gate(id)
-  WorkflowPut.forget_staged(id)
-  call('ZREM', key.workflows(), id)
-  call('HDEL', key.workflow(id), 'chore', 'worker')
-  modules.Workflow.count(id, 'total', 0) -- so that its state is computed again
-  modules.Dependencies.release({ WorkflowPut.gate(id) })
-end
-
--- One batch of a released workflow becomes jobs; with the last one they may begin.
--- -> how many are left
-function WorkflowPut.unpack(id)
-  local packed = call('LPOP', key.staged(id))
-  if packed then
-    local fine, batch = pcall(cmsgpack.unpack, packed)
-    if fine and type(batch) == 'table' and UNPACK[batch[1]] then
-      UNPACK[batch[1]](id, batch[2], batch[3])
-    end
-  end
-  local left = call('LLEN', key.staged(id))
-  if left == 0 then
-    open_gate(id)
-  end
-  return left
-end
-end,
-
-WorkflowVerbs = function()
-local WorkflowVerbs = {}
-modules.WorkflowVerbs = WorkflowVerbs
--- workflows/workflow_verbs.lua
--- What may be done with a workflow as a whole: look at it, cancel it, retry what failed in it; and
--- the steps that the next calls carry on with.
-
-local STEP = 250 -- jobs canceled or retried by one call
-
-local function must(command, id)
-  modules.Arguments.given(command, 'workflow', id)
-  if call('EXISTS', key.workflow(id)) == 0 then
-    modules.Errors.raise('NOJOB', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' does not exist')
-  end
-  return id
-end
-
--- workflow.get id -> its record as JSON, or nothing
-function WorkflowVerbs.get(args, i)
-  local id = modules.Arguments.given('workflow.get', 'workflow', args[i])
-  local record = modules.Hash.all(key.workflow(id))
-  if not next(record) then
-    return nil
-  end
-  local shown = { id = id, state = record.state }
-  for _, field in ipairs({ 'total', 'complete', 'failed', 'canceled', 'held', 'created', 'finished' }) do
-    shown[field] = modules.Record.number(record[field])
-  end
-  return modules.Json.with(cjson.encode(shown), 'meta', modules.Record.text('meta', record.meta, '{}'))
-end
-
--- workflow.jobs id [offset count] -> how many, and the jids of some of them
-function WorkflowVerbs.jobs(args, i)
-  local id = modules.Arguments.given('workflow.jobs', 'workflow', args[i])
-  local offset = modules.Arguments.offset('workflow.jobs', args[i + 1])
-  local count = modules.Arguments.count('workflow.jobs', args[i + 2], 25)
-  local name = key.workflow_jobs(id)
-  return cjson.encode({
-    total = call('LLEN', name),
-    jobs = count > 0 and call('LRANGE', name, offset, offset + count - 1) or {},
-  })
-end
-
--- From the last to the first: what depends on others goes before them.
-local function cancel_some(id)
-  local name = key.workflow(id)
-  local stop = modules.Record.read('count', call('HGET', name, 'cancel_at'), call('LLEN', key.workflow_jobs(id)))
-  local start = math.max(0, stop - STEP)
-  local jids = stop > 0 and call('LRANGE', key.workflow_jobs(id), start, stop - 1) or {}
-  local at = #jids
-  while at > 0 and (at == #jids or modules.Dependencies.left() > 0) do
-    local workflow, state = modules.Hash.values(key.job(jids[at]), 'workflow', 'state')
-    if workflow == id and state ~= 'complete' then
-      modules.Cascade.cancel(jids[at], 'workflow', id)
-    end
-    at = at - 1
-  end
-  start = start + at
-  if start == 0 then
-    call('HDEL', name, 'chore', 'cancel_at')
-    call('ZREM', key.workflows(), id)
-    modules.Workflow.count(id, 'total', 0)
-    -- Jobs of others may stand at its gate, which were put again with it.
-    modules.Dependencies.release({ modules.WorkflowPut.gate(id) })
-  else
-    call('HSET', name, 'cancel_at', start)
-  end
-  return start
-end
-
--- What was staged and is no job yet will never be one.
-local function drop_staged(id)
-  if call('EXISTS', key.staged(id)) == 1 then
-    modules.WorkflowPut.forget_staged(id)
-    local there = call('LLEN', key.workflow_jobs(id))
-    modules.Workflow.count(
-      id,
-      'canceled',
-      modules.Record.read('count', call('HGET', key.workflow(id), 'total'), there) - there
-    )
-  end
-end
-
-local CHORES = {
-  unpacking = function(id)
-    return modules.WorkflowPut.unpack(id)
-  end,
-  canceling = cancel_some,
-}
-
-local function step(id)
-  scope.carried = true -- once is enough
-  local chore = CHORES[call('HGET', key.workflow(id), 'chore') or '']
-  if not chore then
-    call('ZREM', key.workflows(), id)
-    return 0
-  end
-  return chore(id)
-end
-
--- workflow.carry id -> how much is left to be done; 0 when nothing is
-function WorkflowVerbs.carry(args, i)
-  local left = step(must('workflow.carry', args[i]))
-  modules.Dependencies.carry_on()
-  return left
-end
-
--- Carries on with what a client has begun and perhaps left: one step, at most once per call.
--- -> whether more is left
-function WorkflowVerbs.carry_on()
-  local name = key.workflows()
-  if scope.carried or modules.ExistenceCache.is_absent(name) then
-    return false
-  end
-  local id = call('ZRANGE', name, 0, 0)[1]
-  return id and (step(id) > 0 or call('EXISTS', name) == 1)
-end
-
--- workflow.cancel id -> how many jobs are still to be looked at: go on with workflow.carry
-function WorkflowVerbs.cancel(args, i)
-  local id = must('workflow.cancel', args[i])
-  local name = key.workflow(id)
-  local chore, state = modules.Hash.values(name, 'chore', 'state')
-  if chore ~= 'canceling' then
-    if state == 'complete' or state == 'canceled' then
-      return 0
-    end
-    drop_staged(id)
-    call('HSET', name, 'chore', 'canceling', 'cancel_at', call('LLEN', key.workflow_jobs(id)))
-    call('ZADD', key.workflows(), modules.NumberFormat.now(), id)
-    modules.Workflow.count(id, 'total', 0)
-  end
-  return step(id)
-end
-
--- workflow.retry id from -> where to go on (0: that was all), how many were put back
-function WorkflowVerbs.retry(args, i)
-  local id = must('workflow.retry', args[i])
-  local from = modules.Arguments.whole('workflow.retry', 'from', args[i + 1], 0)
-  if call('HGET', key.workflow(id), 'chore') == 'canceling' then
-    modules.Errors.raise('STATE', 'workflow.retry(): Workflow ' .. id .. ' is being canceled')
-  end
-  local jids, failed = call('LRANGE', key.workflow_jobs(id), from, from + STEP - 1), {}
-  for _, jid in ipairs(jids) do
-    local state, workflow = modules.Hash.values(key.job(jid), 'state', 'workflow')
-    if state == 'failed' and workflow == id then
-      failed[#failed + 1] = jid
-    end
-  end
-  local revived = #failed > 0 and modules.Revive.revive(failed, 1) or 0
-  return { #jids == STEP and from + STEP or 0, revived }
-end
-end,
-}
 end
 
 return without_keys and modules.Legacy.serve or modules.Serve.serve

@@ -21,6 +21,7 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from .cluster import slot_map_of
 from .exceptions import PoolExhausted
 from .sentinel import sentinels_like
 
@@ -125,9 +126,17 @@ def is_of_sentinel(client: Any) -> bool:
     return hasattr(client.connection_pool, "sentinel_manager")
 
 
+def follows_primary(client: Any) -> bool:
+    """Return whether a redis-py client asks others where its server is."""
+    return is_of_sentinel(client) or slot_map_of(client) is not None
+
+
 def address(client: Any) -> str:
     """Return where a redis-py client connects to, for messages."""
     options = client.connection_pool.connection_kwargs
+    if slot_map := slot_map_of(client):
+        seeds = ",".join(f"{host}:{port}" for host, port in slot_map.seeds)
+        return f"cluster {seeds} slot {slot_map.slot}"
     service = getattr(client.connection_pool, "service_name", None)
     if service:
         return f"sentinel service {service}"

@@ -83,9 +83,9 @@ def _execute(client: Any, command: Command[T], again: Unconfirmed | None) -> Ste
         if not again:
             # The request may be repeated, which a newer one would forbid.
             connection.renew_client_id()
-        if client.asks_sentinels:
+        if client.follows_primary:
             # It may be a former primary, cut off from its replicas.
-            yield connection.hang_up()
+            yield connection.leave()
     finally:
         pool.release(connection)
     left = (Unconfirmed(command, request_id, sent),)

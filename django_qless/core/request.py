@@ -54,7 +54,7 @@ else:
 
 
 def drive(steps: Steps[T]) -> T:
-    """Run steps whose outcomes are values."""
+    """Run steps to their end, handing each outcome to the next; return the result."""
     try:
         outcome = next(steps)
         while True:

@@ -36,6 +36,7 @@ class Remedy(Enum):
     RELOAD = "load the core, then repeat"
     WAIT = "wait, then repeat"
     RECONNECT = "wait, then repeat on a new connection"
+    FOLLOW = "repeat on the node of the cluster that is named"
 
 
 TABLE: dict[str, tuple[Remedy, type[exceptions.QlessError]]] = {
@@ -64,8 +65,10 @@ TABLE: dict[str, tuple[Remedy, type[exceptions.QlessError]]] = {
     # Nothing was executed, and it may be different in a moment.
     "BUSY": (Remedy.WAIT, exceptions.ServerBusy),
     "TRYAGAIN": (Remedy.WAIT, exceptions.ServerBusy),
-    "CLUSTERDOWN": (Remedy.WAIT, exceptions.ServerBusy),
+    # Both nodes say it while a slot moves: see cluster.py.
+    "ASK": (Remedy.WAIT, exceptions.ServerBusy),
     # The same, but after a failover the way may lead to another server.
+    "CLUSTERDOWN": (Remedy.RECONNECT, exceptions.ServerBusy),
     "LOADING": (Remedy.RECONNECT, exceptions.ServerBusy),
     "NOREPLICAS": (Remedy.RECONNECT, exceptions.TooFewReplicas),
     "UNBLOCKED": (Remedy.RECONNECT, exceptions.ServerBusy),
@@ -74,13 +77,14 @@ TABLE: dict[str, tuple[Remedy, type[exceptions.QlessError]]] = {
     # No reply: executed or not, the same request may be sent again.
     "LOST": (Remedy.RECONNECT, exceptions.ConnectionLost),
     "TIMEOUT": (Remedy.RECONNECT, exceptions.ConnectionLost),
+    # Another node has the slot. A client that knows of no cluster cannot go there.
+    "MOVED": (Remedy.FOLLOW, exceptions.ClusterRefused),
     # It would be the same next time.
     "OOM": (Remedy.NONE, exceptions.ServerFull),
     "MISCONF": (Remedy.NONE, exceptions.CannotPersist),
     "NOAUTH": (Remedy.NONE, exceptions.NotAuthenticated),
     "WRONGPASS": (Remedy.NONE, exceptions.NotAuthenticated),
-    "MOVED": (Remedy.NONE, exceptions.ClusterRefused),
-    "ASK": (Remedy.NONE, exceptions.ClusterRefused),
+    "NOCLUSTER": (Remedy.NONE, exceptions.ClusterRefused),
     "CROSSSLOT": (Remedy.NONE, exceptions.ClusterRefused),
     "ERR": (Remedy.NONE, exceptions.ServerError),
 }
@@ -197,7 +201,8 @@ def repeat_request(
         code = code_of(error)
         sent = sent or was_sent(error)
         remedy, _ = TABLE.get(code, TABLE["ERR"])
-        if remedy is Remedy.NONE:
+        is_refused = remedy is Remedy.FOLLOW and not connection.is_of_cluster
+        if remedy is Remedy.NONE or is_refused:
             raise to_qless_error(error, code) from error
         if remedy is not Remedy.RELOAD or loaded:
             # A core that was loaded and is gone again is repeated with a pause, too.
@@ -205,8 +210,10 @@ def repeat_request(
             if monotonic() + pause > deadline:
                 reads = command.kind == "read"
                 raise to_qless_error(error, code, reads=reads, sent=sent) from error
-            if remedy is Remedy.RECONNECT:
-                yield connection.hang_up()
+            if remedy is Remedy.FOLLOW:
+                yield connection.follow(error)
+            elif remedy is Remedy.RECONNECT:
+                yield connection.leave()
             yield connection.pause(pause)
         try:
             if remedy is Remedy.RELOAD:

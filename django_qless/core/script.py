@@ -70,7 +70,9 @@ class Script:
     permissions do not have them, scripts follow.
     """
 
-    def __init__(self, prefix: str, engine: Engine, library: Library) -> None:
+    def __init__(
+        self, prefix: str, engine: Engine, library: Library, *, sharded: bool = False
+    ) -> None:
         if engine not in ("auto", "function", "script"):
             raise exceptions.BadArgument(
                 f'engine must be "auto", "function" or "script", not {quoted(engine)}'
@@ -78,7 +80,9 @@ class Script:
         self.library = library
         #: The clock of each command: "*" is the server's, a number is for tests.
         self.now: str | float = "*"
-        self._keys = pack((2, f"{prefix}!", f"{prefix}meta"))
+        # With an s events go to sharded channels, which stay where the keys are.
+        first = f"{prefix}!s" if sharded else f"{prefix}!"
+        self._keys = pack((2, first, f"{prefix}meta"))
         self._may_fall_back = engine == "auto"
         # The server's refusal, if the user may not call functions.
         self._refusal: BaseException | None = None

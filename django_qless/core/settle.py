@@ -53,7 +53,7 @@ class Reserved(NamedTuple):
     priority: int | float
     tags: str
     context: str
-    #: When the lock ends unless a heartbeat prolongs it, by the server's clock.
+    #: When the lock ends unless a heartbeat extends it, by the server's clock.
     expires: float
     #: How many entities may run together; 0: the job carries no entity.
     batch: int = 0

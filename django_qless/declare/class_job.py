@@ -162,7 +162,7 @@ class ClassJob(CurrentJob):
         return self.reserved.retries
 
     def heartbeat(self) -> int:
-        """Prolong the lock and store the data; return when the lock expires."""
+        """Extend the lock and store the data; return when the lock expires."""
         text, runtime = to_json(self._data), self._runtime
         if runtime is not None and runtime.seals:
             text = runtime.sealed(self._current.job_type, self.reserved, text)

@@ -186,7 +186,7 @@ def _job_type(
     if binding is Binding.ROW and declaration.options.batch_size > 1:
         raise InvalidJob(
             f"{declaration.origin}: batch_size={declaration.options.batch_size} cannot go "
-            "with a method of rows, which runs on one row: leave it away, or use a function"
+            "with a method of rows, which runs on one row: leave it out, or use a function"
         )
     # A child of a model that has the job already needs its own name.
     inherited = any(

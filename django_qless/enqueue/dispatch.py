@@ -90,7 +90,7 @@ class Dispatcher:
         return databases[database].in_atomic_block
 
     def on_commit(self, database: str, callback: Callable[[], None]) -> None:
-        """Call this when the transaction that is open in a database commits."""
+        """Call a function when the open transaction of a database commits."""
         databases[database].on_commit(callback)
 
     def send(self, dispatchable: Dispatchable) -> None:

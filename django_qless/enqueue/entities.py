@@ -17,6 +17,7 @@ from django_qless.enqueue import dispatch
 from django_qless.enqueue.request import running_worker
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.entity import EntityHandle
+from django_qless.job_types.redaction import mark_of_entity
 from django_qless.outbox.delivery import parts_of, through
 from django_qless.serialization import envelope
 
@@ -139,9 +140,10 @@ def batch_of(
     payloads: list[Payload] = []
     handles: dict[str, EntityHandle] = {}
     databases: set[str] = set()
+    mark = mark_of_entity(plan.job_type)
     for row, entity, payload, score, run_at in items:
         text = entity_text(whose, entity)
-        head = envelope.entity_head(text if row else entity, row)
+        head = envelope.entity_head(text if row else entity, row + mark)
         databases.update(envelope.databases_in(head))
         payloads.append(
             Payload(

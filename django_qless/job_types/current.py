@@ -155,7 +155,7 @@ class CurrentJob:
         self.client.log(self.jid, message, text if details else None)
 
     def heartbeat(self) -> int:
-        """Prolong the lock now; return when it expires, in seconds of the epoch.
+        """Extend the lock now; return when it expires, in seconds of the epoch.
 
         The worker does this by itself; a job calls it to learn that its lock is lost.
         """

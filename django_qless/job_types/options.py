@@ -255,7 +255,7 @@ class Options:
     """True to encrypt its data, result and context with ENCRYPTION_KEYS of the alias,
     False not to; None: as the alias has it."""
     detached: bool = option(False, checks.flag, In.JOB | In.TASK)
-    """Run it in a process of its own, which outlives the worker: for work of hours."""
+    """Run it in a separate process, which outlives the worker: for work of hours."""
     entity: bool = option(False, checks.flag, In.JOB)
     """The job is of entities, and gets what was pushed for them: `.push(…)`."""
     batch_size: int = option(1, checks.whole(1, 100), In.JOB)
@@ -323,7 +323,7 @@ class Options:
     def with_travelling(self, whose: str, context: Mapping[str, Any]) -> Options:
         """Return declared options, changed by those in a job's context.
 
-        Whether they suit the others is not checked: another version of the code may have
+        They are not checked against the others: another version of the code may have
         enqueued the job.
         """
         given = context.get("options")

@@ -105,6 +105,29 @@ def may_show_result(klass: str, data: str = "") -> bool:
     return mark is not True and RETURN not in (mark or ())
 
 
+def may_show_output(klass: str, data: str) -> bool:
+    """Return whether people may see what the process of a detached job has written.
+
+    A job may print any of its values, so one that is sensitive hides all of the output.
+    """
+    return may_show_result(klass, data) and not redact(klass, data).hidden
+
+
+def may_show_payloads(klass: str, data: str = "") -> bool:
+    """Return whether people may see what was pushed for an entity.
+
+    A payload is no argument of its own: a parameter that is sensitive hides all of it.
+    `data` are the job's.
+    """
+    sensitive = _known(klass).sensitive
+    if sensitive is not None and sensitive.hides_payloads:
+        return False
+    try:
+        return _mark_in(_read(open_text(data))) is None
+    except Fail:
+        return False
+
+
 def restore_hidden(klass: str, edited: str, data: str) -> str:
     """Return edited data with the values put back that are hidden from the editor.
 
@@ -256,6 +279,11 @@ class SensitiveValues:
         self._parameters = parameters_of(function)
         self._skipped = self._parameters[:skipped]
 
+    @property
+    def hides_payloads(self) -> bool:
+        """True if a parameter is sensitive: one of them gets the payloads."""
+        return self.everything or bool(self.names - {RETURN})
+
     def places(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Iterator[tuple[int | str, str]]:
@@ -302,6 +330,12 @@ def mark_of(job_type: JobType) -> str:
     """Return the envelope's part for a job that is enqueued without arguments."""
     found = sensitive_values(job_type) if job_type.options.sensitive else None
     return found.mark() if found and job_type.binding is not Binding.CLASS else ""
+
+
+def mark_of_entity(job_type: JobType) -> str:
+    """Return the envelope's part for an entity: whether its payloads are sensitive."""
+    found = sensitive_values(job_type) if job_type.options.sensitive else None
+    return mark_part(True) if found and found.hides_payloads else ""
 
 
 def validate_sensitive(

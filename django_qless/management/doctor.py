@@ -38,7 +38,7 @@ from django_qless.operations.workers import ServedQueues, is_alive
 from django_qless.outbox.waiting import waiting
 from django_qless.schedules.declared import declarations_lost
 from django_qless.tasks import known_tasks
-from django_qless.worker.server_checks import risks, wanted_replicas
+from django_qless.worker.server_checks import risks_of
 
 if TYPE_CHECKING:
     from django_qless.core import Client
@@ -195,7 +195,7 @@ def _server(client: Client) -> Iterator[Finding]:
             "the server's user may call FUNCTION and FCALL",
         )
     yield from _replication(client, info)
-    for risk in risks(info, wanted_replicas(client)):
+    for risk in risks_of(client, info):
         yield problem("server", str(risk))
     used, most = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))
     if used:
@@ -204,7 +204,13 @@ def _server(client: Client) -> Iterator[Finding]:
 
 
 def _replication(client: Client, info: Mapping[str, str | int]) -> Iterator[Finding]:
-    """Yield the primary, where sentinels name it, and what its replicas lack."""
+    """Yield the primary, where others name it, and what its replicas lack."""
+    if client.slot_map and client.slot_map.address:
+        host, port = client.slot_map.address
+        yield fine(
+            "cluster",
+            f"slot {client.slot_map.slot}, of {client.prefix}, is on {host}:{port} now",
+        )
     if client.asks_sentinels:
         pool = copy_pool(client.redis)
         host, port = pool.get_master_address()

@@ -12,6 +12,25 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
+            name="Entity",
+            fields=[
+                (
+                    "name",
+                    models.TextField(
+                        primary_key=True, serialize=False, verbose_name="name"
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "entity",
+                "verbose_name_plural": "entities",
+                "abstract": False,
+                "managed": False,
+                "default_permissions": (),
+                "base_manager_name": "objects",
+            },
+        ),
+        migrations.CreateModel(
             name="Failure",
             fields=[
                 (

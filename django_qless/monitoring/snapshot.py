@@ -112,7 +112,7 @@ class Shared:
         return self._read(connections.impatient(alias))
 
     def forget(self) -> None:
-        """Read anew when asked next."""
+        """Forget what was read: the next use reads it again."""
         self._kept.clear()
 
 

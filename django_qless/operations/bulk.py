@@ -131,7 +131,7 @@ class Counted(NamedTuple):
 
     number: int
     exact: bool
-    """True if there are no others; otherwise there are at least so many."""
+    """True if there are no others; otherwise there are at least `number`."""
     total: int
     """Jobs in the lists that have to be searched."""
 
@@ -139,8 +139,8 @@ class Counted(NamedTuple):
 def count(client: Client, selection: JobQuery, *, seconds: float = 0) -> Counted:
     """Count the jobs of a selection, exactly where the server keeps a list of them.
 
-    Others are counted among the first two thousand jobs; if none of those matches, the
-    search goes on for so many seconds until it finds one.
+    Others are counted among the first two thousand jobs. If none of those matches, the
+    search goes on for at most `seconds`, until it finds one.
     """
     if _is_list(filters_of(selection)):
         total = selection.briefs(client, count=1, scan=1).total

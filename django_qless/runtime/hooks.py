@@ -28,7 +28,7 @@ REFUSED = "refused"
 
 
 def has_own(job_type: JobType) -> bool:
-    """Return whether a job type has hooks of its own."""
+    """Return whether a job type has its own hooks."""
     options = job_type.options
     return options.should_run is not None or options.target_time is not None
 

@@ -249,7 +249,7 @@ class Watcher:
             if reply:  # it is loading
                 deadline = time.monotonic() + STARTING
             if not is_held(self.server):
-                raise CannotStartError("the server ended at once")
+                raise CannotStartError("the server exited immediately")
             if time.monotonic() > deadline:
                 self.end_server()
                 raise CannotStartError("the server does not answer")

@@ -414,6 +414,6 @@ FORMER_NAMES = {"plain-lottery": "lottery"}
 
 #: Names that have another meaning now.
 CHANGED_NAMES = {
-    "lottery": "--reserver lottery draws empty queues again at once now, as plain-lottery "
+    "lottery": "--reserver lottery draws empty queues again immediately now, as plain-lottery "
     "did: write reduced-lottery for what lottery did before."
 }

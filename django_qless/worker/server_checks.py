@@ -60,8 +60,21 @@ def check_server(client: Client) -> list[str]:
     with contextlib.suppress(exceptions.QlessError):
         info = client.server_info()
         _check_replicas(info, wanted_replicas(client))
-        return [str(risk) for risk in risks(info, wanted_replicas(client))]
+        return [str(risk) for risk in risks_of(client, info)]
     return []
+
+
+def risks_of(client: Client, info: Mapping[str, str | int]) -> Iterator[Risk]:
+    """Yield the risks on the server of a client, which has this INFO."""
+    if info.get("cluster_enabled") == 1 and client.slot_map is None:
+        yield Risk(
+            gettext_noop(
+                "The server is a node of a cluster, and is not named in CLUSTER: when its "
+                "keys move to another node, or it dies, no job can be enqueued or run. "
+                "Name the nodes in CLUSTER."
+            )
+        )
+    yield from risks(info, wanted_replicas(client))
 
 
 def wanted_replicas(client: Client) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class SpawnedBatch(EnqueueBatch):
-    """Jobs that a running job spawns: what waits for it waits for them, too."""
+    """Jobs that a running job spawns; its dependents wait for them, too."""
 
     __slots__ = ("current",)
 

@@ -21,13 +21,19 @@ class PackageAdmin(JobsAdminMixin, admin.ModelAdmin):
         "summarised_at",
         "jobs_link",
     ]
-    actions = ["scan_again"]
+    actions = ["scan_again", "archive"]
 
     @admin.action(description="Scan again")
     def scan_again(self, request: HttpRequest, packages: QuerySet[Package]) -> None:
         for package in packages:
             package.summarise.delay()  # enqueues the scan first
         self.message_user(request, "Queued: a worker scans them as soon as one runs.")
+
+    @admin.action(description="Archive")
+    def archive(self, request: HttpRequest, packages: QuerySet[Package]) -> None:
+        for package in packages:
+            package.archive.delay()
+        self.message_user(request, "Queued: each gets a process of its own.")
 
 
 @admin.register(Module)

@@ -11,6 +11,7 @@ from typing import Any
 
 from codebase.models import Package
 from django_qless import JobHandle, jobs, queues, workflow
+from shop.trading import trade
 
 TAG = "follow-up"
 
@@ -42,6 +43,9 @@ def keep_busy(packages: Sequence[Package]) -> None:
     steady.recur(every=timedelta(minutes=10))
     steady.delay()  # unless it is on its way
     largest.archive.using(tags=[TAG, largest.name]).delay()
+    trading = trade.using(tags=[TAG])
+    trading.recur(every=timedelta(minutes=2))
+    trading.delay()
     with workflow("compare packages", on_failure="run") as flow:
         scans = [flow.add(package.scan.args()) for package in packages]
         ranking = flow.add(Package.rank.using(tags=["comparison"]).args(), after=scans)
@@ -52,6 +56,7 @@ def take_back() -> None:
     """Cancels the jobs of this module that are left, and their schedules."""
     for package in Package.objects.all():
         package.keep_fresh.unrecur()
+    trade.unrecur()
     # A job that others wait for can only go after them.
     for handle in sorted(open_follow_ups(), key=lambda each: each.state != "depends"):
         handle.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
@@ -11,13 +12,14 @@ from django.db.models import Count, Max, Min, QuerySet
 
 from codebase.models import Module, Package
 from demonstration.outcome import Outcome
-from django_qless import recurring
+from demonstration.shop_work import ShopWork
+from django_qless import entities, recurring
 
 MOST_SHOWN = 5
 WIDTH = 120
 
 
-def report(packages: list[Package], outcome: Outcome) -> str:
+def report(packages: list[Package], outcome: Outcome, shop_work: ShopWork) -> str:
     """Returns the report as text."""
     pks = [package.pk for package in packages]
     measured = Module.objects.filter(package__in=pks, measured_at__isnull=False)
@@ -27,9 +29,12 @@ def report(packages: list[Package], outcome: Outcome) -> str:
         "The slowest to measure": slowest(measured),
         f"Failures by group ({outcome.failed:,})": failures(outcome),
         "Jobs": figures(outcome, measured.filter(measured_at__gte=outcome.began)),
+        "In order, within limits, and for hours": shop_work.lines(),
         "Recurring jobs": schedules(),
-        "Look at it": hints(),
     }
+    if "DEMO_CLUSTER" not in os.environ:
+        # The cluster ends with the demo.
+        sections["Look at it"] = hints()
     return "\n\n".join(
         "\n".join([title, *(f"  {line}" for line in lines)])
         for title, lines in sections.items()
@@ -66,6 +71,8 @@ def failures(outcome: Outcome) -> Iterator[str]:
             yield f"  {shortened(job.message)}{tried}"
         if len(failed) > MOST_SHOWN:
             yield f"  and {len(failed) - MOST_SHOWN:,} more"
+    for dead in entities["orders"].rows("dead").rows:
+        yield f"{dead['group']}: an order, of which a version is dead"
 
 
 def figures(outcome: Outcome, measured: QuerySet[Module]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from demonstration.follow_ups import put_follow_ups, take_back
 from demonstration.outcome import Outcome, tally
 from demonstration.progress import Progress
 from demonstration.report import report
+from demonstration.shop_work import ShopWork, clear_shop
 from django_qless import failures, jobs, queues
 
 HERE = Path(__file__).resolve().parent.parent
@@ -44,10 +45,11 @@ def demonstrate(source: Path) -> str:
     for package in packages:
         files = package.modules.filter(modified=None).count()
         print(f"{files:,} files in {package.root}", file=sys.stderr, flush=True)
+    shop_work = ShopWork.enqueued(packages[0])
     work(Progress(unfinished()))
     outcome = Outcome.since(before, began)
     put_follow_ups(packages)
-    return report(packages, outcome)
+    return report(packages, outcome, shop_work)
 
 
 def prepare_database() -> None:
@@ -76,6 +78,7 @@ def clear_away() -> None:
     scan has only those files measured that have changed: here that shall be all.
     """
     take_back()
+    clear_shop()
     for group in failures.groups():
         while found := failures.jobs(group, limit=500).jids:
             for failed in jobs.many(found):

@@ -1,7 +1,8 @@
-"""Settings of the example: SQLite, an embedded Valkey, the admin, one app."""
+"""Settings of the example: SQLite, an embedded Valkey, the admin, two apps."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -22,12 +23,18 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django_qless",
     "codebase",
+    "shop",
 ]
 
-# Jobs run here, in a private server whose data is in BASE_DIR/.qless.
+# Jobs run here, in a private server whose data is in BASE_DIR/.qless. On a cluster
+# (`make demo-cluster`) these two lines are all that is different.
+SERVER = {"EMBEDDED": True}
+if "DEMO_CLUSTER" in os.environ:
+    SERVER = {"CLUSTER": os.environ["DEMO_CLUSTER"].split(), "PREFIX": "{demo}:"}
+
 QLESS = {
     "default": {
-        "EMBEDDED": True,
+        **SERVER,
         "COMPRESSION": "zlib",
         "QUEUES": {
             "measurements": {"heartbeat": 30, "weight": 2},

@@ -106,7 +106,7 @@ function EntityPush.enqueue(more, entity, jid, due, worker)
     batch = more.batch,
   }
   Put.look(job)
-  PutStore.store(job, worker, Job.is_tracked(jid))
+  PutStore.store(job, worker, Tracking.is_tracked(jid))
   Minutes.count(more.queue, 'put', 1)
   Entity.listed(jid, more.queue, due or scope.now, more.retries, more.retries)
 end

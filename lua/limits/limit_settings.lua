@@ -2,6 +2,9 @@
 
 local match, find, sub = string.match, string.find, string.sub
 
+-- Jobs set aside by one call at most.
+local ASIDE = 100
+
 -- Stands among the options from the first limit on, so that namespaces without any need not look for them.
 local MARK = 'limits'
 
@@ -115,6 +118,11 @@ end
 -- The rate of a queue, or nil.
 function LimitSettings.of_queue(queue)
   return LimitSettings.rate(Config.get(queue .. '-rate'))
+end
+
+-- How many jobs this call may still set aside.
+function LimitSettings.left()
+  return ASIDE - (scope.set_aside or 0)
 end
 
 -- The names of limits. What is behind the first colon is only compared, never taken apart.

@@ -5,8 +5,8 @@
 -- there is room for: these are back in the work, and what they need is looked at again when they are taken. Room
 -- that was called for is not given to those who come later, until the called are late.
 
--- Jobs called by one step; set aside by one call; limits looked at by one call.
-local CALLED, ASIDE, LOOKED = 100, 100, 50
+-- Jobs called by one step; limits looked at by one call.
+local CALLED, LOOKED = 100, 50
 
 -- How many of those that are next have their queues look whether the called are late.
 local NEXT = 5
@@ -71,11 +71,6 @@ local function look_when_late(name)
   for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
     look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + LATE)
   end
-end
-
--- How many jobs this call may still set aside.
-function Limits.left()
-  return ASIDE - (scope.set_aside or 0)
 end
 
 -- Sets a job aside, which is in no place. `job` has state, rare, called. `look` is when the limit is looked at again.

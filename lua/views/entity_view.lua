@@ -16,7 +16,12 @@ local function payloads(name, offset, count)
   return '[' .. table.concat(shown, ',') .. ']'
 end
 
-local function of_dead(jid)
+-- In lists an error is one line: a whole one may have 64 KiB.
+local function shortened(message, is_row)
+  return is_row and type(message) == 'string' and Headline.of(message) or message
+end
+
+local function of_dead(jid, is_row)
   local dead = Hash.all(key.dead_entity(jid))
   if not dead.entity then
     return nil
@@ -27,20 +32,22 @@ local function of_dead(jid)
     klass = dead.klass or '',
     data = dead.data or '',
     group = dead.group or '',
-    message = dead.message or '',
+    message = shortened(dead.message or '', is_row),
     when = tonumber(dead.when) or 0,
     payloads = call('ZCARD', key.dead_payloads(jid)),
   }
 end
 
 -- The job that carries an entity, or nil.
-local function of_job(jid)
+local function of_job(jid, is_row)
   local record = Job.read(jid, true)
   if not record or not record.entity then
     return nil
   end
   local state, due = Places.state_now(jid, record.queue, record.state)
   local retries = Record.read('retries', record.retries, 0)
+  local failure = Record.read('failure', record.failure, {})
+  failure.message = shortened(failure.message, is_row)
   return {
     entity = record.entity,
     jid = jid,
@@ -53,7 +60,7 @@ local function of_job(jid)
     due = tonumber(due or Record.read('time', record.time, 0)),
     payloads = call('ZCARD', key.payloads(jid)),
     taken = call('ZCARD', key.taken(jid)),
-    failure = Record.read('failure', record.failure, {}),
+    failure = failure,
     crashes = Record.read('crashes', record.crashes, 0),
   }
 end
@@ -98,14 +105,14 @@ function EntityView.list(args, i)
     local ids = tab == 'dead' and call('ZREVRANGE', key.dead(queue), offset, last)
       or call('ZRANGE', key.dead_ids(queue), offset, last)
     for _, entity in ipairs(ids) do
-      shown[#shown + 1] = of_dead(Entity.jid(queue, entity))
+      shown[#shown + 1] = of_dead(Entity.jid(queue, entity), true)
     end
   elseif tab == 'running' or LISTS[tab] then
     local name = tab == 'running' and key.place(queue, 'locks') or key[LISTS[tab]](queue)
     total = call('ZCARD', name)
     local jids = tab == 'running' and running(queue, offset, count) or call('ZRANGE', name, offset, last)
     for _, jid in ipairs(jids) do
-      shown[#shown + 1] = of_job(jid)
+      shown[#shown + 1] = of_job(jid, true)
     end
   else
     Errors.argument('entities.list', 'Unknown list ' .. Errors.name(tab))
@@ -130,6 +137,17 @@ local function counted(queue, kind, from, to)
   return number
 end
 
+-- The runs that ended well from a minute on, and that the counters do not have yet: by queue.
+local function buffered(from)
+  local numbers = {}
+  StatsBuffer.read(function(second, kind, _, n, queue)
+    if Minutes.buffered[kind] == 'completed' and math.floor(second / 60) >= from then
+      numbers[queue] = (numbers[queue] or 0) + n
+    end
+  end)
+  return numbers
+end
+
 -- entities.counts [queue...] -> of each queue with entities: its name and job type, how many are queued (of these
 -- fresh and retrying), running, dead, the lag in seconds; what was processed and has failed in the last hour
 function EntityView.counts(args, i)
@@ -145,6 +163,7 @@ function EntityView.counts(args, i)
     table.sort(queues)
   end
   local minute = math.floor(scope.now / 60)
+  local uncounted = buffered(minute - 59)
   for n = 1, math.min(#queues, Arguments.most) do
     local queue = queues[n]
     local fresh, retrying = call('ZCARD', key.fresh(queue)), call('ZCARD', key.retrying(queue))
@@ -157,7 +176,7 @@ function EntityView.counts(args, i)
       busy = call('ZCARD', key.place(queue, 'locks')),
       dead = call('ZCARD', key.dead(queue)),
       lag = QueueStats.lag_of(queue),
-      processed = counted(queue, 'completed', minute - 59, minute),
+      processed = counted(queue, 'completed', minute - 59, minute) + (uncounted[queue] or 0),
       failed = counted(queue, 'failed', minute - 59, minute),
     })
   end

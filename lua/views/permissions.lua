@@ -48,7 +48,8 @@ end
 
 local function add_channels(missing, commands)
   local refused = false
-  for _, command in ipairs(commands) do
+  for _, name in ipairs(commands) do
+    local command = scope.sharded and 's' .. name or name
     if not permits(command) then
       missing[#missing + 1] = '+' .. command
     elseif not permits(command, scope.prefix .. 'log') then

@@ -15,7 +15,14 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "example_project"
 
-LEFTOVERS = (".qless", "db.sqlite3*", "*.log", "passing_by.py", "__pycache__")
+LEFTOVERS = (
+    ".qless",
+    "archives",
+    "db.sqlite3*",
+    "*.log",
+    "passing_by.py",
+    "__pycache__",
+)
 
 
 def environment() -> dict[str, str]:

@@ -20,6 +20,7 @@ from urllib.request import HTTPCookieProcessor, OpenerDirector, build_opener
 import pytest
 
 from tests.acceptance.example import ROOT, Demo, environment
+from tests.real_servers import poll
 
 PATIENCE = 120.0
 
@@ -126,7 +127,8 @@ def test_every_page_has_something_to_show(site: Site) -> None:
     pages = {page: site.get(f"/admin/django_qless/{page}") for page in PAGES}
     assert not [page for page, text in pages.items() if "does not answer" in text]
     assert "publishing" in pages["queue/"]
-    assert "codebase.Package.keep_fresh" in pages["job/"]
+    upkeep = site.get("/admin/django_qless/job/?queue=upkeep")
+    assert "codebase.Package.keep_fresh" in upkeep
     assert "SyntaxError" in pages["failure/"]
     assert "codebase.Package.summarise" in pages["recurring/"]
     assert "codebase.Package.rank" in pages["tracked/"]
@@ -135,6 +137,7 @@ def test_every_page_has_something_to_show(site: Site) -> None:
     paused = site.get("/admin/django_qless/queue/publishing/change/")
     assert "There is no server at https://figures.example/packages yet" in paused
     a_package_has_its_jobs(site)
+    the_shop_is_at_work(site)
     no_page_tells_the_secret(site, pages)
     it_ends_at_a_ctrl_c(site)
 
@@ -170,6 +173,49 @@ def a_package_has_its_jobs(site: Site) -> None:
     refused = f"{path}enqueue/"
     with pytest.raises(HTTPError, match="400"):
         site.send(refused, job="publish", arguments="[1]")
+
+
+def the_shop_is_at_work(site: Site) -> None:
+    """Each kind of work can be seen, and be enqueued by an action."""
+    queues = "/admin/django_qless/queue"
+    listed = site.get(f"{queues}/")
+    names = ("orders", "prices", "exports", "archives")
+    assert [name for name in names if f"{queues}/{name}/change/" not in listed] == []
+    jobs = site.get("/admin/django_qless/job/?queue=prices")
+    assert "shop.jobs.fetch_price" in jobs
+    assert "shop.Order.sync" in site.get("/admin/django_qless/job/?queue=orders")
+    config = site.get("/admin/django_qless/option/")
+    assert "shop.jobs.fetch_price-rate-of-type" in config
+    (order,) = site.demo.rows("SELECT id FROM shop_order WHERE number = 'O-1'")
+    acted(site, "shop/order", str(order["id"]), "push_versions", "Pushed 8 versions.")
+    (package,) = site.demo.rows("SELECT id FROM codebase_package WHERE name='samples'")
+    acted(site, "codebase/package", str(package["id"]), "archive", "Queued: each gets")
+    archived = site.demo.directory / "archives" / "samples.zip"
+    poll(archived.exists, what="the samples are archived", seconds=PATIENCE)
+    poll(
+        lambda: site.demo.rows("SELECT * FROM shop_price"),
+        what="a price is fetched",
+        seconds=PATIENCE,
+    )
+    poll(
+        lambda: site.demo.rows("SELECT * FROM shop_order WHERE number='O-1' AND runs"),
+        what="the order is brought up to date",
+        seconds=PATIENCE,
+    )
+    poll(
+        lambda: site.demo.rows("SELECT * FROM shop_export"),
+        what="an export is made",
+        seconds=PATIENCE,
+    )
+    for model, words in (("price", "Enqueued 200 questions"), ("export", "exports")):
+        (row, *_) = site.demo.rows(f"SELECT id FROM shop_{model}")
+        acted(site, f"shop/{model}", str(row["id"]), "ask_again", words)
+
+
+def acted(site: Site, model: str, row: str, action: str, said: str) -> None:
+    """Have an action of the admin done with a row; it must answer with these words."""
+    page = f"/admin/{model}/"
+    assert said in site.send(page, action=action, _selected_action=row)
 
 
 def no_page_tells_the_secret(site: Site, pages: dict[str, str]) -> None:

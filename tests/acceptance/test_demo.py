@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -16,6 +17,9 @@ from tests.acceptance.example import Demo
 
 # More than one call may name as dependencies.
 GENERATED = 1_010
+
+# Prices, exports, orders and the archive; one more order has a version that fails.
+SHOP = 60 + 230 + 12 + 1
 
 
 @pytest.fixture
@@ -63,10 +67,11 @@ def test_demo_measures_everything_and_can_be_run_again(
     the_package_is_summarised(demo, "samples", files=1, functions=4)
     each_file_has_one_row(demo, GENERATED + 1 + 4)
     failures_are_in_their_groups(demo)
+    the_shop_has_done_its_work(demo)
     # Measurements, scans and summaries of two packages; the hourly tick adds only itself.
     the_report_says_so(first.stdout, jobs=GENERATED + 1 + 4 + 2 + 2 + 1)
     assert f"{GENERATED + 1:,} files in {source}" in first.stderr
-    assert f"{GENERATED + 1 + 4 + 2:,} of" in first.stderr
+    assert f"{GENERATED + 1 + 4 + 2 + SHOP + 1:,} of" in first.stderr
 
     (source / "part0" / "module0.py").write_text(function(1))
     (source / "part1" / "module1.py").unlink()
@@ -160,7 +165,9 @@ def the_nightly_job_forgets_what_is_gone(demo: Demo) -> None:
 
 def the_report_says_so(report: str, jobs: int) -> None:
     lines = [" ".join(line.split()) for line in report.splitlines()]
-    assert f"{jobs - 4:,} completed, 4 failed, 1 of them after a retry" in lines
+    assert f"{jobs - 4 + SHOP:,} completed, 5 failed, 1 of them after a retry" in lines
+    assert "Failures by group (5)" in lines
+    the_report_tells_of_the_shop(lines)
     assert "codebase.Package.summarise: every hour" in lines
     assert "codebase.Package.forget_gone: at 03:00 every day, Europe/Berlin" in lines
     (hourly,) = (line for line in lines if "ticks up to now: 1," in line)
@@ -176,6 +183,42 @@ def the_report_says_so(report: str, jobs: int) -> None:
     )
     (missing,) = (line for line in lines if "No such file" in line)
     assert missing.endswith("passing_by.py' (tried 2 times)")
+
+
+def the_report_tells_of_the_shop(lines: list[str]) -> None:
+    orders = (
+        "orders, one worker each: 97 versions pushed, 96 processed in 12 runs, 1 dead"
+    )
+    assert orders in lines
+    assert "negative-total: an order, of which a version is dead" in lines
+    found = figures_in(lines, "prices, 20 a second at most")
+    assert (found[1], found[2] >= 2.0) == (60, True)  # of which 20 come at once
+    assert 1 <= found[3] <= 20
+    found = figures_in(lines, "exports, tenants in turns")
+    # Of 4 tenants in turns the small ones have had 10 each after about 40.
+    assert (found[0], 30 <= found[1] <= 80, found[2]) == (30, True, 230)
+    archived = figures_in(lines, "archive, a process of its own")
+    assert archived[0] > 0
+
+
+def figures_in(lines: list[str], beginning: str) -> list[float]:
+    """The numbers in the line of the report that begins so."""
+    (line,) = (line for line in lines if line.startswith(beginning))
+    return [float(each) for each in re.findall(r"\d+(?:\.\d+)?", line)]
+
+
+def the_shop_has_done_its_work(demo: Demo) -> None:
+    """Each order has its latest version; each tenant all files, each file once."""
+    orders = demo.rows("SELECT * FROM shop_order WHERE payloads > 0")
+    assert len(orders) == 12
+    assert {order["payloads"] for order in orders} == {8}
+    assert {order["total"] - 100 * order["version"] for order in orders} == {0}
+    exports = demo.rows("SELECT DISTINCT tenant, number FROM shop_export")
+    assert len(exports) == 230
+    assert len(demo.rows("SELECT * FROM shop_price")) == 60
+    with ZipFile(demo.directory / "archives" / "some source.zip") as archive:
+        assert archive.testzip() is None
+        assert "broken.py" in archive.namelist()
 
 
 def the_admin_shows_it(demo: Demo) -> None:
@@ -219,3 +262,17 @@ def test_a_source_without_python_is_refused(demo: Demo, tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert f"no Python files below {tmp_path / 'empty'}" in refused.stderr
     assert not (demo.directory / "db.sqlite3").exists()
+
+
+def test_the_same_on_a_cluster(demo: Demo, tmp_path: Path) -> None:
+    root = tmp_path / "little"
+    root.mkdir()
+    for number in range(10):
+        (root / f"module{number}.py").write_text(function(number))
+    ran = demo.run("demo_cluster.py", str(root))
+    assert ran.returncode == 0, ran.stderr
+    assert "Six nodes: redis://127.0.0.1:" in ran.stderr
+    # The report has no hints at a server that has ended.
+    assert "Look at it" not in ran.stdout
+    the_package_is_summarised(demo, "little", files=10, functions=10)
+    each_file_has_one_row(demo, 10 + 4)

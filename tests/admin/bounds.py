@@ -103,7 +103,7 @@ def pages(masses: Masses, feed: Feed) -> dict[str, str]:
         known = _named(masses)[route.model]
         for name in known[:2] if route.acts else known:
             found[f"{route.ending} {name}"] = route.url(name)
-    lists = ("overview", "queue", "job", "failure", "worker", "recurring")
+    lists = ("overview", "queue", "job", "entity", "failure", "worker", "recurring")
     app = "/admin/django_qless/"
     for query in (*_variants(masses), *(f"{each}/?live=1" for each in lists)):
         found[query] = app + query
@@ -122,6 +122,7 @@ def _named(masses: Masses) -> dict[str, list[str]]:
             *(masses.heavy, masses.popular, masses.eager),
             *(masses.running, masses.rich),
         ],
+        "entity": [masses.entity_queue],
         "failure": [masses.large_group, masses.some_group],
         "worker": [masses.busy_worker],
         "recurring": [masses.schedule(0), masses.schedule(1)],
@@ -185,6 +186,23 @@ def _variants(masses: Masses) -> Iterator[str]:
         f"queue/{queue}/empty/?state=waiting",
         f"queue/{queue}/empty/?state=depends",
     )
+    entities, entity = quote(masses.entity_queue), quoted(masses.large_entity)
+    yield from (
+        f"entity/{entities}/change/?tab={tab}"
+        for tab in (
+            *("fresh", "retrying", "running", "dead", "dead&sort=id"),
+            *("dead&offset=100", "fresh&live=1"),
+        )
+    )
+    yield from (
+        f"entity/{entities}/{rest}"
+        for rest in (
+            *(f"show/?entity={entity}", f"show/?entity={entity}&offset=3"),
+            *(f"text/?entity={entity}", f"bulk/?verb=kill&entity={entity}"),
+            *("bulk/?verb=run", "bulk/?verb=revive", "bulk/?verb=delete-dead"),
+        )
+    )
+    yield "entity/?offset=50"
     heavy = f"job/{quote(masses.heavy)}/"
     yield f"{heavy}change/?live=1"
     yield from (f"{heavy}text/?part={part}" for part in ("arguments", "failure"))

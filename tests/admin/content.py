@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from django_qless.core import Client, Put, Settlement
+from django_qless.core.commands.entities import Payload
 
 if TYPE_CHECKING:
     from django_qless.core import Reserved
@@ -23,6 +24,9 @@ TRACEBACK = """Traceback (most recent call last):
     raise Declined(answer["reason"])
 shop.payment.gateway.Declined: {}
 """
+
+ENTITY = "o-1"
+"""An entity that is queued, and has dead payloads."""
 
 Words = Callable[[str], str]
 """Returns the text for a field, such as "queue" or "tag"."""
@@ -68,6 +72,8 @@ class Content:
     tags: list[str] = field(default_factory=list)
     options: list[str] = field(default_factory=list)
     tokens: dict[str, str] = field(default_factory=dict)
+    entity_queues: list[str] = field(default_factory=list)
+    entities: list[str] = field(default_factory=list)
 
 
 class Filler:
@@ -94,6 +100,7 @@ class Filler:
         self.ahead()
         self.linked()
         self.schedules()
+        self.entities()
         self.rest()
         return self.content
 
@@ -222,6 +229,36 @@ class Filler:
         self.client.schedule_pause(ids[2])
         self.client.schedule_run(ids[0])
         self.content.schedules += ids
+
+    def entities(self) -> None:
+        """Push payloads for entities, which are dead, retrying, running and fresh."""
+        queue, error = (
+            self.words("queue 5"),
+            (self.words("group"), self.words("message")),
+        )
+        both, retried, running = ENTITY, self.words("entity"), self.words("entity 2")
+
+        def push(entity: str, *scores: float) -> None:
+            head = json.dumps({"v": 1, "entity": entity})
+            text = json.dumps({self.words("payload"): [1, self.words("value")]})
+            pushed = [Payload(entity, head, text, score) for score in scores]
+            self.client.push("", queue, self.words("klass"), pushed, retries=5)
+
+        def end(verb: str, *args: str | int) -> None:
+            for held in self.client.settle(self.worker, [], 2, [queue]).jobs:
+                self.settle(held, verb, *args)
+
+        push(both, 1)
+        end("fail", *error)
+        push(both, 2)
+        push(retried, 3, 1.5)
+        end("retry", 3600, *error)
+        push(running, 1)
+        self.client.settle(self.worker, [], 1, [queue])
+        push(running, 2)
+        push(self.words("entity 3"), 1)
+        self.content.entities += [both, retried, running]
+        self.content.entity_queues.append(queue)
 
     def rest(self) -> None:
         """Pause a queue, follow a job, set options."""

@@ -13,6 +13,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_qless.core import Put, Settlement
+from django_qless.core.commands.entities import Payload
+from tests.admin.content import ENTITY
 
 if TYPE_CHECKING:
     from django_qless.core import Client
@@ -50,6 +52,9 @@ class Size(NamedTuple):
     """Jobs of one row of a model."""
     schedules: int = 1_000
     tracked: int = 2_500
+    entities: int = 10_000
+    """Of one queue, a quarter of them dead; some more are of many other queues."""
+    entity_queues: int = 300
 
 
 LARGE = Size(1_000_000, 100_000)
@@ -61,6 +66,8 @@ SMALL = Size(
     rows=300,
     schedules=300,
     tracked=250,
+    entities=600,
+    entity_queues=60,
 )
 
 
@@ -77,6 +84,8 @@ class Masses:
         self.some_group = named("shop.errors.Trouble-001")
         self.large_tag = named("nightly")
         self.busy_worker = named("busy-01.example.org-900-f3a2")
+        self.entity_queue = named("shop-entities-of-orders")
+        self.large_entity = named("order-of-many-payloads")
         self.popular, self.eager, self.heavy = map(named, ("popular", "eager", "heavy"))
         self.rich = named("complete-0")
         """The id of a job with a result as large as may be."""
@@ -126,6 +135,7 @@ class Masses:
         self.put_the_rest()
         self.make_schedules()
         self.keep_minutes()
+        self.push_to_entities()
         self.do_the_rest()
 
     def put(self, jids: Iterable[str], queue: str, klass: str, **options: Any) -> None:
@@ -305,6 +315,36 @@ class Masses:
                     key = f"ql:m:{queue}:{minute // 60}:{kind}"
                     pipe.hset(key, str(minute % 60), minute % 3_000)
         pipe.execute()
+
+    def push_to_entities(self) -> None:
+        """Push for entities of many queues; of one, some are dead, retrying, running."""
+        queue, size = self.entity_queue, self.size
+        message = HEAD + FRAME * (LARGEST_MESSAGE // len(FRAME) - 2) + ERROR
+        names = [self.named(f"order-{number}") for number in range(size.entities)]
+        names[0] = ENTITY
+        for ending, part in (
+            ("fail", names[: size.entities // 4]),
+            ("retry", names[size.entities // 4 : size.entities // 2]),
+        ):
+            self._push(queue, [(name, '{"total":5}') for name in part])
+            args: tuple[str | int, ...] = (self.large_group, message)
+            args = args if ending == "fail" else (86_400, *args)
+            self.end(queue, ((ending, args) for _ in part))
+        self._push(queue, [(name, "[1]") for name in names[-100:]])
+        self.client.settle(self.busy_worker, [], 100, [queue])
+        texts = [json.dumps(f"{number}" + "<&'>" * 15_000) for number in range(60)]
+        self._push(queue, [(self.large_entity, text) for text in texts])
+        fresh = [*names[size.entities // 2 :], ENTITY]
+        self._push(queue, [(name, '"<b>"') for name in fresh])
+        for number in range(size.entity_queues):
+            self._push(self.named(f"shop-entities-{number:03}"), [("1", "null")])
+
+    def _push(self, queue: str, pushed: list[tuple[str, str]]) -> None:
+        payloads = [
+            Payload(entity, json.dumps({"v": 1, "entity": entity}), text)
+            for entity, text in pushed
+        ]
+        self.client.push("", queue, self.named("shop.orders.jobs.sync"), payloads)
 
     def do_the_rest(self) -> None:
         """Follow jobs, pause queues, set options."""

@@ -16,6 +16,7 @@ from django.urls import get_resolver, reverse
 from django_qless.admin import permissions
 from django_qless.admin.links import quote
 from django_qless.admin.views import View
+from tests.admin.content import ENTITY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 ACTS = {
     "job": permissions.JOBS,
+    "entity": permissions.JOBS,
     "failure": permissions.JOBS,
     "tracked": permissions.JOBS,
     "tag": permissions.JOBS,
@@ -40,6 +42,11 @@ DATA_ONLY = ("_text", "job_edit")
 """The ends of what shows data of jobs or is nothing without them."""
 
 QUERIES = {"job_bulk": "verb=retry&state=failed", "job_text": "part=arguments"}
+QUERIES |= {
+    "entity_show": f"entity={ENTITY}",
+    "entity_text": f"entity={ENTITY}",
+    "entity_bulk": f"verb=kill&entity={ENTITY}",
+}
 """What some URLs have to be told: a choice of things."""
 
 
@@ -137,6 +144,7 @@ def names(content: Content, rows: Mapping[str, Sequence[str]] = {}) -> dict[str,
     return {
         "queue": content.queues,
         "job": list(content.jobs.values()),
+        "entity": content.entity_queues,
         "failure": content.groups,
         "worker": content.workers,
         "recurring": content.schedules,

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db
 NAMES = re.compile(
     r"superuser|default|other|common|application|deep|prefork × 4|qless|noeviction|"
     r"(Valkey|Redis) [\d.]+|Europe/Berlin|UTC|C[SD]T|import-2026|"
-    r"jid|[a-z]+(-[a-z]+)*-(history|age|period|count|bytes)|"
+    r"entity-[0-9a-f]{40}|jid|[a-z]+(-[a-z]+)*-(history|age|period|count|bytes)|"
     r"[α-ω]+[-.]\w+(@run-\d+)?( \d)?|heartbeat|tests\.[\w.-]+"
 )
 APP = "/admin/django_qless/"

@@ -13,6 +13,7 @@ from django.test import override_settings
 
 from django_qless.admin.alias_status import alias_monitor
 from django_qless.admin.components.server import dangers
+from django_qless.worker.server_checks import risks
 from tests.admin.reading import read
 from tests.admin.stock import put
 from tests.real_servers import Server, poll
@@ -280,13 +281,13 @@ class TestDangers:
         ],
     )
     def test_each_of_them(self, info: dict[str, Any], words: str) -> None:
-        (danger,) = dangers(info)
+        (danger,) = dangers(risks(info))
         assert words in danger
 
     def test_what_is_fine_or_unknown_is_no_danger(self) -> None:
         fine = {"aof_enabled": 1, "maxmemory_policy": "noeviction", "role": "master"}
-        assert not list(dangers({}))
-        assert not list(dangers({**fine, "used_memory": 95, "maxmemory": 0}))
+        assert not list(dangers(risks({})))
+        assert not list(dangers(risks({**fine, "used_memory": 95, "maxmemory": 0})))
 
     def test_a_user_who_may_not_ask_still_sees_the_queues(
         self, server: Server, qless: Client, as_user: Callable[[str], Browser]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from benchmarks.against import ROOT, Ratio, stages
+from benchmarks import against, run
+from benchmarks.against import ROOT, Ratio, compare, stages
 from benchmarks.workload import WORK, measured
 
 if TYPE_CHECKING:
+    import benchmarks.server
     from tests.real_servers import Server
 
 TEN = [1.0] * 10
@@ -58,6 +61,47 @@ def test_each_stage_has_its_own_package() -> None:
 def test_an_unknown_commit_is_named() -> None:
     with pytest.raises(ValueError, match="no-such"), stages("no-such"):
         pass
+
+
+@in_a_checkout
+def test_a_workload_is_told_as_soon_as_it_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who ends the comparison early keeps what there is."""
+    begun: list[str] = []
+
+    def workload(name: str) -> against.Costs:
+        begun.append(name)
+        return {"commands": 1.0}
+
+    monkeypatch.setattr(
+        against,
+        "WORKLOADS",
+        {
+            "first": lambda *_: workload("first"),
+            "second": lambda *_: workload("second"),
+        },
+    )
+    lines = compare(cast("benchmarks.server.Server", None), "HEAD", [], 1)
+    told = [next(lines) for _ in range(3)]
+    assert told[2].startswith("| first | commands |")
+    assert begun == ["first", "first"]
+    assert next(lines).startswith("| second | commands |")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--against", "HEAD", "--only", "core"], ["--workload", "drain"]],
+)
+def test_a_choice_that_would_be_ignored_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmarks.run", *options])
+    with pytest.raises(SystemExit):
+        run.main()
+    assert "--workload" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

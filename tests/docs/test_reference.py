@@ -8,9 +8,6 @@ from django_qless.conf.schema import KNOWN as SETTINGS
 from django_qless.job_types.options import KNOWN, ONLY_DECLARED
 from tests.docs.pages import DOCS
 
-#: Keys of QLESS that exist to be refused.
-UNAVAILABLE = {"CLUSTER"}
-
 
 def rows_of(page: str) -> dict[str, str]:
     """Return the last-but-named cells of the rows of a page, by what the first names."""
@@ -30,6 +27,6 @@ def test_each_option_of_a_job_has_a_meaning() -> None:
 
 def test_each_key_of_the_setting_has_a_meaning() -> None:
     rows = rows_of("settings")
-    assert rows.keys() >= SETTINGS - UNAVAILABLE
+    assert rows.keys() >= SETTINGS
     for name, cells in rows.items():
         assert len(cells) > 3, name

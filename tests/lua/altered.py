@@ -117,7 +117,7 @@ NARROW = {
     "pop": {"LOOKED": 2, "MOST_LATE": 2},
     "queue_schedules": {"QUEUES": 2},
     "queue_stats": {"LEVELS": 2},
-    "queue": {"Queue.many": 2},
+    "existence_cache": {"ExistenceCache.many": 2},
     "record": {"SHOWN": 10},
     "result_waiters": {"MOST": 1},
     "retention": {"FOR_SURE": 20, "DROPPED": 1, "MARGIN": 2},

@@ -123,7 +123,9 @@ def test_each_call_that_enqueues_can_be_delivered(keyed: Keyed) -> None:
     deliver(keyed, "d1", "workflow.put", "flow", "w", "{}", *item)
     timetable = ("cron", "* * * * *")
     deliver(keyed, "d2", "schedule.set", "s", "queue", "klass", "{}", *timetable)
-    deliver(keyed, "d3", "push", "w", "pushed", "klass", 1, "o1", '{"v":1}', "1", "", "")
+    deliver(
+        keyed, "d3", "push", "w", "pushed", "klass", 1, "o1", '{"v":1}', "1", "", ""
+    )
     deliver(keyed, "d4", "put", "w", "queue", "waits", "klass", "{}", 0, "open", 1)
     deliver(keyed, "d5", "depends", "waits", "on", "f1")
     deliver(keyed, "d6", "seal", "waits")

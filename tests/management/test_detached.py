@@ -18,6 +18,7 @@ from django_qless.job_types.registry import registry
 from django_qless.management.commands import qless_jobs
 from django_qless.testing import run_jobs
 from tests.jobs_app.jobs import add, failing
+from tests.jobs_app.secret import sign_in
 from tests.management.commands import doctor_words, run
 
 TOLD = {"host": "h", "pid": 7, "started": 1.5, "output": "one\ntwo\n"}
@@ -154,3 +155,32 @@ def test_a_new_interpreter_has_to_find_it() -> None:
         @job(detached=True, name="inner")
         def inner() -> None:
             pass
+
+
+@pytest.mark.parametrize("follow", [[], ["--follow"]])
+def test_the_output_of_a_sensitive_job_is_hidden(qless, monkeypatch, follow) -> None:
+    handle = sign_in.delay("ann", "secret")
+    [held] = qless.settle("w", [], 1, ["mail"]).jobs
+    tell(qless, handle, held.token, output="secret\n")
+    monkeypatch.setattr(
+        qless_jobs.time,
+        "sleep",
+        lambda _: tell(
+            qless, handle, held.token, output="secret\nagain\n", ended=9.0, end="ended"
+        ),
+    )
+    text = run("qless_jobs", "tail", *follow, handle.jid)
+    assert text.startswith("[hidden] The job has, or may have, sensitive values.\n")
+    assert "secret" not in text
+    assert "again" not in text
+    assert ("ended" in text) == bool(follow)
+    told = json.loads(run("qless_jobs", "tail", "--json", handle.jid))
+    assert (told["output"], told["pid"]) == ("[hidden]", 7)
+
+
+def test_the_output_of_a_job_that_was_marked_is_hidden(qless) -> None:
+    """Its code says so no more; its data do."""
+    data = '{"v":1,"args":["secret"],"s":[0]}'
+    qless.put("", "default", "j1", add.name, data)
+    tell(qless, jobs["j1"], hold(qless, "j1"), output="secret\n")
+    assert "secret" not in run("qless_jobs", "tail", "j1")

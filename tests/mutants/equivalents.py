@@ -70,7 +70,7 @@ EQUIVALENTS: list[Equivalent] = [
         "Where no rare field is, there is nothing to be waited for beyond: it spares a look.",
     ),
     Equivalent(
-        "lua/settle_verbs.lua",
+        "lua/other_verbs.lua",
         "if not since or since > scope.now then -- the clock may have been set back",
         "if not since or since >= scope.now then -- the clock may have been set back",
         "What is written then is what stands there already.",

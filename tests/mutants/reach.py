@@ -13,7 +13,8 @@ from tests.mutants.drawing import stem
 from tests.mutants.tree import ROOT, copied, digest, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from tests.mutants.mutant import Language, Mutant, Statement
 
@@ -21,6 +22,9 @@ CACHE = ROOT / ".mutants"
 
 # What two names have in common if one is made of the other: depends, dependencies.
 ALIKE = 5
+
+# What pytest returns if all tests have run: all passed, some failed, there are none.
+ENDED = (0, 1, 5)
 
 
 class Reach:
@@ -134,41 +138,83 @@ def numbered(language: Language) -> dict[str, list[Statement]]:
 
 
 def measured(language: Language, jobs: int, stale: bool = False) -> Reach:
-    """Run all tests once, or read what an earlier run has found.
+    """Run the tests once, or read what an earlier run has found; one room after another.
 
-    That is to have had the same modules and, unless `stale`, the same tests.
+    It is to have had the same modules and, unless `stale`, the same tests of the room.
+    Each room is kept as soon as it is done: a run that was interrupted goes on there.
     """
     statements = numbered(language)
     files = {path: digest([path]) for path in test_files(language)}
     kept = CACHE / f"{language.name}-{digest(language.modules(ROOT))}.json"
-    found = json.loads(kept.read_text()) if kept.exists() else None
-    if found is None or not (stale or found["files"] == files):
-        found = {"files": files, "tests": run(language, statements, jobs)}
-        CACHE.mkdir(exist_ok=True)
-        kept.write_text(json.dumps(found))
+    found: dict[str, Any] = {"files": {}, "tests": {}, "rooms": []}
+    if kept.exists():
+        found |= json.loads(kept.read_text())
+    unknown = [
+        room
+        for room in language.suites
+        if room not in found["rooms"]
+        or not (stale or within(room, found["files"]) == within(room, files))
+    ]
+    for room, tests in run(language, statements, jobs, unknown):
+        for part, new in (("files", within(room, files)), ("tests", tests)):
+            for path in within(room, found[part]):
+                del found[part][path]
+            found[part] |= new
+        found["rooms"] = sorted({*found["rooms"], room})
+        keep(kept, found)
     return Reach(language, statements, found["files"], found["tests"])
 
 
+def within(room: str, by_path: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of what is listed by paths, or by tests, that is in a room."""
+    return {path: each for path, each in by_path.items() if path.startswith(f"{room}/")}
+
+
+def keep(path: Path, found: dict[str, Any]) -> None:
+    """Write what is known; who reads finds all of it or what was there before."""
+    path.parent.mkdir(exist_ok=True)
+    half = path.with_suffix(".half")
+    half.write_text(json.dumps(found))
+    half.replace(path)
+
+
 def run(
-    language: Language, statements: dict[str, list[Statement]], jobs: int
-) -> dict[str, dict[str, Any]]:
-    """Run all tests on modules that report the statements reached."""
+    language: Language,
+    statements: dict[str, list[Statement]],
+    jobs: int,
+    rooms: Sequence[str],
+) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
+    """Run the tests of rooms on modules that report the statements reached."""
+    if not rooms:
+        return
     with copied() as tree:
         language.watch(tree, statements)
-        reached = tree.parent / "reached"
-        reached.mkdir()
-        task = tree.parent / "task.json"
-        task.write_text(
-            json.dumps({"reached": str(reached), "language": language.name})
-        )
-        pytest = [sys.executable, "-m", "pytest", "-p", "tests.mutants.plugin"]
-        subprocess.run(
-            [*pytest, "-n", str(jobs), "--quiet", "--tb=line", *language.suites],
-            cwd=tree,
-            env={**environment(tree), plugin.TASK: str(task)},
-            check=False,
-        )
-        tests: dict[str, dict[str, Any]] = {}
-        for path in sorted(reached.glob("*.json")):
-            tests.update(json.loads(path.read_text()))
+        for number, room in enumerate(rooms):
+            folder = tree.parent / f"room-{number}"
+            folder.mkdir()
+            yield room, run_room(language, tree, folder, jobs, room)
+
+
+def run_room(
+    language: Language, tree: Path, folder: Path, jobs: int, room: str
+) -> dict[str, dict[str, Any]]:
+    """Run the tests of one room; return what each has reached.
+
+    Raises CalledProcessError if they have not run to their end.
+    """
+    reached, task = folder / "reached", folder / "task.json"
+    reached.mkdir()
+    task.write_text(json.dumps({"reached": str(reached), "language": language.name}))
+    pytest = [sys.executable, "-m", "pytest", "-p", "tests.mutants.plugin"]
+    done = subprocess.run(
+        [*pytest, "-n", str(jobs), "--quiet", "--tb=line", room],
+        cwd=tree,
+        env={**environment(tree), plugin.TASK: str(task)},
+        check=False,
+    )
+    if done.returncode not in ENDED:
+        done.check_returncode()
+    tests: dict[str, dict[str, Any]] = {}
+    for path in sorted(reached.glob("*.json")):
+        tests.update(json.loads(path.read_text()))
     return tests

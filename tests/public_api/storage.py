@@ -89,7 +89,7 @@ class Surface:
 
 def patterns() -> dict[str, re.Pattern[str]]:
     """Return the glossary's patterns, those with fewer open places first."""
-    found = re.findall(r"^  \w+ = '([^']+)'", HEAD.read_text(), re.MULTILINE)
+    found = re.findall(r"^ +\w+ = '([^']+)'", HEAD.read_text(), re.MULTILINE)
     kinds = ("put", "started", "completed", "failed")
     found += ["j:<>", *(f"s:{kind}:<>:<>" for kind in ("wait", "run", "stats"))]
     found += [f"m:<>:<>:{kind}" for kind in kinds]

@@ -92,6 +92,14 @@ def segfault() -> None:
     ctypes.string_at(0)
 
 
+@job(detached=True, sensitive=True)
+def segfault_in_secret() -> None:
+    import ctypes
+
+    print("a secret", flush=True)
+    ctypes.string_at(0)
+
+
 @job(detached=True, hard_timeout=0.7)
 def overrun(ledger: str) -> None:
     note(ledger, "running")

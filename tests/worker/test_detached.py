@@ -15,6 +15,7 @@ from django_qless.worker.process_info import start_time
 from tests.real_servers import poll
 from tests.worker.detached_jobs import MODULE
 from tests.worker.processes import children_of, is_alive
+from tests.worker.test_detached_parts import full_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -174,6 +175,7 @@ def test_the_ways_in_which_it_ends(
         "fail_for_good": put("fail_for_good"),
         "raise_error": put("raise_error", ledger.path, retries=1),
         "segfault": put("segfault"),
+        "segfault_in_secret": put("segfault_in_secret"),
         "overrun": put("overrun", ledger.path, retries=0),
         "run_out_of_time": put("run_out_of_time"),
         "print_much": put("print_much", 2000),
@@ -181,7 +183,10 @@ def test_the_ways_in_which_it_ends(
     }
     failures = {
         klass: job_when(jids[klass], "failed").failure
-        for klass in ("fail_for_good", "raise_error", "segfault", "overrun")
+        for klass in (
+            *("fail_for_good", "raise_error", "overrun"),
+            *("segfault", "segfault_in_secret"),
+        )
     }
     assert failures["fail_for_good"].group == "bad-input"
     assert "a mistake" in failures["raise_error"].message
@@ -189,6 +194,8 @@ def test_the_ways_in_which_it_ends(
     assert failures["segfault"].group == "worker-crash"
     for words in ("SIGSEGV", "about to", "in segfault"):
         assert words in failures["segfault"].message
+    assert "SIGSEGV" in failures["segfault_in_secret"].message
+    assert "a secret" not in failures["segfault_in_secret"].message
     assert failures["overrun"].group == "timeout"
     for klass in ("run_out_of_time", "print_much", "give_much"):
         job_when(jids[klass], "complete")
@@ -354,3 +361,53 @@ def test_a_record_of_processes_that_are_gone_harms_no_other(
     gate.open()
     job = job_when(jid, "complete")
     assert ("crashed" in [each["what"] for each in job.history]) == (forged != "lost")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk, mounted where the records of runs are."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if not full_disk(folder, "1m"):
+        pytest.skip("this user may mount nothing")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(file: Path) -> None:
+    """Write into the file until its disk is full. Raises OSError."""
+    with file.open("wb", buffering=0) as writer:
+        while True:
+            writer.write(b"x" * 4096)
+
+
+@pytest.mark.parametrize("end", ["returns", "is killed"])
+def test_the_end_of_a_run_is_reported_though_its_disk_is_full(
+    start: Start, put: Put, job_when: JobWhen, ledger: Ledger, gate: Gate,
+    client: Client, disk: Path, end: str,
+) -> None:  # fmt: skip
+    jid = put("work", ledger.path, gate.path, "long")
+    worker = start("disk", detached_limit=2)
+    pid = running(ledger, "long")
+    [run] = Runs(next(disk.glob("*/*")))
+    poll(lambda: run.processes, what="its processes are recorded")
+    with pytest.raises(OSError, match="No space"):
+        fill(disk / "filler")
+    other = put("give", 5, queue="q")
+    late = put("work", ledger.path, gate.path, "late")
+    # What has no room for its record is handed back, and other jobs go on.
+    worker.wait_for_log("no detached run")
+    job_when(other, "complete")
+    assert ledger.starting_with("running") == ["long"]
+    if end == "is killed":
+        os.kill(pid, signal.SIGKILL)
+        poll(lambda: "SIGKILL" in str(client.get(jid).history), what="it is reported")
+    else:
+        gate.open()
+        assert job_when(jid, "complete").remaining == 5
+        assert client.result(jid) == "long"
+    (disk / "filler").unlink()
+    gate.open()
+    job_when(late, "complete")
+    job_when(jid, "complete")
+    assert ledger.all().count("over long") == 1

@@ -173,6 +173,19 @@ def test_a_record_decides_how_the_job_is_settled(
     assert settlements.end_in_words(run)
 
 
+@pytest.mark.parametrize("hides", [False, True])
+@pytest.mark.parametrize("why", ["", "overran"])
+def test_the_failure_of_a_sensitive_job_has_no_output(
+    runs: Runs, why: str, hides: bool
+) -> None:
+    run, _ = runs.add(order(hides=hides), until=5.0)
+    run.write_output(b"a secret")
+    run.write_outcome({"message": "", "why": why, "ended": 1.0, "status": -9})
+    settlement, _ = settlements.settlement_of(run, run.order)
+    assert ("a secret" in str(settlement.args)) != hides
+    assert ("output is hidden" in str(settlement.args)) == hides
+
+
 def test_a_run_ends_before_its_lock_does() -> None:
     assert fence(100.0, 60.0) == 150.0
     assert fence(100.0, 10.0) == 108.0

@@ -25,7 +25,7 @@ from django.utils.translation import gettext_lazy as _
 from django_qless import models
 from django_qless.admin import formatting, listing, permissions
 from django_qless.admin.actions.base import Action
-from django_qless.admin.actions.bulk_texts import TEXTS, BulkForm, Texts
+from django_qless.admin.actions.bulk_texts import TEXTS, Texts
 from django_qless.admin.components.audit_log import record, storable, with_alias
 from django_qless.admin.error_texts import detail_text, error_text
 from django_qless.admin.formatting import number
@@ -43,6 +43,7 @@ from django_qless.operations.bulk import (
 from django_qless.operations.job_query import JobQuery
 
 if TYPE_CHECKING:
+    from django import forms
     from django.db.models import Model
     from django.http import HttpResponseBase, QueryDict
     from django.utils.functional import _StrOrPromise
@@ -79,6 +80,8 @@ class BulkAction(Action):
     verb = "bulk"
     label: ClassVar[_StrOrPromise] = ""
     change_name = ""
+    run_class: ClassVar[Any] = BulkRun
+    """What a form's state is read into."""
     entry: int | None = None
     """The entry of the audit log, once the run has started."""
 
@@ -133,7 +136,8 @@ class BulkAction(Action):
             if {name: state[name] for name in self._owner} != self._owner:
                 raise KeyError(self.alias)
             self.entry = state["entry"]
-            return BulkRun(**state["run"])
+            found: BulkRun = self.run_class(**state["run"])
+            return found
         except (signing.BadSignature, TypeError, KeyError):
             raise BadArgument(
                 gettext(
@@ -200,7 +204,7 @@ class BulkAction(Action):
         """Raise BadArgument for a run that belongs to another page."""
 
     def ask_with(
-        self, run: BulkRun, form: BulkForm, status: int = 200
+        self, run: BulkRun, form: forms.Form, status: int = 200
     ) -> HttpResponseBase:
         """Return the confirmation page."""
         if run.number == 1 and run.exact:
@@ -265,7 +269,9 @@ class BulkAction(Action):
     def start_log(self, run: BulkRun) -> int | None:
         """Write an entry to the audit log, which every chunk updates; return its id."""
         subject, name = _log_subject(run.selection, list(run.jids))
-        title = "" if name else Truncator(formatting.visible(_which(run))).chars(200)
+        title = (
+            "" if name else Truncator(formatting.visible(self.which(run))).chars(200)
+        )
         message = self.log_message(run, gettext("started"))
         entry = record(self, [subject(name=name or "*")], message, title=title)
         return None if entry is None else entry.pk
@@ -292,8 +298,17 @@ class BulkAction(Action):
             "refused": number(run.refusals),
         }
         value = "" if run.value is None else f" {run.value}"
-        text = f"{self.texts.label}{value} ({_which(run)}): {counts}; {status}."
+        text = f"{self.texts.label}{value} ({self.which(run)}): {counts}; {status}."
         return formatting.visible(text)
+
+    def which(self, run: BulkRun) -> str:
+        """Return a description of the jobs that a run changes."""
+        if run.selection is None:
+            jobs = ngettext("%s selected job", "%s selected jobs", run.number)
+            return jobs % number(run.number)
+        return ", ".join(
+            f"{label} {value}" for label, value in _labelled(run.selection)
+        )
 
     def usual_next(self) -> str:
         """Return the default redirect URL: a list of the jobs concerned."""
@@ -361,14 +376,6 @@ def _labelled(filters: Mapping[str, str]) -> list[tuple[Any, str]]:
         for name, label in FILTER_LABELS.items()
         if name in filters
     ]
-
-
-def _which(run: BulkRun) -> str:
-    """Return a description of the jobs that a run changes."""
-    if run.selection is None:
-        jobs = ngettext("%s selected job", "%s selected jobs", run.number)
-        return jobs % number(run.number)
-    return ", ".join(f"{label} {value}" for label, value in _labelled(run.selection))
 
 
 def _log_subject(

@@ -75,6 +75,9 @@ class TagForm(BulkForm):
         return arguments.name("tag", value)
 
 
+NO_JOB = _("No job matches now: there is nothing to do.")
+
+
 @dataclass(frozen=True)
 class Texts:
     """The texts and the form of a change. `question` and `done` take n, count, value."""
@@ -89,7 +92,9 @@ class Texts:
     confirm: _StrOrPromise = ""
     """The label on the page that asks, if `label` could be misread there."""
     danger: bool = False
-    form_class: type[BulkForm] = BulkForm
+    form_class: type[forms.Form] = BulkForm
+    nothing: _StrOrPromise = NO_JOB
+    """The words on the page that asks if there is nothing to change."""
 
 
 TEXTS: dict[str, Texts] = {

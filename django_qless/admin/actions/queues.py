@@ -166,7 +166,7 @@ class Limits(QueueAction):
 
     verb = "limits"
     label = _("Save limits")
-    prompt = _("The limits of the queue “%(name)s”. Workers apply them at once.")
+    prompt = _("The limits of the queue “%(name)s”. Workers apply them immediately.")
 
     def make_form(self, *args: Any, **options: Any) -> forms.Form:
         """Return the form with the current values."""
@@ -220,6 +220,6 @@ class Forget(QueueAction):
             self.client.forget_queue(self.name, only_if_empty=True)
         except WrongState as error:
             raise WrongState(
-                gettext("%s. Empty it first, or it would be back at once.")
+                gettext("%s. Empty it first, or it would be back immediately.")
                 % detail_text(error.detail)
             ) from error

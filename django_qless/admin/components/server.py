@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from django_qless.admin import formatting
 from django_qless.admin.error_texts import error_text
 from django_qless.admin.formatting import number
 from django_qless.core import QlessError
-from django_qless.worker.server_checks import risks, wanted_replicas
+from django_qless.worker.server_checks import Risk, risks_of
 
 if TYPE_CHECKING:
     from django_qless.core import Client
@@ -59,14 +59,14 @@ def server_facts(client: Client, now: float) -> ServerFacts:
         eviction=str(info.get("maxmemory_policy", "")),
         uptime=formatting.span(_whole(info, "uptime_in_seconds")) if info else "",
         clients=number(_whole(info, "connected_clients")) if info else "",
-        dangers=list(dangers(info, wanted_replicas(client))),
+        dangers=list(dangers(risks_of(client, info))),
         problem=problem,
     )
 
 
-def dangers(info: Mapping[str, str | int], wanted: int = 0) -> Iterator[str]:
-    """Yield the dangers for jobs on a server with this INFO, the worst first."""
-    for risk in risks(info, wanted):
+def dangers(found: Iterable[Risk]) -> Iterator[str]:
+    """Yield the sentences for risks of a server."""
+    for risk in found:
         yield _(risk.text) % {
             name: filesizeformat(value) if isinstance(value, int) else value
             for name, value in risk.values.items()

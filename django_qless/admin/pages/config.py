@@ -102,8 +102,8 @@ class SetOption(OptionAction):
     verb = "set"
     label = _("Set")
     prompt = _(
-        "Set the option “%(option)s”? All workers apply it at once, and it overrides the "
-        "value in the setting QLESS."
+        "Set the option “%(option)s”? All workers apply it immediately, and it "
+        "overrides the value in the setting QLESS."
     )
     success = _("The option %(option)s is %(value)s now; it was %(before)s.")
 

@@ -22,8 +22,13 @@ from django_qless.admin.views import Crumb, Missing, Page
 from django_qless.core import Job, JobView
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.options import DEFAULTS, TRAVELLING
-from django_qless.job_types.redaction import may_show_result, redact
+from django_qless.job_types.redaction import (
+    may_show_output,
+    may_show_result,
+    redact,
+)
 from django_qless.job_types.registry import options_of
+from django_qless.serialization.envelope import Envelope
 
 LINKS = 20
 """Jobs of each kind that the page has in its tables."""
@@ -61,10 +66,11 @@ def travelling_options(job: Job) -> list[tuple[str, Any]]:
     ]
 
 
-def is_output_hidden(job: Job) -> bool:
-    """Return whether the output of a job's process may show what is sensitive."""
-    hidden = redact(job.klass, job.data).hidden
-    return bool(hidden) or not may_show_result(job.klass, job.data)
+def entity_of(data: str) -> str:
+    """Return the entity that a job carries; "" for other jobs."""
+    envelope = Envelope.read(data)
+    entity = None if envelope is None else envelope.entity
+    return str(entity) if isinstance(entity, (str, int, float)) else ""
 
 
 class _JobPage(Page):
@@ -90,6 +96,7 @@ class JobPage(_JobPage):
             "brief": brief,
             "held_back_by": held_back_text(job.limits, shows_keys=self.may.data),
             "own": own,
+            "entity": entity_of(job.data),
             "canceled": self.canceled(),
             "buttons": self.buttons(),
             "spent": history.spent(found, attempts),
@@ -110,7 +117,7 @@ class JobPage(_JobPage):
             ],
             "audit_log": audit_entries(models.Job, job.jid),
             "run": found.detached,
-            "run_is_hidden": is_output_hidden(job),
+            "run_is_hidden": not may_show_output(job.klass, job.data),
             "may_undepend": self.may.jobs and brief.state == "depends",
             **self.linked(own),
             **(self.data() if self.may.data else {}),

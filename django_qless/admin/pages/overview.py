@@ -11,6 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django_qless.admin import formatting
 from django_qless.admin.alias_status import AliasStatus, Pending, alias_monitor
 from django_qless.admin.components import charts
+from django_qless.admin.components.entity_table import EntityQueue
 from django_qless.admin.components.queue_table import queue_rows
 from django_qless.admin.components.server import server_facts
 from django_qless.admin.components.worker_table import worker_row
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
 QUEUES = 40
 """Queues on a page: with the longest names it stays within its size."""
-GROUPS, TICKS, SILENT = 5, 5, 5
-"""Failure groups, schedules and silent workers that are named."""
+GROUPS, TICKS, SILENT, ENTITIES = 5, 5, 5, 5
+"""Failure groups, schedules, silent workers and queues with entities that are named."""
 
 
 class Overview(Page):
@@ -60,7 +61,7 @@ class Overview(Page):
         return self.show(content)
 
     def content(self) -> dict[str, Any]:
-        """Return all parts, with 13 calls to the server at any size."""
+        """Return all parts, with 14 calls to the server at any size."""
         pending = alias_monitor.start(self.others)
         client, now = self.client, self.now
         queues = read_queues(client, now)
@@ -86,6 +87,7 @@ class Overview(Page):
                 for each in failures.groups
             ],
             "queues": self.queues(sorted(queues, key=urgency), workers),
+            "entities": self.entities(),
             "charts": charts.recent(client, None, now),
             "workers": self.workers(workers),
             "ticks": self.ticks(),
@@ -116,6 +118,14 @@ class Overview(Page):
             for row, each in zip(rows, part, strict=True)
         ]
         return listing(self, list(zip(rows, cells, strict=True)), len(found))
+
+    def entities(self) -> dict[str, Any]:
+        """Return the queues with entities that lag most, and how many there are."""
+        found = sorted(self.client.entity_counts(), key=lambda each: -each.lag)
+        return {
+            "rows": [EntityQueue(each, self.links) for each in found[:ENTITIES]],
+            "total": len(found),
+        }
 
     def workers(self, found: list[WorkerCounts]) -> dict[str, Any]:
         """Return the number of workers in each state, and the silent ones."""

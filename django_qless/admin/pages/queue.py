@@ -15,6 +15,7 @@ from django_qless.admin.actions.bulk_texts import BulkLink, bulk_links
 from django_qless.admin.actions.queues import LimitsForm, limits_of, queue_of
 from django_qless.admin.components import charts
 from django_qless.admin.components.audit_log import audit_entries
+from django_qless.admin.components.entity_table import EntityQueue
 from django_qless.admin.components.held_back import HeldBackRow
 from django_qless.admin.components.job_table import listed_jobs
 from django_qless.admin.components.queue_table import ORDERS, SHOWN, QueueRow, is_empty
@@ -72,9 +73,15 @@ class QueuePage(Page):
             "row": row,
             "is_empty": is_empty(counts),
             "empty_url": self.empty_url("waiting"),
+            "entities": self.entities(),
             "tab": self.tab,
             **tabs.get(self.tab, self.jobs)(),
         }
+
+    def entities(self) -> EntityQueue | None:
+        """Return the queue with its entities; None if it has none."""
+        counts = self.client.entity_counts([self.name])[0]
+        return EntityQueue(counts, self.links) if counts.klass else None
 
     def empty_url(self, state: str) -> str:
         """Return the page that asks whether to cancel all jobs of a state."""

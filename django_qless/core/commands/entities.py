@@ -142,7 +142,7 @@ class EntityCommands:
         self, queue: str, entity: str, offset: int = 0, count: int = 25
     ) -> Command[EntityRecord]:
         """Return an entity, with `count` payloads of each kind from `offset` on."""
-        args = (queue, _entity(entity), offset, count)
+        args = (queue, entity_name(entity), offset, count)
         return Command("entity.show", args, "read", _read_entity)
 
     @command
@@ -152,7 +152,7 @@ class EntityCommands:
         """Return a part of a list: fresh, retrying, running, dead or dead-ids.
 
         The next to run come first; of the dead the latest, or they are in the order of
-        their ids.
+        their ids. Of an error a row has the line that names it; `entity` has all.
         """
         args = (which, queue, offset, count)
         return Command("entities.list", args, "read", _read_rows)
@@ -210,7 +210,8 @@ class EntityCommands:
         return _named("entities.drop", queue, entities, "drain", sum)
 
 
-def _entity(entity: str) -> str:
+def entity_name(entity: str) -> str:
+    """Return the id of an entity. Raises BadArgument for what cannot be one."""
     if type(entity) is not str or not 0 < len(entity.encode()) <= ENTITY_BYTES:
         raise BadArgument(
             f"an entity must be a text of 1 to {ENTITY_BYTES} bytes, not "
@@ -222,7 +223,7 @@ def _entity(entity: str) -> str:
 def _fields(each: Payload) -> tuple[Argument, ...]:
     score = "" if each.score is None else repr(float(each.score))
     due = "" if each.due is None else repr(float(each.due))
-    return _entity(each.entity), each.data, each.payload, score, due
+    return entity_name(each.entity), each.data, each.payload, score, due
 
 
 def _parts(payloads: Sequence[Payload]) -> Iterator[list[Payload]]:
@@ -244,7 +245,7 @@ def _parts(payloads: Sequence[Payload]) -> Iterator[list[Payload]]:
 def _named(
     name: str, queue: str, entities: Sequence[str], kind: Any, combine: Any
 ) -> CommandSequence[Any]:
-    names = list(map(_entity, entities))
+    names = list(map(entity_name, entities))
     cut = range(0, max(len(names), 1), MOST_ENTITIES)
     parts = [names[at : at + MOST_ENTITIES] for at in cut]
     return CommandSequence(

@@ -80,7 +80,7 @@ class WorkerCommands(JobReader[J]):
         info: str,
         held: Sequence[tuple[str, str] | tuple[str, str, float | None]],
     ) -> CommandSequence[Beat]:
-        """Prolong the locks of all jobs that a worker holds.
+        """Extend the locks of all jobs that a worker holds.
 
         They are given as (jid, token, held); `held` is the seconds from the job's hand-out
         to the start of its run, None or left out if it has not started. `info` is the JSON
@@ -105,7 +105,7 @@ class WorkerCommands(JobReader[J]):
 
     @command
     def heartbeat(self, jid: str, token: str, data: str | None = None) -> Command[int]:
-        """Prolong the lock, and store new data if given; return when it ends now."""
+        """Extend the lock, and store new data if given; return when it ends now."""
         more = () if data is None else (arguments.data(data),)
         return Command("heartbeat", (*_held(jid, token), *more), "drain")
 
@@ -214,7 +214,7 @@ class WorkerCommands(JobReader[J]):
     ) -> Command[None]:
         """Store a job's progress: a fraction from 0 to 1, and a text for people."""
         if not 0 <= arguments.number("fraction", fraction) <= 1:
-            raise BadArgument(f"fraction must be 0 to 1, not {fraction}")
+            raise BadArgument(f"fraction must be between 0 and 1, not {fraction}")
         note = arguments.to_json([fraction, arguments.text("text", text)])
         return Command("progress", (*_held(jid, token), note), "drain", no_result)
 

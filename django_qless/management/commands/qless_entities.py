@@ -105,7 +105,7 @@ class Command(SubcommandsCommand):
         )
 
     def change(self, name: str) -> Any:
-        """Return what changes entities in this way."""
+        """Return the function that applies a subcommand to entities."""
 
         def act(*, queue: str, entities: Sequence[str], **options: Any) -> None:
             of_queue = QueueEntities(self.alias, queue)

@@ -10,6 +10,7 @@ from django.core.management.base import CommandError
 
 from django_qless.conf.sealing import open_value
 from django_qless.exceptions import Fail
+from django_qless.job_types.redaction import HIDDEN, may_show_output
 from django_qless.management.base import (
     SubcommandsCommand,
     add_no_input,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 # Seconds between two questions for more output.
 FOLLOWING = 1.0
+
+OUTPUT_HIDDEN = f"{HIDDEN} The job has, or may have, sensitive values.\n"
 
 FILTERS = ("queue", "state", "tag", "group", "klass", "worker")
 
@@ -103,21 +106,28 @@ class Command(SubcommandsCommand):
                 f"No process of the job {jid} is known: it is not detached, has not "
                 "started, or ended more than a day ago."
             )
+        shown = self.may_show_output(jid)
         if self.as_json:
-            self.print_json(run._asdict())
+            hidden = {} if shown else {"output": HIDDEN}
+            self.print_json(run._asdict() | hidden)
             return
-        self.stdout.write(run.output, ending="")
+        self.stdout.write(run.output if shown else OUTPUT_HIDDEN, ending="")
         while follow and run.ended is None:
             time.sleep(FOLLOWING)
             known, run = run, self.client.detached_run(jid) or run._replace(ended=0.0)
             again = run.started != known.started
             new = run.output if again else output_after(known.output, run.output)
-            self.stdout.write(new, ending="")
+            self.stdout.write(new if shown else "", ending="")
             self.stdout.flush()
             if run.ended is None and not self.is_held(jid):
                 return
         if run.end:
             self.stderr.write(f"{run.end}")
+
+    def may_show_output(self, jid: str) -> bool:
+        """Return whether people may see the job's output; not if it is unknown."""
+        job = self.client.get(jid)
+        return job is not None and may_show_output(job.klass, job.data)
 
     def is_held(self, jid: str) -> bool:
         """Return whether a worker holds the job: its process may have been killed."""

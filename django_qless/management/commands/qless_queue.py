@@ -133,7 +133,7 @@ class Command(SubcommandsCommand):
             self.client.forget_queue(queues, only_if_empty=True)
         except WrongState as error:
             raise CommandError(
-                f"{error.detail}: empty it first, or it would be back at once"
+                f"{error.detail}: empty it first, or it would be back immediately"
             ) from error
         self.print(f"forgotten: {', '.join(queues)}")
 

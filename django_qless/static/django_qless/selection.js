@@ -1,4 +1,4 @@
-/* Ticks all jobs of a table, and counts those that are ticked. The form of
+/* Ticks all rows of a table, and counts those that are ticked. The form of
    parts/selection.html works without it. */
 'use strict';
 (() => {
@@ -8,7 +8,7 @@
   const all = label.querySelector('input');
   const status = form.querySelector('[data-selected]');
   const usual = status.textContent;
-  const boxes = () => [...document.querySelectorAll('input[name="jid"][form="qless-selection"]')];
+  const boxes = () => [...document.querySelectorAll('input[form="qless-selection"]')];
 
   const count = () => {
     const every = boxes();

@@ -21,6 +21,8 @@ PARENT_KILLED = (
     "The process that watched over the detached job was killed, and the job with it."
 )
 
+OUTPUT_HIDDEN = "Its output is hidden: the job has, or may have, sensitive values."
+
 
 def held_job(order: dict[str, Any]) -> HeldJob:
     """Return the job of a run as the worker's parent knows those that it holds."""
@@ -44,13 +46,13 @@ def settlement_of(run: Run, order: dict[str, Any]) -> tuple[Settlement, bool]:
 
     The end of a run that did not crash has been announced by its own process.
     """
-    held, outcome = held_job(order), run.outcome
+    held, outcome, output = held_job(order), run.outcome, output_in_failure(run, order)
     jid, token, seconds = held.jid, held.token, held.seconds_held
     if not outcome:
         if not run.processes:
             # Its starter was killed before the parent was there.
             return outcomes.released(jid, token), False
-        crash = outcomes.crashed(jid, token, PARENT_KILLED, run.output, seconds)
+        crash = outcomes.crashed(jid, token, PARENT_KILLED, output, seconds)
         return crash, True
     settlement = unpacked(Reserved(*order["job"]), outcome["message"].encode())
     if settlement:
@@ -58,16 +60,22 @@ def settlement_of(run: Run, order: dict[str, Any]) -> tuple[Settlement, bool]:
             settlement = settlement._replace(held=seconds)
         return settlement, False
     if outcome["why"] == "overran":
-        return outcomes.overran(held, run.processes.get("job", 0), run.output), True
+        return outcomes.overran(held, run.processes.get("job", 0), output), True
     if outcome["why"]:
         return outcomes.released(jid, token, seconds), False
     return (
         outcomes.died(
-            *(jid, token, run.processes.get("job", 0), outcome["status"], run.output),
+            *(jid, token, run.processes.get("job", 0), outcome["status"], output),
             seconds_held=seconds,
         ),
         True,
     )
+
+
+def output_in_failure(run: Run, order: dict[str, Any]) -> str:
+    """Return the output for the job's failure message, without what is sensitive."""
+    output = run.output
+    return OUTPUT_HIDDEN if output and order.get("hides") else output
 
 
 def end_in_words(run: Run) -> str:

@@ -70,7 +70,7 @@ class WatchedRun:
         self.length = 0.0
         """Seconds for which a heartbeat renews the lock; 0.0: not adopted yet."""
         self.is_lost = False
-        """True if another worker has the job, or nobody any more."""
+        """True if another worker has the job, or none has it any longer."""
         self.ended = False
         """True if the run has ended, which is not settled yet."""
         self.due = 0.0

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 # a job comes: this limits the delay when that wake-up is lost with another worker.
 WAIT = 5.0
 
-# The same where sentinels name the server: a former primary that hangs, in the middle of a
-# block, is noticed so much sooner.
-SENTINEL_WAIT = 3.0
+# The same where sentinels or a cluster name the server: a former primary that hangs, in
+# the middle of a block, is noticed so much sooner.
+FOLLOWING_WAIT = 3.0
 
 # Seconds for which a call is repeated before the child looks around again.
 PATIENCE = 5.0
@@ -178,7 +178,7 @@ class Channel(ABC):
     @property
     def longest_wait(self) -> float:
         """Seconds for which an idle child blocks at most."""
-        return SENTINEL_WAIT if self.client.asks_sentinels else WAIT
+        return FOLLOWING_WAIT if self.client.follows_primary else WAIT
 
     def request(
         self, asked: tuple[str, ...], outcomes: Sequence[Outcome], count: int

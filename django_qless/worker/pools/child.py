@@ -183,6 +183,7 @@ class Child:
                 held=time.monotonic() - item.since,
                 hard=hard,
                 delay=delay,
+                hides=self.execution.hides(reserved),
             )
         except starter.QueueFull:
             return Settlement(reserved.jid, reserved.token, FULL)

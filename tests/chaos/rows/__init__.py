@@ -12,6 +12,7 @@ from tests.chaos.rows import (  # noqa: F401
     idle,
     killed,
     recurring,
+    resharding,
     server,
     suspended,
     tight,
